@@ -1,0 +1,3 @@
+module github.com/quern-llm/quern
+
+go 1.26
