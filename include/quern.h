@@ -1,0 +1,262 @@
+/*
+ * quern.h - language-model arithmetic for CPUs: the whole contract between Go and C.
+ *
+ * A forward pass is a list of operations (a plan) run over a batch of tokens by a pool of
+ * threads. The caller owns every buffer. Nothing here allocates (but qn_pool_create), logs,
+ * or reads the environment. Pointers inside structs are borrowed for as long as the struct is
+ * used and must point outside any garbage-collected heap.
+ *
+ * Arithmetic is batch-invariant: a token's result does not depend on the other tokens of the
+ * batch, on the number of threads, or on the instruction set.
+ */
+#ifndef QUERN_H
+#define QUERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum qn_status {
+	QN_OK = 0,
+	QN_EINVAL = -1,  /* a size, a type or a layout that the kernels cannot take */
+	QN_ENOMEM = -2,  /* threads or memory for the pool could not be had */
+	QN_ENOTFINITE = -3, /* a weight or the scale of a weight block is NaN or infinite */
+};
+
+/* Instruction sets beyond the baseline, as bits. Each implies those it is listed after. */
+enum qn_isa {
+	QN_AVX2 = 1 << 0,       /* with FMA and F16C */
+	QN_AVXVNNI = 1 << 1,    /* 256-bit VNNI */
+	QN_AVX512 = 1 << 2,     /* F, BW, DQ, VL */
+	QN_AVX512VNNI = 1 << 3,
+	QN_AMX = 1 << 4,        /* AMX-TILE and AMX-INT8, granted by the OS */
+	QN_NEON = 1 << 8,
+	QN_DOTPROD = 1 << 9,
+	QN_I8MM = 1 << 10,
+};
+
+/* What this CPU and this OS support. */
+uint32_t qn_cpu_isa(void);
+
+/*
+ * Chooses the kernels for this CPU and returns the instruction sets in use. Only sets in
+ * `allow` are considered: 0 runs the scalar specification, UINT32_MAX the best. Not thread
+ * safe: call it before anything else, and never while a plan runs.
+ */
+uint32_t qn_init(uint32_t allow);
+
+/* ------------------------------------------------------------------ weights */
+
+/* Types of weights. The numbers are GGUF's. */
+enum qn_type {
+	QN_F32 = 0, QN_F16 = 1, QN_Q4_0 = 2, QN_Q4_1 = 3, QN_Q5_0 = 6, QN_Q5_1 = 7, QN_Q8_0 = 8,
+	QN_Q2_K = 10, QN_Q3_K = 11, QN_Q4_K = 12, QN_Q5_K = 13, QN_Q6_K = 14,
+	QN_IQ4_NL = 20, QN_IQ4_XS = 23, QN_BF16 = 30,
+};
+
+enum {
+	QN_PANEL = 16,     /* rows of a packed panel */
+	QN_ACT_BLOCK = 256, /* columns of an activation block */
+	QN_KV_BLOCK = 64,  /* positions of a KV block */
+};
+
+/* How a matrix lies in memory. */
+enum qn_layout {
+	QN_ROWS = 0, /* rows of blocks, exactly as in GGUF; packed panel by panel as it is used */
+	QN_X16 = 1,  /* panels of 16 rows, interleaved by qn_pack() */
+};
+
+/*
+ * n_mat matrices of n_out rows by n_in columns, y = W x. n_mat is 1, or the number of experts
+ * that lie one after the other. QN_X16 panels are 64-byte aligned.
+ */
+struct qn_mat {
+	const void *data;
+	int32_t type;   /* enum qn_type */
+	int32_t layout; /* enum qn_layout */
+	int32_t n_in;   /* a multiple of the type's block */
+	int32_t n_out;
+	int32_t n_mat;
+};
+
+/* 1 where the kernels can take rows of n_in elements of this type. */
+int qn_type_ok(int32_t type, int64_t n_in);
+
+/* 1 where products with this type take 8-bit activations (enum qn_act), 0 where they take floats. */
+int qn_type_q8(int32_t type);
+
+/* Bytes of one GGUF row of n_in elements. */
+size_t qn_row_bytes(int32_t type, int64_t n_in);
+
+/* Bytes of one packed panel of 16 rows of n_in elements. */
+size_t qn_panel_bytes(int32_t type, int64_t n_in);
+
+/*
+ * Packs n_rows (1..16) rows of n_in elements into one panel; missing rows become zeros.
+ * rows: n_rows GGUF rows, one after the other. panel: qn_panel_bytes(), 64-byte aligned.
+ * Returns QN_ENOTFINITE if a weight or a block's scale is NaN or infinite.
+ */
+int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in);
+
+/* y[n_in] = one GGUF row as floats. */
+void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);
+
+/* ------------------------------------------------------------------ batches */
+
+/* What one forward pass holds: tokens of any mix of sequences and positions. */
+struct qn_batch {
+	const int32_t *tok;      /* [n_tok] token ids, each below the vocabulary's size */
+	const int32_t *pos;      /* [n_tok] position of each token in its sequence */
+	const int32_t *seq;      /* [n_tok] row of kv_table; the tokens of a sequence are adjacent,
+	                            their positions ascend by one */
+	const int32_t *kv_table; /* [n_seq][kv_cols] KV block of each 64 positions */
+	const int32_t *out;      /* [n_out] ascending indices of the tokens whose logits are wanted */
+	void *kv;                /* the pool of KV blocks */
+	int64_t kv_block_bytes;  /* from one KV block to the next */
+	int32_t n_tok, n_seq, kv_cols, n_out;
+};
+
+/*
+ * A buffer of the forward pass. Kinds by use:
+ *   rows of floats     [n][width], width a multiple of 16
+ *   float activations  [width/256][n][256] floats             (qn_act_f32_bytes)
+ *   8-bit activations  [width/256][n] blocks of 320 bytes     (qn_act_q8_bytes)
+ * n is the number of rows an operation works on. All are 64-byte aligned.
+ */
+struct qn_buf {
+	void *data;
+	int64_t width; /* columns */
+};
+
+size_t qn_act_f32_bytes(int64_t n, int64_t width);
+size_t qn_act_q8_bytes(int64_t n, int64_t width);
+
+/* Which rows an operation works on. */
+enum qn_rows {
+	QN_ROWS_TOK = 0,  /* every token of the batch */
+	QN_ROWS_OUT = 1,  /* the tokens whose logits are wanted */
+	QN_ROWS_PAIR = 2, /* (token, expert) pairs, grouped by expert: n_tok * n_used of them */
+};
+
+/* ------------------------------------------------------------------ plans */
+
+enum qn_op_kind {
+	/* dst[t] = scale * row tok[t] of mat[0] (QN_ROWS). */
+	QN_OP_EMBED = 1,
+	/* dst[t][i] = cos, sin of pos[t] * vec[i], times scale: [n_tok][n_rot] floats, pairs; vec: [n_rot/2]. */
+	QN_OP_ROPE_TABLE,
+	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
+	QN_OP_GATHER,
+	/* act = src / rms(src) * vec, eps; into act_f32 and act_q8, whichever are not -1. vec: [width of src]. */
+	QN_OP_NORM,
+	/* act = src, into act_f32 and act_q8, whichever are not -1. */
+	QN_OP_ACT,
+	/*
+	 * For each of n_mat matrices: dst[col[i] ...] = mat[i] * act + bias[i]. Rows of dst are
+	 * written in whole panels: column ranges are padded to 16. QN_EPI_ADD adds to dst instead.
+	 * QN_EPI_SWIGLU takes two matrices: dst = silu(mat[0] * act) * (mat[1] * act).
+	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and each pair uses its expert's.
+	 */
+	QN_OP_MATMUL,
+	/*
+	 * src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
+	 * v at col[2]. Normalises q and k by head where vec, vec2 are set (eps), rotates the first
+	 * n_rot dimensions by the table in buffer aux, scales q by `scale`, writes k and v into the
+	 * batch's KV blocks at kv_offset.
+	 */
+	QN_OP_QKV,
+	/* dst[t] = attention of q (src, col[0]) over the KV blocks at kv_offset: [n_head][head_dim]. */
+	QN_OP_ATTEND,
+	/*
+	 * src: [n_tok][n_expert] router logits. Chooses the n_used best by softmax (ties: lower index
+	 * first), weights renormalised if norm_weights, times scale. Writes the routing (struct in
+	 * buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
+	 */
+	QN_OP_MOE_ROUTE,
+	/* Activations of each token copied to its pairs: act_f32/act_q8 (QN_ROWS_TOK, in src/src2) to act_f32/act_q8. */
+	QN_OP_MOE_GATHER,
+	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair]. */
+	QN_OP_MOE_COMBINE,
+};
+
+enum qn_epilogue { QN_EPI_STORE = 0, QN_EPI_ADD = 1, QN_EPI_SWIGLU = 2 };
+enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
+enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1 };
+
+/* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
+struct qn_op {
+	struct qn_mat mat[3];
+	const float *bias[3]; /* [n_out padded to 16] or NULL */
+	const float *vec, *vec2;
+	int64_t kv_offset;    /* bytes of this layer's K inside a KV block; see qn_kv_bytes() */
+	int32_t kind;         /* enum qn_op_kind */
+	int32_t rows;         /* enum qn_rows */
+	int32_t src, src2, dst, aux;
+	int32_t act_f32, act_q8; /* activation buffers, -1 for none */
+	int32_t col[3];       /* first column of each part, multiples of 16 */
+	int32_t n_mat;
+	int32_t epilogue;     /* enum qn_epilogue */
+	int32_t n_head, n_head_kv, head_dim, n_rot;
+	int32_t rope;         /* enum qn_rope */
+	int32_t kv_type;      /* enum qn_kv_type */
+	int32_t n_expert, n_used, norm_weights;
+	float eps, scale;
+};
+
+/* Bytes of the routing of n_tok tokens (QN_OP_MOE_ROUTE). */
+size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
+
+/*
+ * Bytes of one layer's keys and values in a KV block. Layout, for each kv head:
+ * K [head_dim][64 positions], V [64 positions][head_dim].
+ */
+size_t qn_kv_bytes(int32_t kv_type, int32_t n_head_kv, int32_t head_dim);
+
+/* QN_OK where every size, type, layout and buffer number of ops is one the kernels can take. */
+int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs);
+
+/* Bytes of scratch that one thread needs to run ops. */
+size_t qn_plan_scratch(const struct qn_op *ops, int32_t n_ops, int32_t n_tok_max);
+
+/* ------------------------------------------------------------------ threads */
+
+struct qn_pool; /* worker threads */
+
+/*
+ * A pool of n threads, of which the calling thread of qn_run() is the first: n - 1 are started
+ * here. cpus: [n] CPU of each, or NULL to leave them unpinned; cpus[0] is not used, for the
+ * caller's thread is the caller's. Idle workers sleep. One run at a time in a pool.
+ */
+int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n);
+void qn_pool_destroy(struct qn_pool *pool);
+int32_t qn_pool_threads(const struct qn_pool *pool);
+
+/*
+ * Runs ops over the batch, in order. scratch: threads * qn_plan_scratch() bytes, 64-byte
+ * aligned. The plan must have passed qn_plan_check().
+ */
+void qn_run(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
+            const struct qn_batch *batch, void *scratch, size_t scratch_bytes);
+
+/*
+ * Packs n_mat * n_out rows into X16 panels with every thread of the pool; dst holds
+ * n_mat * ceil(n_out / 16) panels. src->layout is QN_ROWS. Returns the first error.
+ */
+int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
+
+/* ------------------------------------------------------------------ measurements */
+
+/* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */
+double qn_measure_read(struct qn_pool *pool, const void *buf, size_t n, int32_t rounds);
+
+/* int8 multiply-adds per second that the pool reaches in registers with the set in use. */
+double qn_measure_int8(struct qn_pool *pool, int64_t rounds);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUERN_H */
