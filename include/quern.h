@@ -150,9 +150,9 @@ enum qn_op_kind {
 	QN_OP_ROPE_TABLE,
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
-	/* act = src / rms(src) * vec, eps; into act_f32 and act_q8, whichever are not -1. vec: [width of src]. */
+	/* act = src / rms(src) * vec over the first n_col columns; eps, vec: [n_col]. Into the buffers act_f32 and act_q8. */
 	QN_OP_NORM,
-	/* act = src, into act_f32 and act_q8, whichever are not -1. */
+	/* act = the first n_col columns of src, into the buffers act_f32 and act_q8. */
 	QN_OP_ACT,
 	/*
 	 * For each of n_mat matrices: dst[col[i] ...] = mat[i] * act + bias[i]. Rows of dst are
@@ -196,6 +196,7 @@ struct qn_op {
 	int32_t rows;         /* enum qn_rows */
 	int32_t src, src2, dst, aux;
 	int32_t act_f32, act_q8; /* activation buffers, -1 for none */
+	int32_t n_col;        /* columns that count; the rest of a row is padding */
 	int32_t col[3];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;
 	int32_t epilogue;     /* enum qn_epilogue */
@@ -211,7 +212,7 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
 
 /*
  * Bytes of one layer's keys and values in a KV block. Layout, for each kv head:
- * K [head_dim][64 positions], V [64 positions][head_dim].
+ * K [head_dim][64 positions], V [64 positions][head_dim rounded up to 16].
  */
 size_t qn_kv_bytes(int32_t kv_type, int32_t n_head_kv, int32_t head_dim);
 

@@ -1,0 +1,31 @@
+/* cpu.c - what this Arm CPU and its OS support, and the choice of kernels. */
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+#include "kernels.h"
+#include "arm/set.h"
+
+uint32_t qn_cpu_isa(void)
+{
+	uint32_t isa = QN_NEON; /* part of every AArch64 Linux */
+
+	if (!(getauxval(AT_HWCAP) & HWCAP_ASIMDDP))
+		return isa;
+	isa |= QN_DOTPROD;
+	if (getauxval(AT_HWCAP2) & HWCAP2_I8MM)
+		isa |= QN_I8MM;
+	return isa;
+}
+
+/* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */
+void kernels_init_arm(struct kernels *k, uint32_t isa)
+{
+	if (isa & QN_NEON) {
+		float_init_neon(k);
+		mm_init_neon(k);
+	}
+	if (isa & QN_DOTPROD)
+		mm_init_dotprod(k);
+	if (isa & QN_I8MM)
+		mm_init_i8mm(k);
+}

@@ -1,0 +1,110 @@
+/*
+ * blocks.h - quantized weight blocks, bit for bit as GGUF stores them (little endian).
+ * d, m, dmin are halves. The formula of each type stands above its struct; k counts the weights
+ * of a block.
+ */
+#ifndef QN_BLOCKS_H
+#define QN_BLOCKS_H
+
+#include <stdint.h>
+
+#define QK 32    /* weights in a small block */
+#define QK_K 256 /* weights in a super-block */
+
+/* w = d * (q - 8); weights k and k + 16 share byte k. */
+struct q4_0 { uint16_t d; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct q4_0) == 18, "Q4_0");
+
+/* w = d * q + m. */
+struct q4_1 { uint16_t d, m; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct q4_1) == 20, "Q4_1");
+
+/* w = d * (q - 16); bit k of qh is the fifth bit of weight k. */
+struct q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct q5_0) == 22, "Q5_0");
+
+/* w = d * q + m. */
+struct q5_1 { uint16_t d, m; uint8_t qh[4]; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct q5_1) == 24, "Q5_1");
+
+/* w = d * q. */
+struct q8_0 { uint16_t d; int8_t qs[QK]; };
+_Static_assert(sizeof(struct q8_0) == 34, "Q8_0");
+
+/* w = d * table[q]: the nibbles index qn_iq4_values. */
+struct iq4_nl { uint16_t d; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct iq4_nl) == 18, "IQ4_NL");
+
+/*
+ * Sub-blocks of 16: w = d * sc * q - dmin * mn, sc the low nibble of scales[k / 16], mn the high.
+ * qs: 2 bits; in each half of 128, weights l, l + 32, l + 64, l + 96 share byte l.
+ */
+struct q2k { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
+_Static_assert(sizeof(struct q2k) == 84, "Q2_K");
+
+/*
+ * Sub-blocks of 16: w = d * (sc - 32) * (q - 4). qs holds the low 2 bits as in Q2_K; bit k / 32 of
+ * hmask[k % 32] is the third. Scale j: nibble j / 8 of scales[j % 8], and bits 2 (j / 4) of
+ * scales[8 + j % 4].
+ */
+struct q3k { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
+_Static_assert(sizeof(struct q3k) == 110, "Q3_K");
+
+/*
+ * Sub-blocks of 32: w = d * sc * q - dmin * mn. Sub-blocks 2i, 2i + 1 are the low, high nibbles of
+ * qs[32 i ..]. scales: 8 scales and 8 minimums of 6 bits, see q4k_scale().
+ */
+struct q4k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct q4k) == 144, "Q4_K");
+
+/* As Q4_K; bit k / 32 of qh[k % 32] is the fifth bit. */
+struct q5k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct q5k) == 176, "Q5_K");
+
+/*
+ * Sub-blocks of 16: w = d * scales[k / 16] * (q - 32). In each half of 128: weights l, l + 64 are
+ * the nibbles of ql[l], l < 64, and bits 2 i of qh[l % 32] belong to weight l + 32 i.
+ */
+struct q6k { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
+_Static_assert(sizeof(struct q6k) == 210, "Q6_K");
+
+/*
+ * Sub-blocks of 32: w = d * (sc - 32) * table[q]; sub-block j lies in qs[16 j ..] as in Q4_0.
+ * sc: nibble j % 2 of scales_l[j / 2], and bits 2 j of scales_h.
+ */
+struct iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct iq4_xs) == 136, "IQ4_XS");
+
+/* The sixteen values of IQ4_NL and IQ4_XS, spaced as the weights of trained models are. */
+static const int8_t qn_iq4_values[16] = {
+	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+};
+
+/* Scale and minimum of sub-block j of Q4_K and Q5_K. */
+static inline void q4k_scale(const uint8_t scales[12], int j, uint8_t *sc, uint8_t *mn)
+{
+	if (j < 4) {
+		*sc = scales[j] & 63;
+		*mn = scales[j + 4] & 63;
+	} else { /* low four bits in bytes 8..11, the top two above those of sub-block j - 4 */
+		*sc = (uint8_t)((scales[j + 4] & 15) | (scales[j - 4] >> 6) << 4);
+		*mn = (uint8_t)((scales[j + 4] >> 4) | (scales[j] >> 6) << 4);
+	}
+}
+
+/* Scale j of Q3_K, with its offset taken off: -32..31. */
+static inline int q3k_scale(const uint8_t scales[12], int j)
+{
+	const int lo = scales[j % 8] >> 4 * (j / 8) & 15;
+	const int hi = scales[8 + j % 4] >> 2 * (j / 4) & 3;
+
+	return (lo | hi << 4) - 32;
+}
+
+/* Scale j of IQ4_XS, with its offset taken off. */
+static inline int iq4xs_scale(const struct iq4_xs *b, int j)
+{
+	return ((b->scales_l[j / 2] >> 4 * (j % 2) & 15) | (b->scales_h >> 2 * j & 3) << 4) - 32;
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* check_plan.c - what a plan must be, checked once when it is built and never again. */
+#include "kernels.h"
+#include "pool.h"
+#include "quern.h"
+
+#define HEAD_DIM_MAX 1024
+#define EXPERTS_MAX 4096
+
+struct plan {
+	const struct qn_buf *bufs;
+	int32_t n_bufs;
+};
+
+static int buf_ok(const struct plan *p, int i, int64_t width)
+{
+	return i >= 0 && i < p->n_bufs && p->bufs[i].data && p->bufs[i].width % 16 == 0 && p->bufs[i].width >= width;
+}
+
+static int mat_ok(const struct qn_mat *m)
+{
+	return m->data && qn_type_ok(m->type, m->n_in) && m->n_out > 0 && m->n_mat > 0 &&
+	       (m->layout == QN_ROWS || m->layout == QN_X16);
+}
+
+static int col_ok(const struct plan *p, int buf, int32_t col, int64_t n)
+{
+	return col >= 0 && col % 16 == 0 && buf_ok(p, buf, col + n);
+}
+
+static int heads_ok(const struct qn_op *op)
+{
+	return op->head_dim > 0 && op->head_dim <= HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
+	       op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       (op->kv_type == QN_KV_F16 || op->kv_type == QN_KV_F32);
+}
+
+static int experts_ok(const struct qn_op *op)
+{
+	return op->n_expert > 0 && op->n_expert <= EXPERTS_MAX && op->n_used > 0 && op->n_used <= op->n_expert;
+}
+
+static int act_ok(const struct plan *p, const struct qn_op *op, int64_t n)
+{
+	return (op->act_f32 >= 0 || op->act_q8 >= 0) && (op->act_f32 < 0 || buf_ok(p, op->act_f32, n)) &&
+	       (op->act_q8 < 0 || buf_ok(p, op->act_q8, n));
+}
+
+static int matmul_ok(const struct plan *p, const struct qn_op *op)
+{
+	const int glu = op->epilogue == QN_EPI_SWIGLU;
+
+	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_SWIGLU)
+		return 0;
+	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->bias[0] || op->bias[1]))
+		return 0;
+	if (op->rows == QN_ROWS_PAIR && (!experts_ok(op) || !buf_ok(p, op->aux, 0)))
+		return 0;
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *m = &op->mat[i];
+
+		if (!mat_ok(m) || m->n_mat != (op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
+			return 0;
+		if (!buf_ok(p, qn_type_q8(m->type) ? op->act_q8 : op->act_f32, m->n_in))
+			return 0;
+		if (!(glu && i) && !col_ok(p, op->dst, op->col[i], ((int64_t)m->n_out + 15) / 16 * 16))
+			return 0;
+	}
+	return 1;
+}
+
+static int op_ok(const struct plan *p, const struct qn_op *op)
+{
+	switch (op->kind) {
+	case QN_OP_EMBED:
+		return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in);
+	case QN_OP_ROPE_TABLE:
+		return op->vec && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
+	case QN_OP_GATHER:
+		return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
+	case QN_OP_NORM:
+		if (!op->vec)
+			return 0;
+		/* fall through */
+	case QN_OP_ACT:
+		return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op, op->n_col) &&
+		       (op->rows != QN_ROWS_PAIR || op->n_used > 0);
+	case QN_OP_MATMUL:
+		return matmul_ok(p, op);
+	case QN_OP_QKV:
+		return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+		       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+		       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->head_dim) &&
+		       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
+		                                     buf_ok(p, op->aux, op->n_rot)));
+	case QN_OP_ATTEND:
+		return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+		       buf_ok(p, op->dst, (int64_t)op->n_head * op->head_dim);
+	case QN_OP_MOE_ROUTE:
+		return experts_ok(op) && buf_ok(p, op->src, op->n_expert) && buf_ok(p, op->dst, 0);
+	case QN_OP_MOE_GATHER:
+		return experts_ok(op) && op->n_col > 0 && act_ok(p, op, op->n_col) && buf_ok(p, op->aux, 0) &&
+		       (op->act_f32 < 0 || buf_ok(p, op->src, op->n_col)) &&
+		       (op->act_q8 < 0 || buf_ok(p, op->src2, op->n_col));
+	case QN_OP_MOE_COMBINE:
+		return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
+		       buf_ok(p, op->src, p->bufs[op->dst].width);
+	}
+	return 0;
+}
+
+int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs)
+{
+	const struct plan p = {bufs, n_bufs};
+
+	if (n_ops < 0 || n_ops > POOL_COUNTERS) /* each operation uses one counter at most */
+		return QN_EINVAL;
+	for (int i = 0; i < n_ops; i++)
+		if (!op_ok(&p, &ops[i]))
+			return QN_EINVAL;
+	return QN_OK;
+}

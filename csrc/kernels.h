@@ -1,0 +1,85 @@
+/*
+ * kernels.h - the table of kernels, one slot per operation.
+ *
+ * Every slot has a scalar version, which is the specification. A vector version computes the same
+ * bits: integer sums are exact, and float sums have the order that the slot's comment gives.
+ */
+#ifndef QN_KERNELS_H
+#define QN_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quern.h"
+
+/* 256 activations in 8 bits: x = d * q. Sums serve minimums and offsets of the weights. */
+struct act8 {
+	int8_t qs[QN_ACT_BLOCK];
+	int16_t sum16[QN_ACT_BLOCK / 16]; /* of each 16 qs */
+	int16_t sum32[QN_ACT_BLOCK / 32]; /* of each 32 qs */
+	float d;
+	float unused[3]; /* rounds the block up to five cache lines */
+};
+_Static_assert(sizeof(struct act8) == 320, "stride of the kernels");
+
+/* 256 activations as floats. */
+struct actf {
+	float x[QN_ACT_BLOCK];
+};
+
+#define QN_N_TYPES 31  /* one more than the largest enum qn_type */
+#define QN_TILE_MAX 32 /* tokens that any product kernel takes at once, at most */
+
+/*
+ * out[t][r] = row r of the panel times activations t, for t < n: [n][16] floats.
+ * act: the first token's first block; token t is at act[t], column block b at act[b * n_act].
+ * act is struct act8 or struct actf, as qn_type_q8() says.
+ */
+typedef void mm_fn(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n);
+
+/* Online softmax of n query rows over one KV block: see attn.c of the scalar set. */
+struct attn_rows {
+	float *o;           /* [n][v_dim] weighted sums of values */
+	float *m, *l;       /* [n] running maximum, running sum */
+	const float *q;     /* [n][head_dim], scaled */
+	const int32_t *lim; /* [n] positions of this block that the row sees, <= 0: none */
+	int n;
+	int head_dim;
+	int v_dim;          /* head_dim rounded up to 16 */
+};
+#define QN_ATTN_ROWS 32 /* rows of one call, at most */
+
+typedef void attn_fn(const struct attn_rows *r, const void *k, const void *v);
+
+struct kernels {
+	mm_fn *mm[QN_N_TYPES];
+	int mm_tile[QN_N_TYPES]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
+
+	attn_fn *attn[2]; /* by enum qn_kv_type */
+
+	/* Sum of squares of n floats: 16 lanes by i % 16, each a chain of fma; halves added 8, 4, 2, 1. */
+	float (*sumsq)(const float *x, int64_t n);
+	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
+	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
+	/* Quantizes n <= 256 floats; the rest of the block becomes zeros. */
+	void (*quantize)(struct act8 *y, const float *x, int n);
+	/* y = g / (1 + exp(-g)) * u. */
+	void (*swiglu)(float *y, const float *g, const float *u, int64_t n);
+	/* Rotates pairs of x by cs: [n_pairs] of (cos, sin). neox: pairs i, i + n_pairs; else 2i, 2i + 1. */
+	void (*rope)(float *x, const float *cs, int n_pairs, int neox);
+	/* Merges part b (m, l, o) of an attention row of n values into a; both over different keys. */
+	void (*attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n);
+
+	double int8_per_round; /* multiply-adds of one round of int8_rounds */
+	void (*int8_rounds)(int64_t n);
+};
+
+/* The kernels in use. Written by qn_init() and by nothing else. */
+extern struct kernels qn_kernels;
+
+/* Each fills the slots it has and leaves the rest alone. */
+void kernels_init_scalar(struct kernels *k);
+void kernels_init_x86(struct kernels *k, uint32_t isa);
+void kernels_init_arm(struct kernels *k, uint32_t isa);
+
+#endif

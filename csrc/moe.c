@@ -1,0 +1,137 @@
+/*
+ * moe.c - experts: which token goes where, and back.
+ *
+ * Pairs (token, expert) are grouped by expert, tokens ascending, so that an expert's weights are
+ * read once for all its tokens. The order of pairs changes with the batch; a token's own sum runs
+ * over its choices, best first, and does not.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "exec.h"
+#include "qmath.h"
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert, int32_t n_used)
+{
+	const size_t pairs = aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+	uint8_t *p = buf->data;
+	struct route r;
+
+	r.offset = (int32_t *)p;
+	p += aligned(sizeof(int32_t) * (size_t)(n_expert + 1));
+	r.tok = (int32_t *)p;
+	r.pair = (int32_t *)(p + pairs);
+	r.expert = (int32_t *)(p + 2 * pairs);
+	r.weight = (float *)(p + 3 * pairs);
+	return r;
+}
+
+size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
+{
+	return aligned(sizeof(int32_t) * (size_t)(n_expert + 1)) + 4 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+}
+
+/* The n_used largest of logits, best first, and their softmax weights. */
+static void choose(const struct qn_op *op, const float *logits, int32_t *expert, float *weight)
+{
+	const float first = logits[0];
+	float max = first, sum = 0, chosen = 0;
+
+	for (int e = 1; e < op->n_expert; e++)
+		max = logits[e] > max ? logits[e] : max;
+	for (int e = 0; e < op->n_expert; e++)
+		sum += qexp(logits[e] - max);
+	for (int k = 0; k < op->n_used; k++) {
+		int best = -1;
+
+		for (int e = 0; e < op->n_expert; e++) {
+			int taken = 0;
+
+			for (int i = 0; i < k; i++)
+				taken |= expert[i] == e;
+			/* not <=, so that NaN logits still choose experts, the lowest free ones */
+			if (!taken && (best < 0 || logits[e] > logits[best]))
+				best = e;
+		}
+		expert[k] = best;
+		weight[k] = qexp(logits[best] - max) / sum;
+		chosen += weight[k];
+	}
+	for (int k = 0; k < op->n_used; k++)
+		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
+}
+
+void op_moe_route(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok;
+	const struct route r = route_of(&c->bufs[op->dst], n_tok, op->n_expert, op->n_used);
+
+	for (int64_t t = n_tok * c->ith / c->nth; t < n_tok * (c->ith + 1) / c->nth; t++)
+		choose(op, buf_row(c, op->src, t), r.expert + t * op->n_used, r.weight + t * op->n_used);
+	pool_barrier(c->pool);
+	if (c->ith)
+		return;
+
+	const int64_t pairs = n_tok * op->n_used;
+
+	memset(r.offset, 0, sizeof *r.offset * (size_t)(op->n_expert + 1));
+	for (int64_t i = 0; i < pairs; i++)
+		r.offset[r.expert[i] + 1]++;
+	for (int e = 0; e < op->n_expert; e++)
+		r.offset[e + 1] += r.offset[e];
+	for (int64_t i = 0; i < pairs; i++) { /* offset[e] runs through e's pairs, up to offset[e + 1] */
+		const int32_t p = r.offset[r.expert[i]]++;
+
+		r.pair[i] = p;
+		r.tok[p] = (int32_t)(i / op->n_used);
+	}
+	for (int e = op->n_expert; e > 0; e--)
+		r.offset[e] = r.offset[e - 1];
+	r.offset[0] = 0;
+}
+
+void op_moe_gather(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * op->n_used;
+	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d = deal_begin(c->ith, c->nth, pairs);
+	int64_t p;
+
+	while ((p = deal_next(c->pool, c->step, &d)) >= 0)
+		for (int64_t b = 0; b < blocks; b++) {
+			if (op->act_q8 >= 0)
+				((struct act8 *)c->bufs[op->act_q8].data)[b * pairs + p] =
+					((const struct act8 *)c->bufs[op->src2].data)[b * n_tok + r.tok[p]];
+			if (op->act_f32 >= 0)
+				((struct actf *)c->bufs[op->act_f32].data)[b * pairs + p] =
+					((const struct actf *)c->bufs[op->src].data)[b * n_tok + r.tok[p]];
+		}
+	c->step++;
+}
+
+void op_moe_combine(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok;
+	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	struct deal d = deal_begin(c->ith, c->nth, n_tok);
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *y = buf_row(c, op->dst, t);
+
+		for (int k = 0; k < op->n_used; k++) {
+			const float w = r.weight[t * op->n_used + k];
+			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);
+
+			for (int64_t i = 0; i < c->bufs[op->dst].width; i++)
+				y[i] += w * x[i];
+		}
+	}
+	c->step++;
+}

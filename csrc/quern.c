@@ -1,0 +1,95 @@
+/* quern.c - chooses the kernels, and measures the machine with them. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "kernels.h"
+#include "pool.h"
+#include "scalar/set.h"
+
+struct kernels qn_kernels;
+
+void kernels_init_scalar(struct kernels *k)
+{
+	mm_init_scalar(k);
+	vec_init_scalar(k);
+	attn_init_scalar(k);
+}
+
+uint32_t qn_init(uint32_t allow)
+{
+	const uint32_t isa = qn_cpu_isa() & allow;
+
+	kernels_init_scalar(&qn_kernels);
+#if defined(__x86_64__)
+	kernels_init_x86(&qn_kernels, isa);
+#elif defined(__aarch64__)
+	kernels_init_arm(&qn_kernels, isa);
+#endif
+	return isa;
+}
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+uint32_t qn_cpu_isa(void)
+{
+	return 0;
+}
+#endif
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct measure {
+	const uint64_t *buf;
+	size_t n; /* words */
+	int64_t rounds;
+};
+
+static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	const struct measure *m = arg;
+	const size_t from = m->n * (size_t)ith / (size_t)nth / 8 * 8;
+	const size_t to = m->n * (size_t)(ith + 1) / (size_t)nth / 8 * 8;
+	uint64_t sum[8] = {0};
+	volatile uint64_t sink;
+
+	(void)pool;
+	for (int64_t r = 0; r < m->rounds; r++)
+		for (size_t i = from; i < to; i += 8)
+			for (int j = 0; j < 8; j++)
+				sum[j] ^= m->buf[i + (size_t)j];
+	sink = sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
+	(void)sink;
+}
+
+double qn_measure_read(struct qn_pool *pool, const void *buf, size_t n, int32_t rounds)
+{
+	struct measure m = {buf, n / sizeof(uint64_t), rounds};
+	double t = seconds();
+
+	pool_run(pool, read_job, &m);
+	t = seconds() - t;
+	return t > 0 ? (double)n * rounds / t : 0;
+}
+
+static void int8_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	const struct measure *m = arg;
+
+	(void)pool, (void)ith, (void)nth;
+	qn_kernels.int8_rounds(m->rounds);
+}
+
+double qn_measure_int8(struct qn_pool *pool, int64_t rounds)
+{
+	struct measure m = {.rounds = rounds};
+	double t = seconds();
+
+	pool_run(pool, int8_job, &m);
+	t = seconds() - t;
+	return t > 0 ? (double)rounds * qn_kernels.int8_per_round * qn_pool_threads(pool) / t : 0;
+}

@@ -1,0 +1,182 @@
+/*
+ * dequant.c - rows of GGUF blocks to floats, from the formulas above each struct of blocks.h.
+ * Not a hot path: embeddings, and the reference of the tests.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "blocks.h"
+#include "fp16.h"
+#include "quern.h"
+
+static void dequant_q4_0(float *y, const struct q4_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 16; k++) {
+		y[k] = d * (float)((b->qs[k] & 15) - 8);
+		y[k + 16] = d * (float)((b->qs[k] >> 4) - 8);
+	}
+}
+
+static void dequant_q4_1(float *y, const struct q4_1 *b)
+{
+	const float d = f32_of_f16(b->d), m = f32_of_f16(b->m);
+
+	for (int k = 0; k < 16; k++) {
+		y[k] = d * (float)(b->qs[k] & 15) + m;
+		y[k + 16] = d * (float)(b->qs[k] >> 4) + m;
+	}
+}
+
+/* Weight k of a Q5_0 or Q5_1 block, without its offset. */
+static int q5(const uint8_t qh[4], const uint8_t qs[16], int k)
+{
+	return (qs[k % 16] >> 4 * (k / 16) & 15) | (qh[k / 8] >> k % 8 & 1) << 4;
+}
+
+static void dequant_q5_0(float *y, const struct q5_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK; k++)
+		y[k] = d * (float)(q5(b->qh, b->qs, k) - 16);
+}
+
+static void dequant_q5_1(float *y, const struct q5_1 *b)
+{
+	const float d = f32_of_f16(b->d), m = f32_of_f16(b->m);
+
+	for (int k = 0; k < QK; k++)
+		y[k] = d * (float)q5(b->qh, b->qs, k) + m;
+}
+
+static void dequant_q8_0(float *y, const struct q8_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK; k++)
+		y[k] = d * (float)b->qs[k];
+}
+
+static void dequant_iq4_nl(float *y, const struct iq4_nl *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 16; k++) {
+		y[k] = d * (float)qn_iq4_values[b->qs[k] & 15];
+		y[k + 16] = d * (float)qn_iq4_values[b->qs[k] >> 4];
+	}
+}
+
+static void dequant_q2k(float *y, const struct q2k *b)
+{
+	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int q = b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3;
+		const int s = b->scales[k / 16];
+
+		y[k] = d * (float)(s & 15) * (float)q - dmin * (float)(s >> 4);
+	}
+}
+
+static void dequant_q3k(float *y, const struct q3k *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int lo = b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3;
+		const int hi = b->hmask[k % 32] >> k / 32 & 1;
+
+		y[k] = d * (float)q3k_scale(b->scales, k / 16) * (float)((lo | hi << 2) - 4);
+	}
+}
+
+static void dequant_q4k(float *y, const struct q4k *b)
+{
+	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int q = b->qs[k / 64 * 32 + k % 32] >> 4 * (k / 32 % 2) & 15;
+		uint8_t sc, mn;
+
+		q4k_scale(b->scales, k / 32, &sc, &mn);
+		y[k] = d * (float)sc * (float)q - dmin * (float)mn;
+	}
+}
+
+static void dequant_q5k(float *y, const struct q5k *b)
+{
+	const float d = f32_of_f16(b->d), dmin = f32_of_f16(b->dmin);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int lo = b->qs[k / 64 * 32 + k % 32] >> 4 * (k / 32 % 2) & 15;
+		const int hi = b->qh[k % 32] >> k / 32 & 1;
+		uint8_t sc, mn;
+
+		q4k_scale(b->scales, k / 32, &sc, &mn);
+		y[k] = d * (float)sc * (float)(lo | hi << 4) - dmin * (float)mn;
+	}
+}
+
+static void dequant_q6k(float *y, const struct q6k *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int half = k / 128, l = k % 128;
+		const int lo = b->ql[half * 64 + l % 64] >> 4 * (l / 64) & 15;
+		const int hi = b->qh[half * 32 + l % 32] >> 2 * (l / 32) & 3;
+
+		y[k] = d * (float)b->scales[k / 16] * (float)((lo | hi << 4) - 32);
+	}
+}
+
+static void dequant_iq4_xs(float *y, const struct iq4_xs *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32, l = k % 32;
+		const int q = b->qs[j * 16 + l % 16] >> 4 * (l / 16) & 15;
+
+		y[k] = d * (float)iq4xs_scale(b, j) * (float)qn_iq4_values[q];
+	}
+}
+
+#define ROW(T, n) \
+	for (int64_t i = 0; i < n_in / (n); i++) \
+		dequant_##T(y + i * (n), (const struct T *)row + i); \
+	break
+
+void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
+{
+	switch (type) {
+	case QN_F32:
+		memcpy(y, row, (size_t)n_in * sizeof *y);
+		break;
+	case QN_F16:
+		for (int64_t i = 0; i < n_in; i++)
+			y[i] = f32_of_f16(((const uint16_t *)row)[i]);
+		break;
+	case QN_BF16:
+		for (int64_t i = 0; i < n_in; i++)
+			y[i] = f32_of_bf16(((const uint16_t *)row)[i]);
+		break;
+	case QN_Q4_0: ROW(q4_0, QK);
+	case QN_Q4_1: ROW(q4_1, QK);
+	case QN_Q5_0: ROW(q5_0, QK);
+	case QN_Q5_1: ROW(q5_1, QK);
+	case QN_Q8_0: ROW(q8_0, QK);
+	case QN_IQ4_NL: ROW(iq4_nl, QK);
+	case QN_Q2_K: ROW(q2k, QK_K);
+	case QN_Q3_K: ROW(q3k, QK_K);
+	case QN_Q4_K: ROW(q4k, QK_K);
+	case QN_Q5_K: ROW(q5k, QK_K);
+	case QN_Q6_K: ROW(q6k, QK_K);
+	case QN_IQ4_XS: ROW(iq4_xs, QK_K);
+	default:
+		assert(!"a type that qn_type_ok() refuses");
+	}
+}

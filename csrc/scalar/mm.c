@@ -1,0 +1,293 @@
+/*
+ * mm.c - products of packed panels and activations: the specification.
+ *
+ * Quantized types are exact integers up to the scales. In a super-block of 256 weights
+ *
+ *	S = sum over sub-blocks j of scale[j] * sum(q * x)		int32
+ *
+ * and y grows by one or two fma:
+ *
+ *	Q2_K Q4_K Q5_K    y = fma(-(dmin * dx), M, y), M = sum of minimum[j] * sum(x)
+ *	                  y = fma(d * dx, S, y)
+ *	Q3_K Q6_K IQ4_XS  y = fma(d * dx, S - offset * sum of scale[j] * sum(x), y)
+ *
+ * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31.
+ *
+ * Types of 32-weight blocks have a float scale each; per 256 activations
+ *
+ *	f = fma(d[j], sum((q - offset) * x), f), then f = fma(m[j], sum(x), f) where there is an m
+ *	y = fma(f, dx, y)
+ *
+ * Floats: two chains of fma, even and odd columns, added at the end.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "blocks.h"
+#include "fp16.h"
+#include "kernels.h"
+#include "set.h"
+#include "x16.h"
+
+/* One super-block of one row, unpacked. */
+struct super {
+	uint8_t q[QK_K];
+	int16_t scale[16], minimum[16]; /* of each 16 weights, even where a sub-block is 32 */
+	int offset;                     /* of q; a type has this or minimums */
+	float d, dmin;
+};
+
+/* Weight k's nibble in lines that hold word i and word i + run in the two nibbles. */
+static int nibble(const x16_line *lines, int k, int r, int run)
+{
+	const int i = k / 4, pair = i / (2 * run), line = pair * run + i % run;
+
+	return lines[line][r][k % 4] >> 4 * (i / run % 2) & 15;
+}
+
+/* Weight k's two bits in lines that hold words i, i + 8, i + 16, i + 24 of each half. */
+static int twobit(const x16_line *lines, int k, int r)
+{
+	const int half = k / 128, i = k % 128 / 4;
+
+	return lines[half * 8 + i % 8][r][k % 4] >> 2 * (i / 8) & 3;
+}
+
+/* Weight k's bit in lines that hold 32 weights each. */
+static int onebit(const x16_line *lines, int k, int r)
+{
+	return lines[k / 32][r][k % 4] >> k % 32 / 4 & 1;
+}
+
+static void unpack_q45(struct super *s, const x16_line *qs, const x16_line *qh, const uint8_t sl[8][QN_PANEL],
+                       const uint8_t sh[4][QN_PANEL], int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)(nibble(qs, k, r, 8) | (qh ? onebit(qh, k, r) << 4 : 0));
+	for (int j = 0; j < 16; j++) {
+		const int lo = sl[j / 2][r], hi = sh[j / 4][r] >> 4 * (j / 2 % 2);
+
+		s->scale[j] = (int16_t)((lo & 15) | (hi & 3) << 4);
+		s->minimum[j] = (int16_t)(lo >> 4 | (hi >> 2 & 3) << 4);
+	}
+}
+
+static void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
+{
+	memset(s, 0, sizeof *s);
+	switch (type) {
+	case QN_Q4_K: {
+		const struct x16_q4k *p = (const struct x16_q4k *)panel + b;
+
+		unpack_q45(s, p->qs, NULL, p->sl, p->sh, r);
+		s->d = f32_of_f16(p->d[r]);
+		s->dmin = f32_of_f16(p->dmin[r]);
+		break;
+	}
+	case QN_Q5_K: {
+		const struct x16_q5k *p = (const struct x16_q5k *)panel + b;
+
+		unpack_q45(s, p->qs, p->qh, p->sl, p->sh, r);
+		s->d = f32_of_f16(p->d[r]);
+		s->dmin = f32_of_f16(p->dmin[r]);
+		break;
+	}
+	case QN_Q6_K: {
+		const struct x16_q6k *p = (const struct x16_q6k *)panel + b;
+
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)(nibble(p->ql, k, r, 16) | twobit(p->qh, k, r) << 4);
+		for (int j = 0; j < 16; j++)
+			s->scale[j] = p->sc[j][r];
+		s->offset = 32;
+		s->d = f32_of_f16(p->d[r]);
+		break;
+	}
+	case QN_Q2_K: {
+		const struct x16_q2k *p = (const struct x16_q2k *)panel + b;
+
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)twobit(p->qs, k, r);
+		for (int j = 0; j < 16; j++) {
+			s->scale[j] = p->sl[j][r] & 15;
+			s->minimum[j] = p->sl[j][r] >> 4;
+		}
+		s->d = f32_of_f16(p->d[r]);
+		s->dmin = f32_of_f16(p->dmin[r]);
+		break;
+	}
+	case QN_Q3_K: {
+		const struct x16_q3k *p = (const struct x16_q3k *)panel + b;
+
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)(twobit(p->qs, k, r) | onebit(p->qh, k, r) << 2);
+		for (int j = 0; j < 16; j++)
+			s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
+			                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);
+		s->offset = 4;
+		s->d = f32_of_f16(p->d[r]);
+		break;
+	}
+	case QN_IQ4_XS: {
+		const struct x16_iq4xs *p = (const struct x16_iq4xs *)panel + b;
+
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)(qn_iq4_values[nibble(p->qs, k, r, 4)] + 128);
+		for (int j = 0; j < 16; j++) {
+			const int i = j / 2;
+
+			s->scale[j] = (int16_t)(((p->sl[i / 2][r] >> 4 * (i % 2) & 15) |
+			                         (p->sh[i / 4][r] >> 2 * (i % 4) & 3) << 4) - 32);
+		}
+		s->offset = 128;
+		s->d = f32_of_f16(p->d[r]);
+		break;
+	}
+	}
+}
+
+static void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
+                     int64_t n_act, int n)
+{
+	struct super s;
+
+	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
+	for (int64_t b = 0; b < n_in / QK_K; b++) {
+		for (int r = 0; r < QN_PANEL; r++) {
+			unpack(&s, type, panel, b, r);
+			for (int t = 0; t < n; t++) {
+				const struct act8 *x = &act[b * n_act + t];
+				float *y = &out[t * QN_PANEL + r];
+				int32_t sum = 0, mins = 0;
+
+				for (int k = 0; k < QK_K; k++)
+					sum += s.scale[k / 16] * (s.q[k] - s.offset) * x->qs[k];
+				for (int j = 0; j < 16; j++)
+					mins += s.minimum[j] * x->sum16[j];
+				if (!s.offset)
+					*y = fmaf(-(s.dmin * x->d), (float)mins, *y);
+				*y = fmaf(s.d * x->d, (float)sum, *y);
+			}
+		}
+	}
+}
+
+/* Weight k of block j of a group of n, row r, without its offset. */
+static int small_weight(int type, const uint8_t *p, int n, int j, int k, int r)
+{
+	const x16_line *lines = (const x16_line *)p;
+
+	switch (type) {
+	case QN_Q8_0:
+		return lines[8 * j + k / 4][r][k % 4] - 128;
+	case QN_Q4_0:
+		return nibble(lines + 4 * j, k, r, 4) - 8;
+	case QN_Q4_1:
+		return nibble(lines + 4 * j, k, r, 4);
+	case QN_IQ4_NL:
+		return qn_iq4_values[nibble(lines + 4 * j, k, r, 4)];
+	case QN_Q5_0:
+		return (nibble(lines + 4 * j, k, r, 4) | onebit(lines + 4 * n + j, k, r) << 4) - 16;
+	default: /* Q5_1 */
+		return nibble(lines + 4 * j, k, r, 4) | onebit(lines + 4 * n + j, k, r) << 4;
+	}
+}
+
+static void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
+                     int64_t n_act, int n)
+{
+	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
+
+	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
+	for (int64_t b = 0; b * QN_ACT_BLOCK < n_in; b++) {
+		const int64_t left = n_in / QK - b * X16_GROUP;
+		const int nb = (int)(left < X16_GROUP ? left : X16_GROUP);
+		const uint16_t *d = (const uint16_t *)(panel + x16_line_bytes(type, nb));
+		const uint16_t *m = d + nb * QN_PANEL;
+
+		for (int t = 0; t < n; t++) {
+			const struct act8 *x = &act[b * n_act + t];
+
+			for (int r = 0; r < QN_PANEL; r++) {
+				float f = 0;
+
+				for (int j = 0; j < nb; j++) {
+					int32_t dot = 0;
+
+					for (int k = 0; k < QK; k++)
+						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
+					f = fmaf(f32_of_f16(d[j * QN_PANEL + r]), (float)dot, f);
+					if (has_m)
+						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), (float)x->sum32[j], f);
+				}
+				out[t * QN_PANEL + r] = fmaf(f, x->d, out[t * QN_PANEL + r]);
+			}
+		}
+		panel += x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+	}
+}
+
+static void mm_float(int type, float *out, const void *panel, const struct actf *act, int64_t n_in,
+                     int64_t n_act, int n)
+{
+	for (int t = 0; t < n; t++) {
+		for (int r = 0; r < QN_PANEL; r++) {
+			float chain[2] = {0, 0};
+
+			for (int64_t k = 0; k < n_in; k++) {
+				const float x = act[k / QN_ACT_BLOCK * n_act + t].x[k % QN_ACT_BLOCK];
+				const int64_t i = k * QN_PANEL + r;
+				const float w = type == QN_F32 ? ((const float *)panel)[i]
+				              : type == QN_F16 ? f32_of_f16(((const uint16_t *)panel)[i])
+				                               : f32_of_bf16(((const uint16_t *)panel)[i]);
+
+				chain[k % 2] = fmaf(w, x, chain[k % 2]);
+			}
+			out[t * QN_PANEL + r] = chain[0] + chain[1];
+		}
+	}
+}
+
+#define MM(name, type, family)                                                                    \
+	static void mm_##name##_scalar(float *out, const void *panel, const void *act, int64_t n_in, \
+	                               int64_t n_act, int n)                                         \
+	{                                                                                            \
+		mm_##family(type, out, panel, act, n_in, n_act, n);                                      \
+	}
+
+MM(f32, QN_F32, float)
+MM(f16, QN_F16, float)
+MM(bf16, QN_BF16, float)
+MM(q4_0, QN_Q4_0, small)
+MM(q4_1, QN_Q4_1, small)
+MM(q5_0, QN_Q5_0, small)
+MM(q5_1, QN_Q5_1, small)
+MM(q8_0, QN_Q8_0, small)
+MM(iq4_nl, QN_IQ4_NL, small)
+MM(q2k, QN_Q2_K, super)
+MM(q3k, QN_Q3_K, super)
+MM(q4k, QN_Q4_K, super)
+MM(q5k, QN_Q5_K, super)
+MM(q6k, QN_Q6_K, super)
+MM(iq4xs, QN_IQ4_XS, super)
+
+void mm_init_scalar(struct kernels *k)
+{
+	k->mm[QN_F32] = mm_f32_scalar;
+	k->mm[QN_F16] = mm_f16_scalar;
+	k->mm[QN_BF16] = mm_bf16_scalar;
+	k->mm[QN_Q4_0] = mm_q4_0_scalar;
+	k->mm[QN_Q4_1] = mm_q4_1_scalar;
+	k->mm[QN_Q5_0] = mm_q5_0_scalar;
+	k->mm[QN_Q5_1] = mm_q5_1_scalar;
+	k->mm[QN_Q8_0] = mm_q8_0_scalar;
+	k->mm[QN_IQ4_NL] = mm_iq4_nl_scalar;
+	k->mm[QN_Q2_K] = mm_q2k_scalar;
+	k->mm[QN_Q3_K] = mm_q3k_scalar;
+	k->mm[QN_Q4_K] = mm_q4k_scalar;
+	k->mm[QN_Q5_K] = mm_q5k_scalar;
+	k->mm[QN_Q6_K] = mm_q6k_scalar;
+	k->mm[QN_IQ4_XS] = mm_iq4xs_scalar;
+	for (int t = 0; t < QN_N_TYPES; t++)
+		k->mm_tile[t] = 8;
+}

@@ -1,0 +1,11 @@
+/* set.h - the parts of the scalar set. */
+#ifndef QN_SCALAR_SET_H
+#define QN_SCALAR_SET_H
+
+#include "kernels.h"
+
+void mm_init_scalar(struct kernels *k);
+void vec_init_scalar(struct kernels *k);
+void attn_init_scalar(struct kernels *k);
+
+#endif

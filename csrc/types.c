@@ -1,0 +1,71 @@
+/* types.c - sizes of the weight types, rows and panels. */
+#include "blocks.h"
+#include "kernels.h"
+#include "quern.h"
+
+/* Weights of a block and bytes it takes; 0 for types that the kernels do not know. */
+static const struct {
+	int16_t elems, bytes, q8;
+} types[QN_N_TYPES] = {
+	[QN_F32] = {1, 4, 0},
+	[QN_F16] = {1, 2, 0},
+	[QN_BF16] = {1, 2, 0},
+	[QN_Q4_0] = {QK, sizeof(struct q4_0), 1},
+	[QN_Q4_1] = {QK, sizeof(struct q4_1), 1},
+	[QN_Q5_0] = {QK, sizeof(struct q5_0), 1},
+	[QN_Q5_1] = {QK, sizeof(struct q5_1), 1},
+	[QN_Q8_0] = {QK, sizeof(struct q8_0), 1},
+	[QN_IQ4_NL] = {QK, sizeof(struct iq4_nl), 1},
+	[QN_Q2_K] = {QK_K, sizeof(struct q2k), 1},
+	[QN_Q3_K] = {QK_K, sizeof(struct q3k), 1},
+	[QN_Q4_K] = {QK_K, sizeof(struct q4k), 1},
+	[QN_Q5_K] = {QK_K, sizeof(struct q5k), 1},
+	[QN_Q6_K] = {QK_K, sizeof(struct q6k), 1},
+	[QN_IQ4_XS] = {QK_K, sizeof(struct iq4_xs), 1},
+};
+
+/* Rows longer than this are refused: the largest models have 2^17, and sums must fit. */
+#define ROW_MAX (1 << 24)
+
+static int known(int32_t type)
+{
+	return type >= 0 && type < QN_N_TYPES && types[type].elems;
+}
+
+int qn_type_ok(int32_t type, int64_t n_in)
+{
+	return known(type) && n_in > 0 && n_in <= ROW_MAX && n_in % types[type].elems == 0;
+}
+
+int qn_type_q8(int32_t type)
+{
+	return known(type) && types[type].q8;
+}
+
+size_t qn_row_bytes(int32_t type, int64_t n_in)
+{
+	if (!qn_type_ok(type, n_in))
+		return 0;
+	return (size_t)(n_in / types[type].elems * types[type].bytes);
+}
+
+size_t qn_panel_bytes(int32_t type, int64_t n_in)
+{
+	/* The same bytes, rounded up so that every panel starts a cache line. */
+	return (QN_PANEL * qn_row_bytes(type, n_in) + 63) / 64 * 64;
+}
+
+static int64_t act_blocks(int64_t n, int64_t width)
+{
+	return n * ((width + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK);
+}
+
+size_t qn_act_f32_bytes(int64_t n, int64_t width)
+{
+	return (size_t)act_blocks(n, width) * sizeof(struct actf);
+}
+
+size_t qn_act_q8_bytes(int64_t n, int64_t width)
+{
+	return (size_t)act_blocks(n, width) * sizeof(struct act8);
+}

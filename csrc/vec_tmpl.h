@@ -1,0 +1,138 @@
+/*
+ * vec_tmpl.h - the element-wise kernels. Not compiled as it stands: each set includes it once,
+ * with VEC(name) defined as the name with the set's suffix, under its own compile flags.
+ *
+ * Plain loops, written so that the compiler can use lanes of any width and still compute the same
+ * bits: reductions have 16 explicit lanes, every fused multiply-add is spelled out.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "fp16.h"
+#include "kernels.h"
+#include "qmath.h"
+
+#define LANES 16
+
+static float VEC(sumsq)(const float *x, int64_t n)
+{
+	float lane[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++)
+			lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
+	for (int j = 0; i + j < n; j++)
+		lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
+	for (int half = LANES / 2; half; half /= 2)
+		for (int j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
+static void VEC(scale_rows)(float *y, const float *x, float r, const float *w, int64_t n)
+{
+	if (w)
+		for (int64_t i = 0; i < n; i++)
+			y[i] = x[i] * r * w[i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			y[i] = x[i] * r;
+}
+
+/*
+ * d = max|x| / 127, q = x * (127 / max|x|) to the nearest integer, ties to even. Values that are
+ * not finite give a block of zeros with d = NaN, so that the fault is seen and not spread as noise.
+ */
+static void VEC(quantize)(struct act8 *y, const float *x, int n)
+{
+	float in[QN_ACT_BLOCK], lane[LANES] = {0}, max = 0, inv;
+
+	memcpy(in, x, sizeof *x * (size_t)n);
+	memset(in + n, 0, sizeof *in * (size_t)(QN_ACT_BLOCK - n));
+	for (int i = 0; i < QN_ACT_BLOCK; i += LANES)
+		for (int j = 0; j < LANES; j++) {
+			const float a = fabsf(in[i + j]);
+
+			lane[j] = lane[j] >= a ? lane[j] : a; /* a NaN stays until a number follows */
+		}
+	for (int j = 0; j < LANES; j++)
+		max = max >= lane[j] ? max : lane[j];
+	for (int j = 0; j < LANES; j++)
+		lane[j] = 0;
+	for (int i = 0; i < QN_ACT_BLOCK; i += LANES) /* 0 * x is NaN where x is not finite */
+		for (int j = 0; j < LANES; j++)
+			lane[j] += 0 * in[i + j];
+	for (int j = 1; j < LANES; j++)
+		lane[0] += lane[j];
+	if (lane[0] != 0) { /* NaN */
+		memset(y, 0, sizeof *y);
+		y->d = lane[0];
+		return;
+	}
+	inv = max > 0x1p-120f ? 127.0f / max : 0; /* below, 127 / max is not finite */
+	y->d = inv > 0 ? max / 127.0f : 0;
+	for (int i = 0; i < QN_ACT_BLOCK; i++) {
+		/* |in * inv| <= 127: adding 1.5 * 2^23 leaves the rounded integer in the low bits */
+		const float t = in[i] * inv + 0x1.8p23f;
+
+		y->qs[i] = (int8_t)(bits_of_f32(t) & 0xff);
+	}
+	for (int j = 0; j < QN_ACT_BLOCK / 16; j++) {
+		int sum = 0;
+
+		for (int i = 0; i < 16; i++)
+			sum += y->qs[16 * j + i];
+		y->sum16[j] = (int16_t)sum;
+	}
+	for (int j = 0; j < QN_ACT_BLOCK / 32; j++)
+		y->sum32[j] = (int16_t)(y->sum16[2 * j] + y->sum16[2 * j + 1]);
+	memset(y->unused, 0, sizeof y->unused);
+}
+
+static void VEC(swiglu)(float *y, const float *g, const float *u, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = g[i] / (1 + qexp(-g[i])) * u[i];
+}
+
+static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
+{
+	if (neox)
+		for (int i = 0; i < n_pairs; i++) {
+			const float a = x[i], b = x[i + n_pairs], c = cs[2 * i], s = cs[2 * i + 1];
+
+			x[i] = fmaf(a, c, -(b * s));
+			x[i + n_pairs] = fmaf(a, s, b * c);
+		}
+	else
+		for (int i = 0; i < n_pairs; i++) {
+			const float a = x[2 * i], b = x[2 * i + 1], c = cs[2 * i], s = cs[2 * i + 1];
+
+			x[2 * i] = fmaf(a, c, -(b * s));
+			x[2 * i + 1] = fmaf(a, s, b * c);
+		}
+}
+
+static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n)
+{
+	const float m = *ma > mb ? *ma : mb;
+	const float ca = qexp(*ma - m), cb = qexp(mb - m);
+
+	if (lb == 0) /* part b saw nothing */
+		return;
+	*ma = m;
+	*la = fmaf(*la, ca, lb * cb);
+	for (int i = 0; i < n; i++)
+		oa[i] = fmaf(oa[i], ca, ob[i] * cb);
+}
+
+static void VEC(vec_fill)(struct kernels *k)
+{
+	k->sumsq = VEC(sumsq);
+	k->scale_rows = VEC(scale_rows);
+	k->quantize = VEC(quantize);
+	k->swiglu = VEC(swiglu);
+	k->rope = VEC(rope);
+	k->attn_merge = VEC(attn_merge);
+}

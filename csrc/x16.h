@@ -1,0 +1,109 @@
+/*
+ * x16.h - packed panels: 16 rows of weights interleaved by 32-bit words.
+ *
+ * A panel holds 16 rows of n_in weights. The basic unit is a line: 64 bytes, 4 of each row, so that
+ * a vector of 16 lanes has one row per lane and a dot product needs no horizontal sum. One layout
+ * serves every number of tokens, and takes exactly the bytes of the rows it replaces.
+ *
+ * "Word w" of a block is weights 4w .. 4w + 3. Where a type has fewer than 8 bits a weight, a line
+ * serves several words, at different shifts. Fifth and third bits lie in lines of their own, one
+ * for each 32 weights: bit g of byte t belongs to weight 4g + t.
+ *
+ * Scales smaller than a byte are split so that no byte is wasted: sl has nibbles, sh bit pairs.
+ * Index r is the row.
+ */
+#ifndef QN_X16_H
+#define QN_X16_H
+
+#include <stdint.h>
+
+#include "quern.h"
+
+typedef uint8_t x16_line[QN_PANEL][4];
+
+/* Q4_K. Line 8p + g: word 16p + g in the low nibbles, 16p + 8 + g in the high ones. */
+struct x16_q4k {
+	x16_line qs[32];
+	uint8_t sl[8][QN_PANEL]; /* scale j | minimum j << 4, low four bits */
+	uint8_t sh[4][QN_PANEL]; /* nibble j % 2 of sh[j / 2]: scale j | minimum j << 2, high two bits */
+	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_q4k) == 16 * 144, "packing does not grow");
+
+/* Q5_K: as Q4_K; line j of qh has the fifth bits of sub-block j. */
+struct x16_q5k {
+	x16_line qs[32];
+	x16_line qh[8];
+	uint8_t sl[8][QN_PANEL];
+	uint8_t sh[4][QN_PANEL];
+	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_q5k) == 16 * 176, "packing does not grow");
+
+/*
+ * Q6_K. In each half h of 32 words: word i in nibble i / 16 of ql[16h + i % 16] and in bits
+ * 2 (i / 8) of qh[8h + i % 8].
+ */
+struct x16_q6k {
+	x16_line ql[32];
+	x16_line qh[16];
+	int8_t sc[16][QN_PANEL];
+	uint16_t d[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_q6k) == 16 * 210, "packing does not grow");
+
+/* Q2_K. In each half h of 32 words: word i in bits 2 (i / 8) of qs[8h + i % 8]. */
+struct x16_q2k {
+	x16_line qs[16];
+	uint8_t sl[16][QN_PANEL]; /* scale | minimum << 4 */
+	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_q2k) == 16 * 84, "packing does not grow");
+
+/* Q3_K. qs as in Q2_K; line i of qh has the third bits of weights 32i ... */
+struct x16_q3k {
+	x16_line qs[16];
+	x16_line qh[8];
+	uint8_t sl[8][QN_PANEL]; /* nibble j / 8 of sl[j % 8]: scale j, low four bits */
+	uint8_t sh[4][QN_PANEL]; /* bits 2 (j / 4) of sh[j % 4]: the high two */
+	uint16_t d[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_q3k) == 16 * 110, "packing does not grow");
+
+/* IQ4_XS. Line 4j + g: word 8j + g in the low nibbles, 8j + 4 + g in the high ones. */
+struct x16_iq4xs {
+	x16_line qs[32];
+	uint8_t sl[4][QN_PANEL]; /* nibble j % 2 of sl[j / 2]: scale j, low four bits */
+	uint8_t sh[2][QN_PANEL]; /* bits 2 (j % 4) of sh[j / 4]: the high two */
+	uint16_t d[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq4xs) == 16 * 136, "packing does not grow");
+
+/*
+ * Types of 32-weight blocks: up to 8 blocks make a group, lines first, then scales, so that lines
+ * stay 64-byte aligned. Only the last group of a row can be shorter. In bytes, for n blocks:
+ *
+ *   lines   Q8_0 8n: weight + 128, word 8j + g in line 8j + g
+ *           Q4_0, Q4_1, IQ4_NL 4n: as IQ4_XS
+ *           Q5_0, Q5_1 4n as Q4_0, then n lines of fifth bits
+ *   d       n x 16 halves
+ *   m       n x 16 halves (Q4_1, Q5_1)
+ */
+#define X16_GROUP 8
+
+/* Bytes of lines of n blocks, without scales. */
+static inline int64_t x16_line_bytes(int type, int64_t n)
+{
+	switch (type) {
+	case QN_Q8_0:
+		return n * 512;
+	case QN_Q5_0: case QN_Q5_1:
+		return n * (256 + 64);
+	default:
+		return n * 256;
+	}
+}
+
+/* Floats: [n_in][16] of the type's element. */
+
+#endif

@@ -1,0 +1,76 @@
+/* cpu.c - what this x86 CPU and its OS support, and the choice of kernels. */
+#define _GNU_SOURCE
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels.h"
+#include "x86/set.h"
+
+#define XCR0_YMM (3 << 1)                 /* SSE and AVX state */
+#define XCR0_ZMM (XCR0_YMM | 7 << 5)      /* opmask and both halves of zmm */
+#define XCR0_AMX (3u << 17)               /* tile configuration and data */
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILEDATA 18
+
+static uint64_t xgetbv(void)
+{
+	uint32_t lo, hi;
+
+	__asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+	return (uint64_t)hi << 32 | lo;
+}
+
+static int has(uint32_t reg, int bit)
+{
+	return reg >> bit & 1;
+}
+
+uint32_t qn_cpu_isa(void)
+{
+	uint32_t a, b, c, d, a7, b7, c7, d7, a71 = 0, unused, isa = 0;
+	uint64_t xcr0;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, 27)) /* OSXSAVE */
+		return 0;
+	xcr0 = xgetbv();
+	if (!__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7))
+		return 0;
+	__get_cpuid_count(7, 1, &a71, &unused, &unused, &unused);
+
+	/* AVX, FMA, F16C, AVX2 */
+	if ((xcr0 & XCR0_YMM) != XCR0_YMM || !has(c, 28) || !has(c, 12) || !has(c, 29) || !has(b7, 5))
+		return 0;
+	isa |= QN_AVX2;
+	if (has(a71, 4))
+		isa |= QN_AVXVNNI;
+	/* F, DQ, BW, VL */
+	if ((xcr0 & XCR0_ZMM) != XCR0_ZMM || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31))
+		return isa;
+	isa |= QN_AVX512;
+	if (!has(c7, 11))
+		return isa;
+	isa |= QN_AVX512VNNI;
+	/* TILE, INT8; the kernel grants the tile registers to a process that asks */
+	if (has(d7, 24) && has(d7, 25) && (xcr0 & XCR0_AMX) == XCR0_AMX &&
+	    !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA))
+		isa |= QN_AMX;
+	return isa;
+}
+
+/* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */
+void kernels_init_x86(struct kernels *k, uint32_t isa)
+{
+	if (isa & QN_AVX2) {
+		float_init_avx2(k);
+		mm_init_avx2(k);
+	}
+	if (isa & QN_AVXVNNI)
+		mm_init_avxvnni(k);
+	if (isa & QN_AVX512) {
+		float_init_avx512(k);
+		mm_init_avx512(k);
+	}
+	if (isa & QN_AVX512VNNI)
+		mm_init_avx512vnni(k);
+}

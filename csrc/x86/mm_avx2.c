@@ -1,0 +1,80 @@
+/* mm_avx2.c - products on AVX2 without VNNI: vpmaddubsw to int16 pairs, vpmaddwd to int32. */
+#include "x86/set.h"
+
+#include "x86/mm_ymm.h"
+
+#define MM(name) name##_avx2
+#define MM_TILE 4
+#define MM_DOT8_OFFSET 0
+
+/* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
+static inline __m256i dot(__m256i acc, __m256i w, __m256i x)
+{
+	return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+}
+
+static inline ints ints_dot(ints acc, bytes w, const void *x)
+{
+	const __m256i b = broadcast(x);
+
+	return (ints){dot(acc.lo, w.lo, b), dot(acc.hi, w.hi, b)};
+}
+
+/*
+ * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
+ * pair is at most 2 * 128 * 127 < 2^15.
+ */
+static inline __m256i dot8(__m256i acc, __m256i w, __m256i x)
+{
+	const __m256i s = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
+
+	return dot(acc, _mm256_abs_epi8(s), _mm256_sign_epi8(x, s));
+}
+
+static inline ints ints_dot8(ints acc, bytes w, const void *x)
+{
+	const __m256i b = broadcast(x);
+
+	return (ints){dot8(acc.lo, w.lo, b), dot8(acc.hi, w.hi, b)};
+}
+
+static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+{
+	const __m256i b = broadcast(x);
+	const ints w = pairs16(a);
+
+	return (ints){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(w.lo, b)),
+	              _mm256_add_epi32(acc.hi, _mm256_madd_epi16(w.hi, b))};
+}
+
+#include "mm_x16.h"
+
+static void int8_rounds_avx2(int64_t n)
+{
+	__m256i a[8];
+	int32_t sink[8];
+
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		a[j] = _mm256_set1_epi32(j);
+	for (int64_t i = 0; i < n; i++)
+#pragma GCC unroll 8
+		for (int j = 0; j < 8; j++) {
+			__m256i p;
+
+			__asm__ volatile("vpmaddubsw %0, %0, %1\n\tvpmaddwd %1, %1, %1\n\tvpaddd %1, %0, %0"
+			                 : "+x"(a[j]), "=&x"(p));
+		}
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++) {
+		_mm256_storeu_si256((__m256i *)sink, a[j]);
+		__asm__ volatile("" : : "m"(sink));
+	}
+}
+
+void mm_init_avx2(struct kernels *k)
+{
+	mm_fill_avx2(k);
+	k->int8_rounds = int8_rounds_avx2;
+	k->int8_per_round = 8 * 32;
+}

@@ -1,0 +1,66 @@
+/* mm_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, vpmaddwd to int32. */
+#include "x86/set.h"
+
+#include "x86/mm_zmm.h"
+
+#define MM(name) name##_avx512
+#define MM_TILE 8 /* 8 sums, 8 dots, and the running floats spill to the first-level cache once a block */
+#define MM_DOT8_OFFSET 0
+
+/* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
+static inline ints dot(ints acc, __m512i w, __m512i x)
+{
+	return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(w, x), _mm512_set1_epi16(1)));
+}
+
+static inline ints ints_dot(ints acc, bytes w, const void *x) { return dot(acc, w, broadcast(x)); }
+
+/*
+ * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
+ * pair is at most 2 * 128 * 127 < 2^15.
+ */
+static inline ints ints_dot8(ints acc, bytes w, const void *x)
+{
+	const __m512i b = broadcast(x);
+	const __mmask64 negative = ~_mm512_movepi8_mask(w); /* w < 128 */
+	const __m512i s = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+
+	return dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(b, negative, _mm512_setzero_si512(), b));
+}
+
+static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+{
+	return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs16(a), broadcast(x)));
+}
+
+#include "mm_x16.h"
+
+static void int8_rounds_avx512(int64_t n)
+{
+	__m512i a[12];
+	int32_t sink[16];
+
+#pragma GCC unroll 12
+	for (int j = 0; j < 12; j++)
+		a[j] = _mm512_set1_epi32(j);
+	for (int64_t i = 0; i < n; i++)
+#pragma GCC unroll 12
+		for (int j = 0; j < 12; j++) {
+			__m512i p;
+
+			__asm__ volatile("vpmaddubsw %0, %0, %1\n\tvpmaddwd %1, %1, %1\n\tvpaddd %1, %0, %0"
+			                 : "+v"(a[j]), "=&v"(p));
+		}
+#pragma GCC unroll 12
+	for (int j = 0; j < 12; j++) {
+		_mm512_storeu_si512(sink, a[j]);
+		__asm__ volatile("" : : "m"(sink));
+	}
+}
+
+void mm_init_avx512(struct kernels *k)
+{
+	mm_fill_avx512(k);
+	k->int8_rounds = int8_rounds_avx512;
+	k->int8_per_round = 12 * 64;
+}

@@ -1,0 +1,50 @@
+/*
+ * mm_zmm.h - the vector operations of mm_x16.h on zmm registers, but for the products. Included by
+ * the sets with 512-bit vectors.
+ */
+#include "x86/mm_xmm.h"
+
+typedef __m512i bytes;
+typedef __m512i ints;
+typedef __m512 floats;
+
+static inline bytes bytes_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline bytes bytes_and(bytes a, int mask) { return _mm512_and_si512(a, _mm512_set1_epi8((char)mask)); }
+static inline bytes bytes_or(bytes a, bytes b) { return _mm512_or_si512(a, b); }
+static inline bytes bytes_shr(bytes a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+static inline bytes bytes_shl(bytes a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+
+static inline bytes bytes_iq4(bytes a)
+{
+	/* qn_iq4_values + 128 */
+	const __m128i table = _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153, (char)166,
+	                                    (char)181, (char)197, (char)217, (char)241);
+
+	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a);
+}
+
+static inline ints broadcast(const void *p)
+{
+	int32_t x;
+
+	__builtin_memcpy(&x, p, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+static inline ints ints_zero(void) { return _mm512_setzero_si512(); }
+static inline ints ints_of8(const int8_t *p) { return _mm512_cvtepi8_epi32(rows_load(p)); }
+static inline ints ints_shl(ints a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+static inline ints ints_sub(ints a, ints b) { return _mm512_sub_epi32(a, b); }
+
+static inline ints ints_muladd(ints acc, ints a, ints b) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(a, b)); }
+static inline floats floats_zero(void) { return _mm512_setzero_ps(); }
+static inline floats floats_set1(float x) { return _mm512_set1_ps(x); }
+static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+static inline floats floats_of(ints a) { return _mm512_cvtepi32_ps(a); }
+static inline floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }
+static inline floats floats_fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+static inline floats floats_fnma(floats a, floats b, floats c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline void floats_store(float *p, floats a) { _mm512_storeu_ps(p, a); }
+
+/* [16][2] int8 as int16. */
+static inline __m512i pairs16(const int8_t a[][2]) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)a)); }

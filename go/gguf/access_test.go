@@ -1,0 +1,88 @@
+package gguf
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestAccessors(t *testing.T) {
+	f, err := Parse(write(t, sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(key string) (any, error){
+		"Uint":   func(k string) (any, error) { return f.Uint(k) },
+		"Int":    func(k string) (any, error) { return f.Int(k) },
+		"Float":  func(k string) (any, error) { return f.Float(k) },
+		"Bool":   func(k string) (any, error) { return f.Bool(k) },
+		"Str":    func(k string) (any, error) { return f.Str(k) },
+		"Strs":   func(k string) (any, error) { return f.Strs(k) },
+		"Bools":  func(k string) (any, error) { return f.Bools(k) },
+		"Floats": func(k string) (any, error) { return f.Floats(k) },
+		"Ints":   func(k string) (any, error) { return f.Ints(k) },
+	}
+	for _, r := range []struct {
+		call, key string
+		want      any    // the value, or
+		wantErr   string // in the error
+	}{
+		{"Uint", "u8", uint64(255), ""},
+		{"Uint", "u16", uint64(65535), ""},
+		{"Uint", "u32", uint64(math.MaxUint32), ""},
+		{"Uint", "u64", uint64(math.MaxUint64), ""},
+		{"Uint", "i8", nil, `key "i8": malformed GGUF: -128, want 0 or more`},
+		{"Uint", "i64", nil, "-9223372036854775808, want 0 or more"},
+		{"Uint", "str", nil, `key "str": malformed GGUF: string, want an integer`},
+		{"Uint", "f32", nil, "float32, want an integer"},
+		{"Uint", "[]u32", nil, "array of 2 uint32, want an integer"},
+		{"Int", "u8", int64(255), ""},
+		{"Int", "i8", int64(-128), ""},
+		{"Int", "i16", int64(-32768), ""},
+		{"Int", "i32", int64(math.MinInt32), ""},
+		{"Int", "u32", int64(math.MaxUint32), ""},
+		{"Int", "i64", int64(math.MinInt64), ""},
+		{"Int", "u64", nil, "18446744073709551615, want at most 9223372036854775807"},
+		{"Int", "true", nil, "bool, want an integer"},
+		{"Float", "f32", float64(float32(math.Pi)), ""},
+		{"Float", "f64", math.Inf(-1), ""},
+		{"Float", "u32", nil, "uint32, want a float"},
+		{"Bool", "true", true, ""},
+		{"Bool", "false", false, ""},
+		{"Bool", "u8", nil, "uint8, want a bool"},
+		{"Str", "str", "héllo\x00\xff\n", ""},
+		{"Str", "[]str", nil, "array of 5 string, want a string"},
+		{"Strs", "[]str", []string{"", "a", "", "bcd", "é"}, ""},
+		{"Strs", "[][]", nil, "array of 4 array, want an array of strings"},
+		{"Bools", "[]bool", []bool{true, false, true}, ""},
+		{"Bools", "true", nil, "bool, want an array of bools"},
+		{"Floats", "[]f32", []float32{1.5, float32(math.Inf(1))}, ""},
+		{"Floats", "[]f64", nil, "array of 1 float64, want an array of float32"},
+		{"Ints", "[]u8", []int64{0, 255}, ""},
+		{"Ints", "[]i8", []int64{-128, 127}, ""},
+		{"Ints", "[]u16", []int64{1, 65535}, ""},
+		{"Ints", "[]i16", []int64{-32768, 3}, ""},
+		{"Ints", "[]u32", []int64{1, 1 << 31}, ""},
+		{"Ints", "[]i32", []int64{-5, 6}, ""},
+		{"Ints", "[]i64", []int64{math.MinInt64, 9}, ""},
+		{"Ints", "none u32", []int64{}, ""},
+		{"Ints", "[]u64", nil, "element 0 is 9223372036854775808"},
+		{"Ints", "[]f32", nil, "want an array of integers"},
+	} {
+		got, err := calls[r.call](r.key)
+		if r.wantErr != "" {
+			if err == nil || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), r.wantErr) {
+				t.Errorf("%s(%q): error %v, want %q", r.call, r.key, err, r.wantErr)
+			}
+		} else if err != nil || !reflect.DeepEqual(got, r.want) {
+			t.Errorf("%s(%q) = %#v, %v; want %#v", r.call, r.key, got, err, r.want)
+		}
+	}
+	for name, call := range calls {
+		if _, err := call("other"); !errors.Is(err, ErrMissing) || errors.Is(err, ErrFormat) {
+			t.Errorf("%s of a missing key: %v", name, err)
+		}
+	}
+}

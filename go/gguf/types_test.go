@@ -1,0 +1,128 @@
+package gguf
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Numbers, names and sizes as ggml has them, written out apart from the table.
+func TestTypes(t *testing.T) {
+	rows := []struct {
+		typ          Type
+		id           uint32
+		name         string
+		elems, bytes int
+	}{
+		{F32, 0, "F32", 1, 4},
+		{F16, 1, "F16", 1, 2},
+		{Q4_0, 2, "Q4_0", 32, 18},
+		{Q4_1, 3, "Q4_1", 32, 20},
+		{Q5_0, 6, "Q5_0", 32, 22},
+		{Q5_1, 7, "Q5_1", 32, 24},
+		{Q8_0, 8, "Q8_0", 32, 34},
+		{Q8_1, 9, "Q8_1", 32, 36},
+		{Q2_K, 10, "Q2_K", 256, 84},
+		{Q3_K, 11, "Q3_K", 256, 110},
+		{Q4_K, 12, "Q4_K", 256, 144},
+		{Q5_K, 13, "Q5_K", 256, 176},
+		{Q6_K, 14, "Q6_K", 256, 210},
+		{Q8_K, 15, "Q8_K", 256, 292},
+		{IQ2_XXS, 16, "IQ2_XXS", 256, 66},
+		{IQ2_XS, 17, "IQ2_XS", 256, 74},
+		{IQ3_XXS, 18, "IQ3_XXS", 256, 98},
+		{IQ1_S, 19, "IQ1_S", 256, 50},
+		{IQ4_NL, 20, "IQ4_NL", 32, 18},
+		{IQ3_S, 21, "IQ3_S", 256, 110},
+		{IQ2_S, 22, "IQ2_S", 256, 82},
+		{IQ4_XS, 23, "IQ4_XS", 256, 136},
+		{I8, 24, "I8", 1, 1},
+		{I16, 25, "I16", 1, 2},
+		{I32, 26, "I32", 1, 4},
+		{I64, 27, "I64", 1, 8},
+		{F64, 28, "F64", 1, 8},
+		{IQ1_M, 29, "IQ1_M", 256, 56},
+		{BF16, 30, "BF16", 1, 2},
+		{TQ1_0, 34, "TQ1_0", 256, 54},
+		{TQ2_0, 35, "TQ2_0", 256, 66},
+		{MXFP4, 39, "MXFP4", 32, 17},
+		{NVFP4, 40, "NVFP4", 64, 36},
+		{Q1_0, 41, "Q1_0", 128, 18},
+		{Q2_0, 42, "Q2_0", 64, 18},
+	}
+	if got := len(Types()); got != len(rows) {
+		t.Errorf("%d known types, want %d", got, len(rows))
+	}
+	for _, r := range rows {
+		if uint32(r.typ) != r.id || r.typ.String() != r.name || !r.typ.Known() {
+			t.Errorf("type %d is %q, known: %v; want %d, %q", uint32(r.typ), r.typ, r.typ.Known(), r.id, r.name)
+		}
+		if r.typ.BlockElems() != r.elems || r.typ.BlockBytes() != r.bytes {
+			t.Errorf("%s: block of %d elements in %d bytes, want %d in %d",
+				r.name, r.typ.BlockElems(), r.typ.BlockBytes(), r.elems, r.bytes)
+		}
+		for _, s := range []string{r.name, strings.ToLower(r.name)} {
+			if got, err := ParseType(s); got != r.typ || err != nil {
+				t.Errorf("ParseType(%q) = %v, %v", s, got, err)
+			}
+		}
+		if got, err := r.typ.Size([]uint64{512, 3, 2}); got != uint64(512/r.elems*r.bytes*6) || err != nil {
+			t.Errorf("%s.Size(512, 3, 2) = %d, %v", r.name, got, err)
+		}
+	}
+}
+
+func TestUnknownTypes(t *testing.T) {
+	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 999, math.MaxUint32} {
+		if typ.Known() || typ.BlockElems() != 0 || typ.BlockBytes() != 0 {
+			t.Errorf("type %d is known", uint32(typ))
+		}
+		if _, err := typ.Size([]uint64{256}); !errors.Is(err, ErrFormat) {
+			t.Errorf("type %d: error %v does not wrap ErrFormat", uint32(typ), err)
+		}
+	}
+	if s := Type(99).String(); s != "type 99" {
+		t.Errorf("String() = %q", s)
+	}
+	for _, s := range []string{"", "Q4_K_M", "type 99", "Q4_2"} {
+		if _, err := ParseType(s); err == nil || !strings.Contains(err.Error(), "IQ4_XS") {
+			t.Errorf("ParseType(%q): %v, want an error that lists the types", s, err)
+		}
+	}
+}
+
+func TestTypeSize(t *testing.T) {
+	for _, r := range []struct {
+		typ  Type
+		dims []uint64
+		want uint64 // 0 for an error
+	}{
+		{F32, []uint64{3}, 12},
+		{F16, []uint64{2, 5}, 20},
+		{Q4_K, []uint64{256}, 144},
+		{Q4_K, []uint64{4096, 4096}, 9437184},
+		{I8, []uint64{math.MaxInt64}, math.MaxInt64},
+		{Q1_0, []uint64{1 << 62}, 1 << 62 / 128 * 18},
+		{Q4_K, []uint64{100}, 0},    // not whole blocks
+		{Q4_K, []uint64{128, 2}, 0}, // blocks do not cross rows
+		{F32, nil, 0},
+		{F32, []uint64{1, 1, 1, 1, 1}, 0},
+		{F32, []uint64{0}, 0},
+		{F32, []uint64{4, 0}, 0},
+		{F32, []uint64{1 << 40, 1 << 40}, 0},           // elements overflow
+		{F32, []uint64{1 << 32, 1 << 32, 1 << 32}, 0},  // to zero
+		{I8, []uint64{1 << 63}, 0},                     // elements beyond int64
+		{F64, []uint64{1 << 61}, 0},                    // bytes overflow to zero
+		{F32, []uint64{math.MaxInt64/4 + 1}, 0},        // bytes beyond int64
+		{Q8_0, []uint64{math.MaxInt64 &^ 31, 1, 1}, 0}, // the same with blocks
+	} {
+		got, err := r.typ.Size(r.dims)
+		if got != r.want || (err == nil) != (r.want != 0) {
+			t.Errorf("%s.Size(%v) = %d, %v; want %d", r.typ, r.dims, got, err, r.want)
+		}
+		if err != nil && !errors.Is(err, ErrFormat) {
+			t.Errorf("%s.Size(%v): %v does not wrap ErrFormat", r.typ, r.dims, err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpuinfo is what /proc/cpuinfo says.
+type cpuinfo struct {
+	model string
+	flags []string
+	cores map[int]coreKey // by processor
+}
+
+// A coreKey names a core where only numbers of sockets and cores are known.
+type coreKey struct {
+	pkg, die, core int
+}
+
+func (t tree) cpuinfo() cpuinfo {
+	info := cpuinfo{cores: map[int]coreKey{}}
+	var implementer, part string
+	id := -1
+	for line := range strings.Lines(t.text("proc/cpuinfo")) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		number, err := strconv.Atoi(value)
+		isNumber := err == nil && number >= 0
+		switch strings.TrimSpace(key) {
+		case "processor":
+			id = -1
+			if isNumber && number < maxCPU {
+				id = number
+				// Where no "core id" follows, as on Arm, each is its own core.
+				info.cores[id] = coreKey{core: id}
+			}
+		case "physical id":
+			if c, ok := info.cores[id]; ok && isNumber {
+				c.pkg = number
+				info.cores[id] = c
+			}
+		case "core id":
+			if c, ok := info.cores[id]; ok && isNumber {
+				c.core = number
+				info.cores[id] = c
+			}
+		case "model name":
+			info.model = cmp.Or(info.model, value)
+		case "flags", "Features": // x86 and Arm
+			if info.flags == nil {
+				info.flags = strings.Fields(value)
+			}
+		case "CPU implementer":
+			implementer = cmp.Or(implementer, value)
+		case "CPU part":
+			part = cmp.Or(part, value)
+		}
+	}
+	if info.model == "" && implementer != "" {
+		info.model = fmt.Sprintf("Arm implementer %s part %s", implementer, part)
+	}
+	return info
+}
+
+// cpus lists the processors. The affinity mask is believed even where it names
+// one that the files do not: containers are sometimes shown renumbered files,
+// while the mask is the kernel's own.
+func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
+	const dir = "sys/devices/system/cpu"
+	ids := t.list(dir + "/online")
+	if ids == nil {
+		for id := range info.cores {
+			ids = append(ids, id)
+		}
+	}
+	ids = append(ids, allowed...)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+
+	nodes := t.nodes()
+	cores := map[any]int{} // number of a core by its lowest sibling, or by coreKey
+	var cpus []CPU
+	for _, id := range ids {
+		topology := fmt.Sprintf("%s/cpu%d/topology/", dir, id)
+		known, ok := info.cores[id]
+		if !ok {
+			known = coreKey{core: id}
+		}
+		at := coreKey{
+			pkg:  t.int(topology+"physical_package_id", known.pkg),
+			die:  t.int(topology+"die_id", 0),
+			core: t.int(topology+"core_id", known.core),
+		}
+		var key any = at
+		if siblings := t.list(topology + "thread_siblings_list"); slices.Contains(siblings, id) {
+			key = slices.Min(siblings)
+		}
+		core, ok := cores[key]
+		if !ok {
+			core = len(cores)
+			cores[key] = core
+		}
+		cpus = append(cpus, CPU{
+			ID: id, Core: core, Package: at.pkg, Node: nodes[id],
+			Allowed: allowed == nil || slices.Contains(allowed, id),
+		})
+	}
+	return cpus
+}
+
+// nodes returns the NUMA node of each CPU. Nodes may be numbered with gaps.
+func (t tree) nodes() map[int]int {
+	const dir = "sys/devices/system/node"
+	of := map[int]int{}
+	for _, node := range t.list(dir + "/online") {
+		for _, id := range t.list(fmt.Sprintf("%s/node%d/cpulist", dir, node)) {
+			of[id] = node
+		}
+	}
+	return of
+}
+
+// Cores returns how many physical cores the affinity mask reaches. The
+// hyperthreads of a core count as one.
+func (m *Machine) Cores() int {
+	seen := map[int]bool{}
+	for _, c := range m.CPUs {
+		if c.Allowed {
+			seen[c.Core] = true
+		}
+	}
+	return len(seen)
+}
+
+// Threads returns how many workers to run by default: one for each physical
+// core within the affinity mask, and no more than the CPU quota pays for in
+// whole. It rounds the quota down: workers meet at barriers, so when one is
+// throttled all of them wait.
+func (m *Machine) Threads() int {
+	n := m.Cores()
+	if q, ok := m.Quota(); ok && q.CPUs < float64(n) {
+		n = int(math.Floor(q.CPUs))
+	}
+	return max(n, 1)
+}
+
+// WorkerCPUs returns the CPUs to pin n workers to, one each: a hyperthread of
+// every core before the second of any, and a NUMA node before the next. It
+// returns nil when the affinity mask holds fewer than n: then do not pin.
+func (m *Machine) WorkerCPUs(n int) []int {
+	type place struct{ thread, node, id int }
+	threads := map[int]int{} // seen so far, by core
+	var places []place
+	for _, c := range m.CPUs {
+		if c.Allowed {
+			places = append(places, place{threads[c.Core], c.Node, c.ID})
+			threads[c.Core]++
+		}
+	}
+	if n <= 0 || n > len(places) {
+		return nil
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id))
+	})
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = places[i].id
+	}
+	return ids
+}

@@ -1,0 +1,77 @@
+// Package machine reads the facts that decide how many threads to run and how
+// much memory to take: processors and which of them are hyperthreads of one
+// core, the affinity mask, the CPU quota and memory limits of every control
+// group this process is in, and the huge page policy.
+//
+// It reads Linux's /proc and /sys and decides nothing beyond the default
+// number of threads. A file that is missing or holds nonsense counts as not
+// there: a sandbox that hides half of /sys still gets an answer.
+package machine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+// A CPU is one logical processor, as the kernel numbers them.
+type CPU struct {
+	ID      int  // the kernel's number
+	Core    int  // the same for the hyperthreads of one core; 0, 1, ... over the whole machine
+	Package int  // the socket
+	Node    int  // the NUMA node
+	Allowed bool // whether the affinity mask lets this process run there
+}
+
+// A Machine is what was found when it was read. It does not change afterwards.
+type Machine struct {
+	Arch  string   // as Go names it: amd64, arm64
+	Model string   // of the processor; empty when nothing tells
+	Flags []string // the instruction sets that the kernel lists
+
+	CPUs   []CPU   // online, in order of ID
+	Quotas []Quota // of CPU time, from the process's own group upwards
+
+	MemTotal     uint64     // bytes; 0 when unknown
+	MemAvailable uint64     // bytes that can be had without swapping; 0 when unknown
+	MemLimits    []MemLimit // of control groups, from the process's own group upwards
+
+	PageSize     int
+	HugePageSize uint64 // bytes of a transparent huge page; 0 when there are none
+	THP          THP
+}
+
+// THP is the policy for transparent huge pages, in the kernel's words: always,
+// madvise, never and, for Defrag, also defer and defer+madvise. Empty is unknown.
+type THP struct {
+	Enabled string
+	Defrag  string
+}
+
+// Read looks at the machine that the process runs on.
+func Read() (*Machine, error) {
+	return ReadFS(os.DirFS("/"), affinity())
+}
+
+// ReadFS reads the files under root as Read does those under /. The CPUs that
+// the process may run on are allowed; nil means all of them.
+func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
+	t := tree{root}
+	m := &Machine{Arch: runtime.GOARCH, PageSize: os.Getpagesize()}
+	info := t.cpuinfo()
+	m.Model, m.Flags = info.model, info.flags
+	m.CPUs = t.cpus(info, allowed)
+	if len(m.CPUs) == 0 {
+		return nil, errors.New("machine: neither /proc/cpuinfo nor /sys/devices/system/cpu can be read; mount /proc")
+	}
+	for _, g := range t.groups() {
+		m.Quotas = append(m.Quotas, t.quotas(g)...)
+		m.MemLimits = append(m.MemLimits, t.memLimits(g)...)
+	}
+	m.MemTotal, m.MemAvailable = t.meminfo()
+	const thp = "sys/kernel/mm/transparent_hugepage/"
+	m.THP = THP{Enabled: chosen(t.text(thp + "enabled")), Defrag: chosen(t.text(thp + "defrag"))}
+	m.HugePageSize, _ = t.uint(thp + "hpage_pmd_size")
+	return m, nil
+}

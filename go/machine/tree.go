@@ -1,0 +1,81 @@
+package machine
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A tree reads the small text files of /proc and /sys.
+type tree struct {
+	root fs.FS
+}
+
+// text returns a file without the space around it; empty when it cannot be read.
+func (t tree) text(name string) string {
+	b, err := fs.ReadFile(t.root, strings.TrimPrefix(path.Clean("/"+name), "/"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// uint returns the number that is the whole of a file.
+func (t tree) uint(name string) (uint64, bool) {
+	n, err := strconv.ParseUint(t.text(name), 10, 64)
+	return n, err == nil
+}
+
+// int returns the number that is the whole of a file, or otherwise instead.
+func (t tree) int(name string, otherwise int) int {
+	n, err := strconv.Atoi(t.text(name))
+	if err != nil || n < 0 {
+		return otherwise
+	}
+	return n
+}
+
+// list returns the CPU numbers in a file such as "0-3,8"; nil when it holds
+// anything else.
+func (t tree) list(name string) []int {
+	return parseList(t.text(name))
+}
+
+// maxCPU bounds the numbers in a list, so that nonsense such as "0-4000000000"
+// is refused before it is counted out. Linux builds allow 8192.
+const maxCPU = 1 << 16
+
+func parseList(s string) []int {
+	var ids []int
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, ranged := strings.Cut(strings.TrimSpace(part), "-")
+		lo, err := strconv.Atoi(from)
+		if err != nil {
+			return nil
+		}
+		hi := lo
+		if ranged {
+			if hi, err = strconv.Atoi(to); err != nil {
+				return nil
+			}
+		}
+		if lo < 0 || hi < lo || hi >= maxCPU || len(ids) > maxCPU {
+			return nil
+		}
+		for id := lo; id <= hi; id++ {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// chosen returns the word in brackets: "always [madvise] never" is madvise.
+func chosen(s string) string {
+	_, s, _ = strings.Cut(s, "[")
+	s, _, ok := strings.Cut(s, "]")
+	if !ok {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,102 @@
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// WillNeed asks the kernel to read a mapped file ahead.
+func (r *Region) WillNeed() error { return r.advise(unix.MADV_WILLNEED) }
+
+// Sequential tells the kernel that the region will be read once, from its
+// start: it reads further ahead.
+func (r *Region) Sequential() error { return r.advise(unix.MADV_SEQUENTIAL) }
+
+func (r *Region) advise(how int) error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if len(r.b) == 0 {
+		return nil
+	}
+	return unix.Madvise(r.b, how)
+}
+
+// DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so
+// that they no longer count as this process's memory. The bytes stay readable
+// and come back from the page cache or the disk. It refuses an allocated
+// region, whose bytes would be lost.
+func (r *Region) DontNeed(off, n int) error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	if !r.file {
+		return errors.New("mem: only a mapped file can be dropped and read again")
+	}
+	// A page that reaches over either end may hold a neighbour still in use;
+	// the last page of the file has none after it.
+	page := int(pageSize)
+	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	if off+n == len(r.b) {
+		to = len(r.b)
+	}
+	if from >= to {
+		return nil
+	}
+	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
+}
+
+// Prefault makes the region's pages present now, on the given number of
+// threads, so that no later access stops to wait for the kernel: it zeroes an
+// allocated region's pages and reads a file's.
+func (r *Region) Prefault(threads int) error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if len(r.b) == 0 {
+		return nil
+	}
+	share := int(roundUp(uint64(len(r.b)/max(threads, 1))+1, HugePage))
+	var wg sync.WaitGroup
+	errs := make([]error, (len(r.b)+share-1)/share)
+	for i := range errs {
+		part := r.b[i*share : min((i+1)*share, len(r.b))]
+		wg.Go(func() { errs[i] = r.populate(part) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// populate makes the pages of part present. MADV_POPULATE came with Linux 5.14;
+// before it, pages are touched, but for a file's, where the kernel only reads
+// ahead: touching one that was cut off would be fatal.
+func (r *Region) populate(part []byte) error {
+	if r.file {
+		err := unix.Madvise(part, unix.MADV_POPULATE_READ)
+		if errors.Is(err, unix.EINVAL) {
+			err = unix.Madvise(part, unix.MADV_WILLNEED)
+		}
+		return err
+	}
+	err := unix.Madvise(part, unix.MADV_POPULATE_WRITE)
+	if errors.Is(err, unix.EINVAL) {
+		touch(part)
+		return nil
+	}
+	return err
+}
+
+// touch writes to each page without changing it, even while others write.
+func touch(b []byte) {
+	for i := 0; i+4 <= len(b); i += int(pageSize) {
+		atomic.AddUint32((*uint32)(unsafe.Pointer(&b[i])), 0)
+	}
+}

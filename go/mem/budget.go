@@ -1,0 +1,125 @@
+package mem
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+)
+
+// A Budget is a limit on bytes. Everything big takes its bytes from it before
+// it allocates, so that what does not fit is refused with a sentence and not
+// killed by the kernel later. It may be used from several goroutines.
+type Budget struct {
+	limit  uint64
+	reason string
+
+	mu   sync.Mutex
+	used uint64
+	peak uint64
+	by   map[string]uint64 // in use, by purpose
+}
+
+// NewBudget returns a budget of limit bytes. The reason says in a few words
+// what set it, such as "cgroup memory.max", and stands in every refusal.
+func NewBudget(limit uint64, reason string) *Budget {
+	return &Budget{limit: limit, reason: reason, by: map[string]uint64{}}
+}
+
+// A LimitError is the refusal of a Budget.
+type LimitError struct {
+	Purpose string
+	Need    uint64
+	Free    uint64
+	Limit   uint64
+	Reason  string // what set the limit
+}
+
+// Error returns the refusal as a sentence with its numbers.
+func (e *LimitError) Error() string {
+	need, free := FormatBytes(e.Need), FormatBytes(e.Free)
+	if need == free { // a refusal has to show the difference
+		need, free = fmt.Sprintf("%d bytes", e.Need), fmt.Sprintf("%d", e.Free)
+	}
+	return fmt.Sprintf("%s need %s, %s of the %s limit are free (%s); use a smaller model or context, or raise the limit",
+		e.Purpose, need, free, FormatBytes(e.Limit), e.Reason)
+}
+
+// A Reservation is bytes taken from a Budget.
+type Reservation struct {
+	budget  *Budget
+	purpose string
+	bytes   uint64
+	once    sync.Once
+}
+
+// Reserve takes n bytes, or returns a *LimitError when fewer are free. The
+// purpose is a plural such as "packed weights", and the bytes are counted under it.
+func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if free := b.limit - b.used; n > free {
+		return nil, &LimitError{purpose, n, free, b.limit, b.reason}
+	}
+	b.used += n
+	b.peak = max(b.peak, b.used)
+	b.by[purpose] += n
+	return &Reservation{budget: b, purpose: purpose, bytes: n}, nil
+}
+
+// Bytes returns how many bytes were taken.
+func (r *Reservation) Bytes() uint64 { return r.bytes }
+
+// Release gives the bytes back. Releasing again does nothing.
+func (r *Reservation) Release() {
+	r.once.Do(func() {
+		b := r.budget
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.used -= r.bytes
+		if b.by[r.purpose] -= r.bytes; b.by[r.purpose] == 0 {
+			delete(b.by, r.purpose)
+		}
+	})
+}
+
+// Alloc reserves n bytes and allocates them. Closing the region releases them.
+func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {
+	res, err := b.Reserve(purpose, n)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Alloc(n, purpose)
+	if err != nil {
+		res.Release()
+		return nil, err
+	}
+	r.freed = res.Release
+	return r, nil
+}
+
+// Limit returns the budget's size in bytes, and what set it.
+func (b *Budget) Limit() (bytes uint64, reason string) { return b.limit, b.reason }
+
+// Used returns how many bytes are taken now.
+func (b *Budget) Used() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Peak returns the most bytes that were taken at once.
+func (b *Budget) Peak() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.peak
+}
+
+// Free returns how many bytes are left.
+func (b *Budget) Free() uint64 { return b.limit - b.Used() }
+
+// ByPurpose returns the bytes taken now, by purpose. The map is the caller's.
+func (b *Budget) ByPurpose() map[string]uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.by)
+}

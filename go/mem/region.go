@@ -1,0 +1,157 @@
+// Package mem holds the memory that lives outside the Go heap, mapped model
+// files and anonymous arenas, and the budget that everything big is taken from.
+// The garbage collector neither scans a Region nor moves it, so its addresses
+// may be stored in C structs for as long as the Region is open.
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// HugePage is the alignment of an allocated Region: a huge page on x86-64, and
+// on Arm with pages of 4 KiB.
+const HugePage = 2 << 20
+
+// ErrClosed reports that a Region was closed.
+var ErrClosed = errors.New("mem: region is closed")
+
+// A Region is a mapping. The zero Region is empty. Its methods may be called
+// from several goroutines, but none while another closes it.
+type Region struct {
+	b      []byte
+	file   bool
+	closed atomic.Bool
+	freed  func() // gives back to the budget; nil when it was not taken from one
+}
+
+// Map maps the whole of the named regular file, read-only.
+//
+// The mapping shares the file's pages. If another process shortens the file
+// while it is mapped, touching a page beyond the new end kills this process
+// with SIGBUS; no check here can prevent that. Replace a model by renaming a
+// new file over it, which leaves the mapped one whole.
+func Map(name string) (*Region, error) {
+	// Look before opening: to open a FIFO would wait for a writer, and to open
+	// a device may set it going.
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err // already says "stat NAME: ..."
+	}
+	if err := mappable(name, fi); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	if fi, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if err := mappable(name, fi); err != nil {
+		return nil, err // it was another file when we looked
+	}
+	b, err := mmap(int(f.Fd()), uint64(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", name, err)
+	}
+	return &Region{b: b, file: true}, nil
+}
+
+// mappable refuses what has no contents that could be mapped.
+func mappable(name string, fi os.FileInfo) error {
+	what := "a device or socket"
+	switch mode := fi.Mode(); {
+	case mode.IsRegular() && fi.Size() > 0:
+		return nil
+	case mode.IsRegular():
+		what = "empty"
+	case mode.IsDir():
+		what = "a directory"
+	case mode&os.ModeNamedPipe != 0:
+		what = "a pipe"
+	}
+	return fmt.Errorf("map %s: it is %s; give a regular file with contents", name, what)
+}
+
+// Alloc returns n zeroed bytes that start on a HugePage boundary. The kernel is
+// asked for huge pages when at least one fits. Memory is taken as it is first
+// touched; purpose names it in the error. Nothing is counted: see Budget.Alloc.
+func Alloc(n uint64, purpose string) (*Region, error) {
+	fail := func(why any) (*Region, error) {
+		return nil, fmt.Errorf("allocate %s for %s: %v", FormatBytes(n), purpose, why)
+	}
+	if n == 0 {
+		return fail("nothing to allocate")
+	}
+	if n > math.MaxInt64-2*HugePage {
+		return fail("more than an address space holds")
+	}
+	// Map enough to hold n at any offset, then give back both ends.
+	whole, err := mmap(-1, roundUp(n, pageSize)+HugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return fail(err)
+	}
+	head := -addr(whole) % HugePage
+	b := whole[head:][:n:n]
+	munmap(whole[:head])
+	munmap(whole[head+roundUp(n, pageSize):])
+	if n >= HugePage {
+		// EINVAL from a kernel without huge pages: the memory is good all the same.
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
+	}
+	return &Region{b: b}, nil
+}
+
+// Bytes returns the region, nil once it is closed. The bytes of a mapped file
+// must not be written. None may be used after Close.
+func (r *Region) Bytes() []byte {
+	if r.closed.Load() {
+		return nil
+	}
+	return r.b
+}
+
+// Close unmaps the region and gives its bytes back to the budget it was taken
+// from. Closing again does nothing.
+func (r *Region) Close() error {
+	if r.closed.Swap(true) {
+		return nil
+	}
+	err := munmap(r.b)
+	r.b = nil
+	if r.freed != nil {
+		r.freed()
+	}
+	return err
+}
+
+var pageSize = uint64(os.Getpagesize())
+
+func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
+
+func addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// mmap and munmap go by address and length, unlike unix.Mmap, which unmaps only
+// what it mapped: Alloc unmaps parts.
+func mmap(fd int, n uint64, prot, flags int) ([]byte, error) {
+	p, err := unix.MmapPtr(fd, 0, nil, uintptr(n), prot, flags)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), n), nil
+}
+
+func munmap(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
+}

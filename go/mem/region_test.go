@@ -1,0 +1,271 @@
+package mem
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// file writes a file of n bytes, each different from its neighbours.
+func file(t *testing.T, n int) (name string, content []byte) {
+	t.Helper()
+	content = make([]byte, n)
+	for i := range content {
+		content[i] = byte(i*7 + i>>8)
+	}
+	name = filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name, content
+}
+
+func TestMap(t *testing.T) {
+	for _, n := range []int{1, 4095, 4096, 4097, 3<<20 + 5} {
+		name, want := file(t, n)
+		r, err := Map(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(r.Bytes(), want) {
+			t.Errorf("%d bytes: the mapping differs from the file", n)
+		}
+		for _, err := range []error{r.WillNeed(), r.Sequential(), r.Prefault(2)} {
+			if err != nil {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("%d bytes: close: %v", n, err)
+		}
+	}
+}
+
+func TestMapRefuses(t *testing.T) {
+	dir := t.TempDir()
+	empty, fifo, link := filepath.Join(dir, "empty"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, want string }{
+		{dir, "a directory"},
+		{link, "a directory"},
+		{empty, "empty"},
+		{fifo, "a pipe"},
+		{"/dev/zero", "a device"},
+		{filepath.Join(dir, "missing"), "no such file"},
+	} {
+		r, err := Map(tt.name)
+		if err == nil {
+			t.Errorf("mapped %s: %d bytes", tt.name, len(r.Bytes()))
+			continue
+		}
+		if s := err.Error(); !strings.Contains(s, tt.want) || !strings.Contains(s, tt.name) || strings.Contains(s, "\n") {
+			t.Errorf("Map(%s): %q, want one line with the name and %q", tt.name, s, tt.want)
+		}
+	}
+}
+
+func TestDontNeed(t *testing.T) {
+	name, want := file(t, 16<<20+100)
+	r, err := Map(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if !bytes.Equal(r.Bytes(), want) {
+		t.Fatal("the mapping differs from the file")
+	}
+	before := RSS()
+	if err := r.DontNeed(0, len(want)); err != nil {
+		t.Fatal(err)
+	}
+	if after := RSS(); before < after+15<<20 {
+		t.Errorf("RSS went from %s to %s by dropping 16 MiB", FormatBytes(before), FormatBytes(after))
+	}
+	for _, span := range [][2]int{{1, 4094}, {4096, 4096}, {0, 0}, {len(want), 0}, {4095, 1 << 20}, {5, len(want) - 5}} {
+		if err := r.DontNeed(span[0], span[1]); err != nil {
+			t.Errorf("DontNeed(%d, %d): %v", span[0], span[1], err)
+		}
+	}
+	if !bytes.Equal(r.Bytes(), want) {
+		t.Error("the bytes changed when they were dropped")
+	}
+	const most = int(^uint(0) >> 1)
+	for _, span := range [][2]int{{-1, 5}, {0, len(want) + 1}, {len(want) + 1, 0}, {10, -1}, {10, most}, {most, most}} {
+		if r.DontNeed(span[0], span[1]) == nil {
+			t.Errorf("DontNeed(%d, %d) of %d bytes: no error", span[0], span[1], len(want))
+		}
+	}
+}
+
+func TestAlloc(t *testing.T) {
+	for _, n := range []uint64{1, 4096, 4097, HugePage - 1, HugePage, HugePage + 1, 2*HugePage + 12345} {
+		r, err := Alloc(n, "tests")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := r.Bytes()
+		if uint64(len(b)) != n || uint64(cap(b)) != n {
+			t.Errorf("Alloc(%d) has length %d, capacity %d", n, len(b), cap(b))
+		}
+		if addr(b)%HugePage != 0 {
+			t.Errorf("Alloc(%d) is at %#x", n, addr(b))
+		}
+		for i := range b {
+			if b[i] != 0 {
+				t.Fatalf("Alloc(%d)[%d] = %d", n, i, b[i])
+			}
+			b[i] = 0xa5
+		}
+		if err := r.Prefault(3); err != nil {
+			t.Errorf("prefault %d: %v", n, err)
+		}
+		touch(b) // what an older kernel gets
+		if bytes.Count(b, []byte{0xa5}) != len(b) {
+			t.Errorf("prefault changed the bytes of Alloc(%d)", n)
+		}
+		if err := r.DontNeed(0, len(b)); err == nil || b[0] != 0xa5 {
+			t.Errorf("DontNeed lost the bytes of Alloc(%d): %v", n, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("close %d: %v", n, err)
+		}
+	}
+}
+
+// What was mapped for the alignment is given back, or each small region would
+// take 2 MiB of addresses.
+func TestAllocTrims(t *testing.T) {
+	size := func() uint64 { return status("VmSize") }
+	before := size()
+	const n = 100
+	for range n {
+		r, err := Alloc(4096, "tests")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+	}
+	if grew := size() - before; grew > n*HugePage/8 {
+		t.Errorf("%d regions of 4096 bytes took %s of addresses", n, FormatBytes(grew))
+	}
+}
+
+func TestAllocRefuses(t *testing.T) {
+	for _, n := range []uint64{0, 1 << 62, 1<<63 - 1, 1 << 63, ^uint64(0)} {
+		r, err := Alloc(n, "dreams")
+		if err == nil {
+			t.Errorf("Alloc(%d) gave %d bytes", n, len(r.Bytes()))
+		} else if !strings.Contains(err.Error(), "dreams") {
+			t.Errorf("Alloc(%d): %q does not say what for", n, err)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	name, _ := file(t, 5000)
+	mapped, err := Map(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alloced, err := Alloc(5000, "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Region{mapped, alloced, {}} {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := r.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if r.Bytes() != nil {
+			t.Error("a closed region has bytes")
+		}
+		for _, err := range []error{r.WillNeed(), r.Sequential(), r.DontNeed(0, 0), r.Prefault(1)} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("on a closed region: %v", err)
+			}
+		}
+	}
+}
+
+// A closed region is unmapped: to read it faults.
+func TestCloseUnmaps(t *testing.T) {
+	r, err := Alloc(HugePage, "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Bytes()
+	b[0] = 1
+	r.Close()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("the bytes of a closed region can be read")
+		}
+	}()
+	t.Log(b[0])
+}
+
+func TestViews(t *testing.T) {
+	r, err := Alloc(64, "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b := r.Bytes()
+	copy(b, []byte{0, 0, 0x80, 0x3f, 0xff, 0xff, 0xff, 0xff})
+	if f := Float32s(b); len(f) != 16 || f[0] != 1 {
+		t.Errorf("floats %v", f)
+	}
+	if v := Int32s(b); len(v) != 16 || v[1] != -1 {
+		t.Errorf("ints %v", v)
+	}
+	if v := Uint32s(b); len(v) != 16 || v[1] != 1<<32-1 {
+		t.Errorf("uints %v", v)
+	}
+	if v := Uint16s(b); len(v) != 32 || v[1] != 0x3f80 {
+		t.Errorf("words %v", v)
+	}
+	Float32s(b)[3] = 2
+	if b[15] != 0x40 {
+		t.Error("a view is a copy")
+	}
+	if len(Float32s(nil)) != 0 || len(Uint16s(b[4:4])) != 0 {
+		t.Error("a view of nothing has something")
+	}
+	for name, f := range map[string]func(){
+		"floats, misaligned":    func() { Float32s(b[2:6]) },
+		"floats with remainder": func() { Float32s(b[:6]) },
+		"ints, misaligned":      func() { Int32s(b[1:5]) },
+		"words, misaligned":     func() { Uint16s(b[1:3]) },
+		"words with remainder":  func() { Uint16s(b[:3]) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}

@@ -1,0 +1,53 @@
+package mem
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// RSS returns how many bytes of this process are in memory now, mapped files
+// included; 0 when the kernel does not tell.
+func RSS() uint64 { return status("VmRSS") }
+
+// PeakRSS returns the most that RSS has been.
+func PeakRSS() uint64 { return status("VmHWM") }
+
+func status(key string) uint64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	return kilobytes(string(b), key)
+}
+
+// kilobytes finds a line such as "VmRSS:	  1234 kB" and returns its bytes.
+func kilobytes(status, key string) uint64 {
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		if name == key {
+			n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 53)
+			if err != nil {
+				return 0
+			}
+			return n * 1024
+		}
+	}
+	return 0
+}
+
+// FormatBytes writes n for people, in powers of 1000: 512 B, 1.5 MB, 4.9 GB.
+func FormatBytes(n uint64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v := float64(n)
+	for _, unit := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		// 999950 would round to 1000.0 kB: the next unit is due.
+		if v /= 1000; v < 999.95 {
+			return fmt.Sprintf("%.1f %s", v, unit)
+		}
+	}
+	return fmt.Sprintf("%.1f EB", v/1000)
+}

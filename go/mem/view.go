@@ -1,0 +1,29 @@
+package mem
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Float32s returns b as floats. Like the other views it shares b's memory, and
+// panics when b is misaligned or has a remainder: both are bugs in the caller,
+// not in a file.
+func Float32s(b []byte) []float32 { return view[float32](b) }
+
+// Int32s returns b as 32-bit integers.
+func Int32s(b []byte) []int32 { return view[int32](b) }
+
+// Uint32s returns b as unsigned 32-bit integers.
+func Uint32s(b []byte) []uint32 { return view[uint32](b) }
+
+// Uint16s returns b as 16-bit words, which is how Go holds half floats.
+func Uint16s(b []byte) []uint16 { return view[uint16](b) }
+
+func view[T float32 | int32 | uint32 | uint16](b []byte) []T {
+	var t T
+	size := uint64(unsafe.Sizeof(t))
+	if uint64(len(b))%size != 0 || addr(b)%size != 0 {
+		panic(fmt.Sprintf("mem: %d bytes at %#x are not aligned words of %d bytes", len(b), addr(b), size))
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), uint64(len(b))/size)
+}

@@ -1,0 +1,88 @@
+package sample
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+const nVocab = 128256 // Llama 3's
+
+// ways are the combinations that users choose, each with its own path.
+var ways = []struct {
+	name string
+	p    Params
+}{
+	{"greedy", Params{RepeatPenalty: 1}},
+	{"defaults", Defaults()},
+	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
+	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, RepeatPenalty: 1}},
+	{"topp", Params{Temp: 0.8, TopP: 0.95, RepeatPenalty: 1}},
+	{"minp", Params{Temp: 0.8, TopP: 1, MinP: 0.05, RepeatPenalty: 1}},
+	{"temp", Params{Temp: 0.8, TopP: 1, RepeatPenalty: 1}},
+}
+
+// modelLike returns logits with the spread of a model's and a few that stand out.
+func modelLike(n int) []float32 {
+	rng := rand.New(rand.NewPCG(3, 4))
+	logits := make([]float32, n)
+	for i := range logits {
+		logits[i] = float32(rng.NormFloat64() * 2.5)
+	}
+	for range 20 {
+		logits[rng.IntN(n)] = float32(12 + rng.NormFloat64()*3)
+	}
+	return logits
+}
+
+func TestNoAllocs(t *testing.T) {
+	logits := modelLike(5000)
+	for _, way := range ways {
+		s := New(way.p, len(logits))
+		step := func() {
+			id, err := s.Sample(logits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Accept(id)
+		}
+		for range 100 {
+			step()
+		}
+		if n := testing.AllocsPerRun(100, step); n != 0 {
+			t.Errorf("%s: %v allocations a token", way.name, n)
+		}
+	}
+}
+
+func BenchmarkSample(b *testing.B) {
+	logits := modelLike(nVocab)
+	flat := make([]float32, nVocab) // the worst for top-p: nothing stands out
+	for i := range flat {
+		flat[i] = float32(i%1000) * 1e-3
+	}
+	rising := make([]float32, nVocab) // the worst for top-k: each beats all before it
+	for i := range rising {
+		rising[i] = float32(i) * 1e-4
+	}
+	for _, way := range ways {
+		run(b, way.name, way.p, logits)
+	}
+	run(b, "topp/flat", ways[4].p, flat)
+	run(b, "defaults/rising", Defaults(), rising)
+}
+
+func run(b *testing.B, name string, p Params, logits []float32) {
+	b.Run(name, func(b *testing.B) {
+		s := New(p, len(logits))
+		for id := range int32(64) {
+			s.Accept(id * 1999)
+		}
+		b.SetBytes(int64(4 * len(logits)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Sample(logits); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

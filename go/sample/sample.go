@@ -1,0 +1,164 @@
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
+var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf")
+
+// A Sampler chooses the tokens of one sequence. It is not safe for use by
+// several goroutines.
+type Sampler struct {
+	params Params
+	nVocab int
+	rng    rand.PCG
+	window window
+	one    [1]float32 // a penalized logit, see runs
+	kept   []token    // scratch of the filters
+	bins   []float64  // scratch of topP
+}
+
+// A token is a candidate.
+type token struct {
+	id    int32
+	logit float32
+}
+
+// before tells whether t comes before u: the larger logit, and the lower id
+// among equal ones.
+func (t token) before(u token) bool {
+	return t.logit > u.logit || t.logit == u.logit && t.id < u.id
+}
+
+// inOrder is before for sorting.
+func inOrder(t, u token) int {
+	switch {
+	case t.before(u):
+		return -1
+	case u.before(t):
+		return 1
+	default:
+		return 0
+	}
+}
+
+// New returns a Sampler over a vocabulary of nVocab tokens. The parameters are
+// those that passed Validate.
+func New(p Params, nVocab int) *Sampler {
+	s := &Sampler{params: p, nVocab: nVocab}
+	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15) // any constant: a PCG is seeded with two words
+	if p.RepeatPenalty != 1 || p.FrequencyPenalty != 0 || p.PresencePenalty != 0 {
+		s.window.limit = p.RepeatLastN
+	}
+	return s
+}
+
+// Accept notes a token of the prompt or of the output, for the penalties. An
+// id outside the vocabulary is ignored.
+func (s *Sampler) Accept(id int32) {
+	if id >= 0 && int(id) < s.nVocab {
+		s.window.push(id)
+	}
+}
+
+// Sample returns the id of the token chosen by its logits, which it leaves as
+// they are. It makes one draw, or none when the temperature is 0: then the
+// largest logit wins, and the lowest id among equal ones. A logit of +Inf wins
+// at any temperature. It fails with ErrNoToken, or when there are not nVocab
+// logits. The choice is not yet accepted.
+func (s *Sampler) Sample(logits []float32) (int32, error) {
+	if len(logits) != s.nVocab {
+		return 0, fmt.Errorf("sample: %d logits for a vocabulary of %d", len(logits), s.nVocab)
+	}
+	if s.params.Temp <= 0 {
+		best := s.greedy(logits)
+		if best.id < 0 {
+			return 0, ErrNoToken
+		}
+		return best.id, nil
+	}
+	u := float64(s.rng.Uint64()>>11) / (1 << 53) // [0, 1)
+	if s.params.filters(len(logits)) {
+		s.filter(logits)
+		if len(s.kept) == 0 {
+			return 0, ErrNoToken
+		}
+		return s.draw(u), nil
+	}
+	return s.drawAll(logits, u)
+}
+
+// greedy returns the token with the largest logit; its id is -1 when there is none.
+func (s *Sampler) greedy(logits []float32) token {
+	best := token{-1, float32(math.Inf(-1))}
+	for first, run := range s.runs(logits) {
+		for i, v := range run {
+			if v > best.logit { // false for NaN
+				best = token{first + int32(i), v}
+			}
+		}
+	}
+	return best
+}
+
+// draw picks among the kept tokens by their probabilities at the temperature.
+func (s *Sampler) draw(u float64) int32 {
+	best := first(s.kept)
+	top, beta, sum := float64(best.logit), 1/float64(s.params.Temp), 0.0
+	for _, t := range s.kept {
+		sum += weight((float64(t.logit) - top) * beta)
+	}
+	left := float64(u * sum) // converted, or some machines would fuse it with what follows
+	last := best.id
+	for _, t := range s.kept {
+		if w := weight((float64(t.logit) - top) * beta); w > 0 {
+			last = t.id
+			if left -= w; left < 0 {
+				break
+			}
+		}
+	}
+	return last // when rounding left a remainder, the last one that had a chance
+}
+
+// drawAll does as draw among all tokens, without keeping a list of them.
+func (s *Sampler) drawAll(logits []float32, u float64) (int32, error) {
+	best := s.greedy(logits)
+	if best.id < 0 {
+		return 0, ErrNoToken
+	}
+	top, beta, sum := float64(best.logit), 1/float64(s.params.Temp), 0.0
+	for _, run := range s.runs(logits) {
+		for _, v := range run {
+			sum += weight((float64(v) - top) * beta)
+		}
+	}
+	left := float64(u * sum)
+	last := best.id
+	for first, run := range s.runs(logits) {
+		for i, v := range run {
+			if w := weight((float64(v) - top) * beta); w > 0 {
+				last = first + int32(i)
+				if left -= w; left < 0 {
+					return last, nil
+				}
+			}
+		}
+	}
+	return last, nil
+}
+
+// first returns the token that comes before the others.
+func first(tokens []token) token {
+	best := tokens[0]
+	for _, t := range tokens[1:] {
+		if t.before(best) {
+			best = t
+		}
+	}
+	return best
+}

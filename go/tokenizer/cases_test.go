@@ -1,0 +1,317 @@
+package tokenizer_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// read returns a file of the test data, decompressed.
+func read(tb testing.TB, name string) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(testdata.Path(tb, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if strings.HasSuffix(name, ".zst") {
+		d, err := zstd.NewReader(nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer d.Close()
+		if data, err = d.DecodeAll(data, nil); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return data
+}
+
+// load makes the tokenizer of a file of the test data.
+func load(tb testing.TB, name string) *tokenizer.Tokenizer {
+	tb.Helper()
+	f, err := gguf.Parse(read(tb, name))
+	if err != nil {
+		tb.Fatalf("%s: %v", name, err)
+	}
+	t, err := tokenizer.New(f)
+	if err != nil {
+		tb.Fatalf("%s: %v", name, err)
+	}
+	return t
+}
+
+const casesDir = "tokenizers/cases/ggml-vocab-"
+
+// vocabularies are those with cases, and the files that hold them.
+var vocabularies = map[string]string{
+	"llama-spm":        "llama-spm.gguf",
+	"phi-3":            "phi-3.gguf",
+	"llama-bpe":        "llama-bpe.gguf.zst",
+	"qwen2":            "qwen2.gguf.zst",
+	"deepseek-r1-qwen": "qwen2.gguf.zst",
+	"gpt-2":            "gpt-2.gguf",
+	"deepseek-llm":     "deepseek-llm.gguf",
+	"deepseek-coder":   "deepseek-coder.gguf",
+}
+
+// texts returns the inputs of a case.
+func texts(tb testing.TB, name string) []string {
+	tb.Helper()
+	const end = "\n__ggml_vocab_test__\n"
+	return strings.Split(strings.TrimSuffix(string(read(tb, casesDir+name+".gguf.inp")), end), end)
+}
+
+// TestCases compares with the ids that the models' own tokenizers gave.
+func TestCases(t *testing.T) {
+	dir, err := os.ReadDir(testdata.Path(t, "tokenizers/cases"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range dir {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(e.Name(), "ggml-vocab-"), ".gguf.out")
+		if !ok || name == "bert-bge" { // WordPiece is another kind of vocabulary
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			file, ok := vocabularies[name]
+			if !ok {
+				t.Fatal("no vocabulary for this case")
+			}
+			tok := load(t, casesDir+file)
+			inputs := texts(t, name)
+			outputs := strings.Split(strings.TrimSuffix(string(read(t, casesDir+name+".gguf.out")), "\n"), "\n")
+			if len(inputs) != len(outputs) || len(inputs) < 40 {
+				t.Fatalf("%d texts, %d outputs", len(inputs), len(outputs))
+			}
+			for i, text := range inputs {
+				var want []int32
+				for _, field := range strings.Fields(outputs[i]) {
+					id, err := strconv.ParseInt(field, 10, 32)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, int32(id))
+				}
+				got := tok.Encode(text, tokenizer.Options{NoSpecial: true})
+				if !slices.Equal(got, want) {
+					t.Errorf("%q\n got %v\nwant %v", text, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestReferencePrompts compares with ids from an independent tokenizer, and
+// the texts of what real models generated.
+func TestReferencePrompts(t *testing.T) {
+	var models map[string][]struct {
+		Prompt    string
+		PromptIDs []int32 `json:"prompt_ids"`
+		GreedyIDs []int32 `json:"greedy_ids"`
+		Text      string
+	}
+	if err := json.Unmarshal(read(t, "models/reference_numpy.json"), &models); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for name, runs := range models {
+		tok := load(t, "models/"+name)
+		bos, ok := tok.BOS()
+		if !ok || !tok.AddBOS() {
+			t.Fatalf("%s: no BOS", name)
+		}
+		for _, run := range runs {
+			want := run.PromptIDs
+			if run.Prompt == "" {
+				// The reference puts a space before nothing, too. The cases
+				// of the real tokenizers do not.
+				want = []int32{bos}
+			}
+			if got := tok.Encode(run.Prompt, tokenizer.Options{}); !slices.Equal(got, want) {
+				t.Errorf("%s: %q: got %v, want %v", name, run.Prompt, got, want)
+			}
+			s := tok.NewStream()
+			var streamed strings.Builder
+			for _, id := range run.GreedyIDs {
+				streamed.WriteString(s.Write(id))
+			}
+			streamed.WriteString(s.Flush())
+			if streamed.String() != run.Text {
+				t.Errorf("%s: %q: streamed %q, want %q", name, run.Prompt, streamed.String(), run.Text)
+			}
+			compared++
+		}
+	}
+	if compared < 10 {
+		t.Errorf("only %d runs compared", compared)
+	}
+}
+
+// TestRoundTrip decodes what it encoded, for each vocabulary that can spell
+// every text.
+func TestRoundTrip(t *testing.T) {
+	wiki := string(read(t, "corpus/wiki.test.raw.zst"))[:100_000]
+	for name, file := range vocabularies {
+		t.Run(name, func(t *testing.T) {
+			tok := load(t, casesDir+file)
+			inputs := append(texts(t, name), wiki, "\u00e9\u00e8 \u0410\u0411 \U0001f999", "trailing  ", "\t\t", "a\x00b")
+			for _, text := range inputs {
+				ids := tok.Encode(text, tokenizer.Options{})
+				for _, id := range ids {
+					if id < 0 || int(id) >= tok.Len() {
+						t.Fatalf("%.40q: id %d", text, id)
+					}
+				}
+				if got := tok.Detokenize(ids, false); got != text {
+					t.Errorf("got %.80q, want %.80q", got, text)
+				}
+				s := tok.NewStream()
+				var streamed strings.Builder
+				for _, id := range ids {
+					streamed.WriteString(s.Write(id))
+				}
+				streamed.WriteString(s.Flush())
+				if got := streamed.String(); got != text && got != " "+text {
+					t.Errorf("streamed %.80q, want %.80q", got, text)
+				}
+			}
+		})
+	}
+}
+
+// TestQwenComposes encodes the same text, composed and not.
+func TestQwenComposes(t *testing.T) {
+	tok := load(t, casesDir+"qwen2.gguf.zst")
+	composed := tok.Encode("Việt é", tokenizer.Options{})
+	apart := tok.Encode("Vie\u0323\u0302t e\u0301", tokenizer.Options{})
+	if !slices.Equal(composed, apart) {
+		t.Errorf("composed %v, apart %v", composed, apart)
+	}
+	tok = load(t, casesDir+"gpt-2.gguf")
+	if text := "e\u0301"; tok.Detokenize(tok.Encode(text, tokenizer.Options{}), false) != text {
+		t.Error("gpt-2 must not compose")
+	}
+}
+
+// TestRealSpecials checks control tokens and the ends of generation of real
+// vocabularies.
+func TestRealSpecials(t *testing.T) {
+	parse := tokenizer.Options{NoSpecial: true, ParseSpecial: true}
+	plain := tokenizer.Options{NoSpecial: true}
+	for _, c := range []struct {
+		file string
+		text string
+		want []int32 // with ParseSpecial
+		eog  []int32
+		bos  int32 // or -1 where none is added
+	}{
+		{"llama-bpe.gguf.zst", "<|eot_id|>a", []int32{128009, 64}, []int32{128001, 128009}, 128000},
+		{"qwen2.gguf.zst", "<|im_start|>a<|im_end|>\n", []int32{151644, 64, 151645, 198}, []int32{151643, 151645, 151662, 151663, 151664}, -1},
+		{"llama-spm.gguf", "<s>a</s> a", []int32{1, 263, 2, 29871, 263}, []int32{2}, 1},
+		// Phi-3's tokens swallow the space after them.
+		{"phi-3.gguf", "<|user|>\na<|end|>\n<|assistant|>", []int32{32010, 263, 32007, 32001}, []int32{2, 32000, 32007}, 1},
+		{"gpt-2.gguf", "a<|endoftext|>", []int32{64, 50256}, []int32{50256}, -1},
+	} {
+		tok := load(t, casesDir+c.file)
+		if got := tok.Encode(c.text, parse); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q: got %v, want %v", c.file, c.text, got, c.want)
+		}
+		for _, id := range tok.Encode(c.text, plain) {
+			if tok.TokenType(id) == tokenizer.Control {
+				t.Errorf("%s: %q became %d in plain text", c.file, tok.Token(id), id)
+			}
+		}
+		if got := tok.EOG(); !slices.Equal(got, c.eog) {
+			t.Errorf("%s: EOG: got %v, want %v", c.file, got, c.eog)
+		}
+		want := []int32{}
+		if c.bos >= 0 {
+			want = append(want, c.bos)
+		}
+		if got := tok.Encode("", tokenizer.Options{}); !slices.Equal(got, want) {
+			t.Errorf("%s: empty text: got %v, want %v", c.file, got, want)
+		}
+	}
+}
+
+// TestLoadTime holds New to a bound that a server restart does not feel.
+func TestLoadTime(t *testing.T) {
+	f, err := gguf.Parse(read(t, casesDir+"llama-bpe.gguf.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := time.Hour
+	for range 3 {
+		start := time.Now()
+		if _, err := tokenizer.New(f); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(start))
+	}
+	t.Logf("128256 tokens, 280147 merges: %v", best)
+	// Loose for instrumented builds, such as under the race detector.
+	if best > 3*time.Second {
+		t.Errorf("took %v", best)
+	}
+}
+
+// TestEncodeIsNotQuadratic encodes texts that are one long word.
+func TestEncodeIsNotQuadratic(t *testing.T) {
+	files := []string{casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf"}
+	for _, file := range files {
+		tok := load(t, file)
+		for _, unit := range []string{"a", " ", "字", "<", "\xff", "\n"} {
+			text := strings.Repeat(unit, 300_000/len(unit))
+			start := time.Now()
+			n := len(tok.Encode(text, tokenizer.Options{ParseSpecial: true}))
+			took := time.Since(start)
+			t.Logf("%s: %q: %d tokens in %v", file, unit, n, took)
+			if took > 20*time.Second {
+				t.Errorf("%s: %q took %v", file, unit, took)
+			}
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	wiki := string(read(b, "corpus/wiki.test.raw.zst"))[:1_000_000]
+	for _, file := range []string{"llama-spm.gguf", "llama-bpe.gguf.zst", "qwen2.gguf.zst", "gpt-2.gguf", "deepseek-llm.gguf"} {
+		tok := load(b, casesDir+file)
+		b.Run(strings.Split(file, ".")[0], func(b *testing.B) {
+			b.SetBytes(int64(len(wiki)))
+			for b.Loop() {
+				tok.Encode(wiki, tokenizer.Options{})
+			}
+		})
+	}
+	stories := string(read(b, "corpus/tinystories_clean656.txt"))
+	tok := load(b, "models/TinyStories-656K-f32.gguf")
+	b.Run("tinystories-whole", func(b *testing.B) {
+		b.SetBytes(int64(len(stories)))
+		for b.Loop() {
+			tok.Encode(stories, tokenizer.Options{})
+		}
+	})
+}
+
+func BenchmarkNew(b *testing.B) {
+	f, err := gguf.Parse(read(b, casesDir+"llama-bpe.gguf.zst"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := tokenizer.New(f); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,440 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestSPM(t *testing.T) {
+	// Ids from 259 on, scores descending: ▁ a b ab ▁a bb.
+	tok := mustNew(t, spmFields("▁", "a", "b", "ab", "▁a", "bb"))
+	for _, c := range []struct {
+		text string
+		want []int32
+	}{
+		{"", nil},
+		{" ", []int32{259, 259}},
+		{"ab", []int32{259, 262}},       // "ab" scores above "▁a"
+		{"abb", []int32{259, 262, 261}}, // and above "bb"
+		{"bbb", []int32{259, 264, 261}}, // leftmost first
+		{"a a", []int32{263, 263}},
+		{"é", []int32{259, 3 + 0xc3, 3 + 0xa9}},
+		{"\xff", []int32{259, 3 + 0xff}},
+		{"<s>", []int32{259, 3 + '<', 3 + 's', 3 + '>'}},
+	} {
+		if got := tok.Encode(c.text, Options{NoSpecial: true}); !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %v, want %v", c.text, got, c.want)
+		}
+	}
+	// The space comes back after a special token.
+	if got, want := tok.Encode("<s>a</s>b", Options{ParseSpecial: true}), []int32{1, 1, 263, 2, 259, 261}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	plain := mustNew(t, spmFields("▁", "a").with("add_space_prefix", false, "add_eos_token", true))
+	if got, want := plain.Encode("a", Options{}), []int32{1, 260, 2}; !slices.Equal(got, want) {
+		t.Errorf("no prefix: got %v, want %v", got, want)
+	}
+	if got := plain.Detokenize([]int32{1, 259, 260, 2}, false); got != " a" {
+		t.Errorf("no prefix: got %q", got)
+	}
+}
+
+// TestDetokenizeSpace removes only the space that encoding added.
+func TestDetokenizeSpace(t *testing.T) {
+	tok := mustNew(t, spmFields("▁", "a", "▁a"))
+	for _, c := range []struct {
+		ids     []int32
+		special bool
+		want    string
+	}{
+		{[]int32{1, 261, 261}, false, "a a"},
+		{[]int32{1, 259, 261}, false, " a"},
+		{[]int32{261, 261}, false, " a a"}, // a continuation
+		{[]int32{1, 261, 2}, true, "<s>a</s>"},
+		{[]int32{1}, true, "<s>"},
+		{[]int32{1, 2, 261}, false, " a"},
+		{[]int32{99999, -5, 261}, false, " a"},
+		{nil, false, ""},
+	} {
+		if got := tok.Detokenize(c.ids, c.special); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.ids, got, c.want)
+		}
+	}
+}
+
+// TestNoBytes encodes what a vocabulary without bytes cannot spell.
+func TestNoBytes(t *testing.T) {
+	f := fields{
+		prefix + "model":      "llama",
+		prefix + "tokens":     []string{"<unk>", "<s>", "</s>", "▁", "a"},
+		prefix + "scores":     []float32{0, 0, 0, 0, 0},
+		prefix + "token_type": []int32{2, 3, 3, 1, 1},
+	}
+	tok := mustNew(t, f)
+	if got, want := tok.Encode("aé字\xffa é", Options{}), []int32{1, 3, 4, 0, 4, 3, 0}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := tok.Detokenize([]int32{1, 3, 4, 0, 4}, true); got != "<s>a<unk>a" {
+		t.Errorf("got %q", got)
+	}
+	// Without an unknown token nothing is left.
+	tok = mustNew(t, f.with("token_type", []int32{1, 3, 3, 1, 1}))
+	if got, want := tok.Encode("aé", Options{}), []int32{1, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestBPE(t *testing.T) {
+	tok := mustNew(t, bpeFields([]string{"<|end|>"}, "l o", "lo w", "Ġ low", "e r"))
+	end := int32(tok.Len() - 1)
+	for _, c := range []struct {
+		text string
+		want string // tokens
+	}{
+		{"low lower", "low Ġlow er"},
+		{"", ""},
+		{"\x00é\xff", "Ā Ã © ÿ"},
+		{"<|end|>", "< | e n d | >"},
+	} {
+		var got []string
+		for _, id := range tok.Encode(c.text, Options{}) {
+			got = append(got, tok.Token(id))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q: got %v, want %v", c.text, got, c.want)
+		}
+	}
+	if got := tok.Encode("<|end|>", Options{ParseSpecial: true}); !slices.Equal(got, []int32{end}) {
+		t.Errorf("got %v, want %d", got, end)
+	}
+	if !tok.IsEOG(end) || tok.AddBOS() {
+		t.Errorf("EOG %v, AddBOS %v", tok.EOG(), tok.AddBOS())
+	}
+}
+
+// TestBPEOutside uses merges whose parts and results are not tokens, and a
+// vocabulary that lacks some bytes.
+func TestBPEOutside(t *testing.T) {
+	f := fields{
+		prefix + "model":      "gpt2",
+		prefix + "pre":        "gpt-2",
+		prefix + "tokens":     []string{"a", "b", "c", "abc"},
+		prefix + "merges":     []string{"a b", "ab c", "b x", "c c"},
+		prefix + "token_type": []int32{1, 1, 1, 1},
+	}
+	tok := mustNew(t, f)
+	for text, want := range map[string][]int32{
+		"abc":  {3},       // by way of "ab", which is no token
+		"aab":  {0, 0, 1}, // "ab" is left over: its bytes
+		"cc":   {2, 2},
+		"axb":  {0, 1}, // x has no token
+		"\xff": nil,
+	} {
+		if got := tok.Encode(text, Options{}); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+	tok = mustNew(t, f.with("unknown_token_id", uint32(2)))
+	if got := tok.Encode("ax", Options{}); !slices.Equal(got, []int32{0, 2}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestWholeWords takes a word that is a token, whatever the merges would do.
+func TestWholeWords(t *testing.T) {
+	f := bpeFields(nil, "a b", "b c", "ab c").with("merges", []string{"b c", "a b"})
+	abc := []string{"abc"}
+	for pre, want := range map[string][]string{"llama-bpe": abc, "tekken": abc, "gpt-2": {"a", "bc"}} {
+		tok := mustNew(t, f.with("pre", pre))
+		var got []string
+		for _, id := range tok.Encode("abc", Options{}) {
+			got = append(got, tok.Token(id))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", pre, got, want)
+		}
+	}
+}
+
+// mergeSlowly is the rule itself: while any pair can be joined, join the best,
+// the leftmost among equals.
+func mergeSlowly(word string, parts []symbol, p pairing) []symbol {
+	for {
+		best, bestRank, bestID := -1, uint32(0), int32(0)
+		for i := 0; i+1 < len(parts); i++ {
+			rank, id, ok := p.pair(word, &parts[i], &parts[i+1])
+			if ok && (best < 0 || rank < bestRank) {
+				best, bestRank, bestID = i, rank, id
+			}
+		}
+		if best < 0 {
+			return parts
+		}
+		parts[best].size += parts[best+1].size
+		parts[best].id = bestID
+		parts = slices.Delete(parts, best+1, best+2)
+	}
+}
+
+// TestMergeEqualsRule compares the queue with the rule, on random
+// vocabularies of both kinds.
+func TestMergeEqualsRule(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	random := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "abc"[rng.IntN(3)]
+		}
+		return string(b)
+	}
+	for range 300 {
+		seen := map[string]bool{"a": true, "b": true, "c": true}
+		texts := []string{"a", "b", "c"}
+		var merges []string
+		for range 20 {
+			left, right := texts[rng.IntN(len(texts))], texts[rng.IntN(len(texts))]
+			if !seen[left+right] {
+				seen[left+right] = true
+				texts = append(texts, left+right)
+				merges = append(merges, left+" "+right)
+			}
+		}
+		f := spmFields(texts...)
+		scores := f[prefix+"scores"].([]float32)
+		for i := range scores {
+			scores[i] = float32(rng.IntN(9) - 4) // with ties
+		}
+		for _, tok := range []*Tokenizer{mustNew(t, f), mustNew(t, bpeFields(nil, merges...))} {
+			word := random(1 + rng.IntN(30))
+			var q merger
+			p := tok.model.(pairing)
+			for i := range len(word) {
+				q.add(i, 1, int32(slices.Index(tok.tokens, word[i:i+1])))
+			}
+			want := mergeSlowly(word, slices.Clone(q.symbols), p)
+			q.run(word, p)
+			var got []symbol
+			for i := int32(0); i >= 0; i = q.symbols[i].next {
+				got = append(got, q.symbols[i])
+			}
+			same := func(a, b symbol) bool { return a.start == b.start && a.size == b.size && a.id == b.id }
+			if !slices.EqualFunc(got, want, same) {
+				t.Fatalf("%q with %q:\n got %v\nwant %v", word, texts, got, want)
+			}
+		}
+	}
+}
+
+// cutSlowly finds special tokens as the rule says: for each length from the
+// longest on, from left to right, where nothing is taken.
+func cutSlowly(texts map[string]int32, text string) []claim {
+	taken := make([]bool, len(text))
+	var claims []claim
+	for length := len(text); length > 0; length-- {
+		for i := 0; i+length <= len(text); i++ {
+			id, ok := texts[text[i:i+length]]
+			if !ok || slices.Contains(taken[i:i+length], true) {
+				continue
+			}
+			for j := range length {
+				taken[i+j] = true
+			}
+			claims = append(claims, claim{i, i + length, id})
+		}
+	}
+	slices.SortFunc(claims, func(a, b claim) int { return a.start - b.start })
+	return claims
+}
+
+func TestSpecialsEqualRule(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	random := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "<ab>"[rng.IntN(4)]
+		}
+		return string(b)
+	}
+	for range 3000 {
+		tok := &Tokenizer{}
+		for range 1 + rng.IntN(8) {
+			text := random(1 + rng.IntN(5))
+			if !slices.Contains(tok.tokens, text) {
+				tok.tokens = append(tok.tokens, text)
+				tok.types = append(tok.types, Control)
+			}
+		}
+		text := random(rng.IntN(25))
+		sp := newSpecials(tok, Control)
+		if got, want := sp.find(text), cutSlowly(sp.ids, text); !slices.Equal(got, want) {
+			t.Fatalf("%q with %q:\n got %v\nwant %v", text, tok.tokens, got, want)
+		}
+	}
+}
+
+func TestSpecialsAreLinear(t *testing.T) {
+	tok := &Tokenizer{}
+	for n := range 60 {
+		tok.tokens = append(tok.tokens, strings.Repeat("[", n+1), fmt.Sprintf("[PAD%d]", n))
+		tok.types = append(tok.types, Control, Control)
+	}
+	start := time.Now()
+	newSpecials(tok, Control).cut(strings.Repeat("[", 1_000_000), nil)
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestUserDefined is found in plain text, control tokens are not.
+func TestUserDefined(t *testing.T) {
+	f := bpeFields([]string{"<tool>", "<|im_end|>", "<|x|>"})
+	types := f[prefix+"token_type"].([]int32)
+	types[256], types[257] = 4, 4
+	tok := mustNew(t, f)
+	if got := tok.Encode("a<tool>", Options{}); !slices.Equal(got[1:], []int32{256}) {
+		t.Errorf("got %v", got)
+	}
+	// What ends a generation is a control token, whatever the file says.
+	if tok.TokenType(257) != Control || !tok.IsEOG(257) || len(tok.Encode("<|im_end|>", Options{})) == 1 {
+		t.Errorf("type %v, EOG %v", tok.TokenType(257), tok.EOG())
+	}
+	if got := string(tok.Piece(256, false)); got != "<tool>" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTextIsNeverControl gives vocabularies that could join plain text into a
+// control token.
+func TestTextIsNeverControl(t *testing.T) {
+	spm := mustNew(t, spmFields("▁", "<", "s", ">", "<s", "s>"))
+	bpe := mustNew(t, bpeFields([]string{"<s>"}, "< s").with("merges", []string{"< s", "<s >"}))
+	for _, tok := range []*Tokenizer{spm, bpe} {
+		ids := tok.Encode("<s>", Options{NoSpecial: true})
+		for _, id := range ids {
+			if tok.TokenType(id) == Control {
+				t.Errorf("%q is a control token", tok.Token(id))
+			}
+		}
+		if got := strings.TrimPrefix(tok.Detokenize(ids, true), " "); got != "<s>" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestHarmony keeps <|end|>, which is not the end where <|return|> is.
+func TestHarmony(t *testing.T) {
+	tok := mustNew(t, bpeFields([]string{"<|end|>", "<|return|>", "<|call|>"}))
+	if want := []int32{257, 258}; !slices.Equal(tok.EOG(), want) {
+		t.Errorf("got %v, want %v", tok.EOG(), want)
+	}
+}
+
+// TestConcurrent shares a Tokenizer, as a server does.
+func TestConcurrent(t *testing.T) {
+	tok := mustNew(t, bpeFields(nil, "a b", "ab c", "Ġ ab"))
+	text := strings.Repeat("abc ab cab ", 50)
+	want := tok.Encode(text, Options{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if got := tok.Encode(text, Options{}); !slices.Equal(got, want) {
+					t.Error("ids differ")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestCacheOverflows encodes more different words than are remembered, twice.
+func TestCacheOverflows(t *testing.T) {
+	tok := mustNew(t, bpeFields(nil, "1 2", "3 4"))
+	var b strings.Builder
+	for i := range 2*maxCached + 100 {
+		fmt.Fprintf(&b, "%d ", i)
+	}
+	text := b.String() + b.String()
+	if got := tok.Detokenize(tok.Encode(text, Options{}), false); got != text {
+		t.Error("text differs")
+	}
+}
+
+// TestStream prints random bytes in random portions: every portion is whole
+// characters, and together they are the text.
+func TestStream(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	tok := mustNew(t, bpeFields(nil))
+	chars := []string{"a", "é", "字", "🦙", "\u200d", "\ufffd", "\xff", "\xc3", "\xe5\xad", "\xf0\x9f\xa6", "\xed\xa0\x80"}
+	for range 3000 {
+		var b strings.Builder
+		for range rng.IntN(8) {
+			b.WriteString(chars[rng.IntN(len(chars))])
+		}
+		text := b.String()
+		// One token that prints each random portion of the text.
+		tok.pieces, tok.ends, tok.tokens, tok.types = nil, nil, nil, nil
+		for rest := text; rest != ""; {
+			n := 1 + rng.IntN(min(6, len(rest)))
+			tok.pieces = append(tok.pieces, rest[:n]...)
+			tok.ends = append(tok.ends, uint32(len(tok.pieces)))
+			tok.tokens = append(tok.tokens, rest[:n])
+			tok.types = append(tok.types, Normal)
+			rest = rest[n:]
+		}
+		s := tok.NewStream()
+		var out strings.Builder
+		for id := range tok.tokens {
+			got := s.Write(int32(id))
+			if !utf8.ValidString(got) {
+				t.Fatalf("%q: printed %q", text, got)
+			}
+			out.WriteString(got)
+			if held := len(text[:tok.ends[id]]) - len(s.held); held < 0 || len(s.held) >= utf8.UTFMax {
+				t.Fatalf("%q: %d bytes held back", text, len(s.held))
+			}
+		}
+		out.WriteString(s.Flush())
+		if want := string([]rune(text)); out.String() != want {
+			t.Fatalf("got %q, want %q", out.String(), want)
+		}
+		if got := s.Flush(); got != "" {
+			t.Fatalf("flushed %q again", got)
+		}
+	}
+}
+
+// TestStreamIsPrompt prints a character with the token that completes it, and
+// a wrong byte as soon as it is known to be wrong.
+func TestStreamIsPrompt(t *testing.T) {
+	tok := mustNew(t, spmFields("▁a"))
+	b := func(b int32) int32 { return 3 + b }
+	s := tok.NewStream()
+	for i, step := range []struct {
+		id   int32
+		want string
+	}{
+		{259, " a"}, {b(0xe5), ""}, {b(0xad), ""}, {b(0x97), "字"},
+		{b(0xe5), ""}, {1, ""}, {259, "\ufffd a"}, {b(0xff), "\ufffd"}, {b(0xc3), ""}, {-1, ""},
+	} {
+		if got := s.Write(step.id); got != step.want {
+			t.Errorf("step %d: got %q, want %q", i, got, step.want)
+		}
+	}
+	if got := s.Flush(); got != "\ufffd" {
+		t.Errorf("flushed %q", got)
+	}
+}

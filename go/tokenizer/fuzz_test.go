@@ -1,0 +1,84 @@
+package tokenizer
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// FuzzEncode gives any text to small vocabularies of both kinds and of every
+// pre-tokenizer. Ids are in range, and plain text comes back as it was.
+func FuzzEncode(f *testing.F) {
+	for _, seed := range []string{"", " ", "abc the  the\n", "<s>a</s>", "é字🦙", "\xff\xc3", "it's 1234 <|end|>x", "\u2581", "e\u0301"} {
+		f.Add(seed)
+	}
+	toks := map[string]*Tokenizer{
+		"spm":        mustNew(f, spmFields("▁", "t", "h", "e", "th", "▁t", "▁th", "▁the", "é", "▁▁", "▁▁▁▁")),
+		"spm-across": mustNew(f, spmFields("▁", "t", "e", "e▁", "e▁t", "te", "▁t")),
+		"no-bytes": mustNew(f, fields{
+			prefix + "model":  "llama",
+			prefix + "tokens": []string{"<unk>", "<s>", "</s>", "▁", "a", "▁a"},
+			prefix + "scores": make([]float32, 6),
+		}),
+	}
+	for _, name := range names() {
+		toks[name] = mustNew(f, bpeFields([]string{"<s>", "</s>", "<|end|>"}, "t h", "th e", "Ġ the", "Ġ Ġ", "1 2", "Ã ©").with("pre", name))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, tok := range toks {
+			for _, o := range []Options{{}, {ParseSpecial: true}, {NoSpecial: true}} {
+				ids := tok.Encode(text, o)
+				for _, id := range ids {
+					if !tok.valid(id) {
+						t.Fatalf("%s: %q: id %d", name, text, id)
+					}
+				}
+				if o != (Options{}) || name == "no-bytes" {
+					continue
+				}
+				want := text
+				switch {
+				case name == "qwen2":
+					want = norm.NFC.String(text)
+				case strings.HasPrefix(name, "spm"):
+					want = strings.ReplaceAll(text, escapedSpace, " ")
+				}
+				if got := tok.Detokenize(ids, false); got != want {
+					t.Fatalf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		}
+	})
+}
+
+// FuzzNew reads vocabularies with hostile entries. It gives an error or a
+// tokenizer that works.
+func FuzzNew(f *testing.F) {
+	f.Add("a b", "<0x41>", int32(6), uint32(1), true)
+	f.Add("ab", "▁a", int32(1), uint32(70000), false)
+	f.Add(" ", "", int32(-1), uint32(1<<32-1), true)
+	f.Fuzz(func(t *testing.T, merge, token string, typ int32, id uint32, flag bool) {
+		spm := spmFields(token)
+		spm[prefix+"token_type"].([]int32)[259] = typ
+		bpe := bpeFields(nil, "a b").with("merges", []string{"a b", merge})
+		bpe[prefix+"tokens"] = append(bpe[prefix+"tokens"].([]string), token)
+		bpe[prefix+"token_type"] = append(bpe[prefix+"token_type"].([]int32), typ)
+		for _, m := range []fields{spm, bpe} {
+			tok, err := New(m.with("eos_token_id", id, "add_eos_token", flag, "add_space_prefix", flag, "unknown_token_id", id))
+			if err != nil {
+				continue
+			}
+			text := "ab " + token + merge
+			for _, o := range []Options{{}, {ParseSpecial: true}} {
+				ids := tok.Encode(text, o)
+				for _, id := range ids {
+					if !tok.valid(id) {
+						t.Fatalf("%q: id %d", text, id)
+					}
+				}
+				tok.Detokenize(ids, flag)
+			}
+		}
+	})
+}

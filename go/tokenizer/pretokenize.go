@@ -1,0 +1,129 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// preTokenizer cuts text into words before byte-level merges, as the model
+// family was trained. It also carries the other habits that go with the name.
+type preTokenizer struct {
+	name       string
+	aliases    []string // families that cut in the same way
+	stages     []finder
+	wholeWords bool // a word that is a token is that token, whatever the merges
+	addBOS     bool // unless the file says otherwise
+	nfc        bool // the family's tokenizer composes characters first
+}
+
+// preTokenizers holds all that are supported. The published regular
+// expressions are in pretokenize_test.go, which holds the finders to them.
+var preTokenizers = []*preTokenizer{
+	{
+		name:       "llama-bpe",
+		aliases:    []string{"llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+		stages:     []finder{at(llama3Words)},
+		wholeWords: true,
+		addBOS:     true,
+	},
+	{
+		// No key in a file asks for composition; the tokenizers of these
+		// models do.
+		name:    "qwen2",
+		aliases: []string{"deepseek-r1-qwen"},
+		stages:  []finder{at(qwen2Words)},
+		nfc:     true,
+	},
+	{
+		name:    "gpt-2",
+		aliases: []string{"phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion"},
+		stages:  []finder{at(gpt2Words)},
+	},
+	{
+		name:   "deepseek-llm",
+		stages: []finder{at(lineBreak), at(casedLetters), at(asciiLike), trailingSpace, at(eastAsian), at(numbers)},
+	},
+	{
+		name:   "deepseek-coder",
+		stages: []finder{at(lineBreak), at(spacedLetters), at(spacedPunctuation), at(eastAsian), at(oneNumber)},
+	},
+	{
+		name:    "smollm",
+		aliases: []string{"starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+		stages:  []finder{at(oneNumber), at(gpt2Words)},
+	},
+	{
+		name:       "tekken",
+		stages:     []finder{at(tekkenWords)},
+		wholeWords: true,
+		addBOS:     true,
+	},
+	{
+		name:   "default",
+		stages: []finder{at(signs), at(gpt2Words), at(numbers), at(threeDigits)},
+	},
+}
+
+// newPreTokenizer returns the one that the file names. Files from before
+// there was a choice name none.
+func newPreTokenizer(r *reader) *preTokenizer {
+	name := r.str("pre", false)
+	if name == "" {
+		name = "default"
+	}
+	var supported []string
+	for _, p := range preTokenizers {
+		if p.name == name || slices.Contains(p.aliases, name) {
+			return p
+		}
+		supported = append(supported, p.name)
+	}
+	r.fail("%spre %q is not supported; supported are %s", prefix, name, strings.Join(supported, ", "))
+	return &preTokenizer{}
+}
+
+// A finder returns the first match in s at or after i, or start = len(s)
+// where there is none. Matches are never empty.
+type finder func(s string, i int) (start, end int)
+
+// at makes a finder of a function that matches at one place. That function
+// returns the end of the match, or i where nothing matches. To keep splitting
+// linear it must look at no more than it matches, or else at a bounded number
+// of characters.
+func at(match func(s string, i int) int) finder {
+	return func(s string, i int) (int, int) {
+		for i < len(s) {
+			if end := match(s, i); end > i {
+				return i, end
+			}
+			_, size := utf8.DecodeRuneInString(s[i:])
+			i += size
+		}
+		return i, i
+	}
+}
+
+// split calls emit with the words of text, in order. Together they are the
+// text. Each stage cuts every piece that the stage before left into its
+// matches and what lies between them.
+func (p *preTokenizer) split(text string, emit func(word string)) {
+	cutStage(p.stages, text, emit)
+}
+
+func cutStage(stages []finder, s string, emit func(string)) {
+	if len(stages) == 0 {
+		emit(s)
+		return
+	}
+	for done := 0; done < len(s); {
+		start, end := stages[0](s, done)
+		if done < start {
+			cutStage(stages[1:], s[done:start], emit)
+		}
+		if start < end {
+			cutStage(stages[1:], s[start:end], emit)
+		}
+		done = end
+	}
+}

@@ -1,0 +1,218 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2"
+)
+
+// gpt2Pattern is what OpenAI published with GPT-2.
+const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+// published holds the regular expressions of the model families, as in their
+// tokenizer.json. One is applied to the pieces that the one before left.
+var published = map[string][]string{
+	"llama-bpe": {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"qwen2":     {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"gpt-2":     {gpt2Pattern},
+	"smollm":    {`\p{N}`, gpt2Pattern},
+	"tekken":    {`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"default":   {`[\p{P}\$\+<=>\^~\|]+`, gpt2Pattern, `\p{N}+`, `[0-9][0-9][0-9]`},
+	"deepseek-llm": {
+		`[\r\n]`,
+		`\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝ\u1f5f-\u1f7dᾀ-ᾴᾶ-ᾼ\u1fbeῂ-ῄῆ-ῌῐ-\u1fd3ῖ-\u1fdbῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\u2126ℨ\u212a-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+`,
+		`\s?[!-/:-~！-／：-～‘-‟\u3000-。]+`,
+		`\s+$`,
+		`[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`,
+		`\p{N}+`,
+	},
+	"deepseek-coder": {`[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, `[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`, `\p{N}`},
+}
+
+// splitPublished cuts text by the regular expressions themselves.
+func splitPublished(tb testing.TB, patterns []string, text string) []string {
+	tb.Helper()
+	pieces := [][]rune{[]rune(text)}
+	for _, pattern := range patterns {
+		re := regexp2.MustCompile(pattern, regexp2.None)
+		var next [][]rune
+		for _, piece := range pieces {
+			done := 0
+			m, err := re.FindRunesMatch(piece)
+			for ; m != nil && err == nil; m, err = re.FindNextMatch(m) {
+				if done < m.Index {
+					next = append(next, piece[done:m.Index])
+				}
+				done = m.Index + m.Length
+				next = append(next, piece[m.Index:done])
+			}
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if done < len(piece) {
+				next = append(next, piece[done:])
+			}
+		}
+		pieces = next
+	}
+	words := make([]string, len(pieces))
+	for i, p := range pieces {
+		words[i] = string(p)
+	}
+	return words
+}
+
+func (p *preTokenizer) words(text string) []string {
+	words := []string{}
+	p.split(text, func(w string) { words = append(words, w) })
+	return words
+}
+
+// TestWordsEqualPublished compares every finder with the regular expression
+// that it stands for, on texts made of what the expressions tell apart.
+func TestWordsEqualPublished(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	alphabet := []string{
+		" ", " ", " ", "\n", "\r", "\t", "\u00a0", "\u3000", "\u2028", "\u0085",
+		"a", "s", "re", "ll", "T", "VE", "Z", "é", "É", "ß", "ǅ", "ʰ", "ª", "ก", "字", "あ", "가", "Ж", "ж", "Ա", "ա", "ა", "\u1f7d", "\u2126",
+		"\u0301", "\u0300", "\u094d", "1", "2", "34", "567", "٣", "½", "Ⅷ",
+		"'", "'", "’", ".", ",", "/", "!", "$", "+", "~", "^", "`", "<|", "-", "_", "～", "。", "、", "？", "🦙", "\u200d", "\U0001e900", "\U00010400", "\x00", "\x7f",
+	}
+	for _, p := range preTokenizers {
+		patterns, ok := published[p.name]
+		if !ok {
+			t.Errorf("%s: no published pattern to compare with", p.name)
+			continue
+		}
+		for range 1500 {
+			var b strings.Builder
+			for range rng.IntN(12) {
+				b.WriteString(alphabet[rng.IntN(len(alphabet))])
+			}
+			got, want := p.words(b.String()), splitPublished(t, patterns, b.String())
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %q\n got %q\nwant %q", p.name, b.String(), got, want)
+			}
+		}
+	}
+}
+
+// TestCasedLetters compares the list of ranges with the published class for
+// every character of the planes that it reaches.
+func TestCasedLetters(t *testing.T) {
+	class := strings.TrimSuffix(strings.TrimPrefix(published["deepseek-llm"][1], `\s?`), "+")
+	re := regexp2.MustCompile(class, regexp2.None)
+	for r := rune(0); r < 0x20000; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		want, err := re.MatchRunes([]rune{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := casedLetters(string(r), 0) > 0; got != want {
+			t.Errorf("%U: got %v, want %v", r, got, want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct{ pre, text, want string }{
+		{"llama-bpe", "I'LL pay $12345.67!\n\n  ok", "I|'LL| pay| $|123|45|.|67|!\n\n| | ok"},
+		{"llama-bpe", "x\n \n  y", "x|\n \n| | y"},
+		{"qwen2", "in 2024, it's", "in| |2|0|2|4|,| it|'s"},
+		{"gpt-2", "It's 2024,  he'LL", "It|'s| 2024|,| | he|'|LL"},
+		{"gpt-2", "tabs\t\tend\n", "tabs|\t|\t|end|\n"},
+		// Each digit stands alone, and takes no space with it.
+		{"smollm", "x = 3141 apples", "x| =| |3|1|4|1| apples"},
+		{"smollm", "10\n\n20", "1|0|\n\n|2|0"},
+		// Words end where small letters give way to capitals.
+		{"tekken", "camelCase HTTPServer", "camel|Case| HTTPServer"},
+		{"tekken", "HTTPServerERROR x", "HTTPServer|ERROR| x"},
+		{"tekken", "don't 42", "don|'t| |4|2"},
+		{"tekken", "a/b //\n/ c", "a|/b| //\n/| c"},
+		{"tekken", "日本語テキスト ÉCOLE école", "日本語テキスト| ÉCOLE| école"},
+		// The signs of the third step include ASCII letters, and so cut words.
+		{"deepseek-llm", "Grüße, 123 世界\n", "Gr|üß|e|,| |123| |世界|\n"},
+		{"deepseek-coder", "f(x) = 12\n", "f|(|x|)| = |1|2|\n"},
+		{"default", "a+b 1234", "a|+|b| |123|4"},
+	} {
+		p := newPreTokenizer(&reader{m: fields{prefix + "pre": c.pre}})
+		if got := strings.Join(p.words(c.text), "|"); got != c.want {
+			t.Errorf("%s: %q\n got %q\nwant %q", c.pre, c.text, got, c.want)
+		}
+	}
+}
+
+// TestSplitIsLinear cuts long texts that make regular expressions backtrack.
+// The limit is far above what linear work takes and far below quadratic work.
+func TestSplitIsLinear(t *testing.T) {
+	const n = 50_000
+	for _, p := range preTokenizers {
+		for _, unit := range []string{" ", "a", "A", "Aª", "\u0301", "A\u0301", "\n ", "\r\n", "1", "'", "字", " 字", "\t", "$", "/", "\xff", "\u3000"} {
+			for _, tail := range []string{"", "x", "字", "\n", "1"} {
+				text := strings.Repeat(unit, n) + tail
+				start := time.Now()
+				size := 0
+				p.split(text, func(w string) { size += len(w) })
+				if took := time.Since(start); took > 5*time.Second {
+					t.Errorf("%s: %d times %q and %q took %v", p.name, n, unit, tail, took)
+				}
+				if size != len(text) {
+					t.Fatalf("%s: %q: words have %d of %d bytes", p.name, unit, size, len(text))
+				}
+			}
+		}
+	}
+}
+
+func TestPreTokenizerNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "default", "llama-v3": "llama-bpe", "deepseek-r1-qwen": "qwen2", "phi-2": "gpt-2",
+	} {
+		m := fields{}
+		if name != "" {
+			m[prefix+"pre"] = name
+		}
+		r := &reader{m: m}
+		if p := newPreTokenizer(r); r.err != nil || p.name != want {
+			t.Errorf("%q: got %q, %v; want %q", name, p.name, r.err, want)
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range preTokenizers {
+		for _, name := range append([]string{p.name}, p.aliases...) {
+			if seen[name] {
+				t.Errorf("%q is listed twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	r := &reader{m: fields{prefix + "pre": "klingon"}}
+	newPreTokenizer(r)
+	for _, word := range append(names(), "klingon", prefix+"pre") {
+		if !strings.Contains(fmt.Sprint(r.err), word) {
+			t.Errorf("error %q does not name %q", r.err, word)
+		}
+	}
+}
+
+func names() (names []string) {
+	for _, p := range preTokenizers {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// fields is metadata made by a test.
+type fields map[string]any
+
+func (f fields) Value(key string) (any, bool) { v, ok := f[key]; return v, ok }

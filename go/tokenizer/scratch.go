@@ -1,0 +1,61 @@
+package tokenizer
+
+import "strings"
+
+// Words that come again are most of a text, so each scratch remembers the ids
+// of short ones. Long words are rare and would crowd the others out.
+const (
+	maxCached     = 8192 // words
+	maxCachedWord = 48   // bytes
+)
+
+// maxKept bounds the symbols that a scratch keeps room for between texts. A
+// huge text that is one word would otherwise hold 100 bytes for each of its
+// characters.
+const maxKept = 1 << 16
+
+// scratch is what encoding needs besides the vocabulary. One goroutine uses
+// it at a time; a Tokenizer keeps a pool of them.
+type scratch struct {
+	merger merger
+	text   []byte // a word in the spelling of the vocabulary
+	words  map[string]span
+	ids    []int32 // of all remembered words
+}
+
+// span is a range of scratch.ids.
+type span struct{ start, end int32 }
+
+// trim gives back what only a huge text needed.
+func (s *scratch) trim() {
+	if cap(s.merger.symbols) > maxKept {
+		s.merger = merger{}
+	}
+}
+
+// recall appends the ids of word to dst, if they are known.
+func (s *scratch) recall(dst []int32, word string) ([]int32, bool) {
+	at, ok := s.words[word]
+	if !ok {
+		return dst, false
+	}
+	return append(dst, s.ids[at.start:at.end]...), true
+}
+
+// remember keeps the ids of word. It copies word, which would otherwise keep
+// the whole text around it alive.
+func (s *scratch) remember(word string, ids []int32) {
+	if len(word) > maxCachedWord {
+		return
+	}
+	if len(s.words) >= maxCached {
+		clear(s.words)
+		s.ids = s.ids[:0]
+	}
+	if s.words == nil {
+		s.words = make(map[string]span)
+	}
+	start := int32(len(s.ids))
+	s.ids = append(s.ids, ids...)
+	s.words[strings.Clone(word)] = span{start, int32(len(s.ids))}
+}

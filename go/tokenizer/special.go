@@ -1,0 +1,200 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+)
+
+// specials finds the texts of special tokens in a text.
+type specials struct {
+	ids     map[string]int32
+	lengths [256][]int // of the texts that begin with a byte, longest first
+	all     []int      // of all texts, longest first
+}
+
+// fragment is a special token, or, with id none, the plain text between two.
+type fragment struct {
+	text string
+	id   int32
+}
+
+func newSpecials(t *Tokenizer, types ...TokenType) *specials {
+	sp := &specials{ids: map[string]int32{}}
+	for i, text := range t.tokens {
+		if text == "" || !slices.Contains(types, t.types[i]) {
+			continue
+		}
+		sp.ids[text] = int32(i)
+		sp.all = append(sp.all, len(text))
+		sp.lengths[text[0]] = append(sp.lengths[text[0]], len(text))
+	}
+	sp.all = descending(sp.all)
+	for i := range sp.lengths {
+		sp.lengths[i] = descending(sp.lengths[i])
+	}
+	return sp
+}
+
+// descending sorts lengths, longest first, each once.
+func descending(lengths []int) []int {
+	slices.SortFunc(lengths, func(a, b int) int { return b - a })
+	return slices.Compact(lengths)
+}
+
+// hit is a place where special tokens begin, and the length of the longest.
+type hit struct{ at, longest int }
+
+// claim is a special token that was found.
+type claim struct {
+	start, end int
+	id         int32
+}
+
+// cut divides a text into special tokens and plain text. Where special tokens
+// overlap the longest wins, then the leftmost. White space after a token that
+// is in stripped is dropped.
+func (sp *specials) cut(text string, stripped map[int32]bool) []fragment {
+	var parts []fragment
+	done := 0
+	for _, c := range sp.find(text) {
+		if done < c.start {
+			parts = append(parts, fragment{text[done:c.start], none})
+		}
+		parts = append(parts, fragment{text[c.start:c.end], c.id})
+		done = c.end
+		if stripped[c.id] {
+			done = len(text) - len(strings.TrimLeft(text[done:], " \t\n\v\f\r"))
+		}
+	}
+	if done < len(text) {
+		parts = append(parts, fragment{text[done:], none})
+	}
+	return parts
+}
+
+// find returns the special tokens of a text, in order.
+func (sp *specials) find(text string) []claim {
+	hits, longest := sp.hits(text)
+	var claims []claim
+	for _, length := range sp.all {
+		if len(hits) == 0 {
+			break
+		}
+		if length > longest {
+			continue
+		}
+		// One pass over the hits that are left and, beside them, over what
+		// longer tokens have claimed.
+		var merged []claim
+		left, end, k := hits[:0], 0, 0
+		for _, h := range hits {
+			for ; k < len(claims) && claims[k].start <= h.at; k++ {
+				merged = append(merged, claims[k])
+				end = max(end, claims[k].end)
+			}
+			if h.at < end {
+				continue
+			}
+			overlaps := k < len(claims) && claims[k].start < h.at+length
+			if h.longest < length || overlaps {
+				left = append(left, h)
+				continue
+			}
+			id, ok := sp.ids[text[h.at:h.at+length]]
+			if !ok {
+				left = append(left, h)
+				continue
+			}
+			end = h.at + length
+			merged = append(merged, claim{h.at, end, id})
+		}
+		claims = append(merged, claims[k:]...)
+		hits = left
+	}
+	return claims
+}
+
+// hits returns where special tokens begin, which is mostly nowhere, and the
+// length of the longest.
+func (sp *specials) hits(text string) (hits []hit, longest int) {
+	if len(sp.ids) == 0 {
+		return nil, 0
+	}
+	for i := range len(text) {
+		for _, length := range sp.lengths[text[i]] {
+			if length > len(text)-i {
+				continue
+			}
+			if _, ok := sp.ids[text[i:i+length]]; ok {
+				hits = append(hits, hit{i, length})
+				longest = max(longest, length)
+				break
+			}
+		}
+	}
+	return hits, longest
+}
+
+// Texts by which models of many families mark the end of a turn, a message or
+// a document, and tools that write code the end of a file.
+var endTexts = []string{
+	"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>",
+	"<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
+	"<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|EOT|>", "<end_of_utterance>",
+	"<\uff5cend\u2581of\u2581sentence\uff5c>",
+	"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<|file_sep|>",
+}
+
+// findEOG collects the tokens that end a generation: those that the file
+// names, and those of endTexts that are special tokens. All become control
+// tokens: they are neither printed nor read in plain text.
+func (t *Tokenizer) findEOG(r *reader) {
+	eog := map[int32]bool{}
+	for _, key := range []string{"eos_token_id", "eot_token_id", "eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"} {
+		if id := r.id(key, len(t.tokens)); id != none {
+			eog[id] = true
+		}
+	}
+	if t.eos != none {
+		eog[t.eos] = true
+	}
+	byText := map[string]int32{}
+	for i, text := range t.tokens {
+		if typ := t.types[i]; (typ == Control || typ == UserDefined) && slices.Contains(endTexts, text) {
+			byText[text] = int32(i)
+		}
+	}
+	// Where a model ends its replies and its tool calls with tokens of their
+	// own, <|end|> ends only one of several messages.
+	has := func(text string) bool { _, ok := byText[text]; return ok }
+	if has("<|return|>") && has("<|call|>") || has("<|flush|>") && (has("<|call|>") || has("<|calls|>")) {
+		delete(byText, "<|end|>")
+	}
+	for _, id := range byText {
+		eog[id] = true
+	}
+	for id := range eog {
+		if t.types[id] == UserDefined {
+			t.types[id] = Control
+		}
+		t.eog = append(t.eog, id)
+	}
+	slices.Sort(t.eog)
+}
+
+// findStripped finds the tokens that swallow the white space after them.
+// Files do not say which do; Phi-3 is the family where it matters.
+func (t *Tokenizer) findStripped(m Metadata) {
+	v, _ := m.Value("general.name")
+	name, _ := v.(string)
+	name = strings.ToLower(name)
+	if !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return
+	}
+	t.stripped = map[int32]bool{}
+	for text, id := range t.controls.ids {
+		if text != "<unk>" && text != "<s>" && text != "<|endoftext|>" {
+			t.stripped[id] = true
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// A Stream prints tokens as they are generated. Characters whose bytes are
+// spread over several tokens are held back until they are whole. It leaves
+// control tokens out, and keeps all spaces: a stream is a continuation.
+//
+// A Stream is for one sequence and one goroutine.
+type Stream struct {
+	t    *Tokenizer
+	held []byte // the beginning of a character
+}
+
+// NewStream returns a Stream that has printed nothing.
+func (t *Tokenizer) NewStream() *Stream { return &Stream{t: t} }
+
+// Write adds a token and returns the characters that it completes, possibly
+// none. Each byte that cannot be part of a character becomes U+FFFD.
+func (s *Stream) Write(id int32) string {
+	s.held = append(s.held, s.t.Piece(id, false)...)
+	return s.take(false)
+}
+
+// Flush returns what is held back, as U+FFFD for each byte.
+func (s *Stream) Flush() string { return s.take(true) }
+
+// take removes and returns the characters at hand.
+func (s *Stream) take(all bool) string {
+	var out []byte
+	rest := s.held
+	for len(rest) > 0 && (all || utf8.FullRune(rest)) {
+		r, size := utf8.DecodeRune(rest)
+		out = utf8.AppendRune(out, r)
+		rest = rest[size:]
+	}
+	s.held = append(s.held[:0], rest...)
+	return string(out)
+}

@@ -1,0 +1,209 @@
+// Package tokenizer turns text into token ids and back, by the vocabulary
+// that a GGUF file carries. It knows SentencePiece-style vocabularies
+// ("llama") and byte-level BPE ("gpt2") with the pre-tokenizers of the model
+// families that use it.
+//
+// Encoding never fails: what a vocabulary cannot spell becomes its unknown
+// token, or nothing where it has none. It takes time proportional to n log n
+// whatever the text is. Everything that can be wrong with a vocabulary is
+// found by New.
+//
+// The package reads metadata through a small interface and imports no other
+// package of this module.
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+)
+
+// Metadata is what New reads a vocabulary from. Value returns what the file
+// holds under key: a string, bool, float or integer of any width, or a slice
+// of one of these.
+type Metadata interface {
+	Value(key string) (any, bool)
+}
+
+// TokenType says what a token is for. The numbers are those of GGUF.
+type TokenType int32
+
+// The types of tokens. A vocabulary entry without a type is Normal.
+const (
+	Normal      TokenType = 1 // a piece of text
+	Unknown     TokenType = 2 // stands for what the vocabulary cannot spell
+	Control     TokenType = 3 // structure, such as the end of a turn; not text
+	UserDefined TokenType = 4 // text that is always one token
+	Unused      TokenType = 5 // padding of the vocabulary
+	Byte        TokenType = 6 // one byte, spelled <0xXX>
+)
+
+// String returns the name of the type.
+func (t TokenType) String() string {
+	names := [...]string{"undefined", "normal", "unknown", "control", "user-defined", "unused", "byte"}
+	if t < 0 || int(t) >= len(names) {
+		return fmt.Sprintf("TokenType(%d)", int32(t))
+	}
+	return names[t]
+}
+
+// none marks a special token that a vocabulary does not have.
+const none int32 = -1
+
+// A Tokenizer is one vocabulary, ready to encode and to decode. It does not
+// change after New and may be used from many goroutines.
+type Tokenizer struct {
+	tokens []string // by id, as spelled in the file
+	types  []TokenType
+	pieces []byte   // what each token prints, end to end
+	ends   []uint32 // end of each token's bytes in pieces
+
+	model model
+
+	bos, eos       int32
+	addBOS, addEOS bool
+	spacePrefix    bool // a space goes before each plain text: at the start and after special tokens
+	eog            []int32
+
+	controls *specials // everything but plain text
+	defined  *specials // only what is always one token
+	stripped map[int32]bool
+
+	scratch sync.Pool // of *scratch
+}
+
+// model is an algorithm that encodes plain text, free of special tokens.
+type model interface {
+	// encode appends the ids of text to dst.
+	encode(dst []int32, text string, s *scratch) []int32
+}
+
+// Options changes what Encode does. The zero value encodes plain text as a
+// whole prompt: with the BOS and EOS tokens that the model asks for, and
+// without reading control tokens in it.
+type Options struct {
+	NoSpecial    bool // add neither BOS nor EOS
+	ParseSpecial bool // texts of control tokens become their ids
+}
+
+// Encode returns the ids of text. Bytes that are not UTF-8 are kept where the
+// vocabulary can spell them.
+func (t *Tokenizer) Encode(text string, o Options) []int32 {
+	s := t.scratch.Get().(*scratch)
+	defer func() {
+		s.trim()
+		t.scratch.Put(s)
+	}()
+
+	ids := make([]int32, 0, len(text)/4+2)
+	if t.addBOS && !o.NoSpecial {
+		ids = append(ids, t.bos)
+	}
+	special := t.defined
+	if o.ParseSpecial {
+		special = t.controls
+	}
+	for _, f := range special.cut(text, t.stripped) {
+		if f.id != none {
+			ids = append(ids, f.id)
+			continue
+		}
+		plain := f.text
+		if t.spacePrefix {
+			plain = " " + plain
+		}
+		ids = t.model.encode(ids, plain, s)
+	}
+	if t.addEOS && !o.NoSpecial {
+		ids = append(ids, t.eos)
+	}
+	return ids
+}
+
+// Detokenize returns the text of ids. Control and unknown tokens are spelled
+// out if special is set and leave nothing otherwise. Where ids begin with BOS
+// they are a whole text, and the space that Encode put before it is removed;
+// other ids, such as a continuation, keep theirs. Ids outside the vocabulary
+// leave nothing.
+func (t *Tokenizer) Detokenize(ids []int32, special bool) string {
+	var text []byte
+	if len(ids) > 0 && ids[0] == t.bos && t.bos != none {
+		text = append(text, t.Piece(ids[0], special)...)
+		ids = ids[1:]
+		if t.spacePrefix && len(ids) > 0 {
+			text = append(text, bytes.TrimPrefix(t.Piece(ids[0], special), []byte(" "))...)
+			ids = ids[1:]
+		}
+	}
+	for _, id := range ids {
+		text = append(text, t.Piece(id, special)...)
+	}
+	return string(text)
+}
+
+// Piece returns the bytes that one token prints: possibly a part of a
+// character, possibly nothing. Control and unknown tokens print only if
+// special is set. The caller must not change the bytes.
+func (t *Tokenizer) Piece(id int32, special bool) []byte {
+	if !t.valid(id) {
+		return nil
+	}
+	if typ := t.types[id]; !special && (typ == Control || typ == Unknown) {
+		return nil
+	}
+	start := uint32(0)
+	if id > 0 {
+		start = t.ends[id-1]
+	}
+	end := t.ends[id]
+	return t.pieces[start:end:end]
+}
+
+// Len returns the number of tokens.
+func (t *Tokenizer) Len() int { return len(t.tokens) }
+
+// BOS returns the token that begins a text, if there is one.
+func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos != none }
+
+// EOS returns the token that ends a text, if there is one.
+func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos != none }
+
+// AddBOS reports whether Encode puts BOS before a text.
+func (t *Tokenizer) AddBOS() bool { return t.addBOS }
+
+// AddEOS reports whether Encode puts EOS after a text.
+func (t *Tokenizer) AddEOS() bool { return t.addEOS }
+
+// EOG returns the tokens that end a generation, in ascending order: EOS, and
+// the ends of a turn or a message.
+func (t *Tokenizer) EOG() []int32 { return append([]int32(nil), t.eog...) }
+
+// IsEOG reports whether id ends a generation.
+func (t *Tokenizer) IsEOG(id int32) bool {
+	for _, e := range t.eog {
+		if e == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Token returns the text of a token as the vocabulary spells it, or "" for an
+// id outside of it.
+func (t *Tokenizer) Token(id int32) string {
+	if !t.valid(id) {
+		return ""
+	}
+	return t.tokens[id]
+}
+
+// TokenType returns what a token is for, or 0 for an id outside the
+// vocabulary.
+func (t *Tokenizer) TokenType(id int32) TokenType {
+	if !t.valid(id) {
+		return 0
+	}
+	return t.types[id]
+}
+
+func (t *Tokenizer) valid(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }

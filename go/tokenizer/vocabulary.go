@@ -1,0 +1,186 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// New reads the vocabulary that a file's metadata describes. Its error names
+// the key at fault, or says which models and pre-tokenizers are supported.
+func New(m Metadata) (*Tokenizer, error) {
+	r := &reader{m: m}
+	kind := r.str("model", true)
+	if r.err == nil && kind != "llama" && kind != "gpt2" {
+		return nil, fmt.Errorf("%smodel %q is not supported; supported are \"llama\" and \"gpt2\"", prefix, kind)
+	}
+	t := &Tokenizer{tokens: r.strs("tokens")}
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case len(t.tokens) == 0:
+		return nil, fmt.Errorf("%stokens is empty", prefix)
+	case len(t.tokens) > math.MaxInt32:
+		return nil, fmt.Errorf("%stokens has %d entries, more than ids can count", prefix, len(t.tokens))
+	}
+	t.readSpecial(r, kind)
+	if r.err != nil {
+		return nil, r.err
+	}
+
+	index, err := t.index()
+	if err != nil {
+		return nil, err
+	}
+	unk := t.unknown(r)
+	if kind == "llama" {
+		t.model = newSPM(r, t, index, unk)
+		t.spacePrefix, _ = r.flag("add_space_prefix", true)
+		t.bos = t.byDefault(r, "bos_token_id", t.bos, 1)
+		t.eos = t.byDefault(r, "eos_token_id", t.eos, 2)
+		t.readAdditions(r, true)
+	} else {
+		pre := newPreTokenizer(r)
+		t.model = newBPE(r, t, index, unk, pre)
+		t.spacePrefix, _ = r.flag("add_space_prefix", false)
+		t.readAdditions(r, pre.addBOS)
+	}
+	t.findEOG(r)
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := t.spell(kind == "gpt2"); err != nil {
+		return nil, err
+	}
+	t.controls = newSpecials(t, Control, Unknown, UserDefined)
+	t.defined = newSpecials(t, UserDefined)
+	t.findStripped(m)
+	t.scratch.New = func() any { return new(scratch) }
+	return t, nil
+}
+
+// readSpecial reads the types of tokens, and BOS and EOS.
+func (t *Tokenizer) readSpecial(r *reader, kind string) {
+	t.bos = r.id("bos_token_id", len(t.tokens))
+	t.eos = r.id("eos_token_id", len(t.tokens))
+	t.types = r.types("token_type", len(t.tokens))
+	if t.types != nil {
+		return
+	}
+	// Early files have no types. The spelling tells.
+	t.types = make([]TokenType, len(t.tokens))
+	for i, text := range t.tokens {
+		id := int32(i)
+		_, isByte := byteToken(text)
+		switch {
+		case kind == "llama" && isByte:
+			t.types[i] = Byte
+		case kind == "llama" && text == "<unk>":
+			t.types[i] = Unknown
+		case id == t.bos || id == t.eos || kind == "llama" && (text == "<s>" || text == "</s>"):
+			t.types[i] = Control
+		default:
+			t.types[i] = Normal
+		}
+	}
+}
+
+// index maps the texts that encoding may join parts into. Control tokens are
+// not among them: text must never turn into structure by itself. Neither are
+// user-defined ones, which are found before anything is joined.
+func (t *Tokenizer) index() (map[string]int32, error) {
+	index := make(map[string]int32, len(t.tokens))
+	special := map[string]int32{}
+	for i, text := range t.tokens {
+		id := int32(i)
+		if text == "" {
+			continue
+		}
+		first, twice := index[text]
+		if !twice {
+			first, twice = special[text]
+		}
+		if twice {
+			return nil, fmt.Errorf("%stokens has %q twice, as %d and %d", prefix, text, first, id)
+		}
+		if t.types[i] == Normal {
+			index[text] = id
+		} else {
+			special[text] = id
+		}
+	}
+	return index, nil
+}
+
+// unknown returns the token for what cannot be spelled: the one the file
+// names, or else the first of that type.
+func (t *Tokenizer) unknown(r *reader) int32 {
+	if id := r.id("unknown_token_id", len(t.tokens)); id != none {
+		return id
+	}
+	return int32(slices.Index(t.types, Unknown)) // -1 is none
+}
+
+// byDefault returns the id that the early SentencePiece models gave to a
+// special token, for files that do not name it.
+func (t *Tokenizer) byDefault(r *reader, key string, id, early int32) int32 {
+	if _, named := r.value(key, false); named || id != none {
+		return id
+	}
+	if t.TokenType(early) == Control {
+		return early
+	}
+	return none
+}
+
+// readAdditions reads what Encode adds to a text.
+func (t *Tokenizer) readAdditions(r *reader, addBOS bool) {
+	bos, asked := r.flag("add_bos_token", addBOS)
+	if bos && asked && t.bos == none {
+		r.fail("%sadd_bos_token is true, but %sbos_token_id is not set", prefix, prefix)
+	}
+	eos, asked := r.flag("add_eos_token", false)
+	if eos && asked && t.eos == none {
+		r.fail("%sadd_eos_token is true, but %seos_token_id is not set", prefix, prefix)
+	}
+	t.addBOS = bos && t.bos != none
+	t.addEOS = eos && t.eos != none
+}
+
+// spell lays out what each token prints.
+func (t *Tokenizer) spell(byteLevel bool) error {
+	t.ends = make([]uint32, len(t.tokens))
+	for i, text := range t.tokens {
+		switch typ := t.types[i]; {
+		case typ == Unused:
+		case typ == Byte:
+			b, ok := byteToken(text)
+			if !ok {
+				return fmt.Errorf("%stokens[%d] is %q, but its type says that it is a byte such as <0x0A>", prefix, i, text)
+			}
+			t.pieces = append(t.pieces, b)
+		case typ != Normal:
+			t.pieces = append(t.pieces, text...)
+		case byteLevel:
+			t.pieces = appendBytesOf(t.pieces, text)
+		default:
+			t.pieces = append(t.pieces, strings.ReplaceAll(text, escapedSpace, " ")...)
+		}
+		if len(t.pieces) > math.MaxUint32 {
+			return fmt.Errorf("%stokens is more than 4 GiB of text", prefix)
+		}
+		t.ends[i] = uint32(len(t.pieces))
+	}
+	return nil
+}
+
+// byteToken reads the spelling of a byte, <0x00> to <0xFF>.
+func byteToken(text string) (byte, bool) {
+	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(text[3:5], 16, 8)
+	return byte(b), err == nil
+}

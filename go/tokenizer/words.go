@@ -1,0 +1,287 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The functions here match at s[i] and return the end of the match, or i if
+// there is none. Each stands for the regular expression above it. They
+// are written out because they run on every byte of every prompt, and so that
+// no text can make them slow.
+
+// other is [^\s\p{L}\p{N}].
+func other(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+
+// newline is [\r\n].
+func newline(r rune) bool { return r == '\r' || r == '\n' }
+
+// run returns the end of the longest run of characters of a class.
+func run(s string, i int, class func(rune) bool) int {
+	for i < len(s) {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if !class(r) {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
+// runUpTo is run for at most n characters.
+func runUpTo(n int, s string, i int, class func(rune) bool) int {
+	for ; n > 0 && i < len(s); n-- {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if !class(r) {
+			break
+		}
+		i += size
+	}
+	return i
+}
+
+// afterSpace steps over one space that has a character of the class after it.
+//
+//	[ ]?X+
+func afterSpace(s string, i int, class func(rune) bool) int {
+	if j := i + 1; s[i] == ' ' {
+		if end := run(s, j, class); end > j {
+			return end
+		}
+	}
+	return run(s, i, class)
+}
+
+// spaced is afterSpace for any white space.
+//
+//	\s?X+
+func spaced(s string, i int, class func(rune) bool) int {
+	if r, size := utf8.DecodeRuneInString(s[i:]); unicode.IsSpace(r) {
+		if end := run(s, i+size, class); end > i+size {
+			return end
+		}
+	}
+	return run(s, i, class)
+}
+
+// white leaves the last space of a run to the word after it.
+//
+//	\s+(?!\S)|\s+
+func white(s string, i int) int {
+	end := run(s, i, unicode.IsSpace)
+	if end == len(s) || end == i {
+		return end
+	}
+	_, size := utf8.DecodeLastRuneInString(s[i:end])
+	if end-size > i {
+		return end - size
+	}
+	return end
+}
+
+// whiteLines is white, but takes white space up to the last line break whole.
+//
+//	\s*[\r\n]+|\s+(?!\S)|\s+
+func whiteLines(s string, i int) int {
+	end := run(s, i, unicode.IsSpace)
+	if k := strings.LastIndexAny(s[i:end], "\r\n"); k >= 0 {
+		return i + k + 1
+	}
+	return white(s, i)
+}
+
+// contraction matches the end of an English contraction. foldCase takes
+// capitals too.
+//
+//	's|'t|'re|'ve|'m|'ll|'d
+func contraction(s string, i int, foldCase bool) int {
+	if s[i] != '\'' {
+		return i
+	}
+	lower := func(j int) byte {
+		if j >= len(s) {
+			return 0
+		}
+		if foldCase && 'A' <= s[j] && s[j] <= 'Z' {
+			return s[j] | 0x20
+		}
+		return s[j]
+	}
+	switch a, b := lower(i+1), lower(i+2); {
+	case a == 's' || a == 't' || a == 'm' || a == 'd':
+		return i + 2
+	case a == 'r' && b == 'e' || a == 'v' && b == 'e' || a == 'l' && b == 'l':
+		return i + 3
+	}
+	return i
+}
+
+// gpt2Words matches
+//
+//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+func gpt2Words(s string, i int) int {
+	if end := contraction(s, i, false); end > i {
+		return end
+	}
+	for _, class := range [...]func(rune) bool{unicode.IsLetter, unicode.IsNumber, other} {
+		if end := afterSpace(s, i, class); end > i {
+			return end
+		}
+	}
+	return white(s, i)
+}
+
+// llama3Words matches
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+//	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func llama3Words(s string, i int) int { return llamaWords(s, i, 3) }
+
+// qwen2Words is llama3Words with each digit alone.
+func qwen2Words(s string, i int) int { return llamaWords(s, i, 1) }
+
+func llamaWords(s string, i, digits int) int {
+	if end := contraction(s, i, true); end > i {
+		return end
+	}
+	letters := i
+	r, size := utf8.DecodeRuneInString(s[i:])
+	if leads(r) {
+		letters += size
+	}
+	if end := run(s, letters, unicode.IsLetter); end > letters {
+		return end
+	}
+	return numbersSignsWhite(s, i, digits, newline)
+}
+
+// leads says that a character may stand before the letters of a word.
+func leads(r rune) bool { return !newline(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+
+// numbersSignsWhite matches
+//
+//	\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+X*|\s*[\r\n]+|\s+(?!\S)|\s+
+func numbersSignsWhite(s string, i, digits int, trailing func(rune) bool) int {
+	if end := runUpTo(digits, s, i, unicode.IsNumber); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, other); end > i {
+		return run(s, end, trailing)
+	}
+	return whiteLines(s, i)
+}
+
+// tekkenWords matches
+//
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|
+//	\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func tekkenWords(s string, i int) int {
+	letters := i
+	r, size := utf8.DecodeRuneInString(s[i:])
+	if leads(r) {
+		letters += size
+	}
+	for _, form := range [...]func(string, int) int{capitalsSmall, capitals} {
+		if end := form(s, letters); end > letters {
+			return end
+		}
+		// A mark may lead a word or be part of it.
+		if end := form(s, i); letters > i && end > i {
+			return end
+		}
+	}
+	return numbersSignsWhite(s, i, 1, func(r rune) bool { return newline(r) || r == '/' })
+}
+
+// capital says that a character may stand in the capital part of a word.
+// Letters without case, and marks, are both capital and small.
+func capital(r rune) bool {
+	return unicode.In(r, unicode.Lu, unicode.Lt, unicode.Lm, unicode.Lo, unicode.M)
+}
+
+// small says that a character may stand in the small part of a word.
+func small(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.Lo, unicode.M) }
+
+// capitalsSmall matches
+//
+//	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+
+func capitalsSmall(s string, i int) int {
+	turn := run(s, i, capital)
+	if end := run(s, turn, small); end > turn {
+		return end
+	}
+	// The small part must then come out of the capital one: its last
+	// character that is both.
+	for turn > i {
+		r, size := utf8.DecodeLastRuneInString(s[i:turn])
+		if small(r) {
+			return turn
+		}
+		turn -= size
+	}
+	return i
+}
+
+// capitals matches
+//
+//	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*
+func capitals(s string, i int) int {
+	if turn := run(s, i, capital); turn > i {
+		return run(s, turn, small)
+	}
+	return i
+}
+
+// Stages of the families that cut in several steps.
+
+// lineBreak matches
+//
+//	[\r\n]
+func lineBreak(s string, i int) int { return runUpTo(1, s, i, newline) }
+
+// oneNumber matches
+//
+//	\p{N}
+func oneNumber(s string, i int) int { return runUpTo(1, s, i, unicode.IsNumber) }
+
+// numbers matches
+//
+//	\p{N}+
+func numbers(s string, i int) int { return run(s, i, unicode.IsNumber) }
+
+// threeDigits matches
+//
+//	[0-9][0-9][0-9]
+func threeDigits(s string, i int) int {
+	digit := func(r rune) bool { return '0' <= r && r <= '9' }
+	if end := runUpTo(3, s, i, digit); end == i+3 {
+		return end
+	}
+	return i
+}
+
+// signs matches
+//
+//	[\p{P}\$\+<=>\^~\|]+
+func signs(s string, i int) int {
+	return run(s, i, func(r rune) bool { return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^~|", r) })
+}
+
+// spacedLetters matches
+//
+//	\s?\p{L}+
+func spacedLetters(s string, i int) int { return spaced(s, i, unicode.IsLetter) }
+
+// spacedPunctuation matches
+//
+//	\s?\p{P}+
+func spacedPunctuation(s string, i int) int { return spaced(s, i, unicode.IsPunct) }
+
+// trailingSpace finds white space that ends the text.
+//
+//	\s+$
+func trailingSpace(s string, i int) (int, int) {
+	return i + len(strings.TrimRightFunc(s[i:], unicode.IsSpace)), len(s)
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# The go command, told what the C library holds: scripts/go.sh test ./go/kernel
+#
+# By itself it does not notice a change inside a C library or its header, and answers
+# "(cached)" or leaves the old program in place. So a hash of both goes into the linker's
+# flags, as the value of a symbol that nothing uses: those flags are part of the package
+# that has import "C", and so of all that is linked with it. (Flags of the compiler leave
+# no trace under -trimpath, and nothing is linked again.)
+#
+# The tags take Go's own resolver and user lookup. Those of a static glibc need its shared
+# one, and as cgo packages they would be built again with every change in C.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+stamp=$(cat "$root/build/csrc/libquern.a" "$root/include/quern.h" | sha256sum | cut -c1-15)
+GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo" \
+	CGO_LDFLAGS="-O2 -g -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

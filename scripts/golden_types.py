@@ -1,0 +1,292 @@
+"""The tensor types of GGUF: how the bytes of a block become weights.
+
+Every type is a row of TYPES. A decoder takes blocks as uint8 [n, bytes] and
+returns float64 [n, weights]. Scales are fp16 and codes are at most 8 bits, so
+each product below is exact in float64, and a float32 engine that rounds once
+(in the subtraction of a minimum, if there is one) must agree bit for bit.
+
+    TYPES[name]           id in the file, weights and bytes per block, ...
+    decode(name, raw)     uint8 [rows, row_bytes] -> float64 [rows, cols]
+    encode(name, x)       F32, F16 and BF16 only: float -> bytes, to nearest even
+    random_rows(...)      blocks whose every code bit is random
+"""
+
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+import numpy as np
+
+
+class Rand:
+    """SplitMix64 started from a name: the same bits under every NumPy.
+
+    Streams belong to names, so a new case moves no other.
+    """
+
+    def __init__(self, name):
+        # FNV-1a spreads names; SplitMix64 then mixes every output.
+        h = 0xCBF29CE484222325
+        for byte in name.encode():
+            h = ((h ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+        self.state = h
+
+    def words(self, n):
+        """n random uint64."""
+        step = 0x9E3779B97F4A7C15
+        i = np.arange(1, n + 1, dtype=np.uint64)
+        z = np.uint64(self.state) + i * np.uint64(step)
+        self.state = (self.state + n * step) & 0xFFFFFFFFFFFFFFFF
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+    def bytes(self, shape):
+        n = int(np.prod(shape))
+        return self.words((n + 7) // 8).astype("<u8").view(np.uint8)[:n].reshape(shape)
+
+    def below(self, limit, shape):
+        """Integers in [0, limit), limit below 2^32."""
+        n = int(np.prod(shape))
+        return ((self.words(n) >> np.uint64(32)) % np.uint64(limit)).astype(np.int64).reshape(shape)
+
+    def uniform(self, lo, hi, shape):
+        n = int(np.prod(shape))
+        u = (self.words(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (lo + (hi - lo) * u).reshape(shape)
+
+    def normal(self, shape, std=1.0):
+        """Nearly normal: twelve uniforms of 32 bits, summed as integers.
+
+        No libm is involved, so the value is the same on every machine.
+        """
+        n = int(np.prod(shape))
+        u = self.words(6 * n).astype("<u8").view("<u4").astype(np.int64).reshape(n, 12)
+        return ((u.sum(axis=1).astype(np.float64) * 2.0**-32 - 6.0) * std).reshape(shape)
+
+
+def _half(b, at):
+    """The fp16 at byte `at` of every block, as a column."""
+    return np.ascontiguousarray(b[:, at : at + 2]).view("<f2").astype(np.float64)
+
+
+def _nibbles(qs):
+    """[n, bytes] -> [n, 2*bytes]: all low nibbles, then all high ones."""
+    return np.concatenate([qs & 15, qs >> 4], axis=1).astype(np.int64)
+
+
+def _f32(b):
+    return b.view("<f4").astype(np.float64)
+
+
+def _f16(b):
+    return b.view("<f2").astype(np.float64)
+
+
+def _bf16(b):
+    return (b.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def _q8_0(b):
+    return _half(b, 0) * b[:, 2:34].view(np.int8)
+
+
+def _q4_0(b):
+    return _half(b, 0) * (_nibbles(b[:, 2:18]) - 8)
+
+
+def _q4_1(b):
+    return _half(b, 0) * _nibbles(b[:, 4:20]) + _half(b, 2)
+
+
+def _fifth_bits(b, at):
+    """32 bits, little endian: bit j is the fifth bit of weight j."""
+    return np.unpackbits(b[:, at : at + 4], axis=1, bitorder="little").astype(np.int64) << 4
+
+
+def _q5_0(b):
+    return _half(b, 0) * ((_nibbles(b[:, 6:22]) | _fifth_bits(b, 2)) - 16)
+
+
+def _q5_1(b):
+    return _half(b, 0) * (_nibbles(b[:, 8:24]) | _fifth_bits(b, 4)) + _half(b, 2)
+
+
+def _crumbs(qs):
+    """64 bytes of 2-bit codes -> [n, 256].
+
+    Each half of the super-block has 32 bytes; weight 32*s + l of the half is
+    bits 2s, 2s+1 of byte l.
+    """
+    halves = qs.reshape(-1, 2, 1, 32)
+    shift = np.arange(0, 8, 2, dtype=np.uint8).reshape(1, 1, 4, 1)
+    return ((halves >> shift) & 3).reshape(-1, 256).astype(np.int64)
+
+
+def _q2_k(b):
+    scales = b[:, 0:16]
+    d = np.repeat(_half(b, 80) * (scales & 15), 16, axis=1)
+    m = np.repeat(_half(b, 82) * (scales >> 4), 16, axis=1)
+    return d * _crumbs(b[:, 16:80]) - m
+
+
+def _q3_k(b):
+    # Weight 32*i + l has its third bit in bit i of mask byte l.
+    bit = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
+    high = ((b[:, None, 0:32] >> bit) & 1).reshape(-1, 256).astype(np.int64)
+    q = (_crumbs(b[:, 32:96]) | (high << 2)) - 4
+    # 16 scales of 6 bits: 4 low bits in bytes 0-7, low nibbles first, and
+    # 2 high bits of scale j in bits 2*(j/4) of byte 8 + j%4.
+    packed = b[:, 96:108]
+    top = (packed[:, None, 8:12] >> np.arange(0, 8, 2, dtype=np.uint8).reshape(1, 4, 1)) & 3
+    scales = (_nibbles(packed[:, 0:8]) | (top.reshape(-1, 16).astype(np.int64) << 4)) - 32
+    return np.repeat(_half(b, 108) * scales, 16, axis=1) * q
+
+
+def _scales_mins(s):
+    """12 bytes -> 8 scales and 8 minimums of 6 bits (Q4_K, Q5_K)."""
+    low_s, low_m, rest = s[:, 0:4], s[:, 4:8], s[:, 8:12]
+    scales = np.concatenate([low_s & 63, (rest & 15) | ((low_s >> 6) << 4)], axis=1)
+    mins = np.concatenate([low_m & 63, (rest >> 4) | ((low_m >> 6) << 4)], axis=1)
+    return scales.astype(np.int64), mins.astype(np.int64)
+
+
+def _nibble_pairs(qs):
+    """128 bytes -> [n, 256]: each 32 bytes give 32 low nibbles, then 32 high."""
+    return _nibbles(qs.reshape(-1, 32)).reshape(-1, 256)
+
+
+def _q4_k(b):
+    scales, mins = _scales_mins(b[:, 4:16])
+    d = np.repeat(_half(b, 0) * scales, 32, axis=1)
+    m = np.repeat(_half(b, 2) * mins, 32, axis=1)
+    return d * _nibble_pairs(b[:, 16:144]) - m
+
+
+def _q5_k(b):
+    scales, mins = _scales_mins(b[:, 4:16])
+    d = np.repeat(_half(b, 0) * scales, 32, axis=1)
+    m = np.repeat(_half(b, 2) * mins, 32, axis=1)
+    bit = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
+    high = ((b[:, None, 16:48] >> bit) & 1).reshape(-1, 256).astype(np.int64)
+    return d * (_nibble_pairs(b[:, 48:176]) | (high << 4)) - m
+
+
+def _q6_k(b):
+    # A half has 64 bytes of low nibbles: weights 0-63 are the low ones, 64-127
+    # the high ones. Its upper two bits are stored as _crumbs stores codes.
+    low = _nibbles(b[:, 0:128].reshape(-1, 64)).reshape(-1, 256)
+    q = (low | (_crumbs(b[:, 128:192]) << 4)) - 32
+    return np.repeat(_half(b, 208) * b[:, 192:208].view(np.int8), 16, axis=1) * q
+
+
+# The sixteen levels of the non-linear 4-bit types.
+IQ4_LEVELS = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+
+
+def _iq4_nl(b):
+    return _half(b, 0) * IQ4_LEVELS[_nibbles(b[:, 2:18])]
+
+
+def _iq4_xs(b):
+    low = np.stack([b[:, 4:8] & 15, b[:, 4:8] >> 4], axis=2).reshape(-1, 8).astype(np.int64)
+    high = (np.ascontiguousarray(b[:, 2:4]).view("<u2") >> np.arange(0, 16, 2)) & 3
+    scales = (low | (high.astype(np.int64) << 4)) - 32
+    levels = IQ4_LEVELS[_nibbles(b[:, 8:136].reshape(-1, 16)).reshape(-1, 256)]
+    return np.repeat(_half(b, 0) * scales, 32, axis=1) * levels
+
+
+@dataclass(frozen=True)
+class Type:
+    id: int  # ggml's number, as stored in the file
+    weights: int  # per block
+    bytes: int  # per block
+    decode: Callable
+    d: Optional[int] = None  # where the fp16 scale is
+    m: Optional[int] = None  # where the fp16 minimum is
+    # The minimum that centres uniformly random codes, in units of the scale:
+    # the mean code, with the sign that the type gives its minimum.
+    centre: float = 0.0
+
+
+TYPES = {
+    "F32": Type(0, 1, 4, _f32),
+    "F16": Type(1, 1, 2, _f16),
+    "BF16": Type(30, 1, 2, _bf16),
+    "Q8_0": Type(8, 32, 34, _q8_0, d=0),
+    "Q4_0": Type(2, 32, 18, _q4_0, d=0),
+    "Q4_1": Type(3, 32, 20, _q4_1, d=0, m=2, centre=-7.5),
+    "Q5_0": Type(6, 32, 22, _q5_0, d=0),
+    "Q5_1": Type(7, 32, 24, _q5_1, d=0, m=2, centre=-15.5),
+    "Q2_K": Type(10, 256, 84, _q2_k, d=80, m=82, centre=1.5),
+    "Q3_K": Type(11, 256, 110, _q3_k, d=108),
+    "Q4_K": Type(12, 256, 144, _q4_k, d=0, m=2, centre=7.5),
+    "Q5_K": Type(13, 256, 176, _q5_k, d=0, m=2, centre=15.5),
+    "Q6_K": Type(14, 256, 210, _q6_k, d=208),
+    "IQ4_NL": Type(20, 32, 18, _iq4_nl, d=0),
+    "IQ4_XS": Type(23, 256, 136, _iq4_xs, d=0),
+}
+NAMES = {t.id: name for name, t in TYPES.items()}
+
+
+def row_bytes(name, cols):
+    t = TYPES[name]
+    if cols % t.weights:
+        raise ValueError(f"rows of {cols} weights do not divide into {name} blocks of {t.weights}")
+    return cols // t.weights * t.bytes
+
+
+def decode(name, raw):
+    t = TYPES[name]
+    rows = raw.shape[0]
+    return t.decode(np.ascontiguousarray(raw).reshape(-1, t.bytes)).reshape(rows, -1)
+
+
+def encode(name, x):
+    rows = x.shape[0]
+    if name == "F32":
+        bits = x.astype("<f4")
+    elif name == "F16":
+        bits = x.astype(np.float32).astype("<f2")
+    elif name == "BF16":
+        bits = to_bf16(x.astype(np.float32))
+    else:
+        raise ValueError(f"no encoder for {name}: use random_rows")
+    return np.ascontiguousarray(bits).view(np.uint8).reshape(rows, -1)
+
+
+def to_bf16(x):
+    """The upper halves of finite float32, rounded to nearest even."""
+    u = x.astype("<f4").view("<u4").astype(np.uint64)
+    return ((u + np.uint64(0x7FFF) + ((u >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)).astype("<u2")
+
+
+def random_rows(rng, name, rows, cols, std, scales=None):
+    """Rows of a type with standard deviation near std: uint8 [rows, row_bytes].
+
+    In a block type every bit that is no fp16 is random. Its scale has a random
+    sign and varies by a factor of two among blocks; `scales`, where given,
+    replaces the first scales and minimums by values to be tried.
+    """
+    t = TYPES[name]
+    if t.d is None:
+        return encode(name, rng.normal((rows, cols), std))
+    n = rows * cols // t.weights
+    b = rng.bytes((n, t.bytes)).copy()
+
+    def put(at, values):
+        b[:, at : at + 2] = np.asarray(values).astype("<f2").reshape(-1, 1).view(np.uint8)
+
+    put(t.d, np.ones(n))
+    if t.m is not None:
+        put(t.m, np.full(n, t.centre))
+    d = np.full(n, std / t.decode(b).std()) * rng.uniform(0.7, 1.4, n)
+    d *= 1 - 2 * rng.below(2, n)
+    m = d * t.centre
+    if scales is not None:
+        tried = np.asarray(scales, dtype=np.float64)[: n - 1]
+        d[: len(tried)] = tried
+        m[: len(tried)] = np.roll(tried, 1)
+    put(t.d, d)
+    if t.m is not None:
+        put(t.m, m)
+    return b.reshape(rows, -1)

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs what this machine lacks, with apt-get, as root or through sudo.
+#
+#	scripts/setup.sh [build|test|ci]
+#
+#	build   a C compiler, CMake, Make
+#	test    also the Arm cross compiler, QEMU and NumPy (the default)
+#	ci      also Clang, clang-format and ShellCheck
+#
+# Where it cannot install, it names the packages. It fails only if something that
+# the build needs is missing; with everything there it takes no time and says nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+have() { command -v "$1" >/dev/null; }
+
+# The checks, one a line: what is missing, and the Debian packages that have it.
+missing_build() {
+	have "${CC:-gcc}" || echo "gcc libc6-dev"
+	# The binary is static, so it needs libc.a: some systems have it in a package of its own.
+	[[ $("${CC:-gcc}" -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev
+	have cmake || echo cmake
+	have make || echo make
+}
+missing_test() {
+	have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
+	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
+	have qemu-aarch64 || echo qemu-user
+	/usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("numpy"))' 2>/dev/null || echo python3-numpy
+}
+missing_ci() {
+	have clang || echo clang
+	have clang-format || echo clang-format
+	have shellcheck || echo shellcheck
+}
+
+# packages LEVEL: the packages to install for it, each once, on one line.
+packages() {
+	{
+		missing_build
+		[[ $1 == build ]] || missing_test
+		[[ $1 != ci ]] || missing_ci
+	} | tr ' ' '\n' | sort -u | paste -sd ' '
+}
+
+# install PACKAGE...: fails, with a sentence, where this user or system cannot.
+install() {
+	local root=()
+	if ! have apt-get; then
+		say "there is no apt-get here; install what Debian calls: $*"
+		return 1
+	fi
+	if [[ $(id -u) != 0 ]]; then
+		if have sudo && sudo -n true 2>/dev/null; then
+			root=(sudo -n)
+		elif have sudo && [[ -t 0 ]]; then
+			root=(sudo) # asks for the password
+		else
+			say "neither root nor sudo here; ask an administrator for the packages: $*"
+			return 1
+		fi
+	fi
+	say "installing $*"
+	if ! "${root[@]}" apt-get -qq update ||
+		! "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null; then
+		say "apt-get failed; these packages are missing: $*"
+		return 1
+	fi
+}
+
+# check_go: Debian's Go is too old for go.mod, so there is no package to install.
+check_go() {
+	local want got
+	want=$(awk '$1 == "go" { print $2 }' go.mod)
+	if ! have go; then
+		say "Go $want or later is missing; install it from https://go.dev/dl and put its bin folder on PATH"
+		return 1
+	fi
+	got=$(cd / && GOTOOLCHAIN=local go version | sed -E 's/^go version go([0-9.]+).*/\1/')
+	at_least "$got" "$want" && return
+	if at_least "$got" 1.21; then # from 1.21 on, the go command can fetch a newer one
+		if [[ $(cd / && go env GOTOOLCHAIN) != local ]]; then
+			say "Go $got is older than $want: it downloads that toolchain by itself, once"
+			return
+		fi
+		say "Go $got is older than $want, and GOTOOLCHAIN=local keeps it from fetching that; set GOTOOLCHAIN=auto"
+		return 1
+	fi
+	say "Go $got is older than $want, which go.mod asks for; install it from https://go.dev/dl"
+	return 1
+}
+
+# at_least VERSION MINIMUM
+at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
+
+level=${1:-test}
+case $level in
+build | test | ci) ;;
+*)
+	say "no such level: $level; build, test or ci"
+	exit 2
+	;;
+esac
+
+read -ra lacking <<<"$(packages "$level")"
+if ((${#lacking[@]})); then
+	install "${lacking[@]}" || true # said so; what the build needs is looked at again below
+fi
+check_go
+needed=$(packages build)
+if [[ $needed ]]; then
+	say "the build cannot go on without: $needed"
+	exit 1
+fi

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Every test of the project. A stage whose tools are missing is named in the summary;
+# under CI=true, there and for test data that is missing, it is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/stages.sh
+
+scripts/setup.sh test
+
+arm64() {
+	cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null &&
+		cmake --build build-arm64 --parallel "$(nproc)" &&
+		qemu-aarch64 -cpu max build-arm64/csrc/check # max: with dotprod and i8mm
+}
+
+# A static program asks for no loader and for no shared library.
+static() {
+	local headers
+	headers=$(LC_ALL=C readelf --program-headers --dynamic bin/quern) || return
+	if grep -E 'INTERP|NEEDED' <<<"$headers"; then
+		echo "bin/quern is not static"
+		return 1
+	fi
+	echo "bin/quern is static, $(stat -c %s bin/quern) bytes"
+}
+
+# Packages that hand pointers to C, or that several goroutines enter.
+boundary=(./go/kernel/... ./go/model/... ./go/engine/...)
+
+stage "build" make all
+if ((stage_failed)); then
+	summary
+	exit
+fi
+stage "bin/quern is static" static
+stage "C kernels, native" build/csrc/check
+if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+	stage "C kernels, Arm under QEMU" arm64
+else
+	skip "C kernels, Arm under QEMU" "no aarch64-linux-gnu-gcc or no qemu-aarch64"
+fi
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+	stage "golden vectors are current" scripts/golden.py --check
+else
+	skip "golden vectors are current" "no NumPy for /usr/bin/python3"
+fi
+stage "go vet" scripts/go.sh vet ./...
+stage "go test" scripts/go.sh test ./...
+data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
+[[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
+stage "go test, race detector" scripts/go.sh test -short -race "${boundary[@]}"
+stage "go test, pointers given to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -short "${boundary[@]}"
+summary
