@@ -4,6 +4,7 @@
  */
 #include <arm_neon.h>
 
+typedef uint8x16_t rows;
 typedef struct {
 	uint8x16_t q[4];
 } bytes;
@@ -14,8 +15,11 @@ typedef struct {
 	float32x4_t q[4];
 } floats;
 
-/* f of each register, j its index: arguments are written with a.q[j]. */
-#define FOUR(f) {{f(0), f(1), f(2), f(3)}}
+/* The function f of each register and of one operand for all. */
+#define EACH1(f, a, b) {{f(a.q[0], b), f(a.q[1], b), f(a.q[2], b), f(a.q[3], b)}}
+#define EACH2(f, a, b) {{f(a.q[0], b.q[0]), f(a.q[1], b.q[1]), f(a.q[2], b.q[2]), f(a.q[3], b.q[3])}}
+#define EACH3(f, a, b, c) \
+	{{f(a.q[0], b.q[0], c.q[0]), f(a.q[1], b.q[1], c.q[1]), f(a.q[2], b.q[2], c.q[2]), f(a.q[3], b.q[3], c.q[3])}}
 
 static inline bytes bytes_load(const void *p)
 {
@@ -23,3 +27,124 @@ static inline bytes bytes_load(const void *p)
 
 	return (bytes){{vld1q_u8(b), vld1q_u8(b + 16), vld1q_u8(b + 32), vld1q_u8(b + 48)}};
 }
+
+static inline bytes bytes_and(bytes a, int mask) { return (bytes)EACH1(vandq_u8, a, vdupq_n_u8((uint8_t)mask)); }
+static inline bytes bytes_or(bytes a, bytes b) { return (bytes)EACH2(vorrq_u8, a, b); }
+
+/* By register, where a negative count goes right: the forms with the count inside want a literal. */
+static inline bytes bytes_shl(bytes a, int n) { return (bytes)EACH1(vshlq_u8, a, vdupq_n_s8((int8_t)n)); }
+static inline bytes bytes_shr(bytes a, int n) { return bytes_shl(a, -n); }
+
+static inline uint8x16_t lookup(uint8x16_t a, uint8x16_t table) { return vqtbl1q_u8(table, a); }
+
+static inline bytes bytes_iq4(bytes a)
+{
+	/* qn_iq4_values + 128 */
+	static const uint8_t table[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+	return (bytes)EACH1(lookup, a, vld1q_u8(table));
+}
+
+static inline rows rows_load(const void *p) { return vld1q_u8(p); }
+static inline void rows_store(void *p, rows a) { vst1q_u8(p, a); }
+static inline rows rows_and(rows a, int mask) { return vandq_u8(a, vdupq_n_u8((uint8_t)mask)); }
+static inline rows rows_or(rows a, rows b) { return vorrq_u8(a, b); }
+static inline rows rows_sub(rows a, int n) { return vsubq_u8(a, vdupq_n_u8((uint8_t)n)); }
+static inline rows rows_shl(rows a, int n, int mask) { return rows_and(vshlq_u8(a, vdupq_n_s8((int8_t)n)), mask); }
+static inline rows rows_shr(rows a, int n, int mask) { return rows_shl(a, -n, mask); }
+
+static inline void rows_zip(int8_t p[][2], rows a, rows b)
+{
+	rows_store(p, vzip1q_u8(a, b));
+	rows_store(p + 8, vzip2q_u8(a, b));
+}
+
+static inline int32x4_t broadcast(const void *p)
+{
+	int32_t x;
+
+	__builtin_memcpy(&x, p, sizeof x);
+	return vdupq_n_s32(x);
+}
+
+static inline int8x16_t broadcast4(const void *p) { return vreinterpretq_s8_s32(broadcast(p)); }
+
+static inline ints ints_set1(int x)
+{
+	const int32x4_t a = vdupq_n_s32(x);
+
+	return (ints){{a, a, a, a}};
+}
+
+static inline ints ints_zero(void) { return ints_set1(0); }
+
+static inline ints ints_of8(const int8_t *p)
+{
+	const int8x16_t a = vld1q_s8(p);
+	const int16x8_t lo = vmovl_s8(vget_low_s8(a)), hi = vmovl_high_s8(a);
+
+	return (ints){{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)}};
+}
+
+static inline ints ints_shl(ints a, int n) { return (ints)EACH1(vshlq_s32, a, vdupq_n_s32(n)); }
+static inline ints ints_sub(ints a, ints b) { return (ints)EACH2(vsubq_s32, a, b); }
+static inline ints ints_muladd(ints acc, ints a, ints b) { return (ints)EACH3(vmlaq_s32, acc, a, b); }
+
+/* acc + a . x of 4 rows: 2 int16 of each. */
+static inline int32x4_t pair4(int32x4_t acc, int16x8_t a, int16x8_t x)
+{
+	return vaddq_s32(acc, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(x)), vmull_high_s16(a, x)));
+}
+
+static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+{
+	const int8x16_t a0 = vld1q_s8(a[0]), a8 = vld1q_s8(a[8]);
+	const int16x8_t b = vreinterpretq_s16_s32(broadcast(x));
+
+	return (ints){{pair4(acc.q[0], vmovl_s8(vget_low_s8(a0)), b), pair4(acc.q[1], vmovl_high_s8(a0), b),
+	               pair4(acc.q[2], vmovl_s8(vget_low_s8(a8)), b), pair4(acc.q[3], vmovl_high_s8(a8), b)}};
+}
+
+static inline floats floats_set1(float x)
+{
+	const float32x4_t a = vdupq_n_f32(x);
+
+	return (floats){{a, a, a, a}};
+}
+
+static inline floats floats_zero(void) { return floats_set1(0); }
+
+static inline floats floats_f16(const uint16_t *p)
+{
+	const float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(p)), b = vreinterpretq_f16_u16(vld1q_u16(p + 8));
+
+	return (floats){{vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a),
+	                 vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
+}
+
+static inline floats floats_of(ints a)
+{
+	return (floats){{vcvtq_f32_s32(a.q[0]), vcvtq_f32_s32(a.q[1]), vcvtq_f32_s32(a.q[2]), vcvtq_f32_s32(a.q[3])}};
+}
+
+static inline floats floats_mul(floats a, floats b) { return (floats)EACH2(vmulq_f32, a, b); }
+static inline floats floats_fma(floats a, floats b, floats c) { return (floats)EACH3(vfmaq_f32, c, a, b); }
+static inline floats floats_fnma(floats a, floats b, floats c) { return (floats)EACH3(vfmsq_f32, c, a, b); }
+
+static inline void floats_store(float *p, floats a)
+{
+	vst1q_f32(p, a.q[0]);
+	vst1q_f32(p + 4, a.q[1]);
+	vst1q_f32(p + 8, a.q[2]);
+	vst1q_f32(p + 12, a.q[3]);
+}
+
+/* acc + w . x, of 16 bytes and 4 sums, by dot(): how ints_dot() and ints_dot8() are made. */
+#define INTS_DOT(name, dot)                                          \
+	static inline ints name(ints acc, bytes w, const void *x)        \
+	{                                                                \
+		const int8x16_t b = broadcast4(x);                           \
+                                                                     \
+		return (ints){{dot(acc.q[0], w.q[0], b), dot(acc.q[1], w.q[1], b), \
+		               dot(acc.q[2], w.q[2], b), dot(acc.q[3], w.q[3], b)}}; \
+	}

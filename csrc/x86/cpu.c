@@ -73,4 +73,6 @@ void kernels_init_x86(struct kernels *k, uint32_t isa)
 	}
 	if (isa & QN_AVX512VNNI)
 		mm_init_avx512vnni(k);
+	if (isa & QN_AMX)
+		mm_init_amx(k);
 }

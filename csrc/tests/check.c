@@ -1,0 +1,348 @@
+/*
+ * check.c - compares the kernels of every instruction set this CPU has with the scalar ones, and
+ * the scalar ones with the formulas. With --bench it also measures each kernel alone.
+ */
+#define _GNU_SOURCE
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define LINES_MAX 40 /* failures that get a line; the rest are counted */
+
+static const struct {
+	const char *name;
+	uint32_t isa;
+} ladder[] = {
+	{"scalar", 0},
+#if defined(__x86_64__)
+	{"avx2", QN_AVX2},
+	{"avxvnni", QN_AVX2 | QN_AVXVNNI},
+	{"avx512", QN_AVX2 | QN_AVX512},
+	{"avx512vnni", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI},
+	{"amx", QN_AVX2 | QN_AVX512 | QN_AVX512VNNI | QN_AMX},
+#elif defined(__aarch64__)
+	{"neon", QN_NEON},
+	{"dotprod", QN_NEON | QN_DOTPROD},
+	{"i8mm", QN_NEON | QN_DOTPROD | QN_I8MM},
+#endif
+};
+
+struct set check_sets[COUNT(ladder)];
+int check_n_sets;
+int check_quick;
+
+static uint64_t seed, state;
+static int failures;
+static char context[200];
+static struct set *context_set;
+
+/* ------------------------------------------------------------------ verdicts */
+
+void check_at(struct set *s, const char *format, ...)
+{
+	va_list args;
+	int n = snprintf(context, sizeof context, "%s: ", s->name);
+
+	va_start(args, format);
+	vsnprintf(context + n, sizeof context - (size_t)n, format, args);
+	va_end(args);
+	context_set = s;
+}
+
+int check_true(int ok, const char *format, ...)
+{
+	va_list args;
+
+	if (ok)
+		return 1;
+	context_set->failed++;
+	if (failures++ < LINES_MAX) {
+		printf("FAIL %s: ", context);
+		va_start(args, format);
+		vprintf(format, args);
+		va_end(args);
+		printf("; seed %llu\n", (unsigned long long)seed);
+	} else if (failures == LINES_MAX + 1) {
+		printf("FAIL ... further failures are counted only\n");
+	}
+	return 0;
+}
+
+int check_floats(const char *what, const float *got, const float *want, int64_t n)
+{
+	if (!memcmp(got, want, sizeof *got * (size_t)n))
+		return 1;
+	for (int64_t i = 0; i < n; i++)
+		if (memcmp(&got[i], &want[i], sizeof *got) && !(isnan(got[i]) && isnan(want[i])))
+			return check_true(0, "%s[%lld] of %lld = %a, want %a", what, (long long)i,
+			                  (long long)n, (double)got[i], (double)want[i]);
+	return 1;
+}
+
+int check_bytes(const char *what, const void *got, const void *want, int64_t n)
+{
+	const uint8_t *a = got, *b = want;
+
+	for (int64_t i = 0; i < n; i++)
+		if (a[i] != b[i])
+			return check_true(0, "%s: byte %lld of %lld = %#x, want %#x", what, (long long)i,
+			                  (long long)n, a[i], b[i]);
+	return 1;
+}
+
+int check_near(const char *what, int64_t i, double got, double want, double error)
+{
+	return check_true(fabs(got - want) <= error || (isnan(got) && isnan(want)),
+	                  "%s[%lld] = %.9g, want %.9g within %.2g", what, (long long)i, got, want, error);
+}
+
+/* A kernel that runs off its buffers ends here. Only calls that a signal handler may make. */
+static void crashed(int sig)
+{
+	static const char head[] = "FAIL crash in ", tail[] = "; seed ";
+	char digits[21];
+	int n = 0;
+
+	for (uint64_t rest = seed; rest || !n; rest /= 10)
+		digits[sizeof digits - (size_t)++n] = (char)('0' + rest % 10);
+	if (write(1, head, sizeof head - 1) < 0 || write(1, context, strlen(context)) < 0 ||
+	    write(1, tail, sizeof tail - 1) < 0 || write(1, digits + sizeof digits - n, (size_t)n) < 0 ||
+	    write(1, "\n", 1) < 0)
+		_exit(sig);
+	_exit(1);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+#define PATTERN 0xa5
+
+static struct guard allocated[256];
+static int n_allocated;
+
+struct guard guard_new(size_t most)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t bytes = (most + page - 1) / page * page;
+	struct guard g;
+
+	g.map = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (g.map == MAP_FAILED || mprotect(g.map + bytes, page, PROT_NONE)) {
+		perror("check: mmap");
+		exit(2);
+	}
+	g.end = g.map + bytes;
+	g.bytes = 0;
+	return g;
+}
+
+void guard_free(struct guard *g)
+{
+	munmap(g->map, (size_t)(g->end - g->map) + (size_t)sysconf(_SC_PAGESIZE));
+}
+
+void *guard_fill(struct guard *g, size_t bytes)
+{
+	memset(g->map, PATTERN, (size_t)(g->end - g->map));
+	g->bytes = bytes;
+	return g->end - bytes;
+}
+
+int guard_intact(const char *what, const struct guard *g)
+{
+	for (const uint8_t *p = g->map; p < g->end - g->bytes; p++)
+		if (*p != PATTERN)
+			return check_true(0, "%s: wrote %lld bytes before its start", what,
+			                  (long long)(g->end - g->bytes - p));
+	return 1;
+}
+
+void *guard_alloc(size_t bytes)
+{
+	if (n_allocated == COUNT(allocated)) {
+		fprintf(stderr, "check: more than %d buffers\n", COUNT(allocated));
+		exit(2);
+	}
+	allocated[n_allocated] = guard_new(bytes);
+	return guard_fill(&allocated[n_allocated++], bytes);
+}
+
+void guard_free_all(void)
+{
+	while (n_allocated)
+		guard_free(&allocated[--n_allocated]);
+}
+
+/* ------------------------------------------------------------------ random data */
+
+uint64_t rnd(void) /* splitmix64 */
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+int rnd_below(int n)
+{
+	return (int)(rnd() >> 33) % n;
+}
+
+float rnd_uniform(void)
+{
+	return (float)((double)(int64_t)rnd() * 0x1p-63);
+}
+
+float rnd_normal(void)
+{
+	return (rnd_uniform() + rnd_uniform() + rnd_uniform()); /* variance 1 */
+}
+
+float rnd_sized(void)
+{
+	switch (rnd_below(16)) {
+	case 0:
+		return 0;
+	case 1:
+		return 100 * rnd_normal();
+	case 2:
+		return 0x1p-20f * rnd_normal();
+	default:
+		return rnd_normal();
+	}
+}
+
+void rnd_bytes(void *p, size_t n)
+{
+	uint8_t *b = p;
+
+	for (; n >= 8; n -= 8, b += 8) {
+		const uint64_t r = rnd();
+
+		memcpy(b, &r, 8);
+	}
+	while (n--)
+		*b++ = (uint8_t)rnd();
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static void open_sets(const char *only)
+{
+	int found = 0;
+
+	for (int i = 0; i < COUNT(ladder); i++) {
+		struct set *s = &check_sets[check_n_sets], *same = NULL;
+
+		if (only && !strcmp(only, ladder[i].name))
+			found = 1;
+		else if (only && i)
+			continue;
+		if ((qn_cpu_isa() & ladder[i].isa) != ladder[i].isa) {
+			printf("%-10s  not on this CPU\n", ladder[i].name);
+			if (only)
+				exit(2); /* asked for by name: a run without it proves nothing */
+			continue;
+		}
+		*s = (struct set){.name = ladder[i].name, .isa = ladder[i].isa};
+		check_at(s, "qn_init");
+		check_true(qn_init(s->isa) == s->isa, "does not return the sets it was allowed");
+		memcpy(&s->k, &qn_kernels, sizeof s->k);
+		for (int j = 0; j < check_n_sets; j++)
+			if (!memcmp(&check_sets[j].k, &s->k, sizeof s->k))
+				same = &check_sets[j];
+		if (same) {
+			printf("%-10s  the same kernels as %s\n", s->name, same->name);
+			continue;
+		}
+		check_n_sets++;
+	}
+	check_at(&check_sets[0], "qn_init");
+	check_true(qn_init(UINT32_MAX) == qn_cpu_isa(), "the best is not all that the CPU has");
+	if (only && !found) {
+		fprintf(stderr, "check: no set %s here; they are", only);
+		for (int i = 0; i < COUNT(ladder); i++)
+			fprintf(stderr, " %s", ladder[i].name);
+		fprintf(stderr, "\n");
+		exit(2);
+	}
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+	        "usage: check [--bench] [--quick] [--isa NAME] [--seed N]\n"
+	        "  --bench     measure each kernel after the checks\n"
+	        "  --quick     fewer sizes: for emulators\n"
+	        "  --isa NAME  this set against scalar, and no other; fails where the CPU lacks it\n"
+	        "  --seed N    of the random data; also CHECK_SEED in the environment\n");
+	exit(2);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} families[] = {
+		{"half", check_half}, {"dequant", check_dequant}, {"pack", check_pack},
+		{"vec", check_vec},   {"mm", check_mm},           {"attn", check_attn},
+		{"pool", check_pool}, {"ops", check_ops},         {"plan", check_plan},
+	};
+	const char *only = NULL, *seed_text = getenv("CHECK_SEED");
+	int bench = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--bench"))
+			bench = 1;
+		else if (!strcmp(argv[i], "--quick"))
+			check_quick = 1;
+		else if (!strcmp(argv[i], "--isa") && i + 1 < argc)
+			only = argv[++i];
+		else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
+			seed_text = argv[++i];
+		else
+			usage();
+	}
+	seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("seed %llu\n", (unsigned long long)seed);
+	signal(SIGSEGV, crashed);
+	signal(SIGBUS, crashed);
+	signal(SIGILL, crashed);
+	signal(SIGFPE, crashed);
+
+	open_sets(only);
+	for (int i = 0; i < COUNT(families); i++) {
+		const double start = seconds();
+		const int before = failures;
+
+		state = seed * COUNT(families) + (uint64_t)i; /* a family's data depend on no other */
+		families[i].run();
+		printf("  %-8s %s, %.1f s\n", families[i].name, failures > before ? "FAILED" : "ok",
+		       seconds() - start);
+	}
+	EACH_SET(s)
+		printf("%-10s  %s\n", s->name, s->failed ? "FAILED" : "ok");
+	if (bench && !failures)
+		check_bench();
+	if (failures)
+		printf("%d failures; seed %llu\n", failures, (unsigned long long)seed);
+	return failures != 0;
+}

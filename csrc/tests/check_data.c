@@ -1,0 +1,113 @@
+/* check_data.c - random weights and activations, and halves by plain arithmetic. */
+#include <math.h>
+#include <string.h>
+
+#include "../blocks.h"
+#include "check.h"
+
+#define SMALL(T, m, top) sizeof(struct T), offsetof(struct T, d), m, top
+
+const struct type check_types[] = {
+	{"f32", QN_F32, 1, 4, -1, -1, 1},
+	{"f16", QN_F16, 1, 2, -1, -1, 1},
+	{"bf16", QN_BF16, 1, 2, -1, -1, 1},
+	{"q4_0", QN_Q4_0, 32, SMALL(q4_0, -1, 8)},
+	{"q4_1", QN_Q4_1, 32, SMALL(q4_1, offsetof(struct q4_1, m), 15)},
+	{"q5_0", QN_Q5_0, 32, SMALL(q5_0, -1, 16)},
+	{"q5_1", QN_Q5_1, 32, SMALL(q5_1, offsetof(struct q5_1, m), 31)},
+	{"q8_0", QN_Q8_0, 32, SMALL(q8_0, -1, 128)},
+	{"iq4_nl", QN_IQ4_NL, 32, SMALL(iq4_nl, -1, 127)},
+	{"q2_K", QN_Q2_K, 256, SMALL(q2k, offsetof(struct q2k, dmin), 3 * 15)},
+	{"q3_K", QN_Q3_K, 256, SMALL(q3k, -1, 4 * 32)},
+	{"q4_K", QN_Q4_K, 256, SMALL(q4k, offsetof(struct q4k, dmin), 15 * 63)},
+	{"q5_K", QN_Q5_K, 256, SMALL(q5k, offsetof(struct q5k, dmin), 31 * 63)},
+	{"q6_K", QN_Q6_K, 256, SMALL(q6k, -1, 32 * 128)},
+	{"iq4_xs", QN_IQ4_XS, 256, SMALL(iq4_xs, -1, 127 * 32)},
+};
+const int check_n_types = COUNT(check_types);
+
+double half_value(uint16_t h)
+{
+	const int exp = h >> 10 & 31, frac = h & 1023;
+	const double sign = h >> 15 ? -1 : 1;
+
+	if (exp == 31)
+		return frac ? NAN : sign * INFINITY;
+	return sign * (exp ? ldexp(1024 + frac, exp - 25) : ldexp(frac, -24));
+}
+
+uint16_t half_nearest(double x)
+{
+	const uint16_t sign = signbit(x) ? 0x8000 : 0;
+	int exp;
+	double ulp, n;
+
+	if (isnan(x))
+		return sign | 0x7e00;
+	x = fabs(x);
+	if (x >= 65504)
+		return sign | 0x7bff;
+	frexp(x, &exp); /* x = 0.5 .. 1 times 2^exp */
+	exp = exp - 1 < -14 || x == 0 ? -14 : exp - 1;
+	ulp = ldexp(1, exp - 10);
+	n = nearbyint(x / ulp); /* the division is exact; ties go to even */
+	/* n runs on through the exponent: 2048 at one is 1024 at the next, and below 1024 is subnormal */
+	return sign | (uint16_t)((exp + 14) * 1024 + (int)n);
+}
+
+/* A half about `size`, of either sign; now and then zero or subnormal. */
+static uint16_t rnd_scale(float size)
+{
+	switch (rnd_below(32)) {
+	case 0:
+		return rnd() & 1 ? 0x8000 : 0;
+	case 1:
+		return (uint16_t)(rnd() & 0x83ff);
+	default:
+		return half_nearest((double)size * (double)rnd_uniform());
+	}
+}
+
+void rnd_weights(const struct type *t, void *blocks, int64_t n, float size)
+{
+	uint8_t *p = blocks;
+
+	if (t->d >= 0)
+		rnd_bytes(p, (size_t)(n * t->bytes));
+	for (int64_t i = 0; i < n; i++, p += t->bytes) {
+		const float x = size * rnd_uniform();
+		uint16_t h = half_nearest((double)x);
+		uint32_t u;
+
+		switch (t->type) {
+		case QN_F32:
+			memcpy(p, &x, sizeof x);
+			break;
+		case QN_BF16:
+			memcpy(&u, &x, sizeof u);
+			h = (uint16_t)(u >> 16);
+			/* fall through */
+		case QN_F16:
+			memcpy(p, &h, sizeof h);
+			break;
+		default:
+			h = rnd_scale(size / t->top);
+			memcpy(p + t->d, &h, sizeof h);
+			if (t->m >= 0) {
+				h = rnd_scale(t->elems == 32 ? size : size / 63);
+				memcpy(p + t->m, &h, sizeof h);
+			}
+		}
+	}
+}
+
+void act8_of(struct act8 *y, const int8_t *q, float d)
+{
+	memset(y, 0, sizeof *y);
+	for (int i = 0; i < QN_ACT_BLOCK; i++) {
+		y->qs[i] = q[i];
+		y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
+		y->sum32[i / 32] = (int16_t)(y->sum32[i / 32] + q[i]);
+	}
+	y->d = d;
+}

@@ -1,0 +1,234 @@
+/*
+ * check_mm.c - products of packed panels and activations: the scalar ones against a dot product in
+ * double of dequantized rows, the others against the scalar ones.
+ *
+ * A product of n tokens is taken from the end of n_act: a kernel that mixes up the strides meets
+ * another token's activations, one that reads too far the unmapped page.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "../fp16.h"
+#include "check.h"
+
+#define N_ACT_MAX (QN_TILE_MAX + 3)
+
+enum weights { W_RANDOM, W_ONES, W_ZERO_BITS, W_ZERO, W_ONE_HUGE };
+enum acts { A_RANDOM, A_MAX, A_MIN, A_SIGNS, A_ZERO, A_ONE_HUGE, A_NAN };
+
+static const struct {
+	const char *name;
+	enum weights w;
+	enum acts a;
+} cases[] = {
+	{"random", W_RANDOM, A_RANDOM},       {"largest", W_ONES, A_MAX},        {"all bits, -127", W_ONES, A_MIN},
+	{"no bits, 127", W_ZERO_BITS, A_MAX}, {"no bits, -127", W_ZERO_BITS, A_MIN},
+	{"random, +-127", W_RANDOM, A_SIGNS}, {"all bits, +-127", W_ONES, A_SIGNS},
+	{"zero weights", W_ZERO, A_RANDOM},   {"zero activations", W_RANDOM, A_ZERO},
+	{"one huge weight", W_ONE_HUGE, A_RANDOM}, {"one huge activation", W_RANDOM, A_ONE_HUGE},
+	{"random again", W_RANDOM, A_RANDOM}, {"one NaN", W_RANDOM, A_NAN},
+};
+
+static void put_half(uint8_t *p, int at, float x)
+{
+	const uint16_t h = half_nearest((double)x);
+
+	if (at >= 0)
+		memcpy(p + at, &h, sizeof h);
+}
+
+static void set_float(const struct type *t, uint8_t *p, float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, sizeof u);
+	if (t->type == QN_F32)
+		memcpy(p, &x, sizeof x);
+	else if (t->type == QN_F16)
+		put_half(p, 0, x);
+	else
+		memcpy(p, (const uint16_t[]){(uint16_t)(u >> 16)}, 2);
+}
+
+/* n blocks of weights. */
+static void fill_weights(const struct type *t, enum weights kind, uint8_t *p, int64_t n)
+{
+	rnd_weights(t, p, n, kind == W_ONE_HUGE ? 1e-3f : 1);
+	for (int64_t i = 0; i < n && kind != W_RANDOM; i++, p += t->bytes) {
+		if (kind == W_ONE_HUGE) {
+			if (i % 7 == 3 && t->d < 0)
+				set_float(t, p, 6e4f);
+			else if (i % 7 == 3)
+				put_half(p, t->d, 6e4f);
+			continue;
+		}
+		memset(p, kind == W_ONES ? 0xff : 0, (size_t)t->bytes);
+		if (t->d < 0) {
+			set_float(t, p, kind == W_ONES ? 6e4f : 0);
+		} else {
+			put_half(p, t->d, kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0);
+			put_half(p, t->m, kind == W_ONES ? -65504 : kind == W_ZERO_BITS ? 1 : 0);
+		}
+	}
+}
+
+/* One block of activations. NaN beyond n in the floats: nobody wrote there, nobody may look. */
+static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, int n)
+{
+	int8_t q[QN_ACT_BLOCK] = {0};
+
+	for (int k = 0; k < n; k++) {
+		xf->x[k] = kind == A_ZERO ? 0 : rnd_sized();
+		if (kind >= A_MAX && kind <= A_SIGNS) {
+			q[k] = kind == A_MAX ? 127 : kind == A_MIN ? -127 : rnd() & 1 ? 127 : -127;
+			xf->x[k] = q[k];
+		}
+	}
+	if (kind == A_ONE_HUGE)
+		xf->x[rnd_below(n)] = 1e6f;
+	check_sets[0].k.quantize(x8, xf->x, n);
+	if (kind >= A_MAX && kind <= A_SIGNS)
+		act8_of(x8, q, rnd() & 1 ? 1 : 0x1p-90f);
+	for (int k = n; k < QN_ACT_BLOCK; k++)
+		xf->x[k] = NAN;
+}
+
+/* Rows of 16 in one format or another, and n_act tokens. */
+struct problem {
+	const struct type *t;
+	int64_t n_in, blocks; /* blocks of activations in a row */
+	int n_act;
+	uint8_t *rows;
+	void *panel;
+	struct actf *xf;
+	struct act8 *x8;
+	float want[N_ACT_MAX][QN_PANEL];
+	int nan; /* a token of NaN, or -1 */
+};
+
+static void fill(struct problem *p, enum weights w, enum acts a)
+{
+	fill_weights(p->t, w, p->rows, QN_PANEL * p->n_in / p->t->elems);
+	p->nan = -1;
+	for (int64_t b = 0; b < p->blocks; b++)
+		for (int i = 0; i < p->n_act; i++) {
+			const int64_t left = p->n_in - b * QN_ACT_BLOCK;
+
+			fill_act(a, &p->xf[b * p->n_act + i], &p->x8[b * p->n_act + i],
+			         (int)(left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK));
+		}
+	if (a == A_NAN) { /* as quantize() marks it, in one block */
+		const int64_t i = rnd_below((int)p->blocks) * p->n_act + rnd_below(p->n_act);
+
+		p->nan = (int)(i % p->n_act);
+		p->xf[i].x[0] = NAN;
+		memset(&p->x8[i], 0, sizeof p->x8[i]);
+		p->x8[i].d = NAN;
+	}
+	check_true(qn_pack(p->t->type, p->panel, p->rows, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
+}
+
+static double activation(const struct problem *p, int token, int64_t k)
+{
+	const int64_t i = k / QN_ACT_BLOCK * p->n_act + token;
+
+	if (qn_type_q8(p->t->type))
+		return (double)p->x8[i].d * p->x8[i].qs[k % QN_ACT_BLOCK];
+	return (double)p->xf[i].x[k % QN_ACT_BLOCK];
+}
+
+/*
+ * The scalar product against dequantized rows. A row is dequantized twice, once without its
+ * minimums and once without its scales, because the two may cancel.
+ */
+static void oracle(const struct problem *p)
+{
+	static float part[2][4096];
+	static uint8_t row[4096 * 4];
+	const size_t bytes = qn_row_bytes(p->t->type, p->n_in);
+
+	for (int r = 0; r < QN_PANEL; r++) {
+		for (int i = 0; i < 2; i++) {
+			memcpy(row, p->rows + (size_t)r * bytes, bytes);
+			for (int64_t b = 0; b < p->n_in / p->t->elems; b++)
+				put_half(row + b * p->t->bytes, i ? p->t->d : p->t->m, 0);
+			qn_dequantize(p->t->type, part[i], row, p->n_in);
+			if (i && p->t->m < 0)
+				memset(part[i], 0, sizeof part[i]);
+		}
+		for (int t = 0; t < p->n_act; t++) {
+			double sum = 0, size = 0;
+
+			for (int64_t k = 0; k < p->n_in; k++) {
+				const double x = activation(p, t, k);
+
+				sum += ((double)part[0][k] + (double)part[1][k]) * x;
+				size += (fabs((double)part[0][k]) + fabs((double)part[1][k])) * fabs(x);
+			}
+			if (t == p->nan)
+				check_true(isnan(p->want[t][r]), "token %d, row %d hides a NaN", t, r);
+			else
+				check_near("row", r, (double)p->want[t][r], sum, 1e-5 * size + 1e-40);
+		}
+	}
+}
+
+/* The last n tokens with the kernel of s. */
+static void one(const struct problem *p, struct set *s, struct guard *out, int n, const char *name)
+{
+	const int t0 = p->n_act - n;
+	float *y = guard_fill(out, sizeof *y * QN_PANEL * (size_t)n);
+
+	check_at(s, "mm %s, n_in %lld, n %d, %s", p->t->name, (long long)p->n_in, n, name);
+	s->k.mm[p->t->type](y, p->panel, qn_type_q8(p->t->type) ? (void *)(p->x8 + t0) : (void *)(p->xf + t0),
+	                    p->n_in, p->n_act, n);
+	check_floats("[token][row]", y, p->want[t0], n * QN_PANEL);
+	guard_intact("out", out);
+}
+
+static void sized(const struct type *t, int64_t n_in)
+{
+	struct problem p = {.t = t, .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
+	struct guard out = guard_new(sizeof p.want);
+	int tile = 0;
+
+	EACH_SET(s)
+		tile = s->k.mm_tile[t->type] > tile ? s->k.mm_tile[t->type] : tile;
+	p.n_act = tile + 3;
+	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
+	p.panel = guard_alloc(qn_panel_bytes(t->type, n_in));
+	p.xf = guard_alloc(qn_act_f32_bytes(p.n_act, n_in));
+	p.x8 = guard_alloc(qn_act_q8_bytes(p.n_act, n_in));
+	for (int i = 0; i < COUNT(cases); i++) {
+		check_at(check_sets, "mm %s, n_in %lld, %s", t->name, (long long)n_in, cases[i].name);
+		fill(&p, cases[i].w, cases[i].a);
+		check_sets[0].k.mm[t->type](p.want[0], p.panel,
+		                            qn_type_q8(t->type) ? (void *)p.x8 : (void *)p.xf, n_in, p.n_act, p.n_act);
+		oracle(&p);
+		EACH_SET(s)
+			for (int n = 1; n <= s->k.mm_tile[t->type]; n += s == check_sets ? 3 : 1)
+				one(&p, s, &out, n, cases[i].name);
+	}
+	guard_free(&out);
+	guard_free_all();
+}
+
+void check_mm(void)
+{
+	static const int64_t blocks[] = {32, 64, 96, 224, 256, 288, 512, 736, 1024, 1280};
+	static const int64_t floats[] = {1, 2, 3, 64, 172, 255, 256, 257, 511, 600};
+
+	EACH_SET(s)
+		EACH_TYPE(t) {
+			check_at(s, "mm %s", t->name);
+			check_true(s->k.mm[t->type] && s->k.mm_tile[t->type] >= 1 && s->k.mm_tile[t->type] <= QN_TILE_MAX,
+			           "no kernel, or a tile of %d", s->k.mm_tile[t->type]);
+		}
+	EACH_TYPE(t)
+		for (int i = 0; i < COUNT(blocks); i++) {
+			const int64_t n_in = t->elems == 1 ? floats[i] : blocks[i];
+
+			if (qn_type_ok(t->type, n_in) && !(check_quick && n_in > 600))
+				sized(t, n_in);
+		}
+}

@@ -1,0 +1,151 @@
+/* check_pack.c - sizes, panels and what packing refuses. That panels say what rows said, check_mm.c. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+
+static void sizes(void)
+{
+	EACH_TYPE(t) {
+		check_at(check_sets, "sizes of %s", t->name);
+		for (int64_t n = -1; n <= 1025; n++) {
+			const int ok = n > 0 && n % t->elems == 0;
+			const size_t row = ok ? (size_t)(n / t->elems * t->bytes) : 0;
+
+			check_true(qn_type_ok(t->type, n) == ok, "qn_type_ok of %lld", (long long)n);
+			check_true(qn_row_bytes(t->type, n) == row, "qn_row_bytes of %lld", (long long)n);
+			check_true(qn_panel_bytes(t->type, n) == (16 * row + 63) / 64 * 64, "qn_panel_bytes of %lld",
+			           (long long)n);
+		}
+		check_true(!qn_type_ok(t->type, INT64_MAX / 256 * 256), "rows of 2^63 are ok");
+		check_true(qn_type_q8(t->type) == (t->elems > 1), "qn_type_q8");
+	}
+	check_at(check_sets, "sizes of unknown types");
+	for (int type = -3; type < 300; type++) {
+		int known = 0;
+
+		EACH_TYPE(t)
+			known |= t->type == type;
+		check_true(known || (!qn_type_ok(type, 256) && !qn_row_bytes(type, 256) &&
+		                     !qn_panel_bytes(type, 256) && !qn_type_q8(type)), "type %d", type);
+	}
+	check_true(qn_act_q8_bytes(3, 256) == 3 * 320 && qn_act_q8_bytes(3, 257) == 6 * 320, "qn_act_q8_bytes");
+	check_true(qn_act_f32_bytes(3, 1) == 3 * 1024 && qn_act_f32_bytes(5, 512) == 10 * 1024, "qn_act_f32_bytes");
+}
+
+/* out[n][16] of the scalar product of a panel and n tokens. */
+static void product(const struct type *t, float *out, const void *panel, const void *act, int64_t n_in, int n)
+{
+	check_sets[0].k.mm[t->type](out, panel, act, n_in, n, n);
+}
+
+/* Panels of fewer rows: the rows they have are those of the full panel, the others give zeros. */
+static void rows(const struct type *t, int64_t n_in)
+{
+	enum { TOKENS = 2 };
+	const size_t row = qn_row_bytes(t->type, n_in), bytes = qn_panel_bytes(t->type, n_in);
+	const int64_t blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct guard src = guard_new(16 * row), dst = guard_new(bytes);
+	float *x = guard_alloc(sizeof *x * TOKENS * (size_t)blocks * QN_ACT_BLOCK);
+	struct act8 *x8 = guard_alloc(sizeof *x8 * TOKENS * (size_t)blocks);
+	uint8_t *all = guard_alloc(16 * row), *again = guard_alloc(bytes);
+	float full[TOKENS][16], part[TOKENS][16];
+
+	for (int64_t b = 0; b < TOKENS * blocks; b++) {
+		for (int k = 0; k < QN_ACT_BLOCK; k++)
+			x[b * QN_ACT_BLOCK + k] = rnd_normal();
+		check_sets[0].k.quantize(&x8[b], &x[b * QN_ACT_BLOCK], QN_ACT_BLOCK);
+	}
+	rnd_weights(t, all, 16 * n_in / t->elems, 1);
+	for (int n = 16; n >= 1; n--) {
+		void *from = guard_fill(&src, (size_t)n * row), *panel = guard_fill(&dst, bytes);
+
+		check_at(check_sets, "qn_pack %s, n_in %lld, %d rows", t->name, (long long)n_in, n);
+		memcpy(from, all, (size_t)n * row);
+		check_true(qn_pack(t->type, panel, from, n, n_in) == QN_OK, "refused");
+		guard_intact("panel", &dst);
+
+		/* Every byte is written: what was there before does not matter. */
+		memset(again, 0x3c, bytes);
+		qn_pack(t->type, again, from, n, n_in);
+		check_bytes("packed over other bytes", panel, again, 16 * (int64_t)row);
+
+		product(t, part[0], panel, qn_type_q8(t->type) ? (void *)x8 : (void *)x, n_in, TOKENS);
+		if (n == 16)
+			memcpy(full, part, sizeof full);
+		for (int k = 0; k < TOKENS; k++) {
+			check_floats("rows", part[k], full[k], n);
+			for (int r = n; r < 16; r++)
+				check_true(part[k][r] == 0, "missing row %d gives %g", r, (double)part[k][r]);
+		}
+	}
+	guard_free(&src);
+	guard_free(&dst);
+	guard_free_all();
+}
+
+/* A weight or a scale that is not finite, anywhere. */
+static void not_finite(const struct type *t)
+{
+	const int64_t n_in = 2 * (t->elems < 16 ? 16 : t->elems), blocks = n_in / t->elems;
+	const size_t bytes = 16 * qn_row_bytes(t->type, n_in);
+	uint8_t *rows = guard_alloc(bytes), *panel = guard_alloc(qn_panel_bytes(t->type, n_in));
+
+	for (int round = 0; round < 48; round++) {
+		const int n = 1 + rnd_below(16), block = rnd_below((int)(n * blocks));
+		const int field = round % 2 && t->m >= 0 ? t->m : t->d >= 0 ? t->d : 0;
+		uint16_t bad = (uint16_t)(0x7c00 | (round % 4 < 2 ? 0 : 1 + rnd_below(1023)) | (rnd() & 0x8000));
+
+		rnd_weights(t, rows, 16 * blocks, 1);
+		check_at(check_sets, "qn_pack %s, %d rows, %#x in block %d", t->name, n, bad, block);
+		check_true(qn_pack(t->type, panel, rows, n, n_in) == QN_OK, "refused before");
+		if (t->type == QN_BF16)
+			bad |= 0x7f80;
+		if (t->type == QN_F32) {
+			const uint32_t u = 0x7f800000 | (uint32_t)(bad & 0x83ff) << 8;
+
+			memcpy(rows + block * t->bytes, &u, sizeof u);
+		} else {
+			memcpy(rows + block * t->bytes + field, &bad, sizeof bad);
+		}
+		check_true(qn_pack(t->type, panel, rows, n, n_in) == QN_ENOTFINITE, "not QN_ENOTFINITE");
+	}
+	/* The largest finite half is one. */
+	if (t->d >= 0) {
+		const uint16_t most = 0xfbff;
+
+		rnd_weights(t, rows, 16 * blocks, 1);
+		memcpy(rows + t->d, &most, sizeof most);
+		check_true(qn_pack(t->type, panel, rows, 16, n_in) == QN_OK, "refuses -65504");
+	}
+	guard_free_all();
+}
+
+static void refused(void)
+{
+	static float w[32 * 16];
+	static _Alignas(64) uint8_t panel[sizeof w];
+
+	check_at(check_sets, "qn_pack");
+	check_true(qn_pack(QN_F32, panel, w, 16, 32) == QN_OK, "refuses f32");
+	check_true(qn_pack(QN_F32, panel, w, 0, 32) == QN_EINVAL, "takes no rows");
+	check_true(qn_pack(QN_F32, panel, w, 17, 32) == QN_EINVAL, "takes 17 rows");
+	check_true(qn_pack(QN_F32, panel, w, 1, 0) == QN_EINVAL, "takes rows of nothing");
+	check_true(qn_pack(QN_F32, panel, w, 1, -32) == QN_EINVAL, "takes rows of less than nothing");
+	check_true(qn_pack(QN_Q4_K, panel, w, 1, 128) == QN_EINVAL, "takes half a super-block");
+	check_true(qn_pack(4, panel, w, 1, 32) == QN_EINVAL, "takes type 4");
+	check_true(qn_pack(-1, panel, w, 1, 32) == QN_EINVAL, "takes type -1");
+}
+
+void check_pack(void)
+{
+	sizes();
+	EACH_TYPE(t) {
+		rows(t, t->elems);
+		rows(t, t->elems * 9);
+		if (t->elems == 1)
+			rows(t, 300);
+		not_finite(t);
+	}
+	refused();
+}

@@ -1,0 +1,308 @@
+/* check_vec.c - the element-wise kernels, and the rounds that measure a set's peak. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+
+/* Lengths around every width of vector and unrolling that a compiler may choose. */
+static int length(int i)
+{
+	static const int more[] = {79, 80, 81, 127, 128, 129, 255, 256, 257, 1000, 2048, 4099};
+
+	return i < 70 ? i + 1 : i < 70 + COUNT(more) ? more[i - 70] : 0;
+}
+
+static struct guard in, in2, in3, out; /* room for 8192 floats each */
+
+static void sumsq(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n);
+		double exact = 0;
+
+		for (int k = 0; k < n; k++) {
+			x[k] = rnd_sized() * (i % 3 == 0 ? 0x1p-70f : 1); /* squares that are subnormal */
+			exact += (double)x[k] * (double)x[k];
+		}
+		const float want = check_sets[0].k.sumsq(x, n);
+
+		check_at(check_sets, "sumsq n %d", n);
+		check_near("sum", 0, (double)want, exact, 1e-6 * exact + n * 0x1p-149);
+		EACH_SET(s) {
+			check_at(s, "sumsq n %d", n);
+			const float got = s->k.sumsq(x, n);
+
+			check_floats("sum", &got, &want, 1);
+		}
+	}
+}
+
+static void scale_rows(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n), *w = guard_fill(&in2, sizeof *w * (size_t)n);
+		const float r = rnd_normal();
+		float want[8192];
+
+		for (int k = 0; k < n; k++) {
+			x[k] = rnd_sized();
+			w[k] = rnd_sized();
+		}
+		EACH_SET(s)
+			for (int ones = 0; ones < 2; ones++) {
+				float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+				for (int k = 0; k < n; k++)
+					want[k] = ones ? x[k] * r : x[k] * r * w[k];
+				check_at(s, "scale_rows n %d%s", n, ones ? " of ones" : "");
+				s->k.scale_rows(y, x, r, ones ? NULL : w, n);
+				check_floats("y", y, want, n);
+				guard_intact("y", &out);
+				memcpy(y, x, sizeof *y * (size_t)n);
+				s->k.scale_rows(y, y, r, ones ? NULL : w, n);
+				check_floats("y in place", y, want, n);
+			}
+	}
+}
+
+/* d and q of the formula; the sums of what q is. */
+static void quantize_oracle(const struct act8 *y, const float *x, int n)
+{
+	double max = 0;
+	int finite = 1;
+
+	for (int k = 0; k < n; k++) {
+		finite &= isfinite(x[k]) != 0;
+		max = fabs((double)x[k]) > max ? fabs((double)x[k]) : max;
+	}
+	if (!finite)
+		check_true(isnan(y->d), "d = %g of values that are not finite", (double)y->d);
+	else if (max > 0x1p-119)
+		check_near("d", 0, (double)y->d, max / 127, max * 1e-8);
+	for (int k = 0; k < QN_ACT_BLOCK; k++) {
+		const double want = finite && k < n && max > 0x1p-119 ? (double)x[k] * 127 / max : 0;
+
+		if (!check_near("q", k, y->qs[k], want, want == 0 ? 0 : 0.5001))
+			break;
+	}
+	for (int j = 0; j < 16; j++) {
+		int sum = 0;
+
+		for (int k = 0; k < 16; k++)
+			sum += y->qs[16 * j + k];
+		check_true(y->sum16[j] == sum, "sum16[%d] = %d, want %d", j, y->sum16[j], sum);
+	}
+	for (int j = 0; j < 8; j++)
+		check_true(y->sum32[j] == y->sum16[2 * j] + y->sum16[2 * j + 1], "sum32[%d] = %d", j, y->sum32[j]);
+}
+
+static void quantize_fill(float *x, int n, int kind)
+{
+	const float size = ldexpf(1, rnd_below(120) - 60);
+
+	for (int k = 0; k < n; k++)
+		x[k] = kind == 1   ? 0
+		     : kind == 2   ? 0x1p-125f * rnd_uniform()                /* too small to divide by */
+		     : kind == 3   ? (float)(rnd_below(255) - 127) * 0.5f     /* ties, where 63.5 is the largest */
+		     : kind == 4   ? (rnd() & 1 ? 0x1.fffffep127f : -0x1.fffffep127f)
+		                   : size * rnd_sized();
+	if (kind == 3)
+		x[rnd_below(n)] = 63.5f;
+	if (kind == 5)
+		x[rnd_below(n)] = 1e30f;
+	if (kind == 6)
+		x[rnd_below(n)] = NAN;
+	if (kind == 7)
+		x[rnd_below(n)] = INFINITY;
+	if (kind == 8)
+		x[rnd_below(n)] = -INFINITY;
+	if (kind == 9) /* NaN and infinity of both signs, with payloads */
+		for (int j = 0; j < 4; j++) {
+			const uint32_t u = 0x7f800000 | (uint32_t)(rnd() & 0x80500000);
+
+			memcpy(&x[rnd_below(n)], &u, sizeof u);
+		}
+}
+
+static void quantize(void)
+{
+	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 7 : 1)
+		for (int kind = 0; kind < 10; kind++) {
+			float *x = guard_fill(&in, sizeof *x * (size_t)n);
+			struct act8 want;
+
+			quantize_fill(x, n, kind);
+			memset(&want, 0x77, sizeof want);
+			check_at(check_sets, "quantize n %d, kind %d", n, kind);
+			check_sets[0].k.quantize(&want, x, n);
+			quantize_oracle(&want, x, n);
+			EACH_SET(s) {
+				struct act8 *y = guard_fill(&out, sizeof *y);
+
+				check_at(s, "quantize n %d, kind %d", n, kind);
+				s->k.quantize(y, x, n);
+				check_bytes("block", y, &want, sizeof *y);
+				guard_intact("block", &out);
+			}
+		}
+}
+
+static void swiglu(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *g = guard_fill(&in, sizeof *g * (size_t)n), *u = guard_fill(&in2, sizeof *u * (size_t)n);
+		float *want = guard_fill(&in3, sizeof *want * (size_t)n);
+
+		for (int k = 0; k < n; k++) {
+			g[k] = rnd_sized() * (i % 2 ? 30 : 1);
+			u[k] = rnd_sized();
+		}
+		if (n > 8) {
+			g[1] = NAN;
+			g[2] = INFINITY;
+			g[3] = -INFINITY;
+			g[4] = -0.0f;
+			u[5] = NAN;
+			g[6] = -88;
+			g[7] = 87.5f;
+		}
+		check_at(check_sets, "swiglu n %d", n);
+		check_sets[0].k.swiglu(want, g, u, n);
+		for (int k = 0; k < n; k++) {
+			const double x = (double)g[k], exact = x / (1 + exp(-x)) * (double)u[k];
+
+			if (isfinite(x) && fabs(x) < 80)
+				check_near("y", k, (double)want[k], exact, 1e-6 * fabs(exact));
+			if (isnan(g[k]) || isnan(u[k]))
+				check_true(isnan(want[k]), "y[%d] = %g hides a NaN", k, (double)want[k]);
+		}
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "swiglu n %d", n);
+			s->k.swiglu(y, g, u, n);
+			check_floats("y", y, want, n);
+			guard_intact("y", &out);
+			memcpy(y, g, sizeof *y * (size_t)n);
+			s->k.swiglu(y, y, u, n);
+			check_floats("y in place", y, want, n);
+		}
+	}
+}
+
+static void rope(void)
+{
+	for (int pairs = 1; pairs <= 130; pairs += pairs < 40 ? 1 : 9)
+		for (int neox = 0; neox < 2; neox++) {
+			const size_t bytes = sizeof(float) * (size_t)(2 * pairs);
+			float *x = guard_fill(&in, bytes), *cs = guard_fill(&in2, bytes);
+			float *want = guard_fill(&in3, bytes);
+
+			for (int k = 0; k < 2 * pairs; k++)
+				x[k] = rnd_sized();
+			for (int k = 0; k < pairs; k++) {
+				const double theta = 1000 * (double)rnd_uniform();
+
+				cs[2 * k] = (float)cos(theta);
+				cs[2 * k + 1] = (float)sin(theta);
+			}
+			memcpy(want, x, bytes);
+			check_at(check_sets, "rope %s, %d pairs", neox ? "neox" : "norm", pairs);
+			check_sets[0].k.rope(want, cs, pairs, neox);
+			for (int k = 0; k < pairs; k++) {
+				const int a = neox ? k : 2 * k, b = neox ? k + pairs : 2 * k + 1;
+				const double size = 2e-7 * (fabs((double)x[a]) + fabs((double)x[b]));
+
+				check_near("x", a, (double)want[a],
+				           (double)x[a] * (double)cs[2 * k] - (double)x[b] * (double)cs[2 * k + 1], size);
+				check_near("x", b, (double)want[b],
+				           (double)x[a] * (double)cs[2 * k + 1] + (double)x[b] * (double)cs[2 * k], size);
+			}
+			EACH_SET(s) {
+				float *y = guard_fill(&out, bytes);
+
+				memcpy(y, x, bytes);
+				check_at(s, "rope %s, %d pairs", neox ? "neox" : "norm", pairs);
+				s->k.rope(y, cs, pairs, neox);
+				check_floats("x", y, want, 2 * pairs);
+				guard_intact("x", &out);
+			}
+		}
+}
+
+/* One part of an attention row: m, l, o; empty ones have seen no key. */
+static void merge_part(float *ml, float *o, int n, int empty)
+{
+	ml[0] = empty ? -INFINITY : 30 * rnd_normal();
+	ml[1] = empty ? 0 : 1 + fabsf(rnd_sized());
+	for (int k = 0; k < n; k++)
+		o[k] = empty ? 0 : rnd_sized();
+}
+
+static void attn_merge(void)
+{
+	for (int n = 16; n <= 272; n += 16)
+		for (int kind = 0; kind < 6; kind++) {
+			float *oa = guard_fill(&in, sizeof *oa * (size_t)n), *ob = guard_fill(&in2, sizeof *ob * (size_t)n);
+			float *want = guard_fill(&in3, sizeof *want * (size_t)n);
+			float a[2], b[2], want_a[2];
+
+			merge_part(a, oa, n, kind == 1 || kind == 3);
+			merge_part(b, ob, n, kind == 2 || kind == 3);
+			if (kind == 4)
+				b[0] = a[0];
+			if (kind == 5)
+				b[0] = a[0] - 100; /* too small to count */
+			memcpy(want, oa, sizeof *want * (size_t)n);
+			memcpy(want_a, a, sizeof a);
+			check_at(check_sets, "attn_merge n %d, kind %d", n, kind);
+			check_sets[0].k.attn_merge(want, &want_a[0], &want_a[1], ob, b[0], b[1], n);
+			if (kind != 3) {
+				const double m = (double)fmaxf(a[0], b[0]);
+				const double ca = exp((double)a[0] - m), cb = exp((double)b[0] - m);
+
+				check_near("m", 0, (double)want_a[0], m, 0);
+				check_near("l", 0, (double)want_a[1], (double)a[1] * ca + (double)b[1] * cb,
+				           1e-6 * ((double)a[1] * ca + (double)b[1] * cb));
+				for (int k = 0; k < n; k++)
+					check_near("o", k, (double)want[k], (double)oa[k] * ca + (double)ob[k] * cb,
+					           1e-6 * (fabs((double)oa[k]) * ca + fabs((double)ob[k]) * cb));
+			} else {
+				check_true(isinf(want_a[0]) && want_a[1] == 0, "two empty parts give m %g, l %g",
+				           (double)want_a[0], (double)want_a[1]);
+			}
+			EACH_SET(s) {
+				float *o = guard_fill(&out, sizeof *o * (size_t)n), ml[2] = {a[0], a[1]};
+
+				memcpy(o, oa, sizeof *o * (size_t)n);
+				check_at(s, "attn_merge n %d, kind %d", n, kind);
+				s->k.attn_merge(o, &ml[0], &ml[1], ob, b[0], b[1], n);
+				check_floats("o", o, want, n);
+				check_floats("m, l", ml, want_a, 2);
+				guard_intact("o", &out);
+			}
+		}
+}
+
+void check_vec(void)
+{
+	in = guard_new(8192 * sizeof(float));
+	in2 = guard_new(8192 * sizeof(float));
+	in3 = guard_new(8192 * sizeof(float));
+	out = guard_new(8192 * sizeof(float));
+	sumsq();
+	scale_rows();
+	quantize();
+	swiglu();
+	rope();
+	attn_merge();
+	EACH_SET(s) {
+		check_at(s, "int8_rounds");
+		s->k.int8_rounds(3);
+		check_true(s->k.int8_per_round > 0, "no products in a round");
+	}
+	guard_free(&in);
+	guard_free(&in2);
+	guard_free(&in3);
+	guard_free(&out);
+}
