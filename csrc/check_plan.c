@@ -74,7 +74,7 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 	case QN_OP_EMBED:
 		return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in);
 	case QN_OP_ROPE_TABLE:
-		return op->vec && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
+		return op->freq && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
 	case QN_OP_GATHER:
 		return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
 	case QN_OP_NORM:

@@ -30,7 +30,7 @@ static void op_rope_table(struct run *c, const struct qn_op *op)
 		float *cs = buf_row(c, op->dst, t);
 
 		for (int i = 0; i < op->n_rot / 2; i++) {
-			const double theta = (double)c->batch->pos[t] * op->vec[i];
+			const double theta = c->batch->pos[t] * op->freq[i];
 
 			cs[2 * i] = (float)cos(theta) * op->scale;
 			cs[2 * i + 1] = (float)sin(theta) * op->scale;

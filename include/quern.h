@@ -176,7 +176,7 @@ enum qn_op_kind {
 	 * buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
-	/* Activations of each token copied to its pairs: act_f32/act_q8 (QN_ROWS_TOK, in src/src2) to act_f32/act_q8. */
+	/* n_col columns of each token's activations (src floats, src2 8 bits) copied to its pairs (act_f32, act_q8). */
 	QN_OP_MOE_GATHER,
 	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair]. */
 	QN_OP_MOE_COMBINE,
@@ -191,6 +191,7 @@ struct qn_op {
 	struct qn_mat mat[3];
 	const float *bias[3]; /* [n_out padded to 16] or NULL */
 	const float *vec, *vec2;
+	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
 	int64_t kv_offset;    /* bytes of this layer's K inside a KV block; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */

@@ -27,6 +27,7 @@ c_form() {
 }
 
 stage "gofmt" gofmt_clean
+stage "go mod tidy" go mod tidy -diff
 stage "go vet" scripts/go.sh vet ./...
 stage "staticcheck" scripts/go.sh run "$staticcheck" ./...
 stage "C form" c_form

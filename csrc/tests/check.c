@@ -15,7 +15,7 @@
 
 #include "check.h"
 
-#define LINES_MAX 40 /* failures that get a line; the rest are counted */
+#define LINES_MAX 12 /* failures of a family that get a line; the rest are counted */
 
 static const struct {
 	const char *name;
@@ -40,7 +40,7 @@ int check_n_sets;
 int check_quick;
 
 static uint64_t seed, state;
-static int failures;
+static int failures, lines;
 static char context[200];
 static struct set *context_set;
 
@@ -64,14 +64,15 @@ int check_true(int ok, const char *format, ...)
 	if (ok)
 		return 1;
 	context_set->failed++;
-	if (failures++ < LINES_MAX) {
+	failures++;
+	if (lines++ < LINES_MAX) {
 		printf("FAIL %s: ", context);
 		va_start(args, format);
 		vprintf(format, args);
 		va_end(args);
 		printf("; seed %llu\n", (unsigned long long)seed);
-	} else if (failures == LINES_MAX + 1) {
-		printf("FAIL ... further failures are counted only\n");
+	} else if (lines == LINES_MAX + 1) {
+		printf("FAIL and more, which are counted only\n");
 	}
 	return 0;
 }
@@ -333,6 +334,7 @@ int main(int argc, char **argv)
 		const double start = seconds();
 		const int before = failures;
 
+		lines = 0;
 		state = seed * COUNT(families) + (uint64_t)i; /* a family's data depend on no other */
 		families[i].run();
 		printf("  %-8s %s, %.1f s\n", families[i].name, failures > before ? "FAILED" : "ok",

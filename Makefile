@@ -1,0 +1,70 @@
+# Quern's front door.
+#
+#	make            what the build lacks, the C library, bin/quern
+#	make run        generate text: MODEL=FILE PROMPT=TEXT N=TOKENS
+#	make test       every test, C and Go, with a summary at the end
+#	make check      the C kernels, each instruction set against the scalar one
+#	make sanitize   the same under the address and undefined-behaviour sanitizers
+#	make bench      side by side with LLAMA_BENCH=PROGRAM, into bench/results/
+#	make lint       formatting, go vet, staticcheck, shellcheck
+#	make fuzz       every fuzz target for FUZZTIME=30s
+#	make golden     write scripts/golden/ anew; read the diff before you commit it
+#	make clean      remove all that was built
+#
+# Run the go command through scripts/go.sh, which notices changes in C.
+BUILD   ?= build
+TINY    := build/tiny.gguf
+MODEL   ?= $(TINY)
+N       ?= 64
+PROMPT  ?= Once upon a time
+export PROMPT
+MAKEFLAGS += --no-print-directory
+
+# Go reads the version from git, where there is a checkout that git reads; a release names it.
+VERSION ?=
+VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+LDFLAGS := -X main.version=$(VERSION) -linkmode external -extldflags "-static"
+
+.PHONY: all setup lib run test check sanitize bench lint fuzz golden clean
+.DELETE_ON_ERROR:
+
+all: lib
+	CGO_ENABLED=1 scripts/go.sh build -trimpath -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o bin/ ./go/cmd/quern
+
+setup:
+	@scripts/setup.sh build
+
+lib: setup
+	@cmake -S . -B $(BUILD) $(CMAKE_ARGS) >/dev/null
+	@cmake --build $(BUILD) --parallel $(shell nproc)
+
+run: all $(if $(filter $(TINY),$(MODEL)),$(TINY))
+	@[ '$(MODEL)' != $(TINY) ] || echo 'No MODEL given: $(TINY) has random weights, so its text is noise.'
+	bin/quern run -m '$(MODEL)' -p "$$PROMPT" -n $(N) && echo
+
+$(TINY): | all
+	bin/quern bench --synth tiny:Q4_K_M -o $@
+
+test:
+	@scripts/test.sh
+
+check: lib
+	$(BUILD)/csrc/check
+
+sanitize: setup
+	@$(MAKE) check BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'
+
+bench: all
+	scripts/go.sh run ./bench/compare $(BENCH_ARGS)
+
+lint: lib
+	@scripts/lint.sh
+
+fuzz: lib
+	@scripts/fuzz.sh
+
+golden:
+	scripts/golden.py
+
+clean:
+	rm -rf bin build build-*

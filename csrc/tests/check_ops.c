@@ -1,0 +1,448 @@
+/*
+ * check_ops.c - each operation of a plan against its formula in double, from what its buffers held
+ * before. The operations are shared by all sets: that those agree proves nothing about them.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../exec.h"
+#include "tiny.h"
+
+/* One run, and a copy of the buffers and the KV pool as they were before the operation. */
+struct scene {
+	const struct tiny *t;
+	const struct tiny_run *r;
+	const struct qn_op *op;
+	uint8_t *was[N_BUFS], *kv, *kv_was;
+};
+
+static const float *row(const struct scene *s, int buf, int64_t i)
+{
+	return (const float *)s->r->bufs[buf].data + i * s->r->bufs[buf].width;
+}
+
+static const float *row_was(const struct scene *s, int buf, int64_t i)
+{
+	return (const float *)s->was[buf] + i * s->r->bufs[buf].width;
+}
+
+static int64_t n_rows(const struct scene *s)
+{
+	const struct qn_batch *b = &s->r->batch;
+
+	return s->op->rows == QN_ROWS_OUT ? b->n_out : s->op->rows == QN_ROWS_PAIR ? b->n_tok * N_USED : b->n_tok;
+}
+
+static void embed(const struct scene *s)
+{
+	const struct qn_mat *m = &s->op->mat[0];
+	float want[N_EMBD];
+
+	for (int t = 0; t < s->r->batch.n_tok; t++) {
+		qn_dequantize(m->type, want, (const uint8_t *)m->data + (size_t)s->r->batch.tok[t] * qn_row_bytes(m->type, m->n_in),
+		              m->n_in);
+		for (int i = 0; i < N_EMBD; i++)
+			want[i] *= s->op->scale;
+		check_floats("row", row(s, X, t), want, N_EMBD);
+	}
+}
+
+static void rope_table(const struct scene *s)
+{
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		for (int i = 0; i < s->op->n_rot / 2; i++) {
+			const double theta = s->r->batch.pos[t] * (double)s->op->vec[i];
+
+			check_near("cos", i, (double)row(s, ROPE, t)[2 * i], cos(theta) * (double)s->op->scale, 2e-7);
+			check_near("sin", i, (double)row(s, ROPE, t)[2 * i + 1], sin(theta) * (double)s->op->scale, 2e-7);
+		}
+}
+
+static void gather(const struct scene *s)
+{
+	for (int i = 0; i < s->r->batch.n_out; i++)
+		check_floats("row", row(s, LAST, i), row(s, X, s->r->batch.out[i]), N_EMBD);
+}
+
+/* Column i of row t of the activations that op reads or writes. */
+static double act_f32(const struct scene *s, int buf, int64_t rows, int64_t t, int i)
+{
+	return (double)((const struct actf *)s->r->bufs[buf].data)[i / QN_ACT_BLOCK * rows + t].x[i % QN_ACT_BLOCK];
+}
+
+static double act_q8(const struct scene *s, int buf, int64_t rows, int64_t t, int i)
+{
+	const struct act8 *x = (const struct act8 *)s->r->bufs[buf].data + i / QN_ACT_BLOCK * rows + t;
+
+	return (double)x->d * x->qs[i % QN_ACT_BLOCK];
+}
+
+static void act(const struct scene *s)
+{
+	const int n = s->op->n_col;
+	const int64_t rows = n_rows(s);
+
+	for (int64_t t = 0; t < rows; t++) {
+		const float *x = row(s, s->op->src, t);
+		double sum = 0, r = 1, y[1024], max[4] = {0};
+
+		for (int i = 0; i < n; i++)
+			sum += (double)x[i] * (double)x[i];
+		if (s->op->kind == QN_OP_NORM)
+			r = 1 / sqrt(sum / n + (double)s->op->eps);
+		for (int i = 0; i < n; i++) {
+			double *m = &max[i / QN_ACT_BLOCK];
+
+			y[i] = (double)x[i] * r * (s->op->kind == QN_OP_NORM ? (double)s->op->vec[i] : 1);
+			*m = fabs(y[i]) > *m ? fabs(y[i]) : *m;
+		}
+		for (int i = 0; i < n; i++) {
+			if (s->op->act_f32 >= 0 &&
+			    !check_near("float", i, act_f32(s, s->op->act_f32, rows, t, i), y[i], 1e-6 * fabs(y[i])))
+				return;
+			if (s->op->act_q8 >= 0 && !check_near("8-bit", i, act_q8(s, s->op->act_q8, rows, t, i), y[i],
+			                                      max[i / QN_ACT_BLOCK] * 0.5001 / 127))
+				return;
+		}
+	}
+}
+
+/* Rows of matrix e of m as floats. */
+static float *dequantized(const struct qn_mat *m, const void *rows, int e)
+{
+	float *w = malloc(sizeof *w * (size_t)m->n_out * (size_t)m->n_in);
+
+	for (int r = 0; r < m->n_out; r++)
+		qn_dequantize(m->type, w + (size_t)r * (size_t)m->n_in,
+		              (const uint8_t *)rows + ((size_t)e * (size_t)m->n_out + (size_t)r) * qn_row_bytes(m->type, m->n_in),
+		              m->n_in);
+	return w;
+}
+
+/* Row r of w times the activations of row t. */
+static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int64_t rows, int64_t t, int r,
+                  double *size)
+{
+	double sum = 0;
+
+	*size = 0;
+	for (int i = 0; i < m->n_in; i++) {
+		const double x = (double)w[r * m->n_in + i] *
+		                 (qn_type_q8(m->type) ? act_q8(s, s->op->act_q8, rows, t, i)
+		                                      : act_f32(s, s->op->act_f32, rows, t, i));
+
+		sum += x;
+		*size += fabs(x);
+	}
+	return sum;
+}
+
+/* Rows t0 .. t1 of mat[k] of expert e. */
+static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2, int64_t t0, int64_t t1)
+{
+	const struct qn_mat *m = &s->op->mat[k];
+	const int64_t rows = n_rows(s);
+	float *w = dequantized(m, data, e), *w2 = data2 ? dequantized(&s->op->mat[1], data2, e) : NULL;
+
+	for (int64_t t = t0; t < t1; t++)
+		for (int r = 0; r < m->n_out; r++) {
+			double size, size2, want = dot(s, m, w, rows, t, r, &size);
+
+			if (w2) {
+				const double gate = want, up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+
+				want = gate / (1 + exp(-gate)) * up;
+				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
+			}
+			if (s->op->bias[k])
+				want += (double)s->op->bias[k][r];
+			if (s->op->epilogue == QN_EPI_ADD)
+				want += (double)row_was(s, s->op->dst, t)[s->op->col[k] + r];
+			if (!check_near("y", t * m->n_out + r, (double)row(s, s->op->dst, t)[s->op->col[k] + r], want,
+			                1e-5 * (size + fabs(want)) + 1e-6))
+				break;
+		}
+	free(w);
+	free(w2);
+}
+
+/* `first` counts the matrices of the operations before. The rows are the truth for both layouts. */
+static void matmul(const struct scene *s, int first)
+{
+	const int glu = s->op->epilogue == QN_EPI_SWIGLU;
+	const struct route route = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
+
+	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
+		const void *data = s->t->mats[first + k].rows, *data2 = glu ? s->t->mats[first + 1].rows : NULL;
+
+		if (s->op->rows != QN_ROWS_PAIR)
+			matmul_rows(s, k, 0, data, data2, 0, n_rows(s));
+		else
+			for (int e = 0; e < N_EXPERT; e++)
+				matmul_rows(s, k, e, data, data2, route.offset[e], route.offset[e + 1]);
+	}
+}
+
+/* An element of K (part 0) or V (part 1) in the KV pool. */
+static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
+{
+	const struct qn_op *op = s->op;
+	const int elem = op->kv_type == QN_KV_F32 ? 4 : 2, v_dim = (op->head_dim + 15) / 16 * 16;
+	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
+	uint16_t half;
+	float x;
+
+	p += (int64_t)h * (op->head_dim + v_dim) * 64 * elem;
+	p += elem * (part ? op->head_dim * 64 + pos % 64 * v_dim + d : d * 64 + pos % 64);
+	memcpy(&half, p, 2);
+	memcpy(&x, p, (size_t)elem);
+	return op->kv_type == QN_KV_F32 ? (double)x : half_value(half);
+}
+
+/* x[head_dim] of a head, normalised and rotated. */
+static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
+{
+	const struct qn_op *op = s->op;
+	const int n = op->head_dim, half = op->n_rot / 2;
+	double sum = 0;
+
+	for (int d = 0; d < n; d++)
+		sum += (double)x[d] * (double)x[d];
+	for (int d = 0; d < n; d++)
+		y[d] = (double)x[d] * (norm ? (double)norm[d] / sqrt(sum / n + (double)op->eps) : 1);
+	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
+		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
+		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
+		const double ya = y[a], yb = y[b];
+
+		y[a] = ya * c - yb * sn;
+		y[b] = ya * sn + yb * c;
+	}
+}
+
+static void qkv(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+	const double eps = op->kv_type == QN_KV_F32 ? 1e-6 : 1e-3;
+	double y[64];
+
+	for (int t = 0; t < s->r->batch.n_tok; t++) {
+		const float *was = row_was(s, QKV, t);
+
+		for (int h = 0; h < op->n_head; h++) {
+			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
+			for (int d = 0; d < op->head_dim; d++)
+				check_near("q", h * op->head_dim + d, (double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
+				           y[d] * (double)op->scale, 2e-6 * (1 + fabs(y[d])));
+		}
+		for (int h = 0; h < op->n_head_kv; h++) {
+			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
+			for (int d = 0; d < op->head_dim; d++) {
+				const double v = (double)was[op->col[2] + h * op->head_dim + d];
+				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
+
+				check_near("k", h * op->head_dim + d, kv_at(s, s->kv, seq, pos, h, 0, d), y[d], eps * (1 + fabs(y[d])));
+				check_near("v", h * op->head_dim + d, kv_at(s, s->kv, seq, pos, h, 1, d), v, eps * (1 + fabs(v)));
+			}
+			for (int d = op->head_dim; d % 16; d++)
+				check_near("padding of v", d,
+				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
+		}
+	}
+	/* Positions before the batch's are as they were. */
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		for (int pos = 0; pos < s->r->batch.pos[t]; pos++) {
+			int ours = 0;
+
+			for (int i = 0; i < s->r->batch.n_tok; i++)
+				ours |= s->r->batch.seq[i] == s->r->batch.seq[t] && s->r->batch.pos[i] == pos;
+			for (int d = 0; !ours && d < op->head_dim; d++) {
+				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
+
+				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d), kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
+				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d), kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
+			}
+		}
+}
+
+static void attend(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+	static double score[KV_COLS * QN_KV_BLOCK];
+
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		for (int h = 0; h < op->n_head; h++) {
+			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t], hk = h / (op->n_head / op->n_head_kv);
+			const float *q = row(s, QKV, t) + op->col[0] + h * op->head_dim;
+			double max = -INFINITY, sum = 0;
+
+			for (int p = 0; p <= pos; p++) {
+				score[p] = 0;
+				for (int d = 0; d < op->head_dim; d++)
+					score[p] += (double)q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
+				max = score[p] > max ? score[p] : max;
+			}
+			for (int p = 0; p <= pos; p++)
+				sum += score[p] = exp(score[p] - max);
+			for (int d = 0; d < op->head_dim; d++) {
+				double want = 0, size = 0;
+
+				for (int p = 0; p <= pos; p++) {
+					const double x = score[p] / sum * kv_at(s, s->kv, seq, p, hk, 1, d);
+
+					want += x;
+					size += fabs(x);
+				}
+				check_near("y", h * op->head_dim + d, (double)row(s, ATT, t)[h * op->head_dim + d], want, 3e-5 * size);
+			}
+		}
+}
+
+/* The routing is a permutation of pairs by expert, and its choices are the best. */
+static void moe_route(const struct scene *s)
+{
+	const int n_tok = s->r->batch.n_tok;
+	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
+
+	check_true(r.offset[0] == 0 && r.offset[N_EXPERT] == n_tok * N_USED, "offsets from %d to %d", r.offset[0],
+	           r.offset[N_EXPERT]);
+	for (int e = 0; e < N_EXPERT; e++)
+		for (int p = r.offset[e] + 1; p < r.offset[e + 1]; p++)
+			check_true(r.tok[p - 1] < r.tok[p], "tokens of expert %d do not ascend", e);
+	for (int t = 0; t < n_tok; t++) {
+		const float *x = row(s, ROUTER, t);
+		double sum = 0, chosen = 0;
+
+		for (int e = 0; e < N_EXPERT; e++)
+			sum += exp((double)x[e]);
+		for (int k = 0; k < N_USED; k++)
+			chosen += exp((double)x[r.expert[t * N_USED + k]]) / sum;
+		for (int k = 0; k < N_USED; k++) {
+			const int e = r.expert[t * N_USED + k], p = r.pair[t * N_USED + k];
+			int better = 0;
+
+			for (int i = 0; i < N_EXPERT; i++)
+				better += x[i] > x[e] || (x[i] == x[e] && i < e);
+			check_true(better == k, "choice %d of token %d is number %d", k, t, better);
+			check_true(p >= r.offset[e] && p < r.offset[e + 1] && r.tok[p] == t, "pair %d of token %d", p, t);
+			check_near("weight", t * N_USED + k, (double)r.weight[t * N_USED + k],
+			           exp((double)x[e]) / sum / (s->op->norm_weights ? chosen : 1) * (double)s->op->scale, 1e-5);
+		}
+	}
+}
+
+static void moe_gather(const struct scene *s)
+{
+	const int n_tok = s->r->batch.n_tok, pairs = n_tok * N_USED;
+	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
+
+	for (int p = 0; p < pairs; p++)
+		for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++) {
+			check_bytes("8-bit", (struct act8 *)s->r->bufs[PAIR_Q8].data + b * pairs + p,
+			            (struct act8 *)s->r->bufs[ACT_Q8].data + b * n_tok + r.tok[p], sizeof(struct act8));
+			check_bytes("floats", (struct actf *)s->r->bufs[PAIR_F32].data + b * pairs + p,
+			            (struct actf *)s->r->bufs[ACT_F32].data + b * n_tok + r.tok[p], sizeof(struct actf));
+		}
+}
+
+static void moe_combine(const struct scene *s)
+{
+	const struct route r = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
+
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		for (int i = 0; i < N_EMBD; i++) {
+			double want = (double)row_was(s, X, t)[i], size = fabs(want);
+
+			for (int k = 0; k < N_USED; k++) {
+				const double x = (double)r.weight[t * N_USED + k] *
+				                 (double)row(s, PAIR_OUT, r.pair[t * N_USED + k])[i];
+
+				want += x;
+				size += fabs(x);
+			}
+			check_near("x", i, (double)row(s, X, t)[i], want, 1e-6 * size);
+		}
+}
+
+/* What an operation does not write stays. */
+static void untouched(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int i = 0; i < N_BUFS; i++) {
+		const int acts = op->kind == QN_OP_NORM || op->kind == QN_OP_ACT || op->kind == QN_OP_MOE_GATHER;
+		const int written = i == op->dst || (acts && (i == op->act_f32 || i == op->act_q8)) ||
+		                    (op->kind == QN_OP_QKV && i == op->src);
+
+		if (!written)
+			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i], (int64_t)s->r->bytes[i]);
+	}
+	if (op->kind != QN_OP_QKV)
+		check_bytes("the KV pool", s->kv, s->kv_was, s->t->kv_bytes);
+}
+
+static void judge(const struct scene *s, int first)
+{
+	switch (s->op->kind) {
+	case QN_OP_EMBED: embed(s); break;
+	case QN_OP_ROPE_TABLE: rope_table(s); break;
+	case QN_OP_GATHER: gather(s); break;
+	case QN_OP_NORM: case QN_OP_ACT: act(s); break;
+	case QN_OP_MATMUL: matmul(s, first); break;
+	case QN_OP_QKV: qkv(s); break;
+	case QN_OP_ATTEND: attend(s); break;
+	case QN_OP_MOE_ROUTE: moe_route(s); break;
+	case QN_OP_MOE_GATHER: moe_gather(s); break;
+	case QN_OP_MOE_COMBINE: moe_combine(s); break;
+	}
+}
+
+static void model(const struct shape *shape, struct qn_pool *pool)
+{
+	static struct tiny t;
+	struct tiny_run r;
+	struct scene s = {.t = &t, .r = &r};
+	size_t scratch;
+	int first = 0;
+
+	tiny_new(&t, shape);
+	tiny_layout(&t, 2);
+	s.kv = guard_alloc((size_t)t.kv_bytes);
+	s.kv_was = guard_alloc((size_t)t.kv_bytes);
+	memcpy(s.kv, t.kv_start, (size_t)t.kv_bytes);
+	tiny_open(&r, &t, s.kv, 0, check_quick ? 13 : N_TOK, 2);
+	for (int i = 0; i < N_BUFS; i++)
+		s.was[i] = guard_alloc(r.bytes[i]);
+	check_at(check_sets, "plan of tiny model %s", shape->name);
+	if (!check_true(qn_plan_check(t.ops, t.n_ops, r.bufs, N_BUFS) == QN_OK, "refused"))
+		return;
+	scratch = qn_plan_scratch(t.ops, t.n_ops, N_TOK) * (size_t)qn_pool_threads(pool);
+	void *mem = guard_alloc(scratch);
+
+	for (int i = 0; i < t.n_ops; first += t.ops[i].kind == QN_OP_MATMUL ? t.ops[i].n_mat : 0, i++) {
+		s.op = &t.ops[i];
+		for (int b = 0; b < N_BUFS; b++)
+			memcpy(s.was[b], r.bufs[b].data, r.bytes[b]);
+		memcpy(s.kv_was, s.kv, (size_t)t.kv_bytes);
+		check_at(check_sets, "operation %d of tiny model %s, kind %d", i, shape->name, s.op->kind);
+		qn_run(pool, s.op, 1, r.bufs, &r.batch, mem, scratch);
+		judge(&s, first);
+		untouched(&s);
+	}
+	tiny_close(&r);
+	guard_free_all();
+}
+
+void check_ops(void)
+{
+	struct qn_pool *pool;
+
+	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest: check_plan.c holds the others to it */
+	check_at(check_sets, "qn_pool_create");
+	if (!check_true(qn_pool_create(&pool, NULL, 2) == QN_OK, "no pool"))
+		return;
+	for (int i = 0; i < tiny_n_shapes; i++)
+		model(&tiny_shapes[i], pool);
+	qn_pool_destroy(pool);
+}

@@ -1,0 +1,383 @@
+/*
+ * check_plan.c - a whole plan gives the same bits for every set, number of threads, layout and way
+ * to cut the tokens into batches; and qn_plan_check() refuses what is wrong.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../pool.h"
+#include "tiny.h"
+
+/* What a plan computes for each token. */
+struct outcome {
+	float x[N_TOK][N_EMBD];
+	float logits[N_TOK][N_VOCAB]; /* of the tokens that wanted them */
+	uint8_t *kv;
+};
+
+/* Runs the tokens in batches of `chunk`, and keeps what came out. */
+static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk, int every, struct outcome *o)
+{
+	const size_t scratch = qn_plan_scratch(t->ops, t->n_ops, chunk) * (size_t)qn_pool_threads(pool);
+	struct guard mem = guard_new(scratch);
+	void *p = guard_fill(&mem, scratch);
+
+	memcpy(o->kv, t->kv_start, (size_t)t->kv_bytes);
+	for (int from = 0; from < n_tok; from += chunk) {
+		const int to = from + chunk < n_tok ? from + chunk : n_tok;
+		struct tiny_run r;
+
+		tiny_open(&r, t, o->kv, from, to, every);
+		check_true(qn_plan_check(t->ops, t->n_ops, r.bufs, N_BUFS) == QN_OK, "the plan is refused");
+		qn_run(pool, t->ops, t->n_ops, r.bufs, &r.batch, p, scratch);
+		for (int i = 0; i < to - from; i++)
+			memcpy(o->x[from + i], (float *)r.bufs[X].data + i * N_EMBD, sizeof o->x[0]);
+		for (int i = 0; i < r.batch.n_out; i++)
+			memcpy(o->logits[from + r.out[i]], (float *)r.bufs[LOGITS].data + i * r.bufs[LOGITS].width,
+			       sizeof o->logits[0]);
+		tiny_close(&r);
+	}
+	guard_intact("scratch", &mem);
+	guard_free(&mem);
+}
+
+static void compare(const struct tiny *t, const struct outcome *got, const struct outcome *want, int n_tok, int every)
+{
+	check_bytes("KV pool", got->kv, want->kv, t->kv_bytes);
+	for (int i = 0; i < n_tok; i++) {
+		if (!check_floats("x", got->x[i], want->x[i], N_EMBD))
+			return;
+		if (i % every == 0)
+			check_floats("logits", got->logits[i], want->logits[i], N_VOCAB);
+	}
+}
+
+static void invariance(const struct shape *shape, struct qn_pool *const pools[], int n_pools)
+{
+	static const struct {
+		int chunk, every, layout;
+	} ways[] = {{1, 1, QN_ROWS}, {N_TOK, 1, QN_X16}, {7, 3, 2}, {N_TOK, 23, QN_ROWS}, {12, 5, QN_X16}};
+	static struct tiny t;
+	static struct outcome want, got;
+	const int n_tok = check_quick ? 13 : N_TOK;
+
+	tiny_new(&t, shape);
+	want.kv = guard_alloc((size_t)t.kv_bytes);
+	got.kv = guard_alloc((size_t)t.kv_bytes);
+
+	/* The reference: the scalar set, one thread, each token alone. */
+	check_at(check_sets, "tiny model %s, each token alone", shape->name);
+	qn_init(0);
+	tiny_layout(&t, QN_X16);
+	run(&t, pools[0], n_tok, 1, 1, &want);
+	for (int i = 0; i < n_tok; i++)
+		for (int k = 0; k < N_VOCAB; k++)
+			if (!check_true(isfinite(want.logits[i][k]) && fabsf(want.logits[i][k]) < 1e4f,
+			                "logit %g is no sign of life", (double)want.logits[i][k]))
+				return;
+	EACH_SET(s) {
+		qn_init(s->isa);
+		for (int i = 0; i < COUNT(ways); i++)
+			for (int j = 0; j < n_pools; j++) {
+				if (s == check_sets && (check_quick ? i != 1 : i + j > 2) && i != j)
+					continue; /* slow, and the same code */
+				check_at(s, "tiny model %s, batches of %d, layout %d, %d threads", shape->name, ways[i].chunk,
+				         ways[i].layout, qn_pool_threads(pools[j]));
+				tiny_layout(&t, ways[i].layout);
+				run(&t, pools[j], n_tok, ways[i].chunk, ways[i].every, &got);
+				compare(&t, &got, &want, n_tok, ways[i].every);
+			}
+	}
+	guard_free_all();
+}
+
+/* qn_pack_mat() is qn_pack() of each panel, for any number of threads. */
+static void pack_mat(struct qn_pool *pool)
+{
+	enum { N_IN = 96, N_OUT = 37, N_MAT = 3, PANELS = 3 };
+	const size_t row = qn_row_bytes(QN_Q5_1, N_IN), panel = qn_panel_bytes(QN_Q5_1, N_IN);
+	uint8_t *rows = guard_alloc(N_OUT * N_MAT * row), *dst = guard_alloc(PANELS * N_MAT * panel);
+	uint8_t *want = guard_alloc(panel);
+	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT}, bad;
+
+	check_at(check_sets, "qn_pack_mat, %d threads", qn_pool_threads(pool));
+	EACH_TYPE(t)
+		if (t->type == QN_Q5_1)
+			rnd_weights(t, rows, N_OUT * N_MAT * N_IN / t->elems, 1);
+	check_true(qn_pack_mat(pool, dst, &m) == QN_OK, "refused");
+	for (int e = 0; e < N_MAT; e++)
+		for (int p = 0; p < PANELS; p++) {
+			const int left = N_OUT - p * 16;
+
+			qn_pack(QN_Q5_1, want, rows + (size_t)(e * N_OUT + p * 16) * row, left < 16 ? left : 16, N_IN);
+			check_bytes("panel", dst + (size_t)(e * PANELS + p) * panel, want, (int64_t)panel);
+		}
+#define REFUSES(field, value)                                                            \
+	do {                                                                             \
+		bad = m;                                                                 \
+		bad.field = value;                                                       \
+		check_true(qn_pack_mat(pool, dst, &bad) == QN_EINVAL, #field " " #value); \
+	} while (0)
+	REFUSES(type, 4);
+	REFUSES(layout, QN_X16);
+	REFUSES(n_in, 95);
+	REFUSES(n_out, 0);
+	REFUSES(n_mat, 0);
+#undef REFUSES
+	memcpy(rows + (size_t)(N_OUT * N_MAT - 1) * row, (const uint16_t[]){0x7c00}, 2);
+	check_true(qn_pack_mat(pool, dst, &m) == QN_ENOTFINITE, "an infinite scale in the last row passes");
+	guard_free_all();
+}
+
+/* ------------------------------------------------------------------ what a plan must be */
+
+static struct tiny model; /* of shape 0 */
+static struct tiny_run model_run;
+static int n_refused;
+
+static int find(int kind, int nth)
+{
+	for (int i = 0; i < model.n_ops; i++)
+		if (model.ops[i].kind == kind && nth-- == 0)
+			return i;
+	check_true(0, "no operation of kind %d", kind);
+	return 0;
+}
+
+static void expect(const struct qn_op *op, int want, const char *what)
+{
+	check_true(qn_plan_check(op, 1, model_run.bufs, N_BUFS) == want, "kind %d, %s: not %d", op->kind, what, want);
+	n_refused += want != QN_OK;
+}
+
+/* Operation nth of a kind with one field changed. */
+#define TRY(kind, nth, field, value, want)                            \
+	do {                                                          \
+		struct qn_op op_ = model.ops[find(kind, nth)];        \
+		op_.field = value;                                    \
+		expect(&op_, want, #field " = " #value);              \
+	} while (0)
+#define REFUSES(kind, nth, field, value) TRY(kind, nth, field, value, QN_EINVAL)
+#define TAKES(kind, nth, field, value) TRY(kind, nth, field, value, QN_OK)
+
+/* A buffer number that is none, or of a buffer too narrow for the operation. */
+#define REFUSES_BUF(kind, nth, field)                  \
+	do {                                           \
+		REFUSES(kind, nth, field, -1);         \
+		REFUSES(kind, nth, field, N_BUFS);     \
+		REFUSES(kind, nth, field, INT32_MIN);  \
+		REFUSES(kind, nth, field, INT32_MAX);  \
+	} while (0)
+
+#define REFUSES_MAT(kind, nth, i)                                \
+	do {                                                     \
+		REFUSES(kind, nth, mat[i].data, NULL);           \
+		REFUSES(kind, nth, mat[i].type, 4);              \
+		REFUSES(kind, nth, mat[i].type, -1);             \
+		REFUSES(kind, nth, mat[i].type, INT32_MAX);      \
+		REFUSES(kind, nth, mat[i].layout, 2);            \
+		REFUSES(kind, nth, mat[i].layout, -1);           \
+		REFUSES(kind, nth, mat[i].n_in, 0);              \
+		REFUSES(kind, nth, mat[i].n_in, -256);           \
+		REFUSES(kind, nth, mat[i].n_in, 100);            \
+		REFUSES(kind, nth, mat[i].n_in, 1 << 20);        \
+		REFUSES(kind, nth, mat[i].n_out, 0);             \
+		REFUSES(kind, nth, mat[i].n_out, INT32_MIN);     \
+		REFUSES(kind, nth, mat[i].n_mat, 0);             \
+	} while (0)
+
+static void refuses_simple(void)
+{
+	REFUSES(QN_OP_EMBED, 0, kind, 0);
+	REFUSES(QN_OP_EMBED, 0, kind, -1);
+	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_MOE_COMBINE + 1);
+	REFUSES_MAT(QN_OP_EMBED, 0, 0);
+	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
+	REFUSES_BUF(QN_OP_EMBED, 0, dst);
+	REFUSES(QN_OP_EMBED, 0, dst, FF);
+	REFUSES(QN_OP_ROPE_TABLE, 0, vec, NULL);
+	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 0);
+	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, -2);
+	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 7);
+	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 64);
+	REFUSES_BUF(QN_OP_ROPE_TABLE, 0, dst);
+	REFUSES_BUF(QN_OP_GATHER, 0, src);
+	REFUSES_BUF(QN_OP_GATHER, 0, dst);
+	REFUSES(QN_OP_GATHER, 0, dst, LOGITS);
+	for (int i = 0; i < 2; i++) {
+		const int kind = i ? QN_OP_ACT : QN_OP_NORM;
+
+		REFUSES(kind, 0, n_col, 0);
+		REFUSES(kind, 0, n_col, -1);
+		REFUSES(kind, 0, n_col, INT32_MAX);
+		REFUSES_BUF(kind, 0, src);
+		REFUSES(kind, 0, src, ROUTER);
+		REFUSES(kind, 0, act_f32, N_BUFS);
+		REFUSES(kind, 0, act_q8, N_BUFS);
+		REFUSES(kind, 0, act_q8, ROUTER);
+		REFUSES(kind, 0, act_f32, ROUTER);
+		TAKES(kind, 0, act_f32, -1);
+		TAKES(kind, 0, act_q8, -1);
+	}
+	REFUSES(QN_OP_NORM, 0, vec, NULL);
+	REFUSES(QN_OP_NORM, 1, act_q8, -1); /* it has no other */
+}
+
+static void refuses_matmul(void)
+{
+	for (int nth = 0; nth < 5; nth++) { /* store, add, swiglu, add, router */
+		REFUSES_MAT(QN_OP_MATMUL, nth, 0);
+		REFUSES_BUF(QN_OP_MATMUL, nth, dst);
+		REFUSES(QN_OP_MATMUL, nth, n_mat, 0);
+		REFUSES(QN_OP_MATMUL, nth, n_mat, 4);
+		REFUSES(QN_OP_MATMUL, nth, n_mat, -1);
+		REFUSES(QN_OP_MATMUL, nth, mat[0].n_mat, 2);
+		REFUSES(QN_OP_MATMUL, nth, mat[0].n_out, INT32_MAX);
+		REFUSES(QN_OP_MATMUL, nth, col[0], -16);
+		REFUSES(QN_OP_MATMUL, nth, col[0], 8);
+		REFUSES(QN_OP_MATMUL, nth, col[0], 1 << 20);
+		REFUSES(QN_OP_MATMUL, nth, epilogue, -1);
+		REFUSES(QN_OP_MATMUL, nth, epilogue, 3);
+	}
+	REFUSES_BUF(QN_OP_MATMUL, 0, act_q8);
+	REFUSES(QN_OP_MATMUL, 0, act_q8, ROUTER);
+	REFUSES_MAT(QN_OP_MATMUL, 0, 2);
+	REFUSES(QN_OP_MATMUL, 0, col[2], 1 << 20);
+	REFUSES(QN_OP_MATMUL, 0, epilogue, QN_EPI_SWIGLU); /* three matrices */
+	REFUSES_BUF(QN_OP_MATMUL, 4, act_f32);
+	REFUSES_MAT(QN_OP_MATMUL, 2, 1);
+	REFUSES(QN_OP_MATMUL, 2, n_mat, 1);
+	REFUSES(QN_OP_MATMUL, 2, mat[1].n_out, N_FF - 16);
+	REFUSES(QN_OP_MATMUL, 2, bias[0], model.ops[find(QN_OP_MATMUL, 0)].bias[0]);
+	REFUSES(QN_OP_MATMUL, 2, bias[1], model.ops[find(QN_OP_MATMUL, 0)].bias[0]);
+	/* pairs */
+	REFUSES_BUF(QN_OP_MATMUL, 5, aux);
+	REFUSES(QN_OP_MATMUL, 5, n_expert, 0);
+	REFUSES(QN_OP_MATMUL, 5, n_expert, N_EXPERT + 1);
+	REFUSES(QN_OP_MATMUL, 5, n_expert, INT32_MAX);
+	REFUSES(QN_OP_MATMUL, 5, n_used, 0);
+	REFUSES(QN_OP_MATMUL, 5, n_used, N_EXPERT + 1);
+	REFUSES(QN_OP_MATMUL, 5, rows, QN_ROWS_TOK); /* five matrices for no expert */
+}
+
+static void refuses_attention(void)
+{
+	for (int i = 0; i < 2; i++) {
+		const int kind = i ? QN_OP_ATTEND : QN_OP_QKV;
+
+		REFUSES(kind, 0, n_head, 0);
+		REFUSES(kind, 0, n_head, 7);
+		REFUSES(kind, 0, n_head, 1);
+		REFUSES(kind, 0, n_head, -8);
+		REFUSES(kind, 0, n_head, 1 << 30);
+		REFUSES(kind, 0, n_head_kv, 0);
+		REFUSES(kind, 0, n_head_kv, -2);
+		REFUSES(kind, 0, n_head_kv, 16);
+		REFUSES(kind, 0, head_dim, 0);
+		REFUSES(kind, 0, head_dim, -32);
+		REFUSES(kind, 0, head_dim, 1 << 20);
+		REFUSES(kind, 0, kv_type, 2);
+		REFUSES(kind, 0, kv_type, -1);
+		REFUSES(kind, 0, kv_offset, -1);
+		REFUSES(kind, 0, col[0], 8);
+		REFUSES(kind, 0, col[0], -16);
+		REFUSES(kind, 0, col[0], 1 << 20);
+		REFUSES_BUF(kind, 0, src);
+	}
+	REFUSES(QN_OP_QKV, 0, col[1], 1 << 20);
+	REFUSES(QN_OP_QKV, 0, col[2], 1 << 20);
+	REFUSES(QN_OP_QKV, 0, col[2], 3);
+	REFUSES(QN_OP_QKV, 0, n_rot, 0);
+	REFUSES(QN_OP_QKV, 0, n_rot, 3);
+	REFUSES(QN_OP_QKV, 0, n_rot, 34);
+	REFUSES(QN_OP_QKV, 0, n_rot, -2);
+	REFUSES_BUF(QN_OP_QKV, 0, aux);
+	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
+	REFUSES_BUF(QN_OP_ATTEND, 0, dst);
+	REFUSES(QN_OP_ATTEND, 0, dst, ROUTER);
+}
+
+static void refuses_moe(void)
+{
+	static const int kinds[] = {QN_OP_MOE_ROUTE, QN_OP_MOE_GATHER, QN_OP_MOE_COMBINE};
+
+	for (int i = 0; i < COUNT(kinds); i++) {
+		REFUSES(kinds[i], 0, n_expert, 0);
+		REFUSES(kinds[i], 0, n_expert, -1);
+		REFUSES(kinds[i], 0, n_expert, 1 << 20);
+		REFUSES(kinds[i], 0, n_used, 0);
+		REFUSES(kinds[i], 0, n_used, -1);
+		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
+	}
+	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, src);
+	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, dst);
+	REFUSES_BUF(QN_OP_MOE_GATHER, 0, aux);
+	REFUSES_BUF(QN_OP_MOE_GATHER, 0, src);
+	REFUSES_BUF(QN_OP_MOE_GATHER, 0, src2);
+	REFUSES(QN_OP_MOE_GATHER, 0, act_q8, ROUTER);
+	REFUSES(QN_OP_MOE_GATHER, 0, act_f32, N_BUFS);
+	REFUSES(QN_OP_MOE_GATHER, 0, n_col, 0);
+	REFUSES(QN_OP_MOE_GATHER, 0, n_col, N_EMBD + 16);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, aux);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, src);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, dst);
+	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
+}
+
+static void refuses(void)
+{
+	static struct qn_op many[POOL_COUNTERS + 1];
+	struct qn_buf bufs[N_BUFS];
+
+	tiny_new(&model, &tiny_shapes[0]);
+	tiny_layout(&model, QN_ROWS);
+	uint8_t *kv = guard_alloc((size_t)model.kv_bytes);
+
+	tiny_open(&model_run, &model, kv, 0, 3, 1);
+	check_at(check_sets, "qn_plan_check");
+	for (int i = 0; i < model.n_ops; i++)
+		expect(&model.ops[i], QN_OK, "as it is");
+	refuses_simple();
+	refuses_matmul();
+	refuses_attention();
+	refuses_moe();
+	check_true(n_refused > 250, "only %d refusals tried", n_refused);
+	/* Buffers that are none, or of no whole vectors. */
+	for (int i = 0; i < 3; i++) {
+		memcpy(bufs, model_run.bufs, sizeof bufs);
+		if (i == 0)
+			bufs[X].data = NULL;
+		else
+			bufs[X].width += i == 1 ? 8 : -16;
+		check_true(qn_plan_check(model.ops, 1, bufs, N_BUFS) == QN_EINVAL, "takes a wrong buffer, way %d", i);
+	}
+	check_true(qn_plan_check(model.ops, model.n_ops, model_run.bufs, X) == QN_EINVAL, "takes a plan of no buffers");
+	check_true(qn_plan_check(NULL, 0, NULL, 0) == QN_OK, "refuses the empty plan");
+	check_true(qn_plan_check(model.ops, -1, model_run.bufs, N_BUFS) == QN_EINVAL, "takes -1 operations");
+	for (int i = 0; i < COUNT(many); i++)
+		many[i] = model.ops[0];
+	check_true(qn_plan_check(many, POOL_COUNTERS, model_run.bufs, N_BUFS) == QN_OK, "refuses 128 operations");
+	check_true(qn_plan_check(many, COUNT(many), model_run.bufs, N_BUFS) == QN_EINVAL, "takes 129 operations");
+	tiny_close(&model_run);
+	guard_free_all();
+}
+
+void check_plan(void)
+{
+	static const int threads[] = {1, 2, 3, 5};
+	struct qn_pool *pools[COUNT(threads)];
+	const int n = check_quick ? 3 : COUNT(threads);
+
+	refuses();
+	for (int i = 0; i < n; i++) {
+		check_at(check_sets, "qn_pool_create");
+		if (!check_true(qn_pool_create(&pools[i], NULL, threads[i]) == QN_OK, "no pool of %d", threads[i]))
+			exit(1);
+		pack_mat(pools[i]);
+	}
+	for (int i = 0; i < tiny_n_shapes; i++)
+		invariance(&tiny_shapes[i], pools, n);
+	for (int i = 0; i < n; i++)
+		qn_pool_destroy(pools[i]);
+}

@@ -1,0 +1,134 @@
+/* check_pool.c - threads: that each item is dealt once, barriers hold, and pools come and go. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../pool.h"
+#include "check.h"
+
+#define ITEMS_MAX 1000
+#define STEPS 4
+
+struct count {
+	int n; /* items of a step */
+	_Atomic int threads[16];
+	_Atomic int dealt[STEPS][ITEMS_MAX];
+	int plain[STEPS][ITEMS_MAX]; /* written without atomics: a barrier must publish them */
+	_Atomic int wrong;
+};
+
+static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	struct count *c = arg;
+
+	c->threads[ith]++;
+	if (nth != qn_pool_threads(pool))
+		c->wrong++;
+	for (int step = 0; step < STEPS; step++) {
+		struct deal d = deal_begin(ith, nth, c->n);
+		int64_t i, last = -1;
+
+		while ((i = deal_next(pool, step, &d)) >= 0) {
+			if (i >= c->n || i <= last) { /* op_matmul() counts on rising items */
+				c->wrong++;
+				break;
+			}
+			last = i;
+			c->dealt[step][i]++;
+			c->plain[step][i] = step + 1;
+		}
+		pool_barrier(pool);
+		for (int k = 0; k < c->n; k++)
+			if (c->dealt[step][k] != 1 || c->plain[step][k] != step + 1)
+				c->wrong++;
+	}
+}
+
+static void dealing(struct qn_pool *pool, int threads)
+{
+	static const int items[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, ITEMS_MAX};
+	static struct count c;
+
+	for (int round = 0; round < (check_quick ? 1 : 10); round++)
+		for (int i = 0; i < COUNT(items); i++) {
+			memset(&c, 0, sizeof c);
+			c.n = items[i];
+			check_at(check_sets, "pool of %d threads, %d items", threads, c.n);
+			pool_run(pool, count_job, &c);
+			check_true(c.wrong == 0, "%d times an item was not dealt once, in rising order", c.wrong);
+			for (int t = 0; t < COUNT(c.threads); t++)
+				check_true(c.threads[t] == (t < threads), "thread %d ran %d times", t, c.threads[t]);
+		}
+}
+
+static void nap(long ns)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static void empty_runs(struct qn_pool *pool, int threads)
+{
+	const struct qn_batch none = {0};
+	const int runs = (check_quick ? 2000 : 20000) / (threads > 2 ? 4 : 1); /* more threads than CPUs sleep */
+
+	check_at(check_sets, "pool of %d threads, empty runs", threads);
+	for (int i = 0; i < runs; i++) {
+		qn_run(pool, NULL, 0, NULL, &none, NULL, 0);
+		if (i % 400 == 0)
+			nap(200000); /* workers fall asleep, or just about to */
+		if (i % 401 == 0)
+			nap(50000);
+	}
+}
+
+static void measures(struct qn_pool *pool, int threads)
+{
+	const size_t bytes = 1 << 16;
+	void *buf = guard_alloc(bytes);
+
+	check_at(check_sets, "measurements with %d threads", threads);
+	check_true(qn_measure_read(pool, buf, bytes, 2) > 0, "qn_measure_read");
+	check_true(qn_measure_int8(pool, 1000) > 0, "qn_measure_int8");
+	guard_free_all();
+}
+
+static void refused(void)
+{
+	struct qn_pool *pool = (struct qn_pool *)&pool;
+
+	check_at(check_sets, "qn_pool_create");
+	check_true(qn_pool_create(&pool, NULL, 0) == QN_EINVAL && !pool, "takes no threads");
+	check_true(qn_pool_create(&pool, NULL, -1) == QN_EINVAL && !pool, "takes -1 threads");
+	check_true(qn_pool_create(&pool, NULL, 1 << 30) == QN_EINVAL && !pool, "takes 2^30 threads");
+	qn_pool_destroy(NULL);
+}
+
+void check_pool(void)
+{
+	static const int32_t cpus[] = {0, 0, -1, 1 << 20, 1}; /* some are nobody's: those stay unpinned */
+	struct qn_pool *pool;
+
+	refused();
+	for (int threads = 1; threads <= 5; threads++) {
+		check_at(check_sets, "pool of %d threads", threads);
+		if (!check_true(qn_pool_create(&pool, threads == 3 ? cpus : NULL, threads) == QN_OK, "not created"))
+			continue;
+		check_true(qn_pool_threads(pool) == threads, "says it has %d", qn_pool_threads(pool));
+		dealing(pool, threads);
+		empty_runs(pool, threads);
+		measures(pool, threads);
+		qn_pool_destroy(pool);
+	}
+	for (int i = 0; i < (check_quick ? 30 : 300); i++) {
+		const int threads = 1 + i % 5;
+
+		check_at(check_sets, "pool %d, of %d threads", i, threads);
+		if (!check_true(qn_pool_create(&pool, i % 2 ? cpus : NULL, threads) == QN_OK, "not created"))
+			break;
+		if (i % 3)
+			dealing(pool, threads);
+		qn_pool_destroy(pool);
+	}
+}

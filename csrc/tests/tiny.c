@@ -1,0 +1,339 @@
+/* tiny.c - builds the small model of tiny.h from random weights. */
+#include <math.h>
+#include <string.h>
+
+#include "tiny.h"
+
+/*
+ * Together they have every type of weights but some, heads that are shared by 1, 4 and 40 query
+ * heads (more than a tile of attention has rows), and a head that is no multiple of 16.
+ */
+const struct shape tiny_shapes[] = {
+	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_F16, 1, 1, {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0,
+	 QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
+	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, 0, 0, {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0,
+	 QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16},
+	{"mqa", 40, 1, 16, 0, QN_ROPE_NONE, QN_KV_F16, 0, 1, {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1,
+	 QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32},
+};
+const int tiny_n_shapes = COUNT(tiny_shapes);
+
+static int pad16(int n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+static const struct type *type_of(int type)
+{
+	EACH_TYPE(t)
+		if (t->type == type)
+			return t;
+	return NULL;
+}
+
+/* A matrix with random weights, in both layouts; mats[] and the ops' mat[] go together by data. */
+static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_mat)
+{
+	const struct type *ty = type_of(type);
+	const int64_t rows = (int64_t)n_out * n_mat, panels = (int64_t)pad16(n_out) / 16 * n_mat;
+	const size_t row = qn_row_bytes(type, n_in), panel = qn_panel_bytes(type, n_in);
+	uint8_t *src = guard_alloc((size_t)rows * row), *dst = guard_alloc((size_t)panels * panel);
+
+	rnd_weights(ty, src, rows * n_in / ty->elems, 2 / sqrtf((float)n_in));
+	for (int e = 0; e < n_mat; e++)
+		for (int r = 0; r < n_out; r += 16) {
+			const int status = qn_pack(type, dst, src + ((int64_t)e * n_out + r) * (int64_t)row,
+			                           n_out - r < 16 ? n_out - r : 16, n_in);
+
+			check_true(status == QN_OK, "qn_pack refuses %s", ty->name);
+			dst += panel;
+		}
+	t->mats[t->n_mats].rows = src;
+	t->mats[t->n_mats++].x16 = dst - (size_t)panels * panel;
+	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat};
+}
+
+static const float *vec(int n, float about, float spread)
+{
+	float *v = guard_alloc(sizeof *v * (size_t)n);
+
+	for (int i = 0; i < n; i++)
+		v[i] = about + spread * rnd_uniform();
+	return v;
+}
+
+static struct qn_op *add(struct tiny *t, int kind, int rows)
+{
+	struct qn_op *op = &t->ops[t->n_ops++];
+
+	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .src2 = -1, .dst = -1, .aux = -1, .act_f32 = -1,
+	                     .act_q8 = -1, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT, .n_used = N_USED};
+	return op;
+}
+
+static struct qn_op *add_act(struct tiny *t, int kind, int rows, int src, int n, int q8, int f32)
+{
+	struct qn_op *op = add(t, kind, rows);
+
+	op->src = src;
+	op->n_col = n;
+	op->act_q8 = q8;
+	op->act_f32 = f32;
+	if (kind == QN_OP_NORM)
+		op->vec = vec(n, 1, 0.5f);
+	return op;
+}
+
+static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue, int q8, int f32)
+{
+	struct qn_op *op = add(t, QN_OP_MATMUL, rows);
+
+	op->dst = dst;
+	op->epilogue = epilogue;
+	op->act_q8 = q8;
+	op->act_f32 = f32;
+	op->aux = rows == QN_ROWS_PAIR ? ROUTE : -1;
+	return op;
+}
+
+static void put_mat(struct tiny *t, struct qn_op *op, int type, int n_in, int n_out, int col, int bias)
+{
+	const int i = op->n_mat++;
+
+	op->mat[i] = mat(t, type, n_in, n_out, op->rows == QN_ROWS_PAIR ? N_EXPERT : 1);
+	op->col[i] = col;
+	if (bias)
+		op->bias[i] = vec(pad16(n_out), 0, 0.3f);
+}
+
+static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
+{
+	op->n_head = s->n_head;
+	op->n_head_kv = s->n_head_kv;
+	op->head_dim = s->head_dim;
+	op->n_rot = s->n_rot;
+	op->rope = s->rope;
+	op->kv_type = s->kv_type;
+	op->kv_offset = kv_offset;
+	op->col[1] = pad16(s->n_head * s->head_dim);
+	op->col[2] = op->col[1] + pad16(s->n_head_kv * s->head_dim);
+	op->src = QKV;
+}
+
+static void attention(struct tiny *t)
+{
+	const struct shape *s = t->shape;
+	const int n_q = s->n_head * s->head_dim, n_kv = s->n_head_kv * s->head_dim;
+	struct qn_op *op;
+
+	if (s->rope != QN_ROPE_NONE) {
+		float *freq = guard_alloc(sizeof *freq * (size_t)(s->n_rot / 2));
+
+		for (int i = 0; i < s->n_rot / 2; i++)
+			freq[i] = powf(10000, -2 * (float)i / (float)s->n_rot);
+		op = add(t, QN_OP_ROPE_TABLE, QN_ROWS_TOK);
+		op->dst = ROPE;
+		op->n_rot = s->n_rot;
+		op->vec = freq;
+		op->scale = 1.1f;
+	}
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, ACT_F32);
+	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT_Q8, ACT_F32);
+	put_mat(t, op, s->qkv[0], N_EMBD, n_q, 0, 1);
+	put_mat(t, op, s->qkv[1], N_EMBD, n_kv, pad16(n_q), 0);
+	put_mat(t, op, s->qkv[2], N_EMBD, n_kv, pad16(n_q) + pad16(n_kv), 1);
+	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
+	heads(s, op, t->kv_offset);
+	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
+	op->scale = 1 / sqrtf((float)s->head_dim);
+	if (s->norm_heads) {
+		op->vec = vec(s->head_dim, 1, 0.5f);
+		op->vec2 = vec(s->head_dim, 1, 0.5f);
+	}
+	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
+	heads(s, op, t->kv_offset);
+	op->dst = ATT;
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_q, ACT_Q8, ACT_F32);
+	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT_Q8, ACT_F32);
+	put_mat(t, op, s->out, n_q, N_EMBD, 0, 1);
+}
+
+static void dense(struct tiny *t)
+{
+	struct qn_op *op;
+
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, -1);
+	op = add_matmul(t, QN_ROWS_TOK, FF, QN_EPI_SWIGLU, ACT_Q8, -1);
+	put_mat(t, op, t->shape->up, N_EMBD, N_FF, 0, 0);
+	put_mat(t, op, t->shape->up, N_EMBD, N_FF, 0, 0);
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT_Q8, -1);
+	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT_Q8, -1);
+	put_mat(t, op, t->shape->down, N_FF, N_EMBD, 0, 0);
+}
+
+static void sparse(struct tiny *t)
+{
+	struct qn_op *op;
+
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, ACT_F32);
+	op = add_matmul(t, QN_ROWS_TOK, ROUTER, QN_EPI_STORE, -1, ACT_F32);
+	put_mat(t, op, QN_F32, N_EMBD, N_EXPERT, 0, 0);
+	op = add(t, QN_OP_MOE_ROUTE, QN_ROWS_TOK);
+	op->src = ROUTER;
+	op->dst = ROUTE;
+	op->norm_weights = t->shape->norm_weights;
+	op->scale = 1.5f;
+	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
+	op->aux = ROUTE;
+	op->n_col = N_EMBD;
+	op->src = ACT_F32;
+	op->src2 = ACT_Q8;
+	op->act_f32 = PAIR_F32;
+	op->act_q8 = PAIR_Q8;
+	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_SWIGLU, PAIR_Q8, PAIR_F32);
+	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, 0);
+	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, 0);
+	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_Q8, -1);
+	op = add_matmul(t, QN_ROWS_PAIR, PAIR_OUT, QN_EPI_STORE, PAIR_FF_Q8, -1);
+	put_mat(t, op, t->shape->exp_down, N_FF_EXP, N_EMBD, 0, 0);
+	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
+	op->src = PAIR_OUT;
+	op->dst = X;
+	op->aux = ROUTE;
+}
+
+static void logits(struct tiny *t)
+{
+	struct qn_op *op = add(t, QN_OP_GATHER, QN_ROWS_OUT);
+
+	op->src = X;
+	op->dst = LAST;
+	add_act(t, QN_OP_NORM, QN_ROWS_OUT, LAST, N_EMBD, ACT_Q8, ACT_F32);
+	op = add_matmul(t, QN_ROWS_OUT, LOGITS, QN_EPI_STORE, ACT_Q8, ACT_F32);
+	put_mat(t, op, t->shape->logits, N_EMBD, N_VOCAB, 0, 0);
+}
+
+/* Sequences in the middle of a block, across two, far into a long one, and a lone token. */
+static void tokens(struct tiny *t)
+{
+	static const struct {
+		int pos, n;
+	} seqs[N_SEQ] = {{60, 8}, {1100, 5}, {0, 9}, {5, 1}};
+	int32_t blocks[N_KV_BLOCKS];
+	int n = 0, used = 0;
+
+	for (int i = 0; i < N_KV_BLOCKS; i++)
+		blocks[i] = i;
+	for (int i = N_KV_BLOCKS - 1; i > 0; i--) {
+		const int j = rnd_below(i + 1), b = blocks[i];
+
+		blocks[i] = blocks[j];
+		blocks[j] = b;
+	}
+	memset(t->kv_table, 0x40, sizeof t->kv_table); /* far out of the pool where not set */
+	for (int s = 0; s < N_SEQ; s++) {
+		for (int i = 0; i < seqs[s].n; i++, n++) {
+			t->tok[n] = rnd_below(N_VOCAB);
+			t->pos[n] = seqs[s].pos + i;
+			t->seq[n] = s;
+		}
+		for (int b = 0; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
+			t->kv_table[s][b] = blocks[used++];
+	}
+}
+
+void tiny_new(struct tiny *t, const struct shape *shape)
+{
+	struct qn_op *op;
+
+	check_at(check_sets, "tiny model %s", shape->name);
+	*t = (struct tiny){.shape = shape, .kv_offset = 128};
+	t->kv_block_bytes = 128 + (int64_t)qn_kv_bytes(shape->kv_type, shape->n_head_kv, shape->head_dim) + 64;
+	t->kv_bytes = t->kv_block_bytes * N_KV_BLOCKS;
+	t->kv_start = guard_alloc((size_t)t->kv_bytes);
+	for (int64_t i = 0; i < t->kv_bytes; i += shape->kv_type == QN_KV_F32 ? 4 : 2) {
+		const float x = rnd_normal();
+		const uint16_t h = half_nearest((double)x);
+
+		if (shape->kv_type == QN_KV_F32)
+			memcpy(t->kv_start + i, &x, sizeof x);
+		else
+			memcpy(t->kv_start + i, &h, sizeof h);
+	}
+	tokens(t);
+	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
+	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
+	op->mat[0].data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
+	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB * N_EMBD / type_of(shape->embed)->elems, 1);
+	op->dst = X;
+	op->scale = 3;
+	attention(t);
+	dense(t);
+	sparse(t);
+	logits(t);
+}
+
+void tiny_layout(struct tiny *t, int layout)
+{
+	int n = 0;
+
+	for (int i = 1; i < t->n_ops; i++)
+		for (int k = 0; k < t->ops[i].n_mat; k++, n++) {
+			const int x16 = layout == 2 ? n % 2 : layout == QN_X16;
+
+			t->ops[i].mat[k].layout = x16 ? QN_X16 : QN_ROWS;
+			t->ops[i].mat[k].data = x16 ? t->mats[n].x16 : t->mats[n].rows;
+		}
+}
+
+static void buffer(struct tiny_run *r, int i, int64_t width, size_t bytes)
+{
+	r->guards[i] = guard_new(bytes);
+	r->bytes[i] = bytes;
+	r->bufs[i] = (struct qn_buf){guard_fill(&r->guards[i], bytes), width};
+}
+
+static void floats(struct tiny_run *r, int i, int64_t rows, int width)
+{
+	buffer(r, i, width, sizeof(float) * (size_t)(rows * width));
+}
+
+void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int to, int every)
+{
+	const struct shape *s = t->shape;
+	const int n = to - from, pairs = n * N_USED, n_q = pad16(s->n_head * s->head_dim);
+	const int widest = n_q > N_EMBD ? n_q : N_EMBD;
+	int n_out = 0;
+
+	for (int i = 0; i < n; i++)
+		if ((from + i) % every == 0)
+			r->out[n_out++] = i;
+	r->batch = (struct qn_batch){.tok = t->tok + from, .pos = t->pos + from, .seq = t->seq + from,
+	                             .kv_table = t->kv_table[0], .out = r->out, .kv = kv,
+	                             .kv_block_bytes = t->kv_block_bytes, .n_tok = n, .n_seq = N_SEQ,
+	                             .kv_cols = KV_COLS, .n_out = n_out};
+	floats(r, X, n, N_EMBD);
+	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
+	buffer(r, ACT_Q8, pad16(widest), qn_act_q8_bytes(n, widest));
+	buffer(r, ACT_F32, pad16(widest), qn_act_f32_bytes(n, widest));
+	floats(r, QKV, n, n_q + 2 * pad16(s->n_head_kv * s->head_dim));
+	floats(r, ATT, n, n_q);
+	floats(r, FF, n, N_FF);
+	floats(r, ROUTER, n, pad16(N_EXPERT));
+	buffer(r, ROUTE, 16, qn_route_bytes(n, N_EXPERT, N_USED));
+	buffer(r, PAIR_Q8, N_EMBD, qn_act_q8_bytes(pairs, N_EMBD));
+	buffer(r, PAIR_F32, N_EMBD, qn_act_f32_bytes(pairs, N_EMBD));
+	floats(r, PAIR_FF, pairs, N_FF_EXP);
+	buffer(r, PAIR_FF_Q8, N_FF_EXP, qn_act_q8_bytes(pairs, N_FF_EXP));
+	floats(r, PAIR_OUT, pairs, N_EMBD);
+	floats(r, LAST, n_out, N_EMBD);
+	floats(r, LOGITS, n_out, pad16(N_VOCAB));
+}
+
+void tiny_close(struct tiny_run *r)
+{
+	for (int i = 0; i < N_BUFS; i++) {
+		guard_intact("a buffer", &r->guards[i]);
+		guard_free(&r->guards[i]);
+	}
+}

@@ -1,0 +1,76 @@
+/*
+ * tiny.h - a small model as a plan: every kind of operation, one layer with a dense and a sparse
+ * feed-forward. For check_ops.c and check_plan.c.
+ */
+#ifndef QN_TINY_H
+#define QN_TINY_H
+
+#include "check.h"
+
+enum {
+	N_EMBD = 512,
+	N_FF = 288, /* blocks of 32 only, and not of 256 */
+	N_FF_EXP = 256,
+	N_VOCAB = 50, /* not whole panels */
+	N_EXPERT = 5,
+	N_USED = 2,
+	N_TOK = 23,
+	N_SEQ = 4,
+	KV_COLS = 18,
+	N_KV_BLOCKS = 24,
+};
+
+/* Buffers. */
+enum {
+	X, ROPE, ACT_Q8, ACT_F32, QKV, ATT, FF, ROUTER, ROUTE, PAIR_Q8, PAIR_F32, PAIR_FF, PAIR_FF_Q8, PAIR_OUT,
+	LAST, LOGITS, N_BUFS
+};
+
+/* What differs from one model to another. */
+struct shape {
+	const char *name;
+	int n_head, n_head_kv, head_dim, n_rot, rope, kv_type;
+	int norm_heads; /* q and k are normalised */
+	int norm_weights;
+	int qkv[3], out, up, down, exp_up, exp_down, embed, logits; /* types */
+};
+extern const struct shape tiny_shapes[];
+extern const int tiny_n_shapes;
+
+#define TINY_MATS 16
+#define TINY_OPS 24
+
+/* A model with its weights in both layouts. Its memory is guard_alloc()'s. */
+struct tiny {
+	const struct shape *shape;
+	struct qn_op ops[TINY_OPS];
+	int n_ops;
+	struct {
+		void *rows, *x16;
+	} mats[TINY_MATS];
+	int n_mats;
+	uint8_t *kv_start; /* the KV pool before the batch */
+	int64_t kv_block_bytes, kv_bytes, kv_offset;
+	int32_t tok[N_TOK], pos[N_TOK], seq[N_TOK];
+	int32_t kv_table[N_SEQ][KV_COLS];
+};
+
+void tiny_new(struct tiny *t, const struct shape *shape);
+
+/* Points the plan's weights at one layout, or at either by turns (layout 2). */
+void tiny_layout(struct tiny *t, int layout);
+
+/* Buffers for a batch, each ending at an unmapped page; tiny_close() frees them. */
+struct tiny_run {
+	struct qn_buf bufs[N_BUFS];
+	size_t bytes[N_BUFS];
+	struct qn_batch batch;
+	int32_t out[N_TOK];
+	struct guard guards[N_BUFS];
+};
+
+/* A batch of tokens from .. to over the KV pool at kv; logits wanted of each `every`th token. */
+void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int to, int every);
+void tiny_close(struct tiny_run *r);
+
+#endif

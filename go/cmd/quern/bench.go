@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/synth"
+)
+
+// maxTokens bounds what a flag may ask of a test; memory refuses far below.
+const maxTokens = 1 << 24
+
+// benchFlags are the flags of "quern bench": llama-bench's, then ours.
+type benchFlags struct {
+	models                  []string
+	prompt, gen, depth      []int
+	promptGen               promptGenValue
+	batch, ubatch, threads  []int
+	typeK, typeV, flashAttn []string
+	reps                    int
+	output                  string
+	noWarmup, noRoofline    bool
+	weights                 string
+	memory                  uint64
+
+	synth string
+	seed  int
+	force bool
+
+	flags *pflag.FlagSet
+}
+
+func newBenchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench -m FILE | --synth SHAPE:TYPE -o FILE",
+		Short: "Measure how fast a model runs, or write one to measure",
+		Long: `Measure how fast models run: -p reads a prompt (pp), -n generates (tg), -pg does
+one after the other; -d does them after that many tokens. Flags and output are
+llama-bench's. Values may be lists (1,2,8) and ranges (1-8, 1-8+2, 1-64*2), flags
+may be given again, and every combination is measured.
+
+Beside each speed stands the most that this machine allows: reading every weight
+and key once, at the bandwidth measured first, or multiplying at the 8-bit peak
+measured first, whichever takes longer. --no-roofline leaves that out.
+
+With --synth, write a model with random weights instead, as large and as fast as
+a real one: ` + strings.Join(synth.Shapes(), " ") + `,
+in ` + strings.Join(synth.Mixes(), " ") + `.`,
+		Example: `  quern bench -m model.gguf
+  quern bench -m model.gguf -p 512,1-8 -n 128 -t 1,2 -o json
+  quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+func (f *benchFlags) define(fs *pflag.FlagSet) {
+	f.flags = fs
+	one := func(s ...string) []string { return s }
+	wordsVar(fs, &f.models, "model", "m", nil, acceptPath, "GGUF files")
+	listVar(fs, &f.prompt, "n-prompt", "p", []int{512}, 0, maxTokens, "tokens of the prompt; 0 is no such test")
+	listVar(fs, &f.gen, "n-gen", "n", []int{128}, 0, maxTokens, "tokens to generate; 0 is no such test")
+	fs.Var(&f.promptGen, "prompt-gen", "a prompt, then tokens generated after it")
+	alias(fs, "prompt-gen", "pg")
+	listVar(fs, &f.depth, "n-depth", "d", []int{0}, 0, maxTokens, "tokens before the test")
+	listVar(fs, &f.batch, "batch-size", "b", []int{2048}, 1, maxTokens, "tokens of a prompt handed over at a time")
+	listVar(fs, &f.ubatch, "ubatch-size", "", []int{512}, 1, maxTokens, "tokens of a forward pass, at most")
+	alias(fs, "ubatch-size", "ub")
+	wordsVar(fs, &f.typeK, "cache-type-k", "", one("f16"), acceptKVType, "type of the keys: f16, f32")
+	alias(fs, "cache-type-k", "ctk")
+	wordsVar(fs, &f.typeV, "cache-type-v", "", one("f16"), acceptKVType, "type of the values, the same as of the keys")
+	alias(fs, "cache-type-v", "ctv")
+	wordsVar(fs, &f.flashAttn, "flash-attn", "", one("auto"), acceptFlashAttn, "auto or 1: attention is fused in any case")
+	alias(fs, "flash-attn", "fa")
+	listVar(fs, &f.threads, "threads", "t", nil, 1, kernel.MaxThreads, "threads (default: as many as \"quern doctor\" says)")
+	intVar(fs, &f.reps, "repetitions", "r", 5, 1, math.MaxInt32, "times to repeat each test")
+	fs.StringVarP(&f.output, "output", "o", "md", "output: md, json, jsonl or csv; with --synth the file to write")
+	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the run before each test that is not counted")
+	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of what the machine allows")
+	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
+	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, SHAPE:TYPE")
+	intVar(fs, &f.seed, "seed", "", 0, 0, math.MaxInt64, "seed of the random weights")
+	fs.BoolVar(&f.force, "force", false, "with --synth, replace a file that exists")
+}
+
+func (f *benchFlags) changed(flag string) bool { return f.flags.Changed(flag) }
+
+func acceptPath(s string) error {
+	if s == "" {
+		return errEmptyPath
+	}
+	return nil
+}
+
+func acceptKVType(s string) error {
+	_, err := kvcache.ParseType(s)
+	return err
+}
+
+// benchFormats are what -o takes.
+var benchFormats = []string{"md", "json", "jsonl", "csv"}
+
+func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if f.synth != "" {
+		return f.writeSynth(ctx, stderr)
+	}
+	f.output = strings.ToLower(f.output)
+	switch {
+	case len(f.models) == 0:
+		return usagef("no model; give one with -m FILE")
+	case !slices.Contains(benchFormats, f.output):
+		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(benchFormats, " "))
+	case f.force || f.changed("seed"):
+		return usagef("--force and --seed go with --synth")
+	case len(f.cases()) == 0:
+		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
+	}
+	return f.measure(ctx, newBenchPrinter(f.output, stdout, f), stderr)
+}

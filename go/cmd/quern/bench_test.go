@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/synth"
+)
+
+func TestParseList(t *testing.T) {
+	for in, want := range map[string][]int{
+		"512":          {512},
+		"1,2,8":        {1, 2, 8},
+		"1-4":          {1, 2, 3, 4},
+		"1-8+2":        {1, 3, 5, 7},
+		"1-64*2":       {1, 2, 4, 8, 16, 32, 64},
+		"3-20*3":       {3, 9},
+		"7-7":          {7},
+		"7-7*1":        {7},
+		"0":            {0},
+		"512, 1-2,9":   {512, 1, 2, 9},
+		"100-1000+450": {100, 550, 1000},
+	} {
+		got, err := parseList(in, 0, 1000)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for _, bad := range []string{
+		"", ",", "1,", "x", "-1", "1.5", "1001", "1-1001", "8-1", "1-", "-", "1-8+", "1-8*x", "1-8/2", "1--8",
+		"1-8+0", "1-8*1", "0-8*2", "1-8*99999", "99999999999999999999", "1-8+99999999999999999999",
+	} {
+		if got, err := parseList(bad, 0, 1000); err == nil {
+			t.Errorf("%q is taken as %v", bad, got)
+		}
+	}
+	if _, err := parseList("0-1000000", 0, 1<<24); err == nil {
+		t.Error("a million values are taken")
+	}
+}
+
+func parsedBenchFlags(t *testing.T, args ...string) *benchFlags {
+	t.Helper()
+	var f benchFlags
+	cmd := newBenchCommand()
+	cmd.ResetFlags()
+	f.define(cmd.Flags())
+	if err := cmd.Flags().Parse(doubleDashes(cmd, args)); err != nil {
+		t.Fatal(err)
+	}
+	return &f
+}
+
+func TestBenchCases(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"", "pp512; tg128"},
+		{"-p 0", "tg128"},
+		{"-p 1-3 -n 0", "pp1; pp2; pp3"},
+		{"-p 8 -p 4,2 -n 0", "pp8; pp4; pp2"},
+		{"-p 0 -n 0 -pg 512,128 -pg 4,2", "pp512+tg128; pp4+tg2"},
+		{"-p 8 -n 2 -d 0,64", "pp8; tg2; pp8 @ d64; tg2 @ d64"},
+		{"--n-prompt=16 --n-gen 4", "pp16; tg4"},
+	} {
+		var got []string
+		for _, c := range parsedBenchFlags(t, strings.Fields(tt.args)...).cases() {
+			got = append(got, c.String())
+		}
+		if s := strings.Join(got, "; "); s != tt.want {
+			t.Errorf("%q: %s; want %s", tt.args, s, tt.want)
+		}
+	}
+}
+
+func TestBenchSetups(t *testing.T) {
+	f := parsedBenchFlags(t, "-m", "a,b", "-t", "1,2", "-ub", "32", "-ctk", "f16,f32", "-ctv", "f16,f32", "-fa", "1")
+	got, err := f.setups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 8 {
+		t.Fatalf("%d setups, want 8", len(got))
+	}
+	if want := (benchSetup{"a", 2048, 32, kvcache.F16, 1, 1}); got[0] != want {
+		t.Errorf("the first is %+v, want %+v", got[0], want)
+	}
+	if want := (benchSetup{"b", 2048, 32, kvcache.F32, 1, 2}); got[7] != want {
+		t.Errorf("the last is %+v, want %+v", got[7], want)
+	}
+}
+
+// Mistakes are usage errors that name the flag, the value and what works.
+func TestBenchUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want []string
+	}{
+		{"bench", []string{"-m FILE"}},
+		{"bench -m x -p -5", []string{"--n-prompt", "-5", "1-8+2"}},
+		{"bench -m x -n 1-8*1", []string{"--n-gen", "1-8*1", "does not advance"}},
+		{"bench -m x -t 0", []string{"--threads", `"0"`, "from 1 to"}},
+		{"bench -m x -ub 0", []string{"--ubatch-size", "from 1"}},
+		{"bench -m x -pg 5", []string{"--prompt-gen", "512,128"}},
+		{"bench -m x -ctk q8_0", []string{"--cache-type-k", "q8_0", "f16 or f32"}},
+		{"bench -m x -ctk f32", []string{"f32", "f16", "give both the same"}},
+		{"bench -m x -fa 0", []string{"--flash-attn", "always fused"}},
+		{"bench -m x -r 0", []string{"--repetitions", "from 1"}},
+		{"bench -m x -o xml", []string{"xml", "md json jsonl csv"}},
+		{"bench -m x -p 0 -n 0", []string{"nothing to measure"}},
+		{"bench --synth llama-9b:Q4_K_M -o y", []string{"llama-9b", "llama-3.1-8b"}},
+		{"bench --synth tiny:Q4_7 -o y", []string{"Q4_7", "Q4_K_M"}},
+		{"bench --synth tiny:Q4_K_M", []string{"-o FILE"}},
+		{"bench --synth tiny:Q4_K_M -m x -o y", []string{"--model"}},
+		{"bench -m x --force", []string{"--synth"}},
+	} {
+		var stderr bytes.Buffer
+		code := execute(strings.Fields(tt.args), &stderr)
+		if code != exitUsage || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%s: exit code %d and %q", tt.args, code, stderr.String())
+		}
+		for _, s := range tt.want {
+			if !strings.Contains(stderr.String(), s) {
+				t.Errorf("%s: no %q in %q", tt.args, s, stderr.String())
+			}
+		}
+	}
+}
+
+func tinyModel(t *testing.T) string {
+	t.Helper()
+	m, err := synth.ParseShape("tiny:Q4_K_M")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	if _, err := m.WriteFile(context.Background(), path, false); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSynthCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	args := []string{"bench", "--synth", "tiny:q8_0", "-o", path}
+	var stderr bytes.Buffer
+	if code := execute(args, &stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gguf.Parse(b); err != nil {
+		t.Error(err)
+	}
+	stderr.Reset()
+	if code := execute(args, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "--force") {
+		t.Errorf("over a file: exit code %d and %q", code, &stderr)
+	}
+	if code := execute(append(args, "--force"), io.Discard); code != exitOK {
+		t.Errorf("--force: exit code %d", code)
+	}
+}
+
+// The tiny model, measured in every format.
+func TestBenchRun(t *testing.T) {
+	path := tinyModel(t)
+	measured := func(args ...string) []byte {
+		t.Helper()
+		cmd := newBenchCommand()
+		cmd.SetArgs(doubleDashes(cmd, append([]string{"-m", path, "-p", "8", "-n", "2", "-r", "2", "-t", "1"}, args...)))
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+
+	var results []benchResult
+	if err := json.Unmarshal(measured("-o", "json", "-d", "0,70", "-pg", "4,2"), &results); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 6 {
+		t.Fatalf("%d results, want 6", len(results))
+	}
+	for _, r := range results {
+		name := benchCase{r.Prompt, r.Gen, r.Depth}.String()
+		if len(r.SamplesNS) != 2 || len(r.SamplesTS) != 2 || !(r.AvgTS > 0) || r.AvgNS == 0 {
+			t.Errorf("%s: samples %v, %v, average %g", name, r.SamplesNS, r.SamplesTS, r.AvgTS)
+		}
+		if r.RoofTS == nil || !(*r.RoofTS > 0) || !(*r.RoofFraction > 0) || !(*r.ReadGBps > 0) || !(*r.Int8GMACs > 0) {
+			t.Errorf("%s: no roofline", name)
+		}
+		if r.ModelType != "llama 3.9M Q4_K - Medium" && r.ModelType != "llama 4M Q4_K - Medium" {
+			t.Errorf("%s: model %q", name, r.ModelType)
+		}
+	}
+
+	lines := strings.Split(strings.TrimSpace(string(measured("-o", "jsonl", "--no-roofline", "--no-warmup"))), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines, want 2", len(lines))
+	}
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) || strings.Contains(line, "roof") || strings.Contains(line, "read_gbps") {
+			t.Errorf("line %s", line)
+		}
+	}
+
+	rows, err := csv.NewReader(bytes.NewReader(measured("-o", "csv", "--no-roofline"))).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows, %v; want 3", len(rows), err)
+	}
+	if got, want := strings.Join(rows[0], ","), strings.Join(llamaBenchFields, ","); got != want {
+		t.Errorf("fields %s, want %s", got, want)
+	}
+
+	table := string(measured("--no-roofline", "-ub", "32"))
+	for _, s := range []string{"| model ", "| n_ubatch |", "             pp8 |", "             tg2 |", "\nbuild: "} {
+		if !strings.Contains(table, s) {
+			t.Errorf("no %q in:\n%s", s, table)
+		}
+	}
+	if strings.Contains(table, "roof") {
+		t.Errorf("a roofline in:\n%s", table)
+	}
+}
+
+// llamaBenchFields is what llama-bench prints, in its order.
+var llamaBenchFields = strings.Fields(`
+	build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params
+	n_batch n_ubatch n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu
+	no_kv_offload flash_attn devices tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host
+	fit_target fit_min_ctx n_prompt n_gen n_depth test_time avg_ns stddev_ns avg_ts stddev_ts`)
+
+func TestBenchStatistics(t *testing.T) {
+	r := benchResult{Prompt: 10}
+	for _, ns := range []uint64{1e9, 2e9, 3e9} {
+		r.sample(ns)
+	}
+	r.finish(nil, cost{})
+	if r.AvgNS != 2e9 || r.StdDevNS != 1e9 || math.Abs(r.AvgTS-(10+5+10./3)/3) > 1e-12 || r.RoofTS != nil {
+		t.Errorf("got %+v", r)
+	}
+	if mean, dev := meanDev([]float64{4}); mean != 4 || dev != 0 {
+		t.Errorf("one value: %g, %g", mean, dev)
+	}
+}
+
+// Worked by hand, on a machine of 100 bytes and 1000 multiply-adds per second.
+func TestRooflineSpeed(t *testing.T) {
+	r := roofline{ReadBytesPerSec: 100, Int8MACPerSec: 1000}
+	dense := cost{bytes: 80, macs: 100, outputBytes: 20, outputMACs: 50, kvBytes: 1}
+	moe := cost{expertBytes: 800, expertMACs: 800, nExpert: 8, nUsed: 2}
+	for _, tt := range []struct {
+		name                       string
+		c                          cost
+		prompt, gen, depth, ubatch int
+		want                       float64
+	}{
+		// 80 + 20 + 1 bytes, then 80 + 20 + 2.
+		{"two tokens", dense, 0, 2, 0, 512, 2 / (1.01 + 1.02)},
+		{"at a depth", dense, 0, 1, 99, 512, 1 / 2.0},
+		// 40 tokens: 4050 multiply-adds beat 140 bytes.
+		{"prompt", dense, 40, 0, 0, 512, 40 / 4.05},
+		// Slices of 4: 84 bytes, 88 bytes, and 112 with the output matrix.
+		{"small slices", dense, 12, 0, 0, 4, 12 / (0.84 + 0.88 + 1.12)},
+		{"prompt and one", dense, 40, 1, 0, 512, 41 / (4.05 + 1.41)},
+		{"experts of one token", moe, 0, 1, 0, 512, 1 / 2.0},
+		// Two tokens use 1 - (3/4)^2 of the experts.
+		{"experts of two", moe, 2, 0, 0, 512, 2 / 3.5},
+	} {
+		if got := r.speed(tt.c, tt.prompt, tt.gen, tt.depth, tt.ubatch); math.Abs(got/tt.want-1) > 1e-12 {
+			t.Errorf("%s: %g, want %g", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a token reads: all of the file but the embeddings, of which it reads a
+// row.
+func TestDescribe(t *testing.T) {
+	m, err := synth.ParseShape("tiny:Q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	if _, err := m.Write(context.Background(), &buf); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := model.ReadConfig(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := describe(f, cfg, kvcache.F16)
+	const (
+		embd   = 2048 * 256
+		layers = 4 * (256*256*2 + 128*256*2 + 3*768*256)
+		norms  = 4*2*256 + 256
+		q8     = 34. / 32
+	)
+	want := cost{
+		bytes: layers*q8 + 4*norms, macs: layers, outputBytes: embd * q8, outputMACs: embd,
+		kvBytes: 4 * 2 * 2 * 64 * 2,
+	}
+	if got.cost != want {
+		t.Errorf("cost %+v, want %+v", got.cost, want)
+	}
+	if got.params != 2*embd+layers+norms {
+		t.Errorf("%d parameters, want %d", got.params, 2*embd+layers+norms)
+	}
+}
+
+func TestParamsName(t *testing.T) {
+	for n, want := range map[uint64]string{8030261312: "8B", 1235814400: "1.2B", 46702792704: "46.7B", 596049920: "596M"} {
+		if got := paramsName(n); got != want {
+			t.Errorf("paramsName(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
+// A model that is not there is found before others are measured.
+func TestBenchMissingModel(t *testing.T) {
+	f := parsedBenchFlags(t, "-m", tinyModel(t)+",nowhere.gguf", "--no-roofline")
+	var out bytes.Buffer
+	err := f.run(context.Background(), &out, io.Discard)
+	if !errors.Is(err, os.ErrNotExist) || out.Len() > 0 {
+		t.Errorf("error %v and output %q", err, &out)
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/machine"
+)
+
+// A diagnosis is what "quern doctor" finds. Its fields are the JSON output.
+type diagnosis struct {
+	CPU       cpuFacts       `json:"cpu"`
+	ISA       isaFacts       `json:"instruction_sets"`
+	Quotas    []quotaFact    `json:"cpu_quotas"` // of every control group that sets one, own first
+	Memory    memoryFacts    `json:"memory"`
+	HugePages hugePageFacts  `json:"huge_pages"`
+	Measured  *measuredFacts `json:"measured,omitempty"` // nil when not asked for
+	WillDo    consequences   `json:"quern_will"`
+}
+
+type cpuFacts struct {
+	Model    string `json:"model"`
+	Arch     string `json:"arch"`
+	Logical  int    `json:"logical"` // hyperthreads, online
+	Cores    int    `json:"cores"`
+	Sockets  int    `json:"sockets"`
+	Nodes    int    `json:"numa_nodes"`
+	Affinity []int  `json:"affinity"` // CPUs that this process may use
+	Reached  int    `json:"cores_in_affinity"`
+}
+
+type isaFacts struct {
+	Found      string `json:"found"`
+	Used       string `json:"used"`
+	Restricted string `json:"restricted_by,omitempty"` // the value of QUERN_ISA
+}
+
+type quotaFact struct {
+	CPUs float64 `json:"cpus"`
+	File string  `json:"file"`
+}
+
+type memoryFacts struct {
+	Total     uint64      `json:"total"`
+	Available uint64      `json:"available"`
+	Limits    []limitFact `json:"limits"` // of every control group that sets one, own first
+}
+
+type limitFact struct {
+	Kind  string `json:"kind"`
+	Bytes uint64 `json:"bytes"`
+	Used  uint64 `json:"used"`
+	File  string `json:"file"`
+}
+
+type hugePageFacts struct {
+	Enabled string `json:"enabled"` // always, madvise, never; empty is unknown
+	Defrag  string `json:"defrag"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+type measuredFacts struct {
+	Read float64 `json:"read_bytes_per_second"`
+	Int8 float64 `json:"int8_macs_per_second"`
+}
+
+// consequences are what Quern does with all this when no flag says otherwise.
+type consequences struct {
+	Threads      int    `json:"threads"`
+	ThreadReason string `json:"thread_reason"`
+	CPUs         []int  `json:"pinned_to"` // null when threads are not pinned
+	HugePages    bool   `json:"huge_pages"`
+	Memory       uint64 `json:"memory_budget"`
+	MemoryReason string `json:"memory_reason"`
+}
+
+func newDoctorCommand() *cobra.Command {
+	var asJSON, noMeasure bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show this machine as Quern sees it, and what Quern will do with it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			isa, err := chooseKernels()
+			if err != nil {
+				return err
+			}
+			m, err := machine.Read()
+			if err != nil {
+				return err
+			}
+			d := diagnose(m, isa)
+			if !noMeasure {
+				if d.Measured, err = measure(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(d)
+			}
+			return d.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&noMeasure, "no-measure", false, "skip the measurements, which take some seconds")
+	return cmd
+}
+
+// diagnose collects the facts.
+func diagnose(m *machine.Machine, isa kernel.ISA) diagnosis {
+	d := diagnosis{
+		CPU:       cpuFacts{Model: m.Model, Arch: m.Arch, Logical: len(m.CPUs), Affinity: []int{}, Reached: m.Cores()},
+		ISA:       isaFacts{Found: kernel.CPU().String(), Used: isa.String(), Restricted: os.Getenv(isaVariable)},
+		Quotas:    []quotaFact{},
+		Memory:    memoryFacts{Total: m.MemTotal, Available: m.MemAvailable, Limits: []limitFact{}},
+		HugePages: hugePageFacts{Enabled: m.THP.Enabled, Defrag: m.THP.Defrag, Bytes: m.HugePageSize},
+	}
+	cores, sockets, nodes := map[int]bool{}, map[int]bool{}, map[int]bool{}
+	for _, c := range m.CPUs {
+		cores[c.Core], sockets[c.Package], nodes[c.Node] = true, true, true
+		if c.Allowed {
+			d.CPU.Affinity = append(d.CPU.Affinity, c.ID)
+		}
+	}
+	d.CPU.Cores, d.CPU.Sockets, d.CPU.Nodes = len(cores), len(sockets), len(nodes)
+	for _, q := range m.Quotas {
+		d.Quotas = append(d.Quotas, quotaFact{q.CPUs, q.File})
+	}
+	for _, l := range m.MemLimits {
+		d.Memory.Limits = append(d.Memory.Limits, limitFact{l.Kind, l.Bytes, l.Used, l.File})
+	}
+	d.WillDo = decide(m)
+	return d
+}
+
+// decide returns what the other commands do by default.
+func decide(m *machine.Machine) consequences {
+	c := consequences{
+		Threads:   m.Threads(),
+		HugePages: m.THP.Enabled == "always" || m.THP.Enabled == "madvise",
+	}
+	c.CPUs = m.WorkerCPUs(c.Threads)
+	c.Memory, c.MemoryReason = newBudget(m, 0).Limit()
+	switch q, limited := m.Quota(); {
+	case limited && q.CPUs < float64(m.Cores()):
+		c.ThreadReason = fmt.Sprintf("a CPU quota of %.2f pays for no more, %s", q.CPUs, q.File)
+	case m.Cores() < len(m.CPUs):
+		c.ThreadReason = "one for each physical core that the affinity mask allows"
+	default:
+		c.ThreadReason = "one for each core"
+	}
+	return c
+}
+
+// measure runs the memory and the arithmetic of the machine at full speed.
+func measure(threads int, cpus []int) (*measuredFacts, error) {
+	pool, err := kernel.NewPool(threads, cpus)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	r, err := measureRoofline(pool)
+	if err != nil {
+		return nil, err
+	}
+	return &measuredFacts{Read: r.ReadBytesPerSec, Int8: r.Int8MACPerSec}, nil
+}

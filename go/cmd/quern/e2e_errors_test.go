@@ -1,0 +1,245 @@
+package main
+
+import (
+	"archive/tar"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+func TestUsageErrors(t *testing.T) {
+	run := func(more ...string) []string { return append([]string{"run", "-m", "x.gguf", "-p", "x"}, more...) }
+	for _, test := range []struct {
+		args  []string
+		words []string // in the message: the flag, the value, what would work
+	}{
+		{[]string{"rnu"}, []string{`"rnu"`, "did you mean run?"}},
+		{[]string{"frobnicate", "-x"}, []string{`"frobnicate"`, "run", "inspect"}},
+		{[]string{"--frobnicate"}, []string{"--frobnicate"}},
+		{[]string{"help", "frobnicate"}, []string{`"frobnicate"`}},
+		{[]string{"run", "--frobnicate"}, []string{"--frobnicate", "quern help run"}},
+		{[]string{"run", "-p", "x"}, []string{"-m"}},
+		{[]string{"run", "-m"}, []string{"'m'", "argument"}},
+		{run("extra"), []string{"extra", "quern help run"}},
+		{run("-f", "y"), []string{"-p", "-f"}},
+		{run("-n", "-5"), []string{"-n", `"-5"`, "-1"}},
+		{run("-n", "many"), []string{"-n", `"many"`}},
+		{run("-t", "0"), []string{"-t", `"0"`, "from 1"}},
+		{run("-t", "100000"), []string{"-t", `"100000"`}},
+		{run("-c", "-1"), []string{"-c", `"-1"`, "from 0"}},
+		{run("-b", "0"), []string{"-b", `"0"`, "from 1"}},
+		{run("--temp", "nan"), []string{"--temp", `"nan"`, "from 0"}},
+		{run("--temp", "-1"), []string{"--temp", `"-1"`, "from 0"}},
+		{run("--top-p", "1.5"), []string{"--top-p", `"1.5"`, "from 0 to 1"}},
+		{run("--min-p", "inf"), []string{"--min-p", `"inf"`}},
+		{run("--top-k", "-3"), []string{"--top-k", `"-3"`}},
+		{run("--seed", "x"), []string{"--seed", `"x"`}},
+		{run("-ctk", "q3"), []string{"--cache-type-k", `"q3"`, "f16", "f32"}},
+		{run("-ctk", "f32", "-ctv", "f16"), []string{"-ctk", "-ctv", "f32", "f16"}},
+		{run("--weights", "zipped"), []string{"--weights", `"zipped"`, "packed"}},
+		{run("--memory", "lots"), []string{"--memory", `"lots"`, "4G"}},
+		{run("--memory", "-4G"), []string{"--memory", `"-4G"`}},
+		{[]string{"tokenize", "-p", "x"}, []string{"-m"}},
+		{[]string{"tokenize", "-m", "x.gguf", "-p", "x", "--ids", "--detok"}, []string{"--detok", "--ids"}},
+		{[]string{"perplexity", "-f", "x"}, []string{"-m"}},
+		{[]string{"perplexity", "-m", "x.gguf"}, []string{"-f"}},
+		{[]string{"perplexity", "-m", "x.gguf", "-f", "x", "-c", "2"}, []string{"-c", `"2"`, "from 6"}},
+		{[]string{"inspect"}, []string{"-m"}},
+		{[]string{"inspect", "a", "b"}, []string{"quern help inspect"}},
+		{[]string{"completion", "powershell"}, []string{"powershell"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			quern(t, test.args...).refused(t, 2, test.words...)
+		})
+	}
+}
+
+func TestUsageErrorsOfTheEnvironment(t *testing.T) {
+	for variable, words := range map[string][]string{
+		"QUERN_ISA=avx1024":           {"QUERN_ISA", "avx1024", "scalar", "avx2"},
+		"QUERN_TEMP=hot":              {"QUERN_TEMP", `"hot"`},
+		"LLAMA_ARG_CTX_SIZE=-7":       {"LLAMA_ARG_CTX_SIZE", `"-7"`},
+		"LLAMA_ARG_CACHE_TYPE_K=q4_0": {"LLAMA_ARG_CACHE_TYPE_K", `"q4_0"`, "f16"},
+	} {
+		t.Run(variable, func(t *testing.T) {
+			invocation{args: []string{"run", "-m", "x.gguf", "-p", "x"}, env: []string{variable}}.run(t).refused(t, 2, words...)
+		})
+	}
+}
+
+func TestRunTimeErrors(t *testing.T) {
+	stories := modelPath(t, "stories260K-f32.gguf")
+	small := filepath.Join(t.TempDir(), "small.txt")
+	if err := os.WriteFile(small, []byte("Once upon a time"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		args  []string
+		words []string
+	}{
+		{"no such model", []string{"run", "-m", "/nonexistent/x.gguf", "-p", "x"}, []string{"/nonexistent/x.gguf"}},
+		{"a directory", []string{"run", "-m", "/", "-p", "x"}, []string{"directory"}},
+		{"a device", []string{"run", "-m", "/dev/zero", "-p", "x"}, []string{"/dev/zero"}},
+		{"not GGUF", []string{"run", "-m", small, "-p", "x"}, []string{small, "GGUF"}},
+		{"no such prompt", []string{"run", "-m", stories, "-f", "/nonexistent/p.txt"}, []string{"/nonexistent/p.txt"}},
+		{"long prompt", []string{"run", "-m", stories, "-c", "16", "-p", strings.Repeat("Once upon a time ", 20)}, []string{"the prompt has", "context", "16", "-c"}},
+		{"little memory", []string{"run", "-m", stories, "-p", "x", "--memory", "1k"}, []string{"1.0 kB", "--memory"}},
+		{"huge context", []string{"run", "-m", stories, "-p", "x", "-c", "200000000", "--memory", "1G"}, []string{"1.0 GB", "--memory"}},
+		{"unsupported type", []string{"run", "-m", modelPath(t, "quant/TinyStories-656K-x2-IQ3_XXS.gguf"), "-p", "x"}, []string{"IQ3_XXS", "Q4_K"}},
+		{"unsupported architecture", []string{"run", "-m", modelPath(t, "tiny-random-bert-cls-f16.gguf"), "-p", "x"}, []string{"bert", "llama"}},
+		{"rows that do not fill blocks", []string{"run", "-m", testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"), "-p", "x"}, []string{"172"}},
+		{"short text", []string{"perplexity", "-m", stories, "-f", small}, []string{"the text has 5 tokens", "1024"}},
+		{"no such text", []string{"perplexity", "-m", stories, "-f", "/nonexistent/t.txt"}, []string{"/nonexistent/t.txt"}},
+		{"id outside the vocabulary", []string{"tokenize", "-m", stories, "--detok", "-p", "1 512"}, []string{`"512"`, "511"}},
+		{"not an id", []string{"tokenize", "-m", stories, "--detok", "-p", "1 x"}, []string{`"x"`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			quern(t, test.args...).refused(t, 1, test.words...)
+		})
+	}
+}
+
+// modestly runs the program with a gigabyte of memory and ten seconds of time.
+func modestly(t *testing.T, args ...string) result {
+	t.Helper()
+	r := invocation{args: args, limited: true}.run(t)
+	if r.took > 10*time.Second {
+		t.Errorf("took %v, want under 10s", r.took)
+	}
+	return r
+}
+
+func TestMemoryOfTestsIsLimited(t *testing.T) {
+	r := modestly(t, "run", "-m", modelPath(t, "stories260K-f32.gguf"), "-p", "x", "-n", "1", "-c", "2000000", "-ctk", "f32", "-ctv", "f32")
+	r.refused(t, 1, "keys and values", "cannot allocate memory")
+}
+
+func TestHostileFilesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	files := extract(t, testdata.Path(t, "hostile/bitnet-rs-gguf-fuzz.tar.zst"), dir)
+	if len(files) < 200 {
+		t.Fatalf("only %d files in the archive", len(files))
+	}
+	for _, name := range files {
+		modestly(t, "run", "-m", name, "-p", "x", "-n", "1").refused(t, 1)
+		if t.Failed() {
+			t.Fatalf("on %s", name)
+		}
+	}
+}
+
+func TestInspectSurvivesHostileFiles(t *testing.T) {
+	for _, name := range extract(t, testdata.Path(t, "hostile/bitnet-rs-gguf-fuzz.tar.zst"), t.TempDir()) {
+		r := modestly(t, "inspect", name)
+		if r.code != 0 || r.stderr != "" { // some are empty but valid
+			r.refused(t, 1)
+		}
+		if t.Failed() {
+			t.Fatalf("on %s", name)
+		}
+	}
+}
+
+// extract unpacks the regular files of an archive into dir and returns their
+// paths.
+func extract(t *testing.T, archive, dir string) []string {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	var names []string
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, fmt.Sprintf("%03d.gguf", len(names)))
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+}
+
+func TestDamagedModelsAreRefused(t *testing.T) {
+	whole, err := os.ReadFile(modelPath(t, "stories260K-f32.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := gguf.Parse(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensor, ok := file.Tensor("blk.0.ffn_up.weight")
+	if !ok {
+		t.Fatal("no tensor to damage")
+	}
+	patched := func(at uint64, b []byte) []byte {
+		c := append([]byte(nil), whole...)
+		copy(c[at:], b)
+		return c
+	}
+	nan := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
+	rename := func(from, to string) []byte { // of the same length
+		c := []byte(strings.Replace(string(whole), from, to, 1))
+		if len(c) != len(whole) || string(c) == string(whole) {
+			t.Fatalf("%q cannot become %q", from, to)
+		}
+		return c
+	}
+	for _, test := range []struct {
+		name  string
+		bytes []byte
+		words []string
+	}{
+		{"empty", nil, []string{"empty"}},
+		{"cut in its magic", whole[:3], nil},
+		{"cut in its metadata", whole[:1000], nil},
+		{"cut in its data", whole[:len(whole)-1], nil},
+		{"another magic", patched(0, []byte("GGML")), nil},
+		{"another version", patched(4, []byte{9, 0, 0, 0}), []string{"9"}},
+		{"2^63 tensors", patched(8, []byte{0, 0, 0, 0, 0, 0, 0, 0x80}), nil},
+		{"2^63 keys", patched(16, []byte{0, 0, 0, 0, 0, 0, 0, 0x80}), nil},
+		{"a weight that is no number", patched(tensor.Offset+400, nan), []string{"blk.0.ffn_up.weight"}},
+		{"a tensor missing", rename("blk.0.ffn_up.weight", "blk.0.ffn_xx.weight"), []string{"blk.0.ffn_up.weight"}},
+		{"a key missing", rename("llama.block_count", "llama.block_coumt"), []string{"llama.block_count"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "damaged.gguf")
+			if err := os.WriteFile(path, test.bytes, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := modestly(t, "run", "-m", path, "-p", "x", "-n", "1")
+			r.refused(t, 1, append(test.words, "damaged.gguf")...)
+		})
+	}
+}

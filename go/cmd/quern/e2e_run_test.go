@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clearGap is the smallest lead of the likeliest token, over a whole text, for
+// which rounding cannot choose another.
+const clearGap = 0.02
+
+func TestGreedyTextMatchesReferences(t *testing.T) {
+	checked := 0
+	for _, file := range []string{"models/reference_numpy.json", "models/reference_numpy_derived.json"} {
+		for name, refs := range references(t, file) {
+			if strings.Contains(name, " + ") {
+				continue // a model with an adapter
+			}
+			for _, ref := range refs {
+				// The references' empty prompt has a space after BOS, ours has not.
+				if ref.Prompt == "" || ref.MinGap <= clearGap {
+					continue
+				}
+				checked++
+				t.Run(name+"/"+ref.Prompt, func(t *testing.T) {
+					got := succeed(t, "run", "-m", modelPath(t, name), "-p", ref.Prompt, "-n", "64", "--temp", "0", "--ignore-eos")
+					if got != ref.Text {
+						t.Errorf("got  %q\nwant %q", got, ref.Text)
+					}
+				})
+			}
+		}
+	}
+	if checked < 6 {
+		t.Errorf("only %d references could be used", checked)
+	}
+}
+
+// story is the run that most tests below use: small, and its text is clear.
+func story(t *testing.T, more ...string) []string {
+	return append([]string{"run", "-m", modelPath(t, "stories260K-f32.gguf"), "-p", "Once upon a time", "--temp", "0", "-n", "16"}, more...)
+}
+
+func TestTextDoesNotDependOnHowItIsComputed(t *testing.T) {
+	want := succeed(t, story(t)...)
+	if !strings.HasPrefix(want, ", there was a little girl named") {
+		t.Fatalf("got %q", want)
+	}
+	for _, more := range [][]string{
+		{"-t", "1"}, {"-t", "2"}, {"-b", "1"}, {"-b", "3"}, {"--weights", "mapped"}, {"--weights", "packed"},
+		{"-c", "64"}, {"-c", "0"}, {"-ctk", "f32", "-ctv", "f32"}, {"--seed", "7"}, {"--memory", "2G"},
+	} {
+		if got := succeed(t, story(t, more...)...); got != want {
+			t.Errorf("%v: got %q, want %q", more, got, want)
+		}
+	}
+	r := invocation{args: story(t), env: []string{isaVariable + "=scalar"}}.run(t)
+	if r.stdout != want || r.code != 0 {
+		t.Errorf("scalar: got %q and code %d, want %q", r.stdout, r.code, want)
+	}
+}
+
+func TestPromptComesFromAFlagAFileOrStandardInput(t *testing.T) {
+	want := succeed(t, story(t)...)
+	base := []string{"run", "-m", modelPath(t, "stories260K-f32.gguf"), "--temp", "0", "-n", "16"}
+	file := t.TempDir() + "/prompt.txt"
+	if err := os.WriteFile(file, []byte("Once upon a time"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := succeed(t, append(base, "-f", file)...); got != want {
+		t.Errorf("-f: got %q, want %q", got, want)
+	}
+	for _, args := range [][]string{base, append(base, "-f", "-")} {
+		r := invocation{args: args, stdin: "Once upon a time\n"}.run(t)
+		if r.stdout != want || r.stderr != "" {
+			t.Errorf("%v: got %q and %q, want %q", args, r.stdout, r.stderr, want)
+		}
+	}
+	r := invocation{args: base[:1], stdin: "Once upon a time", env: []string{
+		"LLAMA_ARG_MODEL=" + modelPath(t, "stories260K-f32.gguf"), "QUERN_TEMP=0", "LLAMA_ARG_N_PREDICT=16"}}.run(t)
+	if r.stdout != want || r.stderr != "" {
+		t.Errorf("environment: got %q and %q, want %q", r.stdout, r.stderr, want)
+	}
+}
+
+func TestEmptyPromptIsBOSAlone(t *testing.T) {
+	got := succeed(t, "run", "-m", modelPath(t, "stories260K-f32.gguf"), "--temp", "0", "-n", "16", "-p", "")
+	if !strings.HasPrefix(strings.TrimSpace(got), "Once upon a time") {
+		t.Errorf("got %q, want the beginning of a story", got)
+	}
+}
+
+func TestSeedDecidesTheText(t *testing.T) {
+	text := func(seed string) string {
+		return succeed(t, "run", "-m", modelPath(t, "stories260K-f32.gguf"), "-p", "One day", "-n", "32", "--temp", "1.5", "--top-k", "0", "--seed", seed)
+	}
+	a, again, b := text("1"), text("1"), text("2")
+	if a != again {
+		t.Errorf("seed 1 gave %q and %q", a, again)
+	}
+	if a == b {
+		t.Errorf("seeds 1 and 2 both gave %q", a)
+	}
+}
+
+func TestFullContextEndsTheText(t *testing.T) {
+	r := quern(t, "run", "-m", modelPath(t, "stories260K-f32.gguf"), "-p", "Once upon a time", "--temp", "0", "-c", "32", "--ignore-eos")
+	if r.code != 0 || !strings.HasPrefix(r.stdout, ", there was a little girl") {
+		t.Errorf("got code %d and %q", r.code, r.stdout)
+	}
+	if strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "context of 32 tokens is full") {
+		t.Errorf("got stderr %q, want one line that says so", r.stderr)
+	}
+}
+
+func TestEndOfTextStops(t *testing.T) {
+	args := []string{"run", "-m", modelPath(t, "TinyStories-656K-f32.gguf"), "-p", "Once upon a time", "--temp", "0"}
+	ended := succeed(t, args...) // silent: the context is not full
+	on := quern(t, append(args, "--ignore-eos")...)
+	if len(ended) < 100 || len(on.stdout) <= len(ended) || !strings.HasPrefix(on.stdout, ended) {
+		t.Errorf("got %q, and %q with --ignore-eos; want more of the same", ended, on.stdout)
+	}
+	if !strings.Contains(on.stderr, "context of 512 tokens is full") {
+		t.Errorf("got %q with --ignore-eos, want the context to end it", on.stderr)
+	}
+}
+
+func TestStats(t *testing.T) {
+	r := quern(t, story(t, "--stats")...)
+	if r.stdout != succeed(t, story(t)...) {
+		t.Errorf("got text %q, want the same as without", r.stdout)
+	}
+	for _, want := range []string{"load", "first token", "prefill", "decode", "tokens/s", "peak memory"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("got %q, want %q in it", r.stderr, want)
+		}
+	}
+}
+
+// endless starts a run that goes on until it is stopped, and returns it once
+// its first text is there.
+func endless(t *testing.T, stderr io.Writer, more ...string) (*exec.Cmd, io.ReadCloser) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, append([]string{"run", "-m", modelPath(t, "TinyStories-656K-x2-f16.gguf"), "-p", "One day",
+		"-c", "1000000", "--ignore-eos", "--memory", "64G"}, more...)...)
+	cmd.Env = cleanEnvironment()
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReaderSize(out, 16).ReadByte(); err != nil {
+		cmd.Wait()
+		t.Fatalf("no text: %v", err)
+	}
+	return cmd, out
+}
+
+func TestInterruptEndsTheText(t *testing.T) {
+	var stderr strings.Builder
+	cmd, out := endless(t, &stderr, "--stats")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	io.Copy(io.Discard, out)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("got exit code %d, want 130", code)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v to stop", took)
+	}
+	if s := stderr.String(); !strings.HasPrefix(s, "\n") || !strings.Contains(s, "decode") || strings.Contains(s, "quern:") {
+		t.Errorf("got stderr %q, want a new line, then the statistics", s)
+	}
+}
+
+func TestBrokenPipeIsQuiet(t *testing.T) {
+	var stderr strings.Builder
+	cmd, out := endless(t, &stderr)
+	out.Close()
+	start := time.Now()
+	cmd.Wait()
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v to stop", took)
+	}
+	if stderr.String() != "" {
+		t.Errorf("got stderr %q, want nothing", stderr.String())
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !status.Signaled() || status.Signal() != syscall.SIGPIPE {
+		t.Errorf("got %v, want the end by SIGPIPE that shells expect", cmd.ProcessState)
+	}
+}

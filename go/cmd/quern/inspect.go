@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// An inspection is what "quern inspect" finds. Its fields are the JSON output.
+type inspection struct {
+	Path      string         `json:"path"`
+	Version   uint32         `json:"version"`
+	Shards    int            `json:"shards"`
+	Alignment uint64         `json:"alignment"`
+	FileBytes uint64         `json:"file_bytes"` // of all shards
+	Params    uint64         `json:"parameters"`
+	Metadata  []metadataFact `json:"metadata"`
+	Tensors   []tensorFact   `json:"tensors"`
+	Types     []typeFact     `json:"types"` // most bytes first
+	Memory    *memoryNeed    `json:"memory,omitempty"`
+	Refusal   string         `json:"unsupported,omitempty"` // why Quern cannot run it
+}
+
+type metadataFact struct {
+	Key   string `json:"key"`
+	Type  string `json:"type"`
+	Count *int   `json:"count,omitempty"` // of the whole array
+	Value any    `json:"value"`           // of an array, its beginning
+}
+
+type tensorFact struct {
+	Name   string   `json:"name"`
+	Type   string   `json:"type"`
+	Dims   []uint64 `json:"dims"` // the contiguous one first
+	Bytes  uint64   `json:"bytes"`
+	Offset uint64   `json:"offset"`
+	Shard  int      `json:"shard"`
+}
+
+type typeFact struct {
+	Type    string `json:"type"`
+	Tensors int    `json:"tensors"`
+	Params  uint64 `json:"parameters"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// shownElems is how much of an array is shown: vocabularies have 100 000.
+const shownElems = 8
+
+func newInspectCommand() *cobra.Command {
+	var (
+		flags  modelFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show what is in a GGUF file, and the memory it will need",
+		Long: `Show a GGUF file's metadata and tensors, how many bytes each type of weights
+takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
+--weights. Of a split model, give the first file.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				flags.path = args[0]
+			}
+			if err := flags.check(); err != nil {
+				return err
+			}
+			in, err := inspect(&flags)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(in)
+			}
+			return in.print(cmd.OutOrStdout())
+		},
+	}
+	flags.defineMemory(cmd.Flags())
+	flags.defineContext(cmd.Flags(), -1, 0, "tokens of context to count memory for; 0 is the model's own (default: the model's, at most 4096)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// A memoryNeed is what the model takes when it runs, in bytes.
+type memoryNeed struct {
+	Ctx         int    `json:"context"`
+	Weights     uint64 `json:"weights"`
+	KV          uint64 `json:"kv"` // of a context that is full
+	KVPer1K     uint64 `json:"kv_per_1024_tokens"`
+	Activations uint64 `json:"activations"`
+	Total       uint64 `json:"total"`
+	Limit       uint64 `json:"limit"` // what this machine allows
+	LimitReason string `json:"limit_reason"`
+}
+
+// inspect reads the model that the flags name. That Quern cannot run it is no
+// error: people inspect files to find out why.
+func inspect(flags *modelFlags) (*inspection, error) {
+	file, err := model.OpenFile(flags.path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	in := &inspection{Path: flags.path, Shards: len(file.Paths), FileBytes: file.Size(),
+		Metadata: []metadataFact{}, Tensors: []tensorFact{}, Types: []typeFact{}}
+	in.describe(file.GGUF)
+	if in.Memory, err = memoryOf(file, flags); err != nil {
+		in.Refusal = err.Error()
+	}
+	return in, nil
+}
+
+func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
+	head, err := model.ReadConfig(file.GGUF)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := flags.config(head.NCtx)
+	if err != nil {
+		return nil, err
+	}
+	ctx := flags.context(head.NCtx)
+	est, err := model.Memory(file, ctx, cfg.Batch, kernelKV(cfg.KV))
+	if err != nil {
+		return nil, err
+	}
+	need := &memoryNeed{Ctx: ctx, Weights: est.Weights, KV: est.KV, KVPer1K: est.KVPer1K, Activations: est.Activations, Total: est.Total()}
+	if cfg.Residency == model.Mapped {
+		need.Total -= need.Weights
+		need.Weights = 0
+	}
+	need.Limit, need.LimitReason = cfg.Budget.Limit()
+	return need, nil
+}
+
+// describe fills what the file itself says.
+func (in *inspection) describe(f *gguf.File) {
+	in.Version, in.Alignment = f.Version, f.Alignment
+	for _, kv := range f.KVs {
+		in.Metadata = append(in.Metadata, metadataOf(kv))
+	}
+	types := map[gguf.Type]*typeFact{}
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		n := uint64(len(t.Data))
+		in.Tensors = append(in.Tensors, tensorFact{t.Name, t.Type.String(), t.Dims, n, t.Offset, t.Shard})
+		if types[t.Type] == nil {
+			types[t.Type] = &typeFact{Type: t.Type.String()}
+		}
+		types[t.Type].Tensors++
+		types[t.Type].Params += t.Elems()
+		types[t.Type].Bytes += n
+		in.Params += t.Elems()
+	}
+	for _, t := range types {
+		in.Types = append(in.Types, *t)
+	}
+	slices.SortFunc(in.Types, func(a, b typeFact) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Type, b.Type))
+	})
+}
+
+// metadataOf shortens arrays, and turns numbers that JSON has no word for into
+// text.
+func metadataOf(kv gguf.KV) metadataFact {
+	v := reflect.ValueOf(kv.Value)
+	if v.Kind() != reflect.Slice {
+		return metadataFact{Key: kv.Key, Type: v.Kind().String(), Value: plain(kv.Value)}
+	}
+	of := v.Type().Elem().Kind()
+	m := metadataFact{Key: kv.Key, Type: "array of " + of.String()}
+	if of == reflect.Interface {
+		m.Type = "array of array"
+	}
+	n := v.Len()
+	m.Count = &n
+	head := []any{}
+	for i := range min(n, shownElems) {
+		elem := v.Index(i).Interface()
+		if reflect.TypeOf(elem).Kind() == reflect.Slice {
+			elem = metadataOf(gguf.KV{Value: elem}).Value
+		}
+		head = append(head, plain(elem))
+	}
+	m.Value = head
+	return m
+}
+
+// plain returns v, or its name where it is a float without digits.
+func plain(v any) any {
+	var f float64
+	switch v := v.(type) {
+	case float32:
+		f = float64(v)
+	case float64:
+		f = v
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Sprint(f)
+	}
+	return v
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRootCommand returns the command line, whole.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "quern",
+		Short: "Run GGUF language models on ordinary CPUs",
+		Long: `Quern runs GGUF language models on ordinary CPUs.
+
+Flags follow llama.cpp's names where it has one. Every flag can also be given in
+the environment: --ctx-size as QUERN_CTX_SIZE. QUERN_ISA=avx2 restricts the
+instruction sets in use; "quern doctor" lists those of this machine.`,
+		Example: `  quern run -m model.gguf -p "Once upon a time"
+  quern inspect model.gguf
+  quern doctor`,
+		Version:       readBuild().Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2, // two letters off
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		// cobra runs the one nearest to the command: subcommands have none.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := chooseKernels(); err != nil {
+				return err
+			}
+			return applyEnvironment(cmd.Flags())
+		},
+	}
+	root.SetVersionTemplate("quern {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %q", err, helpFor(cmd))
+	})
+	root.AddCommand(
+		newRunCommand(),
+		newBenchCommand(),
+		newInspectCommand(),
+		newTokenizeCommand(),
+		newPerplexityCommand(),
+		newDoctorCommand(),
+		newVersionCommand(),
+	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			dropPowerShell(cmd)
+		}
+		finish(cmd)
+	}
+	return root
+}
+
+// finish gives a command what all commands have.
+func finish(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().SetNormalizeFunc(dashes)
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(cmd *cobra.Command, given []string) error {
+			if err := args(cmd, given); err != nil {
+				return usagef("%w; see %q", err, helpFor(cmd))
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		finish(sub)
+	}
+}
+
+// helpFor returns the command line that explains cmd.
+func helpFor(cmd *cobra.Command) string {
+	return "quern help" + strings.TrimPrefix(cmd.CommandPath(), "quern")
+}
+
+// dropPowerShell removes completion for a shell of machines that Quern does
+// not run on.
+func dropPowerShell(completion *cobra.Command) {
+	for _, shell := range completion.Commands() {
+		if shell.Name() == "powershell" {
+			completion.RemoveCommand(shell)
+		}
+	}
+}
+
+// prepare turns args into what cobra takes, and finds a command that does not
+// exist before its flags are found unknown.
+func prepare(root *cobra.Command, args []string) ([]string, error) {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args, nil // a shell asks for completions of what follows
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	if name := firstName(rest); cmd.HasSubCommands() && name != "" {
+		return nil, unknownCommand(cmd, name)
+	}
+	if name := firstName(rest); cmd.Name() == "help" && name != "" {
+		// cobra would print its regrets and succeed.
+		if topic, _, err := root.Find(rest); err != nil || topic == root {
+			return nil, unknownCommand(root, name)
+		}
+	}
+	return doubleDashes(cmd, args), nil
+}
+
+// firstName returns the first of args when it is not a flag.
+func firstName(args []string) string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	return args[0]
+}
+
+// unknownCommand returns an error for a command that parent does not have.
+func unknownCommand(parent *cobra.Command, name string) error {
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		return usagef("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
+	}
+	var names []string
+	for _, cmd := range parent.Commands() {
+		if cmd.IsAvailableCommand() {
+			names = append(names, cmd.Name())
+		}
+	}
+	return usagef("unknown command %q, want one of %s", name, strings.Join(names, " "))
+}

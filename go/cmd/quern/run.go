@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// runFlags are the flags of "quern run" beyond the model's.
+type runFlags struct {
+	model     modelFlags
+	prompt    textFlag
+	sampling  sample.Params
+	seed      int
+	predict   int
+	ignoreEOS bool
+	stats     bool
+}
+
+func newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run -m FILE [-p TEXT | -f FILE]",
+		Short: "Continue a text",
+		Long: `Continue a text, given with -p, -f or on standard input. The continuation, and
+nothing else, goes to standard output as it is generated. With --temp 0 it is
+the likeliest text, the same every time. Ctrl-C ends it. A line break at the end
+of a prompt that comes from a file or standard input is left out.`,
+		Example: `  quern run -m model.gguf -p "Once upon a time" -n 64
+  quern run -m model.gguf --temp 0 --stats < prompt.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+func (f *runFlags) define(fs *pflag.FlagSet) {
+	f.model.define(fs)
+	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
+	f.prompt.define(fs, "to continue")
+	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
+	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
+	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
+
+	f.sampling = sample.Defaults()
+	p := &f.sampling
+	floatVar(fs, &p.Temp, "temp", p.Temp, 0, 100, "temperature; 0 takes the likeliest token")
+	intVar(fs, &p.TopK, "top-k", "", p.TopK, 0, math.MaxInt32, "choose among the K likeliest tokens; 0 is all")
+	floatVar(fs, &p.TopP, "top-p", p.TopP, 0, 1, "choose among the likeliest that make up this probability; 1 is all")
+	floatVar(fs, &p.MinP, "min-p", p.MinP, 0, 1, "leave out tokens less likely than this share of the likeliest; 0 is none")
+	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the choices; -1 is a random one")
+	floatVar(fs, &p.RepeatPenalty, "repeat-penalty", p.RepeatPenalty, 0.01, 100, "make tokens seen already less likely; 1 does not")
+	intVar(fs, &p.RepeatLastN, "repeat-last-n", "", p.RepeatLastN, -1, 1<<24, "tokens that the penalties look back at; -1 is all")
+	floatVar(fs, &p.PresencePenalty, "presence-penalty", 0, -100, 100, "taken off the logit of each token seen")
+	floatVar(fs, &p.FrequencyPenalty, "frequency-penalty", 0, -100, 100, "the same, for each time it was seen")
+}
+
+// run is "quern run".
+func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := f.model.check(); err != nil {
+		return err
+	}
+	given, err := f.prompt.read(stdin)
+	if err != nil {
+		return err
+	}
+	if !f.prompt.flags.Changed("prompt") {
+		given = strings.TrimSuffix(given, "\n") // editors and echo end every text with one
+	}
+	tok, modelCtx, err := readHead(f.model.path, true)
+	if err != nil {
+		return err
+	}
+	prompt, err := encodePrompt(tok, given)
+	if err != nil {
+		return err
+	}
+	eng, loaded, err := f.model.open(modelCtx, stderr)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	if len(prompt) > eng.Ctx() {
+		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), eng.Ctx())
+	}
+
+	// From here on Ctrl-C ends the text, not the program: once. After it the
+	// signal is the system's again, for those who cannot wait.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	seq := eng.NewSequence()
+	defer seq.Close()
+	smp := sample.New(f.params(), eng.Model().Config.NVocab)
+	text := tok.NewStream()
+	st, err := eng.Generate(ctx, seq, prompt, smp, f.predict, f.ends(tok), func(id int32) error {
+		return write(stdout, text.Write(id))
+	})
+	if flushErr := write(stdout, text.Flush()); err == nil {
+		err = flushErr
+	}
+	if isTerminal(stdout) || ctx.Err() != nil {
+		fmt.Fprintln(stderr) // the text has no end of its own
+	}
+	if st.Finish == engine.CtxFull {
+		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size\n", eng.Ctx())
+	}
+	if f.stats {
+		printStats(stderr, st, loaded)
+	}
+	return err
+}
+
+// params returns how to choose tokens, with a seed of its own for every run
+// unless one was given.
+func (f *runFlags) params() sample.Params {
+	p := f.sampling
+	p.Seed = uint64(f.seed)
+	if f.seed < 0 {
+		p.Seed = rand.Uint64()
+	}
+	return p
+}
+
+// ends returns what ends the text.
+func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
+	if f.ignoreEOS {
+		return nil
+	}
+	return tok.IsEOG
+}
+
+// write hands text on at once: a reader sees each token as it comes.
+func write(w io.Writer, text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// encodePrompt returns the ids of the prompt. An empty one is the beginning of
+// a text, which only BOS can stand for.
+func encodePrompt(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
+	if text != "" {
+		if ids := tok.Encode(text, tokenizer.Options{ParseSpecial: true}); len(ids) > 0 {
+			return ids, nil
+		}
+	}
+	bos, ok := tok.BOS()
+	if !ok {
+		return nil, errNoPrompt
+	}
+	return []int32{bos}, nil
+}
+
+// printStats writes what a run took, for people.
+func printStats(w io.Writer, st engine.Stats, loaded time.Duration) {
+	fmt.Fprintf(w, "load         %9.3f s\n", loaded.Seconds())
+	fmt.Fprintf(w, "first token  %9.3f s\n", st.TTFT.Seconds())
+	fmt.Fprintf(w, "prefill      %9.1f tokens/s (%d tokens)\n", rate(st.PromptTokens, st.Prefill), st.PromptTokens)
+	// The first token comes out of the prefill: decoding took the others.
+	fmt.Fprintf(w, "decode       %9.1f tokens/s (%d tokens)\n", rate(st.Generated-1, st.Decode), max(st.Generated-1, 0))
+	fmt.Fprintf(w, "peak memory  %9s\n", mem.FormatBytes(mem.PeakRSS()))
+}
+
+// rate returns n per second of took, 0 where nothing was measured.
+func rate(n int, took time.Duration) float64 {
+	if n <= 0 || took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}

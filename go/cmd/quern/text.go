@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// maxText bounds what is read as a text: far above any context, far below what
+// would be trouble.
+const maxText = 256 << 20
+
+// A textFlag is a text given by -p, by -f, or on standard input.
+type textFlag struct {
+	text, file string
+	flags      *pflag.FlagSet
+}
+
+func (t *textFlag) define(fs *pflag.FlagSet, what string) {
+	t.flags = fs
+	fs.StringVarP(&t.text, "prompt", "p", "", "`TEXT` "+what)
+	fs.StringVarP(&t.file, "file", "f", "", "read it from a `FILE` instead; - is standard input")
+}
+
+// read returns the text. Where no flag gives one it comes from stdin, unless
+// that is a terminal: nobody should wait for a program that waits for them.
+func (t *textFlag) read(stdin io.Reader) (string, error) {
+	prompt, file := t.flags.Changed("prompt"), t.flags.Changed("file")
+	switch {
+	case prompt && file:
+		return "", usagef("-p and -f both give a text; give one of them")
+	case prompt:
+		return t.text, nil
+	case file && t.file != "-":
+		return readFile(t.file)
+	case !file && isTerminal(stdin):
+		return "", usagef("no text; give one with -p, -f or on standard input")
+	}
+	return readAll(stdin, "standard input")
+}
+
+func readFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err == nil && fi.IsDir() {
+		return "", fmt.Errorf("%s is a directory; give a text file", name)
+	}
+	return readAll(f, name)
+}
+
+func readAll(r io.Reader, name string) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxText+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) > maxText:
+		return "", fmt.Errorf("%s is longer than %d MiB; give a shorter text", name, maxText>>20)
+	}
+	return string(b), nil
+}
+
+// isTerminal reports whether a person sits at the other end of f.
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+var errNoPrompt = errors.New("the prompt is empty and the model has no BOS token to begin with; give a prompt")

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// The flag values here refuse what makes no sense when they are set, so that
+// every command says the same of the same mistake: pflag adds the flag's name
+// and the value to what Set returns.
+
+// intVar defines a flag for an integer from least to most.
+func intVar(fs *pflag.FlagSet, p *int, name, short string, value, least, most int, usage string) {
+	*p = value
+	fs.VarP(&intValue{p, least, most}, name, short, usage)
+}
+
+type intValue struct {
+	p           *int
+	least, most int
+}
+
+func (v *intValue) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < v.least || n > v.most {
+		return fmt.Errorf("want a whole number from %d to %d", v.least, v.most)
+	}
+	*v.p = n
+	return nil
+}
+
+func (v *intValue) String() string { return strconv.Itoa(*v.p) }
+func (v *intValue) Type() string   { return "N" }
+
+// floatVar defines a flag for a number from least to most, both finite: so NaN
+// and the infinities are refused.
+func floatVar(fs *pflag.FlagSet, p *float32, name string, value, least, most float32, usage string) {
+	*p = value
+	fs.Var(&floatValue{p, least, most}, name, usage)
+}
+
+type floatValue struct {
+	p           *float32
+	least, most float32
+}
+
+func (v *floatValue) Set(s string) error {
+	n, err := strconv.ParseFloat(s, 32)
+	if f := float32(n); err == nil && f >= v.least && f <= v.most {
+		*v.p = f
+		return nil
+	}
+	return fmt.Errorf("want a number from %g to %g", v.least, v.most)
+}
+
+func (v *floatValue) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, 32) }
+func (v *floatValue) Type() string   { return "X" }
+
+// choiceVar defines a flag for one of a few words.
+func choiceVar(fs *pflag.FlagSet, p *string, name, value string, choices []string, usage string) {
+	*p = value
+	fs.Var(&choiceValue{p, choices}, name, usage+": "+strings.Join(choices, ", "))
+}
+
+type choiceValue struct {
+	p       *string
+	choices []string
+}
+
+func (v *choiceValue) Set(s string) error {
+	for _, c := range v.choices {
+		if strings.EqualFold(s, c) {
+			*v.p = c
+			return nil
+		}
+	}
+	return fmt.Errorf("want one of %s", strings.Join(v.choices, ", "))
+}
+
+func (v *choiceValue) String() string { return *v.p }
+func (v *choiceValue) Type() string   { return "WORD" }
+
+// bytesVar defines a flag for a size such as 800M or 4G; 0 is no size given.
+func bytesVar(fs *pflag.FlagSet, p *uint64, name, usage string) {
+	fs.Var((*bytesValue)(p), name, usage)
+}
+
+type bytesValue uint64
+
+func (v *bytesValue) Set(s string) error {
+	n, err := parseBytes(s)
+	*v = bytesValue(n)
+	return err
+}
+
+func (v *bytesValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*v), 10)
+}
+
+func (v *bytesValue) Type() string { return "BYTES" }
+
+// parseBytes reads a size: a number with a unit of 1000s (4G, 4GB) or of 1024s
+// (4Gi, 4GiB), or bytes.
+func parseBytes(s string) (uint64, error) {
+	bad := errors.New("want bytes above 0, such as 800M, 4G or 3.5GiB")
+	text := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(s)), "B")
+	base := 1000.0
+	if t, ok := strings.CutSuffix(text, "I"); ok {
+		text, base = t, 1024
+	}
+	unit := 1.0
+	if n := len(text); n > 0 {
+		if power := strings.IndexByte("KMGT", text[n-1]); power >= 0 {
+			text, unit = text[:n-1], math.Pow(base, float64(power+1))
+		} else if base == 1024 {
+			return 0, bad
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	// 2^63 is above every machine, and its floats still convert.
+	if err != nil || !(v*unit >= 1 && v*unit < 1<<63) {
+		return 0, bad
+	}
+	return uint64(v * unit), nil
+}

@@ -1,0 +1,241 @@
+// Package engine runs a model over sequences of tokens: it owns the weights, the
+// threads, the cache of keys and values and the buffers, and every change to
+// them. Text is above it; it deals in token ids.
+//
+// A token's logits do not depend on which other sequences share a pass, on how
+// a prompt was cut, on the number of threads, or on where the weights lie.
+//
+// An Engine and its sequences are for one goroutine at a time.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// ErrTooLong reports tokens that do not fit in the context.
+var ErrTooLong = errors.New("the context is too small")
+
+const (
+	defaultBatch = 512
+	// maxOut is how many rows of logits are computed at a time. More would cost
+	// half a megabyte each with a vocabulary of 128k; at this many, reading the
+	// output matrix no longer decides the time.
+	maxOut = 32
+	// maxContext bounds what a flag can ask for: positions are 32-bit.
+	maxContext = 1 << 28
+)
+
+// Config says how to open a model. The zero value takes everything from the
+// model and the machine.
+type Config struct {
+	Ctx       int          // positions of a sequence; 0: the model's own, as far as memory allows
+	Sequences int          // at a time, each of Ctx positions; 0: one
+	Batch     int          // most tokens of a pass; 0: 512
+	KV        kvcache.Type // in which keys and values are kept
+	Threads   int          // 0: as many as the machine grants
+	CPUs      []int        // one for each thread, the first for the caller's; nil: not pinned
+	Residency model.Residency
+	Budget    *mem.Budget              // nil: all memory that the process can hope for
+	Progress  func(done, total uint64) // bytes of the file read; nil: silent
+}
+
+// An Engine is a model, ready to run.
+type Engine struct {
+	file   *model.File
+	pool   *kernel.Pool
+	model  *model.Model
+	runner *model.Runner
+	kv     *kvcache.Pool
+	ctx    int
+	batch  int
+	cpu    int // of the caller's thread while it runs; -1: any
+
+	item [1]Item // of passes over a single sequence
+	rows []int32 // of logits, as the model.Runner counts them
+}
+
+// Open loads the model at path. Errors are one line and name the file, and what
+// does not fit is refused before it is read.
+func Open(path string, c Config) (*Engine, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	e := &Engine{cpu: -1, batch: c.Batch, ctx: c.Ctx}
+	if c.CPUs != nil {
+		e.cpu = c.CPUs[0]
+	}
+	var err error
+	if e.file, err = model.OpenFile(path); err != nil {
+		return nil, err
+	}
+	if err := e.load(c); err != nil {
+		e.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return e, nil
+}
+
+// fill replaces zero values, and refuses absurd ones.
+func (c *Config) fill() error {
+	for _, v := range []struct {
+		name    string
+		n, most int
+	}{
+		{"context", c.Ctx, maxContext}, {"sequences", c.Sequences, 1 << 16}, {"batch", c.Batch, 1 << 20}, {"threads", c.Threads, kernel.MaxThreads},
+	} {
+		if v.n < 0 || v.n > v.most {
+			return fmt.Errorf("%s %d, want 0 to %d", v.name, v.n, v.most)
+		}
+	}
+	if c.KV != kvcache.F16 && c.KV != kvcache.F32 {
+		return fmt.Errorf("KV %v is not supported, want f16 or f32", c.KV)
+	}
+	if c.Sequences == 0 {
+		c.Sequences = 1
+	}
+	if c.Batch == 0 {
+		c.Batch = defaultBatch
+	}
+	if c.Threads == 0 {
+		c.Threads = len(c.CPUs)
+	}
+	if c.Threads == 0 || c.Budget == nil {
+		m, err := machine.Read()
+		if err != nil {
+			return err
+		}
+		if c.Threads == 0 {
+			c.Threads = m.Threads()
+		}
+		if c.Budget == nil {
+			c.Budget = mem.NewBudget(m.MemoryLimit())
+		}
+	}
+	if c.CPUs != nil && len(c.CPUs) < c.Threads {
+		return fmt.Errorf("%d CPUs for %d threads, want one for each", len(c.CPUs), c.Threads)
+	}
+	return nil
+}
+
+func (c *Config) kvType() kernel.KVType {
+	if c.KV == kvcache.F32 {
+		return kernel.KVF32
+	}
+	return kernel.KVF16
+}
+
+// autoCtx is the context that Auto residency leaves room for beside packed
+// weights when none was asked for.
+const autoCtx = 4096
+
+func (e *Engine) load(c Config) error {
+	// Sizes first: a file that cannot run is refused before threads start.
+	need, err := model.Memory(e.file, min(c.Ctx, maxContext), c.Batch, c.kvType())
+	if err != nil {
+		return err
+	}
+	headroom := need.Activations + need.KV*uint64(c.Sequences)
+	if c.Ctx == 0 {
+		headroom = need.Activations + min(need.KV, need.KVPer1K*(autoCtx/1024))*uint64(c.Sequences)
+	}
+	if e.pool, err = kernel.NewPool(c.Threads, c.CPUs); err != nil {
+		return err
+	}
+	leave := e.enter()
+	defer leave()
+	e.model, err = model.Load(e.file, model.Options{
+		Pool: e.pool, Budget: c.Budget, Residency: c.Residency, Headroom: headroom, Progress: c.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	if e.ctx == 0 {
+		e.ctx = e.model.Config.NCtx
+	}
+	block := e.model.KVBlockBytes(c.kvType())
+	fits := func() int {
+		return int(min(c.Budget.Free()/uint64(block)/uint64(c.Sequences), maxContext/kvcache.BlockTokens))
+	}
+	blocks := blocksFor(e.ctx)
+	keys := func() error {
+		e.kv, err = kvcache.NewPool(c.Budget, block, blocks*c.Sequences)
+		return err
+	}
+	if c.Ctx == 0 {
+		blocks = max(min(blocks, fits()), 1)
+	} else if err := keys(); err != nil { // before anything is sized by it
+		return err
+	}
+	e.batch = min(e.batch, e.ctx*c.Sequences)
+	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
+		Pool: e.pool, Budget: c.Budget, KV: c.kvType(),
+		MaxTokens: e.batch, MaxSeqs: c.Sequences, MaxBlocks: blocks, MaxOut: min(maxOut, e.batch),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Ctx == 0 { // what the buffers have left
+		blocks = max(min(blocks, fits()), 1)
+		e.ctx = min(e.ctx, blocks*kvcache.BlockTokens)
+		if err := keys(); err != nil {
+			return err
+		}
+	}
+	e.runner.Batch().SetKV(e.kv.Bytes(), block)
+	e.rows = make([]int32, 0, e.batch)
+	return nil
+}
+
+// Model returns the model.
+func (e *Engine) Model() *model.Model { return e.model }
+
+// Ctx returns how many positions a sequence may have.
+func (e *Engine) Ctx() int { return e.ctx }
+
+// Batch returns the most tokens of a pass.
+func (e *Engine) Batch() int { return e.batch }
+
+// Threads returns the number of threads that run.
+func (e *Engine) Threads() int { return e.pool.Threads() }
+
+// Pool returns the threads, for measurements between passes.
+func (e *Engine) Pool() *kernel.Pool { return e.pool }
+
+// Close gives everything back. Sequences must not be used afterwards. Closing
+// again does nothing.
+func (e *Engine) Close() error {
+	if e.kv != nil {
+		e.kv.Close()
+	}
+	if e.runner != nil {
+		e.runner.Close()
+	}
+	if e.model != nil {
+		e.model.Close()
+	}
+	if e.pool != nil {
+		e.pool.Close()
+	}
+	return e.file.Close()
+}
+
+// enter ties the goroutine to its thread, and that to its CPU, while kernels
+// run: the pool's first thread is the caller's. What it returns undoes it.
+func (e *Engine) enter() (leave func()) {
+	runtime.LockOSThread()
+	unpin := pin(e.cpu)
+	return func() {
+		unpin()
+		runtime.UnlockOSThread()
+	}
+}
+
+func blocksFor(positions int) int { return (positions + kvcache.BlockTokens - 1) / kvcache.BlockTokens }

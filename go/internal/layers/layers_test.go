@@ -1,0 +1,79 @@
+package layers
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/quern-llm/quern/go/"
+
+// A package may import the ones on the lines above its own, and no others of
+// this module. Lines may name packages that are yet to come.
+var layers = []string{
+	"internal/layers internal/testdata",
+	"gguf safetensors mem machine tokenizer chat grammar sample sched kernel hub",
+	"kvcache model/arch synth",
+	"model",
+	"engine quant",
+	"server",
+	"cmd/quern",
+}
+
+// The tests walk the source themselves: the go command does not see what a
+// subprocess reads, and would answer with a cached result.
+func TestImports(t *testing.T) {
+	layer := map[string]int{}
+	for i, names := range layers {
+		for _, name := range strings.Fields(names) {
+			layer[name] = i
+		}
+	}
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files++
+		rel, err := filepath.Rel("../..", filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(rel)
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		own, ok := layer[pkg]
+		if !ok && f.Name.Name != "main" {
+			t.Errorf("%s is in no layer", pkg)
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if name == "C" && pkg != "kernel" {
+				t.Errorf("%s imports C; only kernel may", path)
+			}
+			dep, ours := strings.CutPrefix(name, module)
+			if !ours || f.Name.Name == "main" {
+				continue
+			}
+			if below, ok := layer[dep]; !ok || below >= own {
+				t.Errorf("%s imports %s, which is not below it", path, dep)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("only %d files found: the walk starts in the wrong place", files)
+	}
+}

@@ -1,0 +1,154 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Buf is the number of a buffer: its index among the specs of a plan.
+type Buf int32
+
+// None stands for no buffer.
+const None Buf = -1
+
+// BufKind says what a buffer holds.
+type BufKind int32
+
+const (
+	Floats BufKind = iota // rows of Width floats
+	ActF32                // float activations
+	ActQ8                 // 8-bit activations
+	Route                 // which experts each token goes to
+)
+
+// RowSet says which rows an operation works on, and so how many a buffer has.
+type RowSet int32
+
+const (
+	TokRows  RowSet = C.QN_ROWS_TOK  // every token of the batch
+	OutRows  RowSet = C.QN_ROWS_OUT  // the tokens whose logits are wanted
+	PairRows RowSet = C.QN_ROWS_PAIR // (token, expert) pairs, grouped by expert
+)
+
+// A BufSpec describes a buffer of the forward pass.
+type BufSpec struct {
+	Kind  BufKind
+	Rows  RowSet
+	Width int // columns; a multiple of Panel in Floats
+
+	NExpert, NUsed int // of Route and of PairRows
+}
+
+// rows returns the most rows that the buffer has.
+func (s BufSpec) rows(maxTok, maxOut int) int {
+	switch s.Rows {
+	case OutRows:
+		return maxOut
+	case PairRows:
+		return maxTok * s.NUsed
+	}
+	return maxTok
+}
+
+// bytes returns the size of the buffer in a pass of at most maxTok tokens.
+func (s BufSpec) bytes(maxTok, maxOut int) int {
+	n := s.rows(maxTok, maxOut)
+	switch s.Kind {
+	case ActF32:
+		return int(C.qn_act_f32_bytes(C.int64_t(n), C.int64_t(s.Width)))
+	case ActQ8:
+		return int(C.qn_act_q8_bytes(C.int64_t(n), C.int64_t(s.Width)))
+	case Route:
+		return int(C.qn_route_bytes(C.int64_t(maxTok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))
+	}
+	return n * s.Width * 4
+}
+
+func (s BufSpec) check(i int) error {
+	const most = 1 << 28 // columns: times 4 bytes and any batch stays far from overflow
+	switch {
+	case s.Width < 1 || s.Width > most || s.Kind == Floats && s.Width%Panel != 0:
+		return shapeErr("buffer %d of %d columns", i, s.Width)
+	case (s.Rows == PairRows || s.Kind == Route) && (s.NUsed < 1 || s.NUsed > s.NExpert):
+		return shapeErr("buffer %d for %d of %d experts", i, s.NUsed, s.NExpert)
+	}
+	return nil
+}
+
+// BufBytes returns the memory that buffers of these specs take for batches of
+// up to maxTok tokens and maxOut rows of logits.
+func BufBytes(specs []BufSpec, maxTok, maxOut int) int {
+	total := 0
+	for _, s := range specs {
+		total += AlignUp(s.bytes(maxTok, maxOut))
+	}
+	return total
+}
+
+// Buffers are the memory that plans work in.
+type Buffers struct {
+	c              *C.struct_qn_buf // [len(specs)], in C memory
+	specs          []BufSpec
+	at             []int // where each begins in mem
+	mem            []byte
+	maxTok, maxOut int
+}
+
+// NewBuffers lays the buffers out in mem, BufBytes long and outside the Go
+// heap. It stays the caller's, and must outlive the Buffers.
+func NewBuffers(specs []BufSpec, maxTok, maxOut int, mem []byte) (*Buffers, error) {
+	if maxTok < 1 || maxOut < 1 || maxTok > math.MaxInt32 || maxOut > maxTok {
+		return nil, shapeErr("batches of %d tokens and %d rows of logits", maxTok, maxOut)
+	}
+	if len(specs) == 0 {
+		return nil, shapeErr("no buffers")
+	}
+	for i, s := range specs {
+		if err := s.check(i); err != nil {
+			return nil, err
+		}
+	}
+	if need := BufBytes(specs, maxTok, maxOut); len(mem) < need || !aligned(mem) {
+		return nil, shapeErr("%d bytes for buffers, want %d at a multiple of %d", len(mem), need, Align)
+	}
+	b := &Buffers{specs: specs, at: make([]int, len(specs)), mem: mem, maxTok: maxTok, maxOut: maxOut}
+	b.c = (*C.struct_qn_buf)(calloc(len(specs), C.sizeof_struct_qn_buf))
+	c, at := unsafe.Slice(b.c, len(specs)), 0
+	for i, s := range specs {
+		c[i] = C.struct_qn_buf{data: unsafe.Pointer(unsafe.SliceData(mem[at:])), width: C.int64_t(s.Width)}
+		b.at[i] = at
+		at += AlignUp(s.bytes(maxTok, maxOut))
+	}
+	return b, nil
+}
+
+// Row returns row i of a buffer of Floats.
+func (b *Buffers) Row(buf Buf, i int) []float32 {
+	s := b.specs[buf]
+	if s.Kind != Floats || i < 0 || i >= s.rows(b.maxTok, b.maxOut) {
+		panic(fmt.Sprintf("kernel: row %d of buffer %d", i, buf))
+	}
+	start := (*float32)(unsafe.Pointer(&b.mem[b.at[buf]+i*s.Width*4]))
+	return unsafe.Slice(start, s.Width)
+}
+
+// Close frees the table of buffers, not the memory they lie in. Closing again
+// does nothing.
+func (b *Buffers) Close() {
+	free(unsafe.Pointer(b.c))
+	b.c = nil
+}
+
+// unboundBufs returns what C needs to check a plan: the widths, with an address
+// that is never used. The caller frees it.
+func unboundBufs(specs []BufSpec) *C.struct_qn_buf {
+	p := (*C.struct_qn_buf)(calloc(len(specs), C.sizeof_struct_qn_buf))
+	for i, s := range specs {
+		unsafe.Slice(p, len(specs))[i] = C.struct_qn_buf{data: unbound(), width: C.int64_t(s.Width)}
+	}
+	return p
+}

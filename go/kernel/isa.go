@@ -1,0 +1,93 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// ISA is a set of instruction sets beyond the CPU's baseline.
+type ISA uint32
+
+// The instruction sets, each listed after those it implies.
+const (
+	Scalar ISA = 0 // none: the specification of every kernel
+
+	AVX2       ISA = C.QN_AVX2
+	AVXVNNI    ISA = C.QN_AVXVNNI
+	AVX512     ISA = C.QN_AVX512
+	AVX512VNNI ISA = C.QN_AVX512VNNI
+	AMX        ISA = C.QN_AMX
+
+	NEON    ISA = C.QN_NEON
+	DotProd ISA = C.QN_DOTPROD
+	I8MM    ISA = C.QN_I8MM
+
+	Best ISA = 1<<32 - 1 // whatever the CPU has
+)
+
+// isas is a ladder for each family of CPUs, from the bottom.
+var isas = [...][]struct {
+	name string
+	isa  ISA
+}{
+	{{"avx2", AVX2}, {"avxvnni", AVXVNNI}, {"avx512", AVX512}, {"avx512vnni", AVX512VNNI}, {"amx", AMX}},
+	{{"neon", NEON}, {"dotprod", DotProd}, {"i8mm", I8MM}},
+}
+
+// CPU returns what this CPU and this operating system support.
+func CPU() ISA { return ISA(C.qn_cpu_isa()) }
+
+// chosen is set once the C library has its kernels, of which there is one set in
+// the process.
+var chosen atomic.Bool
+
+// Init chooses the kernels for this CPU among the sets in allow, and returns
+// those in use. Call it before anything else, and never while a plan runs.
+// Without it, the first pool chooses the best.
+func Init(allow ISA) ISA {
+	chosen.Store(true)
+	return ISA(C.qn_init(C.uint32_t(allow)))
+}
+
+// ParseISA returns what the name of an instruction set allows: that set and
+// those below it. "scalar" allows none, "best" all.
+func ParseISA(name string) (ISA, error) {
+	names := []string{"scalar"}
+	switch name {
+	case "scalar":
+		return Scalar, nil
+	case "best":
+		return Best, nil
+	}
+	for _, ladder := range isas {
+		var below ISA
+		for _, step := range ladder {
+			below |= step.isa
+			if step.name == name {
+				return below, nil
+			}
+			names = append(names, step.name)
+		}
+	}
+	return 0, fmt.Errorf("instruction set %q is unknown, want one of %s best", name, strings.Join(names, " "))
+}
+
+// String returns the names of the sets, from the bottom, or "scalar".
+func (s ISA) String() string {
+	var names []string
+	for _, ladder := range isas {
+		for _, step := range ladder {
+			if s&step.isa != 0 {
+				names = append(names, step.name)
+			}
+		}
+	}
+	if names == nil {
+		return "scalar"
+	}
+	return strings.Join(names, " ")
+}

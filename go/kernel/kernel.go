@@ -1,0 +1,77 @@
+// Package kernel calls the C library of SIMD kernels. It is the only package
+// that imports "C", and nothing of C shows through it: no C type, no
+// unsafe.Pointer.
+//
+// A forward pass is a list of operations over numbered buffers. NewPlan checks
+// such a list once and lays it out in C memory; Plan.Run then executes it over
+// a Batch with the threads of a Pool, in one call that does not allocate.
+//
+// # Memory
+//
+// Plans, buffers and batches hold addresses: of weights, vectors, activations,
+// keys and values. All of it must lie outside the Go heap, in memory that stays
+// mapped for as long as it is used; a mem.Region is such memory. Scratch and
+// buffers start on a multiple of 64 bytes, and so do packed matrices.
+//
+// # Errors
+//
+// What a file can get wrong is an error when a plan is built. What only a bug
+// can get wrong when it runs is a panic.
+package kernel
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../include
+#cgo LDFLAGS: -L${SRCDIR}/../../build/csrc -lquern -lm -lpthread
+#include "quern.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrShape reports sizes that the kernels cannot take.
+	ErrShape = errors.New("kernel: unsupported shape")
+	// ErrType reports a type of weights that the kernels cannot take.
+	ErrType = errors.New("kernel: unsupported type")
+	// ErrNotFinite reports a weight, or the scale of a block of weights, that is
+	// NaN or infinite.
+	ErrNotFinite = errors.New("a weight is NaN or infinite")
+)
+
+const (
+	// Panel is the number of rows that a packed matrix interleaves. Columns of
+	// buffers, biases and norms are padded to a multiple of it.
+	Panel = C.QN_PANEL
+	// KVBlock is the number of positions in a block of keys and values.
+	KVBlock = C.QN_KV_BLOCK
+	// Align is the alignment in bytes of buffers, scratch and packed matrices.
+	Align = 64
+
+	actBlock = C.QN_ACT_BLOCK
+)
+
+// Pad rounds n up to whole panels.
+func Pad(n int) int { return (n + Panel - 1) / Panel * Panel }
+
+// AlignUp rounds a number of bytes up to a multiple of Align.
+func AlignUp(n int) int { return (n + Align - 1) / Align * Align }
+
+func shapeErr(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrShape, fmt.Sprintf(format, args...))
+}
+
+// status turns the result of a C call into an error.
+func status(rc C.int, what string) error {
+	switch rc {
+	case C.QN_OK:
+		return nil
+	case C.QN_ENOTFINITE:
+		return ErrNotFinite
+	case C.QN_ENOMEM:
+		return fmt.Errorf("kernel: %s: no memory or threads to be had", what)
+	}
+	return shapeErr("%s", what)
+}

@@ -1,0 +1,441 @@
+package kernel
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// alloc returns n zeroed bytes outside the Go heap.
+func alloc(tb testing.TB, n int) []byte {
+	tb.Helper()
+	r, err := mem.Alloc(uint64(max(n, 1)), "a test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { r.Close() })
+	return r.Bytes()[:n]
+}
+
+// floats returns v, padded to whole panels, outside the Go heap.
+func floats(tb testing.TB, v []float32) []float32 {
+	tb.Helper()
+	out := mem.Float32s(alloc(tb, 4*Pad(len(v))))
+	copy(out, v)
+	return out
+}
+
+func newPool(tb testing.TB, threads int) *Pool {
+	tb.Helper()
+	p, err := NewPool(threads, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// A rig runs operations over a batch.
+type rig struct {
+	pool *Pool
+	bufs *Buffers
+	*Batch
+	specs []BufSpec
+}
+
+func newRig(tb testing.TB, specs []BufSpec, maxTok, maxSeq, maxBlocks int) *rig {
+	tb.Helper()
+	r := &rig{pool: newPool(tb, 2), specs: specs}
+	var err error
+	if r.bufs, err = NewBuffers(specs, maxTok, maxTok, alloc(tb, BufBytes(specs, maxTok, maxTok))); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(r.bufs.Close)
+	if r.Batch, err = NewBatch(maxTok, maxSeq, maxBlocks, maxTok); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(r.Batch.Close)
+	return r
+}
+
+// tokens fills the batch with one sequence at positions from 0.
+func (r *rig) tokens(n int) {
+	r.Reset()
+	r.SetKV(r.bufs.mem[:64], 1)
+	blocks := make([]int32, (n+KVBlock-1)/KVBlock)
+	r.AddSeq(blocks)
+	for i := range n {
+		r.Add(0, int32(i))
+	}
+}
+
+func (r *rig) run(tb testing.TB, ops ...Op) {
+	tb.Helper()
+	p, err := NewPlan(r.specs, ops...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer p.Close()
+	p.Run(r.pool, r.bufs, r.Batch, alloc(tb, max(p.Scratch(r.nTok()), Align)*r.pool.Threads()))
+}
+
+func identity(tb testing.TB, n int) Matrix {
+	tb.Helper()
+	m := Matrix{Data: alloc(tb, 4*n*n), Type: F32, In: n, Out: n, N: 1}
+	w := mem.Float32s(m.Data)
+	for i := range n {
+		w[i*n+i] = 1
+	}
+	return m
+}
+
+const (
+	bufX Buf = iota
+	bufAct
+	bufY
+)
+
+func smallRig(tb testing.TB) (*rig, []Op) {
+	specs := []BufSpec{{Width: 32}, {Kind: ActF32, Width: 32}, {Width: 32}}
+	r := newRig(tb, specs, 4, 1, 1)
+	r.tokens(4)
+	ones := make([]float32, 32)
+	for i := range ones {
+		ones[i] = 1
+	}
+	act := Act{F32: bufAct, Q8: None}
+	return r, []Op{
+		Norm{Act: act, Src: bufX, Cols: 32, Weight: floats(tb, ones), Eps: 1e-5},
+		Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: identity(tb, 32)}}},
+	}
+}
+
+func TestRunDoesNotAllocate(t *testing.T) {
+	r, ops := smallRig(t)
+	p, err := NewPlan(r.specs, ops...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	scratch := alloc(t, max(p.Scratch(4), Align)*2)
+	if n := testing.AllocsPerRun(100, func() { p.Run(r.pool, r.bufs, r.Batch, scratch) }); n != 0 {
+		t.Errorf("%v allocations a call, want 0", n)
+	}
+	out := []int32{1, 3}
+	if n := testing.AllocsPerRun(100, func() {
+		r.tokensAgain()
+		r.SetOut(out)
+	}); n != 0 {
+		t.Errorf("%v allocations to fill a batch, want 0", n)
+	}
+}
+
+func (r *rig) tokensAgain() {
+	r.Reset()
+	r.AddSeq([]int32{0})
+	r.Add(0, 0)
+	r.Add(0, 1)
+	r.Add(0, 2)
+	r.Add(0, 3)
+}
+
+// What only a bug can get wrong panics, and says so.
+func TestMisusePanics(t *testing.T) {
+	r, ops := smallRig(t)
+	p, err := NewPlan(r.specs, ops...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	scratch := alloc(t, 2*max(p.Scratch(4), Align)+Align)
+	unbound, err := NewPlan(r.specs, Norm{Act: Act{bufAct, None}, Src: bufX, Cols: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unbound.Close()
+	closedPool, _ := NewPool(1, nil)
+	closedPool.Close()
+	closedPool.Close()
+	closedPlan, _ := NewPlan(r.specs, ops...)
+	closedPlan.Close()
+	closedPlan.Close()
+	other, err := NewBuffers(r.specs[:2], 4, 4, alloc(t, BufBytes(r.specs[:2], 4, 4)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	small, err := NewBuffers(r.specs, 2, 2, alloc(t, BufBytes(r.specs, 2, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small.Close()
+	for _, tt := range []struct {
+		name string
+		f    func()
+		want string
+	}{
+		{"closed pool", func() { p.Run(closedPool, r.bufs, r.Batch, scratch) }, "pool is closed"},
+		{"closed plan", func() { closedPlan.Run(r.pool, r.bufs, r.Batch, scratch) }, "plan is closed"},
+		{"unbound", func() { unbound.Run(r.pool, r.bufs, r.Batch, scratch) }, "without memory"},
+		{"other buffers", func() { p.Run(r.pool, other, r.Batch, scratch) }, "not those of the plan"},
+		{"batch too large", func() { p.Run(r.pool, small, r.Batch, scratch) }, "larger than the buffers"},
+		{"misaligned scratch", func() { p.Run(r.pool, r.bufs, r.Batch, scratch[1:]) }, "scratch"},
+		{"too many tokens", func() { r.Add(0, 4) }, "too many"},
+		{"too many sequences", func() { r.AddSeq(nil) }, "too many"},
+		{"unknown KV block", func() { r.Reset(); r.AddSeq([]int32{64}) }, "KV block 64"},
+		{"position without a block", func() { r.tokens(1); r.Reset(); r.AddSeq(nil); r.Add(0, 0) }, "no KV block"},
+		{"positions with a gap", func() { r.tokens(1); r.Add(0, 2) }, "position 2 after 0"},
+		{"rows out of order", func() { r.tokens(2); r.SetOut([]int32{1, 0}) }, "logits of token 0"},
+		{"row out of range", func() { r.tokens(2); r.SetOut([]int32{2}) }, "logits of token 2"},
+		{"row of activations", func() { r.bufs.Row(bufAct, 0) }, "row 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func() {
+				if got, _ := recover().(string); !strings.Contains(got, tt.want) {
+					t.Errorf("panic %q, want one with %q", got, tt.want)
+				}
+			}()
+			tt.f()
+		})
+	}
+}
+
+// What a file can get wrong is an error when the plan is built.
+func TestNewPlanRejects(t *testing.T) {
+	specs := []BufSpec{{Width: 32}, {Kind: ActF32, Width: 32}, {Width: 32}, {Kind: ActQ8, Width: 256}}
+	act := Act{F32: bufAct, Q8: None}
+	good := identity(t, 32)
+	part := func(change func(m *Matrix)) Matmul {
+		m := good
+		change(&m)
+		return Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: m}}}
+	}
+	heads := Heads{NHead: 2, NHeadKV: 1, HeadDim: 8, QKV: bufX, Col: [3]int{0, 16, 16}}
+	if p, err := NewPlan(specs, part(func(*Matrix) {}), Attend{Heads: heads, Dst: bufY}); err != nil {
+		t.Fatal(err)
+	} else {
+		p.Close()
+	}
+	for _, tt := range []struct {
+		name string
+		op   Op
+		want error
+	}{
+		{"short data", part(func(m *Matrix) { m.Data = m.Data[1:] }), ErrShape},
+		{"unknown type", part(func(m *Matrix) { m.Type = 18 }), ErrType},
+		{"partial block", part(func(m *Matrix) { m.Type, m.In = Q4_K, 32 }), ErrShape},
+		{"no rows", part(func(m *Matrix) { m.Out, m.Data = 0, nil }), ErrShape},
+		{"huge", part(func(m *Matrix) { m.Out, m.Data = math.MaxInt32, nil }), ErrShape},
+		{"too wide for the activations", part(func(m *Matrix) { m.In, m.Out, m.Data = 64, 16, nil }), ErrShape},
+		{"too high for the result", part(func(m *Matrix) { m.Out, m.Data = 33, nil }), ErrShape},
+		{"activations of the other kind", part(func(m *Matrix) { m.Type, m.Data = Q8_0, nil }), ErrShape},
+		{"no matrices", Matmul{Dst: bufY, Act: act}, ErrShape},
+		{"column inside a panel", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Col: 8}}}, ErrShape},
+		{"short bias", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Bias: make([]float32, 31)}}}, ErrShape},
+		{"half a swiglu", Matmul{Dst: bufY, Act: act, Epilogue: SwiGLU, Parts: []Part{{Matrix: good}}}, ErrShape},
+		{"no activations", Norm{Act: Act{None, None}, Src: bufX, Cols: 32}, ErrShape},
+		{"short norm", Norm{Act: act, Src: bufX, Cols: 32, Weight: make([]float32, 16)}, ErrShape},
+		{"norm of activations", Norm{Act: act, Src: bufAct, Cols: 32}, ErrShape},
+		{"no such buffer", Gather{Dst: 9, Src: bufX}, ErrShape},
+		{"packed table", Embed{Dst: bufX, Table: Matrix{Layout: X16, Type: F32, In: 32, Out: 32, N: 1}}, ErrShape},
+		{"odd rotation", RopeTable{Dst: bufX, NRot: 7}, ErrShape},
+		{"heads that do not divide", Attend{Heads: Heads{NHead: 3, NHeadKV: 2, HeadDim: 8, QKV: bufX}, Dst: bufY}, ErrShape},
+		{"huge heads", Attend{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: 1 << 20, QKV: bufX}, Dst: bufY}, ErrShape},
+		{"route into floats", MoeRoute{Dst: bufY, Src: bufX}, ErrShape},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := NewPlan(specs, tt.op)
+			if !errors.Is(err, tt.want) {
+				t.Errorf("error = %v, want %v", err, tt.want)
+			}
+			if err == nil {
+				p.Close()
+			} else if strings.Contains(err.Error(), "\n") {
+				t.Errorf("error of several lines: %q", err)
+			}
+		})
+	}
+}
+
+// Rows and panels give the same bits: packing loses nothing, whatever the type,
+// and rows that do not fill the last panel are zeros.
+func TestPackedMatchesRows(t *testing.T) {
+	const n, in, tok, seed = 37, 512, 3, 11
+	r := rand.New(rand.NewPCG(seed, seed))
+	for _, typ := range Types() {
+		t.Run(typ.String(), func(t *testing.T) {
+			rows := Matrix{Type: typ, In: in, Out: n, N: 1, Data: alloc(t, n*RowBytes(typ, in))}
+			pool := newPool(t, 2)
+			packed := rows
+			packed.Layout = X16
+			packed.Data = alloc(t, packed.Bytes())
+			for try := 0; ; try++ { // random bits, until no scale is infinite
+				if typ == F32 {
+					for i := range mem.Float32s(rows.Data) {
+						mem.Float32s(rows.Data)[i] = r.Float32() - 0.5
+					}
+				} else {
+					fill(r, typ, rows.Data)
+				}
+				err := pool.PackMat(packed.Data, rows)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, ErrNotFinite) || try > 100 {
+					t.Fatal(err)
+				}
+			}
+			specs := []BufSpec{{Width: in}, {Kind: ActF32, Width: in}, {Kind: ActQ8, Width: in}, {Width: Pad(n)}, {Width: Pad(n)}}
+			g := newRig(t, specs, tok, 1, 1)
+			g.tokens(tok)
+			for i := range tok {
+				for j := range g.bufs.Row(0, i) {
+					g.bufs.Row(0, i)[j] = r.Float32() - 0.5
+				}
+			}
+			act := Act{F32: 1, Q8: 2}
+			g.run(t, ToAct{Act: act, Src: 0, Cols: in},
+				Matmul{Dst: 3, Act: act, Parts: []Part{{Matrix: rows}}},
+				Matmul{Dst: 4, Act: act, Parts: []Part{{Matrix: packed}}})
+			for i := range tok {
+				a, b := g.bufs.Row(3, i), g.bufs.Row(4, i)
+				for j := range a {
+					if math.Float32bits(a[j]) != math.Float32bits(b[j]) {
+						t.Fatalf("token %d, row %d: %g by rows, %g packed", i, j, a[j], b[j])
+					}
+					if j >= n && a[j] != 0 {
+						t.Errorf("token %d, row %d is padding, and %g", i, j, a[j])
+					}
+				}
+			}
+			// One panel by hand is the first of them.
+			panel := alloc(t, PanelBytes(typ, in))
+			if err := Pack(typ, panel, rows.Data[:Panel*RowBytes(typ, in)], Panel, in); err != nil {
+				t.Fatal(err)
+			}
+			if string(panel) != string(packed.Data[:len(panel)]) {
+				t.Error("Pack and PackMat differ")
+			}
+		})
+	}
+}
+
+// fill sets random bits, with 16-bit floats that are small.
+func fill(r *rand.Rand, typ Type, b []byte) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	if typ == F16 || typ == BF16 {
+		for i := 1; i < len(b); i += 2 {
+			b[i] = b[i]&0x80 | 0x38 | b[i]&3 // exponents near 1
+		}
+		return
+	}
+	// Scales lie at different places of each type's block: 0x24 in the high byte
+	// of any 16 bits is a small and finite number.
+	block := RowBytes(typ, 256) / (256 / blockLen(typ))
+	for at := 0; at < len(b); at += block {
+		for _, off := range scales(typ, block) {
+			b[at+off+1] = 0x24
+		}
+	}
+}
+
+func blockLen(typ Type) int {
+	for _, n := range []int{32, 256} {
+		if typ.Check(n) == nil {
+			return n
+		}
+	}
+	panic("no block")
+}
+
+// scales returns where in a block the 16-bit floats are.
+func scales(typ Type, block int) []int {
+	switch typ {
+	case Q4_1, Q5_1, Q4_K, Q5_K:
+		return []int{0, 2}
+	case Q2_K:
+		return []int{block - 4, block - 2}
+	case Q3_K, Q6_K:
+		return []int{block - 2}
+	}
+	return []int{0}
+}
+
+func TestNotFinite(t *testing.T) {
+	pool := newPool(t, 1)
+	m := identity(t, 32)
+	dst := alloc(t, Matrix{Type: F32, Layout: X16, In: 32, Out: 32, N: 1}.Bytes())
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		mem.Float32s(m.Data)[777] = bad
+		if err := pool.PackMat(dst, m); !errors.Is(err, ErrNotFinite) {
+			t.Errorf("%v: error = %v, want ErrNotFinite", bad, err)
+		}
+	}
+}
+
+func TestISA(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want ISA
+	}{
+		{"scalar", Scalar}, {"avx2", AVX2}, {"avx512", AVX2 | AVXVNNI | AVX512}, {"i8mm", NEON | DotProd | I8MM}, {"best", Best},
+	} {
+		if got, err := ParseISA(tt.name); got != tt.want || err != nil {
+			t.Errorf("ParseISA(%q) = %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+	if _, err := ParseISA("sse9"); err == nil || !strings.Contains(err.Error(), "avx512vnni") {
+		t.Errorf("error = %v, want one that lists the names", err)
+	}
+	if got := (AVX2 | AVX512).String(); got != "avx2 avx512" {
+		t.Errorf("String = %q", got)
+	}
+	defer Init(Best)
+	if got := Init(Scalar); got != Scalar {
+		t.Errorf("Init(Scalar) = %v", got)
+	}
+	if got, cpu := Init(Best), CPU(); got&^cpu != 0 {
+		t.Errorf("in use %v, the CPU has %v", got, cpu)
+	}
+}
+
+func TestPoolRejects(t *testing.T) {
+	for _, tt := range []struct {
+		threads int
+		cpus    []int
+	}{{0, nil}, {MaxThreads + 1, nil}, {2, []int{0}}} {
+		if p, err := NewPool(tt.threads, tt.cpus); err == nil {
+			p.Close()
+			t.Errorf("a pool of %d threads on CPUs %v was made", tt.threads, tt.cpus)
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	p := newPool(t, 2)
+	if got := p.MeasureRead(alloc(t, 1<<20), 3); !(got > 1e6) {
+		t.Errorf("read %g bytes a second", got)
+	}
+	if got := p.MeasureInt8(1000); !(got > 1e6) {
+		t.Errorf("%g multiply-adds a second", got)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	r, ops := smallRig(b)
+	p, err := NewPlan(r.specs, ops...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	scratch := alloc(b, max(p.Scratch(4), Align)*2)
+	for b.Loop() {
+		p.Run(r.pool, r.bufs, r.Batch, scratch)
+	}
+}

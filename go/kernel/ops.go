@@ -1,0 +1,414 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+import "unsafe"
+
+// An Op is one operation of a plan: one of the structs of this package whose
+// comment says what it computes.
+type Op interface {
+	// fill describes the operation to C, or says why it cannot be.
+	fill(b *planBuilder, c *C.struct_qn_op) error
+}
+
+// Act names the buffers of activations that an operation writes, or that a
+// matmul reads: floats, 8-bit, or both. See Type.Q8.
+type Act struct{ F32, Q8 Buf }
+
+// Embed is Dst[t] = Scale * row tok[t] of Table, which is in Rows.
+type Embed struct {
+	Dst   Buf
+	Table Matrix
+	Scale float32
+}
+
+func (o Embed) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_EMBED
+	if o.Table.Layout != Rows || o.Table.N != 1 {
+		return shapeErr("embedding table of layout %d", o.Table.Layout)
+	}
+	if err := b.matrix(&c.mat[0], o.Table); err != nil {
+		return err
+	}
+	c.n_mat = 1
+	c.scale = C.float(o.Scale)
+	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
+}
+
+// RopeTable is Dst[t][i] = cos, sin of pos[t] * Freqs[i], times Scale. Freqs
+// has one element for each pair of rotated dimensions.
+type RopeTable struct {
+	Dst   Buf
+	NRot  int
+	Freqs []float64
+	Scale float32
+}
+
+func (o RopeTable) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ROPE_TABLE
+	c.n_rot = C.int32_t(o.NRot)
+	c.scale = C.float(o.Scale)
+	if err := vector(b, &c.freq, o.Freqs, o.NRot/2); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, o.NRot)
+}
+
+// Gather is Dst[i] = Src[out[i]]: the rows whose logits are wanted.
+type Gather struct{ Dst, Src Buf }
+
+func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_GATHER
+	if err := b.floats(&c.src, o.Src, TokRows, 1); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, OutRows, b.specs[o.Src].Width)
+}
+
+// Norm is Act = Src / rms(Src) * Weight, over the first Cols columns.
+type Norm struct {
+	Act    Act
+	Src    Buf
+	Rows   RowSet
+	Cols   int
+	Weight []float32
+	Eps    float32
+}
+
+func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_NORM
+	c.rows = C.int32_t(o.Rows)
+	c.eps = C.float(o.Eps)
+	c.n_col = C.int32_t(o.Cols)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec, o.Weight, o.Cols); err != nil {
+		return err
+	}
+	return b.act(c, o.Act, o.Rows)
+}
+
+// ToAct is Act = the first Cols columns of Src.
+type ToAct struct {
+	Act   Act
+	Src   Buf
+	Rows  RowSet
+	Cols  int
+	Route Buf // with PairRows
+}
+
+func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ACT
+	c.rows = C.int32_t(o.Rows)
+	c.n_col = C.int32_t(o.Cols)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+		return err
+	}
+	if o.Rows == PairRows {
+		if err := b.route(c, &c.aux, o.Route); err != nil {
+			return err
+		}
+	}
+	return b.act(c, o.Act, o.Rows)
+}
+
+// Epilogue says what becomes of the products of a Matmul.
+type Epilogue int32
+
+const (
+	Store  Epilogue = C.QN_EPI_STORE  // Dst = product
+	Add    Epilogue = C.QN_EPI_ADD    // Dst += product
+	SwiGLU Epilogue = C.QN_EPI_SWIGLU // Dst = silu(first product) * second product
+)
+
+// A Part is one of the matrices of a Matmul.
+type Part struct {
+	Matrix
+	Bias []float32 // of whole panels, or nil
+	Col  int       // of Dst, where its product begins; a multiple of Panel
+}
+
+// Matmul multiplies up to three matrices with the same activations. With
+// PairRows each matrix is of all experts, and each pair uses its expert's.
+type Matmul struct {
+	Dst      Buf
+	Act      Act
+	Rows     RowSet
+	Route    Buf // with PairRows
+	Parts    []Part
+	Epilogue Epilogue
+}
+
+func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_MATMUL
+	c.rows = C.int32_t(o.Rows)
+	c.epilogue = C.int32_t(o.Epilogue)
+	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == SwiGLU && n != 2 {
+		return shapeErr("matmul of %d matrices", n)
+	}
+	c.n_mat = C.int32_t(len(o.Parts))
+	for i, p := range o.Parts {
+		if p.Col < 0 || p.Col%Panel != 0 {
+			return shapeErr("matmul into column %d", p.Col)
+		}
+		if err := b.matrix(&c.mat[i], p.Matrix); err != nil {
+			return err
+		}
+		if p.Bias != nil {
+			if err := vector(b, &c.bias[i], p.Bias, Pad(p.Out)); err != nil {
+				return err
+			}
+		}
+		c.col[i] = C.int32_t(p.Col)
+		if err := b.floats(&c.dst, o.Dst, o.Rows, p.Col+p.Out); err != nil {
+			return err
+		}
+		used := o.Act.F32
+		if p.Type.Q8() {
+			used = o.Act.Q8
+		}
+		if !b.has(used) || Pad(p.In) != Pad(b.specs[used].Width) {
+			return shapeErr("matmul with %d columns of %v from buffer %d", p.In, p.Type, used)
+		}
+	}
+	if o.Rows == PairRows {
+		if err := b.route(c, &c.aux, o.Route); err != nil {
+			return err
+		}
+	}
+	return b.act(c, o.Act, o.Rows)
+}
+
+// Rope says which dimensions of a head are rotated together.
+type Rope int32
+
+const (
+	RopeNone Rope = C.QN_ROPE_NONE
+	RopeNorm Rope = C.QN_ROPE_NORM // 2i and 2i+1
+	RopeNeox Rope = C.QN_ROPE_NEOX // i and i + n_rot/2
+)
+
+// KVType is the type in which keys and values are kept.
+type KVType int32
+
+const (
+	KVF16 KVType = C.QN_KV_F16
+	KVF32 KVType = C.QN_KV_F32
+)
+
+// KVBytes returns the bytes of one layer's keys and values in a KV block.
+func KVBytes(t KVType, nHeadKV, headDim int) int {
+	return int(C.qn_kv_bytes(C.int32_t(t), C.int32_t(nHeadKV), C.int32_t(headDim)))
+}
+
+// Heads is the shape of an attention, and where its queries, keys and values lie.
+type Heads struct {
+	NHead, NHeadKV, HeadDim int
+	KV                      KVType
+	KVOffset                int    // of this layer inside a KV block, in bytes
+	QKV                     Buf    // queries, keys and values of each token
+	Col                     [3]int // where in QKV each of them begins
+}
+
+func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
+	if h.NHead < 1 || h.NHeadKV < 1 || h.HeadDim < 1 || h.NHead%h.NHeadKV != 0 {
+		return shapeErr("attention of %d heads of %d over %d", h.NHead, h.HeadDim, h.NHeadKV)
+	}
+	c.n_head, c.n_head_kv, c.head_dim = C.int32_t(h.NHead), C.int32_t(h.NHeadKV), C.int32_t(h.HeadDim)
+	c.kv_type = C.int32_t(h.KV)
+	c.kv_offset = C.int64_t(h.KVOffset)
+	for i, n := range [3]int{h.NHead, h.NHeadKV, h.NHeadKV} {
+		c.col[i] = C.int32_t(h.Col[i])
+		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n*h.HeadDim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StoreKV normalises each head of the queries and keys where QNorm and KNorm
+// are set, rotates their first NRot dimensions by Table, scales the queries,
+// and writes keys and values into the batch's KV blocks.
+type StoreKV struct {
+	Heads
+	Rope         Rope
+	NRot         int
+	Table        Buf // from RopeTable
+	QNorm, KNorm []float32
+	Eps          float32
+	Scale        float32
+}
+
+func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_QKV
+	c.rope, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.NRot)
+	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
+	c.aux = C.int32_t(None)
+	if o.Rope != RopeNone {
+		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
+			return err
+		}
+	}
+	if o.QNorm != nil {
+		if err := vector(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
+			return err
+		}
+	}
+	if o.KNorm != nil {
+		if err := vector(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
+			return err
+		}
+	}
+	return o.Heads.fill(b, c)
+}
+
+// Attend is Dst[t] = the attention of token t's queries over the KV blocks of
+// its sequence, up to its own position.
+type Attend struct {
+	Heads
+	Dst Buf
+}
+
+func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ATTEND
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.HeadDim); err != nil {
+		return err
+	}
+	return o.Heads.fill(b, c)
+}
+
+// MoeRoute chooses the experts of each token by its router logits in Src, and
+// weighs them by softmax, times Scale.
+type MoeRoute struct {
+	Dst    Buf // of kind Route
+	Src    Buf
+	Renorm bool // the weights of the chosen sum to Scale
+	Scale  float32
+}
+
+func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_MOE_ROUTE
+	c.scale = C.float(o.Scale)
+	if o.Renorm {
+		c.norm_weights = 1
+	}
+	if err := b.route(c, &c.dst, o.Dst); err != nil {
+		return err
+	}
+	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert)
+}
+
+// MoeGather copies the activations of each token in Src, Cols wide, to its
+// pairs in Dst.
+type MoeGather struct {
+	Dst, Src Act
+	Cols     int
+	Route    Buf
+}
+
+func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_MOE_GATHER
+	c.n_col = C.int32_t(o.Cols)
+	if (o.Src.F32 == None) != (o.Dst.F32 == None) || (o.Src.Q8 == None) != (o.Dst.Q8 == None) {
+		return shapeErr("gather of activations %v from %v", o.Dst, o.Src)
+	}
+	if err := b.act(c, o.Src, TokRows); err != nil {
+		return err
+	}
+	c.src, c.src2 = c.act_f32, c.act_q8
+	if err := b.act(c, o.Dst, PairRows); err != nil {
+		return err
+	}
+	return b.route(c, &c.aux, o.Route)
+}
+
+// MoeCombine is Dst[t] += the sum over t's pairs, best expert first, of the
+// expert's weight times Src[pair].
+type MoeCombine struct{ Dst, Src, Route Buf }
+
+func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_MOE_COMBINE
+	if err := b.floats(&c.dst, o.Dst, TokRows, 1); err != nil {
+		return err
+	}
+	if err := b.floats(&c.src, o.Src, PairRows, b.specs[o.Dst].Width); err != nil {
+		return err
+	}
+	return b.route(c, &c.aux, o.Route)
+}
+
+// planBuilder checks what operations name, and remembers whether all of it has
+// memory.
+type planBuilder struct {
+	specs   []BufSpec
+	unbound bool
+}
+
+func (b *planBuilder) has(buf Buf) bool { return buf >= 0 && int(buf) < len(b.specs) }
+
+func (b *planBuilder) matrix(c *C.struct_qn_mat, m Matrix) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	b.unbound = b.unbound || m.Data == nil
+	*c = m.c()
+	return nil
+}
+
+// vector sets *c to v, which has at least n elements.
+func vector[F C.float | C.double, T float32 | float64](b *planBuilder, c **F, v []T, n int) error {
+	if v == nil {
+		b.unbound = true
+		*c = (*F)(unbound())
+		return nil
+	}
+	if len(v) < n || n < 1 {
+		return shapeErr("vector of %d, want %d", len(v), n)
+	}
+	*c = (*F)(unsafe.Pointer(unsafe.SliceData(v)))
+	return nil
+}
+
+// floats sets *c to buf, which holds floats for these rows in at least n columns.
+func (b *planBuilder) floats(c *C.int32_t, buf Buf, rows RowSet, n int) error {
+	if !b.has(buf) {
+		return shapeErr("buffer %d of %d", buf, len(b.specs))
+	}
+	if s := b.specs[buf]; s.Kind != Floats || s.Rows != rows || s.Width < n {
+		return shapeErr("buffer %d is %+v, want rows %d of at least %d floats", buf, s, rows, n)
+	}
+	*c = C.int32_t(buf)
+	return nil
+}
+
+// act sets the activations of an operation over these rows.
+func (b *planBuilder) act(c *C.struct_qn_op, a Act, rows RowSet) error {
+	if a.F32 == None && a.Q8 == None {
+		return shapeErr("no activations")
+	}
+	for _, use := range []struct {
+		buf  Buf
+		kind BufKind
+	}{{a.F32, ActF32}, {a.Q8, ActQ8}} {
+		if use.buf == None {
+			continue
+		}
+		if !b.has(use.buf) || b.specs[use.buf].Kind != use.kind || b.specs[use.buf].Rows != rows {
+			return shapeErr("buffer %d for activations", use.buf)
+		}
+	}
+	c.act_f32, c.act_q8 = C.int32_t(a.F32), C.int32_t(a.Q8)
+	return nil
+}
+
+// route sets the routing of an operation, and its numbers of experts.
+func (b *planBuilder) route(c *C.struct_qn_op, field *C.int32_t, buf Buf) error {
+	if !b.has(buf) || b.specs[buf].Kind != Route {
+		return shapeErr("buffer %d for a routing", buf)
+	}
+	*field = C.int32_t(buf)
+	c.n_expert, c.n_used = C.int32_t(b.specs[buf].NExpert), C.int32_t(b.specs[buf].NUsed)
+	return nil
+}

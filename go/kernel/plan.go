@@ -1,0 +1,113 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo noescape qn_run
+#cgo nocallback qn_run
+*/
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// A Plan is a list of operations, checked and laid out for C. It may be run
+// from one goroutine at a time.
+type Plan struct {
+	c       *C.struct_qn_op // [n], in C memory
+	n       int
+	specs   []BufSpec
+	unbound bool // some matrix or vector has no memory
+}
+
+// NewPlan checks operations over buffers of these specs. Matrices and vectors
+// that are nil have no memory yet: such a plan can be measured, not run. The
+// caller closes the plan, and keeps the memory of its matrices and vectors.
+func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
+	for i, s := range specs {
+		if err := s.check(i); err != nil {
+			return nil, err
+		}
+	}
+	p := &Plan{n: len(ops), specs: specs}
+	p.c = (*C.struct_qn_op)(calloc(len(ops), C.sizeof_struct_qn_op))
+	bufs := unboundBufs(specs)
+	defer free(unsafe.Pointer(bufs))
+	b := planBuilder{specs: specs}
+	for i, op := range ops {
+		c := &unsafe.Slice(p.c, p.n)[i]
+		c.act_f32, c.act_q8 = C.int32_t(None), C.int32_t(None)
+		err := op.fill(&b, c)
+		if err == nil {
+			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), fmt.Sprintf("%+v", describe(c)))
+		}
+		if err != nil {
+			p.Close()
+			return nil, fmt.Errorf("operation %d, %T: %w", i, op, err)
+		}
+	}
+	// Once more as a whole, for what operations say of each other.
+	if err := status(C.qn_plan_check(p.c, C.int32_t(p.n), bufs, C.int32_t(len(specs))), "plan"); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.unbound = b.unbound
+	return p, nil
+}
+
+// describe gives the sizes of an operation, for the error when C refuses it.
+func describe(c *C.struct_qn_op) string {
+	switch c.kind {
+	case C.QN_OP_MATMUL, C.QN_OP_EMBED:
+		s := ""
+		for _, m := range c.mat[:c.n_mat] {
+			s += fmt.Sprintf("[%d %d %d %v] ", m.n_mat, m.n_out, m.n_in, Type(m._type))
+		}
+		return "matrices " + s
+	case C.QN_OP_QKV, C.QN_OP_ATTEND:
+		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, n_rot %d", c.n_head, c.n_head_kv, c.head_dim, c.n_rot)
+	case C.QN_OP_MOE_ROUTE, C.QN_OP_MOE_GATHER, C.QN_OP_MOE_COMBINE:
+		return fmt.Sprintf("n_expert %d, n_used %d", c.n_expert, c.n_used)
+	}
+	return fmt.Sprintf("n_rot %d", c.n_rot)
+}
+
+// Scratch returns the bytes that one thread needs to run the plan over at most
+// maxTok tokens.
+func (p *Plan) Scratch(maxTok int) int {
+	p.mustBeOpen()
+	return int(C.qn_plan_scratch(p.c, C.int32_t(p.n), C.int32_t(maxTok)))
+}
+
+// Close frees the plan. Closing again does nothing.
+func (p *Plan) Close() {
+	free(unsafe.Pointer(p.c))
+	p.c = nil
+}
+
+func (p *Plan) mustBeOpen() {
+	if p.c == nil {
+		panic("kernel: plan is closed")
+	}
+}
+
+// Run executes the plan over the batch, in one call that does not allocate.
+// scratch lies outside the Go heap and has AlignUp(p.Scratch(n)) bytes for each
+// thread of the pool. Run panics on what only a bug can get wrong.
+func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
+	p.mustBeOpen()
+	pool.mustBeOpen()
+	switch {
+	case p.unbound:
+		panic("kernel: plan has matrices or vectors without memory")
+	case bufs.c == nil || !slices.Equal(bufs.specs, p.specs):
+		panic("kernel: buffers are closed, or not those of the plan")
+	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.maxTok || b.nOut() > bufs.maxOut:
+		panic("kernel: batch is closed, empty, or larger than the buffers")
+	case !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())):
+		panic("kernel: scratch is too small or not aligned")
+	}
+	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)))
+}

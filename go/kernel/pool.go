@@ -1,0 +1,104 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo nocallback qn_pack_mat
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// MaxThreads is the most threads that a Pool may have.
+const MaxThreads = 1024
+
+// A Pool is worker threads, of which the goroutine that runs a plan is the
+// first. One plan runs in it at a time: it is not for several goroutines.
+type Pool struct {
+	c       *C.struct_qn_pool
+	threads int
+}
+
+// NewPool starts threads-1 workers. cpus names the CPU of each thread, or is
+// nil to leave them unpinned; cpus[0] is not used, for the caller's thread is
+// the caller's.
+func NewPool(threads int, cpus []int) (*Pool, error) {
+	if threads < 1 || threads > MaxThreads {
+		return nil, fmt.Errorf("%d threads, want 1 to %d", threads, MaxThreads)
+	}
+	if cpus != nil && len(cpus) < threads {
+		return nil, fmt.Errorf("%d CPUs for %d threads, want one for each", len(cpus), threads)
+	}
+	var pins *C.int32_t
+	if cpus != nil {
+		ids := make([]C.int32_t, threads)
+		for i := range ids {
+			ids[i] = C.int32_t(cpus[i])
+		}
+		pins = unsafe.SliceData(ids)
+	}
+	if !chosen.Load() {
+		Init(Best)
+	}
+	p := &Pool{threads: threads}
+	if rc := C.qn_pool_create(&p.c, pins, C.int32_t(threads)); rc != C.QN_OK {
+		return nil, status(rc, fmt.Sprintf("pool of %d threads", threads))
+	}
+	return p, nil
+}
+
+// Threads returns the number of threads, the caller's included.
+func (p *Pool) Threads() int { return p.threads }
+
+// Close ends the workers. Closing again does nothing.
+func (p *Pool) Close() {
+	if p.c != nil {
+		C.qn_pool_destroy(p.c)
+		p.c = nil
+	}
+}
+
+func (p *Pool) mustBeOpen() {
+	if p.c == nil {
+		panic("kernel: pool is closed")
+	}
+}
+
+// PackMat packs src, which is in Rows, into dst with every thread of the pool.
+// It returns ErrNotFinite if a weight is.
+func (p *Pool) PackMat(dst []byte, src Matrix) error {
+	p.mustBeOpen()
+	if err := src.check(); err != nil {
+		return err
+	}
+	packed := src
+	packed.Layout, packed.Data = X16, dst
+	if src.Layout != Rows || src.Data == nil || dst == nil {
+		return shapeErr("pack a matrix of layout %d", src.Layout)
+	}
+	if err := packed.check(); err != nil {
+		return err
+	}
+	// A copy in C memory: the struct holds a pointer, and a Go struct passed to
+	// C may hold none.
+	m := (*C.struct_qn_mat)(calloc(1, C.sizeof_struct_qn_mat))
+	defer free(unsafe.Pointer(m))
+	*m = src.c()
+	return status(C.qn_pack_mat(p.c, unsafe.Pointer(unsafe.SliceData(dst)), m), "pack")
+}
+
+// MeasureRead returns the bytes per second at which the pool reads b, each
+// thread its own part, the given number of times.
+func (p *Pool) MeasureRead(b []byte, rounds int) float64 {
+	p.mustBeOpen()
+	return float64(C.qn_measure_read(p.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), C.int32_t(rounds)))
+}
+
+// MeasureInt8 returns the 8-bit multiply-adds per second that the pool reaches
+// in registers with the instruction set in use.
+func (p *Pool) MeasureInt8(rounds int) float64 {
+	p.mustBeOpen()
+	return float64(C.qn_measure_int8(p.c, C.int64_t(rounds)))
+}

@@ -1,0 +1,129 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo noescape qn_pack
+#cgo nocallback qn_pack
+#cgo noescape qn_dequantize
+#cgo nocallback qn_dequantize
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+)
+
+// Type is a type of weights. The numbers are GGUF's.
+type Type int32
+
+// The types that the kernels take.
+const (
+	F32    Type = C.QN_F32
+	F16    Type = C.QN_F16
+	BF16   Type = C.QN_BF16
+	Q4_0   Type = C.QN_Q4_0
+	Q4_1   Type = C.QN_Q4_1
+	Q5_0   Type = C.QN_Q5_0
+	Q5_1   Type = C.QN_Q5_1
+	Q8_0   Type = C.QN_Q8_0
+	Q2_K   Type = C.QN_Q2_K
+	Q3_K   Type = C.QN_Q3_K
+	Q4_K   Type = C.QN_Q4_K
+	Q5_K   Type = C.QN_Q5_K
+	Q6_K   Type = C.QN_Q6_K
+	IQ4_NL Type = C.QN_IQ4_NL
+	IQ4_XS Type = C.QN_IQ4_XS
+)
+
+// types is in the order in which an error lists them.
+var types = [...]struct {
+	t    Type
+	name string
+}{
+	{F32, "F32"}, {F16, "F16"}, {BF16, "BF16"}, {Q4_0, "Q4_0"}, {Q4_1, "Q4_1"}, {Q5_0, "Q5_0"}, {Q5_1, "Q5_1"},
+	{Q8_0, "Q8_0"}, {Q2_K, "Q2_K"}, {Q3_K, "Q3_K"}, {Q4_K, "Q4_K"}, {Q5_K, "Q5_K"}, {Q6_K, "Q6_K"},
+	{IQ4_NL, "IQ4_NL"}, {IQ4_XS, "IQ4_XS"},
+}
+
+// Types returns every type that the kernels take.
+func Types() []Type {
+	all := make([]Type, len(types))
+	for i, row := range types {
+		all[i] = row.t
+	}
+	return all
+}
+
+// String returns GGUF's name of the type.
+func (t Type) String() string {
+	for _, row := range types {
+		if row.t == t {
+			return row.name
+		}
+	}
+	return fmt.Sprintf("type %d", int32(t))
+}
+
+// Q8 reports whether products with this type take 8-bit activations; else they
+// take floats.
+func (t Type) Q8() bool { return C.qn_type_q8(C.int32_t(t)) != 0 }
+
+// Check returns an error that wraps ErrType or ErrShape where the kernels
+// cannot take rows of n elements of this type.
+func (t Type) Check(n int) error {
+	known := false
+	for _, row := range types {
+		known = known || row.t == t
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("%w: %v, supported are %s", ErrType, t, typeList())
+	case n < 1 || n > math.MaxInt32 || C.qn_type_ok(C.int32_t(t), C.int64_t(n)) == 0:
+		return shapeErr("rows of %d elements of %v", n, t)
+	}
+	return nil
+}
+
+// RowBytes returns the bytes of one GGUF row of n elements.
+func RowBytes(t Type, n int) int { return int(C.qn_row_bytes(C.int32_t(t), C.int64_t(n))) }
+
+// PanelBytes returns the bytes of one packed panel of 16 rows of n elements.
+func PanelBytes(t Type, n int) int { return int(C.qn_panel_bytes(C.int32_t(t), C.int64_t(n))) }
+
+// Pack interleaves nRows rows, 1 to 16, of n elements into a panel, whose
+// missing rows become zeros. It returns ErrNotFinite if a weight is.
+func Pack(t Type, panel, rows []byte, nRows, n int) error {
+	if err := t.Check(n); err != nil {
+		return err
+	}
+	if nRows < 1 || nRows > Panel || len(rows) != nRows*RowBytes(t, n) || len(panel) != PanelBytes(t, n) || !aligned(panel) {
+		return shapeErr("pack %d rows of %d %v in %d bytes into %d", nRows, n, t, len(rows), len(panel))
+	}
+	return status(C.qn_pack(C.int32_t(t), unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Pointer(unsafe.SliceData(rows)),
+		C.int32_t(nRows), C.int64_t(n)), "pack")
+}
+
+// Dequantize writes one GGUF row of len(y) elements as floats.
+func Dequantize(t Type, y []float32, row []byte) error {
+	if err := t.Check(len(y)); err != nil {
+		return err
+	}
+	if len(row) != RowBytes(t, len(y)) {
+		return shapeErr("a row of %d %v in %d bytes", len(y), t, len(row))
+	}
+	C.qn_dequantize(C.int32_t(t), (*C.float)(unsafe.SliceData(y)), unsafe.Pointer(unsafe.SliceData(row)), C.int64_t(len(y)))
+	return nil
+}
+
+func aligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%Align == 0 }
+
+func typeList() string {
+	names := make([]string, len(types))
+	for i, row := range types {
+		names[i] = row.name
+	}
+	return strings.Join(names, " ")
+}

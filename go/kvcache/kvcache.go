@@ -1,0 +1,114 @@
+// Package kvcache hands out the blocks that hold keys and values.
+//
+// A block holds the keys and values of BlockTokens consecutive positions, for
+// all layers, in one region outside the Go heap. A sequence has a Table of
+// block numbers; attention follows the table, so a sequence need not be
+// contiguous. Blocks are counted: sequences that begin with the same tokens
+// share the blocks of that prefix, and a block is written only by its sole
+// owner. What lies inside a block is the kernels' business.
+//
+// A Pool and its tables are not safe for use by several goroutines.
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// BlockTokens is the number of positions in a block.
+const BlockTokens = 64
+
+// Type is the type in which keys and values are kept.
+type Type int
+
+const (
+	F16 Type = iota // the default
+	F32
+)
+
+// ParseType returns the type called s: "f16" or "f32".
+func ParseType(s string) (Type, error) {
+	for _, t := range []Type{F16, F32} {
+		if strings.EqualFold(s, t.String()) {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown KV type %q, want f16 or f32", s)
+}
+
+// String returns the name of the type.
+func (t Type) String() string {
+	switch t {
+	case F16:
+		return "f16"
+	case F32:
+		return "f32"
+	}
+	return fmt.Sprintf("type %d", int(t))
+}
+
+// ErrFull reports that the pool has too few free blocks.
+var ErrFull = errors.New("KV cache is full")
+
+// A Pool is the blocks of one model.
+type Pool struct {
+	region     *mem.Region
+	blockBytes int
+	refs       []int32 // of each block: tables that hold it
+	free       []int32 // numbers of the blocks with no refs; the last is handed out next
+}
+
+// NewPool makes a pool of blocks of blockBytes each, taken from the budget. The
+// memory is touched only as blocks are first written.
+func NewPool(budget *mem.Budget, blockBytes, blocks int) (*Pool, error) {
+	if blockBytes < 1 || blocks < 1 || blocks > math.MaxInt32 || blocks > math.MaxInt/blockBytes {
+		return nil, fmt.Errorf("KV cache of %d blocks of %d bytes is more than an address space holds", blocks, blockBytes)
+	}
+	r, err := budget.Alloc("keys and values", uint64(blockBytes)*uint64(blocks))
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{region: r, blockBytes: blockBytes, refs: make([]int32, blocks), free: make([]int32, blocks)}
+	for i := range p.free {
+		p.free[i] = int32(blocks - 1 - i) // the lowest first
+	}
+	return p, nil
+}
+
+// Bytes returns the memory of all blocks, one after the other.
+func (p *Pool) Bytes() []byte { return p.region.Bytes() }
+
+// BlockBytes returns the size of a block.
+func (p *Pool) BlockBytes() int { return p.blockBytes }
+
+// Blocks returns the number of blocks.
+func (p *Pool) Blocks() int { return len(p.refs) }
+
+// FreeBlocks returns how many blocks no table holds.
+func (p *Pool) FreeBlocks() int { return len(p.free) }
+
+// Close gives the memory back. Closing again does nothing.
+func (p *Pool) Close() error { return p.region.Close() }
+
+// take returns a free block, with one reference. The caller knows there is one.
+func (p *Pool) take() int32 {
+	id := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.refs[id] = 1
+	return id
+}
+
+// drop gives up one reference to a block.
+func (p *Pool) drop(id int32) {
+	if p.refs[id]--; p.refs[id] == 0 {
+		p.free = append(p.free, id)
+	}
+}
+
+func (p *Pool) block(id int32) []byte {
+	return p.Bytes()[int(id)*p.blockBytes:][:p.blockBytes]
+}

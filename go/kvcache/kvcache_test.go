@@ -1,0 +1,163 @@
+package kvcache
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+func newPool(t *testing.T, blocks int) *Pool {
+	t.Helper()
+	p, err := NewPool(mem.NewBudget(1<<20, "test"), 64, blocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func grow(t *testing.T, tab *Table, n int) {
+	t.Helper()
+	if err := tab.Grow(n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGrowAndTruncate(t *testing.T) {
+	p := newPool(t, 4)
+	tab := p.NewTable()
+	for _, tt := range []struct{ n, blocks int }{{1, 1}, {63, 1}, {64, 1}, {65, 2}, {128, 2}, {129, 3}, {256, 4}} {
+		grow(t, tab, tt.n-tab.Len())
+		if got := len(tab.Blocks()); got != tt.blocks || p.FreeBlocks() != 4-tt.blocks {
+			t.Errorf("%d positions: %d blocks, %d free, want %d and %d", tt.n, got, p.FreeBlocks(), tt.blocks, 4-tt.blocks)
+		}
+	}
+	err := tab.Grow(1)
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "0 of 4 are free") {
+		t.Errorf("error = %v, want ErrFull with numbers", err)
+	}
+	if tab.Len() != 256 {
+		t.Errorf("a refused Grow left %d positions, want 256", tab.Len())
+	}
+	tab.Truncate(64)
+	if len(tab.Blocks()) != 1 || p.FreeBlocks() != 3 {
+		t.Errorf("64 positions: %d blocks, %d free, want 1 and 3", len(tab.Blocks()), p.FreeBlocks())
+	}
+	tab.Free()
+	tab.Free()
+	if p.FreeBlocks() != 4 {
+		t.Errorf("%d free after Free, want 4", p.FreeBlocks())
+	}
+}
+
+func TestForkCopiesOnWrite(t *testing.T) {
+	p := newPool(t, 4)
+	a := p.NewTable()
+	grow(t, a, 70)
+	for i, id := range a.Blocks() {
+		for j := range p.block(id) {
+			p.block(id)[j] = byte(10 + i)
+		}
+	}
+	b := a.Fork()
+	if !slices.Equal(a.Blocks(), b.Blocks()) || p.FreeBlocks() != 2 {
+		t.Fatalf("fork has %v, want %v, with 2 free, not %d", b.Blocks(), a.Blocks(), p.FreeBlocks())
+	}
+	grow(t, b, 1)
+	if a.Blocks()[0] != b.Blocks()[0] {
+		t.Error("the whole block is no longer shared")
+	}
+	if a.Blocks()[1] == b.Blocks()[1] {
+		t.Fatal("two tables may write the open block")
+	}
+	if got := p.block(b.Blocks()[1])[5]; got != 11 {
+		t.Errorf("copied block has %d, want 11", got)
+	}
+	before := a.Blocks()[1]
+	grow(t, a, 1)
+	if a.Blocks()[1] != before {
+		t.Error("the sole owner of a block copied it")
+	}
+	// A whole block, cut open again, is still shared.
+	a.Truncate(10)
+	grow(t, a, 1)
+	if a.Blocks()[0] == b.Blocks()[0] {
+		t.Error("a shared block was opened for writing")
+	}
+	a.Free()
+	b.Free()
+	if p.FreeBlocks() != 4 {
+		t.Errorf("%d free at the end, want 4", p.FreeBlocks())
+	}
+}
+
+// Whatever is done, each block is counted once for each table that holds it,
+// and the block a table writes next is its own.
+func TestCountsHold(t *testing.T) {
+	const seed = 7
+	r := rand.New(rand.NewPCG(seed, seed))
+	p := newPool(t, 12)
+	tables := []*Table{p.NewTable()}
+	for step := range 5000 {
+		tab := tables[r.IntN(len(tables))]
+		switch r.IntN(4) {
+		case 0, 1:
+			n := 1 + r.IntN(100)
+			if err := tab.Grow(n); err == nil && p.refs[tab.blocks[(tab.n-1)/BlockTokens]] != 1 {
+				t.Fatalf("step %d: the open block has %d owners", step, p.refs[tab.blocks[(tab.n-1)/BlockTokens]])
+			}
+		case 2:
+			tab.Truncate(r.IntN(tab.Len() + 1))
+		case 3:
+			if len(tables) < 5 {
+				tables = append(tables, tab.Fork())
+			} else {
+				tables[4].Free()
+				tables = tables[:4]
+			}
+		}
+		refs := make([]int32, p.Blocks())
+		for _, tab := range tables {
+			if len(tab.blocks) != blocksFor(tab.n) {
+				t.Fatalf("step %d: %d blocks for %d positions", step, len(tab.blocks), tab.n)
+			}
+			for _, id := range tab.blocks {
+				refs[id]++
+			}
+		}
+		for _, id := range p.free {
+			if refs[id] != 0 {
+				t.Fatalf("step %d: block %d is free and held", step, id)
+			}
+		}
+		if !slices.Equal(refs, p.refs) {
+			t.Fatalf("step %d: counts %v, want %v", step, p.refs, refs)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	budget := mem.NewBudget(1000, "test")
+	var limit *mem.LimitError
+	if _, err := NewPool(budget, 500, 3); !errors.As(err, &limit) {
+		t.Errorf("error = %v, want a LimitError", err)
+	}
+	for _, tt := range []struct{ bytes, blocks int }{{0, 1}, {1, 0}, {1 << 62, 4}} {
+		if _, err := NewPool(budget, tt.bytes, tt.blocks); err == nil {
+			t.Errorf("a pool of %d blocks of %d bytes was made", tt.blocks, tt.bytes)
+		}
+	}
+	if budget.Used() != 0 {
+		t.Errorf("refusals left %d bytes taken", budget.Used())
+	}
+	if _, err := ParseType("q4"); err == nil {
+		t.Error("KV type q4 was accepted")
+	}
+	if got, err := ParseType("F32"); got != F32 || err != nil {
+		t.Errorf("ParseType = %v, %v", got, err)
+	}
+}

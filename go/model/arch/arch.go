@@ -1,0 +1,83 @@
+// Package arch knows the architectures: which tensors each has, under which
+// GGUF names and of which shapes, and which operations turn a token into
+// logits. There is one file for each; it yields a Program and keeps nothing.
+//
+// Where the weights lie, and in what form, is decided above: see Weights.
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// An Arch is one architecture.
+type Arch struct {
+	Name  string // as general.architecture has it
+	build func(b *builder)
+}
+
+// archs is what can be run, in the order in which an error lists it.
+var archs = []Arch{llama, qwen2, qwen3}
+
+// Lookup returns the architecture called name.
+func Lookup(name string) (Arch, error) {
+	if i := slices.IndexFunc(archs, func(a Arch) bool { return a.Name == name }); i >= 0 {
+		return archs[i], nil
+	}
+	if len(name) > 64 {
+		name = name[:64] + "..."
+	}
+	return Arch{}, fmt.Errorf("architecture %q is not supported, supported are %s", name, strings.Join(Names(), " "))
+}
+
+// Names returns the names of all architectures.
+func Names() []string {
+	names := make([]string, len(archs))
+	for i, a := range archs {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// Weights gives tensors by their GGUF names. Each method checks that the shape
+// is the wanted one; its error names the tensor. Data may be nil as long as it
+// has no memory yet.
+type Weights interface {
+	// Has reports whether there is such a tensor.
+	Has(name string) bool
+	// Table returns a matrix whose rows are looked up, not multiplied.
+	Table(name string, in, out int) (kernel.Matrix, error)
+	// Matrix returns n matrices for products: one tensor of three dimensions,
+	// or of two when n is 1.
+	Matrix(name string, in, out, n int) (kernel.Matrix, error)
+	// Stack returns matrices for products that are a tensor each.
+	Stack(names []string, in, out int) (kernel.Matrix, error)
+	// Vector returns n floats, padded with zeros to whole panels.
+	Vector(name string, n int) ([]float32, error)
+	// Rope returns the angle by which each pair of dimensions turns from one
+	// position to the next, and the length by which it grows.
+	Rope() (freqs []float64, scale float32, err error)
+}
+
+// A Program is what a model computes: operations over numbered buffers.
+type Program struct {
+	Bufs   []kernel.BufSpec
+	Begin  []kernel.Op   // once a batch: embedding, table of rotations
+	Layers [][]kernel.Op // one list for each layer
+	End    []kernel.Op   // norm and output, for the tokens whose logits are wanted
+	Logits kernel.Buf    // rows of them
+}
+
+// Build returns the program of a model of this architecture. Keys and values
+// are kept as kv says.
+func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVType) (*Program, error) {
+	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}}
+	a.build(b)
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.p, nil
+}

@@ -1,0 +1,159 @@
+package arch
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A builder collects a Program. After the first error it goes on with zero
+// values, and the error is kept: architectures read as lists of steps.
+type builder struct {
+	cfg   *Config
+	w     Weights
+	kv    kernel.KVType
+	p     *Program
+	ops   []kernel.Op // of the current step
+	slots map[slot]kernel.Buf
+	err   error
+}
+
+// A slot is a buffer by its use. Layers use the same ones again.
+type slot struct {
+	use  string
+	kind kernel.BufKind
+}
+
+func (b *builder) add(op kernel.Op) { b.ops = append(b.ops, op) }
+
+// take returns the operations since the last take.
+func (b *builder) take() []kernel.Op {
+	ops := b.ops
+	b.ops = nil
+	return ops
+}
+
+// keep notes the first error, and returns v.
+func keep[T any](b *builder, v T, err error) T {
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	return v
+}
+
+func (b *builder) matrix(name string, in, out int) kernel.Matrix {
+	m, err := b.w.Matrix(name, in, out, 1)
+	return keep(b, m, err)
+}
+
+func (b *builder) vector(name string, n int) []float32 {
+	v, err := b.w.Vector(name, n)
+	return keep(b, v, err)
+}
+
+// optional returns a vector if the file has it, else nil.
+func (b *builder) optional(name string, n int) []float32 {
+	if !b.w.Has(name) {
+		return nil
+	}
+	return b.vector(name, n)
+}
+
+// refuse fails on a tensor that would change the result and is not supported.
+func (b *builder) refuse(name string) {
+	if b.w.Has(name) && b.err == nil {
+		b.err = fmt.Errorf("tensor %q is not supported in architecture %s", name, b.cfg.Arch)
+	}
+}
+
+// buf returns the buffer for a use, made when it is first asked for.
+func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
+	s := slot{use, spec.Kind}
+	if id, ok := b.slots[s]; ok {
+		return id
+	}
+	if spec.Rows == kernel.PairRows || spec.Kind == kernel.Route {
+		spec.NExpert, spec.NUsed = b.cfg.NExpert, b.cfg.NExpertUsed
+	}
+	id := kernel.Buf(len(b.p.Bufs))
+	b.p.Bufs = append(b.p.Bufs, spec)
+	b.slots[s] = id
+	return id
+}
+
+// floats returns rows of at least width floats for a use.
+func (b *builder) floats(use string, rows kernel.RowSet, width int) kernel.Buf {
+	return b.buf(use, kernel.BufSpec{Kind: kernel.Floats, Rows: rows, Width: kernel.Pad(width)})
+}
+
+// act returns activations for a use: of the kinds that products with these
+// matrices take.
+func (b *builder) act(use string, rows kernel.RowSet, width int, mats ...kernel.Matrix) kernel.Act {
+	a := kernel.Act{F32: kernel.None, Q8: kernel.None}
+	spec := kernel.BufSpec{Rows: rows, Width: kernel.Pad(width)}
+	for _, m := range mats {
+		if m.Type.Q8() {
+			spec.Kind = kernel.ActQ8
+			a.Q8 = b.buf(use, spec)
+		} else {
+			spec.Kind = kernel.ActF32
+			a.F32 = b.buf(use, spec)
+		}
+	}
+	return a
+}
+
+func (b *builder) x() kernel.Buf { return b.floats("x", kernel.TokRows, b.cfg.NEmbd) }
+
+func (b *builder) ropeTable() kernel.Buf { return b.floats("rope", kernel.TokRows, b.cfg.NRot) }
+
+// norm returns an RMS norm of src, n wide, into act.
+func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string, n int) kernel.Norm {
+	return kernel.Norm{Act: act, Src: src, Rows: rows, Cols: n, Weight: b.vector(name, n), Eps: b.cfg.RMSEps}
+}
+
+// begin embeds the tokens and computes the rotations of their positions.
+func (b *builder) begin() {
+	c := b.cfg
+	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
+	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: 1})
+	freqs, scale, err := b.w.Rope()
+	b.add(kernel.RopeTable{Dst: b.ropeTable(), NRot: c.NRot, Freqs: keep(b, freqs, err), Scale: scale})
+	b.p.Begin = b.take()
+}
+
+// layers builds each layer.
+func (b *builder) layers(build func(l layer)) {
+	for il := range b.cfg.NLayer {
+		if b.err != nil {
+			return // an absurd number of layers ends at the first that is missing
+		}
+		build(layer{b, il, fmt.Sprintf("blk.%d.", il)})
+		b.p.Layers = append(b.p.Layers, b.take())
+	}
+}
+
+// end turns the residual into logits. Without an output matrix the embedding
+// serves again.
+func (b *builder) end() {
+	c := b.cfg
+	name := "output.weight"
+	if !b.w.Has(name) {
+		name = "token_embd.weight"
+	}
+	m := b.matrix(name, c.NEmbd, c.NVocab)
+	out := b.floats("out", kernel.OutRows, c.NEmbd)
+	act := b.act("out", kernel.OutRows, c.NEmbd, m)
+	b.p.Logits = b.floats("logits", kernel.OutRows, c.NVocab)
+	b.add(kernel.Gather{Dst: out, Src: b.x()})
+	b.add(b.norm(act, out, kernel.OutRows, "output_norm.weight", c.NEmbd))
+	b.add(kernel.Matmul{
+		Dst: b.p.Logits, Act: act, Rows: kernel.OutRows,
+		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
+	})
+	b.p.End = b.take()
+}
+
+// attnScale is what queries are scaled by.
+func (c *Config) attnScale() float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }

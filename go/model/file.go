@@ -1,0 +1,113 @@
+// Package model loads a GGUF file into a form that runs: it reads the config,
+// binds the tensors that the architecture names, packs their rows for the
+// kernels, and turns batches of tokens into logits.
+//
+// Weights live outside the Go heap: in one anonymous region when they are
+// packed, else in the mapped file. What a file can get wrong is an error of one
+// line, found before anything large is allocated or read; only values that are
+// not finite come to light while packing.
+package model
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A File is a mapped model: one GGUF file, or all shards of one.
+type File struct {
+	GGUF  *gguf.File
+	Paths []string // of the shards; one when the model is whole
+
+	regions []*mem.Region // by shard
+}
+
+// OpenFile maps and parses the model at path. When it was cut into several
+// files, path may name any of them, and the others are found beside it. Errors
+// name the file.
+func OpenFile(path string) (*File, error) {
+	f := &File{}
+	if err := f.open(path); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *File) open(path string) error {
+	region, first, err := parse(path)
+	if err != nil {
+		return err
+	}
+	f.regions = append(f.regions, region)
+	count, err := first.SplitCount()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Paths, err = gguf.ShardPaths(path, count); err != nil {
+		return err
+	}
+	if count == 1 {
+		f.GGUF = first
+		return nil
+	}
+	f.regions = nil
+	shards := make([]*gguf.File, count)
+	for i, p := range f.Paths {
+		r, shard := region, first
+		if p != path {
+			if r, shard, err = parse(p); err != nil {
+				region.Close() // which may not be among the regions yet
+				return err
+			}
+		}
+		f.regions = append(f.regions, r)
+		shards[i] = shard
+	}
+	if f.GGUF, err = gguf.Merge(shards); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func parse(path string) (*mem.Region, *gguf.File, error) {
+	r, err := mem.Map(path)
+	if err != nil {
+		return nil, nil, err // names the file
+	}
+	f, err := gguf.Parse(r.Bytes())
+	if err != nil {
+		r.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, f, nil
+}
+
+// Size returns the bytes of all shards.
+func (f *File) Size() uint64 {
+	n := uint64(0)
+	for _, r := range f.regions {
+		n += uint64(len(r.Bytes()))
+	}
+	return n
+}
+
+// Close unmaps the file. Nothing that was loaded from it may be used any more.
+// Closing again does nothing.
+func (f *File) Close() error {
+	var first error
+	for _, r := range f.regions {
+		if err := r.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// drop lets go of the pages of n bytes of a tensor from offset at: they were
+// read, and will come back from the page cache if they are needed again.
+func (f *File) drop(t *gguf.Tensor, at, n int) {
+	// A failure costs memory, not correctness.
+	_ = f.regions[t.Shard].DontNeed(int(t.Offset)+at, n)
+}

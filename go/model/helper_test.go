@@ -1,0 +1,157 @@
+package model
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+const golden = "../../scripts/golden"
+
+// A draft is a GGUF file to be changed and written.
+type draft struct {
+	kvs     []gguf.KV
+	tensors []gguf.Tensor
+}
+
+// read drafts a copy of a golden model.
+func read(tb testing.TB, name string) *draft {
+	tb.Helper()
+	raw, err := os.ReadFile(filepath.Join(golden, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &draft{f.KVs, f.Tensors}
+}
+
+// set changes a key, or adds it.
+func (d *draft) set(key string, v any) {
+	for i := range d.kvs {
+		if d.kvs[i].Key == key {
+			d.kvs[i].Value = v
+			return
+		}
+	}
+	d.kvs = append(d.kvs, gguf.KV{Key: key, Value: v})
+}
+
+// drop removes a key or a tensor.
+func (d *draft) drop(name string) {
+	for i := range d.kvs {
+		if d.kvs[i].Key == name {
+			d.kvs = append(d.kvs[:i:i], d.kvs[i+1:]...)
+			return
+		}
+	}
+	for i := range d.tensors {
+		if d.tensors[i].Name == name {
+			d.tensors = append(d.tensors[:i:i], d.tensors[i+1:]...)
+			return
+		}
+	}
+	panic("no " + name)
+}
+
+func (d *draft) tensor(name string) *gguf.Tensor {
+	for i := range d.tensors {
+		if d.tensors[i].Name == name {
+			return &d.tensors[i]
+		}
+	}
+	panic("no tensor " + name)
+}
+
+func (d *draft) add(name string, typ gguf.Type, data []byte, dims ...uint64) {
+	d.tensors = append(d.tensors, gguf.Tensor{Name: name, Type: typ, Dims: dims, Data: data})
+}
+
+// write writes the file, and returns its path.
+func (d *draft) write(tb testing.TB, name string) string {
+	tb.Helper()
+	w := gguf.NewWriter()
+	for _, kv := range d.kvs {
+		w.Set(kv.Key, kv.Value)
+	}
+	for _, t := range d.tensors {
+		w.AddTensor(t.Name, t.Type, t.Dims, gguf.Bytes(t.Data))
+	}
+	path := filepath.Join(tb.TempDir(), name)
+	f, err := os.Create(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := w.WriteTo(f); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// load opens and loads the file at path.
+func load(tb testing.TB, path string, r Residency) (*Model, error) {
+	tb.Helper()
+	f, err := OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	tb.Cleanup(func() { f.Close() })
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	m, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	if err == nil {
+		tb.Cleanup(m.Close)
+	}
+	return m, err
+}
+
+// logits returns the logits after each of ids.
+func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
+	tb.Helper()
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer pool.Close()
+	r, err := NewRunner(m, RunnerConfig{
+		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), KV: kernel.KVF32,
+		MaxTokens: len(ids), MaxSeqs: 1, MaxBlocks: 1, MaxOut: len(ids),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer r.Close()
+	block := m.KVBlockBytes(kernel.KVF32)
+	kv, err := mem.Alloc(uint64(block), "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer kv.Close()
+	b := r.Batch()
+	b.SetKV(kv.Bytes(), block)
+	b.AddSeq([]int32{0})
+	rows := make([]int32, len(ids))
+	for i, id := range ids {
+		b.Add(id, int32(i))
+		rows[i] = int32(i)
+	}
+	if err := r.Forward(nil); err != nil {
+		tb.Fatal(err)
+	}
+	r.Head(rows)
+	var out [][]float32
+	for i := range ids {
+		out = append(out, append([]float32(nil), r.Logits(i)...))
+	}
+	return out
+}

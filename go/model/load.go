@@ -1,0 +1,197 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// Residency says where the weights are while the model runs.
+type Residency int
+
+const (
+	Auto   Residency = iota // packed if that fits the budget, else mapped
+	Packed                  // in anonymous huge pages, in the form that is fastest
+	Mapped                  // in the file's pages, packed anew whenever they are used
+)
+
+// String returns the name of the residency.
+func (r Residency) String() string {
+	switch r {
+	case Auto:
+		return "auto"
+	case Packed:
+		return "packed"
+	case Mapped:
+		return "mapped"
+	}
+	return fmt.Sprintf("residency %d", int(r))
+}
+
+// ParseResidency returns the residency called s.
+func ParseResidency(s string) (Residency, error) {
+	for _, r := range []Residency{Auto, Packed, Mapped} {
+		if s == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown residency %q, want auto, packed or mapped", s)
+}
+
+// Options say how to load.
+type Options struct {
+	Pool      *kernel.Pool // packs; borrowed during Load
+	Budget    *mem.Budget
+	Residency Residency
+	// Headroom is what Auto leaves free in the budget for keys, values and
+	// activations.
+	Headroom uint64
+	// Progress is told how many bytes of the file were read; nil is silent.
+	Progress func(done, total uint64)
+}
+
+// A Model is a loaded model. It does not change, and may be used by any number
+// of Runners.
+type Model struct {
+	Config    *Config
+	Residency Residency // Packed or Mapped
+
+	file    *File
+	arch    arch.Arch
+	weights *weights
+}
+
+// Load binds the tensors of f, and packs them unless they stay mapped. The file
+// stays the caller's, and open for as long as the model. Errors name the key or
+// the tensor, not the file.
+func Load(f *File, o Options) (*Model, error) {
+	m := &Model{file: f, Residency: Packed}
+	var err error
+	if m.Config, err = ReadConfig(f.GGUF); err != nil {
+		return nil, err
+	}
+	if m.arch, err = arch.Lookup(m.Config.Arch); err != nil {
+		return nil, err
+	}
+	if o.Residency == Mapped {
+		m.Residency = Mapped
+	}
+	if err := m.survey(); err != nil {
+		return nil, err
+	}
+	if o.Residency == Auto && m.weights.packedBytes()+m.weights.smallBytes() > o.Budget.Free()-min(o.Headroom, o.Budget.Free()) {
+		m.Residency = Mapped
+		if err := m.survey(); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.weights.bind(o.Budget); err != nil {
+		m.Close()
+		return nil, err
+	}
+	if err := m.read(o); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// survey finds every tensor and checks every operation, before there is memory
+// for any of them.
+func (m *Model) survey() error {
+	m.weights = newWeights(m.file.GGUF, m.Config, m.Residency == Packed)
+	p, err := m.program(kernel.KVF32)
+	if err != nil {
+		return err
+	}
+	plans, err := newPlans(p)
+	if err != nil {
+		return err
+	}
+	plans.close()
+	return nil
+}
+
+func (m *Model) program(kv kernel.KVType) (*arch.Program, error) {
+	return m.arch.Build(m.Config, m.weights, kv)
+}
+
+// chunkBytes is how much of a tensor is read before its pages are let go:
+// little against a model, much against the cost of starting the threads.
+const chunkBytes = 32 << 20
+
+// read packs every matrix, or, where it stays in the file, checks that its
+// values are finite, and lets go of the pages behind it.
+func (m *Model) read(o Options) error {
+	spare := new(mem.Region) // panels that are thrown away
+	defer func() { spare.Close() }()
+	done, total := uint64(0), m.weights.sourceBytes()
+	for _, x := range m.weights.mats {
+		if m.weights.readElsewhere(x) {
+			continue
+		}
+		src := x.Matrix
+		src.Layout, src.N = kernel.Rows, 1
+		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
+		step := max(chunkBytes/rowBytes/kernel.Panel, 1) * kernel.Panel
+		dst := x.Data
+		if x.Layout == kernel.Rows {
+			need := min(step, kernel.Pad(x.Out)) / kernel.Panel * panel
+			if len(spare.Bytes()) < need {
+				spare.Close()
+				r, err := o.Budget.Alloc("panels to check the weights", uint64(need))
+				if err != nil {
+					return err
+				}
+				spare = r
+			}
+		}
+		for _, t := range x.parts {
+			for row, rows := 0, int(t.Elems())/x.In; row < rows; {
+				// A chunk ends where a matrix does: the next begins a new panel.
+				src.Out = min(step, x.Out-row%x.Out)
+				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
+				n := kernel.Pad(src.Out) / kernel.Panel * panel
+				if x.Layout == kernel.Rows {
+					dst = spare.Bytes()
+				}
+				if err := o.Pool.PackMat(dst[:n:n], src); err != nil {
+					return fmt.Errorf("tensor %q: %w", t.Name, err)
+				}
+				dst = dst[n:]
+				m.file.drop(t, row*rowBytes, len(src.Data))
+				row += src.Out
+				done += uint64(len(src.Data))
+				if o.Progress != nil {
+					o.Progress(done, total)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// WeightBytes returns the memory that the weights take outside the file.
+func (m *Model) WeightBytes() uint64 { return m.weights.packedBytes() + m.weights.smallBytes() }
+
+// KVBlockBytes returns the size of a KV block: every layer's keys and values of
+// kernel.KVBlock positions.
+func (m *Model) KVBlockBytes(kv kernel.KVType) int { return kvBlockBytes(m.Config, kv) }
+
+func kvBlockBytes(c *Config, kv kernel.KVType) int {
+	return c.NLayer * kernel.KVBytes(kv, c.NHeadKV, c.HeadDim)
+}
+
+// GGUF returns the file that the model was loaded from, for its tokenizer.
+func (m *Model) GGUF() *gguf.File { return m.file.GGUF }
+
+// Close gives the memory of the weights back. Runners must be closed before.
+// Closing again does nothing.
+func (m *Model) Close() { m.weights.close() }
+
+// ErrToken reports a token that is not in the vocabulary.
+var ErrToken = errors.New("no such token in the vocabulary")

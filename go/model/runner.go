@@ -1,0 +1,138 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// RunnerConfig says how large batches may get.
+type RunnerConfig struct {
+	Pool      *kernel.Pool // borrowed for as long as the Runner
+	Budget    *mem.Budget
+	KV        kernel.KVType
+	MaxTokens int // of a batch
+	MaxSeqs   int // of a batch
+	MaxBlocks int // KV blocks of a sequence
+	MaxOut    int // rows of logits at a time, at most MaxTokens
+}
+
+// A Runner turns batches of tokens into logits. Its buffers lie outside the Go
+// heap and are used again for each batch; a pass allocates nothing. It is not
+// for several goroutines.
+type Runner struct {
+	cfg     *Config
+	pool    *kernel.Pool
+	plans   *plans
+	bufs    *kernel.Buffers
+	batch   *kernel.Batch
+	region  *mem.Region
+	scratch []byte
+	logits  kernel.Buf
+	nOut    int // rows of logits that there are
+	ran     int // tokens of the last pass
+}
+
+// NewRunner makes the buffers, taken from the budget.
+func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
+	r := &Runner{cfg: m.Config, pool: c.Pool}
+	if err := r.init(m, c); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Runner) init(m *Model, c RunnerConfig) error {
+	p, err := m.program(c.KV)
+	if err != nil {
+		return err
+	}
+	if r.plans, err = newPlans(p); err != nil {
+		return err
+	}
+	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut); err != nil {
+		return err
+	}
+	bufs := kernel.BufBytes(p.Bufs, c.MaxTokens, c.MaxOut)
+	scratch := r.plans.scratch(c.MaxTokens) * c.Pool.Threads()
+	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+max(scratch, kernel.Align))); err != nil {
+		return err
+	}
+	all := r.region.Bytes()
+	r.scratch = all[bufs:]
+	r.logits = p.Logits
+	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
+	return err
+}
+
+// Batch returns the runner's batch, to be filled before Forward.
+func (r *Runner) Batch() *kernel.Batch { return r.batch }
+
+// Forward runs the batch through all layers, and writes its keys and values.
+// Logits of its tokens are then had from Head. Between layers it asks cancel,
+// unless that is nil, and returns the error it gets; the keys and values of the
+// batch's positions are then undefined. An error that wraps ErrToken reports an
+// id that is not in the vocabulary, before anything ran.
+func (r *Runner) Forward(cancel func() error) error {
+	r.nOut, r.ran = 0, 0
+	for i, id := range r.batch.Tokens() {
+		if id < 0 || int(id) >= r.cfg.NVocab {
+			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
+		}
+	}
+	r.batch.SetOut(nil)
+	r.plans.begin.Run(r.pool, r.bufs, r.batch, r.scratch)
+	for _, l := range r.plans.layers {
+		if cancel != nil {
+			if err := cancel(); err != nil {
+				return err
+			}
+		}
+		l.Run(r.pool, r.bufs, r.batch, r.scratch)
+	}
+	r.ran = len(r.batch.Tokens())
+	return nil
+}
+
+// Head computes the logits after these tokens of the batch that Forward ran
+// last, at most MaxOut of them, given by ascending index. It may be called
+// again for others.
+func (r *Runner) Head(rows []int32) {
+	if r.ran == 0 || r.ran != len(r.batch.Tokens()) {
+		panic("model: Head without a Forward of the batch")
+	}
+	r.nOut = 0
+	if len(rows) == 0 {
+		return
+	}
+	r.batch.SetOut(rows)
+	r.plans.end.Run(r.pool, r.bufs, r.batch, r.scratch)
+	r.nOut = len(rows)
+}
+
+// Logits returns the logits of row i of the last Head, one for each token of
+// the vocabulary. They are valid until the next Head or Forward.
+func (r *Runner) Logits(i int) []float32 {
+	if i < 0 || i >= r.nOut {
+		panic(fmt.Sprintf("model: logits of row %d of %d", i, r.nOut))
+	}
+	return r.bufs.Row(r.logits, i)[:r.cfg.NVocab]
+}
+
+// Close gives the buffers back. Closing again does nothing.
+func (r *Runner) Close() {
+	if r.plans != nil {
+		r.plans.close()
+	}
+	if r.bufs != nil {
+		r.bufs.Close()
+	}
+	if r.batch != nil {
+		r.batch.Close()
+	}
+	if r.region != nil {
+		r.region.Close()
+	}
+}

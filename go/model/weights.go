@@ -1,0 +1,284 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// weights is the tensors that a program asked for, in the order in which it
+// did: arch.Weights over a file. At first nothing has memory; once bind has run,
+// the same questions are answered with Data.
+type weights struct {
+	f      *gguf.File
+	cfg    *Config
+	pack   bool // matrices for products; else they stay in the file
+	mats   []*matrix
+	vecs   []*vector
+	byName map[string]*matrix
+	byVec  map[string]*vector
+	rope   []float64 // frequencies, nil until there is memory
+	roped  bool      // the plan has rotations
+	scale  float32   // of the rope
+	small  *mem.Region
+	big    *mem.Region // packed matrices; nil when there are none
+}
+
+// A matrix is one or, for experts with a tensor each, several tensors.
+type matrix struct {
+	kernel.Matrix
+	parts []*gguf.Tensor
+	rows  bool // looked up, not multiplied: never packed
+}
+
+// A vector is floats, of a tensor or computed.
+type vector struct {
+	t *gguf.Tensor
+	n int
+	v []float32 // nil until there is memory; padded to whole panels
+}
+
+func newWeights(f *gguf.File, cfg *Config, pack bool) *weights {
+	return &weights{f: f, cfg: cfg, pack: pack, byName: map[string]*matrix{}, byVec: map[string]*vector{}}
+}
+
+func missingTensor(name string) error { return fmt.Errorf("tensor %q is missing", name) }
+
+// Has implements arch.Weights.
+func (w *weights) Has(name string) bool {
+	_, ok := w.f.Tensor(name)
+	return ok
+}
+
+// Table implements arch.Weights.
+func (w *weights) Table(name string, in, out int) (kernel.Matrix, error) {
+	return w.matrix([]string{name}, in, out, 1, true)
+}
+
+// Matrix implements arch.Weights.
+func (w *weights) Matrix(name string, in, out, n int) (kernel.Matrix, error) {
+	return w.matrix([]string{name}, in, out, n, false)
+}
+
+// Stack implements arch.Weights.
+func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
+	return w.matrix(names, in, out, 1, false)
+}
+
+// matrix returns n matrices from each of the named tensors.
+func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matrix, error) {
+	key := names[0]
+	if rows {
+		key += " by rows" // tied embeddings are both a table and an output
+	}
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	m := &matrix{rows: rows}
+	m.In, m.Out, m.N = in, out, n*len(names)
+	want := []uint64{uint64(in), uint64(out)}
+	if n > 1 {
+		want = append(want, uint64(n))
+	}
+	for i, name := range names {
+		t, err := w.tensor(name, want)
+		if err != nil {
+			return kernel.Matrix{}, err
+		}
+		m.Type = kernel.Type(t.Type)
+		if err := m.Type.Check(in); err != nil {
+			return kernel.Matrix{}, unsupported(t, err)
+		}
+		if i > 0 && t.Type != m.parts[0].Type {
+			return kernel.Matrix{}, fmt.Errorf("tensor %q: type %v, %q has %v", name, t.Type, m.parts[0].Name, m.parts[0].Type)
+		}
+		m.parts = append(m.parts, t)
+	}
+	// What is in pieces has to be put together, and might as well be packed.
+	if !rows && (w.pack || len(m.parts) > 1) {
+		m.Layout = kernel.X16
+	} else {
+		m.Data = m.parts[0].Data
+	}
+	w.mats = append(w.mats, m)
+	w.byName[key] = m
+	return m.Matrix, nil
+}
+
+// tensor returns a tensor of this shape, or of this shape and dimensions of 1.
+func (w *weights) tensor(name string, want []uint64) (*gguf.Tensor, error) {
+	t, ok := w.f.Tensor(name)
+	if !ok {
+		return nil, missingTensor(name)
+	}
+	dims := t.Dims
+	for len(dims) > len(want) && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	for len(want) > len(dims) && want[len(want)-1] == 1 {
+		want = want[:len(want)-1]
+	}
+	if !slices.Equal(dims, want) {
+		return nil, fmt.Errorf("tensor %q: shape %v, want %v", name, t.Dims, want)
+	}
+	return t, nil
+}
+
+// unsupported says which tensor the kernels cannot take. A type that they do
+// not know they can only name by its number.
+func unsupported(t *gguf.Tensor, err error) error {
+	if errors.Is(err, kernel.ErrType) {
+		return fmt.Errorf("tensor %q: type %v is not supported, supported are %v: %w", t.Name, t.Type, kernel.Types(), kernel.ErrType)
+	}
+	return fmt.Errorf("tensor %q: %w", t.Name, err)
+}
+
+// Vector implements arch.Weights.
+func (w *weights) Vector(name string, n int) ([]float32, error) {
+	if v, ok := w.byVec[name]; ok {
+		return v.v, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(n)})
+	if err != nil {
+		return nil, err
+	}
+	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
+		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16 in a tensor of one dimension", name, t.Type)
+	}
+	v := &vector{t: t, n: n}
+	w.vecs = append(w.vecs, v)
+	w.byVec[name] = v
+	return v.v, nil
+}
+
+// Rope implements arch.Weights.
+func (w *weights) Rope() ([]float64, float32, error) {
+	if w.roped {
+		return w.rope, w.scale, nil
+	}
+	for _, name := range []string{"rope_factors_long.weight", "rope_factors_short.weight"} {
+		if w.Has(name) {
+			return nil, 0, fmt.Errorf("tensor %q: factors for long and short contexts are not supported", name)
+		}
+	}
+	const name = "rope_freqs.weight"
+	if w.Has(name) {
+		if _, err := w.Vector(name, w.cfg.NRot/2); err != nil {
+			return nil, 0, err
+		}
+	}
+	_, w.scale = ropeFreqs(w.cfg, nil)
+	w.roped = true
+	return nil, w.scale, nil
+}
+
+// packedBytes returns the memory that packed matrices take.
+func (w *weights) packedBytes() uint64 {
+	n := uint64(0)
+	for _, m := range w.mats {
+		if m.Layout == kernel.X16 {
+			n += uint64(m.Bytes())
+		}
+	}
+	return n
+}
+
+// smallBytes returns the memory that vectors and rotations take.
+func (w *weights) smallBytes() uint64 {
+	n := uint64(kernel.AlignUp(int(w.ropeBytes())))
+	for _, v := range w.vecs {
+		n += vectorBytes(v)
+	}
+	return n
+}
+
+func (w *weights) ropeBytes() uint64 { return uint64(w.cfg.NRot/2) * 8 }
+
+func vectorBytes(v *vector) uint64 { return uint64(kernel.Pad(v.n)) * 4 }
+
+// sourceBytes returns how much of the file is read to pack or check it.
+func (w *weights) sourceBytes() uint64 {
+	n := uint64(0)
+	for _, m := range w.mats {
+		for _, t := range m.parts {
+			if !w.readElsewhere(m) {
+				n += uint64(len(t.Data))
+			}
+		}
+	}
+	return n
+}
+
+// readElsewhere reports whether another matrix of the same tensor has its
+// values checked: a tied embedding is read once.
+func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }
+
+// bind gives memory to everything, taken from the budget, and fills the vectors.
+func (w *weights) bind(budget *mem.Budget) (err error) {
+	if n := w.packedBytes(); n > 0 {
+		if w.big, err = budget.Alloc("packed weights", n); err != nil {
+			return err
+		}
+		rest := w.big.Bytes()
+		for _, m := range w.mats {
+			if m.Layout == kernel.X16 {
+				n := m.Bytes()
+				m.Data, rest = rest[:n:n], rest[n:]
+			}
+		}
+	}
+	if w.small, err = budget.Alloc("norms and biases", w.smallBytes()); err != nil {
+		return err
+	}
+	rest := w.small.Bytes()
+	w.rope, rest = mem.Float64s(rest[:w.ropeBytes()]), rest[kernel.AlignUp(int(w.ropeBytes())):]
+	for _, v := range w.vecs {
+		n := vectorBytes(v)
+		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
+		if v.t == nil {
+			continue
+		}
+		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
+			return unsupported(v.t, err)
+		}
+		if err := finite(v.v); err != nil {
+			return fmt.Errorf("tensor %q: %w", v.t.Name, err)
+		}
+	}
+	return w.fillRope()
+}
+
+func (w *weights) fillRope() error {
+	var factors []float32
+	if v, ok := w.byVec["rope_freqs.weight"]; ok {
+		factors = v.v
+		if i := slices.IndexFunc(factors[:v.n], func(f float32) bool { return f <= 0 }); i >= 0 {
+			return fmt.Errorf("tensor %q: factor %d is %v, want more than 0", v.t.Name, i, factors[i])
+		}
+	}
+	freqs, _ := ropeFreqs(w.cfg, factors)
+	if err := finite(freqs); err != nil {
+		return fmt.Errorf("key %q: rotations that are not finite", w.cfg.Arch+".rope.freq_base")
+	}
+	copy(w.rope, freqs)
+	return nil
+}
+
+func finite[T float32 | float64](v []T) error {
+	if slices.ContainsFunc(v, func(f T) bool { return f-f != 0 }) {
+		return kernel.ErrNotFinite
+	}
+	return nil
+}
+
+func (w *weights) close() {
+	for _, r := range []*mem.Region{w.big, w.small} {
+		if r != nil {
+			r.Close()
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Package quant measures what quantization costs a model. It sees token ids
+// and logits; reading text and running the model are the caller's.
+package quant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Eval runs one forward pass over ids as a sequence of its own, from position
+// 0. For each index i for which want is true it calls visit with the logits
+// that follow ids[i], in ascending order; they are valid during the call.
+type Eval func(ctx context.Context, ids []int32, visit func(i int, logits []float32) error, want func(i int) bool) error
+
+// Chunks says how Perplexity cuts a text.
+type Chunks struct {
+	Ctx int // tokens of a chunk, at least MinCtx
+	Max int // chunks to take at most; 0 means all
+	// BOS stands in for the first token of each chunk if AddBOS is set, so that
+	// the model never sees a text begin without it.
+	BOS    int32
+	AddBOS bool
+}
+
+// MinCtx is the smallest chunk that leaves two predictions to score, the fewest
+// that have a spread.
+const MinCtx = 6
+
+// An Estimate is a perplexity with its standard error.
+type Estimate struct {
+	PPL    float64
+	StdErr float64
+	Chunks int // evaluated
+	Tokens int // scored
+}
+
+// Count returns how many chunks of a text of n tokens are evaluated, or an
+// error where the text or the chunk is too short to say anything.
+func (c Chunks) Count(n int) (int, error) {
+	switch {
+	case c.Ctx < MinCtx:
+		return 0, fmt.Errorf("chunks of %d tokens leave nothing to score; use a context of at least %d", c.Ctx, MinCtx)
+	case n/2 < c.Ctx:
+		return 0, fmt.Errorf("the text has %d tokens, perplexity with a context of %d needs at least %d; give a longer text or a smaller context",
+			n, c.Ctx, 2*c.Ctx)
+	}
+	if count := n / c.Ctx; c.Max == 0 || count < c.Max {
+		return count, nil
+	}
+	return c.Max, nil
+}
+
+// Perplexity scores ids the way llama-perplexity does, so that numbers can be
+// compared: the text is cut into chunks of c.Ctx tokens that share nothing, and
+// the second half of each is predicted from what comes before it in its chunk.
+// Tokens after the last whole chunk are left out. After each chunk, progress
+// is called with the estimate so far.
+func Perplexity(ctx context.Context, eval Eval, ids []int32, c Chunks, progress func(Estimate) error) (Estimate, error) {
+	count, err := c.Count(len(ids))
+	if err != nil {
+		return Estimate{}, err
+	}
+	var (
+		sum   moments
+		est   Estimate
+		chunk = make([]int32, c.Ctx)
+		first = c.Ctx / 2
+		last  = c.Ctx - 2 // the token after it is the last that can be predicted
+	)
+	scored := func(i int) bool { return i >= first && i <= last }
+	for n := range count {
+		copy(chunk, ids[n*c.Ctx:])
+		if c.AddBOS {
+			chunk[0] = c.BOS
+		}
+		err := eval(ctx, chunk, func(i int, logits []float32) error {
+			nll, err := negLogLikelihood(logits, chunk[i+1])
+			sum.add(nll)
+			return err
+		}, scored)
+		if err != nil {
+			return est, fmt.Errorf("chunk %d of %d: %w", n+1, count, err)
+		}
+		est = sum.estimate(n + 1)
+		if err := progress(est); err != nil {
+			return est, err
+		}
+	}
+	return est, nil
+}
+
+var errLogits = errors.New("the model's logits are not finite")
+
+// negLogLikelihood returns -log softmax(logits)[id]. It sums in float64, in the
+// order of the vocabulary.
+func negLogLikelihood(logits []float32, id int32) (float64, error) {
+	if id < 0 || int(id) >= len(logits) {
+		return 0, fmt.Errorf("token %d is outside the vocabulary of %d", id, len(logits))
+	}
+	most := math.Inf(-1)
+	for _, l := range logits {
+		most = max(most, float64(l)) // NaN wins
+	}
+	if math.IsNaN(most) || math.IsInf(most, 0) {
+		return 0, errLogits
+	}
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - most)
+	}
+	return most + math.Log(sum) - float64(logits[id]), nil
+}
+
+// moments accumulates the mean and the spread of what is added to it.
+type moments struct {
+	n       int
+	sum, sq float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	m.sum += x
+	m.sq += x * x
+}
+
+// estimate returns exp(mean). Its error is that of the mean, carried through
+// the exponential to first order.
+func (m *moments) estimate(chunks int) Estimate {
+	n := float64(m.n)
+	mean := m.sum / n
+	variance := max(m.sq/n-mean*mean, 0)
+	ppl := math.Exp(mean)
+	return Estimate{PPL: ppl, StdErr: ppl * math.Sqrt(variance/(n-1)), Chunks: chunks, Tokens: m.n}
+}

@@ -1,0 +1,31 @@
+package synth
+
+// metadata sets the keys that say what the model is, for any engine to load it.
+func (m Model) metadata(set func(key string, value any)) {
+	s := m.Shape
+	set("general.architecture", s.Arch)
+	set("general.type", "model")
+	set("general.name", "synthetic "+s.Name)
+	set("general.description", "random weights, for measuring speed")
+	set("general.file_type", m.Mix.ftype)
+	set("general.quantization_version", uint32(2))
+
+	p := s.Arch + "."
+	set(p+"block_count", uint32(s.NLayer))
+	set(p+"context_length", uint32(s.NCtx))
+	set(p+"embedding_length", uint32(s.NEmbd))
+	set(p+"feed_forward_length", uint32(s.NFF))
+	set(p+"attention.head_count", uint32(s.NHead))
+	set(p+"attention.head_count_kv", uint32(s.NHeadKV))
+	set(p+"attention.key_length", uint32(s.HeadDim))
+	set(p+"attention.value_length", uint32(s.HeadDim))
+	set(p+"attention.layer_norm_rms_epsilon", s.RMSEps)
+	set(p+"rope.dimension_count", uint32(s.HeadDim))
+	set(p+"rope.freq_base", s.RopeTheta)
+	set(p+"vocab_size", uint32(s.NVocab))
+	if s.NExpert > 0 {
+		set(p+"expert_count", uint32(s.NExpert))
+		set(p+"expert_used_count", uint32(s.NUsed))
+	}
+	s.tokenizer(set)
+}

@@ -1,0 +1,137 @@
+package synth
+
+import (
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// A Mix says which type each tensor of a model has. The names, and what they
+// stand for, are those of llama.cpp's quantizer without an importance matrix.
+type Mix struct {
+	Name  string
+	ftype uint32    // general.file_type
+	base  gguf.Type // of every matrix that no rule speaks of
+}
+
+var mixes = []Mix{
+	{"F32", 0, gguf.F32},
+	{"F16", 1, gguf.F16},
+	{"BF16", 32, gguf.BF16},
+	{"Q4_0", 2, gguf.Q4_0},
+	{"Q4_1", 3, gguf.Q4_1},
+	{"Q5_0", 8, gguf.Q5_0},
+	{"Q5_1", 9, gguf.Q5_1},
+	{"Q8_0", 7, gguf.Q8_0},
+	{"Q2_K", 10, gguf.Q2_K},
+	{"Q3_K_M", 12, gguf.Q3_K},
+	{"Q4_K_S", 14, gguf.Q4_K},
+	{"Q4_K_M", 15, gguf.Q4_K},
+	{"Q5_K_M", 17, gguf.Q5_K},
+	{"Q6_K", 18, gguf.Q6_K},
+	{"IQ4_NL", 25, gguf.IQ4_NL},
+	{"IQ4_XS", 30, gguf.IQ4_XS},
+}
+
+// Mixes returns the names of the mixes that ParseShape knows.
+func Mixes() []string {
+	var names []string
+	for i := range mixes {
+		names = append(names, mixes[i].Name)
+	}
+	return names
+}
+
+func findMix(name string) *Mix {
+	for i := range mixes {
+		if strings.EqualFold(name, mixes[i].Name) {
+			return &mixes[i]
+		}
+	}
+	return nil
+}
+
+// A role is what a matrix does; mixes treat some better than others.
+type role int
+
+const (
+	embed  role = iota // token_embd beside a matrix of its own for the output
+	output             // output, or token_embd where it serves as both
+	attnQ
+	attnK
+	attnV
+	attnOut
+	ffnUp // and ffn_gate
+	ffnDown
+)
+
+// typeOf returns the type of a matrix of layer i.
+func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
+	if m.base.BlockElems() == 1 {
+		return m.base
+	}
+	var (
+		n       = s.NLayer
+		grouped = s.NHead/s.NHeadKV >= 4 // attn_v is small, so better bits cost little
+		eight   = s.NExpert == 8         // so are all of attention's matrices beside the experts
+	)
+	switch r {
+	case output:
+		if m.base == gguf.Q8_0 {
+			return gguf.Q8_0
+		}
+		return gguf.Q6_K
+	case attnV:
+		if eight {
+			return gguf.Q8_0
+		}
+		switch m.Name {
+		case "Q2_K":
+			return pick(grouped, gguf.Q4_K, gguf.Q3_K)
+		case "Q3_K_M":
+			return pick(i < 2, gguf.Q5_K, gguf.Q4_K)
+		case "Q4_K_S":
+			return pick(i < 4, gguf.Q5_K, gguf.Q4_K)
+		case "Q4_K_M", "Q5_K_M":
+			return pick(moreBits(i, n), gguf.Q6_K, m.base)
+		case "IQ4_NL", "IQ4_XS":
+			return pick(grouped, gguf.Q5_K, m.base)
+		}
+	case attnK:
+		return pick(eight, gguf.Q8_0, m.base)
+	case attnOut:
+		switch m.Name {
+		case "Q2_K":
+			return pick(eight, gguf.Q5_K, gguf.Q3_K)
+		case "Q3_K_M":
+			return pick(eight, gguf.Q5_K, gguf.Q4_K)
+		case "Q4_K_S", "Q4_K_M", "IQ4_NL", "IQ4_XS":
+			return pick(eight, gguf.Q5_K, m.base)
+		}
+	case ffnDown:
+		switch m.Name {
+		case "Q2_K":
+			return gguf.Q3_K
+		case "Q3_K_M":
+			return pick(i < n/16, gguf.Q5_K, gguf.Q4_K)
+		case "Q4_K_S", "IQ4_NL", "IQ4_XS":
+			return pick(i < n/8, gguf.Q5_K, m.base)
+		case "Q4_K_M", "Q5_K_M":
+			return pick(moreBits(i, n), gguf.Q6_K, m.base)
+		}
+	}
+	return m.base
+}
+
+// moreBits picks the layers whose errors matter most: the first and the last
+// eighth, and every third between.
+func moreBits(i, n int) bool {
+	return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2
+}
+
+func pick(c bool, yes, no gguf.Type) gguf.Type {
+	if c {
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,78 @@
+package synth
+
+import "strings"
+
+// A Shape has the dimensions of a model, as its publisher gives them.
+type Shape struct {
+	Name      string
+	Arch      string // general.architecture
+	NLayer    int
+	NEmbd     int
+	NFF       int // of one expert where there are experts
+	NHead     int
+	NHeadKV   int
+	HeadDim   int
+	NVocab    int
+	NCtx      int
+	NExpert   int // 0 for a dense model
+	NUsed     int // experts that a token uses
+	RopeTheta float32
+	// RopeFactor scales the slow rotations as Llama 3.1 and 3.2 do, for a
+	// model first trained on 8192 positions; 0 leaves them as they are.
+	RopeFactor float64
+	RMSEps     float32
+	Tied       bool // the embeddings are also the output matrix
+	QKNorm     bool // queries and keys are normalised by head
+	Vocab      vocabulary
+}
+
+// shapes are those that ParseShape knows. tiny is no real model: it is for
+// tests, and for trying the program with nothing downloaded.
+var shapes = []Shape{
+	{
+		Name: "llama-3.1-8b", Arch: "llama", NLayer: 32, NEmbd: 4096, NFF: 14336, NHead: 32, NHeadKV: 8, HeadDim: 128,
+		NVocab: 128256, NCtx: 131072, RopeTheta: 500000, RopeFactor: 8, RMSEps: 1e-5, Vocab: llama3,
+	},
+	{
+		Name: "llama-3.2-1b", Arch: "llama", NLayer: 16, NEmbd: 2048, NFF: 8192, NHead: 32, NHeadKV: 8, HeadDim: 64,
+		NVocab: 128256, NCtx: 131072, RopeTheta: 500000, RopeFactor: 32, RMSEps: 1e-5, Tied: true, Vocab: llama3,
+	},
+	{
+		Name: "llama-3.2-3b", Arch: "llama", NLayer: 28, NEmbd: 3072, NFF: 8192, NHead: 24, NHeadKV: 8, HeadDim: 128,
+		NVocab: 128256, NCtx: 131072, RopeTheta: 500000, RopeFactor: 32, RMSEps: 1e-5, Tied: true, Vocab: llama3,
+	},
+	{
+		Name: "qwen3-0.6b", Arch: "qwen3", NLayer: 28, NEmbd: 1024, NFF: 3072, NHead: 16, NHeadKV: 8, HeadDim: 128,
+		NVocab: 151936, NCtx: 40960, RopeTheta: 1000000, RMSEps: 1e-6, Tied: true, QKNorm: true, Vocab: qwen2,
+	},
+	{
+		Name: "qwen3-4b", Arch: "qwen3", NLayer: 36, NEmbd: 2560, NFF: 9728, NHead: 32, NHeadKV: 8, HeadDim: 128,
+		NVocab: 151936, NCtx: 40960, RopeTheta: 1000000, RMSEps: 1e-6, Tied: true, QKNorm: true, Vocab: qwen2,
+	},
+	{
+		Name: "mixtral-8x7b", Arch: "llama", NLayer: 32, NEmbd: 4096, NFF: 14336, NHead: 32, NHeadKV: 8, HeadDim: 128,
+		NVocab: 32000, NCtx: 32768, NExpert: 8, NUsed: 2, RopeTheta: 1000000, RMSEps: 1e-5, Vocab: spm,
+	},
+	{
+		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
+	},
+}
+
+// Shapes returns the names of the shapes that ParseShape knows.
+func Shapes() []string {
+	var names []string
+	for i := range shapes {
+		names = append(names, shapes[i].Name)
+	}
+	return names
+}
+
+func findShape(name string) *Shape {
+	for i := range shapes {
+		if strings.EqualFold(name, shapes[i].Name) {
+			return &shapes[i]
+		}
+	}
+	return nil
+}

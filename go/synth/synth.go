@@ -1,0 +1,71 @@
+// Package synth writes models of known shapes with random weights: as large,
+// as mixed in types and as fast to run as the real ones, for measuring. Any
+// engine loads them. The text they generate means nothing.
+//
+// A file is a pure function of shape, mix and seed. Blocks are made directly in
+// their quantized form: random bits everywhere but in the scales, which are
+// chosen so that a weight of a row of n has a mean of 0 and a standard deviation
+// of 1/sqrt(n). That keeps a forward pass finite and its logits apart, whatever
+// the depth.
+package synth
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// A Model says what to write: a shape, and the types of its tensors.
+type Model struct {
+	Shape *Shape
+	Mix   *Mix
+	Seed  uint64 // other seeds give other weights, nothing else
+}
+
+// ParseShape returns the model that "SHAPE:MIX" names, such as
+// "llama-3.1-8b:Q4_K_M". Case does not matter. Without a mix it is Q4_K_M.
+func ParseShape(spec string) (Model, error) {
+	name, mix, found := strings.Cut(spec, ":")
+	if !found {
+		mix = "Q4_K_M"
+	}
+	s, m := findShape(name), findMix(mix)
+	switch {
+	case s == nil:
+		return Model{}, fmt.Errorf("unknown shape %q, known are %s", name, strings.Join(Shapes(), " "))
+	case m == nil:
+		return Model{}, fmt.Errorf("unknown type %q, known are %s", mix, strings.Join(Mixes(), " "))
+	}
+	return Model{Shape: s, Mix: m}, nil
+}
+
+// String returns the name that ParseShape takes.
+func (m Model) String() string { return m.Shape.Name + ":" + m.Mix.Name }
+
+// Write writes the file to w and returns the bytes written. It stops early,
+// with ctx's error, when ctx ends.
+func (m Model) Write(ctx context.Context, w io.Writer) (int64, error) {
+	g := gguf.NewWriter()
+	m.metadata(g.Set)
+	for _, t := range m.tensors() {
+		g.AddTensor(t.name, t.typ, t.dims, func(w io.Writer) error { return m.fill(ctx, w, t) })
+	}
+	return g.WriteTo(w)
+}
+
+// DataBytes returns the bytes of the tensors: all of the file but for its
+// metadata, which is a few megabytes.
+func (m Model) DataBytes() (uint64, error) {
+	var sum uint64
+	for _, t := range m.tensors() {
+		n, err := t.typ.Size(t.dims)
+		if err != nil {
+			return 0, fmt.Errorf("tensor %q: %w", t.name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}

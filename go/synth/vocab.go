@@ -1,0 +1,167 @@
+package synth
+
+import "fmt"
+
+// A vocabulary is a family of tokenizers. What is written has the family's
+// algorithm, size and special tokens; the words are made up.
+type vocabulary int
+
+const (
+	llama3 vocabulary = iota // byte-level BPE, as Llama 3 splits text
+	qwen2                    // byte-level BPE, as Qwen 2 and 3 split text
+	spm                      // SentencePiece, as Llama 2 and Mixtral
+)
+
+// Kinds of tokens, as GGUF numbers them.
+const (
+	normal  int32 = 1
+	unknown int32 = 2
+	control int32 = 3
+	unused  int32 = 5
+	byteTok int32 = 6
+)
+
+// letters is the alphabet of the words, most frequent first, so that a small
+// vocabulary has the pairs that English has.
+const letters = "etaoinshrdlcumwfgypbvkjxqz"
+
+// A table collects a tokenizer's arrays.
+type table struct {
+	tokens []string
+	types  []int32
+	scores []float32 // SentencePiece only
+	merges []string  // BPE only
+}
+
+func (t *table) add(token string, kind int32) {
+	t.tokens = append(t.tokens, token)
+	t.types = append(t.types, kind)
+}
+
+// words adds words until there are n tokens. A word is one already there and a
+// letter, with space before it or not, so that each is one merge of two tokens,
+// no two are the same, and shorter ones come first.
+func (t *table) words(space string, n int) {
+	stems := []string{space}
+	for _, c := range letters {
+		stems = append(stems, string(c))
+	}
+	for i := 0; len(t.tokens) < n; i++ {
+		for _, c := range letters {
+			if len(t.tokens) == n {
+				return
+			}
+			word := stems[i] + string(c)
+			t.add(word, normal)
+			t.merges = append(t.merges, stems[i]+" "+string(c))
+			stems = append(stems, word)
+		}
+	}
+}
+
+// byteLevel adds the 256 tokens of single bytes, each spelled as a printable
+// character: itself where it is one, else one from U+0100 on.
+func (t *table) byteLevel() {
+	printable := func(b rune) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xff && b != 0xad }
+	for b := rune(0); b < 256; b++ {
+		if printable(b) {
+			t.add(string(b), normal)
+		}
+	}
+	stand := rune(0x100)
+	for b := rune(0); b < 256; b++ {
+		if !printable(b) {
+			t.add(string(stand), normal)
+			stand++
+		}
+	}
+}
+
+// spaceByte is how byte-level vocabularies spell a space, spaceMark how
+// SentencePiece does.
+const (
+	spaceByte = "\u0120"
+	spaceMark = "\u2581"
+)
+
+// tokenizer sets the keys of the model's tokenizer.
+func (s *Shape) tokenizer(set func(string, any)) {
+	const p = "tokenizer.ggml."
+	var t table
+	switch s.Vocab {
+	case llama3:
+		names := []string{
+			"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
+			"<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>",
+			"<|eom_id|>", "<|eot_id|>", "<|python_tag|>",
+		}
+		special := 16
+		if s.NVocab >= 128000 {
+			special = 256
+		}
+		t.byteLevel()
+		t.words(spaceByte, s.NVocab-special)
+		bos := len(t.tokens)
+		for i := range special {
+			if i < len(names) {
+				t.add(names[i], control)
+			} else {
+				t.add(fmt.Sprintf("<|reserved_special_token_%d|>", i-8), control)
+			}
+		}
+		set(p+"model", "gpt2")
+		set(p+"pre", "llama-bpe")
+		set(p+"bos_token_id", uint32(bos))
+		set(p+"eos_token_id", uint32(bos+1))
+		set(p+"add_bos_token", true)
+	case qwen2:
+		const text = 151643 // tokens of text; the real ones have as many
+		t.byteLevel()
+		t.words(spaceByte, text)
+		for _, name := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"} {
+			t.add(name, control)
+		}
+		for i := len(t.tokens); i < s.NVocab; i++ {
+			t.add(fmt.Sprintf("[PAD%d]", i), unused)
+		}
+		set(p+"model", "gpt2")
+		set(p+"pre", "qwen2")
+		set(p+"bos_token_id", uint32(text))
+		set(p+"eos_token_id", uint32(text+2))
+		set(p+"padding_token_id", uint32(text))
+		set(p+"add_bos_token", false)
+	case spm:
+		t.add("<unk>", unknown)
+		t.add("<s>", control)
+		t.add("</s>", control)
+		for b := range 256 {
+			t.add(fmt.Sprintf("<0x%02X>", b), byteTok)
+		}
+		t.add(spaceMark, normal)
+		for c := '!'; c <= '~'; c++ {
+			t.add(string(c), normal)
+		}
+		first := len(t.tokens) // of the words: a lower score is merged later
+		t.words(spaceMark, s.NVocab)
+		t.merges = nil
+		t.scores = make([]float32, len(t.tokens))
+		for i := first; i < len(t.scores); i++ {
+			t.scores[i] = float32(first - i)
+		}
+		set(p+"model", "llama")
+		set(p+"pre", "default")
+		set(p+"bos_token_id", uint32(1))
+		set(p+"eos_token_id", uint32(2))
+		set(p+"unknown_token_id", uint32(0))
+		set(p+"add_bos_token", true)
+		set(p+"add_eos_token", false)
+	}
+	set(p+"tokens", t.tokens)
+	set(p+"token_type", t.types)
+	if t.scores != nil {
+		set(p+"scores", t.scores)
+	}
+	if t.merges != nil {
+		set(p+"merges", t.merges)
+	}
+}
