@@ -28,7 +28,7 @@ struct actf {
 };
 
 #define QN_N_TYPES 31  /* one more than the largest enum qn_type */
-#define QN_TILE_MAX 64 /* tokens that any product kernel takes at once, at most */
+#define QN_TILE_MAX 256 /* tokens that any product kernel takes at once, at most */
 
 /*
  * out[t][r] = row r of the panel times activations t, for t < n: [n][16] floats.

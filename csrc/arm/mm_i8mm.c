@@ -15,18 +15,20 @@ INTS_DOT(ints_dot8, vusdotq_s32)
 
 #include "mm_x16.h"
 
-/* 16 independent usdot: four pipes, the most there are, of latency 4. */
+/* 16 independent usdot: as many as four pipes with a latency of 4 take. */
 static void int8_rounds_i8mm(int64_t n)
 {
 	int32x4_t a[16];
 	int32_t sink[4];
 
+#pragma GCC unroll 16
 	for (int j = 0; j < 16; j++)
 		a[j] = vdupq_n_s32(j);
 	for (int64_t i = 0; i < n; i++)
 #pragma GCC unroll 16
 		for (int j = 0; j < 16; j++)
 			__asm__ volatile("usdot %0.4s, %0.16b, %0.16b" : "+w"(a[j]));
+#pragma GCC unroll 16
 	for (int j = 0; j < 16; j++) {
 		vst1q_s32(sink, a[j]);
 		__asm__ volatile("" : : "m"(sink));

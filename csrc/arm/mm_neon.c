@@ -29,12 +29,13 @@ INTS_DOT(ints_dot8, dot8)
 
 #include "mm_x16.h"
 
-/* 8 chains of the four instructions of dot_signed(): what two pipes of latency 4 take. */
+/* 8 chains of dot_signed(): their 32 instructions keep two pipes busy for longer than one chain takes. */
 static void int8_rounds_neon(int64_t n)
 {
 	int32x4_t a[8];
 	int32_t sink[4];
 
+#pragma GCC unroll 8
 	for (int j = 0; j < 8; j++)
 		a[j] = vdupq_n_s32(j);
 	for (int64_t i = 0; i < n; i++)
@@ -46,6 +47,7 @@ static void int8_rounds_neon(int64_t n)
 			                 "addp %1.8h, %1.8h, %2.8h\n\tsadalp %0.4s, %1.8h"
 			                 : "+w"(a[j]), "=&w"(p), "=&w"(q));
 		}
+#pragma GCC unroll 8
 	for (int j = 0; j < 8; j++) {
 		vst1q_s32(sink, a[j]);
 		__asm__ volatile("" : : "m"(sink));

@@ -67,16 +67,12 @@ static inline int32x4_t broadcast(const void *p)
 	return vdupq_n_s32(x);
 }
 
-static inline int8x16_t broadcast4(const void *p) { return vreinterpretq_s8_s32(broadcast(p)); }
-
-static inline ints ints_set1(int x)
+static inline ints ints_zero(void)
 {
-	const int32x4_t a = vdupq_n_s32(x);
+	const int32x4_t a = vdupq_n_s32(0);
 
 	return (ints){{a, a, a, a}};
 }
-
-static inline ints ints_zero(void) { return ints_set1(0); }
 
 static inline ints ints_of8(const int8_t *p)
 {
@@ -139,12 +135,12 @@ static inline void floats_store(float *p, floats a)
 	vst1q_f32(p + 12, a.q[3]);
 }
 
-/* acc + w . x, of 16 bytes and 4 sums, by dot(): how ints_dot() and ints_dot8() are made. */
-#define INTS_DOT(name, dot)                                          \
-	static inline ints name(ints acc, bytes w, const void *x)        \
-	{                                                                \
-		const int8x16_t b = broadcast4(x);                           \
-                                                                     \
-		return (ints){{dot(acc.q[0], w.q[0], b), dot(acc.q[1], w.q[1], b), \
+/* Makes ints_dot() or ints_dot8() of dot(acc, w, x), which does 4 rows. */
+#define INTS_DOT(name, dot)                                                  \
+	static inline ints name(ints acc, bytes w, const void *x)                \
+	{                                                                        \
+		const int8x16_t b = vreinterpretq_s8_s32(broadcast(x));              \
+                                                                             \
+		return (ints){{dot(acc.q[0], w.q[0], b), dot(acc.q[1], w.q[1], b),   \
 		               dot(acc.q[2], w.q[2], b), dot(acc.q[3], w.q[3], b)}}; \
 	}

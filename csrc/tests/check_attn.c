@@ -192,7 +192,7 @@ static void shape(int head_dim, int kv_type)
 		p.v[b] = guard_alloc((size_t)(p.v_dim * QN_KV_BLOCK * elem));
 	}
 	for (int i = 0; i < COUNT(rows); i++)
-		for (int round = 0; round < (check_quick ? 1 : 3); round++) {
+		for (int round = 0; round < (check_quick ? 1 : 2); round++) {
 			struct guard q = guard_new(sizeof(float) * (size_t)(rows[i] * head_dim));
 
 			p.n = rows[i];

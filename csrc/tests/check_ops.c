@@ -52,7 +52,7 @@ static void rope_table(const struct scene *s)
 {
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int i = 0; i < s->op->n_rot / 2; i++) {
-			const double theta = s->r->batch.pos[t] * (double)s->op->vec[i];
+			const double theta = s->r->batch.pos[t] * s->op->freq[i];
 
 			check_near("cos", i, (double)row(s, ROPE, t)[2 * i], cos(theta) * (double)s->op->scale, 2e-7);
 			check_near("sin", i, (double)row(s, ROPE, t)[2 * i + 1], sin(theta) * (double)s->op->scale, 2e-7);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../pool.h"
 #include "check.h"
@@ -46,21 +47,17 @@ static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	}
 }
 
-static void dealing(struct qn_pool *pool, int threads)
+static void dealing(struct qn_pool *pool, int threads, int n)
 {
-	static const int items[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, ITEMS_MAX};
 	static struct count c;
 
-	for (int round = 0; round < (check_quick ? 1 : 10); round++)
-		for (int i = 0; i < COUNT(items); i++) {
-			memset(&c, 0, sizeof c);
-			c.n = items[i];
-			check_at(check_sets, "pool of %d threads, %d items", threads, c.n);
-			pool_run(pool, count_job, &c);
-			check_true(c.wrong == 0, "%d times an item was not dealt once, in rising order", c.wrong);
-			for (int t = 0; t < COUNT(c.threads); t++)
-				check_true(c.threads[t] == (t < threads), "thread %d ran %d times", t, c.threads[t]);
-		}
+	memset(&c, 0, sizeof c);
+	c.n = n;
+	check_at(check_sets, "pool of %d threads, %d items", threads, c.n);
+	pool_run(pool, count_job, &c);
+	check_true(c.wrong == 0, "%d times an item was not dealt once, in rising order", c.wrong);
+	for (int t = 0; t < COUNT(c.threads); t++)
+		check_true(c.threads[t] == (t < threads), "thread %d ran %d times", t, c.threads[t]);
 }
 
 static void nap(long ns)
@@ -71,7 +68,8 @@ static void nap(long ns)
 static void empty_runs(struct qn_pool *pool, int threads)
 {
 	const struct qn_batch none = {0};
-	const int runs = (check_quick ? 2000 : 20000) / (threads > 2 ? 4 : 1); /* more threads than CPUs sleep */
+	/* Threads beyond the CPUs make every run a trip through the scheduler. */
+	const int runs = (check_quick ? 2000 : 20000) / (threads <= sysconf(_SC_NPROCESSORS_ONLN) ? 1 : 10);
 
 	check_at(check_sets, "pool of %d threads, empty runs", threads);
 	for (int i = 0; i < runs; i++) {
@@ -108,6 +106,7 @@ static void refused(void)
 void check_pool(void)
 {
 	static const int32_t cpus[] = {0, 0, -1, 1 << 20, 1}; /* some are nobody's: those stay unpinned */
+	static const int items[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, ITEMS_MAX};
 	struct qn_pool *pool;
 
 	refused();
@@ -116,7 +115,8 @@ void check_pool(void)
 		if (!check_true(qn_pool_create(&pool, threads == 3 ? cpus : NULL, threads) == QN_OK, "not created"))
 			continue;
 		check_true(qn_pool_threads(pool) == threads, "says it has %d", qn_pool_threads(pool));
-		dealing(pool, threads);
+		for (int k = 0; k < 4 * COUNT(items); k++)
+			dealing(pool, threads, items[k % COUNT(items)]);
 		empty_runs(pool, threads);
 		measures(pool, threads);
 		qn_pool_destroy(pool);
@@ -128,7 +128,7 @@ void check_pool(void)
 		if (!check_true(qn_pool_create(&pool, i % 2 ? cpus : NULL, threads) == QN_OK, "not created"))
 			break;
 		if (i % 3)
-			dealing(pool, threads);
+			dealing(pool, threads, items[i % COUNT(items)]);
 		qn_pool_destroy(pool);
 	}
 }

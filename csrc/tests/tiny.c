@@ -127,14 +127,14 @@ static void attention(struct tiny *t)
 	struct qn_op *op;
 
 	if (s->rope != QN_ROPE_NONE) {
-		float *freq = guard_alloc(sizeof *freq * (size_t)(s->n_rot / 2));
+		double *freq = guard_alloc(sizeof *freq * (size_t)(s->n_rot / 2));
 
 		for (int i = 0; i < s->n_rot / 2; i++)
-			freq[i] = powf(10000, -2 * (float)i / (float)s->n_rot);
+			freq[i] = pow(10000, -2.0 * i / s->n_rot);
 		op = add(t, QN_OP_ROPE_TABLE, QN_ROWS_TOK);
 		op->dst = ROPE;
 		op->n_rot = s->n_rot;
-		op->vec = freq;
+		op->freq = freq;
 		op->scale = 1.1f;
 	}
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, ACT_F32);

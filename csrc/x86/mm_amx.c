@@ -1,14 +1,14 @@
 /*
  * mm_amx.c - products on AMX-INT8, for batches of tokens.
  *
- * A panel's word order is the tile's: word i of a sub-block is row i of the B tile, with one weight
- * row in each of 16 columns. Activations are the A tile as they lie, one token to a row, 320 bytes
- * apart. So C has the lanes of the other kernels, 16 weight rows for each token, and the sums are
- * the same integers.
+ * A panel's word order is the tile's: word i is row i of the B tile, with one weight row in each of
+ * 16 columns. Activations are the A tile as they lie, one token to a row, 320 bytes apart. So C has
+ * the lanes of the other kernels, 16 weight rows for each token, and the sums are the same integers.
  *
- * Each sub-block has its own scale, so a tile product spans one sub-block (32 or 16 columns, of the
- * 64 that the unit could do at once), and C is folded into the sums of the super-block by vpmulld.
- * That fold, not the tile unit, is what limits the speed: about 24 cycles for a tile of 16 tokens.
+ * Sub-blocks have scales of their own, and to take a product out of the tile unit for each costs more
+ * than the product. So scales go in before: scale * (q - offset) fits 16 bits, and its two bytes go
+ * through the unit as two planes, S = 256 * H + L. That doubles the products and spans whole
+ * super-blocks with them. Types with a float scale for each 32 weights cannot do that.
  */
 #include <string.h>
 
@@ -17,21 +17,18 @@
 #include "x86/mm_zmm.h"
 #include "x16_words.h"
 
-#define AMX_TILE 64  /* tokens that share one unpacking of the weights */
-#define AMX_MIN 6    /* fewer tokens are faster without tiles */
+#define AMX_TILE 256 /* tokens that share one unpacking of the weights */
+#define AMX_MIN 9    /* fewer tokens are faster without tiles */
 
-/*
- * Tile registers, as the intrinsics want them: literal numbers. C and A come in three heights, so
- * that a batch that is not a multiple of 16 wastes little.
- */
-#define C16 0
-#define C16_ODD 1
-#define A16 2
-#define B 3
-#define C8 4
-#define A8 5
-#define C4 6
-#define A4 7
+/* Tile registers: sums, activations of two groups of tokens, weights of two planes. */
+#define C0 0
+#define C1 1
+#define C2 2
+#define C3 3
+#define A0 4
+#define A1 5
+#define B0 6
+#define B1 7
 
 /*
  * GCC 12's own intrinsics do not say that these read memory, and so lose the stores before them.
@@ -41,11 +38,12 @@
 #define STR_(t) #t
 #define TILE_LOAD(t, p, stride) \
 	__asm__ volatile("tileloadd (%0,%1,1), %%tmm" STR(t) : : "r"(p), "r"((int64_t)(stride)) : "memory")
-#define TILE_STORE(t, p, stride) \
-	__asm__ volatile("tilestored %%tmm" STR(t) ", (%0,%1,1)" : : "r"(p), "r"((int64_t)(stride)) : "memory")
+#define TILE_STORE(t, p) \
+	__asm__ volatile("tilestored %%tmm" STR(t) ", (%0,%1,1)" : : "r"(p), "r"(INT64_C(64)) : "memory")
 #define TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" STR(t) : :)
-/* c += a . b; a signed, b unsigned bytes */
-#define TILE_DOT(c, a, b) __asm__ volatile("tdpbsud %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
+/* c += a . b; a signed, b unsigned or signed bytes */
+#define TILE_DOT_U8(c, a, b) __asm__ volatile("tdpbsud %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
+#define TILE_DOT_S8(c, a, b) __asm__ volatile("tdpbssd %%tmm" STR(b) ", %%tmm" STR(a) ", %%tmm" STR(c) : :)
 
 struct tile_config {
 	uint8_t palette, start_row, reserved[14];
@@ -54,138 +52,214 @@ struct tile_config {
 };
 _Static_assert(sizeof(struct tile_config) == 64, "LDTILECFG reads 64 bytes");
 
-/* Tiles for products of k columns; h8, h4: rows of the lower tiles, 8 and 4 but for the peak. */
-static void configure(int k, uint8_t h8, uint8_t h4)
+/* Tiles for products of k columns and m tokens. */
+static void configure(int k, int m)
 {
-	const uint16_t a = (uint16_t)k;
-	const struct tile_config t = {
-		.palette = 1,
-		.colsb = {[C16] = 64, [C16_ODD] = 64, [A16] = a, [B] = 64, [C8] = 64, [A8] = a, [C4] = 64, [A4] = a},
-		.rows = {[C16] = 16, [C16_ODD] = 16, [A16] = 16, [B] = (uint8_t)(k / 4), [C8] = h8, [A8] = h8, [C4] = h4, [A4] = h4},
-	};
+	struct tile_config t = {.palette = 1};
 
+	for (int i = C0; i <= C3; i++) {
+		t.colsb[i] = 64;
+		t.rows[i] = (uint8_t)m;
+	}
+	t.colsb[A0] = t.colsb[A1] = (uint16_t)k;
+	t.rows[A0] = t.rows[A1] = (uint8_t)m;
+	t.colsb[B0] = t.colsb[B1] = 64;
+	t.rows[B0] = t.rows[B1] = (uint8_t)(k / 4);
 	__asm__ volatile("ldtilecfg %0" : : "m"(t));
 }
 
-/* c[m][16] = x . w: one sub-block of m tokens. odd, of 16 tokens, alternates the accumulators. */
-INLINE void tile_dot(int m, int32_t *c, const int8_t *x, const uint8_t *w, int odd)
+/* Tokens of a tile: 8 while one tile of 8 is enough. */
+static int tile_height(int n)
 {
-#define DOT(acc, a)                             \
-	do {                                        \
-		TILE_ZERO(acc);                        \
-		TILE_LOAD(a, x, sizeof(struct act8)); \
-		TILE_LOAD(B, w, 64);                  \
-		TILE_DOT(acc, a, B);                \
-		TILE_STORE(acc, c, 64);               \
-	} while (0)
-	if (m == 4)
-		DOT(C4, A4);
-	else if (m == 8)
-		DOT(C8, A8);
-	else if (odd)
-		DOT(C16_ODD, A16);
-	else
-		DOT(C16, A16);
-#undef DOT
+	return n <= 8 ? 8 : 16;
 }
 
-/* The panel's next super-block, unpacked to bytes. */
-INLINE void unpack_super(int type, uint8_t *w, const uint8_t *p, int parts, int words)
-{
-	for (int g = 0; g < parts; g++)
-#pragma GCC unroll 32
-		for (int i = 0; i < words; i++)
-			_mm512_store_si512(w + (g * words + i) * 64, super_word(type, p, g, i));
-}
-
-/* The last n < 4 tokens with room for a tile of 4: the tile would read past the end of the batch. */
-INLINE const struct act8 *padded(const struct act8 *x, struct act8 rest[4], int n)
+/* The last n < m tokens, with room for a whole tile, which would read past the end of the batch. */
+INLINE const struct act8 *padded(const struct act8 *x, struct act8 rest[16], int n)
 {
 	memcpy(rest, x, sizeof *rest * (size_t)n);
 	return rest;
 }
 
-/* Sums of one super-block for tokens x .. x + m into acc. m is 4, 8 or 16, and constant. */
-INLINE void super_tile(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w,
-                       const struct scales *s, floats d, floats dmin)
+/* Both planes of a super-block: [64 words][64 bytes], low bytes and high bytes. */
+struct planes {
+	_Alignas(64) uint8_t lo[64][64], hi[64][64];
+};
+
+/* Only Q2_K's products, at most 15 * 3, fit one byte. */
+INLINE int has_hi(int type)
 {
-	const int wide = type == QN_Q4_K || type == QN_Q5_K || type == QN_IQ4_XS; /* sub-blocks of 32 */
-	const int subs = wide ? 8 : 16;
-	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
-	const int shift = type == QN_Q6_K ? 5 : type == QN_Q3_K ? 2 : 7;
-	_Alignas(64) int32_t c[2][16 * 16];
-	ints sum[16];
-
-#pragma GCC unroll 16
-	for (int t = 0; t < m; t++) {
-		sum[t] = ints_zero();
-#pragma GCC unroll 8
-		for (int i = 0; i < subs / 2; i++) {
-			int32_t pair;
-
-			memcpy(&pair, wide ? &x[t].sum32[2 * i] : &x[t].sum16[2 * i], sizeof pair);
-			sum[t] = _mm512_dpwssd_epi32(sum[t], pairs16(s->pair[i]), _mm512_set1_epi32(pair));
-		}
-		if (has_min) {
-			acc[t] = floats_fnma(floats_mul(dmin, floats_set1(x[t].d)), floats_of(sum[t]), acc[t]);
-			sum[t] = ints_zero();
-		} else {
-			sum[t] = ints_sub(ints_zero(), ints_shl(sum[t], shift));
-		}
-	}
-	tile_dot(m, c[0], x->qs, w, 0);
-#pragma GCC unroll 16
-	for (int j = 0; j < subs; j++) {
-		const ints scale = ints_of8(s->scale[j]);
-
-		if (j + 1 < subs) /* the next product runs beside this fold */
-			tile_dot(m, c[(j + 1) % 2], x->qs + (j + 1) * (256 / subs), w + (j + 1) * 64 * (64 / subs), (j + 1) % 2);
-#pragma GCC unroll 16
-		for (int t = 0; t < m; t++)
-			sum[t] = ints_muladd(sum[t], _mm512_load_si512(&c[j % 2][t * 16]), scale);
-	}
-#pragma GCC unroll 16
-	for (int t = 0; t < m; t++)
-		acc[t] = floats_fma(floats_mul(d, floats_set1(x[t].d)), floats_of(sum[t]), acc[t]);
+	return type != QN_Q2_K;
 }
 
-INLINE void mm_super(int type, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act, int n)
+INLINE void unpack_super(int type, struct planes *w, const uint8_t *p, const struct scales *s)
 {
-	const int wide = type == QN_Q4_K || type == QN_Q5_K || type == QN_IQ4_XS;
+	const int wide = type == QN_Q4_K || type == QN_Q5_K || type == QN_IQ4_XS; /* sub-blocks of 32 */
 	const int parts = type == QN_IQ4_XS ? 8 : wide ? 4 : 2;
+	const int words = 64 / parts, per_sub = wide ? 8 : 4;
+	const int offset = type == QN_Q6_K ? 32 : type == QN_Q3_K ? 4 : type == QN_IQ4_XS ? 128 : 0;
+	const __m512i low = _mm512_set1_epi16(0x00ff);
+
+	for (int g = 0; g < parts; g++) {
+#pragma GCC unroll 32
+		for (int i = 0; i < words; i++) {
+			const int at = g * words + i;
+			const ints wide_scale = ints_of8(s->scale[at / per_sub]);
+			const __m512i scale = _mm512_or_si512(_mm512_slli_epi32(wide_scale, 16),
+			                                      _mm512_and_si512(wide_scale, _mm512_set1_epi32(0xffff)));
+			const bytes q = super_word(type, p, g, i);
+			__m512i even = _mm512_and_si512(q, low), odd = _mm512_srli_epi16(q, 8);
+
+			if (offset) {
+				even = _mm512_sub_epi16(even, _mm512_set1_epi16((short)offset));
+				odd = _mm512_sub_epi16(odd, _mm512_set1_epi16((short)offset));
+			}
+			even = _mm512_mullo_epi16(even, scale);
+			odd = _mm512_mullo_epi16(odd, scale);
+			/* 0xca: where the mask is set the second operand, else the third */
+			_mm512_store_si512(w->lo[at], _mm512_ternarylogic_epi32(low, even, _mm512_slli_epi16(odd, 8), 0xca));
+			if (has_hi(type))
+				_mm512_store_si512(w->hi[at],
+				                   _mm512_ternarylogic_epi32(low, _mm512_srli_epi16(even, 8), odd, 0xca));
+		}
+	}
+}
+
+/* Products of one or two tiles of tokens with both planes: c[tile][0] low, c[tile][1] high. */
+INLINE void super_dots(int type, int tiles, int32_t c[2][2][256], const int8_t *x0, const int8_t *x1,
+                       const struct planes *w)
+{
+	TILE_ZERO(C0);
+	TILE_ZERO(C1);
+	TILE_ZERO(C2);
+	TILE_ZERO(C3);
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++) {
+		TILE_LOAD(B0, w->lo[16 * k], 64);
+		TILE_LOAD(A0, x0 + 64 * k, sizeof(struct act8));
+		TILE_DOT_U8(C0, A0, B0);
+		if (tiles == 2) {
+			TILE_LOAD(A1, x1 + 64 * k, sizeof(struct act8));
+			TILE_DOT_U8(C2, A1, B0);
+		}
+		if (has_hi(type)) {
+			TILE_LOAD(B1, w->hi[16 * k], 64);
+			TILE_DOT_S8(C1, A0, B1);
+			if (tiles == 2)
+				TILE_DOT_S8(C3, A1, B1);
+		}
+	}
+	TILE_STORE(C0, c[0][0]);
+	if (has_hi(type))
+		TILE_STORE(C1, c[0][1]);
+	if (tiles == 2) {
+		TILE_STORE(C2, c[1][0]);
+		if (has_hi(type))
+			TILE_STORE(C3, c[1][1]);
+	}
+}
+
+/* Adds one super-block to the results of m tokens; m constant. */
+INLINE void super_add(int type, int m, floats *acc, int32_t c[2][256], const struct act8 *x, const struct scales *s,
+                      floats d, floats dmin)
+{
 	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
-	_Alignas(64) uint8_t w[64 * 64];
-	struct act8 rest[4] = {0};
-	floats acc[AMX_TILE + 3];
+	const int pairs = type == QN_Q2_K ? 8 : 4;
+	__m512i pair[8];
+
+	if (has_min)
+#pragma GCC unroll 8
+		for (int i = 0; i < pairs; i++)
+			pair[i] = pairs16(s->pair[i]);
+#pragma GCC unroll 4
+	for (int t = 0; t < m; t++) {
+		const floats dx = floats_set1(x[t].d);
+		ints sum = _mm512_load_si512(c[0] + 16 * t);
+
+		if (has_hi(type))
+			sum = _mm512_add_epi32(sum, _mm512_slli_epi32(_mm512_load_si512(c[1] + 16 * t), 8));
+		if (has_min) {
+			ints min = ints_zero();
+
+#pragma GCC unroll 8
+			for (int i = 0; i < pairs; i++)
+				min = _mm512_dpwssd_epi32(min, pair[i], broadcast(pairs == 8 ? &x[t].sum16[2 * i] : &x[t].sum32[2 * i]));
+			acc[t] = floats_fnma(floats_mul(dmin, dx), floats_of(min), acc[t]);
+		}
+		acc[t] = floats_fma(floats_mul(d, dx), floats_of(sum), acc[t]);
+	}
+}
+
+INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
+                       int64_t n_act, int n)
+{
+	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
+	_Alignas(64) int32_t c[2][2][256];
+	struct act8 rest[16] = {0};
+	floats acc[AMX_TILE];
+	struct planes w;
 	struct scales s;
 
-	configure(wide ? 32 : 16, 8, 4);
-	for (int t = 0; t < AMX_TILE + 3; t++)
+	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_zero();
 	for (int64_t b = 0; b < n_in / QK_K; b++, p += super_bytes(type), x += n_act) {
 		const floats d = floats_f16(super_d(type, p));
 		const floats dmin = has_min ? floats_f16(super_d(type, p) + QN_PANEL) : floats_zero();
-		int t = 0;
 
 		scales_of(&s, type, p);
-		unpack_super(type, w, p, parts, 64 / parts);
-		for (; t + 16 <= n; t += 16)
-			super_tile(type, 16, acc + t, x + t, w, &s, d, dmin);
-		for (; t + 8 <= n; t += 8)
-			super_tile(type, 8, acc + t, x + t, w, &s, d, dmin);
-		for (; t + 4 <= n; t += 4)
-			super_tile(type, 4, acc + t, x + t, w, &s, d, dmin);
-		if (t < n)
-			super_tile(type, 4, acc + t, padded(x + t, rest, n - t), w, &s, d, dmin);
+		unpack_super(type, &w, p, &s);
+		for (int t = 0; t < n; t += 2 * m) {
+			const struct act8 *x0 = t + m <= n ? x + t : padded(x + t, rest, n - t);
+
+			if (t + m >= n) {
+				super_dots(type, 1, c, x0->qs, NULL, &w);
+				super_add(type, m, acc + t, c[0], x0, &s, d, dmin);
+				break;
+			}
+
+			const struct act8 *x1 = t + 2 * m <= n ? x + t + m : padded(x + t + m, rest, n - t - m);
+
+			super_dots(type, 2, c, x0->qs, x1->qs, &w);
+			super_add(type, m, acc + t, c[0], x0, &s, d, dmin);
+			super_add(type, m, acc + t + m, c[1], x1, &s, d, dmin);
+		}
 	}
-	_tile_release();
 	for (int t = 0; t < n; t++)
 		floats_store(out + t * QN_PANEL, acc[t]);
 }
 
-/* Sums of one group of nb blocks of 32 weights for tokens x .. x + m into acc. */
-INLINE void small_tile(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb,
-                       const uint16_t *d)
+INLINE void mm_super(int type, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act, int n)
+{
+	const int m = tile_height(n);
+
+	configure(64, m);
+	if (m == 8)
+		mm_super_m(type, 8, out, p, x, n_in, n_act, n);
+	else
+		mm_super_m(type, 16, out, p, x, n_in, n_act, n);
+	_tile_release();
+}
+
+/* c[m][16] = x . w, one block of 32 columns. odd alternates the accumulators. */
+INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
+{
+#define DOT(acc, a, b)                          \
+	do {                                        \
+		TILE_ZERO(acc);                         \
+		TILE_LOAD(a, x, sizeof(struct act8));   \
+		TILE_LOAD(b, w, 64);                    \
+		TILE_DOT_U8(acc, a, b);                 \
+		TILE_STORE(acc, c);                     \
+	} while (0)
+	if (odd)
+		DOT(C1, A1, B1);
+	else
+		DOT(C0, A0, B0);
+#undef DOT
+}
+
+/* Adds one group of nb blocks of 32 weights to the results of m tokens; m constant. */
+INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb, const uint16_t *d)
 {
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : -128;
@@ -195,16 +269,12 @@ INLINE void small_tile(int type, int m, floats *acc, const struct act8 *x, const
 #pragma GCC unroll 16
 	for (int t = 0; t < m; t++)
 		f[t] = floats_zero();
-	tile_dot(m, c[0], x->qs, w, 0);
+	small_dot(c[0], x->qs, w, 0);
 	for (int j = 0; j < nb; j++) {
 		const floats dj = floats_f16(d + j * QN_PANEL);
 
-		if (j + 1 < nb) {
-			if (j % 2)
-				tile_dot(m, c[0], x->qs + (j + 1) * QK, w + (j + 1) * 512, 0);
-			else
-				tile_dot(m, c[1], x->qs + (j + 1) * QK, w + (j + 1) * 512, 1);
-		}
+		if (j + 1 < nb) /* the next product runs beside this fold */
+			small_dot(c[(j + 1) % 2], x->qs + (j + 1) * QK, w + (j + 1) * 512, (j + 1) % 2);
 #pragma GCC unroll 16
 		for (int t = 0; t < m; t++) {
 			ints dot = _mm512_load_si512(&c[j % 2][t * 16]);
@@ -221,40 +291,45 @@ INLINE void small_tile(int type, int m, floats *acc, const struct act8 *x, const
 		acc[t] = floats_fma(f[t], floats_set1(x[t].d), acc[t]);
 }
 
-INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act, int n)
+INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
+                       int64_t n_act, int n)
 {
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
 	_Alignas(64) uint8_t w[64 * 64];
-	struct act8 rest[4] = {0};
-	floats acc[AMX_TILE + 3];
+	struct act8 rest[16] = {0};
+	floats acc[AMX_TILE];
 
-	configure(QK, 8, 4);
-	for (int t = 0; t < AMX_TILE + 3; t++)
+	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_zero();
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
 		const uint16_t *d = (const uint16_t *)(p + x16_line_bytes(type, nb));
-		int t = 0;
 
 		for (int j = 0; j < nb; j++)
 #pragma GCC unroll 8
 			for (int i = 0; i < 8; i++)
-				_mm512_store_si512(w + (j * 8 + i) * 64, small_word(type, (const x16_line *)p + j * lines,
-				                                                    (const x16_line *)p + nb * lines + j, i));
-		for (; t + 16 <= n; t += 16)
-			small_tile(type, 16, acc + t, x + t, w, nb, d);
-		for (; t + 8 <= n; t += 8)
-			small_tile(type, 8, acc + t, x + t, w, nb, d);
-		for (; t + 4 <= n; t += 4)
-			small_tile(type, 4, acc + t, x + t, w, nb, d);
-		if (t < n)
-			small_tile(type, 4, acc + t, padded(x + t, rest, n - t), w, nb, d);
+				_mm512_store_si512(w + (j * 8 + i) * 64,
+				                   small_word(type, (const x16_line *)p + j * lines,
+				                              (const x16_line *)p + nb * lines + j, i));
+		for (int t = 0; t < n; t += m)
+			small_add(type, m, acc + t, t + m <= n ? x + t : padded(x + t, rest, n - t), w, nb, d);
 		p += x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
 	}
-	_tile_release();
 	for (int t = 0; t < n; t++)
 		floats_store(out + t * QN_PANEL, acc[t]);
+}
+
+INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act, int n)
+{
+	const int m = tile_height(n);
+
+	configure(QK, m);
+	if (m == 8)
+		mm_small_m(type, 8, out, p, x, n_in, n_act, n);
+	else
+		mm_small_m(type, 16, out, p, x, n_in, n_act, n);
+	_tile_release();
 }
 
 /* The kernels for few tokens, by type: those of the set below. */
@@ -286,18 +361,18 @@ static void int8_rounds_amx(int64_t n)
 {
 	static const uint8_t zeros[1024];
 
-	configure(64, 16, 16);
-	TILE_ZERO(C16);
-	TILE_ZERO(C16_ODD);
-	TILE_ZERO(C8);
-	TILE_ZERO(C4);
-	TILE_LOAD(A16, zeros, 64);
-	TILE_LOAD(B, zeros, 64);
+	configure(64, 16);
+	TILE_ZERO(C0);
+	TILE_ZERO(C1);
+	TILE_ZERO(C2);
+	TILE_ZERO(C3);
+	TILE_LOAD(A0, zeros, 64);
+	TILE_LOAD(B0, zeros, 64);
 	for (int64_t i = 0; i < n; i++) {
-		TILE_DOT(C16, A16, B);
-		TILE_DOT(C16_ODD, A16, B);
-		TILE_DOT(C8, A16, B);
-		TILE_DOT(C4, A16, B);
+		TILE_DOT_U8(C0, A0, B0);
+		TILE_DOT_U8(C1, A0, B0);
+		TILE_DOT_U8(C2, A0, B0);
+		TILE_DOT_U8(C3, A0, B0);
 	}
 	_tile_release();
 }
