@@ -65,9 +65,9 @@ static void VEC(quantize)(struct act8 *y, const float *x, int n)
 			lane[j] += 0 * in[i + j];
 	for (int j = 1; j < LANES; j++)
 		lane[0] += lane[j];
-	if (lane[0] != 0) { /* NaN */
+	if (lane[0] != 0) {
 		memset(y, 0, sizeof *y);
-		y->d = lane[0];
+		y->d = NAN; /* always the same one: sets differ in which operand's payload survives */
 		return;
 	}
 	inv = max > 0x1p-120f ? 127.0f / max : 0; /* below, 127 / max is not finite */

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh test
 
 arm64() {
-	cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null &&
+	cmake -S . -B build-arm64 --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null &&
 		cmake --build build-arm64 --parallel "$(nproc)" &&
 		qemu-aarch64 -cpu max build-arm64/csrc/check # max: with dotprod and i8mm
 }
