@@ -76,7 +76,8 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 	case QN_OP_ROPE_TABLE:
 		return op->freq && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
 	case QN_OP_GATHER:
-		return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
+		return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) &&
+		       p->bufs[op->src].width == p->bufs[op->dst].width;
 	case QN_OP_NORM:
 		if (!op->vec)
 			return 0;

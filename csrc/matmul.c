@@ -121,8 +121,9 @@ static void group(const struct run *c, const struct qn_op *op, int i, int64_t e,
 		const int64_t a = t0 + (t1 - t0) * k / tiles, b = t0 + (t1 - t0) * (k + 1) / tiles;
 
 		for (int64_t p = p0; p < p1; p++)
-			panel_tile(c, op, i, panel_of(c, &op->mat[i], e, p), glu ? panel_of(c, &op->mat[1], e, p) : NULL,
-			           p, n_act, a, (int)(b - a));
+			panel_tile(c, op, i, panel_of(c, &op->mat[i], e, p),
+			           glu ? panel_of(c, &op->mat[1], e, p) : NULL, p, n_act, a,
+			           (int)(b - a));
 	}
 }
 

@@ -60,7 +60,9 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 			if (has_min || has_offset)
 #pragma GCC unroll 8
 				for (int i = 0; i < parts * subs / 2; i++)
-					sum[t] = ints_pair(sum[t], s.pair[i], words == 8 ? &x[t].sum32[2 * i] : &x[t].sum16[2 * i]);
+					sum[t] = ints_pair(sum[t], s.pair[i],
+					                   words == 8 ? &x[t].sum32[2 * i]
+					                              : &x[t].sum16[2 * i]);
 			if (has_min) {
 				const floats dmin = floats_f16(super_d(type, p) + QN_PANEL);
 
@@ -89,7 +91,9 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 					for (int t = 0; t < nt; t++) {
 						const int8_t *xt = xg + t * (int)sizeof *x + (j * words + i) * 4;
 
-						dot[t] = type == QN_IQ4_XS ? ints_dot8(dot[t], w, xt) : ints_dot(dot[t], w, xt);
+						dot[t] = type == QN_IQ4_XS
+						                 ? ints_dot8(dot[t], w, xt)
+						                 : ints_dot(dot[t], w, xt);
 					}
 				}
 #pragma GCC unroll 16
@@ -155,7 +159,8 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 			for (int t = 0; t < nt; t++) {
 				f[t] = floats_fma(dj, floats_of(dot[t]), f[t]);
 				if (has_m)
-					f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL), floats_set1((float)x[t].sum32[j]), f[t]);
+					f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
+					                  floats_set1((float)x[t].sum32[j]), f[t]);
 			}
 		}
 #pragma GCC unroll 16

@@ -33,7 +33,8 @@ struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert,
 
 size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
 {
-	return aligned(sizeof(int32_t) * (size_t)(n_expert + 1)) + 4 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+	return aligned(sizeof(int32_t) * (size_t)(n_expert + 1)) +
+	       4 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
 }
 
 /* The n_used largest of logits, best first, and their softmax weights. */

@@ -216,7 +216,8 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 
 			for (int l = 0; l < f.n_qs / 4; l++)
 				for (int t = 0; t < 4; t++)
-					qs[j * f.n_qs / 4 + l][r][t] = b[f.qs + 4 * l + t] ^ (type == QN_Q8_0 ? 0x80 : 0);
+					qs[j * f.n_qs / 4 + l][r][t] =
+						b[f.qs + 4 * l + t] ^ (type == QN_Q8_0 ? 0x80 : 0);
 			if (f.qh >= 0)
 				for (int k = 0; k < QK; k++)
 					qh[j][r][k % 4] |= (uint8_t)((b[f.qh + k / 8] >> k % 8 & 1) << k / 4);

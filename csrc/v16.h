@@ -79,8 +79,8 @@ INLINE float weigh(float *e, float *m, float *l, int lim)
 }
 
 /* o[r][16 nv] = o * c + e v, for nr rows; nr and nv constant. */
-INLINE void weighted(int kv_type, int nr, int nv, float *o, int64_t v_dim, const float *c, const float *e, const void *v,
-                     int64_t at, int last)
+INLINE void weighted(int kv_type, int nr, int nv, float *o, int64_t v_dim, const float *c,
+                     const float *e, const void *v, int64_t at, int last)
 {
 	v16 acc[4][4];
 
@@ -203,18 +203,19 @@ INLINE void mm_float(int type, int nt, float *out, const void *w, const struct a
 		v16_store(out + t * QN_PANEL, v16_add(even[t], odd[t]));
 }
 
-#define MM_FLOAT(name, type)                                                                                   \
-	static void VEC(name)(float *out, const void *w, const void *act, int64_t n_in, int64_t n_act, int n)     \
-	{                                                                                                         \
-		const struct actf *x = act;                                                                           \
-		for (; n >= 8; n -= 8, x += 8, out += 8 * QN_PANEL)                                                   \
-			mm_float(type, 8, out, w, x, n_in, n_act);                                                        \
-		for (; n >= 4; n -= 4, x += 4, out += 4 * QN_PANEL)                                                   \
-			mm_float(type, 4, out, w, x, n_in, n_act);                                                        \
-		for (; n >= 2; n -= 2, x += 2, out += 2 * QN_PANEL)                                                   \
-			mm_float(type, 2, out, w, x, n_in, n_act);                                                        \
-		for (; n >= 1; n -= 1, x += 1, out += 1 * QN_PANEL)                                                   \
-			mm_float(type, 1, out, w, x, n_in, n_act);                                                        \
+#define MM_FLOAT(name, type) \
+	static void VEC(name)(float *out, const void *w, const void *act, int64_t n_in, \
+	                      int64_t n_act, int n) \
+	{ \
+		const struct actf *x = act; \
+		for (; n >= 8; n -= 8, x += 8, out += 8 * QN_PANEL) \
+			mm_float(type, 8, out, w, x, n_in, n_act); \
+		for (; n >= 4; n -= 4, x += 4, out += 4 * QN_PANEL) \
+			mm_float(type, 4, out, w, x, n_in, n_act); \
+		for (; n >= 2; n -= 2, x += 2, out += 2 * QN_PANEL) \
+			mm_float(type, 2, out, w, x, n_in, n_act); \
+		for (; n >= 1; n -= 1, x += 1, out += 1 * QN_PANEL) \
+			mm_float(type, 1, out, w, x, n_in, n_act); \
 	}
 
 MM_FLOAT(mm_f32, QN_F32)

@@ -108,7 +108,8 @@ INLINE bytes super_word(int type, const void *p, int g, int i)
 	case QN_Q5_K: {
 		const struct x16_q5k *q = p;
 
-		return bytes_or(field(&q->qs[8 * g + i % 8], 4 * (i / 8), 4, 0), field(&q->qh[2 * g + i / 8], i % 8, 1, 4));
+		return bytes_or(field(&q->qs[8 * g + i % 8], 4 * (i / 8), 4, 0),
+		                field(&q->qh[2 * g + i / 8], i % 8, 1, 4));
 	}
 	case QN_Q6_K: {
 		const struct x16_q6k *q = p;
@@ -121,7 +122,8 @@ INLINE bytes super_word(int type, const void *p, int g, int i)
 	case QN_Q3_K: {
 		const struct x16_q3k *q = p;
 
-		return bytes_or(field(&q->qs[8 * g + i % 8], 2 * (i / 8), 2, 0), field(&q->qh[4 * g + i / 8], i % 8, 1, 2));
+		return bytes_or(field(&q->qs[8 * g + i % 8], 2 * (i / 8), 2, 0),
+		                field(&q->qh[4 * g + i / 8], i % 8, 1, 2));
 	}
 	default: /* IQ4_XS */
 		return bytes_iq4(field(&((const struct x16_iq4xs *)p)->qs[4 * g + i % 4], 4 * (i / 4), 4, 0));

@@ -150,9 +150,12 @@ enum qn_op_kind {
 	QN_OP_ROPE_TABLE,
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
-	/* act = src / rms(src) * vec over the first n_col columns; eps, vec: [n_col]. Into the buffers act_f32 and act_q8. */
+	/*
+	 * act = src / rms(src) * vec over the first n_col columns, vec: [n_col]; into the buffers
+	 * act_f32 and act_q8, whichever are not -1.
+	 */
 	QN_OP_NORM,
-	/* act = the first n_col columns of src, into the buffers act_f32 and act_q8. */
+	/* act = the first n_col columns of src, into the same buffers. */
 	QN_OP_ACT,
 	/*
 	 * For each of n_mat matrices: dst[col[i] ...] = mat[i] * act + bias[i]. Rows of dst are

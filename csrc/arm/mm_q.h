@@ -79,7 +79,8 @@ static inline ints ints_of8(const int8_t *p)
 	const int8x16_t a = vld1q_s8(p);
 	const int16x8_t lo = vmovl_s8(vget_low_s8(a)), hi = vmovl_high_s8(a);
 
-	return (ints){{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)}};
+	return (ints){{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)),
+	               vmovl_high_s16(hi)}};
 }
 
 static inline ints ints_shl(ints a, int n) { return (ints)EACH1(vshlq_s32, a, vdupq_n_s32(n)); }

@@ -133,7 +133,9 @@ static void oracle(const struct problem *p, const struct state *s)
 			double want = 0, size = 0;
 
 			for (int i = 0; i < seen; i++) {
-				const double x = score[i] / sum * get(p, p->v[i / QN_KV_BLOCK], i % QN_KV_BLOCK * p->v_dim + d);
+				const double x = score[i] / sum *
+				                 get(p, p->v[i / QN_KV_BLOCK],
+				                     i % QN_KV_BLOCK * p->v_dim + d);
 
 				want += x;
 				size += fabs(x);

@@ -50,7 +50,7 @@ static void panels(const struct set *s, const struct type *t, const uint8_t *w, 
 
 static void mm(struct set *s, double peak)
 {
-	static const int counts[] = {1, 2, 4, 8, 16, 32};
+	static const int counts[] = {1, 2, 4, 8, 16, 32, 64};
 
 	EACH_TYPE(t) {
 		const size_t panel = qn_panel_bytes(t->type, N_IN);
@@ -114,9 +114,11 @@ static void attn(struct set *s)
 			}
 			memset(o, 0, sizeof o);
 			TIME(time, for (int b = 0; b < BLOCKS; b++)
-			                   s->k.attn[type](&r, kv + (size_t)b * bytes, kv + (size_t)b * bytes + bytes / 2));
-			printf("%-10s  attn %-5s n %-2d  %7.2f GB/s %8.1f GMAC/s\n", s->name, type ? "f32" : "f16", r.n,
-			       (double)(bytes * BLOCKS) / time * 1e-9, 2.0 * r.n * DIM * QN_KV_BLOCK * BLOCKS / time * 1e-9);
+			                   s->k.attn[type](&r, kv + (size_t)b * bytes,
+			                                   kv + (size_t)b * bytes + bytes / 2));
+			printf("%-10s  attn %-5s n %-2d  %7.2f GB/s %8.1f GMAC/s\n", s->name,
+			       type ? "f32" : "f16", r.n, (double)(bytes * BLOCKS) / time * 1e-9,
+			       2.0 * r.n * DIM * QN_KV_BLOCK * BLOCKS / time * 1e-9);
 		}
 		guard_free_all();
 	}

@@ -234,8 +234,9 @@ void check_mm(void)
 	EACH_SET(s)
 		EACH_TYPE(t) {
 			check_at(s, "mm %s", t->name);
-			check_true(s->k.mm[t->type] && s->k.mm_tile[t->type] >= 1 && s->k.mm_tile[t->type] <= QN_TILE_MAX,
-			           "no kernel, or a tile of %d", s->k.mm_tile[t->type]);
+			check_true(s->k.mm[t->type] && s->k.mm_tile[t->type] >= 1 &&
+		                           s->k.mm_tile[t->type] <= QN_TILE_MAX,
+		                   "no kernel, or a tile of %d", s->k.mm_tile[t->type]);
 		}
 	EACH_TYPE(t)
 		for (int i = 0; i < COUNT(blocks); i++) {

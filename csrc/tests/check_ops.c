@@ -40,7 +40,9 @@ static void embed(const struct scene *s)
 	float want[N_EMBD];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
-		qn_dequantize(m->type, want, (const uint8_t *)m->data + (size_t)s->r->batch.tok[t] * qn_row_bytes(m->type, m->n_in),
+		qn_dequantize(m->type, want,
+		              (const uint8_t *)m->data +
+		                      (size_t)s->r->batch.tok[t] * qn_row_bytes(m->type, m->n_in),
 		              m->n_in);
 		for (int i = 0; i < N_EMBD; i++)
 			want[i] *= s->op->scale;
@@ -55,7 +57,8 @@ static void rope_table(const struct scene *s)
 			const double theta = s->r->batch.pos[t] * s->op->freq[i];
 
 			check_near("cos", i, (double)row(s, ROPE, t)[2 * i], cos(theta) * (double)s->op->scale, 2e-7);
-			check_near("sin", i, (double)row(s, ROPE, t)[2 * i + 1], sin(theta) * (double)s->op->scale, 2e-7);
+			check_near("sin", i, (double)row(s, ROPE, t)[2 * i + 1],
+			           sin(theta) * (double)s->op->scale, 2e-7);
 		}
 }
 
@@ -115,7 +118,8 @@ static float *dequantized(const struct qn_mat *m, const void *rows, int e)
 
 	for (int r = 0; r < m->n_out; r++)
 		qn_dequantize(m->type, w + (size_t)r * (size_t)m->n_in,
-		              (const uint8_t *)rows + ((size_t)e * (size_t)m->n_out + (size_t)r) * qn_row_bytes(m->type, m->n_in),
+		              (const uint8_t *)rows + ((size_t)e * (size_t)m->n_out + (size_t)r) *
+		                                              qn_row_bytes(m->type, m->n_in),
 		              m->n_in);
 	return w;
 }
@@ -139,7 +143,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 }
 
 /* Rows t0 .. t1 of mat[k] of expert e. */
-static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2, int64_t t0, int64_t t1)
+static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2,
+                        int64_t t0, int64_t t1)
 {
 	const struct qn_mat *m = &s->op->mat[k];
 	const int64_t rows = n_rows(s);
@@ -233,8 +238,10 @@ static void qkv(const struct scene *s)
 		for (int h = 0; h < op->n_head; h++) {
 			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
 			for (int d = 0; d < op->head_dim; d++)
-				check_near("q", h * op->head_dim + d, (double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
-				           y[d] * (double)op->scale, 2e-6 * (1 + fabs(y[d])));
+				check_near(
+					"q", h * op->head_dim + d,
+					(double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
+					y[d] * (double)op->scale, 2e-6 * (1 + fabs(y[d])));
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
@@ -242,8 +249,12 @@ static void qkv(const struct scene *s)
 				const double v = (double)was[op->col[2] + h * op->head_dim + d];
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
-				check_near("k", h * op->head_dim + d, kv_at(s, s->kv, seq, pos, h, 0, d), y[d], eps * (1 + fabs(y[d])));
-				check_near("v", h * op->head_dim + d, kv_at(s, s->kv, seq, pos, h, 1, d), v, eps * (1 + fabs(v)));
+				check_near("k", h * op->head_dim + d,
+				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
+				           eps * (1 + fabs(y[d])));
+				check_near("v", h * op->head_dim + d,
+				           kv_at(s, s->kv, seq, pos, h, 1, d), v,
+				           eps * (1 + fabs(v)));
 			}
 			for (int d = op->head_dim; d % 16; d++)
 				check_near("padding of v", d,
@@ -260,8 +271,10 @@ static void qkv(const struct scene *s)
 			for (int d = 0; !ours && d < op->head_dim; d++) {
 				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
 
-				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d), kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
-				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d), kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
+				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d),
+				           kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
+				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d),
+				           kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
 			}
 		}
 }
@@ -273,7 +286,8 @@ static void attend(const struct scene *s)
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int h = 0; h < op->n_head; h++) {
-			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t], hk = h / (op->n_head / op->n_head_kv);
+			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
+				  hk = h / (op->n_head / op->n_head_kv);
 			const float *q = row(s, QKV, t) + op->col[0] + h * op->head_dim;
 			double max = -INFINITY, sum = 0;
 
@@ -294,7 +308,9 @@ static void attend(const struct scene *s)
 					want += x;
 					size += fabs(x);
 				}
-				check_near("y", h * op->head_dim + d, (double)row(s, ATT, t)[h * op->head_dim + d], want, 3e-5 * size);
+				check_near("y", h * op->head_dim + d,
+				           (double)row(s, ATT, t)[h * op->head_dim + d], want,
+				           3e-5 * size);
 			}
 		}
 }
@@ -325,9 +341,12 @@ static void moe_route(const struct scene *s)
 			for (int i = 0; i < N_EXPERT; i++)
 				better += x[i] > x[e] || (x[i] == x[e] && i < e);
 			check_true(better == k, "choice %d of token %d is number %d", k, t, better);
-			check_true(p >= r.offset[e] && p < r.offset[e + 1] && r.tok[p] == t, "pair %d of token %d", p, t);
+			check_true(p >= r.offset[e] && p < r.offset[e + 1] && r.tok[p] == t,
+			           "pair %d of token %d", p, t);
 			check_near("weight", t * N_USED + k, (double)r.weight[t * N_USED + k],
-			           exp((double)x[e]) / sum / (s->op->norm_weights ? chosen : 1) * (double)s->op->scale, 1e-5);
+			           exp((double)x[e]) / sum / (s->op->norm_weights ? chosen : 1) *
+			                   (double)s->op->scale,
+			           1e-5);
 		}
 	}
 }
@@ -341,8 +360,10 @@ static void moe_gather(const struct scene *s)
 		for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++) {
 			check_bytes("8-bit", (struct act8 *)s->r->bufs[PAIR_Q8].data + b * pairs + p,
 			            (struct act8 *)s->r->bufs[ACT_Q8].data + b * n_tok + r.tok[p], sizeof(struct act8));
-			check_bytes("floats", (struct actf *)s->r->bufs[PAIR_F32].data + b * pairs + p,
-			            (struct actf *)s->r->bufs[ACT_F32].data + b * n_tok + r.tok[p], sizeof(struct actf));
+			check_bytes("floats",
+			            (struct actf *)s->r->bufs[PAIR_F32].data + b * pairs + p,
+			            (struct actf *)s->r->bufs[ACT_F32].data + b * n_tok + r.tok[p],
+			            sizeof(struct actf));
 		}
 }
 
@@ -376,7 +397,8 @@ static void untouched(const struct scene *s)
 		                    (op->kind == QN_OP_QKV && i == op->src);
 
 		if (!written)
-			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i], (int64_t)s->r->bytes[i]);
+			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i],
+			            (int64_t)s->r->bytes[i]);
 	}
 	if (op->kind != QN_OP_QKV)
 		check_bytes("the KV pool", s->kv, s->kv_was, s->t->kv_bytes);

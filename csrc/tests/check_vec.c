@@ -214,9 +214,13 @@ static void rope(void)
 				const double size = 2e-7 * (fabs((double)x[a]) + fabs((double)x[b]));
 
 				check_near("x", a, (double)want[a],
-				           (double)x[a] * (double)cs[2 * k] - (double)x[b] * (double)cs[2 * k + 1], size);
+				           (double)x[a] * (double)cs[2 * k] -
+				                   (double)x[b] * (double)cs[2 * k + 1],
+				           size);
 				check_near("x", b, (double)want[b],
-				           (double)x[a] * (double)cs[2 * k + 1] + (double)x[b] * (double)cs[2 * k], size);
+				           (double)x[a] * (double)cs[2 * k + 1] +
+				                   (double)x[b] * (double)cs[2 * k],
+				           size);
 			}
 			EACH_SET(s) {
 				float *y = guard_fill(&out, bytes);
@@ -243,7 +247,8 @@ static void attn_merge(void)
 {
 	for (int n = 16; n <= 272; n += 16)
 		for (int kind = 0; kind < 6; kind++) {
-			float *oa = guard_fill(&in, sizeof *oa * (size_t)n), *ob = guard_fill(&in2, sizeof *ob * (size_t)n);
+			float *oa = guard_fill(&in, sizeof *oa * (size_t)n),
+			      *ob = guard_fill(&in2, sizeof *ob * (size_t)n);
 			float *want = guard_fill(&in3, sizeof *want * (size_t)n);
 			float a[2], b[2], want_a[2];
 
@@ -266,8 +271,11 @@ static void attn_merge(void)
 				check_near("l", 0, (double)want_a[1], (double)a[1] * ca + (double)b[1] * cb,
 				           1e-5 * ((double)a[1] * ca + (double)b[1] * cb) + 1e-36);
 				for (int k = 0; k < n; k++)
-					check_near("o", k, (double)want[k], (double)oa[k] * ca + (double)ob[k] * cb,
-					           1e-5 * (fabs((double)oa[k]) * ca + fabs((double)ob[k]) * cb) + 1e-36);
+					check_near("o", k, (double)want[k],
+					           (double)oa[k] * ca + (double)ob[k] * cb,
+					           1e-5 * (fabs((double)oa[k]) * ca +
+					                   fabs((double)ob[k]) * cb) +
+					                   1e-36);
 			} else {
 				check_true(isinf(want_a[0]) && want_a[1] == 0, "two empty parts give m %g, l %g",
 				           (double)want_a[0], (double)want_a[1]);

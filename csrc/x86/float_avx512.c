@@ -51,7 +51,8 @@ static inline v16 v16_exp(v16 x)
 	const v16 t = v16_fma(v, v16_set1(QEXP_LOG2E), magic);
 	const v16 n = v16_sub(t, magic);
 	const v16 r = _mm512_fnmadd_ps(n, v16_set1(QEXP_LN2_LO), _mm512_fnmadd_ps(n, v16_set1(QEXP_LN2_HI), v));
-	const __m512i e = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32((int)bits_of_f32(QEXP_MAGIC) - 127));
+	const __m512i e = _mm512_sub_epi32(_mm512_castps_si512(t),
+	                                   _mm512_set1_epi32((int)bits_of_f32(QEXP_MAGIC) - 127));
 	v16 p = v16_set1(QEXP_C7);
 
 	p = v16_fma(p, r, v16_set1(QEXP_C6));

@@ -117,10 +117,14 @@ INLINE void unpack_super(int type, struct planes *w, const uint8_t *p, const str
 			even = _mm512_mullo_epi16(even, scale);
 			odd = _mm512_mullo_epi16(odd, scale);
 			/* 0xca: where the mask is set the second operand, else the third */
-			_mm512_store_si512(w->lo[at], _mm512_ternarylogic_epi32(low, even, _mm512_slli_epi16(odd, 8), 0xca));
+			_mm512_store_si512(w->lo[at],
+			                   _mm512_ternarylogic_epi32(
+						   low, even, _mm512_slli_epi16(odd, 8), 0xca));
 			if (has_hi(type))
-				_mm512_store_si512(w->hi[at],
-				                   _mm512_ternarylogic_epi32(low, _mm512_srli_epi16(even, 8), odd, 0xca));
+				_mm512_store_si512(
+					w->hi[at],
+					_mm512_ternarylogic_epi32(low, _mm512_srli_epi16(even, 8),
+				                                  odd, 0xca));
 		}
 	}
 }
@@ -183,7 +187,10 @@ INLINE void super_add(int type, int m, floats *acc, int32_t c[2][256], const str
 
 #pragma GCC unroll 8
 			for (int i = 0; i < pairs; i++)
-				min = _mm512_dpwssd_epi32(min, pair[i], broadcast(pairs == 8 ? &x[t].sum16[2 * i] : &x[t].sum32[2 * i]));
+				min = _mm512_dpwssd_epi32(min, pair[i],
+				                          broadcast(pairs == 8
+				                                            ? &x[t].sum16[2 * i]
+				                                            : &x[t].sum32[2 * i]));
 			acc[t] = floats_fnma(floats_mul(dmin, dx), floats_of(min), acc[t]);
 		}
 		acc[t] = floats_fma(floats_mul(d, dx), floats_of(sum), acc[t]);
@@ -283,7 +290,8 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 				dot = _mm512_add_epi32(dot, _mm512_set1_epi32(minus_offset * x[t].sum32[j]));
 			f[t] = floats_fma(dj, floats_of(dot), f[t]);
 			if (has_m)
-				f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL), floats_set1((float)x[t].sum32[j]), f[t]);
+				f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
+				                  floats_set1((float)x[t].sum32[j]), f[t]);
 		}
 	}
 #pragma GCC unroll 16
@@ -335,13 +343,14 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 /* The kernels for few tokens, by type: those of the set below. */
 static mm_fn *few[QN_N_TYPES];
 
-#define MM_TYPE(name, type, family)                                                                              \
-	static void name##_amx(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n)   \
-	{                                                                                                           \
-		if (n < AMX_MIN)                                                                                        \
-			few[type](out, panel, act, n_in, n_act, n);                                                         \
-		else                                                                                                    \
-			family(type, out, panel, act, n_in, n_act, n);                                                      \
+#define MM_TYPE(name, type, family) \
+	static void name##_amx(float *out, const void *panel, const void *act, int64_t n_in, \
+	                       int64_t n_act, int n) \
+	{ \
+		if (n < AMX_MIN) \
+			few[type](out, panel, act, n_in, n_act, n); \
+		else \
+			family(type, out, panel, act, n_in, n_act, n); \
 	}
 
 MM_TYPE(mm_q4_0, QN_Q4_0, mm_small)
