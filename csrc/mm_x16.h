@@ -7,6 +7,8 @@
  * meets the token's 4 activations, broadcast: no shuffles, no horizontal sums, and the same weights
  * in registers for all tokens of the tile.
  *
+ *	MM_AHEAD               how many bytes ahead of use to ask for weights, 0 not to
+ *
  *	bytes   64 weights: a line, or a word taken out of one
  *	ints    16 int32
  *	floats  16 floats
@@ -74,6 +76,14 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 		}
 		for (int g = 0; g < parts; g++) {
 			const int8_t *xg = x[0].qs + g * subs * words * 4;
+
+			if (MM_AHEAD) {
+				const int part = super_bytes(type) / parts;
+
+#pragma GCC unroll 32
+				for (int at = 0; at < part; at += 64)
+					__builtin_prefetch(p + g * part + at + MM_AHEAD);
+			}
 
 #pragma GCC unroll 8
 			for (int j = 0; j < subs; j++) {

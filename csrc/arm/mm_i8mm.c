@@ -8,6 +8,7 @@
 
 #define MM(name) name##_i8mm
 #define MM_TILE 4
+#define MM_AHEAD 0
 #define MM_DOT8_OFFSET 1
 
 INTS_DOT(ints_dot, vusdotq_s32)

@@ -50,7 +50,7 @@ static void panels(const struct set *s, const struct type *t, const uint8_t *w, 
 
 static void mm(struct set *s, double peak)
 {
-	static const int counts[] = {1, 2, 4, 8, 16, 32, 64};
+	static const int counts[] = {1, 2, 4, 8, 16, 32, 64, 256};
 
 	EACH_TYPE(t) {
 		const size_t panel = qn_panel_bytes(t->type, N_IN);
@@ -72,7 +72,7 @@ static void mm(struct set *s, double peak)
 			double time;
 
 			TIME(time, panels(s, t, w, q8 ? (void *)x8 : (void *)xf, n));
-			printf("%-10s  mm %-7s n %-2d  %7.2f GB/s %8.1f GMAC/s", s->name, t->name, n,
+			printf("%-10s  mm %-7s n %-3d  %7.2f GB/s %8.1f GMAC/s", s->name, t->name, n,
 			       (double)(PANELS * panel) / time * 1e-9, macs / time * 1e-9);
 			if (q8)
 				printf("  %3.0f %% of peak", 100 * macs / time / peak);
@@ -116,7 +116,7 @@ static void attn(struct set *s)
 			TIME(time, for (int b = 0; b < BLOCKS; b++)
 			                   s->k.attn[type](&r, kv + (size_t)b * bytes,
 			                                   kv + (size_t)b * bytes + bytes / 2));
-			printf("%-10s  attn %-5s n %-2d  %7.2f GB/s %8.1f GMAC/s\n", s->name,
+			printf("%-10s  attn %-5s n %-3d  %7.2f GB/s %8.1f GMAC/s\n", s->name,
 			       type ? "f32" : "f16", r.n, (double)(bytes * BLOCKS) / time * 1e-9,
 			       2.0 * r.n * DIM * QN_KV_BLOCK * BLOCKS / time * 1e-9);
 		}

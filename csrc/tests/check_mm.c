@@ -186,43 +186,57 @@ static void one(const struct problem *p, struct set *s, struct guard *out, int n
 	guard_intact("out", out);
 }
 
-/* Every n with random data; with the rest those of a small tile, and some of a large one. */
+/*
+ * Tokens of case i: as many as the largest tile for random data in short rows, where every n is
+ * tried; else as many as show each way to cut a tile.
+ */
+static int most(const struct problem *p, int i)
+{
+	const int some = 35;
+	int tile = 0;
+
+	EACH_SET(s)
+		tile = s->k.mm_tile[p->t->type] > tile ? s->k.mm_tile[p->t->type] : tile;
+	return tile < some || (i == 0 && p->n_in < 300 && !check_quick) ? tile : some;
+}
+
 static int worth(const struct set *s, const struct problem *p, int n, int i)
 {
-	const int tile = s->k.mm_tile[p->t->type];
-
 	if (s == check_sets)
 		return n % 5 == 1;
-	if (i == 0 && p->n_in < 300 && !check_quick)
-		return 1;
-	return n <= 9 || n % 13 == 0 || n >= tile - 1;
+	return (i == 0 && p->n_in < 300) || n <= 9 || n % 13 == 0 || n > p->n_act - 6;
 }
 
 static void sized(const struct type *t, int64_t n_in)
 {
-	struct problem p = {.t = t, .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
+	static struct problem p;
 	struct guard out = guard_new(sizeof p.want);
-	int tile = 0;
+	struct guard xf = guard_new(qn_act_f32_bytes(N_ACT_MAX, n_in));
+	struct guard x8 = guard_new(qn_act_q8_bytes(N_ACT_MAX, n_in));
 
-	EACH_SET(s)
-		tile = s->k.mm_tile[t->type] > tile ? s->k.mm_tile[t->type] : tile;
-	p.n_act = tile + 3;
+	p = (struct problem){.t = t, .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
 	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.panel = guard_alloc(qn_panel_bytes(t->type, n_in));
-	p.xf = guard_alloc(qn_act_f32_bytes(p.n_act, n_in));
-	p.x8 = guard_alloc(qn_act_q8_bytes(p.n_act, n_in));
 	for (int i = 0; i < COUNT(cases); i++) {
+		const int n_max = most(&p, i);
+
+		p.n_act = n_max + 3;
+		p.xf = guard_fill(&xf, qn_act_f32_bytes(p.n_act, n_in));
+		p.x8 = guard_fill(&x8, qn_act_q8_bytes(p.n_act, n_in));
 		check_at(check_sets, "mm %s, n_in %lld, %s", t->name, (long long)n_in, cases[i].name);
 		fill(&p, cases[i].w, cases[i].a);
 		check_sets[0].k.mm[t->type](p.want[0], p.panel,
-		                            qn_type_q8(t->type) ? (void *)p.x8 : (void *)p.xf, n_in, p.n_act, p.n_act);
+		                            qn_type_q8(t->type) ? (void *)p.x8 : (void *)p.xf, n_in,
+		                            p.n_act, p.n_act);
 		oracle(&p);
 		EACH_SET(s)
-			for (int n = 1; n <= s->k.mm_tile[t->type]; n++)
+			for (int n = 1; n <= n_max && n <= s->k.mm_tile[t->type]; n++)
 				if (worth(s, &p, n, i))
 					one(&p, s, &out, n, cases[i].name);
 	}
 	guard_free(&out);
+	guard_free(&xf);
+	guard_free(&x8);
 	guard_free_all();
 }
 

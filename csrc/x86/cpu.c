@@ -58,6 +58,13 @@ uint32_t qn_cpu_isa(void)
 	return isa;
 }
 
+static int intel(void)
+{
+	uint32_t max, b, c, d;
+
+	return __get_cpuid(0, &max, &b, &c, &d) && b == signature_INTEL_ebx;
+}
+
 /* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */
 void kernels_init_x86(struct kernels *k, uint32_t isa)
 {
@@ -71,8 +78,11 @@ void kernels_init_x86(struct kernels *k, uint32_t isa)
 		float_init_avx512(k);
 		mm_init_avx512(k);
 	}
-	if (isa & QN_AVX512VNNI)
+	if (isa & QN_AVX512VNNI) {
 		mm_init_avx512vnni(k);
+		if (intel())
+			mm_init_avx512vnni_ahead(k);
+	}
 	if (isa & QN_AMX)
 		mm_init_amx(k);
 }

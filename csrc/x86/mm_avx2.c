@@ -5,6 +5,7 @@
 
 #define MM(name) name##_avx2
 #define MM_TILE 4
+#define MM_AHEAD 0
 #define MM_DOT8_OFFSET 0
 
 /* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */

@@ -5,6 +5,7 @@
 
 #define MM(name) name##_avx512
 #define MM_TILE 8 /* 8 sums, 8 dots, and the running floats spill to the first-level cache once a block */
+#define MM_AHEAD 0
 #define MM_DOT8_OFFSET 0
 
 /* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */

@@ -1,19 +1,11 @@
 /* mm_avx512vnni.c - products on AVX-512 with VNNI: one vpdpbusd per word and token. */
 #include "x86/set.h"
 
-#include "x86/mm_zmm.h"
+#include "x86/mm_zmm_vnni.h"
 
 #define MM(name) name##_avx512vnni
 #define MM_TILE 8 /* 8 sums, 8 dots, and the running floats spill to the first-level cache once a block */
-#define MM_DOT8_OFFSET 1
-
-static inline ints ints_dot(ints acc, bytes w, const void *x) { return _mm512_dpbusd_epi32(acc, w, broadcast(x)); }
-static inline ints ints_dot8(ints acc, bytes w, const void *x) { return _mm512_dpbusd_epi32(acc, w, broadcast(x)); }
-
-static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
-{
-	return _mm512_dpwssd_epi32(acc, pairs16(a), broadcast(x));
-}
+#define MM_AHEAD 0
 
 #include "mm_x16.h"
 

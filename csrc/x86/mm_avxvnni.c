@@ -5,6 +5,7 @@
 
 #define MM(name) name##_avxvnni
 #define MM_TILE 4
+#define MM_AHEAD 0
 #define MM_DOT8_OFFSET 1
 
 static inline ints ints_dot(ints acc, bytes w, const void *x)

@@ -1,0 +1,14 @@
+/*
+ * mm_zmm_vnni.h - the products of mm_x16.h on zmm registers with VNNI: one vpdpbusd per word and token.
+ */
+#include "x86/mm_zmm.h"
+
+#define MM_DOT8_OFFSET 1
+
+static inline ints ints_dot(ints acc, bytes w, const void *x) { return _mm512_dpbusd_epi32(acc, w, broadcast(x)); }
+static inline ints ints_dot8(ints acc, bytes w, const void *x) { return _mm512_dpbusd_epi32(acc, w, broadcast(x)); }
+
+static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+{
+	return _mm512_dpwssd_epi32(acc, pairs16(a), broadcast(x));
+}
