@@ -65,6 +65,11 @@ struct kernels {
 	void (*quantize)(struct act8 *y, const float *x, int n);
 	/* y = g / (1 + exp(-g)) * u. */
 	void (*swiglu)(float *y, const float *g, const float *u, int64_t n);
+	/*
+	 * y[t][r] = x[t][r] + bias[r], r < 16, t < n; added to y where add is set. Rows of y are
+	 * stride floats apart. bias may be NULL.
+	 */
+	void (*store_tile)(float *y, int64_t stride, const float *x, const float *bias, int n, int add);
 	/* Rotates pairs of x by cs: [n_pairs] of (cos, sin). neox: pairs i, i + n_pairs; else 2i, 2i + 1. */
 	void (*rope)(float *x, const float *cs, int n_pairs, int neox);
 	/* Merges part b (m, l, o) of an attention row of n values into a; both over different keys. */

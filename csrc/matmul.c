@@ -53,23 +53,6 @@ static const void *act_of(const struct run *c, const struct qn_op *op, const str
 	return (const struct actf *)c->bufs[op->act_f32].data + t;
 }
 
-/* Adds to the tile [n][16] what its matrix adds, and puts it at rows t.., column col of dst. */
-static void store(const struct run *c, const struct qn_op *op, const float *tile, const float *bias, int64_t t,
-                  int64_t col, int n)
-{
-	for (int i = 0; i < n; i++) {
-		float *y = buf_row(c, op->dst, t + i) + col;
-		const float *x = tile + i * QN_PANEL;
-
-		if (op->epilogue == QN_EPI_ADD)
-			for (int r = 0; r < QN_PANEL; r++)
-				y[r] += bias ? x[r] + bias[r] : x[r];
-		else
-			for (int r = 0; r < QN_PANEL; r++)
-				y[r] = bias ? x[r] + bias[r] : x[r];
-	}
-}
-
 /* One panel of mat[i] (and its twin for SwiGLU) times rows t .. t + n of the activations. */
 static void panel_tile(const struct run *c, const struct qn_op *op, int i, const void *w, const void *w2, int64_t p,
                        int64_t n_act, int64_t t, int n)
@@ -77,6 +60,9 @@ static void panel_tile(const struct run *c, const struct qn_op *op, int i, const
 	const struct qn_mat *m = &op->mat[i];
 	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
 
+	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
+	for (int k = 0; k < n; k++)
+		__builtin_prefetch(buf_row(c, op->dst, t + k) + op->col[i] + p * QN_PANEL, 1);
 	qn_kernels.mm[m->type](tile, w, act_of(c, op, m, t), m->n_in, n_act, n);
 	if (op->epilogue == QN_EPI_SWIGLU) {
 		const struct qn_mat *up = &op->mat[1];
@@ -85,7 +71,8 @@ static void panel_tile(const struct run *c, const struct qn_op *op, int i, const
 		qn_kernels.mm[up->type](tile2, w2, act_of(c, op, up, t), up->n_in, n_act, n);
 		qn_kernels.swiglu(tile, tile, tile2, n * QN_PANEL);
 	}
-	store(c, op, tile, op->bias[i] ? op->bias[i] + p * QN_PANEL : NULL, t, op->col[i] + p * QN_PANEL, n);
+	qn_kernels.store_tile(buf_row(c, op->dst, t) + op->col[i] + p * QN_PANEL, c->bufs[op->dst].width, tile,
+	                      op->bias[i] ? op->bias[i] + p * QN_PANEL : NULL, n, op->epilogue == QN_EPI_ADD);
 }
 
 /* Panels p0 .. p1 of expert e of mat[i], times rows t0 .. t1. */

@@ -96,6 +96,22 @@ static void VEC(swiglu)(float *y, const float *g, const float *u, int64_t n)
 		y[i] = g[i] / (1 + qexp(-g[i])) * u[i];
 }
 
+static void VEC(store_tile)(float *y, int64_t stride, const float *x, const float *bias, int n, int add)
+{
+	for (int t = 0; t < n; t++, y += stride, x += QN_PANEL) {
+		float sum[QN_PANEL];
+
+		memcpy(sum, x, sizeof sum);
+		if (bias)
+			for (int r = 0; r < QN_PANEL; r++)
+				sum[r] += bias[r];
+		if (add)
+			for (int r = 0; r < QN_PANEL; r++)
+				sum[r] = y[r] + sum[r];
+		memcpy(y, sum, sizeof sum);
+	}
+}
+
 static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
 {
 	if (neox)
@@ -133,6 +149,7 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->scale_rows = VEC(scale_rows);
 	k->quantize = VEC(quantize);
 	k->swiglu = VEC(swiglu);
+	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->attn_merge = VEC(attn_merge);
 }

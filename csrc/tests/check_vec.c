@@ -77,6 +77,8 @@ static void quantize_oracle(const struct act8 *y, const float *x, int n)
 	}
 	if (!finite)
 		check_true(isnan(y->d), "d = %g of values that are not finite", (double)y->d);
+	else if (max < 0x1p-121) /* 127 / max is infinite, or nearly */
+		check_true(y->d == 0, "d = %g of values too small", (double)y->d);
 	else if (max > 0x1p-119)
 		check_near("d", 0, (double)y->d, max / 127, max * 1e-8);
 	for (int k = 0; k < QN_ACT_BLOCK; k++) {
