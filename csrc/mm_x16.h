@@ -13,7 +13,7 @@
  *	ints    16 int32
  *	floats  16 floats
  *
- *	bytes_load(p) bytes_and(a, mask) bytes_or(a, b) bytes_shr(a, n) bytes_shl(a, n)
+ *	bytes_load(p) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
  *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
  *	bytes_iq4(a)           table value + 128 of each nibble
  *	rows    16 bytes, one of each row
@@ -38,10 +38,7 @@
 /* nt tokens, type and nt constant. */
 INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act)
 {
-	/* A super-block has `parts` parts of `subs` sub-blocks of `words` words. */
-	const int parts = type == QN_Q4_K || type == QN_Q5_K ? 4 : type == QN_IQ4_XS ? 8 : 2;
-	const int subs = type == QN_Q4_K || type == QN_Q5_K ? 2 : type == QN_IQ4_XS ? 1 : 8;
-	const int words = subs == 8 ? 4 : 8;
+	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
 	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
 	const int has_offset = type == QN_IQ4_XS ? MM_DOT8_OFFSET : !has_min;
 	const int offset_shift = type == QN_Q6_K ? 5 : type == QN_Q3_K ? 2 : 7; /* offsets 32, 4, 128 */
@@ -75,8 +72,6 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 			}
 		}
 		for (int g = 0; g < parts; g++) {
-			const int8_t *xg = x[0].qs + g * subs * words * 4;
-
 			if (MM_AHEAD) {
 				const int part = super_bytes(type) / parts;
 
@@ -87,7 +82,9 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 
 #pragma GCC unroll 8
 			for (int j = 0; j < subs; j++) {
-				const ints scale = ints_of8(s.scale[g * subs + j]);
+				const int sub = sub_of(type, g, j);
+				const ints scale = ints_of8(s.scale[sub]);
+				const int8_t *xs = x[0].qs + sub * words * 4;
 				ints dot[MM_TILE];
 
 #pragma GCC unroll 16
@@ -99,7 +96,7 @@ INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struc
 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						const int8_t *xt = xg + t * (int)sizeof *x + (j * words + i) * 4;
+						const int8_t *xt = xs + t * (int)sizeof *x + i * 4;
 
 						dot[t] = type == QN_IQ4_XS
 						                 ? ints_dot8(dot[t], w, xt)

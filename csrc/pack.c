@@ -67,17 +67,17 @@ static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
 	int ok = 1;
 
 	memset(p->sh, 0, sizeof p->sh);
-	memset(p->qh, 0, sizeof p->qh);
+	memset(p->part, 0, sizeof p->part);
 	for (int r = 0; r < QN_PANEL; r++) {
 		const struct q5k *b = block(s, r, i, sizeof *b);
 
 		for (int l = 0; l < 32; l++)
-			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
+			memcpy(p->part[l / 8].qs[l % 8][r], b->qs + 4 * l, 4);
 		for (int j = 0; j < 8; j++) {
 			uint8_t sc, mn;
 
 			for (int g = 0; g < 8; g++)
-				gather_bits(p->qh[j][r], b->qh + 4 * g, j, g);
+				gather_bits(p->part[j / 2].qh[j % 2][r], b->qh + 4 * g, j, g);
 			q4k_scale(b->scales, j, &sc, &mn);
 			p->sl[j][r] = (uint8_t)((sc & 15) | (mn & 15) << 4);
 			p->sh[j / 2][r] |= (uint8_t)((sc >> 4 | mn >> 4 << 2) << 4 * (j % 2));
@@ -97,9 +97,9 @@ static int pack_q6k(struct x16_q6k *p, const struct rows *s, int64_t i)
 		const struct q6k *b = block(s, r, i, sizeof *b);
 
 		for (int l = 0; l < 32; l++)
-			memcpy(p->ql[l][r], b->ql + 4 * l, 4);
+			memcpy(p->word[l / 16 * 8 + l % 8].lo[l / 8 % 2][r], b->ql + 4 * l, 4);
 		for (int l = 0; l < 16; l++)
-			memcpy(p->qh[l][r], b->qh + 4 * l, 4);
+			memcpy(p->word[l].hi[r], b->qh + 4 * l, 4);
 		for (int j = 0; j < 16; j++)
 			p->sc[j][r] = b->scales[j];
 		p->d[r] = b->d;
@@ -132,15 +132,15 @@ static int pack_q3k(struct x16_q3k *p, const struct rows *s, int64_t i)
 
 	memset(p->sl, 0, sizeof p->sl);
 	memset(p->sh, 0, sizeof p->sh);
-	memset(p->qh, 0, sizeof p->qh);
+	memset(p->half, 0, sizeof p->half);
 	for (int r = 0; r < QN_PANEL; r++) {
 		const struct q3k *b = block(s, r, i, sizeof *b);
 
 		for (int l = 0; l < 16; l++)
-			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
+			memcpy(p->half[l / 8].qs[l % 8][r], b->qs + 4 * l, 4);
 		for (int j = 0; j < 8; j++)
 			for (int g = 0; g < 8; g++)
-				gather_bits(p->qh[j][r], b->hmask + 4 * g, j, g);
+				gather_bits(p->half[j / 4].qh[j % 4][r], b->hmask + 4 * g, j, g);
 		for (int j = 0; j < 16; j++) {
 			const unsigned sc = (unsigned)(q3k_scale(b->scales, j) + 32);
 

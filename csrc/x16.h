@@ -9,7 +9,8 @@
  * serves several words, at different shifts. Fifth and third bits lie in lines of their own, one
  * for each 32 weights: bit g of byte t belongs to weight 4g + t.
  *
- * Scales smaller than a byte are split so that no byte is wasted: sl has nibbles, sh bit pairs.
+ * Scales smaller than a byte are split so that no byte is wasted: sl has nibbles, sh bit pairs. They
+ * come first and lines lie in the order of their use: the hardware's prefetch follows one stream.
  * Index r is the row.
  */
 #ifndef QN_X16_H
@@ -23,59 +24,62 @@ typedef uint8_t x16_line[QN_PANEL][4];
 
 /* Q4_K. Line 8p + g: word 16p + g in the low nibbles, 16p + 8 + g in the high ones. */
 struct x16_q4k {
-	x16_line qs[32];
 	uint8_t sl[8][QN_PANEL]; /* scale j | minimum j << 4, low four bits */
 	uint8_t sh[4][QN_PANEL]; /* nibble j % 2 of sh[j / 2]: scale j | minimum j << 2, high two bits */
 	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+	x16_line qs[32];
 };
 _Static_assert(sizeof(struct x16_q4k) == 16 * 144, "packing does not grow");
 
-/* Q5_K: as Q4_K; line j of qh has the fifth bits of sub-block j. */
+/* Q5_K: as Q4_K; qh[j] of a part has the fifth bits of its sub-block j. */
 struct x16_q5k {
-	x16_line qs[32];
-	x16_line qh[8];
 	uint8_t sl[8][QN_PANEL];
 	uint8_t sh[4][QN_PANEL];
 	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+	struct {
+		x16_line qs[8], qh[2];
+	} part[4];
 };
 _Static_assert(sizeof(struct x16_q5k) == 16 * 176, "packing does not grow");
 
 /*
- * Q6_K. In each half h of 32 words: word i in nibble i / 16 of ql[16h + i % 16] and in bits
- * 2 (i / 8) of qh[8h + i % 8].
+ * Q6_K. In each half of 32 words, word i has its low bits in nibble i / 16 of line i / 8 % 2 of
+ * word[8 half + i % 8].lo, and its high bits in bits 2 (i / 8) of hi.
  */
 struct x16_q6k {
-	x16_line ql[32];
-	x16_line qh[16];
 	int8_t sc[16][QN_PANEL];
 	uint16_t d[QN_PANEL];
+	struct {
+		x16_line lo[2], hi;
+	} word[16];
 };
 _Static_assert(sizeof(struct x16_q6k) == 16 * 210, "packing does not grow");
 
 /* Q2_K. In each half h of 32 words: word i in bits 2 (i / 8) of qs[8h + i % 8]. */
 struct x16_q2k {
-	x16_line qs[16];
 	uint8_t sl[16][QN_PANEL]; /* scale | minimum << 4 */
 	uint16_t d[QN_PANEL], dmin[QN_PANEL];
+	x16_line qs[16];
 };
 _Static_assert(sizeof(struct x16_q2k) == 16 * 84, "packing does not grow");
 
-/* Q3_K. qs as in Q2_K; line i of qh has the third bits of weights 32i ... */
+/* Q3_K. qs as in Q2_K; line i of qh has the third bits of weights 32i .. of the half. */
 struct x16_q3k {
-	x16_line qs[16];
-	x16_line qh[8];
 	uint8_t sl[8][QN_PANEL]; /* nibble j / 8 of sl[j % 8]: scale j, low four bits */
 	uint8_t sh[4][QN_PANEL]; /* bits 2 (j / 4) of sh[j % 4]: the high two */
 	uint16_t d[QN_PANEL];
+	struct {
+		x16_line qs[8], qh[4];
+	} half[2];
 };
 _Static_assert(sizeof(struct x16_q3k) == 16 * 110, "packing does not grow");
 
 /* IQ4_XS. Line 4j + g: word 8j + g in the low nibbles, 8j + 4 + g in the high ones. */
 struct x16_iq4xs {
-	x16_line qs[32];
 	uint8_t sl[4][QN_PANEL]; /* nibble j % 2 of sl[j / 2]: scale j, low four bits */
 	uint8_t sh[2][QN_PANEL]; /* bits 2 (j % 4) of sh[j / 4]: the high two */
 	uint16_t d[QN_PANEL];
+	x16_line qs[32];
 };
 _Static_assert(sizeof(struct x16_iq4xs) == 16 * 136, "packing does not grow");
 

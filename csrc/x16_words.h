@@ -86,47 +86,82 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 		rows_zip(s->pair[i], rows_load(s->scale[2 * i]), rows_load(s->scale[2 * i + 1]));
 }
 
-/* The bytes of line l, `bits` of them from bit `at` on, moved to bit `to`. All constant. */
-INLINE bytes field(const x16_line *l, int at, int bits, int to)
+/* Line l with its bit `at` moved to bit `to`. All constant but l. */
+INLINE bytes moved(const x16_line *l, int at, int to)
 {
-	const int mask = ((1 << bits) - 1) << to;
-	bytes a = bytes_load(l);
+	const bytes a = bytes_load(l);
 
-	if (at > to)
-		a = bytes_shr(a, at - to);
-	else if (at < to)
-		a = bytes_shl(a, to - at);
-	return bytes_and(a, mask);
+	return at > to ? bytes_shr(a, at - to) : at < to ? bytes_shl(a, to - at) : a;
 }
 
-/* Word i of part g of a super-block; the parts are those of mm_super(). i is constant. */
+/* `bits` bits of the bytes of line l, from bit `at` on. */
+INLINE bytes field(const x16_line *l, int at, int bits)
+{
+	return bytes_and(moved(l, at, 0), (1 << bits) - 1);
+}
+
+/* a, and above its bits, at bit `to`, more of them from line l. */
+INLINE bytes with_field(bytes a, const x16_line *l, int at, int bits, int to)
+{
+	return bytes_or_and(a, moved(l, at, to), ((1 << bits) - 1) << to);
+}
+
+/*
+ * A super-block is used in parts, each a contiguous piece of the panel, of some sub-blocks of some
+ * words. Word i of part g is word i % words of the part's sub-block i / words.
+ */
+struct parts {
+	int parts, subs, words;
+};
+
+INLINE struct parts parts_of(int type)
+{
+	switch (type) {
+	case QN_Q4_K: case QN_Q5_K:
+		return (struct parts){4, 2, 8};
+	case QN_Q6_K:
+		return (struct parts){4, 4, 4};
+	case QN_IQ4_XS:
+		return (struct parts){8, 1, 8};
+	default: /* Q2_K, Q3_K */
+		return (struct parts){2, 8, 4};
+	}
+}
+
+/* Which of the super-block's sub-blocks is sub-block j of part g. */
+INLINE int sub_of(int type, int g, int j)
+{
+	if (type == QN_Q6_K) /* a part has every second one of a half, for they share lines */
+		return g / 2 * 8 + g % 2 + 2 * j;
+	return g * parts_of(type).subs + j;
+}
+
+/* Word i, constant, of part g. */
 INLINE bytes super_word(int type, const void *p, int g, int i)
 {
 	switch (type) {
 	case QN_Q4_K:
-		return field(&((const struct x16_q4k *)p)->qs[8 * g + i % 8], 4 * (i / 8), 4, 0);
+		return field(&((const struct x16_q4k *)p)->qs[8 * g + i % 8], 4 * (i / 8), 4);
 	case QN_Q5_K: {
 		const struct x16_q5k *q = p;
 
-		return bytes_or(field(&q->qs[8 * g + i % 8], 4 * (i / 8), 4, 0),
-		                field(&q->qh[2 * g + i / 8], i % 8, 1, 4));
+		return with_field(field(&q->part[g].qs[i % 8], 4 * (i / 8), 4), &q->part[g].qh[i / 8], i % 8, 1, 4);
 	}
 	case QN_Q6_K: {
 		const struct x16_q6k *q = p;
+		const int j = i / 4, word = 4 * g + i % 4;
 
-		return bytes_or(field(&q->ql[16 * g + i % 16], 4 * (i / 16), 4, 0),
-		                field(&q->qh[8 * g + i % 8], 2 * (i / 8), 2, 4));
+		return with_field(field(&q->word[word].lo[j % 2], 4 * (j / 2), 4), &q->word[word].hi, 2 * j, 2, 4);
 	}
 	case QN_Q2_K:
-		return field(&((const struct x16_q2k *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2, 0);
+		return field(&((const struct x16_q2k *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2);
 	case QN_Q3_K: {
 		const struct x16_q3k *q = p;
 
-		return bytes_or(field(&q->qs[8 * g + i % 8], 2 * (i / 8), 2, 0),
-		                field(&q->qh[4 * g + i / 8], i % 8, 1, 2));
+		return with_field(field(&q->half[g].qs[i % 8], 2 * (i / 8), 2), &q->half[g].qh[i / 8], i % 8, 1, 2);
 	}
 	default: /* IQ4_XS */
-		return bytes_iq4(field(&((const struct x16_iq4xs *)p)->qs[4 * g + i % 4], 4 * (i / 4), 4, 0));
+		return bytes_iq4(field(&((const struct x16_iq4xs *)p)->qs[4 * g + i % 4], 4 * (i / 4), 4));
 	}
 }
 
@@ -142,12 +177,17 @@ INLINE int super_bytes(int type)
 	}
 }
 
-/* d of a super-block; dmin, where there is one, follows it. Both end the block. */
-INLINE const uint16_t *super_d(int type, const uint8_t *p)
+/* d of a super-block's rows; dmin, where there is one, follows it. */
+INLINE const uint16_t *super_d(int type, const void *p)
 {
-	const int n = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K ? 2 : 1;
-
-	return (const uint16_t *)(p + super_bytes(type)) - n * QN_PANEL;
+	switch (type) {
+	case QN_Q4_K: return ((const struct x16_q4k *)p)->d;
+	case QN_Q5_K: return ((const struct x16_q5k *)p)->d;
+	case QN_Q6_K: return ((const struct x16_q6k *)p)->d;
+	case QN_Q2_K: return ((const struct x16_q2k *)p)->d;
+	case QN_Q3_K: return ((const struct x16_q3k *)p)->d;
+	default: return ((const struct x16_iq4xs *)p)->d;
+	}
 }
 
 /* Word i of a block of 32 weights: its lines, and its line of fifth bits. i is constant. */
@@ -157,11 +197,11 @@ INLINE bytes small_word(int type, const x16_line *qs, const x16_line *qh, int i)
 	case QN_Q8_0:
 		return bytes_load(&qs[i]);
 	case QN_IQ4_NL:
-		return bytes_iq4(field(&qs[i % 4], 4 * (i / 4), 4, 0));
+		return bytes_iq4(field(&qs[i % 4], 4 * (i / 4), 4));
 	case QN_Q5_0: case QN_Q5_1:
-		return bytes_or(field(&qs[i % 4], 4 * (i / 4), 4, 0), field(qh, i, 1, 4));
+		return with_field(field(&qs[i % 4], 4 * (i / 4), 4), qh, i, 1, 4);
 	default:
-		return field(&qs[i % 4], 4 * (i / 4), 4, 0);
+		return field(&qs[i % 4], 4 * (i / 4), 4);
 	}
 }
 

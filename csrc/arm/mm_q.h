@@ -29,7 +29,12 @@ static inline bytes bytes_load(const void *p)
 }
 
 static inline bytes bytes_and(bytes a, int mask) { return (bytes)EACH1(vandq_u8, a, vdupq_n_u8((uint8_t)mask)); }
-static inline bytes bytes_or(bytes a, bytes b) { return (bytes)EACH2(vorrq_u8, a, b); }
+
+static inline bytes bytes_or_and(bytes a, bytes b, int mask)
+{
+	b = bytes_and(b, mask);
+	return (bytes)EACH2(vorrq_u8, a, b);
+}
 
 /* By register, where a negative count goes right: the forms with the count inside want a literal. */
 static inline bytes bytes_shl(bytes a, int n) { return (bytes)EACH1(vshlq_u8, a, vdupq_n_s8((int8_t)n)); }

@@ -59,11 +59,17 @@ static int onebit(const x16_line *lines, int k, int r)
 	return lines[k / 32][r][k % 4] >> k % 32 / 4 & 1;
 }
 
-static void unpack_q45(struct super *s, const x16_line *qs, const x16_line *qh, const uint8_t sl[8][QN_PANEL],
-                       const uint8_t sh[4][QN_PANEL], int r)
+static int q6(const struct x16_q6k *p, int k, int r)
 {
-	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(nibble(qs, k, r, 8) | (qh ? onebit(qh, k, r) << 4 : 0));
+	const int i = k % 128 / 4, word = k / 128 * 8 + i % 8;
+	const int lo = p->word[word].lo[i / 8 % 2][r][k % 4] >> 4 * (i / 16) & 15;
+	const int hi = p->word[word].hi[r][k % 4] >> 2 * (i / 8) & 3;
+
+	return lo | hi << 4;
+}
+
+static void unpack_scales(struct super *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL], int r)
+{
 	for (int j = 0; j < 16; j++) {
 		const int lo = sl[j / 2][r], hi = sh[j / 4][r] >> 4 * (j / 2 % 2);
 
@@ -79,7 +85,9 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 	case QN_Q4_K: {
 		const struct x16_q4k *p = (const struct x16_q4k *)panel + b;
 
-		unpack_q45(s, p->qs, NULL, p->sl, p->sh, r);
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)nibble(p->qs, k, r, 8);
+		unpack_scales(s, p->sl, p->sh, r);
 		s->d = f32_of_f16(p->d[r]);
 		s->dmin = f32_of_f16(p->dmin[r]);
 		break;
@@ -87,7 +95,10 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 	case QN_Q5_K: {
 		const struct x16_q5k *p = (const struct x16_q5k *)panel + b;
 
-		unpack_q45(s, p->qs, p->qh, p->sl, p->sh, r);
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)(nibble(p->part[k / 64].qs, k % 64, r, 8) |
+			                    onebit(p->part[k / 64].qh, k % 64, r) << 4);
+		unpack_scales(s, p->sl, p->sh, r);
 		s->d = f32_of_f16(p->d[r]);
 		s->dmin = f32_of_f16(p->dmin[r]);
 		break;
@@ -96,7 +107,7 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 		const struct x16_q6k *p = (const struct x16_q6k *)panel + b;
 
 		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)(nibble(p->ql, k, r, 16) | twobit(p->qh, k, r) << 4);
+			s->q[k] = (uint8_t)q6(p, k, r);
 		for (int j = 0; j < 16; j++)
 			s->scale[j] = p->sc[j][r];
 		s->offset = 32;
@@ -120,7 +131,8 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 		const struct x16_q3k *p = (const struct x16_q3k *)panel + b;
 
 		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)(twobit(p->qs, k, r) | onebit(p->qh, k, r) << 2);
+			s->q[k] = (uint8_t)(twobit(p->half[k / 128].qs, k % 128, r) |
+			                    onebit(p->half[k / 128].qh, k % 128, r) << 2);
 		for (int j = 0; j < 16; j++)
 			s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
 			                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);

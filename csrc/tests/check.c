@@ -16,6 +16,7 @@
 #include "check.h"
 
 #define LINES_MAX 12 /* failures of a family that get a line; the rest are counted */
+#define FAMILY_SECONDS 300 /* a family that takes longer hangs; in an emulator it takes 100 */
 
 static const struct {
 	const char *name;
@@ -107,16 +108,20 @@ int check_near(const char *what, int64_t i, double got, double want, double erro
 	                  "%s[%lld] = %.9g, want %.9g within %.2g", what, (long long)i, got, want, error);
 }
 
-/* A kernel that runs off its buffers ends here. Only calls that a signal handler may make. */
+/*
+ * A kernel that runs off its buffers ends here, and threads that wait for each other for ever. Only
+ * calls that a signal handler may make.
+ */
 static void crashed(int sig)
 {
-	static const char head[] = "FAIL crash in ", tail[] = "; seed ";
+	static const char tail[] = "; seed ";
+	const char *head = sig == SIGALRM ? "FAIL no end in " : "FAIL crash in ";
 	char digits[21];
 	int n = 0;
 
 	for (uint64_t rest = seed; rest || !n; rest /= 10)
 		digits[sizeof digits - (size_t)++n] = (char)('0' + rest % 10);
-	if (write(1, head, sizeof head - 1) < 0 || write(1, context, strlen(context)) < 0 ||
+	if (write(1, head, strlen(head)) < 0 || write(1, context, strlen(context)) < 0 ||
 	    write(1, tail, sizeof tail - 1) < 0 || write(1, digits + sizeof digits - n, (size_t)n) < 0 ||
 	    write(1, "\n", 1) < 0)
 		_exit(sig);
@@ -330,6 +335,7 @@ int main(int argc, char **argv)
 	signal(SIGBUS, crashed);
 	signal(SIGILL, crashed);
 	signal(SIGFPE, crashed);
+	signal(SIGALRM, crashed);
 
 	open_sets(only);
 	for (int i = 0; i < COUNT(families); i++) {
@@ -337,6 +343,7 @@ int main(int argc, char **argv)
 		const int before = failures;
 
 		lines = 0;
+		alarm(FAMILY_SECONDS);
 		state = seed * COUNT(families) + (uint64_t)i; /* a family's data depend on no other */
 		families[i].run();
 		printf("  %-8s %s, %.1f s\n", families[i].name, failures > before ? "FAILED" : "ok",

@@ -420,16 +420,26 @@ static void judge(const struct scene *s, int first)
 	}
 }
 
-static void model(const struct shape *shape, struct qn_pool *pool)
+/* Runs the operation in as much scratch as it says it needs, and no more. */
+static void run(const struct scene *s, struct qn_pool *pool)
+{
+	const size_t bytes = qn_plan_scratch(s->op, 1, N_TOK) * (size_t)qn_pool_threads(pool);
+	struct guard g = guard_new(bytes);
+
+	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes);
+	guard_intact("scratch", &g);
+	guard_free(&g);
+}
+
+static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 {
 	static struct tiny t;
 	struct tiny_run r;
 	struct scene s = {.t = &t, .r = &r};
-	size_t scratch;
 	int first = 0;
 
 	tiny_new(&t, shape);
-	tiny_layout(&t, 2);
+	tiny_layout(&t, layout);
 	s.kv = guard_alloc((size_t)t.kv_bytes);
 	s.kv_was = guard_alloc((size_t)t.kv_bytes);
 	memcpy(s.kv, t.kv_start, (size_t)t.kv_bytes);
@@ -439,16 +449,13 @@ static void model(const struct shape *shape, struct qn_pool *pool)
 	check_at(check_sets, "plan of tiny model %s", shape->name);
 	if (!check_true(qn_plan_check(t.ops, t.n_ops, r.bufs, N_BUFS) == QN_OK, "refused"))
 		return;
-	scratch = qn_plan_scratch(t.ops, t.n_ops, N_TOK) * (size_t)qn_pool_threads(pool);
-	void *mem = guard_alloc(scratch);
-
 	for (int i = 0; i < t.n_ops; first += t.ops[i].kind == QN_OP_MATMUL ? t.ops[i].n_mat : 0, i++) {
 		s.op = &t.ops[i];
 		for (int b = 0; b < N_BUFS; b++)
 			memcpy(s.was[b], r.bufs[b].data, r.bytes[b]);
 		memcpy(s.kv_was, s.kv, (size_t)t.kv_bytes);
 		check_at(check_sets, "operation %d of tiny model %s, kind %d", i, shape->name, s.op->kind);
-		qn_run(pool, s.op, 1, r.bufs, &r.batch, mem, scratch);
+		run(&s, pool);
 		judge(&s, first);
 		untouched(&s);
 	}
@@ -465,6 +472,6 @@ void check_ops(void)
 	if (!check_true(qn_pool_create(&pool, NULL, 2) == QN_OK, "no pool"))
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
-		model(&tiny_shapes[i], pool);
+		model(&tiny_shapes[i], pool, i % 3);
 	qn_pool_destroy(pool);
 }

@@ -269,6 +269,8 @@ static void refuses_matmul(void)
 
 static void refuses_attention(void)
 {
+	struct qn_op op;
+
 	for (int i = 0; i < 2; i++) {
 		const int kind = i ? QN_OP_ATTEND : QN_OP_QKV;
 
@@ -300,6 +302,12 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_QKV, 0, n_rot, -2);
 	REFUSES_BUF(QN_OP_QKV, 0, aux);
 	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
+	/* More to rotate than a head has, with a table that is wide enough. */
+	op = model.ops[find(QN_OP_QKV, 0)];
+	op.aux = X;
+	expect(&op, QN_OK, "a wide table");
+	op.n_rot = op.head_dim + 2;
+	expect(&op, QN_EINVAL, "n_rot = head_dim + 2");
 	REFUSES_BUF(QN_OP_ATTEND, 0, dst);
 	REFUSES(QN_OP_ATTEND, 0, dst, ROUTER);
 }

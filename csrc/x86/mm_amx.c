@@ -94,17 +94,15 @@ INLINE int has_hi(int type)
 
 INLINE void unpack_super(int type, struct planes *w, const uint8_t *p, const struct scales *s)
 {
-	const int wide = type == QN_Q4_K || type == QN_Q5_K || type == QN_IQ4_XS; /* sub-blocks of 32 */
-	const int parts = type == QN_IQ4_XS ? 8 : wide ? 4 : 2;
-	const int words = 64 / parts, per_sub = wide ? 8 : 4;
+	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
 	const int offset = type == QN_Q6_K ? 32 : type == QN_Q3_K ? 4 : type == QN_IQ4_XS ? 128 : 0;
 	const __m512i low = _mm512_set1_epi16(0x00ff);
 
 	for (int g = 0; g < parts; g++) {
 #pragma GCC unroll 32
-		for (int i = 0; i < words; i++) {
-			const int at = g * words + i;
-			const ints wide_scale = ints_of8(s->scale[at / per_sub]);
+		for (int i = 0; i < subs * words; i++) {
+			const int sub = sub_of(type, g, i / words), at = sub * words + i % words;
+			const ints wide_scale = ints_of8(s->scale[sub]);
 			const __m512i scale = _mm512_or_si512(_mm512_slli_epi32(wide_scale, 16),
 			                                      _mm512_and_si512(wide_scale, _mm512_set1_epi32(0xffff)));
 			const bytes q = super_word(type, p, g, i);

@@ -24,9 +24,11 @@ static inline bytes bytes_and(bytes a, int mask)
 	return (bytes){_mm256_and_si256(a.lo, m), _mm256_and_si256(a.hi, m)};
 }
 
-static inline bytes bytes_or(bytes a, bytes b)
+static inline bytes bytes_or_and(bytes a, bytes b, int mask)
 {
-	return (bytes){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+	const bytes c = bytes_and(b, mask);
+
+	return (bytes){_mm256_or_si256(a.lo, c.lo), _mm256_or_si256(a.hi, c.hi)};
 }
 
 static inline bytes bytes_shr(bytes a, int n)

@@ -10,7 +10,13 @@ typedef __m512 floats;
 
 static inline bytes bytes_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline bytes bytes_and(bytes a, int mask) { return _mm512_and_si512(a, _mm512_set1_epi8((char)mask)); }
-static inline bytes bytes_or(bytes a, bytes b) { return _mm512_or_si512(a, b); }
+
+/* a | (b & mask): 0xf8 */
+static inline bytes bytes_or_and(bytes a, bytes b, int mask)
+{
+	return _mm512_ternarylogic_epi32(a, b, _mm512_set1_epi8((char)mask), 0xf8);
+}
+
 static inline bytes bytes_shr(bytes a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
 static inline bytes bytes_shl(bytes a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 
