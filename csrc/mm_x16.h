@@ -145,6 +145,11 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 			const floats dj = floats_f16(d + j * QN_PANEL);
 			ints dot[MM_TILE];
 
+			if (MM_AHEAD)
+#pragma GCC unroll 8
+				for (int l = 0; l < lines; l++)
+					__builtin_prefetch((const uint8_t *)&qs[l] + MM_AHEAD);
+
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
 				dot[t] = ints_zero();

@@ -1,9 +1,9 @@
 /*
  * mm_avx512vnni_ahead.c - mm_avx512vnni.c with weights asked for ahead of use, for Intel's cores.
  *
- * One token from memory, one thread, Granite Rapids, read bandwidth 17.3 GB/s: Q4_K 13.5 -> 16.2 GB/s,
- * Q6_K 7.8 -> 12.9 GB/s. Distances of 2 to 16 KB differ little. On Zen 4, whose streams need no help,
- * every distance made it slower.
+ * One token from memory, one thread, Granite Rapids, read bandwidth 17.5 GB/s: Q4_K 15.3 -> 16.9 GB/s,
+ * Q6_K 13.7 -> 15.5 GB/s. Half the distance does as well, twice is worse than nothing. On Zen 4, whose
+ * streams need no help, every distance made it slower.
  */
 #include "x86/set.h"
 
