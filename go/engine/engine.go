@@ -143,8 +143,16 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	headroom := need.Activations + need.KV*uint64(c.Sequences)
+	afterWeights := func() {}
 	if c.Ctx == 0 {
 		headroom = need.Activations + min(need.KV, need.KVPer1K*(autoCtx/1024))*uint64(c.Sequences)
+	} else { // held while the weights are read, so that what will not fit is refused before
+		held, err := c.Budget.Reserve("keys and values", need.KV*uint64(c.Sequences))
+		if err != nil {
+			return err
+		}
+		defer held.Release()
+		headroom, afterWeights = need.Activations, held.Release
 	}
 	if e.pool, err = kernel.NewPool(c.Threads, c.CPUs); err != nil {
 		return err
@@ -157,6 +165,7 @@ func (e *Engine) load(c Config) error {
 	if err != nil {
 		return err
 	}
+	afterWeights()
 	if e.ctx == 0 {
 		e.ctx = e.model.Config.NCtx
 	}
