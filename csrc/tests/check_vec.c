@@ -272,15 +272,20 @@ static void attn_merge(void)
 				const double ca = exp((double)a[0] - m), cb = exp((double)b[0] - m);
 
 				check_near("m", 0, (double)want_a[0], m, 0);
-				/* A difference of two m is off by their last bit, and exp makes that relative. */
+				/*
+				 * A difference of two m is off by their last bit, and exp makes that
+				 * relative; below exp(-87) it is 0.
+				 */
 				check_near("l", 0, (double)want_a[1], (double)a[1] * ca + (double)b[1] * cb,
-				           1e-5 * ((double)a[1] * ca + (double)b[1] * cb) + 1e-36);
-				for (int k = 0; k < n; k++)
-					check_near("o", k, (double)want[k],
-					           (double)oa[k] * ca + (double)ob[k] * cb,
-					           1e-5 * (fabs((double)oa[k]) * ca +
-					                   fabs((double)ob[k]) * cb) +
-					                   1e-36);
+				           ((double)a[1] * ca + (double)b[1] * cb) * 1e-5 +
+				                   ((double)a[1] + (double)b[1]) * 0x1p-125);
+				for (int k = 0; k < n; k++) {
+					const double x = (double)oa[k], y = (double)ob[k];
+
+					check_near("o", k, (double)want[k], x * ca + y * cb,
+					           (fabs(x) * ca + fabs(y) * cb) * 1e-5 +
+					                   (fabs(x) + fabs(y)) * 0x1p-125);
+				}
 			}
 			EACH_SET(s) {
 				float *o = guard_fill(&out, sizeof *o * (size_t)n), ml[2] = {a[0], a[1]};
