@@ -431,6 +431,20 @@ static void run(const struct scene *s, struct qn_pool *pool)
 	guard_free(&g);
 }
 
+/* Rows wider than an embedding end in zeros. */
+static void embed_wide(struct scene *s, struct qn_pool *pool)
+{
+	struct qn_op op = s->t->ops[0];
+	const int64_t width = s->r->bufs[ATT].width;
+
+	op.dst = ATT;
+	s->op = &op;
+	run(s, pool);
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		for (int64_t i = N_EMBD; i < width; i++)
+			check_near("padding", i, (double)row(s, ATT, t)[i], 0, 0);
+}
+
 static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 {
 	static struct tiny t;
@@ -459,6 +473,9 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 		judge(&s, first);
 		untouched(&s);
 	}
+	check_at(check_sets, "embedding of tiny model %s in wide rows", shape->name);
+	if (r.bufs[ATT].width > N_EMBD)
+		embed_wide(&s, pool);
 	tiny_close(&r);
 	guard_free_all();
 }

@@ -228,6 +228,7 @@ static void refuses_simple(void)
 	}
 	REFUSES(QN_OP_NORM, 0, vec, NULL);
 	REFUSES(QN_OP_NORM, 1, act_q8, -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 2, n_used, 0);   /* of pairs */
 }
 
 static void refuses_matmul(void)

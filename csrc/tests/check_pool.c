@@ -1,5 +1,6 @@
 /* check_pool.c - threads: that each item is dealt once, barriers hold, and pools come and go. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,41 @@ static void dealing(struct qn_pool *pool, int threads, int n)
 		check_true(c.threads[t] == (t < threads), "thread %d ran %d times", t, c.threads[t]);
 }
 
+/* Which CPUs each thread may use. */
+struct pins {
+	cpu_set_t may[4];
+};
+
+static void pins_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	struct pins *p = arg;
+
+	(void)pool, (void)nth;
+	sched_getaffinity(0, sizeof p->may[ith], &p->may[ith]);
+}
+
+static void pinning(void)
+{
+	struct qn_pool *pool;
+	struct pins p;
+	cpu_set_t ours;
+	int32_t cpus[] = {0, 0, -1, 1 << 20}; /* the last two are nobody's: those threads stay unpinned */
+	int32_t last = 0;
+
+	sched_getaffinity(0, sizeof ours, &ours);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		last = CPU_ISSET(i, &ours) ? i : last;
+	cpus[1] = last;
+	check_at(check_sets, "pool pinned to CPU %d", last);
+	if (!check_true(qn_pool_create(&pool, cpus, COUNT(cpus)) == QN_OK, "not created"))
+		return;
+	pool_run(pool, pins_job, &p);
+	qn_pool_destroy(pool);
+	check_true(CPU_COUNT(&p.may[1]) == 1 && CPU_ISSET(last, &p.may[1]), "thread 1 is not");
+	for (int i = 0; i < COUNT(cpus); i++)
+		check_true(i == 1 || CPU_EQUAL(&p.may[i], &ours), "thread %d may not use all CPUs of ours", i);
+}
+
 static void nap(long ns)
 {
 	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
@@ -105,11 +141,12 @@ static void refused(void)
 
 void check_pool(void)
 {
-	static const int32_t cpus[] = {0, 0, -1, 1 << 20, 1}; /* some are nobody's: those stay unpinned */
+	static const int32_t cpus[] = {0, 0, -1, 1 << 20, 1}; /* some are nobody's */
 	static const int items[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, ITEMS_MAX};
 	struct qn_pool *pool;
 
 	refused();
+	pinning();
 	for (int threads = 1; threads <= 5; threads++) {
 		check_at(check_sets, "pool of %d threads", threads);
 		if (!check_true(qn_pool_create(&pool, threads == 3 ? cpus : NULL, threads) == QN_OK, "not created"))
