@@ -1,10 +1,8 @@
 /* check_plan.c - what a plan must be, checked once when it is built and never again. */
-#include "kernels.h"
-#include "pool.h"
+#include "exec.h"
 #include "quern.h"
 
 #define HEAD_DIM_MAX 1024
-#define EXPERTS_MAX 4096
 
 struct plan {
 	const struct qn_buf *bufs;
@@ -36,7 +34,7 @@ static int heads_ok(const struct qn_op *op)
 
 static int experts_ok(const struct qn_op *op)
 {
-	return op->n_expert > 0 && op->n_expert <= EXPERTS_MAX && op->n_used > 0 && op->n_used <= op->n_expert;
+	return op->n_expert > 0 && op->n_expert <= QN_EXPERTS_MAX && op->n_used > 0 && op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
 }
 
 static int act_ok(const struct plan *p, const struct qn_op *op, int64_t n)

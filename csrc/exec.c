@@ -2,6 +2,7 @@
  * exec.c - runs a plan: each thread walks the list of operations, takes its share of each, and
  * waits for the others at its end.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,14 @@ static void op_gather(struct run *c, const struct qn_op *op)
 		       sizeof(float) * (size_t)c->bufs[op->src].width);
 }
 
+/* 1 / rms of a row. Where its squares overflow that is NaN, not 0: nonsense must not look like text. */
+static float rms_scale(const float *x, int64_t n, float eps)
+{
+	const float sum = qn_kernels.sumsq(x, n);
+
+	return sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + eps) : NAN;
+}
+
 /* Columns b * 256 .. of row t, times r and w (both may be absent: 1, NULL), into the activation buffers. */
 static void put_act(const struct run *c, const struct qn_op *op, int64_t rows, int64_t t, int64_t b, float r,
                     const float *w)
@@ -76,8 +85,7 @@ static void op_act(struct run *c, const struct qn_op *op)
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
-			r = 1 / sqrtf(qn_kernels.sumsq(buf_row(c, op->src, i / blocks), op->n_col) / (float)op->n_col +
-			              op->eps);
+			r = rms_scale(buf_row(c, op->src, i / blocks), op->n_col, op->eps);
 		row = i / blocks;
 		put_act(c, op, rows, row, i % blocks, r, norm ? op->vec : NULL);
 	}

@@ -6,6 +6,10 @@
 #include "pool.h"
 #include "quern.h"
 
+/* Bounds of a mixture of experts; choosing takes time in their product. */
+#define QN_EXPERTS_MAX 4096
+#define QN_USED_MAX 256
+
 /* One thread's view of a run. */
 struct run {
 	struct qn_pool *pool;

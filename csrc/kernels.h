@@ -42,7 +42,7 @@ struct attn_rows {
 	float *o;           /* [n][v_dim] weighted sums of values */
 	float *m, *l;       /* [n] running maximum, running sum */
 	const float *q;     /* [n][head_dim], scaled */
-	const int32_t *lim; /* [n] positions of this block that the row sees, <= 0: none */
+	const int32_t *lim; /* [n] positions of this block that the row sees, <= 0: none; rising */
 	int n;
 	int head_dim;
 	int v_dim;          /* head_dim rounded up to 16 */

@@ -40,8 +40,8 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
 /* The n_used largest of logits, best first, and their softmax weights. */
 static void choose(const struct qn_op *op, const float *logits, int32_t *expert, float *weight)
 {
-	const float first = logits[0];
-	float max = first, sum = 0, chosen = 0;
+	uint8_t taken[QN_EXPERTS_MAX / 8] = {0}; /* by bit */
+	float max = logits[0], sum = 0, chosen = 0;
 
 	for (int e = 1; e < op->n_expert; e++)
 		max = logits[e] > max ? logits[e] : max;
@@ -50,15 +50,11 @@ static void choose(const struct qn_op *op, const float *logits, int32_t *expert,
 	for (int k = 0; k < op->n_used; k++) {
 		int best = -1;
 
-		for (int e = 0; e < op->n_expert; e++) {
-			int taken = 0;
-
-			for (int i = 0; i < k; i++)
-				taken |= expert[i] == e;
-			/* not <=, so that NaN logits still choose experts, the lowest free ones */
-			if (!taken && (best < 0 || logits[e] > logits[best]))
+		for (int e = 0; e < op->n_expert; e++)
+			/* not >=: of equals, and of NaN, the lowest free one */
+			if (!(taken[e / 8] >> e % 8 & 1) && (best < 0 || logits[e] > logits[best]))
 				best = e;
-		}
+		taken[best / 8] |= (uint8_t)(1 << best % 8);
 		expert[k] = best;
 		weight[k] = qexp(logits[best] - max) / sum;
 		chosen += weight[k];

@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -136,7 +137,9 @@ static void *worker_main(void *arg)
 int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n)
 {
 	struct qn_pool *p;
+	sigset_t all, old;
 	size_t bytes;
+	int status = QN_OK;
 
 	*pool = NULL;
 	if (n < 1 || n > THREADS_MAX)
@@ -146,13 +149,16 @@ int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n)
 	if (!p)
 		return QN_ENOMEM;
 	*p = (struct qn_pool){.n = 1};
+	/* Signals are for the program's own threads, which have the stacks that its handlers want. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 1; i < n; i++) {
 		struct worker *w = &p->workers[i];
 
 		*w = (struct worker){.pool = p, .ith = i};
 		if (pthread_create(&w->thread, NULL, worker_main, w)) {
-			qn_pool_destroy(p);
-			return QN_ENOMEM;
+			status = QN_ENOMEM;
+			break;
 		}
 		p->n = i + 1;
 		if (cpus) {
@@ -165,8 +171,12 @@ int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n)
 			pthread_setaffinity_np(w->thread, sizeof set, &set);
 		}
 	}
-	*pool = p;
-	return QN_OK;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (status)
+		qn_pool_destroy(p);
+	else
+		*pool = p;
+	return status;
 }
 
 void qn_pool_destroy(struct qn_pool *p)

@@ -15,9 +15,25 @@ void kernels_init_scalar(struct kernels *k)
 	attn_init_scalar(k);
 }
 
+/* Each set with those it builds on: its kernels hand work down to theirs. */
+static const struct {
+	uint32_t set, needs;
+} ladder[] = {
+	{QN_AVXVNNI, QN_AVX2},
+	{QN_AVX512, QN_AVX2},
+	{QN_AVX512VNNI, QN_AVX512},
+	{QN_AMX, QN_AVX512VNNI},
+	{QN_DOTPROD, QN_NEON},
+	{QN_I8MM, QN_DOTPROD},
+};
+
 uint32_t qn_init(uint32_t allow)
 {
-	const uint32_t isa = qn_cpu_isa() & allow;
+	uint32_t isa = qn_cpu_isa() & allow;
+
+	for (unsigned i = 0; i < sizeof ladder / sizeof *ladder; i++)
+		if ((isa & ladder[i].needs) != ladder[i].needs)
+			isa &= ~ladder[i].set;
 
 	kernels_init_scalar(&qn_kernels);
 #if defined(__x86_64__)

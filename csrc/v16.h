@@ -78,9 +78,12 @@ INLINE float weigh(float *e, float *m, float *l, int lim)
 	return c[0];
 }
 
-/* o[r][16 nv] = o * c + e v, for nr rows; nr and nv constant. */
+/*
+ * o[r][16 nv] = o * c + e v, for nr rows; nr and nv constant. Limits rise with r. Positions that only
+ * the later rows see are taken row by row: their values may be infinite, and 0 times that is not 0.
+ */
 INLINE void weighted(int kv_type, int nr, int nv, float *o, int64_t v_dim, const float *c,
-                     const float *e, const void *v, int64_t at, int last)
+                     const float *e, const void *v, int64_t at, const int32_t *lim)
 {
 	v16 acc[4][4];
 
@@ -89,7 +92,9 @@ INLINE void weighted(int kv_type, int nr, int nv, float *o, int64_t v_dim, const
 #pragma GCC unroll 4
 		for (int j = 0; j < nv; j++)
 			acc[r][j] = v16_mul(v16_load(o + r * v_dim + 16 * j), v16_set1(c[r]));
-	for (int p = 0; p < last; p++) {
+	const int common = lim[0] < QN_KV_BLOCK ? lim[0] : QN_KV_BLOCK;
+
+	for (int p = 0; p < common; p++) {
 #pragma GCC unroll 4
 		for (int j = 0; j < nv; j++) {
 			const v16 val = v16_load_kv(kv_type, v, p * v_dim + at + 16 * j);
@@ -100,13 +105,20 @@ INLINE void weighted(int kv_type, int nr, int nv, float *o, int64_t v_dim, const
 		}
 	}
 #pragma GCC unroll 4
+	for (int r = 1; r < nr; r++)
+		for (int p = common; p < (lim[r] < QN_KV_BLOCK ? lim[r] : QN_KV_BLOCK); p++)
+#pragma GCC unroll 4
+			for (int j = 0; j < nv; j++)
+				acc[r][j] = v16_fma(v16_set1(e[r * QN_KV_BLOCK + p]),
+				                    v16_load_kv(kv_type, v, p * v_dim + at + 16 * j), acc[r][j]);
+#pragma GCC unroll 4
 	for (int r = 0; r < nr; r++)
 #pragma GCC unroll 4
 		for (int j = 0; j < nv; j++)
 			v16_store(o + r * v_dim + 16 * j, acc[r][j]);
 }
 
-INLINE void attn_rows(int kv_type, int nr, const struct attn_rows *a, int r0, const void *k, const void *v, int last)
+INLINE void attn_rows(int kv_type, int nr, const struct attn_rows *a, int r0, const void *k, const void *v)
 {
 	_Alignas(64) float e[4 * QN_KV_BLOCK];
 	float c[4];
@@ -119,18 +131,15 @@ INLINE void attn_rows(int kv_type, int nr, const struct attn_rows *a, int r0, co
 	float *o = a->o + (int64_t)r0 * a->v_dim;
 
 	for (; d + 64 <= a->v_dim; d += 64)
-		weighted(kv_type, nr, 4, o + d, a->v_dim, c, e, v, d, last);
+		weighted(kv_type, nr, 4, o + d, a->v_dim, c, e, v, d, a->lim + r0);
 	for (; d < a->v_dim; d += 16)
-		weighted(kv_type, nr, 1, o + d, a->v_dim, c, e, v, d, last);
+		weighted(kv_type, nr, 1, o + d, a->v_dim, c, e, v, d, a->lim + r0);
 }
 
 INLINE void attn_block(int kv_type, const struct attn_rows *a, const void *k, const void *v)
 {
-	int last = 0, r = 0;
+	int r = 0;
 
-	for (int i = 0; i < a->n; i++)
-		last = a->lim[i] > last ? a->lim[i] : last;
-	last = last < QN_KV_BLOCK ? last : QN_KV_BLOCK;
 	while (r < a->n) {
 		if (a->lim[r] <= 0) {
 			r++;
@@ -138,11 +147,11 @@ INLINE void attn_block(int kv_type, const struct attn_rows *a, const void *k, co
 		}
 		/* Rows are ordered by token, so limits rise: from here on every row sees something. */
 		for (; r + 4 <= a->n; r += 4)
-			attn_rows(kv_type, 4, a, r, k, v, last);
+			attn_rows(kv_type, 4, a, r, k, v);
 		for (; r + 2 <= a->n; r += 2)
-			attn_rows(kv_type, 2, a, r, k, v, last);
+			attn_rows(kv_type, 2, a, r, k, v);
 		for (; r < a->n; r++)
-			attn_rows(kv_type, 1, a, r, k, v, last);
+			attn_rows(kv_type, 1, a, r, k, v);
 	}
 }
 

@@ -26,16 +26,16 @@ enum qn_status {
 	QN_ENOTFINITE = -3, /* a weight or the scale of a weight block is NaN or infinite */
 };
 
-/* Instruction sets beyond the baseline, as bits. Each implies those it is listed after. */
+/* Instruction sets beyond the baseline, as bits. */
 enum qn_isa {
 	QN_AVX2 = 1 << 0,       /* with FMA and F16C */
-	QN_AVXVNNI = 1 << 1,    /* 256-bit VNNI */
-	QN_AVX512 = 1 << 2,     /* F, BW, DQ, VL */
-	QN_AVX512VNNI = 1 << 3,
-	QN_AMX = 1 << 4,        /* AMX-TILE and AMX-INT8, granted by the OS */
+	QN_AVXVNNI = 1 << 1,    /* 256-bit VNNI; needs AVX2 */
+	QN_AVX512 = 1 << 2,     /* F, BW, DQ, VL; needs AVX2 */
+	QN_AVX512VNNI = 1 << 3, /* needs AVX512 */
+	QN_AMX = 1 << 4,        /* AMX-TILE and AMX-INT8, granted by the OS; needs AVX512VNNI */
 	QN_NEON = 1 << 8,
-	QN_DOTPROD = 1 << 9,
-	QN_I8MM = 1 << 10,
+	QN_DOTPROD = 1 << 9, /* needs NEON */
+	QN_I8MM = 1 << 10,   /* needs DOTPROD */
 };
 
 /* What this CPU and this OS support. */

@@ -7,7 +7,7 @@
  *	e[p]  = exp(s[p] - m'), 0 from the limit on
  *	c     = exp(m - m')
  *	l'    = fma(l, c, sum of e)
- *	o'[d] = o[d] * c, then one chain of fma over p of e[p] * v[p][d]
+ *	o'[d] = o[d] * c, then one chain of fma over p below the limit of e[p] * v[p][d]
  *
  * The sum of e adds lanes p % 16: (e0 + e1) + (e2 + e3), then halves 8, 4, 2, 1. A row that sees
  * no position stays as it is.
@@ -39,15 +39,10 @@ static float sum_of(const float e[QN_KV_BLOCK])
 
 static void attn(int kv_type, const struct attn_rows *a, const void *k, const void *v)
 {
-	int last = 0;
-
-	for (int r = 0; r < a->n; r++)
-		last = a->lim[r] > last ? a->lim[r] : last;
-	last = last < QN_KV_BLOCK ? last : QN_KV_BLOCK;
-
 	for (int r = 0; r < a->n; r++) {
 		const float *q = a->q + r * a->head_dim;
 		float *o = a->o + r * a->v_dim;
+		const int last = a->lim[r] < QN_KV_BLOCK ? a->lim[r] : QN_KV_BLOCK;
 		float e[QN_KV_BLOCK], m = a->m[r], c;
 
 		if (a->lim[r] <= 0)
@@ -56,11 +51,11 @@ static void attn(int kv_type, const struct attn_rows *a, const void *k, const vo
 			e[p] = 0;
 			for (int d = 0; d < a->head_dim; d++)
 				e[p] = fmaf(q[d], load(kv_type, k, d * QN_KV_BLOCK + p), e[p]);
-			if (p < a->lim[r] && e[p] > m)
+			if (p < last && e[p] > m)
 				m = e[p];
 		}
 		for (int p = 0; p < QN_KV_BLOCK; p++)
-			e[p] = p < a->lim[r] ? qexp(e[p] - m) : 0;
+			e[p] = p < last ? qexp(e[p] - m) : 0;
 		c = qexp(a->m[r] - m);
 		a->m[r] = m;
 		a->l[r] = fmaf(a->l[r], c, sum_of(e));

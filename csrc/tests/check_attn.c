@@ -11,8 +11,9 @@
 #define BLOCKS_MAX 4
 #define DIM_MAX 256
 
-enum data { NORMAL, WIDE, ZERO, HUGE_VALUE, NAN_KEY, N_DATA };
-static const char *const data_names[] = {"normal", "wide scores", "zero queries", "a huge value", "a NaN key"};
+enum data { NORMAL, WIDE, ZERO, HUGE_VALUE, NAN_KEY, NAN_LAST_VALUE, N_DATA };
+static const char *const data_names[] = {"normal", "wide scores", "zero queries", "a huge value", "a NaN key",
+                                         "a NaN as the last value"};
 
 struct problem {
 	int n, heads, head_dim, v_dim, kv_type;
@@ -72,6 +73,17 @@ static void fill(const struct problem *p)
 		put(p, p->v[0], rnd_below(p->pos + 1) % QN_KV_BLOCK * p->v_dim, 6e4f);
 	if (p->data == NAN_KEY)
 		put(p, p->k[0], rnd_below(p->pos + 1) % QN_KV_BLOCK, NAN);
+	if (p->data == NAN_LAST_VALUE)
+		put(p, p->v[last / QN_KV_BLOCK], last % QN_KV_BLOCK * p->v_dim, NAN);
+}
+
+/* What a row does not see must not reach it, not even as 0 times something. */
+static void unseen(const struct problem *p, const struct state *s)
+{
+	const int last = limit(p, p->n - 1, 0) - 1;
+
+	for (int r = 0; r < p->n && limit(p, r, 0) <= last; r++)
+		check_true(isfinite(s->o[r * p->v_dim]), "row %d has a value that it does not see", r);
 }
 
 static struct guard g_o, g_m, g_l, g_lim;
@@ -175,7 +187,9 @@ static void one(struct problem *p)
 		guard_intact("o", &g_o);
 		guard_intact("m", &g_m);
 		guard_intact("l", &g_l);
-		if (s == check_sets && p->data != NAN_KEY)
+		if (s == check_sets && p->data == NAN_LAST_VALUE)
+			unseen(p, &want[p->blocks - 1]);
+		else if (s == check_sets && p->data != NAN_KEY)
 			oracle(p, &want[p->blocks - 1]);
 	}
 }
