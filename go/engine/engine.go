@@ -56,6 +56,7 @@ type Engine struct {
 	kv     *kvcache.Pool
 	ctx    int
 	batch  int
+	seqs   int // of a pass at most
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
@@ -68,7 +69,7 @@ func Open(path string, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cpu: -1, batch: c.Batch, ctx: c.Ctx}
+	e := &Engine{cpu: -1}
 	if c.CPUs != nil {
 		e.cpu = c.CPUs[0]
 	}
@@ -132,71 +133,47 @@ func (c *Config) kvType() kernel.KVType {
 	return kernel.KVF16
 }
 
-// autoCtx is the context that Auto residency leaves room for beside packed
-// weights when none was asked for.
-const autoCtx = 4096
-
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before threads start.
-	need, err := model.Memory(e.file, min(c.Ctx, maxContext), c.Batch, c.kvType())
+	u, need, err := c.place(e.file)
 	if err != nil {
 		return err
 	}
-	headroom := need.Activations + need.KV*uint64(c.Sequences)
-	afterWeights := func() {}
-	if c.Ctx == 0 {
-		headroom = need.Activations + min(need.KV, need.KVPer1K*(autoCtx/1024))*uint64(c.Sequences)
-	} else { // held while the weights are read, so that what will not fit is refused before
-		held, err := c.Budget.Reserve("keys and values", need.KV*uint64(c.Sequences))
-		if err != nil {
-			return err
-		}
-		defer held.Release()
-		headroom, afterWeights = need.Activations, held.Release
+	held, err := hold(c.Budget, u, need)
+	if err != nil {
+		return err
 	}
+	defer held.release()
 	if e.pool, err = kernel.NewPool(c.Threads, c.CPUs); err != nil {
 		return err
 	}
 	leave := e.enter()
 	defer leave()
 	e.model, err = model.Load(e.file, model.Options{
-		Pool: e.pool, Budget: c.Budget, Residency: c.Residency, Headroom: headroom, Progress: c.Progress,
+		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
 		return err
 	}
-	afterWeights()
-	if e.ctx == 0 {
-		e.ctx = e.model.Config.NCtx
-	}
-	block := e.model.KVBlockBytes(c.kvType())
-	fits := func() int {
-		return int(min(c.Budget.Free()/uint64(block)/uint64(c.Sequences), maxContext/kvcache.BlockTokens))
-	}
-	blocks := blocksFor(e.ctx)
-	keys := func() error {
-		e.kv, err = kvcache.NewPool(c.Budget, block, blocks*c.Sequences)
-		return err
-	}
-	if c.Ctx == 0 {
-		blocks = max(min(blocks, fits()), 1)
-	} else if err := keys(); err != nil { // before anything is sized by it
-		return err
-	}
-	e.batch = min(e.batch, e.ctx*c.Sequences)
-	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget, KV: c.kvType(),
-		MaxTokens: e.batch, MaxSeqs: c.Sequences, MaxBlocks: blocks, MaxOut: min(maxOut, e.batch),
-	})
-	if err != nil {
-		return err
-	}
-	if c.Ctx == 0 { // what the buffers have left
-		blocks = max(min(blocks, fits()), 1)
+	held.release()
+
+	block, blocks := e.model.KVBlockBytes(u.KV), blocksFor(u.Ctx)
+	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
+	if c.Ctx == 0 { // as far as the memory goes that activations leave
+		free := c.Budget.Free()
+		free -= min(free, need.Activations)
+		blocks = int(max(min(uint64(blocks), free/uint64(block)/uint64(u.Sequences)), 1))
 		e.ctx = min(e.ctx, blocks*kvcache.BlockTokens)
-		if err := keys(); err != nil {
-			return err
-		}
+	}
+	if e.kv, err = kvcache.NewPool(c.Budget, block, blocks*u.Sequences); err != nil {
+		return err
+	}
+	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
+		Pool: e.pool, Budget: c.Budget, KV: u.KV,
+		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: blocks, MaxOut: u.MaxOut,
+	})
+	if err != nil {
+		return err
 	}
 	e.runner.Batch().SetKV(e.kv.Bytes(), block)
 	e.rows = make([]int32, 0, e.batch)

@@ -140,6 +140,11 @@ func TestRefusals(t *testing.T) {
 	check("unknown token", e.Eval(ctx, s, []int32{1, math.MaxInt32}, nil, nil), model.ErrToken, "2147483647")
 	check("negative token", e.Eval(ctx, s, []int32{-1}, nil, nil), model.ErrToken, "-1")
 	check("pass too large", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:10]}, {Seq: empty, IDs: over[:7]}}, nil), nil, "17", "16")
+	third := e.NewSequence()
+	check("too many sequences", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:1]}, {Seq: empty, IDs: over[:1]}, {Seq: third, IDs: over[:1]}}, nil), nil, "3 sequences", "room for 2")
+	if empty.table.Len() != 0 || third.table.Len() != 0 {
+		t.Errorf("too many sequences: they have %d and %d positions, want none", empty.table.Len(), third.table.Len())
+	}
 	check("twice in a pass", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:1]}, {Seq: s, IDs: over[:1]}}, nil), nil, "two items")
 	done, cancel := context.WithCancel(ctx)
 	cancel()

@@ -87,16 +87,20 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, visit func(
 }
 
 // EvalMany appends to several sequences in one pass, of at most Batch tokens
-// together. Unless visit is nil, it is called with the logits after token i of
+// together, of at most as many sequences as the Config says. Unless visit is
+// nil, it is called with the logits after token i of
 // each item that wants them; they are valid during the call. No sequence may be
 // in two items. On an error of the pass no sequence has changed.
 func (e *Engine) EvalMany(ctx context.Context, items []Item, visit func(item, i int, logits []float32) error) error {
-	total := 0
+	total, seqs := 0, 0
 	for k, it := range items {
 		if err := e.fits(it.Seq, len(it.IDs)); err != nil {
 			return err
 		}
 		total += len(it.IDs)
+		if len(it.IDs) > 0 {
+			seqs++
+		}
 		for _, other := range items[:k] {
 			if other.Seq == it.Seq {
 				return errors.New("a sequence is in two items of one pass")
@@ -105,6 +109,9 @@ func (e *Engine) EvalMany(ctx context.Context, items []Item, visit func(item, i 
 	}
 	if total > e.batch {
 		return fmt.Errorf("pass of %d tokens, the batch has room for %d", total, e.batch)
+	}
+	if seqs > e.seqs {
+		return fmt.Errorf("pass of %d sequences, the batch has room for %d", seqs, e.seqs)
 	}
 	leave := e.enter()
 	defer leave()

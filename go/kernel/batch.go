@@ -17,7 +17,8 @@ type Batch struct {
 
 	tok, pos, seq, table, out []int32 // in C memory, as long as they may get
 
-	cols   int
+	cols   int // of a row of table
+	held   int // KV blocks of the sequence added last
 	kv     []byte
 	blocks int
 }
@@ -72,11 +73,9 @@ func (b *Batch) AddSeq(blocks []int32) {
 			panic(fmt.Sprintf("kernel: KV block %d of %d", id, b.blocks))
 		}
 	}
-	at := b.table[row*b.cols : (row+1)*b.cols]
-	// Positions past the blocks have none: Add refuses them by this mark.
-	for i := copy(at, blocks); i < len(at); i++ {
-		at[i] = -1
-	}
+	// What the row holds past the blocks is of an earlier pass. Rows are long where
+	// the context is, so it stays: Add refuses positions that would reach it.
+	b.held = copy(b.table[row*b.cols:], blocks)
 	b.c.n_seq++
 }
 
@@ -87,7 +86,7 @@ func (b *Batch) Add(tok, pos int32) {
 	switch {
 	case row < 0 || i >= len(b.tok) || tok < 0:
 		panic("kernel: token without a sequence, or too many for the batch")
-	case pos < 0 || int(pos)/KVBlock >= b.cols || b.table[int(row)*b.cols+int(pos)/KVBlock] < 0:
+	case pos < 0 || int(pos)/KVBlock >= b.held:
 		panic(fmt.Sprintf("kernel: position %d has no KV block", pos))
 	case i > 0 && b.seq[i-1] == row && b.pos[i-1]+1 != pos:
 		panic(fmt.Sprintf("kernel: position %d after %d", pos, b.pos[i-1]))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,6 +159,11 @@ func TestMisusePanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unbound.Close()
+	attend, err := NewPlan(r.specs, Attend{Heads: Heads{NHead: 2, NHeadKV: 1, HeadDim: 8, KVOffset: 100, QKV: bufX, Col: [3]int{0, 16, 16}}, Dst: bufY})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer attend.Close()
 	closedPool, _ := NewPool(1, nil)
 	closedPool.Close()
 	closedPool.Close()
@@ -187,6 +194,7 @@ func TestMisusePanics(t *testing.T) {
 		{"too many tokens", func() { r.Add(0, 4) }, "too many"},
 		{"too many sequences", func() { r.AddSeq(nil) }, "too many"},
 		{"unknown KV block", func() { r.Reset(); r.AddSeq([]int32{64}) }, "KV block 64"},
+		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "KV blocks of 1 bytes, the plan reaches " + strconv.Itoa(100+KVBytes(KVF16, 1, 8))},
 		{"position without a block", func() { r.tokens(1); r.Reset(); r.AddSeq(nil); r.Add(0, 0) }, "no KV block"},
 		{"positions with a gap", func() { r.tokens(1); r.Add(0, 2) }, "position 2 after 0"},
 		{"rows out of order", func() { r.tokens(2); r.SetOut([]int32{1, 0}) }, "logits of token 0"},
@@ -202,6 +210,32 @@ func TestMisusePanics(t *testing.T) {
 			tt.f()
 		})
 	}
+}
+
+// A table as long as the context is not written anew for every token, and what
+// an earlier pass left in it is not taken for blocks of this one.
+func TestAddSeqWritesOnlyItsBlocks(t *testing.T) {
+	b, err := NewBatch(KVBlock+1, 2, 4, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	b.SetKV(alloc(t, 10), 1)
+	b.AddSeq([]int32{5, 6, 7, 8})
+	b.Reset()
+	b.AddSeq([]int32{9})
+	if want := []int32{9, 6, 7, 8}; !slices.Equal(b.table[:4], want) {
+		t.Errorf("table %v, want %v", b.table[:4], want)
+	}
+	for pos := range int32(KVBlock) {
+		b.Add(0, pos)
+	}
+	defer func() {
+		if got, _ := recover().(string); got != "kernel: position 64 has no KV block" {
+			t.Errorf("panic %q for a position in a block of the pass before", got)
+		}
+	}()
+	b.Add(0, KVBlock)
 }
 
 // What a file can get wrong is an error when the plan is built.
@@ -399,6 +433,15 @@ func TestISA(t *testing.T) {
 	defer Init(Best)
 	if got := Init(Scalar); got != Scalar {
 		t.Errorf("Init(Scalar) = %v", got)
+	}
+	// The kernels of a set hand work down to those below it, so it is not used alone.
+	for _, tt := range []struct{ allow, want ISA }{
+		{AVX2 | AMX, AVX2}, {AVX2 | AVX512VNNI | AMX, AVX2}, {AVX512, Scalar}, {AVXVNNI, Scalar},
+		{AVX2 | AVX512 | AMX, AVX2 | AVX512}, {NEON | I8MM, NEON},
+	} {
+		if got, want := Init(tt.allow), tt.want&CPU(); got != want {
+			t.Errorf("Init(%v) = %v, want %v", tt.allow, got, want)
+		}
 	}
 	if got, cpu := Init(Best), CPU(); got&^cpu != 0 {
 		t.Errorf("in use %v, the CPU has %v", got, cpu)

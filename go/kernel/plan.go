@@ -19,7 +19,8 @@ type Plan struct {
 	c       *C.struct_qn_op // [n], in C memory
 	n       int
 	specs   []BufSpec
-	unbound bool // some matrix or vector has no memory
+	unbound bool   // some matrix or vector has no memory
+	kvBytes uint64 // of a KV block, as far as operations reach into it
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors
@@ -46,6 +47,10 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		if err != nil {
 			p.Close()
 			return nil, fmt.Errorf("operation %d, %T: %w", i, op, err)
+		}
+		if c.kind == C.QN_OP_QKV || c.kind == C.QN_OP_ATTEND {
+			layer := KVBytes(KVType(c.kv_type), int(c.n_head_kv), int(c.head_dim))
+			p.kvBytes = max(p.kvBytes, uint64(c.kv_offset)+uint64(layer))
 		}
 	}
 	// Once more as a whole, for what operations say of each other.
@@ -106,6 +111,8 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 		panic("kernel: buffers are closed, or not those of the plan")
 	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.maxTok || b.nOut() > bufs.maxOut:
 		panic("kernel: batch is closed, empty, or larger than the buffers")
+	case p.kvBytes > uint64(b.c.kv_block_bytes):
+		panic(fmt.Sprintf("kernel: KV blocks of %d bytes, the plan reaches %d into them", b.c.kv_block_bytes, p.kvBytes))
 	case !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())):
 		panic("kernel: scratch is too small or not aligned")
 	}

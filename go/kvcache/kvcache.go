@@ -65,7 +65,10 @@ type Pool struct {
 // NewPool makes a pool of blocks of blockBytes each, taken from the budget. The
 // memory is touched only as blocks are first written.
 func NewPool(budget *mem.Budget, blockBytes, blocks int) (*Pool, error) {
-	if blockBytes < 1 || blocks < 1 || blocks > math.MaxInt32 || blocks > math.MaxInt/blockBytes {
+	if blocks > math.MaxInt32 { // their numbers are 32-bit
+		return nil, fmt.Errorf("KV cache of %d blocks of %d positions, want at most %d; use a shorter context or fewer sequences", blocks, BlockTokens, math.MaxInt32)
+	}
+	if blockBytes < 1 || blocks < 1 || blocks > math.MaxInt/blockBytes {
 		return nil, fmt.Errorf("KV cache of %d blocks of %d bytes is more than an address space holds", blocks, blockBytes)
 	}
 	r, err := budget.Alloc("keys and values", uint64(blockBytes)*uint64(blocks))

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -150,6 +151,9 @@ func TestRefusals(t *testing.T) {
 		if _, err := NewPool(budget, tt.bytes, tt.blocks); err == nil {
 			t.Errorf("a pool of %d blocks of %d bytes was made", tt.blocks, tt.bytes)
 		}
+	}
+	if _, err := NewPool(mem.NewBudget(math.MaxUint64, "test"), 1, math.MaxInt32+1); err == nil || !strings.Contains(err.Error(), "2147483648 blocks") || !strings.Contains(err.Error(), "at most 2147483647") {
+		t.Errorf("error = %v, want one that says how many blocks there may be", err)
 	}
 	if budget.Used() != 0 {
 		t.Errorf("refusals left %d bytes taken", budget.Used())

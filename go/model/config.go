@@ -24,6 +24,7 @@ const (
 	maxHeadDim = 1 << 12
 	maxVocab   = 1 << 24
 	maxExpert  = 1 << 12
+	maxUsed    = 1 << 8
 )
 
 // ReadConfig converts the metadata of a file. Errors name the key.
@@ -63,7 +64,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 
 	c.NExpert = k.intOr("expert_count", 0, 0, maxExpert)
 	if c.NExpert > 0 {
-		c.NExpertUsed = k.int("expert_used_count", 1, c.NExpert)
+		c.NExpertUsed = k.int("expert_used_count", 1, min(c.NExpert, maxUsed))
 	}
 	if c.NExpert == 0 || !k.has("expert_feed_forward_length") {
 		c.NFF = k.int("feed_forward_length", 1, maxFF)

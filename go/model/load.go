@@ -47,9 +47,9 @@ type Options struct {
 	Pool      *kernel.Pool // packs; borrowed during Load
 	Budget    *mem.Budget
 	Residency Residency
-	// Headroom is what Auto leaves free in the budget for keys, values and
-	// activations.
-	Headroom uint64
+	// Lent is how much of the budget the caller holds for what comes later. Load
+	// may use it meanwhile.
+	Lent uint64
 	// Progress is told how many bytes of the file were read; nil is silent.
 	Progress func(done, total uint64)
 }
@@ -83,7 +83,7 @@ func Load(f *File, o Options) (*Model, error) {
 	if err := m.survey(); err != nil {
 		return nil, err
 	}
-	if o.Residency == Auto && m.weights.packedBytes()+m.weights.smallBytes() > o.Budget.Free()-min(o.Headroom, o.Budget.Free()) {
+	if o.Residency == Auto && m.WeightBytes()+m.weights.checkBytes()-min(m.weights.checkBytes(), o.Lent) > o.Budget.Free() {
 		m.Residency = Mapped
 		if err := m.survey(); err != nil {
 			return nil, err
@@ -124,11 +124,19 @@ func (m *Model) program(kv kernel.KVType) (*arch.Program, error) {
 // little against a model, much against the cost of starting the threads.
 const chunkBytes = 32 << 20
 
+// chunkRows returns the most rows of a chunk of x.
+func chunkRows(x *matrix) int {
+	return max(chunkBytes/kernel.RowBytes(x.Type, x.In)/kernel.Panel, 1) * kernel.Panel
+}
+
 // read packs every matrix, or, where it stays in the file, checks that its
 // values are finite, and lets go of the pages behind it.
 func (m *Model) read(o Options) error {
-	spare := new(mem.Region) // panels that are thrown away
-	defer func() { spare.Close() }()
+	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
+	if err != nil {
+		return err
+	}
+	defer spare.Close()
 	done, total := uint64(0), m.weights.sourceBytes()
 	for _, x := range m.weights.mats {
 		if m.weights.readElsewhere(x) {
@@ -137,19 +145,8 @@ func (m *Model) read(o Options) error {
 		src := x.Matrix
 		src.Layout, src.N = kernel.Rows, 1
 		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
-		step := max(chunkBytes/rowBytes/kernel.Panel, 1) * kernel.Panel
+		step := chunkRows(x)
 		dst := x.Data
-		if x.Layout == kernel.Rows {
-			need := min(step, kernel.Pad(x.Out)) / kernel.Panel * panel
-			if len(spare.Bytes()) < need {
-				spare.Close()
-				r, err := o.Budget.Alloc("panels to check the weights", uint64(need))
-				if err != nil {
-					return err
-				}
-				spare = r
-			}
-		}
 		for _, t := range x.parts {
 			for row, rows := 0, int(t.Elems())/x.In; row < rows; {
 				// A chunk ends where a matrix does: the next begins a new panel.
@@ -173,6 +170,34 @@ func (m *Model) read(o Options) error {
 		}
 	}
 	return nil
+}
+
+// borrow allocates n bytes, of which the budget is asked only for what goes
+// beyond those that were lent.
+func (o *Options) borrow(purpose string, n uint64) (*loan, error) {
+	res, err := o.Budget.Reserve(purpose, n-min(n, o.Lent))
+	if err != nil {
+		return nil, err
+	}
+	l := &loan{new(mem.Region), res}
+	if n > 0 {
+		if l.Region, err = mem.Alloc(n, purpose); err != nil {
+			res.Release()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// A loan is memory that is given back before Load returns.
+type loan struct {
+	*mem.Region
+	reserved *mem.Reservation
+}
+
+func (l *loan) Close() {
+	l.Region.Close()
+	l.reserved.Release()
 }
 
 // WeightBytes returns the memory that the weights take outside the file.

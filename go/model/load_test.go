@@ -250,7 +250,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	e, err := Memory(f, 0, 64, kernel.KVF16)
+	e, err := Memory(f, Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +261,49 @@ func TestMemory(t *testing.T) {
 	if e.Weights != m.WeightBytes() {
 		t.Errorf("estimate of %d bytes of weights, %d were taken", e.Weights, m.WeightBytes())
 	}
-	// One layer, one head of 32: keys and values of 256 positions in 2 bytes.
-	if want := uint64(256 * 2 * 32 * 2); e.KV != want || e.KVPer1K != 4*want {
+	// One layer, one head of 32: keys and values of 256 positions in 2 bytes, of two sequences.
+	if want := uint64(256 * 2 * 32 * 2); e.KV != 2*want || e.KVPer1K != 4*want {
 		t.Errorf("KV %d, %d per 1024 tokens, want %d and %d", e.KV, e.KVPer1K, want, 4*want)
 	}
-	if e.Activations == 0 || e.Total() != e.Weights+e.KV+e.Activations {
+	if e.Checks == 0 || e.Total() != e.Weights+e.KV+e.Activations {
 		t.Errorf("estimate %+v", e)
+	}
+	if e := (Estimate{Weights: 1, Checks: 10, KV: 2, Activations: 3}); e.Total() != 11 {
+		t.Errorf("total %d, want the 11 of the checks", e.Total())
+	}
+	huge, err := Memory(f, Use{Ctx: 1 << 28, Sequences: 1 << 60, Batch: 1, MaxOut: 1, Threads: 1})
+	if err != nil || huge.KV < 1<<60 || huge.Total() < huge.KV {
+		t.Errorf("estimate of more than any memory: %+v, %v", huge, err)
+	}
+	threads, err := kernel.NewPool(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer threads.Close()
+	for _, residency := range []Residency{Packed, Mapped} {
+		e, err := Memory(f, Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3, Residency: residency})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is lent serves for the checks, and only what goes beyond is asked for.
+		b := mem.NewBudget(e.Weights+e.Checks/2, "test")
+		loaded, err := Load(f, Options{Pool: threads, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Peak() != e.Weights+e.Checks/2 || b.Used() != e.Weights {
+			t.Errorf("%v: %d bytes at most, %d in the end, want %d and %d", residency, b.Peak(), b.Used(), e.Weights+e.Checks/2, e.Weights)
+		}
+		b = mem.NewBudget(e.Activations, "test")
+		r, err := NewRunner(loaded, RunnerConfig{Pool: threads, Budget: b, MaxTokens: 64, MaxSeqs: 2, MaxBlocks: 4, MaxOut: 4})
+		if err != nil {
+			t.Fatalf("%v: %v", residency, err)
+		}
+		if b.Used() != e.Activations {
+			t.Errorf("%v: estimate of %d bytes of activations, %d were taken", residency, e.Activations, b.Used())
+		}
+		r.Close()
+		loaded.Close()
 	}
 	// What an estimate says is refused, is.
 	pool, err := kernel.NewPool(1, nil)
@@ -279,7 +316,7 @@ func TestMemory(t *testing.T) {
 	if _, err := Load(f, Options{Pool: pool, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
 		t.Errorf("error %v with %d bytes taken, want a LimitError and none", err, b.Used())
 	}
-	mapped, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<20, "test"), Headroom: 1 << 20})
+	mapped, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
 	if err != nil {
 		t.Fatal(err)
 	}

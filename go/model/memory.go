@@ -1,25 +1,39 @@
 package model
 
 import (
+	"cmp"
+	"math/bits"
+
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// An Estimate is the memory that running a model takes, in bytes.
-type Estimate struct {
-	Weights     uint64 // packed, with norms and biases
-	KVPer1K     uint64 // keys and values of 1024 tokens
-	KV          uint64 // keys and values of a whole context
-	Activations uint64 // of a batch, with one row of logits and the scratch of one thread
+// A Use is what a model is to run for.
+type Use struct {
+	Ctx       int // positions of a sequence; 0: the model's own limit
+	Sequences int // at a time
+	Batch     int // most tokens of a pass
+	MaxOut    int // most rows of logits at a time, at most Batch
+	Threads   int
+	KV        kernel.KVType
+	Residency Residency // Auto counts as Packed
 }
 
-// Total returns the sum for a context that is full.
-func (e Estimate) Total() uint64 { return e.Weights + e.KV + e.Activations }
+// An Estimate is the memory that running a model takes, in bytes.
+type Estimate struct {
+	Weights     uint64 // outside the file: packed, with norms and biases
+	Checks      uint64 // panels to check weights that are not packed; gone before there are keys, values and activations
+	KVPer1K     uint64 // keys and values of 1024 positions
+	KV          uint64 // keys and values of all sequences, each a whole context
+	Activations uint64 // buffers and scratch of a pass
+}
 
-// Memory estimates what the model in f would take, without loading it: with a
-// context of ctx tokens, or 0 for the model's own limit, and batches of up to
-// batch tokens. It fails where Load would, but for values that are not finite.
-func Memory(f *File, ctx, batch int, kv kernel.KVType) (Estimate, error) {
+// Total returns the most that is taken at once, when every context is full.
+func (e Estimate) Total() uint64 { return e.Weights + max(e.Checks, e.KV+e.Activations) }
+
+// Memory returns what the model in f takes for this use, without loading it. It
+// fails where Load would, but for values that are not finite.
+func Memory(f *File, u Use) (Estimate, error) {
 	cfg, err := ReadConfig(f.GGUF)
 	if err != nil {
 		return Estimate{}, err
@@ -28,8 +42,8 @@ func Memory(f *File, ctx, batch int, kv kernel.KVType) (Estimate, error) {
 	if err != nil {
 		return Estimate{}, err
 	}
-	w := newWeights(f.GGUF, cfg, true)
-	p, err := a.Build(cfg, w, kv)
+	w := newWeights(f.GGUF, cfg, u.Residency != Mapped)
+	p, err := a.Build(cfg, w, u.KV)
 	if err != nil {
 		return Estimate{}, err
 	}
@@ -38,15 +52,25 @@ func Memory(f *File, ctx, batch int, kv kernel.KVType) (Estimate, error) {
 		return Estimate{}, err
 	}
 	defer ps.close()
-	if ctx <= 0 {
-		ctx = cfg.NCtx
-	}
-	batch = max(batch, 1)
-	block := uint64(kvBlockBytes(cfg, kv))
+	ctx := cmp.Or(u.Ctx, cfg.NCtx)
+	block := uint64(kvBlockBytes(cfg, u.KV))
+	blocks := uint64((ctx + kernel.KVBlock - 1) / kernel.KVBlock)
+	bufs, scratch := runnerBytes(p, ps, u.Batch, u.MaxOut, u.Threads)
 	return Estimate{
 		Weights:     w.packedBytes() + w.smallBytes(),
+		Checks:      w.checkBytes(),
 		KVPer1K:     block * (1024 / kernel.KVBlock),
-		KV:          block * uint64((ctx+kernel.KVBlock-1)/kernel.KVBlock),
-		Activations: uint64(kernel.BufBytes(p.Bufs, batch, 1)) + uint64(ps.scratch(batch)),
+		KV:          times(times(block, blocks), uint64(u.Sequences)),
+		Activations: uint64(bufs + scratch),
 	}, nil
+}
+
+// times is a*b, or, where that is more than any memory, so much that sums with
+// it do not overflow.
+func times(a, b uint64) uint64 {
+	const most = 1 << 62
+	if hi, lo := bits.Mul64(a, b); hi == 0 {
+		return min(lo, most)
+	}
+	return most
 }

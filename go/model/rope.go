@@ -18,6 +18,8 @@ func ropeFreqs(c *Config, factors []float32) (freqs []float64, scale float32) {
 		low = max(0, math.Floor(pairThatTurns(c, s.BetaFast)))
 		high = min(float64(c.NRot-1), math.Ceil(pairThatTurns(c, s.BetaSlow)))
 	}
+	// Conversions keep products from being fused with the sums around them, which
+	// some CPUs would do and others not.
 	freqs = make([]float64, c.NRot/2)
 	for i := range freqs {
 		f := math.Pow(c.RopeTheta, -2*float64(i)/float64(c.NRot))
@@ -27,15 +29,15 @@ func ropeFreqs(c *Config, factors []float32) (freqs []float64, scale float32) {
 		keep := 0.0 // the share that is not divided
 		if s.Type == "yarn" {
 			ramp := (float64(i) - low) / max(0.001, high-low)
-			keep = (1 - min(max(ramp, 0), 1)) * s.ExtFactor
+			keep = float64((1 - min(max(ramp, 0), 1)) * s.ExtFactor)
 		}
-		freqs[i] = f/s.Factor*(1-keep) + f*keep
+		freqs[i] = float64(f/s.Factor*(1-keep)) + float64(f*keep)
 	}
 	scale = 1
 	if s.Type == "yarn" {
 		length := s.AttnFactor
 		if s.ExtFactor != 0 {
-			length *= 1 + 0.1*math.Log(s.Factor)
+			length *= 1 + float64(0.1*math.Log(s.Factor))
 		}
 		scale = float32(length)
 	}

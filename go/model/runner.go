@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // RunnerConfig says how large batches may get.
@@ -55,9 +56,8 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut); err != nil {
 		return err
 	}
-	bufs := kernel.BufBytes(p.Bufs, c.MaxTokens, c.MaxOut)
-	scratch := r.plans.scratch(c.MaxTokens) * c.Pool.Threads()
-	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+max(scratch, kernel.Align))); err != nil {
+	bufs, scratch := runnerBytes(p, r.plans, c.MaxTokens, c.MaxOut, c.Pool.Threads())
+	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+scratch)); err != nil {
 		return err
 	}
 	all := r.region.Bytes()
@@ -65,6 +65,12 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	r.logits = p.Logits
 	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
 	return err
+}
+
+// runnerBytes returns the memory of a Runner: of its buffers, and of the scratch
+// of all threads, which lies behind them.
+func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
+	return kernel.BufBytes(p.Bufs, maxTok, maxOut), max(ps.scratch(maxTok)*threads, kernel.Align)
 }
 
 // Batch returns the runner's batch, to be filled before Forward.

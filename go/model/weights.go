@@ -213,6 +213,18 @@ func (w *weights) sourceBytes() uint64 {
 	return n
 }
 
+// checkBytes returns the memory of the panels through which matrices that are
+// not packed have their values checked, some rows at a time.
+func (w *weights) checkBytes() uint64 {
+	n := 0
+	for _, m := range w.mats {
+		if m.Layout == kernel.Rows && !w.readElsewhere(m) {
+			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+		}
+	}
+	return uint64(n)
+}
+
 // readElsewhere reports whether another matrix of the same tensor has its
 // values checked: a tied embedding is read once.
 func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }

@@ -142,6 +142,26 @@ func TestInspectCountsMemoryByContext(t *testing.T) {
 	}
 }
 
+func TestInspectTotalSuffices(t *testing.T) {
+	for _, name := range []string{"stories260K-f32.gguf", "quant/TinyStories-656K-x2-Q4_K_M.gguf"} {
+		for _, flags := range [][]string{{"-c", "128", "-b", "1"}, {"-c", "300"}, {"-c", "128", "-b", "8", "--weights", "mapped"}} {
+			args := append([]string{"-m", modelPath(t, name)}, flags...)
+			var in inspection
+			if err := json.Unmarshal([]byte(succeed(t, append([]string{"inspect", "--json"}, args...)...)), &in); err != nil {
+				t.Fatal(err)
+			}
+			run := append([]string{"run", "-p", "Once", "-n", "2"}, args...)
+			succeed(t, append(run, "--memory", strconv.FormatUint(in.Memory.Total, 10))...)
+			// With packed weights a byte less is refused.
+			less := append(run, "--memory", strconv.FormatUint(in.Memory.Total-1, 10))
+			if flags[len(flags)-1] != "mapped" {
+				less = append(less, "--weights", "packed")
+			}
+			quern(t, less...).refused(t, 1, "need")
+		}
+	}
+}
+
 func TestInspectShowsWhatCannotRun(t *testing.T) {
 	got := succeed(t, "inspect", modelPath(t, "tiny-random-bert-cls-f16.gguf"))
 	for _, want := range []string{"general.architecture", "bert", "token_embd.weight", "F16", "memory", "unknown: "} {

@@ -95,6 +95,7 @@ func TestRunTimeErrors(t *testing.T) {
 		{"not GGUF", []string{"run", "-m", small, "-p", "x"}, []string{small, "GGUF"}},
 		{"no such prompt", []string{"run", "-m", stories, "-f", "/nonexistent/p.txt"}, []string{"/nonexistent/p.txt"}},
 		{"long prompt", []string{"run", "-m", stories, "-c", "16", "-p", strings.Repeat("Once upon a time ", 20)}, []string{"the prompt has", "context", "16", "-c"}},
+		{"long prompt, before the model is loaded", []string{"run", "-m", stories, "-c", "4", "-p", "Once upon a time there was", "--memory", "1k"}, []string{"the prompt has", "the context is 4"}},
 		{"little memory", []string{"run", "-m", stories, "-p", "x", "--memory", "1k"}, []string{"1.0 kB", "--memory"}},
 		{"huge context", []string{"run", "-m", stories, "-p", "x", "-c", "200000000", "--memory", "1G"}, []string{"1.0 GB", "--memory"}},
 		{"unsupported type", []string{"run", "-m", modelPath(t, "quant/TinyStories-656K-x2-IQ3_XXS.gguf"), "-p", "x"}, []string{"IQ3_XXS", "Q4_K"}},
@@ -231,6 +232,7 @@ func TestDamagedModelsAreRefused(t *testing.T) {
 		{"2^63 keys", patched(16, []byte{0, 0, 0, 0, 0, 0, 0, 0x80}), nil},
 		{"a weight that is no number", patched(tensor.Offset+400, nan), []string{"blk.0.ffn_up.weight"}},
 		{"a tensor missing", rename("blk.0.ffn_up.weight", "blk.0.ffn_xx.weight"), []string{"blk.0.ffn_up.weight"}},
+		{"fewer rows than tokens", patched(uint64(strings.Index(string(whole), "token_embd.weight")+len("token_embd.weight")+4+8), []byte{0xff, 1}), []string{"512 tokens", "511 rows", "token_embd.weight"}},
 		{"a key missing", rename("llama.block_count", "llama.block_coumt"), []string{"llama.block_count"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

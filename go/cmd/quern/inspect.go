@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -95,13 +96,16 @@ takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
 // A memoryNeed is what the model takes when it runs, in bytes.
 type memoryNeed struct {
 	Ctx         int    `json:"context"`
-	Weights     uint64 `json:"weights"`
-	KV          uint64 `json:"kv"` // of a context that is full
+	Weights     uint64 `json:"weights"` // outside the file
+	Checks      uint64 `json:"checks"`  // of weights, before there are keys, values and activations
+	KV          uint64 `json:"kv"`      // of a context that is full
 	KVPer1K     uint64 `json:"kv_per_1024_tokens"`
 	Activations uint64 `json:"activations"`
 	Total       uint64 `json:"total"`
 	Limit       uint64 `json:"limit"` // what this machine allows
 	LimitReason string `json:"limit_reason"`
+
+	mapped bool // the weights stay in the file
 }
 
 // inspect reads the model that the flags name. That Quern cannot run it is no
@@ -130,15 +134,13 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := flags.context(head.NCtx)
-	est, err := model.Memory(file, ctx, cfg.Batch, kernelKV(cfg.KV))
+	est, err := engine.Memory(file, cfg)
 	if err != nil {
 		return nil, err
 	}
-	need := &memoryNeed{Ctx: ctx, Weights: est.Weights, KV: est.KV, KVPer1K: est.KVPer1K, Activations: est.Activations, Total: est.Total()}
-	if cfg.Residency == model.Mapped {
-		need.Total -= need.Weights
-		need.Weights = 0
+	need := &memoryNeed{
+		Ctx: cfg.Ctx, Weights: est.Weights, Checks: est.Checks, KV: est.KV, KVPer1K: est.KVPer1K,
+		Activations: est.Activations, Total: est.Total(), mapped: cfg.Residency == model.Mapped,
 	}
 	need.Limit, need.LimitReason = cfg.Budget.Limit()
 	return need, nil

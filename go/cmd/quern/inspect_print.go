@@ -82,12 +82,15 @@ func thousands(n uint64) string {
 
 func (m *memoryNeed) print(w io.Writer) {
 	weights := mem.FormatBytes(m.Weights)
-	if m.Weights == 0 {
-		weights = "none, they stay in the file"
+	if m.mapped {
+		weights += ", the others stay in the file"
 	}
 	fmt.Fprintf(w, "  weights\t%s\n", weights)
 	fmt.Fprintf(w, "  keys and values\t%s for a context of %d, %s for each 1024\n", mem.FormatBytes(m.KV), m.Ctx, mem.FormatBytes(m.KVPer1K))
 	fmt.Fprintf(w, "  activations\t%s\n", mem.FormatBytes(m.Activations))
+	if m.Checks > m.KV+m.Activations {
+		fmt.Fprintf(w, "  checks\t%s, before there are keys, values and activations\n", mem.FormatBytes(m.Checks))
+	}
 	verdict := "fits"
 	if m.Total > m.Limit {
 		verdict = "does not fit"

@@ -141,25 +141,19 @@ func readHead(path string, runs bool) (*tokenizer.Tokenizer, int, error) {
 		return nil, 0, err
 	}
 	defer file.Close()
-	ctx := 0
+	cfg := new(model.Config)
 	if runs {
-		cfg, err := model.ReadConfig(file.GGUF)
-		if err != nil {
+		if cfg, err = model.ReadConfig(file.GGUF); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", path, err)
 		}
-		ctx = cfg.NCtx
 	}
 	tok, err := tokenizer.New(file.GGUF)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return tok, ctx, nil
-}
-
-// kernelKV returns the kernels' name for a type of keys and values.
-func kernelKV(t kvcache.Type) kernel.KVType {
-	if t == kvcache.F32 {
-		return kernel.KVF32
+	// The other way round is common: embeddings are padded.
+	if runs && tok.Len() > cfg.NVocab {
+		return nil, 0, fmt.Errorf("%s: the vocabulary has %d tokens and token_embd.weight %d rows, want a row for each; convert the model again", path, tok.Len(), cfg.NVocab)
 	}
-	return kernel.KVF16
+	return tok, cfg.NCtx, nil
 }

@@ -92,14 +92,15 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
+	// Before the model is loaded, which may take long.
+	if n := f.model.context(modelCtx); len(prompt) > n {
+		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
+	}
 	eng, loaded, err := f.model.open(modelCtx, stderr)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
-	if len(prompt) > eng.Ctx() {
-		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), eng.Ctx())
-	}
 
 	// From here on Ctrl-C ends the text, not the program: once. After it the
 	// signal is the system's again, for those who cannot wait.

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"cmp"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// autoCtx is the context that Auto residency leaves room for beside packed
+// weights when none was asked for.
+const autoCtx = 4096
+
+// Memory returns what Open would take for the model in f, with the model's own
+// context where c has none, and with packed weights where c leaves that open.
+func Memory(f *model.File, c Config) (model.Estimate, error) {
+	if err := c.fill(); err != nil {
+		return model.Estimate{}, err
+	}
+	u, err := c.use(f)
+	if err != nil {
+		return model.Estimate{}, err
+	}
+	return model.Memory(f, u)
+}
+
+// use returns what c means for the model in f.
+func (c *Config) use(f *model.File) (model.Use, error) {
+	cfg, err := model.ReadConfig(f.GGUF)
+	if err != nil {
+		return model.Use{}, err
+	}
+	u := model.Use{
+		Ctx: cmp.Or(c.Ctx, cfg.NCtx), Sequences: c.Sequences, Threads: c.Threads,
+		KV: c.kvType(), Residency: c.Residency,
+	}
+	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
+	u.MaxOut = min(maxOut, u.Batch)
+	return u, nil
+}
+
+// place decides where the weights are to be, and returns what the model then
+// needs. Where no context was asked for, that is with the least which will do.
+func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err error) {
+	if u, err = c.use(f); err != nil {
+		return u, need, err
+	}
+	within := func(positions int) {
+		if c.Ctx == 0 {
+			need.KV = min(need.KV, need.KVPer1K/(1024/kvcache.BlockTokens)*uint64(blocksFor(positions)*u.Sequences))
+		}
+	}
+	if u.Residency == model.Auto {
+		u.Residency = model.Packed
+		if need, err = model.Memory(f, u); err != nil {
+			return u, need, err
+		}
+		if within(autoCtx); need.Total() > c.Budget.Free() {
+			u.Residency = model.Mapped
+		}
+	}
+	need, err = model.Memory(f, u)
+	within(1)
+	return u, need, err
+}
+
+// A holding is memory that is spoken for.
+type holding []*mem.Reservation
+
+// hold takes from the budget what the model needs beside its weights, so that
+// what will not fit is refused before they are read.
+func hold(b *mem.Budget, u model.Use, need model.Estimate) (holding, error) {
+	what := "packed weights"
+	if u.Residency == model.Mapped {
+		what = "weights outside the file"
+	}
+	weights, err := b.Reserve(what, need.Weights)
+	if err != nil {
+		return nil, err
+	}
+	defer weights.Release() // Load takes them itself
+	kv, err := b.Reserve("keys and values", need.KV)
+	if err != nil {
+		return nil, err
+	}
+	act, err := b.Reserve("activations", need.Activations)
+	if err != nil {
+		kv.Release()
+		return nil, err
+	}
+	return holding{kv, act}, nil
+}
+
+func (h holding) bytes() uint64 {
+	n := uint64(0)
+	for _, r := range h {
+		n += r.Bytes()
+	}
+	return n
+}
+
+func (h holding) release() {
+	for _, r := range h {
+		r.Release()
+	}
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// What Memory says is enough, and a byte less is refused before the weights are
+// read, by the name of what does not fit.
+func TestMemoryIsExact(t *testing.T) {
+	for _, file := range []string{"tiny-llama-mixed.gguf", "tiny-llama-tied-f16.gguf", "tiny-moe-f32.gguf"} {
+		path := filepath.Join(golden, file)
+		f, err := model.OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, c := range []Config{
+			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Packed},
+			{Ctx: 200, Threads: 2, Sequences: 3, Residency: model.Packed, KV: kvcache.F32},
+			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Mapped},
+			{Ctx: 200, Batch: 8, Threads: 3, Residency: model.Mapped},
+		} {
+			c.Budget = testBudget()
+			need, err := Memory(f, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Budget = mem.NewBudget(need.Total(), "a test")
+			e, err := Open(path, c)
+			if err != nil {
+				t.Errorf("%s, %+v: %v", file, c, err)
+				continue
+			}
+			if got := c.Budget.ByPurpose(); got["keys and values"] != need.KV || got["activations"] != need.Activations || c.Budget.Peak() != need.Total() {
+				t.Errorf("%s, %v: took %v, %d at most, want %+v", file, c.Residency, got, c.Budget.Peak(), need)
+			}
+			e.Close()
+
+			read := false
+			c.Progress = func(uint64, uint64) { read = true }
+			for _, tt := range []struct {
+				less uint64
+				want string
+			}{{1, "activations need"}, {need.Activations + 1, "keys and values need"}, {need.Activations + need.KV + 1, "weights"}} {
+				c.Budget = mem.NewBudget(need.Weights+need.KV+need.Activations-tt.less, "a test")
+				var limit *mem.LimitError
+				if _, err := Open(path, c); !errors.As(err, &limit) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s, %v, %d bytes less: error %v, want %q", file, c.Residency, tt.less, err, tt.want)
+				}
+				if read || c.Budget.Used() != 0 {
+					t.Errorf("%s, %v: weights were read: %v; %d bytes are still taken", file, c.Residency, read, c.Budget.Used())
+				}
+			}
+		}
+	}
+}
+
+// Auto packs the weights where keys, values and activations fit beside them.
+func TestAutoResidency(t *testing.T) {
+	path := filepath.Join(golden, "tiny-llama-mixed.gguf")
+	f, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, c := range []Config{{Ctx: 100, Batch: 4, Threads: 1}, {Batch: 4, Threads: 1}} {
+		c.Budget = testBudget()
+		need, err := Memory(f, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for less, want := range map[uint64]model.Residency{0: model.Packed, 1: model.Mapped} {
+			e := open(t, path, Config{Ctx: c.Ctx, Batch: 4, Threads: 1, Budget: mem.NewBudget(need.Total()-less, "a test")})
+			if got := e.Model().Residency; got != want {
+				t.Errorf("context %d, %d bytes less: %v, want %v", c.Ctx, less, got, want)
+			}
+		}
+	}
+}
