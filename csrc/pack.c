@@ -38,6 +38,18 @@ static void gather_bits(uint8_t line[4], const uint8_t *b, int bit, int g)
 		line[t] |= (uint8_t)((b[t] >> bit & 1) << g);
 }
 
+/* The 6-bit scales and minimums of row r's block of Q4_K or Q5_K. sh starts as zeros. */
+static void pack_scales(uint8_t sl[8][QN_PANEL], uint8_t sh[4][QN_PANEL], const uint8_t scales[12], int r)
+{
+	for (int j = 0; j < 8; j++) {
+		uint8_t sc, mn;
+
+		q4k_scale(scales, j, &sc, &mn);
+		sl[j][r] = (uint8_t)((sc & 15) | (mn & 15) << 4);
+		sh[j / 2][r] |= (uint8_t)((sc >> 4 | mn >> 4 << 2) << 4 * (j % 2));
+	}
+}
+
 static int pack_q4k(struct x16_q4k *p, const struct rows *s, int64_t i)
 {
 	int ok = 1;
@@ -48,13 +60,7 @@ static int pack_q4k(struct x16_q4k *p, const struct rows *s, int64_t i)
 
 		for (int l = 0; l < 32; l++)
 			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 8; j++) {
-			uint8_t sc, mn;
-
-			q4k_scale(b->scales, j, &sc, &mn);
-			p->sl[j][r] = (uint8_t)((sc & 15) | (mn & 15) << 4);
-			p->sh[j / 2][r] |= (uint8_t)((sc >> 4 | mn >> 4 << 2) << 4 * (j % 2));
-		}
+		pack_scales(p->sl, p->sh, b->scales, r);
 		p->d[r] = b->d;
 		p->dmin[r] = b->dmin;
 		ok &= finite16(b->d) & finite16(b->dmin);
@@ -73,15 +79,10 @@ static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
 
 		for (int l = 0; l < 32; l++)
 			memcpy(p->part[l / 8].qs[l % 8][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 8; j++) {
-			uint8_t sc, mn;
-
+		for (int j = 0; j < 8; j++)
 			for (int g = 0; g < 8; g++)
 				gather_bits(p->part[j / 2].qh[j % 2][r], b->qh + 4 * g, j, g);
-			q4k_scale(b->scales, j, &sc, &mn);
-			p->sl[j][r] = (uint8_t)((sc & 15) | (mn & 15) << 4);
-			p->sh[j / 2][r] |= (uint8_t)((sc >> 4 | mn >> 4 << 2) << 4 * (j % 2));
-		}
+		pack_scales(p->sl, p->sh, b->scales, r);
 		p->d[r] = b->d;
 		p->dmin[r] = b->dmin;
 		ok &= finite16(b->d) & finite16(b->dmin);
