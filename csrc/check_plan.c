@@ -34,7 +34,8 @@ static int heads_ok(const struct qn_op *op)
 
 static int experts_ok(const struct qn_op *op)
 {
-	return op->n_expert > 0 && op->n_expert <= QN_EXPERTS_MAX && op->n_used > 0 && op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
+	return op->n_expert > 0 && op->n_expert <= QN_EXPERTS_MAX && op->n_used > 0 &&
+	       op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
 }
 
 static int act_ok(const struct plan *p, const struct qn_op *op, int64_t n)
