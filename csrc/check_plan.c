@@ -28,7 +28,7 @@ static int col_ok(const struct plan *p, int buf, int32_t col, int64_t n)
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
-	       op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 && op->kv_offset % 64 == 0 &&
 	       (op->kv_type == QN_KV_F16 || op->kv_type == QN_KV_F32);
 }
 
@@ -69,6 +69,8 @@ static int matmul_ok(const struct plan *p, const struct qn_op *op)
 
 static int op_ok(const struct plan *p, const struct qn_op *op)
 {
+	if (op->rows < QN_ROWS_TOK || op->rows > QN_ROWS_PAIR)
+		return 0;
 	switch (op->kind) {
 	case QN_OP_EMBED:
 		return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in);
@@ -90,6 +92,7 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 		return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 		       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
 		       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->head_dim) &&
+		       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
 		       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
 		                                     buf_ok(p, op->aux, op->n_rot)));
 	case QN_OP_ATTEND:

@@ -226,6 +226,10 @@ static void refuses_simple(void)
 		TAKES(kind, 0, act_f32, -1);
 		TAKES(kind, 0, act_q8, -1);
 	}
+	for (int i = 0; i < model.n_ops; i++) {
+		REFUSES(model.ops[i].kind, 0, rows, -1);
+		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_PAIR + 1);
+	}
 	REFUSES(QN_OP_NORM, 0, vec, NULL);
 	REFUSES(QN_OP_NORM, 1, act_q8, -1); /* it has no other */
 	REFUSES(QN_OP_ACT, 2, n_used, 0);   /* of pairs */
@@ -289,6 +293,10 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, kv_type, 2);
 		REFUSES(kind, 0, kv_type, -1);
 		REFUSES(kind, 0, kv_offset, -1);
+		REFUSES(kind, 0, kv_offset, -64);
+		REFUSES(kind, 0, kv_offset, 1);
+		REFUSES(kind, 0, kv_offset, 63);
+		TAKES(kind, 0, kv_offset, 64);
 		REFUSES(kind, 0, col[0], 8);
 		REFUSES(kind, 0, col[0], -16);
 		REFUSES(kind, 0, col[0], 1 << 20);
@@ -303,6 +311,8 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_QKV, 0, n_rot, -2);
 	REFUSES_BUF(QN_OP_QKV, 0, aux);
 	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
+	REFUSES(QN_OP_QKV, 0, rope, -1);
+	REFUSES(QN_OP_QKV, 0, rope, QN_ROPE_NEOX + 1);
 	/* More to rotate than a head has, with a table that is wide enough. */
 	op = model.ops[find(QN_OP_QKV, 0)];
 	op.aux = X;
