@@ -27,6 +27,21 @@ struct actf {
 	float x[QN_ACT_BLOCK];
 };
 
+/* The types that take 8-bit activations: name, number, and whether blocks are small or super-blocks. */
+#define QN_Q8_TYPES(X)           \
+	X(q4_0, QN_Q4_0, small)  \
+	X(q4_1, QN_Q4_1, small)  \
+	X(q5_0, QN_Q5_0, small)  \
+	X(q5_1, QN_Q5_1, small)  \
+	X(q8_0, QN_Q8_0, small)  \
+	X(iq4_nl, QN_IQ4_NL, small) \
+	X(q2k, QN_Q2_K, super)   \
+	X(q3k, QN_Q3_K, super)   \
+	X(q4k, QN_Q4_K, super)   \
+	X(q5k, QN_Q5_K, super)   \
+	X(q6k, QN_Q6_K, super)   \
+	X(iq4xs, QN_IQ4_XS, super)
+
 #define QN_N_TYPES 31  /* one more than the largest enum qn_type */
 #define QN_TILE_MAX 256 /* tokens that any product kernel takes at once, at most */
 

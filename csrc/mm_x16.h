@@ -200,40 +200,21 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 		break;
 
 #define MM_TYPE(name, t, family)                                                                         \
-	static void MM(name)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n) \
+	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n) \
 	{                                                                                                   \
 		enum { type = t };                                                                              \
 		switch (n) {                                                                                    \
-			MM_CASES(family)                                                                            \
+			MM_CASES(mm_##family)                                                                            \
 		}                                                                                               \
 	}
 
-MM_TYPE(mm_q4_0, QN_Q4_0, mm_small)
-MM_TYPE(mm_q4_1, QN_Q4_1, mm_small)
-MM_TYPE(mm_q5_0, QN_Q5_0, mm_small)
-MM_TYPE(mm_q5_1, QN_Q5_1, mm_small)
-MM_TYPE(mm_q8_0, QN_Q8_0, mm_small)
-MM_TYPE(mm_iq4_nl, QN_IQ4_NL, mm_small)
-MM_TYPE(mm_q2k, QN_Q2_K, mm_super)
-MM_TYPE(mm_q3k, QN_Q3_K, mm_super)
-MM_TYPE(mm_q4k, QN_Q4_K, mm_super)
-MM_TYPE(mm_q5k, QN_Q5_K, mm_super)
-MM_TYPE(mm_q6k, QN_Q6_K, mm_super)
-MM_TYPE(mm_iq4xs, QN_IQ4_XS, mm_super)
+QN_Q8_TYPES(MM_TYPE)
 
 static void MM(mm_fill)(struct kernels *k)
 {
-	static const struct {
-		int type;
-		mm_fn *fn;
-	} fns[] = {
-		{QN_Q4_0, MM(mm_q4_0)}, {QN_Q4_1, MM(mm_q4_1)}, {QN_Q5_0, MM(mm_q5_0)}, {QN_Q5_1, MM(mm_q5_1)},
-		{QN_Q8_0, MM(mm_q8_0)}, {QN_IQ4_NL, MM(mm_iq4_nl)}, {QN_Q2_K, MM(mm_q2k)}, {QN_Q3_K, MM(mm_q3k)},
-		{QN_Q4_K, MM(mm_q4k)}, {QN_Q5_K, MM(mm_q5k)}, {QN_Q6_K, MM(mm_q6k)}, {QN_IQ4_XS, MM(mm_iq4xs)},
-	};
-
-	for (unsigned i = 0; i < sizeof fns / sizeof *fns; i++) {
-		k->mm[fns[i].type] = fns[i].fn;
-		k->mm_tile[fns[i].type] = MM_TILE;
-	}
+#define MM_SLOT(name, t, family)    \
+	k->mm[t] = MM(mm_##name); \
+	k->mm_tile[t] = MM_TILE;
+	QN_Q8_TYPES(MM_SLOT)
+#undef MM_SLOT
 }

@@ -270,36 +270,16 @@ static void mm_float(int type, float *out, const void *panel, const struct actf 
 MM(f32, QN_F32, float)
 MM(f16, QN_F16, float)
 MM(bf16, QN_BF16, float)
-MM(q4_0, QN_Q4_0, small)
-MM(q4_1, QN_Q4_1, small)
-MM(q5_0, QN_Q5_0, small)
-MM(q5_1, QN_Q5_1, small)
-MM(q8_0, QN_Q8_0, small)
-MM(iq4_nl, QN_IQ4_NL, small)
-MM(q2k, QN_Q2_K, super)
-MM(q3k, QN_Q3_K, super)
-MM(q4k, QN_Q4_K, super)
-MM(q5k, QN_Q5_K, super)
-MM(q6k, QN_Q6_K, super)
-MM(iq4xs, QN_IQ4_XS, super)
+QN_Q8_TYPES(MM)
 
 void mm_init_scalar(struct kernels *k)
 {
 	k->mm[QN_F32] = mm_f32_scalar;
 	k->mm[QN_F16] = mm_f16_scalar;
 	k->mm[QN_BF16] = mm_bf16_scalar;
-	k->mm[QN_Q4_0] = mm_q4_0_scalar;
-	k->mm[QN_Q4_1] = mm_q4_1_scalar;
-	k->mm[QN_Q5_0] = mm_q5_0_scalar;
-	k->mm[QN_Q5_1] = mm_q5_1_scalar;
-	k->mm[QN_Q8_0] = mm_q8_0_scalar;
-	k->mm[QN_IQ4_NL] = mm_iq4_nl_scalar;
-	k->mm[QN_Q2_K] = mm_q2k_scalar;
-	k->mm[QN_Q3_K] = mm_q3k_scalar;
-	k->mm[QN_Q4_K] = mm_q4k_scalar;
-	k->mm[QN_Q5_K] = mm_q5k_scalar;
-	k->mm[QN_Q6_K] = mm_q6k_scalar;
-	k->mm[QN_IQ4_XS] = mm_iq4xs_scalar;
+#define MM_SLOT(name, t, family) k->mm[t] = mm_##name##_scalar;
+	QN_Q8_TYPES(MM_SLOT)
+#undef MM_SLOT
 	for (int t = 0; t < QN_N_TYPES; t++)
 		k->mm_tile[t] = 8;
 }

@@ -342,27 +342,16 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 static mm_fn *few[QN_N_TYPES];
 
 #define MM_TYPE(name, type, family) \
-	static void name##_amx(float *out, const void *panel, const void *act, int64_t n_in, \
+	static void mm_##name##_amx(float *out, const void *panel, const void *act, int64_t n_in, \
 	                       int64_t n_act, int n) \
 	{ \
 		if (n < AMX_MIN) \
 			few[type](out, panel, act, n_in, n_act, n); \
 		else \
-			family(type, out, panel, act, n_in, n_act, n); \
+			mm_##family(type, out, panel, act, n_in, n_act, n); \
 	}
 
-MM_TYPE(mm_q4_0, QN_Q4_0, mm_small)
-MM_TYPE(mm_q4_1, QN_Q4_1, mm_small)
-MM_TYPE(mm_q5_0, QN_Q5_0, mm_small)
-MM_TYPE(mm_q5_1, QN_Q5_1, mm_small)
-MM_TYPE(mm_q8_0, QN_Q8_0, mm_small)
-MM_TYPE(mm_iq4_nl, QN_IQ4_NL, mm_small)
-MM_TYPE(mm_q2k, QN_Q2_K, mm_super)
-MM_TYPE(mm_q3k, QN_Q3_K, mm_super)
-MM_TYPE(mm_q4k, QN_Q4_K, mm_super)
-MM_TYPE(mm_q5k, QN_Q5_K, mm_super)
-MM_TYPE(mm_q6k, QN_Q6_K, mm_super)
-MM_TYPE(mm_iq4xs, QN_IQ4_XS, mm_super)
+QN_Q8_TYPES(MM_TYPE)
 
 static void int8_rounds_amx(int64_t n)
 {
@@ -386,20 +375,12 @@ static void int8_rounds_amx(int64_t n)
 
 void mm_init_amx(struct kernels *k)
 {
-	static const struct {
-		int type;
-		mm_fn *fn;
-	} fns[] = {
-		{QN_Q4_0, mm_q4_0_amx}, {QN_Q4_1, mm_q4_1_amx}, {QN_Q5_0, mm_q5_0_amx}, {QN_Q5_1, mm_q5_1_amx},
-		{QN_Q8_0, mm_q8_0_amx}, {QN_IQ4_NL, mm_iq4_nl_amx}, {QN_Q2_K, mm_q2k_amx}, {QN_Q3_K, mm_q3k_amx},
-		{QN_Q4_K, mm_q4k_amx}, {QN_Q5_K, mm_q5k_amx}, {QN_Q6_K, mm_q6k_amx}, {QN_IQ4_XS, mm_iq4xs_amx},
-	};
-
-	for (unsigned i = 0; i < sizeof fns / sizeof *fns; i++) {
-		few[fns[i].type] = k->mm[fns[i].type];
-		k->mm[fns[i].type] = fns[i].fn;
-		k->mm_tile[fns[i].type] = AMX_TILE;
-	}
+#define MM_SLOT(name, t, family)      \
+	few[t] = k->mm[t];            \
+	k->mm[t] = mm_##name##_amx; \
+	k->mm_tile[t] = AMX_TILE;
+	QN_Q8_TYPES(MM_SLOT)
+#undef MM_SLOT
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;
 }
