@@ -200,7 +200,8 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 		break;
 
 #define MM_TYPE(name, t, family)                                                                         \
-	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n) \
+	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in,                  \
+	                          int64_t n_act, int n)                                                          \
 	{                                                                                                   \
 		enum { type = t };                                                                              \
 		switch (n) {                                                                                    \
