@@ -199,14 +199,14 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 		family(type, nt, out, panel, act, n_in, n_act);      \
 		break;
 
-#define MM_TYPE(name, t, family)                                                                         \
-	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in,                  \
-	                          int64_t n_act, int n)                                                          \
-	{                                                                                                   \
-		enum { type = t };                                                                              \
-		switch (n) {                                                                                    \
-			MM_CASES(mm_##family)                                                                            \
-		}                                                                                               \
+#define MM_TYPE(name, t, family) \
+	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
+	                          int64_t n_act, int n) \
+	{ \
+		enum { type = t }; \
+		switch (n) { \
+			MM_CASES(mm_##family) \
+		} \
 	}
 
 QN_Q8_TYPES(MM_TYPE)
