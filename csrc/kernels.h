@@ -52,6 +52,10 @@ struct actf {
  */
 typedef void mm_fn(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n);
 
+/* The same for two panels of a type, as panel and panel2: [2][n][16] floats. */
+typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
+                        int64_t n_act, int n);
+
 /* Online softmax of n query rows over one KV block: see attn.c of the scalar set. */
 struct attn_rows {
 	float *o;           /* [n][v_dim] weighted sums of values */
@@ -69,6 +73,7 @@ typedef void attn_fn(const struct attn_rows *r, const void *k, const void *v);
 struct kernels {
 	mm_fn *mm[QN_N_TYPES];
 	int mm_tile[QN_N_TYPES]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
+	mm_pair_fn *mm_pair[QN_N_TYPES]; /* NULL where two panels at once are no faster than one by one */
 
 	attn_fn *attn[2]; /* by enum qn_kv_type */
 
@@ -96,6 +101,14 @@ struct kernels {
 
 /* The kernels in use. Written by qn_init() and by nothing else. */
 extern struct kernels qn_kernels;
+
+/*
+ * How many bytes ahead of use kernels ask for weights: into the first-level cache, or the second; 0
+ * not to. Written by qn_init(): some CPUs' own prefetch is better left alone, others' needs it.
+ */
+extern struct ahead {
+	int32_t l1, l2;
+} qn_ahead;
 
 /* Each fills the slots it has and leaves the rest alone. */
 void kernels_init_scalar(struct kernels *k);

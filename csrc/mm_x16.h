@@ -4,12 +4,16 @@
  * scalar/mm.c says what is computed.
  *
  * Lanes are rows. For each word of a panel (4 weights of each of 16 rows) and each token, the word
- * meets the token's 4 activations, broadcast: no shuffles, no horizontal sums, and the same weights
- * in registers for all tokens of the tile.
+ * meets the token's 4 activations, broadcast: no shuffles, no horizontal sums. A block of 256 columns
+ * is unpacked once for all tokens of a call, which meet it in tiles of as many as registers hold; it
+ * stays in the first-level cache for that long, as the tokens' activations of that block do. Two
+ * panels at once, where there are registers for them, share each broadcast.
  *
- *	MM_AHEAD               how many bytes ahead of use to ask for weights, 0 not to
+ *	MM_TOKENS              tokens of a tile: their sums and products stay in registers
+ *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *
  *	bytes   64 weights: a line, or a word taken out of one
+ *	acts    4 activations of a token, for all rows
  *	ints    16 int32
  *	floats  16 floats
  *
@@ -20,104 +24,136 @@
  *	rows_load(p) rows_store(p, a) rows_and(a, mask) rows_or(a, b) rows_sub(a, n)
  *	rows_shr(a, n, mask) rows_shl(a, n, mask)    shifted, then masked
  *	rows_zip(p, a, b)      stores a and b interleaved
+ *	acts_load(p)           4 int8, or 2 int16
  *
  *	ints_zero() ints_of8(p)    the latter from 16 int8
  *	ints_shl(a, n) ints_sub(a, b)
- *	ints_dot(acc, w, x)    acc + w . x, 4 by 4; w unsigned below 128, x the address of 4 int8
+ *	ints_dot(acc, w, x)    acc + w . x, 4 by 4; w unsigned below 128, x int8
  *	ints_dot8(acc, w, x)   the same for w up to 255 that stands for w - 128. MM_DOT8_OFFSET is 1
  *	                       where it leaves the offset to the caller
- *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x of 2 int16
+ *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
  *	ints_muladd(acc, a, b) acc + a * b
- *	floats_zero() floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
- *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_store(p, a)
+ *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
+ *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
  */
 #include <string.h>
 
 #include "x16_words.h"
 
-/* nt tokens, type and nt constant. */
-INLINE void mm_super(int type, int nt, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act)
+#define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
+#define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
+
+/* Asks for the weights that follow these by as much as this CPU likes. */
+INLINE void ask_ahead(const uint8_t *p, int bytes)
+{
+	if (qn_ahead.l2)
+#pragma GCC unroll 32
+		for (int at = 0; at < bytes; at += 64)
+			__builtin_prefetch(p + qn_ahead.l2 + at, 0, 1);
+	else if (qn_ahead.l1)
+#pragma GCC unroll 32
+		for (int at = 0; at < bytes; at += 64)
+			__builtin_prefetch(p + qn_ahead.l1 + at, 0, 3);
+}
+
+/* One block of 256 columns of one panel, as all tokens of a call need it. */
+struct block {
+	const uint8_t *p;
+	struct scales s;
+	floats d, dmin;
+};
+
+/*
+ * Adds a block of np panels to the results of nt tokens; type, np and nt constant. out: rows of np
+ * panels, `stride` floats apart. The first tile of a call asks for the weights to come.
+ */
+INLINE void super_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
+                       const struct act8 *x, int first)
 {
 	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
 	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
 	const int has_offset = type == QN_IQ4_XS ? MM_DOT8_OFFSET : !has_min;
 	const int offset_shift = type == QN_Q6_K ? 5 : type == QN_Q3_K ? 2 : 7; /* offsets 32, 4, 128 */
-	floats acc[MM_TILE];
-	struct scales s;
+	const int part_bytes = super_bytes(type) / parts;
+	ints sum[2][MM_TOKENS_MAX];
 
-#pragma GCC unroll 16
-	for (int t = 0; t < nt; t++)
-		acc[t] = floats_zero();
-	for (int64_t b = 0; b < n_in / QK_K; b++, p += super_bytes(type), x += n_act) {
-		const floats d = floats_f16(super_d(type, p));
-		ints sum[MM_TILE];
-
-		scales_of(&s, type, p);
+#pragma GCC unroll 2
+	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 		for (int t = 0; t < nt; t++) {
-			sum[t] = ints_zero();
+			float *y = out + r * stride + t * QN_PANEL;
+
+			sum[r][t] = ints_zero();
 			if (has_min || has_offset)
 #pragma GCC unroll 8
 				for (int i = 0; i < parts * subs / 2; i++)
-					sum[t] = ints_pair(sum[t], s.pair[i],
-					                   words == 8 ? &x[t].sum32[2 * i]
-					                              : &x[t].sum16[2 * i]);
+					sum[r][t] = ints_pair(sum[r][t], w[r].s.pair[i],
+					                      acts_load(words == 8 ? &x[t].sum32[2 * i]
+					                                           : &x[t].sum16[2 * i]));
 			if (has_min) {
-				const floats dmin = floats_f16(super_d(type, p) + QN_PANEL);
-
-				acc[t] = floats_fnma(floats_mul(dmin, floats_set1(x[t].d)), floats_of(sum[t]), acc[t]);
-				sum[t] = ints_zero();
+				floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
+				                            floats_of(sum[r][t]), floats_load(y)));
+				sum[r][t] = ints_zero();
 			} else if (has_offset) {
-				sum[t] = ints_sub(ints_zero(), ints_shl(sum[t], offset_shift));
+				sum[r][t] = ints_sub(ints_zero(), ints_shl(sum[r][t], offset_shift));
 			}
 		}
-		for (int g = 0; g < parts; g++) {
-			if (MM_AHEAD) {
-				const int part = super_bytes(type) / parts;
-
-#pragma GCC unroll 32
-				for (int at = 0; at < part; at += 64)
-					__builtin_prefetch(p + g * part + at + MM_AHEAD);
-			}
-
+	for (int g = 0; g < parts; g++) {
+		if (first)
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++)
+				ask_ahead(w[r].p + g * part_bytes, part_bytes);
 #pragma GCC unroll 8
-			for (int j = 0; j < subs; j++) {
-				const int sub = sub_of(type, g, j);
-				const ints scale = ints_of8(s.scale[sub]);
-				const int8_t *xs = x[0].qs + sub * words * 4;
-				ints dot[MM_TILE];
+		for (int j = 0; j < subs; j++) {
+			const int sub = sub_of(type, g, j);
+			const int8_t *xs = x[0].qs + sub * words * 4;
+			ints dot[2][MM_TOKENS_MAX];
 
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++)
-					dot[t] = ints_zero();
+					dot[r][t] = ints_zero();
 #pragma GCC unroll 8
-				for (int i = 0; i < words; i++) {
-					const bytes w = super_word(type, p, g, j * words + i);
+			for (int i = 0; i < words; i++) {
+				const bytes a = super_word(type, w[0].p, g, j * words + i);
+				const bytes b = np == 2 ? super_word(type, w[1].p, g, j * words + i) : a;
 
 #pragma GCC unroll 16
-					for (int t = 0; t < nt; t++) {
-						const int8_t *xt = xs + t * (int)sizeof *x + i * 4;
+				for (int t = 0; t < nt; t++) {
+					const acts xt = acts_load(xs + t * (int)sizeof *x + i * 4);
 
-						dot[t] = type == QN_IQ4_XS
-						                 ? ints_dot8(dot[t], w, xt)
-						                 : ints_dot(dot[t], w, xt);
-					}
+					dot[0][t] = type == QN_IQ4_XS ? ints_dot8(dot[0][t], a, xt)
+					                              : ints_dot(dot[0][t], a, xt);
+					if (np == 2)
+						dot[1][t] = type == QN_IQ4_XS ? ints_dot8(dot[1][t], b, xt)
+						                              : ints_dot(dot[1][t], b, xt);
 				}
+			}
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++) {
+				const ints scale = ints_of8(w[r].s.scale[sub]);
+
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++)
-					sum[t] = ints_muladd(sum[t], dot[t], scale);
+					sum[r][t] = ints_muladd(sum[r][t], dot[r][t], scale);
 			}
 		}
-#pragma GCC unroll 16
-		for (int t = 0; t < nt; t++)
-			acc[t] = floats_fma(floats_mul(d, floats_set1(x[t].d)), floats_of(sum[t]), acc[t]);
 	}
+#pragma GCC unroll 2
+	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-	for (int t = 0; t < nt; t++)
-		floats_store(out + t * QN_PANEL, acc[t]);
+		for (int t = 0; t < nt; t++) {
+			float *y = out + r * stride + t * QN_PANEL;
+
+			floats_store(y, floats_fma(floats_mul(w[r].d, floats_set1(x[t].d)), floats_of(sum[r][t]),
+			                           floats_load(y)));
+		}
 }
 
-INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in, int64_t n_act)
+/* The same for a group of nb blocks of 32 weights. */
+INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
+                       const struct act8 *x, int first, int nb)
 {
 	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
@@ -125,97 +161,151 @@ INLINE void mm_small(int type, int nt, float *out, const uint8_t *p, const struc
 	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : -128;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
 	_Alignas(64) int8_t minus[QN_PANEL][2];
-	floats acc[MM_TILE];
+	floats f[2][MM_TOKENS_MAX];
 
 	memset(minus, minus_offset, sizeof minus);
-#pragma GCC unroll 16
-	for (int t = 0; t < nt; t++)
-		acc[t] = floats_zero();
-	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
-		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
-		const uint16_t *d = (const uint16_t *)(p + x16_line_bytes(type, nb));
-		floats f[MM_TILE];
-
+#pragma GCC unroll 2
+	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 		for (int t = 0; t < nt; t++)
-			f[t] = floats_zero();
-		for (int j = 0; j < nb; j++) {
-			const x16_line *qs = (const x16_line *)p + j * lines;
-			const x16_line *qh = (const x16_line *)p + nb * lines + j;
-			const floats dj = floats_f16(d + j * QN_PANEL);
-			ints dot[MM_TILE];
+			f[r][t] = floats_set1(0);
+	for (int j = 0; j < nb; j++) {
+		ints dot[2][MM_TOKENS_MAX];
 
-			if (MM_AHEAD)
-#pragma GCC unroll 8
-				for (int l = 0; l < lines; l++)
-					__builtin_prefetch((const uint8_t *)&qs[l] + MM_AHEAD);
-
+		if (first)
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++)
+				ask_ahead(w[r].p + j * lines * 64, lines * 64);
+#pragma GCC unroll 2
+		for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				dot[t] = ints_zero();
+				dot[r][t] = ints_zero();
 				if (has_offset)
-					dot[t] = ints_pair(dot[t], minus, &x[t].sum16[2 * j]);
+					dot[r][t] = ints_pair(dot[r][t], minus, acts_load(&x[t].sum16[2 * j]));
 			}
 #pragma GCC unroll 8
-			for (int i = 0; i < 8; i++) {
-				const bytes w = small_word(type, qs, qh, i);
+		for (int i = 0; i < 8; i++) {
+			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
+			const bytes a = small_word(type, qa + j * lines, qa + nb * lines + j, i);
+			const bytes b = np == 2 ? small_word(type, qb + j * lines, qb + nb * lines + j, i) : a;
 
-#pragma GCC unroll 16
-				for (int t = 0; t < nt; t++) {
-					const int8_t *xt = x[t].qs + j * QK + i * 4;
-
-					dot[t] = eight ? ints_dot8(dot[t], w, xt) : ints_dot(dot[t], w, xt);
-				}
-			}
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				f[t] = floats_fma(dj, floats_of(dot[t]), f[t]);
-				if (has_m)
-					f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
-					                  floats_set1((float)x[t].sum32[j]), f[t]);
+				const acts xt = acts_load(x[t].qs + j * QK + i * 4);
+
+				dot[0][t] = eight ? ints_dot8(dot[0][t], a, xt) : ints_dot(dot[0][t], a, xt);
+				if (np == 2)
+					dot[1][t] = eight ? ints_dot8(dot[1][t], b, xt) : ints_dot(dot[1][t], b, xt);
 			}
 		}
+#pragma GCC unroll 2
+		for (int r = 0; r < np; r++) {
+			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb));
+			const floats dj = floats_f16(d + j * QN_PANEL);
+
 #pragma GCC unroll 16
-		for (int t = 0; t < nt; t++)
-			acc[t] = floats_fma(f[t], floats_set1(x[t].d), acc[t]);
-		p += x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+			for (int t = 0; t < nt; t++) {
+				f[r][t] = floats_fma(dj, floats_of(dot[r][t]), f[r][t]);
+				if (has_m)
+					f[r][t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
+					                     floats_set1((float)x[t].sum32[j]), f[r][t]);
+			}
+		}
 	}
+#pragma GCC unroll 2
+	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-	for (int t = 0; t < nt; t++)
-		floats_store(out + t * QN_PANEL, acc[t]);
+		for (int t = 0; t < nt; t++) {
+			float *y = out + r * stride + t * QN_PANEL;
+
+			floats_store(y, floats_fma(f[r][t], floats_set1(x[t].d), floats_load(y)));
+		}
 }
 
-/* n is at most MM_TILE, which the set defines: as many tokens as its registers hold. */
-#if MM_TILE == 8
-#define MM_CASES(family) MM_CASE_(family, 1) MM_CASE_(family, 2) MM_CASE_(family, 3) MM_CASE_(family, 4) \
-	MM_CASE_(family, 5) MM_CASE_(family, 6) MM_CASE_(family, 7) MM_CASE_(family, 8)
-#elif MM_TILE == 4
-#define MM_CASES(family) MM_CASE_(family, 1) MM_CASE_(family, 2) MM_CASE_(family, 3) MM_CASE_(family, 4)
-#else
-#error "MM_TILE is 4 or 8"
-#endif
-#define MM_CASE_(family, nt)                                  \
-	case nt:                                                 \
-		family(type, nt, out, panel, act, n_in, n_act);      \
+#define MM_TILE(np, nt)                                                                       \
+	case nt:                                                                              \
+		if ((np) == 1 ? nt <= MM_TOKENS : nt <= MM_PAIR_TOKENS) {                     \
+			if (super)                                                            \
+				super_tile(type, np, nt, out + t * QN_PANEL, stride, w, x + t, t == 0); \
+			else                                                                  \
+				small_tile(type, np, nt, out + t * QN_PANEL, stride, w, x + t, t == 0, nb); \
+		}                                                                             \
 		break;
 
-#define MM_TYPE(name, t, family) \
+/*
+ * out[r][t] = panel r times token t: n tokens, np panels; type, super and np constant. A tile has
+ * nt tokens or one more, so that all are nearly equal.
+ */
+INLINE void mm_panels(int type, int super, int np, float *out, const uint8_t *p0, const uint8_t *p1,
+                      const struct act8 *x, int64_t n_in, int64_t n_act, int n)
+{
+	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
+	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
+	const int64_t stride = (int64_t)n * QN_PANEL;
+	struct block w[2] = {{.p = p0}, {.p = p1}};
+
+	memset(out, 0, sizeof *out * (size_t)(np * stride));
+	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
+		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
+		int longer = n % tiles;
+
+		if (super)
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++) {
+				scales_of(&w[r].s, type, w[r].p);
+				w[r].d = floats_f16(super_d(type, w[r].p));
+				if (type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K)
+					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
+			}
+		for (int t = 0, nt; t < n; t += nt) {
+			nt = n / tiles + (longer-- > 0);
+			switch (nt) {
+				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
+				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)
+			}
+		}
+#pragma GCC unroll 2
+		for (int r = 0; r < np; r++)
+			w[r].p += super ? super_bytes(type)
+			                : x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+	}
+}
+
+#define MM_SUPER(family) MM_SUPER_##family
+#define MM_SUPER_super 1
+#define MM_SUPER_small 0
+
+#define MM_TYPE(name, type, family) \
 	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
 	                          int64_t n_act, int n) \
 	{ \
-		enum { type = t }; \
-		switch (n) { \
-			MM_CASES(mm_##family) \
-		} \
+		mm_panels(type, MM_SUPER(family), 1, out, panel, NULL, act, n_in, n_act, n); \
 	}
 
 QN_Q8_TYPES(MM_TYPE)
 
+#if MM_PAIR_TOKENS
+#define MM_PAIR(name, type, family) \
+	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
+	                               int64_t n_in, int64_t n_act, int n) \
+	{ \
+		mm_panels(type, MM_SUPER(family), 2, out, panel, panel2, act, n_in, n_act, n); \
+	}
+
+QN_Q8_TYPES(MM_PAIR)
+#endif
+
 static void MM(mm_fill)(struct kernels *k)
 {
-#define MM_SLOT(name, t, family)    \
+#define MM_SLOT(name, t, family) \
 	k->mm[t] = MM(mm_##name); \
-	k->mm_tile[t] = MM_TILE;
+	k->mm_tile[t] = MM_CALL;
 	QN_Q8_TYPES(MM_SLOT)
 #undef MM_SLOT
+#if MM_PAIR_TOKENS
+#define MM_SLOT(name, t, family) k->mm_pair[t] = MM(mm_pair_##name);
+	QN_Q8_TYPES(MM_SLOT)
+#undef MM_SLOT
+#endif
 }

@@ -4,8 +4,8 @@
 #include "arm/mm_q.h"
 
 #define MM(name) name##_dotprod
-#define MM_TILE 4
-#define MM_AHEAD 0
+#define MM_TOKENS 4
+#define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 0
 
 static inline int32x4_t dot(int32x4_t acc, uint8x16_t w, int8x16_t x)

@@ -7,8 +7,8 @@
 #include "arm/mm_q.h"
 
 #define MM(name) name##_i8mm
-#define MM_TILE 4
-#define MM_AHEAD 0
+#define MM_TOKENS 4
+#define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 1
 
 INTS_DOT(ints_dot, vusdotq_s32)

@@ -4,8 +4,8 @@
 #include "arm/mm_q.h"
 
 #define MM(name) name##_neon
-#define MM_TILE 4
-#define MM_AHEAD 0
+#define MM_TOKENS 4
+#define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 0
 
 /* |w| <= 128 and |x| <= 127: a pair of products is at most 2 * 128 * 127 < 2^15. */

@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 
 typedef uint8x16_t rows;
+typedef int8x16_t acts;
 typedef struct {
 	uint8x16_t q[4];
 } bytes;
@@ -64,12 +65,12 @@ static inline void rows_zip(int8_t p[][2], rows a, rows b)
 	rows_store(p + 8, vzip2q_u8(a, b));
 }
 
-static inline int32x4_t broadcast(const void *p)
+static inline acts acts_load(const void *p)
 {
 	int32_t x;
 
 	__builtin_memcpy(&x, p, sizeof x);
-	return vdupq_n_s32(x);
+	return vreinterpretq_s8_s32(vdupq_n_s32(x));
 }
 
 static inline ints ints_zero(void)
@@ -98,10 +99,10 @@ static inline int32x4_t pair4(int32x4_t acc, int16x8_t a, int16x8_t x)
 	return vaddq_s32(acc, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(x)), vmull_high_s16(a, x)));
 }
 
-static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {
 	const int8x16_t a0 = vld1q_s8(a[0]), a8 = vld1q_s8(a[8]);
-	const int16x8_t b = vreinterpretq_s16_s32(broadcast(x));
+	const int16x8_t b = vreinterpretq_s16_s8(x);
 
 	return (ints){{pair4(acc.q[0], vmovl_s8(vget_low_s8(a0)), b), pair4(acc.q[1], vmovl_high_s8(a0), b),
 	               pair4(acc.q[2], vmovl_s8(vget_low_s8(a8)), b), pair4(acc.q[3], vmovl_high_s8(a8), b)}};
@@ -113,8 +114,6 @@ static inline floats floats_set1(float x)
 
 	return (floats){{a, a, a, a}};
 }
-
-static inline floats floats_zero(void) { return floats_set1(0); }
 
 static inline floats floats_f16(const uint16_t *p)
 {
@@ -133,6 +132,11 @@ static inline floats floats_mul(floats a, floats b) { return (floats)EACH2(vmulq
 static inline floats floats_fma(floats a, floats b, floats c) { return (floats)EACH3(vfmaq_f32, c, a, b); }
 static inline floats floats_fnma(floats a, floats b, floats c) { return (floats)EACH3(vfmsq_f32, c, a, b); }
 
+static inline floats floats_load(const float *p)
+{
+	return (floats){{vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)}};
+}
+
 static inline void floats_store(float *p, floats a)
 {
 	vst1q_f32(p, a.q[0]);
@@ -143,10 +147,8 @@ static inline void floats_store(float *p, floats a)
 
 /* Makes ints_dot() or ints_dot8() of dot(acc, w, x), which does 4 rows. */
 #define INTS_DOT(name, dot)                                                  \
-	static inline ints name(ints acc, bytes w, const void *x)                \
+	static inline ints name(ints acc, bytes w, acts x)                       \
 	{                                                                        \
-		const int8x16_t b = vreinterpretq_s8_s32(broadcast(x));              \
-                                                                             \
-		return (ints){{dot(acc.q[0], w.q[0], b), dot(acc.q[1], w.q[1], b),   \
-		               dot(acc.q[2], w.q[2], b), dot(acc.q[3], w.q[3], b)}}; \
+		return (ints){{dot(acc.q[0], w.q[0], x), dot(acc.q[1], w.q[1], x),   \
+		               dot(acc.q[2], w.q[2], x), dot(acc.q[3], w.q[3], x)}}; \
 	}

@@ -186,7 +186,7 @@ INLINE void super_add(int type, int m, floats *acc, int32_t c[2][256], const str
 #pragma GCC unroll 8
 			for (int i = 0; i < pairs; i++)
 				min = _mm512_dpwssd_epi32(min, pair[i],
-				                          broadcast(pairs == 8
+				                          acts_load(pairs == 8
 				                                            ? &x[t].sum16[2 * i]
 				                                            : &x[t].sum32[2 * i]));
 			acc[t] = floats_fnma(floats_mul(dmin, dx), floats_of(min), acc[t]);
@@ -206,10 +206,10 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 	struct scales s;
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
-		acc[t] = floats_zero();
+		acc[t] = floats_set1(0);
 	for (int64_t b = 0; b < n_in / QK_K; b++, p += super_bytes(type), x += n_act) {
 		const floats d = floats_f16(super_d(type, p));
-		const floats dmin = has_min ? floats_f16(super_d(type, p) + QN_PANEL) : floats_zero();
+		const floats dmin = has_min ? floats_f16(super_d(type, p) + QN_PANEL) : floats_set1(0);
 
 		scales_of(&s, type, p);
 		unpack_super(type, &w, p, &s);
@@ -273,7 +273,7 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 
 #pragma GCC unroll 16
 	for (int t = 0; t < m; t++)
-		f[t] = floats_zero();
+		f[t] = floats_set1(0);
 	small_dot(c[0], x->qs, w, 0);
 	for (int j = 0; j < nb; j++) {
 		const floats dj = floats_f16(d + j * QN_PANEL);
@@ -307,7 +307,7 @@ INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const stru
 	floats acc[AMX_TILE];
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
-		acc[t] = floats_zero();
+		acc[t] = floats_set1(0);
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
 		const uint16_t *d = (const uint16_t *)(p + x16_line_bytes(type, nb));
@@ -378,7 +378,8 @@ void mm_init_amx(struct kernels *k)
 #define MM_SLOT(name, t, family)      \
 	few[t] = k->mm[t];            \
 	k->mm[t] = mm_##name##_amx; \
-	k->mm_tile[t] = AMX_TILE;
+	k->mm_tile[t] = AMX_TILE; \
+	k->mm_pair[t] = NULL;
 	QN_Q8_TYPES(MM_SLOT)
 #undef MM_SLOT
 	k->int8_rounds = int8_rounds_amx;

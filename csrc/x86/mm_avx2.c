@@ -4,8 +4,8 @@
 #include "x86/mm_ymm.h"
 
 #define MM(name) name##_avx2
-#define MM_TILE 4
-#define MM_AHEAD 0
+#define MM_TOKENS 4
+#define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 0
 
 /* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
@@ -14,11 +14,9 @@ static inline __m256i dot(__m256i acc, __m256i w, __m256i x)
 	return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
 
-static inline ints ints_dot(ints acc, bytes w, const void *x)
+static inline ints ints_dot(ints acc, bytes w, acts x)
 {
-	const __m256i b = broadcast(x);
-
-	return (ints){dot(acc.lo, w.lo, b), dot(acc.hi, w.hi, b)};
+	return (ints){dot(acc.lo, w.lo, x), dot(acc.hi, w.hi, x)};
 }
 
 /*
@@ -32,20 +30,17 @@ static inline __m256i dot8(__m256i acc, __m256i w, __m256i x)
 	return dot(acc, _mm256_abs_epi8(s), _mm256_sign_epi8(x, s));
 }
 
-static inline ints ints_dot8(ints acc, bytes w, const void *x)
+static inline ints ints_dot8(ints acc, bytes w, acts x)
 {
-	const __m256i b = broadcast(x);
-
-	return (ints){dot8(acc.lo, w.lo, b), dot8(acc.hi, w.hi, b)};
+	return (ints){dot8(acc.lo, w.lo, x), dot8(acc.hi, w.hi, x)};
 }
 
-static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {
-	const __m256i b = broadcast(x);
 	const ints w = pairs16(a);
 
-	return (ints){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(w.lo, b)),
-	              _mm256_add_epi32(acc.hi, _mm256_madd_epi16(w.hi, b))};
+	return (ints){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(w.lo, x)),
+	              _mm256_add_epi32(acc.hi, _mm256_madd_epi16(w.hi, x))};
 }
 
 #include "mm_x16.h"

@@ -4,8 +4,8 @@
 #include "x86/mm_zmm.h"
 
 #define MM(name) name##_avx512
-#define MM_TILE 8 /* 8 sums, 8 dots, and the running floats spill to the first-level cache once a block */
-#define MM_AHEAD 0
+#define MM_TOKENS 8
+#define MM_PAIR_TOKENS 5
 #define MM_DOT8_OFFSET 0
 
 /* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
@@ -14,24 +14,23 @@ static inline ints dot(ints acc, __m512i w, __m512i x)
 	return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(w, x), _mm512_set1_epi16(1)));
 }
 
-static inline ints ints_dot(ints acc, bytes w, const void *x) { return dot(acc, w, broadcast(x)); }
+static inline ints ints_dot(ints acc, bytes w, acts x) { return dot(acc, w, x); }
 
 /*
  * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
  * pair is at most 2 * 128 * 127 < 2^15.
  */
-static inline ints ints_dot8(ints acc, bytes w, const void *x)
+static inline ints ints_dot8(ints acc, bytes w, acts x)
 {
-	const __m512i b = broadcast(x);
 	const __mmask64 negative = ~_mm512_movepi8_mask(w); /* w < 128 */
 	const __m512i s = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
 
-	return dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(b, negative, _mm512_setzero_si512(), b));
+	return dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(x, negative, _mm512_setzero_si512(), x));
 }
 
-static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {
-	return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs16(a), broadcast(x)));
+	return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs16(a), x));
 }
 
 #include "mm_x16.h"

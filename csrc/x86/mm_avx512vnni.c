@@ -4,8 +4,8 @@
 #include "x86/mm_zmm_vnni.h"
 
 #define MM(name) name##_avx512vnni
-#define MM_TILE 8 /* measured: docs/kernels.md */
-#define MM_AHEAD 0
+#define MM_TOKENS 8
+#define MM_PAIR_TOKENS 6
 
 #include "mm_x16.h"
 

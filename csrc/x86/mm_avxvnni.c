@@ -4,25 +4,22 @@
 #include "x86/mm_ymm.h"
 
 #define MM(name) name##_avxvnni
-#define MM_TILE 4
-#define MM_AHEAD 0
+#define MM_TOKENS 4
+#define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 1
 
-static inline ints ints_dot(ints acc, bytes w, const void *x)
+static inline ints ints_dot(ints acc, bytes w, acts x)
 {
-	const __m256i b = broadcast(x);
-
-	return (ints){_mm256_dpbusd_avx_epi32(acc.lo, w.lo, b), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, b)};
+	return (ints){_mm256_dpbusd_avx_epi32(acc.lo, w.lo, x), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, x)};
 }
 
-static inline ints ints_dot8(ints acc, bytes w, const void *x) { return ints_dot(acc, w, x); }
+static inline ints ints_dot8(ints acc, bytes w, acts x) { return ints_dot(acc, w, x); }
 
-static inline ints ints_pair(ints acc, const int8_t a[][2], const void *x)
+static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {
-	const __m256i b = broadcast(x);
 	const ints w = pairs16(a);
 
-	return (ints){_mm256_dpwssd_avx_epi32(acc.lo, w.lo, b), _mm256_dpwssd_avx_epi32(acc.hi, w.hi, b)};
+	return (ints){_mm256_dpwssd_avx_epi32(acc.lo, w.lo, x), _mm256_dpwssd_avx_epi32(acc.hi, w.hi, x)};
 }
 
 #include "mm_x16.h"

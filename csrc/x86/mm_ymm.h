@@ -8,6 +8,7 @@ typedef struct {
 	__m256i lo, hi;
 } bytes;
 typedef bytes ints;
+typedef __m256i acts;
 typedef struct {
 	__m256 lo, hi;
 } floats;
@@ -51,7 +52,7 @@ static inline bytes bytes_iq4(bytes a)
 	return (bytes){_mm256_shuffle_epi8(table, a.lo), _mm256_shuffle_epi8(table, a.hi)};
 }
 
-static inline __m256i broadcast(const void *p)
+static inline acts acts_load(const void *p)
 {
 	int32_t x;
 
@@ -85,7 +86,6 @@ static inline ints ints_muladd(ints acc, ints a, ints b)
 }
 
 static inline floats floats_set1(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-static inline floats floats_zero(void) { return floats_set1(0); }
 static inline floats floats_of(ints a) { return (floats){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
 static inline floats floats_f16(const uint16_t *p)
@@ -108,6 +108,8 @@ static inline floats floats_fnma(floats a, floats b, floats c)
 {
 	return (floats){_mm256_fnmadd_ps(a.lo, b.lo, c.lo), _mm256_fnmadd_ps(a.hi, b.hi, c.hi)};
 }
+
+static inline floats floats_load(const float *p) { return (floats){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 
 static inline void floats_store(float *p, floats a)
 {

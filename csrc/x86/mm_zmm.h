@@ -6,6 +6,7 @@
 
 typedef __m512i bytes;
 typedef __m512i ints;
+typedef __m512i acts;
 typedef __m512 floats;
 
 static inline bytes bytes_load(const void *p) { return _mm512_loadu_si512(p); }
@@ -29,7 +30,7 @@ static inline bytes bytes_iq4(bytes a)
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a);
 }
 
-static inline ints broadcast(const void *p)
+static inline acts acts_load(const void *p)
 {
 	int32_t x;
 
@@ -43,13 +44,13 @@ static inline ints ints_shl(ints a, int n) { return _mm512_slli_epi32(a, (unsign
 static inline ints ints_sub(ints a, ints b) { return _mm512_sub_epi32(a, b); }
 
 static inline ints ints_muladd(ints acc, ints a, ints b) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(a, b)); }
-static inline floats floats_zero(void) { return _mm512_setzero_ps(); }
 static inline floats floats_set1(float x) { return _mm512_set1_ps(x); }
 static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 static inline floats floats_of(ints a) { return _mm512_cvtepi32_ps(a); }
 static inline floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }
 static inline floats floats_fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 static inline floats floats_fnma(floats a, floats b, floats c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline floats floats_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void floats_store(float *p, floats a) { _mm512_storeu_ps(p, a); }
 
 /* [16][2] int8 as int16. */

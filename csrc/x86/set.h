@@ -10,7 +10,6 @@ void mm_init_avxvnni(struct kernels *k);
 void float_init_avx512(struct kernels *k);
 void mm_init_avx512(struct kernels *k);
 void mm_init_avx512vnni(struct kernels *k);
-void mm_init_avx512vnni_ahead(struct kernels *k);
 void mm_init_amx(struct kernels *k);
 
 #endif
