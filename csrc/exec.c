@@ -176,7 +176,7 @@ size_t qn_plan_scratch(const struct qn_op *ops, int32_t n_ops, int32_t n_tok_max
 	(void)n_tok_max; /* tiles are of fixed size: no operation's scratch grows with the batch */
 	for (int i = 0; i < n_ops; i++) {
 		const struct qn_op *op = &ops[i];
-		const size_t bytes = op->kind == QN_OP_MATMUL ? 2 * matmul_scratch(op)
+		const size_t bytes = op->kind == QN_OP_MATMUL ? matmul_scratch(op)
 		                   : op->kind == QN_OP_ATTEND ? attend_scratch(op)
 		                                              : 0;
 

@@ -52,9 +52,11 @@ struct actf {
  */
 typedef void mm_fn(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n);
 
-/* The same for two panels of a type, as panel and panel2: [2][n][16] floats. */
+/* The same for two panels of a type and at least QN_PAIR_MIN tokens, as panel and panel2: [2][n][16] floats. */
 typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const void *act, int64_t n_in,
                         int64_t n_act, int n);
+
+#define QN_PAIR_MIN 6
 
 /* Online softmax of n query rows over one KV block: see attn.c of the scalar set. */
 struct attn_rows {

@@ -17,9 +17,10 @@ static int64_t panels(const struct qn_mat *m)
 	return (m->n_out + QN_PANEL - 1) / QN_PANEL;
 }
 
-size_t matmul_scratch(const struct qn_op *op)
+/* The largest panel that has to be packed on the way. */
+static size_t scratch_each(const struct qn_op *op)
 {
-	size_t bytes = 0; /* the largest panel; an operation needs room for two (exec.c) */
+	size_t bytes = 0;
 
 	for (int i = 0; i < op->n_mat; i++) {
 		const struct qn_mat *m = &op->mat[i];
@@ -30,14 +31,21 @@ size_t matmul_scratch(const struct qn_op *op)
 	return bytes;
 }
 
+size_t matmul_scratch(const struct qn_op *op)
+{
+	return 2 * scratch_each(op);
+}
+
 /* One matrix of an operation, with what every panel of it needs looked up once. */
 struct operand {
 	const struct qn_mat *m;
 	mm_fn *mm;
+	mm_pair_fn *pair;
 	const uint8_t *act; /* the first row's activations */
 	int64_t act_bytes;  /* from one row's to the next's */
 	int64_t panels, panel_bytes, row_bytes;
-	uint8_t *scratch; /* for a panel packed on the way */
+	uint8_t *scratch; /* for two panels packed on the way */
+	size_t scratch_each;
 };
 
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
@@ -50,47 +58,80 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 		.mm = qn_kernels.mm[m->type],
 		.act = c->bufs[q8 ? op->act_q8 : op->act_f32].data,
 		.act_bytes = q8 ? sizeof(struct act8) : sizeof(struct actf),
+		.pair = qn_kernels.mm_pair[m->type],
 		.panels = panels(m),
 		.panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in),
 		.row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in),
-		.scratch = c->scratch + (i ? matmul_scratch(op) : 0), /* exec.c gives room for two */
+		.scratch = c->scratch,
+		.scratch_each = scratch_each(op),
 	};
 }
 
-/* Panel p of matrix e of o: where it lies, or packed into scratch. */
-static const void *panel_of(const struct operand *o, int64_t e, int64_t p)
+/* Panel p of matrix e of o: where it lies, or packed into a part of scratch. */
+static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int part)
 {
 	if (o->m->layout == QN_X16)
 		return (const uint8_t *)o->m->data + (e * o->panels + p) * o->panel_bytes;
 
 	const int64_t row = p * QN_PANEL, left = o->m->n_out - row;
 	const uint8_t *rows = (const uint8_t *)o->m->data + (e * o->m->n_out + row) * o->row_bytes;
+	uint8_t *panel = o->scratch + part * o->scratch_each;
 
 	/* A scale that is not finite shows in the result; there is nobody to tell here. */
-	qn_pack(o->m->type, o->scratch, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), o->m->n_in);
-	return o->scratch;
+	qn_pack(o->m->type, panel, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), o->m->n_in);
+	return panel;
 }
 
-/* Panel p, at w (and its twin at w2 for SwiGLU), times rows t .. t + n of n_act rows of activations. */
-static void panel_tile(const struct run *c, const struct qn_op *op, const struct operand *o, const struct operand *up,
-                       const void *w, const void *w2, int64_t p, int64_t n_act, int64_t t, int n)
+/*
+ * One or two panels that meet the same tokens: panel p of a matrix, and w[1] the next one, its twin
+ * of the other matrix where that is set (SwiGLU), or NULL.
+ */
+struct panels {
+	const struct operand *o, *twin;
+	const void *w[2];
+	int64_t p;
+};
+
+static struct panels panels_at(const struct operand *o, const struct operand *twin, int64_t e, int64_t p, int64_t end)
 {
-	const int i = (int)(o->m - op->mat);
-	const int64_t col = op->col[i] + p * QN_PANEL;
-	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
+	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, p};
+
+	if (twin)
+		s.w[1] = panel_of(twin, e, p, 1);
+	else if (p + 1 < end)
+		s.w[1] = panel_of(o, e, p + 1, 1);
+	return s;
+}
+
+/* Panels times rows t .. t + n of n_act rows of activations. */
+static void panel_tile(const struct run *c, const struct qn_op *op, const struct panels *s, int64_t n_act, int64_t t,
+                       int n)
+{
+	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
+	const int i = (int)(o->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int64_t col = op->col[i] + s->p * QN_PANEL;
+	const uint8_t *act = o->act + t * o->act_bytes;
+	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
+	float *tile2 = tile + n * QN_PANEL;
 
 	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
 	for (int k = 0; k < n; k++)
-		__builtin_prefetch(buf_row(c, op->dst, t + k) + col, 1);
-	o->mm(tile, w, o->act + t * o->act_bytes, o->m->n_in, n_act, n);
-	if (up) {
-		_Alignas(64) float tile2[QN_TILE_MAX * QN_PANEL];
-
-		up->mm(tile2, w2, up->act + t * up->act_bytes, up->m->n_in, n_act, n);
-		qn_kernels.swiglu(tile, tile, tile2, n * QN_PANEL);
+		for (int j = 0; j < n_store; j++)
+			__builtin_prefetch(buf_row(c, op->dst, t + k) + col + j * QN_PANEL, 1);
+	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
+		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
+	} else {
+		o->mm(tile, s->w[0], act, o->m->n_in, n_act, n);
+		if (s->w[1])
+			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
 	}
-	qn_kernels.store_tile(buf_row(c, op->dst, t) + col, c->bufs[op->dst].width, tile,
-	                      op->bias[i] ? op->bias[i] + p * QN_PANEL : NULL, n, op->epilogue == QN_EPI_ADD);
+	if (s->twin)
+		qn_kernels.swiglu(tile, tile, tile2, n * QN_PANEL);
+	for (int j = 0; j < n_store; j++)
+		qn_kernels.store_tile(buf_row(c, op->dst, t) + col + j * QN_PANEL, c->bufs[op->dst].width,
+		                      j ? tile2 : tile,
+		                      op->bias[i] ? op->bias[i] + (s->p + j) * QN_PANEL : NULL, n,
+		                      op->epilogue == QN_EPI_ADD);
 }
 
 /* Rows t0 .. t1 in tiles of nearly equal size, none larger than a kernel takes. */
@@ -112,33 +153,39 @@ static int64_t tile_start(const struct tiles *s, int64_t k)
 	return s->t0 + (s->t1 - s->t0) * k / s->n;
 }
 
-/* Panels p0 .. p1 of expert e of o, times rows t0 .. t1. */
-static void group(const struct run *c, const struct qn_op *op, const struct operand *o, const struct operand *up,
+/* Panels p0 .. p1 of expert e of o, and their twins, times rows t0 .. t1. */
+static void group(const struct run *c, const struct qn_op *op, const struct operand *o, const struct operand *twin,
                   int64_t e, int64_t p0, int64_t p1, int64_t n_act, int64_t t0, int64_t t1)
 {
-	const struct tiles s = tiles_of(o, up, t0, t1);
-	/* A panel that has to be packed is packed once for all tiles; else a tile meets all panels. */
-	const int panel_first = o->m->layout == QN_ROWS || (up && up->m->layout == QN_ROWS);
-	const int64_t step = panel_first ? 1 : p1 - p0;
+	const struct tiles s = tiles_of(o, twin, t0, t1);
+	const int64_t at_once = twin ? 1 : 2;
+	/* Panels that have to be packed are packed once for all tiles; else a tile meets all panels. */
+	const int panels_first = o->m->layout == QN_ROWS || (twin && twin->m->layout == QN_ROWS);
+	const int64_t step = panels_first ? at_once : p1 - p0;
+	struct panels w;
 
 	for (int64_t a = p0; a < p1; a += step) {
-		const void *w = NULL, *w2 = NULL;
-
-		if (panel_first) {
-			w = panel_of(o, e, a);
-			w2 = up ? panel_of(up, e, a) : NULL;
-		}
+		if (panels_first)
+			w = panels_at(o, twin, e, a, p1);
 		for (int64_t k = 0; k < s.n; k++)
-			for (int64_t p = a; p < a + step; p++) {
+			for (int64_t p = a; p < a + step && p < p1; p += at_once) {
 				const int64_t t = tile_start(&s, k);
 
-				if (!panel_first) {
-					w = panel_of(o, e, p);
-					w2 = up ? panel_of(up, e, p) : NULL;
-				}
-				panel_tile(c, op, o, up, w, w2, p, n_act, t, (int)(tile_start(&s, k + 1) - t));
+				if (!panels_first)
+					w = panels_at(o, twin, e, p, p1);
+				panel_tile(c, op, &w, n_act, t, (int)(tile_start(&s, k + 1) - t));
 			}
 	}
+}
+
+/* Panels to deal out at once: more tokens than a kernel takes at once should find them in the caches. */
+static int group_size(const struct qn_op *op, int64_t rows)
+{
+	const int type = op->mat[0].type;
+
+	if (rows > qn_kernels.mm_tile[type])
+		return GROUP;
+	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_SWIGLU ? 2 : 1;
 }
 
 void op_matmul(struct run *c, const struct qn_op *op)
@@ -146,7 +193,7 @@ void op_matmul(struct run *c, const struct qn_op *op)
 	const int64_t rows = op_rows(c, op);
 	const int glu = op->epilogue == QN_EPI_SWIGLU;
 	const int n_mat = glu ? 1 : op->n_mat;
-	const int size = rows > qn_kernels.mm_tile[op->mat[0].type] ? GROUP : 1;
+	const int size = group_size(op, rows);
 	int64_t items[3] = {0}, per_expert = 0, n_active = 1, i;
 	struct route route = {0};
 	struct operand o[3];

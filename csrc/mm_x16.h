@@ -17,7 +17,7 @@
  *	ints    16 int32
  *	floats  16 floats
  *
- *	bytes_load(p) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
+ *	bytes_load(p) bytes_store(p, a) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
  *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
  *	bytes_iq4(a)           table value + 128 of each nibble
  *	rows    16 bytes, one of each row
@@ -41,23 +41,25 @@
 #include "x16_words.h"
 
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
+#define MM_READY_MIN 24 /* tokens from which to unpack a block pays; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
 
 /* Asks for the weights that follow these by as much as this CPU likes. */
-INLINE void ask_ahead(const uint8_t *p, int bytes)
+INLINE void ask_ahead(const uint8_t *p, int n)
 {
 	if (qn_ahead.l2)
 #pragma GCC unroll 32
-		for (int at = 0; at < bytes; at += 64)
+		for (int at = 0; at < n; at += 64)
 			__builtin_prefetch(p + qn_ahead.l2 + at, 0, 1);
 	else if (qn_ahead.l1)
 #pragma GCC unroll 32
-		for (int at = 0; at < bytes; at += 64)
+		for (int at = 0; at < n; at += 64)
 			__builtin_prefetch(p + qn_ahead.l1 + at, 0, 3);
 }
 
 /* One block of 256 columns of one panel, as all tokens of a call need it. */
 struct block {
+	_Alignas(64) uint8_t words[64][64]; /* unpacked, where more than one tile wants them */
 	const uint8_t *p;
 	struct scales s;
 	floats d, dmin;
@@ -67,7 +69,7 @@ struct block {
  * Adds a block of np panels to the results of nt tokens; type, np and nt constant. out: rows of np
  * panels, `stride` floats apart. The first tile of a call asks for the weights to come.
  */
-INLINE void super_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
+INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, int first)
 {
 	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
@@ -116,8 +118,11 @@ INLINE void super_tile(int type, int np, int nt, float *out, int64_t stride, con
 					dot[r][t] = ints_zero();
 #pragma GCC unroll 8
 			for (int i = 0; i < words; i++) {
-				const bytes a = super_word(type, w[0].p, g, j * words + i);
-				const bytes b = np == 2 ? super_word(type, w[1].p, g, j * words + i) : a;
+				const int at = sub * words + i, part = j * words + i;
+				const bytes a = ready ? bytes_load(w[0].words[at]) : super_word(type, w[0].p, g, part);
+				const bytes b = np == 1 ? a
+				                : ready ? bytes_load(w[1].words[at])
+				                        : super_word(type, w[1].p, g, part);
 
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++) {
@@ -152,7 +157,7 @@ INLINE void super_tile(int type, int np, int nt, float *out, int64_t stride, con
 }
 
 /* The same for a group of nb blocks of 32 weights. */
-INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
+INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, int first, int nb)
 {
 	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
@@ -187,8 +192,11 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++) {
 			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
-			const bytes a = small_word(type, qa + j * lines, qa + nb * lines + j, i);
-			const bytes b = np == 2 ? small_word(type, qb + j * lines, qb + nb * lines + j, i) : a;
+			const bytes a = ready ? bytes_load(w[0].words[8 * j + i])
+			                      : small_word(type, qa + j * lines, qa + nb * lines + j, i);
+			const bytes b = np == 1 ? a
+			                : ready ? bytes_load(w[1].words[8 * j + i])
+			                        : small_word(type, qb + j * lines, qb + nb * lines + j, i);
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
@@ -223,13 +231,36 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 		}
 }
 
+/* Takes the words of a block out of its lines, once for all tiles of a call. */
+INLINE void unpack(int type, int super, struct block *w, int nb)
+{
+	if (super) {
+		const struct parts s = parts_of(type);
+
+		for (int g = 0; g < s.parts; g++)
+#pragma GCC unroll 32
+			for (int i = 0; i < s.subs * s.words; i++)
+				bytes_store(w->words[sub_of(type, g, i / s.words) * s.words + i % s.words],
+				            super_word(type, w->p, g, i));
+	} else {
+		const int lines = type == QN_Q8_0 ? 8 : 4;
+		const x16_line *q = (const x16_line *)w->p;
+
+		for (int j = 0; j < nb; j++)
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++)
+				bytes_store(w->words[8 * j + i],
+				            small_word(type, q + j * lines, q + nb * lines + j, i));
+	}
+}
+
 #define MM_TILE(np, nt)                                                                       \
 	case nt:                                                                              \
-		if ((np) == 1 ? nt <= MM_TOKENS : nt <= MM_PAIR_TOKENS) {                     \
+		if (nt >= least && nt <= most) {                                              \
 			if (super)                                                            \
-				super_tile(type, np, nt, out + t * QN_PANEL, stride, w, x + t, t == 0); \
+				super_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, t == 0); \
 			else                                                                  \
-				small_tile(type, np, nt, out + t * QN_PANEL, stride, w, x + t, t == 0, nb); \
+				small_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, t == 0, nb); \
 		}                                                                             \
 		break;
 
@@ -237,10 +268,12 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
  * out[r][t] = panel r times token t: n tokens, np panels; type, super and np constant. A tile has
  * nt tokens or one more, so that all are nearly equal.
  */
-INLINE void mm_panels(int type, int super, int np, float *out, const uint8_t *p0, const uint8_t *p1,
+INLINE void mm_panels(int type, int super, int np, int ready, float *out, const uint8_t *p0, const uint8_t *p1,
                       const struct act8 *x, int64_t n_in, int64_t n_act, int n)
 {
 	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
+	/* The smallest tile there is for these n: fewer cases to compile. */
+	const int least = np == 1 ? 1 : ready ? most - 1 : QN_PAIR_MIN / 2;
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	struct block w[2] = {{.p = p0}, {.p = p1}};
@@ -258,6 +291,10 @@ INLINE void mm_panels(int type, int super, int np, float *out, const uint8_t *p0
 				if (type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K)
 					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
 			}
+		if (ready)
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++)
+				unpack(type, super, &w[r], nb);
 		for (int t = 0, nt; t < n; t += nt) {
 			nt = n / tiles + (longer-- > 0);
 			switch (nt) {
@@ -280,7 +317,7 @@ INLINE void mm_panels(int type, int super, int np, float *out, const uint8_t *p0
 	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
 	                          int64_t n_act, int n) \
 	{ \
-		mm_panels(type, MM_SUPER(family), 1, out, panel, NULL, act, n_in, n_act, n); \
+		mm_panels(type, MM_SUPER(family), 1, 0, out, panel, NULL, act, n_in, n_act, n); \
 	}
 
 QN_Q8_TYPES(MM_TYPE)
@@ -290,7 +327,10 @@ QN_Q8_TYPES(MM_TYPE)
 	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
 	                               int64_t n_in, int64_t n_act, int n) \
 	{ \
-		mm_panels(type, MM_SUPER(family), 2, out, panel, panel2, act, n_in, n_act, n); \
+		if (n < MM_READY_MIN) \
+			mm_panels(type, MM_SUPER(family), 2, 0, out, panel, panel2, act, n_in, n_act, n); \
+		else \
+			mm_panels(type, MM_SUPER(family), 2, 1, out, panel, panel2, act, n_in, n_act, n); \
 	}
 
 QN_Q8_TYPES(MM_PAIR)

@@ -29,6 +29,16 @@ static inline bytes bytes_load(const void *p)
 	return (bytes){{vld1q_u8(b), vld1q_u8(b + 16), vld1q_u8(b + 32), vld1q_u8(b + 48)}};
 }
 
+static inline void bytes_store(void *p, bytes a)
+{
+	uint8_t *b = p;
+
+	vst1q_u8(b, a.q[0]);
+	vst1q_u8(b + 16, a.q[1]);
+	vst1q_u8(b + 32, a.q[2]);
+	vst1q_u8(b + 48, a.q[3]);
+}
+
 static inline bytes bytes_and(bytes a, int mask) { return (bytes)EACH1(vandq_u8, a, vdupq_n_u8((uint8_t)mask)); }
 
 static inline bytes bytes_or_and(bytes a, bytes b, int mask)

@@ -98,8 +98,8 @@ struct problem {
 	const struct type *t;
 	int64_t n_in, blocks; /* blocks of activations in a row */
 	int n_act;
-	uint8_t *rows;
-	void *panel;
+	uint8_t *rows, *turned; /* turned: the rows from last to first */
+	void *panel, *panel2;   /* of rows, of turned */
 	struct actf *xf;
 	struct act8 *x8;
 	float want[N_ACT_MAX][QN_PANEL];
@@ -126,6 +126,12 @@ static void fill(struct problem *p, enum weights w, enum acts a)
 		p->x8[i].d = NAN;
 	}
 	check_true(qn_pack(p->t->type, p->panel, p->rows, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
+
+	const size_t row = qn_row_bytes(p->t->type, p->n_in);
+
+	for (size_t r = 0; r < QN_PANEL; r++)
+		memcpy(p->turned + r * row, p->rows + (QN_PANEL - 1 - r) * row, row);
+	check_true(qn_pack(p->t->type, p->panel2, p->turned, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
 }
 
 static double activation(const struct problem *p, int token, int64_t k)
@@ -186,6 +192,22 @@ static void one(const struct problem *p, struct set *s, struct guard *out, int n
 	guard_intact("out", out);
 }
 
+/* The last n tokens with the kernel of s for two panels, of which the second is the first one turned. */
+static void two(const struct problem *p, struct set *s, struct guard *out, int n, const char *name)
+{
+	const int t0 = p->n_act - n;
+	float *y = guard_fill(out, 2 * sizeof *y * QN_PANEL * (size_t)n);
+
+	check_at(s, "mm_pair %s, n_in %lld, n %d, %s", p->t->name, (long long)p->n_in, n, name);
+	s->k.mm_pair[p->t->type](y, p->panel, p->panel2, p->x8 + t0, p->n_in, p->n_act, n);
+	check_floats("[token][row]", y, p->want[t0], n * QN_PANEL);
+	for (int t = 0; t < n; t++)
+		for (int r = 0; r < QN_PANEL; r++)
+			if (!check_floats("second", &y[(n + t) * QN_PANEL + r], &p->want[t0 + t][QN_PANEL - 1 - r], 1))
+				return;
+	guard_intact("out", out);
+}
+
 /*
  * Tokens of case i: as many as the largest tile for random data in short rows, where every n is
  * tried; else as many as show each way to cut a tile.
@@ -210,13 +232,15 @@ static int worth(const struct set *s, const struct problem *p, int n, int i)
 static void sized(const struct type *t, int64_t n_in)
 {
 	static struct problem p;
-	struct guard out = guard_new(sizeof p.want);
+	struct guard out = guard_new(2 * sizeof p.want);
 	struct guard xf = guard_new(qn_act_f32_bytes(N_ACT_MAX, n_in));
 	struct guard x8 = guard_new(qn_act_q8_bytes(N_ACT_MAX, n_in));
 
 	p = (struct problem){.t = t, .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
 	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
+	p.turned = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.panel = guard_alloc(qn_panel_bytes(t->type, n_in));
+	p.panel2 = guard_alloc(qn_panel_bytes(t->type, n_in));
 	for (int i = 0; i < COUNT(cases); i++) {
 		const int n_max = most(&p, i);
 
@@ -231,8 +255,11 @@ static void sized(const struct type *t, int64_t n_in)
 		oracle(&p);
 		EACH_SET(s)
 			for (int n = 1; n <= n_max && n <= s->k.mm_tile[t->type]; n++)
-				if (worth(s, &p, n, i))
+				if (worth(s, &p, n, i)) {
 					one(&p, s, &out, n, cases[i].name);
+					if (s->k.mm_pair[t->type] && n >= QN_PAIR_MIN)
+						two(&p, s, &out, n, cases[i].name);
+				}
 	}
 	guard_free(&out);
 	guard_free(&xf);

@@ -18,6 +18,12 @@ static inline bytes bytes_load(const void *p)
 	return (bytes){_mm256_loadu_si256(p), _mm256_loadu_si256((const __m256i *)p + 1)};
 }
 
+static inline void bytes_store(void *p, bytes a)
+{
+	_mm256_storeu_si256(p, a.lo);
+	_mm256_storeu_si256((__m256i *)p + 1, a.hi);
+}
+
 static inline bytes bytes_and(bytes a, int mask)
 {
 	const __m256i m = _mm256_set1_epi8((char)mask);

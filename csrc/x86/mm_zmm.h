@@ -10,6 +10,7 @@ typedef __m512i acts;
 typedef __m512 floats;
 
 static inline bytes bytes_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline void bytes_store(void *p, bytes a) { _mm512_storeu_si512(p, a); }
 static inline bytes bytes_and(bytes a, int mask) { return _mm512_and_si512(a, _mm512_set1_epi8((char)mask)); }
 
 /* a | (b & mask): 0xf8 */
