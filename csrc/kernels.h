@@ -105,12 +105,10 @@ struct kernels {
 extern struct kernels qn_kernels;
 
 /*
- * How many bytes ahead of use kernels ask for weights: into the first-level cache, or the second; 0
- * not to. Written by qn_init(): some CPUs' own prefetch is better left alone, others' needs it.
+ * How many bytes ahead of use kernels ask for weights, 0 not to. Written by qn_init(): some CPUs'
+ * own prefetch is better left alone, others' needs it.
  */
-extern struct ahead {
-	int32_t l1, l2;
-} qn_ahead;
+extern int32_t qn_ahead;
 
 /* Each fills the slots it has and leaves the rest alone. */
 void kernels_init_scalar(struct kernels *k);

@@ -26,8 +26,7 @@
  *	rows_zip(p, a, b)      stores a and b interleaved
  *	acts_load(p)           4 int8, or 2 int16
  *
- *	ints_zero() ints_of8(p)    the latter from 16 int8
- *	ints_shl(a, n) ints_sub(a, b)
+ *	ints_zero() ints_set1(x) ints_of8(p)    the last from 16 int8
  *	ints_dot(acc, w, x)    acc + w . x, 4 by 4; w unsigned below 128, x int8
  *	ints_dot8(acc, w, x)   the same for w up to 255 that stands for w - 128. MM_DOT8_OFFSET is 1
  *	                       where it leaves the offset to the caller
@@ -44,38 +43,64 @@
 #define MM_READY_MIN 24 /* tokens from which to unpack a block pays; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
 
-/* Asks for the weights that follow these by as much as this CPU likes. */
-INLINE void ask_ahead(const uint8_t *p, int n)
-{
-	if (qn_ahead.l2)
-#pragma GCC unroll 32
-		for (int at = 0; at < n; at += 64)
-			__builtin_prefetch(p + qn_ahead.l2 + at, 0, 1);
-	else if (qn_ahead.l1)
-#pragma GCC unroll 32
-		for (int at = 0; at < n; at += 64)
-			__builtin_prefetch(p + qn_ahead.l1 + at, 0, 3);
-}
-
-/* One block of 256 columns of one panel, as all tokens of a call need it. */
+/* One block of 256 columns of one panel, as all tokens of a call need it, and which weights follow. */
 struct block {
 	_Alignas(64) uint8_t words[64][64]; /* unpacked, where more than one tile wants them */
 	const uint8_t *p;
+	const uint8_t *end; /* of the panel; the thread's next one is `skip` bytes beyond */
+	int64_t skip;
 	struct scales s;
 	floats d, dmin;
 };
 
+/* Asks for the weights that follow bytes at .. at + n of a block by as much as this CPU likes. */
+INLINE void ask_ahead(const struct block *w, int at, int n)
+{
+	const uint8_t *p = w->p + at + qn_ahead;
+
+	if (!qn_ahead)
+		return;
+	if (p >= w->end)
+		p += w->skip;
+#pragma GCC unroll 32
+	for (int i = 0; i < n; i += 64)
+		__builtin_prefetch(p + i);
+}
+
+/* The offset of a type's weights, that is taken off by the caller of ints_dot(); 0 where it has none. */
+INLINE int offset_of(int type)
+{
+	switch (type) {
+	case QN_Q6_K: return 32;
+	case QN_Q3_K: return 4;
+	case QN_Q4_0: return 8;
+	case QN_Q5_0: return 16;
+	case QN_Q8_0: case QN_IQ4_NL: case QN_IQ4_XS: return MM_DOT8_OFFSET ? 128 : 0;
+	default: return 0;
+	}
+}
+
+/* What each sub-block's product starts from: minus the offset times the sum of its activations. */
+INLINE void starts_of(int type, int32_t start[16], const struct act8 *x)
+{
+	if (type == QN_Q6_K || type == QN_Q3_K)
+		for (int i = 0; i < 16; i++)
+			start[i] = -offset_of(type) * x->sum16[i];
+	else
+		for (int i = 0; i < 8; i++)
+			start[i] = -offset_of(type) * x->sum32[i];
+}
+
 /*
  * Adds a block of np panels to the results of nt tokens; type, np and nt constant. out: rows of np
- * panels, `stride` floats apart. The first tile of a call asks for the weights to come.
+ * panels, `stride` floats apart. start: of each token. The first tile of a call asks for the weights
+ * to come.
  */
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, int first)
+                       const struct act8 *x, const int32_t (*start)[16], int first)
 {
 	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
 	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
-	const int has_offset = type == QN_IQ4_XS ? MM_DOT8_OFFSET : !has_min;
-	const int offset_shift = type == QN_Q6_K ? 5 : type == QN_Q3_K ? 2 : 7; /* offsets 32, 4, 128 */
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -86,25 +111,23 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			float *y = out + r * stride + t * QN_PANEL;
 
 			sum[r][t] = ints_zero();
-			if (has_min || has_offset)
+			if (has_min) {
+				ints min = ints_zero();
+
 #pragma GCC unroll 8
 				for (int i = 0; i < parts * subs / 2; i++)
-					sum[r][t] = ints_pair(sum[r][t], w[r].s.pair[i],
-					                      acts_load(words == 8 ? &x[t].sum32[2 * i]
-					                                           : &x[t].sum16[2 * i]));
-			if (has_min) {
+					min = ints_pair(min, w[r].s.pair[i],
+					                acts_load(words == 8 ? &x[t].sum32[2 * i]
+					                                     : &x[t].sum16[2 * i]));
 				floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
-				                            floats_of(sum[r][t]), floats_load(y)));
-				sum[r][t] = ints_zero();
-			} else if (has_offset) {
-				sum[r][t] = ints_sub(ints_zero(), ints_shl(sum[r][t], offset_shift));
+				                            floats_of(min), floats_load(y)));
 			}
 		}
 	for (int g = 0; g < parts; g++) {
 		if (first)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(w[r].p + g * part_bytes, part_bytes);
+				ask_ahead(&w[r], g * part_bytes, part_bytes);
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
@@ -115,7 +138,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++)
-					dot[r][t] = ints_zero();
+					dot[r][t] = offset_of(type) ? ints_set1(start[t][sub]) : ints_zero();
 #pragma GCC unroll 8
 			for (int i = 0; i < words; i++) {
 				const int at = sub * words + i, part = j * words + i;
@@ -158,17 +181,13 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 /* The same for a group of nb blocks of 32 weights. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, int first, int nb)
+                       const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
 	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
-	const int has_offset = eight ? MM_DOT8_OFFSET : !has_m;
-	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : -128;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
-	_Alignas(64) int8_t minus[QN_PANEL][2];
 	floats f[2][MM_TOKENS_MAX];
 
-	memset(minus, minus_offset, sizeof minus);
 #pragma GCC unroll 2
 	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
@@ -180,15 +199,12 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		if (first)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(w[r].p + j * lines * 64, lines * 64);
+				ask_ahead(&w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-			for (int t = 0; t < nt; t++) {
-				dot[r][t] = ints_zero();
-				if (has_offset)
-					dot[r][t] = ints_pair(dot[r][t], minus, acts_load(&x[t].sum16[2 * j]));
-			}
+			for (int t = 0; t < nt; t++)
+				dot[r][t] = offset_of(type) ? ints_set1(start[t][j]) : ints_zero();
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++) {
 			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
@@ -231,6 +247,12 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 }
 
+/* Whether words are so much work to take out of their lines that one time for all tiles is better. */
+INLINE int unpack_pays(int type)
+{
+	return type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS;
+}
+
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
 INLINE void unpack(int type, int super, struct block *w, int nb)
 {
@@ -258,9 +280,9 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 	case nt:                                                                              \
 		if (nt >= least && nt <= most) {                                              \
 			if (super)                                                            \
-				super_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, t == 0); \
+				super_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, start + t, t == 0); \
 			else                                                                  \
-				small_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, t == 0, nb); \
+				small_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, start + t, t == 0, nb); \
 		}                                                                             \
 		break;
 
@@ -276,7 +298,12 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	const int least = np == 1 ? 1 : ready ? most - 1 : QN_PAIR_MIN / 2;
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int64_t stride = (int64_t)n * QN_PANEL;
-	struct block w[2] = {{.p = p0}, {.p = p1}};
+	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
+	/* Of two neighbours neither is followed by the other. */
+	const int64_t skip = np == 2 && p1 == p0 + size ? size : 0;
+	struct block w[2] = {{.p = p0, .end = p0 + size, .skip = skip}, {.p = p1, .end = p1 + size, .skip = skip}};
+
+	_Alignas(64) int32_t start[MM_CALL][16];
 
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
@@ -295,6 +322,9 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				unpack(type, super, &w[r], nb);
+		if (offset_of(type))
+			for (int t = 0; t < n; t++)
+				starts_of(type, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
 			nt = n / tiles + (longer-- > 0);
 			switch (nt) {
@@ -327,7 +357,7 @@ QN_Q8_TYPES(MM_TYPE)
 	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
 	                               int64_t n_in, int64_t n_act, int n) \
 	{ \
-		if (n < MM_READY_MIN) \
+		if (n < MM_READY_MIN || !unpack_pays(type)) \
 			mm_panels(type, MM_SUPER(family), 2, 0, out, panel, panel2, act, n_in, n_act, n); \
 		else \
 			mm_panels(type, MM_SUPER(family), 2, 1, out, panel, panel2, act, n_in, n_act, n); \

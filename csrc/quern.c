@@ -7,7 +7,7 @@
 #include "scalar/set.h"
 
 struct kernels qn_kernels;
-struct ahead qn_ahead;
+int32_t qn_ahead;
 
 void kernels_init_scalar(struct kernels *k)
 {

@@ -14,7 +14,7 @@
 /* Scales and minimums of a super-block, unpacked to bytes. Sub-blocks 2i, 2i + 1 make a pair. */
 struct scales {
 	_Alignas(64) int8_t scale[16][QN_PANEL];
-	_Alignas(64) int8_t pair[8][QN_PANEL][2]; /* minimums, or scales again for types with an offset */
+	_Alignas(64) int8_t pair[8][QN_PANEL][2]; /* minimums */
 };
 
 INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL])
@@ -56,7 +56,7 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 #pragma GCC unroll 16
 		for (int j = 0; j < 16; j++)
 			rows_store(s->scale[j], rows_load(((const struct x16_q6k *)p)->sc[j]));
-		break;
+		return;
 	case QN_Q3_K: {
 		const struct x16_q3k *q = p;
 
@@ -67,7 +67,7 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 
 			rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
 		}
-		break;
+		return;
 	}
 	case QN_IQ4_XS: {
 		const struct x16_iq4xs *q = p;
@@ -79,11 +79,9 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 
 			rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
 		}
-		break;
+		return;
 	}
 	}
-	for (int i = 0; i < (type == QN_IQ4_XS ? 4 : 8); i++)
-		rows_zip(s->pair[i], rows_load(s->scale[2 * i]), rows_load(s->scale[2 * i + 1]));
 }
 
 /* Line l with its bit `at` moved to bit `to`. All constant but l. */

@@ -83,12 +83,14 @@ static inline acts acts_load(const void *p)
 	return vreinterpretq_s8_s32(vdupq_n_s32(x));
 }
 
-static inline ints ints_zero(void)
+static inline ints ints_set1(int32_t x)
 {
-	const int32x4_t a = vdupq_n_s32(0);
+	const int32x4_t a = vdupq_n_s32(x);
 
 	return (ints){{a, a, a, a}};
 }
+
+static inline ints ints_zero(void) { return ints_set1(0); }
 
 static inline ints ints_of8(const int8_t *p)
 {
@@ -99,8 +101,6 @@ static inline ints ints_of8(const int8_t *p)
 	               vmovl_high_s16(hi)}};
 }
 
-static inline ints ints_shl(ints a, int n) { return (ints)EACH1(vshlq_s32, a, vdupq_n_s32(n)); }
-static inline ints ints_sub(ints a, ints b) { return (ints)EACH2(vsubq_s32, a, b); }
 static inline ints ints_muladd(ints acc, ints a, ints b) { return (ints)EACH3(vmlaq_s32, acc, a, b); }
 
 /* acc + a . x of 4 rows: 2 int16 of each. */

@@ -63,20 +63,20 @@ uint32_t qn_cpu_isa(void)
  * streams needed no help up to Zen 4, where every distance made one token slower; from Zen 5 on they
  * fall far short of the memory without it.
  */
-static struct ahead ahead(void)
+static int32_t ahead(void)
 {
 	uint32_t max, vendor, a, b, c, d;
 
 	if (!__get_cpuid(0, &max, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d))
-		return (struct ahead){0};
+		return 0;
 
 	const uint32_t family = (a >> 8 & 15) + (a >> 20 & 255);
 
 	if (vendor == signature_INTEL_ebx)
-		return (struct ahead){.l1 = 2304};
+		return 2304;
 	if (vendor == signature_AMD_ebx && family >= 0x1a)
-		return (struct ahead){.l2 = 9216};
-	return (struct ahead){0};
+		return 9216;
+	return 0;
 }
 
 /* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */

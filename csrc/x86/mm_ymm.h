@@ -68,21 +68,13 @@ static inline acts acts_load(const void *p)
 
 static inline ints ints_zero(void) { return (ints){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
+static inline ints ints_set1(int32_t x) { return (ints){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+
 static inline ints ints_of8(const int8_t *p)
 {
 	const rows a = rows_load(p);
 
 	return (ints){_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(a, a))};
-}
-
-static inline ints ints_shl(ints a, int n)
-{
-	return (ints){_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
-}
-
-static inline ints ints_sub(ints a, ints b)
-{
-	return (ints){_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
 }
 
 static inline ints ints_muladd(ints acc, ints a, ints b)
