@@ -301,10 +301,16 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
 	const int64_t skip = np == 2 && p1 == p0 + size ? size : 0;
-	struct block w[2] = {{.p = p0, .end = p0 + size, .skip = skip}, {.p = p1, .end = p1 + size, .skip = skip}};
+	struct block w[2]; /* not initialized whole: that is 8 KB */
 
 	_Alignas(64) int32_t start[MM_CALL][16];
 
+#pragma GCC unroll 2
+	for (int r = 0; r < np; r++) {
+		w[r].p = r ? p1 : p0;
+		w[r].end = w[r].p + size;
+		w[r].skip = skip;
+	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
