@@ -17,7 +17,7 @@ const module = "github.com/quern-llm/quern/go/"
 var layers = []string{
 	"internal/layers internal/testdata",
 	"gguf safetensors mem machine tokenizer chat grammar sample sched kernel hub",
-	"kvcache model/arch synth",
+	"kvcache measure model/arch synth",
 	"model",
 	"engine quant",
 	"server",
