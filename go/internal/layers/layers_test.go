@@ -60,6 +60,9 @@ func TestImports(t *testing.T) {
 			if name == "C" && pkg != "kernel" {
 				t.Errorf("%s imports C; only kernel may", path)
 			}
+			if strings.HasPrefix(name, "gonum.org/") {
+				t.Errorf("%s imports %s; plots are drawn in bench, not in the program", path, name)
+			}
 			dep, ours := strings.CutPrefix(name, module)
 			if !ours || f.Name.Name == "main" {
 				continue
