@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"math"
@@ -36,7 +37,6 @@ func plotCurve(path, title string, t *table, curve []test) error {
 		return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	}
 	p := plot.New()
-	p.BackgroundColor = color.White
 	p.Title.Text = title
 	p.X.Label.Text = "tokens in a pass (n)"
 	p.Y.Label.Text = "tokens/s"
@@ -90,16 +90,17 @@ func plotCurve(path, title string, t *table, curve []test) error {
 	}
 
 	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := canvas.WriteTo(f); err != nil {
-		f.Close()
+	page := draw.New(canvas)
+	page.SetColor(color.White)
+	page.Fill(page.Path())
+	p.Draw(draw.Crop(page, 8, -12, 8, -10))
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	return f.Close()
+	// Few have the font that the text was laid out with.
+	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	return os.WriteFile(path, text, 0o644)
 }
 
 // powersOfTwo marks 1, 2, 4, ... between least and most.
