@@ -39,11 +39,12 @@ type Result struct {
 	Samples []time.Duration // of one run each
 	Bytes   float64         // of weights, of keys and values or of floats that a run reads
 	MACs    float64         // multiply-adds of a run
+	Copies  []time.Duration // of packing: copies of as many bytes, made in turns with it
 }
 
-// Median returns the median of the samples.
-func (r *Result) Median() time.Duration {
-	s := slices.Sorted(slices.Values(r.Samples))
+// Median returns the median of samples.
+func Median(samples []time.Duration) time.Duration {
+	s := slices.Sorted(slices.Values(samples))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -36,15 +37,9 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 	one.Data = rows[:one.Bytes()]
 	all := panelled(one)
 	all.Data = packed[:all.Bytes()]
-	r := &Result{Kernel: Pack, Type: t.String(), Bytes: float64(len(one.Data))}
-	var failed error
-	b.sample(r, 1, func(int) {
-		if err := b.Pool.PackMat(all.Data, one); err != nil {
-			failed = err
-		}
-	})
-	if failed != nil {
-		return failed
+	r, err := b.pack(all.Data, one)
+	if err != nil {
+		return err
 	}
 	if err := yield(r); err != nil {
 		return err
@@ -93,6 +88,26 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 		}
 	}
 	return nil
+}
+
+// pack packs m to dst, in turns with copies of as many bytes. Both are long
+// enough to be samples by themselves.
+func (b *Bench) pack(dst []byte, m kernel.Matrix) (*Result, error) {
+	r := &Result{Kernel: Pack, Type: m.Type.String(), Bytes: float64(len(m.Data))}
+	for i := range b.Repeats + 1 {
+		start := time.Now()
+		if err := b.Pool.PackMat(dst, m); err != nil {
+			return nil, err
+		}
+		packed := time.Now()
+		b.Pool.MeasureCopy(dst[:len(m.Data)], m.Data, 1)
+		if i > 0 { // the first meets pages that were never written
+			r.Samples = append(r.Samples, packed.Sub(start))
+			r.Copies = append(r.Copies, time.Since(packed))
+		}
+	}
+	// What was copied over the panels is gone from them.
+	return r, b.Pool.PackMat(dst, m)
 }
 
 // panelled is m packed, without memory.
