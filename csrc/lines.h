@@ -170,8 +170,11 @@ static inline void line_spread_bits(union line *l)
 static inline void copy_away(void *to, const void *from, size_t n)
 {
 #if defined(__x86_64__)
-	for (size_t i = 0; i < n; i += 16)
-		_mm_stream_si128((__m128i *)((uint8_t *)to + i), _mm_load_si128((const __m128i *)((const uint8_t *)from + i)));
+	__m128i *t = to;
+	const __m128i *f = from;
+
+	for (size_t i = 0; i < n / 16; i++)
+		_mm_stream_si128(t + i, _mm_load_si128(f + i));
 #else
 	memcpy(to, from, n);
 #endif
