@@ -5,7 +5,7 @@
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
-#	make bench      side by side with LLAMA_BENCH=PROGRAM, into bench/results/
+#	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
 #	make golden     write scripts/golden/ anew; read the diff before you commit it

@@ -203,8 +203,8 @@ static void pack_job(struct qn_pool *pool, void *arg, int ith, int nth)
 	while ((i = deal_next(pool, 0, &d)) >= 0) {
 		const int64_t row = i % panels * QN_PANEL, left = m->n_out - row;
 		const uint8_t *rows = (const uint8_t *)m->data + (i / panels * m->n_out + row) * row_bytes;
-		const int status = qn_pack(m->type, job->dst + i * (int64_t)qn_panel_bytes(m->type, m->n_in), rows,
-		                           (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
+		const int status = pack_away(m->type, job->dst + i * (int64_t)qn_panel_bytes(m->type, m->n_in), rows,
+		                             (int32_t)(left < QN_PANEL ? left : QN_PANEL), m->n_in);
 
 		if (status)
 			job->status = status;

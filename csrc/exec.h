@@ -10,6 +10,9 @@
 #define QN_EXPERTS_MAX 4096
 #define QN_USED_MAX 256
 
+/* As qn_pack(), of a panel that nobody reads soon: it is written past the caches. */
+int pack_away(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in);
+
 /* One thread's view of a run. */
 struct run {
 	struct qn_pool *pool;

@@ -3,14 +3,20 @@
  * rows; a row that does not exist is a block of zeros.
  *
  * Nibbles and bit pairs that GGUF already pairs up in a byte stay paired: most of the work is to
- * move 32-bit words. Runs at load, and for weights that are used where they lie in the file.
+ * move 32-bit words (lines.h). Runs at load, and for weights that are used where they lie in the file.
  */
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "blocks.h"
+#include "exec.h"
 #include "fp16.h"
+#include "lines.h"
 #include "x16.h"
+
+/* Bytes of a row that a function looks at, at most: 8 blocks of Q8_0. */
+#define PART_BYTES (X16_GROUP * 34)
 
 /* The 16 rows being packed: row r's block i is at base + r * stride + i * bytes. */
 struct rows {
@@ -19,162 +25,158 @@ struct rows {
 	int n;
 };
 
-static const uint8_t zeros[QK_K]; /* the largest block has 210 bytes */
+static const uint8_t zeros[PART_BYTES];
 
 static const void *block(const struct rows *s, int r, int64_t i, size_t bytes)
 {
 	return r < s->n ? s->base + r * s->stride + i * (int64_t)bytes : zeros;
 }
 
-static int finite16(uint16_t h)
+/* Block i of each row. */
+static void blocks(const uint8_t *b[QN_PANEL], const struct rows *s, int64_t i, size_t bytes)
 {
-	return (h & 0x7c00) != 0x7c00;
+	for (int r = 0; r < QN_PANEL; r++)
+		b[r] = block(s, r, i, bytes);
 }
 
-/* Bits `bit` of 4 bytes of b, as bits g of the bytes of a line. */
-static void gather_bits(uint8_t line[4], const uint8_t *b, int bit, int g)
+/* 1 where all 16 halves are finite. */
+static int finite(const uint16_t h[QN_PANEL])
 {
-	for (int t = 0; t < 4; t++)
-		line[t] |= (uint8_t)((b[t] >> bit & 1) << g);
+	int bad = 0;
+
+	for (int r = 0; r < QN_PANEL; r++)
+		bad |= (h[r] & 0x7c00) == 0x7c00;
+	return !bad;
 }
 
-/* The 6-bit scales and minimums of row r's block of Q4_K or Q5_K. sh starts as zeros. */
-static void pack_scales(uint8_t sl[8][QN_PANEL], uint8_t sh[4][QN_PANEL], const uint8_t scales[12], int r)
+/*
+ * The first 16 bytes of blocks of Q4_K or Q5_K: d, dmin, and 8 scales and minimums of 6 bits. Of each
+ * word of scales, 4 sub-blocks at a time: those of 0..3 have theirs in a byte each; those of 4..7 have
+ * the low bits in the nibbles of the last word, just as sl wants them, and the high ones above those
+ * of 0..3.
+ */
+static void pack_scales(uint8_t sl[8][QN_PANEL], uint8_t sh[4][QN_PANEL], uint16_t d[QN_PANEL],
+                        uint16_t dmin[QN_PANEL], const uint8_t *const b[QN_PANEL])
 {
-	for (int j = 0; j < 8; j++) {
-		uint8_t sc, mn;
+	union line w[4], low, high[2];
 
-		q4k_scale(scales, j, &sc, &mn);
-		sl[j][r] = (uint8_t)((sc & 15) | (mn & 15) << 4);
-		sh[j / 2][r] |= (uint8_t)((sc >> 4 | mn >> 4 << 2) << 4 * (j % 2));
+	lines(w, sizeof *w, b, 0, 4);
+	line_half(d, &w[0], 0);
+	line_half(dmin, &w[0], 1);
+	for (int q = 0; q < QN_PANEL / 4; q++) {
+		const words4 sc = w[1].v[q], mn = w[2].v[q];
+
+		low.v[q] = (sc & 0x0f0f0f0f) | (mn & 0x0f0f0f0f) << 4;
+		high[0].v[q] = (sc >> 4 & 0x03030303) | (mn >> 4 & 0x03030303) << 2;
+		high[1].v[q] = (sc >> 6 & 0x03030303) | (mn >> 6 & 0x03030303) << 2;
+		for (int k = 0; k < 2; k++) /* two sub-blocks to a byte, in bytes 0 and 2 */
+			high[k].v[q] |= high[k].v[q] >> 4;
+	}
+	for (int j = 0; j < 4; j++) {
+		line_byte(sl[j], &low, j);
+		line_byte(sl[4 + j], &w[3], j);
+		line_byte(sh[j], &high[j / 2], j % 2 * 2);
 	}
 }
 
 static int pack_q4k(struct x16_q4k *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
 
-	memset(p->sh, 0, sizeof p->sh);
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct q4k *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 32; l++)
-			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
-		pack_scales(p->sl, p->sh, b->scales, r);
-		p->d[r] = b->d;
-		p->dmin[r] = b->dmin;
-		ok &= finite16(b->d) & finite16(b->dmin);
-	}
-	return ok;
+	blocks(b, s, i, sizeof(struct q4k));
+	pack_scales(p->sl, p->sh, p->d, p->dmin, b);
+	lines(p->qs, sizeof *p->qs, b, offsetof(struct q4k, qs), 32);
+	return finite(p->d) & finite(p->dmin);
 }
 
 static int pack_q5k(struct x16_q5k *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	union line fifth[8];
 
-	memset(p->sh, 0, sizeof p->sh);
-	memset(p->part, 0, sizeof p->part);
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct q5k *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 32; l++)
-			memcpy(p->part[l / 8].qs[l % 8][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 8; j++)
-			for (int g = 0; g < 8; g++)
-				gather_bits(p->part[j / 2].qh[j % 2][r], b->qh + 4 * g, j, g);
-		pack_scales(p->sl, p->sh, b->scales, r);
-		p->d[r] = b->d;
-		p->dmin[r] = b->dmin;
-		ok &= finite16(b->d) & finite16(b->dmin);
-	}
-	return ok;
+	blocks(b, s, i, sizeof(struct q5k));
+	pack_scales(p->sl, p->sh, p->d, p->dmin, b);
+	lines(fifth, sizeof *fifth, b, offsetof(struct q5k, qh), 8);
+	lines_transpose_bits(fifth);
+	for (int j = 0; j < 8; j++)
+		memcpy(p->part[j / 2].qh[j % 2], &fifth[j], sizeof *fifth);
+	for (int k = 0; k < 4; k++)
+		lines(p->part[k].qs, sizeof *p->part[k].qs, b, offsetof(struct q5k, qs) + 32 * (size_t)k, 8);
+	return finite(p->d) & finite(p->dmin);
 }
 
 static int pack_q6k(struct x16_q6k *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	union line w[4];
 
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct q6k *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 32; l++)
-			memcpy(p->word[l / 16 * 8 + l % 8].lo[l / 8 % 2][r], b->ql + 4 * l, 4);
-		for (int l = 0; l < 16; l++)
-			memcpy(p->word[l].hi[r], b->qh + 4 * l, 4);
-		for (int j = 0; j < 16; j++)
-			p->sc[j][r] = b->scales[j];
-		p->d[r] = b->d;
-		ok &= finite16(b->d);
-	}
-	return ok;
+	blocks(b, s, i, sizeof(struct q6k));
+	for (int k = 0; k < 4; k++)
+		lines(p->word[k / 2 * 8].lo[k % 2], sizeof *p->word, b, 32 * k, 8);
+	lines(p->word[0].hi, sizeof *p->word, b, offsetof(struct q6k, qh), 16);
+	lines(w, sizeof *w, b, offsetof(struct q6k, scales), 4);
+	for (int j = 0; j < 16; j++)
+		line_byte((uint8_t *)p->sc[j], &w[j / 4], j % 4);
+	for (int r = 0; r < QN_PANEL; r++)
+		memcpy(&p->d[r], b[r] + offsetof(struct q6k, d), 2);
+	return finite(p->d);
 }
 
 static int pack_q2k(struct x16_q2k *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	union line w[4];
 
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct q2k *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 16; l++)
-			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 16; j++)
-			p->sl[j][r] = b->scales[j];
-		p->d[r] = b->d;
-		p->dmin[r] = b->dmin;
-		ok &= finite16(b->d) & finite16(b->dmin);
-	}
-	return ok;
+	blocks(b, s, i, sizeof(struct q2k));
+	lines(w, sizeof *w, b, 0, 4);
+	for (int j = 0; j < 16; j++)
+		line_byte(p->sl[j], &w[j / 4], j % 4);
+	lines(p->qs, sizeof *p->qs, b, offsetof(struct q2k, qs), 16);
+	line_of(&w[0], b, offsetof(struct q2k, d));
+	line_half(p->d, &w[0], 0);
+	line_half(p->dmin, &w[0], 1);
+	return finite(p->d) & finite(p->dmin);
 }
 
+/* The scales' nibbles and bit pairs are those of sl and sh as they are. */
 static int pack_q3k(struct x16_q3k *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	union line third[8], w;
 
-	memset(p->sl, 0, sizeof p->sl);
-	memset(p->sh, 0, sizeof p->sh);
-	memset(p->half, 0, sizeof p->half);
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct q3k *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 16; l++)
-			memcpy(p->half[l / 8].qs[l % 8][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 8; j++)
-			for (int g = 0; g < 8; g++)
-				gather_bits(p->half[j / 4].qh[j % 4][r], b->hmask + 4 * g, j, g);
-		for (int j = 0; j < 16; j++) {
-			const unsigned sc = (unsigned)(q3k_scale(b->scales, j) + 32);
-
-			p->sl[j % 8][r] |= (uint8_t)((sc & 15) << 4 * (j / 8));
-			p->sh[j % 4][r] |= (uint8_t)((sc >> 4) << 2 * (j / 4));
-		}
-		p->d[r] = b->d;
-		ok &= finite16(b->d);
+	blocks(b, s, i, sizeof(struct q3k));
+	lines(third, sizeof *third, b, 0, 8);
+	lines_transpose_bits(third);
+	for (int k = 0; k < 2; k++) {
+		memcpy(p->half[k].qh, &third[4 * k], sizeof p->half[k].qh);
+		lines(p->half[k].qs, sizeof *p->half[k].qs, b, offsetof(struct q3k, qs) + 32 * (size_t)k, 8);
 	}
-	return ok;
+	for (int k = 0; k < 3; k++) {
+		line_of(&w, b, (int64_t)offsetof(struct q3k, scales) + 4 * k);
+		for (int j = 0; j < 4; j++)
+			line_byte(k < 2 ? p->sl[4 * k + j] : p->sh[j], &w, j);
+	}
+	for (int r = 0; r < QN_PANEL; r++)
+		memcpy(&p->d[r], b[r] + offsetof(struct q3k, d), 2);
+	return finite(p->d);
 }
 
+/* So are these. */
 static int pack_iq4xs(struct x16_iq4xs *p, const struct rows *s, int64_t i)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	union line w;
 
-	memset(p->sl, 0, sizeof p->sl);
-	memset(p->sh, 0, sizeof p->sh);
-	for (int r = 0; r < QN_PANEL; r++) {
-		const struct iq4_xs *b = block(s, r, i, sizeof *b);
-
-		for (int l = 0; l < 32; l++)
-			memcpy(p->qs[l][r], b->qs + 4 * l, 4);
-		for (int j = 0; j < 8; j++) {
-			const unsigned sc = (unsigned)(iq4xs_scale(b, j) + 32);
-
-			p->sl[j / 2][r] |= (uint8_t)((sc & 15) << 4 * (j % 2));
-			p->sh[j / 4][r] |= (uint8_t)((sc >> 4) << 2 * (j % 4));
-		}
-		p->d[r] = b->d;
-		ok &= finite16(b->d);
-	}
-	return ok;
+	blocks(b, s, i, sizeof(struct iq4_xs));
+	line_of(&w, b, 0); /* d, scales_h */
+	line_half(p->d, &w, 0);
+	line_byte(p->sh[0], &w, 2);
+	line_byte(p->sh[1], &w, 3);
+	line_of(&w, b, offsetof(struct iq4_xs, scales_l));
+	for (int j = 0; j < 4; j++)
+		line_byte(p->sl[j], &w, j);
+	lines(p->qs, sizeof *p->qs, b, offsetof(struct iq4_xs, qs), 32);
+	return finite(p->d);
 }
 
 /* Where the parts of a block of 32 weights lie: bytes from its start, -1 for none. */
@@ -206,106 +208,170 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 	x16_line *qh = qs + n * f.n_qs / 4;
 	uint16_t(*d)[QN_PANEL] = (uint16_t(*)[QN_PANEL])(p + x16_line_bytes(type, n));
 	uint16_t(*m)[QN_PANEL] = d + n;
+	/* A row of zeros has d = 0, which also silences Q8_0's offset. */
+	const uint32_t flip = type == QN_Q8_0 ? 0x80808080 : 0;
+	const uint8_t *b[QN_PANEL];
 	int ok = 1;
 
-	if (f.qh >= 0)
-		memset(qh, 0, sizeof *qh * (size_t)n);
+	blocks(b, s, i, (size_t)f.bytes);
 	for (int j = 0; j < n; j++) {
-		for (int r = 0; r < QN_PANEL; r++) {
-			/* A row of zeros has d = 0, which also silences Q8_0's offset. */
-			const uint8_t *b = block(s, r, i + j, (size_t)f.bytes);
+		const int64_t at = (int64_t)j * f.bytes;
 
-			for (int l = 0; l < f.n_qs / 4; l++)
-				for (int t = 0; t < 4; t++)
-					qs[j * f.n_qs / 4 + l][r][t] =
-						b[f.qs + 4 * l + t] ^ (type == QN_Q8_0 ? 0x80 : 0);
-			if (f.qh >= 0)
-				for (int k = 0; k < QK; k++)
-					qh[j][r][k % 4] |= (uint8_t)((b[f.qh + k / 8] >> k % 8 & 1) << k / 4);
-			memcpy(&d[j][r], b, 2);
-			ok &= finite16(d[j][r]);
-			if (f.m >= 0) {
-				memcpy(&m[j][r], b + f.m, 2);
-				ok &= finite16(m[j][r]);
-			}
+		lines_flip(qs[j * f.n_qs / 4], sizeof *qs, b, at + f.qs, f.n_qs / 4, flip);
+		if (f.qh >= 0) {
+			union line fifth;
+
+			line_of(&fifth, b, at + f.qh);
+			line_spread_bits(&fifth);
+			memcpy(qh[j], &fifth, sizeof fifth);
+		}
+		for (int r = 0; r < QN_PANEL; r++)
+			memcpy(&d[j][r], b[r] + at, 2);
+		ok &= finite(d[j]);
+		if (f.m >= 0) {
+			for (int r = 0; r < QN_PANEL; r++)
+				memcpy(&m[j][r], b[r] + at + f.m, 2);
+			ok &= finite(m[j]);
 		}
 	}
 	return ok;
 }
 
-static int pack_f32(uint32_t *p, const struct rows *s, int64_t n_in)
+/* n columns from column k on, at most FLOAT_COLS. */
+#define FLOAT_COLS 64
+
+static int pack_f32(uint32_t *p, const struct rows *s, int64_t k, int n)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	int bad = 0;
 
-	for (int r = 0; r < QN_PANEL; r++) {
-		const uint32_t *w = (const uint32_t *)(s->base + r * s->stride);
-
-		for (int64_t k = 0; k < n_in; k++) {
-			const uint32_t u = r < s->n ? w[k] : 0;
-
-			ok &= (u & 0x7f800000) != 0x7f800000;
-			p[k * QN_PANEL + r] = u;
-		}
-	}
-	return ok;
+	for (int r = 0; r < QN_PANEL; r++)
+		b[r] = r < s->n ? s->base + r * s->stride + 4 * k : zeros;
+	lines(p, 4 * QN_PANEL, b, 0, n & ~3);
+	for (int c = n & ~3; c < n; c++)
+		line_of((union line *)(p + c * QN_PANEL), b, 4 * c);
+	for (int c = 0; c < n * QN_PANEL; c++)
+		bad |= (p[c] & 0x7f800000) == 0x7f800000;
+	return !bad;
 }
 
 /* F16 and BF16: exp is the exponent's mask. */
-static int pack_16(uint16_t *p, const struct rows *s, int64_t n_in, uint16_t exp)
+static int pack_16(uint16_t *p, const struct rows *s, int64_t k, int n, uint16_t exp)
 {
-	int ok = 1;
+	const uint8_t *b[QN_PANEL];
+	int bad = 0;
 
-	for (int r = 0; r < QN_PANEL; r++) {
-		const uint16_t *w = (const uint16_t *)(s->base + r * s->stride);
+	for (int r = 0; r < QN_PANEL; r++)
+		b[r] = r < s->n ? s->base + r * s->stride + 2 * k : zeros;
+	half_lines(p, b, 0, n & ~7);
+	for (int c = n & ~7; c < n; c++)
+		for (int r = 0; r < QN_PANEL; r++)
+			memcpy(&p[c * QN_PANEL + r], b[r] + 2 * c, 2);
+	for (int c = 0; c < n * QN_PANEL; c++)
+		bad |= (p[c] & exp) == exp;
+	return !bad;
+}
 
-		for (int64_t k = 0; k < n_in; k++) {
-			const uint16_t u = r < s->n ? w[k] : 0;
+/* The most bytes that one of the functions above writes: 8 blocks of Q8_0. */
+#define PIECE_BYTES (QN_PANEL * PART_BYTES)
 
-			ok &= (u & exp) != exp;
-			p[k * QN_PANEL + r] = u;
-		}
-	}
-	return ok;
+/*
+ * The panel being written, piece by piece: in place, or, if nobody will read it soon, in a buffer that
+ * is then copied past the caches. That saves reading from memory what is overwritten.
+ */
+struct panel {
+	uint8_t *to;
+	int away;
+	_Alignas(64) uint8_t piece[PIECE_BYTES];
+};
+
+static void *piece(struct panel *p)
+{
+	return p->away ? p->piece : p->to;
+}
+
+static void piece_done(struct panel *p, size_t bytes)
+{
+	assert(bytes <= PIECE_BYTES);
+	if (p->away)
+		copy_away(p->to, p->piece, bytes);
+	p->to += bytes;
+}
+
+/*
+ * Asks for n bytes of each row, AHEAD after byte `at`: where rows end, those of the next panel, which
+ * is mostly the next to be packed. The hardware sees no stream in 16 that share pages.
+ */
+#define AHEAD 1024
+
+static void ask_ahead(const struct rows *s, int64_t at, int64_t n)
+{
+	const int64_t from = at + AHEAD < s->stride ? at + AHEAD : at + AHEAD + (QN_PANEL - 1) * s->stride;
+
+	for (int r = 0; r < s->n; r++)
+		for (int64_t k = 0; k < n; k += 64)
+			__builtin_prefetch(s->base + r * s->stride + from + k);
 }
 
 #define SUPER(T) \
-	for (int64_t i = 0; i < n_in / QK_K; i++) \
-		ok &= pack_##T((struct x16_##T *)panel + i, &s, i); \
+	for (int64_t i = 0; i < n_in / QK_K; i++) { \
+		ask_ahead(&s, i * block_bytes, block_bytes); \
+		ok &= pack_##T(piece(&p), &s, i); \
+		piece_done(&p, sizeof(struct x16_##T)); \
+	} \
 	break
 
-int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in)
+#define FLOATS(bytes, call) \
+	for (int64_t k = 0; k < n_in; k += FLOAT_COLS) { \
+		const int n = (int)(n_in - k < FLOAT_COLS ? n_in - k : FLOAT_COLS); \
+\
+		ask_ahead(&s, k * (bytes), n * (bytes)); \
+		ok &= call; \
+		piece_done(&p, (bytes) * QN_PANEL * (size_t)n); \
+	} \
+	break
+
+static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in, int away)
 {
 	const struct rows s = {rows, (int64_t)qn_row_bytes(type, n_in), n_rows};
+	const int64_t block_bytes = n_in >= QK_K ? s.stride / (n_in / QK_K) : 0;
+	struct panel p;
 	int ok = 1;
 
 	if (!qn_type_ok(type, n_in) || n_rows < 1 || n_rows > QN_PANEL)
 		return QN_EINVAL;
+	p.to = panel;
+	p.away = away;
 	switch (type) {
-	case QN_F32:
-		ok = pack_f32(panel, &s, n_in);
-		break;
-	case QN_F16:
-		ok = pack_16(panel, &s, n_in, 0x7c00);
-		break;
-	case QN_BF16:
-		ok = pack_16(panel, &s, n_in, 0x7f80);
-		break;
+	case QN_F32: FLOATS(4, pack_f32(piece(&p), &s, k, n));
+	case QN_F16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7c00));
+	case QN_BF16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7f80));
 	case QN_Q2_K: SUPER(q2k);
 	case QN_Q3_K: SUPER(q3k);
 	case QN_Q4_K: SUPER(q4k);
 	case QN_Q5_K: SUPER(q5k);
 	case QN_Q6_K: SUPER(q6k);
 	case QN_IQ4_XS: SUPER(iq4xs);
-	default: {
-		uint8_t *p = panel;
-
+	default:
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);
 
-			ok &= pack_group(type, p, &s, i, n);
-			p += n * QN_PANEL * small_of(type).bytes;
+			ask_ahead(&s, i * small_of(type).bytes, n * small_of(type).bytes);
+			ok &= pack_group(type, piece(&p), &s, i, n);
+			piece_done(&p, (size_t)(n * QN_PANEL * small_of(type).bytes));
 		}
 	}
-	}
+	if (away)
+		copied_away();
 	return ok ? QN_OK : QN_ENOTFINITE;
+}
+
+int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in)
+{
+	return pack(type, panel, rows, n_rows, n_in, 0);
+}
+
+int pack_away(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in)
+{
+	return pack(type, panel, rows, n_rows, n_in, 1);
 }

@@ -1,5 +1,6 @@
 /* quern.c - chooses the kernels, and measures the machine with them. */
 #define _POSIX_C_SOURCE 200809L
+#include <string.h>
 #include <time.h>
 
 #include "kernels.h"
@@ -62,15 +63,21 @@ static double seconds(void)
 
 struct measure {
 	const uint64_t *buf;
-	size_t n; /* words */
+	uint64_t *dst; /* of a copy */
+	size_t n;      /* words */
 	int64_t rounds;
 };
+
+/* The words of thread ith: whole cache lines. */
+static size_t part_start(const struct measure *m, int ith, int nth)
+{
+	return m->n * (size_t)ith / (size_t)nth / 8 * 8;
+}
 
 static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
 {
 	const struct measure *m = arg;
-	const size_t from = m->n * (size_t)ith / (size_t)nth / 8 * 8;
-	const size_t to = m->n * (size_t)(ith + 1) / (size_t)nth / 8 * 8;
+	const size_t from = part_start(m, ith, nth), to = part_start(m, ith + 1, nth);
 	uint64_t sum[8] = {0};
 	volatile uint64_t sink;
 
@@ -89,10 +96,30 @@ static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
 
 double qn_measure_read(struct qn_pool *pool, const void *buf, size_t n, int32_t rounds)
 {
-	struct measure m = {buf, n / sizeof(uint64_t), rounds};
+	struct measure m = {.buf = buf, .n = n / sizeof(uint64_t), .rounds = rounds};
 	double t = seconds();
 
 	pool_run(pool, read_job, &m);
+	t = seconds() - t;
+	return t > 0 ? (double)n * rounds / t : 0;
+}
+
+static void copy_job(struct qn_pool *pool, void *arg, int ith, int nth)
+{
+	const struct measure *m = arg;
+	const size_t from = part_start(m, ith, nth), to = part_start(m, ith + 1, nth);
+
+	(void)pool;
+	for (int64_t r = 0; r < m->rounds; r++)
+		memcpy(m->dst + from, m->buf + from, (to - from) * sizeof *m->buf);
+}
+
+double qn_measure_copy(struct qn_pool *pool, void *dst, const void *src, size_t n, int32_t rounds)
+{
+	struct measure m = {.buf = src, .dst = dst, .n = n / sizeof(uint64_t), .rounds = rounds};
+	double t = seconds();
+
+	pool_run(pool, copy_job, &m);
 	t = seconds() - t;
 	return t > 0 ? (double)n * rounds / t : 0;
 }

@@ -257,6 +257,9 @@ int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
 /* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */
 double qn_measure_read(struct qn_pool *pool, const void *buf, size_t n, int32_t rounds);
 
+/* Bytes per second at which the pool copies [n] bytes, each thread its own part, `rounds` times. */
+double qn_measure_copy(struct qn_pool *pool, void *dst, const void *src, size_t n, int32_t rounds);
+
 /* int8 multiply-adds per second that the pool reaches in registers with the set in use. */
 double qn_measure_int8(struct qn_pool *pool, int64_t rounds);
 

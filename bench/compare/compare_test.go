@@ -11,14 +11,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+	"gonum.org/v1/plot"
 )
 
-// TestMain lets this binary stand in for both engines: QUERN_COMPARE_TEST makes
+// TestMain lets this binary stand in for all engines: QUERN_COMPARE_TEST makes
 // it answer with that file instead of testing.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("QUERN_COMPARE_TEST"); dir != "" {
 		name := "peer.json"
-		if len(os.Args) > 1 && (os.Args[1] == "bench" || os.Args[1] == "version") {
+		switch {
+		case slices.Contains(os.Args, "--kernels"):
+			name = "kernels.json"
+		case len(os.Args) > 1 && (os.Args[1] == "bench" || os.Args[1] == "version"):
 			name = os.Args[1] + ".json"
 		}
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -38,8 +44,24 @@ func TestParseTests(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	for _, bad := range []string{"", "512", "pp", "pp0", "pp-4", "pptg4", "tgpp4", "tg8@d0", "tg8@", "pp4,pp4", "pp4,", "xx4"} {
+	for _, bad := range []string{"512", "pp", "pp0", "pp-4", "pptg4", "tgpp4", "tg8@d0", "tg8@", "pp4,pp4", "pp4,", "xx4"} {
 		if got, err := parseTests(bad); err == nil {
+			t.Errorf("%q is taken as %v", bad, got)
+		}
+	}
+}
+
+func TestParseCurve(t *testing.T) {
+	for in, want := range map[string]string{
+		"1-4,16": "1-4,16", "8,2-3": "1-3,8", "512": "1,512", "1-32,48,64,96,128,256,512": "1-32,48,64,96,128,256,512", "": "",
+	} {
+		got, err := parseCurve(in)
+		if err != nil || promptList(got) != want {
+			t.Errorf("%q: %s, %v; want %s", in, promptList(got), err, want)
+		}
+	}
+	for _, bad := range []string{",", "0", "-1", "4-", "4-2", "x", "1-1000000", "1,,2", "1.5", "1-1024,2000"} {
+		if got, err := parseCurve(bad); err == nil {
 			t.Errorf("%q is taken as %v", bad, got)
 		}
 	}
@@ -50,13 +72,19 @@ func TestLaunches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	curve, err := parseCurve("1-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &config{threads: 2, reps: 3, shared: []string{"-ctk", "q8_0"}}
 	var got []string
-	for _, l := range launches(tests) {
-		got = append(got, strings.Join(l.args("m.gguf", 2, 3), " "))
+	for _, l := range launches(union(tests, curve)) {
+		got = append(got, strings.Join(l.args("m.gguf", c), " "))
 	}
 	want := []string{
-		"-m m.gguf -p 512,8 -n 128 -r 3 -o json -t 2",
-		"-m m.gguf -p 0 -n 16 -r 3 -o json -d 4096 -t 2",
+		"-m m.gguf -p 512,8,1,2,3,4,5 -n 128 -r 3 -o json -t 2 -ctk q8_0",
+		"-m m.gguf -p 0 -n 16 -r 3 -o json -d 4096 -t 2 -ctk q8_0",
+		"-m m.gguf -p 6,7 -n 0 -r 3 -o json -t 2 -ctk q8_0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -134,38 +162,89 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+// rounds makes what two engines measured of a test: speeds of ours and of the
+// peer.
+func rounds(x test, speeds ...[2]float64) []turn {
+	var out []turn
+	for _, s := range speeds {
+		out = append(out, turn{"ours": {x: {AvgTS: s[0], RoofTS: 60}}, "peer": {x: {AvgTS: s[1]}}})
+	}
+	return out
+}
+
 // A ratio is of a round: a machine that slows down for a while, for both,
 // changes none.
-func TestRow(t *testing.T) {
-	var tab table
-	for _, s := range [][2]float64{{30, 15}, {3, 2}, {40, 10}} {
-		tab.rounds = append(tab.rounds, turn{{{AvgTS: s[0], RoofTS: 60}}, {{AvgTS: s[1]}}})
+func TestRatios(t *testing.T) {
+	x := test{gen: 4}
+	tab := table{engines: []engine{{name: "ours"}, {name: "peer"}}, rounds: rounds(x, [2]float64{30, 15}, [2]float64{3, 2}, [2]float64{40, 10})}
+	if ours, peer := tab.speed(tab.engines[0], x), tab.speed(tab.engines[1], x); ours != 30 || peer != 10 {
+		t.Errorf("speeds %g and %g, want 30 and 10", ours, peer)
 	}
-	got := tab.row(0, true)
-	want := row{ours: 30, peer: 10, ratio: 2, least: 1.5, most: 4, roof: 60, ofRoof: 0.5}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	if got := tab.ratios(tab.engines[1], x); !slices.Equal(got, []float64{2, 1.5, 4}) {
+		t.Errorf("ratios %v", got)
+	}
+	if most, fraction := tab.roof(x); most != 60 || fraction != 0.5 {
+		t.Errorf("roof %g, %g of it; want 60 and 0.5", most, fraction)
+	}
+}
+
+// What a pass costs is its time over that of one token: 8 tokens at the speed of
+// one take eight times as long.
+func TestCost(t *testing.T) {
+	one, eight := test{prompt: 1}, test{prompt: 8}
+	e := engine{name: "ours"}
+	tab := table{engines: []engine{e}}
+	for _, s := range [][2]float64{{10, 10}, {10, 40}, {5, 40}} {
+		tab.rounds = append(tab.rounds, turn{"ours": {one: {AvgTS: s[0]}, eight: {AvgTS: s[1]}}})
+	}
+	if got := tab.cost(e, eight); got != 2 {
+		t.Errorf("costs %g, want the median of 8, 2 and 1", got)
+	}
+	if got := tab.cost(e, one); got != 1 {
+		t.Errorf("one token costs %g", got)
 	}
 }
 
 // A result from a machine that others used says so.
 func TestBusy(t *testing.T) {
+	x := test{gen: 4}
 	r := report{
-		config: config{threads: 2},
-		facts:  facts{load: 3.5},
-		tables: []table{{rounds: []turn{{{{Gen: 4, AvgTS: 1}}, nil}}}},
+		config: &config{ours: engine{name: "ours"}, tests: []test{x}, threads: 2},
+		tables: []table{{engines: []engine{{name: "ours"}}, rounds: rounds(x, [2]float64{1, 1})}},
 	}
 	for load, want := range map[float64]bool{3.5: true, 0.1: false} {
 		r.facts.load = load
 		var text strings.Builder
-		r.write(&text, time.Now())
+		r.write(&text, time.Now(), "x")
 		if got := strings.Contains(text.String(), "other programs were running"); got != want {
 			t.Errorf("load %g: warned %v, want %v", load, got, want)
 		}
 	}
 }
 
-// A whole comparison, with this binary as both engines.
+// The thread that keeps a CPU busy does, and ends.
+func TestKeepBusy(t *testing.T) {
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano())
+	}
+	stop, err := keepBusy(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := used()
+	for deadline := time.Now().Add(20 * time.Second); used()-before < 20*time.Millisecond; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no CPU is kept busy")
+		}
+	}
+	stop()
+}
+
+// A whole comparison, with this binary as all engines.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -176,40 +255,57 @@ func TestCompare(t *testing.T) {
 		return path
 	}
 	put("version.json", `{"commit": "abc", "kernels": "avx2"}`)
+	put("kernels.json", "| kernel | q4_k |\n")
 	put("bench.json", `[{"n_threads": 2, "n_prompt": 8, "avg_ts": 90, "roof_ts": 100, "read_gbps": 10, "int8_gmacs": 99},
+		{"n_threads": 2, "n_prompt": 1, "avg_ts": 20, "roof_ts": 40, "read_gbps": 10, "int8_gmacs": 99},
 		{"n_threads": 2, "n_gen": 4, "avg_ts": 8, "roof_ts": 16, "read_gbps": 10, "int8_gmacs": 99}]`)
-	put("peer.json", `[{"n_threads": 2, "n_gen": 4, "avg_ts": 10, "build_commit": "v9"}, {"n_threads": 2, "n_prompt": 8, "avg_ts": 45, "build_commit": "v9"}]`)
-	model := put("m.gguf", "")
+	put("peer.json", `[{"n_threads": 2, "n_gen": 4, "avg_ts": 10, "build_commit": "v9"}, {"n_threads": 2, "n_prompt": 8, "avg_ts": 45, "build_commit": "v9"},
+		{"n_threads": 2, "n_prompt": 1, "avg_ts": 15, "build_commit": "v9"}]`)
+	model := put("m:Q4.gguf", "")
 	t.Setenv("QUERN_COMPARE_TEST", dir)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, peer      string
+		name            string
+		args            []string
 		want, forbidden []string
+		plot            []string
 	}{
 		{
-			"with a peer", self,
+			"with peers", []string{"-peer", "a=" + self, "-peer", "b=" + self + " -rtr 1", "-models", model, "-tests", "pp8,tg4", "-curve", "8", "-ctk", "q8_0", "-fa", "1", "-neighbour"},
 			[]string{
-				"# speed, ", "- peer: v9", "instruction sets in use: avx2", "- threads: 2 of each", "measured: 10.0 GB/s",
-				"## m.gguf", "| pp8 | 90.00 | 45.00 | **2.00** | 2.00 to 2.00 | 100.00 | 90 % |",
-				"| tg4 | 8.00 | 10.00 | **0.80** | 0.80 to 0.80 | 16.00 | 50 % |", "Slower than the peer: tg4 (0.80).",
-				"LLAMA_BENCH=/path/to/llama-bench make bench BENCH_ARGS='-models m.gguf -tests pp8,tg4 -threads 2 -rounds 2",
-				"load average before: ",
+				"# speed, ", "- a: v9", "- b: v9", "instruction sets in use: avx2", "- threads: 2 of each", "measured: 10.0 GB/s",
+				"## m:Q4.gguf", "| pp8 | 90.00 | 45.00 | **2.00** | 2.00 to 2.00 | 45.00 | **2.00** | 2.00 to 2.00 | 100.00 | 90 % |",
+				"| tg4 | 8.00 | 10.00 | **0.80** | 0.80 to 0.80 | 10.00 | **0.80** | 0.80 to 0.80 | 16.00 | 50 % |", "Slower than a: tg4 (0.80).",
+				"### Beside a busy thread", "| pp8 | 90.00 | 90.00 | 100 % | 45.00 | 45.00 | 100 % | 45.00 | 45.00 | 100 % |",
+				"| n | ours t/s | cost(n)/cost(1) | a t/s | its cost(n)/cost(1) | ours / a | b t/s |",
+				"| 1 | 20.00 | 1.00 | 15.00 | 1.00 | **1.33** | 15.00 | 1.00 | **1.33** | 40.00 | 50 % |",
+				"| 8 | 90.00 | 1.78 | 45.00 | 2.67 | **2.00** | 45.00 | 2.67 | **2.00** | 100.00 | 90 % |", "Nothing here is slower than b.",
+				"make bench BENCH_ARGS='-models m:Q4.gguf -peer \"a=/path/to/" + filepath.Base(self) + "\" -peer \"b=/path/to/" + filepath.Base(self) + " -rtr 1\" -tests pp8,tg4 -curve 1,8 -neighbour -ctk q8_0 -fa 1 -threads 2 -rounds 2",
+				"\n    " + filepath.Base(self) + " -rtr 1 -m MODEL -p 8,1 -n 4 -r 3 -o json -t 2 -ctk q8_0 -fa 1\n",
+				"load average before: ", "-speed-m-Q4.svg)", "## Kernels alone\n\n| kernel | q4_k |\n",
 			},
 			[]string{dir},
+			[]string{">quern<", ">a<", ">b<", ">roofline<", ">tokens in a pass (n)<", ">tokens/s<", ">m:Q4.gguf, 2 threads"},
 		},
 		{
-			"alone", "",
+			"alone", []string{"-models", model, "-tests", "pp8,tg4", "-curve", "", "-kernels=false"},
 			[]string{"no peer was given", "| tg4 | 8.00 | 16.00 | 50 % |"},
-			[]string{dir, "llama-bench", "lower than the peer"},
+			[]string{dir, "llama-bench", "lower than", "cost(n)", "svg", "Kernels alone"},
+			nil,
+		},
+		{
+			"kernels only", []string{"-tests", "", "-curve", "", "-threads", "3"},
+			[]string{"Quern's kernels alone", "| kernel | q4_k |", "- threads: 3", "bin/quern bench --kernels -r 3 -t 3\n"},
+			[]string{dir, "MODEL", "-models", "svg"},
+			nil,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			results := filepath.Join(t.TempDir(), "results")
-			args := []string{"-ours", self, "-peer", tt.peer, "-models", model, "-tests", "pp8,tg4", "-rounds", "2", "-results", results, "-topic", "speed"}
-			c, err := parseFlags(args, func(string) string { return "" }, io.Discard)
+			c, err := parseFlags(append([]string{"-ours", self, "-rounds", "2", "-results", results, "-topic", "speed"}, tt.args...), func(string) string { return "" }, io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,36 +316,75 @@ func TestCompare(t *testing.T) {
 			if want := time.Now().Format(time.DateOnly) + "-speed.md"; filepath.Base(path) != want {
 				t.Errorf("written to %s, want %s", path, want)
 			}
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range tt.want {
-				if !strings.Contains(string(b), s) {
-					t.Errorf("no %q in:\n%s", s, b)
-				}
-			}
-			for _, s := range tt.forbidden {
-				if strings.Contains(string(b), s) {
-					t.Errorf("%q in:\n%s", s, b)
-				}
+			stem := strings.TrimSuffix(path, ".md")
+			contains(t, path, tt.want, tt.forbidden)
+			if tt.plot != nil {
+				contains(t, stem+"-m-Q4.svg", tt.plot, []string{dir})
+			} else if files, _ := filepath.Glob(filepath.Join(results, "*.svg")); files != nil {
+				t.Errorf("plots %v", files)
 			}
 			again, err := compare(context.Background(), c, io.Discard, io.Discard)
-			if err != nil || filepath.Base(again) != strings.TrimSuffix(filepath.Base(path), ".md")+"-2.md" {
+			if err != nil || again != stem+"-2.md" {
 				t.Errorf("the second of the day is %s, %v", again, err)
 			}
 		})
 	}
 }
 
+// contains checks what is in a file and what is not.
+func contains(t *testing.T, path string, want, forbidden []string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range want {
+		if !strings.Contains(string(b), s) {
+			t.Errorf("no %q in:\n%s", s, b)
+		}
+	}
+	for _, s := range forbidden {
+		if strings.Contains(string(b), s) {
+			t.Errorf("%q in:\n%s", s, b)
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	labels := func(ticks []plot.Tick) string {
+		var s []string
+		for _, tick := range ticks {
+			s = append(s, tick.Label)
+		}
+		return strings.Join(s, " ")
+	}
+	if got := labels(powersOfTwo(1, 512)); got != "1 2 4 8 16 32 64 128 256 512" {
+		t.Errorf("powers of two: %s", got)
+	}
+	if got := labels(oneTwoFive(0.4, 30)); got != "0.5 1 2 5 10 20" {
+		t.Errorf("ones, twos and fives: %s", got)
+	}
+}
+
 func TestParseFlags(t *testing.T) {
 	env := map[string]string{"LLAMA_BENCH": "/x/llama-bench", "MODELS": "a.gguf b.gguf"}
-	c, err := parseFlags(nil, func(k string) string { return env[k] }, io.Discard)
-	if err != nil || c.peer != "/x/llama-bench" || !slices.Equal(c.models, []string{"a.gguf", "b.gguf"}) || c.rounds != 3 {
+	getenv := func(k string) string { return env[k] }
+	c, err := parseFlags(nil, getenv, io.Discard)
+	if err != nil || len(c.peers) != 1 || c.peers[0].name != "peer" || !slices.Equal(c.peers[0].argv, []string{"/x/llama-bench"}) ||
+		!slices.Equal(c.models, []string{"a.gguf", "b.gguf"}) || c.rounds != 3 || len(c.curve) != 38 || !c.kernels {
 		t.Errorf("got %+v, %v", c, err)
+	}
+	c, err = parseFlags([]string{"-peer", "ik=/y/llama-bench", "-peer", "ik-rtr=/y/llama-bench -rtr 1", "-fa", "1", "-ctv", "q8_0"}, getenv, io.Discard)
+	if want := []engine{{"ik", []string{"/y/llama-bench"}}, {"ik-rtr", []string{"/y/llama-bench", "-rtr", "1"}}}; err != nil || !reflect.DeepEqual(c.peers, want) {
+		t.Errorf("peers %+v, %v", c.peers, err)
+	}
+	if want := []string{"-fa", "1", "-ctv", "q8_0"}; !slices.Equal(c.shared, want) {
+		t.Errorf("flags for all: %q", c.shared)
 	}
 	for _, args := range [][]string{
 		{"-rounds", "0"}, {"-repetitions", "0"}, {"-threads", "-1"}, {"-models", ","}, {"-tests", "pp"}, {"-topic", "a/b"}, {"x"},
+		{"-curve", "0"}, {"-peer", ""}, {"-peer", "x="}, {"-peer", "ours=/x"}, {"-peer", "/x", "-peer", "/y"},
+		{"-tests", "", "-curve", "", "-kernels=false"}, {"-tests", "", "-neighbour"},
 	} {
 		if _, err := parseFlags(args, func(string) string { return "" }, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)

@@ -44,27 +44,31 @@ func (r record) speed() float64 {
 	return median(r.SamplesTS)
 }
 
-// run measures the tests once and returns a record of each, in their order.
-func (e engine) run(ctx context.Context, model string, c config, stderr io.Writer) ([]record, error) {
-	var all []record
-	for _, l := range launches(c.tests) {
-		args := append(slices.Clone(e.argv[1:]), l.args(model, c.threads, c.reps)...)
-		cmd := exec.CommandContext(ctx, e.argv[0], args...)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, stderr
-		if err := cmd.Run(); err != nil {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return nil, fmt.Errorf("%s: %w", e.argv[0], err)
-		}
-		records, err := parseRecords(out.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.argv[0], err)
-		}
-		all = append(all, records...)
+// run does a launch and returns a record of each of its tests.
+func (e engine) run(ctx context.Context, l *launch, model string, c *config, stderr io.Writer) ([]record, error) {
+	out, err := e.output(ctx, l.args(model, c), stderr)
+	if err != nil {
+		return nil, err
 	}
-	return order(all, c.tests)
+	records, err := parseRecords(out)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.argv[0], err)
+	}
+	return order(records, l.tests)
+}
+
+// output runs the engine with flags and returns what it prints.
+func (e engine) output(ctx context.Context, flags []string, stderr io.Writer) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, e.argv[0], append(slices.Clone(e.argv[1:]), flags...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%s: %w", e.argv[0], err)
+	}
+	return out.Bytes(), nil
 }
 
 // parseRecords reads the output of -o json.

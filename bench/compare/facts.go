@@ -27,13 +27,13 @@ type facts struct {
 func (f facts) busy() bool { return f.load > 0.5 }
 
 func collectFacts(ctx context.Context, c config) (facts, error) {
-	out, err := exec.CommandContext(ctx, c.ours, "version", "--json").Output()
+	out, err := exec.CommandContext(ctx, c.ours.argv[0], "version", "--json").Output()
 	if err != nil {
-		return facts{}, fmt.Errorf("%s version: %w", c.ours, err)
+		return facts{}, fmt.Errorf("%s version: %w", c.ours.argv[0], err)
 	}
 	var build struct{ Commit, Kernels string }
 	if err := json.Unmarshal(out, &build); err != nil {
-		return facts{}, fmt.Errorf("%s version: %w", c.ours, err)
+		return facts{}, fmt.Errorf("%s version: %w", c.ours.argv[0], err)
 	}
 	m, err := machine.Read()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command compare measures Quern beside another engine on the same models and
-// the same machine, and writes a table of ratios.
+// Command compare measures Quern beside other engines on the same models and the
+// same machine, and writes tables of ratios, the curve of the speed over the
+// tokens of a pass as a table and as a plot, and Quern's kernels alone.
 //
-// Both are run through llama-bench's command line and JSON. They take turns,
-// round by round, so that what else the machine does falls on both; a ratio is
-// taken within a round, and the median of the rounds is reported. See
-// bench/README.md.
+// All are run through llama-bench's command line and JSON. They take turns, so
+// that what else the machine does falls on all; a ratio is taken within a round,
+// and the median of the rounds is reported. See bench/README.md.
 package main
 
 import (
@@ -23,17 +23,24 @@ import (
 
 // A config is what the flags say.
 type config struct {
-	ours    string // path of quern
-	peer    string // path of a llama-bench; empty runs ours alone
-	models  []string
-	tests   []test
-	threads int // 0 leaves it to ours, and gives the peer the same
-	rounds  int
-	reps    int // within a round
-	cache   string
-	results string
-	topic   string
+	ours      engine
+	peers     []engine // programs that take llama-bench's flags; none runs ours alone
+	models    []string
+	tests     []test
+	curve     []test   // prompts of the curve, from one token on; none is no curve
+	kernels   bool     // ours alone
+	neighbour bool     // tests once more beside a busy thread
+	shared    []string // flags of attention and its cache, for all engines
+	threads   int      // 0 leaves it to ours, and gives the peers the same
+	rounds    int
+	reps      int // within a round
+	cache     string
+	results   string
+	topic     string
 }
+
+// engines are all that take turns, ours first.
+func (c *config) engines() []engine { return append([]engine{c.ours}, c.peers...) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,30 +72,54 @@ func parseFlags(args []string, getenv func(string) string, stderr io.Writer) (co
 	}
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&c.ours, "ours", "bin/quern", "the quern to measure")
-	fs.StringVar(&c.peer, "peer", getenv("LLAMA_BENCH"), "a llama-bench to compare with; default $LLAMA_BENCH, none measures ours alone")
+	ours := fs.String("ours", "bin/quern", "the quern to measure")
+	fs.Func("peer", "a llama-bench to compare with, as PROGRAM, NAME=PROGRAM or \"NAME=PROGRAM FLAGS\"; again for more; default $LLAMA_BENCH, none measures ours alone",
+		func(s string) error { return c.addPeer(s) })
 	models := fs.String("models", or("MODELS", "llama-3.2-1b:Q4_K_M,llama-3.1-8b:Q4_K_M"),
 		"GGUF files, or SHAPE:MIX for models with random weights; default $MODELS")
-	tests := fs.String("tests", "pp512,pp8,pp4,tg128", "ppN a prompt of N tokens, tgN generation of N, either @dM after M others")
-	fs.IntVar(&c.threads, "threads", 0, "threads of both; 0 for what quern takes by itself")
+	tests := fs.String("tests", "pp512,pp8,pp4,tg128", "ppN a prompt of N tokens, tgN generation of N, either @dM after M others; empty for none")
+	curve := fs.String("curve", "1-32,48,64,96,128,256,512", "prompts of the curve, numbers and ranges; empty for none")
+	fs.BoolVar(&c.kernels, "kernels", true, "measure our kernels alone, too")
+	fs.BoolVar(&c.neighbour, "neighbour", false, "do -tests once more while another thread keeps one of the CPUs busy")
+	for _, name := range []string{"ctk", "ctv", "fa"} {
+		fs.Func(name, "llama-bench's -"+name+", for all", func(s string) error {
+			c.shared = append(c.shared, "-"+name, s)
+			return nil
+		})
+	}
+	fs.IntVar(&c.threads, "threads", 0, "threads of all; 0 for what quern takes by itself")
 	fs.IntVar(&c.rounds, "rounds", 3, "turns of each")
 	fs.IntVar(&c.reps, "repetitions", 3, "repetitions of each test in a turn, of which the median counts")
 	fs.StringVar(&c.cache, "cache", defaultCache(), "directory that keeps the models with random weights")
-	fs.StringVar(&c.results, "results", "bench/results", "directory for the table")
+	fs.StringVar(&c.results, "results", "bench/results", "directory for the tables and the plots")
 	fs.StringVar(&c.topic, "topic", "peer", "ends the table's file name")
 	if err := fs.Parse(args); err != nil {
 		return config{}, err
+	}
+	c.ours = engine{name: "ours", argv: []string{*ours, "bench"}}
+	if env := getenv("LLAMA_BENCH"); env != "" && c.peers == nil {
+		if err := c.addPeer(env); err != nil {
+			return config{}, fmt.Errorf("LLAMA_BENCH: %w", err)
+		}
 	}
 	c.models = strings.FieldsFunc(*models, func(r rune) bool { return r == ',' || r == ' ' })
 	var err error
 	if c.tests, err = parseTests(*tests); err != nil {
 		return config{}, fmt.Errorf("-tests %q: %w", *tests, err)
 	}
+	if c.curve, err = parseCurve(*curve); err != nil {
+		return config{}, fmt.Errorf("-curve %q: %w", *curve, err)
+	}
+	ofModels := len(c.tests)+len(c.curve) > 0
 	switch {
 	case fs.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag; models are given with -models", fs.Arg(0))
-	case len(c.models) == 0:
+	case !ofModels && !c.kernels:
+		err = errors.New("nothing to measure: -tests and -curve are empty, and -kernels is off")
+	case ofModels && len(c.models) == 0:
 		err = errors.New("-models names none; give GGUF files or shapes such as llama-3.2-1b:Q4_K_M")
+	case c.neighbour && len(c.tests) == 0:
+		err = errors.New("-neighbour does -tests, and there are none")
 	case c.threads < 0:
 		err = fmt.Errorf("-threads %d: want 0 or more", c.threads)
 	case c.rounds < 1:
@@ -98,7 +129,28 @@ func parseFlags(args []string, getenv func(string) string, stderr io.Writer) (co
 	case c.topic == "" || c.topic != filepath.Base(c.topic):
 		err = fmt.Errorf("-topic %q: want a word for a file name", c.topic)
 	}
+	if !ofModels {
+		c.models = nil
+	}
 	return c, err
+}
+
+// addPeer reads PROGRAM, NAME=PROGRAM or NAME=PROGRAM FLAGS.
+func (c *config) addPeer(s string) error {
+	e := engine{name: "peer", argv: strings.Fields(s)}
+	if name, command, ok := strings.Cut(s, "="); ok && !strings.ContainsAny(name, "/ ") {
+		e = engine{name, strings.Fields(command)}
+	}
+	if e.name == "" || len(e.argv) == 0 {
+		return fmt.Errorf("peer %q: want PROGRAM, NAME=PROGRAM or \"NAME=PROGRAM FLAGS\"", s)
+	}
+	for _, other := range append(c.peers, engine{name: "ours"}) {
+		if other.name == e.name {
+			return fmt.Errorf("two engines are called %s; name them, as in %s2=%s", e.name, e.name, strings.Join(e.argv, " "))
+		}
+	}
+	c.peers = append(c.peers, e)
+	return nil
 }
 
 func defaultCache() string {
@@ -112,7 +164,6 @@ func defaultCache() string {
 // compare does what c says, shows each table as it is done, and returns the
 // path of the file with all of them.
 func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, error) {
-	ours := engine{name: "ours", argv: []string{c.ours, "bench"}}
 	facts, err := collectFacts(ctx, c)
 	if err != nil {
 		return "", err
@@ -120,37 +171,78 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, e
 	if facts.busy() {
 		fmt.Fprintf(stderr, "compare: load average is %.2f: other programs will disturb the result\n", facts.load)
 	}
-	engines := []engine{ours}
-	if c.peer != "" {
-		engines = append(engines, engine{name: "peer", argv: []string{c.peer}})
-	} else {
+	if len(c.peers) == 0 {
 		fmt.Fprintln(stderr, "compare: no peer to compare with; set LLAMA_BENCH or -peer to a llama-bench")
 	}
-	rep := report{config: c, facts: facts}
+	rep := report{config: &c, facts: facts}
 	for _, model := range c.models {
 		path, err := modelFile(ctx, model, c.cache, stderr)
 		if err != nil {
 			return "", err
 		}
-		t := table{model: modelName(model)}
-		for round := range c.rounds {
-			var r turn
-			for i, e := range engines {
-				fmt.Fprintf(stderr, "compare: %s: round %d of %d, %s\n", t.model, round+1, c.rounds, e.name)
-				got, err := e.run(ctx, path, c, stderr)
-				if err != nil {
-					return "", fmt.Errorf("%s: %s: %w", t.model, e.name, err)
-				}
-				r[i] = got
-				if c.threads == 0 {
-					c.threads = got[0].Threads // the peer gets as many as ours took
-				}
-			}
-			t.rounds = append(t.rounds, r)
+		t := table{model: modelName(model), engines: c.engines()}
+		if err := c.measure(ctx, &t, path, stderr); err != nil {
+			return "", fmt.Errorf("%s: %w", t.model, err)
 		}
-		rep.config.threads = c.threads
 		rep.tables = append(rep.tables, t)
-		t.write(stdout, rep.hasPeer(), c.tests)
+		rep.show(stdout, &t)
+	}
+	if c.kernels {
+		fmt.Fprintln(stderr, "compare: kernels alone")
+		if rep.kernels, err = c.ours.output(ctx, c.kernelArgs(), stderr); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(stdout, "\n%s", rep.kernels)
 	}
 	return rep.save(time.Now())
+}
+
+// measure lets the engines take turns at each launch of each round.
+func (c *config) measure(ctx context.Context, t *table, path string, stderr io.Writer) error {
+	all := union(c.tests, c.curve)
+	for round := range c.rounds {
+		fmt.Fprintf(stderr, "compare: %s: round %d of %d\n", t.model, round+1, c.rounds)
+		r, err := c.turns(ctx, t, path, all, stderr)
+		if err != nil {
+			return err
+		}
+		t.rounds = append(t.rounds, r)
+		if !c.neighbour {
+			continue
+		}
+		fmt.Fprintf(stderr, "compare: %s: round %d of %d, beside a busy thread\n", t.model, round+1, c.rounds)
+		stop, err := keepBusy(c.threads)
+		if err != nil {
+			return err
+		}
+		r, err = c.turns(ctx, t, path, c.tests, stderr)
+		stop()
+		if err != nil {
+			return err
+		}
+		t.disturbed = append(t.disturbed, r)
+	}
+	return nil
+}
+
+func (c *config) turns(ctx context.Context, t *table, path string, tests []test, stderr io.Writer) (turn, error) {
+	r := turn{}
+	for _, l := range launches(tests) {
+		for _, e := range t.engines {
+			got, err := e.run(ctx, l, path, c, stderr)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.name, err)
+			}
+			if r[e.name] == nil {
+				r[e.name] = map[test]record{}
+			}
+			for _, v := range got {
+				r[e.name][v.test()] = v
+			}
+			if c.threads == 0 {
+				c.threads = got[0].Threads // the peers get as many as ours took
+			}
+		}
+	}
+	return r, nil
 }

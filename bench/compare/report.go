@@ -13,100 +13,211 @@ import (
 	"time"
 )
 
-// A turn holds what each engine measured in a round, ours first: a record of
-// each test. Without a peer the second is nil.
-type turn [2][]record
+// A turn holds what the engines measured in a round, by the engine's name.
+type turn map[string]map[test]record
 
 // A table is all that was measured of a model.
 type table struct {
-	model  string
-	rounds []turn
+	model     string
+	engines   []engine // ours first
+	rounds    []turn
+	disturbed []turn // the same rounds beside a busy thread
 }
 
 // A report is a whole comparison.
 type report struct {
-	config config
-	facts  facts
-	tables []table
+	config  *config
+	facts   facts
+	tables  []table
+	kernels []byte // what ours prints of its kernels
 }
 
-func (r *report) hasPeer() bool { return r.config.peer != "" }
-
-// A row is one test over all rounds. Speeds are medians, in tokens per second.
-type row struct {
-	ours, peer   float64
-	ratio        float64 // the median of the rounds' ratios
-	least, most  float64 // of the rounds' ratios
-	roof, ofRoof float64 // 0 when ours was not told the roofline
+// over is the median of f over rounds.
+func over(rounds []turn, f func(r turn) float64) float64 {
+	return median(each(rounds, f))
 }
 
-// row collects test i.
-func (t *table) row(i int, peer bool) row {
-	var ours, theirs, ratios, roofs, ofRoofs []float64
-	for _, r := range t.rounds {
-		ours = append(ours, r[0][i].speed())
-		if roof := r[0][i].RoofTS; roof > 0 {
-			roofs, ofRoofs = append(roofs, roof), append(ofRoofs, r[0][i].speed()/roof)
-		}
-		if peer {
-			theirs = append(theirs, r[1][i].speed())
-			ratios = append(ratios, r[0][i].speed()/r[1][i].speed())
-		}
+func each(rounds []turn, f func(r turn) float64) []float64 {
+	var v []float64
+	for _, r := range rounds {
+		v = append(v, f(r))
 	}
-	out := row{ours: median(ours)}
-	if len(roofs) > 0 {
-		out.roof, out.ofRoof = median(roofs), median(ofRoofs)
-	}
-	if peer {
-		out.peer, out.ratio = median(theirs), median(ratios)
-		out.least, out.most = slices.Min(ratios), slices.Max(ratios)
-	}
-	return out
+	return v
 }
 
-// write prints the table, and below it what the peer does better.
-func (t *table) write(w io.Writer, peer bool, tests []test) {
-	fmt.Fprintf(w, "\n## %s\n\n", t.model)
-	head := []string{"test", "ours t/s"}
-	if peer {
-		head = append(head, "peer t/s", "ours / peer", "rounds")
+func (r turn) speed(e engine, t test) float64 { return r[e.name][t].speed() }
+
+// speed is the median of an engine's speeds, in tokens per second.
+func (t *table) speed(e engine, x test) float64 {
+	return over(t.rounds, func(r turn) float64 { return r.speed(e, x) })
+}
+
+// ratios are how much faster ours is than e, of each round.
+func (t *table) ratios(e engine, x test) []float64 {
+	return each(t.rounds, func(r turn) float64 { return r.speed(t.engines[0], x) / r.speed(e, x) })
+}
+
+// roof returns the roofline and how much of it ours reaches, 0 when ours was
+// not told.
+func (t *table) roof(x test) (most, fraction float64) {
+	ours := t.engines[0]
+	most = over(t.rounds, func(r turn) float64 { return r[ours.name][x].RoofTS })
+	if most == 0 {
+		return 0, 0
 	}
-	head = append(head, "roofline t/s", "ours of it")
-	fmt.Fprintf(w, "| %s |\n| --- |%s\n", strings.Join(head, " | "), strings.Repeat(" ---: |", len(head)-1))
-	var slower []string
-	for i, test := range tests {
-		r := t.row(i, peer)
-		cells := []string{test.String(), fmt.Sprintf("%.2f", r.ours)}
-		if peer {
-			cells = append(cells, fmt.Sprintf("%.2f", r.peer), fmt.Sprintf("**%.2f**", r.ratio),
-				fmt.Sprintf("%.2f to %.2f", r.least, r.most))
-			if r.ratio < 1 {
-				slower = append(slower, fmt.Sprintf("%s (%.2f)", test, r.ratio))
+	return most, over(t.rounds, func(r turn) float64 { return r.speed(ours, x) / r[ours.name][x].RoofTS })
+}
+
+// cost is how often the time of one token a prompt of e takes.
+func (t *table) cost(e engine, x test) float64 {
+	return over(t.rounds, func(r turn) float64 {
+		return float64(x.prompt) * r.speed(e, test{prompt: 1}) / r.speed(e, x)
+	})
+}
+
+// A grid is a table in Markdown. All columns but the first are numbers.
+type grid struct {
+	head []string
+	rows [][]string
+}
+
+func (g *grid) write(w io.Writer) {
+	fmt.Fprintf(w, "| %s |\n| --- |%s\n", strings.Join(g.head, " | "), strings.Repeat(" ---: |", len(g.head)-1))
+	for _, row := range g.rows {
+		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// writeTests prints the table of tests, and below it what a peer does better.
+func (t *table) writeTests(w io.Writer, tests []test) {
+	g := grid{head: []string{"test", "ours t/s"}}
+	for _, e := range t.engines[1:] {
+		g.head = append(g.head, e.name+" t/s", "ours / "+e.name, "rounds")
+	}
+	g.head = append(g.head, "roofline t/s", "ours of it")
+	slower := map[string][]string{}
+	for _, x := range tests {
+		row := []string{x.String(), number(t.speed(t.engines[0], x))}
+		for _, e := range t.engines[1:] {
+			ratios := t.ratios(e, x)
+			ratio := median(ratios)
+			row = append(row, number(t.speed(e, x)), fmt.Sprintf("**%.2f**", ratio),
+				fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios)))
+			if ratio < 1 {
+				slower[e.name] = append(slower[e.name], fmt.Sprintf("%s (%.2f)", x, ratio))
 			}
 		}
-		if r.roof > 0 {
-			cells = append(cells, fmt.Sprintf("%.2f", r.roof), fmt.Sprintf("%.0f %%", 100*r.ofRoof))
-		} else {
-			cells = append(cells, "", "")
-		}
-		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+		g.rows = append(g.rows, append(row, t.roofCells(x)...))
 	}
-	switch {
-	case len(slower) > 0:
-		fmt.Fprintf(w, "\nSlower than the peer: %s.\n", strings.Join(slower, ", "))
-	case peer:
-		fmt.Fprint(w, "\nNothing here is slower than the peer.\n")
+	g.write(w)
+	t.writeSlower(w, slower)
+}
+
+// writeSlower names what a peer does better.
+func (t *table) writeSlower(w io.Writer, slower map[string][]string) {
+	for _, e := range t.engines[1:] {
+		if s := slower[e.name]; s != nil {
+			fmt.Fprintf(w, "\nSlower than %s: %s.\n", e.name, strings.Join(s, ", "))
+		} else {
+			fmt.Fprintf(w, "\nNothing here is slower than %s.\n", e.name)
+		}
 	}
 }
 
-// write prints the whole report.
-func (r *report) write(w io.Writer, now time.Time) {
+// writeCurve prints what more tokens in a pass bring and cost.
+func (t *table) writeCurve(w io.Writer, curve []test) {
+	g := grid{head: []string{"n", "ours t/s", "cost(n)/cost(1)"}}
+	for _, e := range t.engines[1:] {
+		g.head = append(g.head, e.name+" t/s", "its cost(n)/cost(1)", "ours / "+e.name)
+	}
+	g.head = append(g.head, "roofline t/s", "ours of it")
+	slower := map[string][]string{}
+	for _, x := range curve {
+		row := []string{fmt.Sprint(x.prompt)}
+		for i, e := range t.engines {
+			row = append(row, number(t.speed(e, x)), fmt.Sprintf("%.2f", t.cost(e, x)))
+			if i == 0 {
+				continue
+			}
+			ratio := median(t.ratios(e, x))
+			row = append(row, fmt.Sprintf("**%.2f**", ratio))
+			if ratio < 1 {
+				slower[e.name] = append(slower[e.name], fmt.Sprintf("%s (%.2f)", x, ratio))
+			}
+		}
+		g.rows = append(g.rows, append(row, t.roofCells(x)...))
+	}
+	g.write(w)
+	t.writeSlower(w, slower)
+}
+
+// writeDisturbed prints what is left of each engine's speed beside a busy thread.
+func (t *table) writeDisturbed(w io.Writer, tests []test) {
+	g := grid{head: []string{"test"}}
+	for _, e := range t.engines {
+		g.head = append(g.head, e.name+" alone", "disturbed", "left")
+	}
+	for _, x := range tests {
+		row := []string{x.String()}
+		for _, e := range t.engines {
+			alone := t.speed(e, x)
+			disturbed := over(t.disturbed, func(r turn) float64 { return r.speed(e, x) })
+			row = append(row, number(alone), number(disturbed), fmt.Sprintf("%.0f %%", 100*disturbed/alone))
+		}
+		g.rows = append(g.rows, row)
+	}
+	g.write(w)
+}
+
+func number(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func (t *table) roofCells(x test) []string {
+	most, fraction := t.roof(x)
+	if most == 0 {
+		return []string{"", ""}
+	}
+	return []string{number(most), fmt.Sprintf("%.0f %%", 100*fraction)}
+}
+
+// show prints what was measured of a model.
+func (r *report) show(w io.Writer, t *table) { r.writeModel(w, t, "") }
+
+// writeModel prints what was measured of a model, with its plot if that is a file.
+func (r *report) writeModel(w io.Writer, t *table, plot string) {
+	fmt.Fprintf(w, "\n## %s\n\n", t.model)
+	c := r.config
+	if len(c.tests) > 0 {
+		t.writeTests(w, c.tests)
+	}
+	if len(t.disturbed) > 0 {
+		fmt.Fprint(w, "\n### Beside a busy thread\n\nTokens/s while another thread keeps one of the CPUs busy.\n\n")
+		t.writeDisturbed(w, c.tests)
+	}
+	if len(c.curve) > 0 {
+		fmt.Fprint(w, "\n### n tokens in a pass\n\n")
+		if plot != "" {
+			fmt.Fprintf(w, "![tokens/s against n, of %s](%s)\n\n", t.model, plot)
+		}
+		t.writeCurve(w, c.curve)
+	}
+}
+
+// plotName is the file of a model's plot, beside the report called stem.
+func plotName(stem string, t *table) string {
+	return stem + "-" + strings.ReplaceAll(strings.TrimSuffix(t.model, ".gguf"), ":", "-") + ".svg"
+}
+
+// write prints the whole report, whose file is called stem.
+func (r *report) write(w io.Writer, now time.Time, stem string) {
 	c, f := r.config, r.facts
 	fmt.Fprintf(w, "# %s, %s\n\n", c.topic, now.Format(time.DateOnly))
-	if r.hasPeer() {
-		fmt.Fprintf(w, "Quern beside llama-bench, in turns: %d rounds of %d repetitions. ", c.rounds, c.reps)
+	switch {
+	case len(r.tables) == 0:
+		fmt.Fprintf(w, "Quern's kernels alone: medians of %d.\n\n", c.reps)
+	case len(c.peers) > 0:
+		fmt.Fprintf(w, "Quern beside other programs, in turns: %d rounds of %d repetitions. ", c.rounds, c.reps)
 		fmt.Fprint(w, "A ratio above 1 means that Quern is faster; it is the median of the rounds' ratios.\n\n")
-	} else {
+	default:
 		fmt.Fprintf(w, "Quern alone, no peer was given: %d rounds of %d repetitions.\n\n", c.rounds, c.reps)
 	}
 	fmt.Fprintf(w, "- commit: %s\n", f.commit)
@@ -115,71 +226,120 @@ func (r *report) write(w io.Writer, now time.Time) {
 	if f.governor != "" {
 		fmt.Fprintf(w, "- governor: %s\n", f.governor)
 	}
-	fmt.Fprintf(w, "- threads: %d of each\n", c.threads)
+	if c.threads > 0 {
+		fmt.Fprintf(w, "- threads: %d of each\n", c.threads)
+	}
 	fmt.Fprintf(w, "- load average before: %.2f\n", f.load)
 	if f.busy() {
 		fmt.Fprint(w, "- **other programs were running**: measure again on a quiet machine before you believe any of this\n")
 	}
-	first := r.tables[0].rounds[0]
-	if r.hasPeer() {
-		fmt.Fprintf(w, "- peer: %s\n", cmp.Or(first[1][0].BuildCommit, "build unknown"))
-	}
-	if g := first[0][0]; g.RoofTS > 0 {
-		fmt.Fprintf(w, "- measured: %.1f GB/s read, %.0f G int8 multiply-adds/s\n", g.ReadGBps, g.Int8GMACs)
+	if len(r.tables) > 0 {
+		r.writeMeasured(w)
 	}
 	fmt.Fprintf(w, "- date: %s\n\nTo reproduce:\n\n", now.UTC().Format(time.RFC3339))
 	outer, inner := r.commands()
 	fmt.Fprintf(w, "    %s\n\nwhich runs, in turns:\n\n    %s\n", outer, strings.Join(inner, "\n    "))
-	for _, t := range r.tables {
-		t.write(w, r.hasPeer(), c.tests)
+	for i := range r.tables {
+		plot := ""
+		if len(c.curve) > 0 {
+			plot = plotName(stem, &r.tables[i])
+		}
+		r.writeModel(w, &r.tables[i], plot)
+	}
+	if r.kernels != nil {
+		fmt.Fprintf(w, "\n## Kernels alone\n\n%s", r.kernels)
+	}
+}
+
+// writeMeasured says who the peers are, and what ours measured of the machine.
+func (r *report) writeMeasured(w io.Writer) {
+	first := r.tables[0].rounds[0]
+	any := union(r.config.tests, r.config.curve)[0]
+	for _, e := range r.config.peers {
+		fmt.Fprintf(w, "- %s: %s\n", e.name, cmp.Or(first[e.name][any].BuildCommit, "build unknown"))
+	}
+	if g := first[r.config.ours.name][any]; g.RoofTS > 0 {
+		fmt.Fprintf(w, "- measured: %.1f GB/s read, %.0f G int8 multiply-adds/s\n", g.ReadGBps, g.Int8GMACs)
 	}
 }
 
 // commands are what to type for the same measurement, and what that runs.
 func (r *report) commands() (outer string, inner []string) {
 	c := r.config
-	var models, tests []string
-	for _, t := range r.tables {
-		models = append(models, t.model)
-	}
-	for _, t := range c.tests {
-		tests = append(tests, t.String())
-	}
-	if r.hasPeer() {
-		outer = "LLAMA_BENCH=/path/to/llama-bench "
-	}
-	outer += fmt.Sprintf("make bench BENCH_ARGS='-models %s -tests %s -threads %d -rounds %d -repetitions %d'",
-		strings.Join(models, ","), strings.Join(tests, ","), c.threads, c.rounds, c.reps)
-	for _, l := range launches(c.tests) {
-		args := strings.Join(l.args("MODEL", c.threads, c.reps), " ")
-		inner = append(inner, "bin/quern bench "+args)
-		if r.hasPeer() {
-			inner = append(inner, "$LLAMA_BENCH "+args)
+	args := []string{}
+	add := func(words ...string) { args = append(args, words...) }
+	if len(r.tables) > 0 {
+		var models []string
+		for _, t := range r.tables {
+			models = append(models, t.model)
 		}
+		add("-models", strings.Join(models, ","))
+	}
+	for _, e := range c.peers {
+		add("-peer", `"`+strings.Join(append([]string{e.name + "=/path/to/" + filepath.Base(e.argv[0])}, e.argv[1:]...), " ")+`"`)
+	}
+	add("-tests", cmp.Or(testList(c.tests), `""`), "-curve", cmp.Or(promptList(c.curve), `""`))
+	if !c.kernels {
+		add("-kernels=false")
+	}
+	if c.neighbour {
+		add("-neighbour")
+	}
+	add(c.shared...)
+	add("-threads", fmt.Sprint(c.threads), "-rounds", fmt.Sprint(c.rounds), "-repetitions", fmt.Sprint(c.reps))
+	outer = fmt.Sprintf("make bench BENCH_ARGS='%s'", strings.Join(args, " "))
+	if len(r.tables) > 0 {
+		for _, l := range launches(union(c.tests, c.curve)) {
+			flags := strings.Join(l.args("MODEL", c), " ")
+			inner = append(inner, "bin/quern bench "+flags)
+			for _, e := range c.peers {
+				inner = append(inner, strings.Join(append([]string{filepath.Base(e.argv[0])}, append(slices.Clone(e.argv[1:]), flags)...), " "))
+			}
+		}
+	}
+	if c.kernels {
+		inner = append(inner, "bin/quern bench "+strings.Join(c.kernelArgs(), " "))
 	}
 	return outer, inner
 }
 
-// save writes the report to a new file in the results directory and returns
-// its path.
+// save writes the report to a new file in the results directory, the plots
+// beside it, and returns the report's path.
 func (r *report) save(now time.Time) (string, error) {
-	if err := os.MkdirAll(r.config.results, 0o755); err != nil {
+	dir := r.config.results
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	base := filepath.Join(r.config.results, now.Format(time.DateOnly)+"-"+r.config.topic)
-	path := base + ".md"
+	base := now.Format(time.DateOnly) + "-" + r.config.topic
+	stem := base
 	for n := 2; ; n++ {
+		path := filepath.Join(dir, stem+".md")
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) { // an earlier result of the day stays
-			path = fmt.Sprintf("%s-%d.md", base, n)
+			stem = fmt.Sprintf("%s-%d", base, n)
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
 		var text strings.Builder
-		r.write(&text, now)
+		r.write(&text, now, stem)
 		_, err = f.WriteString(text.String())
-		return path, errors.Join(err, f.Close())
+		return path, errors.Join(err, f.Close(), r.plots(dir, stem))
 	}
+}
+
+// plots draws the curve of each model.
+func (r *report) plots(dir, stem string) error {
+	if len(r.config.curve) == 0 {
+		return nil
+	}
+	for i := range r.tables {
+		t := &r.tables[i]
+		title := fmt.Sprintf("%s, %d threads, %s", t.model, r.config.threads, cmp.Or(r.facts.cpu, "unknown CPU"))
+		if err := plotCurve(filepath.Join(dir, plotName(stem, t)), title, t, r.config.curve); err != nil {
+			return err
+		}
+	}
+	return nil
 }

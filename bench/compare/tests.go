@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,6 +29,9 @@ func (t test) String() string {
 
 // parseTests reads names such as pp512 and tg128@d4096, with commas between.
 func parseTests(s string) ([]test, error) {
+	if s == "" {
+		return nil, nil
+	}
 	var tests []test
 	seen := map[test]bool{}
 	for name := range strings.SplitSeq(s, ",") {
@@ -76,47 +81,137 @@ func positive(s string) (int, error) {
 	return n, err
 }
 
+// mostPrompts bounds a curve: one of more points is a typing error.
+const mostPrompts = 1024
+
+// parseCurve reads lists such as 1-8,16,32 into prompts in rising order. The
+// first has one token, which the others are held against.
+func parseCurve(s string) ([]test, error) {
+	if s == "" {
+		return nil, nil
+	}
+	prompts := map[int]bool{1: true}
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		first, err := positive(from)
+		last := first
+		if err == nil && isRange {
+			last, err = positive(to)
+		}
+		if err != nil || last < first {
+			return nil, fmt.Errorf("%q, want numbers and ranges such as 1-8,16,32", part)
+		}
+		if last-first >= mostPrompts {
+			return nil, fmt.Errorf("%q is more than %d prompts", part, mostPrompts)
+		}
+		for n := first; n <= last; n++ {
+			prompts[n] = true
+		}
+	}
+	if len(prompts) > mostPrompts {
+		return nil, fmt.Errorf("more than %d prompts", mostPrompts)
+	}
+	var tests []test
+	for _, n := range slices.Sorted(maps.Keys(prompts)) {
+		tests = append(tests, test{prompt: n})
+	}
+	return tests, nil
+}
+
+// union is a, and what b has beyond it.
+func union(a, b []test) []test {
+	all := slices.Clone(a)
+	for _, t := range b {
+		if !slices.Contains(a, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // A launch is tests that one run of a llama-bench does: it takes lists of
 // prompts and of generations, at one depth.
 type launch struct {
 	depth         int
+	tests         []test
 	prompts, gens []string
 }
 
+// launchTests is the most tests of a launch: engines take turns at launches, and
+// what the machine does meanwhile changes within minutes.
+const launchTests = 8
+
 // launches groups tests by depth, in order of appearance.
-func launches(tests []test) []launch {
-	var out []launch
-	at := map[int]int{}
+func launches(tests []test) []*launch {
+	var out []*launch
+	open := map[int]*launch{} // by depth
 	for _, t := range tests {
-		i, ok := at[t.depth]
-		if !ok {
-			i = len(out)
-			at[t.depth] = i
-			out = append(out, launch{depth: t.depth})
+		l := open[t.depth]
+		if l == nil || len(l.tests) == launchTests {
+			l = &launch{depth: t.depth}
+			open[t.depth] = l
+			out = append(out, l)
 		}
+		l.tests = append(l.tests, t)
 		if t.gen > 0 {
-			out[i].gens = append(out[i].gens, strconv.Itoa(t.gen))
+			l.gens = append(l.gens, strconv.Itoa(t.gen))
 		} else {
-			out[i].prompts = append(out[i].prompts, strconv.Itoa(t.prompt))
+			l.prompts = append(l.prompts, strconv.Itoa(t.prompt))
 		}
 	}
 	return out
 }
 
 // args are the flags of the launch that every llama-bench takes.
-func (l launch) args(model string, threads, reps int) []string {
+func (l *launch) args(model string, c *config) []string {
 	list := func(values []string) string {
 		if len(values) == 0 {
 			return "0" // none, where leaving the flag out would be the default
 		}
 		return strings.Join(values, ",")
 	}
-	args := []string{"-m", model, "-p", list(l.prompts), "-n", list(l.gens), "-r", strconv.Itoa(reps), "-o", "json"}
+	args := []string{"-m", model, "-p", list(l.prompts), "-n", list(l.gens), "-r", strconv.Itoa(c.reps), "-o", "json"}
 	if l.depth > 0 {
 		args = append(args, "-d", strconv.Itoa(l.depth))
 	}
-	if threads > 0 {
-		args = append(args, "-t", strconv.Itoa(threads))
+	if c.threads > 0 {
+		args = append(args, "-t", strconv.Itoa(c.threads))
+	}
+	return append(args, c.shared...)
+}
+
+// kernelArgs are the flags that measure our kernels alone.
+func (c *config) kernelArgs() []string {
+	args := []string{"--kernels", "-r", strconv.Itoa(c.reps)}
+	if c.threads > 0 {
+		args = append(args, "-t", strconv.Itoa(c.threads))
 	}
 	return args
+}
+
+// testList names tests as -tests takes them.
+func testList(tests []test) string {
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// promptList names a curve's prompts as -curve takes them: 1-32,48,64.
+func promptList(curve []test) string {
+	var parts []string
+	for i := 0; i < len(curve); {
+		j := i
+		for j+1 < len(curve) && curve[j+1].prompt == curve[j].prompt+1 {
+			j++
+		}
+		part := strconv.Itoa(curve[i].prompt)
+		if j > i {
+			part += "-" + strconv.Itoa(curve[j].prompt)
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
 }

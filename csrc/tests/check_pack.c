@@ -121,6 +121,35 @@ static void not_finite(const struct type *t)
 	guard_free_all();
 }
 
+/* Whole matrices, by all threads and past the caches: the same panels. */
+static void matrices(const struct type *t, struct qn_pool *pool)
+{
+	const struct qn_mat m = {
+		.type = t->type, .layout = QN_ROWS, .n_in = 9 * t->elems, .n_out = 37, .n_mat = 2,
+	};
+	const size_t row = qn_row_bytes(t->type, m.n_in), bytes = qn_panel_bytes(t->type, m.n_in);
+	const int64_t panels = (m.n_out + QN_PANEL - 1) / QN_PANEL;
+	uint8_t *src = guard_alloc((size_t)(m.n_mat * m.n_out) * row), *want = guard_alloc(bytes);
+	struct guard dst = guard_new((size_t)(m.n_mat * panels) * bytes);
+	uint8_t *got = guard_fill(&dst, (size_t)(m.n_mat * panels) * bytes);
+	struct qn_mat from = m;
+
+	rnd_weights(t, src, m.n_mat * m.n_out * m.n_in / t->elems, 1);
+	from.data = src;
+	check_at(check_sets, "qn_pack_mat %s", t->name);
+	check_true(qn_pack_mat(pool, got, &from) == QN_OK, "refused");
+	guard_intact("panels", &dst);
+	for (int64_t p = 0; p < m.n_mat * panels; p++) {
+		const int64_t first = p % panels * QN_PANEL, left = m.n_out - first;
+
+		qn_pack(t->type, want, src + (size_t)(p / panels * m.n_out + first) * row,
+		        (int32_t)(left < QN_PANEL ? left : QN_PANEL), m.n_in);
+		check_bytes("panel", got + (size_t)p * bytes, want, 16 * (int64_t)row);
+	}
+	guard_free(&dst);
+	guard_free_all();
+}
+
 static void refused(void)
 {
 	static float w[32 * 16];
@@ -139,7 +168,15 @@ static void refused(void)
 
 void check_pack(void)
 {
+	struct qn_pool *pool;
+
 	sizes();
+	check_at(check_sets, "pool of 3 threads");
+	if (check_true(qn_pool_create(&pool, NULL, 3) == QN_OK, "not created")) {
+		EACH_TYPE(t)
+			matrices(t, pool);
+		qn_pool_destroy(pool);
+	}
 	EACH_TYPE(t) {
 		rows(t, t->elems);
 		rows(t, t->elems * 9);

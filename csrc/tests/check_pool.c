@@ -120,10 +120,14 @@ static void empty_runs(struct qn_pool *pool, int threads)
 static void measures(struct qn_pool *pool, int threads)
 {
 	const size_t bytes = 1 << 16;
-	void *buf = guard_alloc(bytes);
+	uint8_t *buf = guard_alloc(bytes), *copy = guard_alloc(bytes);
 
 	check_at(check_sets, "measurements with %d threads", threads);
 	check_true(qn_measure_read(pool, buf, bytes, 2) > 0, "qn_measure_read");
+	for (size_t i = 0; i < bytes; i++)
+		buf[i] = (uint8_t)rnd();
+	check_true(qn_measure_copy(pool, copy, buf, bytes, 2) > 0, "qn_measure_copy");
+	check_bytes("copy", copy, buf, (int64_t)bytes);
 	check_true(qn_measure_int8(pool, 1000) > 0, "qn_measure_int8");
 	guard_free_all();
 }

@@ -126,7 +126,8 @@ func (c *Config) fill() error {
 	return nil
 }
 
-func (c *Config) kvType() kernel.KVType {
+// KVType is what the kernels call c.KV.
+func (c *Config) KVType() kernel.KVType {
 	if c.KV == kvcache.F32 {
 		return kernel.KVF32
 	}
@@ -217,7 +218,7 @@ func (e *Engine) Close() error {
 // run: the pool's first thread is the caller's. What it returns undoes it.
 func (e *Engine) enter() (leave func()) {
 	runtime.LockOSThread()
-	unpin := pin(e.cpu)
+	unpin := machine.Pin(e.cpu)
 	return func() {
 		unpin()
 		runtime.UnlockOSThread()

@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
@@ -48,6 +51,35 @@ func TestDecodeDoesNotGrowTheHeap(t *testing.T) {
 	}
 	if mallocs, bytes := to.Mallocs-from.Mallocs, int64(to.HeapAlloc)-int64(from.HeapAlloc); mallocs > 8 || bytes > 4096 {
 		t.Errorf("64 tokens took %d allocations, %d bytes", mallocs, bytes)
+	}
+}
+
+// An engine that waits for work takes no CPU: its threads sleep. One that spins
+// would take all of every window; what else the test process does falls into
+// some of them at most.
+func TestIdleTakesNoCPU(t *testing.T) {
+	e := open(t, tiny, Config{Threads: 3})
+	s := e.NewSequence()
+	defer s.Close()
+	if _, err := e.Generate(context.Background(), s, randomIDs(e, 1, 20), sampler(e), 8, nil, func(int32) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	const window = 100 * time.Millisecond
+	least := window
+	for range 5 {
+		before := used()
+		time.Sleep(window)
+		least = min(least, used()-before)
+	}
+	if least > window/20 {
+		t.Errorf("an idle engine takes at least %v of CPU in %v", least, window)
 	}
 }
 

@@ -465,6 +465,9 @@ func TestMeasure(t *testing.T) {
 	if got := p.MeasureRead(alloc(t, 1<<20), 3); !(got > 1e6) {
 		t.Errorf("read %g bytes a second", got)
 	}
+	if got := p.MeasureCopy(alloc(t, 1<<20), alloc(t, 1<<20), 3); !(got > 1e6) {
+		t.Errorf("copied %g bytes a second", got)
+	}
 	if got := p.MeasureInt8(1000); !(got > 1e6) {
 		t.Errorf("%g multiply-adds a second", got)
 	}

@@ -96,6 +96,17 @@ func (p *Pool) MeasureRead(b []byte, rounds int) float64 {
 	return float64(C.qn_measure_read(p.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), C.int32_t(rounds)))
 }
 
+// MeasureCopy returns the bytes per second at which the pool copies src to dst,
+// which are as long, each thread its own part, the given number of times.
+func (p *Pool) MeasureCopy(dst, src []byte, rounds int) float64 {
+	p.mustBeOpen()
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("kernel: copy of %d bytes to %d", len(src), len(dst)))
+	}
+	return float64(C.qn_measure_copy(p.c, unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src)),
+		C.size_t(len(src)), C.int32_t(rounds)))
+}
+
 // MeasureInt8 returns the 8-bit multiply-adds per second that the pool reaches
 // in registers with the instruction set in use.
 func (p *Pool) MeasureInt8(rounds int) float64 {

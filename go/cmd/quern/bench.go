@@ -33,6 +33,10 @@ type benchFlags struct {
 	weights                 string
 	memory                  uint64
 
+	curve   bool
+	kernels bool
+	types   []string
+
 	synth string
 	seed  int
 	force bool
@@ -43,7 +47,7 @@ type benchFlags struct {
 func newBenchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench -m FILE | --synth SHAPE:TYPE -o FILE",
+		Use:   "bench -m FILE | --kernels | --synth SHAPE:TYPE -o FILE",
 		Short: "Measure how fast a model runs, or write one to measure",
 		Long: `Measure how fast models run: -p reads a prompt (pp), -n generates (tg), -pg does
 one after the other; -d does them after that many tokens. Flags and output are
@@ -54,11 +58,23 @@ Beside each speed stands the most that this machine allows: reading every weight
 and key once, at the bandwidth measured first, or multiplying at the 8-bit peak
 measured first, whichever takes longer. --no-roofline leaves that out.
 
+With --curve, measure passes of 1 to 32, 48, 64, 96, 128, 256 and 512 tokens, or of
+the -p given, and how often the time of a pass of one token each takes. As in pp
+tests, the logits of the last token are computed.
+
+With --kernels, measure each kernel alone: products with -p tokens for each type of
+weights, from memory and from the caches, attention of -p tokens at depth -d for
+each -ctk, norms, and the packing of weights. The roof of a product is the time to
+read its weights or to multiply at the 8-bit peak; from the caches, the latter; of
+packing, the time to copy as many bytes.
+
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
 in ` + strings.Join(synth.Mixes(), " ") + `.`,
 		Example: `  quern bench -m model.gguf
   quern bench -m model.gguf -p 512,1-8 -n 128 -t 1,2 -o json
+  quern bench --curve -m model.gguf -p 1-16,32
+  quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
   quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -96,6 +112,9 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of what the machine allows")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	fs.BoolVar(&f.curve, "curve", false, "what more tokens in a pass cost: passes of -p tokens, beside one of 1")
+	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
+	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, types of weights (default: all)")
 	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, SHAPE:TYPE")
 	intVar(fs, &f.seed, "seed", "", 0, 0, math.MaxInt64, "seed of the random weights")
 	fs.BoolVar(&f.force, "force", false, "with --synth, replace a file that exists")
@@ -115,23 +134,35 @@ func acceptKVType(s string) error {
 	return err
 }
 
-// benchFormats are what -o takes.
-var benchFormats = []string{"md", "json", "jsonl", "csv"}
-
 func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.synth != "" {
 		return f.writeSynth(ctx, stderr)
 	}
 	f.output = strings.ToLower(f.output)
 	switch {
-	case len(f.models) == 0:
-		return usagef("no model; give one with -m FILE")
 	case !slices.Contains(benchFormats, f.output):
 		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(benchFormats, " "))
 	case f.force || f.changed("seed"):
 		return usagef("--force and --seed go with --synth")
+	case f.kernels:
+		return f.measureKernels(ctx, stdout)
+	case f.changed("types"):
+		return usagef("--types goes with --kernels")
+	case len(f.models) == 0:
+		return usagef("no model; give one with -m FILE")
+	}
+	if f.curve {
+		if err := f.planCurve(); err != nil {
+			return err
+		}
+	}
+	switch {
 	case len(f.cases()) == 0:
 		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
 	}
-	return f.measure(ctx, newBenchPrinter(f.output, stdout, f), stderr)
+	var out benchPrinter[benchResult] = newBenchPrinter(f.output, stdout, !f.noRoofline, f.table())
+	if f.curve {
+		out = f.curvePrinter(stdout)
+	}
+	return f.measure(ctx, out, stderr)
 }

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"reflect"
-	"strings"
-	"unicode/utf8"
 )
 
 // A benchResult is one row. The names, order and types of the fields are those
@@ -109,132 +103,27 @@ func meanDev(v []float64) (mean, dev float64) {
 	return mean, math.Sqrt(dev)
 }
 
-// A benchPrinter writes results as they come.
-type benchPrinter interface {
-	begin() error
-	row(r *benchResult) error
-	end() error
+// table is llama-bench's: always the same few columns, and those of flags that
+// were given. The last two are ours.
+func (f *benchFlags) table() benchTable[benchResult] {
+	return benchTable[benchResult]{f.columns(), (*benchResult).footer}
 }
 
-func newBenchPrinter(format string, w io.Writer, f *benchFlags) benchPrinter {
-	switch format {
-	case "json":
-		return &jsonPrinter{w: w}
-	case "jsonl":
-		return &jsonlPrinter{enc: json.NewEncoder(w)}
-	case "csv":
-		return &csvPrinter{w: csv.NewWriter(w), roofline: !f.noRoofline}
+// footer says what a table holds for all its rows.
+func (r *benchResult) footer() string {
+	build := fmt.Sprintf("build: %s (%d)", r.BuildCommit, r.BuildNumber)
+	if r.ReadGBps == nil {
+		return build
 	}
-	return &mdPrinter{w: w, columns: f.columns()}
+	return fmt.Sprintf("roof: %.1f GB/s read, %.0f G int8 multiply-adds/s measured\n%s", *r.ReadGBps, *r.Int8GMACs, build)
 }
 
-type jsonPrinter struct {
-	w    io.Writer
-	rows int
-}
+// A resultColumn is a column of the table of results.
+type resultColumn = benchColumn[benchResult]
 
-func (p *jsonPrinter) begin() error { return nil }
-
-func (p *jsonPrinter) row(r *benchResult) error {
-	b, err := json.MarshalIndent(r, "  ", "  ")
-	if err != nil {
-		return err
-	}
-	open := "[\n  "
-	if p.rows > 0 {
-		open = ",\n  "
-	}
-	p.rows++
-	_, err = fmt.Fprintf(p.w, "%s%s", open, b)
-	return err
-}
-
-func (p *jsonPrinter) end() error {
-	if p.rows == 0 {
-		_, err := fmt.Fprintln(p.w, "[]")
-		return err
-	}
-	_, err := fmt.Fprint(p.w, "\n]\n")
-	return err
-}
-
-type jsonlPrinter struct{ enc *json.Encoder }
-
-func (p *jsonlPrinter) begin() error             { return nil }
-func (p *jsonlPrinter) row(r *benchResult) error { return p.enc.Encode(r) }
-func (p *jsonlPrinter) end() error               { return nil }
-
-type csvPrinter struct {
-	w        *csv.Writer
-	roofline bool
-}
-
-func (p *csvPrinter) begin() error {
-	names, _ := p.fields(&benchResult{})
-	return p.write(names)
-}
-
-func (p *csvPrinter) row(r *benchResult) error {
-	_, values := p.fields(r)
-	return p.write(values)
-}
-
-func (p *csvPrinter) end() error { return nil }
-
-func (p *csvPrinter) write(record []string) error {
-	if err := p.w.Write(record); err != nil {
-		return err
-	}
-	p.w.Flush()
-	return p.w.Error()
-}
-
-// fields returns the names and the values of all fields but the samples.
-func (p *csvPrinter) fields(r *benchResult) (names, values []string) {
-	v := reflect.ValueOf(r).Elem()
-	for i := range v.NumField() {
-		f := v.Field(i)
-		if f.Kind() == reflect.Slice || f.Kind() == reflect.Pointer && !p.roofline {
-			continue
-		}
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-		values = append(values, csvValue(f))
-	}
-	return names, values
-}
-
-func csvValue(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.IsNil() {
-			return ""
-		}
-		return csvValue(v.Elem())
-	case reflect.Bool:
-		if v.Bool() {
-			return "1"
-		}
-		return "0"
-	case reflect.Float64:
-		return fmt.Sprintf("%.6f", v.Float())
-	}
-	return fmt.Sprint(v.Interface())
-}
-
-// A benchColumn is a column of the Markdown table. Numbers are right-aligned.
-type benchColumn struct {
-	name  string
-	width int
-	left  bool
-	value func(r *benchResult) string
-}
-
-// columns are llama-bench's: always the same few, and those of flags that were
-// given. The last two are ours.
-func (f *benchFlags) columns() []benchColumn {
+func (f *benchFlags) columns() []resultColumn {
 	number := func(n int) string { return fmt.Sprint(n) }
-	cols := []benchColumn{
+	cols := []resultColumn{
 		{"model", 30, true, func(r *benchResult) string { return r.ModelType }},
 		{"size", 10, false, func(r *benchResult) string { return sizeName(r.ModelSize) }},
 		{"params", 10, false, func(r *benchResult) string { return fullParamsName(r.ModelParams) }},
@@ -243,28 +132,28 @@ func (f *benchFlags) columns() []benchColumn {
 	}
 	for _, c := range []struct {
 		flag string
-		col  benchColumn
+		col  resultColumn
 	}{
-		{"batch-size", benchColumn{"n_batch", 7, false, func(r *benchResult) string { return number(r.Batch) }}},
-		{"ubatch-size", benchColumn{"n_ubatch", 8, false, func(r *benchResult) string { return number(r.UBatch) }}},
-		{"cache-type-k", benchColumn{"type_k", 6, false, func(r *benchResult) string { return r.TypeK }}},
-		{"cache-type-v", benchColumn{"type_v", 6, false, func(r *benchResult) string { return r.TypeV }}},
-		{"flash-attn", benchColumn{"fa", 3, false, func(r *benchResult) string { return number(r.FlashAttn) }}},
+		{"batch-size", resultColumn{"n_batch", 7, false, func(r *benchResult) string { return number(r.Batch) }}},
+		{"ubatch-size", resultColumn{"n_ubatch", 8, false, func(r *benchResult) string { return number(r.UBatch) }}},
+		{"cache-type-k", resultColumn{"type_k", 6, false, func(r *benchResult) string { return r.TypeK }}},
+		{"cache-type-v", resultColumn{"type_v", 6, false, func(r *benchResult) string { return r.TypeV }}},
+		{"flash-attn", resultColumn{"fa", 3, false, func(r *benchResult) string { return number(r.FlashAttn) }}},
 	} {
 		if f.changed(c.flag) {
 			cols = append(cols, c.col)
 		}
 	}
 	cols = append(cols,
-		benchColumn{"test", 15, false, func(r *benchResult) string { return benchCase{r.Prompt, r.Gen, r.Depth}.String() }},
-		benchColumn{"t/s", 20, false, func(r *benchResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
+		resultColumn{"test", 15, false, func(r *benchResult) string { return benchCase{r.Prompt, r.Gen, r.Depth}.String() }},
+		resultColumn{"t/s", 20, false, func(r *benchResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 	)
 	if f.noRoofline {
 		return cols
 	}
 	return append(cols,
-		benchColumn{"roof t/s", 10, false, func(r *benchResult) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
-		benchColumn{"of roof", 7, false, func(r *benchResult) string { return fmt.Sprintf("%.1f %%", 100**r.RoofFraction) }},
+		resultColumn{"roof t/s", 10, false, func(r *benchResult) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
+		resultColumn{"of roof", 7, false, func(r *benchResult) string { return fmt.Sprintf("%.1f %%", 100**r.RoofFraction) }},
 	)
 }
 
@@ -280,64 +169,4 @@ func fullParamsName(n uint64) string {
 		return fmt.Sprintf("%.2f M", float64(n)/1e6)
 	}
 	return fmt.Sprintf("%.2f B", float64(n)/1e9)
-}
-
-type mdPrinter struct {
-	w       io.Writer
-	columns []benchColumn
-	last    *benchResult
-}
-
-func (p *mdPrinter) begin() error {
-	var names, rules []string
-	for _, c := range p.columns {
-		names = append(names, pad(c.name, c.width, c.left))
-		rule := strings.Repeat("-", c.width-1)
-		if c.left {
-			rules = append(rules, rule+"-")
-		} else {
-			rules = append(rules, rule+":")
-		}
-	}
-	return p.line(names, rules)
-}
-
-func (p *mdPrinter) row(r *benchResult) error {
-	var cells []string
-	for _, c := range p.columns {
-		cells = append(cells, pad(strings.ReplaceAll(c.value(r), "|", "/"), c.width, c.left))
-	}
-	p.last = r
-	return p.line(cells)
-}
-
-func (p *mdPrinter) line(rows ...[]string) error {
-	for _, cells := range rows {
-		if _, err := fmt.Fprintf(p.w, "| %s |\n", strings.Join(cells, " | ")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *mdPrinter) end() error {
-	if p.last == nil {
-		return nil
-	}
-	if p.last.ReadGBps != nil {
-		_, err := fmt.Fprintf(p.w, "\nroof: %.1f GB/s read, %.0f G int8 multiply-adds/s measured\nbuild: %s (%d)\n",
-			*p.last.ReadGBps, *p.last.Int8GMACs, p.last.BuildCommit, p.last.BuildNumber)
-		return err
-	}
-	_, err := fmt.Fprintf(p.w, "\nbuild: %s (%d)\n", p.last.BuildCommit, p.last.BuildNumber)
-	return err
-}
-
-// pad fills s with spaces to width characters.
-func pad(s string, width int, left bool) string {
-	space := strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0))
-	if left {
-		return s + space
-	}
-	return space + s
 }

@@ -19,13 +19,13 @@ type bench struct {
 	machine *machine.Machine
 	build   build
 	roofs   map[int]*roofline // by number of threads
-	out     benchPrinter
+	out     benchPrinter[benchResult]
 	stderr  io.Writer
 	random  *rand.Rand
 }
 
 // measure runs every case of every setup.
-func (f *benchFlags) measure(ctx context.Context, out benchPrinter, stderr io.Writer) error {
+func (f *benchFlags) measure(ctx context.Context, out benchPrinter[benchResult], stderr io.Writer) error {
 	m, err := machine.Read()
 	if err != nil {
 		return err

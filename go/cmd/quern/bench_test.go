@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -13,9 +14,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/measure"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/synth"
 )
@@ -127,6 +131,16 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --synth tiny:Q4_K_M", []string{"-o FILE"}},
 		{"bench --synth tiny:Q4_K_M -m x -o y", []string{"--model"}},
 		{"bench -m x --force", []string{"--synth"}},
+		{"bench --curve", []string{"-m FILE"}},
+		{"bench -m x --curve -n 4", []string{"--curve", "-n"}},
+		{"bench -m x --curve -p 8 -ub 4", []string{"--ubatch-size 4", "-p 8", "several passes"}},
+		{"bench -m x --types q4_k", []string{"--types", "--kernels"}},
+		{"bench --kernels -m x", []string{"without a model"}},
+		{"bench --kernels --curve", []string{"without a model"}},
+		{"bench --kernels --types q4_9", []string{"--types", "q4_9", "Q4_K"}},
+		{"bench --kernels -p 0", []string{"-p 0", "from 1 to"}},
+		{"bench --kernels -p 1000000", []string{"-p 1000000", "from 1 to"}},
+		{"bench --kernels -d 1,2", []string{"one --n-depth"}},
 	} {
 		var stderr bytes.Buffer
 		code := execute(strings.Fields(tt.args), &stderr)
@@ -242,6 +256,108 @@ func TestBenchRun(t *testing.T) {
 	}
 }
 
+// A curve begins with one token, whatever -p says, and its costs are those of
+// whole passes.
+func TestBenchCurve(t *testing.T) {
+	path := tinyModel(t)
+	measured := func(args ...string) []byte {
+		t.Helper()
+		cmd := newBenchCommand()
+		cmd.SetArgs(doubleDashes(cmd, append([]string{"--curve", "-m", path, "-r", "3", "-t", "1", "--no-roofline"}, args...)))
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	var rows []curveResult
+	if err := json.Unmarshal(measured("-o", "json", "-p", "8,3,700", "-d", "0,5"), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, r := range rows {
+		got = append(got, benchCase{r.Prompt, r.Gen, r.Depth}.String())
+		s := slices.Sorted(slices.Values(r.SamplesNS))
+		if one := rows[i/4*4].MedianNS; r.MedianNS != s[1] || r.Cost != float64(s[1])/float64(one) {
+			t.Errorf("%s: median %d and cost %g of %v, one token %d", got[i], r.MedianNS, r.Cost, s, one)
+		}
+		if r.UBatch < r.Prompt || r.Batch < r.Prompt {
+			t.Errorf("%s in passes of %d", got[i], r.UBatch)
+		}
+	}
+	if s := strings.Join(got, "; "); s != "pp1; pp8; pp3; pp700; pp1 @ d5; pp8 @ d5; pp3 @ d5; pp700 @ d5" {
+		t.Errorf("measured %s", s)
+	}
+	if table := string(measured("-p", "2")); !strings.Contains(table, " cost(n)/cost(1) |\n") || !strings.Contains(table, " pp1 |") {
+		t.Errorf("the table is\n%s", table)
+	}
+	records, err := csv.NewReader(bytes.NewReader(measured("-p", "2", "-o", "csv"))).ReadAll()
+	if want := append(slices.Clone(llamaBenchFields), "median_ns", "cost"); err != nil || len(records) != 3 || !slices.Equal(records[0], want) {
+		t.Errorf("%d records, %v; the first %v", len(records), err, records[0])
+	}
+}
+
+// Without -p the curve is of the tokens that are written down, and so are the
+// kernels.
+func TestBenchDefaultTokens(t *testing.T) {
+	f := parsedBenchFlags(t, "--curve", "-m", "x")
+	if err := f.planCurve(); err != nil || len(f.prompt) != 38 || f.prompt[0] != 1 || f.prompt[37] != 512 {
+		t.Errorf("--curve: %v, %v", f.prompt, err)
+	}
+	b, err := parsedBenchFlags(t, "--kernels").kernelBench()
+	if err != nil || len(b.Tokens) != 10 || b.Tokens[9] != 512 || b.Depth != kernelDepth {
+		t.Errorf("--kernels: %v at %d, %v", b.Tokens, b.Depth, err)
+	}
+	if !slices.Equal(b.Types, kernel.Types()) {
+		t.Errorf("--kernels: types %v", b.Types)
+	}
+}
+
+// Kernels alone, in every format.
+func TestBenchKernels(t *testing.T) {
+	measured := func(args ...string) []byte {
+		t.Helper()
+		cmd := newBenchCommand()
+		cmd.SetArgs(doubleDashes(cmd, append([]string{"--kernels", "--types", "q8_0", "-p", "1,2", "-d", "70", "-r", "2", "-t", "1"}, args...)))
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	var rows []kernelResult
+	if err := json.Unmarshal(measured("-o", "json"), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows {
+		name := fmt.Sprintf("%s %s %s %d", r.Kernel, r.Type, r.From, r.Tokens)
+		got = append(got, name)
+		roof := r.RoofFraction != nil && *r.RoofFraction > 0
+		if !(r.GBps > 0) || len(r.SamplesNS) != 2 || r.ReadGBps == nil || (r.CopyGBps == nil) == (r.Kernel == "pack") || r.Int8GMACs == nil || roof != (r.Kernel != "norm" && r.Kernel != "quantize") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	want := `pack q8_0 memory 0; matmul q8_0 memory 1; matmul q8_0 memory 2; matmul q8_0 cache 1; matmul q8_0 cache 2;
+		attention f16 memory 1; attention f16 memory 2; norm f32 cache 1; norm f32 cache 2; quantize f32 cache 1; quantize f32 cache 2`
+	if strings.Join(strings.Fields(strings.Join(got, "; ")), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("measured %s", strings.Join(got, "; "))
+	}
+	table := string(measured("--no-roofline"))
+	for _, s := range []string{"| matmul    | q8_0     | cache  |       1 |    2 |", "\nbuild: "} {
+		if !strings.Contains(table, s) {
+			t.Errorf("no %q in:\n%s", s, table)
+		}
+	}
+	if strings.Contains(table, "roof") {
+		t.Errorf("a roofline in:\n%s", table)
+	}
+}
+
 // llamaBenchFields is what llama-bench prints, in its order.
 var llamaBenchFields = strings.Fields(`
 	build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params
@@ -288,6 +404,35 @@ func TestRooflineSpeed(t *testing.T) {
 	} {
 		if got := r.speed(tt.c, tt.prompt, tt.gen, tt.depth, tt.ubatch); math.Abs(got/tt.want-1) > 1e-12 {
 			t.Errorf("%s: %g, want %g", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A product is held against what takes longer, packing against a copy, and what
+// comes from the caches against arithmetic alone.
+func TestKernelRoof(t *testing.T) {
+	r := roofline{ReadBytesPerSec: 10e9, Int8MACPerSec: 100e9}
+	for _, tt := range []struct {
+		in   measure.Result
+		want float64 // 0: no roof
+	}{
+		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 10e9}, 0.5},
+		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 80e9}, 0.8},
+		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 10e9, FromCache: true}, 0.1},
+		{measure.Result{Kernel: measure.Attention, Bytes: 2e9, MACs: 1e9}, 0.2},
+		{measure.Result{Kernel: measure.Pack, Bytes: 3e9, Copies: []time.Duration{time.Second, time.Second / 4, 3 * time.Second / 4}}, 0.75},
+		{measure.Result{Kernel: measure.Norm, Bytes: 3e9, FromCache: true}, 0},
+	} {
+		tt.in.Samples = []time.Duration{9 * time.Second, time.Second, time.Second / 2}
+		var row kernelResult
+		row.fill(&tt.in)
+		row.compare(&tt.in, r)
+		got := 0.0
+		if row.RoofFraction != nil {
+			got = *row.RoofFraction
+		}
+		if math.Abs(got-tt.want) > 1e-12 || row.GBps != tt.in.Bytes/1e9 || row.GMACs != tt.in.MACs/1e9 {
+			t.Errorf("%+v: roof %g, want %g; %g GB/s, %g GMAC/s", tt.in, got, tt.want, row.GBps, row.GMACs)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func newDoctorCommand() *cobra.Command {
 			}
 			d := diagnose(m, isa)
 			if !noMeasure {
-				if d.Measured, err = measure(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
+				if d.Measured, err = measureMachine(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
 					return err
 				}
 			}
@@ -158,8 +158,8 @@ func decide(m *machine.Machine) consequences {
 	return c
 }
 
-// measure runs the memory and the arithmetic of the machine at full speed.
-func measure(threads int, cpus []int) (*measuredFacts, error) {
+// measureMachine runs the memory and the arithmetic of the machine at full speed.
+func measureMachine(threads int, cpus []int) (*measuredFacts, error) {
 	pool, err := kernel.NewPool(threads, cpus)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ const module = "github.com/quern-llm/quern/go/"
 var layers = []string{
 	"internal/layers internal/testdata",
 	"gguf safetensors mem machine tokenizer chat grammar sample sched kernel hub",
-	"kvcache model/arch synth",
+	"kvcache measure model/arch synth",
 	"model",
 	"engine quant",
 	"server",
@@ -59,6 +59,9 @@ func TestImports(t *testing.T) {
 			}
 			if name == "C" && pkg != "kernel" {
 				t.Errorf("%s imports C; only kernel may", path)
+			}
+			if strings.HasPrefix(name, "gonum.org/") {
+				t.Errorf("%s imports %s; plots are drawn in bench, not in the program", path, name)
 			}
 			dep, ours := strings.CutPrefix(name, module)
 			if !ours || f.Name.Name == "main" {

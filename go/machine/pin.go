@@ -1,11 +1,11 @@
-package engine
+package machine
 
 import "golang.org/x/sys/unix"
 
-// pin restricts the calling thread to a CPU, unless that is below 0. What it
+// Pin restricts the calling thread to a CPU, unless that is below 0. What it
 // returns lets the thread run where it could before. Where the kernel refuses,
 // nothing is pinned: it is a matter of speed only.
-func pin(cpu int) (unpin func()) {
+func Pin(cpu int) (unpin func()) {
 	var before, only unix.CPUSet
 	if cpu < 0 || unix.SchedGetaffinity(0, &before) != nil {
 		return func() {}

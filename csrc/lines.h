@@ -1,0 +1,191 @@
+/*
+ * lines.h - what packing does most: words of 16 rows into lines, whose lane r is row r's word.
+ *
+ * Written with the compiler's vectors of 16 bytes, which every CPU of ours has. More would not help:
+ * packing reads 16 rows and writes one panel, and waits for memory.
+ */
+#ifndef QN_LINES_H
+#define QN_LINES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "x16.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+typedef uint32_t words4 __attribute__((vector_size(16)));
+typedef uint16_t halves8 __attribute__((vector_size(16)));
+
+#if defined(__clang__)
+#define SHUFFLE4(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define SHUFFLE8(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE4(a, b, ...) __builtin_shuffle(a, b, (words4){__VA_ARGS__})
+#define SHUFFLE8(a, b, ...) __builtin_shuffle(a, b, (halves8){__VA_ARGS__})
+#endif
+
+/* A line, to compute with. */
+union line {
+	words4 v[QN_PANEL / 4];
+	uint32_t w[QN_PANEL];
+};
+
+/*
+ * Words w .. w + n - 1 from byte `at` of each row, n a multiple of 4, as n lines of which each is
+ * `step` bytes after the one before. flip is xored to every word.
+ */
+static inline void lines_flip(void *to, int64_t step, const uint8_t *const row[QN_PANEL], int64_t at, int n,
+                              uint32_t flip)
+{
+	const words4 mask = {flip, flip, flip, flip};
+
+	/* Four rows to their ends first: 16 that lie powers of two apart would push each other out of the cache. */
+	for (int r = 0; r < QN_PANEL; r += 4) {
+		const uint8_t *const r0 = row[r] + at, *const r1 = row[r + 1] + at;
+		const uint8_t *const r2 = row[r + 2] + at, *const r3 = row[r + 3] + at;
+		uint8_t *line = (uint8_t *)to + 4 * r;
+
+		for (int w = 0; w < n; w += 4, line += 4 * step) {
+			words4 a, b, c, d, ab, cd;
+
+			memcpy(&a, r0 + 4 * w, 16);
+			memcpy(&b, r1 + 4 * w, 16);
+			memcpy(&c, r2 + 4 * w, 16);
+			memcpy(&d, r3 + 4 * w, 16);
+			ab = SHUFFLE4(a, b, 0, 4, 1, 5) ^ mask; /* a0 b0 a1 b1 */
+			cd = SHUFFLE4(c, d, 0, 4, 1, 5) ^ mask;
+			a = SHUFFLE4(a, b, 2, 6, 3, 7) ^ mask;
+			c = SHUFFLE4(c, d, 2, 6, 3, 7) ^ mask;
+			b = SHUFFLE4(ab, cd, 0, 1, 4, 5);
+			memcpy(line, &b, 16);
+			b = SHUFFLE4(ab, cd, 2, 3, 6, 7);
+			memcpy(line + step, &b, 16);
+			b = SHUFFLE4(a, c, 0, 1, 4, 5);
+			memcpy(line + 2 * step, &b, 16);
+			b = SHUFFLE4(a, c, 2, 3, 6, 7);
+			memcpy(line + 3 * step, &b, 16);
+		}
+	}
+}
+
+static inline void lines(void *to, int64_t step, const uint8_t *const row[QN_PANEL], int64_t at, int n)
+{
+	lines_flip(to, step, row, at, n, 0);
+}
+
+/* The word at byte `at` of each row. */
+static inline void line_of(union line *l, const uint8_t *const row[QN_PANEL], int64_t at)
+{
+	for (int r = 0; r < QN_PANEL; r++)
+		memcpy(&l->w[r], row[r] + at, 4);
+}
+
+/* Byte j of each word, as [row] bytes. */
+static inline void line_byte(uint8_t to[QN_PANEL], const union line *l, int j)
+{
+	for (int r = 0; r < QN_PANEL; r++)
+		to[r] = (uint8_t)(l->w[r] >> 8 * j);
+}
+
+/* The low half of each word, or the high one. */
+static inline void line_half(uint16_t to[QN_PANEL], const union line *l, int high)
+{
+	for (int r = 0; r < QN_PANEL; r++)
+		to[r] = (uint16_t)(l->w[r] >> 16 * high);
+}
+
+/* Halves k .. k + n - 1 from byte `at` of each row, n a multiple of 8, as [n][row] halves. */
+static inline void half_lines(uint16_t *to, const uint8_t *const row[QN_PANEL], int64_t at, int n)
+{
+	for (int r = 0; r < QN_PANEL; r += 8)
+		for (int k = 0; k < n; k += 8) {
+			halves8 a[8], b[8];
+
+			for (int i = 0; i < 8; i++)
+				memcpy(&a[i], row[r + i] + at + 2 * k, 16);
+			for (int s = 0; s < 3; s++) { /* each time, rows that lie four apart come together */
+				for (int i = 0; i < 4; i++) {
+					b[2 * i] = SHUFFLE8(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+					b[2 * i + 1] = SHUFFLE8(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+				}
+				memcpy(a, b, sizeof a);
+			}
+			for (int i = 0; i < 8; i++)
+				memcpy(to + (k + i) * QN_PANEL + r, &a[i], 16);
+		}
+}
+
+/* Exchanges the bits of a under mask with those of b under mask << d. */
+static inline void exchange_bits(words4 *a, words4 *b, int d, uint32_t mask)
+{
+	const words4 t = (*b >> d ^ *a) & mask;
+
+	*a ^= t;
+	*b ^= t << d;
+}
+
+/* Bit j of byte t of word g becomes bit g of byte t of word j, for 8 words of each row. */
+static inline void lines_transpose_bits(union line l[8])
+{
+	for (int q = 0; q < QN_PANEL / 4; q++) {
+		words4 w[8];
+
+		for (int g = 0; g < 8; g++)
+			w[g] = l[g].v[q];
+		for (int g = 0; g < 4; g++) /* exchanges bit 2 of g with bit 2 of j */
+			exchange_bits(&w[g + 4], &w[g], 4, 0x0f0f0f0f);
+		for (int g = 0; g < 8; g += g % 2 ? 3 : 1)
+			exchange_bits(&w[g + 2], &w[g], 2, 0x33333333);
+		for (int g = 0; g < 8; g += 2)
+			exchange_bits(&w[g + 1], &w[g], 1, 0x55555555);
+		for (int g = 0; g < 8; g++)
+			l[g].v[q] = w[g];
+	}
+}
+
+/* Bit 4g + t of each word becomes bit g of byte t: exchanges the bits of their numbers, two by two. */
+static inline void line_spread_bits(union line *l)
+{
+	static const struct {
+		int d;
+		uint32_t mask;
+	} step[4] = {{3, 0x0a0a0a0a}, {6, 0x00cc00cc}, {12, 0x0000f0f0}, {8, 0x0000ff00}};
+
+	for (int q = 0; q < QN_PANEL / 4; q++) {
+		words4 w = l->v[q];
+
+		for (int s = 0; s < 4; s++) {
+			const words4 t = (w >> step[s].d ^ w) & step[s].mask;
+
+			w ^= t ^ t << step[s].d;
+		}
+		l->v[q] = w;
+	}
+}
+
+/* Copies n bytes, a multiple of 16, from and to multiples of 16, past the caches where that can be said. */
+static inline void copy_away(void *to, const void *from, size_t n)
+{
+#if defined(__x86_64__)
+	__m128i *t = to;
+	const __m128i *f = from;
+
+	for (size_t i = 0; i < n / 16; i++)
+		_mm_stream_si128(t + i, _mm_load_si128(f + i));
+#else
+	memcpy(to, from, n);
+#endif
+}
+
+/* Before other threads read what was copied away. */
+static inline void copied_away(void)
+{
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
+
+#endif
