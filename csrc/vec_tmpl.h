@@ -46,10 +46,14 @@ static void VEC(scale_rows)(float *y, const float *x, float r, const float *w, i
  */
 static void VEC(quantize)(struct act8 *y, const float *x, int n)
 {
-	float in[QN_ACT_BLOCK], lane[LANES] = {0}, max = 0, inv;
+	float padded[QN_ACT_BLOCK], lane[LANES] = {0}, max = 0, inv;
+	const float *in = x;
 
-	memcpy(in, x, sizeof *x * (size_t)n);
-	memset(in + n, 0, sizeof *in * (size_t)(QN_ACT_BLOCK - n));
+	if (n < QN_ACT_BLOCK) {
+		memcpy(padded, x, sizeof *x * (size_t)n);
+		memset(padded + n, 0, sizeof *padded * (size_t)(QN_ACT_BLOCK - n));
+		in = padded;
+	}
 	for (int i = 0; i < QN_ACT_BLOCK; i += LANES)
 		for (int j = 0; j < LANES; j++) {
 			const float a = fabsf(in[i + j]);

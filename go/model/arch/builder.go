@@ -82,9 +82,18 @@ func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	return id
 }
 
+// pageFloats is 4 KiB of floats. Rows that far apart share a set of the
+// first-level cache: a product that writes one column of many would evict its
+// own lines.
+const pageFloats = 1024
+
 // floats returns rows of at least width floats for a use.
 func (b *builder) floats(use string, rows kernel.RowSet, width int) kernel.Buf {
-	return b.buf(use, kernel.BufSpec{Kind: kernel.Floats, Rows: rows, Width: kernel.Pad(width)})
+	w := kernel.Pad(width)
+	if w%pageFloats == 0 {
+		w += kernel.Pad(1)
+	}
+	return b.buf(use, kernel.BufSpec{Kind: kernel.Floats, Rows: rows, Width: w})
 }
 
 // act returns activations for a use: of the kinds that products with these
