@@ -75,6 +75,68 @@ _Static_assert(sizeof(struct q6k) == 210, "Q6_K");
 struct iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
 _Static_assert(sizeof(struct iq4_xs) == 136, "IQ4_XS");
 
+/*
+ * w = 2^(e - 128) * qn_mxfp4_values[q]: a scale of 8 bits that is a power of two, and 4-bit floats, of which the
+ * table has the doubles. Nibbles as in Q4_0. e = 255 is NaN.
+ */
+struct mxfp4 { uint8_t e; uint8_t qs[QK / 2]; };
+_Static_assert(sizeof(struct mxfp4) == 17, "MXFP4");
+
+/*
+ * The IQ2 and IQ3 types: w = d / D * scale * level * sign, an integer of 11 bits at most times d / D. Levels
+ * come from the type's codebook (iq.h), for 8 or 4 weights at once. Where signs have 7 bits, the eighth makes
+ * the number of minuses even: iq_signs().
+ *
+ * IQ2_XXS, D = 8, sub-blocks of 32. Each has 8 bytes: four codes of 8 bits, then from the lowest bit on four
+ * signs of 7 bits and, in the upper 4, s: scale = 2 s + 1.
+ */
+struct iq2_xxs { uint16_t d; uint8_t qs[64]; };
+_Static_assert(sizeof(struct iq2_xxs) == 66, "IQ2_XXS");
+
+/* D = 8, sub-blocks of 16: s is nibble j % 2 of scales[j / 2]. qs: codes of 9 bits below signs of 7. */
+struct iq2_xs { uint16_t d; uint16_t qs[32]; uint8_t scales[8]; };
+_Static_assert(sizeof(struct iq2_xs) == 74, "IQ2_XS");
+
+/* As IQ2_XS; code i is qs[i] below bits 2 (i % 4) of qh[i / 4], its signs are signs[i]. */
+struct iq2_s { uint16_t d; uint8_t qs[32], signs[32]; uint8_t qh[8]; uint8_t scales[8]; };
+_Static_assert(sizeof(struct iq2_s) == 82, "IQ2_S");
+
+/* D = 4, sub-blocks of 32: two codes for 8 weights; signs and s as in IQ2_XXS, 4 bytes each. */
+struct iq3_xxs { uint16_t d; uint8_t qs[64]; uint8_t signs[32]; };
+_Static_assert(sizeof(struct iq3_xxs) == 98, "IQ3_XXS");
+
+/* D = 1, sub-blocks of 32: s is nibble j % 2 of scales[j / 2]. Bit i % 8 of qh[i / 8] is above code i. */
+struct iq3_s { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t signs[32]; uint8_t scales[4]; };
+_Static_assert(sizeof(struct iq3_s) == 110, "IQ3_S");
+
+/*
+ * w = d / 8 * (2 s + 1) * (8 * level +- 1), sub-blocks of 32. qh[j]: bits 3 l above code l of the sub-block's four,
+ * then 3 bits of s, then 1 for -1.
+ */
+struct iq1_s { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; };
+_Static_assert(sizeof(struct iq1_s) == 50, "IQ1_S");
+
+/*
+ * As IQ1_S, s for each 16 weights: bits 3 (j % 4) of half j / 4 of scales, whose upper nibbles together are d. Nibble
+ * i % 2 of qh[i / 2] is 3 bits above code i, and 1 for -1.
+ */
+struct iq1_m { uint8_t qs[32]; uint8_t qh[16]; uint8_t scales[8]; };
+_Static_assert(sizeof(struct iq1_m) == 56, "IQ1_M");
+
+/*
+ * w = d * (t - 1). A byte b has five digits t, the first is 3 b / 256, and the next are those of 3 b, 9 b, .. modulo
+ * 256. Digit n of qs[l] is weight 32 n + l, of qs[32 + l] weight 160 + 16 n + l, of qh[l] weight 240 + 4 n + l.
+ */
+struct tq1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };
+_Static_assert(sizeof(struct tq1_0) == 54, "TQ1_0");
+
+/* w = d * (q - 1), qs as in Q2_K. */
+struct tq2_0 { uint8_t qs[64]; uint16_t d; };
+_Static_assert(sizeof(struct tq2_0) == 66, "TQ2_0");
+
+/* Twice the sixteen values of MXFP4: a sign, two bits of exponent, one of mantissa. */
+static const int8_t qn_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 /* The sixteen values of IQ4_NL and IQ4_XS, spaced as the weights of trained models are. */
 static const int8_t qn_iq4_values[16] = {
 	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
@@ -105,6 +167,12 @@ static inline int q3k_scale(const uint8_t scales[12], int j)
 static inline int iq4xs_scale(const struct iq4_xs *b, int j)
 {
 	return ((b->scales_l[j / 2] >> 4 * (j % 2) & 15) | (b->scales_h >> 2 * j & 3) << 4) - 32;
+}
+
+/* d of IQ1_M, as a half. */
+static inline uint16_t iq1m_d(const uint8_t scales[8])
+{
+	return (uint16_t)(scales[1] >> 4 | (scales[3] & 0xf0) | (scales[5] & 0xf0) << 4 | (scales[7] & 0xf0) << 8);
 }
 
 #endif

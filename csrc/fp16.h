@@ -24,6 +24,12 @@ static inline float f32_of_bf16(uint16_t h)
 	return f32_of_bits((uint32_t)h << 16);
 }
 
+/* 2^(e - 128): the scale of MXFP4. Below the least normal number it is a subnormal, and exact. */
+static inline float f32_of_e8m0_half(uint8_t e)
+{
+	return f32_of_bits(e ? (uint32_t)e << 23 : 0x00400000) * 0.5f;
+}
+
 static inline float f32_of_f16(uint16_t h)
 {
 	const uint32_t sign = (uint32_t)(h & 0x8000) << 16;

@@ -19,11 +19,15 @@
  *
  *	bytes_load(p) bytes_store(p, a) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
  *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
- *	bytes_iq4(a)           table value + 128 of each nibble
+ *	bytes_iq4(a)           table value + 128 of each nibble; bytes_mxfp4(a): table value + 12
+ *	bytes_signed(a, s)     64 + a, or 64 - a where bit i % 8 of s[i / 8] is set; a at most 64
+ *	bytes_shifted(a, s)    57 + 8 a, or 55 + 8 a where the bit is set; a at most 2
+ *	bytes_unzip(p, a, b)   stores two lines: the even 32-bit words of a and b, then the odd ones
  *	rows    16 bytes, one of each row
  *	rows_load(p) rows_store(p, a) rows_and(a, mask) rows_or(a, b) rows_sub(a, n)
  *	rows_shr(a, n, mask) rows_shl(a, n, mask)    shifted, then masked
  *	rows_zip(p, a, b)      stores a and b interleaved
+ *	rows_unzip4(p, a)      stores the first bytes of 16 times 4, then the second, third, fourth
  *	acts_load(p)           4 int8, or 2 int16
  *
  *	ints_zero() ints_set1(x) ints_of8(p)    the last from 16 int8
@@ -33,6 +37,7 @@
  *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
  *	ints_muladd(acc, a, b) acc + a * b
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
+ *	floats_e8m0(p)         2^(e - 128) of 16 bytes
  *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
  */
 #include <string.h>
@@ -45,7 +50,7 @@
 
 /* One block of 256 columns of one panel, as all tokens of a call need it, and which weights follow. */
 struct block {
-	_Alignas(64) uint8_t words[64][64]; /* unpacked, where more than one tile wants them */
+	struct decoded u; /* words unpacked, where more than one tile wants them or they were codes */
 	const uint8_t *p;
 	const uint8_t *end; /* of the panel; the thread's next one is `skip` bytes beyond */
 	int64_t skip;
@@ -75,15 +80,17 @@ INLINE int offset_of(int type)
 	case QN_Q3_K: return 4;
 	case QN_Q4_0: return 8;
 	case QN_Q5_0: return 16;
+	case QN_MXFP4: return 12;
+	case QN_TQ2_0: return 1;
 	case QN_Q8_0: case QN_IQ4_NL: case QN_IQ4_XS: return MM_DOT8_OFFSET ? 128 : 0;
-	default: return 0;
+	default: return is_coded(type) ? 64 : 0;
 	}
 }
 
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
-INLINE void starts_of(int type, int32_t start[16], const struct act8 *x)
+INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
-	if (type == QN_Q6_K || type == QN_Q3_K)
+	if (super && parts_of(type).words == 4)
 		for (int i = 0; i < 16; i++)
 			start[i] = -offset_of(type) * x->sum16[i];
 	else
@@ -142,9 +149,9 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 8
 			for (int i = 0; i < words; i++) {
 				const int at = sub * words + i, part = j * words + i;
-				const bytes a = ready ? bytes_load(w[0].words[at]) : super_word(type, w[0].p, g, part);
+				const bytes a = ready ? bytes_load(w[0].u.word[at]) : super_word(type, w[0].p, g, part);
 				const bytes b = np == 1 ? a
-				                : ready ? bytes_load(w[1].words[at])
+				                : ready ? bytes_load(w[1].u.word[at])
 				                        : super_word(type, w[1].p, g, part);
 
 #pragma GCC unroll 16
@@ -208,10 +215,10 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++) {
 			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
-			const bytes a = ready ? bytes_load(w[0].words[8 * j + i])
+			const bytes a = ready ? bytes_load(w[0].u.word[8 * j + i])
 			                      : small_word(type, qa + j * lines, qa + nb * lines + j, i);
 			const bytes b = np == 1 ? a
-			                : ready ? bytes_load(w[1].words[8 * j + i])
+			                : ready ? bytes_load(w[1].u.word[8 * j + i])
 			                        : small_word(type, qb + j * lines, qb + nb * lines + j, i);
 
 #pragma GCC unroll 16
@@ -226,7 +233,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
 			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb));
-			const floats dj = floats_f16(d + j * QN_PANEL);
+			const floats dj = small_d(type, d, j);
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
@@ -262,7 +269,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		for (int g = 0; g < s.parts; g++)
 #pragma GCC unroll 32
 			for (int i = 0; i < s.subs * s.words; i++)
-				bytes_store(w->words[sub_of(type, g, i / s.words) * s.words + i % s.words],
+				bytes_store(w->u.word[sub_of(type, g, i / s.words) * s.words + i % s.words],
 				            super_word(type, w->p, g, i));
 	} else {
 		const int lines = type == QN_Q8_0 ? 8 : 4;
@@ -271,7 +278,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		for (int j = 0; j < nb; j++)
 #pragma GCC unroll 8
 			for (int i = 0; i < 8; i++)
-				bytes_store(w->words[8 * j + i],
+				bytes_store(w->u.word[8 * j + i],
 				            small_word(type, q + j * lines, q + nb * lines + j, i));
 	}
 }
@@ -295,8 +302,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 {
 	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
 	/* The smallest tile there is for these n: fewer cases to compile. */
-	const int least = np == 1 ? 1 : ready ? most - 1 : QN_PAIR_MIN / 2;
-	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
+	const int least = np == 1 ? 1 : ready && !is_coded(type) ? most - 1 : QN_PAIR_MIN / 2;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
@@ -319,18 +325,24 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		if (super)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++) {
+				if (is_coded(type)) {
+					decode(type, &w[r].u, w[r].p);
+					scales_of(&w[r].s, type, &w[r].u);
+					w[r].d = floats_load(w[r].u.d);
+					continue;
+				}
 				scales_of(&w[r].s, type, w[r].p);
 				w[r].d = floats_f16(super_d(type, w[r].p));
 				if (type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K)
 					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
 			}
-		if (ready)
+		if (ready && !is_coded(type))
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				unpack(type, super, &w[r], nb);
 		if (offset_of(type))
 			for (int t = 0; t < n; t++)
-				starts_of(type, start[t], x + t);
+				starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
 			nt = n / tiles + (longer-- > 0);
 			switch (nt) {
@@ -341,7 +353,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++)
 			w[r].p += super ? super_bytes(type)
-			                : x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+			                : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 }
 
@@ -358,6 +370,16 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 
 QN_Q8_TYPES(MM_TYPE)
 
+/* Codes are decoded for every number of tokens. */
+#define MM_CODED(name, type, run) \
+	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
+	                          int64_t n_act, int n) \
+	{ \
+		mm_panels(type, 1, 1, 1, out, panel, NULL, act, n_in, n_act, n); \
+	}
+
+QN_CODED_TYPES(MM_CODED)
+
 #if MM_PAIR_TOKENS
 #define MM_PAIR(name, type, family) \
 	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
@@ -370,6 +392,15 @@ QN_Q8_TYPES(MM_TYPE)
 	}
 
 QN_Q8_TYPES(MM_PAIR)
+
+#define MM_CODED_PAIR(name, type, run) \
+	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
+	                               int64_t n_in, int64_t n_act, int n) \
+	{ \
+		mm_panels(type, 1, 2, 1, out, panel, panel2, act, n_in, n_act, n); \
+	}
+
+QN_CODED_TYPES(MM_CODED_PAIR)
 #endif
 
 static void MM(mm_fill)(struct kernels *k)
@@ -378,10 +409,12 @@ static void MM(mm_fill)(struct kernels *k)
 	k->mm[t] = MM(mm_##name); \
 	k->mm_tile[t] = MM_CALL;
 	QN_Q8_TYPES(MM_SLOT)
+	QN_CODED_TYPES(MM_SLOT)
 #undef MM_SLOT
 #if MM_PAIR_TOKENS
 #define MM_SLOT(name, t, family) k->mm_pair[t] = MM(mm_pair_##name);
 	QN_Q8_TYPES(MM_SLOT)
+	QN_CODED_TYPES(MM_SLOT)
 #undef MM_SLOT
 #endif
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "coded.h"
 #include "exec.h"
 #include "fp16.h"
 #include "lines.h"
@@ -25,7 +26,7 @@ struct rows {
 	int n;
 };
 
-static const uint8_t zeros[PART_BYTES];
+static const _Alignas(4) uint8_t zeros[PART_BYTES];
 
 static const void *block(const struct rows *s, int r, int64_t i, size_t bytes)
 {
@@ -179,6 +180,33 @@ static int pack_iq4xs(struct x16_iq4xs *p, const struct rows *s, int64_t i)
 	return finite(p->d);
 }
 
+static int pack_tq2_0(struct x16_tq2_0 *p, const struct rows *s, int64_t i)
+{
+	const uint8_t *b[QN_PANEL];
+
+	blocks(b, s, i, sizeof(struct tq2_0));
+	lines(p->qs, sizeof *p->qs, b, 0, 16);
+	for (int r = 0; r < QN_PANEL; r++)
+		memcpy(&p->d[r], b[r] + offsetof(struct tq2_0, d), 2);
+	return finite(p->d);
+}
+
+/* Super-block i of the types of coded.h. */
+static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
+{
+	const uint8_t *b[QN_PANEL];
+	uint16_t d[QN_PANEL];
+
+	blocks(b, s, i, qn_row_bytes(type, QK_K));
+	for (int r = 0; r < QN_PANEL; r++) {
+		coded_to_panel(type, p, b[r], r);
+		memcpy(&d[r], b[r] + (type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0), 2);
+		if (type == QN_IQ1_M)
+			d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
+	}
+	return finite(d);
+}
+
 /* Where the parts of a block of 32 weights lie: bytes from its start, -1 for none. */
 struct small {
 	int bytes, m, qh, qs, n_qs;
@@ -195,6 +223,8 @@ static struct small small_of(int type)
 		return (struct small){sizeof(struct q5_1), 2, 4, 8, 16};
 	case QN_Q8_0:
 		return (struct small){sizeof(struct q8_0), -1, -1, 2, 32};
+	case QN_MXFP4:
+		return (struct small){sizeof(struct mxfp4), -1, -1, 1, 16};
 	default: /* Q4_0, IQ4_NL */
 		return (struct small){sizeof(struct q4_0), -1, -1, 2, 16};
 	}
@@ -224,6 +254,13 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 			line_of(&fifth, b, at + f.qh);
 			line_spread_bits(&fifth);
 			memcpy(qh[j], &fifth, sizeof fifth);
+		}
+		if (type == QN_MXFP4) { /* from 2^125 on the largest value, 12, is too much for a float */
+			for (int r = 0; r < QN_PANEL; r++) {
+				((uint8_t *)d)[j * QN_PANEL + r] = b[r][at];
+				ok &= b[r][at] < 253;
+			}
+			continue;
 		}
 		for (int r = 0; r < QN_PANEL; r++)
 			memcpy(&d[j][r], b[r] + at, 2);
@@ -352,6 +389,15 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	case QN_Q5_K: SUPER(q5k);
 	case QN_Q6_K: SUPER(q6k);
 	case QN_IQ4_XS: SUPER(iq4xs);
+	case QN_TQ2_0: SUPER(tq2_0);
+#define CODED(name, t, run) case t:
+	QN_CODED_TYPES(CODED)
+		for (int64_t i = 0; i < n_in / QK_K; i++) {
+			ask_ahead(&s, i * block_bytes, block_bytes);
+			ok &= pack_coded(type, piece(&p), &s, i);
+			piece_done(&p, (size_t)block_bytes * QN_PANEL);
+		}
+		break;
 	default:
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);

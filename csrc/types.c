@@ -22,6 +22,16 @@ static const struct {
 	[QN_Q5_K] = {QK_K, sizeof(struct q5k), 1},
 	[QN_Q6_K] = {QK_K, sizeof(struct q6k), 1},
 	[QN_IQ4_XS] = {QK_K, sizeof(struct iq4_xs), 1},
+	[QN_MXFP4] = {QK, sizeof(struct mxfp4), 1},
+	[QN_IQ2_XXS] = {QK_K, sizeof(struct iq2_xxs), 1},
+	[QN_IQ2_XS] = {QK_K, sizeof(struct iq2_xs), 1},
+	[QN_IQ2_S] = {QK_K, sizeof(struct iq2_s), 1},
+	[QN_IQ3_XXS] = {QK_K, sizeof(struct iq3_xxs), 1},
+	[QN_IQ3_S] = {QK_K, sizeof(struct iq3_s), 1},
+	[QN_IQ1_S] = {QK_K, sizeof(struct iq1_s), 1},
+	[QN_IQ1_M] = {QK_K, sizeof(struct iq1_m), 1},
+	[QN_TQ1_0] = {QK_K, sizeof(struct tq1_0), 1},
+	[QN_TQ2_0] = {QK_K, sizeof(struct tq2_0), 1},
 };
 
 /* Rows longer than this are refused: the largest models have 2^17, and sums must fit. */

@@ -83,14 +83,78 @@ struct x16_iq4xs {
 };
 _Static_assert(sizeof(struct x16_iq4xs) == 16 * 136, "packing does not grow");
 
+/* TQ2_0. qs as in Q2_K. */
+struct x16_tq2_0 {
+	uint16_t d[QN_PANEL];
+	x16_line qs[16];
+};
+_Static_assert(sizeof(struct x16_tq2_0) == 16 * 66, "packing does not grow");
+
+/*
+ * Types of codes (coded.h): the 16 blocks, interleaved by the codes, scales and signs that they hold. Their formulas
+ * are those of blocks.h, with one index more.
+ */
+struct x16_iq2_xxs {
+	uint16_t d[QN_PANEL];
+	struct {
+		uint8_t codes[QN_PANEL][4];
+		uint32_t signs[QN_PANEL];
+	} sub[8];
+};
+_Static_assert(sizeof(struct x16_iq2_xxs) == 16 * 66, "packing does not grow");
+
+struct x16_iq2_xs {
+	uint16_t d[QN_PANEL], qs[32][QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq2_xs) == 16 * 74, "packing does not grow");
+
+struct x16_iq2_s {
+	uint16_t d[QN_PANEL];
+	uint8_t qs[32][QN_PANEL], signs[32][QN_PANEL], qh[8][QN_PANEL], scales[8][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq2_s) == 16 * 82, "packing does not grow");
+
+struct x16_iq3_xxs {
+	uint16_t d[QN_PANEL];
+	uint8_t qs[64][QN_PANEL];
+	uint32_t signs[8][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq3_xxs) == 16 * 98, "packing does not grow");
+
+struct x16_iq3_s {
+	uint16_t d[QN_PANEL];
+	uint8_t qs[64][QN_PANEL], qh[8][QN_PANEL], signs[32][QN_PANEL], scales[4][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq3_s) == 16 * 110, "packing does not grow");
+
+struct x16_iq1_s {
+	uint16_t d[QN_PANEL];
+	uint8_t qs[32][QN_PANEL];
+	uint16_t qh[8][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq1_s) == 16 * 50, "packing does not grow");
+
+struct x16_iq1_m {
+	uint8_t qs[32][QN_PANEL], qh[16][QN_PANEL], scales[8][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq1_m) == 16 * 56, "packing does not grow");
+
+/* Digit n of line l is word 8n + l where l < 8, 40 + 4n + l - 8 where l < 12, else 60 + n. */
+struct x16_tq1_0 {
+	x16_line qs[13];
+	uint16_t d[QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
+
 /*
  * Types of 32-weight blocks: up to 8 blocks make a group, lines first, then scales, so that lines
  * stay 64-byte aligned. Only the last group of a row can be shorter. In bytes, for n blocks:
  *
  *   lines   Q8_0 8n: weight + 128, word 8j + g in line 8j + g
- *           Q4_0, Q4_1, IQ4_NL 4n: as IQ4_XS
+ *           Q4_0, Q4_1, IQ4_NL, MXFP4 4n: as IQ4_XS
  *           Q5_0, Q5_1 4n as Q4_0, then n lines of fifth bits
- *   d       n x 16 halves
+ *   d       n x 16 halves; MXFP4: bytes
  *   m       n x 16 halves (Q4_1, Q5_1)
  */
 #define X16_GROUP 8
@@ -106,6 +170,12 @@ static inline int64_t x16_line_bytes(int type, int64_t n)
 	default:
 		return n * 256;
 	}
+}
+
+/* Bytes of the scales and minimums of n blocks. */
+static inline int64_t x16_scale_bytes(int type, int64_t n)
+{
+	return n * QN_PANEL * (type == QN_MXFP4 ? 1 : type == QN_Q4_1 || type == QN_Q5_1 ? 4 : 2);
 }
 
 /* Floats: [n_in][16] of the type's element. */

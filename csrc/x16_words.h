@@ -5,11 +5,49 @@
 #ifndef QN_X16_WORDS_H
 #define QN_X16_WORDS_H
 
+#include <string.h>
+
 #include "blocks.h"
+#include "decode.h"
 #include "kernels.h"
 #include "x16.h"
 
-#define INLINE static inline __attribute__((always_inline))
+/* Bytes of a super-block of a panel of codes. */
+INLINE int coded_bytes(int type)
+{
+	switch (type) {
+#define CODED(name, t, run) case t: return sizeof(struct x16_##name);
+	QN_CODED_TYPES(CODED)
+#undef CODED
+	default: return 0;
+	}
+}
+
+/* The types of coded.h: for them, a super-block is a struct decoded. */
+INLINE int is_coded(int type)
+{
+	switch (type) {
+#define CODED(name, t, run) case t:
+	QN_CODED_TYPES(CODED)
+#undef CODED
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* Decodes a super-block of codes; type constant. */
+INLINE void decode(int type, struct decoded *w, const void *p)
+{
+	switch (type) {
+#define CODED(name, t, run)          \
+	case t:                      \
+		decode_##name(w, p); \
+		break;
+	QN_CODED_TYPES(CODED)
+#undef CODED
+	}
+}
 
 /* Scales and minimums of a super-block, unpacked to bytes. Sub-blocks 2i, 2i + 1 make a pair. */
 struct scales {
@@ -52,6 +90,9 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 			rows_zip(s->pair[i], rows_shr(a, 4, 15), rows_shr(b, 4, 15));
 		}
 		return;
+	case QN_TQ2_0:
+		memset(s, 1, sizeof *s);
+		return;
 	case QN_Q6_K:
 #pragma GCC unroll 16
 		for (int j = 0; j < 16; j++)
@@ -82,6 +123,8 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 		return;
 	}
 	}
+	if (is_coded(type))
+		memcpy(s->scale, ((const struct decoded *)p)->scale, sizeof s->scale);
 }
 
 /* Line l with its bit `at` moved to bit `to`. All constant but l. */
@@ -121,6 +164,12 @@ INLINE struct parts parts_of(int type)
 		return (struct parts){4, 4, 4};
 	case QN_IQ4_XS:
 		return (struct parts){8, 1, 8};
+	case QN_TQ2_0:
+		return (struct parts){2, 4, 8};
+	case QN_IQ2_XS: case QN_IQ2_S: case QN_IQ1_M:
+		return (struct parts){16, 1, 4};
+	case QN_IQ2_XXS: case QN_IQ3_XXS: case QN_IQ3_S: case QN_IQ1_S: case QN_TQ1_0:
+		return (struct parts){8, 1, 8};
 	default: /* Q2_K, Q3_K */
 		return (struct parts){2, 8, 4};
 	}
@@ -137,6 +186,8 @@ INLINE int sub_of(int type, int g, int j)
 /* Word i, constant, of part g. */
 INLINE bytes super_word(int type, const void *p, int g, int i)
 {
+	if (is_coded(type))
+		return bytes_load(((const struct decoded *)p)->word[g * parts_of(type).words + i]);
 	switch (type) {
 	case QN_Q4_K:
 		return field(&((const struct x16_q4k *)p)->qs[8 * g + i % 8], 4 * (i / 8), 4);
@@ -153,6 +204,8 @@ INLINE bytes super_word(int type, const void *p, int g, int i)
 	}
 	case QN_Q2_K:
 		return field(&((const struct x16_q2k *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2);
+	case QN_TQ2_0:
+		return field(&((const struct x16_tq2_0 *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2);
 	case QN_Q3_K: {
 		const struct x16_q3k *q = p;
 
@@ -165,12 +218,15 @@ INLINE bytes super_word(int type, const void *p, int g, int i)
 
 INLINE int super_bytes(int type)
 {
+	if (is_coded(type))
+		return coded_bytes(type);
 	switch (type) {
 	case QN_Q4_K: return sizeof(struct x16_q4k);
 	case QN_Q5_K: return sizeof(struct x16_q5k);
 	case QN_Q6_K: return sizeof(struct x16_q6k);
 	case QN_Q2_K: return sizeof(struct x16_q2k);
 	case QN_Q3_K: return sizeof(struct x16_q3k);
+	case QN_TQ2_0: return sizeof(struct x16_tq2_0);
 	default: return sizeof(struct x16_iq4xs);
 	}
 }
@@ -184,6 +240,7 @@ INLINE const uint16_t *super_d(int type, const void *p)
 	case QN_Q6_K: return ((const struct x16_q6k *)p)->d;
 	case QN_Q2_K: return ((const struct x16_q2k *)p)->d;
 	case QN_Q3_K: return ((const struct x16_q3k *)p)->d;
+	case QN_TQ2_0: return ((const struct x16_tq2_0 *)p)->d;
 	default: return ((const struct x16_iq4xs *)p)->d;
 	}
 }
@@ -196,11 +253,19 @@ INLINE bytes small_word(int type, const x16_line *qs, const x16_line *qh, int i)
 		return bytes_load(&qs[i]);
 	case QN_IQ4_NL:
 		return bytes_iq4(field(&qs[i % 4], 4 * (i / 4), 4));
+	case QN_MXFP4:
+		return bytes_mxfp4(field(&qs[i % 4], 4 * (i / 4), 4));
 	case QN_Q5_0: case QN_Q5_1:
 		return with_field(field(&qs[i % 4], 4 * (i / 4), 4), qh, i, 1, 4);
 	default:
 		return field(&qs[i % 4], 4 * (i / 4), 4);
 	}
+}
+
+/* Scales of block j of a group. */
+INLINE floats small_d(int type, const uint16_t *d, int j)
+{
+	return type == QN_MXFP4 ? floats_e8m0((const uint8_t *)d + j * QN_PANEL) : floats_f16(d + j * QN_PANEL);
 }
 
 #endif

@@ -54,7 +54,8 @@ uint32_t qn_init(uint32_t allow);
 enum qn_type {
 	QN_F32 = 0, QN_F16 = 1, QN_Q4_0 = 2, QN_Q4_1 = 3, QN_Q5_0 = 6, QN_Q5_1 = 7, QN_Q8_0 = 8,
 	QN_Q2_K = 10, QN_Q3_K = 11, QN_Q4_K = 12, QN_Q5_K = 13, QN_Q6_K = 14,
-	QN_IQ4_NL = 20, QN_IQ4_XS = 23, QN_BF16 = 30,
+	QN_IQ2_XXS = 16, QN_IQ2_XS = 17, QN_IQ3_XXS = 18, QN_IQ1_S = 19, QN_IQ4_NL = 20, QN_IQ3_S = 21,
+	QN_IQ2_S = 22, QN_IQ4_XS = 23, QN_IQ1_M = 29, QN_BF16 = 30, QN_TQ1_0 = 34, QN_TQ2_0 = 35, QN_MXFP4 = 39,
 };
 
 enum {

@@ -16,6 +16,8 @@ from typing import Callable, Optional
 
 import numpy as np
 
+import golden_grids
+
 
 class Rand:
     """SplitMix64 started from a name: the same bits under every NumPy.
@@ -195,17 +197,147 @@ def _iq4_xs(b):
     return np.repeat(_half(b, 0) * scales, 32, axis=1) * levels
 
 
+# Twice the values of 4-bit floats: a sign, two bits of exponent, one of mantissa.
+FP4_LEVELS = np.array([0, 1, 2, 3, 4, 6, 8, 12])
+FP4_LEVELS = np.concatenate([FP4_LEVELS, -FP4_LEVELS])
+
+
+def _mxfp4(b):
+    return np.ldexp(1.0, b[:, 0:1].astype(np.int64) - 128) * FP4_LEVELS[_nibbles(b[:, 1:17])]
+
+
+def _words(b, dtype):
+    """The bytes of every block as numbers."""
+    return np.ascontiguousarray(b).view(dtype).astype(np.int64)
+
+
+def _bits(x, width, n):
+    """[blocks, m] -> [blocks, m * n]: n fields of `width` bits of each number, lowest first."""
+    return ((x[:, :, None] >> (width * np.arange(n))) & ((1 << width) - 1)).reshape(len(x), -1)
+
+
+def _signs(x):
+    """8 bits for 8 weights: 1 or -1."""
+    return 1 - 2 * _bits(x.astype(np.int64), 1, 8)
+
+
+def _signs7(x):
+    """The same where the eighth bit makes the number of minuses even."""
+    odd = _bits(x, 1, 7).reshape(len(x), -1, 7).sum(axis=2) & 1
+    return _signs(x | odd << 7)
+
+
+IQ2_LEVELS = np.array([8, 25, 43])
+IQ3_XXS_LEVELS = np.array([4, 12, 20, 28, 36, 44, 52, 62])
+IQ3_S_LEVELS = np.arange(1, 16, 2)
+
+
+def _lattice(d, s, grid, codes, signs):
+    """d * (2 s + 1) * level * sign, the scales s repeated to the 256 weights."""
+    return d * np.repeat(2 * s + 1, 256 // s.shape[1], axis=1) * grid[codes].reshape(len(codes), -1) * signs
+
+
+def _iq2_xxs(b):
+    both = _words(b[:, 2:66], "<u4").reshape(-1, 8, 2)
+    codes, rest = _bits(both[:, :, 0], 8, 4), both[:, :, 1]
+    signs = _signs7(_bits(rest, 7, 4))
+    return _lattice(_half(b, 0) / 8, rest >> 28, IQ2_LEVELS[golden_grids.IQ2_XXS], codes, signs)
+
+
+def _iq2_xs(b):
+    q = _words(b[:, 2:66], "<u2")
+    scales = _bits(b[:, 66:74].astype(np.int64), 4, 2)
+    return _lattice(_half(b, 0) / 8, scales, IQ2_LEVELS[golden_grids.IQ2_XS], q & 511, _signs7(q >> 9))
+
+
+def _iq2_s(b):
+    codes = b[:, 2:34] | _bits(b[:, 66:74].astype(np.int64), 2, 4) << 8
+    scales = _bits(b[:, 74:82].astype(np.int64), 4, 2)
+    return _lattice(_half(b, 0) / 8, scales, IQ2_LEVELS[golden_grids.IQ2_S], codes, _signs(b[:, 34:66]))
+
+
+def _iq3_xxs(b):
+    rest = _words(b[:, 66:98], "<u4")
+    signs = _signs7(_bits(rest, 7, 4))
+    return _lattice(_half(b, 0) / 4, rest >> 28, IQ3_XXS_LEVELS[golden_grids.IQ3_XXS], b[:, 2:66], signs)
+
+
+def _iq3_s(b):
+    codes = b[:, 2:66] | _bits(b[:, 66:74].astype(np.int64), 1, 8) << 8
+    scales = _bits(b[:, 106:110].astype(np.int64), 4, 2)
+    return _lattice(_half(b, 0), scales, IQ3_S_LEVELS[golden_grids.IQ3_S], codes, _signs(b[:, 74:106]))
+
+
+def _shifted(d, s, codes, minus):
+    """d * (2 s + 1) * (level +- 1/8), level -1, 0 or 1; every argument but d repeated as it needs."""
+    shift = np.repeat(0.125 - 0.25 * minus, 256 // minus.shape[1], axis=1)
+    levels = (golden_grids.IQ1 - 1)[codes].reshape(len(codes), -1)
+    return d * np.repeat(2 * s + 1, 256 // s.shape[1], axis=1) * (levels + shift)
+
+
+def _iq1_s(b):
+    qh = _words(b[:, 34:50], "<u2")
+    return _shifted(_half(b, 0), qh >> 12 & 7, b[:, 2:34] | _bits(qh, 3, 4) << 8, qh >> 15)
+
+
+def _iq1_m(b):
+    qh = _bits(b[:, 32:48].astype(np.int64), 4, 2)
+    rest = _words(b[:, 48:56], "<u2")
+    d = ((rest >> 12) << np.arange(0, 16, 4)).sum(axis=1, keepdims=True).astype("<u2").view("<f2").astype(np.float64)
+    return _shifted(d, _bits(rest, 3, 4), b[:, 0:32] | (qh & 7) << 8, qh >> 3)
+
+
+def _trits(b, n):
+    """[blocks, m] bytes -> [blocks, n * m]: the first digit of every byte, then the second.
+
+    A byte is a fraction of 256; its digits in base 3 come from the front.
+    """
+    rest, out = b.astype(np.int64), []
+    for _ in range(n):
+        out.append(rest * 3 // 256)
+        rest = rest * 3 % 256
+    return np.concatenate(out, axis=1)
+
+
+def _tq1_0(b):
+    parts = [_trits(b[:, 0:32], 5), _trits(b[:, 32:48], 5), _trits(b[:, 48:52], 4)]
+    return _half(b, 52) * (np.concatenate(parts, axis=1) - 1)
+
+
+def _tq2_0(b):
+    return _half(b, 64) * (_crumbs(b[:, 0:64]) - 1)
+
+
+def _put_half(b, at, values):
+    b[:, at : at + 2] = np.asarray(values).astype("<f2").reshape(-1, 1).view(np.uint8)
+
+
+def _put_e8m0(b, at, values):
+    """The power of two at or below |value|; zero has none and becomes the least."""
+    size = np.abs(np.asarray(values, dtype=np.float64))
+    exp = np.where(size > 0, np.frexp(size)[1] + 127, 0)
+    b[:, at] = exp
+
+
+def _put_split(b, at, values):
+    """A half in the upper nibbles of every second byte (IQ1_M)."""
+    h = np.asarray(values).astype("<f2").view("<u2")
+    for i in range(4):
+        b[:, at + 2 * i + 1] = (b[:, at + 2 * i + 1] & 15) | ((h >> 4 * i) & 15) << 4
+
+
 @dataclass(frozen=True)
 class Type:
     id: int  # ggml's number, as stored in the file
     weights: int  # per block
     bytes: int  # per block
     decode: Callable
-    d: Optional[int] = None  # where the fp16 scale is
+    d: Optional[int] = None  # where the scale is, an fp16 but for MXFP4 and IQ1_M
     m: Optional[int] = None  # where the fp16 minimum is
     # The minimum that centres uniformly random codes, in units of the scale:
     # the mean code, with the sign that the type gives its minimum.
     centre: float = 0.0
+    put: Callable = _put_half  # puts the scales of blocks there
 
 
 TYPES = {
@@ -224,6 +356,16 @@ TYPES = {
     "Q6_K": Type(14, 256, 210, _q6_k, d=208),
     "IQ4_NL": Type(20, 32, 18, _iq4_nl, d=0),
     "IQ4_XS": Type(23, 256, 136, _iq4_xs, d=0),
+    "MXFP4": Type(39, 32, 17, _mxfp4, d=0, put=_put_e8m0),
+    "IQ2_XXS": Type(16, 256, 66, _iq2_xxs, d=0),
+    "IQ2_XS": Type(17, 256, 74, _iq2_xs, d=0),
+    "IQ2_S": Type(22, 256, 82, _iq2_s, d=0),
+    "IQ3_XXS": Type(18, 256, 98, _iq3_xxs, d=0),
+    "IQ3_S": Type(21, 256, 110, _iq3_s, d=0),
+    "IQ1_S": Type(19, 256, 50, _iq1_s, d=0),
+    "IQ1_M": Type(29, 256, 56, _iq1_m, d=48, put=_put_split),
+    "TQ1_0": Type(34, 256, 54, _tq1_0, d=52),
+    "TQ2_0": Type(35, 256, 66, _tq2_0, d=64),
 }
 NAMES = {t.id: name for name, t in TYPES.items()}
 
@@ -273,12 +415,9 @@ def random_rows(rng, name, rows, cols, std, scales=None):
     n = rows * cols // t.weights
     b = rng.bytes((n, t.bytes)).copy()
 
-    def put(at, values):
-        b[:, at : at + 2] = np.asarray(values).astype("<f2").reshape(-1, 1).view(np.uint8)
-
-    put(t.d, np.ones(n))
+    t.put(b, t.d, np.ones(n))
     if t.m is not None:
-        put(t.m, np.full(n, t.centre))
+        _put_half(b, t.m, np.full(n, t.centre))
     d = np.full(n, std / t.decode(b).std()) * rng.uniform(0.7, 1.4, n)
     d *= 1 - 2 * rng.below(2, n)
     m = d * t.centre
@@ -286,7 +425,7 @@ def random_rows(rng, name, rows, cols, std, scales=None):
         tried = np.asarray(scales, dtype=np.float64)[: n - 1]
         d[: len(tried)] = tried
         m[: len(tried)] = np.roll(tried, 1)
-    put(t.d, d)
+    t.put(b, t.d, d)
     if t.m is not None:
-        put(t.m, m)
+        _put_half(b, t.m, m)
     return b.reshape(rows, -1)

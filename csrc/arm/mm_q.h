@@ -61,6 +61,63 @@ static inline bytes bytes_iq4(bytes a)
 	return (bytes)EACH1(lookup, a, vld1q_u8(table));
 }
 
+static inline bytes bytes_mxfp4(bytes a)
+{
+	/* qn_mxfp4_values + 12 */
+	static const uint8_t table[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+	return (bytes)EACH1(lookup, a, vld1q_u8(table));
+}
+
+/* The bits of 2 bytes, each as a byte of zeros or ones. */
+static inline uint8x16_t spread_bits(const uint8_t *s)
+{
+	const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+
+	return vtstq_u8(vcombine_u8(vdup_n_u8(s[0]), vdup_n_u8(s[1])), bit);
+}
+
+static inline uint8x16_t signed2(uint8x16_t a, const uint8_t *s)
+{
+	const uint8x16_t minus = spread_bits(s);
+
+	return vaddq_u8(vdupq_n_u8(64), vsubq_u8(veorq_u8(a, minus), minus));
+}
+
+static inline bytes bytes_signed(bytes a, const uint8_t *s)
+{
+	return (bytes){{signed2(a.q[0], s), signed2(a.q[1], s + 2), signed2(a.q[2], s + 4), signed2(a.q[3], s + 6)}};
+}
+
+static inline uint8x16_t shifted2(uint8x16_t a, const uint8_t *s)
+{
+	const uint8x16_t minus = spread_bits(s);
+
+	return vaddq_u8(vaddq_u8(vshlq_n_u8(a, 3), vdupq_n_u8(57)), vaddq_u8(minus, minus));
+}
+
+static inline bytes bytes_shifted(bytes a, const uint8_t *s)
+{
+	return (bytes){
+		{shifted2(a.q[0], s), shifted2(a.q[1], s + 2), shifted2(a.q[2], s + 4), shifted2(a.q[3], s + 6)}};
+}
+
+static inline void bytes_unzip(void *p, bytes a, bytes b)
+{
+#define UNZIP(f, a, b) vreinterpretq_u8_u32(f(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)))
+	uint8_t *y = p;
+
+	vst1q_u8(y, UNZIP(vuzp1q_u32, a.q[0], a.q[1]));
+	vst1q_u8(y + 16, UNZIP(vuzp1q_u32, a.q[2], a.q[3]));
+	vst1q_u8(y + 32, UNZIP(vuzp1q_u32, b.q[0], b.q[1]));
+	vst1q_u8(y + 48, UNZIP(vuzp1q_u32, b.q[2], b.q[3]));
+	vst1q_u8(y + 64, UNZIP(vuzp2q_u32, a.q[0], a.q[1]));
+	vst1q_u8(y + 80, UNZIP(vuzp2q_u32, a.q[2], a.q[3]));
+	vst1q_u8(y + 96, UNZIP(vuzp2q_u32, b.q[0], b.q[1]));
+	vst1q_u8(y + 112, UNZIP(vuzp2q_u32, b.q[2], b.q[3]));
+#undef UNZIP
+}
+
 static inline rows rows_load(const void *p) { return vld1q_u8(p); }
 static inline void rows_store(void *p, rows a) { vst1q_u8(p, a); }
 static inline rows rows_and(rows a, int mask) { return vandq_u8(a, vdupq_n_u8((uint8_t)mask)); }
@@ -73,6 +130,17 @@ static inline void rows_zip(int8_t p[][2], rows a, rows b)
 {
 	rows_store(p, vzip1q_u8(a, b));
 	rows_store(p + 8, vzip2q_u8(a, b));
+}
+
+static inline void rows_unzip4(void *p, const void *a)
+{
+	const uint8x16x4_t x = vld4q_u8(a);
+	uint8_t *y = p;
+
+	vst1q_u8(y, x.val[0]);
+	vst1q_u8(y + 16, x.val[1]);
+	vst1q_u8(y + 32, x.val[2]);
+	vst1q_u8(y + 48, x.val[3]);
 }
 
 static inline acts acts_load(const void *p)
@@ -123,6 +191,23 @@ static inline floats floats_set1(float x)
 	const float32x4_t a = vdupq_n_f32(x);
 
 	return (floats){{a, a, a, a}};
+}
+
+/* As f32_of_e8m0_half(). */
+static inline float32x4_t e8m0(uint16x4_t e)
+{
+	const uint32x4_t u = vmaxq_u32(vshlq_n_u32(vmovl_u16(e), 23), vdupq_n_u32(0x00400000));
+
+	return vmulq_n_f32(vreinterpretq_f32_u32(u), 0.5f);
+}
+
+static inline floats floats_e8m0(const uint8_t *p)
+{
+	const uint8x16_t a = vld1q_u8(p);
+	const uint16x8_t lo = vmovl_u8(vget_low_u8(a)), hi = vmovl_high_u8(a);
+
+	return (floats){{e8m0(vget_low_u16(lo)), e8m0(vget_high_u16(lo)), e8m0(vget_low_u16(hi)),
+	                 e8m0(vget_high_u16(hi))}};
 }
 
 static inline floats floats_f16(const uint16_t *p)

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "coded.h"
 #include "fp16.h"
-#include "quern.h"
+#include "kernels.h"
 
 static void dequant_q4_0(float *y, const struct q4_0 *b)
 {
@@ -145,6 +146,36 @@ static void dequant_iq4_xs(float *y, const struct iq4_xs *b)
 	}
 }
 
+static void dequant_mxfp4(float *y, const struct mxfp4 *b)
+{
+	const float d = f32_of_e8m0_half(b->e);
+
+	for (int k = 0; k < 16; k++) {
+		y[k] = d * (float)qn_mxfp4_values[b->qs[k] & 15];
+		y[k + 16] = d * (float)qn_mxfp4_values[b->qs[k] >> 4];
+	}
+}
+
+static void dequant_tq2_0(float *y, const struct tq2_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < QK_K; k++)
+		y[k] = d * (float)((b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3) - 1);
+}
+
+/* IQ1, IQ2, IQ3, TQ1_0. */
+static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
+{
+	struct coded c;
+
+	for (int64_t i = 0; i < n_in / QK_K; i++) {
+		coded_block(&c, type, row + i * (int64_t)qn_row_bytes(type, QK_K));
+		for (int k = 0; k < QK_K; k++)
+			y[i * QK_K + k] = c.d * (float)(c.scale[k / 16] * c.q[k]);
+	}
+}
+
 #define ROW(T, n) \
 	for (int64_t i = 0; i < n_in / (n); i++) \
 		dequant_##T(y + i * (n), (const struct T *)row + i); \
@@ -176,6 +207,12 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 	case QN_Q5_K: ROW(q5k, QK_K);
 	case QN_Q6_K: ROW(q6k, QK_K);
 	case QN_IQ4_XS: ROW(iq4_xs, QK_K);
+	case QN_MXFP4: ROW(mxfp4, QK);
+	case QN_TQ2_0: ROW(tq2_0, QK_K);
+#define CODED(name, t, run) case t:
+	QN_CODED_TYPES(CODED)
+		dequant_coded(type, y, row, n_in);
+		break;
 	default:
 		assert(!"a type that qn_type_ok() refuses");
 	}

@@ -10,8 +10,10 @@
  *	Q2_K Q4_K Q5_K    y = fma(-(dmin * dx), M, y), M = sum of minimum[j] * sum(x)
  *	                  y = fma(d * dx, S, y)
  *	Q3_K Q6_K IQ4_XS  y = fma(d * dx, S - offset * sum of scale[j] * sum(x), y)
+ *	TQ2_0, coded.h    the same; the scales of TQ2_0 and TQ1_0 are 1
  *
- * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31.
+ * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31. The types of coded.h
+ * come after it: 256 * 31 * (64 + 62) * 127 = 1.3e8.
  *
  * Types of 32-weight blocks have a float scale each; per 256 activations
  *
@@ -24,6 +26,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "coded.h"
 #include "fp16.h"
 #include "kernels.h"
 #include "set.h"
@@ -76,6 +79,22 @@ static void unpack_scales(struct super *s, const uint8_t sl[8][QN_PANEL], const 
 		s->scale[j] = (int16_t)((lo & 15) | (hi & 3) << 4);
 		s->minimum[j] = (int16_t)(lo >> 4 | (hi >> 2 & 3) << 4);
 	}
+}
+
+/* A super-block of codes. */
+static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_t b, int r)
+{
+	_Alignas(4) uint8_t block[128];
+	struct coded c;
+
+	coded_of_panel(type, block, panel + b * QN_PANEL * (int64_t)qn_row_bytes(type, QK_K), r);
+	coded_block(&c, type, block);
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)(c.q[k] + 64);
+	for (int j = 0; j < 16; j++)
+		s->scale[j] = c.scale[j];
+	s->offset = 64;
+	s->d = c.d;
 }
 
 static void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
@@ -155,6 +174,19 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 		s->d = f32_of_f16(p->d[r]);
 		break;
 	}
+	case QN_TQ2_0: {
+		const struct x16_tq2_0 *p = (const struct x16_tq2_0 *)panel + b;
+
+		for (int k = 0; k < QK_K; k++)
+			s->q[k] = (uint8_t)twobit(p->qs, k, r);
+		for (int j = 0; j < 16; j++)
+			s->scale[j] = 1;
+		s->offset = 1;
+		s->d = f32_of_f16(p->d[r]);
+		break;
+	}
+	default:
+		unpack_coded(s, type, panel, b, r);
 	}
 }
 
@@ -198,6 +230,8 @@ static int small_weight(int type, const uint8_t *p, int n, int j, int k, int r)
 		return nibble(lines + 4 * j, k, r, 4);
 	case QN_IQ4_NL:
 		return qn_iq4_values[nibble(lines + 4 * j, k, r, 4)];
+	case QN_MXFP4:
+		return qn_mxfp4_values[nibble(lines + 4 * j, k, r, 4)];
 	case QN_Q5_0:
 		return (nibble(lines + 4 * j, k, r, 4) | onebit(lines + 4 * n + j, k, r) << 4) - 16;
 	default: /* Q5_1 */
@@ -214,8 +248,8 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 	for (int64_t b = 0; b * QN_ACT_BLOCK < n_in; b++) {
 		const int64_t left = n_in / QK - b * X16_GROUP;
 		const int nb = (int)(left < X16_GROUP ? left : X16_GROUP);
-		const uint16_t *d = (const uint16_t *)(panel + x16_line_bytes(type, nb));
-		const uint16_t *m = d + nb * QN_PANEL;
+		const uint8_t *e = panel + x16_line_bytes(type, nb);
+		const uint16_t *d = (const uint16_t *)e, *m = d + nb * QN_PANEL;
 
 		for (int t = 0; t < n; t++) {
 			const struct act8 *x = &act[b * n_act + t];
@@ -228,14 +262,15 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 
 					for (int k = 0; k < QK; k++)
 						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = fmaf(f32_of_f16(d[j * QN_PANEL + r]), (float)dot, f);
+					f = fmaf(type == QN_MXFP4 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
+					                          : f32_of_f16(d[j * QN_PANEL + r]), (float)dot, f);
 					if (has_m)
 						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), (float)x->sum32[j], f);
 				}
 				out[t * QN_PANEL + r] = fmaf(f, x->d, out[t * QN_PANEL + r]);
 			}
 		}
-		panel += x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+		panel += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 }
 
@@ -271,6 +306,8 @@ MM(f32, QN_F32, float)
 MM(f16, QN_F16, float)
 MM(bf16, QN_BF16, float)
 QN_Q8_TYPES(MM)
+#define MM_CODED(name, type, run) MM(name, type, super)
+QN_CODED_TYPES(MM_CODED)
 
 void mm_init_scalar(struct kernels *k)
 {
@@ -279,6 +316,7 @@ void mm_init_scalar(struct kernels *k)
 	k->mm[QN_BF16] = mm_bf16_scalar;
 #define MM_SLOT(name, t, family) k->mm[t] = mm_##name##_scalar;
 	QN_Q8_TYPES(MM_SLOT)
+	QN_CODED_TYPES(MM_SLOT)
 #undef MM_SLOT
 	for (int t = 0; t < QN_N_TYPES; t++)
 		k->mm_tile[t] = 8;

@@ -81,7 +81,7 @@ struct type {
 	const char *name;
 	int type;      /* enum qn_type */
 	int elems, bytes;
-	int d, m;      /* offsets of the scale and of the minimum; -1: none */
+	int d, m;      /* offsets of the scale, see put_scale(), and of the minimum; -1: none */
 	float top;     /* largest |integer| that d multiplies */
 };
 
@@ -92,6 +92,9 @@ extern const int check_n_types;
 
 /* n random GGUF blocks whose weights are about `size` at most; any bits are valid but for scales. */
 void rnd_weights(const struct type *t, void *blocks, int64_t n, float size);
+
+/* Sets the scale of a block to h, or to what is nearest for the type. */
+void put_scale(const struct type *t, uint8_t *block, uint16_t h);
 
 /* Halves in and out by plain arithmetic, apart from fp16.h. Rounds to nearest even, saturates. */
 double half_value(uint16_t h);

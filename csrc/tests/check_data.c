@@ -23,6 +23,16 @@ const struct type check_types[] = {
 	{"q5_K", QN_Q5_K, 256, SMALL(q5k, offsetof(struct q5k, dmin), 31 * 63)},
 	{"q6_K", QN_Q6_K, 256, SMALL(q6k, -1, 32 * 128)},
 	{"iq4_xs", QN_IQ4_XS, 256, SMALL(iq4_xs, -1, 127 * 32)},
+	{"mxfp4", QN_MXFP4, 32, sizeof(struct mxfp4), 0, -1, 12},
+	{"iq2_xxs", QN_IQ2_XXS, 256, SMALL(iq2_xxs, -1, 31 * 43 / 8.f)},
+	{"iq2_xs", QN_IQ2_XS, 256, SMALL(iq2_xs, -1, 31 * 43 / 8.f)},
+	{"iq2_s", QN_IQ2_S, 256, SMALL(iq2_s, -1, 31 * 43 / 8.f)},
+	{"iq3_xxs", QN_IQ3_XXS, 256, SMALL(iq3_xxs, -1, 31 * 62 / 4.f)},
+	{"iq3_s", QN_IQ3_S, 256, SMALL(iq3_s, -1, 31 * 15)},
+	{"iq1_s", QN_IQ1_S, 256, SMALL(iq1_s, -1, 15 * 9 / 8.f)},
+	{"iq1_m", QN_IQ1_M, 256, sizeof(struct iq1_m), offsetof(struct iq1_m, scales), -1, 15 * 9 / 8.f},
+	{"tq1_0", QN_TQ1_0, 256, SMALL(tq1_0, -1, 1)},
+	{"tq2_0", QN_TQ2_0, 256, SMALL(tq2_0, -1, 2)},
 };
 const int check_n_types = COUNT(check_types);
 
@@ -53,6 +63,24 @@ uint16_t half_nearest(double x)
 	n = nearbyint(x / ulp); /* the division is exact; ties go to even */
 	/* n runs on through the exponent: 2048 at one is 1024 at the next, and below 1024 is subnormal */
 	return sign | (uint16_t)((exp + 14) * 1024 + (int)n);
+}
+
+void put_scale(const struct type *t, uint8_t *block, uint16_t h)
+{
+	int exp;
+
+	switch (t->type) {
+	case QN_MXFP4: /* 2^(e - 128): the power of two below, and NaN for what is not finite */
+		frexp(half_value(h), &exp);
+		*block = (h & 0x7c00) == 0x7c00 ? 255 : (uint8_t)(127 + exp);
+		break;
+	case QN_IQ1_M: /* a nibble above the scales of each 64 weights */
+		for (int i = 0; i < 4; i++)
+			block[t->d + 2 * i + 1] = (uint8_t)((block[t->d + 2 * i + 1] & 15) | (h >> 4 * i & 15) << 4);
+		break;
+	default:
+		memcpy(block + t->d, &h, sizeof h);
+	}
 }
 
 /* A half about `size`, of either sign; now and then zero or subnormal. */
@@ -92,7 +120,7 @@ void rnd_weights(const struct type *t, void *blocks, int64_t n, float size)
 			break;
 		default:
 			h = rnd_scale(size / t->top);
-			memcpy(p + t->d, &h, sizeof h);
+			put_scale(t, p, h);
 			if (t->m >= 0) {
 				h = rnd_scale(t->elems == 32 ? size : size / 63);
 				memcpy(p + t->m, &h, sizeof h);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../iq_grids.h"
 #include "check.h"
 
 /* What a block says: w[k] = d * scale[k / 16] * (q[k] - offset) + m * minimum[k / 16]. */
@@ -15,6 +16,8 @@ struct said {
 };
 
 static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+static const int mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* Puts the low `bits` bits of value at bit `at` of byte `byte`. The block starts as zeros. */
 static void put(uint8_t *b, int byte, int at, int bits, int value)
@@ -134,6 +137,25 @@ static void encode(int type, uint8_t *b, const struct said *s)
 		}
 		put_nibbles(b, 8, s->q, 256, 16);
 		break;
+	case QN_MXFP4:
+		b[0] = (uint8_t)s->d;
+		put_nibbles(b, 1, s->q, 32, 16);
+		break;
+	case QN_TQ2_0:
+		put_pairs(b, 0, s->q, 0);
+		put_half(b, 64, s->d);
+		break;
+	case QN_TQ1_0:
+		for (int i = 0; i < 52; i++) {
+			const int n = i < 48 ? 5 : 4;
+			int v = 0;
+
+			for (int j = 0; j < n; j++)
+				v = 3 * v + s->q[i < 32 ? 32 * j + i : i < 48 ? 128 + 16 * j + i : 192 + 4 * j + i];
+			b[i] = (uint8_t)(((n == 5 ? v : 3 * v) * 256 + 242) / 243);
+		}
+		put_half(b, 52, s->d);
+		break;
 	}
 }
 
@@ -145,16 +167,19 @@ static const struct range {
 	{QN_Q5_1, 5, 0, 1, 1, 1, 32},      {QN_Q8_0, 8, 0, 1, 1, 0, 32},     {QN_IQ4_NL, 4, 0, 1, 1, 0, 32},
 	{QN_Q2_K, 2, 0, 0, 15, 15, 16},    {QN_Q3_K, 3, 4, -32, 31, 0, 16},  {QN_Q4_K, 4, 0, 0, 63, 63, 32},
 	{QN_Q5_K, 5, 0, 0, 63, 63, 32},    {QN_Q6_K, 6, 32, -128, 127, 0, 16},
-	{QN_IQ4_XS, 4, 0, -32, 31, 0, 32},
+	{QN_IQ4_XS, 4, 0, -32, 31, 0, 32}, {QN_MXFP4, 4, 0, 1, 1, 0, 32},    {QN_TQ2_0, 2, 1, 1, 1, 0, 32},
+	{QN_TQ1_0, 1, 1, 1, 1, 0, 32},
 };
 
 /* The sign of the minimum: the K types subtract it. */
 static double weight(const struct range *r, const struct said *s, int k, double *size)
 {
 	const int q = r->type == QN_IQ4_NL || r->type == QN_IQ4_XS ? iq4[s->q[k]]
+	            : r->type == QN_MXFP4                          ? mxfp4[s->q[k]]
 	            : r->type == QN_Q8_0                           ? (int8_t)s->q[k]
 	                                                           : s->q[k] - r->offset;
-	const double a = half_value(s->d) * s->scale[k / 16] * q;
+	const double d = r->type == QN_MXFP4 ? ldexp(1, s->d - 128) : half_value(s->d);
+	const double a = d * s->scale[k / 16] * q;
 	const double b = half_value(s->m) * s->minimum[k / 16] * (r->minimum_max > 1 ? -1 : 1);
 
 	*size = fabs(a) + fabs(b);
@@ -166,11 +191,11 @@ static void say(const struct range *r, struct said *s)
 	const int wide = r->scale_max - r->scale_min + 1;
 
 	memset(s, 0, sizeof *s);
-	s->d = half_nearest((double)rnd_normal());
+	s->d = r->type == QN_MXFP4 ? (uint16_t)rnd_below(253) : half_nearest((double)rnd_normal());
 	if (r->minimum_max)
 		s->m = half_nearest((double)rnd_normal());
 	for (int k = 0; k < 256; k++)
-		s->q[k] = rnd_below(1 << r->bits);
+		s->q[k] = rnd_below(r->type == QN_TQ1_0 ? 3 : 1 << r->bits);
 	for (int j = 0; j < 16; j += r->run / 16)
 		for (int i = 0; i < r->run / 16; i++) {
 			s->scale[j + i] = i ? s->scale[j] : r->scale_min + rnd_below(wide);
@@ -211,6 +236,169 @@ static void quantized(const struct range *r, const struct type *t)
 	guard_free(&out);
 }
 
+/* The codebooks again, by their entries' levels. */
+#define ENTRIES(a, b, c, d) 0x##a, 0x##b, 0x##c, 0x##d,
+static const uint16_t iq2_xxs[] = {IQ2_XXS_GRID(ENTRIES)}, iq2_xs[] = {IQ2_XS_GRID(ENTRIES)};
+static const uint16_t iq2_s[] = {IQ2_S_GRID(ENTRIES)}, iq1[] = {IQ1_GRID(ENTRIES)};
+static const uint16_t iq3_xxs[] = {IQ3_XXS_GRID(ENTRIES)}, iq3_s[] = {IQ3_S_GRID(ENTRIES)};
+
+/*
+ * Types of codes: codes for `run` weights each, whose levels are levels[], times d / div * (2 s + 1). IQ1 adds or
+ * subtracts 1 where the others have signs: of 7 bits and one more, or of 8.
+ */
+static const struct book {
+	int type, bits, n_codes, run, s_run, s_max, sign_bits;
+	const uint16_t *entries;
+	int levels[8], div;
+} books[] = {
+	{QN_IQ2_XXS, 2, COUNT(iq2_xxs), 8, 32, 15, 7, iq2_xxs, {8, 25, 43}, 8},
+	{QN_IQ2_XS, 2, COUNT(iq2_xs), 8, 16, 15, 7, iq2_xs, {8, 25, 43}, 8},
+	{QN_IQ2_S, 2, COUNT(iq2_s), 8, 16, 15, 8, iq2_s, {8, 25, 43}, 8},
+	{QN_IQ3_XXS, 3, COUNT(iq3_xxs), 4, 32, 15, 7, iq3_xxs, {4, 12, 20, 28, 36, 44, 52, 62}, 4},
+	{QN_IQ3_S, 3, COUNT(iq3_s), 4, 32, 15, 8, iq3_s, {1, 3, 5, 7, 9, 11, 13, 15}, 1},
+	{QN_IQ1_S, 2, COUNT(iq1), 8, 32, 7, 0, iq1, {-8, 0, 8}, 8},
+	{QN_IQ1_M, 2, COUNT(iq1), 8, 16, 7, 0, iq1, {-8, 0, 8}, 8},
+};
+
+/* Puts `bits` bits of value at bit `at` of a block, across bytes. */
+static void put_at(uint8_t *b, int at, int bits, int value)
+{
+	for (int i = 0; i < bits; i++)
+		put(b, (at + i) / 8, (at + i) % 8, 1, value >> i);
+}
+
+/* Random codes: the block b, and the integers that d multiplies. */
+static void say_codes(const struct book *p, uint8_t *b, uint16_t d, int want[256])
+{
+	int s[16], code = 0, signs = 0;
+
+	for (int j = 0; j < 256 / p->s_run; j++) {
+		s[j] = rnd_below(p->s_max + 1);
+		switch (p->type) {
+		case QN_IQ2_XXS:
+			put_at(b, 16 + 64 * j + 60, 4, s[j]);
+			break;
+		case QN_IQ2_XS:
+			put_at(b, 8 * 66 + 4 * j, 4, s[j]);
+			break;
+		case QN_IQ2_S:
+			put_at(b, 8 * 74 + 4 * j, 4, s[j]);
+			break;
+		case QN_IQ3_XXS:
+			put_at(b, 8 * 66 + 32 * j + 28, 4, s[j]);
+			break;
+		case QN_IQ3_S:
+			put_at(b, 8 * 106 + 4 * j, 4, s[j]);
+			break;
+		case QN_IQ1_S:
+			put_at(b, 8 * 34 + 16 * j + 12, 3, s[j]);
+			break;
+		case QN_IQ1_M:
+			put_at(b, 8 * 48 + 16 * (j / 4) + 3 * (j % 4), 3, s[j]);
+			break;
+		}
+	}
+	for (int k = 0; k < 256; k++) {
+		const int i = k / p->run, g = k / 8;
+
+		if (k % p->run == 0) {
+			code = rnd_below(p->n_codes);
+			switch (p->type) {
+			case QN_IQ2_XXS:
+				put_at(b, 16 + 64 * (i / 4) + 8 * (i % 4), 8, code);
+				break;
+			case QN_IQ2_XS:
+				put_at(b, 16 + 16 * i, 9, code);
+				break;
+			case QN_IQ2_S:
+				put_at(b, 16 + 8 * i, 8, code);
+				put_at(b, 8 * 66 + 2 * i, 2, code >> 8);
+				break;
+			case QN_IQ3_XXS:
+				put_at(b, 16 + 8 * i, 8, code);
+				break;
+			case QN_IQ3_S:
+				put_at(b, 16 + 8 * i, 8, code);
+				put_at(b, 8 * 66 + i, 1, code >> 8);
+				break;
+			case QN_IQ1_S:
+				put_at(b, 16 + 8 * i, 8, code);
+				put_at(b, 8 * 34 + 16 * (i / 4) + 3 * (i % 4), 3, code >> 8);
+				break;
+			case QN_IQ1_M:
+				put_at(b, 8 * i, 8, code);
+				put_at(b, 8 * 32 + 4 * i, 3, code >> 8);
+				break;
+			}
+		}
+		if (k % 8 == 0 && p->sign_bits) {
+			signs = rnd_below(1 << p->sign_bits);
+			switch (p->type) {
+			case QN_IQ2_XXS:
+				put_at(b, 16 + 64 * (g / 4) + 32 + 7 * (g % 4), 7, signs);
+				break;
+			case QN_IQ2_XS:
+				put_at(b, 16 + 16 * g + 9, 7, signs);
+				break;
+			case QN_IQ2_S:
+				put_at(b, 8 * 34 + 8 * g, 8, signs);
+				break;
+			case QN_IQ3_XXS:
+				put_at(b, 8 * 66 + 32 * (g / 4) + 7 * (g % 4), 7, signs);
+				break;
+			case QN_IQ3_S:
+				put_at(b, 8 * 74 + 8 * g, 8, signs);
+				break;
+			}
+			if (p->sign_bits == 7)
+				for (int t = 0; t < 7; t++)
+					signs ^= (signs >> t & 1) << 7;
+		} else if (k % (p->type == QN_IQ1_S ? 32 : 8) == 0) {
+			signs = rnd() & 1 ? 255 : 0;
+			put_at(b, p->type == QN_IQ1_S ? 8 * 34 + 16 * (k / 32) + 15 : 8 * 32 + 4 * g + 3, 1, signs);
+		}
+
+		const int level = p->levels[p->entries[code] >> p->bits * (k % p->run) & ((1 << p->bits) - 1)];
+		const int minus = signs >> k % 8 & 1;
+
+		want[k] = (2 * s[k / p->s_run] + 1) *
+		          (!p->sign_bits ? level + (minus ? -1 : 1) : minus ? -level : level);
+	}
+	if (p->type == QN_IQ1_M)
+		for (int i = 0; i < 4; i++)
+			put(b, 49 + 2 * i, 4, 4, d >> 4 * i);
+	else
+		put_half(b, 0, d);
+}
+
+static void coded(const struct book *p, const struct type *t)
+{
+	struct guard row = guard_new(3 * 256), out = guard_new(3 * 256 * sizeof(float));
+
+	for (int round = 0; round < 200; round++) {
+		const int n = 1 + round % 3;
+		uint8_t *b = guard_fill(&row, (size_t)(n * t->bytes));
+		float *y = guard_fill(&out, sizeof *y * (size_t)(n * 256));
+		int want[3][256];
+		uint16_t d[3];
+
+		memset(b, 0, (size_t)(n * t->bytes));
+		for (int i = 0; i < n; i++) {
+			d[i] = half_nearest((double)rnd_normal());
+			say_codes(p, b + i * t->bytes, d[i], want[i]);
+		}
+		check_at(check_sets, "qn_dequantize %s", t->name);
+		qn_dequantize(t->type, y, b, (int64_t)n * 256);
+		for (int k = 0; k < n * 256; k++) /* exact: the product has 23 bits */
+			if (!check_near("weight", k, (double)y[k],
+			                half_value(d[k / 256]) / p->div * want[k / 256][k % 256], 0))
+				break;
+		guard_intact("floats", &out);
+	}
+	guard_free(&row);
+	guard_free(&out);
+}
+
 static void floats(void)
 {
 	static const uint16_t halves[] = {0, 0x8000, 1, 0x83ff, 0x3c00, 0xc248, 0x7bff};
@@ -234,5 +422,9 @@ void check_dequant(void)
 		EACH_TYPE(t)
 			if (t->type == ranges[i].type)
 				quantized(&ranges[i], t);
+	for (int i = 0; i < COUNT(books); i++)
+		EACH_TYPE(t)
+			if (t->type == books[i].type)
+				coded(&books[i], t);
 	floats();
 }

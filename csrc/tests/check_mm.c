@@ -59,14 +59,14 @@ static void fill_weights(const struct type *t, enum weights kind, uint8_t *p, in
 			if (i % 7 == 3 && t->d < 0)
 				set_float(t, p, 6e4f);
 			else if (i % 7 == 3)
-				put_half(p, t->d, 6e4f);
+				put_scale(t, p, half_nearest(6e4));
 			continue;
 		}
 		memset(p, kind == W_ONES ? 0xff : 0, (size_t)t->bytes);
 		if (t->d < 0) {
 			set_float(t, p, kind == W_ONES ? 6e4f : 0);
 		} else {
-			put_half(p, t->d, kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0);
+			put_scale(t, p, half_nearest(kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0));
 			put_half(p, t->m, kind == W_ONES ? -65504 : kind == W_ZERO_BITS ? 1 : 0);
 		}
 	}
@@ -156,8 +156,12 @@ static void oracle(const struct problem *p)
 	for (int r = 0; r < QN_PANEL; r++) {
 		for (int i = 0; i < 2; i++) {
 			memcpy(row, p->rows + (size_t)r * bytes, bytes);
-			for (int64_t b = 0; b < p->n_in / p->t->elems; b++)
-				put_half(row + b * p->t->bytes, i ? p->t->d : p->t->m, 0);
+			for (int64_t b = 0; b < p->n_in / p->t->elems; b++) {
+				if (i && p->t->d >= 0)
+					put_scale(p->t, row + b * p->t->bytes, 0);
+				else if (!i)
+					put_half(row + b * p->t->bytes, p->t->m, 0);
+			}
 			qn_dequantize(p->t->type, part[i], row, p->n_in);
 			if (i && p->t->m < 0)
 				memset(part[i], 0, sizeof part[i]);

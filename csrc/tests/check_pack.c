@@ -105,6 +105,8 @@ static void not_finite(const struct type *t)
 			const uint32_t u = 0x7f800000 | (uint32_t)(bad & 0x83ff) << 8;
 
 			memcpy(rows + block * t->bytes, &u, sizeof u);
+		} else if (t->d >= 0 && field == t->d) {
+			put_scale(t, rows + block * t->bytes, bad);
 		} else {
 			memcpy(rows + block * t->bytes + field, &bad, sizeof bad);
 		}
@@ -115,7 +117,7 @@ static void not_finite(const struct type *t)
 		const uint16_t most = 0xfbff;
 
 		rnd_weights(t, rows, 16 * blocks, 1);
-		memcpy(rows + t->d, &most, sizeof most);
+		put_scale(t, rows, most);
 		check_true(qn_pack(t->type, panel, rows, 16, n_in) == QN_OK, "refuses -65504");
 	}
 	guard_free_all();

@@ -86,16 +86,17 @@ struct planes {
 	_Alignas(64) uint8_t lo[64][64], hi[64][64];
 };
 
-/* Only Q2_K's products, at most 15 * 3, fit one byte. */
+/* Only Q2_K's products, at most 15 * 3, and TQ2_0's, -1 to 2, fit one byte. */
 INLINE int has_hi(int type)
 {
-	return type != QN_Q2_K;
+	return type != QN_Q2_K && type != QN_TQ2_0;
 }
 
 INLINE void unpack_super(int type, struct planes *w, const uint8_t *p, const struct scales *s)
 {
 	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
-	const int offset = type == QN_Q6_K ? 32 : type == QN_Q3_K ? 4 : type == QN_IQ4_XS ? 128 : 0;
+	const int offset = type == QN_Q6_K ? 32 : type == QN_Q3_K ? 4 : type == QN_IQ4_XS ? 128
+	                 : type == QN_TQ2_0 ? 1 : is_coded(type) ? 64 : 0;
 	const __m512i low = _mm512_set1_epi16(0x00ff);
 
 	for (int g = 0; g < parts; g++) {
@@ -139,10 +140,16 @@ INLINE void super_dots(int type, int tiles, int32_t c[2][2][256], const int8_t *
 	for (int k = 0; k < 4; k++) {
 		TILE_LOAD(B0, w->lo[16 * k], 64);
 		TILE_LOAD(A0, x0 + 64 * k, sizeof(struct act8));
-		TILE_DOT_U8(C0, A0, B0);
+		if (type == QN_TQ2_0)
+			TILE_DOT_S8(C0, A0, B0);
+		else
+			TILE_DOT_U8(C0, A0, B0);
 		if (tiles == 2) {
 			TILE_LOAD(A1, x1 + 64 * k, sizeof(struct act8));
-			TILE_DOT_U8(C2, A1, B0);
+			if (type == QN_TQ2_0)
+				TILE_DOT_S8(C2, A1, B0);
+			else
+				TILE_DOT_U8(C2, A1, B0);
 		}
 		if (has_hi(type)) {
 			TILE_LOAD(B1, w->hi[16 * k], 64);
@@ -202,17 +209,26 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 	_Alignas(64) int32_t c[2][2][256];
 	struct act8 rest[16] = {0};
 	floats acc[AMX_TILE];
+	struct decoded decoded;
 	struct planes w;
 	struct scales s;
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_set1(0);
 	for (int64_t b = 0; b < n_in / QK_K; b++, p += super_bytes(type), x += n_act) {
-		const floats d = floats_f16(super_d(type, p));
+		const uint8_t *q = is_coded(type) ? (const uint8_t *)&decoded : p;
 		const floats dmin = has_min ? floats_f16(super_d(type, p) + QN_PANEL) : floats_set1(0);
+		floats d;
 
-		scales_of(&s, type, p);
-		unpack_super(type, &w, p, &s);
+		if (is_coded(type)) {
+			decode(type, &decoded, p);
+			d = floats_load(decoded.d);
+		} else {
+			d = floats_f16(super_d(type, p));
+		}
+
+		scales_of(&s, type, q);
+		unpack_super(type, &w, q, &s);
 		for (int t = 0; t < n; t += 2 * m) {
 			const struct act8 *x0 = t + m <= n ? x + t : padded(x + t, rest, n - t);
 
@@ -267,7 +283,7 @@ INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
 INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb, const uint16_t *d)
 {
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
-	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : -128;
+	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : type == QN_MXFP4 ? -12 : -128;
 	_Alignas(64) int32_t c[2][16 * 16];
 	floats f[16];
 
@@ -276,7 +292,7 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 		f[t] = floats_set1(0);
 	small_dot(c[0], x->qs, w, 0);
 	for (int j = 0; j < nb; j++) {
-		const floats dj = floats_f16(d + j * QN_PANEL);
+		const floats dj = small_d(type, d, j);
 
 		if (j + 1 < nb) /* the next product runs beside this fold */
 			small_dot(c[(j + 1) % 2], x->qs + (j + 1) * QK, w + (j + 1) * 512, (j + 1) % 2);
@@ -300,7 +316,6 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
                        int64_t n_act, int n)
 {
-	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
 	_Alignas(64) uint8_t w[64 * 64];
 	struct act8 rest[16] = {0};
@@ -320,7 +335,7 @@ INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const stru
 				                              (const x16_line *)p + nb * lines + j, i));
 		for (int t = 0; t < n; t += m)
 			small_add(type, m, acc + t, t + m <= n ? x + t : padded(x + t, rest, n - t), w, nb, d);
-		p += x16_line_bytes(type, nb) + nb * QN_PANEL * (has_m ? 4 : 2);
+		p += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 	for (int t = 0; t < n; t++)
 		floats_store(out + t * QN_PANEL, acc[t]);
@@ -352,6 +367,8 @@ static mm_fn *few[QN_N_TYPES];
 	}
 
 QN_Q8_TYPES(MM_TYPE)
+#define MM_CODED(name, type, run) MM_TYPE(name, type, super)
+QN_CODED_TYPES(MM_CODED)
 
 static void int8_rounds_amx(int64_t n)
 {
@@ -381,6 +398,7 @@ void mm_init_amx(struct kernels *k)
 	k->mm_tile[t] = AMX_TILE; \
 	k->mm_pair[t] = NULL;
 	QN_Q8_TYPES(MM_SLOT)
+	QN_CODED_TYPES(MM_SLOT)
 #undef MM_SLOT
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;

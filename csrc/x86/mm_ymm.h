@@ -58,12 +58,67 @@ static inline bytes bytes_iq4(bytes a)
 	return (bytes){_mm256_shuffle_epi8(table, a.lo), _mm256_shuffle_epi8(table, a.hi)};
 }
 
+static inline bytes bytes_mxfp4(bytes a)
+{
+	/* qn_mxfp4_values + 12 */
+	const __m256i table = _mm256_broadcastsi128_si256(
+		_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+
+	return (bytes){_mm256_shuffle_epi8(table, a.lo), _mm256_shuffle_epi8(table, a.hi)};
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
 
 	__builtin_memcpy(&x, p, sizeof x);
 	return _mm256_set1_epi32(x);
+}
+
+/* The bits of 4 bytes, each as a byte of zeros or ones. */
+static inline __m256i spread_bits(const uint8_t *s)
+{
+	const __m256i at = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2,
+	                                    3, 3, 3, 3, 3, 3, 3, 3);
+	const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+
+	return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(acts_load(s), at), bit), bit);
+}
+
+static inline __m256i signed4(__m256i a, __m256i minus)
+{
+	return _mm256_add_epi8(_mm256_set1_epi8(64), _mm256_sub_epi8(_mm256_xor_si256(a, minus), minus));
+}
+
+static inline bytes bytes_signed(bytes a, const uint8_t *s)
+{
+	return (bytes){signed4(a.lo, spread_bits(s)), signed4(a.hi, spread_bits(s + 4))};
+}
+
+static inline __m256i shifted4(__m256i a, __m256i minus)
+{
+	return _mm256_add_epi8(_mm256_add_epi8(_mm256_slli_epi16(a, 3), _mm256_set1_epi8(57)),
+	                       _mm256_add_epi8(minus, minus));
+}
+
+static inline bytes bytes_shifted(bytes a, const uint8_t *s)
+{
+	return (bytes){shifted4(a.lo, spread_bits(s)), shifted4(a.hi, spread_bits(s + 4))};
+}
+
+/* The even or odd 32-bit words of a and b; the shuffle leaves the middle quarters swapped. */
+#define UNZIP(a, b, which) \
+	_mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), \
+	                                                               _mm256_castsi256_ps(b), which)), 0xd8)
+
+static inline void bytes_unzip(void *p, bytes a, bytes b)
+{
+	__m256i *y = p;
+
+	_mm256_storeu_si256(y, UNZIP(a.lo, a.hi, 0x88));
+	_mm256_storeu_si256(y + 1, UNZIP(b.lo, b.hi, 0x88));
+	_mm256_storeu_si256(y + 2, UNZIP(a.lo, a.hi, 0xdd));
+	_mm256_storeu_si256(y + 3, UNZIP(b.lo, b.hi, 0xdd));
 }
 
 static inline ints ints_zero(void) { return (ints){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
@@ -85,6 +140,22 @@ static inline ints ints_muladd(ints acc, ints a, ints b)
 
 static inline floats floats_set1(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 static inline floats floats_of(ints a) { return (floats){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+
+/* As f32_of_e8m0_half(). */
+static inline __m256 e8m0(__m128i e)
+{
+	const __m256i u = _mm256_slli_epi32(_mm256_cvtepu8_epi32(e), 23);
+
+	return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_max_epi32(u, _mm256_set1_epi32(0x00400000))),
+	                     _mm256_set1_ps(0.5f));
+}
+
+static inline floats floats_e8m0(const uint8_t *p)
+{
+	const rows e = rows_load(p);
+
+	return (floats){e8m0(e), e8m0(_mm_unpackhi_epi64(e, e))};
+}
 
 static inline floats floats_f16(const uint16_t *p)
 {

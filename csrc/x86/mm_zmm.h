@@ -31,6 +31,41 @@ static inline bytes bytes_iq4(bytes a)
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a);
 }
 
+static inline bytes bytes_mxfp4(bytes a)
+{
+	/* qn_mxfp4_values + 12 */
+	const __m128i table = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+
+	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a);
+}
+
+static inline bytes bytes_signed(bytes a, const uint8_t *s)
+{
+	const __m512i base = _mm512_set1_epi8(64);
+	uint64_t minus;
+
+	__builtin_memcpy(&minus, s, sizeof minus);
+	return _mm512_mask_sub_epi8(_mm512_add_epi8(base, a), minus, base, a);
+}
+
+static inline bytes bytes_shifted(bytes a, const uint8_t *s)
+{
+	const __m512i base = _mm512_set1_epi8(57);
+	uint64_t minus;
+
+	__builtin_memcpy(&minus, s, sizeof minus);
+	return _mm512_add_epi8(_mm512_slli_epi16(a, 3), _mm512_mask_sub_epi8(base, minus, base, _mm512_set1_epi8(2)));
+}
+
+static inline void bytes_unzip(void *p, bytes a, bytes b)
+{
+	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+
+	_mm512_storeu_si512(p, _mm512_permutex2var_epi32(a, even, b));
+	_mm512_storeu_si512((__m512i *)p + 1,
+	                    _mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b));
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -45,6 +80,15 @@ static inline ints ints_of8(const int8_t *p) { return _mm512_cvtepi8_epi32(rows_
 
 static inline ints ints_muladd(ints acc, ints a, ints b) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(a, b)); }
 static inline floats floats_set1(float x) { return _mm512_set1_ps(x); }
+static inline floats floats_e8m0(const uint8_t *p)
+{
+	const __m512i e = _mm512_slli_epi32(_mm512_cvtepu8_epi32(rows_load(p)), 23);
+
+	/* as f32_of_e8m0_half() */
+	return _mm512_mul_ps(_mm512_castsi512_ps(_mm512_max_epi32(e, _mm512_set1_epi32(0x00400000))),
+	                     _mm512_set1_ps(0.5f));
+}
+
 static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 static inline floats floats_of(ints a) { return _mm512_cvtepi32_ps(a); }
 static inline floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }

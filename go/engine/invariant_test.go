@@ -49,7 +49,7 @@ func TestLogitsAreInvariant(t *testing.T) {
 	for _, file := range []string{"tiny-llama-mixed.gguf", "tiny-llama-mixed32.gguf", "tiny-moe-f32.gguf", "tiny-llama-tied-f16.gguf"} {
 		t.Run(file, func(t *testing.T) { invariant(t, filepath.Join(golden, file)) })
 	}
-	for _, file := range []string{"TinyStories-656K-x2-Q4_K_M.gguf", "TinyStories-656K-moe4x2-Q4_0.gguf"} {
+	for _, file := range []string{"TinyStories-656K-x2-Q4_K_M.gguf", "TinyStories-656K-x2-IQ3_XXS.gguf", "TinyStories-656K-moe4x2-Q4_0.gguf"} {
 		t.Run(file, func(t *testing.T) { invariant(t, testdata.Path(t, "models/quant/"+file)) })
 	}
 }

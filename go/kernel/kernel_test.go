@@ -260,7 +260,7 @@ func TestNewPlanRejects(t *testing.T) {
 		want error
 	}{
 		{"short data", part(func(m *Matrix) { m.Data = m.Data[1:] }), ErrShape},
-		{"unknown type", part(func(m *Matrix) { m.Type = 18 }), ErrType},
+		{"unknown type", part(func(m *Matrix) { m.Type = 15 }), ErrType},
 		{"partial block", part(func(m *Matrix) { m.Type, m.In = Q4_K, 32 }), ErrShape},
 		{"no rows", part(func(m *Matrix) { m.Out, m.Data = 0, nil }), ErrShape},
 		{"huge", part(func(m *Matrix) { m.Out, m.Data = math.MaxInt32, nil }), ErrShape},
@@ -373,6 +373,14 @@ func fill(r *rand.Rand, typ Type, b []byte) {
 	// of any 16 bits is a small and finite number.
 	block := RowBytes(typ, 256) / (256 / blockLen(typ))
 	for at := 0; at < len(b); at += block {
+		if typ == MXFP4 { // a byte, of which 0x24 is a power of two
+			b[at] = 0x24
+			continue
+		}
+		if typ == IQ1_M { // a nibble above every second byte of scales
+			b[at+55] = b[at+55]&15 | 0x20
+			continue
+		}
 		for _, off := range scales(typ, block) {
 			b[at+off+1] = 0x24
 		}
@@ -395,7 +403,7 @@ func scales(typ Type, block int) []int {
 		return []int{0, 2}
 	case Q2_K:
 		return []int{block - 4, block - 2}
-	case Q3_K, Q6_K:
+	case Q3_K, Q6_K, TQ1_0, TQ2_0:
 		return []int{block - 2}
 	}
 	return []int{0}

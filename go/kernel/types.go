@@ -36,6 +36,17 @@ const (
 	Q6_K   Type = C.QN_Q6_K
 	IQ4_NL Type = C.QN_IQ4_NL
 	IQ4_XS Type = C.QN_IQ4_XS
+
+	MXFP4   Type = C.QN_MXFP4
+	IQ1_S   Type = C.QN_IQ1_S
+	IQ1_M   Type = C.QN_IQ1_M
+	IQ2_XXS Type = C.QN_IQ2_XXS
+	IQ2_XS  Type = C.QN_IQ2_XS
+	IQ2_S   Type = C.QN_IQ2_S
+	IQ3_XXS Type = C.QN_IQ3_XXS
+	IQ3_S   Type = C.QN_IQ3_S
+	TQ1_0   Type = C.QN_TQ1_0
+	TQ2_0   Type = C.QN_TQ2_0
 )
 
 // types is in the order in which an error lists them.
@@ -45,7 +56,9 @@ var types = [...]struct {
 }{
 	{F32, "F32"}, {F16, "F16"}, {BF16, "BF16"}, {Q4_0, "Q4_0"}, {Q4_1, "Q4_1"}, {Q5_0, "Q5_0"}, {Q5_1, "Q5_1"},
 	{Q8_0, "Q8_0"}, {Q2_K, "Q2_K"}, {Q3_K, "Q3_K"}, {Q4_K, "Q4_K"}, {Q5_K, "Q5_K"}, {Q6_K, "Q6_K"},
-	{IQ4_NL, "IQ4_NL"}, {IQ4_XS, "IQ4_XS"},
+	{IQ4_NL, "IQ4_NL"}, {IQ4_XS, "IQ4_XS"}, {MXFP4, "MXFP4"}, {IQ1_S, "IQ1_S"}, {IQ1_M, "IQ1_M"},
+	{IQ2_XXS, "IQ2_XXS"}, {IQ2_XS, "IQ2_XS"}, {IQ2_S, "IQ2_S"}, {IQ3_XXS, "IQ3_XXS"}, {IQ3_S, "IQ3_S"},
+	{TQ1_0, "TQ1_0"}, {TQ2_0, "TQ2_0"},
 }
 
 // Types returns every type that the kernels take.

@@ -181,9 +181,6 @@ func TestPerplexityMatchesLadder(t *testing.T) {
 	checked := 0
 	for _, row := range rows.FindAllStringSubmatch(string(table), -1) {
 		name, text, want, wantErr := row[1], row[2], number(t, row[3]), number(t, row[4])
-		if strings.Contains(name, "IQ3_XXS") {
-			continue // not a type that the kernels have
-		}
 		checked++
 		t.Run(name, func(t *testing.T) {
 			out := succeed(t, "perplexity", "-m", modelPath(t, name+".gguf"), "-f", testdata.Path(t, "corpus/"+text), "-c", "256", "--chunks", "40")

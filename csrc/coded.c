@@ -1,0 +1,73 @@
+/* coded.c - the codebooks of the IQ types as bytes, and how their blocks are interleaved. */
+#include <string.h>
+
+#include "coded.h"
+#include "iq_grids.h"
+#include "quern.h"
+
+/* Byte i of an entry: level number x >> bits * i of a table of levels, itself a number with 8 bits for each. */
+#define BYTE(x, i, bits, levels) \
+	((uint64_t)((levels) >> 8 * ((x) >> (bits) * (i) & ((1 << (bits)) - 1)) & 0xff) << 8 * (i))
+#define FOUR(x, bits, levels) \
+	(BYTE(x, 0, bits, levels) | BYTE(x, 1, bits, levels) | BYTE(x, 2, bits, levels) | BYTE(x, 3, bits, levels))
+#define EIGHT(x, levels) (FOUR(x, 2, levels) | FOUR((x) >> 8, 2, levels) << 32)
+
+#define IQ2(a, b, c, d) EIGHT(0x##a, 0x2b1908), EIGHT(0x##b, 0x2b1908), EIGHT(0x##c, 0x2b1908), EIGHT(0x##d, 0x2b1908),
+#define IQ1(a, b, c, d) EIGHT(0x##a, 0x020100), EIGHT(0x##b, 0x020100), EIGHT(0x##c, 0x020100), EIGHT(0x##d, 0x020100),
+#define IQ3_LEVELS UINT64_C(0x3e342c241c140c04)
+#define IQ3(a, b, c, d) FOUR(0x##a, 3, IQ3_LEVELS), FOUR(0x##b, 3, IQ3_LEVELS), FOUR(0x##c, 3, IQ3_LEVELS), \
+	FOUR(0x##d, 3, IQ3_LEVELS),
+#define IQ3S_LEVELS UINT64_C(0x0f0d0b0907050301)
+#define IQ3S(a, b, c, d) FOUR(0x##a, 3, IQ3S_LEVELS), FOUR(0x##b, 3, IQ3S_LEVELS), FOUR(0x##c, 3, IQ3S_LEVELS), \
+	FOUR(0x##d, 3, IQ3S_LEVELS),
+
+const uint64_t qn_iq2_xxs_grid[256] = {IQ2_XXS_GRID(IQ2)};
+const uint64_t qn_iq2_xs_grid[512] = {IQ2_XS_GRID(IQ2)};
+const uint64_t qn_iq2_s_grid[1024] = {IQ2_S_GRID(IQ2)};
+const uint32_t qn_iq3_xxs_grid[256] = {IQ3_XXS_GRID(IQ3)};
+const uint32_t qn_iq3_s_grid[512] = {IQ3_S_GRID(IQ3S)};
+const uint64_t qn_iq1_grid[2048] = {IQ1_GRID(IQ1)};
+
+/* A block is runs of n units of some bytes; a panel has each unit of all rows together. x16.h has the structs. */
+struct run {
+	int bytes, n;
+};
+
+static const struct run *runs_of(int type)
+{
+	static const struct run iq2_xxs[] = {{2, 1}, {4, 16}, {0, 0}}, iq2_xs[] = {{2, 33}, {1, 8}, {0, 0}};
+	static const struct run iq2_s[] = {{2, 1}, {1, 80}, {0, 0}}, iq3_xxs[] = {{2, 1}, {1, 64}, {4, 8}, {0, 0}};
+	static const struct run iq3_s[] = {{2, 1}, {1, 108}, {0, 0}}, iq1_s[] = {{2, 1}, {1, 32}, {2, 8}, {0, 0}};
+	static const struct run iq1_m[] = {{1, 56}, {0, 0}}, tq1_0[] = {{4, 13}, {2, 1}, {0, 0}};
+
+	switch (type) {
+	case QN_IQ2_XXS: return iq2_xxs;
+	case QN_IQ2_XS: return iq2_xs;
+	case QN_IQ2_S: return iq2_s;
+	case QN_IQ3_XXS: return iq3_xxs;
+	case QN_IQ3_S: return iq3_s;
+	case QN_IQ1_S: return iq1_s;
+	case QN_IQ1_M: return iq1_m;
+	default: return tq1_0;
+	}
+}
+
+void coded_to_panel(int type, void *panel, const void *block, int r)
+{
+	const uint8_t *b = block;
+	uint8_t *p = panel;
+
+	for (const struct run *u = runs_of(type); u->n; u++)
+		for (int i = 0; i < u->n; i++, b += u->bytes, p += QN_PANEL * u->bytes)
+			memcpy(p + r * u->bytes, b, (size_t)u->bytes);
+}
+
+void coded_of_panel(int type, void *block, const void *panel, int r)
+{
+	const uint8_t *p = panel;
+	uint8_t *b = block;
+
+	for (const struct run *u = runs_of(type); u->n; u++)
+		for (int i = 0; i < u->n; i++, b += u->bytes, p += QN_PANEL * u->bytes)
+			memcpy(b, p + r * u->bytes, (size_t)u->bytes);
+}

@@ -1,0 +1,32 @@
+/*
+ * coded.h - types whose codes stand for several weights each: IQ1, IQ2, IQ3 and TQ1_0. blocks.h has their formulas.
+ *
+ * A weight is an integer of 7 bits with its sign, times a small odd scale, times one float for the super-block. So
+ * all of them are decoded into one form, and products are computed on that.
+ */
+#ifndef QN_CODED_H
+#define QN_CODED_H
+
+#include <stdint.h>
+
+#include "blocks.h"
+
+/* The codebooks: levels of the weights, one to a byte, the first in the lowest. */
+extern const uint64_t qn_iq2_xxs_grid[256], qn_iq2_xs_grid[512], qn_iq2_s_grid[1024];
+extern const uint32_t qn_iq3_xxs_grid[256], qn_iq3_s_grid[512];
+extern const uint64_t qn_iq1_grid[2048]; /* level + 1 */
+
+/* One super-block of one row: w = d * scale[k / 16] * q[k]. Exact: d is a half divided by a power of two. */
+struct coded {
+	int8_t q[QK_K], scale[16];
+	float d;
+};
+
+/* The specification, from the formulas. */
+void coded_block(struct coded *c, int type, const void *block);
+
+/* Row r's block of a super-block of a panel: into the panel, and out of it. */
+void coded_to_panel(int type, void *panel, const void *block, int r);
+void coded_of_panel(int type, void *block, const void *panel, int r);
+
+#endif
