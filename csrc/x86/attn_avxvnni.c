@@ -10,18 +10,20 @@ typedef pair quad;
 
 #define KEYS_OFFSET 1
 
-static inline v16i ints_dot(v16i sum, ints a, pair b)
-{
-	return (v16i){_mm256_dpwssd_avx_epi32(sum.lo, a.lo, b), _mm256_dpwssd_avx_epi32(sum.hi, a.hi, b)};
-}
+/* As text: GCC 12 copies the sums of its builtins from register to register, and to the stack. */
+#define DOT(name, insn)                                                                    \
+	static inline v16i name(v16i sum, ints a, pair b)                                  \
+	{                                                                                  \
+		__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b)); \
+		__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b)); \
+		return sum;                                                                \
+	}
+DOT(ints_dot, "vpdpwssd")
+DOT(bytes_dot, "vpdpbusd")
+#undef DOT
 
 static inline bytes bytes_load(const uint8_t *p) { return ints_load((const int16_t *)p); }
 static inline quad quad_of(const int8_t *p) { return pair_of((const int16_t *)p); }
-
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
-{
-	return (v16i){_mm256_dpbusd_avx_epi32(sum.lo, a.lo, b), _mm256_dpbusd_avx_epi32(sum.hi, a.hi, b)};
-}
 
 #include "v16_attn_int.h"
 
