@@ -60,13 +60,11 @@ INLINE v16 softcap(v16 s, float cap)
 	return v16_mul(v16_copysign(v16_div(v16_sub(one, t), v16_add(one, t)), x), v16_set1(cap));
 }
 
-/* The step of one row; all: it sees the whole block. */
-INLINE void weigh(int all, const struct attn_rows *a, int r)
+/* Makes scores what counts of them, and returns the new maximum of row r. all: it sees the whole block. */
+INLINE float row_max(int all, const struct attn_rows *a, int r)
 {
-	const float old = a->m[r];
-	const int from = a->from[r], lim = a->lim[r];
-	float *e = a->e + r * QN_KV_BLOCK, c[16] = {1};
-	v16 s[KV_VECS], max = v16_set1(old), vm;
+	float *e = a->e + r * QN_KV_BLOCK;
+	v16 s[KV_VECS];
 
 #pragma GCC unroll 4
 	for (int j = 0; j < KV_VECS; j++) {
@@ -74,33 +72,60 @@ INLINE void weigh(int all, const struct attn_rows *a, int r)
 		if (a->cap > 0)
 			s[j] = softcap(s[j], a->cap);
 		if (a->slope)
-			s[j] = v16_fma(v16_set1(a->slope[r]), v16_add(v16_iota(), v16_set1((float)(16 * j - (lim - 1)))), s[j]);
+			s[j] = v16_fma(v16_set1(a->slope[r]),
+			               v16_add(v16_iota(), v16_set1((float)(16 * j - (a->lim[r] - 1)))), s[j]);
 		if (!all)
-			s[j] = v16_within_or(s[j], from - 16 * j, lim - 16 * j, -INFINITY);
-		max = v16_max(s[j], max);
+			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, -INFINITY);
+		if (!all || a->cap > 0 || a->slope)
+			v16_store(e + 16 * j, s[j]);
 	}
-	a->m[r] = v16_maxall(max);
-	vm = v16_set1(a->m[r]);
+	/* The first operand of a maximum is the one that may be NaN. */
+	v16 max = v16_set1(a->m[r]);
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++)
+		max = v16_max(s[j], max);
+	return v16_maxall(max);
+}
+
+/* Row r's scores become weights. */
+INLINE void row_weights(int all, const struct attn_rows *a, int r, float max)
+{
+	float *e = a->e + r * QN_KV_BLOCK, c[16] = {1};
+	const v16 vm = v16_set1(max);
+	v16 s[KV_VECS];
+
 #pragma GCC unroll 4
 	for (int j = 0; j < KV_VECS; j++) {
-		s[j] = v16_exp2(v16_sub(s[j], vm));
+		s[j] = v16_exp2(v16_sub(v16_load(e + 16 * j), vm));
 		if (!all)
-			s[j] = v16_within_or(s[j], from - 16 * j, lim - 16 * j, 0);
+			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
 		v16_store(e + 16 * j, s[j]);
 	}
-	if (!(a->m[r] == old)) /* else 2^0 is 1 */
-		v16_store(c, v16_exp2(v16_sub(v16_set1(old), vm)));
+	if (!(max == a->m[r])) /* else 2^0 is 1 */
+		v16_store(c, v16_exp2(v16_sub(v16_set1(a->m[r]), vm)));
 	a->c[r] = c[0];
+	a->m[r] = max;
 	a->l[r] = fmaf(a->l[r], c[0], v16_sum(v16_add(v16_add(s[0], s[1]), v16_add(s[2], s[3]))));
 }
 
+INLINE int sees_all(const struct attn_rows *a, int r)
+{
+	return a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK;
+}
+
+/* Two short loops: a CPU then works at several rows at a time. */
 static void VEC(attn_weights)(const struct attn_rows *a)
 {
+	float max[QN_ATTN_ROWS];
+
 	for (int r = 0; r < a->n; r++)
-		if (a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK)
-			weigh(1, a, r);
+		max[r] = sees_all(a, r) ? row_max(1, a, r) : row_max(0, a, r);
+	for (int r = 0; r < a->n; r++)
+		if (sees_all(a, r))
+			row_weights(1, a, r, max[r]);
 		else
-			weigh(0, a, r);
+			row_weights(0, a, r, max[r]);
 }
 
 /* o[r] += e[r][p] * v[p] for some rows, vectors at .. of them, p in from .. lim - 1. */

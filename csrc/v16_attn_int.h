@@ -62,28 +62,39 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 	}
 }
 
-/* The weights of row r times the values' scales, as 16-bit integers of unit u. */
-INLINE void round_weights(const struct attn_rows *a, int r, const float *vd, int16_t *q, float *u)
+/* Vector j of row r's weights times the values' scales. */
+INLINE v16 scaled_weights(const struct attn_rows *a, int r, const float *vd, int j)
 {
-	const int all = a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK;
-	v16 w[KV_VECS], max = v16_zero();
-	float inv;
+	const v16 w = v16_mul(v16_load(a->e + r * QN_KV_BLOCK + 16 * j), v16_load(vd + 16 * j));
+
+	if (a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK)
+		return w;
+	return v16_within_or(w, a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
+}
+
+/* The scaled weights of rows r0 .. as 16-bit integers q[nr][64] of units u[nr]. */
+INLINE void round_weights(int nr, const struct attn_rows *a, int r0, const float *vd, int16_t *q, float *u)
+{
+	float inv[ATTN_ROWS_AT_ONCE];
+
+	for (int r = 0; r < nr; r++) {
+		v16 w[KV_VECS];
 
 #pragma GCC unroll 4
-	for (int j = 0; j < KV_VECS; j++) {
-		w[j] = v16_mul(v16_load(a->e + r * QN_KV_BLOCK + 16 * j), v16_load(vd + 16 * j));
-		if (!all)
-			w[j] = v16_within_or(w[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
-		max = v16_max(w[j], max);
-	}
-	inv = kv_weight_unit(v16_maxall(max), v16_sum(v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]))), u);
-	if (inv > 0)
-#pragma GCC unroll 4
 		for (int j = 0; j < KV_VECS; j++)
-			shorts_store(q + 16 * j, v16_add(v16_mul(w[j], v16_set1(inv)), v16_set1(QEXP_MAGIC)));
-	else
-		for (int p = 0; p < QN_KV_BLOCK; p++)
-			q[p] = 0;
+			w[j] = scaled_weights(a, r0 + r, vd, j);
+		inv[r] = kv_weight_unit(v16_maxall(v16_max(v16_max(w[0], w[1]), v16_max(w[2], w[3]))),
+		                        v16_sum(v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]))), &u[r]);
+	}
+	for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+		for (int j = 0; j < KV_VECS; j++) {
+			v16 w = v16_set1(0);
+
+			if (inv[r] > 0)
+				w = v16_mul(scaled_weights(a, r0 + r, vd, j), v16_set1(inv[r]));
+			shorts_store(q + r * QN_KV_BLOCK + 16 * j, v16_add(w, v16_set1(QEXP_MAGIC)));
+		}
 }
 
 INLINE void integer_values(int type, int nr, int nv, const struct attn_rows *a, int r0, const int16_t *q,
@@ -130,8 +141,7 @@ INLINE void integer_values_rows(int type, int nr, const struct attn_rows *a, int
 	float u[ATTN_ROWS_AT_ONCE];
 	int64_t d = 0;
 
-	for (int r = 0; r < nr; r++)
-		round_weights(a, r0 + r, vd, q + r * QN_KV_BLOCK, &u[r]);
+	round_weights(nr, a, r0, vd, q, u);
 	for (; d + 16 * ATTN_VECS <= a->v_dim; d += 16 * ATTN_VECS)
 		integer_values(type, nr, ATTN_VECS, a, r0, q, u, v, d);
 	for (; d < a->v_dim; d += 16)
