@@ -17,6 +17,9 @@
 /* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
 #define TILE_ROWS 120
 
+/* Bytes of each thread's scratch for results of chunks that threads share out. */
+#define PARTS_BYTES (256 << 10)
+
 static int64_t head_bytes(const struct qn_op *op)
 {
 	return kv_k_bytes(op->k_type, op->head_dim) + kv_v_bytes(op->v_type, op->head_dim);
@@ -133,10 +136,15 @@ static int64_t q_bytes(const struct qn_op *op)
 	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
 }
 
-size_t attend_scratch(const struct qn_op *op)
+static size_t work_scratch(const struct qn_op *op)
 {
 	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->head_dim, 16) * (int64_t)sizeof(float)) +
 	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float));
+}
+
+size_t attend_scratch(const struct qn_op *op)
+{
+	return work_scratch(op) + PARTS_BYTES;
 }
 
 static void part_clear(struct part *p, int n, int64_t dv)
@@ -279,32 +287,139 @@ static void attend_tile(const struct run *c, const struct qn_op *op, const struc
 	tile_end(c, op, tile, h, &w.sum);
 }
 
+/* The items of an operation: a tile and a kv head. They are asked for in rising order. */
+struct items {
+	const struct qn_batch *batch;
+	int toks, heads, group, splits; /* splits: of a group too large for one tile */
+	int64_t per_tile, n, at;
+	int64_t t0, t1;
+};
+
+static struct items items_of(const struct run *c, const struct qn_op *op)
+{
+	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
+
+	tile_shape(op, &it.toks, &it.heads);
+	it.splits = (it.group + it.heads - 1) / it.heads;
+	it.per_tile = (int64_t)op->n_head_kv * it.splits;
+	while (next_tile(c->batch, it.toks, &it.t0, &it.t1))
+		it.n += it.per_tile;
+	it.t0 = it.t1 = 0;
+	return it;
+}
+
+/* Item i's tile; returns its kv head. */
+static int item(struct items *it, int64_t i, struct tile *tile)
+{
+	const int h0 = (int)(i % it->splits) * it->heads;
+
+	for (; it->at < i / it->per_tile; it->at++)
+		next_tile(it->batch, it->toks, &it->t0, &it->t1);
+	*tile = (struct tile){it->t0, it->t1, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
+	return (int)(i % it->per_tile) / it->splits;
+}
+
+static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	int64_t first, end;
+
+	tile_blocks(c, op, tile, &first, &end);
+	return (end + CHUNK - 1) / CHUNK - first / CHUNK;
+}
+
+/* Where the result of the u-th chunk of all lies, in some thread's scratch; o is NULL where there is no room. */
+static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
+{
+	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->head_dim, 16);
+	const int64_t each = PARTS_BYTES / (rows * (dv + 2) * (int64_t)sizeof(float));
+	struct part p = {0};
+
+	if (u >= each * c->nth)
+		return p;
+	p.o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
+	      u % each * rows * (dv + 2);
+	p.m = p.o + rows * dv;
+	p.l = p.m + rows;
+	return p;
+}
+
+/*
+ * Few items and many threads: chunks are dealt out by themselves, and merged in their order by whoever
+ * has the item. Returns 0 where that is no use or where there is no room for the results.
+ */
+static int attend_chunks(struct run *c, const struct qn_op *op)
+{
+	struct items it = items_of(c, op);
+	const int64_t n = it.n, dv = kv_pad(op->head_dim, 16);
+	struct tile tile;
+	struct work w;
+	int64_t chunks = 0, u = 0, i, k, at = 0;
+	int h;
+
+	if (c->nth == 1 || n >= 4 * (int64_t)c->nth)
+		return 0;
+	for (i = 0; i < n; i++) {
+		item(&it, i, &tile);
+		chunks += tile_chunks(c, op, &tile);
+	}
+	if (chunks == n || !shared_part(c, op, &it, chunks - 1).o)
+		return 0;
+
+	struct deal deal = deal_begin(c->ith, c->nth, chunks);
+
+	it = items_of(c, op);
+	i = 0;
+	h = item(&it, 0, &tile);
+	while ((u = deal_next(c->pool, c->step, &deal)) >= 0) {
+		int64_t first, end, b0;
+
+		for (; u >= at + tile_chunks(c, op, &tile); h = item(&it, ++i, &tile))
+			at += tile_chunks(c, op, &tile);
+		tile_blocks(c, op, &tile, &first, &end);
+		b0 = (first / CHUNK + u - at) * CHUNK;
+		tile_begin(c, op, &tile, h, &w);
+		w.chunk = shared_part(c, op, &it, u);
+		tile_chunk(c, op, &tile, h, &w, b0 > first ? b0 : first, b0 + CHUNK < end ? b0 + CHUNK : end);
+	}
+	pool_barrier(c->pool);
+	deal = deal_begin(c->ith, c->nth, n);
+	it = items_of(c, op);
+	at = 0;
+	i = 0;
+	while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+		for (; i < k; i++) {
+			item(&it, i, &tile);
+			at += tile_chunks(c, op, &tile);
+		}
+		h = item(&it, k, &tile);
+
+		const int rows = (int)(tile.t1 - tile.t0) * (tile.h1 - tile.h0);
+
+		w.sum = (struct part){(float *)c->scratch, w.m_sum, w.l_sum};
+		part_clear(&w.sum, rows, dv);
+		for (u = 0; u < tile_chunks(c, op, &tile); u++) {
+			const struct part p = shared_part(c, op, &it, at + u);
+
+			part_merge(&w.sum, &p, rows, dv);
+		}
+		tile_end(c, op, &tile, h, &w.sum);
+	}
+	return 1;
+}
+
 void op_attend(struct run *c, const struct qn_op *op)
 {
-	const int group = op->n_head / op->n_head_kv;
-	int toks, heads;
+	if (!attend_chunks(c, op)) {
+		struct items it = items_of(c, op);
+		struct deal deal = deal_begin(c->ith, c->nth, it.n);
+		struct tile tile;
+		int64_t i;
 
-	tile_shape(op, &toks, &heads);
+		while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
+			const int h = item(&it, i, &tile);
 
-	const int splits = (group + heads - 1) / heads; /* of a group too large for one tile */
-	const int per_tile = op->n_head_kv * splits;
-	int64_t t0 = 0, t1 = 0, n_tiles = 0, i, at = -1;
-
-	while (next_tile(c->batch, toks, &t0, &t1))
-		n_tiles++;
-
-	struct deal deal = deal_begin(c->ith, c->nth, n_tiles * per_tile);
-
-	t0 = t1 = 0;
-	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-		const int h0 = (int)(i % splits) * heads;
-
-		for (; at < i / per_tile; at++) /* items come in rising order */
-			next_tile(c->batch, toks, &t0, &t1);
-
-		const struct tile tile = {t0, t1, h0, h0 + heads < group ? h0 + heads : group};
-
-		attend_tile(c, op, &tile, (int)(i % per_tile) / splits);
+			attend_tile(c, op, &tile, h);
+		}
 	}
-	c->step++;
+	c->step += 2;
 }

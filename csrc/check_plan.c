@@ -116,11 +116,14 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs)
 {
 	const struct plan p = {bufs, n_bufs};
+	int64_t counters = 0;
 
-	if (n_ops < 0 || n_ops > POOL_COUNTERS) /* each operation uses one counter at most */
+	if (n_ops < 0)
 		return QN_EINVAL;
-	for (int i = 0; i < n_ops; i++)
-		if (!op_ok(&p, &ops[i]))
+	for (int i = 0; i < n_ops; i++) {
+		counters += ops[i].kind == QN_OP_ATTEND ? 2 : 1; /* at most that many */
+		if (counters > POOL_COUNTERS || !op_ok(&p, &ops[i]))
 			return QN_EINVAL;
+	}
 	return QN_OK;
 }
