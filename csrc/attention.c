@@ -264,8 +264,8 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->head_dim;
 
 		if (op->vec2)
-			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing, op->vec2[head] * LOG2E, 1,
-			                      (int)dv);
+			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
+			                      op->vec2[head] * LOG2E, 1, (int)dv);
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->head_dim);
 	}
 }

@@ -30,6 +30,8 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 			for (int j = 0; j < ATTN_VECS; j++)
 				acc[r][j] = v16i_set1(type == QN_KV_Q8 && KEYS_OFFSET ? -a->qsum[r0 + r] : 0);
 		for (int w = 0; w < words; w++) {
+			const uint8_t *qw = q + 4 * w;
+
 			ask_ahead(a, (w * QN_KV_BLOCK + 16 * j0) * 4, 64 * ATTN_VECS);
 #pragma GCC unroll 4
 			for (int j = 0; j < ATTN_VECS; j++) {
@@ -40,15 +42,13 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 
 #pragma GCC unroll 6
 					for (int r = 0; r < nr; r++)
-						acc[r][j] = ints_dot(acc[r][j], kv,
-						                     pair_of((const int16_t *)(q + r * a->q_bytes) + 2 * w));
+						acc[r][j] = ints_dot(acc[r][j], kv, pair_of(qw + r * a->q_bytes));
 				} else {
 					const bytes kv = bytes_load(at);
 
 #pragma GCC unroll 6
 					for (int r = 0; r < nr; r++)
-						acc[r][j] = bytes_dot(acc[r][j], kv,
-						                      quad_of((const int8_t *)(q + r * a->q_bytes) + 4 * w));
+						acc[r][j] = bytes_dot(acc[r][j], kv, quad_of(qw + r * a->q_bytes));
 				}
 			}
 		}

@@ -43,7 +43,7 @@ static inline ints ints_widen(const int8_t *p)
 	              {vmovl_s8(vget_low_s8(a.val[1])), vmovl_high_s8(a.val[1])}};
 }
 
-static inline pair pair_of(const int16_t *p)
+static inline pair pair_of(const void *p)
 {
 	int32_t x;
 
@@ -80,7 +80,7 @@ static inline bytes bytes_load(const uint8_t *p)
 	return a;
 }
 
-static inline quad quad_of(const int8_t *p)
+static inline quad quad_of(const void *p)
 {
 	int32_t x;
 

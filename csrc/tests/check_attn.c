@@ -159,7 +159,8 @@ static void fill(struct problem *p)
 		kv_query(p->k_type, p->q + r * p->q_bytes, &p->qd[r], &p->qsum[r], p->x + r * p->head_dim, p->head_dim);
 		error = p->k_type == QN_KV_Q8 ? 0.6 / 127 : p->k_type == QN_KV_I16 ? 0.6 / 32700 : 1e-7;
 		for (int d = 0; d < p->head_dim; d++)
-			if (!check_near("q kept", d, query(p, r, d), (double)p->x[r * p->head_dim + d] * 1.4426950408889634,
+			if (!check_near("q kept", d, query(p, r, d),
+			                (double)p->x[r * p->head_dim + d] * 1.4426950408889634,
 			                error * 1.4427 * sqrt(len)))
 				break;
 		p->slope[r] = 0.3f * (float)(r % 5 + 1);
@@ -296,8 +297,9 @@ static void oracle(const struct problem *p, const struct state *s)
 		for (int b = 0; b < p->blocks; b++) {
 			double most = 0, all = 0;
 
-			for (int i = from > b * QN_KV_BLOCK ? from : b * QN_KV_BLOCK; i < seen && i < (b + 1) * QN_KV_BLOCK;
-			     i++) {
+			const int first = from > b * QN_KV_BLOCK ? from : b * QN_KV_BLOCK;
+
+			for (int i = first; i < seen && i < (b + 1) * QN_KV_BLOCK; i++) {
 				const double w = score[i] * scale(p->v_type, p->v[b] + kv_v_elems(p->v_type, p->v_dim),
 				                                  i % QN_KV_BLOCK);
 
@@ -311,8 +313,8 @@ static void oracle(const struct problem *p, const struct state *s)
 
 			for (int i = from; i < seen; i++) {
 				const double v = value(p, i, d), x = score[i] / sum * v;
-				const double by = scale(p->v_type, p->v[i / QN_KV_BLOCK] + kv_v_elems(p->v_type, p->v_dim),
-				                        i % QN_KV_BLOCK);
+				const uint8_t *end = p->v[i / QN_KV_BLOCK] + kv_v_elems(p->v_type, p->v_dim);
+				const double by = scale(p->v_type, end, i % QN_KV_BLOCK);
 
 				want += x;
 				size += fabs(x);
@@ -333,7 +335,8 @@ static void one(struct problem *p)
 	EACH_SET(s) {
 		struct attn_rows r = begin(p);
 
-		check_at(s, "attn k %s, v %s, head_dim %d, %d rows of %d heads from %d, window %d, cap %g, %sslopes, %s",
+		check_at(s,
+		         "attn k %s, v %s, head_dim %d, %d rows of %d heads from %d, window %d, cap %g, %sslopes, %s",
 		         kv_names[p->k_type], kv_names[p->v_type], p->head_dim, p->n, p->heads, p->pos, p->window,
 		         (double)p->cap, p->slopes ? "" : "no ", data_names[p->data]);
 		for (int b = 0; b < p->blocks; b++) {
@@ -363,7 +366,8 @@ static void shape(int head_dim, int k_type, int v_type)
 	static const int heads[] = {1, 1, 2, 3, 4, 8};
 	static const int pos[] = {0, 1, 14, 15, 16, 30, 60, 61, 62, 63, 64, 65, 100, 127, 128, 190};
 	static const int windows[] = {0, 0, 0, 1, 3, 17, 64, 70, 130};
-	struct problem p = {.head_dim = head_dim, .v_dim = (head_dim + 15) / 16 * 16, .k_type = k_type, .v_type = v_type};
+	struct problem p = {.head_dim = head_dim, .v_dim = (head_dim + 15) / 16 * 16, .k_type = k_type,
+	                    .v_type = v_type};
 
 	p.q_bytes = 4 * p.v_dim;
 	for (int b = 0; b < BLOCKS_MAX; b++) {

@@ -257,7 +257,7 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 	const int64_t k_bytes = kv_k_bytes(shape->k_type, shape->head_dim);
 	const int64_t head = k_bytes + kv_v_bytes(shape->v_type, shape->head_dim);
 
-	t->kv_block_bytes = 128 + (int64_t)qn_kv_bytes(shape->k_type, shape->v_type, shape->n_head_kv, shape->head_dim) + 64;
+	t->kv_block_bytes = 128 + head * shape->n_head_kv + 64;
 	t->kv_bytes = t->kv_block_bytes * N_KV_BLOCKS;
 	t->kv_start = guard_alloc((size_t)t->kv_bytes);
 	for (int64_t at = 0; at < t->kv_bytes; at += t->kv_block_bytes)

@@ -18,7 +18,7 @@ static inline v16i ints_dot(v16i sum, ints a, pair b)
 }
 
 static inline bytes bytes_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
-static inline quad quad_of(const int8_t *p) { return pair_of((const int16_t *)p); }
+static inline quad quad_of(const void *p) { return pair_of(p); }
 
 static inline v16i bytes_dot(v16i sum, bytes a, quad b)
 {

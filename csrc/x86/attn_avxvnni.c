@@ -23,7 +23,7 @@ DOT(bytes_dot, "vpdpbusd")
 #undef DOT
 
 static inline bytes bytes_load(const uint8_t *p) { return ints_load((const int16_t *)p); }
-static inline quad quad_of(const int8_t *p) { return pair_of((const int16_t *)p); }
+static inline quad quad_of(const void *p) { return pair_of(p); }
 
 #include "v16_attn_int.h"
 

@@ -38,9 +38,9 @@ static inline bytes bytes_load(const uint8_t *p)
 	               {_mm256_srli_epi16(a.lo, 8), _mm256_srli_epi16(a.hi, 8)}};
 }
 
-static inline quad quad_of(const int8_t *p)
+static inline quad quad_of(const void *p)
 {
-	const __m256i a = pair_of((const int16_t *)p);
+	const __m256i a = pair_of(p);
 
 	return (quad){_mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), _mm256_srai_epi16(a, 8)};
 }

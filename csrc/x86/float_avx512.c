@@ -30,7 +30,7 @@ static inline bytes bytes_load(const uint8_t *p)
 	return (bytes){_mm512_and_si512(a, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(a, 8)};
 }
 
-static inline quad quad_of(const int8_t *p)
+static inline quad quad_of(const void *p)
 {
 	int32_t x;
 

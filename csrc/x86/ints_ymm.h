@@ -26,7 +26,7 @@ static inline ints ints_widen(const int8_t *p)
 	              _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(p + 16)))};
 }
 
-static inline pair pair_of(const int16_t *p)
+static inline pair pair_of(const void *p)
 {
 	int32_t x;
 

@@ -15,7 +15,7 @@ static inline v16 v16i_float(v16i a) { return _mm512_cvtepi32_ps(a); }
 static inline ints ints_load(const int16_t *p) { return _mm512_loadu_si512(p); }
 static inline ints ints_widen(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)p)); }
 
-static inline pair pair_of(const int16_t *p)
+static inline pair pair_of(const void *p)
 {
 	int32_t x;
 
