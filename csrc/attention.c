@@ -9,36 +9,28 @@
 #include <string.h>
 
 #include "exec.h"
-#include "fp16.h"
+#include "kv.h"
 
 /* KV blocks whose partial result is merged as one: 1024 positions. */
 #define CHUNK 16
 
-static int64_t pad16(int64_t n)
-{
-	return (n + 15) / 16 * 16;
-}
+/* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
+#define TILE_ROWS 120
 
-static int64_t kv_elem(int kv_type)
-{
-	return kv_type == QN_KV_F32 ? 4 : 2;
-}
-
-/* Bytes of one head's K, then of its K and V. */
-static int64_t k_bytes(const struct qn_op *op)
-{
-	return (int64_t)op->head_dim * QN_KV_BLOCK * kv_elem(op->kv_type);
-}
+/* Bytes of each thread's scratch for results of chunks that threads share out. */
+#define PARTS_BYTES (256 << 10)
 
 static int64_t head_bytes(const struct qn_op *op)
 {
-	return k_bytes(op) + pad16(op->head_dim) * QN_KV_BLOCK * kv_elem(op->kv_type);
+	return kv_k_bytes(op->k_type, op->head_dim) + kv_v_bytes(op->v_type, op->head_dim);
 }
 
-size_t qn_kv_bytes(int32_t kv_type, int32_t n_head_kv, int32_t head_dim)
+size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim)
 {
-	const struct qn_op op = {.kv_type = kv_type, .head_dim = head_dim};
+	const struct qn_op op = {.k_type = k_type, .v_type = v_type, .head_dim = head_dim};
 
+	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
+		return 0;
 	return (size_t)(head_bytes(&op) * n_head_kv);
 }
 
@@ -62,27 +54,6 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
-static void store_kv(const struct qn_op *op, uint8_t *kv, const float *k, const float *v, int p)
-{
-	const int64_t dv = pad16(op->head_dim);
-
-	if (op->kv_type == QN_KV_F32) {
-		float *kb = (float *)kv, *vb = (float *)(kv + k_bytes(op));
-
-		for (int d = 0; d < op->head_dim; d++)
-			kb[d * QN_KV_BLOCK + p] = k[d];
-		for (int d = 0; d < dv; d++)
-			vb[p * dv + d] = d < op->head_dim ? v[d] : 0;
-	} else {
-		uint16_t *kb = (uint16_t *)kv, *vb = (uint16_t *)(kv + k_bytes(op));
-
-		for (int d = 0; d < op->head_dim; d++)
-			kb[d * QN_KV_BLOCK + p] = f16_of_f32_sat(k[d]);
-		for (int d = 0; d < dv; d++)
-			vb[p * dv + d] = d < op->head_dim ? f16_of_f32_sat(v[d]) : 0;
-	}
-}
-
 void op_qkv(struct run *c, const struct qn_op *op)
 {
 	/* An item is a kv head of a token, with the query heads that share it. */
@@ -104,7 +75,12 @@ void op_qkv(struct run *c, const struct qn_op *op)
 			qn_kernels.scale_rows(x, x, op->scale, NULL, op->head_dim);
 		}
 		norm_rope(c, op, k, op->vec2, t);
-		store_kv(op, kv_head(c, op, t, pos, h), k, row + op->col[2] + (int64_t)h * op->head_dim, p);
+
+		uint8_t *kv = kv_head(c, op, t, pos, h);
+
+		kv_put_k(op->k_type, kv, p, k, op->head_dim);
+		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p,
+		         row + op->col[2] + (int64_t)h * op->head_dim, op->head_dim);
 	}
 	c->step++;
 }
@@ -115,13 +91,13 @@ struct tile {
 	int h0, h1;
 };
 
-/* Tokens and heads of a tile, so that their product fits QN_ATTN_ROWS. */
+/* Tokens and heads of a tile, so that their product fits TILE_ROWS. */
 static void tile_shape(const struct qn_op *op, int *toks, int *heads)
 {
 	const int group = op->n_head / op->n_head_kv;
 
-	*heads = group < QN_ATTN_ROWS ? group : QN_ATTN_ROWS;
-	*toks = QN_ATTN_ROWS / *heads;
+	*heads = group < TILE_ROWS ? group : TILE_ROWS;
+	*toks = TILE_ROWS / *heads;
 }
 
 /*
@@ -138,94 +114,312 @@ static int next_tile(const struct qn_batch *b, int toks, int64_t *t0, int64_t *t
 	return 1;
 }
 
+/* A row's state: sums of values, and maximum and sum of the weights. */
+struct part {
+	float *o; /* [rows][v_dim] */
+	float *m, *l;
+};
+
 /* What a thread needs for one tile, in its scratch. */
 struct work {
-	float *q, *o, *sum; /* [QN_ATTN_ROWS][head_dim], twice [QN_ATTN_ROWS][v_dim] */
-	float m[QN_ATTN_ROWS], l[QN_ATTN_ROWS], m_sum[QN_ATTN_ROWS], l_sum[QN_ATTN_ROWS];
-	int32_t lim[QN_ATTN_ROWS];
+	uint8_t *q;
+	struct part chunk, sum;
+	float *e;
+	float qd[TILE_ROWS], slope[TILE_ROWS], c[QN_ATTN_ROWS];
+	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS];
+	int32_t qsum[TILE_ROWS];
+	int32_t from[TILE_ROWS], lim[TILE_ROWS];
 };
+
+static int64_t q_bytes(const struct qn_op *op)
+{
+	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
+}
+
+static size_t work_scratch(const struct qn_op *op)
+{
+	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->head_dim, 16) * (int64_t)sizeof(float)) +
+	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float));
+}
 
 size_t attend_scratch(const struct qn_op *op)
 {
-	return sizeof(float) * QN_ATTN_ROWS * (size_t)(pad16(op->head_dim) * 3);
+	return work_scratch(op) + PARTS_BYTES;
+}
+
+static void part_clear(struct part *p, int n, int64_t dv)
+{
+	memset(p->o, 0, sizeof *p->o * (size_t)(n * dv));
+	for (int r = 0; r < n; r++) {
+		p->m[r] = -INFINITY;
+		p->l[r] = 0;
+	}
+}
+
+static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
+{
+	for (int r = 0; r < n; r++)
+		qn_kernels.attn_merge(a->o + r * dv, &a->m[r], &a->l[r], b->o + r * dv, b->m[r], b->l[r], (int)dv);
+}
+
+/* One KV block for the n rows of a tile, some at a time. */
+static void attend_block(const struct qn_op *op, struct work *w, int n, const uint8_t *kv, const uint8_t *next)
+{
+	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->head_dim, 16);
+	int r0 = 0, end = n;
+
+	/* Rows are ordered by token: those that see nothing are the first and, with a window, the last. */
+	while (r0 < n && w->lim[r0] <= 0)
+		r0++;
+	while (end > r0 && w->from[end - 1] >= QN_KV_BLOCK)
+		end--;
+	for (; r0 < end; r0 += QN_ATTN_ROWS) {
+		struct attn_rows a = {
+			.o = w->chunk.o + r0 * dv,
+			.m = w->chunk.m + r0,
+			.l = w->chunk.l + r0,
+			.e = w->e,
+			.c = w->c,
+			.q = w->q + r0 * q_bytes(op),
+			.qd = w->qd + r0,
+			.qsum = w->qsum + r0,
+			.from = w->from + r0,
+			.lim = w->lim + r0,
+			.slope = op->vec ? w->slope + r0 : NULL,
+			.cap = op->softcap * LOG2E,
+			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
+			.head_dim = op->head_dim,
+			.v_dim = (int)dv,
+			.q_bytes = q_bytes(op),
+			.ahead = next,
+		};
+
+		qn_kernels.attn_scores[op->k_type](&a, kv);
+		qn_kernels.attn_weights(&a);
+		a.ahead = next + k_bytes;
+		qn_kernels.attn_values[op->v_type](&a, kv + k_bytes);
+		next = kv; /* the others find the next block asked for */
+	}
+}
+
+/* Blocks that some row of the tile sees. */
+static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
+                        int64_t *end)
+{
+	const int32_t *pos = c->batch->pos;
+	const int64_t before = op->window > 0 ? (int64_t)pos[tile->t0] - op->window + 1 : 0;
+
+	*first = before > 0 ? before / QN_KV_BLOCK : 0;
+	*end = pos[tile->t1 - 1] / QN_KV_BLOCK + 1;
+}
+
+static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
+{
+	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const int n = (int)(tile->t1 - tile->t0) * heads;
+
+	w->q = c->scratch;
+	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes(op)), w->m, w->l};
+	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
+	w->e = w->sum.o + TILE_ROWS * dv;
+	for (int r = 0; r < n; r++) {
+		const int head = h * group + tile->h0 + r % heads;
+
+		kv_query(op->k_type, w->q + r * q_bytes(op), &w->qd[r], &w->qsum[r],
+		         buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] + (int64_t)head * op->head_dim,
+		         op->head_dim);
+		w->slope[r] = op->vec ? op->vec[head] * LOG2E : 0;
+	}
+}
+
+/* The blocks of one chunk, into w->chunk. */
+static void tile_chunk(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w,
+                       int64_t b0, int64_t end)
+{
+	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
+
+	part_clear(&w->chunk, n, kv_pad(op->head_dim, 16));
+	for (int64_t b = b0; b < end; b++) {
+		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
+		const uint8_t *next = b + 1 < end ? kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h) : kv;
+
+		for (int r = 0; r < n; r++) {
+			w->lim[r] = (int32_t)(c->batch->pos[tile->t0 + r / heads] + 1 - b * QN_KV_BLOCK);
+			w->from[r] = op->window > 0 ? w->lim[r] - op->window : 0;
+		}
+		attend_block(op, w, n, kv, next);
+	}
+}
+
+static void tile_end(const struct run *c, const struct qn_op *op, const struct tile *tile, int h,
+                     const struct part *sum)
+{
+	static const float nothing[KV_HEAD_DIM_MAX];
+	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+
+	for (int r = 0; r < (tile->t1 - tile->t0) * heads; r++) {
+		const int head = h * group + tile->h0 + r % heads;
+		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->head_dim;
+
+		if (op->vec2)
+			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
+			                      op->vec2[head] * LOG2E, 1, (int)dv);
+		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->head_dim);
+	}
 }
 
 static void attend_tile(const struct run *c, const struct qn_op *op, const struct tile *tile, int h)
 {
-	const int64_t dk = op->head_dim, dv = pad16(dk);
-	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
-	const int n = (int)(tile->t1 - tile->t0) * heads;
-	const int32_t *pos = c->batch->pos;
-	const int64_t blocks = pos[tile->t1 - 1] / QN_KV_BLOCK + 1;
+	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int n = (int)(tile->t1 - tile->t0) * (tile->h1 - tile->h0);
+	int64_t first, end;
 	struct work w;
-	struct attn_rows rows;
 
-	w.q = (float *)c->scratch;
-	w.o = w.q + QN_ATTN_ROWS * dv;
-	w.sum = w.o + QN_ATTN_ROWS * dv;
-	rows = (struct attn_rows){w.o, w.m, w.l, w.q, w.lim, n, (int)dk, (int)dv};
-
-	for (int r = 0; r < n; r++) {
-		const float *row = buf_row(c, op->src, tile->t0 + r / heads) + op->col[0];
-
-		memcpy(w.q + r * dk, row + (h * group + tile->h0 + r % heads) * dk, sizeof *w.q * (size_t)dk);
+	tile_begin(c, op, tile, h, &w);
+	tile_blocks(c, op, tile, &first, &end);
+	part_clear(&w.sum, n, dv);
+	for (int64_t b0 = first / CHUNK * CHUNK; b0 < end; b0 += CHUNK) {
+		tile_chunk(c, op, tile, h, &w, b0 > first ? b0 : first, b0 + CHUNK < end ? b0 + CHUNK : end);
+		part_merge(&w.sum, &w.chunk, n, dv);
 	}
-	for (int64_t b0 = 0; b0 < blocks; b0 += CHUNK) {
-		memset(w.o, 0, sizeof *w.o * (size_t)(n * dv));
-		for (int r = 0; r < n; r++) {
-			w.m[r] = -INFINITY;
-			w.l[r] = 0;
-		}
-		for (int64_t b = b0; b < b0 + CHUNK && b < blocks; b++) {
-			const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
+	tile_end(c, op, tile, h, &w.sum);
+}
 
-			for (int r = 0; r < n; r++)
-				w.lim[r] = (int32_t)(pos[tile->t0 + r / heads] + 1 - b * QN_KV_BLOCK);
-			qn_kernels.attn[op->kv_type](&rows, kv, kv + k_bytes(op));
-		}
-		if (b0 == 0) {
-			memcpy(w.sum, w.o, sizeof *w.o * (size_t)(n * dv));
-			memcpy(w.m_sum, w.m, sizeof w.m);
-			memcpy(w.l_sum, w.l, sizeof w.l);
-			continue;
-		}
-		for (int r = 0; r < n; r++)
-			qn_kernels.attn_merge(w.sum + r * dv, &w.m_sum[r], &w.l_sum[r], w.o + r * dv, w.m[r], w.l[r],
-			                      (int)dv);
-	}
-	for (int r = 0; r < n; r++) {
-		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (h * group + tile->h0 + r % heads) * dk;
+/* The items of an operation: a tile and a kv head. They are asked for in rising order. */
+struct items {
+	const struct qn_batch *batch;
+	int toks, heads, group, splits; /* splits: of a group too large for one tile */
+	int64_t per_tile, n, at;
+	int64_t t0, t1;
+};
 
-		qn_kernels.scale_rows(y, w.sum + r * dv, 1 / w.l_sum[r], NULL, dk);
+static struct items items_of(const struct run *c, const struct qn_op *op)
+{
+	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
+
+	tile_shape(op, &it.toks, &it.heads);
+	it.splits = (it.group + it.heads - 1) / it.heads;
+	it.per_tile = (int64_t)op->n_head_kv * it.splits;
+	while (next_tile(c->batch, it.toks, &it.t0, &it.t1))
+		it.n += it.per_tile;
+	it.t0 = it.t1 = 0;
+	return it;
+}
+
+/* Item i's tile; returns its kv head. */
+static int item(struct items *it, int64_t i, struct tile *tile)
+{
+	const int h0 = (int)(i % it->splits) * it->heads;
+
+	for (; it->at < i / it->per_tile; it->at++)
+		next_tile(it->batch, it->toks, &it->t0, &it->t1);
+	*tile = (struct tile){it->t0, it->t1, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
+	return (int)(i % it->per_tile) / it->splits;
+}
+
+static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	int64_t first, end;
+
+	tile_blocks(c, op, tile, &first, &end);
+	return (end + CHUNK - 1) / CHUNK - first / CHUNK;
+}
+
+/* Where the result of the u-th chunk of all lies, in some thread's scratch; o is NULL where there is no room. */
+static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
+{
+	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->head_dim, 16);
+	const int64_t each = PARTS_BYTES / (rows * (dv + 2) * (int64_t)sizeof(float));
+	struct part p = {0};
+
+	if (u >= each * c->nth)
+		return p;
+	p.o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
+	      u % each * rows * (dv + 2);
+	p.m = p.o + rows * dv;
+	p.l = p.m + rows;
+	return p;
+}
+
+/*
+ * Few items and many threads: chunks are dealt out by themselves, and merged in their order by whoever
+ * has the item. Returns 0 where that is no use or where there is no room for the results.
+ */
+static int attend_chunks(struct run *c, const struct qn_op *op)
+{
+	struct items it = items_of(c, op);
+	const int64_t n = it.n, dv = kv_pad(op->head_dim, 16);
+	struct tile tile;
+	struct work w;
+	int64_t chunks = 0, u = 0, i, k, at = 0;
+	int h;
+
+	if (c->nth == 1 || n >= 4 * (int64_t)c->nth)
+		return 0;
+	for (i = 0; i < n; i++) {
+		item(&it, i, &tile);
+		chunks += tile_chunks(c, op, &tile);
 	}
+	if (chunks == n || !shared_part(c, op, &it, chunks - 1).o)
+		return 0;
+
+	struct deal deal = deal_begin(c->ith, c->nth, chunks);
+
+	it = items_of(c, op);
+	i = 0;
+	h = item(&it, 0, &tile);
+	while ((u = deal_next(c->pool, c->step, &deal)) >= 0) {
+		int64_t first, end, b0;
+
+		for (; u >= at + tile_chunks(c, op, &tile); h = item(&it, ++i, &tile))
+			at += tile_chunks(c, op, &tile);
+		tile_blocks(c, op, &tile, &first, &end);
+		b0 = (first / CHUNK + u - at) * CHUNK;
+		tile_begin(c, op, &tile, h, &w);
+		w.chunk = shared_part(c, op, &it, u);
+		tile_chunk(c, op, &tile, h, &w, b0 > first ? b0 : first, b0 + CHUNK < end ? b0 + CHUNK : end);
+	}
+	pool_barrier(c->pool);
+	deal = deal_begin(c->ith, c->nth, n);
+	it = items_of(c, op);
+	at = 0;
+	i = 0;
+	while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+		for (; i < k; i++) {
+			item(&it, i, &tile);
+			at += tile_chunks(c, op, &tile);
+		}
+		h = item(&it, k, &tile);
+
+		const int rows = (int)(tile.t1 - tile.t0) * (tile.h1 - tile.h0);
+
+		w.sum = (struct part){(float *)c->scratch, w.m_sum, w.l_sum};
+		part_clear(&w.sum, rows, dv);
+		for (u = 0; u < tile_chunks(c, op, &tile); u++) {
+			const struct part p = shared_part(c, op, &it, at + u);
+
+			part_merge(&w.sum, &p, rows, dv);
+		}
+		tile_end(c, op, &tile, h, &w.sum);
+	}
+	return 1;
 }
 
 void op_attend(struct run *c, const struct qn_op *op)
 {
-	const int group = op->n_head / op->n_head_kv;
-	int toks, heads;
+	if (!attend_chunks(c, op)) {
+		struct items it = items_of(c, op);
+		struct deal deal = deal_begin(c->ith, c->nth, it.n);
+		struct tile tile;
+		int64_t i;
 
-	tile_shape(op, &toks, &heads);
+		while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
+			const int h = item(&it, i, &tile);
 
-	const int splits = (group + heads - 1) / heads; /* of a group too large for one tile */
-	const int per_tile = op->n_head_kv * splits;
-	int64_t t0 = 0, t1 = 0, n_tiles = 0, i, at = -1;
-
-	while (next_tile(c->batch, toks, &t0, &t1))
-		n_tiles++;
-
-	struct deal deal = deal_begin(c->ith, c->nth, n_tiles * per_tile);
-
-	t0 = t1 = 0;
-	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-		const int h0 = (int)(i % splits) * heads;
-
-		for (; at < i / per_tile; at++) /* items come in rising order */
-			next_tile(c->batch, toks, &t0, &t1);
-
-		const struct tile tile = {t0, t1, h0, h0 + heads < group ? h0 + heads : group};
-
-		attend_tile(c, op, &tile, (int)(i % per_tile) / splits);
+			attend_tile(c, op, &tile, h);
+		}
 	}
-	c->step++;
+	c->step += 2;
 }

@@ -1,8 +1,9 @@
 /* check_plan.c - what a plan must be, checked once when it is built and never again. */
 #include "exec.h"
+#include "kv.h"
 #include "quern.h"
 
-#define HEAD_DIM_MAX 1024
+#define SOFTCAP_MAX 0x1p100f
 
 struct plan {
 	const struct qn_buf *bufs;
@@ -27,9 +28,10 @@ static int col_ok(const struct plan *p, int buf, int32_t col, int64_t n)
 
 static int heads_ok(const struct qn_op *op)
 {
-	return op->head_dim > 0 && op->head_dim <= HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
-	       op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 && op->kv_offset % 64 == 0 &&
-	       (op->kv_type == QN_KV_F16 || op->kv_type == QN_KV_F32);
+	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 &&
+	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       op->kv_offset % 64 == 0 &&
+	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
 }
 
 static int experts_ok(const struct qn_op *op)
@@ -97,7 +99,8 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 		                                     buf_ok(p, op->aux, op->n_rot)));
 	case QN_OP_ATTEND:
 		return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-		       buf_ok(p, op->dst, (int64_t)op->n_head * op->head_dim);
+		       buf_ok(p, op->dst, (int64_t)op->n_head * op->head_dim) && op->window >= 0 && op->softcap >= 0 &&
+		       op->softcap <= SOFTCAP_MAX;
 	case QN_OP_MOE_ROUTE:
 		return experts_ok(op) && buf_ok(p, op->src, op->n_expert) && buf_ok(p, op->dst, 0);
 	case QN_OP_MOE_GATHER:
@@ -114,11 +117,14 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs)
 {
 	const struct plan p = {bufs, n_bufs};
+	int64_t counters = 0;
 
-	if (n_ops < 0 || n_ops > POOL_COUNTERS) /* each operation uses one counter at most */
+	if (n_ops < 0)
 		return QN_EINVAL;
-	for (int i = 0; i < n_ops; i++)
-		if (!op_ok(&p, &ops[i]))
+	for (int i = 0; i < n_ops; i++) {
+		counters += ops[i].kind == QN_OP_ATTEND ? 2 : 1; /* at most that many */
+		if (counters > POOL_COUNTERS || !op_ok(&p, &ops[i]))
 			return QN_EINVAL;
+	}
 	return QN_OK;
 }

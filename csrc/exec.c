@@ -109,6 +109,7 @@ static void run_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		.bufs = job->bufs,
 		.batch = job->batch,
 		.scratch = job->scratch + (size_t)ith * job->scratch_each,
+		.scratch_each = job->scratch_each,
 		.ith = ith,
 		.nth = nth,
 	};

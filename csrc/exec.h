@@ -19,6 +19,7 @@ struct run {
 	const struct qn_buf *bufs;
 	const struct qn_batch *batch;
 	uint8_t *scratch; /* this thread's own */
+	size_t scratch_each; /* from one thread's to the next one's */
 	int ith, nth;
 	int step; /* the next unused counter of the pool */
 };

@@ -55,6 +55,7 @@ struct actf {
 	X(iq1_m, QN_IQ1_M, 16)     \
 	X(tq1_0, QN_TQ1_0, 32)
 
+#define QN_N_KV_TYPES 5 /* one more than the largest enum qn_kv_type */
 #define QN_N_TYPES 40  /* one more than the largest enum qn_type */
 #define QN_TILE_MAX 256 /* tokens that any product kernel takes at once, at most */
 
@@ -71,26 +72,37 @@ typedef void mm_pair_fn(float *out, const void *panel, const void *panel2, const
 
 #define QN_PAIR_MIN 6
 
-/* Online softmax of n query rows over one KV block: see attn.c of the scalar set. */
+/*
+ * Rows of queries and what attention over one KV block needs of them: see attn.c of the scalar set.
+ * A row is one query head of one token. Every row of a call sees some position of the block.
+ */
 struct attn_rows {
-	float *o;           /* [n][v_dim] weighted sums of values */
-	float *m, *l;       /* [n] running maximum, running sum */
-	const float *q;     /* [n][head_dim], scaled */
-	const int32_t *lim; /* [n] positions of this block that the row sees, <= 0: none; rising */
-	int n;
-	int head_dim;
-	int v_dim;          /* head_dim rounded up to 16 */
+	float *o;            /* [n][v_dim] weighted sums of values */
+	float *m, *l;        /* [n] running maximum, running sum */
+	float *e;            /* [n][64] scores, then weights */
+	float *c;            /* [n] factor for what o held before */
+	const void *q;       /* [n] queries by kv_query(), q_bytes apart */
+	const float *qd;     /* [n] their scales */
+	const int32_t *qsum; /* [n] 128 times the sum of their integers, for 8-bit keys */
+	const int32_t *from, *lim; /* [n] the row sees positions from .. lim - 1 of this block; both rising */
+	const float *slope;  /* [n] of ALiBi, times log2 e, or NULL: lim - 1 is the row's own position */
+	float cap;           /* of the scores' softcap, times log2 e; 0: none */
+	int n, head_dim, v_dim; /* v_dim: head_dim rounded up to 16 */
+	int64_t q_bytes;
+	const void *ahead;   /* K or V of the next block, as large, to be asked for */
 };
-#define QN_ATTN_ROWS 32 /* rows of one call, at most */
+#define QN_ATTN_ROWS 24 /* rows of one call, at most */
 
-typedef void attn_fn(const struct attn_rows *r, const void *k, const void *v);
+typedef void attn_fn(const struct attn_rows *a, const void *kv);
 
 struct kernels {
 	mm_fn *mm[QN_N_TYPES];
 	int mm_tile[QN_N_TYPES]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
 	mm_pair_fn *mm_pair[QN_N_TYPES]; /* NULL where two panels at once are no faster than one by one */
 
-	attn_fn *attn[2]; /* by enum qn_kv_type */
+	attn_fn *attn_scores[QN_N_KV_TYPES]; /* e = scores, by the type of K */
+	void (*attn_weights)(const struct attn_rows *a); /* e, m, l, c: the step of the online softmax */
+	attn_fn *attn_values[QN_N_KV_TYPES]; /* o = o * c + e V, by the type of V */
 
 	/* Sum of squares of n floats: 16 lanes by i % 16, each a chain of fma; halves added 8, 4, 2, 1. */
 	float (*sumsq)(const float *x, int64_t n);

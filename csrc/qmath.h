@@ -1,5 +1,5 @@
 /*
- * qmath.h - the exponential that every set shares, bit for bit.
+ * qmath.h - the exponentials that every set shares, bit for bit.
  *
  * exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. ln 2 is split in two so that
  * n * hi is exact; the polynomial is the Taylor series to r^7, whose remainder is below
@@ -43,6 +43,38 @@ static inline float qexp(float x)
 	p = fmaf(p, r, 1.0f);
 	p *= f32_of_bits((bits_of_f32(t) - bits_of_f32(QEXP_MAGIC) + 127) << 23);
 	return x < QEXP_MIN ? 0.0f : p;
+}
+
+/*
+ * 2^x for x <= 0, of attention: 2^n * 2^r, n = round(x), r exact. The polynomial is the minimax one of
+ * degree 6 that is 1 at 0, with relative error 3e-9. NaN stays NaN. Below -100 the result is 0, so that
+ * products with values stay far from denormal numbers, which are slow.
+ */
+#define QEXP2_MIN -100.0f
+#define QEXP2_C6 0x1.470b4ap-13f
+#define QEXP2_C5 0x1.5f7276p-10f
+#define QEXP2_C4 0x1.3b270ep-7f
+#define QEXP2_C3 0x1.c6ae72p-5f
+#define QEXP2_C2 0x1.ebfbe2p-3f
+#define QEXP2_C1 0x1.62e432p-1f
+
+#define QEXP2_TANH 0x1.715476p+1f /* tanh x = (1 - t) / (1 + t), t = 2^(-x * this), x >= 0 */
+
+static inline float qexp2(float x)
+{
+	const float v = QEXP2_MIN > x ? QEXP2_MIN : x;
+	const float t = v + QEXP_MAGIC;
+	const float r = v - (t - QEXP_MAGIC);
+	float p = QEXP2_C6;
+
+	p = fmaf(p, r, QEXP2_C5);
+	p = fmaf(p, r, QEXP2_C4);
+	p = fmaf(p, r, QEXP2_C3);
+	p = fmaf(p, r, QEXP2_C2);
+	p = fmaf(p, r, QEXP2_C1);
+	p = fmaf(p, r, 1.0f);
+	p *= f32_of_bits((bits_of_f32(t) - bits_of_f32(QEXP_MAGIC) + 127) << 23);
+	return x < QEXP2_MIN ? 0.0f : p;
 }
 
 #endif

@@ -137,10 +137,16 @@ static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
 static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n)
 {
 	const float m = *ma > mb ? *ma : mb;
-	const float ca = qexp(*ma - m), cb = qexp(mb - m);
+	const float ca = qexp2(*ma - m), cb = qexp2(mb - m);
 
 	if (lb == 0) /* part b saw nothing */
 		return;
+	if (*la == 0) {
+		*ma = mb;
+		*la = lb;
+		memcpy(oa, ob, sizeof *oa * (size_t)n);
+		return;
+	}
 	*ma = m;
 	*la = fmaf(*la, ca, lb * cb);
 	for (int i = 0; i < n; i++)

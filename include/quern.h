@@ -172,7 +172,12 @@ enum qn_op_kind {
 	 * batch's KV blocks at kv_offset.
 	 */
 	QN_OP_QKV,
-	/* dst[t] = attention of q (src, col[0]) over the KV blocks at kv_offset: [n_head][head_dim]. */
+	/*
+	 * dst[t] = attention of q (src, col[0]) over the KV blocks at kv_offset: [n_head][head_dim]. The score
+	 * of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec: [n_head]
+	 * or NULL). Keys at a distance of `window` or more are not seen; 0 is no window. vec2[head] (or NULL)
+	 * is the score of a sink, which takes weight and has no value.
+	 */
 	QN_OP_ATTEND,
 	/*
 	 * src: [n_tok][n_expert] router logits. Chooses the n_used best by softmax (ties: lower index
@@ -188,7 +193,11 @@ enum qn_op_kind {
 
 enum qn_epilogue { QN_EPI_STORE = 0, QN_EPI_ADD = 1, QN_EPI_SWIGLU = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
-enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1 };
+/*
+ * How keys or values are kept. I16 and Q8 are integers of 16 and 8 bits with a scale for each position
+ * of a head; their products are integer ones, at two and four times the rate of floats.
+ */
+enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4 };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
 struct qn_op {
@@ -207,19 +216,21 @@ struct qn_op {
 	int32_t epilogue;     /* enum qn_epilogue */
 	int32_t n_head, n_head_kv, head_dim, n_rot;
 	int32_t rope;         /* enum qn_rope */
-	int32_t kv_type;      /* enum qn_kv_type */
+	int32_t k_type, v_type; /* enum qn_kv_type */
+	int32_t window;       /* positions that a token sees, with its own; 0: all */
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
+	float softcap;        /* 0: none */
 };
 
 /* Bytes of the routing of n_tok tokens (QN_OP_MOE_ROUTE). */
 size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
 
 /*
- * Bytes of one layer's keys and values in a KV block. Layout, for each kv head:
- * K [head_dim][64 positions], V [64 positions][head_dim rounded up to 16].
+ * Bytes of one layer's keys and values in a KV block, a multiple of 64; 0 for types that there are
+ * not. What lies in them is the kernels' business.
  */
-size_t qn_kv_bytes(int32_t kv_type, int32_t n_head_kv, int32_t head_dim);
+size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim);
 
 /* QN_OK where every size, type, layout and buffer number of ops is one the kernels can take. */
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs);

@@ -24,8 +24,10 @@ void kernels_init_arm(struct kernels *k, uint32_t isa)
 		float_init_neon(k);
 		mm_init_neon(k);
 	}
-	if (isa & QN_DOTPROD)
+	if (isa & QN_DOTPROD) {
 		mm_init_dotprod(k);
+		attn_init_dotprod(k);
+	}
 	if (isa & QN_I8MM)
 		mm_init_i8mm(k);
 }

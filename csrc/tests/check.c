@@ -287,8 +287,8 @@ static void open_sets(const char *only)
 static void usage(void)
 {
 	fprintf(stderr,
-	        "usage: check [--bench] [--quick] [--isa NAME] [--seed N]\n"
-	        "  --bench     measure each kernel after the checks\n"
+	        "usage: check [--bench[=mm|attn|vec]] [--quick] [--isa NAME] [--seed N]\n"
+	        "  --bench     measure each kernel after the checks, or those of one kind\n"
 	        "  --quick     fewer sizes: for emulators\n"
 	        "  --isa NAME  this set against scalar, and no other; fails where the CPU lacks it\n"
 	        "  --seed N    of the random data; also CHECK_SEED in the environment\n");
@@ -313,12 +313,15 @@ int main(int argc, char **argv)
 		{"vec", check_vec},   {"mm", check_mm},           {"attn", check_attn},
 		{"pool", check_pool}, {"ops", check_ops},         {"plan", check_plan},
 	};
-	const char *only = NULL, *seed_text = getenv("CHECK_SEED");
+	const char *only = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0;
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--bench"))
 			bench = 1;
+		else if (!strcmp(argv[i], "--bench=mm") || !strcmp(argv[i], "--bench=attn") ||
+		         !strcmp(argv[i], "--bench=vec"))
+			bench = 1, bench_only = strchr(argv[i], '=') + 1;
 		else if (!strcmp(argv[i], "--quick"))
 			check_quick = 1;
 		else if (!strcmp(argv[i], "--isa") && i + 1 < argc)
@@ -352,7 +355,7 @@ int main(int argc, char **argv)
 	EACH_SET(s)
 		printf("%-10s  %s\n", s->name, s->failed ? "FAILED" : "ok");
 	if (bench && !failures)
-		check_bench();
+		check_bench(bench_only);
 	if (failures)
 		printf("%d failures; seed %llu\n", failures, (unsigned long long)seed);
 	return failures != 0;

@@ -115,6 +115,6 @@ void check_pool(void);
 void check_ops(void);
 void check_plan(void);
 
-void check_bench(void);
+void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
 
 #endif

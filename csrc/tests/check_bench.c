@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../kv.h"
 #include "check.h"
 
 static double seconds(void)
@@ -82,46 +83,69 @@ static void mm(struct set *s, double peak)
 	}
 }
 
+static void over_blocks(const struct set *s, int type, struct attn_rows *a, const uint8_t *kv, int blocks)
+{
+	const int64_t k_bytes = kv_k_bytes(type, a->head_dim), bytes = k_bytes + kv_v_bytes(type, a->head_dim);
+
+	for (int b = 0; b < blocks; b++) {
+		const uint8_t *at = kv + b * bytes, *next = kv + (b + 1) % blocks * bytes;
+
+		a->ahead = next;
+		s->k.attn_scores[type](a, at);
+		s->k.attn_weights(a);
+		a->ahead = next + k_bytes;
+		s->k.attn_values[type](a, at + k_bytes);
+	}
+}
+
+/* Bytes of keys and values a second as one head's are read, and products of both kinds a second. */
+static void attn_of(struct set *s, int type, int dim, int n, int blocks)
+{
+	static const char *const names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8"};
+	static float o[QN_ATTN_ROWS * 128], m[QN_ATTN_ROWS], l[QN_ATTN_ROWS], c[QN_ATTN_ROWS];
+	static float e[QN_ATTN_ROWS * QN_KV_BLOCK], q[QN_ATTN_ROWS * 128], qd[QN_ATTN_ROWS], x[128];
+	static int32_t from[QN_ATTN_ROWS], lim[QN_ATTN_ROWS], qsum[QN_ATTN_ROWS];
+	const size_t k_bytes = (size_t)kv_k_bytes(type, dim), bytes = qn_kv_bytes(type, type, 1, dim);
+	uint8_t *kv = guard_alloc(bytes * (size_t)blocks);
+	struct attn_rows a = {.o = o, .m = m, .l = l, .e = e, .c = c, .q = q, .qd = qd, .qsum = qsum, .from = from,
+	                      .lim = lim, .n = n, .head_dim = dim, .v_dim = dim, .q_bytes = 4 * dim};
+	double time;
+
+	for (int i = 0; i < QN_KV_BLOCK; i++) {
+		for (int d = 0; d < dim; d++)
+			x[d] = rnd_normal();
+		kv_put_k(type, kv, i, x, dim);
+		kv_put_v(type, kv + k_bytes, i, x, dim);
+	}
+	for (int b = 1; b < blocks; b++)
+		memcpy(kv + (size_t)b * bytes, kv, bytes);
+	for (int r = 0; r < n; r++) {
+		for (int d = 0; d < dim; d++)
+			x[d] = 0.1f * rnd_normal();
+		kv_query(type, (uint8_t *)q + r * 4 * dim, &qd[r], &qsum[r], x, dim);
+		lim[r] = QN_KV_BLOCK;
+		m[r] = -INFINITY;
+		l[r] = 0;
+	}
+	memset(o, 0, sizeof o);
+	TIME(time, over_blocks(s, type, &a, kv, blocks));
+	printf("%-10s  attn %-5s head_dim %-3d n %-3d from %s %7.2f GB/s %8.1f GMAC/s\n", s->name, names[type], dim, n,
+	       blocks > 64 ? "memory" : "caches", (double)(bytes * (size_t)blocks) / time * 1e-9,
+	       2.0 * n * dim * QN_KV_BLOCK * blocks / time * 1e-9);
+	guard_free_all();
+}
+
 static void attn(struct set *s)
 {
-	enum { DIM = 128, BLOCKS = 8 };
-	static const int rows[] = {1, 4, 8, 32};
-	static float o[QN_ATTN_ROWS * DIM], m[QN_ATTN_ROWS], l[QN_ATTN_ROWS], q[QN_ATTN_ROWS * DIM];
-	static int32_t lim[QN_ATTN_ROWS];
-	const struct attn_rows all = {o, m, l, q, lim, 0, DIM, DIM};
+	static const int rows[] = {1, 4, 8, QN_ATTN_ROWS};
 
-	for (int i = 0; i < COUNT(q); i++)
-		q[i] = 0.1f * rnd_normal();
-	for (int type = QN_KV_F16; type <= QN_KV_F32; type++) {
-		const size_t bytes = qn_kv_bytes(type, 1, DIM);
-		uint8_t *kv = guard_alloc(bytes * BLOCKS);
-
-		for (size_t k = 0; k < bytes * BLOCKS; k += type == QN_KV_F32 ? 4 : 2) {
-			const float x = rnd_normal();
-			const uint16_t h = half_nearest((double)x);
-
-			memcpy(kv + k, type == QN_KV_F32 ? (void *)&x : (void *)&h, type == QN_KV_F32 ? 4 : 2);
+	for (int type = 0; type < QN_N_KV_TYPES; type++)
+		for (int dim = 64; dim <= 128; dim += 64) {
+			for (int i = 0; i < COUNT(rows); i++)
+				attn_of(s, type, dim, rows[i], 8);
+			if (s->isa) /* one head's share of 4 rows, with grouped queries */
+				attn_of(s, type, dim, 4, (64 << 20) / (int)qn_kv_bytes(type, type, 1, dim));
 		}
-		for (int i = 0; i < COUNT(rows); i++) {
-			struct attn_rows r = all;
-			double time;
-
-			r.n = rows[i];
-			for (int k = 0; k < r.n; k++) {
-				lim[k] = QN_KV_BLOCK;
-				m[k] = -INFINITY;
-				l[k] = 0;
-			}
-			memset(o, 0, sizeof o);
-			TIME(time, for (int b = 0; b < BLOCKS; b++)
-			                   s->k.attn[type](&r, kv + (size_t)b * bytes,
-			                                   kv + (size_t)b * bytes + bytes / 2));
-			printf("%-10s  attn %-5s n %-3d  %7.2f GB/s %8.1f GMAC/s\n", s->name,
-			       type ? "f32" : "f16", r.n, (double)(bytes * BLOCKS) / time * 1e-9,
-			       2.0 * r.n * DIM * QN_KV_BLOCK * BLOCKS / time * 1e-9);
-		}
-		guard_free_all();
-	}
 }
 
 static void line(const struct set *s, const char *kernel, double bytes_per_second)
@@ -156,7 +180,7 @@ static void vec(struct set *s)
 	(void)sink;
 }
 
-void check_bench(void)
+void check_bench(const char *only)
 {
 	EACH_SET(s) {
 		double time, peak;
@@ -164,8 +188,11 @@ void check_bench(void)
 		TIME(time, s->k.int8_rounds(ROUNDS));
 		peak = ROUNDS * s->k.int8_per_round / time;
 		printf("%-10s  int8 peak                  %8.1f GMAC/s\n", s->name, peak * 1e-9);
-		mm(s, peak);
-		attn(s);
-		vec(s);
+		if (!only || !strcmp(only, "mm"))
+			mm(s, peak);
+		if (!only || !strcmp(only, "attn"))
+			attn(s);
+		if (!only || !strcmp(only, "vec"))
+			vec(s);
 	}
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "../exec.h"
+#include "../fp16.h"
+#include "../kv.h"
 #include "tiny.h"
 
 /* One run, and a copy of the buffers and the KV pool as they were before the operation. */
@@ -189,20 +191,53 @@ static void matmul(const struct scene *s, int first)
 	}
 }
 
+/* Bits at i of an array of K or V, as a number. */
+static double kv_word(int type, const uint8_t *p, int64_t i)
+{
+	uint16_t half;
+	int16_t word;
+	float x;
+
+	switch (type) {
+	case QN_KV_F32:
+		memcpy(&x, p + 4 * i, 4);
+		return (double)x;
+	case QN_KV_I16:
+		memcpy(&word, p + 2 * i, 2);
+		return word;
+	case QN_KV_Q8:
+		return (int8_t)p[i];
+	default:
+		memcpy(&half, p + 2 * i, 2);
+		return type == QN_KV_F16 ? half_value(half) : (double)f32_of_bf16(half);
+	}
+}
+
 /* An element of K (part 0) or V (part 1) in the KV pool. */
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
-	const int elem = op->kv_type == QN_KV_F32 ? 4 : 2, v_dim = (op->head_dim + 15) / 16 * 16;
+	const int at = pos % 64, v_dim = (op->head_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
+	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
 	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
-	uint16_t half;
-	float x;
+	float scale = 1;
 
-	p += (int64_t)h * (op->head_dim + v_dim) * 64 * elem;
-	p += elem * (part ? op->head_dim * 64 + pos % 64 * v_dim + d : d * 64 + pos % 64);
-	memcpy(&half, p, 2);
-	memcpy(&x, p, (size_t)elem);
-	return op->kv_type == QN_KV_F32 ? (double)x : half_value(half);
+	p += h * (k_bytes + kv_v_bytes(op->v_type, op->head_dim)) + (part ? k_bytes : 0);
+	if (kv_integer(type))
+		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
+	if (!kv_integer(type))
+		return kv_word(type, p, part ? at * v_dim + d : d * 64 + at);
+	if (part)
+		return (double)scale * kv_word(type, p, (at / 2 * v_dim + d) * 2 + at % 2);
+	if (type == QN_KV_I16)
+		return (double)scale * kv_word(type, p, (d / 2 * 64 + at) * 2 + d % 2);
+	return (double)scale * (p[(d / 4 * 64 + at) * 4 + d % 4] - 128);
+}
+
+/* How far what is kept may be from what came, for values about 1. */
+static double kv_eps(int type)
+{
+	return type == QN_KV_F32 ? 1e-6 : type == QN_KV_Q8 ? 0.02 : type == QN_KV_BF16 ? 5e-3 : 1e-3;
 }
 
 /* x[head_dim] of a head, normalised and rotated. */
@@ -229,7 +264,6 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
-	const double eps = op->kv_type == QN_KV_F32 ? 1e-6 : 1e-3;
 	double y[64];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
@@ -251,10 +285,10 @@ static void qkv(const struct scene *s)
 
 				check_near("k", h * op->head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
-				           eps * (1 + fabs(y[d])));
+				           kv_eps(op->k_type) * (1 + fabs(y[d])));
 				check_near("v", h * op->head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v,
-				           eps * (1 + fabs(v)));
+				           kv_eps(op->v_type) * (1 + fabs(v)));
 			}
 			for (int d = op->head_dim; d % 16; d++)
 				check_near("padding of v", d,
@@ -288,21 +322,36 @@ static void attend(const struct scene *s)
 		for (int h = 0; h < op->n_head; h++) {
 			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
 				  hk = h / (op->n_head / op->n_head_kv);
+			const int from = op->window && pos >= op->window ? pos - op->window + 1 : 0;
 			const float *q = row(s, QKV, t) + op->col[0] + h * op->head_dim;
-			double max = -INFINITY, sum = 0;
+			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
-			for (int p = 0; p <= pos; p++) {
+			for (int d = 0; d < op->head_dim; d++)
+				most = fmax(most, fabs((double)q[d]));
+			for (int p = from; p <= pos; p++) {
+				double size = 0;
+
 				score[p] = 0;
-				for (int d = 0; d < op->head_dim; d++)
+				for (int d = 0; d < op->head_dim; d++) {
 					score[p] += (double)q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
+					size += fabs(kv_at(s, s->kv, seq, p, hk, 0, d));
+				}
+				if (op->k_type == QN_KV_Q8) /* the query is rounded as well */
+					error = fmax(error, 0.51 * most / 127 * size);
+				if (op->softcap > 0)
+					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
+				if (op->vec)
+					score[p] -= (double)op->vec[h] * (pos - p);
 				max = score[p] > max ? score[p] : max;
 			}
-			for (int p = 0; p <= pos; p++)
+			for (int p = from; p <= pos; p++)
 				sum += score[p] = exp(score[p] - max);
+			if (op->vec2)
+				sum += exp((double)op->vec2[h] - max);
 			for (int d = 0; d < op->head_dim; d++) {
 				double want = 0, size = 0;
 
-				for (int p = 0; p <= pos; p++) {
+				for (int p = from; p <= pos; p++) {
 					const double x = score[p] / sum * kv_at(s, s->kv, seq, p, hk, 1, d);
 
 					want += x;
@@ -310,7 +359,7 @@ static void attend(const struct scene *s)
 				}
 				check_near("y", h * op->head_dim + d,
 				           (double)row(s, ATT, t)[h * op->head_dim + d], want,
-				           3e-5 * size);
+				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
 			}
 		}
 }

@@ -290,8 +290,10 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, head_dim, 0);
 		REFUSES(kind, 0, head_dim, -32);
 		REFUSES(kind, 0, head_dim, 1 << 20);
-		REFUSES(kind, 0, kv_type, 2);
-		REFUSES(kind, 0, kv_type, -1);
+		REFUSES(kind, 0, k_type, QN_KV_Q8 + 1);
+		REFUSES(kind, 0, k_type, -1);
+		REFUSES(kind, 0, v_type, QN_KV_Q8 + 1);
+		REFUSES(kind, 0, v_type, -1);
 		REFUSES(kind, 0, kv_offset, -1);
 		REFUSES(kind, 0, kv_offset, -64);
 		REFUSES(kind, 0, kv_offset, 1);
@@ -302,6 +304,12 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, col[0], 1 << 20);
 		REFUSES_BUF(kind, 0, src);
 	}
+	REFUSES(QN_OP_ATTEND, 0, window, -1);
+	TAKES(QN_OP_ATTEND, 0, window, 1);
+	REFUSES(QN_OP_ATTEND, 0, softcap, -1.0f);
+	REFUSES(QN_OP_ATTEND, 0, softcap, NAN);
+	REFUSES(QN_OP_ATTEND, 0, softcap, INFINITY);
+	TAKES(QN_OP_ATTEND, 0, softcap, 50.0f);
 	REFUSES(QN_OP_QKV, 0, col[1], 1 << 20);
 	REFUSES(QN_OP_QKV, 0, col[2], 1 << 20);
 	REFUSES(QN_OP_QKV, 0, col[2], 3);

@@ -2,19 +2,20 @@
 #include <math.h>
 #include <string.h>
 
+#include "../kv.h"
 #include "tiny.h"
 
 /*
  * Together they have every type of weights but some, keys shared by 1, 4 and 40 query heads (more
- * than a tile of attention has rows), and heads of no multiple of 16 with both types of KV.
+ * than a call of attention has rows), heads of no multiple of 16, and what attention can do.
  */
 const struct shape tiny_shapes[] = {
-	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_F16, 1, 1, {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0,
-	 QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
-	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, 0, 0, {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0,
-	 QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16},
-	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_F16, 0, 1, {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1,
-	 QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32},
+	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_F16, QN_KV_F16, 0, 0, 0, 0, 1, 1,
+	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
+	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 0, 0,
+	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16},
+	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q8, 0, 0, 1, 5, 0, 1,
+	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -113,7 +114,8 @@ static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
 	op->head_dim = s->head_dim;
 	op->n_rot = s->n_rot;
 	op->rope = s->rope;
-	op->kv_type = s->kv_type;
+	op->k_type = s->k_type;
+	op->v_type = s->v_type;
 	op->kv_offset = kv_offset;
 	op->col[1] = pad16(s->n_head * s->head_dim);
 	op->col[2] = op->col[1] + pad16(s->n_head_kv * s->head_dim);
@@ -153,6 +155,10 @@ static void attention(struct tiny *t)
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
 	op->dst = ATT;
+	op->window = s->window;
+	op->softcap = s->softcap;
+	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
+	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_q, ACT_Q8, ACT_F32);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT_Q8, ACT_F32);
 	put_mat(t, op, s->out, n_q, N_EMBD, 0, 1);
@@ -248,18 +254,25 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 
 	check_at(check_sets, "tiny model %s", shape->name);
 	*t = (struct tiny){.shape = shape, .kv_offset = 128};
-	t->kv_block_bytes = 128 + (int64_t)qn_kv_bytes(shape->kv_type, shape->n_head_kv, shape->head_dim) + 64;
+	const int64_t k_bytes = kv_k_bytes(shape->k_type, shape->head_dim);
+	const int64_t head = k_bytes + kv_v_bytes(shape->v_type, shape->head_dim);
+
+	t->kv_block_bytes = 128 + head * shape->n_head_kv + 64;
 	t->kv_bytes = t->kv_block_bytes * N_KV_BLOCKS;
 	t->kv_start = guard_alloc((size_t)t->kv_bytes);
-	for (int64_t i = 0; i < t->kv_bytes; i += shape->kv_type == QN_KV_F32 ? 4 : 2) {
-		const float x = rnd_normal();
-		const uint16_t h = half_nearest((double)x);
+	for (int64_t at = 0; at < t->kv_bytes; at += t->kv_block_bytes)
+		for (int h = 0; h < shape->n_head_kv; h++)
+			for (int p = 0; p < QN_KV_BLOCK; p++) {
+				float x[2][128];
 
-		if (shape->kv_type == QN_KV_F32)
-			memcpy(t->kv_start + i, &x, sizeof x);
-		else
-			memcpy(t->kv_start + i, &h, sizeof h);
-	}
+				for (int d = 0; d < shape->head_dim; d++) {
+					x[0][d] = rnd_normal();
+					x[1][d] = rnd_normal();
+				}
+				kv_put_k(shape->k_type, t->kv_start + at + 128 + h * head, p, x[0], shape->head_dim);
+				kv_put_v(shape->v_type, t->kv_start + at + 128 + h * head + k_bytes, p, x[1],
+				         shape->head_dim);
+			}
 	tokens(t);
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
 	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};

@@ -29,7 +29,9 @@ enum {
 /* What differs from one model to another. */
 struct shape {
 	const char *name;
-	int n_head, n_head_kv, head_dim, n_rot, rope, kv_type;
+	int n_head, n_head_kv, head_dim, n_rot, rope, k_type, v_type;
+	int window, sinks, slopes;
+	float softcap;
 	int norm_heads; /* q and k are normalised */
 	int norm_weights;
 	int qkv[3], out, up, down, exp_up, exp_down, embed, logits; /* types */

@@ -87,14 +87,18 @@ void kernels_init_x86(struct kernels *k, uint32_t isa)
 		float_init_avx2(k);
 		mm_init_avx2(k);
 	}
-	if (isa & QN_AVXVNNI)
+	if (isa & QN_AVXVNNI) {
 		mm_init_avxvnni(k);
+		attn_init_avxvnni(k);
+	}
 	if (isa & QN_AVX512) {
 		float_init_avx512(k);
 		mm_init_avx512(k);
 	}
-	if (isa & QN_AVX512VNNI)
+	if (isa & QN_AVX512VNNI) {
 		mm_init_avx512vnni(k);
+		attn_init_avx512vnni(k);
+	}
 	if (isa & QN_AMX)
 		mm_init_amx(k);
 }

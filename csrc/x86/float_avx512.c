@@ -1,75 +1,55 @@
 /* float_avx512.c - the float kernels, one zmm register per vector. Flags: F BW DQ VL, FMA. */
-#include <immintrin.h>
-
 #include "x86/set.h"
 
 #define VEC(name) name##_avx512
 #include "vec_tmpl.h"
 
-typedef __m512 v16;
-
-static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
-static inline v16 v16_set1(float x) { return _mm512_set1_ps(x); }
-static inline v16 v16_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void v16_store(float *p, v16 a) { _mm512_storeu_ps(p, a); }
-static inline v16 v16_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
-static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
-static inline v16 v16_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
-static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
-static inline v16 v16_max(v16 a, v16 b) { return _mm512_max_ps(a, b); }
-static inline v16 v16_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
-static inline float v16_maxall(v16 a) { return _mm512_reduce_max_ps(a); }
-
-static inline v16 v16_load_bf16(const uint16_t *p)
-{
-	const __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
-
-	return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
-}
-
-static inline float v16_sum(v16 a)
-{
-	const __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-	const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-	const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-
-	return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
-}
-
-static inline __mmask16 below(int n)
-{
-	return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
-}
-
-static inline v16 v16_first(v16 a, int n) { return _mm512_maskz_mov_ps(below(n), a); }
-static inline v16 v16_first_or(v16 a, int n, float x) { return _mm512_mask_mov_ps(_mm512_set1_ps(x), below(n), a); }
-
-static inline v16 v16_exp(v16 x)
-{
-	const v16 magic = v16_set1(QEXP_MAGIC);
-	const v16 v = _mm512_max_ps(_mm512_min_ps(x, v16_set1(QEXP_MAX)), v16_set1(QEXP_MIN));
-	const v16 t = v16_fma(v, v16_set1(QEXP_LOG2E), magic);
-	const v16 n = v16_sub(t, magic);
-	const v16 r = _mm512_fnmadd_ps(n, v16_set1(QEXP_LN2_LO), _mm512_fnmadd_ps(n, v16_set1(QEXP_LN2_HI), v));
-	const __m512i e = _mm512_sub_epi32(_mm512_castps_si512(t),
-	                                   _mm512_set1_epi32((int)bits_of_f32(QEXP_MAGIC) - 127));
-	v16 p = v16_set1(QEXP_C7);
-
-	p = v16_fma(p, r, v16_set1(QEXP_C6));
-	p = v16_fma(p, r, v16_set1(QEXP_C5));
-	p = v16_fma(p, r, v16_set1(QEXP_C4));
-	p = v16_fma(p, r, v16_set1(QEXP_C3));
-	p = v16_fma(p, r, v16_set1(QEXP_C2));
-	p = v16_fma(p, r, v16_set1(1));
-	p = v16_fma(p, r, v16_set1(1));
-	p = v16_mul(p, _mm512_castsi512_ps(_mm512_slli_epi32(e, 23)));
-	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, v16_set1(QEXP_MIN), _CMP_NLT_UQ), p);
-}
+#include "x86/v16_zmm.h"
 
 #include "v16.h"
+
+#define ATTN_VECS 4
+#include "v16_attn.h"
+
+#include "x86/ints_zmm.h"
+
+static inline v16i ints_dot(v16i sum, ints a, pair b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
+
+/* Bytes as words of 16 bits: 0 and 2, then 1 and 3. */
+typedef struct {
+	__m512i even, odd;
+} bytes;
+typedef bytes quad;
+
+#define KEYS_OFFSET 1
+
+static inline bytes bytes_load(const uint8_t *p)
+{
+	const __m512i a = _mm512_loadu_si512(p);
+
+	return (bytes){_mm512_and_si512(a, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(a, 8)};
+}
+
+static inline quad quad_of(const void *p)
+{
+	int32_t x;
+
+	memcpy(&x, p, sizeof x);
+	return (quad){_mm512_srai_epi16(_mm512_slli_epi16(_mm512_set1_epi32(x), 8), 8),
+	              _mm512_srai_epi16(_mm512_set1_epi32(x), 8)};
+}
+
+static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+{
+	return ints_dot(ints_dot(sum, a.even, b.even), a.odd, b.odd);
+}
+
+#include "v16_attn_int.h"
 
 void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
 	v16_fill_avx512(k);
+	attn_fill_avx512(k);
+	attn_int_fill_avx512(k);
 }

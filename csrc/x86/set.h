@@ -7,9 +7,11 @@
 void float_init_avx2(struct kernels *k);
 void mm_init_avx2(struct kernels *k);
 void mm_init_avxvnni(struct kernels *k);
+void attn_init_avxvnni(struct kernels *k);
 void float_init_avx512(struct kernels *k);
 void mm_init_avx512(struct kernels *k);
 void mm_init_avx512vnni(struct kernels *k);
+void attn_init_avx512vnni(struct kernels *k);
 void mm_init_amx(struct kernels *k);
 
 #endif

@@ -36,12 +36,12 @@ const (
 // Config says how to open a model. The zero value takes everything from the
 // model and the machine.
 type Config struct {
-	Ctx       int          // positions of a sequence; 0: the model's own, as far as memory allows
-	Sequences int          // at a time, each of Ctx positions; 0: one
-	Batch     int          // most tokens of a pass; 0: 512
-	KV        kvcache.Type // in which keys and values are kept
-	Threads   int          // 0: as many as the machine grants
-	CPUs      []int        // one for each thread, the first for the caller's; nil: not pinned
+	Ctx       int           // positions of a sequence; 0: the model's own, as far as memory allows
+	Sequences int           // at a time, each of Ctx positions; 0: one
+	Batch     int           // most tokens of a pass; 0: 512
+	KV        kvcache.Types // in which keys and values are kept
+	Threads   int           // 0: as many as the machine grants
+	CPUs      []int         // one for each thread, the first for the caller's; nil: not pinned
 	Residency model.Residency
 	Budget    *mem.Budget              // nil: all memory that the process can hope for
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
@@ -96,8 +96,10 @@ func (c *Config) fill() error {
 			return fmt.Errorf("%s %d, want 0 to %d", v.name, v.n, v.most)
 		}
 	}
-	if c.KV != kvcache.F16 && c.KV != kvcache.F32 {
-		return fmt.Errorf("KV %v is not supported, want f16 or f32", c.KV)
+	for _, t := range []kvcache.Type{c.KV.K, c.KV.V} {
+		if _, ok := kvTypes[t]; !ok {
+			return fmt.Errorf("KV %v is not supported", t)
+		}
 	}
 	if c.Sequences == 0 {
 		c.Sequences = 1
@@ -126,12 +128,14 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// KVType is what the kernels call c.KV.
-func (c *Config) KVType() kernel.KVType {
-	if c.KV == kvcache.F32 {
-		return kernel.KVF32
-	}
-	return kernel.KVF16
+var kvTypes = map[kvcache.Type]kernel.KVType{
+	kvcache.F16: kernel.KVF16, kvcache.F32: kernel.KVF32, kvcache.BF16: kernel.KVBF16,
+	kvcache.I16: kernel.KVI16, kvcache.Q8: kernel.KVQ8,
+}
+
+// KVTypes is what the kernels call c.KV.
+func (c *Config) KVTypes() kernel.KVTypes {
+	return kernel.KVTypes{K: kvTypes[c.KV.K], V: kvTypes[c.KV.V]}
 }
 
 func (e *Engine) load(c Config) error {

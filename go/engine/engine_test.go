@@ -232,7 +232,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"context too large", tiny, Config{Ctx: 1 << 27}, "keys and values need"},
 		{"negative batch", tiny, Config{Batch: -1}, "batch -1"},
 		{"absurd threads", tiny, Config{Threads: 1 << 20}, "threads"},
-		{"unknown KV type", tiny, Config{KV: 7}, "KV type 7"},
+		{"unknown KV type", tiny, Config{KV: kvcache.Both(7)}, "KV type 7"},
 		{"too few CPUs", tiny, Config{Threads: 2, CPUs: []int{0}}, "1 CPUs for 2 threads"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -113,11 +113,11 @@ func goldenModels(tb testing.TB) ([]goldenModel, []byte) {
 func TestGoldenModels(t *testing.T) {
 	models, data := goldenModels(t)
 	for _, m := range models {
-		for _, kv := range []kvcache.Type{kvcache.F16, kvcache.F32} {
+		for _, kv := range []kvcache.Type{kvcache.F16, kvcache.F32, kvcache.I16} {
 			t.Run(m.Name+"/"+kv.String(), func(t *testing.T) {
-				e := open(t, filepath.Join(golden, m.File), Config{KV: kv})
+				e := open(t, filepath.Join(golden, m.File), Config{KV: kvcache.Both(kv)})
 				tolerance := m.Tolerance
-				if kv == kvcache.F16 { // each key and value is off by up to 2^-11 of itself
+				if kv != kvcache.F32 { // each key and value is off by up to 2^-11 of itself
 					tolerance += 2e-3
 				}
 				for _, run := range m.Runs {

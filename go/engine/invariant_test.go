@@ -55,7 +55,7 @@ func TestLogitsAreInvariant(t *testing.T) {
 }
 
 func invariant(t *testing.T, path string) {
-	for _, kv := range []kvcache.Type{kvcache.F16, kvcache.F32} {
+	for _, kv := range []kvcache.Types{{}, kvcache.Both(kvcache.F32), kvcache.Both(kvcache.Q8), {K: kvcache.I16, V: kvcache.BF16}} {
 		base := open(t, path, Config{KV: kv, Residency: model.Packed})
 		ids := randomIDs(base, 5, nIDs)
 		want := logits(t, base, ids, nil)

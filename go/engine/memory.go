@@ -33,7 +33,7 @@ func (c *Config) use(f *model.File) (model.Use, error) {
 	}
 	u := model.Use{
 		Ctx: cmp.Or(c.Ctx, cfg.NCtx), Sequences: c.Sequences, Threads: c.Threads,
-		KV: c.KVType(), Residency: c.Residency,
+		KV: c.KVTypes(), Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
 	u.MaxOut = min(maxOut, u.Batch)

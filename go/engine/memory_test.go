@@ -23,7 +23,7 @@ func TestMemoryIsExact(t *testing.T) {
 		defer f.Close()
 		for _, c := range []Config{
 			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Packed},
-			{Ctx: 200, Threads: 2, Sequences: 3, Residency: model.Packed, KV: kvcache.F32},
+			{Ctx: 200, Threads: 2, Sequences: 3, Residency: model.Packed, KV: kvcache.Both(kvcache.F32)},
 			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Mapped},
 			{Ctx: 200, Batch: 8, Threads: 3, Residency: model.Mapped},
 		} {

@@ -241,7 +241,7 @@ func goldenSwiGLU(t *testing.T, c *goldenCase) {
 }
 
 // kv returns a batch's memory for keys and values of one layer.
-func (r *rig) kv(tb testing.TB, t KVType, nHeadKV, headDim, blocks int) []int32 {
+func (r *rig) kv(tb testing.TB, t KVTypes, nHeadKV, headDim, blocks int) []int32 {
 	bytes := AlignUp(KVBytes(t, nHeadKV, headDim))
 	r.SetKV(alloc(tb, bytes*blocks), bytes)
 	table := make([]int32, blocks)
@@ -256,16 +256,16 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 	total := p.NPast + p.NTok
 	nq, nkv := p.NHead*p.HeadDim, p.NHeadKV*p.HeadDim
 	q, k, v, want := c.values(t, "q"), c.values(t, "k"), c.values(t, "v"), c.values(t, "y")
-	types := []KVType{KVF32}
+	types := []KVType{KVF32, KVI16}
 	if p.KVType == "F16" {
 		types = append(types, KVF16)
 	}
 	for _, typ := range types {
 		specs := []BufSpec{{Width: Pad(nq) + 2*Pad(nkv)}, {Width: Pad(nq)}}
 		g := newRig(t, specs, total, 1, 4)
-		table := g.kv(t, typ, p.NHeadKV, p.HeadDim, 4)
+		table := g.kv(t, KVTypes{typ, typ}, p.NHeadKV, p.HeadDim, 4)
 		heads := Heads{
-			NHead: p.NHead, NHeadKV: p.NHeadKV, HeadDim: p.HeadDim, KV: typ,
+			NHead: p.NHead, NHeadKV: p.NHeadKV, HeadDim: p.HeadDim, KV: KVTypes{typ, typ},
 			QKV: 0, Col: [3]int{0, Pad(nq), Pad(nq) + Pad(nkv)},
 		}
 		pass := func(from, to int) {
@@ -294,6 +294,9 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 		// its position is off by, relatively.
 		qmax, kmax, vmax := largest(q), largest(k), largest(v)
 		tolerance := (4e-7*qmax*kmax*math.Sqrt(float64(p.HeadDim)) + 2e-6) * vmax
+		if typ == KVI16 { // queries, keys, values and weights are rounded to integers
+			tolerance += (2e-5*qmax*kmax + 2e-4) * vmax
+		}
 		for i := range want {
 			if got := float64(g.bufs.Row(1, i/nq)[i%nq]); !(math.Abs(got-want[i]) <= tolerance) {
 				t.Fatalf("KV type %d: token %d, column %d is %g, want %g", typ, i/nq, i%nq, got, want[i])
@@ -390,7 +393,7 @@ func goldenConvert(t *testing.T, c *goldenCase) {
 	x, want := c.values(t, "x"), c.raw("y")
 	tok := len(x) / headDim
 	g := newRig(t, []BufSpec{{Width: 3 * headDim}}, tok, 1, 1)
-	table := g.kv(t, KVF16, 1, headDim, 1)
+	table := g.kv(t, KVTypes{}, 1, headDim, 1)
 	g.Reset()
 	g.AddSeq(table)
 	for i := range tok {
@@ -399,7 +402,7 @@ func goldenConvert(t *testing.T, c *goldenCase) {
 		}
 		g.Add(0, int32(i))
 	}
-	g.run(t, StoreKV{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: headDim, KV: KVF16, Col: [3]int{0, headDim, 2 * headDim}}, Scale: 1})
+	g.run(t, StoreKV{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: headDim, Col: [3]int{0, headDim, 2 * headDim}}, Scale: 1})
 	values := g.Batch.kv[2*headDim*KVBlock:] // after the keys
 	for i := range tok * headDim {
 		got, w := binary.LittleEndian.Uint16(values[2*i:]), binary.LittleEndian.Uint16(want[2*i:])

@@ -194,7 +194,7 @@ func TestMisusePanics(t *testing.T) {
 		{"too many tokens", func() { r.Add(0, 4) }, "too many"},
 		{"too many sequences", func() { r.AddSeq(nil) }, "too many"},
 		{"unknown KV block", func() { r.Reset(); r.AddSeq([]int32{64}) }, "KV block 64"},
-		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "KV blocks of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVF16, 1, 8))},
+		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "KV blocks of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVTypes{}, 1, 8))},
 		{"position without a block", func() { r.tokens(1); r.Reset(); r.AddSeq(nil); r.Add(0, 0) }, "no KV block"},
 		{"positions with a gap", func() { r.tokens(1); r.Add(0, 2) }, "position 2 after 0"},
 		{"rows out of order", func() { r.tokens(2); r.SetOut([]int32{1, 0}) }, "logits of token 0"},

@@ -3,7 +3,10 @@ package kernel
 // #include "quern.h"
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // An Op is one operation of a plan: one of the structs of this package whose
 // comment says what it computes.
@@ -190,23 +193,29 @@ const (
 	RopeNeox Rope = C.QN_ROPE_NEOX // i and i + n_rot/2
 )
 
-// KVType is the type in which keys and values are kept.
+// KVType is a type in which keys or values are kept.
 type KVType int32
 
 const (
-	KVF16 KVType = C.QN_KV_F16
-	KVF32 KVType = C.QN_KV_F32
+	KVF16  KVType = C.QN_KV_F16
+	KVF32  KVType = C.QN_KV_F32
+	KVBF16 KVType = C.QN_KV_BF16
+	KVI16  KVType = C.QN_KV_I16
+	KVQ8   KVType = C.QN_KV_Q8
 )
 
+// KVTypes is the types of keys and of values.
+type KVTypes struct{ K, V KVType }
+
 // KVBytes returns the bytes of one layer's keys and values in a KV block.
-func KVBytes(t KVType, nHeadKV, headDim int) int {
-	return int(C.qn_kv_bytes(C.int32_t(t), C.int32_t(nHeadKV), C.int32_t(headDim)))
+func KVBytes(t KVTypes, nHeadKV, headDim int) int {
+	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim)))
 }
 
 // Heads is the shape of an attention, and where its queries, keys and values lie.
 type Heads struct {
 	NHead, NHeadKV, HeadDim int
-	KV                      KVType
+	KV                      KVTypes
 	KVOffset                int    // of this layer inside a KV block, in bytes
 	QKV                     Buf    // queries, keys and values of each token
 	Col                     [3]int // where in QKV each of them begins
@@ -217,7 +226,7 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return shapeErr("attention of %d heads of %d over %d", h.NHead, h.HeadDim, h.NHeadKV)
 	}
 	c.n_head, c.n_head_kv, c.head_dim = C.int32_t(h.NHead), C.int32_t(h.NHeadKV), C.int32_t(h.HeadDim)
-	c.kv_type = C.int32_t(h.KV)
+	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
 	c.kv_offset = C.int64_t(h.KVOffset)
 	for i, n := range [3]int{h.NHead, h.NHeadKV, h.NHeadKV} {
 		c.col[i] = C.int32_t(h.Col[i])
@@ -268,11 +277,29 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 // its sequence, up to its own position.
 type Attend struct {
 	Heads
-	Dst Buf
+	Dst     Buf
+	Window  int       // positions that a token sees, with its own; 0: all
+	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
+	Slopes  []float32 // ALiBi's of each head: a score loses as much with each position of distance
+	Sinks   []float32 // of each head: a score that takes weight and has no value
 }
 
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ATTEND
+	if o.Window < 0 || o.Window > math.MaxInt32 || !(o.Softcap >= 0) {
+		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
+	}
+	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
+	if o.Slopes != nil {
+		if err := vector(b, &c.vec, o.Slopes, o.NHead); err != nil {
+			return err
+		}
+	}
+	if o.Sinks != nil {
+		if err := vector(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+			return err
+		}
+	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.HeadDim); err != nil {
 		return err
 	}

@@ -22,33 +22,57 @@ import (
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
 
-// Type is the type in which keys and values are kept.
+// Type is a type in which keys or values are kept.
 type Type int
 
 const (
 	F16 Type = iota // the default
 	F32
+	BF16
+	I16 // integers of 16 bits, with a scale for each position of a head
+	Q8  // the same in 8 bits
 )
 
-// ParseType returns the type called s: "f16" or "f32".
+// Types is the types of keys and of values.
+type Types struct{ K, V Type }
+
+// Both is keys and values of one type.
+func Both(t Type) Types { return Types{t, t} }
+
+func (t Types) String() string { return t.K.String() + "/" + t.V.String() }
+
+var typeNames = [...]string{F16: "f16", F32: "f32", BF16: "bf16", I16: "i16", Q8: "q8_0"}
+
+// TypeNames returns the names of all types, the default first.
+func TypeNames() []string { return typeNames[:] }
+
+// ParseType returns the type of that name, in any case.
 func ParseType(s string) (Type, error) {
-	for _, t := range []Type{F16, F32} {
-		if strings.EqualFold(s, t.String()) {
-			return t, nil
+	for i, name := range typeNames {
+		if strings.EqualFold(s, name) {
+			return Type(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown KV type %q, want f16 or f32", s)
+	return 0, fmt.Errorf("unknown KV type %q, want one of %s", s, strings.Join(typeNames[:], " "))
 }
 
 // String returns the name of the type.
 func (t Type) String() string {
-	switch t {
-	case F16:
-		return "f16"
-	case F32:
-		return "f32"
+	if t >= 0 && int(t) < len(typeNames) {
+		return typeNames[t]
 	}
 	return fmt.Sprintf("type %d", int(t))
+}
+
+// Bits returns the bits that an element takes; a head's scales come on top.
+func (t Type) Bits() int {
+	switch t {
+	case F32:
+		return 32
+	case Q8:
+		return 8
+	}
+	return 16
 }
 
 // ErrFull reports that the pool has too few free blocks.

@@ -51,7 +51,7 @@ func Median(samples []time.Duration) time.Duration {
 // A KV is a type of keys and values, and what it is called.
 type KV struct {
 	Name string
-	Type kernel.KVType
+	Type kernel.KVTypes
 }
 
 // A Bench says what to measure.

@@ -26,7 +26,7 @@ func small(t *testing.T) *Bench {
 	t.Cleanup(func() { region.Close() })
 	return &Bench{
 		Pool: pool, Memory: region.Bytes(), Budget: mem.NewBudget(1<<30, "a test"), Types: kernel.Types(),
-		KV: []KV{{"f16", kernel.KVF16}}, Tokens: []int{1, 70}, Depth: 100, Repeats: 1,
+		KV: []KV{{"f16", kernel.KVTypes{K: kernel.KVF16, V: kernel.KVF16}}}, Tokens: []int{1, 70}, Depth: 100, Repeats: 1,
 	}
 }
 

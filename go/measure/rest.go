@@ -43,7 +43,7 @@ func (b *Bench) attention(kv KV, yield func(*Result) error) error {
 	return nil
 }
 
-func (b *Bench) attend(r *Result, t kernel.KVType, layers, layer int) error {
+func (b *Bench) attend(r *Result, t kernel.KVTypes, layers, layer int) error {
 	const q, k = nHead * headDim, nHeadKV * headDim
 	s, err := b.stage([]kernel.BufSpec{{Width: q + 2*k}, {Width: q}}, r.Tokens)
 	if err != nil {

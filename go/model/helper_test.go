@@ -124,14 +124,14 @@ func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 	}
 	defer pool.Close()
 	r, err := NewRunner(m, RunnerConfig{
-		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), KV: kernel.KVF32,
+		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), KV: kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32},
 		MaxTokens: len(ids), MaxSeqs: 1, MaxBlocks: 1, MaxOut: len(ids),
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer r.Close()
-	block := m.KVBlockBytes(kernel.KVF32)
+	block := m.KVBlockBytes(kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32})
 	kv, err := mem.Alloc(uint64(block), "test")
 	if err != nil {
 		tb.Fatal(err)

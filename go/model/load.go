@@ -104,7 +104,7 @@ func Load(f *File, o Options) (*Model, error) {
 // for any of them.
 func (m *Model) survey() error {
 	m.weights = newWeights(m.file.GGUF, m.Config, m.Residency == Packed)
-	p, err := m.program(kernel.KVF32)
+	p, err := m.program(kernel.KVTypes{})
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *Model) survey() error {
 	return nil
 }
 
-func (m *Model) program(kv kernel.KVType) (*arch.Program, error) {
+func (m *Model) program(kv kernel.KVTypes) (*arch.Program, error) {
 	return m.arch.Build(m.Config, m.weights, kv)
 }
 
@@ -205,9 +205,9 @@ func (m *Model) WeightBytes() uint64 { return m.weights.packedBytes() + m.weight
 
 // KVBlockBytes returns the size of a KV block: every layer's keys and values of
 // kernel.KVBlock positions.
-func (m *Model) KVBlockBytes(kv kernel.KVType) int { return kvBlockBytes(m.Config, kv) }
+func (m *Model) KVBlockBytes(kv kernel.KVTypes) int { return kvBlockBytes(m.Config, kv) }
 
-func kvBlockBytes(c *Config, kv kernel.KVType) int {
+func kvBlockBytes(c *Config, kv kernel.KVTypes) int {
 	return c.NLayer * kernel.KVBytes(kv, c.NHeadKV, c.HeadDim)
 }
 

@@ -15,7 +15,7 @@ type Use struct {
 	Batch     int // most tokens of a pass
 	MaxOut    int // most rows of logits at a time, at most Batch
 	Threads   int
-	KV        kernel.KVType
+	KV        kernel.KVTypes
 	Residency Residency // Auto counts as Packed
 }
 

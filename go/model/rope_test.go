@@ -126,7 +126,8 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 		t.Fatal(err)
 	}
 	defer b.Close()
-	block := kernel.AlignUp(kernel.KVBytes(kernel.KVF32, nHead, headDim))
+	kvF32 := kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
+	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim))
 	b.SetKV(alloc(nTok*block), block)
 	for tok := range nTok {
 		table := make([]int32, maxBlocks)
@@ -139,7 +140,7 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 	}
 	vec := mem.Float64s(alloc(8 * len(freqs)))
 	copy(vec, freqs)
-	heads := kernel.Heads{NHead: nHead, NHeadKV: nHead, HeadDim: headDim, KV: kernel.KVF32, Col: [3]int{0, width, 2 * width}}
+	heads := kernel.Heads{NHead: nHead, NHeadKV: nHead, HeadDim: headDim, KV: kvF32, Col: [3]int{0, width, 2 * width}}
 	plan, err := kernel.NewPlan(specs, kernel.RopeTable{Dst: 1, NRot: nRot, Freqs: vec, Scale: scale},
 		kernel.StoreKV{Heads: heads, Rope: kind, NRot: nRot, Table: 1, Scale: 1})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 type RunnerConfig struct {
 	Pool      *kernel.Pool // borrowed for as long as the Runner
 	Budget    *mem.Budget
-	KV        kernel.KVType
+	KV        kernel.KVTypes
 	MaxTokens int // of a batch
 	MaxSeqs   int // of a batch
 	MaxBlocks int // KV blocks of a sequence

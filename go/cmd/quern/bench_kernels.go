@@ -102,7 +102,7 @@ func (f *benchFlags) kernelBench() (measure.Bench, error) {
 	}
 	for _, kv := range kvs {
 		cfg := engine.Config{KV: kv}
-		b.KV = append(b.KV, measure.KV{Name: kv.String(), Type: cfg.KVType()})
+		b.KV = append(b.KV, measure.KV{Name: kv.String(), Type: cfg.KVTypes()})
 	}
 	return b, nil
 }

@@ -20,7 +20,7 @@ type benchModel struct {
 }
 
 // describe adds up what the file's directory lists.
-func describe(f *gguf.File, cfg *model.Config, kv kvcache.Type) benchModel {
+func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) benchModel {
 	var m benchModel
 	_, hasOutput := f.Tensor("output.weight")
 	types := map[gguf.Type]uint64{}
@@ -49,11 +49,7 @@ func describe(f *gguf.File, cfg *model.Config, kv kvcache.Type) benchModel {
 		}
 	}
 	m.cost.nExpert, m.cost.nUsed = cfg.NExpert, cfg.NExpertUsed
-	width := 2.0
-	if kv == kvcache.F32 {
-		width = 4
-	}
-	m.cost.kvBytes = 2 * width * float64(cfg.NLayer*cfg.NHeadKV*cfg.HeadDim)
+	m.cost.kvBytes = float64(kv.K.Bits()+kv.V.Bits()) / 8 * float64(cfg.NLayer*cfg.NHeadKV*cfg.HeadDim)
 	m.desc = strings.Join([]string{cfg.Arch, paramsName(m.params), mixName(f, types)}, " ")
 	return m
 }

@@ -11,7 +11,7 @@ import (
 type benchSetup struct {
 	model         string
 	batch, ubatch int
-	kv            kvcache.Type
+	kv            kvcache.Types
 	flashAttn     int // -1 auto, 1 on: llama.cpp's numbers; the same to us
 	threads       int
 }
@@ -86,20 +86,21 @@ func (f *benchFlags) cases() []benchCase {
 	return some
 }
 
-// kvTypes pairs the types of keys and of values. They are one type here, so
-// lists of both go side by side.
-func (f *benchFlags) kvTypes() ([]kvcache.Type, error) {
-	k, v := strings.ToLower(strings.Join(f.typeK, ",")), strings.ToLower(strings.Join(f.typeV, ","))
-	if k != v {
-		return nil, usagef("--cache-type-k %s with --cache-type-v %s: keys and values are kept in one type, give both the same", k, v)
-	}
-	var list []kvcache.Type
+// kvTypes returns every combination of the types of keys and of values.
+func (f *benchFlags) kvTypes() ([]kvcache.Types, error) {
+	var list []kvcache.Types
 	for _, name := range f.typeK {
-		t, err := kvcache.ParseType(name)
+		k, err := kvcache.ParseType(name)
 		if err != nil {
 			return nil, usagef("--cache-type-k: %w", err)
 		}
-		list = append(list, t)
+		for _, name := range f.typeV {
+			v, err := kvcache.ParseType(name)
+			if err != nil {
+				return nil, usagef("--cache-type-v: %w", err)
+			}
+			list = append(list, kvcache.Types{K: k, V: v})
+		}
 	}
 	return list, nil
 }

@@ -79,7 +79,7 @@ func (b *bench) setup(ctx context.Context, s benchSetup) error {
 	}
 	load := modelFlags{
 		path: s.model, ctx: need, threads: s.threads, batch: min(s.batch, s.ubatch),
-		typeK: s.kv.String(), typeV: s.kv.String(), weights: b.flags.weights, memory: b.flags.memory,
+		typeK: s.kv.K.String(), typeV: s.kv.V.String(), weights: b.flags.weights, memory: b.flags.memory,
 	}
 	eng, _, err := load.open(need, b.stderr)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *bench) blank(s benchSetup, c benchCase, about benchModel) *benchResult 
 		BuildCommit: b.build.Commit, CPUInfo: b.machine.Model, Backends: "CPU",
 		ModelFilename: s.model, ModelType: about.desc, ModelSize: about.bytes, ModelParams: about.params,
 		Batch: s.batch, UBatch: s.ubatch, Threads: s.threads, CPUMask: "0x0",
-		TypeK: s.kv.String(), TypeV: s.kv.String(), SplitMode: "none", FlashAttn: s.flashAttn,
+		TypeK: s.kv.K.String(), TypeV: s.kv.V.String(), SplitMode: "none", FlashAttn: s.flashAttn,
 		Devices: "none", TensorSplit: "0.00", Overrides: "none", LoadMode: b.flags.weights,
 		Prompt: c.prompt, Gen: c.gen, Depth: c.depth, TestTime: time.Now().UTC().Format(time.RFC3339),
 	}

@@ -97,14 +97,14 @@ func TestBenchSetups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 8 {
-		t.Fatalf("%d setups, want 8", len(got))
+	if len(got) != 16 {
+		t.Fatalf("%d setups, want 16", len(got))
 	}
-	if want := (benchSetup{"a", 2048, 32, kvcache.F16, 1, 1}); got[0] != want {
+	if want := (benchSetup{"a", 2048, 32, kvcache.Both(kvcache.F16), 1, 1}); got[0] != want {
 		t.Errorf("the first is %+v, want %+v", got[0], want)
 	}
-	if want := (benchSetup{"b", 2048, 32, kvcache.F32, 1, 2}); got[7] != want {
-		t.Errorf("the last is %+v, want %+v", got[7], want)
+	if want := (benchSetup{"b", 2048, 32, kvcache.Both(kvcache.F32), 1, 2}); got[15] != want {
+		t.Errorf("the last is %+v, want %+v", got[15], want)
 	}
 }
 
@@ -120,8 +120,8 @@ func TestBenchUsage(t *testing.T) {
 		{"bench -m x -t 0", []string{"--threads", `"0"`, "from 1 to"}},
 		{"bench -m x -ub 0", []string{"--ubatch-size", "from 1"}},
 		{"bench -m x -pg 5", []string{"--prompt-gen", "512,128"}},
-		{"bench -m x -ctk q8_0", []string{"--cache-type-k", "q8_0", "f16 or f32"}},
-		{"bench -m x -ctk f32", []string{"f32", "f16", "give both the same"}},
+		{"bench -m x -ctk q3", []string{"--cache-type-k", "q3", "f16 f32 bf16 i16 q8_0"}},
+		{"bench -m x -ctv q3", []string{"--cache-type-v", "q3", "f16 f32 bf16 i16 q8_0"}},
 		{"bench -m x -fa 0", []string{"--flash-attn", "always fused"}},
 		{"bench -m x -r 0", []string{"--repetitions", "from 1"}},
 		{"bench -m x -o xml", []string{"xml", "md json jsonl csv"}},
@@ -456,7 +456,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := describe(f, cfg, kvcache.F16)
+	got := describe(f, cfg, kvcache.Both(kvcache.F16))
 	const (
 		embd   = 2048 * 256
 		layers = 4 * (256*256*2 + 128*256*2 + 3*768*256)

@@ -55,7 +55,7 @@ func TestTextDoesNotDependOnHowItIsComputed(t *testing.T) {
 	}
 	for _, more := range [][]string{
 		{"-t", "1"}, {"-t", "2"}, {"-b", "1"}, {"-b", "3"}, {"--weights", "mapped"}, {"--weights", "packed"},
-		{"-c", "64"}, {"-c", "0"}, {"-ctk", "f32", "-ctv", "f32"}, {"--seed", "7"}, {"--memory", "2G"},
+		{"-c", "64"}, {"-c", "0"}, {"-ctk", "f32", "-ctv", "f32"}, {"-ctk", "q8_0", "-ctv", "i16"}, {"--seed", "7"}, {"--memory", "2G"},
 	} {
 		if got := succeed(t, story(t, more...)...); got != want {
 			t.Errorf("%v: got %q, want %q", more, got, want)

@@ -38,7 +38,7 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 
 // defineMemory adds the flags that decide how much memory the model takes.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
-	types := []string{kvcache.F16.String(), kvcache.F32.String()}
+	types := kvcache.TypeNames()
 	fs.StringVarP(&f.path, "model", "m", "", "GGUF `FILE`; of a split model, the first")
 	intVar(fs, &f.batch, "batch-size", "b", 512, 1, 1<<16, "tokens of one forward pass")
 	choiceVar(fs, &f.typeK, "cache-type-k", types[0], types, "type of the keys kept")
@@ -64,9 +64,6 @@ func (f *modelFlags) check() error {
 	if f.path == "" {
 		return errNoModel
 	}
-	if f.typeK != f.typeV {
-		return usagef("-ctk %s and -ctv %s differ; keys and values are kept in one type, give both the same", f.typeK, f.typeV)
-	}
 	return nil
 }
 
@@ -77,7 +74,11 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if err != nil {
 		return engine.Config{}, err
 	}
-	kv, err := kvcache.ParseType(f.typeK)
+	k, err := kvcache.ParseType(f.typeK)
+	if err != nil {
+		return engine.Config{}, err
+	}
+	v, err := kvcache.ParseType(f.typeV)
 	if err != nil {
 		return engine.Config{}, err
 	}
@@ -88,7 +89,7 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	cfg := engine.Config{
 		Ctx:       f.context(modelCtx),
 		Batch:     min(f.batch, f.context(modelCtx)),
-		KV:        kv,
+		KV:        kvcache.Types{K: k, V: v},
 		Threads:   f.threads,
 		Residency: residency,
 		Budget:    newBudget(m, f.memory),

@@ -73,7 +73,7 @@ type Program struct {
 
 // Build returns the program of a model of this architecture. Keys and values
 // are kept as kv says.
-func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVType) (*Program, error) {
+func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes) (*Program, error) {
 	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}}
 	a.build(b)
 	if b.err != nil {

@@ -12,7 +12,7 @@ import (
 type builder struct {
 	cfg   *Config
 	w     Weights
-	kv    kernel.KVType
+	kv    kernel.KVTypes
 	p     *Program
 	ops   []kernel.Op // of the current step
 	slots map[slot]kernel.Buf

@@ -1,0 +1,20 @@
+/* attn_dotprod.c - attention over integers, bytes by SDOT. Flags: dotprod. */
+#include "arm/ints_neon.h"
+#include "arm/set.h"
+
+#define VEC(name) name##_dotprod
+#define ATTN_VECS 1
+
+static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+{
+	for (int i = 0; i < 4; i++)
+		sum.q[i] = vdotq_s32(sum.q[i], a.q[i], b);
+	return sum;
+}
+
+#include "v16_attn_int.h"
+
+void attn_init_dotprod(struct kernels *k)
+{
+	attn_int_fill_dotprod(k);
+}

@@ -1,0 +1,39 @@
+/*
+ * attn_rows.h - what the texts of attention share: how rows are taken together, and memory is asked for
+ * ahead. A set defines ATTN_VECS: its registers hold ATTN_ROWS_AT_ONCE times as many vectors of sums,
+ * one of keys or values and one of a query or weight.
+ */
+#ifndef QN_ATTN_ROWS_H
+#define QN_ATTN_ROWS_H
+
+#include "kv.h"
+#include "qmath.h"
+
+#ifndef INLINE
+#define INLINE static inline __attribute__((always_inline))
+#endif
+#define ATTN_ROWS_AT_ONCE 6
+#define KV_VECS (QN_KV_BLOCK / 16)
+
+/* Asks for the cache lines of the next block that lie where the `size` bytes at `at` do in this one. */
+INLINE void ask_ahead(const struct attn_rows *a, int64_t at, int64_t size)
+{
+	for (int64_t i = 0; i < size; i += 64)
+		__builtin_prefetch((const uint8_t *)a->ahead + at + i, 0, 2);
+}
+
+/* Rows in sixes; eight rows as two fours. */
+#define ATTN_EACH_ROWS(a, call)                                \
+	do {                                                   \
+		int r = 0;                                     \
+		for (; (a)->n - r >= 6 && (a)->n - r != 8; r += 6) \
+			call(6);                               \
+		for (; (a)->n - r >= 4; r += 4)                \
+			call(4);                               \
+		for (; (a)->n - r >= 2; r += 2)                \
+			call(2);                               \
+		for (; (a)->n - r >= 1; r++)                   \
+			call(1);                               \
+	} while (0)
+
+#endif

@@ -1,0 +1,142 @@
+/* kv.c - keys and values into a KV block, and queries as integer keys want them. */
+#include <float.h>
+#include <string.h>
+
+#include "kv.h"
+
+/*
+ * The scale of integers for x: 1 / d is the least of top / max|x| and length / |x|; 0 for a vector of
+ * nothing. What is not finite gives d = NaN, so that the fault is seen. Returns 1 / d.
+ */
+static float scale_of(const float *x, int n, float top, float length, float *d)
+{
+	const float sum = qn_kernels.sumsq(x, n);
+	float max = 0, inv;
+
+	if (!(sum <= FLT_MAX)) {
+		*d = NAN;
+		return 0;
+	}
+	for (int i = 0; i < n; i++)
+		max = max > fabsf(x[i]) ? max : fabsf(x[i]);
+	if (max < KV_TINY) {
+		*d = 0;
+		return 0;
+	}
+	inv = top / max;
+	if (length > 0 && length / sqrtf(sum) < inv)
+		inv = length / sqrtf(sum);
+	*d = 1 / inv;
+	return inv;
+}
+
+/* x * inv to the nearest integer, ties to even; 0 where x is not finite (inv is 0 then). */
+static int rounded(float x, float inv)
+{
+	const float t = x * inv + 0x1.8p23f;
+
+	return inv > 0 ? (int)(bits_of_f32(t) - bits_of_f32(0x1.8p23f)) : 0;
+}
+
+static uint16_t bf16_of_f32(float f)
+{
+	const uint32_t u = bits_of_f32(f);
+
+	if ((u & 0x7fffffff) > 0x7f800000) /* NaN stays one */
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
+{
+	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim)), inv;
+
+	switch (type) {
+	case QN_KV_F32:
+		for (int i = 0; i < head_dim; i++)
+			((float *)k)[i * QN_KV_BLOCK + p] = x[i];
+		break;
+	case QN_KV_F16:
+		for (int i = 0; i < head_dim; i++)
+			((uint16_t *)k)[i * QN_KV_BLOCK + p] = f16_of_f32_sat(x[i]);
+		break;
+	case QN_KV_BF16:
+		for (int i = 0; i < head_dim; i++)
+			((uint16_t *)k)[i * QN_KV_BLOCK + p] = bf16_of_f32(x[i]);
+		break;
+	case QN_KV_I16:
+		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, &d[p]);
+		for (int i = 0; i < kv_pad(head_dim, 2); i++)
+			((int16_t *)k)[(i / 2 * QN_KV_BLOCK + p) * 2 + i % 2] =
+				(int16_t)(i < head_dim ? rounded(x[i], inv) : 0);
+		break;
+	case QN_KV_Q8:
+		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
+		for (int i = 0; i < kv_pad(head_dim, 4); i++)
+			((uint8_t *)k)[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] =
+				(uint8_t)(128 + (i < head_dim ? rounded(x[i], inv) : 0));
+		break;
+	}
+}
+
+void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
+{
+	const int64_t dv = kv_pad(head_dim, 16);
+	float *d = (float *)((uint8_t *)v + kv_v_elems(type, dv)), inv;
+
+	switch (type) {
+	case QN_KV_F32:
+		for (int i = 0; i < dv; i++)
+			((float *)v)[p * dv + i] = i < head_dim ? x[i] : 0;
+		break;
+	case QN_KV_F16:
+		for (int i = 0; i < dv; i++)
+			((uint16_t *)v)[p * dv + i] = i < head_dim ? f16_of_f32_sat(x[i]) : 0;
+		break;
+	case QN_KV_BF16:
+		for (int i = 0; i < dv; i++)
+			((uint16_t *)v)[p * dv + i] = i < head_dim ? bf16_of_f32(x[i]) : 0;
+		break;
+	case QN_KV_I16:
+		inv = scale_of(x, head_dim, KV_I16_VALUE, 0, &d[p]);
+		for (int i = 0; i < dv; i++)
+			((int16_t *)v)[(p / 2 * dv + i) * 2 + p % 2] =
+				(int16_t)(i < head_dim ? rounded(x[i], inv) : 0);
+		break;
+	case QN_KV_Q8:
+		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
+		for (int i = 0; i < dv; i++)
+			((int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2] =
+				(int8_t)(i < head_dim ? rounded(x[i], inv) : 0);
+		break;
+	}
+}
+
+void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int head_dim)
+{
+	float inv;
+
+	*sum = 0;
+	switch (type) {
+	case QN_KV_I16:
+		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, d);
+		for (int i = 0; i < head_dim; i++)
+			((int16_t *)q)[i] = (int16_t)rounded(x[i], inv);
+		if (head_dim % 2)
+			((int16_t *)q)[head_dim] = 0;
+		break;
+	case QN_KV_Q8:
+		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, d);
+		for (int i = 0; i < head_dim; i++)
+			*sum += ((int8_t *)q)[i] = (int8_t)rounded(x[i], inv);
+		memset((int8_t *)q + head_dim, 0, (size_t)(kv_pad(head_dim, 4) - head_dim));
+		*sum *= 128;
+		break;
+	default:
+		*d = 1;
+		for (int i = 0; i < head_dim; i++)
+			((float *)q)[i] = x[i] * LOG2E;
+		return;
+	}
+	*d *= LOG2E;
+}

@@ -1,0 +1,224 @@
+/*
+ * v16_attn.h - attention over vectors of 16 lanes: softmax, and keys and values of floats. Not compiled
+ * as it stands, see v16.h and attn_rows.h.
+ */
+#include "attn_rows.h"
+
+INLINE v16 load_kv(int type, const void *p, int64_t i)
+{
+	switch (type) {
+	case QN_KV_F32:
+		return v16_load((const float *)p + i);
+	case QN_KV_F16:
+		return v16_load_f16((const uint16_t *)p + i);
+	default:
+		return v16_load_bf16((const uint16_t *)p + i);
+	}
+}
+
+/* e[r][64] = q[r] . k for nr rows, nr constant. */
+INLINE void float_scores(int type, int nr, const struct attn_rows *a, int r0, const void *k)
+{
+	const int elem = type == QN_KV_F32 ? 4 : 2;
+	const int64_t qs = a->q_bytes / 4;
+	const float *q = (const float *)a->q + r0 * qs;
+	float *e = a->e + r0 * QN_KV_BLOCK;
+
+	for (int j0 = 0; j0 < KV_VECS; j0 += ATTN_VECS) {
+		v16 acc[ATTN_ROWS_AT_ONCE][ATTN_VECS];
+
+#pragma GCC unroll 6
+		for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+			for (int j = 0; j < ATTN_VECS; j++)
+				acc[r][j] = v16_zero();
+		for (int d = 0; d < a->head_dim; d++) {
+			ask_ahead(a, (d * QN_KV_BLOCK + 16 * j0) * elem, 16 * ATTN_VECS * elem);
+#pragma GCC unroll 4
+			for (int j = 0; j < ATTN_VECS; j++) {
+				const v16 kv = load_kv(type, k, d * QN_KV_BLOCK + 16 * (j0 + j));
+
+#pragma GCC unroll 6
+				for (int r = 0; r < nr; r++)
+					acc[r][j] = v16_fma(v16_set1(q[r * qs + d]), kv, acc[r][j]);
+			}
+		}
+#pragma GCC unroll 6
+		for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+			for (int j = 0; j < ATTN_VECS; j++)
+				v16_store(e + r * QN_KV_BLOCK + 16 * (j0 + j), acc[r][j]);
+	}
+}
+
+INLINE v16 softcap(v16 s, float cap)
+{
+	const v16 x = v16_div(s, v16_set1(cap)), one = v16_set1(1);
+	const v16 abs = v16_max(x, v16_sub(v16_zero(), x));
+	const v16 t = v16_exp2(v16_mul(v16_sub(v16_zero(), abs), v16_set1(QEXP2_TANH)));
+
+	return v16_mul(v16_copysign(v16_div(v16_sub(one, t), v16_add(one, t)), x), v16_set1(cap));
+}
+
+/* Makes scores what counts of them, and returns the new maximum of row r. all: it sees the whole block. */
+INLINE float row_max(int all, const struct attn_rows *a, int r)
+{
+	float *e = a->e + r * QN_KV_BLOCK;
+	v16 s[KV_VECS];
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++) {
+		s[j] = v16_load(e + 16 * j);
+		if (a->cap > 0)
+			s[j] = softcap(s[j], a->cap);
+		if (a->slope)
+			s[j] = v16_fma(v16_set1(a->slope[r]),
+			               v16_add(v16_iota(), v16_set1((float)(16 * j - (a->lim[r] - 1)))), s[j]);
+		if (!all)
+			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, -INFINITY);
+		if (!all || a->cap > 0 || a->slope)
+			v16_store(e + 16 * j, s[j]);
+	}
+	/* The first operand of a maximum is the one that may be NaN. */
+	v16 max = v16_set1(a->m[r]);
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++)
+		max = v16_max(s[j], max);
+	return v16_maxall(max);
+}
+
+/* Row r's scores become weights. */
+INLINE void row_weights(int all, const struct attn_rows *a, int r, float max)
+{
+	float *e = a->e + r * QN_KV_BLOCK, c[16] = {1};
+	const v16 vm = v16_set1(max);
+	v16 s[KV_VECS];
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++) {
+		s[j] = v16_exp2(v16_sub(v16_load(e + 16 * j), vm));
+		if (!all)
+			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
+		v16_store(e + 16 * j, s[j]);
+	}
+	if (!(max == a->m[r])) /* else 2^0 is 1 */
+		v16_store(c, v16_exp2(v16_sub(v16_set1(a->m[r]), vm)));
+	a->c[r] = c[0];
+	a->m[r] = max;
+	a->l[r] = fmaf(a->l[r], c[0], v16_sum(v16_add(v16_add(s[0], s[1]), v16_add(s[2], s[3]))));
+}
+
+INLINE int sees_all(const struct attn_rows *a, int r)
+{
+	return a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK;
+}
+
+/* Two short loops: a CPU then works at several rows at a time. */
+static void VEC(attn_weights)(const struct attn_rows *a)
+{
+	float max[QN_ATTN_ROWS];
+
+	for (int r = 0; r < a->n; r++)
+		max[r] = sees_all(a, r) ? row_max(1, a, r) : row_max(0, a, r);
+	for (int r = 0; r < a->n; r++)
+		if (sees_all(a, r))
+			row_weights(1, a, r, max[r]);
+		else
+			row_weights(0, a, r, max[r]);
+}
+
+/* o[r] += e[r][p] * v[p] for some rows, vectors at .. of them, p in from .. lim - 1. */
+INLINE void add_values(int type, int nr, int nv, v16 acc[][4], const float *e, const void *v, int64_t v_dim,
+                       int64_t at, int from, int lim)
+{
+	for (int p = from; p < lim; p++) {
+#pragma GCC unroll 4
+		for (int j = 0; j < nv; j++) {
+			const v16 kv = load_kv(type, v, p * v_dim + at + 16 * j);
+
+#pragma GCC unroll 6
+			for (int r = 0; r < nr; r++)
+				acc[r][j] = v16_fma(v16_set1(e[r * QN_KV_BLOCK + p]), kv, acc[r][j]);
+		}
+	}
+}
+
+/*
+ * o[r][at .. at + 16 nv] = o * c + e v, for nr rows; nr and nv constant. What only some of the rows see
+ * is added row by row: values may be infinite, and 0 times that is not 0.
+ */
+INLINE void float_values(int type, int nr, int nv, const struct attn_rows *a, int r0, const void *v, int64_t at)
+{
+	const int32_t *from = a->from + r0, *lim = a->lim + r0;
+	const int elem = type == QN_KV_F32 ? 4 : 2;
+	const float *e = a->e + r0 * QN_KV_BLOCK;
+	float *o = a->o + (int64_t)r0 * a->v_dim + at;
+	const int lo = from[nr - 1] > 0 ? from[nr - 1] : 0;
+	const int hi = lim[0] < QN_KV_BLOCK ? lim[0] : QN_KV_BLOCK;
+	v16 acc[ATTN_ROWS_AT_ONCE][4];
+
+#pragma GCC unroll 6
+	for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+		for (int j = 0; j < nv; j++)
+			acc[r][j] = v16_mul(v16_load(o + r * a->v_dim + 16 * j), v16_set1(a->c[r0 + r]));
+#pragma GCC unroll 6
+	for (int r = 0; r < nr; r++)
+		add_values(type, 1, nv, &acc[r], e + r * QN_KV_BLOCK, v, a->v_dim, at, from[r] > 0 ? from[r] : 0,
+		           lim[r] < lo ? lim[r] : lo);
+	for (int p = lo; p < hi; p++) {
+		ask_ahead(a, (p * (int64_t)a->v_dim + at) * elem, 16 * nv * elem);
+		add_values(type, nr, nv, acc, e, v, a->v_dim, at, p, p + 1);
+	}
+#pragma GCC unroll 6
+	for (int r = 0; r < nr; r++)
+		add_values(type, 1, nv, &acc[r], e + r * QN_KV_BLOCK, v, a->v_dim, at, lo > hi ? lo : hi,
+		           lim[r] < QN_KV_BLOCK ? lim[r] : QN_KV_BLOCK);
+#pragma GCC unroll 6
+	for (int r = 0; r < nr; r++)
+#pragma GCC unroll 4
+		for (int j = 0; j < nv; j++)
+			v16_store(o + r * a->v_dim + 16 * j, acc[r][j]);
+}
+
+INLINE void float_values_rows(int type, int nr, const struct attn_rows *a, int r0, const void *v)
+{
+	int64_t d = 0;
+
+	for (; d + 16 * ATTN_VECS <= a->v_dim; d += 16 * ATTN_VECS)
+		float_values(type, nr, ATTN_VECS, a, r0, v, d);
+	for (; d < a->v_dim; d += 16)
+		float_values(type, nr, 1, a, r0, v, d);
+}
+
+#define ATTN_FLOAT(name, type)                                                  \
+	static void VEC(scores_##name)(const struct attn_rows *a, const void *k) \
+	{                                                                       \
+		ATTN_EACH_ROWS(a, ATTN_SCORES_##name);                          \
+	}                                                                       \
+	static void VEC(values_##name)(const struct attn_rows *a, const void *v) \
+	{                                                                       \
+		ATTN_EACH_ROWS(a, ATTN_VALUES_##name);                          \
+	}
+#define ATTN_SCORES_f32(nr) float_scores(QN_KV_F32, nr, a, r, k)
+#define ATTN_SCORES_f16(nr) float_scores(QN_KV_F16, nr, a, r, k)
+#define ATTN_SCORES_bf16(nr) float_scores(QN_KV_BF16, nr, a, r, k)
+#define ATTN_VALUES_f32(nr) float_values_rows(QN_KV_F32, nr, a, r, v)
+#define ATTN_VALUES_f16(nr) float_values_rows(QN_KV_F16, nr, a, r, v)
+#define ATTN_VALUES_bf16(nr) float_values_rows(QN_KV_BF16, nr, a, r, v)
+
+ATTN_FLOAT(f32, QN_KV_F32)
+ATTN_FLOAT(f16, QN_KV_F16)
+ATTN_FLOAT(bf16, QN_KV_BF16)
+
+static void VEC(attn_fill)(struct kernels *k)
+{
+	k->attn_scores[QN_KV_F32] = VEC(scores_f32);
+	k->attn_scores[QN_KV_F16] = VEC(scores_f16);
+	k->attn_scores[QN_KV_BF16] = VEC(scores_bf16);
+	k->attn_weights = VEC(attn_weights);
+	k->attn_values[QN_KV_F32] = VEC(values_f32);
+	k->attn_values[QN_KV_F16] = VEC(values_f16);
+	k->attn_values[QN_KV_BF16] = VEC(values_bf16);
+}
