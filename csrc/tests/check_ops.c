@@ -327,7 +327,7 @@ static void attend(const struct scene *s)
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
 			for (int d = 0; d < op->head_dim; d++)
-				most = fmax(most, fabs((double)q[d]));
+				most = fabs((double)q[d]) > most ? fabs((double)q[d]) : most;
 			for (int p = from; p <= pos; p++) {
 				double size = 0;
 
@@ -336,8 +336,8 @@ static void attend(const struct scene *s)
 					score[p] += (double)q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
 					size += fabs(kv_at(s, s->kv, seq, p, hk, 0, d));
 				}
-				if (op->k_type == QN_KV_Q8) /* the query is rounded as well */
-					error = fmax(error, 0.51 * most / 127 * size);
+				size *= op->k_type == QN_KV_Q8 ? 0.51 * most / 127 : 0; /* the query is rounded as well */
+				error = size > error ? size : error;
 				if (op->softcap > 0)
 					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
 				if (op->vec)
