@@ -69,6 +69,10 @@ static void fill_weights(const struct type *t, enum weights kind, uint8_t *p, in
 			put_scale(t, p, half_nearest(kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0));
 			put_half(p, t->m, kind == W_ONES ? -65504 : kind == W_ZERO_BITS ? 1 : 0);
 		}
+		if (t->type == QN_MXFP4 && kind == W_ZERO) { /* has no zero: the least scales, which are subnormal */
+			rnd_bytes(p, (size_t)t->bytes);
+			*p = rnd() & 1;
+		}
 	}
 }
 
