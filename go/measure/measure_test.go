@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 	if err := b.Run(nothing); err == nil {
 		t.Error("a matrix of 64 MiB was measured in 8")
 	}
-	b.Types, b.KV, b.Depth = nil, []KV{{"f32", kernel.KVF32}}, 4096
+	b.Types, b.KV, b.Depth = nil, []KV{{"f32", kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}}}, 4096
 	if err := b.Run(nothing); err == nil {
 		t.Error("32 MiB of keys and values were measured in 8")
 	}
