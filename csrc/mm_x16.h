@@ -283,14 +283,14 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 	}
 }
 
-#define MM_TILE(np, nt)                                                                       \
-	case nt:                                                                              \
-		if (nt >= least && nt <= most) {                                              \
-			if (super)                                                            \
-				super_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, start + t, t == 0); \
-			else                                                                  \
-				small_tile(type, np, nt, ready, out + t * QN_PANEL, stride, w, x + t, start + t, t == 0, nb); \
-		}                                                                             \
+#define MM_TILE(np, nt)                                                                                       \
+	case nt:                                                                                              \
+		if (nt < least || nt > most)                                                                  \
+			break;                                                                                \
+		if (super)                                                                                    \
+			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
+		else                                                                                          \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
 		break;
 
 /*
@@ -344,6 +344,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
+			float *y = out + t * QN_PANEL;
+
 			nt = n / tiles + (longer-- > 0);
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)

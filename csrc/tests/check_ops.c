@@ -336,7 +336,8 @@ static void attend(const struct scene *s)
 					score[p] += (double)q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
 					size += fabs(kv_at(s, s->kv, seq, p, hk, 0, d));
 				}
-				size *= op->k_type == QN_KV_Q8 ? 0.51 * most / 127 : 0; /* the query is rounded as well */
+				/* the query is rounded as well */
+				size *= op->k_type == QN_KV_Q8 ? 0.51 * most / 127 : 0;
 				error = size > error ? size : error;
 				if (op->softcap > 0)
 					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
