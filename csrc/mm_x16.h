@@ -99,9 +99,9 @@ INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 
 }
 
 /*
- * Adds a block of np panels to the results of nt tokens; type, np and nt constant. out: rows of np
- * panels, `stride` floats apart. start: of each token. The first tile of a call asks for the weights
- * to come.
+ * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
+ * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. The first tile of a
+ * call asks for the weights to come.
  */
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first)
@@ -187,7 +187,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 }
 
 /* The same for a group of nb blocks of 32 weights. */
-INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
+INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
 	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
@@ -215,11 +215,8 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++) {
 			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
-			const bytes a = ready ? bytes_load(w[0].u.word[8 * j + i])
-			                      : small_word(type, qa + j * lines, qa + nb * lines + j, i);
-			const bytes b = np == 1 ? a
-			                : ready ? bytes_load(w[1].u.word[8 * j + i])
-			                        : small_word(type, qb + j * lines, qb + nb * lines + j, i);
+			const bytes a = small_word(type, qa + j * lines, qa + nb * lines + j, i);
+			const bytes b = np == 1 ? a : small_word(type, qb + j * lines, qb + nb * lines + j, i);
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
@@ -261,26 +258,15 @@ INLINE int unpack_pays(int type)
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
-INLINE void unpack(int type, int super, struct block *w, int nb)
+INLINE void unpack(int type, struct block *w)
 {
-	if (super) {
-		const struct parts s = parts_of(type);
+	const struct parts s = parts_of(type);
 
-		for (int g = 0; g < s.parts; g++)
+	for (int g = 0; g < s.parts; g++)
 #pragma GCC unroll 32
-			for (int i = 0; i < s.subs * s.words; i++)
-				bytes_store(w->u.word[sub_of(type, g, i / s.words) * s.words + i % s.words],
-				            super_word(type, w->p, g, i));
-	} else {
-		const int lines = type == QN_Q8_0 ? 8 : 4;
-		const x16_line *q = (const x16_line *)w->p;
-
-		for (int j = 0; j < nb; j++)
-#pragma GCC unroll 8
-			for (int i = 0; i < 8; i++)
-				bytes_store(w->u.word[8 * j + i],
-				            small_word(type, q + j * lines, q + nb * lines + j, i));
-	}
+		for (int i = 0; i < s.subs * s.words; i++)
+			bytes_store(w->u.word[sub_of(type, g, i / s.words) * s.words + i % s.words],
+			            super_word(type, w->p, g, i));
 }
 
 #define MM_TILE(np, nt)                                                                                       \
@@ -290,7 +276,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		if (super)                                                                                    \
 			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
+			small_tile(type, np, nt, y, stride, w, x + t, start + t, t == 0, nb);                 \
 		break;
 
 /*
@@ -308,7 +294,6 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	/* Of two neighbours neither is followed by the other. */
 	const int64_t skip = np == 2 && p1 == p0 + size ? size : 0;
 	struct block w[2]; /* not initialized whole: that is 8 KB */
-
 	_Alignas(64) int32_t start[MM_CALL][16];
 
 #pragma GCC unroll 2
@@ -339,7 +324,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		if (ready && !is_coded(type))
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				unpack(type, super, &w[r], nb);
+				unpack(type, &w[r]);
 		if (offset_of(type))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);

@@ -39,7 +39,13 @@ type Types struct{ K, V Type }
 // Both is keys and values of one type.
 func Both(t Type) Types { return Types{t, t} }
 
-func (t Types) String() string { return t.K.String() + "/" + t.V.String() }
+// String returns the name of the type, or of both as in "q8_0/f16" where values have another.
+func (t Types) String() string {
+	if t.K == t.V {
+		return t.K.String()
+	}
+	return t.K.String() + "/" + t.V.String()
+}
 
 var typeNames = [...]string{F16: "f16", F32: "f32", BF16: "bf16", I16: "i16", Q8: "q8_0"}
 
