@@ -58,8 +58,12 @@ class Model:
         self.k = [empty] * self.n_layer
         self.v = [empty] * self.n_layer
 
+    def read(self, name, x):
+        """The activations x as the product with a tensor reads them: a subclass may round them."""
+        return x
+
     def linear(self, name, x):
-        y = x @ self.w[name + ".weight"].T
+        y = self.read(name + ".weight", x) @ self.w[name + ".weight"].T
         bias = self.w.get(name + ".bias")
         return y if bias is None else y + bias
 
@@ -97,12 +101,16 @@ class Model:
 
     def experts(self, il, x):
         b = f"blk.{il}."
-        gate, up, down = (self.w[b + f"ffn_{part}_exps.weight"] for part in ("gate", "up", "down"))
+
+        def product(part, e, x):
+            name = b + f"ffn_{part}_exps.weight"
+            return self.w[name][e] @ self.read(name, x)
+
         ids, weights = moe_route(self.linear(b + "ffn_gate_inp", x), self.n_expert_used, renormalise=True)
         y = np.zeros_like(x)
         for t in range(len(x)):
             for e, w in zip(ids[t], weights[t]):
-                y[t] += w * (down[e] @ swiglu(gate[e] @ x[t], up[e] @ x[t]))
+                y[t] += w * product("down", e, swiglu(product("gate", e, x[t]), product("up", e, x[t])))
         return y
 
 
