@@ -68,9 +68,11 @@ static void scores(int type, const struct attn_rows *a, const void *k)
 
 			e[p] = 0;
 			for (int d = 0; d < a->head_dim; d++)
-				if (type == QN_KV_I16)
-					sum += ((const int16_t *)q)[d] *
-					       ((const int16_t *)k)[(d / 2 * QN_KV_BLOCK + p) * 2 + d % 2];
+				if (type == QN_KV_I16) /* wraps at positions not written yet, which nobody sees */
+					sum = (int32_t)((uint32_t)sum +
+					                (uint32_t)(((const int16_t *)q)[d] *
+					                           ((const int16_t *)k)[(d / 2 * QN_KV_BLOCK + p) * 2 +
+					                                                d % 2]));
 				else if (type == QN_KV_Q8)
 					sum += ((const int8_t *)q)[d] *
 					       (((const uint8_t *)k)[(d / 4 * QN_KV_BLOCK + p) * 4 + d % 4] - 128);
