@@ -233,14 +233,19 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	}
 }
 
-/* The blocks of one chunk, into w->chunk. */
+/* What the tile sees of chunk i of the sequence, into w->chunk. */
 static void tile_chunk(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w,
-                       int64_t b0, int64_t end)
+                       int64_t i)
 {
 	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
 
+	int64_t first, end;
+
+	tile_blocks(c, op, tile, &first, &end);
+	first = first > i * CHUNK ? first : i * CHUNK;
+	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
 	part_clear(&w->chunk, n, kv_pad(op->head_dim, 16));
-	for (int64_t b = b0; b < end; b++) {
+	for (int64_t b = first; b < end; b++) {
 		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
 		const uint8_t *next = b + 1 < end ? kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h) : kv;
 
@@ -280,8 +285,8 @@ static void attend_tile(const struct run *c, const struct qn_op *op, const struc
 	tile_begin(c, op, tile, h, &w);
 	tile_blocks(c, op, tile, &first, &end);
 	part_clear(&w.sum, n, dv);
-	for (int64_t b0 = first / CHUNK * CHUNK; b0 < end; b0 += CHUNK) {
-		tile_chunk(c, op, tile, h, &w, b0 > first ? b0 : first, b0 + CHUNK < end ? b0 + CHUNK : end);
+	for (int64_t i = first / CHUNK; i * CHUNK < end; i++) {
+		tile_chunk(c, op, tile, h, &w, i);
 		part_merge(&w.sum, &w.chunk, n, dv);
 	}
 	tile_end(c, op, tile, h, &w.sum);
@@ -371,15 +376,14 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 	i = 0;
 	h = item(&it, 0, &tile);
 	while ((u = deal_next(c->pool, c->step, &deal)) >= 0) {
-		int64_t first, end, b0;
+		int64_t first, end;
 
 		for (; u >= at + tile_chunks(c, op, &tile); h = item(&it, ++i, &tile))
 			at += tile_chunks(c, op, &tile);
 		tile_blocks(c, op, &tile, &first, &end);
-		b0 = (first / CHUNK + u - at) * CHUNK;
 		tile_begin(c, op, &tile, h, &w);
 		w.chunk = shared_part(c, op, &it, u);
-		tile_chunk(c, op, &tile, h, &w, b0 > first ? b0 : first, b0 + CHUNK < end ? b0 + CHUNK : end);
+		tile_chunk(c, op, &tile, h, &w, first / CHUNK + u - at);
 	}
 	pool_barrier(c->pool);
 	deal = deal_begin(c->ith, c->nth, n);

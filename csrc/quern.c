@@ -68,6 +68,16 @@ struct measure {
 	int64_t rounds;
 };
 
+/* Runs fn, which does `amount` of something with all threads together. */
+static double per_second(struct qn_pool *pool, job_fn *fn, struct measure *m, double amount)
+{
+	double t = seconds();
+
+	pool_run(pool, fn, m);
+	t = seconds() - t;
+	return t > 0 ? amount / t : 0;
+}
+
 /* The words of thread ith: whole cache lines. */
 static size_t part_start(const struct measure *m, int ith, int nth)
 {
@@ -97,11 +107,8 @@ static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
 double qn_measure_read(struct qn_pool *pool, const void *buf, size_t n, int32_t rounds)
 {
 	struct measure m = {.buf = buf, .n = n / sizeof(uint64_t), .rounds = rounds};
-	double t = seconds();
 
-	pool_run(pool, read_job, &m);
-	t = seconds() - t;
-	return t > 0 ? (double)n * rounds / t : 0;
+	return per_second(pool, read_job, &m, (double)n * rounds);
 }
 
 static void copy_job(struct qn_pool *pool, void *arg, int ith, int nth)
@@ -117,11 +124,8 @@ static void copy_job(struct qn_pool *pool, void *arg, int ith, int nth)
 double qn_measure_copy(struct qn_pool *pool, void *dst, const void *src, size_t n, int32_t rounds)
 {
 	struct measure m = {.buf = src, .dst = dst, .n = n / sizeof(uint64_t), .rounds = rounds};
-	double t = seconds();
 
-	pool_run(pool, copy_job, &m);
-	t = seconds() - t;
-	return t > 0 ? (double)n * rounds / t : 0;
+	return per_second(pool, copy_job, &m, (double)n * rounds);
 }
 
 static void int8_job(struct qn_pool *pool, void *arg, int ith, int nth)
@@ -135,9 +139,6 @@ static void int8_job(struct qn_pool *pool, void *arg, int ith, int nth)
 double qn_measure_int8(struct qn_pool *pool, int64_t rounds)
 {
 	struct measure m = {.rounds = rounds};
-	double t = seconds();
 
-	pool_run(pool, int8_job, &m);
-	t = seconds() - t;
-	return t > 0 ? (double)rounds * qn_kernels.int8_per_round * qn_pool_threads(pool) / t : 0;
+	return per_second(pool, int8_job, &m, (double)rounds * qn_kernels.int8_per_round * qn_pool_threads(pool));
 }

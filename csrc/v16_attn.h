@@ -109,11 +109,6 @@ INLINE void row_weights(int all, const struct attn_rows *a, int r, float max)
 	a->l[r] = fmaf(a->l[r], c[0], v16_sum(v16_add(v16_add(s[0], s[1]), v16_add(s[2], s[3]))));
 }
 
-INLINE int sees_all(const struct attn_rows *a, int r)
-{
-	return a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK;
-}
-
 /* Two short loops: a CPU then works at several rows at a time. */
 static void VEC(attn_weights)(const struct attn_rows *a)
 {
@@ -192,15 +187,6 @@ INLINE void float_values_rows(int type, int nr, const struct attn_rows *a, int r
 		float_values(type, nr, 1, a, r0, v, d);
 }
 
-#define ATTN_FLOAT(name, type)                                                  \
-	static void VEC(scores_##name)(const struct attn_rows *a, const void *k) \
-	{                                                                       \
-		ATTN_EACH_ROWS(a, ATTN_SCORES_##name);                          \
-	}                                                                       \
-	static void VEC(values_##name)(const struct attn_rows *a, const void *v) \
-	{                                                                       \
-		ATTN_EACH_ROWS(a, ATTN_VALUES_##name);                          \
-	}
 #define ATTN_SCORES_f32(nr) float_scores(QN_KV_F32, nr, a, r, k)
 #define ATTN_SCORES_f16(nr) float_scores(QN_KV_F16, nr, a, r, k)
 #define ATTN_SCORES_bf16(nr) float_scores(QN_KV_BF16, nr, a, r, k)
@@ -208,9 +194,9 @@ INLINE void float_values_rows(int type, int nr, const struct attn_rows *a, int r
 #define ATTN_VALUES_f16(nr) float_values_rows(QN_KV_F16, nr, a, r, v)
 #define ATTN_VALUES_bf16(nr) float_values_rows(QN_KV_BF16, nr, a, r, v)
 
-ATTN_FLOAT(f32, QN_KV_F32)
-ATTN_FLOAT(f16, QN_KV_F16)
-ATTN_FLOAT(bf16, QN_KV_BF16)
+ATTN_TYPE(f32)
+ATTN_TYPE(f16)
+ATTN_TYPE(bf16)
 
 static void VEC(attn_fill)(struct kernels *k)
 {

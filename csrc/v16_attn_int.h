@@ -67,7 +67,7 @@ INLINE v16 scaled_weights(const struct attn_rows *a, int r, const float *vd, int
 {
 	const v16 w = v16_mul(v16_load(a->e + r * QN_KV_BLOCK + 16 * j), v16_load(vd + 16 * j));
 
-	if (a->from[r] <= 0 && a->lim[r] >= QN_KV_BLOCK)
+	if (sees_all(a, r))
 		return w;
 	return v16_within_or(w, a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
 }
@@ -148,22 +148,13 @@ INLINE void integer_values_rows(int type, int nr, const struct attn_rows *a, int
 		integer_values(type, nr, 1, a, r0, q, u, v, d);
 }
 
-#define ATTN_INTEGER(name)                                                       \
-	static void VEC(scores_##name)(const struct attn_rows *a, const void *k) \
-	{                                                                        \
-		ATTN_EACH_ROWS(a, ATTN_SCORES_##name);                           \
-	}                                                                        \
-	static void VEC(values_##name)(const struct attn_rows *a, const void *v) \
-	{                                                                        \
-		ATTN_EACH_ROWS(a, ATTN_VALUES_##name);                           \
-	}
 #define ATTN_SCORES_i16(nr) integer_scores(QN_KV_I16, nr, a, r, k)
 #define ATTN_SCORES_q8(nr) integer_scores(QN_KV_Q8, nr, a, r, k)
 #define ATTN_VALUES_i16(nr) integer_values_rows(QN_KV_I16, nr, a, r, v)
 #define ATTN_VALUES_q8(nr) integer_values_rows(QN_KV_Q8, nr, a, r, v)
 
-ATTN_INTEGER(i16)
-ATTN_INTEGER(q8)
+ATTN_TYPE(i16)
+ATTN_TYPE(q8)
 
 static void VEC(attn_int_fill)(struct kernels *k)
 {

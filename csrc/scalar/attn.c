@@ -55,6 +55,17 @@ static float sum_of(const float x[QN_KV_BLOCK])
 	return lane[0];
 }
 
+/* The positions that row r sees: from the first to before the last. */
+static int first_of(const struct attn_rows *a, int r)
+{
+	return a->from[r] > 0 ? a->from[r] : 0;
+}
+
+static int last_of(const struct attn_rows *a, int r)
+{
+	return a->lim[r] < QN_KV_BLOCK ? a->lim[r] : QN_KV_BLOCK;
+}
+
 static void scores(int type, const struct attn_rows *a, const void *k)
 {
 	const float *kd = (const float *)((const uint8_t *)k + kv_k_elems(type, a->head_dim));
@@ -94,8 +105,7 @@ static float softcap(float s, float cap)
 static void weights(const struct attn_rows *a)
 {
 	for (int r = 0; r < a->n; r++) {
-		const int first = a->from[r] > 0 ? a->from[r] : 0;
-		const int last = a->lim[r] < QN_KV_BLOCK ? a->lim[r] : QN_KV_BLOCK;
+		const int first = first_of(a, r), last = last_of(a, r);
 		float *e = a->e + r * QN_KV_BLOCK, m = a->m[r];
 
 		for (int p = 0; p < QN_KV_BLOCK; p++) {
@@ -117,8 +127,7 @@ static void weights(const struct attn_rows *a)
 static void float_values(int type, const struct attn_rows *a, const void *v)
 {
 	for (int r = 0; r < a->n; r++) {
-		const int first = a->from[r] > 0 ? a->from[r] : 0;
-		const int last = a->lim[r] < QN_KV_BLOCK ? a->lim[r] : QN_KV_BLOCK;
+		const int first = first_of(a, r), last = last_of(a, r);
 		float *o = a->o + r * a->v_dim;
 
 		for (int d = 0; d < a->v_dim; d++) {
@@ -134,8 +143,7 @@ static void integer_values(int type, const struct attn_rows *a, const void *v)
 	const float *vd = (const float *)((const uint8_t *)v + kv_v_elems(type, a->v_dim));
 
 	for (int r = 0; r < a->n; r++) {
-		const int first = a->from[r] > 0 ? a->from[r] : 0;
-		const int last = a->lim[r] < QN_KV_BLOCK ? a->lim[r] : QN_KV_BLOCK;
+		const int first = first_of(a, r), last = last_of(a, r);
 		float *o = a->o + r * a->v_dim, w[QN_KV_BLOCK], max = 0, sum, u, inv;
 		int32_t q[QN_KV_BLOCK];
 

@@ -43,7 +43,7 @@ type Result struct {
 }
 
 // Median returns the median of samples.
-func Median(samples []time.Duration) time.Duration {
+func Median[T ~int64 | ~uint64](samples []T) T {
 	s := slices.Sorted(slices.Values(samples))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

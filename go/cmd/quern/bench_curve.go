@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/quern-llm/quern/go/measure"
 )
 
 // curveTokens are the passes of --curve when -p does not say: every number that
@@ -74,14 +76,9 @@ func (f *benchFlags) curvePrinter(w io.Writer) *curvePrinter {
 // row expects the pass of one token before all others of its setup and depth,
 // which is how planCurve has it.
 func (p *curvePrinter) row(r *benchResult) error {
-	median := medianNS(r.SamplesNS)
+	median := measure.Median(r.SamplesNS)
 	if r.Prompt == 1 {
 		p.one = median
 	}
 	return p.benchPrinter.row(&curveResult{*r, median, float64(median) / float64(p.one)})
-}
-
-func medianNS(samples []uint64) uint64 {
-	s := slices.Sorted(slices.Values(samples))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
