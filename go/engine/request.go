@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// A Request asks a Loop to continue a prompt.
+type Request struct {
+	Prompt      []int32
+	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
+	Sampling    sample.Params
+	Bias        []sample.Bias
+	TopLogprobs int  // -1: none; else each token comes with its own and those of so many likeliest
+	NoCache     bool // begins from nothing, and leaves nothing for others
+	Slot        int  // a number for it among those that run, where that one is free; -1: any
+
+	Flow     string    // flows share the machine fairly
+	Weight   float64   // of the flow among others; 0: 1
+	Priority int       // higher ones go first, and may have lower ones wait
+	Deadline time.Time // after it the request ends with ErrDeadline; zero: never
+
+	Sink Sink
+}
+
+// A Sink takes what a request yields. The loop calls it from one goroutine at a
+// time, in order, and waits for it: a Sink never blocks. Slices that it is given
+// are its to keep.
+type Sink interface {
+	// Progress comes while the prompt is evaluated, the first time when its
+	// evaluation begins.
+	Progress(p Progress)
+	// Token hands over the next token. False ends the request as Stopped: the
+	// token was the last, or not wanted any more.
+	Token(t Token) bool
+	// Done comes once, and last. Nothing comes before a failed Submit.
+	Done(r Result)
+}
+
+// Progress is how far the evaluation of a prompt has come.
+type Progress struct {
+	Total  int // tokens of the prompt
+	Cached int // of which were in the cache
+	Done   int // of which are evaluated, the cached ones with them
+}
+
+// A Token is one that was sampled.
+type Token struct {
+	ID      int32
+	Logprob sample.Logprob   // its own, where logprobs were asked for
+	Top     []sample.Logprob // the likeliest, best first
+}
+
+// A Result is how a request ended.
+type Result struct {
+	Finish Finish // empty when it failed
+	Err    error  // context.Canceled, ErrDeadline, ErrClosing or a fault of the engine
+	Usage
+}
+
+// Usage is what a request took.
+type Usage struct {
+	PromptTokens int
+	CachedTokens int // of the prompt, found in the cache
+	Generated    int // tokens handed over
+	Slot         int
+	Queued       time.Duration // from Submit to its first pass
+	Prefill      time.Duration // from its first pass to its first token
+	Decode       time.Duration // from the first token to the last
+	Preempted    int           // times it had to make room
+}
+
+// Reasons for which a request is turned away or ended.
+var (
+	ErrDeadline = errors.New("the deadline has passed")
+	ErrClosing  = errors.New("the server is shutting down")
+)
+
+// A TooLongError is a request that can never fit. It wraps ErrTooLong.
+type TooLongError struct{ Prompt, Ctx int }
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("the prompt has %d tokens and the context is %d, want at least one less", e.Prompt, e.Ctx)
+}
+
+func (e *TooLongError) Unwrap() error { return ErrTooLong }
+
+// A BusyError is a request for which the queue has no room, or whose deadline
+// would pass in it.
+type BusyError struct {
+	Queued     int           // requests that wait
+	RetryAfter time.Duration // until there should be room
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%d requests are waiting, try again in %.0f s", e.Queued, max(e.RetryAfter.Seconds(), 1))
+}

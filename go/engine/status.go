@@ -1,0 +1,53 @@
+package engine
+
+import "time"
+
+// Status is a Loop at one moment.
+type Status struct {
+	Slots  []SlotStatus // one for each sequence that can run at a time
+	Queued int          // requests that wait
+	Parked int          // of which had begun and made room for others
+	KV     KVStatus
+	Counts Counts
+	Cost   Cost
+}
+
+// SlotStatus is what runs under one number, or ran last.
+type SlotStatus struct {
+	Busy      bool
+	Request   uint64 // the ticket's number; 0: none yet
+	Flow      string
+	Prompt    int // tokens
+	Cached    int // of which were in the cache
+	Evaluated int // of which are evaluated
+	Generated int
+	MaxTokens int
+	Since     time.Time // when the request was submitted
+}
+
+// KVStatus is the state of the KV blocks. Those neither in use nor cached are free.
+type KVStatus struct {
+	Blocks     int
+	Used       int // held by sequences that run
+	Cached     int // held for reuse by the prefix tree alone
+	BlockBytes int
+}
+
+// Counts only grow.
+type Counts struct {
+	Passes           uint64
+	PromptTokens     uint64 // evaluated, without the cached ones
+	CachedTokens     uint64 // of prompts, found in the cache
+	GeneratedTokens  uint64
+	PromptTime       time.Duration // of passes, shared out to prompts by the model of cost
+	GeneratedTime    time.Duration // and to tokens
+	SlotPasses       uint64        // sequences summed over passes: by Passes, the mean batch
+	Preemptions      uint64
+	Cancellations    uint64
+	EvictedBlocks    uint64
+	RejectedRequests uint64
+}
+
+// Cost is what the loop has learned a pass to take: First, and Each for every
+// token, and Attended for every million positions that its tokens attend to.
+type Cost struct{ First, Each, Attended time.Duration }
