@@ -88,8 +88,9 @@ var ErrFull = errors.New("KV cache is full")
 type Pool struct {
 	region     *mem.Region
 	blockBytes int
-	refs       []int32 // of each block: tables that hold it
+	refs       []int32 // of each block: tables that hold it, and the tree
 	free       []int32 // numbers of the blocks with no refs; the last is handed out next
+	tree       *Tree   // whose blocks are taken when none is free; nil: none
 }
 
 // NewPool makes a pool of blocks of blockBytes each, taken from the budget. The
@@ -121,8 +122,17 @@ func (p *Pool) BlockBytes() int { return p.blockBytes }
 // Blocks returns the number of blocks.
 func (p *Pool) Blocks() int { return len(p.refs) }
 
-// FreeBlocks returns how many blocks no table holds.
+// FreeBlocks returns how many blocks nobody holds.
 func (p *Pool) FreeBlocks() int { return len(p.free) }
+
+// Available returns how many blocks a table can get: those that are free, and
+// those that only the tree holds.
+func (p *Pool) Available() int {
+	if p.tree == nil {
+		return len(p.free)
+	}
+	return len(p.free) + p.tree.idle
+}
 
 // Close gives the memory back. Closing again does nothing.
 func (p *Pool) Close() error { return p.region.Close() }
@@ -135,10 +145,22 @@ func (p *Pool) take() int32 {
 	return id
 }
 
+// hold adds a reference to a block that has one.
+func (p *Pool) hold(id int32) {
+	if p.tree != nil && p.refs[id] == 1 && p.tree.has(id) {
+		p.tree.idle--
+	}
+	p.refs[id]++
+}
+
 // drop gives up one reference to a block.
 func (p *Pool) drop(id int32) {
-	if p.refs[id]--; p.refs[id] == 0 {
+	p.refs[id]--
+	switch {
+	case p.refs[id] == 0:
 		p.free = append(p.free, id)
+	case p.refs[id] == 1 && p.tree != nil && p.tree.has(id):
+		p.tree.idle++
 	}
 }
 

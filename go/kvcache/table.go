@@ -19,8 +19,9 @@ func (t *Table) Len() int { return t.n }
 // until it changes.
 func (t *Table) Blocks() []int32 { return t.blocks }
 
-// Grow appends n positions, ready to be written. When there are too few free
-// blocks it returns an error that wraps ErrFull and changes nothing.
+// Grow appends n positions, ready to be written. Where no block is free, it takes
+// some from the pool's tree. When there are too few it returns an error that
+// wraps ErrFull and changes nothing.
 func (t *Table) Grow(n int) error {
 	if n < 0 {
 		panic("kvcache: negative growth")
@@ -36,9 +37,12 @@ func (t *Table) Grow(n int) error {
 	if copied {
 		need++
 	}
-	if need > len(p.free) {
+	if need > p.Available() {
 		return fmt.Errorf("%w: %d more positions need %d blocks of %d, %d of %d are free",
-			ErrFull, n, need, BlockTokens, len(p.free), len(p.refs))
+			ErrFull, n, need, BlockTokens, p.Available(), len(p.refs))
+	}
+	if need > len(p.free) {
+		p.tree.evict(need - len(p.free))
 	}
 	if copied {
 		last := &t.blocks[len(t.blocks)-1]
@@ -70,7 +74,7 @@ func (t *Table) Truncate(n int) {
 // one. Whichever of the two first grows into a shared block gets its own copy.
 func (t *Table) Fork() *Table {
 	for _, id := range t.blocks {
-		t.pool.refs[id]++
+		t.pool.hold(id)
 	}
 	return &Table{pool: t.pool, blocks: append([]int32(nil), t.blocks...), n: t.n}
 }
