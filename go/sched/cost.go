@@ -1,0 +1,150 @@
+package sched
+
+import (
+	"math/bits"
+	"time"
+)
+
+// A Shape is what the time of a pass depends on.
+type Shape struct {
+	Tokens   int
+	Attended int // positions, summed over tokens: what attention computes
+	Read     int // positions, summed over sequences: what it reads
+}
+
+// add returns s with n tokens more, of a sequence that has `at` before them.
+func (s Shape) add(at, n int) Shape {
+	s.Tokens += n
+	s.Attended += n*at + n*(n+1)/2
+	s.Read += at + n
+	return s
+}
+
+// Cost predicts how long passes take, from those that it has seen: a time for
+// the number of tokens, which is far from a straight line while memory is the
+// limit, so it is kept for powers of two and interpolated; and a time for each
+// position that is attended to and that is read. The zero value knows nothing,
+// and takes passes to be free.
+type Cost struct {
+	knots          [knots]float64 // ns of a pass of 1, 2, 4 ... tokens
+	seen           [knots]bool
+	attended, read float64 // ns for each million positions
+}
+
+const knots = 13 // to 4096 tokens
+
+// place returns the knot at or below n tokens, and how far it is to the next.
+func place(n int) (k int, f float64) {
+	n = min(max(n, 1), 1<<(knots-1))
+	k = min(bits.Len(uint(n))-1, knots-2)
+	return k, float64(n)/float64(uint(1)<<k) - 1
+}
+
+// Estimate returns the time that a pass should take.
+func (c *Cost) Estimate(s Shape) time.Duration {
+	return time.Duration(c.tokens(s.Tokens) + c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6)
+}
+
+func (c *Cost) tokens(n int) float64 {
+	if n <= 0 {
+		return 0
+	}
+	k, f := place(n)
+	t := c.knots[k]*(1-f) + c.knots[k+1]*f
+	if over := n - 1<<(knots-1); over > 0 {
+		t += float64(over) * float64(c.Each())
+	}
+	return t
+}
+
+// First is the time of a pass of one token, Each that of one more in a long one.
+func (c *Cost) First() time.Duration { return time.Duration(c.knots[0]) }
+
+func (c *Cost) Each() time.Duration {
+	k := knots - 1
+	for k > 0 && !c.seen[k] {
+		k--
+	}
+	return time.Duration(c.knots[k] / float64(uint(1)<<k))
+}
+
+// Positions returns the time for a million positions attended to, and read.
+func (c *Cost) Positions() (attended, read time.Duration) {
+	return time.Duration(c.attended), time.Duration(c.read)
+}
+
+// Set replaces what is known of positions, as measured apart.
+func (c *Cost) Set(attended, read time.Duration) {
+	c.attended, c.read = max(float64(attended), 0), max(float64(read), 0)
+}
+
+// learn is the share of a surprise that is believed. A pass that was held up by
+// other work on the machine should not spoil the next hundred.
+const learn = 0.2
+
+// Observe learns from a pass.
+func (c *Cost) Observe(s Shape, took time.Duration) {
+	if s.Tokens <= 0 || took <= 0 {
+		return
+	}
+	k, f := place(s.Tokens)
+	at := k // the knot that the pass is nearest to
+	if f >= 0.5 {
+		at = k + 1
+	}
+	if !c.seen[at] {
+		c.seed(at, max(float64(took)-c.attended*float64(s.Attended)/1e6-c.read*float64(s.Read)/1e6, float64(took)/4)*
+			float64(uint(1)<<at)/float64(s.Tokens))
+		return
+	}
+	guess := float64(c.Estimate(s))
+	surprise := min(float64(took), 4*guess) - guess
+	// What was wrong is shared out by what each part said of the guess.
+	positions := c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6
+	share := positions / guess
+	if positions > 0 {
+		// By a quarter of the rate of knots: there it is few passes that tell.
+		scale := 1 + learn/4*surprise*share/positions
+		c.attended *= scale
+		c.read *= scale
+	}
+	move := learn * surprise * (1 - share) / ((1-f)*(1-f) + f*f)
+	c.knots[k] += move * (1 - f)
+	c.knots[k+1] += move * f
+	c.order(at)
+}
+
+// seed sets a knot for the first time, and those that nobody has seen after it.
+func (c *Cost) seed(at int, ns float64) {
+	c.knots[at], c.seen[at] = ns, true
+	for lo := -1; lo < knots; { // between two that were seen a line, outside the last slope or none
+		hi := lo + 1
+		for hi < knots && !c.seen[hi] {
+			hi++
+		}
+		for i := lo + 1; i < hi; i++ {
+			switch {
+			case lo >= 0 && hi < knots:
+				w := float64(uint(1)<<i-uint(1)<<lo) / float64(uint(1)<<hi-uint(1)<<lo)
+				c.knots[i] = c.knots[lo] + w*(c.knots[hi]-c.knots[lo])
+			case lo >= 0:
+				c.knots[i] = c.knots[lo] * float64(uint(1)<<(i-lo))
+			default:
+				c.knots[i] = c.knots[hi]
+			}
+		}
+		lo = hi
+	}
+	c.order(at)
+}
+
+// order keeps a pass of more tokens from being predicted to take less time, by
+// moving what is beside the knot that is known best.
+func (c *Cost) order(at int) {
+	for i := at + 1; i < knots; i++ {
+		c.knots[i] = max(c.knots[i], c.knots[i-1])
+	}
+	for i := at - 1; i >= 0; i-- {
+		c.knots[i] = min(c.knots[i], c.knots[i+1])
+	}
+}

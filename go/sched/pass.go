@@ -1,0 +1,292 @@
+package sched
+
+import (
+	"slices"
+	"time"
+)
+
+// An Item is what one request has of a pass: its next tokens.
+type Item struct {
+	ID     uint64
+	Tokens int
+}
+
+// A Prefix is what the cache has of a request's tokens.
+type Prefix struct {
+	Tokens int
+	Held   int // blocks of it that running sequences hold: they cost nothing more
+}
+
+// Admission is what changes before a pass.
+type Admission struct {
+	Expired   []uint64 // their deadline has passed: the caller ends and removes them
+	Preempted []uint64 // in this order: their blocks go to the cache, and they wait
+	Admitted  []uint64 // they run from now on; the caller says with Found what the cache had
+}
+
+// Admit lets requests begin that there is room for: `available` is the number of
+// KV blocks that are free or can be, lookup says what the cache has of a request.
+func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint64) Prefix) Admission {
+	var a Admission
+	for _, list := range [][]*job{s.waiting, s.running} {
+		for _, j := range list {
+			if j.Deadline > 0 && now >= j.Deadline {
+				a.Expired = append(a.Expired, j.ID)
+			}
+		}
+	}
+	for _, id := range a.Expired {
+		if i := slices.IndexFunc(s.running, func(j *job) bool { return j.ID == id }); i >= 0 {
+			available += s.blocks(s.running[i].done) // roughly: some may be shared
+		}
+		s.Remove(id)
+	}
+
+	// What runs comes first: each needs room for its next token.
+	for len(s.running) > 1 && s.growth() > available {
+		available += s.preempt(&a, s.victim(nil))
+	}
+	slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
+	for i := 0; i < len(s.waiting); i++ {
+		j := s.waiting[i]
+		if s.follows(j) {
+			continue // what it shares is being computed
+		}
+		p := lookup(j.ID)
+		need := s.blocks(j.outlook()) - p.Held
+		room := func() bool {
+			return len(s.running) < s.cfg.Running && need <= available-s.promised()
+		}
+		for !room() {
+			v := s.victim(j)
+			if v == nil {
+				break
+			}
+			available += s.preempt(&a, v)
+		}
+		// One that is alone may have all there is: it fits, or it would not be here.
+		if !room() && len(s.running) > 0 {
+			return a // and nobody overtakes it, or it might wait for ever
+		}
+		available -= s.blocks(p.Tokens) - p.Held // the cache's blocks that it now holds
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		i--
+		s.running = append(s.running, j)
+		j.done = min(p.Tokens, j.known-1)
+		a.Admitted = append(a.Admitted, j.ID)
+	}
+	return a
+}
+
+// Found says how many tokens of a request that was admitted the cache had.
+func (s *Scheduler) Found(id uint64, tokens int) {
+	if j := s.find(id); j != nil {
+		j.done = min(tokens, j.known-1) // the last is evaluated in any case: its logits are wanted
+	}
+}
+
+// follows tells whether another request is computing the beginning of j's.
+func (s *Scheduler) follows(j *job) bool {
+	if j.Leader == 0 {
+		return false
+	}
+	for _, list := range [][]*job{s.running, s.waiting} {
+		for _, l := range list {
+			if l.ID == j.Leader {
+				return l.done < j.Shared && l.Priority >= j.Priority
+			}
+		}
+	}
+	return false
+}
+
+// victim returns the request that has to make room: of the lowest priority the
+// one that was admitted last. With a rival only one of lower priority than that.
+func (s *Scheduler) victim(rival *job) *job {
+	var v *job
+	for _, j := range s.running {
+		if rival != nil && j.Priority >= rival.Priority {
+			continue
+		}
+		if v == nil || j.Priority <= v.Priority {
+			v = j
+		}
+	}
+	return v
+}
+
+// preempt has v wait again, and returns the blocks that others can have now.
+func (s *Scheduler) preempt(a *Admission, v *job) int {
+	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
+	blocks := s.blocks(v.done)
+	v.done, v.begun = 0, true
+	s.waiting = append(s.waiting, v)
+	a.Preempted = append(a.Preempted, v.ID)
+	a.Admitted = slices.DeleteFunc(a.Admitted, func(id uint64) bool { return id == v.ID })
+	return blocks
+}
+
+// Yield has a request that runs wait again: there was no block for it after all.
+func (s *Scheduler) Yield(id uint64) {
+	if j := s.find(id); j != nil {
+		s.preempt(&Admission{}, j)
+	}
+}
+
+// promised is the number of blocks that those who run have yet to take.
+func (s *Scheduler) promised() int {
+	n := 0
+	for _, j := range s.running {
+		n += max(s.blocks(j.outlook())-s.blocks(j.done), 0) + 1 // one more to copy a shared one
+	}
+	return n
+}
+
+// growth is the number of blocks that the next token of each needs.
+func (s *Scheduler) growth() int {
+	n := 0
+	for _, j := range s.running {
+		n += s.blocks(j.done+1) - s.blocks(j.done)
+	}
+	return n
+}
+
+func (s *Scheduler) blocks(positions int) int {
+	return (positions + s.cfg.BlockTokens - 1) / s.cfg.BlockTokens
+}
+
+func (s *Scheduler) find(id uint64) *job {
+	for _, j := range s.running {
+		if j.ID == id {
+			return j
+		}
+	}
+	return nil
+}
+
+// margin is the share of the target that passes are planned for: what they take
+// spreads around what was predicted.
+const margin = 0.85
+
+// alone is how long a pass may take that no stream waits for: those who come
+// then wait for its end, and a long pass is hardly faster for each token.
+const alone = 400 * time.Millisecond
+
+// Target returns the time between two tokens of a stream that passes are planned for.
+func (s *Scheduler) Target() time.Duration {
+	if s.cfg.TargetITL > 0 {
+		return s.cfg.TargetITL
+	}
+	return max(150*time.Millisecond, s.Cost.First()*3/2)
+}
+
+// A pass has a few prompt tokens in any case, for a prompt that never ends serves
+// nobody; of a short prompt so many that its answer begins in three passes.
+const (
+	least      = 4
+	short      = 32
+	leastShort = (short + 2) / 3
+)
+
+// Next returns the next pass, empty when nobody runs. `available` is the number of
+// KV blocks that are free or can be.
+func (s *Scheduler) Next(now time.Duration, available int) []Item {
+	var items []Item
+	var shape Shape
+	for _, j := range s.running {
+		if j.decoding() && len(items) < s.cfg.Batch {
+			items = append(items, Item{j.ID, 1})
+			shape = shape.add(j.done, 1)
+			available -= s.blocks(j.done+1) - s.blocks(j.done)
+		}
+	}
+	limit := time.Duration(margin * float64(s.Target()))
+	if len(items) == 0 {
+		limit = max(alone, limit)
+	}
+	prompts := make([]*job, 0, len(s.running))
+	for _, j := range s.running {
+		if !j.decoding() && j.todo() > 0 {
+			prompts = append(prompts, j)
+		}
+	}
+	slices.SortFunc(prompts, func(x, y *job) int { return s.order(x, y, now) })
+	given := 0
+	for _, j := range prompts {
+		n := min(j.todo(), s.cfg.Batch-shape.Tokens, s.room(j, available))
+		floor := least - given
+		if given == 0 && j.todo() <= short {
+			floor = leastShort
+		}
+		if n > max(floor, 0) && s.Cost.Estimate(shape.add(j.done, n)) > limit {
+			n = s.shrink(shape, j, n, limit, floor)
+		}
+		if n <= 0 {
+			break // those behind it would take what it waits for
+		}
+		items = append(items, Item{j.ID, n})
+		shape = shape.add(j.done, n)
+		available -= s.blocks(j.done+n) - s.blocks(j.done)
+		given += n
+		if n < j.todo() {
+			break
+		}
+	}
+	return items
+}
+
+// shrink returns the largest slice below n that fits the limit, or `floor`.
+func (s *Scheduler) shrink(shape Shape, j *job, n int, limit time.Duration, floor int) int {
+	lo, hi := max(floor, 0), n-1
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if s.Cost.Estimate(shape.add(j.done, mid)) <= limit {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
+
+// room is how many positions j can take, with so many blocks available.
+func (s *Scheduler) room(j *job, available int) int {
+	return (s.blocks(j.done)+max(available, 0))*s.cfg.BlockTokens - j.done
+}
+
+// Shape returns the shape of a pass.
+func (s *Scheduler) Shape(items []Item) Shape {
+	var shape Shape
+	for _, it := range items {
+		if j := s.find(it.ID); j != nil {
+			shape = shape.add(j.done, it.Tokens)
+		}
+	}
+	return shape
+}
+
+// Ran notes that a pass was run and how long it took. For each of the items
+// whose tokens are all evaluated now a token can be sampled: the caller says
+// so with Sampled, or removes the request.
+func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
+	s.Cost.Observe(s.Shape(items), took)
+	for _, it := range items {
+		j := s.find(it.ID)
+		if j == nil {
+			continue
+		}
+		j.done += it.Tokens
+		s.charge(j.flow, it.Tokens, len(items))
+		if j.todo() == 0 {
+			complete = append(complete, j.ID)
+		}
+	}
+	return complete
+}
+
+// Sampled notes that a request has a token more.
+func (s *Scheduler) Sampled(id uint64) {
+	if j := s.find(id); j != nil {
+		j.known++
+	}
+}

@@ -1,0 +1,238 @@
+package sched
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the answers of the transcripts anew")
+
+// Transcripts are what the Scheduler is told, and after "----" lines what it
+// answers. Commands: config, add, cancel, step [N], at TIME, wait.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(b))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(b) {
+				t.Errorf("%s is now\n%s", file, got)
+			}
+		})
+	}
+}
+
+// play runs the commands of a transcript and returns it with the answers it gets now.
+func play(t *testing.T, text string) string {
+	var m *sim
+	var out strings.Builder
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if strings.HasPrefix(line, "  ") {
+			continue // an old answer
+		}
+		fmt.Fprintln(&out, line)
+		word, rest, _ := strings.Cut(line, " ")
+		if word == "" || word == "#" {
+			continue
+		}
+		answer := func(format string, args ...any) { fmt.Fprintf(&out, "  "+format+"\n", args...) }
+		v := values(t, rest)
+		switch word {
+		case "config":
+			m = newSim(t, Config{Running: v.num("running"), Batch: v.num("batch"), Queue: v.num("queue"), TargetITL: v.time("itl")},
+				v.num("blocks"), flatCost(v.time("first"), v.time("each")))
+		case "add":
+			r := Request{ID: uint64(v.num("id")), Flow: v["flow"], Weight: float64(v.num("weight")), Priority: v.num("priority"),
+				Prompt: v.num("prompt"), MaxTokens: v.num("max"), Deadline: v.time("deadline"), Leader: uint64(v.num("leader")), Shared: v.num("shared")}
+			if err := m.add(r); err != nil {
+				answer("%v", err)
+			}
+		case "cancel":
+			m.cancel(uint64(v.num("id")))
+		case "wait":
+			m.now += v.time("for")
+		case "step":
+			for range max(v.num("n"), 1) {
+				s := m.step()
+				answer("%8.3fs %s", m.now.Seconds(), s)
+			}
+		case "until":
+			for i := 0; m.live[uint64(v.num("done"))] != nil; i++ {
+				s := m.step()
+				if i == 100_000 {
+					t.Fatal("it never ends")
+				}
+				if m.live[uint64(v.num("done"))] == nil {
+					answer("%8.3fs %s", m.now.Seconds(), s)
+				}
+			}
+		default:
+			t.Fatalf("unknown command %q", line)
+		}
+	}
+	return out.String()
+}
+
+type fields map[string]string
+
+func values(t *testing.T, s string) fields {
+	v := fields{}
+	for _, f := range strings.Fields(s) {
+		k, x, ok := strings.Cut(f, "=")
+		if !ok {
+			t.Fatalf("%q, want name=value", f)
+		}
+		v[k] = x
+	}
+	return v
+}
+
+func (v fields) num(k string) (n int) { fmt.Sscan(v[k], &n); return n }
+
+func (v fields) time(k string) time.Duration { d, _ := time.ParseDuration(v[k]); return d }
+
+// Random arrivals, cancels, deadlines and memory pressure: every request ends,
+// memory is never overdrawn, streams keep their pace, no flow starves.
+func TestProperty(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	cfg := Config{Running: 8, Batch: 512, Queue: 30, TargetITL: 150 * time.Millisecond}
+	m := newSim(t, cfg, 120, flatCost(20*time.Millisecond, 2*time.Millisecond)) // 120 blocks: 7680 positions
+	var id uint64
+	preempted, expired, refused, done, longest := 0, 0, 0, 0, time.Duration(0)
+	arrived := map[uint64]time.Duration{}
+	const steps = 100_000
+	for step := 0; step < steps || len(m.live) > 0; step++ {
+		if step > 2*steps {
+			t.Fatalf("%d requests never end", len(m.live))
+		}
+		if step < steps && rng.IntN(12) == 0 {
+			id++
+			r := Request{ID: id, Flow: fmt.Sprint(rng.IntN(4)), Prompt: 1 + rng.IntN(300), MaxTokens: 1 + rng.IntN(200), Weight: float64(rng.IntN(3)), Priority: rng.IntN(10) / 9}
+			if rng.IntN(20) == 0 {
+				r.Prompt = 1 + rng.IntN(6000)
+			}
+			if rng.IntN(5) == 0 {
+				r.MaxTokens = 1 + rng.IntN(1500) // more than room is kept for
+			}
+			if rng.IntN(30) == 0 {
+				r.Deadline = m.now + time.Duration(rng.IntN(20_000))*time.Millisecond
+			}
+			if id > 1 && rng.IntN(5) == 0 {
+				r.Leader = id - 1 - uint64(rng.IntN(min(int(id)-1, 3)))
+				r.Shared = rng.IntN(r.Prompt)
+			}
+			var busy *BusyError
+			switch err := m.add(r); {
+			case errors.As(err, &busy):
+				if busy.RetryAfter < time.Second {
+					t.Fatalf("retry after %v", busy.RetryAfter)
+				}
+				refused++
+			case err != nil:
+				t.Fatal(err)
+			default:
+				arrived[id] = m.now
+			}
+		}
+		if rng.IntN(100) == 0 {
+			for victim := range m.live {
+				m.cancel(victim)
+				break
+			}
+		}
+		s := m.step()
+		preempted += strings.Count(s, "preempted")
+		expired += strings.Count(s, "expired")
+		if strings.HasSuffix(s, "idle") {
+			if len(m.live) > 0 {
+				t.Fatalf("step %d: idle with %d requests: %s", step, len(m.live), s)
+			}
+			m.now += time.Millisecond
+		}
+		for id, why := range m.ended {
+			if why == "done" {
+				done++
+			}
+			longest = max(longest, m.now-arrived[id])
+			delete(m.ended, id)
+		}
+	}
+	if n := len(m.s.flows) + len(m.s.waiting) + len(m.s.running) + len(m.kept); n > 0 {
+		t.Errorf("%d things are left over", n)
+	}
+	if preempted == 0 || expired == 0 || refused == 0 || done < 1000 {
+		t.Errorf("%d preempted, %d expired, %d refused, %d done: the test does not test that", preempted, expired, refused, done)
+	}
+	// 30 in the queue and 8 at work, of some seconds each.
+	if longest > 10*time.Minute {
+		t.Errorf("a request took %v", longest)
+	}
+	t.Logf("%d requests: %d done, %d preempted, %d expired, %d refused, the longest took %v", id, done, preempted, expired, refused, longest)
+}
+
+// While a long prompt comes in, running streams keep the target, and a short
+// prompt that arrives then is answered within three passes.
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		first, each time.Duration
+	}{{"1B", 20 * time.Millisecond, 1900 * time.Microsecond}, {"8B", 105 * time.Millisecond, 11 * time.Millisecond}} {
+		m := newSim(t, Config{Running: 8, Batch: 512, Queue: 10}, 1000, flatCost(c.first, c.each))
+		target := m.s.Target()
+		for id := uint64(1); id <= 4; id++ {
+			if err := m.add(Request{ID: id, Flow: "streams", Prompt: 20, MaxTokens: 2000}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			m.step()
+		}
+		for _, q := range m.live {
+			q.gaps = nil
+		}
+		if err := m.add(Request{ID: 5, Flow: "long", Prompt: 16384, MaxTokens: 10}); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			m.step()
+		}
+		if err := m.add(Request{ID: 6, Flow: "short", Prompt: 32, MaxTokens: 10}); err != nil {
+			t.Fatal(err)
+		}
+		short := m.live[6]
+		for range 500 {
+			m.step()
+		}
+		for id := uint64(1); id <= 4; id++ {
+			gaps := m.live[id].gaps
+			slices.Sort(gaps)
+			if p99 := gaps[len(gaps)*99/100]; p99 > target || gaps[len(gaps)-1] > target*3/2 {
+				t.Errorf("%s: stream %d waited %v for a token, and %v for one in a hundred; the target is %v", c.name, id, gaps[len(gaps)-1], p99, target)
+			}
+		}
+		if short.tokens == short.prompt || short.first > 3 {
+			t.Errorf("%s: the short prompt took %d passes", c.name, short.first)
+		}
+		if long := m.live[5]; long != nil && long.positions < 200 {
+			t.Errorf("%s: the long prompt came to %d tokens only", c.name, long.positions)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package sched
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const blockTokens = 64
+
+// sim is an engine without a model: it has a number of KV blocks, keeps those of
+// requests that were preempted as long as nobody else needs them, and takes for
+// a pass what its true cost says.
+type sim struct {
+	t      testing.TB
+	s      *Scheduler
+	now    time.Duration
+	blocks int
+	live   map[uint64]*simSeq
+	kept   []*simSeq // preempted, the oldest first
+	cost   func(Shape) time.Duration
+	ended  map[uint64]string
+}
+
+type simSeq struct {
+	id                uint64
+	prompt, max       int
+	positions, tokens int // in KV blocks, and in all
+	running           bool
+	lastToken         time.Duration
+	gaps              []time.Duration // between two tokens
+	first             int             // passes until its first token, counted from its arrival
+}
+
+func newSim(t testing.TB, c Config, blocks int, cost func(Shape) time.Duration) *sim {
+	c.BlockTokens = blockTokens
+	m := &sim{t: t, s: New(c), blocks: blocks, live: map[uint64]*simSeq{}, ended: map[uint64]string{}, cost: cost}
+	for _, n := range []int{1, 8, 64, 256} {
+		m.s.Cost.Observe(Shape{Tokens: n}, cost(Shape{Tokens: n}))
+	}
+	m.s.Cost.Set(cost(Shape{Attended: 1e6}), cost(Shape{Read: 1e6}))
+	return m
+}
+
+func simBlocks(positions int) int { return (positions + blockTokens - 1) / blockTokens }
+
+func (m *sim) held() (running, kept int) {
+	for _, q := range m.live {
+		if q.running {
+			running += simBlocks(q.positions)
+		}
+	}
+	for _, q := range m.kept {
+		kept += simBlocks(q.positions)
+	}
+	return running, kept
+}
+
+func (m *sim) available() int {
+	running, _ := m.held()
+	return m.blocks - running
+}
+
+func (m *sim) add(r Request) error {
+	if err := m.s.Add(r, m.now); err != nil {
+		return err
+	}
+	m.live[r.ID] = &simSeq{id: r.ID, prompt: r.Prompt, max: r.MaxTokens, tokens: r.Prompt}
+	return nil
+}
+
+func (m *sim) end(id uint64, why string) {
+	m.forget(id)
+	delete(m.live, id)
+	m.ended[id] = why
+}
+
+func (m *sim) forget(id uint64) {
+	m.kept = slices.DeleteFunc(m.kept, func(q *simSeq) bool { return q.id == id })
+}
+
+func (m *sim) cancel(id uint64) {
+	if !m.s.Remove(id) {
+		m.t.Fatalf("request %d was not there to be cancelled", id)
+	}
+	m.end(id, "cancelled")
+}
+
+// step runs a pass and returns what happened in words.
+func (m *sim) step() string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	a := m.s.Admit(m.now, m.available(), func(id uint64) Prefix {
+		for _, q := range m.kept {
+			if q.id == id {
+				return Prefix{Tokens: q.positions}
+			}
+		}
+		return Prefix{}
+	})
+	for _, id := range a.Expired {
+		say("expired %d", id)
+		m.end(id, "expired")
+	}
+	for _, id := range a.Preempted {
+		say("preempted %d", id)
+		if q := m.live[id]; q.running {
+			q.running = false
+			m.kept = append(m.kept, q)
+		}
+	}
+	for _, id := range a.Admitted {
+		q := m.live[id]
+		found := 0
+		for _, k := range m.kept {
+			if k.id == id {
+				found = k.positions
+			}
+		}
+		m.forget(id)
+		q.running, q.positions = true, min(found, q.tokens-1)
+		m.s.Found(id, q.positions)
+		if found > 0 {
+			say("resumed %d after %d", id, q.positions)
+		} else {
+			say("admitted %d", id)
+		}
+	}
+	items := m.s.Next(m.now, m.available())
+	if len(items) == 0 {
+		return strings.Join(append(out, "idle"), ", ")
+	}
+	total := 0
+	for _, it := range items {
+		q := m.live[it.ID]
+		if q == nil || !q.running || it.Tokens < 1 || it.Tokens > q.tokens-q.positions {
+			m.t.Fatalf("item %+v of %+v", it, q)
+		}
+		q.positions += it.Tokens
+		total += it.Tokens
+		say("%d:%d", it.ID, it.Tokens)
+	}
+	if total > m.s.cfg.Batch {
+		m.t.Fatalf("a pass of %d tokens", total)
+	}
+	running, kept := m.held()
+	if running > m.blocks {
+		m.t.Fatalf("%d blocks in use of %d", running, m.blocks)
+	}
+	for ; running+kept > m.blocks; _, kept = m.held() { // the cache gives way
+		m.kept[0].positions = 0
+		m.kept = m.kept[1:]
+	}
+	took := m.cost(m.s.Shape(items))
+	m.now += took
+	for _, q := range m.live {
+		if q.tokens == q.prompt {
+			q.first++
+		}
+	}
+	for _, id := range m.s.Ran(items, took) {
+		q := m.live[id]
+		if q.tokens > q.prompt {
+			q.gaps = append(q.gaps, m.now-q.lastToken)
+		}
+		q.lastToken = m.now
+		q.tokens++
+		if q.tokens-q.prompt >= q.max {
+			say("done %d", id)
+			m.s.Remove(id)
+			m.end(id, "done")
+		} else {
+			m.s.Sampled(id)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// a machine where reading the weights takes as long as computing ten tokens.
+func flatCost(first, each time.Duration) func(Shape) time.Duration {
+	return func(s Shape) time.Duration {
+		t := max(float64(first), float64(each)*float64(s.Tokens))
+		if s.Tokens == 0 {
+			t = 0
+		}
+		return time.Duration(math.Round(t + 100*float64(s.Attended) + 500*float64(s.Read)))
+	}
+}
