@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -37,7 +38,9 @@ const (
 // model and the machine.
 type Config struct {
 	Ctx       int           // positions of a sequence; 0: the model's own, as far as memory allows
-	Sequences int           // at a time, each of Ctx positions; 0: one
+	Sequences int           // at a time; 0: one
+	Shared    bool          // sequences share one memory for keys and values; else each has room for Ctx positions
+	KVBytes   uint64        // of the shared memory; 0: half of what is free beside the model
 	Batch     int           // most tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are kept
 	Threads   int           // 0: as many as the machine grants
@@ -61,6 +64,10 @@ type Engine struct {
 
 	item [1]Item // of passes over a single sequence
 	rows []int32 // of logits, as the model.Runner counts them
+
+	kvTypes kvcache.Types
+	printed sync.Once
+	print   []byte // see fingerprint
 }
 
 // Open loads the model at path. Errors are one line and name the file, and what
@@ -69,7 +76,7 @@ func Open(path string, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cpu: -1}
+	e := &Engine{cpu: -1, kvTypes: c.KV}
 	if c.CPUs != nil {
 		e.cpu = c.CPUs[0]
 	}
@@ -162,20 +169,20 @@ func (e *Engine) load(c Config) error {
 	}
 	held.release()
 
-	block, blocks := e.model.KVBlockBytes(u.KV), blocksFor(u.Ctx)
-	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
-	if c.Ctx == 0 { // as far as the memory goes that activations leave
-		free := c.Budget.Free()
-		free -= min(free, need.Activations)
-		blocks = int(max(min(uint64(blocks), free/uint64(block)/uint64(u.Sequences)), 1))
-		e.ctx = min(e.ctx, blocks*kvcache.BlockTokens)
+	block := e.model.KVBlockBytes(u.KV)
+	free := c.Budget.Free()
+	free -= min(free, need.Activations)
+	blocks, err := c.blocks(&u, uint64(block), free)
+	if err != nil {
+		return err
 	}
-	if e.kv, err = kvcache.NewPool(c.Budget, block, blocks*u.Sequences); err != nil {
+	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
+	if e.kv, err = kvcache.NewPool(c.Budget, block, blocks); err != nil {
 		return err
 	}
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: e.pool, Budget: c.Budget, KV: u.KV,
-		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: blocks, MaxOut: u.MaxOut,
+		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: blocksFor(u.Ctx), MaxOut: u.MaxOut,
 	})
 	if err != nil {
 		return err

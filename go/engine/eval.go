@@ -160,18 +160,27 @@ func (e *Engine) pass(cancel func() error, items []Item) error {
 			return err
 		}
 	}
+	work, err := e.fill(items)
+	if err != nil || !work {
+		return err
+	}
+	if err := e.runner.Forward(cancel); err != nil {
+		undo(items)
+		return err
+	}
+	commit(items)
+	return nil
+}
+
+// fill makes room for the items' tokens and a batch of them. It tells whether
+// there are any. When it fails, it leaves the sequences as they were.
+func (e *Engine) fill(items []Item) (work bool, err error) {
 	b := e.runner.Batch()
 	b.Reset()
-	undo := func(n int) {
-		for _, it := range items[:n] {
-			it.Seq.table.Truncate(it.Seq.Len())
-		}
-	}
-	work := false
 	for k, it := range items {
 		if err := it.Seq.table.Grow(len(it.IDs)); err != nil {
-			undo(k)
-			return err
+			undo(items[:k])
+			return false, err
 		}
 		if len(it.IDs) == 0 {
 			continue
@@ -182,17 +191,21 @@ func (e *Engine) pass(cancel func() error, items []Item) error {
 			b.Add(id, int32(it.Seq.Len()+i))
 		}
 	}
-	if !work {
-		return nil
+	return work, nil
+}
+
+// undo takes back the room that was made for the items' tokens.
+func undo(items []Item) {
+	for _, it := range items {
+		it.Seq.table.Truncate(it.Seq.Len())
 	}
-	if err := e.runner.Forward(cancel); err != nil {
-		undo(len(items))
-		return err
-	}
+}
+
+// commit notes that the items' tokens were evaluated.
+func commit(items []Item) {
 	for _, it := range items {
 		it.Seq.ids = append(it.Seq.ids, it.IDs...)
 	}
-	return nil
 }
 
 // visit computes the logits that are wanted of the last pass, some rows at a

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
@@ -47,8 +49,16 @@ func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err err
 		return u, need, err
 	}
 	within := func(positions int) {
-		if c.Ctx == 0 {
-			need.KV = min(need.KV, need.KVPer1K/(1024/kvcache.BlockTokens)*uint64(blocksFor(positions)*u.Sequences))
+		block := need.KVPer1K / (1024 / kvcache.BlockTokens)
+		switch {
+		case c.Shared && c.KVBytes > 0:
+			need.KV = c.KVBytes
+		case c.Shared && c.Ctx > 0:
+			need.KV = block * uint64(blocksFor(c.Ctx)+1)
+		case c.Shared:
+			need.KV = min(need.KV, block*uint64(blocksFor(positions)+1))
+		case c.Ctx == 0:
+			need.KV = min(need.KV, block*uint64(blocksFor(positions)*u.Sequences))
 		}
 	}
 	if u.Residency == model.Auto {
@@ -63,6 +73,36 @@ func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err err
 	need, err = model.Memory(f, u)
 	within(1)
 	return u, need, err
+}
+
+// blocks returns how many KV blocks of `block` bytes there are to be, with `free`
+// bytes left for them, and shortens the context where it was left open.
+func (c *Config) blocks(u *model.Use, block, free uint64) (int, error) {
+	most := uint64(blocksFor(u.Ctx)) * uint64(u.Sequences)
+	if !c.Shared {
+		if c.Ctx == 0 { // as far as the memory goes
+			each := max(min(uint64(blocksFor(u.Ctx)), free/block/uint64(u.Sequences)), 1)
+			u.Ctx = min(u.Ctx, int(each)*kvcache.BlockTokens)
+			most = each * uint64(u.Sequences)
+		}
+		return int(min(most, math.MaxInt)), nil
+	}
+	n := c.KVBytes / block
+	if c.KVBytes == 0 {
+		n = min(max(free/2/block, 2), most+1)
+		if c.Ctx > 0 {
+			n = max(n, uint64(blocksFor(c.Ctx))+1)
+		}
+	}
+	// One block more than a context: to copy one that is shared.
+	if room := (int(min(n, 1<<32)) - 1) * kvcache.BlockTokens; room < u.Ctx {
+		if c.Ctx > 0 || room < kvcache.BlockTokens {
+			return 0, fmt.Errorf("keys and values of a context of %d tokens need %s, want at most the %s that are set aside for them", max(c.Ctx, kvcache.BlockTokens),
+				mem.FormatBytes(uint64(blocksFor(max(c.Ctx, 1))+1)*block), mem.FormatBytes(c.KVBytes))
+		}
+		u.Ctx = room
+	}
+	return int(n), nil
 }
 
 // A holding is memory that is spoken for.

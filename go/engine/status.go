@@ -48,6 +48,7 @@ type Counts struct {
 	RejectedRequests uint64
 }
 
-// Cost is what the loop has learned a pass to take: First, and Each for every
-// token, and Attended for every million positions that its tokens attend to.
-type Cost struct{ First, Each, Attended time.Duration }
+// Cost is what the loop has learned a pass to take: First with one token, Each for
+// every one of a long pass, Attended for every million positions that tokens attend
+// to, and Read for every million that sequences have.
+type Cost struct{ First, Each, Attended, Read time.Duration }

@@ -164,6 +164,7 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-func (p *Pool) block(id int32) []byte {
+// Block returns the memory of a block.
+func (p *Pool) Block(id int32) []byte {
 	return p.Bytes()[int(id)*p.blockBytes:][:p.blockBytes]
 }

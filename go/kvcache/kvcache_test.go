@@ -60,8 +60,8 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	a := p.NewTable()
 	grow(t, a, 70)
 	for i, id := range a.Blocks() {
-		for j := range p.block(id) {
-			p.block(id)[j] = byte(10 + i)
+		for j := range p.Block(id) {
+			p.Block(id)[j] = byte(10 + i)
 		}
 	}
 	b := a.Fork()
@@ -75,7 +75,7 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	if a.Blocks()[1] == b.Blocks()[1] {
 		t.Fatal("two tables may write the open block")
 	}
-	if got := p.block(b.Blocks()[1])[5]; got != 11 {
+	if got := p.Block(b.Blocks()[1])[5]; got != 11 {
 		t.Errorf("copied block has %d, want 11", got)
 	}
 	before := a.Blocks()[1]

@@ -47,7 +47,7 @@ func (t *Table) Grow(n int) error {
 	if copied {
 		last := &t.blocks[len(t.blocks)-1]
 		own := p.take()
-		copy(p.block(own), p.block(*last))
+		copy(p.Block(own), p.Block(*last))
 		p.drop(*last)
 		*last = own
 	}

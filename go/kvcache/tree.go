@@ -61,6 +61,17 @@ func (t *Tree) Len(ids []int32) int {
 	return n
 }
 
+// Held returns the same, and how many of the blocks somebody else holds too.
+func (t *Tree) Held(ids []int32) (tokens, held int) {
+	t.walk(ids, func(n *node, common int) {
+		tokens += common
+		if t.pool.refs[n.block] > 1 {
+			held++
+		}
+	})
+	return tokens, held
+}
+
 // Find returns a table of the longest beginning of ids that is in the tree. It
 // shares the tree's blocks.
 func (t *Tree) Find(ids []int32) *Table {

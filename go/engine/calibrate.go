@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// calibrate gives the model of cost something to begin with: a few passes of
+// sizes that matter, and what attention adds to them in the middle of a text. What
+// lies in the cache there is of no matter.
+func (l *Loop) calibrate() error {
+	const slow = 500 * time.Millisecond // longer passes can be extrapolated
+	at := min(2048, l.e.ctx/2, (l.e.kv.Blocks()-2)*kvcache.BlockTokens)
+	run := func(depth, n int) (time.Duration, error) {
+		s := l.e.NewSequence()
+		defer s.Close()
+		if err := s.table.Grow(depth); err != nil {
+			return 0, err
+		}
+		s.ids = make([]int32, depth)
+		leave := l.e.enter()
+		defer leave()
+		start := time.Now()
+		if err := l.e.forward(nil, s, make([]int32, n)); err != nil {
+			return 0, err
+		}
+		l.e.runner.Head(append(l.e.rows[:0], int32(n-1)))
+		return time.Since(start), nil
+	}
+	if _, err := run(0, 1); err != nil { // the first finds nothing in the caches
+		return err
+	}
+	took := map[int]time.Duration{}
+	for _, n := range []int{1, 8, 64, 256} {
+		if n > l.e.batch || n >= l.e.ctx {
+			break
+		}
+		t, err := run(0, n)
+		if err != nil {
+			return err
+		}
+		l.sched.Cost.Observe(sched.Shape{Tokens: n}, t)
+		if took[n] = t; t > slow {
+			break
+		}
+	}
+	if at < kvcache.BlockTokens || took[64] == 0 {
+		return nil // a context so small that attention is nothing
+	}
+	one, err := run(at, 1)
+	if err != nil {
+		return err
+	}
+	many, err := run(at, 64)
+	if err != nil {
+		return err
+	}
+	per := func(d time.Duration, positions int) time.Duration {
+		return time.Duration(float64(d) / float64(positions) * 1e6)
+	}
+	read := max(one-took[1], 0)
+	l.sched.Cost.Set(per(max(many-took[64]-read, 0), 64*at), per(read, at))
+	return nil
+}

@@ -1,0 +1,655 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// LoopConfig says how a Loop shares its engine out.
+type LoopConfig struct {
+	Queue     int            // requests that may wait
+	TargetITL time.Duration  // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+	OnPass    func(PassInfo) // called after each pass, between passes: it must not block; nil: nobody cares
+}
+
+// PassInfo is what there was to see of a pass.
+type PassInfo struct {
+	Took         time.Duration
+	Sequences    int
+	PromptTokens int
+	DecodeTokens int
+}
+
+// A Loop runs an Engine for many requests at a time: it is the one goroutine
+// that does, and the only one that may use the engine until it is closed. Which
+// requests are in a pass is the Scheduler's decision; the loop carries it out.
+//
+// Its methods may be called from any goroutine. They never wait for a pass: the lock
+// is held between passes only, while one is put together. Drain and Close do wait,
+// and are not for a Sink.
+type Loop struct {
+	e      *Engine
+	cfg    LoopConfig
+	begun  time.Time
+	wake   chan struct{} // has room for one
+	closed chan struct{} // when the goroutine has ended
+
+	generated atomic.Uint64 // tokens handed out
+	// Of the pass that runs: its tokens, and those whose requests were cancelled.
+	passTokens, goneTokens atomic.Int64
+
+	mu       sync.Mutex
+	sched    *sched.Scheduler
+	tree     *kvcache.Tree
+	jobs     map[uint64]*job
+	slots    []slot
+	lastID   uint64
+	counts   Counts
+	draining bool
+	stopping bool
+	idle     chan struct{} // closed when draining and no request is left
+
+	// Of the goroutine.
+	items []Item
+	batch []*job
+}
+
+// job is a request on its way.
+type job struct {
+	*Request
+	id       uint64
+	seq      *Sequence // nil while it waits
+	pending  []int32   // tokens that follow those of seq: to be evaluated
+	smp      *sample.Sampler
+	slot     int
+	progress Progress
+	usage    Usage
+	ended    error // set when it is to end: why
+	inPass   int64 // tokens in the pass that runs
+
+	submitted, started, first time.Time
+}
+
+// slot is a number for a request that runs, for those who watch.
+type slot struct {
+	job *job    // nil when free
+	ids []int32 // of the one that ran last
+	was SlotStatus
+}
+
+// A Ticket is a request that was taken in.
+type Ticket struct {
+	l *Loop
+	j *job
+}
+
+// NewLoop starts a Loop. It measures the engine first: some passes.
+func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
+	l := &Loop{
+		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
+		tree: kvcache.NewTree(e.kv), jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
+		sched: sched.New(sched.Config{
+			Running: e.seqs, Batch: e.batch, BlockTokens: kvcache.BlockTokens, Queue: c.Queue, TargetITL: c.TargetITL,
+		}),
+	}
+	if err := l.calibrate(); err != nil {
+		return nil, err
+	}
+	go l.run()
+	return l, nil
+}
+
+// Submit takes a request in, or refuses it: with a *TooLongError, a *BusyError,
+// ErrClosing, or what is wrong with its parameters.
+func (l *Loop) Submit(r *Request) (*Ticket, error) {
+	if len(r.Prompt) == 0 {
+		return nil, errors.New("the prompt is empty, want one token at least")
+	}
+	if err := l.e.known(r.Prompt); err != nil {
+		return nil, err
+	}
+	if len(r.Prompt) >= l.e.ctx {
+		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
+	}
+	if err := r.Sampling.Validate(); err != nil {
+		return nil, err
+	}
+	j := &job{Request: r, slot: -1, pending: r.Prompt, submitted: time.Now()}
+	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
+	j.progress = Progress{Total: len(r.Prompt)}
+	j.smp = sample.New(r.Sampling, l.e.model.Config.NVocab)
+	for _, id := range r.Prompt {
+		j.smp.Accept(id)
+	}
+	room := l.e.ctx - len(r.Prompt)
+	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
+	if r.MaxTokens >= 0 {
+		s.MaxTokens = min(r.MaxTokens, room)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining {
+		return nil, ErrClosing
+	}
+	if !r.Deadline.IsZero() {
+		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {
+			return nil, ErrDeadline
+		}
+	}
+	l.lastID++
+	s.ID, j.id = l.lastID, l.lastID
+	s.Leader, s.Shared = l.leader(r)
+	var busy *sched.BusyError
+	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
+		l.counts.RejectedRequests++
+		return nil, &BusyError{busy.Queued, busy.RetryAfter}
+	}
+	l.jobs[j.id] = j
+	l.nudge()
+	return &Ticket{l, j}, nil
+}
+
+// leader returns the request that is to compute most of the beginning of r that
+// nobody has computed yet, and how much that is, in whole blocks. To wait for it
+// costs r nothing: it would have to compute the same.
+func (l *Loop) leader(r *Request) (id uint64, shared int) {
+	if r.NoCache {
+		return 0, 0
+	}
+	cached := l.tree.Len(r.Prompt[:len(r.Prompt)-1])
+	for _, j := range l.jobs {
+		if j.NoCache || j.Priority < r.Priority {
+			continue
+		}
+		n := 0
+		for n < min(len(j.Prompt), len(r.Prompt)-1) && j.Prompt[n] == r.Prompt[n] {
+			n++
+		}
+		n -= n % kvcache.BlockTokens
+		if n >= cached+kvcache.BlockTokens && (n > shared || n == shared && j.id < id) {
+			id, shared = j.id, n
+		}
+	}
+	return id, shared
+}
+
+// ID returns the request's number: those that came later have higher ones.
+func (t *Ticket) ID() uint64 { return t.j.id }
+
+// Cancel ends the request: its Sink's Done follows, with context.Canceled. A pass
+// that is mostly for requests that are gone is given up between two layers.
+func (t *Ticket) Cancel() { t.l.end(t.j, context.Canceled) }
+
+// Position returns how many requests would begin before this one, 0 when it runs.
+func (t *Ticket) Position() int {
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	return t.l.sched.Position(t.j.id, t.l.now())
+}
+
+func (l *Loop) end(j *job, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.ended == nil && l.jobs[j.id] == j {
+		j.ended = why
+		l.goneTokens.Add(j.inPass)
+		l.nudge()
+	}
+}
+
+// Drain takes no more requests in, and waits for those that are there: until ctx
+// ends, and then ends them with ErrClosing.
+func (l *Loop) Drain(ctx context.Context) {
+	l.mu.Lock()
+	l.draining = true
+	l.nudge()
+	l.mu.Unlock()
+	select {
+	case <-l.idle:
+		return
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	var rest []*job
+	for _, j := range l.jobs {
+		rest = append(rest, j)
+	}
+	l.mu.Unlock()
+	for _, j := range rest {
+		l.end(j, ErrClosing)
+	}
+	<-l.idle
+}
+
+// Close ends all requests with ErrClosing, and the loop. The engine stays open.
+func (l *Loop) Close() {
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	l.Drain(done)
+	l.mu.Lock()
+	l.stopping = true
+	l.nudge()
+	l.mu.Unlock()
+	<-l.closed
+	l.mu.Lock()
+	l.tree.Clear()
+	l.mu.Unlock()
+}
+
+func (l *Loop) now() time.Duration { return time.Since(l.begun) }
+
+// nudge has the loop look again.
+func (l *Loop) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine.
+func (l *Loop) run() {
+	defer close(l.closed)
+	leave := l.e.enter()
+	defer leave()
+	for {
+		l.mu.Lock()
+		ended := l.sweep()
+		work := l.plan(&ended)
+		if l.draining && len(l.jobs) == 0 {
+			select {
+			case <-l.idle:
+			default:
+				close(l.idle)
+			}
+		}
+		stop, deadline := l.stopping, l.deadline()
+		l.mu.Unlock()
+		for _, j := range ended {
+			j.Sink.Done(Result{Err: j.ended, Usage: j.usage})
+		}
+		switch {
+		case work:
+			l.pass()
+		case stop:
+			return
+		case len(ended) == 0:
+			l.sleep(deadline)
+		}
+	}
+}
+
+// sleep waits until something has changed, or the deadline of a request.
+func (l *Loop) sleep(deadline time.Time) {
+	if deadline.IsZero() {
+		<-l.wake
+		return
+	}
+	t := time.NewTimer(time.Until(deadline))
+	defer t.Stop()
+	select {
+	case <-l.wake:
+	case <-t.C:
+	}
+}
+
+// deadline returns the first of those who wait with nobody running.
+func (l *Loop) deadline() (first time.Time) {
+	for _, j := range l.jobs {
+		if !j.Deadline.IsZero() && (first.IsZero() || j.Deadline.Before(first)) {
+			first = j.Deadline
+		}
+	}
+	return first
+}
+
+// sweep takes out the requests that are to end.
+func (l *Loop) sweep() (ended []*job) {
+	for _, j := range l.jobs {
+		if j.ended != nil {
+			l.remove(j)
+			ended = append(ended, j)
+		}
+	}
+	return ended
+}
+
+// remove takes a request out, and leaves what it computed to the cache.
+func (l *Loop) remove(j *job) {
+	if errors.Is(j.ended, context.Canceled) {
+		l.counts.Cancellations++
+	}
+	l.sched.Remove(j.id)
+	l.park(j, false)
+	if j.slot >= 0 {
+		l.slots[j.slot].was = l.slotStatus(j)
+		l.slots[j.slot].was.Busy = false
+		l.slots[j.slot].job = nil
+	}
+	delete(l.jobs, j.id)
+}
+
+// park gives the blocks of a request to the cache.
+func (l *Loop) park(j *job, awaited bool) {
+	if j.seq == nil {
+		return
+	}
+	if !j.NoCache {
+		l.tree.Keep(j.seq.table, j.seq.ids, false, awaited)
+	}
+	if j.slot >= 0 {
+		l.slots[j.slot].ids = j.seq.ids
+	}
+	j.pending = append(j.seq.ids[:len(j.seq.ids):len(j.seq.ids)], j.pending...)
+	j.seq.table.Free()
+	j.seq = nil
+}
+
+// resume gives a request the blocks that the cache has of its tokens.
+func (l *Loop) resume(j *job) {
+	table := l.e.kv.NewTable()
+	if !j.NoCache {
+		table = l.tree.Find(j.pending[:len(j.pending)-1]) // the last is evaluated in any case: its logits are wanted
+	}
+	n := table.Len()
+	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(j.pending)+1), j.pending[:n]...)}
+	j.pending = j.pending[n:]
+	l.sched.Found(j.id, n)
+	if j.started.IsZero() {
+		j.started = time.Now()
+		j.usage.Queued = j.started.Sub(j.submitted)
+		j.usage.CachedTokens, j.progress.Cached, j.progress.Done = n, n, n
+		l.counts.CachedTokens += uint64(n)
+	}
+	l.takeSlot(j)
+}
+
+// plan puts the next pass together. It tells whether there is one.
+func (l *Loop) plan(ended *[]*job) bool {
+	now := l.now()
+	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
+		j := l.jobs[id]
+		if j.NoCache {
+			return sched.Prefix{}
+		}
+		tokens, held := l.tree.Held(j.pending[:len(j.pending)-1])
+		return sched.Prefix{Tokens: tokens, Held: held}
+	})
+	for _, id := range a.Expired {
+		j := l.jobs[id]
+		j.ended = ErrDeadline
+		l.remove(j)
+		*ended = append(*ended, j)
+	}
+	for _, id := range a.Preempted {
+		l.yield(l.jobs[id])
+	}
+	for _, id := range a.Admitted {
+		l.resume(l.jobs[id])
+	}
+	for {
+		plan := l.sched.Next(now, l.e.kv.Available())
+		l.items, l.batch = l.items[:0], l.batch[:0]
+		l.goneTokens.Store(0)
+		total := int64(0)
+		for _, p := range plan {
+			j := l.jobs[p.ID]
+			j.inPass = int64(p.Tokens)
+			total += j.inPass
+			l.items = append(l.items, Item{Seq: j.seq, IDs: j.pending[:p.Tokens]})
+			l.batch = append(l.batch, j)
+		}
+		l.passTokens.Store(total)
+		if len(plan) == 0 {
+			return false
+		}
+		_, err := l.e.fill(l.items)
+		if err == nil {
+			return true
+		}
+		// The Scheduler knows blocks by their number only, not who shares them.
+		// One makes room then: there are fewer each time.
+		last := l.batch[len(l.batch)-1]
+		l.sched.Yield(last.id)
+		l.yield(last)
+	}
+}
+
+// yield has a request make room.
+func (l *Loop) yield(j *job) {
+	if j.seq == nil {
+		return
+	}
+	l.park(j, true)
+	l.freeSlot(j)
+	j.usage.Preempted++
+	l.counts.Preemptions++
+}
+
+// errGone ends a pass that nobody wants any more.
+var errGone = errors.New("most of the pass is for requests that were cancelled")
+
+// pass runs what plan put together, and hands its tokens out.
+func (l *Loop) pass() {
+	start := time.Now()
+	err := l.e.runner.Forward(func() error {
+		if l.goneTokens.Load()*2 >= l.passTokens.Load() {
+			return errGone
+		}
+		return nil
+	})
+	if err != nil { // it can only be that one: tokens were checked when they came
+		l.mu.Lock()
+		undo(l.items)
+		for _, j := range l.batch {
+			j.inPass = 0
+		}
+		l.mu.Unlock()
+		return
+	}
+	commit(l.items)
+	outs := l.sampleAll()
+	took := time.Since(start)
+
+	l.mu.Lock()
+	info := PassInfo{Took: took, Sequences: len(l.batch)}
+	plan := make([]sched.Item, len(l.batch))
+	for i, j := range l.batch {
+		n := len(l.items[i].IDs)
+		plan[i] = sched.Item{ID: j.id, Tokens: n}
+		if j.first.IsZero() {
+			info.PromptTokens += n
+		} else {
+			info.DecodeTokens += n // those too that a request which made room evaluates again
+		}
+	}
+	l.count(plan, info)
+	l.sched.Ran(plan, took)
+	for i, j := range l.batch {
+		j.pending = j.pending[len(l.items[i].IDs):]
+		j.progress.Done = min(j.seq.Len(), j.progress.Total)
+		j.inPass = 0
+		if j.first.IsZero() && !j.NoCache {
+			l.tree.Keep(j.seq.table, j.seq.ids, true, false) // for those who wait for it
+		}
+		outs[i].prompt = j.first.IsZero()
+		if outs[i].whole && outs[i].err == nil {
+			j.note(time.Now())
+		}
+	}
+	l.mu.Unlock()
+	if l.cfg.OnPass != nil {
+		l.cfg.OnPass(info)
+	}
+	for i, j := range l.batch {
+		if l.isLive(j) {
+			l.deliver(j, outs[i])
+		}
+	}
+}
+
+// count adds a pass to the counts, whose time prompts and streams share as the
+// model of cost has it.
+func (l *Loop) count(plan []sched.Item, info PassInfo) {
+	c := &l.counts
+	c.Passes++
+	c.SlotPasses += uint64(info.Sequences)
+	c.PromptTokens += uint64(info.PromptTokens)
+	var streams []sched.Item
+	for i, j := range l.batch {
+		if !j.first.IsZero() {
+			streams = append(streams, plan[i])
+		}
+	}
+	part := float64(len(streams)) / float64(len(plan)) // where nothing is known yet
+	if all := l.sched.Cost.Estimate(l.sched.Shape(plan)); all > 0 {
+		part = min(float64(l.sched.Cost.Estimate(l.sched.Shape(streams)))/float64(all), 1)
+	}
+	generated := time.Duration(part * float64(info.Took))
+	c.GeneratedTime += generated
+	c.PromptTime += info.Took - generated
+}
+
+// isLive tells whether nobody has ended the request yet.
+func (l *Loop) isLive(j *job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return j.ended == nil
+}
+
+// An out is what a pass gave one of its requests.
+type out struct {
+	prompt bool // it was of the prompt
+	whole  bool // its tokens are all evaluated: there is a token, or an error
+	token  Token
+	err    error
+}
+
+// sampleAll chooses a token for each request of the pass whose tokens are all
+// evaluated, some rows of logits at a time.
+func (l *Loop) sampleAll() []out {
+	outs := make([]out, len(l.batch))
+	rows, who := l.e.rows[:0], make([]int, 0, len(l.batch))
+	flush := func() {
+		l.e.runner.Head(rows)
+		each(len(rows), func(k int) {
+			i := who[k]
+			outs[i].token, outs[i].err = l.batch[i].choose(l.e.runner.Logits(k))
+		})
+		rows, who = rows[:0], who[:0]
+	}
+	row, most := int32(-1), l.e.runner.Batch().MaxOut()
+	for i, j := range l.batch {
+		n := len(l.items[i].IDs)
+		row += int32(n)
+		if n < len(j.pending) {
+			continue
+		}
+		outs[i].whole = true
+		if j.MaxTokens == 0 {
+			continue // only the prompt was wanted
+		}
+		if rows, who = append(rows, row), append(who, i); len(rows) == most {
+			flush()
+		}
+	}
+	if len(rows) > 0 {
+		flush()
+	}
+	return outs
+}
+
+// each calls f for 0 to n-1, on as many CPUs as there are: a token of a large
+// vocabulary takes a while to choose.
+func each(n int, f func(i int)) {
+	workers := min(n, runtime.GOMAXPROCS(0))
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			f(i)
+		}
+	}
+	var wg sync.WaitGroup
+	for range workers - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+}
+
+// choose samples from logits, which are its to change.
+func (j *job) choose(logits []float32) (t Token, err error) {
+	raw := logits // the model's own probabilities are of these
+	if j.TopLogprobs >= 0 && len(j.Bias) > 0 {
+		logits = append([]float32(nil), logits...)
+	}
+	for _, b := range j.Bias {
+		logits[b.ID] += b.Value
+	}
+	if t.ID, err = j.smp.Sample(logits); err != nil {
+		return t, err
+	}
+	j.smp.Accept(t.ID)
+	if j.TopLogprobs >= 0 {
+		t.Logprob, t.Top = sample.Logprobs(raw, t.ID, j.TopLogprobs)
+	}
+	return t, nil
+}
+
+// note counts the token that a request is about to get, if it gets one.
+func (j *job) note(now time.Time) {
+	if j.first.IsZero() {
+		j.first = now
+		j.usage.Prefill = now.Sub(j.started)
+	}
+	if j.MaxTokens != 0 {
+		j.usage.Generated++
+		j.usage.Decode = now.Sub(j.first)
+	}
+}
+
+// deliver hands out what a pass gave a request, and ends it where that was all.
+func (l *Loop) deliver(j *job, o out) {
+	if o.prompt {
+		j.Sink.Progress(j.progress)
+	}
+	if !o.whole {
+		return
+	}
+	finish := Finish("")
+	switch {
+	case o.err != nil:
+	case j.MaxTokens == 0:
+		finish = MaxedOut
+	default:
+		l.generated.Add(1)
+		more := j.Sink.Token(o.token)
+		switch {
+		case !more:
+			finish = Stopped
+		case j.usage.Generated == j.MaxTokens:
+			finish = MaxedOut
+		case j.seq.Len() == l.e.ctx:
+			finish = CtxFull
+		}
+	}
+	l.mu.Lock()
+	if finish == "" && o.err == nil {
+		j.pending = append(j.pending, o.token.ID)
+		l.sched.Sampled(j.id)
+		l.mu.Unlock()
+		return
+	}
+	j.ended = o.err
+	l.remove(j)
+	l.mu.Unlock()
+	j.Sink.Done(Result{Finish: finish, Err: o.err, Usage: j.usage})
+}

@@ -1,0 +1,53 @@
+package engine
+
+// takeSlot gives a request that begins to run a number: the one it asked for
+// where that is free, or the lowest.
+func (l *Loop) takeSlot(j *job) {
+	pick := -1
+	for i := range l.slots {
+		if l.slots[i].job == nil && (pick < 0 || i == j.Request.Slot) {
+			pick = i
+		}
+	}
+	// There are as many as sequences run at a time.
+	l.slots[pick].job = j
+	j.slot, j.usage.Slot = pick, pick
+}
+
+func (l *Loop) freeSlot(j *job) {
+	if j.slot >= 0 {
+		l.slots[j.slot].was = l.slotStatus(j)
+		l.slots[j.slot].was.Busy = false
+		l.slots[j.slot].job = nil
+		j.slot = -1
+	}
+}
+
+func (l *Loop) slotStatus(j *job) SlotStatus {
+	return SlotStatus{
+		Busy: true, Request: j.id, Flow: j.Flow, Prompt: j.progress.Total, Cached: j.progress.Cached,
+		Evaluated: j.progress.Done, Generated: j.usage.Generated, MaxTokens: j.MaxTokens, Since: j.submitted,
+	}
+}
+
+// Status returns what the loop is doing now.
+func (l *Loop) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Slots: make([]SlotStatus, len(l.slots)), Counts: l.counts}
+	for i, slot := range l.slots {
+		s.Slots[i] = slot.was
+		if slot.job != nil {
+			s.Slots[i] = l.slotStatus(slot.job)
+		}
+	}
+	s.Queued, s.Parked = l.sched.Queued()
+	_, idle := l.tree.Blocks()
+	pool := l.e.kv
+	s.KV = KVStatus{Blocks: pool.Blocks(), Used: pool.Blocks() - pool.Available(), Cached: idle, BlockBytes: pool.BlockBytes()}
+	s.Counts.EvictedBlocks = l.tree.Evicted()
+	s.Counts.GeneratedTokens = l.generated.Load()
+	s.Cost.First, s.Cost.Each = l.sched.Cost.First(), l.sched.Cost.Each()
+	s.Cost.Attended, s.Cost.Read = l.sched.Cost.Positions()
+	return s
+}

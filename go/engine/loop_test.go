@@ -1,0 +1,497 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// A catcher is a Sink that keeps what it gets.
+type catcher struct {
+	stop func(n int) bool // whether the n-th token is the last
+	on   func(n int)      // called with each
+	mu   sync.Mutex
+	ids  []int32
+	logs []Token
+	prog []Progress
+	done chan Result
+}
+
+func newCatcher() *catcher { return &catcher{done: make(chan Result, 2)} }
+
+func (c *catcher) Progress(p Progress) { c.prog = append(c.prog, p) }
+func (c *catcher) Done(r Result)       { c.done <- r }
+
+func (c *catcher) Token(t Token) bool {
+	c.mu.Lock()
+	c.ids, c.logs = append(c.ids, t.ID), append(c.logs, t)
+	n := len(c.ids)
+	c.mu.Unlock()
+	if c.on != nil {
+		c.on(n)
+	}
+	return c.stop == nil || !c.stop(n)
+}
+
+func (c *catcher) wait(t *testing.T) Result {
+	t.Helper()
+	select {
+	case r := <-c.done:
+		return r
+	case <-time.After(time.Minute):
+		t.Fatal("a request does not end")
+		panic("")
+	}
+}
+
+func openLoop(t *testing.T, path string, c Config, lc LoopConfig) *Loop {
+	t.Helper()
+	c.Shared = true
+	if lc.Queue == 0 {
+		lc.Queue = 1000
+	}
+	l, err := NewLoop(open(t, path, c), lc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func greedyRequest(prompt []int32, n int) *Request {
+	p := sample.Defaults()
+	p.Temp = 0
+	return &Request{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1, Slot: -1, Sink: newCatcher()}
+}
+
+func submit(t *testing.T, l *Loop, r *Request) (*Ticket, *catcher) {
+	t.Helper()
+	k, err := l.Submit(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, r.Sink.(*catcher)
+}
+
+// checkBlocks says whether all blocks are free or in the cache alone.
+func checkBlocks(t *testing.T, l *Loop) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, idle := l.tree.Blocks()
+	if pool := l.e.kv; all != idle || pool.Available() != pool.Blocks() || len(l.jobs) != 0 {
+		t.Errorf("%d blocks of %d are held by nobody, %d of %d in the tree are idle, %d requests", pool.Blocks()-pool.Available(), pool.Blocks(), idle, all, len(l.jobs))
+	}
+}
+
+// A request gives the same tokens alone and among others, with a cache and
+// without, and where memory is so short that requests have to make room.
+func TestLoopGivesTheSameText(t *testing.T) {
+	const n = 30
+	for _, tt := range []struct {
+		name   string
+		c      Config
+		blocks uint64
+	}{
+		{"ample", Config{Sequences: 8, Batch: 64}, 100},
+		{"short of memory", Config{Sequences: 6, Batch: 32, Ctx: 200}, 7},
+		{"one at a time", Config{Sequences: 1, Batch: 16}, 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			probe := open(t, tiny, Config{})
+			block := uint64(probe.kv.BlockBytes())
+			tt.c.KVBytes = tt.blocks * block
+			l := openLoop(t, tiny, tt.c, LoopConfig{})
+			rng := rand.New(rand.NewPCG(1, 1))
+			base := randomIDs(probe, 1, 150)
+			type ask struct {
+				prompt []int32
+				c      *catcher
+			}
+			var asks []ask
+			early, begun, all := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			for i := range 24 {
+				if i == 12 { // the first ones have taken what memory there is
+					close(early)
+					<-begun
+				} // many begin with the same tokens
+				prompt := slices.Concat(base[:rng.IntN(120)], randomIDs(probe, uint64(i%7), 1+rng.IntN(30)))
+				r := greedyRequest(prompt, n)
+				r.Flow = fmt.Sprint(i % 3)
+				r.NoCache = i%5 == 4
+				r.Priority = i / 12 // the later ones have the earlier ones make room
+				if i == 0 {
+					r.Sink.(*catcher).on = func(n int) {
+						switch n {
+						case 1:
+							<-early
+						case 3:
+							close(begun)
+							<-all
+						}
+					}
+				}
+				_, c := submit(t, l, r)
+				asks = append(asks, ask{prompt, c})
+			}
+			close(all)
+			preempted := 0
+			for i, a := range asks {
+				r := a.c.wait(t)
+				if r.Err != nil || r.Finish != MaxedOut || r.Generated != n {
+					t.Errorf("request %d: %+v", i, r)
+				}
+				preempted += r.Preempted
+				if want := greedy(t, probe, a.prompt, n); !slices.Equal(a.c.ids, want) {
+					t.Errorf("request %d: %v, alone %v", i, a.c.ids, want)
+				}
+			}
+			if tt.name == "short of memory" && preempted == 0 {
+				t.Errorf("%d times a request made room", preempted)
+			}
+			checkBlocks(t, l)
+			s := l.Status()
+			if s.Counts.GeneratedTokens != 24*n || s.Counts.CachedTokens == 0 && tt.blocks > 10 || s.Queued != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// What has been computed is found again: by the next turn, by an edit, by those
+// who ask for the same at the same time.
+func TestLoopReusesPrefixes(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 4, Batch: 32}, LoopConfig{})
+	prompt := randomIDs(l.e, 7, 130)
+	_, c := submit(t, l, greedyRequest(prompt, 10))
+	r := c.wait(t)
+	if r.CachedTokens != 0 || c.prog[len(c.prog)-1] != (Progress{Total: 130, Cached: 0, Done: 130}) || len(c.prog) < 130/32 {
+		t.Errorf("the first: %+v, progress %v", r, c.prog)
+	}
+	turn := slices.Concat(prompt, c.ids, randomIDs(l.e, 8, 5))
+	_, c = submit(t, l, greedyRequest(turn, 3))
+	if r := c.wait(t); r.CachedTokens != 139 { // the last token was sampled, and never evaluated
+		t.Errorf("the next turn found %d tokens of 139", r.CachedTokens)
+	}
+	edit := slices.Concat(prompt[:100], randomIDs(l.e, 9, 20))
+	_, c = submit(t, l, greedyRequest(edit, 3))
+	if r := c.wait(t); r.CachedTokens != 100 {
+		t.Errorf("the edit found %d tokens of 100", r.CachedTokens)
+	}
+	no := greedyRequest(turn, 3)
+	no.NoCache = true
+	_, c = submit(t, l, no)
+	if r := c.wait(t); r.CachedTokens != 0 {
+		t.Errorf("without the cache %d tokens were found", r.CachedTokens)
+	}
+	// Four at a time with a beginning that is new: one computes it.
+	fresh := randomIDs(l.e, 10, 150)
+	var cs []*catcher
+	for range 4 {
+		_, c := submit(t, l, greedyRequest(fresh, 5))
+		cs = append(cs, c)
+	}
+	cached := 0
+	for _, c := range cs {
+		r := c.wait(t)
+		cached += r.CachedTokens
+		if !slices.Equal(c.ids, cs[0].ids) {
+			t.Errorf("%v and %v", c.ids, cs[0].ids)
+		}
+	}
+	if cached < 3*128 {
+		t.Errorf("three of four found %d tokens, want two blocks each", cached)
+	}
+	checkBlocks(t, l)
+}
+
+func TestLoopEnds(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2, Ctx: 100, Batch: 16}, LoopConfig{})
+	prompt := randomIDs(l.e, 1, 40)
+
+	none := greedyRequest(prompt, 0)
+	_, c := submit(t, l, none)
+	if r := c.wait(t); r.Finish != MaxedOut || r.Generated != 0 || len(c.ids) != 0 {
+		t.Errorf("no tokens: %+v", r)
+	}
+	_, c = submit(t, l, greedyRequest(prompt, -1))
+	if r := c.wait(t); r.Finish != CtxFull || r.Generated != 61 {
+		t.Errorf("to the end: %+v", r)
+	}
+	stop := greedyRequest(prompt, -1)
+	stop.Sink.(*catcher).stop = func(n int) bool { return n == 7 }
+	_, c = submit(t, l, stop)
+	if r := c.wait(t); r.Finish != Stopped || r.Generated != 7 {
+		t.Errorf("stopped: %+v", r)
+	}
+	// Cancelled from within, while it generates.
+	cancel := greedyRequest(prompt, -1)
+	var k *Ticket
+	var ready sync.WaitGroup
+	ready.Add(1)
+	cancel.Sink.(*catcher).on = func(n int) {
+		if n == 3 {
+			ready.Wait()
+			k.Cancel()
+			k.Cancel()
+		}
+	}
+	k, c = submit(t, l, cancel)
+	ready.Done()
+	if r := c.wait(t); !errors.Is(r.Err, context.Canceled) || r.Generated != 3 || r.Finish != "" {
+		t.Errorf("cancelled: %+v", r)
+	}
+	k.Cancel() // long gone
+
+	// A NaN among the logits is nobody's token; all NaN is an error of that request.
+	bias := greedyRequest(prompt, 2)
+	for id := range l.e.model.Config.NVocab {
+		bias.Bias = append(bias.Bias, sample.Bias{ID: int32(id), Value: float32(math.Inf(-1))})
+	}
+	_, c = submit(t, l, bias)
+	if r := c.wait(t); !errors.Is(r.Err, sample.ErrNoToken) {
+		t.Errorf("no token possible: %+v", r)
+	}
+	if n := len(c.done); n != 0 {
+		t.Errorf("%d results too many", n)
+	}
+	checkBlocks(t, l)
+	if s := l.Status(); s.Counts.Cancellations != 1 || s.Slots[0].Busy {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestLoopRefuses(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 1, Ctx: 100}, LoopConfig{Queue: 1})
+	check := func(what string, r *Request, want string) error {
+		t.Helper()
+		_, err := l.Submit(r)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+		return err
+	}
+	check("empty", greedyRequest(nil, 1), "empty")
+	check("unknown token", greedyRequest([]int32{1, 1 << 20}, 1), "1048576")
+	var long *TooLongError
+	if err := check("too long", greedyRequest(randomIDs(l.e, 1, 100), 1), "100"); !errors.As(err, &long) || !errors.Is(err, ErrTooLong) {
+		t.Errorf("too long: %T", err)
+	}
+	bad := greedyRequest([]int32{1}, 1)
+	bad.Sampling.TopP = 3
+	check("parameters", bad, "top-p")
+	late := greedyRequest([]int32{1}, 1)
+	late.Deadline = time.Now().Add(-time.Second)
+	check("late", late, "deadline")
+
+	// One runs as long as it likes, one waits, and there is no room for a third.
+	hold := greedyRequest([]int32{1, 2, 3}, -1)
+	gate, begun := make(chan struct{}), make(chan struct{})
+	hold.Sink.(*catcher).on = func(n int) {
+		if n == 1 {
+			close(begun)
+			<-gate
+		}
+	}
+	_, running := submit(t, l, hold)
+	<-begun
+	soon := greedyRequest([]int32{4, 5}, 2)
+	soon.Deadline = time.Now().Add(50 * time.Millisecond)
+	_, waiting := submit(t, l, soon)
+	var busy *BusyError
+	if err := check("busy", greedyRequest([]int32{4}, 1), "1 requests are waiting"); !errors.As(err, &busy) || busy.RetryAfter < time.Second {
+		t.Errorf("busy: %#v", err)
+	}
+	time.Sleep(60 * time.Millisecond)
+	close(gate)
+	if r := waiting.wait(t); !errors.Is(r.Err, ErrDeadline) {
+		t.Errorf("past its deadline: %+v", r)
+	}
+	running.wait(t)
+	checkBlocks(t, l)
+}
+
+func TestLoopDrains(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
+	_, short := submit(t, l, greedyRequest([]int32{1, 2}, 3))
+	l.Drain(context.Background())
+	if r := short.wait(t); r.Finish != MaxedOut {
+		t.Errorf("%+v", r)
+	}
+	if _, err := l.Submit(greedyRequest([]int32{1}, 1)); !errors.Is(err, ErrClosing) {
+		t.Errorf("after draining: %v", err)
+	}
+
+	l = openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
+	endless := greedyRequest([]int32{1, 2}, -1)
+	gate := make(chan struct{})
+	endless.Sink.(*catcher).on = func(n int) {
+		if n == 5 {
+			<-gate
+		}
+	}
+	_, c := submit(t, l, endless)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	go func() { <-ctx.Done(); time.Sleep(10 * time.Millisecond); close(gate) }()
+	l.Drain(ctx)
+	if r := c.wait(t); !errors.Is(r.Err, ErrClosing) || r.Generated > 6 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLoopLogprobs(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
+	prompt := randomIDs(l.e, 3, 20)
+	r := greedyRequest(prompt, 4)
+	r.TopLogprobs = 3
+	_, c := submit(t, l, r)
+	c.wait(t)
+	for i, tok := range c.logs {
+		if len(tok.Top) != 3 || tok.Top[0].ID != tok.ID || tok.Top[0] != tok.Logprob || tok.Top[1].Value > tok.Top[0].Value {
+			t.Errorf("token %d: %+v", i, tok)
+		}
+	}
+	// A bias changes the choice, and not the model's own probabilities.
+	second := c.logs[0].Top[1]
+	r = greedyRequest(prompt, 1)
+	r.TopLogprobs = 2
+	r.Bias = []sample.Bias{{ID: second.ID, Value: 100}}
+	_, b := submit(t, l, r)
+	b.wait(t)
+	if b.ids[0] != second.ID || b.logs[0].Logprob != second || b.logs[0].Top[0] != c.logs[0].Top[0] {
+		t.Errorf("biased: %+v, want %+v", b.logs[0], second)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
+	r := greedyRequest(randomIDs(l.e, 3, 100), 5)
+	r.Slot = 1
+	_, c := submit(t, l, r)
+	if u := c.wait(t); u.Slot != 1 {
+		t.Errorf("it ran in slot %d", u.Slot)
+	}
+	var file bytes.Buffer
+	saved, err := l.SaveSlot(1, &file)
+	if err != nil || saved.Tokens != 104 || saved.Bytes != int64(file.Len()) {
+		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
+	}
+	if _, err := l.SaveSlot(0, &file); !errors.Is(err, ErrSlotEmpty) {
+		t.Errorf("an empty slot: %v", err)
+	}
+	if _, err := l.SaveSlot(2, &file); !errors.Is(err, ErrSlot) {
+		t.Errorf("no slot: %v", err)
+	}
+	if n, err := l.EraseSlot(1); n != 104 || err != nil {
+		t.Errorf("erased %d, %v", n, err)
+	}
+	if all, _ := l.tree.Blocks(); all != 0 {
+		t.Errorf("%d blocks are left", all)
+	}
+	image := file.Bytes()[:saved.Bytes]
+	for _, bad := range []struct {
+		name string
+		b    []byte
+	}{
+		{"empty", nil}, {"head", image[:20]}, {"ids", image[:60]}, {"blocks", image[:len(image)-1]},
+		{"magic", slices.Concat([]byte("x"), image[1:])}, {"model", slices.Concat(image[:20], []byte("x"), image[21:])},
+		{"count", slices.Concat(image[:40], []byte{255, 255, 255, 255}, image[44:])},
+		{"token", slices.Concat(image[:44], []byte{255, 255, 255, 127}, image[48:])},
+	} {
+		if _, err := l.RestoreSlot(0, bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
+			t.Errorf("%s: %v", bad.name, err)
+		}
+	}
+	checkBlocks(t, l)
+	if got, err := l.RestoreSlot(0, bytes.NewReader(image)); err != nil || got != saved {
+		t.Errorf("restored %+v, %v", got, err)
+	}
+	again := slices.Concat(r.Prompt, c.ids)
+	_, d := submit(t, l, greedyRequest(again, 5))
+	if u := d.wait(t); u.CachedTokens != 104 {
+		t.Errorf("found %d tokens of 104", u.CachedTokens)
+	}
+	probe := open(t, tiny, Config{})
+	if want := greedy(t, probe, again, 5); !slices.Equal(d.ids, want) {
+		t.Errorf("from the file %v, computed %v", d.ids, want)
+	}
+}
+
+// Everything at once, from many goroutines: requests come and go, and nothing is lost.
+func TestLoopStorm(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	l := openLoop(t, tiny, Config{Sequences: 5, Batch: 48, Ctx: 150, KVBytes: 9 * uint64(probe.kv.BlockBytes())}, LoopConfig{Queue: 20})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	kinds := map[string]int{}
+	for w := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 9))
+			for range 40 {
+				r := greedyRequest(randomIDs(probe, uint64(rng.IntN(6)), 1+rng.IntN(120)), rng.IntN(40))
+				r.Flow, r.Priority = fmt.Sprint(w%3), rng.IntN(2)
+				if rng.IntN(6) == 0 {
+					r.Deadline = time.Now().Add(time.Duration(rng.IntN(30)) * time.Millisecond)
+				}
+				c := r.Sink.(*catcher)
+				k, err := l.Submit(r)
+				kind := "done"
+				switch {
+				case err != nil:
+					kind = "refused"
+					time.Sleep(time.Millisecond)
+				default:
+					if rng.IntN(4) == 0 {
+						time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+						k.Cancel()
+					}
+					l.Status()
+					if res := c.wait(t); res.Err != nil {
+						kind = "ended"
+					}
+				}
+				mu.Lock()
+				kinds[kind]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	checkBlocks(t, l)
+	if kinds["done"] == 0 || kinds["ended"] == 0 {
+		t.Errorf("%v: the test does not test that", kinds)
+	}
+	t.Log(kinds, fmt.Sprintf("%+v", l.Status().Counts))
+}
+
+// The shared memory is what was asked for, or half of what is free.
+func TestSharedMemory(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	block := uint64(probe.kv.BlockBytes())
+	e := open(t, tiny, Config{Shared: true, Sequences: 3, KVBytes: 4*block + 1})
+	if e.kv.Blocks() != 4 || e.Ctx() != 3*kvcache.BlockTokens {
+		t.Errorf("%d blocks, context %d", e.kv.Blocks(), e.Ctx())
+	}
+	b := testBudget()
+	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
+	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
+		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
+	}
+	var limit *mem.LimitError
+	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
+		t.Errorf("more than the budget: %v", err)
+	}
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/quern-llm/quern/go/kvcache"
+)
+
+// A slot file is a text and its keys and values, as they lie in memory:
+//
+//	"quernKV1"          8 bytes
+//	fingerprint         32 bytes: of the model and of how keys and values are kept
+//	tokens              uint32, then that many int32
+//	KV blocks           as many as the tokens take, each of the model's size
+//
+// Numbers are little-endian. Who has the file has the text.
+const slotMagic = "quernKV1"
+
+// SlotFile is what a slot file has.
+type SlotFile struct {
+	Tokens int
+	Bytes  int64
+}
+
+// Errors of slots.
+var (
+	ErrSlot      = errors.New("no such slot")
+	ErrSlotEmpty = errors.New("nothing of the slot is in the cache")
+	ErrSlotFile  = errors.New("not a slot file of this model")
+)
+
+// SaveSlot writes what the cache has of the text that ran last under a number.
+// It wraps ErrSlot or ErrSlotEmpty, or returns what the writer says.
+func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
+	l.mu.Lock()
+	ids, err := l.slotText(slot)
+	var table *kvcache.Table
+	if err == nil {
+		table = l.tree.Find(ids) // its blocks are ours to read: nobody writes into one that is shared
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return SlotFile{}, err
+	}
+	defer func() {
+		l.mu.Lock()
+		table.Free()
+		l.mu.Unlock()
+	}()
+	if ids = ids[:table.Len()]; len(ids) == 0 {
+		return SlotFile{}, fmt.Errorf("slot %d: %w", slot, ErrSlotEmpty)
+	}
+	var head bytes.Buffer
+	head.WriteString(slotMagic)
+	head.Write(l.e.fingerprint())
+	binary.Write(&head, binary.LittleEndian, uint32(len(ids)))
+	binary.Write(&head, binary.LittleEndian, ids)
+	f := SlotFile{Tokens: len(ids), Bytes: int64(head.Len())}
+	if _, err := w.Write(head.Bytes()); err != nil {
+		return f, err
+	}
+	for _, b := range table.Blocks() {
+		if _, err := w.Write(l.e.kv.Block(b)); err != nil {
+			return f, err
+		}
+		f.Bytes += int64(l.e.kv.BlockBytes())
+	}
+	return f, nil
+}
+
+// RestoreSlot reads a slot file into the cache, as the text that ran last under a
+// number: a request that begins with it finds it. It wraps ErrSlot, ErrSlotFile
+// or kvcache.ErrFull.
+func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
+	l.mu.Lock()
+	_, err := l.slotText(slot)
+	l.mu.Unlock()
+	if err != nil && !errors.Is(err, ErrSlotEmpty) {
+		return SlotFile{}, err
+	}
+	in := bufio.NewReaderSize(r, 1<<16)
+	head := make([]byte, len(slotMagic)+sha256.Size+4)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
+	}
+	if string(head[:len(slotMagic)]) != slotMagic {
+		return SlotFile{}, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
+	}
+	if !bytes.Equal(head[len(slotMagic):len(slotMagic)+sha256.Size], l.e.fingerprint()) {
+		return SlotFile{}, fmt.Errorf("%w: it is of another one, or of another type of keys and values", ErrSlotFile)
+	}
+	n := binary.LittleEndian.Uint32(head[len(slotMagic)+sha256.Size:])
+	if n == 0 || int64(n) > int64(l.e.ctx) {
+		return SlotFile{}, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, l.e.ctx)
+	}
+	ids := make([]int32, n)
+	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
+		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
+	}
+	if err := l.e.known(ids); err != nil {
+		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
+	}
+	l.mu.Lock()
+	table := l.e.kv.NewTable()
+	err = table.Grow(len(ids))
+	l.mu.Unlock()
+	if err != nil {
+		return SlotFile{}, err
+	}
+	f := SlotFile{Tokens: len(ids), Bytes: int64(len(head) + 4*len(ids))}
+	for _, b := range table.Blocks() {
+		if _, err = io.ReadFull(in, l.e.kv.Block(b)); err != nil {
+			err = fmt.Errorf("%w: it is cut short", ErrSlotFile)
+			break
+		}
+		f.Bytes += int64(l.e.kv.BlockBytes())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.tree.Keep(table, ids, false, false)
+		l.slots[slot].ids = ids
+	}
+	table.Free()
+	return f, err
+}
+
+// EraseSlot takes out of the cache the text that ran last under a number, but for
+// what others begin with too, and returns how many tokens that text had.
+func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids, err := l.slotText(slot)
+	if err != nil {
+		if errors.Is(err, ErrSlotEmpty) {
+			err = nil
+		}
+		return 0, err
+	}
+	l.tree.Forget(ids)
+	l.slots[slot].ids = nil
+	return len(ids), nil
+}
+
+// slotText returns the text that ran last under a number, or runs.
+func (l *Loop) slotText(slot int) ([]int32, error) {
+	if slot < 0 || slot >= len(l.slots) {
+		return nil, fmt.Errorf("%w: %d, want 0 to %d", ErrSlot, slot, len(l.slots)-1)
+	}
+	if len(l.slots[slot].ids) == 0 {
+		return nil, fmt.Errorf("slot %d: %w", slot, ErrSlotEmpty)
+	}
+	return l.slots[slot].ids, nil
+}
+
+// fingerprint tells models apart, and types of keys and values: by the names,
+// shapes and places of all tensors, and the first bytes of each.
+func (e *Engine) fingerprint() []byte {
+	e.printed.Do(func() {
+		h := sha256.New()
+		fmt.Fprintf(h, "%v %d\n", e.kvTypes, e.kv.BlockBytes())
+		for _, t := range e.file.GGUF.Tensors {
+			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
+			h.Write(t.Data[:min(len(t.Data), 4096)])
+		}
+		e.print = h.Sum(nil)
+	})
+	return e.print
+}
