@@ -1,0 +1,144 @@
+package guard
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/gin-contrib/cors"
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+// Names under which a request's context has what the guard found out.
+const (
+	RequestID = "request-id" // string
+	Client    = "client"     // string: whose request it is, for fair shares and the log
+)
+
+// refuse ends a request with llama-server's error object.
+func refuse(c *gin.Context, status int, kind, message string) {
+	c.AbortWithStatusJSON(status, gin.H{"error": gin.H{"code": status, "message": message, "type": kind}})
+}
+
+// Identify gives each request a number to be found by, or takes the one that it
+// has from a proxy, and says it in the answer.
+func Identify() gin.HandlerFunc {
+	return func(c *gin.Context) {
+		id := c.GetHeader("X-Request-Id")
+		if !plain(id) {
+			var b [8]byte
+			rand.Read(b[:]) // never fails
+			id = hex.EncodeToString(b[:])
+		}
+		c.Set(RequestID, id)
+		c.Header("X-Request-Id", id)
+		c.Next()
+	}
+}
+
+// plain tells whether a number from outside is fit for the log.
+func plain(id string) bool {
+	if len(id) == 0 || len(id) > 64 {
+		return false
+	}
+	return !strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.')
+	})
+}
+
+// Recover turns a panic of a handler into a 500 that names the request, and
+// writes the rest to the log. An answer that has begun is cut off.
+func Recover(log zerolog.Logger) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p) // net/http's own way to cut an answer off
+			}
+			id := c.GetString(RequestID)
+			log.Error().Str("request", id).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			if c.Writer.Written() {
+				panic(http.ErrAbortHandler)
+			}
+			refuse(c, http.StatusInternalServerError, "server_error", fmt.Sprintf("internal error, the log has more under request %s", id))
+		}()
+		c.Next()
+	}
+}
+
+// Auth asks for a key on all paths but the public ones, where there are keys. It
+// names the client: by key, or else by address.
+func Auth(keys *Keys, public []string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if keys.Len() == 0 {
+			c.Set(Client, address(c.Request.RemoteAddr))
+			return
+		}
+		name, ok := keys.Check(presented(c.Request))
+		if !ok && !slices.Contains(public, c.Request.URL.Path) {
+			c.Header("WWW-Authenticate", `Bearer realm="quern"`)
+			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
+			return
+		}
+		c.Set(Client, name)
+	}
+}
+
+func presented(r *http.Request) string {
+	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(key)
+	}
+	return r.Header.Get("X-Api-Key")
+}
+
+// address is a client's address without its port; all on a unix socket are one.
+func address(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return "local"
+}
+
+// CORS lets pages of these origins use the API: "*" is all of them. Without any,
+// browsers keep other pages out.
+func CORS(origins []string) (gin.HandlerFunc, error) {
+	if len(origins) == 0 {
+		return func(*gin.Context) {}, nil
+	}
+	c := cors.Config{
+		AllowMethods:  []string{"GET", "POST", "DELETE", "OPTIONS"},
+		AllowHeaders:  []string{"Authorization", "Content-Type", "X-Api-Key", "X-Request-Id", "X-Request-Timeout"},
+		ExposeHeaders: []string{"X-Request-Id", "Retry-After"},
+	}
+	if slices.Contains(origins, "*") {
+		c.AllowAllOrigins = true
+	} else {
+		c.AllowOrigins = origins
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("origins %q: %w", origins, err)
+	}
+	return cors.New(c), nil
+}
+
+// Body refuses bodies of more than n bytes: at once where the client says how
+// long it is, else when it is read.
+func Body(n int64) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if c.Request.ContentLength > n {
+			refuse(c, http.StatusRequestEntityTooLarge, "invalid_request_error",
+				fmt.Sprintf("the body has %d bytes, want at most %d", c.Request.ContentLength, n))
+			return
+		}
+		c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, n)
+	}
+}

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Listen opens what each of the hosts names: an address of this machine, or a
+// path that ends in .sock. With a certificate and its key it speaks TLS, but for
+// sockets.
+func Listen(hosts []string, port int, certFile, keyFile string) ([]net.Listener, error) {
+	var conf *tls.Config
+	switch {
+	case certFile != "" && keyFile != "":
+		c := &certificate{cert: certFile, key: keyFile}
+		if _, err := c.get(nil); err != nil {
+			return nil, err
+		}
+		conf = &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	case certFile != "" || keyFile != "":
+		return nil, errors.New("TLS needs both a certificate and its key; give --ssl-cert-file and --ssl-key-file")
+	}
+	var all []net.Listener
+	for _, host := range hosts {
+		l, err := listen(host, port, conf)
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func listen(host string, port int, conf *tls.Config) (net.Listener, error) {
+	if strings.HasSuffix(host, ".sock") {
+		return listenSocket(host)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("port %d of %s is in use; give another one with --port", port, host)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is no address of this machine; give another one with --host", host)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("port %d is not for this user; give one from 1024 with --port", port)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	if conf != nil {
+		l = tls.NewListener(l, conf)
+	}
+	return l, nil
+}
+
+// listenSocket listens at path, for its owner and group. A socket that a process
+// left behind which is gone is taken over; anything else that is there stays.
+func listenSocket(path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is not a socket; give another path with --host", path)
+		}
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			c.Close()
+			return nil, fmt.Errorf("somebody listens at %s; give another path with --host", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Local tells whether only this machine reaches the hosts.
+func Local(hosts []string) bool {
+	for _, host := range hosts {
+		if strings.HasSuffix(host, ".sock") || host == "localhost" {
+			continue
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); ip == nil || !ip.IsLoopback() {
+			return false
+		}
+	}
+	return true
+}
+
+// A certificate is read again when its file has changed, as it does every few
+// weeks while the server runs.
+type certificate struct {
+	cert, key string
+
+	mu      sync.Mutex
+	pair    *tls.Certificate
+	changed time.Time
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info, err := os.Stat(c.cert)
+	if err == nil && (c.pair == nil || !info.ModTime().Equal(c.changed)) {
+		var pair tls.Certificate
+		if pair, err = tls.LoadX509KeyPair(c.cert, c.key); err == nil {
+			c.pair, c.changed = &pair, info.ModTime()
+		}
+	}
+	if c.pair == nil {
+		return nil, fmt.Errorf("TLS certificate %s: %w", c.cert, err)
+	}
+	return c.pair, nil // the old one, until the new one is whole
+}
