@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -23,7 +24,10 @@ type Request struct {
 	Priority int       // higher ones go first, and may have lower ones wait
 	Deadline time.Time // after it the request ends with ErrDeadline; zero: never
 
-	Sink Sink
+	// Origin has the trace that the request is part of, for those who watch. Its
+	// end is nothing to the loop: whoever is gone cancels.
+	Origin context.Context
+	Sink   Sink
 }
 
 // A Sink takes what a request yields. The loop calls it from one goroutine at a

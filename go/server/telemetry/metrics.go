@@ -1,0 +1,162 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// Metrics are what Prometheus reads. Those of llama-server have their names, and
+// mean the same, so that a dashboard made for it works.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests                                       *prometheus.CounterVec
+	http                                           *prometheus.CounterVec
+	firstToken, gap, queue, prefill, decode, whole prometheus.Histogram
+	promptTokens, outputTokens                     prometheus.Histogram
+	passTime, passSequences, passTokens            prometheus.Histogram
+}
+
+// Buckets of times: of requests to minutes, of tokens to seconds.
+var (
+	long  = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	short = []float64{.001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2.5, 10}
+	count = prometheus.ExponentialBuckets(1, 2, 18)
+)
+
+// NewMetrics returns metrics that nothing has been counted in yet.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.firstToken = histogram("quern_time_to_first_token_seconds", "From the arrival of a request to its first token.", long)
+	m.gap = histogram("quern_inter_token_latency_seconds", "Between two tokens of a request.", short)
+	m.queue = histogram("quern_request_queue_seconds", "From the arrival of a request to its first pass.", long)
+	m.prefill = histogram("quern_request_prefill_seconds", "From the first pass of a request to its first token.", long)
+	m.decode = histogram("quern_request_decode_seconds", "From the first token of a request to its last.", long)
+	m.whole = histogram("quern_request_seconds", "From the arrival of a request to its end.", long)
+	m.promptTokens = histogram("quern_request_prompt_tokens", "Tokens of a prompt.", count)
+	m.outputTokens = histogram("quern_request_generated_tokens", "Tokens of an answer.", count)
+	m.passTime = histogram("quern_pass_seconds", "Time of a pass over the model.", short)
+	m.passSequences = histogram("quern_pass_sequences", "Sequences in a pass.", count)
+	m.passTokens = histogram("quern_pass_tokens", "Tokens in a pass.", count)
+	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "quern_requests_total", Help: "Requests to the engine, by how they ended.",
+	}, []string{"outcome"})
+	m.http = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "quern_http_requests_total", Help: "HTTP requests, by route and status.",
+	}, []string{"route", "method", "status"})
+	m.registry.MustRegister(m.requests, m.http, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Pass counts a pass.
+func (m *Metrics) Pass(p engine.PassInfo) {
+	m.passTime.Observe(p.Took.Seconds())
+	m.passSequences.Observe(float64(p.Sequences))
+	m.passTokens.Observe(float64(p.PromptTokens + p.DecodeTokens))
+}
+
+// Source is what the metrics read when they are asked for.
+type Source struct {
+	Status  func() engine.Status
+	Budget  *mem.Budget
+	Version string
+}
+
+// Read has the metrics show a source's state.
+func (m *Metrics) Read(s Source) {
+	m.registry.MustRegister(&collector{Source: s})
+}
+
+// Handler answers with the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// A collector turns a source's state into metrics at the moment they are asked for.
+type collector struct{ Source }
+
+// Describe says nothing: the metrics are checked as they come.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads the source.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := c.Status()
+	emit := func(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
+		var names, values []string
+		for i := 0; i < len(labels); i += 2 {
+			names, values = append(names, labels[i]), append(values, labels[i+1])
+		}
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, v, values...)
+	}
+	counter := func(name, help string, v float64, labels ...string) {
+		emit(prometheus.CounterValue, name, help, v, labels...)
+	}
+	gauge := func(name, help string, v float64, labels ...string) {
+		emit(prometheus.GaugeValue, name, help, v, labels...)
+	}
+	busy, most := 0, 0
+	for _, slot := range s.Slots {
+		if slot.Busy {
+			busy++
+		}
+		most = max(most, slot.Evaluated+slot.Generated)
+	}
+	n := s.Counts
+	counter("llamacpp:prompt_tokens_total", "Prompt tokens evaluated.", float64(n.PromptTokens))
+	counter("llamacpp:prompt_seconds_total", "Time spent on prompts.", n.PromptTime.Seconds())
+	counter("llamacpp:tokens_predicted_total", "Tokens generated.", float64(n.GeneratedTokens))
+	counter("llamacpp:tokens_predicted_seconds_total", "Time spent on generation.", n.GeneratedTime.Seconds())
+	counter("llamacpp:n_decode_total", "Passes over the model.", float64(n.Passes))
+	gauge("llamacpp:prompt_tokens_seconds", "Prompt tokens per second, on average.", perSecond(n.PromptTokens, n.PromptTime))
+	gauge("llamacpp:predicted_tokens_seconds", "Tokens generated per second, on average.", perSecond(n.GeneratedTokens, n.GeneratedTime))
+	gauge("llamacpp:requests_processing", "Requests that run.", float64(busy))
+	gauge("llamacpp:requests_deferred", "Requests that wait.", float64(s.Queued))
+	gauge("llamacpp:n_tokens_max", "Tokens of the longest sequence in a slot.", float64(most))
+	gauge("llamacpp:n_busy_slots_per_decode", "Sequences in a pass, on average.", float64(n.SlotPasses)/float64(max(n.Passes, 1)))
+
+	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Used), "state", "used")
+	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Cached), "state", "cached")
+	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Blocks-s.KV.Used-s.KV.Cached), "state", "free")
+	gauge("quern_kv_block_bytes", "Size of a KV block.", float64(s.KV.BlockBytes))
+	gauge("quern_requests_parked", "Requests that have begun and made room for others.", float64(s.Parked))
+	counter("quern_prompt_cached_tokens_total", "Prompt tokens found in the prefix cache.", float64(n.CachedTokens))
+	counter("quern_preemptions_total", "Times that a request made room for others.", float64(n.Preemptions))
+	counter("quern_cancellations_total", "Requests that were cancelled.", float64(n.Cancellations))
+	counter("quern_rejected_requests_total", "Requests that the queue had no room for.", float64(n.RejectedRequests))
+	counter("quern_evicted_kv_blocks_total", "Cached KV blocks given away.", float64(n.EvictedBlocks))
+	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
+	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
+
+	for purpose, bytes := range c.Budget.ByPurpose() {
+		gauge("quern_memory_bytes", "Memory taken from the budget, by purpose.", float64(bytes), "purpose", purpose)
+	}
+	limit, _ := c.Budget.Limit()
+	gauge("quern_memory_limit_bytes", "The memory budget.", float64(limit))
+	p := machine.ReadPressure()
+	counter("quern_cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", float64(p.ThrottledPeriods))
+	counter("quern_cpu_throttled_seconds_total", "Time that threads were held for the CPU quota.", p.Throttled.Seconds())
+	counter("quern_cpu_steal_seconds_total", "CPU time that the host gave to others.", p.Steal.Seconds())
+	gauge("quern_build_info", "The program.", 1, "version", c.Version, "arch", runtime.GOARCH)
+}
+
+func perSecond(n uint64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}

@@ -1,0 +1,54 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Tracing is where spans go.
+type Tracing struct {
+	Provider   trace.TracerProvider
+	Propagator propagation.TextMapPropagator
+	close      func(context.Context) error
+}
+
+// NewTracing sends spans to an OTLP collector at endpoint, such as
+// http://localhost:4318; empty is nowhere. A collector that is away costs
+// nothing but the spans.
+func NewTracing(endpoint, version string) (*Tracing, error) {
+	t := &Tracing{
+		Provider:   noop.NewTracerProvider(),
+		Propagator: propagation.TraceContext{},
+		close:      func(context.Context) error { return nil },
+	}
+	if endpoint == "" {
+		return t, nil
+	}
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("traces to %s: %w", endpoint, err)
+	}
+	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(resource.NewSchemaless(
+		attribute.String("service.name", "quern"), attribute.String("service.version", version))))
+	t.Provider, t.close = p, p.Shutdown
+	return t, nil
+}
+
+// Tracer returns what makes the spans of the engine.
+func (t *Tracing) Tracer() trace.Tracer { return t.Provider.Tracer("github.com/quern-llm/quern") }
+
+// Close sends what is left, for a moment.
+func (t *Tracing) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	t.close(ctx)
+}
