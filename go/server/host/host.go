@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -23,20 +24,19 @@ const (
 	headerBytes = 64 << 10
 )
 
-// A Host serves one handler, which may come later. Until then, and on the paths
-// of probes, it answers by itself.
+// A Host serves a handler, and answers probes by itself.
 type Host struct {
-	handler  atomic.Pointer[http.Handler]
+	handler  http.Handler
+	loaded   atomic.Bool
 	draining atomic.Bool
 	prefix   string
-	log      *log.Logger
 	server   *http.Server
 }
 
 // New returns a Host that is starting. Probes are found under prefix as well.
 // What net/http has to say of connections goes to errors.
-func New(prefix string, errors *log.Logger) *Host {
-	h := &Host{prefix: prefix, log: errors}
+func New(handler http.Handler, prefix string, errors *log.Logger) *Host {
+	h := &Host{handler: handler, prefix: prefix}
 	h.server = &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
@@ -47,44 +47,31 @@ func New(prefix string, errors *log.Logger) *Host {
 	return h
 }
 
-// Ready sets the handler: requests are served from now on.
-func (h *Host) Ready(handler http.Handler) { h.handler.Store(&handler) }
+// Ready says that requests are served from now on.
+func (h *Host) Ready() { h.loaded.Store(true) }
 
-// ServeHTTP answers probes, and refuses what comes before there is a handler.
+// ServeHTTP answers probes, and hands the rest on.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	handler := h.handler.Load()
-	path := r.URL.Path
-	if h.prefix != "" && len(path) > len(h.prefix) && path[:len(h.prefix)] == h.prefix {
-		path = path[len(h.prefix):]
-	}
-	switch path {
+	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
 	case "/livez":
 		answer(w, true, "")
 		return
 	case "/startupz":
-		answer(w, handler != nil, "loading")
+		answer(w, h.loaded.Load(), "loading")
 		return
 	case "/readyz":
-		switch {
-		case h.draining.Load():
+		if h.draining.Load() {
 			answer(w, false, "shutting down")
-		default:
-			answer(w, handler != nil, "loading")
+		} else {
+			answer(w, h.loaded.Load(), "loading")
 		}
-		return
-	}
-	if handler == nil {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.Header().Set("Retry-After", "5")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)
 		return
 	}
 	if r.ContentLength != 0 {
 		// Not of the connection: a stream that follows may take as long as it likes.
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
-	(*handler).ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 }
 
 // answer is what probes get: a word, and the status that is read.

@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+const secret = "a-long-secret-key"
+
+func digest(key string) string {
+	h := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+func TestKeys(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	k, err := NewKeys([]string{secret, digest("another-key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.AddFile(file("# ours\n\nthird-key-here\n" + digest("fourth-key") + "  \n")); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{
+		secret: true, "another-key": true, "third-key-here": true, "fourth-key": true,
+		"": false, "a-long-secret-kez": false, digest("another-key"): false, "# ours": false,
+	} {
+		if name, ok := k.Check(key); ok != want || ok && (len(name) != 8 || strings.Contains(key, name)) {
+			t.Errorf("key %q: %q, %v", key, name, ok)
+		}
+	}
+	for _, bad := range []string{"", "short", "sha256:12", "sha256:" + strings.Repeat("g", 64), "with a space", "ünïcödes"} {
+		if _, err := NewKeys([]string{secret, bad}); err == nil || !strings.HasPrefix(err.Error(), "API key 2: ") {
+			t.Errorf("key %q: %v", bad, err)
+		}
+	}
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nbad\n": "line 2", "x" + strings.Repeat("y", 1<<17): "too long"} {
+		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
+			t.Errorf("file %.20q: %v, want %q", text, err, want)
+		}
+	}
+	if err := k.AddFile("no-such-file"); err == nil || !strings.Contains(err.Error(), "no-such-file") {
+		t.Error(err)
+	}
+}
+
+// serve returns what a handler behind the whole guard answers.
+func serve(t *testing.T, keys []string, origins []string, handler gin.HandlerFunc, r *http.Request) (*httptest.ResponseRecorder, string) {
+	t.Helper()
+	gin.SetMode(gin.ReleaseMode)
+	k, err := NewKeys(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cross, err := CORS(origins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	g := gin.New()
+	g.Use(Identify(), Recover(zerolog.New(&log)), cross, Auth(k, []string{"/health"}), Body(100))
+	g.Any("/x", handler)
+	g.Any("/health", handler)
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w, log.String()
+}
+
+func ok(c *gin.Context) { c.String(http.StatusOK, c.GetString(Client)) }
+
+func TestAuth(t *testing.T) {
+	for _, tt := range []struct {
+		name, path, header, value string
+		keys                      []string
+		want                      int
+		client                    string
+	}{
+		{"no keys", "/x", "", "", nil, 200, "192.0.2.1"},
+		{"bearer", "/x", "Authorization", "Bearer " + secret, []string{secret}, 200, digest(secret)[7:15]},
+		{"bearer in small letters", "/x", "Authorization", "bearer " + secret, []string{secret}, 200, digest(secret)[7:15]},
+		{"x-api-key", "/x", "X-Api-Key", secret, []string{digest(secret)}, 200, digest(secret)[7:15]},
+		{"none", "/x", "", "", []string{secret}, 401, ""},
+		{"wrong", "/x", "Authorization", "Bearer nonsense", []string{secret}, 401, ""},
+		{"basic", "/x", "Authorization", "Basic " + secret, []string{secret}, 401, ""},
+		{"public", "/health", "", "", []string{secret}, 200, ""},
+	} {
+		r := httptest.NewRequest("GET", tt.path, nil)
+		if tt.header != "" {
+			r.Header.Set(tt.header, tt.value)
+		}
+		w, _ := serve(t, tt.keys, nil, ok, r)
+		if w.Code != tt.want || tt.want == 200 && w.Body.String() != tt.client {
+			t.Errorf("%s: %d %q, want %d %q", tt.name, w.Code, w.Body, tt.want, tt.client)
+		}
+		if tt.want == 401 && (!strings.Contains(w.Body.String(), `"authentication_error"`) || strings.Contains(w.Body.String(), secret)) {
+			t.Errorf("%s: %s", tt.name, w.Body)
+		}
+	}
+}
+
+func TestRecover(t *testing.T) {
+	w, log := serve(t, nil, nil, func(*gin.Context) { panic("a secret fault") }, httptest.NewRequest("GET", "/x", nil))
+	id := w.Header().Get("X-Request-Id")
+	if w.Code != 500 || !strings.Contains(w.Body.String(), id) || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(log, id) || !strings.Contains(log, "a secret fault") || !strings.Contains(log, "guard_test.go") {
+		t.Errorf("log %s", log)
+	}
+	// What has begun cannot become an error any more: it is cut off.
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("panic %v", p)
+		}
+	}()
+	serve(t, nil, nil, func(c *gin.Context) { c.String(200, "begun"); panic("late") }, httptest.NewRequest("GET", "/x", nil))
+	t.Error("an answer that had begun was ended as if it were whole")
+}
+
+func TestIdentify(t *testing.T) {
+	for given, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 65): false} {
+		r := httptest.NewRequest("GET", "/x", nil)
+		r.Header["X-Request-Id"] = []string{given}
+		w, _ := serve(t, nil, nil, ok, r)
+		if got := w.Header().Get("X-Request-Id"); (got == given) != kept || len(got) < 9 {
+			t.Errorf("%q became %q", given, got)
+		}
+	}
+}
+
+func TestCORS(t *testing.T) {
+	ask := func(origins []string, origin string) string {
+		r := httptest.NewRequest("GET", "/x", nil)
+		r.Header.Set("Origin", origin)
+		w, _ := serve(t, nil, origins, ok, r)
+		return w.Header().Get("Access-Control-Allow-Origin")
+	}
+	for _, tt := range []struct {
+		origins      []string
+		origin, want string
+	}{
+		{nil, "https://a.example", ""},
+		{[]string{"https://a.example"}, "https://a.example", "https://a.example"},
+		{[]string{"https://a.example"}, "https://b.example", ""},
+		{[]string{"*"}, "https://b.example", "*"},
+	} {
+		if got := ask(tt.origins, tt.origin); got != tt.want {
+			t.Errorf("%v, %s: %q, want %q", tt.origins, tt.origin, got, tt.want)
+		}
+	}
+	if _, err := CORS([]string{"nonsense"}); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("an origin without a scheme: %v", err)
+	}
+}
+
+func TestBody(t *testing.T) {
+	read := func(c *gin.Context) {
+		if _, err := io.ReadAll(c.Request.Body); err != nil {
+			c.String(413, "%v", err)
+			return
+		}
+		c.String(200, "")
+	}
+	for n, want := range map[int]int{0: 200, 100: 200, 101: 413} {
+		for _, said := range []bool{true, false} {
+			r := httptest.NewRequest("POST", "/x", strings.NewReader(strings.Repeat("x", n)))
+			if !said {
+				r.ContentLength = -1
+			}
+			if w, _ := serve(t, nil, nil, read, r); w.Code != want {
+				t.Errorf("%d bytes, said so: %v: %d %s, want %d", n, said, w.Code, w.Body, want)
+			} else if said && want == 413 && !strings.Contains(w.Body.String(), fmt.Sprintf("%d bytes", n)) {
+				t.Errorf("%s", w.Body)
+			}
+		}
+	}
+}

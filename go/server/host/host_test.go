@@ -1,0 +1,267 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	quiet   = log.New(io.Discard, "", 0)
+	nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+)
+
+// start serves on a socket of its own, and returns a client for it.
+func start(t *testing.T, h *Host) (*http.Client, string, chan error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.sock")
+	ls, err := Listen([]string{path}, 0, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(ls) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", path)
+	}}}
+	t.Cleanup(client.CloseIdleConnections)
+	return client, path, done
+}
+
+func get(t *testing.T, c *http.Client, path string) (int, string) {
+	t.Helper()
+	r, err := c.Get("http://host" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, strings.TrimSpace(string(b))
+}
+
+func TestLife(t *testing.T) {
+	begun, end := make(chan bool), make(chan bool)
+	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stream" {
+			io.WriteString(w, "first\n")
+			w.(http.Flusher).Flush()
+			close(begun)
+			<-end
+			io.WriteString(w, "last\n")
+		}
+	}), "/api", quiet)
+	c, _, done := start(t, h)
+	expect := func(when string, want map[string]int) {
+		t.Helper()
+		for path, status := range want {
+			if got, body := get(t, c, path); got != status {
+				t.Errorf("%s: %s gave %d %q, want %d", when, path, got, body, status)
+			}
+		}
+	}
+	expect("loading", map[string]int{"/livez": 200, "/api/livez": 200, "/readyz": 503, "/startupz": 503, "/api/startupz": 503, "/v1/models": 200})
+	h.Ready()
+	expect("ready", map[string]int{"/livez": 200, "/readyz": 200, "/api/readyz": 200, "/startupz": 200, "/v1/models": 200})
+
+	// A stream that runs is let finish; nobody else gets in.
+	text := make(chan string)
+	go func() {
+		_, body := get(t, c, "/stream")
+		text <- body
+	}()
+	<-begun
+	over := make(chan bool)
+	go func() { h.Shutdown(context.Background()); close(over) }()
+	if err := <-done; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	select {
+	case <-over:
+		t.Error("the shutdown did not wait for a stream")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(end)
+	if got := <-text; got != "first\nlast" {
+		t.Errorf("the stream was %q", got)
+	}
+	<-over
+}
+
+// A shutdown that has waited long enough cuts what is left.
+func TestShutdownInTime(t *testing.T) {
+	begun := make(chan bool)
+	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() }), "", quiet)
+	c, _, done := start(t, h)
+	go c.Get("http://host/")
+	<-begun
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	h.Shutdown(ctx)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "file.sock")
+	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	live := filepath.Join(dir, "live.sock")
+	ls, err := Listen([]string{live, "127.0.0.1"}, 0, "", "")
+	if err != nil || len(ls) != 2 {
+		t.Fatal(err)
+	}
+	for _, l := range ls {
+		defer l.Close()
+	}
+	if info, err := os.Stat(live); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	port := ls[1].Addr().(*net.TCPAddr).Port
+	for _, tt := range []struct {
+		name      string
+		hosts     []string
+		port      int
+		cert, key string
+		want      string
+	}{
+		{"port in use", []string{"127.0.0.1"}, port, "", "", fmt.Sprintf("port %d", port)},
+		{"not ours", []string{"192.0.2.1"}, 0, "", "", "192.0.2.1 is no address"},
+		{"socket in use", []string{live}, 0, "", "", "somebody listens"},
+		{"not a socket", []string{plain}, 0, "", "", "is not a socket"},
+		{"no folder", []string{filepath.Join(dir, "no", "x.sock")}, 0, "", "", "cannot listen"},
+		{"key missing", []string{"127.0.0.1"}, 0, "cert.pem", "", "both a certificate and its key"},
+		{"no such certificate", []string{"127.0.0.1"}, 0, "cert.pem", "key.pem", "cert.pem"},
+	} {
+		if l, err := Listen(tt.hosts, tt.port, tt.cert, tt.key); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v, want %q", tt.name, l, err, tt.want)
+		}
+	}
+	// One that a process left behind which is gone.
+	left := filepath.Join(dir, "left.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	again, err := Listen([]string{left}, 0, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again[0].Close()
+}
+
+func TestLocal(t *testing.T) {
+	for host, want := range map[string]bool{"127.0.0.1": true, "localhost": true, "::1": true, "a.sock": true, "0.0.0.0": false, "": false, "10.0.0.1": false, "example": false} {
+		if Local([]string{"127.0.0.1", host}) != want {
+			t.Errorf("%q: local is not %v", host, want)
+		}
+	}
+}
+
+func writeCertificate(t *testing.T, dir string, serial int64) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"host"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{key: {Type: "EC PRIVATE KEY", Bytes: secret}, cert: {Type: "CERTIFICATE", Bytes: der}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// TLS works, and takes a certificate that was renewed.
+func TestTLS(t *testing.T) {
+	cert, key := writeCertificate(t, t.TempDir(), 1)
+	ls, err := Listen([]string{"127.0.0.1"}, 0, cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(nothing, "", quiet)
+	go h.Serve(ls)
+	defer h.Shutdown(context.Background())
+	serial := func() int64 {
+		c, err := tls.Dial("tcp", ls[0].Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /livez HTTP/1.0\r\n\r\n")
+		if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, "200") {
+			t.Errorf("over TLS: %q", line)
+		}
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if n := serial(); n != 1 {
+		t.Errorf("certificate %d", n)
+	}
+	writeCertificate(t, filepath.Dir(cert), 2)
+	if err := os.Chtimes(cert, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if n := serial(); n != 2 {
+		t.Errorf("after a renewal certificate %d", n)
+	}
+}
+
+// Thousands of connections that say nothing are held by nobody who works.
+func TestIdleConnections(t *testing.T) {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	n := min(10_000, int(files.Cur-200)/2) // each takes two of this process's files
+	h := New(nothing, "", quiet)
+	c, path, _ := start(t, h)
+	defer h.Shutdown(context.Background())
+	for i := range n {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		defer conn.Close()
+		if i%2 == 0 {
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHos") // or has begun to say something
+		}
+	}
+	if status, _ := get(t, c, "/"); status != 200 {
+		t.Errorf("among %d idle connections: %d", n, status)
+	}
+}
