@@ -1,0 +1,253 @@
+package server
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const hi = `"messages":[{"role":"user","content":"hi"}]`
+
+func TestChat(t *testing.T) {
+	s := newSite(t, "Hello world", nil)
+	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
+		a := post[chatAnswer](s, path, `{`+hi+`}`)
+		c := a.Choices[0]
+		if c.Message.Role != "assistant" || c.Message.Content != "Hello world" || c.Finish != "stop" {
+			t.Errorf("%s: got %+v", path, c)
+		}
+		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
+			t.Errorf("%s: got %+v", path, a.head)
+		}
+		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 3 || u.TotalTokens != u.PromptTokens+3 || u.Details.CachedTokens != 4 {
+			t.Errorf("usage %+v", u)
+		}
+		if tm := a.Timings; tm.CacheN != 4 || tm.PromptN != a.Usage.PromptTokens-4 || tm.PredictedN != 3 || tm.PromptMS != 1 {
+			t.Errorf("timings %+v", tm)
+		}
+	}
+	want := "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+	if got := s.tok.Detokenize(s.last().Prompt, true); got != want {
+		t.Errorf("prompt %q, want %q", got, want)
+	}
+}
+
+func TestChatStream(t *testing.T) {
+	s := newSite(t, "Hello world \U0001F600!", nil)
+	events := s.events("/v1/chat/completions", `{`+hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
+	if last := events[len(events)-1]; last != "[DONE]" {
+		t.Fatalf("the last event is %q", last)
+	}
+	text, role, finish := "", 0, ""
+	for i, e := range events[:len(events)-2] {
+		c := parse[chatChunk](t, []byte(e))
+		if c.Object != "chat.completion.chunk" || c.Usage != nil || len(c.Choices) != 1 {
+			t.Errorf("event %d is %s", i, e)
+		}
+		d := c.Choices[0].Delta
+		if d.Role != "" {
+			role++
+		}
+		if d.Content != nil {
+			text += *d.Content
+		}
+		if c.Choices[0].Finish != nil {
+			finish = *c.Choices[0].Finish
+		}
+		if strings.Contains(e, "\uFFFD") {
+			t.Errorf("event %d has half a character: %s", i, e)
+		}
+	}
+	if text != "Hello world \U0001F600!" || role != 1 || finish != "stop" {
+		t.Errorf("got %q, %d roles, %q", text, role, finish)
+	}
+	u := parse[chatChunk](t, []byte(events[len(events)-2]))
+	if len(u.Choices) != 0 || u.Usage == nil || u.Usage.CompletionTokens != 9 {
+		t.Errorf("usage event %s", events[len(events)-2])
+	}
+}
+
+func TestChatSeveral(t *testing.T) {
+	s := newSite(t, "Hello world", nil)
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
+	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 9 || a.Usage.PromptTokens > 60 {
+		t.Errorf("got %+v, usage %+v", a.Choices, a.Usage)
+	}
+	var seeds []uint64
+	for _, r := range s.requests {
+		seeds = append(seeds, r.Sampling.Seed)
+	}
+	if !slices.Equal(seeds, []uint64{7, 8, 9}) {
+		t.Errorf("seeds %d", seeds)
+	}
+	by := map[int]string{}
+	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"n":3,"stream":true}`) {
+		if e == "[DONE]" {
+			continue
+		}
+		for _, c := range parse[chatChunk](t, []byte(e)).Choices {
+			if c.Delta.Content != nil {
+				by[c.Index] += *c.Delta.Content
+			}
+		}
+	}
+	for i := range 3 {
+		if by[i] != "Hello world" {
+			t.Errorf("choice %d is %q", i, by[i])
+		}
+	}
+}
+
+func TestChatLogprobs(t *testing.T) {
+	s := newSite(t, "Hello \u00e9", nil)
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
+	l := a.Choices[0].Logprobs.Content
+	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) || l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
+		t.Fatalf("got %+v", l)
+	}
+	if l[2].Token != "\uFFFD" || !slices.Equal(l[2].Bytes, []int{0xC3}) || !slices.Equal(l[3].Bytes, []int{0xA9}) {
+		t.Errorf("the halves of a character are %+v", l[2:])
+	}
+	n := 0
+	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"logprobs":true,"stream":true}`) {
+		if e != "[DONE]" {
+			if p := parse[chatChunk](t, []byte(e)).Choices[0].Logprobs; p != nil {
+				n += len(p.Content)
+			}
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d log-probabilities streamed, want 4", n)
+	}
+	if _, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`}`); strings.Contains(string(b), "logprobs") {
+		t.Errorf("log-probabilities that nobody asked for: %s", b)
+	}
+}
+
+func TestChatThoughts(t *testing.T) {
+	const reply = "<think>\nLet me see.\n</think>\n\nHello"
+	for _, c := range []struct{ name, fields, content, thoughts string }{
+		{"auto", ``, "Hello", "Let me see."},
+		{"deepseek", `,"reasoning_format":"deepseek"`, "Hello", "Let me see."},
+		{"none", `,"reasoning_format":"none"`, reply, ""},
+		{"legacy", `,"reasoning_format":"deepseek-legacy"`, reply, "Let me see."},
+		{"cut short", `,"max_tokens":10`, "", "Let me"},
+		{"stop within", `,"stop":"see"`, "", "Let me"},
+	} {
+		s := newSite(t, reply, nil)
+		m := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
+		if c.name == "cut short" {
+			if m.Content != "" || m.Thoughts == "" || strings.Contains(m.Thoughts, "<") {
+				t.Errorf("%s: got %q and %q", c.name, m.Content, m.Thoughts)
+			}
+			continue
+		}
+		if m.Content != c.content || m.Thoughts != c.thoughts {
+			t.Errorf("%s: got %q and %q, want %q and %q", c.name, m.Content, m.Thoughts, c.content, c.thoughts)
+		}
+	}
+	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = fakeTemplate{opens: true} })
+	content, thoughts := "", ""
+	for _, e := range opened.events("/v1/chat/completions", `{`+hi+`,"stream":true}`) {
+		if e == "[DONE]" {
+			continue
+		}
+		d := parse[chatChunk](t, []byte(e)).Choices[0].Delta
+		thoughts += d.Thoughts
+		if d.Content != nil {
+			content += *d.Content
+		}
+	}
+	if content != "Hello" || thoughts != "Let me see." {
+		t.Errorf("opened by the template: got %q and %q", content, thoughts)
+	}
+}
+
+func TestChatTemplateInput(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	const start = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+	for _, c := range []struct{ body, want string }{
+		{`{` + hi + `}`, start},
+		{`{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, start},
+		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}]}`, start + "Well,"},
+		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}],"continue_final_message":false,"add_generation_prompt":false}`,
+			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nWell,<|im_end|>\n"},
+		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
+		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
+	} {
+		if got := post[rendered](s, "/apply-template", c.body).Prompt; got != c.want {
+			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
+		}
+	}
+	if n := post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
+		t.Errorf("counted %d tokens", n.Tokens)
+	}
+}
+
+func TestStreamOfProgress(t *testing.T) {
+	s := newSite(t, "Hello world", nil)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{` + hi + `,"stream":true,"return_progress":true,"timings_per_token":true}`,
+		"/completion":          `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
+		"/v1/completions":      `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
+	} {
+		var progress []promptProgress
+		timed := 0
+		for _, e := range s.events(path, body) {
+			if e == "[DONE]" {
+				continue
+			}
+			got := parse[struct {
+				Progress *promptProgress `json:"prompt_progress"`
+				Timings  *timings        `json:"timings"`
+			}](t, []byte(e))
+			if got.Progress != nil {
+				progress = append(progress, *got.Progress)
+			}
+			if got.Timings != nil {
+				timed++
+			}
+		}
+		if len(progress) != 2 || progress[1].Processed != progress[1].Total || progress[0].Cache != 4 || timed < 2 {
+			t.Errorf("%s: progress %+v, %d with timings", path, progress, timed)
+		}
+	}
+}
+
+func TestPings(t *testing.T) {
+	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond })
+	_, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"stream":true}`)
+	if n := strings.Count(string(b), ": ping\n\n"); n < 2 {
+		t.Errorf("%d pings in %s", n, b)
+	}
+	_, b, _ = s.do("POST", "/v1/chat/completions", `{`+hi+`,"stream":true,"sse_ping_interval":-1}`)
+	if strings.Contains(string(b), ": ping") {
+		t.Errorf("pings that were turned off: %s", b)
+	}
+}
+
+func TestDefaultsAndFields(t *testing.T) {
+	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"300":-1,"Hello":2},
+		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
+	r := s.last()
+	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {
+		t.Errorf("request %+v", r)
+	}
+	if !r.NoCache || r.Priority != 3 || r.Slot != 2 || time.Until(r.Deadline) > time.Minute || time.Until(r.Deadline) < 50*time.Second || r.Flow == "" {
+		t.Errorf("request %+v", r)
+	}
+	if len(r.Bias) != 2 {
+		t.Errorf("biases %+v", r.Bias)
+	}
+	post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["top_k","temperature"],"seed":4294967295}`)
+	r = s.last()
+	if r.MaxTokens != 16 || r.Sampling.TopP != 1 || r.Sampling.MinP != 0 || r.Sampling.Temp != 0.8 || r.Sampling.Seed == 1<<32-1 {
+		t.Errorf("request %+v", r)
+	}
+	if r.NoCache || r.Slot != -1 || !r.Deadline.IsZero() {
+		t.Errorf("request %+v", r)
+	}
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// statusCancelled is what a request ends with whose client has gone or asked
+// for its end. No standard names it; proxies and their logs use this number.
+const statusCancelled = 499
+
+// An apiError is an error as clients see it.
+type apiError struct {
+	status  int
+	message string
+	param   string         // the field at fault, if it is one
+	extra   map[string]any // more for programs to read
+	retry   time.Duration  // after which to try again
+}
+
+func (e *apiError) Error() string { return e.message }
+
+// kinds are llama-server's names for what went wrong, and OpenAI's where it
+// has none.
+var kinds = map[int]string{
+	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusMethodNotAllowed:      "invalid_request_error",
+	http.StatusRequestEntityTooLarge: "invalid_request_error",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	statusCancelled:                  "cancelled_error",
+	http.StatusInternalServerError:   "server_error",
+	http.StatusNotImplemented:        "not_supported_error",
+	http.StatusServiceUnavailable:    "unavailable_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+}
+
+// MarshalJSON writes the object that clients expect.
+func (e *apiError) MarshalJSON() ([]byte, error) {
+	body := map[string]any{"code": e.status, "message": e.message, "type": kinds[e.status]}
+	if e.param != "" {
+		body["param"] = e.param
+	}
+	for k, v := range e.extra {
+		body[k] = v
+	}
+	return json.Marshal(map[string]any{"error": body})
+}
+
+// invalid is a field with a value that cannot be.
+func invalid(param, format string, args ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, message: param + ": " + fmt.Sprintf(format, args...), param: param}
+}
+
+// bad is a request that is wrong as a whole.
+func bad(format string, args ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
+}
+
+// unsupported is what a server of this kind could do, and this one cannot.
+func unsupported(format string, args ...any) *apiError {
+	return &apiError{status: http.StatusNotImplemented, message: fmt.Sprintf(format, args...)}
+}
+
+// toAPI says what a client is told of err. What is not its fault and not for it
+// to know is told as such; the log has the rest.
+func toAPI(err error) *apiError {
+	var api *apiError
+	var busy *engine.BusyError
+	var long *engine.TooLongError
+	var body *http.MaxBytesError
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &busy):
+		return &apiError{
+			status: http.StatusTooManyRequests, message: busy.Error(), retry: busy.RetryAfter,
+			extra: map[string]any{"n_queued": busy.Queued},
+		}
+	case errors.As(err, &long):
+		return &apiError{status: http.StatusBadRequest, message: long.Error(), extra: map[string]any{
+			"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx,
+		}}
+	case errors.As(err, &body):
+		return &apiError{
+			status:  http.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("the body is larger than %d bytes, which is the limit", body.Limit),
+		}
+	case errors.Is(err, engine.ErrDeadline):
+		return &apiError{status: http.StatusGatewayTimeout, message: err.Error()}
+	case errors.Is(err, engine.ErrClosing):
+		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}
+	case errors.Is(err, context.Canceled):
+		return &apiError{status: statusCancelled, message: "the request was cancelled"}
+	}
+	return &apiError{status: http.StatusInternalServerError, message: "internal error"}
+}
+
+// fail ends a request with err.
+func (s *Server) fail(c *gin.Context, err error) {
+	s.logHidden(c, err)
+	c.Abort()
+	if errors.Is(err, errGone) {
+		c.Status(statusCancelled) // for the log: nobody reads it
+		return
+	}
+	e := toAPI(err)
+	if e.status == http.StatusTooManyRequests {
+		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
+	}
+	reply(c, e.status, e)
+}
+
+// logHidden logs an error that its client is not told.
+func (s *Server) logHidden(c *gin.Context, err error) {
+	if !errors.Is(err, errGone) && toAPI(err).status == http.StatusInternalServerError {
+		s.c.Log.Error().Err(err).Str("path", c.FullPath()).Msg("request failed")
+	}
+}

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// A format is how an endpoint writes answers.
+type format interface {
+	// whole is the answer in one.
+	whole(answers []answer) any
+	// event adds what came of a sequence to a stream. An error that ended it is
+	// not for this.
+	event(s *stream, e event) error
+	// end adds what comes after the last.
+	end(s *stream) error
+}
+
+// generate serves the endpoints that generate text: source makes the prompts of
+// a query, form the writer of its answers.
+func (s *Server) generate(on endpoint, prefix string, src func(*Model, *query) (source, error), form func(*generation) format) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, m *Model) error {
+		q, err := s.query(c, m, on)
+		if err != nil {
+			return err
+		}
+		if err := q.resolve(m, on, c.Request.Header); err != nil {
+			return err
+		}
+		from, err := src(m, q)
+		if err != nil {
+			return err
+		}
+		g, err := s.start(c, m, q, prefix, from)
+		if err != nil {
+			return err
+		}
+		f := form(g)
+		if q.stream {
+			return s.stream(c, g, f)
+		}
+		answers, err := g.collect(c.Request.Context())
+		if err != nil {
+			return err
+		}
+		reply(c, http.StatusOK, f.whole(answers))
+		return nil
+	}
+}
+
+// query reads the body of a request.
+func (s *Server) query(c *gin.Context, m *Model, on endpoint) (*query, error) {
+	body, err := readBody(c)
+	if err != nil {
+		return nil, err
+	}
+	q := m.query()
+	return q, q.read(body, on)
+}
+
+// stream sends what a generation yields as it comes. An error is returned while
+// it can have a status of its own; later it is an event, and the last.
+func (s *Server) stream(c *gin.Context, g *generation, f format) error {
+	out := newStream(c, s.c.WriteTimeout)
+	defer out.close()
+	quiet := s.c.Ping
+	if g.query.ping != 0 {
+		quiet = time.Duration(g.query.ping) * time.Second
+	}
+	err := g.each(c.Request.Context(), quiet, func(events []event) error {
+		if len(events) == 0 {
+			out.ping()
+		}
+		for _, e := range events {
+			if err := f.event(out, e); err != nil {
+				return err
+			}
+		}
+		return out.flush()
+	})
+	switch {
+	case err == nil:
+		err = f.end(out)
+	case errors.Is(err, errGone) || !out.open:
+		return err
+	default:
+		s.logHidden(c, err)
+		err = out.event(toAPI(err))
+	}
+	if err != nil || out.flush() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// usage is what a request took, in OpenAI's form.
+type usage struct {
+	PromptTokens     int          `json:"prompt_tokens"`
+	CompletionTokens int          `json:"completion_tokens"`
+	TotalTokens      int          `json:"total_tokens"`
+	Details          usageDetails `json:"prompt_tokens_details"`
+}
+
+type usageDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+// add counts a sequence. The prompt of several answers counts once.
+func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
+	if seq.index%g.query.n == 0 {
+		u.PromptTokens += e.PromptTokens
+		u.Details.CachedTokens += e.CachedTokens
+	}
+	u.CompletionTokens += e.Generated
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+}
+
+// timings are llama-server's.
+type timings struct {
+	CacheN             int     `json:"cache_n"`
+	PromptN            int     `json:"prompt_n"`
+	PromptMS           float64 `json:"prompt_ms"`
+	PromptPerTokenMS   float64 `json:"prompt_per_token_ms"`
+	PromptPerSecond    float64 `json:"prompt_per_second"`
+	PredictedN         int     `json:"predicted_n"`
+	PredictedMS        float64 `json:"predicted_ms"`
+	PredictedPerToken  float64 `json:"predicted_per_token_ms"`
+	PredictedPerSecond float64 `json:"predicted_per_second"`
+}
+
+func timingsOf(u engine.Usage) *timings {
+	t := &timings{CacheN: u.CachedTokens, PromptN: u.PromptTokens - u.CachedTokens, PredictedN: u.Generated}
+	t.PromptMS, t.PromptPerTokenMS, t.PromptPerSecond = speed(u.Prefill, t.PromptN)
+	// The first token comes out of the prompt: decoding took the others.
+	t.PredictedMS, t.PredictedPerToken, t.PredictedPerSecond = speed(u.Decode, max(u.Generated-1, 0))
+	return t
+}
+
+// speed is how long n of something took, each of them, and how many there would
+// be in a second; 0 where nothing was measured.
+func speed(took time.Duration, n int) (ms, each, perSecond float64) {
+	ms = float64(took) / float64(time.Millisecond)
+	if n > 0 && took > 0 {
+		each, perSecond = ms/float64(n), float64(n)/took.Seconds()
+	}
+	return ms, each, perSecond
+}
+
+// promptProgress is how far a prompt is evaluated.
+type promptProgress struct {
+	Total     int   `json:"total"`
+	Cache     int   `json:"cache"`
+	Processed int   `json:"processed"`
+	TimeMS    int64 `json:"time_ms"`
+}
+
+func (p *progress) json() *promptProgress {
+	return &promptProgress{p.Total, p.Cached, p.Done, p.took.Milliseconds()}
+}
+
+// finishReason is OpenAI's word for how a sequence ended.
+func (e *ending) finishReason() string {
+	if e.stop == stopLimit {
+		return "length"
+	}
+	return "stop"
+}

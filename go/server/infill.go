@@ -1,0 +1,144 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// fimTokens mark the parts of a text with a gap. -1: the vocabulary has none.
+type fimTokens struct{ pre, suf, mid, rep, sep int32 }
+
+// fimSpellings are how model families spell them, for files that do not name
+// them.
+var fimSpellings = map[string][]string{
+	"pre": {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>", "<|code_prefix|>"},
+	"suf": {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "\u2581<SUF>", "<|code_suffix|>"},
+	"mid": {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>", "<|code_middle|>"},
+	"rep": {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
+	"sep": {"<|file_sep|>"},
+}
+
+// findFIM looks for the tokens of a gap: by the file's metadata, then by their
+// spelling.
+func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
+	bySpelling := map[string]int32{}
+	for id := range int32(t.Len()) {
+		if typ := t.TokenType(id); typ == tokenizer.Control || typ == tokenizer.UserDefined {
+			bySpelling[t.Token(id)] = id
+		}
+	}
+	find := func(name string) int32 {
+		if v, ok := meta.Value("tokenizer.ggml.fim_" + name + "_token_id"); ok {
+			if id, ok := v.(uint32); ok && int64(id) < int64(t.Len()) {
+				return int32(id)
+			}
+		}
+		for _, text := range fimSpellings[name] {
+			if id, ok := bySpelling[text]; ok {
+				return id
+			}
+		}
+		return -1
+	}
+	return fimTokens{find("pre"), find("suf"), find("mid"), find("rep"), find("sep")}
+}
+
+// A file is context for a gap.
+type file struct{ name, text string }
+
+// An infill is a text with a gap.
+type infill struct {
+	files  []file
+	before prompt
+	after  string
+	begin  string // of what goes into the gap
+}
+
+// infillSource is the prompt of /infill.
+func infillSource(m *Model, q *query) (source, error) {
+	ids, err := m.fillIn(infill{files: q.extra, before: prompt{{text: q.prefix}}, after: q.suffix, begin: q.content})
+	return source{prompts: [][]int32{ids}}, err
+}
+
+// fillIn returns the tokens that ask a model to fill a gap. None of the texts is
+// cut: what is too long is refused like any prompt.
+func (m *Model) fillIn(in infill) ([]int32, error) {
+	fim := m.fim
+	if fim.pre < 0 || fim.suf < 0 || fim.mid < 0 {
+		return nil, unsupported("this model cannot fill in: its vocabulary has no tokens for the parts around a gap")
+	}
+	var ids []int32
+	plain := func(text string) {
+		ids = append(ids, m.Tokenizer.Encode(text, tokenizer.Options{NoSpecial: true})...)
+	}
+	if bos, ok := m.Tokenizer.BOS(); ok && m.Tokenizer.AddBOS() {
+		ids = append(ids, bos)
+	}
+	if len(in.files) > 0 && fim.rep >= 0 && fim.sep >= 0 {
+		ids = append(ids, fim.rep)
+		plain("myproject\n")
+		for _, f := range in.files {
+			ids = append(ids, fim.sep)
+			plain(f.name + "\n" + f.text)
+		}
+		ids = append(ids, fim.sep)
+		plain("filename\n")
+	} else {
+		for _, f := range in.files {
+			plain(f.text)
+		}
+	}
+	ids = append(ids, fim.pre)
+	for _, p := range in.before {
+		ids = append(ids, p.ids...)
+		plain(p.text)
+	}
+	ids = append(ids, fim.suf)
+	plain(in.after)
+	ids = append(ids, fim.mid)
+	plain(in.begin)
+	return ids, nil
+}
+
+// extraFiles are input_extra.
+type extraFiles []file
+
+const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`
+
+func (f *extraFiles) take(v jsontext.Value) error {
+	if v.Kind() != '[' {
+		return wrong(v, wantExtra)
+	}
+	*f = nil
+	return eachOf(v, func(i int, v jsontext.Value) error {
+		m, err := readObject(v)
+		if err != nil {
+			return fmt.Errorf("element %d: %v", i, wrong(v, wantExtra))
+		}
+		one := file{name: "tmp"}
+		if name, ok := m["filename"]; ok && name.Kind() != 'n' {
+			if err := (text{p: &one.name}).take(name); err != nil {
+				return fmt.Errorf("element %d: filename: %v", i, err)
+			}
+		}
+		body := m["text"]
+		if body.Kind() != '"' {
+			return fmt.Errorf("element %d: text: %v", i, missing(body, "a string"))
+		}
+		one.text = str(body)
+		*f = append(*f, one)
+		return nil
+	})
+}
+
+func (f *extraFiles) value() any { return nil }
+
+func (f *extraFiles) schema() schema {
+	s := schema{"type": "string"}
+	return schema{"type": "array", "items": schema{
+		"type": "object", "required": []string{"text"}, "properties": schema{"filename": s, "text": s},
+	}}
+}

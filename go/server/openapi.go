@@ -1,0 +1,229 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// requestNames are the bodies of requests.
+var requestNames = map[endpoint]string{
+	onChat: "ChatRequest", onText: "CompletionRequest", onNative: "NativeRequest", onInfill: "InfillRequest",
+	onTokenize: "TokenizeRequest", onDetokenize: "DetokenizeRequest", onTemplate: "TemplateRequest", onSlot: "SlotRequest",
+}
+
+// document is the OpenAPI document of routes. The defaults in it are those of
+// llama-server; a model or flags may set others, which /props says.
+func document(routes []route, version string) []byte {
+	paths := schema{}
+	schemas := schema{"Error": errorSchema}
+	for on, name := range requestNames {
+		schemas[name] = requestSchema(on)
+	}
+	for _, r := range routes {
+		for i, path := range r.paths {
+			o := schema{"summary": r.summary, "operationId": operationID(r.method, path), "responses": responses(r)}
+			if i > 0 {
+				o["summary"] = "The same as " + openPath(r.paths[0])
+			}
+			if len(r.params) > 0 {
+				o["parameters"] = parameters(r.params)
+			}
+			if r.on != 0 {
+				body := schema{"schema": schema{"$ref": "#/components/schemas/" + requestNames[r.on]}}
+				if r.example != nil {
+					body["example"] = r.example
+				}
+				o["requestBody"] = schema{"required": r.example != nil, "content": schema{"application/json": body}}
+			}
+			at := openPath(path)
+			if paths[at] == nil {
+				paths[at] = schema{}
+			}
+			paths[at].(schema)[strings.ToLower(r.method)] = o
+		}
+	}
+	doc, err := json.Marshal(schema{
+		"openapi": "3.1.0",
+		"info": schema{
+			"title": "Quern", "version": version,
+			"description": "OpenAI's interface and llama-server's. Fields with null mean their default, unknown ones are ignored, and what is wrong is refused by name.",
+		},
+		"paths":      paths,
+		"components": schema{"schemas": schemas},
+	})
+	if err != nil {
+		panic(err) // the tables are ours
+	}
+	return doc
+}
+
+func (s *Server) serveDocument(c *gin.Context, _ *Model) error {
+	c.Data(http.StatusOK, jsonType, s.openAPI)
+	return nil
+}
+
+// openPath is a path with its parameters in OpenAPI's form.
+func openPath(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if p != "" && (p[0] == ':' || p[0] == '*') {
+			parts[i] = "{" + p[1:] + "}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func operationID(method, path string) string {
+	words := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/:*.-_", r) })
+	return strings.ToLower(method) + "_" + strings.Join(words, "_")
+}
+
+// requestSchema is the body that an endpoint takes.
+func requestSchema(on endpoint) schema {
+	model := Model{Sampling: sample.Defaults()}
+	properties := schema{}
+	required := []string{}
+	for _, f := range fields(model.query()) {
+		if f.on&on == 0 {
+			continue
+		}
+		for i, name := range f.names {
+			p := schema{"description": f.doc}
+			if i > 0 {
+				p["description"] = "The same as " + f.names[0] + "."
+			}
+			s := f.to.schema()
+			if text, ok := s["description"].(string); ok && s["type"] == nil && s["anyOf"] == nil {
+				p["description"] = p["description"].(string) + " " + text // of what is not built
+				delete(s, "description")
+			}
+			if f.need&on == 0 {
+				s = schema{"anyOf": []schema{s, {"type": "null"}}}
+			}
+			for k, v := range s {
+				if k != "description" {
+					p[k] = v
+				}
+			}
+			if v := f.to.value(); v != nil && !f.input {
+				p["default"] = v
+			}
+			properties[name] = p
+		}
+		if f.need&on != 0 {
+			required = append(required, f.names[0])
+		}
+	}
+	return schema{"type": "object", "properties": properties, "required": required}
+}
+
+func parameters(params []param) []schema {
+	var out []schema
+	for _, p := range params {
+		out = append(out, schema{
+			"in": p.in, "name": p.name, "description": p.doc, "required": p.in == "path", "schema": schema{"type": "string"},
+		})
+	}
+	return out
+}
+
+// responses are what a route can answer.
+func responses(r route) schema {
+	content := schema{"application/json": schema{"schema": schemaOf(r.answer)}}
+	if r.stream {
+		content["text/event-stream"] = schema{"schema": schema{"type": "string"}}
+	}
+	return schema{
+		"200": schema{"description": "The answer.", "content": content},
+		"default": schema{"description": "What was wrong.", "content": schema{
+			"application/json": schema{"schema": schema{"$ref": "#/components/schemas/Error"}},
+		}},
+	}
+}
+
+var errorSchema = schema{
+	"type": "object", "required": []string{"error"},
+	"properties": schema{"error": schema{
+		"type": "object", "required": []string{"code", "message", "type"},
+		"properties": schema{
+			"code":    schema{"type": "integer", "description": "The status."},
+			"message": schema{"type": "string"},
+			"type":    schema{"type": "string"},
+			"param":   schema{"type": "string", "description": "The field at fault."},
+		},
+	}},
+}
+
+// nativeSchema is the answer of llama-server's own endpoints. Any of its fields
+// may be left out by response_fields.
+var nativeSchema = schema{"type": []string{"object", "array"}, "properties": schema{
+	"content":   schema{"type": "string"},
+	"tokens":    schema{"type": "array", "items": schema{"type": "integer"}},
+	"stop":      schema{"type": "boolean"},
+	"stop_type": schema{"enum": []string{stopNone, stopEOS, stopByWord, stopLimit}},
+	"timings":   schemaOf(timings{}),
+}}
+
+// schemaOf is the schema of a value's type, or the value where that is one.
+func schemaOf(v any) schema {
+	if s, ok := v.(schema); ok {
+		return s
+	}
+	return typeSchema(reflect.TypeOf(v))
+}
+
+func typeSchema(t reflect.Type) schema {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schema{"anyOf": []schema{typeSchema(t.Elem()), {"type": "null"}}}
+	case reflect.Slice:
+		return schema{"type": "array", "items": typeSchema(t.Elem())}
+	case reflect.Map:
+		return schema{"type": "object", "additionalProperties": typeSchema(t.Elem())}
+	case reflect.String:
+		return schema{"type": "string"}
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+		return schema{"type": "integer"}
+	case reflect.Float64:
+		return schema{"type": "number"}
+	case reflect.Struct:
+		return structSchema(t)
+	}
+	return schema{} // anything
+}
+
+func structSchema(t reflect.Type) schema {
+	properties := schema{}
+	required := []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			inner := structSchema(f.Type)
+			for name, s := range inner["properties"].(schema) {
+				properties[name] = s
+			}
+			required = append(required, inner["required"].([]string)...)
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if options == "omitzero" && f.Type.Kind() == reflect.Slice {
+			properties[name] = schema{"type": "array"} // of itself
+			continue
+		}
+		properties[name] = typeSchema(f.Type)
+		if options == "" {
+			required = append(required, name)
+		}
+	}
+	slices.Sort(required)
+	return schema{"type": "object", "properties": properties, "required": required}
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A route is a method and the paths that it has in common.
+type route struct {
+	method  string
+	paths   []string // the first is ours, the others mean the same
+	handle  func(*gin.Context, *Model) error
+	always  bool // also while the model is loading
+	summary string
+
+	// For the OpenAPI document.
+	on      endpoint // whose fields the body has; 0: no body
+	params  []param
+	stream  bool // the answer may come as events
+	answer  any  // a value of the answer's type, or its schema
+	example any  // of a body
+}
+
+// A param is a parameter in the path or the query.
+type param struct{ in, name, doc string }
+
+var pathID = []param{{"path", "id", "The id."}}
+
+// table is all routes.
+func (s *Server) table() []route {
+	hello := []any{map[string]any{"role": "user", "content": "Say hello."}}
+	return []route{
+		{
+			method: http.MethodPost, paths: []string{"/v1/chat/completions", "/chat/completions"},
+			handle: s.generate(onChat, "chatcmpl-", chatSource, s.chatFormat), summary: "Answer a conversation",
+			on: onChat, stream: true, answer: chatAnswer{},
+			example: map[string]any{"messages": hello, "max_tokens": 8},
+		}, {
+			method: http.MethodDelete, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
+			handle: s.cancelRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id",
+			params: pathID, answer: cancelled{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
+			handle: s.countTokens, summary: "Count the tokens of a conversation",
+			on: onChat, answer: tokenCount{}, example: map[string]any{"messages": hello},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/completions"},
+			handle: s.generate(onText, "cmpl-", textSource, s.textFormat), summary: "Continue a text",
+			on: onText, stream: true, answer: textAnswer{},
+			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/completion", "/completions"},
+			handle: s.generate(onNative, "cmpl-", nativeSource, s.nativeFormat), summary: "Continue a text, as llama-server does",
+			on: onNative, stream: true, answer: nativeSchema,
+			example: map[string]any{"prompt": "Once upon a time", "n_predict": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/infill"},
+			handle: s.generate(onInfill, "cmpl-", infillSource, s.nativeFormat), summary: "Fill a gap in a text",
+			on: onInfill, stream: true, answer: nativeSchema,
+			example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
+			handle: s.listModels, summary: "List the model", answer: modelList{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/models/*id", "/models/*id"},
+			handle: s.oneModel, summary: "Describe a model", params: pathID, answer: modelEntry{},
+		}, {
+			method: http.MethodPost, paths: []string{"/tokenize"},
+			handle: s.tokenize, summary: "Make tokens of a text",
+			on: onTokenize, answer: tokens{}, example: map[string]any{"content": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/detokenize"},
+			handle: s.detokenize, summary: "Make text of tokens",
+			on: onDetokenize, answer: content{}, example: map[string]any{"tokens": []int{1, 2, 3}},
+		}, {
+			method: http.MethodPost, paths: []string{"/apply-template"},
+			handle: s.applyTemplate, summary: "Make a prompt of a conversation",
+			on: onTemplate, answer: rendered{}, example: map[string]any{"messages": hello},
+		}, {
+			method: http.MethodGet, paths: []string{"/props"},
+			handle: s.props, summary: "Describe the server: its model, and the defaults of requests", answer: props{},
+		}, {
+			method: http.MethodPost, paths: []string{"/props"},
+			handle: s.setProps, summary: "Not supported: no property can be changed", answer: schema{"type": "object"},
+		}, {
+			method: http.MethodGet, paths: []string{"/slots"},
+			handle: s.slots, summary: "Describe the sequences that run",
+			params: []param{{"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slot{},
+		}, {
+			method: http.MethodPost, paths: []string{"/slots/:id"},
+			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
+			on: onSlot, params: append(pathID, param{"query", "action", "save, restore or erase; the last needs no body."}),
+			answer: schema{"type": "object", "required": []string{"id_slot"}},
+		}, {
+			method: http.MethodGet, paths: []string{"/lora-adapters"},
+			handle: s.adapters, summary: "List LoRA adapters: there are none", answer: []struct{}{},
+		}, {
+			method: http.MethodPost, paths: []string{"/lora-adapters"},
+			handle: s.setAdapters, summary: "Set the scales of LoRA adapters: there are none", answer: success{},
+		}, {
+			method: http.MethodGet, paths: []string{"/health", "/v1/health"},
+			handle: s.health, summary: "Say whether the model is loaded", answer: status{},
+		}, {
+			method: http.MethodGet, paths: []string{"/openapi.json"}, always: true,
+			handle: s.serveDocument, summary: "This document", answer: schema{"type": "object"},
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// How a text ended, in llama-server's words.
+const (
+	stopNone   = "none"
+	stopEOS    = "eos"
+	stopByWord = "word"
+	stopLimit  = "limit"
+)
+
+// A sequence is one of the texts of a request. It is the engine's Sink: what it
+// is given it makes text of, at once, and leaves in the request's mailbox. That
+// takes microseconds, whatever the client does.
+type sequence struct {
+	index int // among those of the request
+	model *Model
+	box   *mailbox
+	write writer
+
+	ignoreEOS bool
+	maxTime   time.Duration
+	perToken  bool // timings are wanted with each piece
+
+	begun, first time.Time // of the evaluation, of the tokens
+	usage        engine.Usage
+	stop, word   string
+}
+
+// An event is what came of a sequence.
+type event struct {
+	seq      *sequence
+	progress *progress
+	piece    piece
+	usage    engine.Usage // so far; times only where they are wanted
+	end      *ending      // of the last
+}
+
+// progress is how far a prompt is evaluated, and since when.
+type progress struct {
+	engine.Progress
+	took time.Duration
+}
+
+// An ending is how a sequence ended.
+type ending struct {
+	err        error
+	stop, word string
+	truncated  bool // at the end of the context
+}
+
+func (s *sequence) Progress(p engine.Progress) {
+	now := time.Now()
+	if s.begun.IsZero() {
+		s.begun = now
+	}
+	s.usage.PromptTokens, s.usage.CachedTokens = p.Total, p.Cached
+	s.box.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
+}
+
+func (s *sequence) Token(t engine.Token) bool {
+	now := time.Now()
+	if s.first.IsZero() {
+		s.first = now
+		s.usage.Prefill = now.Sub(s.begun)
+	}
+	s.usage.Decode = now.Sub(s.first)
+	s.usage.Generated++
+	if !s.ignoreEOS && s.model.Tokenizer.IsEOG(t.ID) {
+		s.stop = stopEOS
+		return false
+	}
+	p, word := s.write.write(t)
+	if !p.empty() {
+		s.box.put(event{seq: s, piece: p, usage: s.usage})
+	}
+	switch {
+	case word != "":
+		s.stop, s.word = stopByWord, word
+		return false
+	case s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
+		s.stop = stopLimit
+		return false
+	}
+	return true
+}
+
+func (s *sequence) Done(r engine.Result) {
+	last, word := s.write.end(s.word)
+	if word != s.word {
+		s.stop, s.word = stopByWord, word
+	}
+	if s.stop == "" {
+		s.stop = stopLimit
+	}
+	s.box.put(event{seq: s, piece: last, usage: r.Usage, end: &ending{
+		err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull,
+	}})
+}
+
+// A mailbox keeps events until they are fetched. What one sequence leaves there
+// is bounded by the tokens that it may generate.
+type mailbox struct {
+	mu     sync.Mutex
+	events []event
+	ready  chan struct{} // holds something when there may be events
+}
+
+func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
+
+func (b *mailbox) put(e event) {
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	b.mu.Unlock()
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (b *mailbox) fetch() []event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events := b.events
+	b.events = nil
+	return events
+}

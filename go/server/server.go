@@ -1,0 +1,114 @@
+// Package server is the HTTP interface of a model: OpenAI's endpoints and
+// llama-server's own, with their fields, defaults and errors.
+//
+// Text is at this edge: templates, tokens made of text and text made of tokens,
+// stop words and thoughts are here, and below there are only token ids. What
+// requests may say is written once, in the table of fields; routes are, in the
+// table of routes. Keys, limits of bodies, logs and listeners are for those who
+// put this behind them.
+//
+// Nothing that a client does holds the engine up: its tokens are made text as
+// they come and kept, at most as many as it may generate, until it reads them.
+package server
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+// Config says how to serve. The zero value will do.
+type Config struct {
+	Build        string        // the program's version, which answers carry
+	SlotPath     string        // the directory of saved slots; empty: there is none
+	Ping         time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
+	WriteTimeout time.Duration // for a client to take what is sent; 0: 30 s
+
+	// Flow names whom a request is from, for fairness, and its weight; nil: the
+	// client's address.
+	Flow func(*gin.Context) (flow string, weight float64)
+	Log  zerolog.Logger
+}
+
+// A Server answers requests. Until it has a model it says that it is loading
+// one.
+type Server struct {
+	c       Config
+	model   atomic.Pointer[Model]
+	running *registry
+	routes  []route
+	openAPI []byte
+}
+
+// New returns a Server without a model.
+func New(c Config) *Server {
+	if c.Ping == 0 {
+		c.Ping = 30 * time.Second
+	}
+	if c.WriteTimeout <= 0 {
+		c.WriteTimeout = 30 * time.Second
+	}
+	if c.Flow == nil {
+		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
+	}
+	s := &Server{c: c, running: newRegistry()}
+	s.routes = s.table()
+	s.openAPI = document(s.routes, c.Build)
+	return s
+}
+
+// SetModel lets requests in. It is called once, when the model is loaded.
+func (s *Server) SetModel(m Model) {
+	m.loaded = time.Now()
+	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	s.model.Store(&m)
+}
+
+// Register adds the routes to r, which may be a group with a prefix.
+func (s *Server) Register(r gin.IRoutes) {
+	for _, route := range s.routes {
+		for _, path := range route.paths {
+			r.Handle(route.method, path, s.serve(route))
+		}
+	}
+}
+
+// Handler returns a handler of the routes and nothing else.
+func (s *Server) Handler() http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	s.Register(e)
+	s.Fallback(e)
+	return e
+}
+
+// Fallback has e answer other paths and methods in the form of the others.
+func (s *Server) Fallback(e *gin.Engine) {
+	e.HandleMethodNotAllowed = true
+	e.NoRoute(func(c *gin.Context) {
+		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+	})
+	e.NoMethod(func(c *gin.Context) {
+		s.fail(c, &apiError{
+			status:  http.StatusMethodNotAllowed,
+			message: c.Request.Method + " is not for " + quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
+		})
+	})
+}
+
+// serve answers requests for a route.
+func (s *Server) serve(r route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		m := s.model.Load()
+		if m == nil && !r.always {
+			s.fail(c, &apiError{status: http.StatusServiceUnavailable, message: "Loading model"})
+			return
+		}
+		if err := r.handle(c, m); err != nil {
+			s.fail(c, err)
+		}
+	}
+}

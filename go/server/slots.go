@@ -1,0 +1,170 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// slot is a sequence that runs, or ran last, under a number.
+type slot struct {
+	ID          int            `json:"id"`
+	Task        int64          `json:"id_task"`
+	Ctx         int            `json:"n_ctx"`
+	Speculative bool           `json:"speculative"`
+	Processing  bool           `json:"is_processing"`
+	Prompt      int            `json:"n_prompt_tokens"`
+	Processed   int            `json:"n_prompt_tokens_processed"`
+	Cached      int            `json:"n_prompt_tokens_cache"`
+	Params      map[string]any `json:"params"`
+	Next        nextToken      `json:"next_token"`
+}
+
+type nextToken struct {
+	Has     bool `json:"has_next_token"`
+	Remain  int  `json:"n_remain"`
+	Decoded int  `json:"n_decoded"`
+}
+
+// idleSlot is one that never ran anything. Its params are the defaults.
+func (m *Model) idleSlot(id int) slot {
+	return slot{ID: id, Task: -1, Ctx: m.Ctx, Params: m.query().settings(), Next: nextToken{Has: true, Remain: -1}}
+}
+
+func (s *Server) slots(c *gin.Context, m *Model) error {
+	st := m.Engine.Status()
+	list := []slot{}
+	free := false
+	for i, from := range st.Slots {
+		one := m.idleSlot(i)
+		free = free || !from.Busy
+		if from.Request != 0 {
+			one.Task, one.Processing = int64(from.Request), from.Busy
+			one.Prompt, one.Processed, one.Cached = from.Prompt, from.Evaluated, from.Cached
+			one.Next = nextToken{Has: from.Busy, Decoded: from.Generated, Remain: -1}
+			if from.MaxTokens >= 0 {
+				one.Next.Remain = from.MaxTokens - from.Generated
+			}
+		}
+		if q := s.running.query(from.Request); q != nil {
+			one.Params = q.settings()
+		}
+		list = append(list, one)
+	}
+	if c.Query("fail_on_no_slot") == "1" && !free {
+		return &apiError{status: http.StatusServiceUnavailable, message: "no slot is free"}
+	}
+	reply(c, http.StatusOK, list)
+	return nil
+}
+
+// slotAction saves, restores or erases what a slot has in the cache.
+func (s *Server) slotAction(c *gin.Context, m *Model) error {
+	id, err := strconv.Atoi(c.Param("id"))
+	if n := m.slots(); err != nil || id < 0 || id >= n {
+		return invalid("id_slot", "%s, want 0 to %d", quote(c.Param("id")), n-1)
+	}
+	action := c.Query("action")
+	if action == "erase" {
+		n, err := m.Engine.EraseSlot(id)
+		if err != nil {
+			return err
+		}
+		reply(c, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
+		return nil
+	}
+	if action != "save" && action != "restore" {
+		return invalid("action", "%s, want save, restore or erase", quote(action))
+	}
+	if s.c.SlotPath == "" {
+		return unsupported("this server saves no slots; start it with --slot-save-path")
+	}
+	q, err := s.query(c, m, onSlot)
+	if err != nil {
+		return err
+	}
+	if err := checkFilename(q.filename); err != nil {
+		return err
+	}
+	dir, err := os.OpenRoot(s.c.SlotPath)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	begun := time.Now()
+	var f engine.SlotFile
+	words := [3]string{"n_saved", "n_written", "save_ms"}
+	if action == "save" {
+		f, err = saveSlot(dir, q.filename, id, m.Engine)
+	} else {
+		words = [3]string{"n_restored", "n_read", "restore_ms"}
+		f, err = restoreSlot(dir, q.filename, id, m.Engine)
+	}
+	if err != nil {
+		return err
+	}
+	took := float64(time.Since(begun)) / float64(time.Millisecond)
+	reply(c, http.StatusOK, map[string]any{
+		"id_slot": id, "filename": q.filename, words[0]: f.Tokens, words[1]: f.Bytes,
+		"timings": map[string]any{words[2]: took},
+	})
+	return nil
+}
+
+// saveSlot writes a file that is there as a whole or not at all.
+func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
+	part := "." + newID() // no name that a client can give
+	f, err := dir.Create(part)
+	if err != nil {
+		return engine.SlotFile{}, err
+	}
+	saved, err := e.SaveSlot(id, f)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = dir.Rename(part, name)
+	}
+	if err != nil {
+		_ = dir.Remove(part)
+	}
+	return saved, err
+}
+
+// restoreSlot reads a file. One that is not right is the client's to know of.
+func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return engine.SlotFile{}, invalid("filename", "there is no %s", quote(name))
+	}
+	if err != nil {
+		return engine.SlotFile{}, err
+	}
+	defer f.Close()
+	read, err := e.RestoreSlot(id, f)
+	if err != nil {
+		return read, invalid("filename", "%s: %v", quote(name), err)
+	}
+	return read, nil
+}
+
+// checkFilename takes plain names: no paths, nothing hidden, nothing that a
+// shell or another system would read in a way of its own.
+func checkFilename(name string) error {
+	safe := name != "" && len(name) <= 255 && name[0] != '.' && filepath.IsLocal(name)
+	for _, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		safe = safe && (letter || strings.ContainsRune("._-", r))
+	}
+	if !safe || name[0] == '-' {
+		return invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", quote(name))
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// reply sends a whole answer.
+func reply(c *gin.Context, status int, v any) {
+	body, err := encode(v)
+	if err != nil {
+		c.Data(http.StatusInternalServerError, jsonType, []byte(`{"error":{"code":500,"message":"internal error","type":"server_error"}}`))
+		return
+	}
+	c.Data(status, jsonType, body)
+}
+
+const jsonType = "application/json; charset=utf-8"
+
+// encode is JSON without the escapes that only HTML needs.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// A stream sends server-sent events. Its header goes out with the first of
+// them, so that a request which fails before has a status of its own. Each
+// flush has a time limit: a client that does not read loses its request, and
+// holds nothing up.
+type stream struct {
+	c     *gin.Context
+	rc    *http.ResponseController
+	limit time.Duration
+	open  bool
+	buf   bytes.Buffer
+}
+
+func newStream(c *gin.Context, limit time.Duration) *stream {
+	return &stream{c: c, rc: http.NewResponseController(c.Writer), limit: limit}
+}
+
+// event adds an event to those that flush sends.
+func (s *stream) event(v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	s.raw(string(body))
+	return nil
+}
+
+func (s *stream) raw(data string) {
+	s.buf.WriteString("data: ")
+	s.buf.WriteString(data)
+	s.buf.WriteString("\n\n")
+}
+
+// ping adds a comment, which tells whoever is between that the stream lives.
+func (s *stream) ping() { s.buf.WriteString(": ping\n\n") }
+
+func (s *stream) flush() error {
+	if s.buf.Len() == 0 {
+		return nil
+	}
+	if !s.open {
+		s.open = true
+		h := s.c.Writer.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no") // or nginx collects what should come at once
+		s.c.Status(http.StatusOK)
+	}
+	if err := s.rc.SetWriteDeadline(time.Now().Add(s.limit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	_, err := s.c.Writer.Write(s.buf.Bytes())
+	s.buf.Reset()
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	return err
+}
+
+// close makes the connection fit for the next request.
+func (s *stream) close() { _ = s.rc.SetWriteDeadline(time.Time{}) }

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+var parseSpecial = tokenizer.Options{ParseSpecial: true}
+
+func TestStopper(t *testing.T) {
+	for _, c := range []struct {
+		words           []string
+		text, out, word string
+	}{
+		{nil, "abc", "abc", ""},
+		{[]string{"bc"}, "abcd", "a", "bc"},
+		{[]string{"bd"}, "abcd", "abcd", ""},
+		{[]string{"aab"}, "aaab", "a", "aab"},
+		{[]string{"abcd", "bc"}, "abcd", "a", "bc"},
+		{[]string{"c", "bc"}, "abcd", "a", "bc"},
+		{[]string{"abab"}, "abaabab", "aba", "abab"},
+		{[]string{"x\n\n"}, "x\nx\n", "x\nx\n", ""},
+		{[]string{"\u00e9"}, "caf\u00e9!", "caf", "\u00e9"},
+	} {
+		for range 20 { // wherever the text is cut
+			s := newStopper(c.words)
+			out, word := "", ""
+			for rest := c.text; rest != "" && word == ""; {
+				n := 1 + rand.IntN(len(rest))
+				var sure string
+				sure, word = s.write(rest[:n])
+				out += sure
+				rest = rest[n:]
+			}
+			if word == "" {
+				out += s.flush()
+			}
+			if out != c.out || word != c.word {
+				t.Fatalf("%q in %q: got %q and %q, want %q and %q", c.words, c.text, out, word, c.out, c.word)
+			}
+		}
+	}
+}
+
+func TestSplitter(t *testing.T) {
+	const source = "{{ '<think>' }}"
+	for _, c := range []struct{ prompt, text, content, thoughts string }{
+		{"", "hello", "hello", ""},
+		{"", "  hello", "  hello", ""},
+		{"", "<think>a b</think>c", "c", "a b"},
+		{"", "\n<think>\n\na\n</ b\n\n</think>\n\n c <think>d</think>", "c <think>d</think>", "a\n</ b"},
+		{"", "<thin air", "<thin air", ""},
+		{"", "<think></think>", "", ""},
+		{"", "<think>never ends </thi", "", "never ends </thi"},
+		{"x<think>\n", "a</think>b", "b", "a"},
+		{"x<think>\n\n</think>\n\n", "a", "a", ""},
+		{"", "<thi", "<thi", ""},
+	} {
+		for range 20 {
+			s := newSplitter(source, c.prompt)
+			content, thoughts := "", ""
+			for rest := c.text; rest != ""; {
+				n := 1 + rand.IntN(len(rest))
+				x, y := s.write(rest[:n])
+				content, thoughts = content+x, thoughts+y
+				rest = rest[n:]
+			}
+			x, y := s.flush()
+			content, thoughts = content+x, thoughts+y
+			if content != c.content || thoughts != c.thoughts {
+				t.Fatalf("%q after %q: got %q and %q, want %q and %q", c.text, c.prompt, content, thoughts, c.content, c.thoughts)
+			}
+		}
+	}
+	if newSplitter("{{ messages }}", "") != nil {
+		t.Error("a model that knows no thoughts has some")
+	}
+}
+
+// Tokens come out once, in order, and none of a stop word.
+func TestWriterTokens(t *testing.T) {
+	tok, err := tokenizer.New(vocabulary(controls))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		stop, text, out string
+		tokens          int
+	}{
+		{"", "caf\u00e9 \U0001F600", "caf\u00e9 \U0001F600", 10},
+		{"END", "caf\u00e9END", "caf\u00e9", 5},
+		{"\u00e9", "caf\u00e9END", "caf", 3},
+		{"ENDING", "caf\u00e9END", "caf\u00e9END", 8},
+	} {
+		w := writer{text: tok.NewStream(), stops: newStopper(nil)}
+		if c.stop != "" {
+			w.stops = newStopper([]string{c.stop})
+		}
+		var out strings.Builder
+		var ids []int32
+		word := ""
+		keep := func(p piece) {
+			out.WriteString(p.content)
+			for _, t := range p.tokens {
+				ids = append(ids, t.ID)
+			}
+		}
+		for _, id := range tok.Encode(c.text, tokenizer.Options{NoSpecial: true}) {
+			var p piece
+			p, word = w.write(engine.Token{ID: id})
+			keep(p)
+			if word != "" {
+				break
+			}
+		}
+		p, _ := w.end(word)
+		keep(p)
+		if out.String() != c.out || len(ids) != c.tokens {
+			t.Errorf("%q until %q: got %q in %d tokens, want %q in %d", c.text, c.stop, out.String(), len(ids), c.out, c.tokens)
+		}
+	}
+}
+
+// A text that ends within a character ends with U+FFFD for what there was.
+func TestCutCharacter(t *testing.T) {
+	s := newSite(t, "a\U0001F600", nil)
+	got := post[content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
+	if got != "a\uFFFD\uFFFD" {
+		t.Errorf("got %q", got)
+	}
+}
