@@ -12,5 +12,5 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 stamp=$(cat "$root/build/csrc/libquern.a" "$root/include/quern.h" | sha256sum | cut -c1-15)
-GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo" \
+GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo,nomsgpack" \
 	CGO_LDFLAGS="-O2 -g -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

@@ -88,6 +88,27 @@ var llamaArgs = map[string]string{
 	"cache-type-v": "LLAMA_ARG_CACHE_TYPE_V",
 	"flash-attn":   "LLAMA_ARG_FLASH_ATTN",
 	"top-k":        "LLAMA_ARG_TOP_K",
+
+	"host":               "LLAMA_ARG_HOST",
+	"port":               "LLAMA_ARG_PORT",
+	"api-prefix":         "LLAMA_ARG_API_PREFIX",
+	"alias":              "LLAMA_ARG_ALIAS",
+	"parallel":           "LLAMA_ARG_N_PARALLEL",
+	"timeout":            "LLAMA_ARG_TIMEOUT",
+	"api-key":            "LLAMA_API_KEY",
+	"ssl-cert-file":      "LLAMA_ARG_SSL_CERT_FILE",
+	"ssl-key-file":       "LLAMA_ARG_SSL_KEY_FILE",
+	"chat-template":      "LLAMA_ARG_CHAT_TEMPLATE",
+	"chat-template-file": "LLAMA_ARG_CHAT_TEMPLATE_FILE",
+	"reasoning-format":   "LLAMA_ARG_REASONING_FORMAT",
+	"n-gpu-layers":       "LLAMA_ARG_N_GPU_LAYERS",
+	"threads-http":       "LLAMA_ARG_THREADS_HTTP",
+	"metrics":            "LLAMA_ARG_ENDPOINT_METRICS",
+	"slots":              "LLAMA_ARG_ENDPOINT_SLOTS",
+	"cont-batching":      "LLAMA_ARG_CONT_BATCHING",
+	"jinja":              "LLAMA_ARG_JINJA",
+	"mlock":              "LLAMA_ARG_MLOCK",
+	"no-mmap":            "LLAMA_ARG_NO_MMAP",
 }
 
 // applyEnvironment gives each flag that the command line leaves out the value

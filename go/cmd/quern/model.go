@@ -130,31 +130,45 @@ func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*engine.Engine, time.
 
 // loadTokenizer reads the vocabulary of the model at path.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	tok, _, err := readHead(path, false)
-	return tok, err
+	h, err := readHead(path, false)
+	if err != nil {
+		return nil, err
+	}
+	return h.tok, h.file.Close()
 }
 
-// readHead reads what a model's file says without its weights: its vocabulary
-// and, if it has one because it can run, its own context.
-func readHead(path string, runs bool) (*tokenizer.Tokenizer, int, error) {
-	file, err := model.OpenFile(path)
-	if err != nil {
-		return nil, 0, err
+// A head is what a model's file says without its weights: open, until it is closed.
+type head struct {
+	file *model.File
+	tok  *tokenizer.Tokenizer
+	cfg  *model.Config // nil unless the model is to run
+}
+
+// readHead reads it from the file at path: with the model's Config, if it is to run.
+func readHead(path string, runs bool) (h *head, err error) {
+	h = &head{}
+	if h.file, err = model.OpenFile(path); err != nil {
+		return nil, err
 	}
-	defer file.Close()
-	cfg := new(model.Config)
+	if err := h.read(runs); err != nil {
+		h.file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return h, nil
+}
+
+func (h *head) read(runs bool) (err error) {
 	if runs {
-		if cfg, err = model.ReadConfig(file.GGUF); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", path, err)
+		if h.cfg, err = model.ReadConfig(h.file.GGUF); err != nil {
+			return err
 		}
 	}
-	tok, err := tokenizer.New(file.GGUF)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", path, err)
+	if h.tok, err = tokenizer.New(h.file.GGUF); err != nil {
+		return err
 	}
 	// The other way round is common: embeddings are padded.
-	if runs && tok.Len() > cfg.NVocab {
-		return nil, 0, fmt.Errorf("%s: the vocabulary has %d tokens and token_embd.weight %d rows, want a row for each; convert the model again", path, tok.Len(), cfg.NVocab)
+	if runs && h.tok.Len() > h.cfg.NVocab {
+		return fmt.Errorf("the vocabulary has %d tokens and token_embd.weight %d rows, want a row for each; convert the model again", h.tok.Len(), h.cfg.NVocab)
 	}
-	return tok, cfg.NCtx, nil
+	return nil
 }

@@ -36,10 +36,12 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 			if err != nil {
 				return err
 			}
-			tok, modelCtx, err := readHead(model.path, true)
+			head, err := readHead(model.path, true)
 			if err != nil {
 				return err
 			}
+			defer head.file.Close()
+			tok, modelCtx := head.tok, head.cfg.NCtx
 			c := quant.Chunks{Ctx: model.ctx, Max: max(chunks, 0), AddBOS: tok.AddBOS()}
 			c.BOS, _ = tok.BOS()
 			ids := tok.Encode(text, tokenizer.Options{})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -24,8 +23,7 @@ import (
 type runFlags struct {
 	model     modelFlags
 	prompt    textFlag
-	sampling  sample.Params
-	seed      int
+	sampling  samplingFlags
 	predict   int
 	ignoreEOS bool
 	stats     bool
@@ -58,18 +56,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
 	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
-
-	f.sampling = sample.Defaults()
-	p := &f.sampling
-	floatVar(fs, &p.Temp, "temp", p.Temp, 0, 100, "temperature; 0 takes the likeliest token")
-	intVar(fs, &p.TopK, "top-k", "", p.TopK, 0, math.MaxInt32, "choose among the K likeliest tokens; 0 is all")
-	floatVar(fs, &p.TopP, "top-p", p.TopP, 0, 1, "choose among the likeliest that make up this probability; 1 is all")
-	floatVar(fs, &p.MinP, "min-p", p.MinP, 0, 1, "leave out tokens less likely than this share of the likeliest; 0 is none")
-	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the choices; -1 is a random one")
-	floatVar(fs, &p.RepeatPenalty, "repeat-penalty", p.RepeatPenalty, 0.01, 100, "make tokens seen already less likely; 1 does not")
-	intVar(fs, &p.RepeatLastN, "repeat-last-n", "", p.RepeatLastN, -1, 1<<24, "tokens that the penalties look back at; -1 is all")
-	floatVar(fs, &p.PresencePenalty, "presence-penalty", 0, -100, 100, "taken off the logit of each token seen")
-	floatVar(fs, &p.FrequencyPenalty, "frequency-penalty", 0, -100, 100, "the same, for each time it was seen")
+	f.sampling.define(fs)
 }
 
 // run is "quern run".
@@ -84,10 +71,12 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if !f.prompt.flags.Changed("prompt") {
 		given = strings.TrimSuffix(given, "\n") // editors and echo end every text with one
 	}
-	tok, modelCtx, err := readHead(f.model.path, true)
+	head, err := readHead(f.model.path, true)
 	if err != nil {
 		return err
 	}
+	defer head.file.Close()
+	tok, modelCtx := head.tok, head.cfg.NCtx
 	prompt, err := encodePrompt(tok, given)
 	if err != nil {
 		return err
@@ -110,7 +99,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 
 	seq := eng.NewSequence()
 	defer seq.Close()
-	smp := sample.New(f.params(), eng.Model().Config.NVocab)
+	smp := sample.New(f.sampling.seeded(), eng.Model().Config.NVocab)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, prompt, smp, f.predict, f.ends(tok), func(id int32) error {
 		return write(stdout, text.Write(id))
@@ -128,17 +117,6 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		printStats(stderr, st, loaded)
 	}
 	return err
-}
-
-// params returns how to choose tokens, with a seed of its own for every run
-// unless one was given.
-func (f *runFlags) params() sample.Params {
-	p := f.sampling
-	p.Seed = uint64(f.seed)
-	if f.seed < 0 {
-		p.Seed = rand.Uint64()
-	}
-	return p
 }
 
 // ends returns what ends the text.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -84,6 +85,32 @@ func (v *choiceValue) Set(s string) error {
 
 func (v *choiceValue) String() string { return *v.p }
 func (v *choiceValue) Type() string   { return "WORD" }
+
+// durationVar defines a flag for a time such as 150ms or 30s, not below 0.
+func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	fs.Var((*durationValue)(p), name, usage)
+}
+
+type durationValue time.Duration
+
+func (v *durationValue) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > 1000*time.Hour {
+		return errors.New("want a time such as 150ms, 30s or 2m")
+	}
+	*v = durationValue(d)
+	return nil
+}
+
+func (v *durationValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return time.Duration(*v).String()
+}
+
+func (v *durationValue) Type() string { return "TIME" }
 
 // bytesVar defines a flag for a size such as 800M or 4G; 0 is no size given.
 func bytesVar(fs *pflag.FlagSet, p *uint64, name, usage string) {

@@ -111,3 +111,6 @@ func (h *Host) Shutdown(ctx context.Context) {
 		h.server.Close()
 	}
 }
+
+// Close cuts all connections.
+func (h *Host) Close() { h.server.Close() }

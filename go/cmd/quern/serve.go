@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/guard"
+	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/telemetry"
+)
+
+func newServeCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve -m FILE",
+		Short: "Serve a model over HTTP",
+		Long: `Serve a model over HTTP: the endpoints of OpenAI and of llama-server, metrics at
+/metrics, probes at /livez, /readyz and /startupz, all of it described at
+/openapi.json, and a page to chat with at /.
+
+Requests share the machine: those that generate go first, and prompts take what
+is left of the time between two tokens. A text that was seen before is not
+computed again. SIGTERM lets what runs finish for --drain; a second one does not.`,
+		Example: `  quern serve -m model.gguf
+  quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+// run is "quern serve".
+func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
+	level, err := f.check()
+	if err != nil {
+		return err
+	}
+	logs := telemetry.NewLog(stderr, level)
+	// Everything that can be wrong is found before the model is loaded.
+	in, err := readHead(f.model.path, true)
+	if err != nil {
+		return err
+	}
+	defer in.file.Close()
+	f.noteIgnored(logs)
+	keys, err := f.keys()
+	if err != nil {
+		return err
+	}
+	if keys.Len() == 0 && !host.Local(f.hosts) {
+		if f.requireKey {
+			return usagef("--require-key: %s can be reached by others and there is no API key; give one with --api-key or --api-key-file", strings.Join(f.hosts, ", "))
+		}
+		logs.Warn().Strs("host", f.hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; give one with --api-key-file, or --host 127.0.0.1")
+	}
+	tracing, err := telemetry.NewTracing(f.traces, readBuild().Version)
+	if err != nil {
+		return err
+	}
+	defer tracing.Close()
+	metrics := telemetry.NewMetrics()
+	api := server.New(server.Config{
+		Build:        "quern-" + readBuild().Version,
+		SlotPath:     f.slotPath,
+		WriteTimeout: time.Duration(f.timeout) * time.Second,
+		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), 0 },
+		Log:          logs,
+	})
+	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs)
+	if err != nil {
+		return err
+	}
+	listeners, err := host.Listen(f.hosts, f.port, f.certFile, f.keyFile)
+	if err != nil {
+		return err
+	}
+	h := host.New(handler, f.prefix, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(listeners) }()
+	defer h.Close()
+
+	// The first signal drains, the second is the system's again: it ends now.
+	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(stop, cancel)
+
+	start := time.Now()
+	loaded := make(chan loadResult, 1)
+	go func() { loaded <- f.load(in, metrics, stderr) }()
+	var l loadResult
+	select {
+	case err := <-served:
+		return err
+	case <-stop.Done():
+		return context.Canceled
+	case l = <-loaded:
+	}
+	if l.err != nil {
+		return l.err
+	}
+	defer l.close()
+	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
+	api.SetModel(f.serverModel(in, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
+	h.Ready()
+	f.announce(logs, listeners, l, time.Since(start))
+
+	select {
+	case err := <-served:
+		return err
+	case <-stop.Done():
+	}
+	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
+	f.shutDown(h, l.loop)
+	logs.Info().Msg("stopped")
+	return nil
+}
+
+// shutDown lets requests finish for as long as --drain says, and then ends them.
+func (f *serveFlags) shutDown(h *host.Host, loop *engine.Loop) {
+	ctx, cancel := context.WithTimeout(context.Background(), f.drain)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() { loop.Drain(ctx); close(drained) }()
+	// Streams that were ended have a moment to say so.
+	last, done := context.WithTimeout(context.Background(), f.drain+5*time.Second)
+	defer done()
+	h.Shutdown(last)
+	<-drained
+}
+
+// handler puts everything together that answers.
+func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger) (*gin.Engine, error) {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	if err := e.SetTrustedProxies(nil); err != nil {
+		return nil, err
+	}
+	cross, err := guard.CORS(f.origins)
+	if err != nil {
+		return nil, usagef("--cors-origins: %w", err)
+	}
+	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json", "/"}
+	for i, path := range public {
+		public[i] = f.prefix + path
+	}
+	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs), cross, guard.Auth(keys, public), guard.Body(maxBody),
+		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)))
+	routes := e.Group(f.prefix)
+	api.Register(routes)
+	routes.GET("/metrics", gin.WrapH(metrics.Handler()))
+	api.Fallback(e)
+	return e, nil
+}
+
+// announce says where the server is to be found.
+func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, l loadResult, took time.Duration) {
+	var at []string
+	for _, n := range listeners {
+		at = append(at, n.Addr().String())
+	}
+	used := l.budget.Used()
+	limit, _ := l.budget.Limit()
+	cost := l.loop.Status().Cost
+	logs.Info().Strs("address", at).Str("model", filepath.Base(f.model.path)).Dur("load", took).Int("context", l.eng.Ctx()).
+		Int("parallel", f.parallel).Int("threads", l.eng.Threads()).Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).
+		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("ready")
+}
+
+// observed is an engine whose requests are measured.
+type observed struct {
+	*engine.Loop
+	observer *telemetry.Observer
+}
+
+func (o observed) Submit(r *engine.Request) (server.Ticket, error) {
+	o.observer.Watch(r)
+	t, err := o.Loop.Submit(r)
+	if err != nil {
+		o.observer.Refused(err)
+		return nil, err // not a Ticket that is nil inside
+	}
+	return t, nil
+}
+
+// loadResult is a model that is loaded, or why not.
+type loadResult struct {
+	eng    *engine.Engine
+	loop   *engine.Loop
+	budget *mem.Budget
+	err    error
+}
+
+func (l loadResult) close() {
+	l.loop.Close()
+	l.eng.Close()
+}
+
+// load loads the model and starts its loop.
+func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer) (l loadResult) {
+	cfg, err := f.model.config(in.cfg.NCtx)
+	if err != nil {
+		return loadResult{err: err}
+	}
+	cfg.Ctx = max(f.model.ctx, 0)
+	cfg.Batch = f.model.batch
+	cfg.Shared, cfg.Sequences, cfg.KVBytes = true, f.parallel, f.kvMemory
+	bar := newLoadBar(stderr)
+	cfg.Progress = bar.update
+	l.budget = cfg.Budget
+	l.eng, l.err = engine.Open(f.model.path, cfg)
+	bar.done()
+	if l.err != nil {
+		return l
+	}
+	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass})
+	if l.err != nil {
+		l.eng.Close()
+	}
+	return l
+}

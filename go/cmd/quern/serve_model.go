@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server"
+)
+
+// serverModel describes the model to the server.
+func (f *serveFlags) serverModel(in *head, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+	m := server.Model{
+		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
+		Name: f.alias, Path: f.model.path, Ctx: ctx,
+		Sampling: f.defaults(in, logs), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
+		Info: server.ModelInfo{
+			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
+		},
+	}
+	if m.Name == "" {
+		m.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
+	}
+	if f.sampling.seed >= 0 {
+		seed := uint32(f.sampling.seed)
+		m.Seed = &seed
+	}
+	for i := range in.file.GGUF.Tensors {
+		m.Info.NParams += in.file.GGUF.Tensors[i].Elems()
+	}
+	return m
+}
+
+// defaults returns how tokens are chosen where a request does not say: as the
+// model's author would have it, or else the flags.
+func (f *serveFlags) defaults(in *head, logs zerolog.Logger) sample.Params {
+	p, notes := server.ModelSampling(sample.Defaults(), in.file.GGUF)
+	for _, note := range notes {
+		logs.Warn().Msg(note)
+	}
+	return f.sampling.over(p)
+}
+
+// vocabType returns llama.cpp's number for the kind of vocabulary.
+func vocabType(in *head) int {
+	const spm, bpe = 1, 2
+	if kind, _ := in.file.GGUF.Str("tokenizer.ggml.model"); kind == "llama" {
+		return spm
+	}
+	return bpe
+}
+
+// maxBody returns the most bytes of a request's body: a prompt as long as the
+// context, in a language and an encoding that take much room.
+func (f *serveFlags) maxBody(ctx int) int64 {
+	if f.bodyLimit > 0 {
+		return int64(f.bodyLimit)
+	}
+	return 1<<20 + 64*int64(ctx)
+}
+
+// checkFolder returns an error unless path, which may be empty, is a folder.
+func checkFolder(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", path)
+	}
+	return err
+}
