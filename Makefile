@@ -23,7 +23,7 @@ MAKEFLAGS += --no-print-directory
 # Go reads the version from git, where there is a checkout that git reads; a release names it.
 VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
-LDFLAGS := -X main.version=$(VERSION) -linkmode external -extldflags "-static"
+LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
 .PHONY: all setup lib run test check sanitize bench lint fuzz golden clean
 .DELETE_ON_ERROR:
