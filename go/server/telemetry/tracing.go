@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -33,7 +35,14 @@ func NewTracing(endpoint, version string) (*Tracing, error) {
 	if endpoint == "" {
 		return t, nil
 	}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint))
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("traces to %q: no address, want one such as http://localhost:4318", endpoint)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces" // where collectors take them
+	}
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(u.String()))
 	if err != nil {
 		return nil, fmt.Errorf("traces to %s: %w", endpoint, err)
 	}

@@ -1,0 +1,212 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/guard"
+)
+
+type discard struct{}
+
+func (discard) Progress(engine.Progress) {}
+func (discard) Token(engine.Token) bool  { return true }
+func (discard) Done(engine.Result)       {}
+func page(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// full returns metrics that have counted something of everything.
+func full(t *testing.T) *Metrics {
+	t.Helper()
+	m := NewMetrics()
+	budget := mem.NewBudget(1000, "a test")
+	res, err := budget.Reserve("packed weights", 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(res.Release)
+	m.Read(Source{Budget: budget, Version: "v1", Status: func() engine.Status {
+		return engine.Status{
+			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5}, {}},
+			Queued: 3, Parked: 1,
+			KV:     engine.KVStatus{Blocks: 10, Used: 4, Cached: 5, BlockBytes: 64},
+			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
+		}
+	}})
+	m.Pass(engine.PassInfo{Took: 20 * time.Millisecond, Sequences: 2, PromptTokens: 30, DecodeTokens: 1})
+	o := NewObserver(m, noop.NewTracerProvider().Tracer(""))
+	r := &engine.Request{Sink: discard{}}
+	o.Watch(r)
+	r.Sink.Token(engine.Token{})
+	r.Sink.Token(engine.Token{})
+	r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second}})
+	o.Refused(&engine.BusyError{})
+	return m
+}
+
+func TestMetrics(t *testing.T) {
+	got := page(t, full(t))
+	for _, want := range []string{
+		"llamacpp:prompt_tokens_total 200", "llamacpp:prompt_tokens_seconds 100", "llamacpp:predicted_tokens_seconds 50",
+		"llamacpp:requests_processing 1", "llamacpp:requests_deferred 3", "llamacpp:n_busy_slots_per_decode 1.5", "llamacpp:n_tokens_max 105",
+		`quern_kv_blocks{state="used"} 4`, `quern_kv_blocks{state="cached"} 5`, `quern_kv_blocks{state="free"} 1`,
+		`quern_memory_bytes{purpose="packed weights"} 600`, "quern_memory_limit_bytes 1000", "quern_prompt_cached_tokens_total 7",
+		"quern_time_to_first_token_seconds_count 1", "quern_inter_token_latency_seconds_count 1", `quern_request_queue_seconds_bucket{le="1"} 1`,
+		`quern_request_queue_seconds_bucket{le="0.5"} 0`, `quern_requests_total{outcome="length"} 1`, `quern_requests_total{outcome="rejected"} 1`,
+		"quern_pass_tokens_sum 31", "quern_cpu_steal_seconds_total", "process_resident_memory_bytes",
+	} {
+		if !strings.Contains(got, "\n"+want) {
+			t.Errorf("no %q in\n%s", want, got)
+			return
+		}
+	}
+}
+
+// The dashboard and the alerts ask for nothing that there is not.
+func TestDashboard(t *testing.T) {
+	m := full(t)
+	m.http.WithLabelValues("/", "GET", "200").Inc()
+	there := page(t, m)
+	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
+		b, err := os.ReadFile("../../../docs/operations/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".json") && !json.Valid(b) {
+			t.Errorf("%s is not JSON", file)
+		}
+		names := regexp.MustCompile(`\b(?:quern|llamacpp:|process)_?[a-z_]+`).FindAllString(string(b), -1)
+		if len(names) < 8 {
+			t.Errorf("%s asks for %d metrics", file, len(names))
+		}
+		for _, name := range names {
+			if name != "quern" && !strings.Contains(there, "\n"+name) {
+				t.Errorf("%s asks for %s", file, name)
+			}
+		}
+	}
+}
+
+func TestTraces(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+	ctx, parent := p.Tracer("").Start(context.Background(), "request")
+	o := NewObserver(NewMetrics(), p.Tracer(""))
+	r := &engine.Request{Sink: discard{}, Origin: ctx}
+	o.Watch(r)
+	r.Sink.Progress(engine.Progress{})
+	time.Sleep(2 * time.Millisecond)
+	r.Sink.Token(engine.Token{})
+	time.Sleep(time.Millisecond)
+	r.Sink.Done(engine.Result{Err: engine.ErrDeadline, Usage: engine.Usage{PromptTokens: 9, Generated: 1, Queued: time.Millisecond, Prefill: time.Millisecond}})
+	parent.End()
+	var names []string
+	for i, s := range spans.Ended() {
+		names = append(names, s.Name())
+		if i > 0 && s.Name() != "request" && s.StartTime().Before(spans.Ended()[i-1].EndTime()) {
+			t.Errorf("%s began before %s ended", s.Name(), spans.Ended()[i-1].Name())
+		}
+		if s.SpanContext().TraceID() != parent.SpanContext().TraceID() {
+			t.Errorf("%s is of another trace", s.Name())
+		}
+	}
+	if got := strings.Join(names, " "); got != "queue prefill decode request" {
+		t.Errorf("spans %q", got)
+	}
+	if s := spans.Ended()[2].Status(); s.Description != engine.ErrDeadline.Error() {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// The collector that nobody runs costs nothing; a wrong address is refused.
+func TestTracing(t *testing.T) {
+	off, err := NewTracing("", "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	off.Close()
+	for _, bad := range []string{"localhost:4318", "ftp://x", "http://", "%"} {
+		if _, err := NewTracing(bad, "v1"); err == nil || !strings.Contains(err.Error(), "http://localhost:4318") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got <- r.URL.Path + string(b)
+	}))
+	defer s.Close()
+	on, err := NewTracing(s.URL, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := on.Tracer().Start(context.Background(), "a-span")
+	span.End()
+	on.Close()
+	if b := <-got; !strings.HasPrefix(b, "/v1/traces") || !strings.Contains(b, "a-span") || !strings.Contains(b, "quern") {
+		t.Errorf("%q", b)
+	}
+}
+
+func TestLog(t *testing.T) {
+	gin.SetMode(gin.ReleaseMode)
+	var out bytes.Buffer
+	log := NewLog(&out, zerolog.InfoLevel)
+	m := NewMetrics()
+	g := gin.New()
+	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
+	g.GET("/ok", func(c *gin.Context) { c.Set(Fields, map[string]any{"tokens": 5}); c.String(200, "hello") })
+	g.GET("/health", func(c *gin.Context) { c.Status(200) })
+	g.GET("/panic", func(*gin.Context) { panic("x") })
+	for _, path := range []string{"/ok", "/health", "/panic", "/none"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-Request-Id", "id"+path[1:])
+		g.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	lines := map[string]map[string]any{}
+	for line := range strings.Lines(out.String()) {
+		v := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v["message"] == "request" {
+			lines[v["path"].(string)] = v
+		}
+	}
+	if l := lines["/ok"]; l["status"] != 200.0 || l["bytes"] != 5.0 || l["tokens"] != 5.0 || l["request"] != "idok" || l["level"] != "info" {
+		t.Errorf("%v", l)
+	}
+	if l := lines["/panic"]; l["status"] != 500.0 || l["level"] != "error" {
+		t.Errorf("%v", l)
+	}
+	if lines["/health"] != nil {
+		t.Error("a probe is in the log")
+	}
+	if got := page(t, m); !strings.Contains(got, `quern_http_requests_total{method="GET",route="none",status="404"} 1`) {
+		t.Error(got)
+	}
+}
