@@ -230,7 +230,7 @@ func TestPings(t *testing.T) {
 
 func TestDefaultsAndFields(t *testing.T) {
 	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
-	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"270":-1,"Hello":2},
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.last()
 	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {
