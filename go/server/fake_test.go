@@ -218,12 +218,17 @@ func (f *fakeEngine) SaveSlot(slot int, w io.Writer) (engine.SlotFile, error) {
 func (f *fakeEngine) RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error) {
 	b, err := io.ReadAll(r)
 	if err == nil && string(b) != "slot\n" {
-		err = errors.New("no slot file")
+		err = engine.ErrSlotFile
 	}
 	return engine.SlotFile{Tokens: 3, Bytes: int64(len(b))}, err
 }
 
-func (f *fakeEngine) EraseSlot(int) (int, error) { return 3, nil }
+func (f *fakeEngine) EraseSlot(slot int) (int, error) {
+	if slot == 3 {
+		return 0, engine.ErrSlotEmpty
+	}
+	return 3, nil
+}
 
 // A site is a server with a fake engine.
 type site struct {
