@@ -73,7 +73,6 @@ type chatFormat struct {
 	g     *generation
 	head  head
 	begun []bool // by sequence
-	usage usage
 }
 
 func (s *Server) chatFormat(g *generation) format {
@@ -96,14 +95,13 @@ func (f *chatFormat) whole(answers []answer) any {
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
-		f.usage.add(f.g, got.seq, got.usage)
 		a.Choices = append(a.Choices, chatChoice{
 			Index:    i,
 			Message:  chatMessage{"assistant", got.content.String(), got.thoughts.String()},
 			Logprobs: f.logprobs(piece{tokens: got.tokens}), Finish: got.finishReason(),
 		})
 	}
-	a.tail = tail{Usage: &f.usage, Timings: timingsOf(answers[0].usage)}
+	a.tail = tail{Usage: &f.g.used, Timings: timingsOf(answers[0].usage)}
 	return a
 }
 
@@ -145,7 +143,6 @@ func (f *chatFormat) event(s *stream, e event) error {
 	if e.end == nil || e.end.err != nil {
 		return nil
 	}
-	f.usage.add(f.g, e.seq, e.usage)
 	e.piece = piece{}
 	reason := e.end.finishReason()
 	return chunk(chatDelta{}, tail{Timings: timingsOf(e.usage)}, &reason)
@@ -153,7 +150,7 @@ func (f *chatFormat) event(s *stream, e event) error {
 
 func (f *chatFormat) end(s *stream) error {
 	if f.g.query.streamOpts.usage {
-		if err := s.event(chatChunk{f.head, []chatChunkChoice{}, tail{Usage: &f.usage}}); err != nil {
+		if err := s.event(chatChunk{f.head, []chatChunkChoice{}, tail{Usage: &f.g.used}}); err != nil {
 			return err
 		}
 	}

@@ -21,10 +21,10 @@ func TestChat(t *testing.T) {
 		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
 			t.Errorf("%s: got %+v", path, a.head)
 		}
-		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 3 || u.TotalTokens != u.PromptTokens+3 || u.Details.CachedTokens != 4 {
+		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 || u.Details.CachedTokens != 4 {
 			t.Errorf("usage %+v", u)
 		}
-		if tm := a.Timings; tm.CacheN != 4 || tm.PromptN != a.Usage.PromptTokens-4 || tm.PredictedN != 3 || tm.PromptMS != 1 {
+		if tm := a.Timings; tm.CacheN != 4 || tm.PromptN != a.Usage.PromptTokens-4 || tm.PredictedN != 8 || tm.PromptMS != 1 {
 			t.Errorf("timings %+v", tm)
 		}
 	}
@@ -64,7 +64,7 @@ func TestChatStream(t *testing.T) {
 		t.Errorf("got %q, %d roles, %q", text, role, finish)
 	}
 	u := parse[chatChunk](t, []byte(events[len(events)-2]))
-	if len(u.Choices) != 0 || u.Usage == nil || u.Usage.CompletionTokens != 9 {
+	if len(u.Choices) != 0 || u.Usage == nil || u.Usage.CompletionTokens != 14 {
 		t.Errorf("usage event %s", events[len(events)-2])
 	}
 }
@@ -72,7 +72,7 @@ func TestChatStream(t *testing.T) {
 func TestChatSeveral(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
 	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
-	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 9 || a.Usage.PromptTokens > 60 {
+	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 24 || a.Usage.PromptTokens > 60 {
 		t.Errorf("got %+v, usage %+v", a.Choices, a.Usage)
 	}
 	var seeds []uint64
@@ -230,7 +230,7 @@ func TestPings(t *testing.T) {
 
 func TestDefaultsAndFields(t *testing.T) {
 	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
-	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"300":-1,"Hello":2},
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.last()
 	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {

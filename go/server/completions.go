@@ -43,7 +43,6 @@ type textFormat struct {
 	head    head
 	begun   []bool // by sequence: the echo is out
 	offsets []int  // by sequence: characters sent
-	usage   usage
 }
 
 func (s *Server) textFormat(g *generation) format {
@@ -70,11 +69,10 @@ func (f *textFormat) whole(answers []answer) any {
 	a := textAnswer{head: f.head}
 	for i := range answers {
 		got := &answers[i]
-		f.usage.add(f.g, got.seq, got.usage)
 		reason := got.finishReason()
 		a.Choices = append(a.Choices, f.choice(i, piece{content: got.content.String(), tokens: got.tokens}, &reason))
 	}
-	a.tail = tail{Usage: &f.usage, Timings: timingsOf(answers[0].usage)}
+	a.tail = tail{Usage: &f.g.used, Timings: timingsOf(answers[0].usage)}
 	return a
 }
 
@@ -91,7 +89,6 @@ func (f *textFormat) event(s *stream, e event) error {
 	var t tail
 	var finish *string
 	if e.end != nil && !failed {
-		f.usage.add(f.g, e.seq, e.usage)
 		reason := e.end.finishReason()
 		finish = &reason
 	}
@@ -103,7 +100,7 @@ func (f *textFormat) event(s *stream, e event) error {
 
 func (f *textFormat) end(s *stream) error {
 	if f.g.query.streamOpts.usage {
-		if err := s.event(textAnswer{f.head, []textChoice{}, tail{Usage: &f.usage}}); err != nil {
+		if err := s.event(textAnswer{f.head, []textChoice{}, tail{Usage: &f.g.used}}); err != nil {
 			return err
 		}
 	}

@@ -56,24 +56,37 @@ func vocabulary(controls []string) metadata {
 // fakeTemplate is like ChatML. Thoughts are in it if they are wanted.
 type fakeTemplate struct{ opens bool }
 
-func (f fakeTemplate) Render(messages []map[string]any, generate bool, vars map[string]any) (string, error) {
+func (f fakeTemplate) Render(c Conversation) (string, error) {
 	var b strings.Builder
-	for _, m := range messages {
-		if m["role"] == "alien" {
+	for i, raw := range c.Messages {
+		var m struct {
+			Role    string
+			Content any
+		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return "", err
+		}
+		if m.Role == "alien" {
 			return "", errors.New("roles must be of this world")
 		}
-		fmt.Fprintf(&b, "<|im_start|>%s\n%s<|im_end|>\n", m["role"], m["content"])
+		if parts, ok := m.Content.([]any); ok {
+			m.Content = parts[0].(map[string]any)["text"]
+		}
+		fmt.Fprintf(&b, "<|im_start|>%s\n%s", m.Role, m.Content)
+		if i < len(c.Messages)-1 || !c.ContinueFinalMessage {
+			b.WriteString("<|im_end|>\n")
+		}
 	}
-	if generate {
+	if c.AddGenerationPrompt {
 		b.WriteString("<|im_start|>assistant\n")
 		if f.opens {
 			b.WriteString("<think>\n")
 		}
 	}
-	if v, ok := vars["mark"]; ok {
-		fmt.Fprintf(&b, "[%v]", v)
+	if v, ok := c.Kwargs["mark"]; ok {
+		fmt.Fprintf(&b, "[%s]", v)
 	}
-	if vars["enable_thinking"] == false {
+	if string(c.Kwargs["enable_thinking"]) == "false" {
 		b.WriteString("<think>\n\n</think>\n\n")
 	}
 	return b.String(), nil
@@ -205,12 +218,17 @@ func (f *fakeEngine) SaveSlot(slot int, w io.Writer) (engine.SlotFile, error) {
 func (f *fakeEngine) RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error) {
 	b, err := io.ReadAll(r)
 	if err == nil && string(b) != "slot\n" {
-		err = errors.New("no slot file")
+		err = engine.ErrSlotFile
 	}
 	return engine.SlotFile{Tokens: 3, Bytes: int64(len(b))}, err
 }
 
-func (f *fakeEngine) EraseSlot(int) (int, error) { return 3, nil }
+func (f *fakeEngine) EraseSlot(slot int) (int, error) {
+	if slot == 3 {
+		return 0, engine.ErrSlotEmpty
+	}
+	return 3, nil
+}
 
 // A site is a server with a fake engine.
 type site struct {

@@ -40,6 +40,7 @@ func (s *Server) generate(on endpoint, prefix string, src func(*Model, *query) (
 		if err != nil {
 			return err
 		}
+		defer func() { s.c.Note(c, g.note()) }()
 		f := form(g)
 		if q.stream {
 			return s.stream(c, g, f)

@@ -27,6 +27,7 @@ type generation struct {
 	tickets []Ticket
 	box     *mailbox
 	forget  func()
+	used    usage // by those that have ended
 }
 
 // A source is what a generation begins with.
@@ -58,7 +59,7 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 				seq.write.both = q.thinking == "deepseek-legacy"
 			}
 			r := q.request(m, prompt, i)
-			r.Flow, r.Weight, r.Sink = flow, weight, seq
+			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()
@@ -83,6 +84,14 @@ func newID() string {
 func (g *generation) cancel() {
 	for _, t := range g.tickets {
 		t.Cancel()
+	}
+}
+
+// note is what the log says of a generation. There is no text in it.
+func (g *generation) note() map[string]any {
+	return map[string]any{
+		"completion": g.id, "prompt_tokens": g.used.PromptTokens,
+		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens,
 	}
 }
 
@@ -121,6 +130,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 				continue
 			}
 			left--
+			g.used.add(g, e.seq, e.usage)
 			if e.end.err != nil { // of one, which ends all
 				g.cancel()
 				return e.end.err

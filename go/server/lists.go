@@ -18,7 +18,7 @@ const maxStops = 64
 // stopWords are the texts at which an answer ends.
 type stopWords []string
 
-const wantStop = "a string or an array of up to 64 strings"
+const wantStop = "a string or an array of at most 64"
 
 func (s *stopWords) take(v jsontext.Value) error {
 	*s = nil
@@ -50,7 +50,7 @@ func (s *stopWords) value() any { return append([]string{}, *s...) }
 
 func (s *stopWords) schema() schema {
 	one := schema{"type": "string"}
-	return schema{"anyOf": []schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
+	return schema{"description": wantStop, "anyOf": []schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
 }
 
 // A bias is for a token, or for all tokens that spell a text.
@@ -138,7 +138,7 @@ func (b *biases) value() any {
 
 func (b *biases) schema() schema {
 	value := schema{"anyOf": []schema{{"type": "number"}, {"const": false}}}
-	return schema{"anyOf": []schema{
+	return schema{"description": wantBias, "anyOf": []schema{
 		{"type": "object", "additionalProperties": value},
 		{"type": "array", "items": schema{"type": "array", "minItems": 2, "maxItems": 2}},
 	}}
@@ -253,7 +253,7 @@ func (l *samplerList) value() any {
 }
 
 func (l *samplerList) schema() schema {
-	return schema{"anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "string"}}}}
+	return schema{"description": wantSamplers, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "string"}}}}
 }
 
 // apply makes the samplers that were left out neutral.

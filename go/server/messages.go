@@ -5,23 +5,36 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Template writes a conversation the way its model was trained on.
+// A Template writes conversations the way a model was trained on.
 type Template interface {
-	// Render returns the prompt. Messages have a role and content, and whatever
-	// else the client gave them; vars are further variables of the template.
-	Render(messages []map[string]any, generate bool, vars map[string]any) (string, error)
-	// Source is the template itself.
-	Source() string
+	Render(c Conversation) (string, error)
+	Source() string // the template itself
 }
 
-// A conversation is messages, each with a role and content as text.
-type conversation []map[string]any
+// A Conversation is what a template is given.
+type Conversation struct {
+	Messages             []json.RawMessage // each with a role, and content that is text, parts of text, or null
+	AddGenerationPrompt  bool              // end with the head of an assistant's message
+	ContinueFinalMessage bool              // end within the last message, which is an assistant's
+	ReasoningEffort      string
+	Kwargs               map[string]json.RawMessage // more variables
+}
+
+// A conversation is messages that were looked through.
+type conversation []message
+
+type message struct {
+	raw       json.RawMessage
+	assistant bool
+	calls     bool // has tool calls
+}
 
 const wantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
@@ -44,37 +57,30 @@ func (c *conversation) take(v jsontext.Value) error {
 	return err
 }
 
-func readMessage(v jsontext.Value) (map[string]any, error) {
+func readMessage(v jsontext.Value) (message, error) {
+	m := message{raw: json.RawMessage(v.Clone())}
 	fields, err := readObject(v)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	role := fields["role"]
 	if role.Kind() != '"' {
-		return nil, bad("role: %v", missing(role, "a string such as user"))
+		return m, bad("role: %v", missing(role, "a string such as user"))
 	}
-	m := map[string]any{}
-	for name, value := range fields {
-		var x any
-		if err := json.Unmarshal(value, &x); err != nil {
-			return nil, bad("%s: %s is out of range", name, describe(value))
-		}
-		m[name] = x
+	m.assistant = str(role) == "assistant"
+	if calls := fields["tool_calls"]; calls.Kind() == '[' {
+		m.calls = string(calls) != "[]"
 	}
-	switch content := fields["content"]; content.Kind() {
-	case '"':
-	case '[':
-		if m["content"], err = readParts(content); err != nil {
-			return nil, wrap("content", err)
-		}
+	switch content := fields["content"]; {
+	case content.Kind() == '"':
+		return m, nil
+	case content.Kind() == '[':
+		return m, wrap("content", checkParts(content))
+	case m.assistant && m.calls && (content == nil || content.Kind() == 'n'):
+		return m, nil // the calls are what it says
 	default:
-		calls, _ := m["tool_calls"].([]any)
-		if str(role) != "assistant" || len(calls) == 0 || content != nil && content.Kind() != 'n' {
-			return nil, bad("content: %v", missing(content, "a string or an array of text parts"))
-		}
-		m["content"] = "" // the calls are what it says
+		return m, bad("content: %v", missing(content, "a string or an array of text parts"))
 	}
-	return m, nil
 }
 
 // missing is wrong, for values that may be absent.
@@ -85,37 +91,31 @@ func missing(v jsontext.Value, want string) error {
 	return wrong(v, want)
 }
 
-// readParts joins the parts of a content, which must be text.
-func readParts(v jsontext.Value) (string, error) {
-	content := ""
-	err := eachOf(v, func(i int, v jsontext.Value) error {
+// checkParts takes parts that are text.
+func checkParts(v jsontext.Value) error {
+	return eachOf(v, func(i int, v jsontext.Value) error {
 		fields, err := readObject(v)
 		if err != nil {
 			return wrap(fmt.Sprintf("part %d", i), err)
 		}
 		kind := fields["type"]
-		if kind.Kind() != '"' {
+		switch {
+		case kind.Kind() != '"':
 			return bad("part %d: type: %v", i, missing(kind, "text"))
-		}
-		switch str(kind) {
-		case "text", "refusal":
-		case "image_url", "input_audio", "input_video", "file":
+		case slices.Contains(media, str(kind)):
 			return unsupported("part %d: the model reads text only, want no %s", i, str(kind))
-		default:
+		case str(kind) != "text":
 			return bad("part %d: type: %v", i, wrong(kind, "text"))
 		}
-		part := fields[str(kind)]
-		if part.Kind() != '"' {
-			return bad("part %d: %s: %v", i, str(kind), missing(part, "a string"))
+		if body := fields["text"]; body.Kind() != '"' {
+			return bad("part %d: text: %v", i, missing(body, "a string"))
 		}
-		if i > 0 {
-			content += "\n"
-		}
-		content += str(part)
 		return nil
 	})
-	return content, err
 }
+
+// media are the parts that other servers can read.
+var media = []string{"image_url", "input_audio", "input_video", "file"}
 
 func (c *conversation) value() any { return nil }
 
@@ -131,19 +131,27 @@ func (c *conversation) schema() schema {
 }
 
 // templateValues are variables for the template.
-type templateValues map[string]any
+type templateValues map[string]json.RawMessage
 
 func (t *templateValues) take(v jsontext.Value) error {
 	if v.Kind() != '{' {
 		return wrong(v, "an object")
 	}
-	if err := json.Unmarshal(v, t); err != nil {
-		return fmt.Errorf("a number is out of range")
+	m, err := readObject(v)
+	*t = templateValues{}
+	for name, value := range m {
+		(*t)[name] = json.RawMessage(value)
 	}
-	return nil
+	return err
 }
 
-func (t *templateValues) value() any     { return map[string]any(*t) }
+func (t *templateValues) value() any {
+	if *t == nil {
+		return templateValues{}
+	}
+	return *t
+}
+
 func (t *templateValues) schema() schema { return schema{"type": "object"} }
 
 // resume says whether the last message is to be gone on with.
@@ -162,33 +170,31 @@ func (q *query) render(m *Model) (string, error) {
 	if m.Template == nil {
 		return "", unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
 	}
-	messages, generate, tail := q.messages, q.generate, ""
-	last := messages[len(messages)-1]
-	content, _ := last["content"].(string)
-	assistant := last["role"] == "assistant"
-	if !q.resume.given && assistant && last["tool_calls"] == nil || q.resume.on {
-		if !assistant {
-			return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
-		}
-		if len(messages) > 1 && messages[len(messages)-2]["role"] == "assistant" {
+	c := Conversation{AddGenerationPrompt: q.generate, Kwargs: map[string]json.RawMessage{}}
+	maps.Copy(c.Kwargs, q.template)
+	for _, m := range q.messages {
+		c.Messages = append(c.Messages, m.raw)
+	}
+	last := q.messages[len(q.messages)-1]
+	switch {
+	case q.resume.on && !last.assistant:
+		return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+	case q.resume.on || !q.resume.given && last.assistant && !last.calls:
+		if n := len(q.messages); n > 1 && q.messages[n-2].assistant {
 			return "", invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 		}
-		messages, generate, tail = messages[:len(messages)-1], true, content
+		c.AddGenerationPrompt, c.ContinueFinalMessage = false, true
 	}
-	vars := maps.Clone(map[string]any(q.template))
-	if vars == nil {
-		vars = map[string]any{}
+	if q.effort != "none" {
+		c.ReasoningEffort = q.effort
+	} else {
+		c.Kwargs["enable_thinking"] = json.RawMessage("false")
 	}
-	if q.effort == "none" {
-		vars["enable_thinking"] = false
-	} else if q.effort != "" {
-		vars["reasoning_effort"] = q.effort
-	}
-	text, err := m.Template.Render(messages, generate, vars)
+	text, err := m.Template.Render(c)
 	if err != nil {
-		return "", &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: the model's chat template: %v", err)}
+		return "", &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
-	return text + tail, nil
+	return text, nil
 }
 
 // encodeChat returns the tokens of a rendered conversation.

@@ -194,8 +194,11 @@ func (l *tokenList) schema() schema {
 	return schema{"type": "array", "items": schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
 }
 
-// wrap says where in a value an error is.
+// wrap says where in a value an error is, if there is one.
 func wrap(where string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if api, ok := err.(*apiError); ok {
 		api.message = where + ": " + api.message
 		return api

@@ -137,7 +137,7 @@ func (q *query) timeout(h http.Header) error {
 		return nil
 	}
 	d, err := time.ParseDuration(given)
-	if f, ferr := strconv.ParseFloat(given, 64); ferr == nil {
+	if f, ferr := strconv.ParseFloat(given, 64); ferr == nil && f > 0 {
 		d, err = time.Duration(min(f, 1e9)*float64(time.Second)), nil
 	}
 	if err != nil || d <= 0 {

@@ -30,6 +30,9 @@ type Config struct {
 	// Flow names whom a request is from, for fairness, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
+	// Note is told what the log should say of a request that generated; nil: nobody
+	// wants to know.
+	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
 }
 
@@ -53,6 +56,9 @@ func New(c Config) *Server {
 	}
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
+	}
+	if c.Note == nil {
+		c.Note = func(*gin.Context, map[string]any) {}
 	}
 	s := &Server{c: c, running: newRegistry()}
 	s.routes = s.table()

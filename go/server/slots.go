@@ -77,7 +77,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	if action == "erase" {
 		n, err := m.Engine.EraseSlot(id)
 		if err != nil {
-			return err
+			return slotError(err)
 		}
 		reply(c, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
 		return nil
@@ -110,7 +110,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		f, err = restoreSlot(dir, q.filename, id, m.Engine)
 	}
 	if err != nil {
-		return err
+		return slotError(err)
 	}
 	took := float64(time.Since(begun)) / float64(time.Millisecond)
 	reply(c, http.StatusOK, map[string]any{
@@ -118,6 +118,17 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		"timings": map[string]any{words[2]: took},
 	})
 	return nil
+}
+
+// slotError tells clients what they got wrong.
+func slotError(err error) error {
+	switch {
+	case errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSlotEmpty):
+		return invalid("id_slot", "%v", err)
+	case errors.Is(err, engine.ErrSlotFile):
+		return invalid("filename", "%v", err)
+	}
+	return err
 }
 
 // saveSlot writes a file that is there as a whole or not at all.
@@ -138,7 +149,7 @@ func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, err
 	return saved, err
 }
 
-// restoreSlot reads a file. One that is not right is the client's to know of.
+// restoreSlot reads a file.
 func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,11 +159,7 @@ func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, 
 		return engine.SlotFile{}, err
 	}
 	defer f.Close()
-	read, err := e.RestoreSlot(id, f)
-	if err != nil {
-		return read, invalid("filename", "%s: %v", quote(name), err)
-	}
-	return read, nil
+	return e.RestoreSlot(id, f)
 }
 
 // checkFilename takes plain names: no paths, nothing hidden, nothing that a

@@ -83,6 +83,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		SlotPath:     f.slotPath,
 		WriteTimeout: time.Duration(f.timeout) * time.Second,
 		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), 0 },
+		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:          logs,
 	})
 	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs)

@@ -19,8 +19,8 @@ var layers = []string{
 	"gguf safetensors mem machine tokenizer chat grammar sample sched kernel hub",
 	"kvcache measure model/arch synth",
 	"model",
-	"engine quant",
-	"server",
+	"engine quant server/guard server/host",
+	"server server/telemetry",
 	"cmd/quern",
 }
 

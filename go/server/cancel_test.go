@@ -1,0 +1,94 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func slowly(_ *Config, m *Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
+
+const endless = `,"ignore_eos":true`
+
+// A client that goes away ends its request, whether it streams or not.
+func TestClientGone(t *testing.T) {
+	s := newSite(t, "Hello", slowly)
+	for _, stream := range []string{"false", "true"} {
+		ctx, stop := context.WithCancel(context.Background())
+		req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/chat/completions", strings.NewReader("{"+hi+endless+`,"n":2,"stream":`+stream+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		}()
+		eventually(t, "running", func() bool { return s.active() == 2 })
+		stop()
+		eventually(t, "ended, stream "+stream, func() bool { return s.active() == 0 })
+		eventually(t, "forgotten", func() bool { return s.server.running.query(1) == nil && s.server.running.query(3) == nil })
+	}
+}
+
+func TestDelete(t *testing.T) {
+	s := newSite(t, "Hello", slowly)
+	resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader("{"+hi+endless+`,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Scan()
+	id := parse[chatChunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
+	if resp.Header.Get("X-Completion-Id") != id {
+		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
+	}
+	if status, b, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !parse[cancelled](t, b).Cancelled {
+		t.Errorf("got %d %s", status, b)
+	}
+	last := ""
+	for lines.Scan() {
+		if lines.Text() != "" {
+			last = lines.Text()
+		}
+	}
+	if !strings.Contains(last, "cancelled_error") {
+		t.Errorf("the last line is %q", last)
+	}
+	eventually(t, "ended", func() bool { return s.active() == 0 })
+	if status, _, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 404 {
+		t.Errorf("again: status %d", status)
+	}
+}
+
+// A client that does not read loses its request in time, and the engine never
+// waits for it.
+func TestSlowReader(t *testing.T) {
+	s := newSite(t, strings.Repeat("Hello world, ", 30), func(c *Config, m *Model, f *fakeEngine) {
+		c.WriteTimeout = 200 * time.Millisecond
+	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	body := `{"prompt":"x","stream":true,"n":100,"n_probs":200}`
+	begun := time.Now()
+	fmt.Fprintf(conn, "POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	eventually(t, "generated", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) == 100 && s.running == 0 })
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the engine took %v beside a client that does not read", took)
+	}
+	eventually(t, "given up", func() bool { return s.server.running.query(1) == nil })
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+type errorAnswer struct {
+	Error struct {
+		Code    int
+		Message string
+		Type    string
+		Param   string
+		Prompt  int `json:"n_prompt_tokens"`
+		Ctx     int `json:"n_ctx"`
+		Queued  int `json:"n_queued"`
+	}
+}
+
+// ask asks a handler without a network.
+func ask(h http.Handler, method, path, body string) (int, []byte) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w.Code, w.Body.Bytes()
+}
+
+// refused checks that a request is refused for a field, by name.
+func (s *site) refused(path, body string, status int, param string) {
+	s.t.Helper()
+	got, b, _ := s.do("POST", path, body)
+	e := parse[errorAnswer](s.t, b).Error
+	if got != status || e.Code != status || e.Type == "" || e.Message == "" || e.Param != param || !strings.HasPrefix(e.Message, param) {
+		if len(body) > 200 {
+			body = body[:200]
+		}
+		s.t.Errorf("POST %s %s: got %d %s, want %d for %q", path, body, got, b, status, param)
+	}
+}
+
+var generating = map[endpoint]struct{ path, body string }{
+	onChat:   {"/v1/chat/completions", hi},
+	onText:   {"/v1/completions", `"prompt":"x"`},
+	onNative: {"/completion", `"prompt":"x"`},
+	onInfill: {"/infill", `"input_prefix":"x"`},
+}
+
+// Every field of every endpoint, with every wrong type and just outside of its
+// range.
+func TestWrongFields(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	n := 0
+	for on, e := range generating {
+		for _, f := range fields((&Model{}).query()) {
+			if f.on&on == 0 {
+				continue
+			}
+			for _, name := range f.names {
+				for _, v := range wrongValues(f.to) {
+					body := "{" + e.body + `,"` + name + `":` + v + "}"
+					if strings.HasPrefix(e.body, `"`+name+`"`) {
+						body = `{"` + name + `":` + v + "}"
+					}
+					s.refused(e.path, body, 400, name)
+					n++
+				}
+			}
+		}
+	}
+	if n < 1000 {
+		t.Errorf("only %d requests", n)
+	}
+}
+
+// wrongValues are values that a target refuses, whatever it is.
+func wrongValues(to target) []string {
+	switch to := to.(type) {
+	case boolean, *resume:
+		return []string{`"true"`, `1`, `[]`, `{}`}
+	case text:
+		return append([]string{`1`, `true`, `[]`, `{}`}, map[bool][]string{true: {`"nonsense"`}}[to.some != nil]...)
+	case neutral:
+		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
+	case *stopWords, *samplerList:
+		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
+	case *conversation, *tokenList, *fieldList, *extraFiles:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
+	case *streamOptions, *templateValues:
+		return []string{`1`, `true`, `[]`, `"x"`}
+	case *prompts:
+		return []string{`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`}
+	case *biases:
+		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`}
+	}
+	s := to.schema()
+	wrong := []string{`"1"`, `true`, `[]`, `{}`, `1e400`, `-1e400`, fmt.Sprint(bound(s["minimum"]) - 1)}
+	if hi := bound(s["maximum"]); hi < math.MaxInt64 {
+		wrong = append(wrong, fmt.Sprint(hi+1))
+	}
+	if s["type"] == "integer" {
+		wrong = append(wrong, `0.5`)
+	}
+	return wrong
+}
+
+func bound(v any) float64 {
+	if n, ok := v.(int); ok {
+		return float64(n)
+	}
+	return v.(float64)
+}
+
+func TestWrongTogether(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	chat := func(fields string) string { return "{" + hi + "," + fields + "}" }
+	for _, c := range []struct {
+		path, body string
+		status     int
+		param      string
+	}{
+		{"/v1/chat/completions", `{}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":null}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user"}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":null}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":["x"]}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 501, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"alien","content":"x"}]}`, 400, "messages"},
+		{"/v1/chat/completions", chat(`"top_logprobs":2`), 400, "top_logprobs"},
+		{"/v1/chat/completions", chat(`"stream_options":{"include_usage":true}`), 400, "stream_options"},
+		{"/v1/chat/completions", chat(`"max_tokens":1,"max_completion_tokens":2`), 400, "max_completion_tokens"},
+		{"/v1/chat/completions", chat(`"id_slot":4`), 400, "id_slot"},
+		{"/v1/chat/completions", chat(`"logit_bias":{"100000":1}`), 400, "logit_bias"},
+		{"/v1/chat/completions", chat(`"tools":[{"type":"function"}]`), 400, "tools"},
+		{"/v1/chat/completions", chat(`"tool_choice":"required"`), 400, "tool_choice"},
+		{"/v1/chat/completions", chat(`"response_format":{"type":"json_object"}`), 400, "response_format"},
+		{"/v1/chat/completions", chat(`"continue_final_message":true`), 400, "continue_final_message"},
+		{"/v1/chat/completions", chat(`"samplers":["temperature","top_k"]`), 400, "samplers"},
+		{"/v1/chat/completions", chat(`"samplers":["luck"]`), 400, "samplers"},
+		{"/v1/completions", `{"prompt":"x","best_of":3}`, 400, "best_of"},
+		{"/v1/completions", `{"prompt":"x","echo":true,"logprobs":1}`, 400, "logprobs"},
+		{"/v1/completions", `{"prompt":["a","b"],"n":100}`, 400, "n"},
+		{"/v1/completions", `{"prompt":{"prompt_string":"x","multimodal_data":["aGk="]}}`, 501, "prompt"},
+		{"/completion", `{"prompt":"x","grammar":"root ::= \"a\""}`, 400, "grammar"},
+		{"/completion", `{"prompt":"x","json_schema":{}}`, 400, "json_schema"},
+		{"/completion", `{"prompt":"x","mirostat":2}`, 400, "mirostat"},
+		{"/completion", `{"prompt":"x","dry_multiplier":0.8}`, 400, "dry_multiplier"},
+		{"/completion", `{"prompt":"x","xtc_probability":0.5}`, 400, "xtc_probability"},
+		{"/completion", `{"prompt":"x","typical_p":0.9}`, 400, "typical_p"},
+		{"/completion", `{"prompt":"x","dynatemp_range":0.5}`, 400, "dynatemp_range"},
+		{"/completion", `{"prompt":"x","lora":[{"id":0,"scale":1}]}`, 400, "lora"},
+		{"/completion", `{"prompt":"x","post_sampling_probs":true}`, 400, "post_sampling_probs"},
+		{"/detokenize", `{"tokens":[100000]}`, 400, "tokens"},
+		{"/tokenize", `{}`, 400, "content"},
+		{"/apply-template", `{}`, 400, "messages"},
+	} {
+		s.refused(c.path, c.body, c.status, c.param)
+	}
+}
+
+// What asks for nothing is taken, so that clients which send all they know are
+// served.
+func TestNeutralFields(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
+		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
+		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":"edkypmxt","post_sampling_probs":false,
+		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)
+}
+
+func TestWrongJSON(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	for _, c := range []struct{ name, body, want string }{
+		{"nothing", ``, "empty"},
+		{"space", " \n", "empty"},
+		{"no JSON", `hello`, "not JSON"},
+		{"cut", `{"prompt":"x"`, "ends in the middle"},
+		{"array", `[1]`, "an array, want an object"},
+		{"more", `{"prompt":"x"} {}`, "goes on after"},
+		{"trailing comma", `{"prompt":"x",}`, "not JSON"},
+		{"twice", `{"prompt":"x","prompt":"y"}`, `"prompt": given twice`},
+		{"twice inside", `{"prompt":"x","stream_options":{"a":1,"a":2}}`, `"a": given twice`},
+		{"NaN", `{"prompt":"x","temperature":NaN}`, "not JSON"},
+		{"infinity", `{"prompt":"x","temperature":Infinity}`, "not JSON"},
+		{"bytes", "{\"prompt\":\"\xff\xfe\"}", "UTF-8"},
+		{"half a pair", `{"prompt":"\ud800"}`, "not JSON"},
+		{"deep", `{"prompt":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "nests more than 64"},
+		{"deep objects", `{"x":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 101), "nests more than 64"},
+		{"control characters", "{\"prompt\":\"\x00\"}", "not JSON"},
+	} {
+		status, b, _ := s.do("POST", "/completion", c.body)
+		e := parse[errorAnswer](t, b).Error
+		if status != 400 || e.Type != "invalid_request_error" || !strings.Contains(e.Message, c.want) || len(e.Message) > 200 {
+			t.Errorf("%s: got %d %s, want %q", c.name, status, b, c.want)
+		}
+	}
+}
+
+// What the engine says becomes a status, and a stream that has not begun has
+// one too.
+func TestEngineErrors(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		kind   string
+	}{
+		{&engine.BusyError{Queued: 17, RetryAfter: 2500 * time.Millisecond}, 429, "rate_limit_error"},
+		{&engine.TooLongError{Prompt: 600, Ctx: 512}, 400, "exceed_context_size_error"},
+		{engine.ErrClosing, 503, "unavailable_error"},
+		{engine.ErrDeadline, 504, "timeout_error"},
+		{fmt.Errorf("secret"), 500, "server_error"},
+	} {
+		submit := newSite(t, "", func(_ *Config, _ *Model, f *fakeEngine) { f.err = c.err })
+		later := newSite(t, "", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = c.err })
+		for _, s := range []*site{submit, later} {
+			for _, stream := range []string{"false", "true"} {
+				status, b, h := s.do("POST", "/v1/chat/completions", "{"+hi+`,"stream":`+stream+"}")
+				e := parse[errorAnswer](t, b).Error
+				if status != c.status || e.Type != c.kind || strings.Contains(e.Message, "secret") {
+					t.Errorf("%v, stream %s: got %d %s", c.err, stream, status, b)
+				}
+				switch {
+				case status == 429 && (h.Get("Retry-After") != "3" || e.Queued != 17 || !strings.Contains(e.Message, "17 requests")):
+					t.Errorf("got %s, Retry-After %q", b, h.Get("Retry-After"))
+				case e.Type == "exceed_context_size_error" && (e.Prompt != 600 || e.Ctx != 512):
+					t.Errorf("got %s", b)
+				}
+			}
+		}
+	}
+	s := newSite(t, "Hello", nil)
+	s.refused("/completion", `{"prompt":"`+strings.Repeat("x", 600)+`"}`, 400, "")
+
+	// Once a stream has begun, an error is its last event.
+	s = newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = engine.ErrClosing })
+	events := s.events("/v1/chat/completions", "{"+hi+`,"stream":true}`)
+	if last := events[len(events)-1]; parse[errorAnswer](t, []byte(last)).Error.Type != "unavailable_error" {
+		t.Errorf("the last event is %s", last)
+	}
+	if !strings.Contains(strings.Join(events, ""), "Hello") {
+		t.Errorf("the text before the error is lost: %s", events)
+	}
+}
+
+func TestTimeoutHeader(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	for value, want := range map[string]time.Duration{"30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "250ms": 250 * time.Millisecond, "x": -1, "-1": -1, "0": -1, "NaN": -1, "1e300": 1e9 * time.Second} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/completion", strings.NewReader(`{"prompt":"x","deadline_ms":2000000000}`))
+		r.Header.Set("X-Request-Timeout", value)
+		s.server.Handler().ServeHTTP(w, r)
+		if want < 0 {
+			if w.Code != 400 || !strings.Contains(w.Body.String(), "X-Request-Timeout") {
+				t.Errorf("%q: got %d %s", value, w.Code, w.Body)
+			}
+			continue
+		}
+		want = min(want, 2e6*time.Second)
+		if got := time.Until(s.last().Deadline); w.Code != 200 || got > want || got < want-5*time.Second {
+			t.Errorf("%q: got %d, a deadline in %v, want %v", value, w.Code, got, want)
+		}
+	}
+}
+
+// A model without a template or without tokens for gaps says so.
+func TestModelCannot(t *testing.T) {
+	s := newSite(t, "", func(_ *Config, m *Model, f *fakeEngine) {
+		meta := vocabulary(nil)
+		tok, err := tokenizer.New(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Template, m.Tokenizer, m.Metadata, f.tok = nil, tok, meta, tok
+	})
+	s.refused("/v1/chat/completions", "{"+hi+"}", 501, "")
+	s.refused("/infill", `{"input_prefix":"a"}`, 501, "")
+	s.refused("/v1/completions", `{"prompt":"a","suffix":"b"}`, 501, "")
+	if _, b, _ := s.do("GET", "/props", ""); !json.Valid(b) {
+		t.Errorf("got %s", b)
+	}
+}

@@ -1,0 +1,265 @@
+package server
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/sample"
+)
+
+func TestNative(t *testing.T) {
+	s := newSite(t, "Hello world", nil)
+	for _, path := range []string{"/completion", "/completions"} {
+		a := post[map[string]any](s, path, `{"prompt":"hi","n_predict":20,"stop":["ld"],"return_tokens":true,"n_probs":1,"temperature":0.25}`)
+		for name, want := range map[string]any{
+			"content": "Hello wor", "stop": true, "stop_type": "word", "stopping_word": "ld", "index": 0.0, "id_slot": 1.0,
+			"tokens_evaluated": 3.0, "tokens_cached": 2.0, "truncated": false, "has_new_line": false, "prompt": "<s>hi", "model": "fake/model",
+		} {
+			if a[name] != want {
+				t.Errorf("%s is %v, want %v", name, a[name], want)
+			}
+		}
+		settings := a["generation_settings"].(map[string]any)
+		if settings["n_predict"] != 20.0 || settings["max_tokens"] != 20.0 || settings["temperature"] != 0.25 || settings["top_k"] != 40.0 {
+			t.Errorf("settings %v", settings)
+		}
+		if len(a["tokens"].([]any)) != 5 || len(a["completion_probabilities"].([]any)) != 5 || a["timings"] == nil {
+			t.Errorf("tokens %v, probabilities %v", a["tokens"], a["completion_probabilities"])
+		}
+	}
+	if a := post[map[string]any](s, "/completion", `{"prompt":"hi","response_fields":["content","generation_settings/n_predict","nothing/here"]}`); !reflect.DeepEqual(a, map[string]any{"content": "Hello world", "generation_settings/n_predict": -1.0}) {
+		t.Errorf("response_fields: %v", a)
+	}
+	if a := post[[]map[string]any](s, "/completion", `{"prompt":["a","b"]}`); len(a) != 2 || a[1]["index"] != 1.0 || a[1]["prompt"] != "<s>b" {
+		t.Errorf("two prompts: %v", a)
+	}
+	for body, want := range map[string]string{`{"prompt":"x"}`: "eos", `{"prompt":"x","n_predict":1}`: "limit"} {
+		if a := post[map[string]any](s, "/completion", body); a["stop_type"] != want {
+			t.Errorf("%s: stop_type %v, want %s", body, a["stop_type"], want)
+		}
+	}
+}
+
+func TestNativeStream(t *testing.T) {
+	s := newSite(t, "Hello world", nil)
+	events := s.events("/completion", `{"prompt":"hi","stream":true}`)
+	text, tokens := "", 0
+	for i, e := range events {
+		a := parse[map[string]any](t, []byte(e))
+		text += a["content"].(string)
+		tokens += len(a["tokens"].([]any))
+		if last := i == len(events)-1; a["stop"] != last {
+			t.Errorf("event %d of %d: stop is %v", i, len(events), a["stop"])
+		}
+	}
+	if text != "Hello world" || tokens != 7 {
+		t.Errorf("got %q in %d tokens", text, tokens)
+	}
+}
+
+// The time limit counts from the first token, and waits for the end of a line.
+func TestTimeLimit(t *testing.T) {
+	slow := func(_ *Config, _ *Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
+	a := post[map[string]any](newSite(t, "ab\ncdefgh", slow), "/completion", `{"prompt":"x","t_max_predict_ms":1}`)
+	if a["content"] != "ab\n" || a["stop_type"] != "limit" {
+		t.Errorf("got %q, %v", a["content"], a["stop_type"])
+	}
+	if a := post[map[string]any](newSite(t, "abcd", slow), "/completion", `{"prompt":"x","t_max_predict_ms":1}`); a["content"] != "abcd" {
+		t.Errorf("without a line break: got %q", a["content"])
+	}
+}
+
+func TestInfill(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	for _, c := range []struct{ body, want string }{
+		{`{"input_prefix":"a(","input_suffix":")"}`, "<s><|fim_prefix|>a(<|fim_suffix|>)<|fim_middle|>"},
+		{`{"input_prefix":"a(","input_suffix":")","prompt":"b"}`, "<s><|fim_prefix|>a(<|fim_suffix|>)<|fim_middle|>b"},
+		{`{"input_prefix":"a","input_suffix":"c","input_extra":[{"filename":"x.go","text":"X"}]}`,
+			"<s><|repo_name|>myproject\n<|file_sep|>x.go\nX<|file_sep|>filename\n<|fim_prefix|>a<|fim_suffix|>c<|fim_middle|>"},
+		{`{"samplers":["top_k","top_p","infill"],"t_max_prompt_ms":500}`, "<s><|fim_prefix|><|fim_suffix|><|fim_middle|>"},
+	} {
+		if a := post[map[string]any](s, "/infill", c.body); a["content"] != "Hello" {
+			t.Errorf("%s: got %v", c.body, a["content"])
+		}
+		if got := s.tok.Detokenize(s.last().Prompt, true); got != c.want {
+			t.Errorf("%s: prompt %q, want %q", c.body, got, c.want)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	s := newSite(t, "", nil)
+	if got := post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
+		t.Errorf("got %v", got)
+	}
+	if got := post[tokens](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
+		t.Errorf("got %v", got)
+	}
+	got := post[tokens](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
+	want := []any{
+		map[string]any{"id": 75.0, "piece": "H"},
+		map[string]any{"id": 198.0, "piece": []any{195.0}}, map[string]any{"id": 172.0, "piece": []any{169.0}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := post[content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestProps(t *testing.T) {
+	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.Temp = 0.5 })
+	_, b, _ := s.do("GET", "/props", "")
+	p := parse[props](t, b)
+	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
+		t.Errorf("got %+v", p)
+	}
+	params := p.Defaults.Params
+	for name, want := range map[string]any{
+		"temperature": 0.5, "top_k": 40.0, "top_p": 0.95, "min_p": 0.05, "n_predict": -1.0, "seed": 4294967295.0, "repeat_last_n": 64.0,
+		"repeat_penalty": 1.0, "dry_multiplier": 0.0, "mirostat": 0.0, "typical_p": 1.0, "top_n_sigma": -1.0, "xtc_probability": 0.0, "n_probs": 0.0,
+		"stream": false, "cache_prompt": true, "ignore_eos": false, "grammar": "",
+	} {
+		if params[name] != want {
+			t.Errorf("%s is %v, want %v", name, params[name], want)
+		}
+	}
+	if got := params["samplers"]; !reflect.DeepEqual(got, []any{"penalties", "top_k", "top_p", "min_p", "temperature"}) {
+		t.Errorf("samplers %v", got)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) { m.Info.NVocab = 99 })
+	for _, path := range []string{"/v1/models", "/models"} {
+		_, b, _ := s.do("GET", path, "")
+		l := parse[modelList](t, b)
+		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 || l.Data[0].Created == 0 {
+			t.Errorf("%s: got %s", path, b)
+		}
+	}
+	if status, b, _ := s.do("GET", "/v1/models/fake/model", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
+		t.Errorf("got %d %s", status, b)
+	}
+	if status, b, _ := s.do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "not_found_error") {
+		t.Errorf("got %d %s", status, b)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	dir := t.TempDir()
+	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.SlotPath, f.delay = dir, 20*time.Millisecond })
+	done := make(chan bool)
+	go func() {
+		s.do("POST", "/completion", `{"prompt":"x","ignore_eos":true,"n_predict":20,"top_k":3}`)
+		close(done)
+	}()
+	eventually(t, "running", func() bool { return s.server.running.query(1) != nil })
+	_, b, _ := s.do("GET", "/slots", "")
+	l := parse[[]slot](t, b)
+	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next.Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
+		t.Errorf("got %s", b)
+	}
+	<-done
+	if status, b, _ := s.do("GET", "/slots?fail_on_no_slot=1", ""); status != 200 {
+		t.Errorf("got %d %s", status, b)
+	}
+
+	saved := post[map[string]any](s, "/slots/0?action=save", `{"filename":"a.bin"}`)
+	if saved["n_saved"] != 3.0 || saved["n_written"] != 5.0 || saved["filename"] != "a.bin" || saved["timings"] == nil {
+		t.Errorf("got %v", saved)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "a.bin")); err != nil || string(b) != "slot\n" {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+	if r := post[map[string]any](s, "/slots/1?action=restore", `{"filename":"a.bin"}`); r["n_restored"] != 3.0 || r["id_slot"] != 1.0 {
+		t.Errorf("got %v", r)
+	}
+	if r := post[map[string]any](s, "/slots/1?action=erase", ``); r["n_erased"] != 3.0 {
+		t.Errorf("got %v", r)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b.bin"), []byte("no"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, body, param string }{
+		{"/slots/9?action=save", `{"filename":"a"}`, "id_slot"}, {"/slots/x?action=save", `{"filename":"a"}`, "id_slot"},
+		{"/slots/3?action=erase", ``, "id_slot"},
+		{"/slots/0?action=eat", `{"filename":"a"}`, "action"}, {"/slots/0?action=save", `{}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"../a"}`, "filename"}, {"/slots/0?action=save", `{"filename":"/etc/passwd"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"."}`, "filename"}, {"/slots/0?action=save", `{"filename":""}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"a\u0000b"}`, "filename"}, {"/slots/0?action=save", `{"filename":".hidden"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"` + strings.Repeat("a", 256) + `"}`, "filename"},
+		{"/slots/0?action=restore", `{"filename":"none.bin"}`, "filename"}, {"/slots/0?action=restore", `{"filename":"b.bin"}`, "filename"},
+	} {
+		s.refused(c.path, c.body, 400, c.param)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("parts of files are left: %v %v", left, err)
+	}
+	none := newSite(t, "", nil)
+	none.refused("/slots/0?action=save", `{"filename":"a"}`, 501, "")
+}
+
+func TestSmallEndpoints(t *testing.T) {
+	s := newSite(t, "", nil)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		answer             string
+	}{
+		{"GET", "/health", "", 200, `{"status":"ok"}`},
+		{"GET", "/v1/health", "", 200, `{"status":"ok"}`},
+		{"GET", "/lora-adapters", "", 200, `[]`},
+		{"POST", "/lora-adapters", "[]", 200, `{"success":true}`},
+		{"POST", "/lora-adapters", `[{"id":0,"scale":1}]`, 400, "no LoRA adapters"},
+		{"POST", "/lora-adapters", `{}`, 400, "an array"},
+		{"POST", "/props", `{}`, 501, "not_supported_error"},
+		{"GET", "/nothing", "", 404, "not_found_error"},
+		{"PUT", "/completion", "", 405, "POST"},
+		{"DELETE", "/v1/chat/completions/x", "", 404, "not_found_error"},
+	} {
+		status, b, _ := s.do(c.method, c.path, c.body)
+		if status != c.status || !strings.Contains(string(b), c.answer) {
+			t.Errorf("%s %s: got %d %s", c.method, c.path, status, b)
+		}
+	}
+}
+
+func TestLoading(t *testing.T) {
+	h := New(Config{}).Handler()
+	for path, want := range map[string]int{"/health": 503, "/v1/chat/completions": 503, "/openapi.json": 200} {
+		method := http.MethodGet
+		if path == "/v1/chat/completions" {
+			method = http.MethodPost
+		}
+		status, b := ask(h, method, path, "{}")
+		if status != want {
+			t.Errorf("%s: status %d", path, status)
+		}
+		if want == 503 && string(b) != `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}` {
+			t.Errorf("%s: %s", path, b)
+		}
+	}
+}
+
+func TestModelSampling(t *testing.T) {
+	p, notes := ModelSampling(sample.Defaults(), metadata{
+		"general.sampling.temp": float32(0.6), "general.sampling.top_k": int32(20), "general.sampling.top_p": float32(7),
+		"general.sampling.min_p": "low", "general.sampling.mirostat": int32(2), "general.sampling.xtc_probability": float32(0),
+	})
+	want := sample.Defaults()
+	want.Temp, want.TopK = 0.6, 20
+	if p != want {
+		t.Errorf("got %+v", p)
+	}
+	if len(notes) != 3 || !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "general.sampling.top_p: ") }) {
+		t.Errorf("notes %q", notes)
+	}
+}

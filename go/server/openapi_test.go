@@ -1,0 +1,234 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// inDocument compiles a schema of the document.
+func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("doc.json", v); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("doc.json#" + pointer)
+	if err != nil {
+		t.Fatalf("%s: %v", pointer, err)
+	}
+	return s
+}
+
+func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	return s.Validate(v)
+}
+
+// Every route is in the document and nothing else is; each example is right by
+// its schema, is answered, and the answer is right by its own.
+func TestDocument(t *testing.T) {
+	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) { c.SlotPath = t.TempDir() })
+	_, doc, _ := s.do("GET", "/openapi.json", "")
+	var d struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			RequestBody *struct {
+				Content map[string]struct{ Example json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(doc, &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.OpenAPI != "3.1.0" {
+		t.Errorf("version %q", d.OpenAPI)
+	}
+	var want, got []string
+	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
+		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
+	}
+	ids := map[string]bool{}
+	failing := inDocument(t, doc, "/components/schemas/Error")
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			got = append(got, method+" "+path)
+			if ids[o.OperationID] {
+				t.Errorf("operation %q is there twice", o.OperationID)
+			}
+			ids[o.OperationID] = true
+			at := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(path) + "/" + method
+			body := ""
+			if o.RequestBody != nil {
+				body = string(o.RequestBody.Content["application/json"].Example)
+				if err := valid(t, inDocument(t, doc, at+"/requestBody/content/application~1json/schema"), []byte(orObject(body))); err != nil && body != "" {
+					t.Errorf("%s %s: the example: %v", method, path, err)
+				}
+			}
+			real := strings.NewReplacer("{id}", "0").Replace(path)
+			switch {
+			case strings.HasPrefix(path, "/slots/"):
+				real += "?action=erase"
+			case strings.Contains(path, "models/"):
+				real = strings.Replace(path, "{id}", "fake/model", 1)
+			case path == "/lora-adapters" && method == "post":
+				body = "[]"
+			}
+			status, b, _ := s.do(strings.ToUpper(method), real, body)
+			check := inDocument(t, doc, at+"/responses/200/content/application~1json/schema")
+			if status != 200 {
+				check = failing
+			}
+			expected := method != "delete" && path != "/props" || method == "get"
+			if expected && status != 200 {
+				t.Errorf("%s %s %s: status %d: %s", method, path, body, status, b)
+			}
+			if err := valid(t, check, b); err != nil {
+				t.Errorf("%s %s: the answer %s: %v", method, path, b, err)
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the document has\n%q, the routes are\n%q", got, want)
+	}
+}
+
+func orObject(body string) string {
+	if body == "" {
+		return "{}"
+	}
+	return body
+}
+
+// What validation refuses for its type or range, the document's schema does too,
+// and both take the same.
+func TestSchemaAgrees(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	for on, e := range generating {
+		check := inDocument(t, s.server.openAPI, "/components/schemas/"+requestNames[on])
+		for _, fields := range []string{
+			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
+			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`, `"seed":-1`, `"made_up":[]`,
+			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
+		} {
+			body := []byte("{" + e.body + "," + fields + "}")
+			m, err := parseBody(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = (&Model{}).query().read(m, on)
+			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
+				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
+			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the tables of docs/api.md anew")
+
+// The tables of fields in the documentation are those of the program.
+func TestDocs(t *testing.T) {
+	const path = "../../docs/api.md"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]endpoint{
+		"generate": onGenerate, "chat": onChat, "completions": onText, "native": onNative, "infill": onInfill,
+		"tokenize": onTokenize, "detokenize": onDetokenize, "template": onTemplate, "slots": onSlot,
+	}
+	seen := 0
+	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
+		name := regexp.MustCompile(`fields (\w+)`).FindStringSubmatch(old)[1]
+		seen++
+		return "<!-- fields " + name + " -->\n" + fieldTable(tables[name]) + "<!-- end -->"
+	})
+	if seen != len(tables) {
+		t.Errorf("%d tables in %s, want %d", seen, path, len(tables))
+	}
+	if text == string(b) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s has other fields than the program; go test ./go/server -update writes them", path)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fieldTable is the fields of endpoints: those that all of onGenerate have, or
+// what one has beyond them.
+func fieldTable(on endpoint) string {
+	var b strings.Builder
+	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
+	model := Model{Sampling: sample.Defaults()}
+	for _, f := range fields(model.query()) {
+		common := f.on&onGenerate == onGenerate
+		if on == onGenerate && !common || on != onGenerate && (common && on&onGenerate != 0 || f.on&on == 0) {
+			continue
+		}
+		s := f.to.schema()
+		takes := fmt.Sprint(s["type"])
+		switch {
+		case s["enum"] != nil:
+			takes = strings.Join(s["enum"].([]string), ", ")
+		case s["minimum"] != nil:
+			takes += rangeOf(s)
+		}
+		if n, ok := f.to.(neutral); ok {
+			takes = n.want
+		}
+		if text, ok := s["description"].(string); ok && takes == "<nil>" {
+			takes = text
+		}
+		standard := ""
+		if !f.input && f.need == 0 {
+			v, err := encode(f.to.value())
+			if err != nil {
+				return err.Error()
+			}
+			standard = "`" + string(v) + "`"
+		}
+		if f.need&on != 0 {
+			standard = "required"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.names, "` `"), strings.ReplaceAll(takes, "|", "\\|"), standard, f.doc)
+	}
+	return b.String()
+}
+
+func rangeOf(s schema) string {
+	hi := bound(s["maximum"])
+	lo := bound(s["minimum"])
+	if hi >= 1<<31-1 && lo <= -(1<<40) {
+		return ""
+	}
+	if hi >= 1<<31-1 {
+		return " from " + plain(lo)
+	}
+	return " " + plain(lo) + " to " + plain(hi)
+}
