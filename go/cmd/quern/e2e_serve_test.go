@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A service is "quern serve" as a process of its own, at a socket.
+type service struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	client *http.Client
+	log    *lockedBuffer
+	done   chan struct{} // closed when it has ended
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// serve starts the program with a model of the test data, and waits until it is ready.
+func serve(t *testing.T, model string, args ...string) *service {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "q.sock")
+	s := &service{t: t, log: &lockedBuffer{}, done: make(chan struct{})}
+	s.cmd = exec.Command(program, append([]string{"serve", "-m", modelPath(t, model), "--host", socket}, args...)...)
+	s.cmd.Env = cleanEnvironment()
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.cmd.Wait(); close(s.done) }()
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		<-s.done
+		if t.Failed() {
+			t.Logf("its log:\n%s", s.log)
+		}
+	})
+	s.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	t.Cleanup(s.client.CloseIdleConnections)
+	for range 600 {
+		if r, err := s.client.Get("http://quern/readyz"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == 200 {
+				return s
+			}
+		}
+		select {
+		case <-s.done:
+			t.Fatalf("it ended: %s", s.log)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatalf("it is not ready after 30 s: %s", s.log)
+	return nil
+}
+
+// wait waits for the end of the process and returns its exit code.
+func (s *service) wait() int {
+	s.t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(30 * time.Second):
+		s.t.Fatalf("it does not end: %s", s.log)
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// post sends a body and returns the status and the answer.
+func (s *service) post(path, body string) (int, map[string]any) {
+	s.t.Helper()
+	r, err := s.client.Post("http://quern"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var v map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&v); err != nil {
+		s.t.Fatalf("%s: %v", path, err)
+	}
+	return r.StatusCode, v
+}
+
+// metric returns the value of a metric, -1 when there is none.
+func (s *service) metric(name string) float64 {
+	s.t.Helper()
+	r, err := s.client.Get("http://quern/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			var v float64
+			fmt.Sscan(value, &v)
+			return v
+		}
+	}
+	return -1
+}
+
+// A model says the same when it is served as when it is run, and many at a time
+// get what each gets alone.
+func TestServeText(t *testing.T) {
+	const model = "stories260K-f32.gguf"
+	s := serve(t, model)
+	var wg sync.WaitGroup
+	for _, prompt := range []string{"Once upon a time", "Once upon a", "The dog", "Lily and her mom", "Once upon a time, there was", "A cat"} {
+		want := succeed(t, "run", "-m", modelPath(t, model), "-p", prompt, "--temp", "0", "-n", "60")
+		for range 3 {
+			wg.Go(func() {
+				status, v := s.post("/completion", fmt.Sprintf(`{"prompt":%q,"temperature":0,"n_predict":60}`, prompt))
+				if got := v["content"]; status != 200 || got != strings.TrimSuffix(want, "\n") {
+					t.Errorf("%q: %d %q, want %q", prompt, status, got, want)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if got := s.metric("llamacpp:tokens_predicted_total"); got != 6*3*60 {
+		t.Errorf("%g tokens were counted", got)
+	}
+	if s.metric("quern_prompt_cached_tokens_total") <= 0 {
+		t.Error("nothing of the prompts was found in the cache")
+	}
+	if busy := s.metric("llamacpp:requests_processing"); busy != 0 {
+		t.Errorf("%g requests are left", busy)
+	}
+}
+
+// stream begins a stream of tokens that has no end of its own, and returns its
+// lines after the first token.
+func (s *service) stream(body string) (*http.Response, *bufio.Scanner) {
+	s.t.Helper()
+	r, err := s.client.Post("http://quern/completion", "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r.Body)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "data: ") {
+		s.t.Fatalf("a stream begins with %q", lines.Text())
+	}
+	return r, lines
+}
+
+// slow makes an answer that takes seconds: it has long prompts and many tokens.
+const slow = `{"prompt":"Once upon a time","n_predict":-1,"ignore_eos":true,"stream":true,"n":%d}`
+
+// A client that goes away takes its requests with it.
+func TestServeClientGone(t *testing.T) {
+	s := serve(t, "TinyStories-656K-f32.gguf", "--parallel", "4")
+	r, _ := s.stream(fmt.Sprintf(slow, 4))
+	r.Body.Close()
+	for range 100 {
+		if s.metric("quern_cancellations_total")+s.metric(`quern_requests_total{outcome="length"}`) > 0 && s.metric("llamacpp:requests_processing") == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%g requests still run", s.metric("llamacpp:requests_processing"))
+}
+
+// SIGTERM lets what runs finish; after --drain it is told that it cannot.
+func TestServeStops(t *testing.T) {
+	const model = "stories260K-f32.gguf"
+	t.Run("idle", func(t *testing.T) {
+		s := serve(t, model)
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+	t.Run("finishes", func(t *testing.T) {
+		s := serve(t, model)
+		r, lines := s.stream(`{"prompt":"Once","n_predict":200,"ignore_eos":true,"stream":true}`)
+		defer r.Body.Close()
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		last := ""
+		for lines.Scan() {
+			if lines.Text() != "" {
+				last = lines.Text()
+			}
+		}
+		if !strings.Contains(last, `"stop_type":"limit"`) {
+			t.Errorf("the stream ended with %q", last)
+		}
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+	t.Run("is ended", func(t *testing.T) {
+		s := serve(t, "BabyLlama105-f32.gguf", "--drain", "1ms")
+		r, lines := s.stream(`{"prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true}`)
+		defer r.Body.Close()
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		text := ""
+		for lines.Scan() {
+			text += lines.Text() + "\n"
+		}
+		if !strings.Contains(text, "shutting down") && !strings.Contains(text, `"stop_type":"limit"`) {
+			t.Errorf("the stream ended with %.300q", text)
+		}
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		s := serve(t, "BabyLlama105-f32.gguf", "--drain", "1h")
+		r, _ := s.stream(`{"prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true,"n":8}`)
+		defer r.Body.Close()
+		for range 200 { // the first begins the drain, and gives the signal back to the system
+			s.cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-s.done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		t.Error("a second signal does not end it")
+	})
+}
+
+func TestServeKeys(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("# ours\nfirst-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "stories260K-f32.gguf", "--api-key", "second-secret", "--api-key-file", keys)
+	ask := func(key, path string) int {
+		req, err := http.NewRequest("GET", "http://quern"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		r, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		io.Copy(io.Discard, r.Body)
+		return r.StatusCode
+	}
+	for _, tt := range []struct {
+		key, path string
+		want      int
+	}{
+		{"first-secret", "/props", 200}, {"second-secret", "/props", 200}, {"third-secret", "/props", 401},
+		{"", "/props", 401}, {"", "/metrics", 401}, {"", "/health", 200}, {"", "/v1/models", 200}, {"", "/livez", 200}, {"", "/readyz", 200},
+	} {
+		if got := ask(tt.key, tt.path); got != tt.want {
+			t.Errorf("key %q, %s: %d, want %d", tt.key, tt.path, got, tt.want)
+		}
+	}
+	if log := s.log.String(); strings.Contains(log, "secret") {
+		t.Errorf("the log has a key: %s", log)
+	}
+}
+
+// Each mistake is one line that names it, before the model is loaded.
+func TestServeRefuses(t *testing.T) {
+	model := modelPath(t, "stories260K-f32.gguf")
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	for _, tt := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"--port", "70000"}, 2, []string{"--port", "0 to 65535"}},
+		{[]string{"--port", port}, 1, []string{"port " + port, "--port"}},
+		{[]string{"--host", "0.0.0.0", "--require-key"}, 2, []string{"--require-key", "--api-key"}},
+		{[]string{"--api-key", "short"}, 2, []string{"--api-key", "at least 8"}},
+		{[]string{"--api-key-file", filepath.Join(dir, "none")}, 1, []string{"none"}},
+		{[]string{"--api-key-file", empty}, 1, []string{"no keys"}},
+		{[]string{"--ssl-cert-file", empty}, 1, []string{"--ssl-key-file"}},
+		{[]string{"--ssl-cert-file", empty, "--ssl-key-file", empty}, 1, []string{"empty"}},
+		{[]string{"--api-prefix", "llm"}, 2, []string{"--api-prefix", "/llm"}},
+		{[]string{"--cors-origins", "x"}, 2, []string{"--cors-origins", "x"}},
+		{[]string{"--slot-save-path", empty}, 2, []string{"--slot-save-path", "not a folder"}},
+		{[]string{"--drain", "soon"}, 2, []string{"--drain", "30s"}},
+		{[]string{"--parallel", "0"}, 2, []string{"--parallel", "1 to 1024"}},
+		{[]string{"--trace-endpoint", "localhost"}, 1, []string{"http://localhost:4318"}},
+		{[]string{"--chat-template", "a", "--chat-template-file", "b"}, 2, []string{"--chat-template-file"}},
+		{[]string{"-c", "100000", "--kv-memory", "1M"}, 1, []string{"100000 tokens"}},
+		{[]string{"--host", "127.0.0.1", "extra"}, 2, []string{"extra"}},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			socket := []string{"serve", "-m", model, "--host", filepath.Join(t.TempDir(), "s.sock")}
+			for _, a := range tt.args {
+				if a == "--port" || a == "--host" {
+					socket = []string{"serve", "-m", model}
+				}
+			}
+			quern(t, append(socket, tt.args...)...).refused(t, tt.code, tt.want...)
+		})
+	}
+	quern(t, "serve").refused(t, 2, "-m FILE")
+	quern(t, "serve", "-m", filepath.Join(dir, "none.gguf")).refused(t, 1, "none.gguf")
+	quern(t, "serve", "-m", empty).refused(t, 1, "empty")
+}
