@@ -4,7 +4,7 @@
 #	scripts/setup.sh [build|test|ci]
 #
 #	build   a C compiler, CMake, Make
-#	test    also the Arm cross compiler, QEMU and NumPy (the default)
+#	test    also the Arm cross compiler, QEMU, NumPy, and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -27,6 +27,7 @@ missing_test() {
 	have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
 	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
 	have qemu-aarch64 || echo qemu-user
+	have node && have npm || echo nodejs npm
 	/usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("numpy"))' 2>/dev/null || echo python3-numpy
 }
 missing_ci() {
@@ -107,6 +108,15 @@ read -ra lacking <<<"$(packages "$level")"
 if ((${#lacking[@]})); then
 	install "${lacking[@]}" || true # said so; what the build needs is looked at again below
 fi
+# The clients that the tests of the server use; what npm wrote last is its own lock file.
+clients() {
+	local dir=scripts/clients
+	have npm || return 0
+	[[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ]] && return
+	say "installing clients in $dir"
+	npm ci --prefix "$dir" --no-audit --no-fund --loglevel=error >/dev/null || say "npm failed; a test of the server will be missing"
+}
+[[ $level == build ]] || clients
 check_go
 needed=$(packages build)
 if [[ $needed ]]; then

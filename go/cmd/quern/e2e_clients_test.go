@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+// address returns where a service listens that was told --host 127.0.0.1 --port 0.
+func (s *service) address() string {
+	s.t.Helper()
+	for line := range strings.Lines(s.log.String()) {
+		var v struct {
+			Message string
+			Address []string
+		}
+		if json.Unmarshal([]byte(line), &v) == nil && v.Message == "ready" {
+			return "http://" + v.Address[len(v.Address)-1]
+		}
+	}
+	s.t.Fatalf("the log has no address: %s", s.log)
+	return ""
+}
+
+func serveClients(t *testing.T) *service {
+	return serve(t, "TinyStories-656K-f32.gguf", "--host", "127.0.0.1", "--port", "0", "--chat-template", "chatml", "--api-key", "a-secret-key")
+}
+
+// OpenAI's client for Node finds what it expects.
+func TestNodeClient(t *testing.T) {
+	const dir = "../../../scripts/clients"
+	if _, err := os.Stat(dir + "/node_modules/openai"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("the client is missing; scripts/setup.sh installs it")
+		}
+		t.Skip("the client is missing; scripts/setup.sh installs it")
+	}
+	s := serveClients(t)
+	cmd := exec.Command("node", "openai.mjs", s.address())
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "ok" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// And so does the one for Go.
+func TestGoClient(t *testing.T) {
+	s := serveClients(t)
+	ctx := t.Context()
+	client := openai.NewClient(option.WithBaseURL(s.address()+"/v1"), option.WithAPIKey("a-secret-key"), option.WithMaxRetries(0))
+	models, err := client.Models.List(ctx)
+	if err != nil || len(models.Data) != 1 {
+		t.Fatal(models, err)
+	}
+	params := openai.ChatCompletionNewParams{
+		Model:       models.Data[0].ID,
+		Messages:    []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("You tell stories."), openai.UserMessage("Tell me one about a cat.")},
+		Temperature: openai.Float(0),
+		MaxTokens:   openai.Int(20),
+	}
+	whole, err := client.Chat.Completions.New(ctx, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := whole.Choices[0].Message.Content
+	if text == "" || whole.Usage.CompletionTokens == 0 || whole.Usage.TotalTokens != whole.Usage.PromptTokens+whole.Usage.CompletionTokens {
+		t.Errorf("%+v", whole)
+	}
+	// A stream, put together by the client's own accumulator.
+	stream := client.Chat.Completions.NewStreaming(ctx, params)
+	var acc openai.ChatCompletionAccumulator
+	for stream.Next() {
+		acc.AddChunk(stream.Current())
+	}
+	if err := stream.Err(); err != nil || acc.Choices[0].Message.Content != text || acc.Choices[0].FinishReason != whole.Choices[0].FinishReason {
+		t.Errorf("streamed %q, whole %q, %v", acc.Choices[0].Message.Content, text, err)
+	}
+	// One that is given up.
+	gone, cancel := context.WithCancel(ctx)
+	long := params
+	long.MaxTokens = openai.Int(400)
+	stream = client.Chat.Completions.NewStreaming(gone, long)
+	for n := 0; stream.Next(); n++ {
+		if n == 2 {
+			cancel()
+		}
+	}
+	cancel()
+	if err := stream.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stream that was given up ended with %v", err)
+	}
+	logs := params
+	logs.Logprobs, logs.TopLogprobs, logs.MaxTokens = openai.Bool(true), openai.Int(2), openai.Int(3)
+	if r, err := client.Chat.Completions.New(ctx, logs); err != nil || len(r.Choices[0].Logprobs.Content) != 3 || len(r.Choices[0].Logprobs.Content[0].TopLogprobs) != 2 {
+		t.Errorf("logprobs: %+v, %v", r, err)
+	}
+	// Errors can be told apart.
+	bad := params
+	bad.Temperature = openai.Float(-5)
+	var apiErr *openai.Error
+	if _, err := client.Chat.Completions.New(ctx, bad); !errors.As(err, &apiErr) || apiErr.StatusCode != http.StatusBadRequest || !strings.Contains(apiErr.Message, "temperature") {
+		t.Errorf("a bad temperature: %v", err)
+	}
+	stranger := openai.NewClient(option.WithBaseURL(s.address()+"/v1"), option.WithAPIKey("another-key"), option.WithMaxRetries(0))
+	if _, err := stranger.Chat.Completions.New(ctx, params); !errors.As(err, &apiErr) || apiErr.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong key: %v", err)
+	}
+	// An answer that takes longer than the client waits is cancelled on both sides.
+	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	if _, err := client.Chat.Completions.New(short, long); err == nil {
+		t.Log("the answer came in 5 ms")
+	}
+}
