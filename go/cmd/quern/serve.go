@@ -82,7 +82,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		Build:        "quern-" + readBuild().Version,
 		SlotPath:     f.slotPath,
 		WriteTimeout: time.Duration(f.timeout) * time.Second,
-		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), 0 },
+		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
 		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:          logs,
 	})

@@ -19,6 +19,7 @@ import (
 const (
 	RequestID = "request-id" // string
 	Client    = "client"     // string: whose request it is, for fair shares and the log
+	Weight    = "weight"     // float64: of that share
 )
 
 // refuse ends a request with llama-server's error object.
@@ -83,13 +84,14 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 			c.Set(Client, address(c.Request.RemoteAddr))
 			return
 		}
-		name, ok := keys.Check(presented(c.Request))
+		name, weight, ok := keys.Check(presented(c.Request))
 		if !ok && !slices.Contains(public, c.Request.URL.Path) {
 			c.Header("WWW-Authenticate", `Bearer realm="quern"`)
 			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
 			return
 		}
 		c.Set(Client, name)
+		c.Set(Weight, weight)
 	}
 }
 

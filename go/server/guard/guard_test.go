@@ -36,15 +36,15 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.AddFile(file("# ours\n\nthird-key-here\n" + digest("fourth-key") + "  \n")); err != nil {
+	if err := k.AddFile(file("# ours\n\nthird-key-here\n" + digest("fourth-key") + " \t2.5 \n")); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]bool{
-		secret: true, "another-key": true, "third-key-here": true, "fourth-key": true,
-		"": false, "a-long-secret-kez": false, digest("another-key"): false, "# ours": false,
+	for key, want := range map[string]float64{
+		secret: 1, "another-key": 1, "third-key-here": 1, "fourth-key": 2.5,
+		"": 0, "a-long-secret-kez": 0, digest("another-key"): 0, "# ours": 0,
 	} {
-		if name, ok := k.Check(key); ok != want || ok && (len(name) != 8 || strings.Contains(key, name)) {
-			t.Errorf("key %q: %q, %v", key, name, ok)
+		if name, weight, ok := k.Check(key); ok != (want > 0) || weight != want || ok && (len(name) != 8 || strings.Contains(key, name)) {
+			t.Errorf("key %q: %q, %g, %v", key, name, weight, ok)
 		}
 	}
 	for _, bad := range []string{"", "short", "sha256:12", "sha256:" + strings.Repeat("g", 64), "with a space", "ünïcödes"} {
@@ -52,7 +52,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nbad\n": "line 2", "x" + strings.Repeat("y", 1<<17): "too long"} {
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nbad\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "x" + strings.Repeat("y", 1<<17): "too long"} {
 		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}

@@ -12,17 +12,26 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
 // Keys are the API keys that are accepted. They are kept as hashes.
 type Keys struct {
-	hashes [][sha256.Size]byte
+	list []key
+}
+
+type key struct {
+	hash   [sha256.Size]byte
+	weight float64
 }
 
 // hashPrefix marks a key that is given by its SHA-256, in hexadecimal digits. Keys
 // are random and long: a slow hash would protect nothing more.
 const hashPrefix = "sha256:"
+
+// maxWeight is far beyond what a share can mean.
+const maxWeight = 1000
 
 // minKey is the length below which a key can be guessed over a network.
 const minKey = 8
@@ -31,75 +40,95 @@ const minKey = 8
 func NewKeys(list []string) (*Keys, error) {
 	k := &Keys{}
 	for i, key := range list {
-		if err := k.add(key); err != nil {
+		if err := k.add(key, 1); err != nil {
 			return nil, fmt.Errorf("API key %d: %w", i+1, err)
 		}
 	}
 	return k, nil
 }
 
-// AddFile adds the keys of a file: one a line, empty lines and lines that begin
-// with # left out. Errors name the file and the line, and no key.
+// AddFile adds the keys of a file: one a line, after it the weight of its share
+// of the machine unless that is 1; empty lines and lines that begin with # are left
+// out. Errors name the file and the line, and no key.
 func (k *Keys) AddFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	n := len(k.hashes)
+	n := len(k.list)
 	lines := bufio.NewScanner(f)
 	for i := 1; lines.Scan(); i++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := k.add(line); err != nil {
+		key, weight, err := cutWeight(line)
+		if err == nil {
+			err = k.add(key, weight)
+		}
+		if err != nil {
 			return fmt.Errorf("%s, line %d: %w", path, i, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if len(k.hashes) == n {
+	if len(k.list) == n {
 		return fmt.Errorf("%s has no keys, want one a line", path)
 	}
 	return nil
 }
 
-func (k *Keys) add(key string) error {
+// cutWeight takes a line apart.
+func cutWeight(line string) (key string, weight float64, err error) {
+	key, rest, found := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
+	if !found {
+		return key, 1, nil
+	}
+	weight, err = strconv.ParseFloat(strings.TrimSpace(rest), 64)
+	if err != nil || !(weight > 0 && weight <= maxWeight) { // NaN is neither
+		return "", 0, fmt.Errorf("after the key there is no weight, want a number above 0 and at most %d", maxWeight)
+	}
+	return key, weight, nil
+}
+
+func (k *Keys) add(text string, weight float64) error {
 	var h [sha256.Size]byte
-	if digits, ok := strings.CutPrefix(key, hashPrefix); ok {
+	if digits, ok := strings.CutPrefix(text, hashPrefix); ok {
 		b, err := hex.DecodeString(digits)
 		if err != nil || len(b) != len(h) {
 			return fmt.Errorf("%s has to be followed by %d hexadecimal digits", hashPrefix, 2*len(h))
 		}
 		copy(h[:], b)
 	} else {
-		if len(key) < minKey {
-			return fmt.Errorf("it has %d characters, want at least %d", len(key), minKey)
+		if len(text) < minKey {
+			return fmt.Errorf("it has %d characters, want at least %d", len(text), minKey)
 		}
-		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return fmt.Errorf("it has a character that cannot stand in a header, want printable ASCII without spaces")
 		}
-		h = sha256.Sum256([]byte(key))
+		h = sha256.Sum256([]byte(text))
 	}
-	k.hashes = append(k.hashes, h)
+	k.list = append(k.list, key{h, weight})
 	return nil
 }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int { return len(k.hashes) }
+func (k *Keys) Len() int { return len(k.list) }
 
-// Check tells whether key is one of them, and gives it a name that is safe to
-// log: the beginning of its hash. It takes as long for any key.
-func (k *Keys) Check(key string) (name string, ok bool) {
-	h := sha256.Sum256([]byte(key))
-	found := 0
-	for i := range k.hashes {
-		found |= subtle.ConstantTimeCompare(h[:], k.hashes[i][:])
+// Check tells whether text is one of them. It gives it a name that is safe to
+// log, the beginning of its hash, and says what weight it has. It takes as long
+// for any text.
+func (k *Keys) Check(text string) (name string, weight float64, ok bool) {
+	h := sha256.Sum256([]byte(text))
+	for i := range k.list {
+		if subtle.ConstantTimeCompare(h[:], k.list[i].hash[:]) == 1 {
+			weight = k.list[i].weight // and on, to the last
+		}
 	}
-	if found == 0 {
-		return "", false
+	if weight == 0 {
+		return "", 0, false
 	}
-	return hex.EncodeToString(h[:4]), true
+	return hex.EncodeToString(h[:4]), weight, true
 }
