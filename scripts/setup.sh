@@ -4,7 +4,7 @@
 #	scripts/setup.sh [build|test|ci]
 #
 #	build   a C compiler, CMake, Make
-#	test    also the Arm cross compiler, QEMU, NumPy, and Node with a client (the default)
+#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null; }
+have_python() { /usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))' "$1" 2>/dev/null; }
 
 # The checks, one a line: what is missing, and the Debian packages that have it.
 missing_build() {

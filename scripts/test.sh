@@ -44,6 +44,11 @@ if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
 else
 	skip "golden vectors are current" "no NumPy for /usr/bin/python3"
 fi
+if /usr/bin/python3 -c 'import jinja2' 2>/dev/null; then
+	stage "golden templates are current" scripts/golden_jinja.py --check go/internal/jinja/testdata/cases.json
+else
+	skip "golden templates are current" "no jinja2 for /usr/bin/python3"
+fi
 stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test ./...
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it

@@ -1,0 +1,90 @@
+package chat
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Default is the builtin template for models that have none.
+const Default = "chatml"
+
+// Builtin returns the source of a template that can be had by name. The names
+// are llama.cpp's; the templates write what those do.
+func Builtin(name string) (string, error) {
+	if source, ok := builtins[name]; ok {
+		return source, nil
+	}
+	names := slices.Sorted(maps.Keys(builtins))
+	return "", fmt.Errorf("no chat template is named %q; there are %s", name, strings.Join(names, ", "))
+}
+
+var builtins = map[string]string{
+	"chatml":            turns("<|im_start|>ROLE\nCONTENT<|im_end|>\n", "<|im_start|>assistant\n"),
+	"llama3":            turns("<|start_header_id|>ROLE<|end_header_id|>\n\nTRIMMED<|eot_id|>", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+	"llama4":            turns("<|header_start|>ROLE<|header_end|>\n\nTRIMMED<|eot|>", "<|header_start|>assistant<|header_end|>\n\n"),
+	"phi3":              turns("<|ROLE|>\nCONTENT<|end|>\n", "<|assistant|>\n"),
+	"phi4":              turns("<|im_start|>ROLE<|im_sep|>CONTENT<|im_end|>", "<|im_start|>assistant<|im_sep|>"),
+	"falcon3":           turns("<|ROLE|>\nCONTENT\n", "<|assistant|>\n"),
+	"zephyr":            turns("<|ROLE|>\nCONTENT<|endoftext|>\n", "<|assistant|>\n"),
+	"granite":           turns("<|start_of_role|>ROLE<|end_of_role|>CONTENT<|end_of_text|>\n", "<|start_of_role|>assistant<|end_of_role|>\n"),
+	"megrez":            turns("<|role_start|>ROLE<|role_end|>CONTENT<|turn_end|>", "<|role_start|>assistant<|role_end|>"),
+	"glmedge":           turns("<|ROLE|>\nCONTENT", "<|assistant|>"),
+	"chatglm3":          "[gMASK]sop" + turns("<|ROLE|>\n CONTENT", "<|assistant|>"),
+	"chatglm4":          "[gMASK]<sop>" + turns("<|ROLE|>\nCONTENT", "<|assistant|>\n"),
+	"monarch":           turns("{% if not loop.first %}<s>{% endif %}ROLE\nCONTENT</s>\n", "<s>assistant\n"),
+	"command-r":         roles("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"),
+	"deepseek":          roles("CONTENT", "### Instruction:\nCONTENT\n", "### Response:\nCONTENT\n<|EOT|>\n", "### Response:\n"),
+	"deepseek2":         roles("CONTENT\n\n", "User: CONTENT\n\n", "Assistant: CONTENT<｜end▁of▁sentence｜>", "Assistant:"),
+	"deepseek3":         roles("CONTENT\n\n", "<｜User｜>CONTENT", "<｜Assistant｜>CONTENT<｜end▁of▁sentence｜>", "<｜Assistant｜>"),
+	"exaone3":           roles("[|system|]TRIMMED[|endofturn|]\n", "[|user|]TRIMMED\n", "[|assistant|]TRIMMED[|endofturn|]\n", "[|assistant|]"),
+	"openchat":          roles("CONTENT<|end_of_turn|>", "GPT4 Correct User: CONTENT<|end_of_turn|>", "GPT4 Correct Assistant: CONTENT<|end_of_turn|>", "GPT4 Correct Assistant:"),
+	"vicuna":            roles("CONTENT\n\n", "USER: CONTENT\n", "ASSISTANT: CONTENT</s>\n", "ASSISTANT:"),
+	"vicuna-orca":       roles("SYSTEM: CONTENT\n", "USER: CONTENT\n", "ASSISTANT: CONTENT</s>\n", "ASSISTANT:"),
+	"mistral-v7":        roles("[SYSTEM_PROMPT] CONTENT[/SYSTEM_PROMPT]", "[INST] CONTENT[/INST]", " CONTENT</s>", ""),
+	"mistral-v7-tekken": roles("[SYSTEM_PROMPT]CONTENT[/SYSTEM_PROMPT]", "[INST]CONTENT[/INST]", "CONTENT</s>", ""),
+
+	"mistral-v1":        instructions(" [INST] ", "CONTENT\n\n", "CONTENT [/INST]", " CONTENT</s>"),
+	"mistral-v3":        instructions("[INST] ", "CONTENT\n\n", "CONTENT[/INST]", " TRIMMED</s>"),
+	"mistral-v3-tekken": instructions("[INST]", "CONTENT\n\n", "CONTENT[/INST]", "CONTENT</s>"),
+	"llama2":            instructions("[INST] ", "CONTENT\n", "CONTENT [/INST]", "CONTENT</s>"),
+	"llama2-sys":        instructions("[INST] ", "<<SYS>>\nCONTENT\n<</SYS>>\n\n", "CONTENT [/INST]", "CONTENT</s>"),
+	"llama2-sys-bos":    instructions("{% if not loop.first %}<s>{% endif %}[INST] ", "<<SYS>>\nCONTENT\n<</SYS>>\n\n", "CONTENT [/INST]", "CONTENT</s>"),
+	"llama2-sys-strip":  instructions("[INST] ", "<<SYS>>\nTRIMMED\n<</SYS>>\n\n", "TRIMMED [/INST]", "TRIMMED</s>"),
+
+	"gemma": `{% set ns = namespace(system='') %}{% for message in messages %}{% if message.role == 'system' %}` +
+		`{% set ns.system = ns.system ~ message.content|trim ~ '\n\n' %}{% else %}` +
+		`<start_of_turn>{{ 'model' if message.role == 'assistant' else message.role }}` + "\n" +
+		`{% if message.role != 'assistant' %}{{ ns.system }}{% set ns.system = '' %}{% endif %}` +
+		`{{ message.content|trim }}<end_of_turn>` + "\n" +
+		`{% endif %}{% endfor %}{% if add_generation_prompt %}<start_of_turn>model` + "\n" + `{% endif %}`,
+}
+
+// fill writes the fields of a message for ROLE, CONTENT and TRIMMED.
+var fill = strings.NewReplacer("ROLE", "{{ message.role }}", "CONTENT", "{{ message.content }}", "TRIMMED", "{{ message.content|trim }}").Replace
+
+// turns is a template where all roles look alike.
+func turns(turn, prompt string) string {
+	return "{% for message in messages %}" + fill(turn) + "{% endfor %}" + generation(prompt)
+}
+
+// roles is a template where each role has its own form.
+func roles(system, user, assistant, prompt string) string {
+	return "{% for message in messages %}{% if message.role == 'system' %}" + fill(system) +
+		"{% elif message.role == 'user' %}" + fill(user) +
+		"{% elif message.role == 'assistant' %}" + fill(assistant) + "{% endif %}{% endfor %}" + generation(prompt)
+}
+
+// instructions is a template where a mark opens what comes before each answer.
+func instructions(open, system, user, assistant string) string {
+	return "{% set ns = namespace(open=false) %}{% for message in messages %}" +
+		"{% if not ns.open %}" + open + "{% set ns.open = true %}{% endif %}" +
+		"{% if message.role == 'system' %}" + fill(system) +
+		"{% elif message.role == 'user' %}" + fill(user) +
+		"{% else %}" + fill(assistant) + "{% set ns.open = false %}{% endif %}{% endfor %}"
+}
+
+func generation(prompt string) string {
+	return "{% if add_generation_prompt %}" + prompt + "{% endif %}"
+}

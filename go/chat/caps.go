@@ -1,0 +1,129 @@
+package chat
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/jinja"
+)
+
+// Caps is what a template can do. Its JSON is llama-server's chat_template_caps,
+// and one more.
+type Caps struct {
+	SystemRole        bool `json:"supports_system_role"`
+	StringContent     bool `json:"supports_string_content"`
+	TypedContent      bool `json:"supports_typed_content"` // a list of parts
+	Tools             bool `json:"supports_tools"`
+	ToolCalls         bool `json:"supports_tool_calls"`
+	ParallelToolCalls bool `json:"supports_parallel_tool_calls"`
+	ObjectArguments   bool `json:"supports_object_arguments"`   // of tool calls, or else text
+	PreserveReasoning bool `json:"supports_preserve_reasoning"` // of earlier messages
+	ReasoningEffort   bool `json:"supports_reasoning_effort"`
+	EnableThinking    bool `json:"supports_enable_thinking"` // the variable enable_thinking
+}
+
+// Probes are short, so a template that takes long for one is hostile.
+var probeLimits = jinja.Limits{Steps: 200e3, Bytes: 4 << 20}
+
+// Words that no template has.
+const (
+	wordA    = "qpasdlkj"
+	wordB    = "wmzxncbv"
+	probeKey = "ykdjfhgu"
+)
+
+// aTool is the definition of a function with the name wordB.
+const aTool = `[{"type": "function", "function": {"name": "` + wordB + `", "description": "d", "parameters":
+	{"type": "object", "properties": {"` + probeKey + `": {"type": "string", "description": "d"}}, "required": ["` + probeKey + `"]}}}]`
+
+// probe finds the capabilities, each by rendering a conversation and looking
+// for its words in the prompt.
+func (t *Template) probe() {
+	c := &t.caps
+	user := Message{Role: "user", Content: Text(wordA)}
+	parts := Message{Role: "user", Content: Content{Parts: []string{wordA}}}
+	// The first two decide how the others give their content.
+	c.TypedContent = true
+	text, ok := t.try(parts)
+	c.TypedContent = ok && strings.Contains(text, wordA) && !strings.Contains(text, "'type'") // as a list is printed
+	c.StringContent = true
+	c.StringContent = t.has(wordA, user) || !c.TypedContent // one of them it must be
+
+	c.SystemRole = true // or the message would be moved
+	c.SystemRole = t.has(wordB+"s", Message{Role: "system", Content: Text(wordB + "s")}, user)
+	t.probeTools(user)
+	answer := Message{Role: "assistant", Content: Text("no"), ReasoningContent: wordA + "r"}
+	c.PreserveReasoning = t.has(wordA+"r", user, answer, user)
+	c.ReasoningEffort = t.differ("reasoning_effort", "low", "high", user)
+	c.EnableThinking = t.differ("enable_thinking", true, false, user)
+}
+
+func (t *Template) probeTools(user Message) {
+	c := &t.caps
+	text, err := t.render(aTool, nil, user)
+	c.Tools = err == nil && strings.Contains(text, wordB)
+
+	call := func(id, name string) ToolCall {
+		return ToolCall{id, "function", Function{name, `{"` + probeKey + `": "` + wordA + `"}`}}
+	}
+	talk := func(calls ...ToolCall) []Message {
+		m := []Message{{Role: "user", Content: Text("hi")}, {Role: "assistant", Content: Content{Null: true}, ToolCalls: calls}}
+		for _, one := range calls {
+			m = append(m, Message{Role: "tool", Name: one.Function.Name, ToolCallID: one.ID, Content: Text("ok")})
+		}
+		return m
+	}
+	first, second := call("call00001", wordB), call("call00002", "second"+wordB) // of nine characters, as Mistral's must be
+	for _, way := range []struct{ objects, noNull bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
+		c.ObjectArguments, t.noNull = way.objects, way.noNull
+		text, err := t.render(aTool, nil, talk(first)...)
+		// Text that is made JSON once more has its quotes escaped.
+		if err == nil && strings.Contains(text, wordA) &&
+			!strings.Contains(text, `\"`+probeKey) && (t.noNull || !strings.Contains(text, "None")) {
+			c.ToolCalls = true
+			text, err = t.render(aTool, nil, talk(first, second)...)
+			c.ParallelToolCalls = err == nil && strings.Contains(text, "second"+wordB)
+			return
+		}
+	}
+	c.ObjectArguments = false
+}
+
+// render renders a probe. Without tools, their JSON is empty.
+func (t *Template) render(tools string, vars map[string]any, messages ...Message) (string, error) {
+	l, err := t.messages(messages)
+	if err != nil {
+		return "", err
+	}
+	all := map[string]any{"messages": l, "tools": nil, "add_generation_prompt": true}
+	if tools != "" {
+		if all["tools"], err = jinja.FromJSON([]byte(tools)); err != nil {
+			return "", err
+		}
+	}
+	maps.Copy(all, vars)
+	return t.run(all, time.Unix(0, 0).UTC(), probeLimits)
+}
+
+// try renders without tools, or else with one, as some templates always want.
+func (t *Template) try(messages ...Message) (string, bool) {
+	text, err := t.render("", nil, messages...)
+	if err != nil {
+		text, err = t.render(aTool, nil, messages...)
+	}
+	return text, err == nil
+}
+
+// has tells whether a word gets into the prompt.
+func (t *Template) has(word string, messages ...Message) bool {
+	text, ok := t.try(messages...)
+	return ok && strings.Contains(text, word)
+}
+
+// differ tells whether a variable makes a difference.
+func (t *Template) differ(name string, x, y any, messages ...Message) bool {
+	a, err := t.render("", map[string]any{name: x}, messages...)
+	b, err2 := t.render("", map[string]any{name: y}, messages...)
+	return err == nil && err2 == nil && a != b
+}

@@ -1,0 +1,180 @@
+// Package chat makes the prompt of a conversation, by the chat template that
+// comes with the model.
+//
+// A template is Jinja, run by go/internal/jinja, with the variables and the
+// functions that Hugging Face's transformers gives it. It comes with a model
+// file and is not trusted: it reaches nothing but the conversation, and has
+// limits on its work, its memory and its recursion.
+//
+// The text of a prompt may begin with the BOS token, as most templates write
+// it, or not; the builtin ones do not. Whoever makes tokens of it adds BOS
+// where the model wants it and the text lacks it.
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/jinja"
+)
+
+// Conversations of a megabyte in a hundred messages stay far below these. The
+// steps are two seconds or so.
+var limits = jinja.Limits{Steps: 20e6, Bytes: 256 << 20}
+
+// RequestError is a conversation that cannot be rendered: the client's
+// mistake, or one that the template refuses with raise_exception. Any other
+// error of Render is the template's.
+type RequestError struct{ message string }
+
+func (e *RequestError) Error() string { return e.message }
+
+func badRequest(format string, args ...any) error {
+	return &RequestError{fmt.Sprintf(format, args...)}
+}
+
+// SpecialTokens are the texts of tokens that templates write.
+type SpecialTokens struct{ BOS, EOS string }
+
+// Template is a parsed chat template. Several goroutines may render it.
+type Template struct {
+	jinja  *jinja.Template
+	source string
+	tokens SpecialTokens
+	caps   Caps
+	// noNull: messages without content have an empty one, as null would be printed.
+	noNull bool
+}
+
+// Parse reads a chat template, and finds by rendering with it what it can do.
+func Parse(source string, tokens SpecialTokens) (*Template, error) {
+	parsed, err := jinja.Parse(source)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	t := &Template{jinja: parsed, source: source, tokens: tokens}
+	t.probe()
+	return t, nil
+}
+
+// Source is the text of the template.
+func (t *Template) Source() string { return t.source }
+
+// Caps is what the template can do.
+func (t *Template) Caps() Caps { return t.caps }
+
+// Input is a conversation and how to render it.
+type Input struct {
+	Messages []Message
+	Tools    []json.RawMessage // as in a request: {"type": "function", "function": {...}}
+	// AddGenerationPrompt ends the prompt with the head of an assistant's message.
+	AddGenerationPrompt bool
+	// ContinueFinalMessage ends it within the last message, which is an
+	// assistant's, so that the model goes on with that.
+	ContinueFinalMessage bool
+	ReasoningEffort      string                     // such as low or high; "" leaves it to the template
+	Kwargs               map[string]json.RawMessage // more variables: chat_template_kwargs
+	Now                  time.Time                  // for strftime_now; zero is now
+}
+
+// Render makes the prompt.
+func (t *Template) Render(in Input) (string, error) {
+	if len(in.Messages) == 0 {
+		return "", badRequest("messages is empty")
+	}
+	last := in.Messages[len(in.Messages)-1]
+	if in.ContinueFinalMessage && (last.Role != "assistant" || in.AddGenerationPrompt) {
+		return "", badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+	}
+	vars := map[string]any{}
+	for name, raw := range in.Kwargs {
+		v, err := jinja.FromJSON(raw)
+		if err != nil {
+			return "", badRequest("chat_template_kwargs.%s: %v", name, err)
+		}
+		vars[name] = v
+	}
+	messages, err := t.messages(in.Messages)
+	if err != nil {
+		return "", err
+	}
+	var tools any // none, as transformers has it
+	if len(in.Tools) > 0 {
+		l := &jinja.List{}
+		for i, raw := range in.Tools {
+			v, err := jinja.FromJSON(raw)
+			if err != nil {
+				return "", badRequest("tools[%d]: %v", i, err)
+			}
+			l.Items = append(l.Items, v)
+		}
+		tools = l
+	}
+	vars["messages"], vars["tools"] = messages, tools
+	vars["add_generation_prompt"] = in.AddGenerationPrompt
+	if in.ReasoningEffort != "" {
+		vars["reasoning_effort"] = in.ReasoningEffort
+	}
+	text, err := t.run(vars, in.Now, limits)
+	if err != nil || !in.ContinueFinalMessage {
+		return text, err
+	}
+	return upTo(text, last.Content.String())
+}
+
+// run renders with these variables and those that every template has.
+func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) (string, error) {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	vars["bos_token"], vars["eos_token"] = t.tokens.BOS, t.tokens.EOS
+	if _, ok := vars["documents"]; !ok {
+		vars["documents"] = nil
+	}
+	vars["raise_exception"] = jinja.Func(func(args []any) (any, error) {
+		if message, ok := oneString(args); ok {
+			return nil, badRequest("the model's chat template refuses the conversation: %s", message)
+		}
+		return nil, errors.New("raise_exception wants one text")
+	})
+	vars["strftime_now"] = jinja.Func(func(args []any) (any, error) {
+		if format, ok := oneString(args); ok && len(format) < 1000 {
+			return strftime(now, format), nil
+		}
+		return nil, errors.New("strftime_now wants one format, of less than 1000 bytes")
+	})
+	text, err := t.jinja.Render(vars, limits)
+	var refused *RequestError
+	switch {
+	case errors.As(err, &refused):
+		return "", refused
+	case err != nil:
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	return text, nil
+}
+
+func oneString(args []any) (string, bool) {
+	if len(args) != 1 {
+		return "", false
+	}
+	s, ok := args[0].(string)
+	return s, ok
+}
+
+// upTo cuts a prompt after the final message. The template may have trimmed
+// that, and it may have put an end after it.
+func upTo(prompt, final string) (string, error) {
+	trimmed := strings.TrimSpace(final)
+	i := strings.LastIndex(prompt, trimmed)
+	if i < 0 {
+		return "", badRequest("the final message cannot be continued: the model's chat template changes its text")
+	}
+	if whole := strings.TrimLeft(final, " \t\n\r"); strings.HasPrefix(prompt[i:], whole) {
+		return prompt[:i+len(whole)], nil
+	}
+	return prompt[:i+len(trimmed)], nil
+}

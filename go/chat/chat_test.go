@@ -1,0 +1,278 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/jinja"
+)
+
+func parse(t *testing.T, source string) *Template {
+	t.Helper()
+	tmpl, err := Parse(source, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tmpl
+}
+
+func builtin(t *testing.T, name string) *Template {
+	t.Helper()
+	source, err := Builtin(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, source)
+}
+
+// What llama.cpp writes for this conversation, without the BOS that it adds as a token.
+func TestBuiltin(t *testing.T) {
+	talk := []Message{
+		{Role: "system", Content: Text("S")}, {Role: "user", Content: Text(" a ")},
+		{Role: "assistant", Content: Text(" b ")}, {Role: "user", Content: Text("c")},
+	}
+	want := map[string]string{
+		"chatml":            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n<|im_start|>assistant\n b <|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n",
+		"llama2":            "[INST] S\n a  [/INST] b </s>[INST] c [/INST]",
+		"llama2-sys":        "[INST] <<SYS>>\nS\n<</SYS>>\n\n a  [/INST] b </s>[INST] c [/INST]",
+		"llama2-sys-bos":    "[INST] <<SYS>>\nS\n<</SYS>>\n\n a  [/INST] b </s><s>[INST] c [/INST]",
+		"llama2-sys-strip":  "[INST] <<SYS>>\nS\n<</SYS>>\n\na [/INST]b</s>[INST] c [/INST]",
+		"llama3":            "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\na<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nc<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+		"mistral-v1":        " [INST] S\n\n a  [/INST]  b </s> [INST] c [/INST]",
+		"mistral-v3":        "[INST] S\n\n a [/INST] b</s>[INST] c[/INST]",
+		"mistral-v3-tekken": "[INST]S\n\n a [/INST] b </s>[INST]c[/INST]",
+		"mistral-v7":        "[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST]  a [/INST]  b </s>[INST] c[/INST]",
+		"mistral-v7-tekken": "[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST] a [/INST] b </s>[INST]c[/INST]",
+		"gemma":             "<start_of_turn>user\nS\n\na<end_of_turn>\n<start_of_turn>model\nb<end_of_turn>\n<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n",
+		"zephyr":            "<|system|>\nS<|endoftext|>\n<|user|>\n a <|endoftext|>\n<|assistant|>\n b <|endoftext|>\n<|user|>\nc<|endoftext|>\n<|assistant|>\n",
+		"phi3":              "<|system|>\nS<|end|>\n<|user|>\n a <|end|>\n<|assistant|>\n b <|end|>\n<|user|>\nc<|end|>\n<|assistant|>\n",
+		"deepseek":          "S### Instruction:\n a \n### Response:\n b \n<|EOT|>\n### Instruction:\nc\n### Response:\n",
+		"deepseek3":         "S\n\n<｜User｜> a <｜Assistant｜> b <｜end▁of▁sentence｜><｜User｜>c<｜Assistant｜>",
+		"monarch":           "system\nS</s>\n<s>user\n a </s>\n<s>assistant\n b </s>\n<s>user\nc</s>\n<s>assistant\n",
+		"chatglm3":          "[gMASK]sop<|system|>\n S<|user|>\n  a <|assistant|>\n  b <|user|>\n c<|assistant|>",
+		"vicuna-orca":       "SYSTEM: S\nUSER:  a \nASSISTANT:  b </s>\nUSER: c\nASSISTANT:",
+	}
+	for name := range builtins {
+		tmpl := builtin(t, name)
+		got, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if w, ok := want[name]; ok && got != w {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, w)
+		}
+		if !strings.Contains(got, "S") || !tmpl.Caps().SystemRole {
+			t.Errorf("%s loses the system message", name)
+		}
+	}
+	if _, err := Builtin("nope"); err == nil || !strings.Contains(err.Error(), "chatml, ") {
+		t.Errorf("the error for an unknown name does not list the names: %v", err)
+	}
+}
+
+func TestMessageJSON(t *testing.T) {
+	in := `{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],
+		"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"a\":2}"}},
+		{"function":{"name":"g","arguments":{"y": 1, "b": 2}}}],"unknown":1}`
+	var m Message
+	if err := json.Unmarshal([]byte(in), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Content.String() != "a\nb" || m.ToolCalls[0].Function.Arguments != `{"z":1,"a":2}` ||
+		m.ToolCalls[1].Function.Arguments != `{"y": 1, "b": 2}` {
+		t.Errorf("%+v", m)
+	}
+	for _, content := range []string{`"x"`, `null`, `[{"type":"text","text":"x"}]`} {
+		var c Content
+		if err := json.Unmarshal([]byte(content), &c); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := json.Marshal(c); err != nil || string(out) != content {
+			t.Errorf("%s became %s, %v", content, out, err)
+		}
+	}
+	for in, want := range map[string]string{
+		`{"content":[{"type":"text","text":"a"},{"type":"image_url"}]}`: `content[1] has type "image_url"; only text can be read`,
+		`{"content":[{"type":"text"}]}`:                                 "content[0] has no text",
+		`{"content":7}`:                                                 "content must be a string or a list of parts",
+	} {
+		var m Message
+		err := json.Unmarshal([]byte(in), &m)
+		var request *RequestError
+		if !errors.As(err, &request) || err.Error() != want {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	user := Message{Role: "user", Content: Text("x")}
+	call := Message{Role: "assistant", ToolCalls: []ToolCall{{Function: Function{"f", "nope"}}}}
+	objects := "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}{% endfor %}"
+	for _, c := range []struct {
+		source  string
+		in      Input
+		request bool
+		want    string
+	}{
+		{"", Input{}, true, "messages is empty"},
+		{"", Input{Messages: []Message{{}}}, true, "messages[0] has no role"},
+		{"{{ raise_exception('no ' ~ messages[0].role) }}", Input{Messages: []Message{user}}, true, "the model's chat template refuses the conversation: no user"},
+		{"\n{{ nope.x }}", Input{Messages: []Message{user}}, false, "chat template: template line 2: 'nope' is undefined"},
+		{"{{ raise_exception() }}", Input{Messages: []Message{user}}, false, "chat template: template line 1: raise_exception wants one text"},
+		{"", Input{Messages: []Message{user}, Kwargs: map[string]json.RawMessage{"k": json.RawMessage("{")}}, true, "chat_template_kwargs.k: unexpected EOF"},
+		{"", Input{Messages: []Message{user}, Tools: []json.RawMessage{json.RawMessage("[")}}, true, "tools[0]: unexpected EOF"},
+		{objects, Input{Messages: []Message{user, call}}, true, "messages[1]: tool_calls[0].function.arguments is not the JSON of an object"},
+		{"{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + objects, // the first two become one
+			Input{Messages: []Message{{Role: "system"}, user, call}}, true, "messages[2]: tool_calls[0].function.arguments is not the JSON of an object"},
+		{"", Input{Messages: []Message{user}, ContinueFinalMessage: true}, true, "to continue the final message, that must be the assistant's, and without a generation prompt"},
+	} {
+		_, err := parse(t, c.source).Render(c.in)
+		var request *RequestError
+		if err == nil || err.Error() != c.want || errors.As(err, &request) != c.request {
+			t.Errorf("%q: %v", c.source, err)
+		}
+	}
+	if _, err := Parse("{% if %}", tokens); err == nil || !strings.HasPrefix(err.Error(), "chat template: template line 1: ") {
+		t.Error(err)
+	}
+}
+
+func TestCaps(t *testing.T) {
+	const head = "{% for m in messages %}{{ m.role }}:{{ m.content }}"
+	for source, want := range map[string]Caps{
+		"":                    {StringContent: true},
+		head + "{% endfor %}": {StringContent: true, SystemRole: true},
+		"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}": {TypedContent: true, SystemRole: true},
+		"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{{ m.content[0].text }}{% endif %}{% endfor %}": {
+			StringContent: true, TypedContent: true, SystemRole: true},
+		"{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + head + "{% endfor %}": {StringContent: true},
+		"{{ tools|tojson }}{{ enable_thinking }}{{ reasoning_effort }}" + head + "{{ m.reasoning_content }}{% endfor %}": {
+			StringContent: true, SystemRole: true, Tools: true, PreserveReasoning: true, ReasoningEffort: true, EnableThinking: true},
+		"{{ tools|tojson }}" + head + "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}{% endfor %}": {
+			StringContent: true, SystemRole: true, Tools: true, ToolCalls: true, ParallelToolCalls: true, ObjectArguments: true},
+		"{{ tools|tojson }}" + head + "{% if m.tool_calls %}{{ m.tool_calls[0].function.name + m.tool_calls[0].function.arguments }}{% endif %}{% endfor %}": {
+			StringContent: true, SystemRole: true, Tools: true, ToolCalls: true},
+	} {
+		if got := parse(t, source).Caps(); got != want {
+			t.Errorf("%s:\n got %+v\nwant %+v", source, got, want)
+		}
+	}
+}
+
+func TestContent(t *testing.T) {
+	message := func(content string) []Message {
+		var m Message
+		if err := json.Unmarshal([]byte(content), &m); err != nil {
+			t.Fatal(err)
+		}
+		return []Message{m}
+	}
+	parts := `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
+	typed := "{% for m in messages %}{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endfor %}"
+	for _, c := range []struct{ source, message, want string }{
+		{"{{ messages[0].content }}", parts, "a\nb"},
+		{typed, parts, "[a][b]"},
+		{typed, `{"role":"user","content":"a"}`, "[a]"},
+		{"{{ messages[0].role }}", `{"role":"developer","content":"a"}`, "user"}, // no system role
+		{"{{ messages[0].role }}{{ messages[0].content }}", `{"role":"developer","content":"a"}`, "systema"},
+		{"{{ messages[0].role }}{{ messages[0].content }}{# developer #}", `{"role":"developer","content":"a"}`, "developera"},
+		{"{{ messages[0].content is none }}", `{"role":"user","content":null}`, "False"}, // it would be printed
+		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{{ tools|tojson }}{% endfor %}", `{"role":"user","content":null}`, "-null"},
+	} {
+		got, err := parse(t, c.source).Render(Input{Messages: message(c.message)})
+		if err != nil || got != c.want {
+			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got, err, c.want)
+		}
+	}
+}
+
+func TestContinue(t *testing.T) {
+	talk := []Message{{Role: "user", Content: Text("q")}, {Role: "assistant", Content: Text(" So ")}}
+	for name, want := range map[string]string{
+		"chatml": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n So ",
+		"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\nSo", // it trims
+	} {
+		got, err := builtin(t, name).Render(Input{Messages: talk, ContinueFinalMessage: true})
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	_, err := parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
+	var request *RequestError
+	if !errors.As(err, &request) {
+		t.Error(err)
+	}
+}
+
+// Arguments keep their order; variables given for the template reach it.
+func TestVariables(t *testing.T) {
+	tmpl := parse(t, "{{ bos_token }}{{ tools }}{{ documents }}{{ k }}{{ reasoning_effort }}{{ strftime_now('%d %b %Y') }}{{ eos_token }}")
+	got, err := tmpl.Render(Input{
+		Messages: []Message{{Role: "user"}}, ReasoningEffort: "low", Now: now,
+		Kwargs: map[string]json.RawMessage{"k": json.RawMessage(`{"z":1,"a":[true]}`)},
+	})
+	if want := "<s>NoneNone{'z': 1, 'a': [True]}low06 Jul 2024</s>"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestStrftime(t *testing.T) {
+	at := time.Date(2024, 7, 6, 0, 4, 5, 678901000, time.UTC)
+	for format, want := range map[string]string{
+		"%Y-%m-%d %H:%M:%S.%f": "2024-07-06 00:04:05.678901",
+		"%d %b %Y|%B|%A|%a|%y": "06 Jul 2024|July|Saturday|Sat|24",
+		"%-d/%-m %-H %I %p %j": "6/7 0 12 AM 188",
+		"100%% %Q %":           "100% %Q %",
+		"":                     "",
+		"%":                    "%",
+		"%-":                   "%-",
+	} {
+		if got := strftime(at, format); got != want {
+			t.Errorf("%q: %q, not %q", format, got, want)
+		}
+	}
+}
+
+// Hostile templates cost their probes, and no more.
+func TestHostile(t *testing.T) {
+	begin := time.Now()
+	tmpl := parse(t, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
+	_, err := tmpl.Render(Input{Messages: []Message{{Role: "user"}}})
+	if err == nil || !errors.Is(err, jinja.ErrLimit) || time.Since(begin) > 20*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, source := range builtins {
+		f.Add(source, `[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"a"}]}]`)
+	}
+	f.Add("{{ tools|tojson }}{{ messages }}", `[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]`)
+	old, oldProbe := limits, probeLimits
+	limits.Steps, limits.Bytes = 20000, 1<<20
+	probeLimits = limits
+	f.Cleanup(func() { limits, probeLimits = old, oldProbe })
+	f.Fuzz(func(t *testing.T, source, messages string) {
+		in := Input{Now: now}
+		if json.Unmarshal([]byte(messages), &in.Messages) != nil {
+			return
+		}
+		tmpl, err := Parse(source, tokens)
+		if err != nil {
+			return
+		}
+		for _, in.ContinueFinalMessage = range []bool{false, true} {
+			text, err := tmpl.Render(in)
+			if err != nil && strings.Contains(err.Error(), "bug in") {
+				t.Error(err)
+			}
+			if len(text) > limits.Bytes {
+				t.Errorf("%d bytes of text", len(text))
+			}
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/quern-llm/quern/go/internal/jinja"
+)
+
+// Message is one of a conversation, as in a request to /v1/chat/completions.
+type Message struct {
+	Role             string     `json:"role"`
+	Content          Content    `json:"content"`
+	Name             string     `json:"name,omitempty"`
+	ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID       string     `json:"tool_call_id,omitempty"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"`
+}
+
+// Content is the text of a message: one text, or parts, or null.
+type Content struct {
+	Text  string
+	Parts []string // not nil where the content came in parts
+	Null  bool
+}
+
+// Text is content of one text.
+func Text(s string) Content { return Content{Text: s} }
+
+// String is the content as one text, with a line for each part.
+func (c Content) String() string {
+	if c.Parts != nil {
+		return strings.Join(c.Parts, "\n")
+	}
+	return c.Text
+}
+
+// UnmarshalJSON takes a string, null, or a list of parts that are texts.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	*c = Content{}
+	if bytes.Equal(data, []byte("null")) {
+		c.Null = true
+		return nil
+	}
+	if data[0] != '[' {
+		if json.Unmarshal(data, &c.Text) != nil {
+			return badRequest("content must be a string or a list of parts")
+		}
+		return nil
+	}
+	var parts []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return badRequest("content must be a string or a list of parts: %v", err)
+	}
+	c.Parts = []string{}
+	for i, p := range parts {
+		if p.Type != "text" {
+			return badRequest("content[%d] has type %q; only text can be read", i, p.Type)
+		}
+		if p.Text == nil {
+			return badRequest("content[%d] has no text", i)
+		}
+		c.Parts = append(c.Parts, *p.Text)
+	}
+	return nil
+}
+
+// MarshalJSON is the inverse of UnmarshalJSON.
+func (c Content) MarshalJSON() ([]byte, error) {
+	switch {
+	case c.Null:
+		return []byte("null"), nil
+	case c.Parts == nil:
+		return json.Marshal(c.Text)
+	}
+	type part struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	parts := []part{}
+	for _, s := range c.Parts {
+		parts = append(parts, part{"text", s})
+	}
+	return json.Marshal(parts)
+}
+
+// ToolCall is a call that the assistant made.
+type ToolCall struct {
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type"`
+	Function Function `json:"function"`
+}
+
+// Function is a function's name and the JSON of its arguments.
+type Function struct {
+	Name      string    `json:"name"`
+	Arguments Arguments `json:"arguments"`
+}
+
+// Arguments is a JSON object as text, with its keys in their order.
+type Arguments string
+
+// UnmarshalJSON takes the text, as clients should send it, or the object itself.
+func (a *Arguments) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, (*string)(a))
+	}
+	*a = Arguments(data)
+	return nil
+}
+
+// messages makes the template's variable of the messages.
+func (t *Template) messages(in []Message) (*jinja.List, error) {
+	l := &jinja.List{}
+	prepared := t.withoutSystem(in)
+	for i, m := range prepared {
+		i += len(in) - len(prepared) // as the client counts
+		if m.Role == "" {
+			return nil, badRequest("messages[%d] has no role", i)
+		}
+		d, err := t.message(m, t.caps.ObjectArguments)
+		if err != nil {
+			return nil, badRequest("messages[%d]: %v", i, err)
+		}
+		l.Items = append(l.Items, d)
+	}
+	return l, nil
+}
+
+func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
+	d := &jinja.Dict{}
+	d.Set("role", m.Role)
+	if m.Role == "developer" && !strings.Contains(t.source, "developer") {
+		d.Set("role", "system") // its older name
+	}
+	d.Set("content", t.content(m.Content))
+	for _, field := range [][2]string{
+		{"name", m.Name}, {"tool_call_id", m.ToolCallID}, {"reasoning_content", m.ReasoningContent},
+	} {
+		if field[1] != "" {
+			d.Set(field[0], field[1])
+		}
+	}
+	if len(m.ToolCalls) == 0 {
+		return d, nil
+	}
+	calls := &jinja.List{}
+	for i, call := range m.ToolCalls {
+		c, f := &jinja.Dict{}, &jinja.Dict{}
+		if call.ID != "" {
+			c.Set("id", call.ID)
+		}
+		c.Set("type", "function")
+		c.Set("function", f)
+		f.Set("name", call.Function.Name)
+		f.Set("arguments", string(call.Function.Arguments))
+		if objects {
+			v, err := jinja.FromJSON([]byte(cmp.Or(call.Function.Arguments, "{}")))
+			if _, ok := v.(*jinja.Dict); !ok || err != nil {
+				return nil, badRequest("tool_calls[%d].function.arguments is not the JSON of an object", i)
+			}
+			f.Set("arguments", v)
+		}
+		calls.Items = append(calls.Items, c)
+	}
+	d.Set("tool_calls", calls)
+	return d, nil
+}
+
+// content is a text or a list of parts, whichever the template can read.
+func (t *Template) content(c Content) any {
+	if c.Null {
+		if t.noNull {
+			return ""
+		}
+		return nil
+	}
+	if c.Parts == nil && t.caps.StringContent || !t.caps.TypedContent {
+		return c.String()
+	}
+	texts := c.Parts
+	if texts == nil {
+		texts = []string{c.Text}
+	}
+	parts := &jinja.List{}
+	for _, s := range texts {
+		part := &jinja.Dict{}
+		part.Set("type", "text")
+		part.Set("text", s)
+		parts.Items = append(parts.Items, part)
+	}
+	return parts
+}
+
+// withoutSystem puts a system message before the text of the message after it,
+// if the template knows no such role.
+func (t *Template) withoutSystem(in []Message) []Message {
+	if t.caps.SystemRole || in[0].Role != "system" && in[0].Role != "developer" {
+		return in
+	}
+	system := in[0]
+	system.Role = "user"
+	if len(in) == 1 || in[1].Role != "user" {
+		return append([]Message{system}, in[1:]...)
+	}
+	first := in[1]
+	first.Content = Text(system.Content.String() + "\n\n" + first.Content.String())
+	return append([]Message{first}, in[2:]...)
+}
