@@ -2,9 +2,12 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/sample"
 )
 
 func TestCompletions(t *testing.T) {
@@ -87,6 +90,31 @@ func TestCompletionLogprobs(t *testing.T) {
 	}
 	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
 		t.Errorf("log-probabilities of a stop word: %q", a.Choices[0].Logprobs.Tokens)
+	}
+}
+
+// Offsets count on from one event to the next.
+func TestStreamOfOffsets(t *testing.T) {
+	s := newSite(t, "Hello w", nil)
+	var offsets []int
+	for _, e := range s.events("/v1/completions", `{"prompt":"x","logprobs":0,"stream":true}`) {
+		if e != "[DONE]" {
+			if l := parse[textAnswer](t, []byte(e)).Choices[0].Logprobs; l != nil {
+				offsets = append(offsets, l.TextOffset...)
+			}
+		}
+	}
+	if !slices.Equal(offsets, []int{0, 5, 6}) {
+		t.Errorf("offsets %d", offsets)
+	}
+}
+
+// A token that cannot come has a number, as JSON has no infinity.
+func TestImpossibleToken(t *testing.T) {
+	s := newSite(t, "", nil)
+	p := s.server.model.Load().tokenProb(sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
+	if p.Logprob != -9999 || p.Token != "Hello" {
+		t.Errorf("got %+v", p)
 	}
 }
 

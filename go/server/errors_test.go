@@ -174,7 +174,7 @@ func TestNeutralFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
-		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":"edkypmxt","post_sampling_probs":false,
+		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":["dry","penalties","top_k","typ_p","top_p","min_p","xtc","top_n_sigma","temperature"],"post_sampling_probs":false,
 		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)
 }
 

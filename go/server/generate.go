@@ -64,6 +64,10 @@ func (s *Server) query(c *gin.Context, m *Model, on endpoint) (*query, error) {
 	return q, q.read(body, on)
 }
 
+// maxUnsent is how many bytes of events are put together before they are sent:
+// for a client that reads slowly, all that came in the meantime would be much.
+const maxUnsent = 64 << 10
+
 // stream sends what a generation yields as it comes. An error is returned while
 // it can have a status of its own; later it is an event, and the last.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
@@ -80,6 +84,11 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 		for _, e := range events {
 			if err := f.event(out, e); err != nil {
 				return err
+			}
+			if out.buf.Len() > maxUnsent {
+				if err := out.flush(); err != nil {
+					return err
+				}
 			}
 		}
 		return out.flush()
