@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -62,6 +63,11 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer in.file.Close()
 	f.noteIgnored(logs)
+	tmpl, err := f.chatTemplate(in)
+	noTemplate := err
+	if err != nil && !errors.Is(err, errNoTemplate) {
+		return err
+	}
 	keys, err := f.keys()
 	if err != nil {
 		return err
@@ -120,9 +126,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer l.close()
 	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
-	api.SetModel(f.serverModel(in, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
-	h.Ready()
+	api.SetModel(f.serverModel(in, tmpl, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
+	if noTemplate != nil {
+		logs.Warn().Err(noTemplate).Msg("chats are refused; give a template with --chat-template")
+	}
 	f.announce(logs, listeners, l, time.Since(start))
+	h.Ready()
 
 	select {
 	case err := <-served:

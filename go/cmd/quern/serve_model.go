@@ -13,9 +13,9 @@ import (
 )
 
 // serverModel describes the model to the server.
-func (f *serveFlags) serverModel(in *head, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
+		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF, Template: tmpl,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
 		Sampling: f.defaults(in, logs), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Info: server.ModelInfo{
