@@ -112,7 +112,7 @@ func TestLoad(t *testing.T) {
 		"# try, ", "arrive at 200/s on average (poisson), and a prompt of 50 words every 20ms", "- model: fake.gguf\n", "- machine: ",
 		"--server='env '\\''QUERN_LOAD_TEST=fake'\\'' '\\''load.test'\\'''", "--api-key='it'\\''s:2=KEY'", "-try.svg)",
 		"| short: TTFT |", "| short: ITL |", "| short: e2e |", "| intruder: TTFT |", "| bad: e2e |", "| whole run |", "| while busy |",
-		"| stop |", "| bad body, refused |", "- peak RSS of the server: 0.0", "- ended 0.", "- asked again alone: 3, of which 0 gave another text and 0 failed",
+		"| stop |", "| bad body, refused |", "- peak RSS of the server: 0.", "s after SIGTERM", "- asked again alone: 3, of which 0 gave another text and 0 failed",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in:\n%s", want, page)
@@ -127,7 +127,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">gap between tokens, ms<", ">time to first token, ms<", ">seconds<", ">a long prompt until its first token<"} {
+	for _, want := range []string{">try, ", ">gap between tokens, ms<", ">time to first token, ms<", ">seconds<", ">a long prompt until its first token<"} {
 		if !strings.Contains(string(svg), want) {
 			t.Errorf("no %q in the plot", want)
 		}

@@ -105,16 +105,16 @@ func TestIntendedTime(t *testing.T) {
 				if req.Seed == 0 {
 					time.Sleep(5 * time.Second)
 				}
-				says(w, 100*ms)
+				says(w, 100*ms, 50*ms)
 			}, "--requests", "4", "--rate", "1", "--arrivals", "fixed", "--concurrency-cap", tt.cap)
 			var got []time.Duration
 			slices.SortFunc(d.results, func(a, b *result) int { return cmp.Compare(a.id, b.id) })
 			for _, r := range d.results {
 				ttft, _ := r.ttft()
-				got = append(got, ttft)
+				got = append(got, ttft, r.e2e())
 			}
-			if want := []time.Duration{5100 * ms, 4200 * ms, 3300 * ms, 2400 * ms}; !slices.Equal(got, want) {
-				t.Errorf("cap %s: TTFT %v, want %v", tt.cap, got, want)
+			if want := []time.Duration{5100 * ms, 5150 * ms, 4250 * ms, 4300 * ms, 3400 * ms, 3450 * ms, 2550 * ms, 2600 * ms}; !slices.Equal(got, want) {
+				t.Errorf("cap %s: TTFT and e2e %v, want %v", tt.cap, got, want)
 			}
 			if d.summary.Held != tt.held {
 				t.Errorf("cap %s: %d were held, want %d", tt.cap, d.summary.Held, tt.held)
@@ -193,8 +193,10 @@ func TestVerify(t *testing.T) {
 		want    verdict
 	}{
 		{"", nil, verdict{Asked: 6}},
-		{"text", nil, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: text differs from byte 6 on: "3 more" under load, "elsewhere" alone`}}},
-		{"text", []string{"--cancel-share", "1", "--cancel-after-ms", "150"}, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: text differs from byte 6 on: "3" under load, "elsewhere" alone`}}},
+		{"text", nil, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: text differs from byte 6 on: "3 more" under load, "4 more" alone`}}},
+		{"longer", nil, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: text differs from byte 12 on: "" under load, " more" alone`}}},
+		{"longer", []string{"--cancel-share", "1", "--cancel-after-ms", "150"}, verdict{Asked: 6}},
+		{"text", []string{"--cancel-share", "1", "--cancel-after-ms", "150"}, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: text differs from byte 6 on: "3" under load, "4 more" alone`}}},
 		{"finish", nil, verdict{Asked: 6, Differ: 1, Examples: []string{`request 3, turn 0: finish_reason differs from byte 0 on: "stop" under load, "length" alone`}}},
 		{"failure", nil, verdict{Asked: 6, Failed: 1, Examples: []string{"request 3, turn 0: status 503: busy"}}},
 		{"", []string{"--verify", "2"}, verdict{Asked: 2}},
@@ -204,6 +206,9 @@ func TestVerify(t *testing.T) {
 			var mu sync.Mutex
 			d := drives(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 				req, _ := reads(w, r)
+				if !r.Close {
+					t.Error("the connection is kept for other requests")
+				}
 				mu.Lock()
 				planted := ""
 				if seen[req.Seed] && req.Seed == 3 {
@@ -217,12 +222,12 @@ func TestVerify(t *testing.T) {
 				}
 				begins(w)
 				if planted == "text" {
-					piece(w, "hello elsewhere")
-				} else {
-					piece(w, fmt.Sprintf("hello %d", req.Seed))
+					req.Seed++
 				}
+				piece(w, fmt.Sprintf("hello %d", req.Seed))
 				time.Sleep(200 * ms)
-				if planted != "text" {
+				piece(w, " more")
+				if planted == "longer" {
 					piece(w, " more")
 				}
 				if planted == "finish" {
@@ -239,6 +244,23 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%s: %v", tt.planted, d.verdict(nil))
 			}
 		})
+	}
+}
+
+// Of many requests each is kept with the same chance.
+func TestVerifierKeepsAny(t *testing.T) {
+	var sum, n int
+	for seed := range uint64(200) {
+		v := newVerifier(10, seed)
+		for id := range 1000 {
+			v.see(&result{id: id, answer: answer{status: http.StatusOK, stream: stream{done: time.Now()}}})
+		}
+		for _, k := range v.kept {
+			sum, n = sum+k.id, n+1
+		}
+	}
+	if mean := sum / n; n != 2000 || mean < 470 || mean > 530 { // 500, with a deviation of 6.5
+		t.Errorf("%d kept, of 0 to 999 the mean is %d", n, mean)
 	}
 }
 

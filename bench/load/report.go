@@ -169,10 +169,13 @@ func (r *report) command() string {
 			return
 		}
 		value := f.Value.String()
+		if f.Value.Type() == "intSlice" {
+			value = strings.Trim(value, "[]")
+		}
 		if f.Name != "url" {
 			value = directories.ReplaceAllString(value, "$1")
 		}
-		words = append(words, "--"+f.Name+"="+quote(strings.Trim(value, "[]")))
+		words = append(words, "--"+f.Name+"="+quote(value))
 	})
 	return strings.Join(words, " ")
 }
