@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 	lines := filepath.Join(dir, "lines")
 	serverLog := filepath.Join(dir, "log")
 	args := append(startArgs(t, "fake"), "--server-log", serverLog, "--requests", "12", "--rate", "200", "--bad-share", "0.2", "--intruder", "20ms:50",
-		"--verify", "3", "--api-key", "it's:2=secret", "--json", lines, "--topic", "try", "--results", dir)
+		"--verify", "3", "--api-key", "it's:2=secret", "--json", lines, "--topic", "try", "--results", dir, "--allow-status", "429,503")
 	c, err := parseFlags(args, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestLoad(t *testing.T) {
 	}
 	for _, want := range []string{
 		"# try, ", "arrive at 200/s on average (poisson), and a prompt of 50 words every 20ms", "- model: fake.gguf\n", "- machine: ",
-		"--server='env '\\''QUERN_LOAD_TEST=fake'\\'' '\\''load.test'\\'''", "--api-key='it'\\''s:2=KEY'", "-try.svg)",
+		"--server='env '\\''QUERN_LOAD_TEST=fake'\\'' '\\''load.test'\\'''", "--allow-status=429,503", "--api-key='it'\\''s:2=KEY'", "-try.svg)",
 		"| short: TTFT |", "| short: ITL |", "| short: e2e |", "| intruder: TTFT |", "| bad: e2e |", "| whole run |", "| while busy |",
 		"| stop |", "| bad body, refused |", "- peak RSS of the server: 0.", "s after SIGTERM", "- asked again alone: 3, of which 0 gave another text and 0 failed",
 	} {
@@ -136,6 +136,15 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkLines(t, b, 12)
+	if _, err := os.Stat(serverLog); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkLines wants a line of JSON for each request, and one of the summary.
+func checkLines(t *testing.T, b []byte, requests int) {
+	t.Helper()
 	types := map[string]int{}
 	for line := range bytes.Lines(b) {
 		var v struct{ Type string }
@@ -144,12 +153,23 @@ func TestLoad(t *testing.T) {
 		}
 		types[v.Type]++
 	}
-	if types["request"] != 12 || types["summary"] != 1 || len(types) != 2 {
+	if types["request"] != requests || types["summary"] != 1 || len(types) != 2 {
 		t.Errorf("lines of %v", types)
 	}
-	if _, err := os.Stat(serverLog); err != nil {
-		t.Error(err)
+}
+
+// Lines on standard output are alone there.
+func TestLinesOnStdout(t *testing.T) {
+	args := append(startArgs(t, "fake"), "--requests", "3", "--rate", "200", "--api-key", "secret", "--json", "-")
+	c, err := parseFlags(args, io.Discard)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var stdout bytes.Buffer
+	if err := load(t.Context(), c, &stdout, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	checkLines(t, stdout.Bytes(), 3)
 }
 
 // What is wrong with the server is said, whenever it happens.

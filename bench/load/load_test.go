@@ -370,6 +370,9 @@ func TestFailures(t *testing.T) {
 				if failed := tt.name != "429"; o[0].Error != failed || (d.verdict(nil) != nil) != failed {
 					t.Errorf("%+v, %v", o, d.verdict(nil))
 				}
+				if g := findGroup(t, d, "short"); g.Requests != 2 || g.TTFT.N+g.ITL.N+g.E2E.N != 0 {
+					t.Errorf("failures are in the percentiles: %+v", g)
+				}
 				d.c.maxErrors = 2
 				if err := d.verdict(nil); err != nil {
 					t.Errorf("with --max-errors 2: %v", err)
