@@ -130,23 +130,25 @@ func TestCancel(t *testing.T) {
 		var gone []time.Duration
 		var mu sync.Mutex
 		d := drives(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := reads(w, r); !ok {
-				return
-			}
+			req, _ := reads(w, r)
 			begins(w)
 			piece(w, "a")
 			time.Sleep(100 * ms)
 			piece(w, "b")
+			if req.Seed == 3 { // it ends before it is cancelled
+				ends(w, "stop", 1, 2, 0)
+				return
+			}
 			<-r.Context().Done()
 			mu.Lock()
 			gone = append(gone, time.Since(start))
 			mu.Unlock()
-		}, "--requests", "3", "--rate", "1", "--arrivals", "burst:3", "--cancel-share", "1", "--cancel-after-ms", "700")
+		}, "--requests", "4", "--rate", "1", "--arrivals", "burst:4", "--cancel-share", "1", "--cancel-after-ms", "700")
 		if want := []time.Duration{700 * ms, 700 * ms, 700 * ms}; !slices.Equal(gone, want) {
 			t.Errorf("the server lost its clients after %v, want %v", gone, want)
 		}
 		g := findGroup(t, d, "cancelled")
-		if count(d, "cancelled") != 3 || d.summary.Errors != 0 || g.ITL != (spread{3, 100, 100, 100, 100}) || g.E2E.N != 0 {
+		if count(d, "cancelled") != 3 || d.summary.Errors != 0 || count(d, "stop") != 1 || g.ITL != (spread{4, 100, 100, 100, 100}) || g.E2E.N != 0 {
 			t.Errorf("%+v, group %+v", d.summary.Outcomes, g)
 		}
 		if d.summary.Uncounted != 3 {

@@ -180,7 +180,7 @@ func newGroup(name string, of []*result) group {
 			ttft = append(ttft, v)
 		}
 		itl = append(itl, r.itl()...)
-		if r.good() || r.refused {
+		if r.good() && r.class != cancelled || r.refused { // those that ended before their cancel were brief
 			e2e = append(e2e, r.e2e())
 		}
 	}
