@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 
 while IFS=: read -r file target; do
 	stage "$target" scripts/go.sh test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-30s}" "./$(dirname "$file")"
-done < <(grep -rHoE '^func Fuzz\w+' --include='*_test.go' go | sed 's/func //')
+done < <(grep -rHoE '^func Fuzz\w+' --include='*_test.go' go bench | sed 's/func //')
 summary

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"gonum.org/v1/plot"
+
+	"github.com/quern-llm/quern/bench/internal/page"
 )
 
 // TestMain lets this binary stand in for all engines: QUERN_COMPARE_TEST makes
@@ -213,7 +215,7 @@ func TestBusy(t *testing.T) {
 		tables: []table{{engines: []engine{{name: "ours"}}, rounds: rounds(x, [2]float64{1, 1})}},
 	}
 	for load, want := range map[float64]bool{3.5: true, 0.1: false} {
-		r.facts.load = load
+		r.facts.machine.Load = load
 		var text strings.Builder
 		r.write(&text, time.Now(), "x")
 		if got := strings.Contains(text.String(), "other programs were running"); got != want {
@@ -361,7 +363,7 @@ func TestTicks(t *testing.T) {
 	if got := labels(powersOfTwo(1, 512)); got != "1 2 4 8 16 32 64 128 256 512" {
 		t.Errorf("powers of two: %s", got)
 	}
-	if got := labels(oneTwoFive(0.4, 30)); got != "0.5 1 2 5 10 20" {
+	if got := labels(page.OneTwoFive(0.4, 30)); got != "0.5 1 2 5 10 20" {
 		t.Errorf("ones, twos and fives: %s", got)
 	}
 }

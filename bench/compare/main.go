@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quern-llm/quern/bench/internal/page"
 )
 
 // A config is what the flags say.
@@ -126,8 +128,8 @@ func parseFlags(args []string, getenv func(string) string, stderr io.Writer) (co
 		err = fmt.Errorf("-rounds %d: want 1 or more", c.rounds)
 	case c.reps < 1:
 		err = fmt.Errorf("-repetitions %d: want 1 or more", c.reps)
-	case c.topic == "" || c.topic != filepath.Base(c.topic):
-		err = fmt.Errorf("-topic %q: want a word for a file name", c.topic)
+	default:
+		err = page.CheckTopic(c.topic)
 	}
 	if !ofModels {
 		c.models = nil
@@ -168,8 +170,8 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, e
 	if err != nil {
 		return "", err
 	}
-	if facts.busy() {
-		fmt.Fprintf(stderr, "compare: load average is %.2f: other programs will disturb the result\n", facts.load)
+	if facts.machine.Busy() {
+		fmt.Fprintf(stderr, "compare: load average is %.2f: other programs will disturb the result\n", facts.machine.Load)
 	}
 	if len(c.peers) == 0 {
 		fmt.Fprintln(stderr, "compare: no peer to compare with; set LLAMA_BENCH or -peer to a llama-bench")

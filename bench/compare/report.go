@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quern-llm/quern/bench/internal/page"
 )
 
 // A turn holds what the engines measured in a round, by the engine's name.
@@ -75,26 +75,13 @@ func (t *table) cost(e engine, x test) float64 {
 	})
 }
 
-// A grid is a table in Markdown. All columns but the first are numbers.
-type grid struct {
-	head []string
-	rows [][]string
-}
-
-func (g *grid) write(w io.Writer) {
-	fmt.Fprintf(w, "| %s |\n| --- |%s\n", strings.Join(g.head, " | "), strings.Repeat(" ---: |", len(g.head)-1))
-	for _, row := range g.rows {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-	}
-}
-
 // writeTests prints the table of tests, and below it what a peer does better.
 func (t *table) writeTests(w io.Writer, tests []test) {
-	g := grid{head: []string{"test", "ours t/s"}}
+	g := page.Grid{Head: []string{"test", "ours t/s"}}
 	for _, e := range t.engines[1:] {
-		g.head = append(g.head, e.name+" t/s", "ours / "+e.name, "rounds")
+		g.Head = append(g.Head, e.name+" t/s", "ours / "+e.name, "rounds")
 	}
-	g.head = append(g.head, "roofline t/s", "ours of it")
+	g.Head = append(g.Head, "roofline t/s", "ours of it")
 	slower := map[string][]string{}
 	for _, x := range tests {
 		row := []string{x.String(), number(t.speed(t.engines[0], x))}
@@ -107,9 +94,9 @@ func (t *table) writeTests(w io.Writer, tests []test) {
 				slower[e.name] = append(slower[e.name], fmt.Sprintf("%s (%.2f)", x, ratio))
 			}
 		}
-		g.rows = append(g.rows, append(row, t.roofCells(x)...))
+		g.Add(append(row, t.roofCells(x)...)...)
 	}
-	g.write(w)
+	g.Write(w)
 	t.writeSlower(w, slower)
 }
 
@@ -126,11 +113,11 @@ func (t *table) writeSlower(w io.Writer, slower map[string][]string) {
 
 // writeCurve prints what more tokens in a pass bring and cost.
 func (t *table) writeCurve(w io.Writer, curve []test) {
-	g := grid{head: []string{"n", "ours t/s", "cost(n)/cost(1)"}}
+	g := page.Grid{Head: []string{"n", "ours t/s", "cost(n)/cost(1)"}}
 	for _, e := range t.engines[1:] {
-		g.head = append(g.head, e.name+" t/s", "its cost(n)/cost(1)", "ours / "+e.name)
+		g.Head = append(g.Head, e.name+" t/s", "its cost(n)/cost(1)", "ours / "+e.name)
 	}
-	g.head = append(g.head, "roofline t/s", "ours of it")
+	g.Head = append(g.Head, "roofline t/s", "ours of it")
 	slower := map[string][]string{}
 	for _, x := range curve {
 		row := []string{fmt.Sprint(x.prompt)}
@@ -145,17 +132,17 @@ func (t *table) writeCurve(w io.Writer, curve []test) {
 				slower[e.name] = append(slower[e.name], fmt.Sprintf("%s (%.2f)", x, ratio))
 			}
 		}
-		g.rows = append(g.rows, append(row, t.roofCells(x)...))
+		g.Add(append(row, t.roofCells(x)...)...)
 	}
-	g.write(w)
+	g.Write(w)
 	t.writeSlower(w, slower)
 }
 
 // writeDisturbed prints what is left of each engine's speed beside a busy thread.
 func (t *table) writeDisturbed(w io.Writer, tests []test) {
-	g := grid{head: []string{"test"}}
+	g := page.Grid{Head: []string{"test"}}
 	for _, e := range t.engines {
-		g.head = append(g.head, e.name+" alone", "disturbed", "left")
+		g.Head = append(g.Head, e.name+" alone", "disturbed", "left")
 	}
 	for _, x := range tests {
 		row := []string{x.String()}
@@ -164,9 +151,9 @@ func (t *table) writeDisturbed(w io.Writer, tests []test) {
 			disturbed := over(t.disturbed, func(r turn) float64 { return r.speed(e, x) })
 			row = append(row, number(alone), number(disturbed), fmt.Sprintf("%.0f %%", 100*disturbed/alone))
 		}
-		g.rows = append(g.rows, row)
+		g.Add(row...)
 	}
-	g.write(w)
+	g.Write(w)
 }
 
 func number(v float64) string { return fmt.Sprintf("%.2f", v) }
@@ -221,16 +208,15 @@ func (r *report) write(w io.Writer, now time.Time, stem string) {
 		fmt.Fprintf(w, "Quern alone, no peer was given: %d rounds of %d repetitions.\n\n", c.rounds, c.reps)
 	}
 	fmt.Fprintf(w, "- commit: %s\n", f.commit)
-	fmt.Fprintf(w, "- machine: %s, %d cores, %.0f GiB; instruction sets in use: %s\n",
-		cmp.Or(f.cpu, "unknown CPU"), f.cores, float64(f.memory)/(1<<30), f.kernels)
-	if f.governor != "" {
-		fmt.Fprintf(w, "- governor: %s\n", f.governor)
+	fmt.Fprintf(w, "- machine: %s; instruction sets in use: %s\n", f.machine, f.kernels)
+	if f.machine.Governor != "" {
+		fmt.Fprintf(w, "- governor: %s\n", f.machine.Governor)
 	}
 	if c.threads > 0 {
 		fmt.Fprintf(w, "- threads: %d of each\n", c.threads)
 	}
-	fmt.Fprintf(w, "- load average before: %.2f\n", f.load)
-	if f.busy() {
+	fmt.Fprintf(w, "- load average before: %.2f\n", f.machine.Load)
+	if f.machine.Busy() {
 		fmt.Fprint(w, "- **other programs were running**: measure again on a quiet machine before you believe any of this\n")
 	}
 	if len(r.tables) > 0 {
@@ -307,26 +293,14 @@ func (r *report) commands() (outer string, inner []string) {
 // beside it, and returns the report's path.
 func (r *report) save(now time.Time) (string, error) {
 	dir := r.config.results
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	f, stem, err := page.Create(dir, r.config.topic, now)
+	if err != nil {
 		return "", err
 	}
-	base := now.Format(time.DateOnly) + "-" + r.config.topic
-	stem := base
-	for n := 2; ; n++ {
-		path := filepath.Join(dir, stem+".md")
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, fs.ErrExist) { // an earlier result of the day stays
-			stem = fmt.Sprintf("%s-%d", base, n)
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		var text strings.Builder
-		r.write(&text, now, stem)
-		_, err = f.WriteString(text.String())
-		return path, errors.Join(err, f.Close(), r.plots(dir, stem))
-	}
+	var text strings.Builder
+	r.write(&text, now, stem)
+	_, err = f.WriteString(text.String())
+	return f.Name(), errors.Join(err, f.Close(), r.plots(dir, stem))
 }
 
 // plots draws the curve of each model.
@@ -336,7 +310,7 @@ func (r *report) plots(dir, stem string) error {
 	}
 	for i := range r.tables {
 		t := &r.tables[i]
-		title := fmt.Sprintf("%s, %d threads, %s", t.model, r.config.threads, cmp.Or(r.facts.cpu, "unknown CPU"))
+		title := fmt.Sprintf("%s, %d threads, %s", t.model, r.config.threads, r.facts.machine.CPU)
 		if err := plotCurve(filepath.Join(dir, plotName(stem, t)), title, t, r.config.curve); err != nil {
 			return err
 		}

@@ -1,0 +1,91 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Colours that those who see some colours alike can still tell apart, on white:
+// a plot brings its background, so that it reads the same on a dark page.
+var (
+	Blue   = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	Others = []color.Color{
+		color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff},
+		color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff},
+	}
+	Grey = color.Gray{0x70}
+)
+
+// NewPlot returns a plot in our form, with a grid.
+func NewPlot(title, x, y string) *plot.Plot {
+	sans := func(size font.Length) font.Font {
+		return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+	}
+	p := plot.New()
+	p.Title.Text = title
+	p.X.Label.Text = x
+	p.Y.Label.Text = y
+	p.Title.TextStyle.Font = sans(13)
+	p.Title.Padding = 8
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		a.Label.TextStyle.Font = sans(12)
+		a.Tick.Label.Font = sans(10)
+		a.Padding = 0
+	}
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = 8, -8
+	p.Legend.Padding = 3
+	p.Legend.TextStyle.Font = sans(11)
+	lines := plotter.NewGrid()
+	lines.Horizontal.Color, lines.Vertical.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	p.Add(lines)
+	return p
+}
+
+// WriteSVG writes plots of one width, one below the other, to a file.
+func WriteSVG(path string, width, height vg.Length, plots ...*plot.Plot) error {
+	canvas := vgsvg.New(width, height)
+	paper := draw.New(canvas)
+	paper.SetColor(color.White)
+	paper.Fill(paper.Path())
+	var column [][]*plot.Plot
+	for _, p := range plots {
+		column = append(column, []*plot.Plot{p})
+	}
+	tiles := draw.Tiles{Rows: len(plots), Cols: 1, PadY: 12}
+	for i, row := range plot.Align(column, tiles, draw.Crop(paper, 8, -12, 8, -10)) {
+		plots[i].Draw(row[0])
+	}
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	// Few have the font that the text was laid out with.
+	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	return os.WriteFile(path, text, 0o644)
+}
+
+// OneTwoFive marks 1, 2, 5, 10, ... between least and most, from a hundredth up.
+func OneTwoFive(least, most float64) []plot.Tick {
+	var ticks []plot.Tick
+	for e := -2; math.Pow10(e) <= most; e++ {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * math.Pow10(e); v >= least && v <= most {
+				ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 6, 64)})
+			}
+		}
+	}
+	return ticks
+}
