@@ -105,7 +105,6 @@ type fakeEngine struct {
 	mu       sync.Mutex
 	requests []*engine.Request
 	running  int
-	saved    []byte
 	nextID   uint64
 }
 
