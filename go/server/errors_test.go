@@ -136,6 +136,8 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":["x"]}]}`, 400, "messages"},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 501, "messages"},
 		{"/v1/chat/completions", `{"messages":[{"role":"alien","content":"x"}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x","name":5}]}`, 400, "messages"},
+		{"/v1/chat/completions", `{"messages":[{"role":"assistant","content":"x","tool_calls":"y"}]}`, 400, "messages"},
 		{"/v1/chat/completions", chat(`"top_logprobs":2`), 400, "top_logprobs"},
 		{"/v1/chat/completions", chat(`"stream_options":{"include_usage":true}`), 400, "stream_options"},
 		{"/v1/chat/completions", chat(`"max_tokens":1,"max_completion_tokens":2`), 400, "max_completion_tokens"},

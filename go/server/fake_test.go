@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -56,21 +57,11 @@ func vocabulary(controls []string) metadata {
 // fakeTemplate is like ChatML. Thoughts are in it if they are wanted.
 type fakeTemplate struct{ opens bool }
 
-func (f fakeTemplate) Render(c Conversation) (string, error) {
+func (f fakeTemplate) Render(c chat.Input) (string, error) {
 	var b strings.Builder
-	for i, raw := range c.Messages {
-		var m struct {
-			Role    string
-			Content any
-		}
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return "", err
-		}
+	for i, m := range c.Messages {
 		if m.Role == "alien" {
 			return "", errors.New("roles must be of this world")
-		}
-		if parts, ok := m.Content.([]any); ok {
-			m.Content = parts[0].(map[string]any)["text"]
 		}
 		fmt.Fprintf(&b, "<|im_start|>%s\n%s", m.Role, m.Content)
 		if i < len(c.Messages)-1 || !c.ContinueFinalMessage {
@@ -92,7 +83,8 @@ func (f fakeTemplate) Render(c Conversation) (string, error) {
 	return b.String(), nil
 }
 
-func (f fakeTemplate) Source() string { return "{{ messages }}<think></think>" }
+func (f fakeTemplate) Caps() chat.Caps { return chat.Caps{SystemRole: true} }
+func (f fakeTemplate) Source() string  { return "{{ messages }}<think></think>" }
 
 // fakeEngine answers each request with a script.
 type fakeEngine struct {
@@ -105,7 +97,6 @@ type fakeEngine struct {
 	mu       sync.Mutex
 	requests []*engine.Request
 	running  int
-	saved    []byte
 	nextID   uint64
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,32 +10,20 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Template writes conversations the way a model was trained on.
+// A Template writes conversations the way a model was trained on: a
+// chat.Template.
 type Template interface {
-	Render(c Conversation) (string, error)
-	Source() string // the template itself
-}
-
-// A Conversation is what a template is given.
-type Conversation struct {
-	Messages             []json.RawMessage // each with a role, and content that is text, parts of text, or null
-	AddGenerationPrompt  bool              // end with the head of an assistant's message
-	ContinueFinalMessage bool              // end within the last message, which is an assistant's
-	ReasoningEffort      string
-	Kwargs               map[string]json.RawMessage // more variables
+	Render(in chat.Input) (string, error)
+	Source() string
+	Caps() chat.Caps
 }
 
 // A conversation is messages that were looked through.
-type conversation []message
-
-type message struct {
-	raw       json.RawMessage
-	assistant bool
-	calls     bool // has tool calls
-}
+type conversation []chat.Message
 
 const wantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
@@ -57,30 +46,31 @@ func (c *conversation) take(v jsontext.Value) error {
 	return err
 }
 
-func readMessage(v jsontext.Value) (message, error) {
-	m := message{raw: json.RawMessage(v.Clone())}
+func readMessage(v jsontext.Value) (m chat.Message, err error) {
 	fields, err := readObject(v)
 	if err != nil {
 		return m, err
 	}
-	role := fields["role"]
-	if role.Kind() != '"' {
+	if role := fields["role"]; role.Kind() != '"' {
 		return m, bad("role: %v", missing(role, "a string such as user"))
 	}
-	m.assistant = str(role) == "assistant"
-	if calls := fields["tool_calls"]; calls.Kind() == '[' {
-		m.calls = string(calls) != "[]"
+	content := fields["content"]
+	if content.Kind() == '[' {
+		if err := checkParts(content); err != nil {
+			return m, wrap("content", err)
+		}
 	}
-	switch content := fields["content"]; {
-	case content.Kind() == '"':
-		return m, nil
-	case content.Kind() == '[':
-		return m, wrap("content", checkParts(content))
-	case m.assistant && m.calls && (content == nil || content.Kind() == 'n'):
-		return m, nil // the calls are what it says
-	default:
+	var mismatch *json.UnmarshalTypeError
+	switch err := json.Unmarshal(v, &m); {
+	case errors.As(err, &mismatch):
+		return m, bad("%s: it is of type %s, want %s", mismatch.Field, mismatch.Value, mismatch.Type)
+	case err != nil:
+		return m, err
+	}
+	if kind := content.Kind(); kind != '"' && kind != '[' && !(m.Role == "assistant" && len(m.ToolCalls) > 0) {
 		return m, bad("content: %v", missing(content, "a string or an array of text parts"))
 	}
+	return m, nil
 }
 
 // missing is wrong, for values that may be absent.
@@ -170,17 +160,15 @@ func (q *query) render(m *Model) (string, error) {
 	if m.Template == nil {
 		return "", unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
 	}
-	c := Conversation{AddGenerationPrompt: q.generate, Kwargs: map[string]json.RawMessage{}}
+	c := chat.Input{Messages: q.messages, AddGenerationPrompt: q.generate, Kwargs: map[string]json.RawMessage{}}
 	maps.Copy(c.Kwargs, q.template)
-	for _, m := range q.messages {
-		c.Messages = append(c.Messages, m.raw)
-	}
 	last := q.messages[len(q.messages)-1]
+	assistant := last.Role == "assistant"
 	switch {
-	case q.resume.on && !last.assistant:
+	case q.resume.on && !assistant:
 		return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
-	case q.resume.on || !q.resume.given && last.assistant && !last.calls:
-		if n := len(q.messages); n > 1 && q.messages[n-2].assistant {
+	case q.resume.on || !q.resume.given && assistant && len(last.ToolCalls) == 0:
+		if n := len(q.messages); n > 1 && q.messages[n-2].Role == "assistant" {
 			return "", invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 		}
 		c.AddGenerationPrompt, c.ContinueFinalMessage = false, true

@@ -6,6 +6,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
 )
 
 type (
@@ -39,7 +41,7 @@ type (
 		Alias        string          `json:"model_alias"`
 		Path         string          `json:"model_path"`
 		Template     string          `json:"chat_template"`
-		TemplateCaps map[string]bool `json:"chat_template_caps"`
+		TemplateCaps chat.Caps       `json:"chat_template_caps"`
 		BOS          string          `json:"bos_token"`
 		EOS          string          `json:"eos_token"`
 		Modalities   map[string]bool `json:"modalities"`
@@ -77,12 +79,11 @@ func (s *Server) oneModel(c *gin.Context, m *Model) error {
 func (s *Server) props(c *gin.Context, m *Model) error {
 	p := props{
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path,
-		TemplateCaps: map[string]bool{"supports_system_role": m.Template != nil, "supports_tools": false},
-		Modalities:   map[string]bool{"vision": false, "audio": false},
-		Build:        s.c.Build,
+		Modalities: map[string]bool{"vision": false, "audio": false},
+		Build:      s.c.Build,
 	}
 	if m.Template != nil {
-		p.Template = m.Template.Source()
+		p.Template, p.TemplateCaps = m.Template.Source(), m.Template.Caps()
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
 		p.BOS = m.Tokenizer.Token(id)

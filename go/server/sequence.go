@@ -26,7 +26,6 @@ type sequence struct {
 
 	ignoreEOS bool
 	maxTime   time.Duration
-	perToken  bool // timings are wanted with each piece
 
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
