@@ -29,7 +29,8 @@ missing_test() {
 	[[ $(aarch64-linux-gnu-gcc -print-file-name=libc.a 2>/dev/null) == /* ]] || echo libc6-dev-arm64-cross
 	have qemu-aarch64 || echo qemu-user
 	have node && have npm || echo nodejs npm
-	/usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("numpy"))' 2>/dev/null || echo python3-numpy
+	have_python numpy || echo python3-numpy
+	have_python jinja2 || echo python3-jinja2
 }
 missing_ci() {
 	have clang || echo clang
