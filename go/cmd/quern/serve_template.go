@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,24 +8,6 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server"
 )
-
-// template is a chat template as the server wants one.
-type template struct{ *chat.Template }
-
-func (t template) Render(c server.Conversation) (string, error) {
-	in := chat.Input{
-		AddGenerationPrompt: c.AddGenerationPrompt, ContinueFinalMessage: c.ContinueFinalMessage,
-		ReasoningEffort: c.ReasoningEffort, Kwargs: c.Kwargs,
-	}
-	for i, raw := range c.Messages {
-		var m chat.Message
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return "", fmt.Errorf("message %d: %w", i, err)
-		}
-		in.Messages = append(in.Messages, m)
-	}
-	return t.Template.Render(in)
-}
 
 // errNoTemplate is not the fault of a command line: chats are refused, and the
 // rest is served.
@@ -57,7 +38,7 @@ func (f *serveFlags) chatTemplate(in *head) (server.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w that can be read: %v", errNoTemplate, err)
 		}
-		return template{t}, nil
+		return t, nil
 	}
 	if f.tmplFile == "" && !strings.Contains(source, "{") { // as every template does
 		var err error
@@ -69,5 +50,5 @@ func (f *serveFlags) chatTemplate(in *head) (server.Template, error) {
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	return template{t}, nil
+	return t, nil
 }
