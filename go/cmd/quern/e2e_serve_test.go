@@ -62,7 +62,8 @@ func serve(t *testing.T, model string, args ...string) *service {
 		s.cmd.Process.Kill()
 		<-s.done
 		if t.Failed() {
-			t.Logf("its log:\n%s", s.log)
+			log := s.log.String()
+			t.Logf("the end of its log:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
 	s.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
