@@ -153,6 +153,19 @@ static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, fl
 		oa[i] = fmaf(oa[i], ca, ob[i] * cb);
 }
 
+static void VEC(kv_expand)(uint8_t *y, const uint8_t *x, int64_t n, int64_t part, int add, const uint8_t *ahead)
+{
+	for (int64_t at = 0; at < n; at += part, x += part, y += 2 * part) {
+		for (int64_t i = 0; ahead && i < part; i += 64)
+			__builtin_prefetch(ahead + at + i, 0, 2);
+		for (int64_t i = 0; i < part; i += LANES)
+			for (int64_t j = i; j < i + LANES; j++) {
+				y[j] = (uint8_t)(2 * (x[j] & 15) + add);
+				y[part + j] = (uint8_t)(2 * (x[j] >> 4) + add);
+			}
+	}
+}
+
 static void VEC(vec_fill)(struct kernels *k)
 {
 	k->sumsq = VEC(sumsq);
@@ -162,4 +175,5 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->attn_merge = VEC(attn_merge);
+	k->kv_expand = VEC(kv_expand);
 }
