@@ -173,11 +173,11 @@ static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
 		qn_kernels.attn_merge(a->o + r * dv, &a->m[r], &a->l[r], b->o + r * dv, b->m[r], b->l[r], (int)dv);
 }
 
-/* One KV block for the n rows of a tile, some at a time; the first ask for the next block, if not NULL. */
+/* One KV block for the n rows of a tile, some at a time; the first ask for what lies at next. */
 static void attend_block(const struct qn_op *op, struct work *w, int n, const uint8_t *kv, const uint8_t *next)
 {
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->head_dim, 16);
-	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next ? next + k_bytes : NULL;
+	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
 	int r0 = 0, end = n;
 
 	/* Rows are ordered by token: those that see nothing are the first and, with a window, the last. */
@@ -187,13 +187,11 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		end--;
 	if (r0 < end && op->k_type == QN_KV_Q4) {
 		kv_expand_k(w->k, k, op->head_dim, next_k);
-		k = w->k;
-		next_k = NULL;
+		next_k = k = w->k;
 	}
 	if (r0 < end && op->v_type == QN_KV_Q4) {
 		kv_expand_v(w->v, v, op->head_dim, next_v);
-		v = w->v;
-		next_v = NULL;
+		next_v = v = w->v;
 	}
 	for (; r0 < end; r0 += QN_ATTN_ROWS) {
 		struct attn_rows a = {
@@ -220,7 +218,8 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		qn_kernels.attn_weights(&a);
 		a.ahead = next_v;
 		qn_kernels.attn_values[kv_expanded(op->v_type)](&a, v);
-		next_k = next_v = NULL;
+		next_k = k; /* the others find it asked for */
+		next_v = v;
 	}
 }
 
@@ -271,7 +270,7 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	part_clear(&w->chunk, n, kv_pad(op->head_dim, 16));
 	for (int64_t b = first; b < end; b++) {
 		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
-		const uint8_t *next = NULL;
+		const uint8_t *next = kv;
 
 		if (qn_ahead && b + 1 < end)
 			next = kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h);

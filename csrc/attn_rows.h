@@ -24,7 +24,7 @@ INLINE int sees_all(const struct attn_rows *a, int r)
 /* Asks for the cache lines of the next block that lie where the `size` bytes at `at` do in this one. */
 INLINE void ask_next(const struct attn_rows *a, int64_t at, int64_t size)
 {
-	for (int64_t i = 0; a->ahead && i < size; i += 64)
+	for (int64_t i = 0; i < size; i += 64)
 		__builtin_prefetch(a->ahead + at + i, 0, 2);
 }
 

@@ -89,7 +89,7 @@ struct attn_rows {
 	float cap;           /* of the scores' softcap, times log2 e; 0: none */
 	int n, head_dim, v_dim; /* v_dim: head_dim rounded up to 16 */
 	int64_t q_bytes;
-	const uint8_t *ahead; /* K or V of the next block, to be asked for as this one is read, or NULL */
+	const uint8_t *ahead; /* what to ask for as K or V is read, as large: that of the next block, or itself */
 };
 #define QN_ATTN_ROWS 24 /* rows of one call, at most */
 
@@ -102,7 +102,7 @@ struct kernels {
 
 	/*
 	 * y = 2 * code + add, for n bytes of two codes: of parts of them, a multiple of 16 bytes, first the low
-	 * bits, then the high. Asks for what lies at `ahead`, if not NULL, part by part.
+	 * bits, then the high. Asks for the n bytes at `ahead`, part by part.
 	 */
 	void (*kv_expand)(uint8_t *y, const uint8_t *x, int64_t n, int64_t part, int add, const uint8_t *ahead);
 	attn_fn *attn_scores[QN_N_KV_TYPES]; /* e = scores, by the type of K, but Q4 */

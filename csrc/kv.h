@@ -121,8 +121,8 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim);
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim);
 
 /* 
- * K and V of Q4 as the same numbers in Q8, asking for the next block's `ahead`, if not NULL. Room for K:
- * that of Q8 with head_dim rounded up to 8.
+ * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with
+ * head_dim rounded up to 8.
  */
 void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead);
 void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead);

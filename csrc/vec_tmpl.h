@@ -153,16 +153,20 @@ static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, fl
 		oa[i] = fmaf(oa[i], ca, ob[i] * cb);
 }
 
-static void VEC(kv_expand)(uint8_t *y, const uint8_t *x, int64_t n, int64_t part, int add, const uint8_t *ahead)
+static void VEC(kv_expand)(uint8_t *restrict y, const uint8_t *restrict x, int64_t n, int64_t part, int add,
+                           const uint8_t *ahead)
 {
-	for (int64_t at = 0; at < n; at += part, x += part, y += 2 * part) {
-		for (int64_t i = 0; ahead && i < part; i += 64)
-			__builtin_prefetch(ahead + at + i, 0, 2);
-		for (int64_t i = 0; i < part; i += LANES)
-			for (int64_t j = i; j < i + LANES; j++) {
-				y[j] = (uint8_t)(2 * (x[j] & 15) + add);
-				y[part + j] = (uint8_t)(2 * (x[j] >> 4) + add);
-			}
+	const uint8_t more = (uint8_t)add;
+
+	for (; n > 0; n -= part, x += part, y += 2 * part, ahead += part) {
+		for (int64_t i = 0; i < part; i += 64)
+			__builtin_prefetch(ahead + i, 0, 2);
+		for (int64_t i = 0; i < part; i++) {
+			const uint8_t low = x[i] & 15, high = x[i] >> 4;
+
+			y[i] = (uint8_t)((uint8_t)(low + low) + more);
+			y[part + i] = (uint8_t)((uint8_t)(high + high) + more);
+		}
 	}
 }
 

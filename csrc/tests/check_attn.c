@@ -303,17 +303,17 @@ static void step(const struct problem *p, const struct set *s, struct attn_rows 
 	const uint8_t *k = p->k[block], *v = p->v[block];
 
 	if (p->k_type == QN_KV_Q4) {
-		kv_expand_k(p->k8, k, p->head_dim, NULL);
+		kv_expand_k(p->k8, k, p->head_dim, k);
 		k = p->k8;
 	}
 	if (p->v_type == QN_KV_Q4) {
-		kv_expand_v(p->v8, v, p->head_dim, NULL);
+		kv_expand_v(p->v8, v, p->head_dim, v);
 		v = p->v8;
 	}
-	r.ahead = rnd_below(2) ? p->k[(block + 1) % p->blocks] : NULL;
+	r.ahead = p->k[(block + 1) % p->blocks];
 	s->k.attn_scores[kv_expanded(p->k_type)](&r, k);
 	s->k.attn_weights(&r);
-	r.ahead = r.ahead ? p->v[(block + 1) % p->blocks] : NULL;
+	r.ahead = p->v[(block + 1) % p->blocks];
 	s->k.attn_values[kv_expanded(p->v_type)](&r, v);
 }
 

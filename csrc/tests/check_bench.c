@@ -91,17 +91,18 @@ static void over_blocks(const struct set *s, int type, struct attn_rows *a, cons
 
 	for (int b = 0; b < blocks; b++) {
 		const uint8_t *k = kv + b * bytes, *v = k + k_bytes, *next = kv + (b + 1) % blocks * bytes;
+		const uint8_t *next_k = next, *next_v = next + k_bytes;
 
 		if (type == QN_KV_Q4) {
 			kv_expand_k(k8, k, a->head_dim, next);
 			kv_expand_v(v8, v, a->head_dim, next + k_bytes);
-			k = k8;
-			v = v8;
+			next_k = k = k8;
+			next_v = v = v8;
 		}
-		a->ahead = type == QN_KV_Q4 ? NULL : next;
+		a->ahead = next_k;
 		s->k.attn_scores[kv_expanded(type)](a, k);
 		s->k.attn_weights(a);
-		a->ahead = type == QN_KV_Q4 ? NULL : next + k_bytes;
+		a->ahead = next_v;
 		s->k.attn_values[kv_expanded(type)](a, v);
 	}
 }
