@@ -38,27 +38,32 @@ static int rounded(float x, float inv)
 	return inv > 0 ? (int)(bits_of_f32(t) - bits_of_f32(0x1.8p23f)) : 0;
 }
 
-/* The odd number of -15 .. 15 that is nearest to w * step / 2^15. */
-static int16_t level_of(int16_t w, int16_t step)
+/* The odd numbers of -15 .. 15 that are nearest to w * step / 2^15. */
+static void levels_of(int16_t *q, const int16_t *w, int n, int16_t step)
 {
-	const int16_t floor = (int16_t)(w * step >> 16);
+	for (int i = 0; i < n; i++) {
+		const int16_t down = (int16_t)(w[i] * step >> 16);
 
-	return (int16_t)(2 * (floor > 7 ? 7 : floor < -8 ? -8 : floor) + 1);
+		q[i] = (int16_t)(2 * (down > 7 ? 7 : down < -8 ? -8 : down) + 1);
+	}
 }
 
 void kv_hadamard(float *x, int n)
 {
-	const int block = n & -n;
+	const int block = n & -n, half = block / 2;
 	const float unit = 1 / sqrtf((float)block);
+	float y[KV_HEAD_DIM_MAX];
 
-	for (int half = 1; half < block; half *= 2)
-		for (int i = 0; i < n; i += 2 * half)
-			for (int j = i; j < i + half; j++) {
-				const float a = x[j], b = x[j + half];
+	for (int at = 0; at < n; at += block)
+		for (int pass = 1; pass < block; pass *= 2) { /* all alike, so that vectors take them */
+			for (int i = 0; i < half; i++) {
+				const float a = x[at + i], b = x[at + half + i];
 
-				x[j] = a + b;
-				x[j + half] = a - b;
+				y[2 * i] = a + b;
+				y[2 * i + 1] = a - b;
 			}
+			memcpy(x + at, y, sizeof *y * (size_t)block);
+		}
 	for (int i = 0; i < n; i++)
 		x[i] *= unit;
 }
@@ -66,30 +71,28 @@ void kv_hadamard(float *x, int n)
 /*
  * Codes of a head, transformed to x, and the scale *d with the least squares of x - d * (2 * code - 15);
  * codes beyond n are zeros. x is first integers w below 2^12, so that sums are exact; then levels are
- * tried with steps from max|x| / 7 down, and the best scale of each is sum(w q) / sum(q q).
+ * tried at seven distances, 1/7 to 1/11.5 of max|x|, and the best scale of each is sum(w q) / sum(q q).
  */
 static void codes_of(uint8_t code[KV_HEAD_DIM_MAX], const float *head, int n, float *d)
 {
 	enum { TOP = 4095 };
-	int16_t w[KV_HEAD_DIM_MAX];
+	int16_t w[KV_HEAD_DIM_MAX], q[KV_HEAD_DIM_MAX], by = 0;
 	float x[KV_HEAD_DIM_MAX], inv, best = -1, unit = 0;
-	int16_t by = 0;
 
 	memcpy(x, head, sizeof *x * (size_t)n);
 	kv_hadamard(x, n);
 	inv = scale_of(x, n, TOP, 0, d);
 	for (int i = 0; i < n; i++)
 		w[i] = (int16_t)rounded(x[i], inv);
-	for (int16_t step = 112; step <= 184; step += 8) { /* w * step / 2^16 = w / TOP * 7 .. 11.5 */
+	for (int16_t step = 112; step <= 184; step += 12) { /* w * step / 2^16 = w / TOP * 7 .. 11.5 */
 		int32_t wq = 0, qq = 0;
 		float gain;
 
-		for (int i = 0; i < n; i++) {
-			const int16_t q = level_of(w[i], step);
-
-			wq += w[i] * q;
-			qq += q * q;
-		}
+		levels_of(q, w, n, step);
+		for (int i = 0; i < n; i++)
+			wq += w[i] * q[i];
+		for (int i = 0; i < n; i++)
+			qq += q[i] * q[i];
 		gain = (float)wq * (float)wq / (float)qq;
 		if (gain > best) {
 			best = gain;
@@ -98,8 +101,9 @@ static void codes_of(uint8_t code[KV_HEAD_DIM_MAX], const float *head, int n, fl
 		}
 	}
 	*d *= unit;
+	levels_of(q, w, n, by);
 	for (int i = 0; i < n; i++)
-		code[i] = (uint8_t)((level_of(w[i], by) + KV_Q4_TOP) / 2);
+		code[i] = (uint8_t)((q[i] + KV_Q4_TOP) / 2);
 	memset(code + n, 0, (size_t)(kv_pad(n, 16) - n));
 }
 

@@ -120,7 +120,7 @@ static inline float kv_weight_unit(float max, float sum, float *u)
 void kv_put_k(int type, void *k, int p, const float *x, int head_dim);
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim);
 
-/* 
+/*
  * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with
  * head_dim rounded up to 8.
  */

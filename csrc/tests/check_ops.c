@@ -243,7 +243,12 @@ static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, 
 /* How far what is kept may be from what came, for values about 1. */
 static double kv_eps(int type)
 {
-	return type == QN_KV_Q4 ? 0.4 : type == QN_KV_F32 ? 1e-6 : type == QN_KV_Q8 ? 0.02 : type == QN_KV_BF16 ? 5e-3 : 1e-3;
+	static const double eps[QN_N_KV_TYPES] = {
+		[QN_KV_F32] = 1e-6, [QN_KV_I16] = 1e-3, [QN_KV_F16] = 1e-3, [QN_KV_BF16] = 5e-3, [QN_KV_Q8] = 0.02,
+		[QN_KV_Q4] = 0.4,
+	};
+
+	return eps[type];
 }
 
 /* x[head_dim] of a head, normalised and rotated. */
