@@ -122,7 +122,7 @@ struct part {
 
 /* What a thread needs for one tile, in its scratch. */
 struct work {
-	uint8_t *q;
+	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded */
 	struct part chunk, sum;
 	float *e;
 	float qd[TILE_ROWS], slope[TILE_ROWS], c[QN_ATTN_ROWS];
@@ -136,10 +136,21 @@ static int64_t q_bytes(const struct qn_op *op)
 	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
 }
 
+/* Bytes of a thread's K and V of Q8, where the op's are codes. */
+static int64_t expanded_k(const struct qn_op *op)
+{
+	return op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0;
+}
+
+static int64_t expanded_v(const struct qn_op *op)
+{
+	return op->v_type == QN_KV_Q4 ? kv_v_bytes(QN_KV_Q8, op->head_dim) : 0;
+}
+
 static size_t work_scratch(const struct qn_op *op)
 {
 	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->head_dim, 16) * (int64_t)sizeof(float)) +
-	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float));
+	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op));
 }
 
 size_t attend_scratch(const struct qn_op *op)
@@ -162,10 +173,11 @@ static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
 		qn_kernels.attn_merge(a->o + r * dv, &a->m[r], &a->l[r], b->o + r * dv, b->m[r], b->l[r], (int)dv);
 }
 
-/* One KV block for the n rows of a tile, some at a time. */
+/* One KV block for the n rows of a tile, some at a time; the first ask for what lies at next. */
 static void attend_block(const struct qn_op *op, struct work *w, int n, const uint8_t *kv, const uint8_t *next)
 {
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->head_dim, 16);
+	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
 	int r0 = 0, end = n;
 
 	/* Rows are ordered by token: those that see nothing are the first and, with a window, the last. */
@@ -173,6 +185,14 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		r0++;
 	while (end > r0 && w->from[end - 1] >= QN_KV_BLOCK)
 		end--;
+	if (r0 < end && op->k_type == QN_KV_Q4) {
+		kv_expand_k(w->k, k, op->head_dim, next_k);
+		next_k = k = w->k;
+	}
+	if (r0 < end && op->v_type == QN_KV_Q4) {
+		kv_expand_v(w->v, v, op->head_dim, next_v);
+		next_v = v = w->v;
+	}
 	for (; r0 < end; r0 += QN_ATTN_ROWS) {
 		struct attn_rows a = {
 			.o = w->chunk.o + r0 * dv,
@@ -191,14 +211,15 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 			.head_dim = op->head_dim,
 			.v_dim = (int)dv,
 			.q_bytes = q_bytes(op),
-			.ahead = next,
+			.ahead = next_k,
 		};
 
-		qn_kernels.attn_scores[op->k_type](&a, kv);
+		qn_kernels.attn_scores[kv_expanded(op->k_type)](&a, k);
 		qn_kernels.attn_weights(&a);
-		a.ahead = next + k_bytes;
-		qn_kernels.attn_values[op->v_type](&a, kv + k_bytes);
-		next = kv; /* the others find the next block asked for */
+		a.ahead = next_v;
+		qn_kernels.attn_values[kv_expanded(op->v_type)](&a, v);
+		next_k = k; /* the others find it asked for */
+		next_v = v;
 	}
 }
 
@@ -223,6 +244,8 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes(op)), w->m, w->l};
 	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
 	w->e = w->sum.o + TILE_ROWS * dv;
+	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
+	w->v = w->k + expanded_k(op);
 	for (int r = 0; r < n; r++) {
 		const int head = h * group + tile->h0 + r % heads;
 
@@ -247,8 +270,10 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	part_clear(&w->chunk, n, kv_pad(op->head_dim, 16));
 	for (int64_t b = first; b < end; b++) {
 		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
-		const uint8_t *next = b + 1 < end ? kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h) : kv;
+		const uint8_t *next = kv;
 
+		if (qn_ahead && b + 1 < end)
+			next = kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h);
 		for (int r = 0; r < n; r++) {
 			w->lim[r] = (int32_t)(c->batch->pos[tile->t0 + r / heads] + 1 - b * QN_KV_BLOCK);
 			w->from[r] = op->window > 0 ? w->lim[r] - op->window : 0;
@@ -272,6 +297,8 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
 			                      op->vec2[head] * LOG2E, 1, (int)dv);
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->head_dim);
+		if (op->v_type == QN_KV_Q4)
+			kv_hadamard(y, op->head_dim);
 	}
 }
 

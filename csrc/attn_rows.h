@@ -1,6 +1,6 @@
 /*
- * attn_rows.h - what the texts of attention share: how rows are taken together, and memory is asked for
- * ahead. A set defines ATTN_VECS: its registers hold ATTN_ROWS_AT_ONCE times as many vectors of sums,
+ * attn_rows.h - what the texts of attention share: how rows are taken together, and the next block is
+ * asked for. A set defines ATTN_VECS: its registers hold ATTN_ROWS_AT_ONCE times as many vectors of sums,
  * one of keys or values and one of a query or weight.
  */
 #ifndef QN_ATTN_ROWS_H
@@ -22,10 +22,10 @@ INLINE int sees_all(const struct attn_rows *a, int r)
 }
 
 /* Asks for the cache lines of the next block that lie where the `size` bytes at `at` do in this one. */
-INLINE void ask_ahead(const struct attn_rows *a, int64_t at, int64_t size)
+INLINE void ask_next(const struct attn_rows *a, int64_t at, int64_t size)
 {
 	for (int64_t i = 0; i < size; i += 64)
-		__builtin_prefetch((const uint8_t *)a->ahead + at + i, 0, 2);
+		__builtin_prefetch(a->ahead + at + i, 0, 2);
 }
 
 /* Rows in sixes; eight rows as two fours. */

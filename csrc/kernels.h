@@ -55,7 +55,7 @@ struct actf {
 	X(iq1_m, QN_IQ1_M, 16)     \
 	X(tq1_0, QN_TQ1_0, 32)
 
-#define QN_N_KV_TYPES 5 /* one more than the largest enum qn_kv_type */
+#define QN_N_KV_TYPES 6 /* one more than the largest enum qn_kv_type */
 #define QN_N_TYPES 40  /* one more than the largest enum qn_type */
 #define QN_TILE_MAX 256 /* tokens that any product kernel takes at once, at most */
 
@@ -89,7 +89,7 @@ struct attn_rows {
 	float cap;           /* of the scores' softcap, times log2 e; 0: none */
 	int n, head_dim, v_dim; /* v_dim: head_dim rounded up to 16 */
 	int64_t q_bytes;
-	const void *ahead;   /* K or V of the next block, as large, to be asked for */
+	const uint8_t *ahead; /* what to ask for as K or V is read, as large: that of the next block, or itself */
 };
 #define QN_ATTN_ROWS 24 /* rows of one call, at most */
 
@@ -100,9 +100,14 @@ struct kernels {
 	int mm_tile[QN_N_TYPES]; /* tokens the kernel takes at once: 1 .. QN_TILE_MAX */
 	mm_pair_fn *mm_pair[QN_N_TYPES]; /* NULL where two panels at once are no faster than one by one */
 
-	attn_fn *attn_scores[QN_N_KV_TYPES]; /* e = scores, by the type of K */
+	/*
+	 * y = 2 * code + add, for n bytes of two codes: of parts of them, a multiple of 16 bytes, first the low
+	 * bits, then the high. Asks for the n bytes at `ahead`, part by part.
+	 */
+	void (*kv_expand)(uint8_t *y, const uint8_t *x, int64_t n, int64_t part, int add, const uint8_t *ahead);
+	attn_fn *attn_scores[QN_N_KV_TYPES]; /* e = scores, by the type of K, but Q4 */
 	void (*attn_weights)(const struct attn_rows *a); /* e, m, l, c: the step of the online softmax */
-	attn_fn *attn_values[QN_N_KV_TYPES]; /* o = o * c + e V, by the type of V */
+	attn_fn *attn_values[QN_N_KV_TYPES]; /* o = o * c + e V, by the type of V, but Q4 */
 
 	/* Sum of squares of n floats: 16 lanes by i % 16, each a chain of fma; halves added 8, 4, 2, 1. */
 	float (*sumsq)(const float *x, int64_t n);
@@ -130,8 +135,8 @@ struct kernels {
 extern struct kernels qn_kernels;
 
 /*
- * How many bytes ahead of use kernels ask for weights, 0 not to. Written by qn_init(): some CPUs'
- * own prefetch is better left alone, others' needs it.
+ * How many bytes ahead of use kernels ask for weights; 0: they do not, nor attention for the next KV
+ * block. Written by qn_init(): some CPUs' own prefetch is better left alone, others' needs it.
  */
 extern int32_t qn_ahead;
 

@@ -38,6 +38,75 @@ static int rounded(float x, float inv)
 	return inv > 0 ? (int)(bits_of_f32(t) - bits_of_f32(0x1.8p23f)) : 0;
 }
 
+/* The odd numbers of -15 .. 15 that are nearest to w * step / 2^15. */
+static void levels_of(int16_t *q, const int16_t *w, int n, int16_t step)
+{
+	for (int i = 0; i < n; i++) {
+		const int16_t down = (int16_t)(w[i] * step >> 16);
+
+		q[i] = (int16_t)(2 * (down > 7 ? 7 : down < -8 ? -8 : down) + 1);
+	}
+}
+
+void kv_hadamard(float *x, int n)
+{
+	const int block = n & -n, half = block / 2;
+	const float unit = 1 / sqrtf((float)block);
+	float y[KV_HEAD_DIM_MAX];
+
+	for (int at = 0; at < n; at += block)
+		for (int pass = 1; pass < block; pass *= 2) { /* all alike, so that vectors take them */
+			for (int i = 0; i < half; i++) {
+				const float a = x[at + i], b = x[at + half + i];
+
+				y[2 * i] = a + b;
+				y[2 * i + 1] = a - b;
+			}
+			memcpy(x + at, y, sizeof *y * (size_t)block);
+		}
+	for (int i = 0; i < n; i++)
+		x[i] *= unit;
+}
+
+/*
+ * Codes of a head, transformed to x, and the scale *d with the least squares of x - d * (2 * code - 15);
+ * codes beyond n are zeros. x is first integers w below 2^12, so that sums are exact; then levels are
+ * tried at seven distances, 1/7 to 1/11.5 of max|x|, and the best scale of each is sum(w q) / sum(q q).
+ */
+static void codes_of(uint8_t code[KV_HEAD_DIM_MAX], const float *head, int n, float *d)
+{
+	enum { TOP = 4095 };
+	int16_t w[KV_HEAD_DIM_MAX], q[KV_HEAD_DIM_MAX], by = 0;
+	float x[KV_HEAD_DIM_MAX], inv, best = -1, unit = 0;
+
+	memcpy(x, head, sizeof *x * (size_t)n);
+	kv_hadamard(x, n);
+	inv = scale_of(x, n, TOP, 0, d);
+	for (int i = 0; i < n; i++)
+		w[i] = (int16_t)rounded(x[i], inv);
+	for (int16_t step = 112; step <= 184; step += 12) { /* w * step / 2^16 = w / TOP * 7 .. 11.5 */
+		int32_t wq = 0, qq = 0;
+		float gain;
+
+		levels_of(q, w, n, step);
+		for (int i = 0; i < n; i++)
+			wq += w[i] * q[i];
+		for (int i = 0; i < n; i++)
+			qq += q[i] * q[i];
+		gain = (float)wq * (float)wq / (float)qq;
+		if (gain > best) {
+			best = gain;
+			by = step;
+			unit = (float)wq / (float)qq;
+		}
+	}
+	*d *= unit;
+	levels_of(q, w, n, by);
+	for (int i = 0; i < n; i++)
+		code[i] = (uint8_t)((q[i] + KV_Q4_TOP) / 2);
+	memset(code + n, 0, (size_t)(kv_pad(n, 16) - n));
+}
+
 static uint16_t bf16_of_f32(float f)
 {
 	const uint32_t u = bits_of_f32(f);
@@ -50,6 +119,7 @@ static uint16_t bf16_of_f32(float f)
 void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 {
 	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim)), inv;
+	uint8_t code[KV_HEAD_DIM_MAX];
 
 	switch (type) {
 	case QN_KV_F32:
@@ -76,6 +146,12 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 			((uint8_t *)k)[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] =
 				(uint8_t)(128 + (i < head_dim ? rounded(x[i], inv) : 0));
 		break;
+	case QN_KV_Q4:
+		codes_of(code, x, head_dim, &d[p]);
+		for (int i = 0; i < kv_pad(head_dim, 8) / 2; i++)
+			((uint8_t *)k)[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] =
+				(uint8_t)(code[i / 4 * 8 + i % 4] | code[i / 4 * 8 + i % 4 + 4] << 4);
+		break;
 	}
 }
 
@@ -83,6 +159,7 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 {
 	const int64_t dv = kv_pad(head_dim, 16);
 	float *d = (float *)((uint8_t *)v + kv_v_elems(type, dv)), inv;
+	uint8_t code[KV_HEAD_DIM_MAX];
 
 	switch (type) {
 	case QN_KV_F32:
@@ -109,12 +186,33 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 			((int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2] =
 				(int8_t)(i < head_dim ? rounded(x[i], inv) : 0);
 		break;
+	case QN_KV_Q4:
+		codes_of(code, x, head_dim, &d[p]);
+		for (int i = 0; i < dv / 2; i++)
+			((uint8_t *)v)[p / 2 * dv + 2 * i + p % 2] = (uint8_t)(code[i] | code[dv / 2 + i] << 4);
+		break;
 	}
+}
+
+void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead)
+{
+	const int64_t n = kv_k_elems(QN_KV_Q4, head_dim);
+
+	qn_kernels.kv_expand(y, k, n, 4 * QN_KV_BLOCK, 128 - KV_Q4_TOP, ahead);
+	memcpy((uint8_t *)y + kv_k_elems(QN_KV_Q8, head_dim), (const uint8_t *)k + n, (size_t)kv_scales(QN_KV_Q4));
+}
+
+void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead)
+{
+	const int64_t dv = kv_pad(head_dim, 16), n = kv_v_elems(QN_KV_Q4, dv);
+
+	qn_kernels.kv_expand(y, v, n, dv, -KV_Q4_TOP, ahead);
+	memcpy((uint8_t *)y + 2 * n, (const uint8_t *)v + n, (size_t)kv_scales(QN_KV_Q4));
 }
 
 void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int head_dim)
 {
-	float inv;
+	float inv, y[KV_HEAD_DIM_MAX];
 
 	*sum = 0;
 	switch (type) {
@@ -125,6 +223,11 @@ void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int hea
 		if (head_dim % 2)
 			((int16_t *)q)[head_dim] = 0;
 		break;
+	case QN_KV_Q4:
+		memcpy(y, x, sizeof *y * (size_t)head_dim);
+		kv_hadamard(y, head_dim);
+		kv_query(QN_KV_Q8, q, d, sum, y, head_dim);
+		return;
 	case QN_KV_Q8:
 		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, d);
 		for (int i = 0; i < head_dim; i++)

@@ -6,9 +6,15 @@
  *	F16 BF16  the same in 16 bits             the same in 16 bits
  *	I16       [d/2][64][2] int16, [64] d      [32][v][2] int16, [64] d
  *	Q8        [d/4][64][4] uint8, [64] d      [32][v][2] int8, [64] d
+ *	Q4        [d/8][64][4] codes, [64] d      [32][v/2][2] codes, [64] d
  *
  * Integers are x = d * q with a scale of their own for each position; K of Q8 is q + 128. Words of
  * two positions or two to four dimensions are what integer dot products take in one lane.
+ *
+ * Q4 is 16 levels of Q8, q = 2 * code - 15, of the head after a Hadamard transform. That spreads what a
+ * few channels have over all of them, so that one scale does; it is orthogonal, so transformed queries
+ * give the same scores, and weighted sums of values are transformed back. A byte has the codes of one
+ * position: dimensions i and i + 4 of 8 for K, i and i + v/2 for V, the first in its low bits.
  */
 #ifndef QN_KV_H
 #define QN_KV_H
@@ -28,6 +34,7 @@
 #define KV_I16_LENGTH 46250.0f
 #define KV_I16_VALUE  8190.0f
 #define KV_Q8_TOP     127.0f
+#define KV_Q4_TOP     15
 #define KV_WEIGHT_TOP 32760.0f
 #define KV_WEIGHT_SUM 262000.0f
 #define KV_HEAD_DIM_MAX 1024
@@ -36,7 +43,13 @@
 
 static inline int kv_integer(int type)
 {
-	return type == QN_KV_I16 || type == QN_KV_Q8;
+	return type == QN_KV_I16 || type == QN_KV_Q8 || type == QN_KV_Q4;
+}
+
+/* The type that kernels take: codes are expanded first, see kv_expand_k(). */
+static inline int kv_expanded(int type)
+{
+	return type == QN_KV_Q4 ? QN_KV_Q8 : type;
 }
 
 static inline int64_t kv_pad(int64_t n, int64_t to)
@@ -54,6 +67,8 @@ static inline int64_t kv_k_elems(int type, int64_t head_dim)
 		return kv_pad(head_dim, 2) * QN_KV_BLOCK * 2;
 	case QN_KV_Q8:
 		return kv_pad(head_dim, 4) * QN_KV_BLOCK;
+	case QN_KV_Q4:
+		return kv_pad(head_dim, 8) * QN_KV_BLOCK / 2;
 	default:
 		return head_dim * QN_KV_BLOCK * 2;
 	}
@@ -61,7 +76,16 @@ static inline int64_t kv_k_elems(int type, int64_t head_dim)
 
 static inline int64_t kv_v_elems(int type, int64_t v_dim)
 {
-	return v_dim * QN_KV_BLOCK * (type == QN_KV_F32 ? 4 : type == QN_KV_Q8 ? 1 : 2);
+	switch (type) {
+	case QN_KV_F32:
+		return v_dim * QN_KV_BLOCK * 4;
+	case QN_KV_Q8:
+		return v_dim * QN_KV_BLOCK;
+	case QN_KV_Q4:
+		return v_dim * QN_KV_BLOCK / 2;
+	default:
+		return v_dim * QN_KV_BLOCK * 2;
+	}
 }
 
 static inline int64_t kv_scales(int type)
@@ -95,6 +119,16 @@ static inline float kv_weight_unit(float max, float sum, float *u)
 /* Position p's key and value into a head's K and V. */
 void kv_put_k(int type, void *k, int p, const float *x, int head_dim);
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim);
+
+/*
+ * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with
+ * head_dim rounded up to 8.
+ */
+void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead);
+void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead);
+
+/* The Hadamard transform, its own inverse, of each 2^m of x, the largest power that divides n. */
+void kv_hadamard(float *x, int n);
 
 /*
  * A query as scores with keys of this type take it, times log2 e: floats; int16, or int8, with scale *d.

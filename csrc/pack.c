@@ -341,7 +341,7 @@ static void piece_done(struct panel *p, size_t bytes)
  */
 #define AHEAD 1024
 
-static void ask_ahead(const struct rows *s, int64_t at, int64_t n)
+static void ask_rows(const struct rows *s, int64_t at, int64_t n)
 {
 	const int64_t from = at + AHEAD < s->stride ? at + AHEAD : at + AHEAD + (QN_PANEL - 1) * s->stride;
 
@@ -352,7 +352,7 @@ static void ask_ahead(const struct rows *s, int64_t at, int64_t n)
 
 #define SUPER(T) \
 	for (int64_t i = 0; i < n_in / QK_K; i++) { \
-		ask_ahead(&s, i * block_bytes, block_bytes); \
+		ask_rows(&s, i * block_bytes, block_bytes); \
 		ok &= pack_##T(piece(&p), &s, i); \
 		piece_done(&p, sizeof(struct x16_##T)); \
 	} \
@@ -362,7 +362,7 @@ static void ask_ahead(const struct rows *s, int64_t at, int64_t n)
 	for (int64_t k = 0; k < n_in; k += FLOAT_COLS) { \
 		const int n = (int)(n_in - k < FLOAT_COLS ? n_in - k : FLOAT_COLS); \
 \
-		ask_ahead(&s, k * (bytes), n * (bytes)); \
+		ask_rows(&s, k * (bytes), n * (bytes)); \
 		ok &= call; \
 		piece_done(&p, (bytes) * QN_PANEL * (size_t)n); \
 	} \
@@ -393,7 +393,7 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 #define CODED(name, t, run) case t:
 	QN_CODED_TYPES(CODED)
 		for (int64_t i = 0; i < n_in / QK_K; i++) {
-			ask_ahead(&s, i * block_bytes, block_bytes);
+			ask_rows(&s, i * block_bytes, block_bytes);
 			ok &= pack_coded(type, piece(&p), &s, i);
 			piece_done(&p, (size_t)block_bytes * QN_PANEL);
 		}
@@ -402,7 +402,7 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);
 
-			ask_ahead(&s, i * small_of(type).bytes, n * small_of(type).bytes);
+			ask_rows(&s, i * small_of(type).bytes, n * small_of(type).bytes);
 			ok &= pack_group(type, piece(&p), &s, i, n);
 			piece_done(&p, (size_t)(n * QN_PANEL * small_of(type).bytes));
 		}

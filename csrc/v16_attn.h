@@ -33,7 +33,7 @@ INLINE void float_scores(int type, int nr, const struct attn_rows *a, int r0, co
 			for (int j = 0; j < ATTN_VECS; j++)
 				acc[r][j] = v16_zero();
 		for (int d = 0; d < a->head_dim; d++) {
-			ask_ahead(a, (d * QN_KV_BLOCK + 16 * j0) * elem, 16 * ATTN_VECS * elem);
+			ask_next(a, (d * QN_KV_BLOCK + 16 * j0) * elem, 16 * ATTN_VECS * elem);
 #pragma GCC unroll 4
 			for (int j = 0; j < ATTN_VECS; j++) {
 				const v16 kv = load_kv(type, k, d * QN_KV_BLOCK + 16 * (j0 + j));
@@ -163,7 +163,7 @@ INLINE void float_values(int type, int nr, int nv, const struct attn_rows *a, in
 		add_values(type, 1, nv, &acc[r], e + r * QN_KV_BLOCK, v, a->v_dim, at, from[r] > 0 ? from[r] : 0,
 		           lim[r] < lo ? lim[r] : lo);
 	for (int p = lo; p < hi; p++) {
-		ask_ahead(a, (p * (int64_t)a->v_dim + at) * elem, 16 * nv * elem);
+		ask_next(a, (p * (int64_t)a->v_dim + at) * elem, 16 * nv * elem);
 		add_values(type, nr, nv, acc, e, v, a->v_dim, at, p, p + 1);
 	}
 #pragma GCC unroll 6

@@ -32,7 +32,7 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 		for (int w = 0; w < words; w++) {
 			const uint8_t *qw = q + 4 * w;
 
-			ask_ahead(a, (w * QN_KV_BLOCK + 16 * j0) * 4, 64 * ATTN_VECS);
+			ask_next(a, (w * QN_KV_BLOCK + 16 * j0) * 4, 64 * ATTN_VECS);
 #pragma GCC unroll 4
 			for (int j = 0; j < ATTN_VECS; j++) {
 				const uint8_t *at = (const uint8_t *)k + (w * QN_KV_BLOCK + 16 * (j0 + j)) * 4;
@@ -112,7 +112,7 @@ INLINE void integer_values(int type, int nr, int nv, const struct attn_rows *a, 
 	for (int p = 0; p < QN_KV_BLOCK / 2; p++) {
 		const int64_t i = (p * (int64_t)a->v_dim + at) * 2;
 
-		ask_ahead(a, i * elem, 32 * nv * elem);
+		ask_next(a, i * elem, 32 * nv * elem);
 #pragma GCC unroll 4
 		for (int j = 0; j < nv; j++) {
 			const ints kv = type == QN_KV_I16 ? ints_load((const int16_t *)v + i + 32 * j)

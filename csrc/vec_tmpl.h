@@ -153,6 +153,23 @@ static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, fl
 		oa[i] = fmaf(oa[i], ca, ob[i] * cb);
 }
 
+static void VEC(kv_expand)(uint8_t *restrict y, const uint8_t *restrict x, int64_t n, int64_t part, int add,
+                           const uint8_t *ahead)
+{
+	const uint8_t more = (uint8_t)add;
+
+	for (; n > 0; n -= part, x += part, y += 2 * part, ahead += part) {
+		for (int64_t i = 0; i < part; i += 64)
+			__builtin_prefetch(ahead + i, 0, 2);
+		for (int64_t i = 0; i < part; i++) {
+			const uint8_t low = x[i] & 15, high = x[i] >> 4;
+
+			y[i] = (uint8_t)((uint8_t)(low + low) + more);
+			y[part + i] = (uint8_t)((uint8_t)(high + high) + more);
+		}
+	}
+}
+
 static void VEC(vec_fill)(struct kernels *k)
 {
 	k->sumsq = VEC(sumsq);
@@ -162,4 +179,5 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->attn_merge = VEC(attn_merge);
+	k->kv_expand = VEC(kv_expand);
 }

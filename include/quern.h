@@ -194,10 +194,10 @@ enum qn_op_kind {
 enum qn_epilogue { QN_EPI_STORE = 0, QN_EPI_ADD = 1, QN_EPI_SWIGLU = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 /*
- * How keys or values are kept. I16 and Q8 are integers of 16 and 8 bits with a scale for each position
- * of a head; their products are integer ones, at two and four times the rate of floats.
+ * How keys or values are kept. I16, Q8 and Q4 are integers of 16, 8 and 4 bits with a scale for each
+ * position of a head; their products are integer ones, at two and four times the rate of floats.
  */
-enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4 };
+enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4, QN_KV_Q4 = 5 };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
 struct qn_op {

@@ -40,8 +40,9 @@ A case of ops.json is {"name", "op", "params": {...}, "tensors": {NAME: TENSOR}}
                freq_scale yarn                       pos i32 [tokens], and for some
                                                      factors [n_rot/2] -> y
     attend     n_head n_head_kv head_dim n_past      q [n_tok, n_head, head_dim],
-               n_tok kv_type                         k and v [n_past + n_tok,
-                                                     n_head_kv, head_dim] -> y like q
+               n_tok kv_type window softcap          k and v [n_past + n_tok,
+                                                     n_head_kv, head_dim], for some
+                                                     slopes, sinks [n_head] -> y like q
     moe_route  n_expert n_expert_used renormalise    logits -> ids i32, weights,
                                                      likeliest expert first
 

@@ -78,21 +78,33 @@ def rope(x, pos, n_rot, freq_base, neox=False, **kw):
     return y
 
 
-def attention(q, k, v, n_past):
+def attention(q, k, v, n_past, window=0, softcap=0.0, slopes=None, sinks=None):
     """Causal attention with grouped queries (Ainslie et al. 2023).
 
     q [n_tok, n_head, head_dim]; k, v [n_past + n_tok, n_head_kv, head_dim].
     Token t sees positions 0 .. n_past + t; query head h reads key head
     h / (n_head / n_head_kv). Scores are scaled by 1/sqrt(head_dim).
+
+    window: a token sees itself and the window - 1 positions before (0: all), as in
+    Mistral 7B. softcap c: a score becomes c * tanh(score / c), as in Gemma 2. slopes
+    [n_head]: a score loses slope times the distance (ALiBi, Press et al. 2022). sinks
+    [n_head]: the score of one more position, without a value, as in GPT-OSS.
     """
     n_tok, n_head, head_dim = q.shape
     group = n_head // k.shape[1]
-    hidden = np.arange(k.shape[0])[None, :] > n_past + np.arange(n_tok)[:, None]
+    distance = n_past + np.arange(n_tok)[:, None] - np.arange(k.shape[0])[None, :]
+    hidden = (distance < 0) | ((distance >= window) if window else False)
     y = np.empty((n_tok, n_head, v.shape[2]))
     for h in range(n_head):
         score = q[:, h] @ k[:, h // group].T / math.sqrt(head_dim)
+        if softcap:
+            score = softcap * np.tanh(score / softcap)
+        if slopes is not None:
+            score -= slopes[h] * distance
         score[hidden] = -np.inf
-        y[:, h] = softmax(score) @ v[:, h // group]
+        if sinks is not None:
+            score = np.column_stack([score, np.full(n_tok, sinks[h])])
+        y[:, h] = softmax(score)[:, : k.shape[0]] @ v[:, h // group]
     return y
 
 

@@ -132,24 +132,38 @@ def rotary(s):
 
 def attend(s):
     rows = [
-        # name, n_head, n_head_kv, head_dim, n_past, n_tok, K and V in, std of q
-        ("prefill", 8, 2, 16, 0, 9, "f16", 1),
-        ("decode", 8, 1, 16, 130, 1, "f16", 1),
-        ("chunk", 4, 2, 64, 62, 4, "f16", 1),
-        ("mha_f32", 3, 3, 8, 62, 5, "f32", 1),
-        ("wide", 2, 1, 128, 31, 3, "f16", 1),
-        ("sharp", 4, 2, 32, 64, 2, "f16", 60),
+        # name, n_head, n_head_kv, head_dim, n_past, n_tok, K and V in, std of q, what changes scores
+        ("prefill", 8, 2, 16, 0, 9, "f16", 1, ""),
+        ("decode", 8, 1, 16, 130, 1, "f16", 1, ""),
+        ("chunk", 4, 2, 64, 62, 4, "f16", 1, ""),
+        ("mha_f32", 3, 3, 8, 62, 5, "f32", 1, ""),
+        ("wide", 2, 1, 128, 31, 3, "f16", 1, ""),
+        ("sharp", 4, 2, 32, 64, 2, "f16", 60, ""),
+        ("window", 4, 2, 16, 150, 40, "f16", 1, "window"),
+        ("softcap", 4, 2, 16, 60, 9, "f16", 8, "softcap"),
+        ("alibi", 6, 3, 16, 60, 9, "f16", 1, "slopes"),
+        ("sinks", 4, 1, 16, 0, 9, "f16", 1, "sinks"),
+        ("all", 4, 2, 16, 150, 9, "f16", 3, "window softcap slopes sinks"),
     ]
-    for name, n_head, n_head_kv, head_dim, n_past, n_tok, kv, std in rows:
+    for name, n_head, n_head_kv, head_dim, n_past, n_tok, kv, std, extra in rows:
         r = Rand("attend " + name)
         q = f32(r.normal((n_tok, n_head, head_dim), std))
         k, v = (f32(r.normal((n_past + n_tok, n_head_kv, head_dim))) for _ in "kv")
         if kv == "f16":
             k, v = k.astype("<f2"), v.astype("<f2")
-        y = attention(*(t.astype(np.float64) for t in (q, k, v)), n_past)
+        window = 71 if "window" in extra else 0
+        softcap = 2.5 if "softcap" in extra else 0.0
+        of_heads = {"slopes": f32(r.uniform(0.01, 0.5, n_head)), "sinks": f32(r.normal(n_head, 2))}
+        of_heads = {what: x for what, x in of_heads.items() if what in extra}
+        y = attention(
+            *(t.astype(np.float64) for t in (q, k, v)), n_past, window, softcap,
+            **{what: x.astype(np.float64) for what, x in of_heads.items()},
+        )  # fmt: skip
         params = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
-        params |= {"n_past": n_past, "n_tok": n_tok, "kv_type": kv.upper()}
-        case(s, "attend", "attend_" + name, params, q=("f32", q), k=(kv, k), v=(kv, v), y=("f64", y, True))
+        params |= {"n_past": n_past, "n_tok": n_tok, "kv_type": kv.upper(), "window": window, "softcap": softcap}
+        tensors = {what: ("f32", x) for what, x in of_heads.items()}
+        case(s, "attend", "attend_" + name, params,
+             q=("f32", q), k=(kv, k), v=(kv, v), **tensors, y=("f64", y, True))  # fmt: skip
 
 
 def route(s):

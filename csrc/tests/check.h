@@ -100,6 +100,9 @@ void put_scale(const struct type *t, uint8_t *block, uint16_t h);
 double half_value(uint16_t h);
 uint16_t half_nearest(double x);
 
+/* The Hadamard transform of each 2^m of x, the largest power that divides n <= 1024: by signs, no butterflies. */
+void check_hadamard(double *x, int n);
+
 /* Activation block from 256 values of -127 .. 127. */
 void act8_of(struct act8 *y, const int8_t *q, float d);
 

@@ -1,7 +1,8 @@
 /*
  * check_attn.c - attention over the KV blocks of a sequence: the scalar kernels against a softmax in
  * double over all positions, the others against the scalar ones after each block. Keys, values and
- * queries of integers are first held against the floats they come from.
+ * queries of integers are first held against the floats they come from. Those of Q4 are compared as
+ * they are kept, transformed.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 enum data { NORMAL, WIDE, ZERO, HUGE_VALUE, NAN_KEY, NAN_LAST_VALUE, N_DATA };
 static const char *const data_names[] = {"normal", "wide scores", "zero queries", "a huge value", "a NaN key",
                                          "a NaN as the last value"};
-static const char *const kv_names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8"};
+static const char *const kv_names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8", "q4"};
 
 struct problem {
 	int n, heads, head_dim, v_dim, k_type, v_type;
@@ -26,6 +27,7 @@ struct problem {
 	int slopes;
 	enum data data;
 	uint8_t *k[BLOCKS_MAX], *v[BLOCKS_MAX];
+	uint8_t *k8, *v8; /* of a block whose codes are expanded */
 	float *x;       /* [n][head_dim] queries */
 	uint8_t *q;     /* the same by kv_query() */
 	int64_t q_bytes;
@@ -83,6 +85,8 @@ static double key(const struct problem *p, int i, int d)
 	const int at = i % QN_KV_BLOCK;
 	const double by = scale(p->k_type, k + kv_k_elems(p->k_type, p->head_dim), at);
 
+	if (p->k_type == QN_KV_Q4)
+		return by * (2 * (k[(d / 8 * QN_KV_BLOCK + at) * 4 + d % 4] >> d % 8 / 4 * 4 & 15) - 15);
 	if (p->k_type == QN_KV_Q8)
 		return by * (k[(d / 4 * QN_KV_BLOCK + at) * 4 + d % 4] - 128);
 	if (p->k_type == QN_KV_I16)
@@ -95,6 +99,11 @@ static double value(const struct problem *p, int i, int d)
 	const uint8_t *v = p->v[i / QN_KV_BLOCK];
 	const int at = i % QN_KV_BLOCK;
 
+	if (p->v_type == QN_KV_Q4) {
+		const int half = p->v_dim / 2, code = v[at / 2 * p->v_dim + d % half * 2 + at % 2] >> d / half * 4 & 15;
+
+		return scale(p->v_type, v + kv_v_elems(p->v_type, p->v_dim), at) * (2 * code - 15);
+	}
 	if (kv_integer(p->v_type))
 		return scale(p->v_type, v + kv_v_elems(p->v_type, p->v_dim), at) *
 		       word(p->v_type, v, (at / 2 * p->v_dim + d) * 2 + at % 2);
@@ -106,11 +115,38 @@ static double query(const struct problem *p, int r, int d)
 {
 	const uint8_t *q = p->q + r * p->q_bytes;
 
-	if (p->k_type == QN_KV_Q8)
+	if (kv_expanded(p->k_type) == QN_KV_Q8)
 		return (double)p->qd[r] * word(QN_KV_Q8, q, d);
 	if (p->k_type == QN_KV_I16)
 		return (double)p->qd[r] * word(QN_KV_I16, q, d);
 	return word(QN_KV_F32, q, d);
+}
+
+/* x as a type keeps it. */
+static void as_kept(int type, double *y, const float *x, int n)
+{
+	for (int d = 0; d < n; d++)
+		y[d] = (double)x[d];
+	if (type == QN_KV_Q4)
+		check_hadamard(y, n);
+}
+
+/*
+ * What Q4 keeps of x: with levels 2/15 of the largest apart no more than 1/15 of it is lost anywhere, and
+ * the best of several distances is no worse. The best scale leaves nothing of what is kept in what is lost.
+ */
+static void kept_codes(const char *what, const double *x, const double *kept, int n)
+{
+	double max = 0, lost = 0, along = 0, sum = 0;
+
+	for (int d = 0; d < n; d++) {
+		max = fmax(max, fabs(x[d]));
+		sum += x[d] * x[d];
+		lost += pow(x[d] - kept[d], 2);
+		along += (x[d] - kept[d]) * kept[d];
+	}
+	check_near(what, n, lost, 0, n * pow(max / 14.9, 2));
+	check_near(what, n, along, 0, 2e-3 * sum);
 }
 
 /* What is kept is near what came. */
@@ -118,6 +154,7 @@ static void kept(const struct problem *p, int i, const float *k, const float *v)
 {
 	static const double rel[QN_N_KV_TYPES] = {0x1p-11, 0, 0x1p-8, 0, 0};
 	static const double top[QN_N_KV_TYPES] = {0, 0, 0, 32700, 127}, v_top[QN_N_KV_TYPES] = {0, 0, 0, 8190, 127};
+	double want[DIM_MAX], got[DIM_MAX];
 	double max_k = 0, max_v = 0, len = 0, unit;
 
 	for (int d = 0; d < p->head_dim; d++) {
@@ -127,16 +164,26 @@ static void kept(const struct problem *p, int i, const float *k, const float *v)
 		max_v = fmax(max_v, fabs((double)v[d]));
 		len += (double)k[d] * (double)k[d];
 	}
+	as_kept(p->k_type, want, k, p->head_dim);
+	for (int d = 0; d < p->head_dim; d++)
+		got[d] = key(p, i, d);
+	if (p->k_type == QN_KV_Q4)
+		kept_codes("k kept", want, got, p->head_dim);
 	unit = kv_integer(p->k_type) ? max_k / top[p->k_type] : 0;
 	if (p->k_type == QN_KV_I16)
 		unit = fmax(unit, sqrt(len) / 46250);
-	for (int d = 0; d < p->head_dim; d++)
-		if (!check_near("k kept", d, key(p, i, d), (double)k[d],
+	for (int d = 0; d < p->head_dim && p->k_type != QN_KV_Q4; d++)
+		if (!check_near("k kept", d, got[d], want[d],
 		                0.51 * unit + rel[p->k_type] * fabs((double)k[d]) + 1e-7))
 			return;
-	unit = kv_integer(p->v_type) ? max_v / v_top[p->v_type] : 0;
+	as_kept(p->v_type, want, v, p->head_dim);
 	for (int d = 0; d < p->head_dim; d++)
-		if (!check_near("v kept", d, value(p, i, d), (double)v[d],
+		got[d] = value(p, i, d);
+	if (p->v_type == QN_KV_Q4)
+		kept_codes("v kept", want, got, p->head_dim);
+	unit = kv_integer(p->v_type) ? max_v / v_top[p->v_type] : 0;
+	for (int d = 0; d < p->head_dim && p->v_type != QN_KV_Q4; d++)
+		if (!check_near("v kept", d, got[d], want[d],
 		                0.51 * unit + rel[p->v_type] * fabs((double)v[d]) + 1e-7))
 			return;
 }
@@ -147,6 +194,7 @@ static void fill(struct problem *p)
 	const float size = (p->data == WIDE ? 12 : p->data == ZERO ? 0 : 2) / sqrtf((float)p->head_dim);
 	const int odd = rnd_below(p->pos + 1);
 	float k[DIM_MAX], v[DIM_MAX];
+	double x[DIM_MAX];
 
 	check_at(check_sets, "k %s, v %s, head_dim %d", kv_names[p->k_type], kv_names[p->v_type], p->head_dim);
 	for (int r = 0; r < p->n; r++) {
@@ -157,10 +205,11 @@ static void fill(struct problem *p)
 			len += pow((double)p->x[r * p->head_dim + d], 2);
 		}
 		kv_query(p->k_type, p->q + r * p->q_bytes, &p->qd[r], &p->qsum[r], p->x + r * p->head_dim, p->head_dim);
-		error = p->k_type == QN_KV_Q8 ? 0.6 / 127 : p->k_type == QN_KV_I16 ? 0.6 / 32700 : 1e-7;
+		as_kept(p->k_type, x, p->x + r * p->head_dim, p->head_dim);
+		error = kv_expanded(p->k_type) == QN_KV_Q8 ? 0.6 / 127 : p->k_type == QN_KV_I16 ? 0.6 / 32700 : 1e-7;
 		for (int d = 0; d < p->head_dim; d++)
 			if (!check_near("q kept", d, query(p, r, d),
-			                (double)p->x[r * p->head_dim + d] * 1.4426950408889634,
+			                x[d] * 1.4426950408889634,
 			                error * 1.4427 * sqrt(len)))
 				break;
 		p->slope[r] = 0.3f * (float)(r % 5 + 1);
@@ -251,11 +300,21 @@ static void step(const struct problem *p, const struct set *s, struct attn_rows 
 	r.lim += first;
 	r.slope = r.slope ? r.slope + first : NULL;
 	r.n = end - first;
+	const uint8_t *k = p->k[block], *v = p->v[block];
+
+	if (p->k_type == QN_KV_Q4) {
+		kv_expand_k(p->k8, k, p->head_dim, k);
+		k = p->k8;
+	}
+	if (p->v_type == QN_KV_Q4) {
+		kv_expand_v(p->v8, v, p->head_dim, v);
+		v = p->v8;
+	}
 	r.ahead = p->k[(block + 1) % p->blocks];
-	s->k.attn_scores[p->k_type](&r, p->k[block]);
+	s->k.attn_scores[kv_expanded(p->k_type)](&r, k);
 	s->k.attn_weights(&r);
 	r.ahead = p->v[(block + 1) % p->blocks];
-	s->k.attn_values[p->v_type](&r, p->v[block]);
+	s->k.attn_values[kv_expanded(p->v_type)](&r, v);
 }
 
 static void save(const struct problem *p, const struct attn_rows *r, struct state *s)
@@ -335,6 +394,7 @@ static void one(struct problem *p)
 	EACH_SET(s) {
 		struct attn_rows r = begin(p);
 
+		qn_init(s->isa); /* for what expands codes */
 		check_at(s,
 		         "attn k %s, v %s, head_dim %d, %d rows of %d heads from %d, window %d, cap %g, %sslopes, %s",
 		         kv_names[p->k_type], kv_names[p->v_type], p->head_dim, p->n, p->heads, p->pos, p->window,
@@ -374,6 +434,8 @@ static void shape(int head_dim, int k_type, int v_type)
 		p.k[b] = guard_alloc((size_t)kv_k_bytes(k_type, head_dim));
 		p.v[b] = guard_alloc((size_t)kv_v_bytes(v_type, head_dim));
 	}
+	p.k8 = guard_alloc((size_t)kv_k_bytes(QN_KV_Q8, (head_dim + 7) / 8 * 8));
+	p.v8 = guard_alloc((size_t)kv_v_bytes(QN_KV_Q8, head_dim));
 	for (int i = 0; i < COUNT(rows); i++)
 		for (int round = 0; round < (check_quick ? 1 : 2); round++) {
 			struct guard x = guard_new(sizeof(float) * (size_t)(rows[i] * head_dim));

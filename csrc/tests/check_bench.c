@@ -87,21 +87,30 @@ static void over_blocks(const struct set *s, int type, struct attn_rows *a, cons
 {
 	const int64_t k_bytes = kv_k_bytes(type, a->head_dim), bytes = k_bytes + kv_v_bytes(type, a->head_dim);
 
-	for (int b = 0; b < blocks; b++) {
-		const uint8_t *at = kv + b * bytes, *next = kv + (b + 1) % blocks * bytes;
+	static uint8_t k8[QN_KV_BLOCK * (128 + 4)], v8[QN_KV_BLOCK * (128 + 4)];
 
-		a->ahead = next;
-		s->k.attn_scores[type](a, at);
+	for (int b = 0; b < blocks; b++) {
+		const uint8_t *k = kv + b * bytes, *v = k + k_bytes, *next = kv + (b + 1) % blocks * bytes;
+		const uint8_t *next_k = next, *next_v = next + k_bytes;
+
+		if (type == QN_KV_Q4) {
+			kv_expand_k(k8, k, a->head_dim, next);
+			kv_expand_v(v8, v, a->head_dim, next + k_bytes);
+			next_k = k = k8;
+			next_v = v = v8;
+		}
+		a->ahead = next_k;
+		s->k.attn_scores[kv_expanded(type)](a, k);
 		s->k.attn_weights(a);
-		a->ahead = next + k_bytes;
-		s->k.attn_values[type](a, at + k_bytes);
+		a->ahead = next_v;
+		s->k.attn_values[kv_expanded(type)](a, v);
 	}
 }
 
 /* Bytes of keys and values a second as one head's are read, and products of both kinds a second. */
 static void attn_of(struct set *s, int type, int dim, int n, int blocks)
 {
-	static const char *const names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8"};
+	static const char *const names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8", "q4"};
 	static float o[QN_ATTN_ROWS * 128], m[QN_ATTN_ROWS], l[QN_ATTN_ROWS], c[QN_ATTN_ROWS];
 	static float e[QN_ATTN_ROWS * QN_KV_BLOCK], q[QN_ATTN_ROWS * 128], qd[QN_ATTN_ROWS], x[128];
 	static int32_t from[QN_ATTN_ROWS], lim[QN_ATTN_ROWS], qsum[QN_ATTN_ROWS];
@@ -139,6 +148,7 @@ static void attn(struct set *s)
 {
 	static const int rows[] = {1, 4, 8, QN_ATTN_ROWS};
 
+	qn_init(s->isa); /* for what expands codes */
 	for (int type = 0; type < QN_N_KV_TYPES; type++)
 		for (int dim = 64; dim <= 128; dim += 64) {
 			for (int i = 0; i < COUNT(rows); i++)

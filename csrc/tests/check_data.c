@@ -1,4 +1,4 @@
-/* check_data.c - random weights and activations, and halves by plain arithmetic. */
+/* check_data.c - random weights and activations, and by plain arithmetic halves and a transform. */
 #include <math.h>
 #include <string.h>
 
@@ -138,4 +138,18 @@ void act8_of(struct act8 *y, const int8_t *q, float d)
 		y->sum32[i / 32] = (int16_t)(y->sum32[i / 32] + q[i]);
 	}
 	y->d = d;
+}
+
+void check_hadamard(double *x, int n)
+{
+	const int block = n & -n;
+	double y[1024];
+
+	for (int i = 0; i < n; i++) {
+		y[i] = 0;
+		for (int j = 0; j < block; j++)
+			y[i] += (__builtin_parity((unsigned)(i % block & j)) ? -1 : 1) * x[i - i % block + j];
+	}
+	for (int i = 0; i < n; i++)
+		x[i] = y[i] / sqrt(block);
 }

@@ -213,7 +213,7 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 	}
 }
 
-/* An element of K (part 0) or V (part 1) in the KV pool. */
+/* An element of K (part 0) or V (part 1) in the KV pool, as it is kept: that of Q4 transformed. */
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
@@ -227,6 +227,12 @@ static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, 
 		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
 	if (!kv_integer(type))
 		return kv_word(type, p, part ? at * v_dim + d : d * 64 + at);
+	if (type == QN_KV_Q4) {
+		const int high = part ? d / (v_dim / 2) : d % 8 / 4;
+		const int i = part ? at / 2 * v_dim + d % (v_dim / 2) * 2 + at % 2 : (d / 8 * 64 + at) * 4 + d % 4;
+
+		return (double)scale * (2 * (high ? p[i] / 16 : p[i] % 16) - 15);
+	}
 	if (part)
 		return (double)scale * kv_word(type, p, (at / 2 * v_dim + d) * 2 + at % 2);
 	if (type == QN_KV_I16)
@@ -237,7 +243,12 @@ static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, 
 /* How far what is kept may be from what came, for values about 1. */
 static double kv_eps(int type)
 {
-	return type == QN_KV_F32 ? 1e-6 : type == QN_KV_Q8 ? 0.02 : type == QN_KV_BF16 ? 5e-3 : 1e-3;
+	static const double eps[QN_N_KV_TYPES] = {
+		[QN_KV_F32] = 1e-6, [QN_KV_I16] = 1e-3, [QN_KV_F16] = 1e-3, [QN_KV_BF16] = 5e-3, [QN_KV_Q8] = 0.02,
+		[QN_KV_Q4] = 0.4,
+	};
+
+	return eps[type];
 }
 
 /* x[head_dim] of a head, normalised and rotated. */
@@ -264,7 +275,7 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
-	double y[64];
+	double y[64], v[64];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
 		const float *was = row_was(s, QKV, t);
@@ -279,18 +290,23 @@ static void qkv(const struct scene *s)
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
+			for (int d = 0; d < op->head_dim; d++)
+				v[d] = (double)was[op->col[2] + h * op->head_dim + d];
+			if (op->k_type == QN_KV_Q4)
+				check_hadamard(y, op->head_dim);
+			if (op->v_type == QN_KV_Q4)
+				check_hadamard(v, op->head_dim);
 			for (int d = 0; d < op->head_dim; d++) {
-				const double v = (double)was[op->col[2] + h * op->head_dim + d];
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
 				check_near("k", h * op->head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
 				           kv_eps(op->k_type) * (1 + fabs(y[d])));
 				check_near("v", h * op->head_dim + d,
-				           kv_at(s, s->kv, seq, pos, h, 1, d), v,
-				           kv_eps(op->v_type) * (1 + fabs(v)));
+				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
+				           kv_eps(op->v_type) * (1 + fabs(v[d])));
 			}
-			for (int d = op->head_dim; d % 16; d++)
+			for (int d = op->head_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -323,21 +339,25 @@ static void attend(const struct scene *s)
 			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
 				  hk = h / (op->n_head / op->n_head_kv);
 			const int from = op->window && pos >= op->window ? pos - op->window + 1 : 0;
-			const float *q = row(s, QKV, t) + op->col[0] + h * op->head_dim;
+			double q[64], y[64];
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
 			for (int d = 0; d < op->head_dim; d++)
-				most = fabs((double)q[d]) > most ? fabs((double)q[d]) : most;
+				q[d] = (double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d];
+			if (op->k_type == QN_KV_Q4)
+				check_hadamard(q, op->head_dim);
+			for (int d = 0; d < op->head_dim; d++)
+				most = fabs(q[d]) > most ? fabs(q[d]) : most;
 			for (int p = from; p <= pos; p++) {
 				double size = 0;
 
 				score[p] = 0;
 				for (int d = 0; d < op->head_dim; d++) {
-					score[p] += (double)q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
+					score[p] += q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
 					size += fabs(kv_at(s, s->kv, seq, p, hk, 0, d));
 				}
 				/* the query is rounded as well */
-				size *= op->k_type == QN_KV_Q8 ? 0.51 * most / 127 : 0;
+				size *= kv_expanded(op->k_type) == QN_KV_Q8 ? 0.51 * most / 127 : 0;
 				error = size > error ? size : error;
 				if (op->softcap > 0)
 					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
@@ -349,6 +369,10 @@ static void attend(const struct scene *s)
 				sum += score[p] = exp(score[p] - max);
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
+			for (int d = 0; d < op->head_dim; d++) /* as values are kept */
+				y[d] = (double)row(s, ATT, t)[h * op->head_dim + d];
+			if (op->v_type == QN_KV_Q4)
+				check_hadamard(y, op->head_dim);
 			for (int d = 0; d < op->head_dim; d++) {
 				double want = 0, size = 0;
 
@@ -358,8 +382,7 @@ static void attend(const struct scene *s)
 					want += x;
 					size += fabs(x);
 				}
-				check_near("y", h * op->head_dim + d,
-				           (double)row(s, ATT, t)[h * op->head_dim + d], want,
+				check_near("y", h * op->head_dim + d, y[d], want,
 				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
 			}
 		}

@@ -290,9 +290,9 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, head_dim, 0);
 		REFUSES(kind, 0, head_dim, -32);
 		REFUSES(kind, 0, head_dim, 1 << 20);
-		REFUSES(kind, 0, k_type, QN_KV_Q8 + 1);
+		REFUSES(kind, 0, k_type, QN_KV_Q4 + 1);
 		REFUSES(kind, 0, k_type, -1);
-		REFUSES(kind, 0, v_type, QN_KV_Q8 + 1);
+		REFUSES(kind, 0, v_type, QN_KV_Q4 + 1);
 		REFUSES(kind, 0, v_type, -1);
 		REFUSES(kind, 0, kv_offset, -1);
 		REFUSES(kind, 0, kv_offset, -64);

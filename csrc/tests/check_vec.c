@@ -300,6 +300,29 @@ static void attn_merge(void)
 		}
 }
 
+static void kv_expand(void)
+{
+	for (int part = 16; part <= 272; part += 16) {
+		const int n = part * (1 + rnd_below(4)), add = rnd_below(256) - 128;
+		uint8_t *x = guard_fill(&in, (size_t)n);
+
+		rnd_bytes(x, (size_t)n);
+		EACH_SET(s) {
+			uint8_t *y = guard_fill(&out, (size_t)(2 * n)), want[2 * 4 * 272];
+
+			for (int i = 0; i < 2 * n; i++) {
+				const int of = i / (2 * part) * part + i % part, high = i / part % 2;
+
+				want[i] = (uint8_t)(2 * (high ? x[of] / 16 : x[of] % 16) + add);
+			}
+			check_at(s, "kv_expand %d bytes by %d, and %d", n, part, add);
+			s->k.kv_expand(y, x, n, part, add, x);
+			check_bytes("y", y, want, 2 * n);
+			guard_intact("y", &out);
+		}
+	}
+}
+
 void check_vec(void)
 {
 	in = guard_new(8192 * sizeof(float));
@@ -312,6 +335,7 @@ void check_vec(void)
 	swiglu();
 	rope();
 	attn_merge();
+	kv_expand();
 	EACH_SET(s) {
 		check_at(s, "int8_rounds");
 		s->k.int8_rounds(3);

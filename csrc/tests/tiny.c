@@ -10,11 +10,11 @@
  * than a call of attention has rows), heads of no multiple of 16, and what attention can do.
  */
 const struct shape tiny_shapes[] = {
-	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_F16, QN_KV_F16, 0, 0, 0, 0, 1, 1,
+	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 0, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16},
-	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q8, 0, 0, 1, 5, 0, 1,
+	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
 	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);

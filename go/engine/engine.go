@@ -137,7 +137,7 @@ func (c *Config) fill() error {
 
 var kvTypes = map[kvcache.Type]kernel.KVType{
 	kvcache.F16: kernel.KVF16, kvcache.F32: kernel.KVF32, kvcache.BF16: kernel.KVBF16,
-	kvcache.I16: kernel.KVI16, kvcache.Q8: kernel.KVQ8,
+	kvcache.I16: kernel.KVI16, kvcache.Q8: kernel.KVQ8, kvcache.Q4: kernel.KVQ4,
 }
 
 // KVTypes is what the kernels call c.KV.

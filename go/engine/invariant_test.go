@@ -55,7 +55,9 @@ func TestLogitsAreInvariant(t *testing.T) {
 }
 
 func invariant(t *testing.T, path string) {
-	for _, kv := range []kvcache.Types{{}, kvcache.Both(kvcache.F32), kvcache.Both(kvcache.Q8), {K: kvcache.I16, V: kvcache.BF16}} {
+	for _, kv := range []kvcache.Types{
+		{}, kvcache.Both(kvcache.F32), {K: kvcache.F16, V: kvcache.Q8}, {K: kvcache.Q8, V: kvcache.Q4}, {K: kvcache.Q4, V: kvcache.BF16},
+	} {
 		base := open(t, path, Config{KV: kv, Residency: model.Packed})
 		ids := randomIDs(base, 5, nIDs)
 		want := logits(t, base, ids, nil)

@@ -31,6 +31,8 @@ type goldenCase struct {
 		Renormalise bool
 		Eps         float32
 		KVType      string `json:"kv_type"`
+		Window      int
+		Softcap     float32
 	}
 	Tensors map[string]struct {
 		DType  string
@@ -96,6 +98,14 @@ func (c *goldenCase) values(tb testing.TB, name string) []float64 {
 		tb.Fatalf("no tensor %s", name)
 	}
 	return v
+}
+
+// vector returns a tensor of floats outside the Go heap, nil where the case has none.
+func (c *goldenCase) vector(tb testing.TB, name string) []float32 {
+	if _, ok := c.Tensors[name]; !ok {
+		return nil
+	}
+	return mem.Float32s(c.off(tb, name))
 }
 
 // off returns tensor bytes outside the Go heap.
@@ -256,6 +266,7 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 	total := p.NPast + p.NTok
 	nq, nkv := p.NHead*p.HeadDim, p.NHeadKV*p.HeadDim
 	q, k, v, want := c.values(t, "q"), c.values(t, "k"), c.values(t, "v"), c.values(t, "y")
+	attend := Attend{Dst: 1, Window: p.Window, Softcap: p.Softcap, Slopes: c.vector(t, "slopes"), Sinks: c.vector(t, "sinks")}
 	types := []KVType{KVF32, KVI16}
 	if p.KVType == "F16" {
 		types = append(types, KVF16)
@@ -268,6 +279,7 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 			NHead: p.NHead, NHeadKV: p.NHeadKV, HeadDim: p.HeadDim, KV: KVTypes{typ, typ},
 			QKV: 0, Col: [3]int{0, Pad(nq), Pad(nq) + Pad(nkv)},
 		}
+		attend.Heads = heads
 		pass := func(from, to int) {
 			g.Reset()
 			g.AddSeq(table)
@@ -284,7 +296,7 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 				}
 				g.Add(0, int32(pos))
 			}
-			g.run(t, StoreKV{Heads: heads, Scale: float32(1 / math.Sqrt(float64(p.HeadDim)))}, Attend{Heads: heads, Dst: 1})
+			g.run(t, StoreKV{Heads: heads, Scale: float32(1 / math.Sqrt(float64(p.HeadDim)))}, attend)
 		}
 		if p.NPast > 0 {
 			pass(0, p.NPast)

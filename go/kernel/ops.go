@@ -202,6 +202,7 @@ const (
 	KVBF16 KVType = C.QN_KV_BF16
 	KVI16  KVType = C.QN_KV_I16
 	KVQ8   KVType = C.QN_KV_Q8
+	KVQ4   KVType = C.QN_KV_Q4
 )
 
 // KVTypes is the types of keys and of values.

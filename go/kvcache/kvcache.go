@@ -26,11 +26,12 @@ const BlockTokens = 64
 type Type int
 
 const (
-	F16 Type = iota // the default
+	I16 Type = iota // integers of 16 bits, with a scale for each position of a head: the default
+	F16
 	F32
 	BF16
-	I16 // integers of 16 bits, with a scale for each position of a head
-	Q8  // the same in 8 bits
+	Q8 // as I16, in 8 bits
+	Q4 // in 4
 )
 
 // Types is the types of keys and of values.
@@ -47,7 +48,7 @@ func (t Types) String() string {
 	return t.K.String() + "/" + t.V.String()
 }
 
-var typeNames = [...]string{F16: "f16", F32: "f32", BF16: "bf16", I16: "i16", Q8: "q8_0"}
+var typeNames = [...]string{I16: "i16", F16: "f16", F32: "f32", BF16: "bf16", Q8: "q8_0", Q4: "q4_0"}
 
 // TypeNames returns the names of all types, the default first.
 func TypeNames() []string { return typeNames[:] }
@@ -77,6 +78,8 @@ func (t Type) Bits() int {
 		return 32
 	case Q8:
 		return 8
+	case Q4:
+		return 4
 	}
 	return 16
 }

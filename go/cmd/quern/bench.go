@@ -90,6 +90,7 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
 func (f *benchFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	one := func(s ...string) []string { return s }
+	types := kvcache.TypeNames()
 	wordsVar(fs, &f.models, "model", "m", nil, acceptPath, "GGUF files")
 	listVar(fs, &f.prompt, "n-prompt", "p", []int{512}, 0, maxTokens, "tokens of the prompt; 0 is no such test")
 	listVar(fs, &f.gen, "n-gen", "n", []int{128}, 0, maxTokens, "tokens to generate; 0 is no such test")
@@ -99,9 +100,9 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	listVar(fs, &f.batch, "batch-size", "b", []int{2048}, 1, maxTokens, "tokens of a prompt handed over at a time")
 	listVar(fs, &f.ubatch, "ubatch-size", "", []int{512}, 1, maxTokens, "tokens of a forward pass, at most")
 	alias(fs, "ubatch-size", "ub")
-	wordsVar(fs, &f.typeK, "cache-type-k", "", one("f16"), acceptKVType, "type of the keys: "+strings.Join(kvcache.TypeNames(), ", "))
+	wordsVar(fs, &f.typeK, "cache-type-k", "", types[:1], acceptKVType, "type of the keys: "+strings.Join(types, ", "))
 	alias(fs, "cache-type-k", "ctk")
-	wordsVar(fs, &f.typeV, "cache-type-v", "", one("f16"), acceptKVType, "type of the values")
+	wordsVar(fs, &f.typeV, "cache-type-v", "", types[:1], acceptKVType, "type of the values")
 	alias(fs, "cache-type-v", "ctv")
 	wordsVar(fs, &f.flashAttn, "flash-attn", "", one("auto"), acceptFlashAttn, "auto or 1: attention is fused in any case")
 	alias(fs, "flash-attn", "fa")

@@ -131,16 +131,16 @@ func (f *benchFlags) columns() []resultColumn {
 		{"threads", 7, false, func(r *benchResult) string { return number(r.Threads) }},
 	}
 	for _, c := range []struct {
-		flag string
+		flag string // "" is always there: llama-bench's default is not ours
 		col  resultColumn
 	}{
 		{"batch-size", resultColumn{"n_batch", 7, false, func(r *benchResult) string { return number(r.Batch) }}},
 		{"ubatch-size", resultColumn{"n_ubatch", 8, false, func(r *benchResult) string { return number(r.UBatch) }}},
-		{"cache-type-k", resultColumn{"type_k", 6, false, func(r *benchResult) string { return r.TypeK }}},
-		{"cache-type-v", resultColumn{"type_v", 6, false, func(r *benchResult) string { return r.TypeV }}},
+		{"", resultColumn{"type_k", 6, false, func(r *benchResult) string { return r.TypeK }}},
+		{"", resultColumn{"type_v", 6, false, func(r *benchResult) string { return r.TypeV }}},
 		{"flash-attn", resultColumn{"fa", 3, false, func(r *benchResult) string { return number(r.FlashAttn) }}},
 	} {
-		if f.changed(c.flag) {
+		if c.flag == "" || f.changed(c.flag) {
 			cols = append(cols, c.col)
 		}
 	}

@@ -120,8 +120,8 @@ func TestBenchUsage(t *testing.T) {
 		{"bench -m x -t 0", []string{"--threads", `"0"`, "from 1 to"}},
 		{"bench -m x -ub 0", []string{"--ubatch-size", "from 1"}},
 		{"bench -m x -pg 5", []string{"--prompt-gen", "512,128"}},
-		{"bench -m x -ctk q3", []string{"--cache-type-k", "q3", "f16 f32 bf16 i16 q8_0"}},
-		{"bench -m x -ctv q3", []string{"--cache-type-v", "q3", "f16 f32 bf16 i16 q8_0"}},
+		{"bench -m x -ctk q3", []string{"--cache-type-k", "q3", "i16 f16 f32 bf16 q8_0 q4_0"}},
+		{"bench -m x -ctv q3", []string{"--cache-type-v", "q3", "i16 f16 f32 bf16 q8_0 q4_0"}},
 		{"bench -m x -fa 0", []string{"--flash-attn", "always fused"}},
 		{"bench -m x -r 0", []string{"--repetitions", "from 1"}},
 		{"bench -m x -o xml", []string{"xml", "md json jsonl csv"}},
@@ -343,7 +343,7 @@ func TestBenchKernels(t *testing.T) {
 		}
 	}
 	want := `pack q8_0 memory 0; matmul q8_0 memory 1; matmul q8_0 memory 2; matmul q8_0 cache 1; matmul q8_0 cache 2;
-		attention f16 memory 1; attention f16 memory 2; norm f32 cache 1; norm f32 cache 2; quantize f32 cache 1; quantize f32 cache 2`
+		attention i16 memory 1; attention i16 memory 2; norm f32 cache 1; norm f32 cache 2; quantize f32 cache 1; quantize f32 cache 2`
 	if strings.Join(strings.Fields(strings.Join(got, "; ")), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("measured %s", strings.Join(got, "; "))
 	}

@@ -70,7 +70,7 @@ func TestUsageErrorsOfTheEnvironment(t *testing.T) {
 		"QUERN_ISA=avx1024":           {"QUERN_ISA", "avx1024", "scalar", "avx2"},
 		"QUERN_TEMP=hot":              {"QUERN_TEMP", `"hot"`},
 		"LLAMA_ARG_CTX_SIZE=-7":       {"LLAMA_ARG_CTX_SIZE", `"-7"`},
-		"LLAMA_ARG_CACHE_TYPE_K=q4_0": {"LLAMA_ARG_CACHE_TYPE_K", `"q4_0"`, "f16"},
+		"LLAMA_ARG_CACHE_TYPE_K=q5_1": {"LLAMA_ARG_CACHE_TYPE_K", `"q5_1"`, "f16"},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			invocation{args: []string{"run", "-m", "x.gguf", "-p", "x"}, env: []string{variable}}.run(t).refused(t, 2, words...)
