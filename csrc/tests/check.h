@@ -101,7 +101,10 @@ double half_value(uint16_t h);
 uint16_t half_nearest(double x);
 
 /* Activation block from 256 values of -127 .. 127. */
-void act8_of(struct act8 *y, const int8_t *q, float d);
+void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d);
+
+/* Activation k of a block of that kind. */
+double act_value(const void *block, enum qn_act kind, int k);
 
 /* ------------------------------------------------------------------ families */
 
