@@ -106,7 +106,7 @@ struct problem {
 	uint8_t *rows, *turned; /* turned: the rows from last to first */
 	void *panel, *panel2;   /* of rows, of turned */
 	struct actf *xf;
-	struct act8 *x8;    /* of the kind, or of another where the type takes floats */
+	struct act8 *x8;    /* of the kind; of no use where that is floats */
 	float want[N_ACT_MAX][QN_PANEL];
 	int nan; /* a token of NaN, or -1 */
 };
@@ -247,7 +247,8 @@ static void sized(const struct type *t, int64_t n_in)
 	struct guard xf = guard_new(qn_act_bytes(QN_ACT_F32, N_ACT_MAX, n_in));
 	struct guard x8 = guard_new(qn_act_bytes(QN_ACT_Q8_256, N_ACT_MAX, n_in));
 
-	p = (struct problem){.t = t, .kind = qn_type_act(t->type), .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
+	p = (struct problem){.t = t, .kind = qn_type_act(t->type), .n_in = n_in};
+	p.blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.turned = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.panel = guard_alloc(qn_panel_bytes(t->type, n_in));
