@@ -40,10 +40,19 @@ static int experts_ok(const struct qn_op *op)
 	       op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
 }
 
-static int act_ok(const struct plan *p, const struct qn_op *op, int64_t n)
+/* Activations of n columns, of some kind at least; `from` says of each that is there what it comes from. */
+static int act_ok(const struct plan *p, const int32_t *act, const int32_t *from, int64_t n)
 {
-	return (op->act_f32 >= 0 || op->act_q8 >= 0) && (op->act_f32 < 0 || buf_ok(p, op->act_f32, n)) &&
-	       (op->act_q8 < 0 || buf_ok(p, op->act_q8, n));
+	int some = 0;
+
+	for (int k = 0; k < QN_N_ACT; k++) {
+		if (act[k] < 0)
+			continue;
+		if (!buf_ok(p, act[k], n) || (from && !buf_ok(p, from[k], n)))
+			return 0;
+		some = 1;
+	}
+	return some;
 }
 
 static int matmul_ok(const struct plan *p, const struct qn_op *op)
@@ -61,7 +70,7 @@ static int matmul_ok(const struct plan *p, const struct qn_op *op)
 
 		if (!mat_ok(m) || m->n_mat != (op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
 			return 0;
-		if (!buf_ok(p, qn_type_q8(m->type) ? op->act_q8 : op->act_f32, m->n_in))
+		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
 			return 0;
 		if (!(glu && i) && !col_ok(p, op->dst, op->col[i], ((int64_t)m->n_out + 15) / 16 * 16))
 			return 0;
@@ -86,7 +95,7 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 			return 0;
 		/* fall through */
 	case QN_OP_ACT:
-		return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op, op->n_col) &&
+		return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op->act, NULL, op->n_col) &&
 		       (op->rows != QN_ROWS_PAIR || op->n_used > 0);
 	case QN_OP_MATMUL:
 		return matmul_ok(p, op);
@@ -104,9 +113,8 @@ static int op_ok(const struct plan *p, const struct qn_op *op)
 	case QN_OP_MOE_ROUTE:
 		return experts_ok(op) && buf_ok(p, op->src, op->n_expert) && buf_ok(p, op->dst, 0);
 	case QN_OP_MOE_GATHER:
-		return experts_ok(op) && op->n_col > 0 && act_ok(p, op, op->n_col) && buf_ok(p, op->aux, 0) &&
-		       (op->act_f32 < 0 || buf_ok(p, op->src, op->n_col)) &&
-		       (op->act_q8 < 0 || buf_ok(p, op->src2, op->n_col));
+		return experts_ok(op) && op->n_col > 0 && act_ok(p, op->act, op->src_act, op->n_col) &&
+		       buf_ok(p, op->aux, 0);
 	case QN_OP_MOE_COMBINE:
 		return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
 		       buf_ok(p, op->src, p->bufs[op->dst].width);

@@ -32,6 +32,39 @@ struct decoded {
 /* Makes compilers load x from memory: they would take its elements out of vectors, at several times the cost. */
 #define STORED(x) __asm__("" : "+m"(x))
 
+/* 16 rows, a number of each. Vectors by name, for of loops as short as these compilers make 16 scalars. */
+typedef uint8_t rows8 __attribute__((vector_size(16)));
+typedef uint16_t rows16 __attribute__((vector_size(32)));
+
+INLINE rows16 load16(const uint16_t *p)
+{
+	rows16 a;
+
+	memcpy(&a, p, sizeof a);
+	return a;
+}
+
+/* From bytes, and to bytes. */
+INLINE rows16 load8(const uint8_t *p)
+{
+	rows8 a;
+
+	memcpy(&a, p, sizeof a);
+	return __builtin_convertvector(a, rows16);
+}
+
+INLINE void store8(void *p, rows16 a)
+{
+	const rows8 b = __builtin_convertvector(a, rows8);
+
+	memcpy(p, &b, sizeof b);
+}
+
+INLINE void store16(uint16_t *p, rows16 a)
+{
+	memcpy(p, &a, sizeof a);
+}
+
 /* Levels of codes. The empty statement keeps compilers from gathers, which are slower than loads. */
 INLINE void look_up8(struct decoded *w, const uint64_t *grid, uint16_t code[32][QN_PANEL])
 {
@@ -85,8 +118,10 @@ INLINE void decode_d(struct decoded *w, const uint16_t d[QN_PANEL], float factor
 INLINE void decode_scales(struct decoded *w, const uint8_t s[][QN_PANEL], int n)
 {
 	for (int j = 0; j < n; j++) {
-		EACH_ROW w->scale[2 * j][r] = (int8_t)((s[j][r] & 15) << 1 | 1);
-		EACH_ROW w->scale[2 * j + 1][r] = (int8_t)(s[j][r] >> 4 << 1 | 1);
+		const rows16 a = load8(s[j]);
+
+		store8(w->scale[2 * j], (a & 15) << 1 | 1);
+		store8(w->scale[2 * j + 1], a >> 4 << 1 | 1);
 	}
 }
 
@@ -133,15 +168,13 @@ INLINE void decode_iq2_xs(struct decoded *w, const void *p)
 	uint16_t code[32][QN_PANEL];
 
 	for (int i = 0; i < 32; i++) {
-		EACH_ROW {
-			const uint16_t s = b->qs[i][r] >> 9;
-			uint16_t odd = s ^ s >> 4;
+		const rows16 q = load16(b->qs[i]), s = q >> 9;
+		rows16 odd = s ^ s >> 4;
 
-			odd ^= odd >> 2;
-			odd ^= odd >> 1;
-			w->signs[i][r] = (uint8_t)(s | (odd & 1) << 7);
-		}
-		EACH_ROW code[i][r] = b->qs[i][r] & 511;
+		odd ^= odd >> 2;
+		odd ^= odd >> 1;
+		store8(w->signs[i], s | (odd & 1) << 7);
+		store16(code[i], q & 511);
 	}
 	STORED(code);
 	look_up8(w, qn_iq2_xs_grid, code);
@@ -158,7 +191,7 @@ INLINE void decode_iq2_s(struct decoded *w, const void *p)
 	for (int j = 0; j < 8; j++)
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++)
-			EACH_ROW code[4 * j + i][r] = (uint16_t)(b->qs[4 * j + i][r] | (b->qh[j][r] >> 2 * i & 3) << 8);
+			store16(code[4 * j + i], load8(b->qs[4 * j + i]) | (load8(b->qh[j]) >> 2 * i & 3) << 8);
 	STORED(code);
 	look_up8(w, qn_iq2_s_grid, code);
 	signed_words(w, b->signs);
@@ -189,7 +222,7 @@ INLINE void decode_iq3_s(struct decoded *w, const void *p)
 	for (int j = 0; j < 8; j++)
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++)
-			EACH_ROW code[8 * j + i][r] = (uint16_t)(b->qs[8 * j + i][r] | (b->qh[j][r] >> i & 1) << 8);
+			store16(code[8 * j + i], load8(b->qs[8 * j + i]) | (load8(b->qh[j]) >> i & 1) << 8);
 	STORED(code);
 	look_up4(w, qn_iq3_s_grid, code);
 	signed_words(w, b->signs);
@@ -203,12 +236,14 @@ INLINE void decode_iq1_s(struct decoded *w, const void *p)
 	uint16_t code[32][QN_PANEL];
 
 	for (int j = 0; j < 8; j++) {
+		const rows16 qh = load16(b->qh[j]);
+
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++) {
-			EACH_ROW code[4 * j + i][r] = (uint16_t)(b->qs[4 * j + i][r] | (b->qh[j][r] >> 3 * i & 7) << 8);
-			EACH_ROW w->signs[4 * j + i][r] = (uint8_t)-(b->qh[j][r] >> 15);
+			store16(code[4 * j + i], load8(b->qs[4 * j + i]) | (qh >> 3 * i & 7) << 8);
+			store8(w->signs[4 * j + i], -(qh >> 15));
 		}
-		EACH_ROW w->scale[j][r] = (int8_t)((b->qh[j][r] >> 12 & 7) << 1 | 1);
+		store8(w->scale[j], (qh >> 12 & 7) << 1 | 1);
 	}
 	STORED(code);
 	look_up8(w, qn_iq1_grid, code);
@@ -224,21 +259,23 @@ INLINE void decode_iq1_m(struct decoded *w, const void *p)
 	for (int j = 0; j < 16; j++)
 #pragma GCC unroll 2
 		for (int i = 0; i < 2; i++) {
-			EACH_ROW code[2 * j + i][r] = (uint16_t)(b->qs[2 * j + i][r] | (b->qh[j][r] >> 4 * i & 7) << 8);
-			EACH_ROW w->signs[2 * j + i][r] = (uint8_t)-(b->qh[j][r] >> (4 * i + 3) & 1);
+			const rows16 qh = load8(b->qh[j]) >> 4 * i;
+
+			store16(code[2 * j + i], load8(b->qs[2 * j + i]) | (qh & 7) << 8);
+			store8(w->signs[2 * j + i], -(qh >> 3 & 1));
 		}
 	STORED(code);
 	look_up8(w, qn_iq1_grid, code);
 	shifted_words(w);
-#pragma GCC unroll 16
-	for (int j = 0; j < 16; j++)
-		EACH_ROW {
-			const int half = b->scales[j / 4 * 2][r] | b->scales[j / 4 * 2 + 1][r] << 8;
+	for (int j = 0; j < 4; j++) {
+		const rows16 half = load8(b->scales[2 * j]) | load8(b->scales[2 * j + 1]) << 8;
 
-			w->scale[j][r] = (int8_t)((half >> 3 * (j % 4) & 7) << 1 | 1);
-		}
-	EACH_ROW d[r] = (uint16_t)(b->scales[1][r] >> 4 | (b->scales[3][r] & 0xf0) | (b->scales[5][r] & 0xf0) << 4 |
-	                           (b->scales[7][r] & 0xf0) << 8);
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+			store8(w->scale[4 * j + i], (half >> 3 * i & 7) << 1 | 1);
+	}
+	store16(d, load8(b->scales[1]) >> 4 | (load8(b->scales[3]) & 0xf0) | (load8(b->scales[5]) & 0xf0) << 4 |
+	                   (load8(b->scales[7]) & 0xf0) << 8);
 	decode_d(w, d, 0.125f);
 }
 

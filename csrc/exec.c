@@ -68,10 +68,17 @@ static void put_act(const struct run *c, const struct qn_op *op, int64_t rows, i
 		qn_kernels.scale_rows(tmp.x, x, r, w + b * QN_ACT_BLOCK, n);
 		x = tmp.x;
 	}
-	if (op->act_q8 >= 0)
-		qn_kernels.quantize((struct act8 *)c->bufs[op->act_q8].data + b * rows + t, x, (int)n);
-	if (op->act_f32 >= 0)
-		memcpy((struct actf *)c->bufs[op->act_f32].data + b * rows + t, x, sizeof *x * (size_t)n);
+	for (enum qn_act k = 0; k < QN_N_ACT; k++) {
+		if (op->act[k] < 0)
+			continue;
+
+		void *y = act_block(c, op->act[k], k, b * rows + t);
+
+		if (k == QN_ACT_F32)
+			memcpy(y, x, sizeof *x * (size_t)n);
+		else
+			qn_kernels.quantize(y, x, (int)n, k);
+	}
 }
 
 /* NORM and ACT. Items are blocks of rows: one row alone is still shared by all threads. */

@@ -39,6 +39,12 @@ static inline float *buf_row(const struct run *c, int i, int64_t row)
 	return (float *)c->bufs[i].data + row * c->bufs[i].width;
 }
 
+/* Block i of a buffer of activations. */
+static inline void *act_block(const struct run *c, int buf, enum qn_act kind, int64_t i)
+{
+	return (uint8_t *)c->bufs[buf].data + i * act_bytes(kind);
+}
+
 /* Rows that op works on. */
 static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
 {

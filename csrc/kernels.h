@@ -12,13 +12,19 @@
 
 #include "quern.h"
 
-/* 256 activations in 8 bits: x = d * q. Sums serve minimums and offsets of the weights. */
+/* 256 activations in 8 bits. Sums of each 16 and each 32 of them serve minimums and offsets of the weights. */
 struct act8 {
 	int8_t qs[QN_ACT_BLOCK];
-	int16_t sum16[QN_ACT_BLOCK / 16]; /* of each 16 qs */
-	int16_t sum32[QN_ACT_BLOCK / 32]; /* of each 32 qs */
-	float d;
-	float unused[3]; /* rounds the block up to five cache lines */
+	union {
+		struct { /* QN_ACT_Q8_256: x = d * q */
+			int16_t sum16[QN_ACT_BLOCK / 16], sum32[QN_ACT_BLOCK / 32];
+			float d;
+			float unused[3]; /* rounds the block up to five cache lines */
+		};
+		struct { /* QN_ACT_Q8_32: x = d32[k / 32] * q */
+			float d32[QN_ACT_BLOCK / 32], fsum32[QN_ACT_BLOCK / 32];
+		};
+	};
 };
 _Static_assert(sizeof(struct act8) == 320, "stride of the kernels");
 
@@ -26,6 +32,12 @@ _Static_assert(sizeof(struct act8) == 320, "stride of the kernels");
 struct actf {
 	float x[QN_ACT_BLOCK];
 };
+
+/* Bytes of 256 activations of a kind. */
+static inline int64_t act_bytes(enum qn_act kind)
+{
+	return kind == QN_ACT_F32 ? sizeof(struct actf) : sizeof(struct act8);
+}
 
 /* Types that take 8-bit activations: name, number, and whether blocks are small or super-blocks. */
 #define QN_Q8_TYPES(X)           \
@@ -62,7 +74,7 @@ struct actf {
 /*
  * out[t][r] = row r of the panel times activations t, for t < n: [n][16] floats.
  * act: the first token's first block; token t is at act[t], column block b at act[b * n_act].
- * act is struct act8 or struct actf, as qn_type_q8() says.
+ * act is what qn_type_act() says.
  */
 typedef void mm_fn(float *out, const void *panel, const void *act, int64_t n_in, int64_t n_act, int n);
 
@@ -113,8 +125,8 @@ struct kernels {
 	float (*sumsq)(const float *x, int64_t n);
 	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
 	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
-	/* Quantizes n <= 256 floats; the rest of the block becomes zeros. */
-	void (*quantize)(struct act8 *y, const float *x, int n);
+	/* Quantizes n <= 256 floats, 256 or 32 to a scale; the rest of the block becomes zeros. */
+	void (*quantize)(struct act8 *y, const float *x, int n, enum qn_act kind);
 	/* y = g / (1 + exp(-g)) * u. */
 	void (*swiglu)(float *y, const float *g, const float *u, int64_t n);
 	/*

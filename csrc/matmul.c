@@ -51,13 +51,13 @@ struct operand {
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
 {
 	const struct qn_mat *m = &op->mat[i];
-	const int q8 = qn_type_q8(m->type);
+	const enum qn_act kind = qn_type_act(m->type);
 
 	return (struct operand){
 		.m = m,
 		.mm = qn_kernels.mm[m->type],
-		.act = c->bufs[q8 ? op->act_q8 : op->act_f32].data,
-		.act_bytes = q8 ? sizeof(struct act8) : sizeof(struct actf),
+		.act = c->bufs[op->act[kind]].data,
+		.act_bytes = act_bytes(kind),
 		.pair = qn_kernels.mm_pair[m->type],
 		.panels = panels(m),
 		.panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in),

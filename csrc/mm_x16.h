@@ -90,12 +90,15 @@ INLINE int offset_of(int type)
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
 INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
-	if (super && parts_of(type).words == 4)
-		for (int i = 0; i < 16; i++)
-			start[i] = -offset_of(type) * x->sum16[i];
-	else
+	if (!super)
+		for (int i = 0; i < 8; i++)
+			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
+	else if (parts_of(type).words == 8)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * x->sum32[i];
+	else
+		for (int i = 0; i < 16; i++)
+			start[i] = -offset_of(type) * x->sum16[i];
 }
 
 /*
@@ -193,13 +196,13 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
-	floats f[2][MM_TOKENS_MAX];
+	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
 	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 		for (int t = 0; t < nt; t++)
-			f[r][t] = floats_set1(0);
+			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
 		ints dot[2][MM_TOKENS_MAX];
 
@@ -234,21 +237,20 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				f[r][t] = floats_fma(dj, floats_of(dot[r][t]), f[r][t]);
+				floats f = floats_mul(dj, floats_of(dot[r][t]));
+
 				if (has_m)
-					f[r][t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
-					                     floats_set1((float)x[t].sum32[j]), f[r][t]);
+					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
+					               floats_set1(x[t].fsum32[j]), f);
+				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j]), y[r][t]);
 			}
 		}
 	}
 #pragma GCC unroll 2
 	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-		for (int t = 0; t < nt; t++) {
-			float *y = out + r * stride + t * QN_PANEL;
-
-			floats_store(y, floats_fma(f[r][t], floats_set1(x[t].d), floats_load(y)));
-		}
+		for (int t = 0; t < nt; t++)
+			floats_store(out + r * stride + t * QN_PANEL, y[r][t]);
 }
 
 /* Whether words are so much work to take out of their lines that one time for all tiles is better. */

@@ -101,14 +101,11 @@ void op_moe_gather(struct run *c, const struct qn_op *op)
 	int64_t p;
 
 	while ((p = deal_next(c->pool, c->step, &d)) >= 0)
-		for (int64_t b = 0; b < blocks; b++) {
-			if (op->act_q8 >= 0)
-				((struct act8 *)c->bufs[op->act_q8].data)[b * pairs + p] =
-					((const struct act8 *)c->bufs[op->src2].data)[b * n_tok + r.tok[p]];
-			if (op->act_f32 >= 0)
-				((struct actf *)c->bufs[op->act_f32].data)[b * pairs + p] =
-					((const struct actf *)c->bufs[op->src].data)[b * n_tok + r.tok[p]];
-		}
+		for (enum qn_act k = 0; k < QN_N_ACT; k++)
+			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++)
+				memcpy(act_block(c, op->act[k], k, b * pairs + p),
+				       act_block(c, op->src_act[k], k, b * n_tok + r.tok[p]),
+				       (size_t)act_bytes(k));
 	c->step++;
 }
 

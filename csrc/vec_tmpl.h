@@ -41,47 +41,55 @@ static void VEC(scale_rows)(float *y, const float *x, float r, const float *w, i
 }
 
 /*
- * d = max|x| / 127, q = x * (127 / max|x|) to the nearest integer, ties to even. Values that are
- * not finite give a block of zeros with d = NaN, so that the fault is seen and not spread as noise.
+ * d = max|x| / 127, q = x * (127 / max|x|) to the nearest integer, ties to even. Of values that are not finite q is 0
+ * and d NaN, so that the fault is seen and not spread as noise.
  */
-static void VEC(quantize)(struct act8 *y, const float *x, int n)
+static inline __attribute__((always_inline)) float VEC(quantize_run)(int8_t *q, const float *x, int n)
 {
-	float padded[QN_ACT_BLOCK], lane[LANES] = {0}, max = 0, inv;
-	const float *in = x;
+	int32_t top = 0; /* bits of magnitudes are in their order, and above those of numbers where there is none */
+	float max, inv;
+
+	for (int i = 0; i < n; i++) {
+		const int32_t a = (int32_t)(bits_of_f32(x[i]) & 0x7fffffff);
+
+		top = a > top ? a : top;
+	}
+	if (top >= 0x7f800000) {
+		memset(q, 0, (size_t)n);
+		return NAN; /* always the same one */
+	}
+	max = f32_of_bits((uint32_t)top);
+	inv = max > 0x1p-120f ? 127.0f / max : 0; /* below, 127 / max is not finite */
+	for (int i = 0; i < n; i++) {
+		/* |x * inv| <= 127: adding 1.5 * 2^23 leaves the rounded integer in the low bits */
+		const float t = x[i] * inv + 0x1.8p23f;
+
+		q[i] = (int8_t)(bits_of_f32(t) & 0xff);
+	}
+	return inv > 0 ? max / 127.0f : 0;
+}
+
+static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kind)
+{
+	float padded[QN_ACT_BLOCK];
 
 	if (n < QN_ACT_BLOCK) {
 		memcpy(padded, x, sizeof *x * (size_t)n);
 		memset(padded + n, 0, sizeof *padded * (size_t)(QN_ACT_BLOCK - n));
-		in = padded;
+		x = padded;
 	}
-	for (int i = 0; i < QN_ACT_BLOCK; i += LANES)
-		for (int j = 0; j < LANES; j++) {
-			const float a = fabsf(in[i + j]);
+	if (kind == QN_ACT_Q8_32) {
+		for (int j = 0; j < QN_ACT_BLOCK / 32; j++) {
+			int sum = 0;
 
-			lane[j] = lane[j] >= a ? lane[j] : a; /* a NaN stays until a number follows */
+			y->d32[j] = VEC(quantize_run)(y->qs + 32 * j, x + 32 * j, 32);
+			for (int i = 0; i < 32; i++)
+				sum += y->qs[32 * j + i];
+			y->fsum32[j] = (float)sum;
 		}
-	for (int j = 0; j < LANES; j++)
-		max = max >= lane[j] ? max : lane[j];
-	for (int j = 0; j < LANES; j++)
-		lane[j] = 0;
-	for (int i = 0; i < QN_ACT_BLOCK; i += LANES) /* 0 * x is NaN where x is not finite */
-		for (int j = 0; j < LANES; j++)
-			lane[j] += 0 * in[i + j];
-	for (int j = 1; j < LANES; j++)
-		lane[0] += lane[j];
-	if (lane[0] != 0) {
-		memset(y, 0, sizeof *y);
-		y->d = NAN; /* always the same one: sets differ in which operand's payload survives */
 		return;
 	}
-	inv = max > 0x1p-120f ? 127.0f / max : 0; /* below, 127 / max is not finite */
-	y->d = inv > 0 ? max / 127.0f : 0;
-	for (int i = 0; i < QN_ACT_BLOCK; i++) {
-		/* |in * inv| <= 127: adding 1.5 * 2^23 leaves the rounded integer in the low bits */
-		const float t = in[i] * inv + 0x1.8p23f;
-
-		y->qs[i] = (int8_t)(bits_of_f32(t) & 0xff);
-	}
+	y->d = VEC(quantize_run)(y->qs, x, QN_ACT_BLOCK);
 	for (int j = 0; j < QN_ACT_BLOCK / 16; j++) {
 		int sum = 0;
 

@@ -86,8 +86,16 @@ struct qn_mat {
 /* 1 where the kernels can take rows of n_in elements of this type. */
 int qn_type_ok(int32_t type, int64_t n_in);
 
-/* 1 where products with this type take 8-bit activations (enum qn_act), 0 where they take floats. */
-int qn_type_q8(int32_t type);
+/* How the activations of a product are kept. Which way that is, is up to the type of its weights. */
+enum qn_act {
+	QN_ACT_F32 = 0,    /* floats: weights that are floats */
+	QN_ACT_Q8_256 = 1, /* 8 bits, a scale for each 256: super-blocks of 256 weights */
+	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights */
+	QN_N_ACT = 3,
+};
+
+/* What products with this type take. */
+enum qn_act qn_type_act(int32_t type);
 
 /* Bytes of one GGUF row of n_in elements. */
 size_t qn_row_bytes(int32_t type, int64_t n_in);
@@ -123,8 +131,8 @@ struct qn_batch {
 /*
  * A buffer of the forward pass. Kinds by use:
  *   rows of floats     [n][width], width a multiple of 16
- *   float activations  [width/256][n][256] floats             (qn_act_f32_bytes)
- *   8-bit activations  [width/256][n] blocks of 320 bytes     (qn_act_q8_bytes)
+ *   float activations  [width/256][n][256] floats             (qn_act_bytes)
+ *   8-bit activations  [width/256][n] blocks of 320 bytes     (qn_act_bytes)
  * n is the number of rows an operation works on. All are 64-byte aligned.
  */
 struct qn_buf {
@@ -132,8 +140,7 @@ struct qn_buf {
 	int64_t width; /* columns */
 };
 
-size_t qn_act_f32_bytes(int64_t n, int64_t width);
-size_t qn_act_q8_bytes(int64_t n, int64_t width);
+size_t qn_act_bytes(enum qn_act kind, int64_t n, int64_t width);
 
 /* Which rows an operation works on. */
 enum qn_rows {
@@ -152,8 +159,8 @@ enum qn_op_kind {
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
 	/*
-	 * act = src / rms(src) * vec over the first n_col columns, vec: [n_col]; into the buffers
-	 * act_f32 and act_q8, whichever are not -1.
+	 * act = src / rms(src) * vec over the first n_col columns, vec: [n_col]; into those of the
+	 * buffers act that are not -1.
 	 */
 	QN_OP_NORM,
 	/* act = the first n_col columns of src, into the same buffers. */
@@ -185,7 +192,7 @@ enum qn_op_kind {
 	 * buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
-	/* n_col columns of each token's activations (src floats, src2 8 bits) copied to its pairs (act_f32, act_q8). */
+	/* n_col columns of each token's activations (src_act) copied to its pairs (act). */
 	QN_OP_MOE_GATHER,
 	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair]. */
 	QN_OP_MOE_COMBINE,
@@ -208,8 +215,8 @@ struct qn_op {
 	int64_t kv_offset;    /* bytes of this layer's K inside a KV block, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
-	int32_t src, src2, dst, aux;
-	int32_t act_f32, act_q8; /* activation buffers, -1 for none */
+	int32_t src, dst, aux;
+	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
 	int32_t col[3];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;

@@ -15,9 +15,9 @@
  * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31. The types of coded.h
  * come after it: 256 * 31 * (64 + 62) * 127 = 1.3e8.
  *
- * Types of 32-weight blocks have a float scale each; per 256 activations
+ * Types of 32-weight blocks have a float scale for each, as their activations do: dx[j]
  *
- *	f = fma(d[j], sum((q - offset) * x), f), then f = fma(m[j], sum(x), f) where there is an m
+ *	f = d * sum((q - offset) * x), then f = fma(m, sum(x), f) where there is an m
  *	y = fma(f, dx, y)
  *
  * Floats: two chains of fma, even and odd columns, added at the end.
@@ -254,21 +254,19 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 		for (int t = 0; t < n; t++) {
 			const struct act8 *x = &act[b * n_act + t];
 
-			for (int r = 0; r < QN_PANEL; r++) {
-				float f = 0;
-
+			for (int r = 0; r < QN_PANEL; r++)
 				for (int j = 0; j < nb; j++) {
 					int32_t dot = 0;
+					float f;
 
 					for (int k = 0; k < QK; k++)
 						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = fmaf(type == QN_MXFP4 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
-					                          : f32_of_f16(d[j * QN_PANEL + r]), (float)dot, f);
+					f = (float)dot * (type == QN_MXFP4 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
+					                                   : f32_of_f16(d[j * QN_PANEL + r]));
 					if (has_m)
-						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), (float)x->sum32[j], f);
+						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), x->fsum32[j], f);
+					out[t * QN_PANEL + r] = fmaf(f, x->d32[j], out[t * QN_PANEL + r]);
 				}
-				out[t * QN_PANEL + r] = fmaf(f, x->d, out[t * QN_PANEL + r]);
-			}
 		}
 		panel += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}

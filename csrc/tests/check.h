@@ -104,7 +104,10 @@ uint16_t half_nearest(double x);
 void check_hadamard(double *x, int n);
 
 /* Activation block from 256 values of -127 .. 127. */
-void act8_of(struct act8 *y, const int8_t *q, float d);
+void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d);
+
+/* Activation k of a block of that kind. */
+double act_value(const void *block, enum qn_act kind, int k);
 
 /* ------------------------------------------------------------------ families */
 

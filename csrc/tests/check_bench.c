@@ -56,19 +56,20 @@ static void mm(struct set *s, double peak)
 	EACH_TYPE(t) {
 		const size_t panel = qn_panel_bytes(t->type, N_IN);
 		uint8_t *rows = guard_alloc(16 * qn_row_bytes(t->type, N_IN)), *w = guard_alloc(PANELS * panel);
-		struct actf *xf = guard_alloc(qn_act_f32_bytes(QN_TILE_MAX, N_IN));
-		struct act8 *x8 = guard_alloc(qn_act_q8_bytes(QN_TILE_MAX, N_IN));
+		struct actf *xf = guard_alloc(qn_act_bytes(QN_ACT_F32, QN_TILE_MAX, N_IN));
+		struct act8 *x8 = guard_alloc(qn_act_bytes(QN_ACT_Q8_256, QN_TILE_MAX, N_IN));
+		const enum qn_act kind = qn_type_act(t->type);
 
 		for (int b = 0; b < QN_TILE_MAX * N_IN / QN_ACT_BLOCK; b++) {
 			for (int k = 0; k < QN_ACT_BLOCK; k++)
 				xf[b].x[k] = rnd_normal();
-			check_sets[0].k.quantize(&x8[b], xf[b].x, QN_ACT_BLOCK);
+			check_sets[0].k.quantize(&x8[b], xf[b].x, QN_ACT_BLOCK, kind);
 		}
 		rnd_weights(t, rows, 16 * N_IN / t->elems, 1);
 		for (int p = 0; p < PANELS; p++)
 			qn_pack(t->type, w + (size_t)p * panel, rows, 16, N_IN);
 		for (int i = 0; i < COUNT(counts) && counts[i] <= s->k.mm_tile[t->type]; i++) {
-			const int n = counts[i], q8 = qn_type_q8(t->type);
+			const int n = counts[i], q8 = kind != QN_ACT_F32;
 			const double macs = (double)PANELS * QN_PANEL * N_IN * n;
 			double time;
 
@@ -179,8 +180,11 @@ static void vec(struct set *s)
 	line(s, "sumsq", (4) * N / time);
 	TIME(time, s->k.scale_rows(y, x, 1.5f, w, N));
 	line(s, "scale_rows", (12) * N / time);
-	TIME(time, for (int b = 0; b < N / QN_ACT_BLOCK; b++) s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK));
-	line(s, "quantize", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
+	for (enum qn_act kind = QN_ACT_Q8_256; kind < QN_N_ACT; kind++) {
+		TIME(time, for (int b = 0; b < N / QN_ACT_BLOCK; b++)
+		                   s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK, kind));
+		line(s, kind == QN_ACT_Q8_32 ? "quantize by 32" : "quantize", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
+	}
 	TIME(time, s->k.swiglu(y, x, w, N));
 	line(s, "swiglu", (12) * N / time);
 	TIME(time, s->k.rope(y, w, N / 2, 1));

@@ -129,15 +129,29 @@ void rnd_weights(const struct type *t, void *blocks, int64_t n, float size)
 	}
 }
 
-void act8_of(struct act8 *y, const int8_t *q, float d)
+void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d)
 {
 	memset(y, 0, sizeof *y);
 	for (int i = 0; i < QN_ACT_BLOCK; i++) {
 		y->qs[i] = q[i];
-		y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
-		y->sum32[i / 32] = (int16_t)(y->sum32[i / 32] + q[i]);
+		if (kind == QN_ACT_Q8_32) {
+			y->d32[i / 32] = d;
+			y->fsum32[i / 32] += q[i];
+		} else {
+			y->d = d;
+			y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
+			y->sum32[i / 32] = (int16_t)(y->sum32[i / 32] + q[i]);
+		}
 	}
-	y->d = d;
+}
+
+double act_value(const void *block, enum qn_act kind, int k)
+{
+	const struct act8 *x = block;
+
+	if (kind == QN_ACT_F32)
+		return (double)((const struct actf *)block)->x[k];
+	return (double)(kind == QN_ACT_Q8_32 ? x->d32[k / 32] : x->d) * x->qs[k];
 }
 
 void check_hadamard(double *x, int n)

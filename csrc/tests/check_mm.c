@@ -77,7 +77,7 @@ static void fill_weights(const struct type *t, enum weights kind, uint8_t *p, in
 }
 
 /* One block of activations. NaN beyond n in the floats: nobody wrote there, nobody may look. */
-static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, int n)
+static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, enum qn_act q8, int n)
 {
 	int8_t q[QN_ACT_BLOCK] = {0};
 
@@ -90,9 +90,9 @@ static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, int n)
 	}
 	if (kind == A_ONE_HUGE)
 		xf->x[rnd_below(n)] = 1e6f;
-	check_sets[0].k.quantize(x8, xf->x, n);
+	check_sets[0].k.quantize(x8, xf->x, n, q8);
 	if (kind >= A_MAX && kind <= A_SIGNS)
-		act8_of(x8, q, rnd() & 1 ? 1 : 0x1p-90f);
+		act8_of(x8, q8, q, rnd() & 1 ? 1 : 0x1p-90f);
 	for (int k = n; k < QN_ACT_BLOCK; k++)
 		xf->x[k] = NAN;
 }
@@ -100,12 +100,13 @@ static void fill_act(enum acts kind, struct actf *xf, struct act8 *x8, int n)
 /* Rows of 16 in one format or another, and n_act tokens. */
 struct problem {
 	const struct type *t;
+	enum qn_act kind;
 	int64_t n_in, blocks; /* blocks of activations in a row */
 	int n_act;
 	uint8_t *rows, *turned; /* turned: the rows from last to first */
 	void *panel, *panel2;   /* of rows, of turned */
 	struct actf *xf;
-	struct act8 *x8;
+	struct act8 *x8;    /* of the kind; of no use where that is floats */
 	float want[N_ACT_MAX][QN_PANEL];
 	int nan; /* a token of NaN, or -1 */
 };
@@ -118,16 +119,15 @@ static void fill(struct problem *p, enum weights w, enum acts a)
 		for (int i = 0; i < p->n_act; i++) {
 			const int64_t left = p->n_in - b * QN_ACT_BLOCK;
 
-			fill_act(a, &p->xf[b * p->n_act + i], &p->x8[b * p->n_act + i],
+			fill_act(a, &p->xf[b * p->n_act + i], &p->x8[b * p->n_act + i], p->kind,
 			         (int)(left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK));
 		}
-	if (a == A_NAN) { /* as quantize() marks it, in one block */
+	if (a == A_NAN) { /* in one block, of which a first 32 are always used */
 		const int64_t i = rnd_below((int)p->blocks) * p->n_act + rnd_below(p->n_act);
 
 		p->nan = (int)(i % p->n_act);
 		p->xf[i].x[0] = NAN;
-		memset(&p->x8[i], 0, sizeof p->x8[i]);
-		p->x8[i].d = NAN;
+		check_sets[0].k.quantize(&p->x8[i], p->xf[i].x, 1, p->kind);
 	}
 	check_true(qn_pack(p->t->type, p->panel, p->rows, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
 
@@ -142,9 +142,13 @@ static double activation(const struct problem *p, int token, int64_t k)
 {
 	const int64_t i = k / QN_ACT_BLOCK * p->n_act + token;
 
-	if (qn_type_q8(p->t->type))
-		return (double)p->x8[i].d * p->x8[i].qs[k % QN_ACT_BLOCK];
-	return (double)p->xf[i].x[k % QN_ACT_BLOCK];
+	return act_value(p->kind == QN_ACT_F32 ? (void *)&p->xf[i] : (void *)&p->x8[i], p->kind, k % QN_ACT_BLOCK);
+}
+
+/* Activations from token t on. */
+static const void *act_from(const struct problem *p, int t)
+{
+	return p->kind == QN_ACT_F32 ? (const void *)(p->xf + t) : (const void *)(p->x8 + t);
 }
 
 /*
@@ -194,8 +198,7 @@ static void one(const struct problem *p, struct set *s, struct guard *out, int n
 	float *y = guard_fill(out, sizeof *y * QN_PANEL * (size_t)n);
 
 	check_at(s, "mm %s, n_in %lld, n %d, %s", p->t->name, (long long)p->n_in, n, name);
-	s->k.mm[p->t->type](y, p->panel, qn_type_q8(p->t->type) ? (void *)(p->x8 + t0) : (void *)(p->xf + t0),
-	                    p->n_in, p->n_act, n);
+	s->k.mm[p->t->type](y, p->panel, act_from(p, t0), p->n_in, p->n_act, n);
 	check_floats("[token][row]", y, p->want[t0], n * QN_PANEL);
 	guard_intact("out", out);
 }
@@ -241,10 +244,11 @@ static void sized(const struct type *t, int64_t n_in)
 {
 	static struct problem p;
 	struct guard out = guard_new(2 * sizeof p.want);
-	struct guard xf = guard_new(qn_act_f32_bytes(N_ACT_MAX, n_in));
-	struct guard x8 = guard_new(qn_act_q8_bytes(N_ACT_MAX, n_in));
+	struct guard xf = guard_new(qn_act_bytes(QN_ACT_F32, N_ACT_MAX, n_in));
+	struct guard x8 = guard_new(qn_act_bytes(QN_ACT_Q8_256, N_ACT_MAX, n_in));
 
-	p = (struct problem){.t = t, .n_in = n_in, .blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK};
+	p = (struct problem){.t = t, .kind = qn_type_act(t->type), .n_in = n_in};
+	p.blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	p.rows = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.turned = guard_alloc(16 * qn_row_bytes(t->type, n_in));
 	p.panel = guard_alloc(qn_panel_bytes(t->type, n_in));
@@ -253,13 +257,11 @@ static void sized(const struct type *t, int64_t n_in)
 		const int n_max = most(&p, i);
 
 		p.n_act = n_max + 3;
-		p.xf = guard_fill(&xf, qn_act_f32_bytes(p.n_act, n_in));
-		p.x8 = guard_fill(&x8, qn_act_q8_bytes(p.n_act, n_in));
+		p.xf = guard_fill(&xf, qn_act_bytes(QN_ACT_F32, p.n_act, n_in));
+		p.x8 = guard_fill(&x8, qn_act_bytes(QN_ACT_Q8_256, p.n_act, n_in));
 		check_at(check_sets, "mm %s, n_in %lld, %s", t->name, (long long)n_in, cases[i].name);
 		fill(&p, cases[i].w, cases[i].a);
-		check_sets[0].k.mm[t->type](p.want[0], p.panel,
-		                            qn_type_q8(t->type) ? (void *)p.x8 : (void *)p.xf, n_in,
-		                            p.n_act, p.n_act);
+		check_sets[0].k.mm[t->type](p.want[0], p.panel, act_from(&p, 0), n_in, p.n_act, p.n_act);
 		oracle(&p);
 		EACH_SET(s)
 			for (int n = 1; n <= n_max && n <= s->k.mm_tile[t->type]; n++)

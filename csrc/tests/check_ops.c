@@ -71,16 +71,21 @@ static void gather(const struct scene *s)
 }
 
 /* Column i of row t of the activations that op reads or writes. */
-static double act_f32(const struct scene *s, int buf, int64_t rows, int64_t t, int i)
+static double act_at(const struct scene *s, enum qn_act kind, int64_t rows, int64_t t, int i)
 {
-	return (double)((const struct actf *)s->r->bufs[buf].data)[i / QN_ACT_BLOCK * rows + t].x[i % QN_ACT_BLOCK];
+	const uint8_t *blocks = s->r->bufs[s->op->act[kind]].data;
+
+	return act_value(blocks + (i / QN_ACT_BLOCK * rows + t) * act_bytes(kind), kind, i % QN_ACT_BLOCK);
 }
 
-static double act_q8(const struct scene *s, int buf, int64_t rows, int64_t t, int i)
+/* The largest of n values' magnitudes. */
+static double largest(const double *y, int n)
 {
-	const struct act8 *x = (const struct act8 *)s->r->bufs[buf].data + i / QN_ACT_BLOCK * rows + t;
+	double max = 0;
 
-	return (double)x->d * x->qs[i % QN_ACT_BLOCK];
+	for (int i = 0; i < n; i++)
+		max = fabs(y[i]) > max ? fabs(y[i]) : max;
+	return max;
 }
 
 static void act(const struct scene *s)
@@ -90,26 +95,23 @@ static void act(const struct scene *s)
 
 	for (int64_t t = 0; t < rows; t++) {
 		const float *x = row(s, s->op->src, t);
-		double sum = 0, r = 1, y[1024], max[4] = {0};
+		double sum = 0, r = 1, y[1024];
 
 		for (int i = 0; i < n; i++)
 			sum += (double)x[i] * (double)x[i];
 		if (s->op->kind == QN_OP_NORM)
 			r = 1 / sqrt(sum / n + (double)s->op->eps);
-		for (int i = 0; i < n; i++) {
-			double *m = &max[i / QN_ACT_BLOCK];
-
+		for (int i = 0; i < n; i++)
 			y[i] = (double)x[i] * r * (s->op->kind == QN_OP_NORM ? (double)s->op->vec[i] : 1);
-			*m = fabs(y[i]) > *m ? fabs(y[i]) : *m;
-		}
-		for (int i = 0; i < n; i++) {
-			if (s->op->act_f32 >= 0 &&
-			    !check_near("float", i, act_f32(s, s->op->act_f32, rows, t, i), y[i], 1e-6 * fabs(y[i])))
-				return;
-			if (s->op->act_q8 >= 0 && !check_near("8-bit", i, act_q8(s, s->op->act_q8, rows, t, i), y[i],
-			                                      max[i / QN_ACT_BLOCK] * 0.5001 / 127))
-				return;
-		}
+		for (enum qn_act k = 0; k < QN_N_ACT; k++)
+			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
+				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
+				const double max = largest(y + at, n - at < run ? n - at : run);
+
+				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
+				                k == QN_ACT_F32 ? 1e-6 * fabs(y[i]) : max * 0.5001 / 127))
+					return;
+			}
 	}
 }
 
@@ -135,8 +137,7 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 	*size = 0;
 	for (int i = 0; i < m->n_in; i++) {
 		const double x = (double)w[r * m->n_in + i] *
-		                 (qn_type_q8(m->type) ? act_q8(s, s->op->act_q8, rows, t, i)
-		                                      : act_f32(s, s->op->act_f32, rows, t, i));
+		                 act_at(s, qn_type_act(m->type), rows, t, i);
 
 		sum += x;
 		*size += fabs(x);
@@ -429,15 +430,15 @@ static void moe_gather(const struct scene *s)
 	const int n_tok = s->r->batch.n_tok, pairs = n_tok * N_USED;
 	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
 
-	for (int p = 0; p < pairs; p++)
-		for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++) {
-			check_bytes("8-bit", (struct act8 *)s->r->bufs[PAIR_Q8].data + b * pairs + p,
-			            (struct act8 *)s->r->bufs[ACT_Q8].data + b * n_tok + r.tok[p], sizeof(struct act8));
-			check_bytes("floats",
-			            (struct actf *)s->r->bufs[PAIR_F32].data + b * pairs + p,
-			            (struct actf *)s->r->bufs[ACT_F32].data + b * n_tok + r.tok[p],
-			            sizeof(struct actf));
-		}
+	for (enum qn_act k = 0; k < QN_N_ACT; k++) {
+		const uint8_t *got = s->r->bufs[PAIR + k].data, *want = s->r->bufs[ACT + k].data;
+		const int64_t bytes = act_bytes(k);
+
+		for (int p = 0; p < pairs; p++)
+			for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++)
+				check_bytes("activations", got + (b * pairs + p) * bytes,
+				            want + (b * n_tok + r.tok[p]) * bytes, bytes);
+	}
 }
 
 static void moe_combine(const struct scene *s)
@@ -466,9 +467,10 @@ static void untouched(const struct scene *s)
 
 	for (int i = 0; i < N_BUFS; i++) {
 		const int acts = op->kind == QN_OP_NORM || op->kind == QN_OP_ACT || op->kind == QN_OP_MOE_GATHER;
-		const int written = i == op->dst || (acts && (i == op->act_f32 || i == op->act_q8)) ||
-		                    (op->kind == QN_OP_QKV && i == op->src);
+		int written = i == op->dst || (op->kind == QN_OP_QKV && i == op->src);
 
+		for (int k = 0; k < QN_N_ACT; k++)
+			written |= acts && i == op->act[k];
 		if (!written)
 			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i],
 			            (int64_t)s->r->bytes[i]);

@@ -18,7 +18,9 @@ static void sizes(void)
 			           (long long)n);
 		}
 		check_true(!qn_type_ok(t->type, INT64_MAX / 256 * 256), "rows of 2^63 are ok");
-		check_true(qn_type_q8(t->type) == (t->elems > 1), "qn_type_q8");
+		check_true(qn_type_act(t->type) == (t->elems == 1    ? QN_ACT_F32
+		                                    : t->elems == 32 ? QN_ACT_Q8_32
+		                                                     : QN_ACT_Q8_256), "qn_type_act");
 	}
 	check_at(check_sets, "sizes of unknown types");
 	for (int type = -3; type < 300; type++) {
@@ -27,10 +29,14 @@ static void sizes(void)
 		EACH_TYPE(t)
 			known |= t->type == type;
 		check_true(known || (!qn_type_ok(type, 256) && !qn_row_bytes(type, 256) &&
-		                     !qn_panel_bytes(type, 256) && !qn_type_q8(type)), "type %d", type);
+		                     !qn_panel_bytes(type, 256) && qn_type_act(type) == QN_ACT_F32), "type %d", type);
 	}
-	check_true(qn_act_q8_bytes(3, 256) == 3 * 320 && qn_act_q8_bytes(3, 257) == 6 * 320, "qn_act_q8_bytes");
-	check_true(qn_act_f32_bytes(3, 1) == 3 * 1024 && qn_act_f32_bytes(5, 512) == 10 * 1024, "qn_act_f32_bytes");
+	for (enum qn_act kind = 0; kind < QN_N_ACT; kind++) {
+		const size_t block = kind == QN_ACT_F32 ? 1024 : 320;
+
+		check_true(qn_act_bytes(kind, 3, 1) == 3 * block && qn_act_bytes(kind, 3, 256) == 3 * block &&
+		                   qn_act_bytes(kind, 5, 257) == 10 * block, "qn_act_bytes of kind %d", kind);
+	}
 }
 
 /* out[n][16] of the scalar product of a panel and n tokens. */
@@ -45,6 +51,7 @@ static void rows(const struct type *t, int64_t n_in)
 	enum { TOKENS = 2 };
 	const size_t row = qn_row_bytes(t->type, n_in), bytes = qn_panel_bytes(t->type, n_in);
 	const int64_t blocks = (n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const enum qn_act kind = qn_type_act(t->type);
 	struct guard src = guard_new(16 * row), dst = guard_new(bytes);
 	float *x = guard_alloc(sizeof *x * TOKENS * (size_t)blocks * QN_ACT_BLOCK);
 	struct act8 *x8 = guard_alloc(sizeof *x8 * TOKENS * (size_t)blocks);
@@ -54,7 +61,7 @@ static void rows(const struct type *t, int64_t n_in)
 	for (int64_t b = 0; b < TOKENS * blocks; b++) {
 		for (int k = 0; k < QN_ACT_BLOCK; k++)
 			x[b * QN_ACT_BLOCK + k] = rnd_normal();
-		check_sets[0].k.quantize(&x8[b], &x[b * QN_ACT_BLOCK], QN_ACT_BLOCK);
+		check_sets[0].k.quantize(&x8[b], &x[b * QN_ACT_BLOCK], QN_ACT_BLOCK, kind);
 	}
 	rnd_weights(t, all, 16 * n_in / t->elems, 1);
 	for (int n = 16; n >= 1; n--) {
@@ -70,7 +77,7 @@ static void rows(const struct type *t, int64_t n_in)
 		qn_pack(t->type, again, from, n, n_in);
 		check_bytes("packed over other bytes", panel, again, 16 * (int64_t)row);
 
-		product(t, part[0], panel, qn_type_q8(t->type) ? (void *)x8 : (void *)x, n_in, TOKENS);
+		product(t, part[0], panel, kind == QN_ACT_F32 ? (void *)x : (void *)x8, n_in, TOKENS);
 		if (n == 16)
 			memcpy(full, part, sizeof full);
 		for (int k = 0; k < TOKENS; k++) {

@@ -219,20 +219,19 @@ static void refuses_simple(void)
 		REFUSES(kind, 0, n_col, INT32_MAX);
 		REFUSES_BUF(kind, 0, src);
 		REFUSES(kind, 0, src, ROUTER);
-		REFUSES(kind, 0, act_f32, N_BUFS);
-		REFUSES(kind, 0, act_q8, N_BUFS);
-		REFUSES(kind, 0, act_q8, ROUTER);
-		REFUSES(kind, 0, act_f32, ROUTER);
-		TAKES(kind, 0, act_f32, -1);
-		TAKES(kind, 0, act_q8, -1);
+		for (int k = 0; k < QN_N_ACT; k++) {
+			REFUSES(kind, 0, act[k], N_BUFS);
+			REFUSES(kind, 0, act[k], ROUTER);
+			TAKES(kind, 0, act[k], -1);
+		}
 	}
 	for (int i = 0; i < model.n_ops; i++) {
 		REFUSES(model.ops[i].kind, 0, rows, -1);
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_PAIR + 1);
 	}
 	REFUSES(QN_OP_NORM, 0, vec, NULL);
-	REFUSES(QN_OP_NORM, 1, act_q8, -1); /* it has no other */
-	REFUSES(QN_OP_ACT, 2, n_used, 0);   /* of pairs */
+	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
 static void refuses_matmul(void)
@@ -251,12 +250,13 @@ static void refuses_matmul(void)
 		REFUSES(QN_OP_MATMUL, nth, epilogue, -1);
 		REFUSES(QN_OP_MATMUL, nth, epilogue, 3);
 	}
-	REFUSES_BUF(QN_OP_MATMUL, 0, act_q8);
-	REFUSES(QN_OP_MATMUL, 0, act_q8, ROUTER);
+	REFUSES_BUF(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256]);
+	REFUSES(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256], ROUTER);
+	REFUSES_BUF(QN_OP_MATMUL, 3, act[QN_ACT_Q8_32]);
 	REFUSES_MAT(QN_OP_MATMUL, 0, 2);
 	REFUSES(QN_OP_MATMUL, 0, col[2], 1 << 20);
 	REFUSES(QN_OP_MATMUL, 0, epilogue, QN_EPI_SWIGLU); /* three matrices */
-	REFUSES_BUF(QN_OP_MATMUL, 4, act_f32);
+	REFUSES_BUF(QN_OP_MATMUL, 4, act[QN_ACT_F32]);
 	REFUSES_MAT(QN_OP_MATMUL, 2, 1);
 	REFUSES(QN_OP_MATMUL, 2, n_mat, 1);
 	REFUSES(QN_OP_MATMUL, 2, mat[1].n_out, N_FF - 16);
@@ -346,10 +346,11 @@ static void refuses_moe(void)
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, dst);
 	REFUSES_BUF(QN_OP_MOE_GATHER, 0, aux);
-	REFUSES_BUF(QN_OP_MOE_GATHER, 0, src);
-	REFUSES_BUF(QN_OP_MOE_GATHER, 0, src2);
-	REFUSES(QN_OP_MOE_GATHER, 0, act_q8, ROUTER);
-	REFUSES(QN_OP_MOE_GATHER, 0, act_f32, N_BUFS);
+	for (int k = 0; k < QN_N_ACT; k++) {
+		REFUSES_BUF(QN_OP_MOE_GATHER, 0, src_act[k]);
+		REFUSES(QN_OP_MOE_GATHER, 0, act[k], ROUTER);
+		REFUSES(QN_OP_MOE_GATHER, 0, act[k], N_BUFS);
+	}
 	REFUSES(QN_OP_MOE_GATHER, 0, n_col, 0);
 	REFUSES(QN_OP_MOE_GATHER, 0, n_col, N_EMBD + 16);
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, aux);

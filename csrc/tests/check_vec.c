@@ -66,36 +66,57 @@ static void scale_rows(void)
 }
 
 /* d and q of the formula; the sums of what q is. */
-static void quantize_oracle(const struct act8 *y, const float *x, int n)
+static void run_oracle(const int8_t *q, float d, const float *x, int n, int run)
 {
 	double max = 0;
 	int finite = 1;
 
-	for (int k = 0; k < n; k++) {
+	for (int k = 0; k < n && k < run; k++) {
 		finite &= isfinite(x[k]) != 0;
 		max = fabs((double)x[k]) > max ? fabs((double)x[k]) : max;
 	}
 	if (!finite)
-		check_true(isnan(y->d), "d = %g of values that are not finite", (double)y->d);
+		check_true(isnan(d), "d = %g of values that are not finite", (double)d);
 	else if (max < 0x1p-121) /* 127 / max is infinite, or nearly */
-		check_true(y->d == 0, "d = %g of values too small", (double)y->d);
+		check_true(d == 0, "d = %g of values too small", (double)d);
 	else if (max > 0x1p-119)
-		check_near("d", 0, (double)y->d, max / 127, max * 1e-8);
-	for (int k = 0; k < QN_ACT_BLOCK; k++) {
+		check_near("d", 0, (double)d, max / 127, max * 1e-8);
+	for (int k = 0; k < run; k++) {
 		const double want = finite && k < n && max > 0x1p-119 ? (double)x[k] * 127 / max : 0;
 
-		if (!check_near("q", k, y->qs[k], want, want == 0 ? 0 : 0.5001))
+		if (!check_near("q", k, q[k], want, want == 0 ? 0 : 0.5001))
 			break;
 	}
-	for (int j = 0; j < 16; j++) {
-		int sum = 0;
+}
 
-		for (int k = 0; k < 16; k++)
-			sum += y->qs[16 * j + k];
-		check_true(y->sum16[j] == sum, "sum16[%d] = %d, want %d", j, y->sum16[j], sum);
+static int sum_of(const int8_t *q, int n)
+{
+	int sum = 0;
+
+	for (int k = 0; k < n; k++)
+		sum += q[k];
+	return sum;
+}
+
+static void quantize_oracle(const struct act8 *y, enum qn_act kind, const float *x, int n)
+{
+	for (int j = 0; j < 8; j++) {
+		const int want = sum_of(y->qs + 32 * j, 32);
+
+		const float got = kind == QN_ACT_Q8_32 ? y->fsum32[j] : y->sum32[j];
+
+		check_true(got == (float)want, "sum of 32 at %d = %g, want %d", 32 * j, (double)got, want);
+		if (kind == QN_ACT_Q8_32)
+			run_oracle(y->qs + 32 * j, y->d32[j], x + 32 * j, n - 32 * j, 32);
 	}
-	for (int j = 0; j < 8; j++)
-		check_true(y->sum32[j] == y->sum16[2 * j] + y->sum16[2 * j + 1], "sum32[%d] = %d", j, y->sum32[j]);
+	if (kind == QN_ACT_Q8_32)
+		return;
+	run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
+	for (int j = 0; j < 16; j++) {
+		const int want = sum_of(y->qs + 16 * j, 16);
+
+		check_true(y->sum16[j] == want, "sum16[%d] = %d, want %d", j, y->sum16[j], want);
+	}
 }
 
 static void quantize_fill(float *x, int n, int kind)
@@ -129,20 +150,21 @@ static void quantize_fill(float *x, int n, int kind)
 static void quantize(void)
 {
 	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 7 : 1)
-		for (int kind = 0; kind < 10; kind++) {
+		for (int i = 0; i < 20; i++) {
+			const enum qn_act kind = i % 2 ? QN_ACT_Q8_32 : QN_ACT_Q8_256;
 			float *x = guard_fill(&in, sizeof *x * (size_t)n);
 			struct act8 want;
 
-			quantize_fill(x, n, kind);
+			quantize_fill(x, n, i / 2);
 			memset(&want, 0x77, sizeof want);
-			check_at(check_sets, "quantize n %d, kind %d", n, kind);
-			check_sets[0].k.quantize(&want, x, n);
-			quantize_oracle(&want, x, n);
+			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+			check_sets[0].k.quantize(&want, x, n, kind);
+			quantize_oracle(&want, kind, x, n);
 			EACH_SET(s) {
 				struct act8 *y = guard_fill(&out, sizeof *y);
 
-				check_at(s, "quantize n %d, kind %d", n, kind);
-				s->k.quantize(y, x, n);
+				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+				s->k.quantize(y, x, n, kind);
 				check_bytes("block", y, &want, sizeof *y);
 				guard_intact("block", &out);
 			}

@@ -67,32 +67,40 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 {
 	struct qn_op *op = &t->ops[t->n_ops++];
 
-	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .src2 = -1, .dst = -1, .aux = -1, .act_f32 = -1,
-	                     .act_q8 = -1, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT, .n_used = N_USED};
+	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1, .aux = -1, .act = {-1, -1, -1},
+	                     .src_act = {-1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
+	                     .n_used = N_USED};
 	return op;
 }
 
-static struct qn_op *add_act(struct tiny *t, int kind, int rows, int src, int n, int q8, int f32)
+#define ANY (-1)
+
+/* The buffers of activations from number `first` on: of the kind that a type takes, or of all kinds. */
+static void put_acts(int32_t act[QN_N_ACT], int first, int type)
+{
+	for (enum qn_act k = 0; k < QN_N_ACT; k++)
+		act[k] = type == ANY || qn_type_act(type) == k ? first + (int)k : -1;
+}
+
+static struct qn_op *add_act(struct tiny *t, int kind, int rows, int src, int n, int act, int type)
 {
 	struct qn_op *op = add(t, kind, rows);
 
 	op->src = src;
 	op->n_col = n;
-	op->act_q8 = q8;
-	op->act_f32 = f32;
+	put_acts(op->act, act, type);
 	if (kind == QN_OP_NORM)
 		op->vec = vec(n, 1, 0.5f);
 	return op;
 }
 
-static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue, int q8, int f32)
+static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue, int act, int type)
 {
 	struct qn_op *op = add(t, QN_OP_MATMUL, rows);
 
 	op->dst = dst;
 	op->epilogue = epilogue;
-	op->act_q8 = q8;
-	op->act_f32 = f32;
+	put_acts(op->act, act, type);
 	op->aux = rows == QN_ROWS_PAIR ? ROUTE : -1;
 	return op;
 }
@@ -139,8 +147,8 @@ static void attention(struct tiny *t)
 		op->freq = freq;
 		op->scale = 1.1f;
 	}
-	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, ACT_F32);
-	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT_Q8, ACT_F32);
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, ANY);
+	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
 	put_mat(t, op, s->qkv[0], N_EMBD, n_q, 0, 1);
 	put_mat(t, op, s->qkv[1], N_EMBD, n_kv, pad16(n_q), 0);
 	put_mat(t, op, s->qkv[2], N_EMBD, n_kv, pad16(n_q) + pad16(n_kv), 1);
@@ -159,30 +167,31 @@ static void attention(struct tiny *t)
 	op->softcap = s->softcap;
 	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
 	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
-	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_q, ACT_Q8, ACT_F32);
-	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT_Q8, ACT_F32);
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_q, ACT, ANY);
+	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, ANY);
 	put_mat(t, op, s->out, n_q, N_EMBD, 0, 1);
 }
 
 static void dense(struct tiny *t)
 {
+	const struct shape *s = t->shape;
 	struct qn_op *op;
 
-	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, -1);
-	op = add_matmul(t, QN_ROWS_TOK, FF, QN_EPI_SWIGLU, ACT_Q8, -1);
-	put_mat(t, op, t->shape->up, N_EMBD, N_FF, 0, 0);
-	put_mat(t, op, t->shape->up, N_EMBD, N_FF, 0, 0);
-	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT_Q8, -1);
-	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT_Q8, -1);
-	put_mat(t, op, t->shape->down, N_FF, N_EMBD, 0, 0);
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, s->up);
+	op = add_matmul(t, QN_ROWS_TOK, FF, QN_EPI_SWIGLU, ACT, s->up);
+	put_mat(t, op, s->up, N_EMBD, N_FF, 0, 0);
+	put_mat(t, op, s->up, N_EMBD, N_FF, 0, 0);
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT, s->down);
+	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, s->down);
+	put_mat(t, op, s->down, N_FF, N_EMBD, 0, 0);
 }
 
 static void sparse(struct tiny *t)
 {
 	struct qn_op *op;
 
-	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT_Q8, ACT_F32);
-	op = add_matmul(t, QN_ROWS_TOK, ROUTER, QN_EPI_STORE, -1, ACT_F32);
+	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, ANY);
+	op = add_matmul(t, QN_ROWS_TOK, ROUTER, QN_EPI_STORE, ACT, QN_F32);
 	put_mat(t, op, QN_F32, N_EMBD, N_EXPERT, 0, 0);
 	op = add(t, QN_OP_MOE_ROUTE, QN_ROWS_TOK);
 	op->src = ROUTER;
@@ -192,15 +201,13 @@ static void sparse(struct tiny *t)
 	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
 	op->aux = ROUTE;
 	op->n_col = N_EMBD;
-	op->src = ACT_F32;
-	op->src2 = ACT_Q8;
-	op->act_f32 = PAIR_F32;
-	op->act_q8 = PAIR_Q8;
-	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_SWIGLU, PAIR_Q8, PAIR_F32);
+	put_acts(op->src_act, ACT, ANY);
+	put_acts(op->act, PAIR, ANY);
+	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_SWIGLU, PAIR, ANY);
 	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, 0);
 	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, 0);
-	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_Q8, -1);
-	op = add_matmul(t, QN_ROWS_PAIR, PAIR_OUT, QN_EPI_STORE, PAIR_FF_Q8, -1);
+	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_ACT, ANY);
+	op = add_matmul(t, QN_ROWS_PAIR, PAIR_OUT, QN_EPI_STORE, PAIR_FF_ACT, ANY);
 	put_mat(t, op, t->shape->exp_down, N_FF_EXP, N_EMBD, 0, 0);
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
 	op->src = PAIR_OUT;
@@ -214,8 +221,8 @@ static void logits(struct tiny *t)
 
 	op->src = X;
 	op->dst = LAST;
-	add_act(t, QN_OP_NORM, QN_ROWS_OUT, LAST, N_EMBD, ACT_Q8, ACT_F32);
-	op = add_matmul(t, QN_ROWS_OUT, LOGITS, QN_EPI_STORE, ACT_Q8, ACT_F32);
+	add_act(t, QN_OP_NORM, QN_ROWS_OUT, LAST, N_EMBD, ACT, ANY);
+	op = add_matmul(t, QN_ROWS_OUT, LOGITS, QN_EPI_STORE, ACT, ANY);
 	put_mat(t, op, t->shape->logits, N_EMBD, N_VOCAB, 0, 0);
 }
 
@@ -311,6 +318,12 @@ static void floats(struct tiny_run *r, int i, int64_t rows, int width)
 	buffer(r, i, width, sizeof(float) * (size_t)(rows * width));
 }
 
+static void acts(struct tiny_run *r, int first, int64_t rows, int width)
+{
+	for (enum qn_act k = 0; k < QN_N_ACT; k++)
+		buffer(r, first + (int)k, width, qn_act_bytes(k, rows, width));
+}
+
 void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int to, int every)
 {
 	const struct shape *s = t->shape;
@@ -327,17 +340,15 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	                             .kv_cols = KV_COLS, .n_out = n_out};
 	floats(r, X, n, N_EMBD);
 	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
-	buffer(r, ACT_Q8, pad16(widest), qn_act_q8_bytes(n, widest));
-	buffer(r, ACT_F32, pad16(widest), qn_act_f32_bytes(n, widest));
+	acts(r, ACT, n, pad16(widest));
 	floats(r, QKV, n, n_q + 2 * pad16(s->n_head_kv * s->head_dim));
 	floats(r, ATT, n, n_q);
 	floats(r, FF, n, N_FF);
 	floats(r, ROUTER, n, pad16(N_EXPERT));
 	buffer(r, ROUTE, 16, qn_route_bytes(n, N_EXPERT, N_USED));
-	buffer(r, PAIR_Q8, N_EMBD, qn_act_q8_bytes(pairs, N_EMBD));
-	buffer(r, PAIR_F32, N_EMBD, qn_act_f32_bytes(pairs, N_EMBD));
+	acts(r, PAIR, pairs, N_EMBD);
 	floats(r, PAIR_FF, pairs, N_FF_EXP);
-	buffer(r, PAIR_FF_Q8, N_FF_EXP, qn_act_q8_bytes(pairs, N_FF_EXP));
+	acts(r, PAIR_FF_ACT, pairs, N_FF_EXP);
 	floats(r, PAIR_OUT, pairs, N_EMBD);
 	floats(r, LAST, n_out, N_EMBD);
 	floats(r, LOGITS, n_out, pad16(N_VOCAB));

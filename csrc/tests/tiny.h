@@ -20,10 +20,10 @@ enum {
 	N_KV_BLOCKS = 24,
 };
 
-/* Buffers. */
+/* Buffers. Activations have one for each kind. */
 enum {
-	X, ROPE, ACT_Q8, ACT_F32, QKV, ATT, FF, ROUTER, ROUTE, PAIR_Q8, PAIR_F32, PAIR_FF, PAIR_FF_Q8, PAIR_OUT,
-	LAST, LOGITS, N_BUFS
+	X, ROPE, ACT, QKV = ACT + QN_N_ACT, ATT, FF, ROUTER, ROUTE, PAIR, PAIR_FF = PAIR + QN_N_ACT,
+	PAIR_FF_ACT, PAIR_OUT = PAIR_FF_ACT + QN_N_ACT, LAST, LOGITS, N_BUFS
 };
 
 /* What differs from one model to another. */

@@ -283,13 +283,9 @@ INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
 INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb, const uint16_t *d)
 {
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
-	const int minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : type == QN_MXFP4 ? -12 : -128;
+	const float minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : type == QN_MXFP4 ? -12 : -128;
 	_Alignas(64) int32_t c[2][16 * 16];
-	floats f[16];
 
-#pragma GCC unroll 16
-	for (int t = 0; t < m; t++)
-		f[t] = floats_set1(0);
 	small_dot(c[0], x->qs, w, 0);
 	for (int j = 0; j < nb; j++) {
 		const floats dj = small_d(type, d, j);
@@ -298,19 +294,16 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 			small_dot(c[(j + 1) % 2], x->qs + (j + 1) * QK, w + (j + 1) * 512, (j + 1) % 2);
 #pragma GCC unroll 16
 		for (int t = 0; t < m; t++) {
-			ints dot = _mm512_load_si512(&c[j % 2][t * 16]);
+			floats f = floats_of(_mm512_load_si512(&c[j % 2][t * 16])); /* exact: below 2^21 */
 
 			if (!has_m)
-				dot = _mm512_add_epi32(dot, _mm512_set1_epi32(minus_offset * x[t].sum32[j]));
-			f[t] = floats_fma(dj, floats_of(dot), f[t]);
+				f = floats_fma(floats_set1(minus_offset), floats_set1(x[t].fsum32[j]), f);
+			f = floats_mul(dj, f);
 			if (has_m)
-				f[t] = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
-				                  floats_set1((float)x[t].sum32[j]), f[t]);
+				f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL), floats_set1(x[t].fsum32[j]), f);
+			acc[t] = floats_fma(f, floats_set1(x[t].d32[j]), acc[t]);
 		}
 	}
-#pragma GCC unroll 16
-	for (int t = 0; t < m; t++)
-		acc[t] = floats_fma(f[t], floats_set1(x[t].d), acc[t]);
 }
 
 INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,

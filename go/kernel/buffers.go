@@ -12,18 +12,22 @@ import (
 // Buf is the number of a buffer: its index among the specs of a plan.
 type Buf int32
 
-// None stands for no buffer.
-const None Buf = -1
+// none stands for no buffer.
+const none Buf = -1
 
 // BufKind says what a buffer holds.
 type BufKind int32
 
 const (
-	Floats BufKind = iota // rows of Width floats
-	ActF32                // float activations
-	ActQ8                 // 8-bit activations
-	Route                 // which experts each token goes to
+	Floats    BufKind = iota // rows of Width floats
+	ActF32                   // float activations
+	ActQ8x256                // 8-bit activations, a scale for each 256
+	ActQ8x32                 // 8-bit activations, a scale for each 32
+	Route                    // which experts each token goes to
 )
+
+// act is the number that C gives a kind of activations.
+func (k BufKind) act() int { return int(k - ActF32) }
 
 // RowSet says which rows an operation works on, and so how many a buffer has.
 type RowSet int32
@@ -58,10 +62,8 @@ func (s BufSpec) rows(maxTok, maxOut int) int {
 func (s BufSpec) bytes(maxTok, maxOut int) int {
 	n := s.rows(maxTok, maxOut)
 	switch s.Kind {
-	case ActF32:
-		return int(C.qn_act_f32_bytes(C.int64_t(n), C.int64_t(s.Width)))
-	case ActQ8:
-		return int(C.qn_act_q8_bytes(C.int64_t(n), C.int64_t(s.Width)))
+	case ActF32, ActQ8x256, ActQ8x32:
+		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act()), C.int64_t(n), C.int64_t(s.Width)))
 	case Route:
 		return int(C.qn_route_bytes(C.int64_t(maxTok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))
 	}

@@ -160,29 +160,30 @@ func goldenMatmul(t *testing.T, c *goldenCase) {
 	packed := rows
 	packed.Layout = X16
 	packed.Data = alloc(t, packed.Bytes())
-	specs := []BufSpec{{Width: Pad(p.Cols)}, {Kind: ActF32, Width: Pad(p.Cols)}, {Kind: ActQ8, Width: Pad(p.Cols)}, {Width: 2 * Pad(p.Rows)}}
+	kind := p.GGMLType.Act()
+	specs := []BufSpec{{Width: Pad(p.Cols)}, {Kind: kind, Width: Pad(p.Cols)}, {Width: 2 * Pad(p.Rows)}}
 	g := newRig(t, specs, p.NTok, 1, 1)
 	if err := g.pool.PackMat(packed.Data, rows); err != nil {
 		t.Fatal(err)
 	}
 	g.tokens(p.NTok)
 	g.set(0, c.values(t, "x"), p.Cols)
-	act := Act{F32: 1, Q8: 2}
+	act := Act{kind: 1}
 	g.run(t, ToAct{Act: act, Src: 0, Cols: p.Cols},
-		Matmul{Dst: 3, Act: act, Parts: []Part{{Matrix: packed}, {Matrix: rows, Col: Pad(p.Rows)}}})
+		Matmul{Dst: 2, Act: act, Parts: []Part{{Matrix: packed}, {Matrix: rows, Col: Pad(p.Rows)}}})
 	// Sums of floats: 8 roundings of the sum of magnitudes. With activations of
 	// 8 bits each is off by up to 1/254 of its block's largest, at random: in
 	// sums of 256 and more that is below 1/1000 of the magnitudes, measured, and
 	// a scale that is wrong for 32 of 512 columns is 1/60.
 	tolerance := 1e-6
-	if p.GGMLType.Q8() {
+	if kind != ActF32 {
 		tolerance = 3e-3
 	}
 	want, abs := c.values(t, "y"), c.values(t, "abs")
 	for i := range p.NTok {
 		for j := range p.Rows {
 			for k, what := range []string{"packed", "by rows"} {
-				got, at := float64(g.bufs.Row(3, i)[k*Pad(p.Rows)+j]), i*p.Rows+j
+				got, at := float64(g.bufs.Row(2, i)[k*Pad(p.Rows)+j]), i*p.Rows+j
 				if !(math.Abs(got-want[at]) <= tolerance*abs[at]) {
 					t.Fatalf("%s, token %d, row %d is %g, want %g, off by %.2g of the terms", what, i, j, got, want[at], math.Abs(got-want[at])/abs[at])
 				}
@@ -217,7 +218,7 @@ func goldenNorm(t *testing.T, c *goldenCase) {
 	for i, v := range c.values(t, "w") {
 		w[i] = float32(v)
 	}
-	g.run(t, Norm{Act: Act{1, None}, Src: 0, Cols: n, Weight: floats(t, w), Eps: c.Params.Eps})
+	g.run(t, Norm{Act: Act{ActF32: 1}, Src: 0, Cols: n, Weight: floats(t, w), Eps: c.Params.Eps})
 	for i, want := range c.values(t, "y") {
 		if got := float64(g.act(1, i/n, i%n, tok)); !(math.Abs(got-want) <= 1e-6*math.Abs(want)) {
 			t.Fatalf("token %d, column %d is %g, want %g", i/n, i%n, got, want)
@@ -239,7 +240,7 @@ func goldenSwiGLU(t *testing.T, c *goldenCase) {
 	g := newRig(t, []BufSpec{{Width: Pad(2 * n)}, {Kind: ActF32, Width: Pad(2 * n)}, {Width: Pad(n)}}, 1, 1, 1)
 	g.tokens(1)
 	g.set(0, append(append([]float64{}, gate...), up...), 2*n)
-	act := Act{1, None}
+	act := Act{ActF32: 1}
 	g.run(t, ToAct{Act: act, Src: 0, Cols: 2 * n},
 		Matmul{Dst: 2, Act: act, Epilogue: SwiGLU, Parts: []Part{{Matrix: pick(0)}, {Matrix: pick(n)}}})
 	for i, want := range c.values(t, "y") {
@@ -348,7 +349,7 @@ func experts(t *testing.T, logits []float64, nExpert, nUsed int, renorm bool) []
 	for i := range tok {
 		g.bufs.Row(2, i)[0] = 1
 	}
-	one, pair := Act{3, None}, Act{4, None}
+	one, pair := Act{ActF32: 3}, Act{ActF32: 4}
 	g.run(t, MoeRoute{Dst: 1, Src: 0, Renorm: renorm, Scale: 1}, ToAct{Act: one, Src: 2, Cols: 16},
 		MoeGather{Dst: pair, Src: one, Cols: 16, Route: 1},
 		Matmul{Dst: 5, Act: pair, Rows: PairRows, Route: 1, Parts: []Part{{Matrix: m}}},

@@ -109,7 +109,7 @@ func smallRig(tb testing.TB) (*rig, []Op) {
 	for i := range ones {
 		ones[i] = 1
 	}
-	act := Act{F32: bufAct, Q8: None}
+	act := Act{ActF32: bufAct}
 	return r, []Op{
 		Norm{Act: act, Src: bufX, Cols: 32, Weight: floats(tb, ones), Eps: 1e-5},
 		Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: identity(tb, 32)}}},
@@ -154,7 +154,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 	defer p.Close()
 	scratch := alloc(t, 2*max(p.Scratch(4), Align)+Align)
-	unbound, err := NewPlan(r.specs, Norm{Act: Act{bufAct, None}, Src: bufX, Cols: 32})
+	unbound, err := NewPlan(r.specs, Norm{Act: Act{ActF32: bufAct}, Src: bufX, Cols: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +240,8 @@ func TestAddSeqWritesOnlyItsBlocks(t *testing.T) {
 
 // What a file can get wrong is an error when the plan is built.
 func TestNewPlanRejects(t *testing.T) {
-	specs := []BufSpec{{Width: 32}, {Kind: ActF32, Width: 32}, {Width: 32}, {Kind: ActQ8, Width: 256}}
-	act := Act{F32: bufAct, Q8: None}
+	specs := []BufSpec{{Width: 32}, {Kind: ActF32, Width: 32}, {Width: 32}, {Kind: ActQ8x32, Width: 256}}
+	act := Act{ActF32: bufAct}
 	good := identity(t, 32)
 	part := func(change func(m *Matrix)) Matmul {
 		m := good
@@ -271,7 +271,7 @@ func TestNewPlanRejects(t *testing.T) {
 		{"column inside a panel", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Col: 8}}}, ErrShape},
 		{"short bias", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Bias: make([]float32, 31)}}}, ErrShape},
 		{"half a swiglu", Matmul{Dst: bufY, Act: act, Epilogue: SwiGLU, Parts: []Part{{Matrix: good}}}, ErrShape},
-		{"no activations", Norm{Act: Act{None, None}, Src: bufX, Cols: 32}, ErrShape},
+		{"no activations", Norm{Act: Act{}, Src: bufX, Cols: 32}, ErrShape},
 		{"short norm", Norm{Act: act, Src: bufX, Cols: 32, Weight: make([]float32, 16)}, ErrShape},
 		{"norm of activations", Norm{Act: act, Src: bufAct, Cols: 32}, ErrShape},
 		{"no such buffer", Gather{Dst: 9, Src: bufX}, ErrShape},
@@ -323,7 +323,7 @@ func TestPackedMatchesRows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			specs := []BufSpec{{Width: in}, {Kind: ActF32, Width: in}, {Kind: ActQ8, Width: in}, {Width: Pad(n)}, {Width: Pad(n)}}
+			specs := []BufSpec{{Width: in}, {Kind: typ.Act(), Width: in}, {Width: Pad(n)}, {Width: Pad(n)}}
 			g := newRig(t, specs, tok, 1, 1)
 			g.tokens(tok)
 			for i := range tok {
@@ -331,12 +331,12 @@ func TestPackedMatchesRows(t *testing.T) {
 					g.bufs.Row(0, i)[j] = r.Float32() - 0.5
 				}
 			}
-			act := Act{F32: 1, Q8: 2}
+			act := Act{typ.Act(): 1}
 			g.run(t, ToAct{Act: act, Src: 0, Cols: in},
-				Matmul{Dst: 3, Act: act, Parts: []Part{{Matrix: rows}}},
-				Matmul{Dst: 4, Act: act, Parts: []Part{{Matrix: packed}}})
+				Matmul{Dst: 2, Act: act, Parts: []Part{{Matrix: rows}}},
+				Matmul{Dst: 3, Act: act, Parts: []Part{{Matrix: packed}}})
 			for i := range tok {
-				a, b := g.bufs.Row(3, i), g.bufs.Row(4, i)
+				a, b := g.bufs.Row(2, i), g.bufs.Row(3, i)
 				for j := range a {
 					if math.Float32bits(a[j]) != math.Float32bits(b[j]) {
 						t.Fatalf("token %d, row %d: %g by rows, %g packed", i, j, a[j], b[j])

@@ -16,8 +16,8 @@ type Op interface {
 }
 
 // Act names the buffers of activations that an operation writes, or that a
-// matmul reads: floats, 8-bit, or both. See Type.Q8.
-type Act struct{ F32, Q8 Buf }
+// matmul reads, by their kinds. See Type.Act.
+type Act map[BufKind]Buf
 
 // Embed is Dst[t] = Scale * row tok[t] of Table, which is in Rows.
 type Embed struct {
@@ -90,7 +90,7 @@ func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if err := vector(b, &c.vec, o.Weight, o.Cols); err != nil {
 		return err
 	}
-	return b.act(c, o.Act, o.Rows)
+	return b.act(&c.act, o.Act, o.Rows)
 }
 
 // ToAct is Act = the first Cols columns of Src.
@@ -114,7 +114,7 @@ func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	return b.act(c, o.Act, o.Rows)
+	return b.act(&c.act, o.Act, o.Rows)
 }
 
 // Epilogue says what becomes of the products of a Matmul.
@@ -168,12 +168,9 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		if err := b.floats(&c.dst, o.Dst, o.Rows, p.Col+p.Out); err != nil {
 			return err
 		}
-		used := o.Act.F32
-		if p.Type.Q8() {
-			used = o.Act.Q8
-		}
-		if !b.has(used) || Pad(p.In) != Pad(b.specs[used].Width) {
-			return shapeErr("matmul with %d columns of %v from buffer %d", p.In, p.Type, used)
+		used, ok := o.Act[p.Type.Act()]
+		if !ok || !b.has(used) || Pad(p.In) != Pad(b.specs[used].Width) {
+			return shapeErr("matmul with %d columns of %v from buffers %v", p.In, p.Type, o.Act)
 		}
 	}
 	if o.Rows == PairRows {
@@ -181,7 +178,7 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	return b.act(c, o.Act, o.Rows)
+	return b.act(&c.act, o.Act, o.Rows)
 }
 
 // Rope says which dimensions of a head are rotated together.
@@ -255,7 +252,7 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_QKV
 	c.rope, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.NRot)
 	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
-	c.aux = C.int32_t(None)
+	c.aux = C.int32_t(none)
 	if o.Rope != RopeNone {
 		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
 			return err
@@ -339,14 +336,10 @@ type MoeGather struct {
 func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_GATHER
 	c.n_col = C.int32_t(o.Cols)
-	if (o.Src.F32 == None) != (o.Dst.F32 == None) || (o.Src.Q8 == None) != (o.Dst.Q8 == None) {
-		return shapeErr("gather of activations %v from %v", o.Dst, o.Src)
-	}
-	if err := b.act(c, o.Src, TokRows); err != nil {
+	if err := b.act(&c.src_act, o.Src, TokRows); err != nil {
 		return err
 	}
-	c.src, c.src2 = c.act_f32, c.act_q8
-	if err := b.act(c, o.Dst, PairRows); err != nil {
+	if err := b.act(&c.act, o.Dst, PairRows); err != nil {
 		return err
 	}
 	return b.route(c, &c.aux, o.Route)
@@ -412,22 +405,16 @@ func (b *planBuilder) floats(c *C.int32_t, buf Buf, rows RowSet, n int) error {
 }
 
 // act sets the activations of an operation over these rows.
-func (b *planBuilder) act(c *C.struct_qn_op, a Act, rows RowSet) error {
-	if a.F32 == None && a.Q8 == None {
+func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
+	if len(a) == 0 {
 		return shapeErr("no activations")
 	}
-	for _, use := range []struct {
-		buf  Buf
-		kind BufKind
-	}{{a.F32, ActF32}, {a.Q8, ActQ8}} {
-		if use.buf == None {
-			continue
+	for kind, buf := range a {
+		if kind < ActF32 || kind > ActQ8x32 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
+			return shapeErr("buffer %d for activations", buf)
 		}
-		if !b.has(use.buf) || b.specs[use.buf].Kind != use.kind || b.specs[use.buf].Rows != rows {
-			return shapeErr("buffer %d for activations", use.buf)
-		}
+		c[kind.act()] = C.int32_t(buf)
 	}
-	c.act_f32, c.act_q8 = C.int32_t(a.F32), C.int32_t(a.Q8)
 	return nil
 }
 

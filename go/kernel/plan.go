@@ -39,7 +39,9 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	b := planBuilder{specs: specs}
 	for i, op := range ops {
 		c := &unsafe.Slice(p.c, p.n)[i]
-		c.act_f32, c.act_q8 = C.int32_t(None), C.int32_t(None)
+		for k := range c.act {
+			c.act[k], c.src_act[k] = C.int32_t(none), C.int32_t(none)
+		}
 		err := op.fill(&b, c)
 		if err == nil {
 			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), fmt.Sprintf("%+v", describe(c)))

@@ -80,9 +80,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", int32(t))
 }
 
-// Q8 reports whether products with this type take 8-bit activations; else they
-// take floats.
-func (t Type) Q8() bool { return C.qn_type_q8(C.int32_t(t)) != 0 }
+// Act returns the kind of activations that products with this type take.
+func (t Type) Act() BufKind { return ActF32 + BufKind(C.qn_type_act(C.int32_t(t))) }
 
 // Check returns an error that wraps ErrType or ErrShape where the kernels
 // cannot take rows of n elements of this type.

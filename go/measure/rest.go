@@ -70,7 +70,7 @@ func (b *Bench) attend(r *Result, t kernel.KVTypes, layers, layer int) error {
 // 8 B. They come out of the caches, as in a forward pass.
 func (b *Bench) vectors(yield func(*Result) error) error {
 	const cols = memoryIn
-	act := kernel.Act{F32: kernel.None, Q8: 1}
+	act := kernel.Act{kernel.ActQ8x256: 1}
 	weight := mem.Float32s(b.Memory[:4*cols])
 	for _, op := range []struct {
 		kernel Kernel
@@ -97,7 +97,7 @@ func (b *Bench) vectors(yield func(*Result) error) error {
 }
 
 func (b *Bench) vector(r *Result, ops []kernel.Op) error {
-	s, err := b.stage([]kernel.BufSpec{{Width: memoryIn}, {Kind: kernel.ActQ8, Width: memoryIn}}, r.Tokens)
+	s, err := b.stage([]kernel.BufSpec{{Width: memoryIn}, {Kind: kernel.ActQ8x256, Width: memoryIn}}, r.Tokens)
 	if err != nil {
 		return err
 	}

@@ -122,16 +122,15 @@ func (b *Bench) matmul(r *Result, lists [][]kernel.Matrix) error {
 	m := lists[0][0]
 	specs := []kernel.BufSpec{
 		{Width: kernel.Pad(m.In)},
-		{Kind: kernel.ActF32, Width: kernel.Pad(m.In)},
-		{Kind: kernel.ActQ8, Width: kernel.Pad(m.In)},
+		{Kind: m.Type.Act(), Width: kernel.Pad(m.In)},
 		{Width: kernel.Pad(m.Out)},
 	}
-	act := kernel.Act{F32: 1, Q8: 2}
+	act := kernel.Act{m.Type.Act(): 1}
 	var plans [][]kernel.Op
 	for _, list := range lists {
 		var ops []kernel.Op
 		for _, m := range list {
-			ops = append(ops, kernel.Matmul{Dst: 3, Act: act, Parts: []kernel.Part{{Matrix: m}}})
+			ops = append(ops, kernel.Matmul{Dst: 2, Act: act, Parts: []kernel.Part{{Matrix: m}}})
 		}
 		plans = append(plans, ops)
 	}

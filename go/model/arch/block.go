@@ -127,13 +127,9 @@ func (l layer) experts() {
 
 // only keeps of a the kinds that products with these matrices take.
 func (l layer) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
-	kept := kernel.Act{F32: kernel.None, Q8: kernel.None}
+	kept := kernel.Act{}
 	for _, m := range mats {
-		if m.Type.Q8() {
-			kept.Q8 = a.Q8
-		} else {
-			kept.F32 = a.F32
-		}
+		kept[m.Type.Act()] = a[m.Type.Act()]
 	}
 	return kept
 }

@@ -99,16 +99,10 @@ func (b *builder) floats(use string, rows kernel.RowSet, width int) kernel.Buf {
 // act returns activations for a use: of the kinds that products with these
 // matrices take.
 func (b *builder) act(use string, rows kernel.RowSet, width int, mats ...kernel.Matrix) kernel.Act {
-	a := kernel.Act{F32: kernel.None, Q8: kernel.None}
-	spec := kernel.BufSpec{Rows: rows, Width: kernel.Pad(width)}
+	a := kernel.Act{}
 	for _, m := range mats {
-		if m.Type.Q8() {
-			spec.Kind = kernel.ActQ8
-			a.Q8 = b.buf(use, spec)
-		} else {
-			spec.Kind = kernel.ActF32
-			a.F32 = b.buf(use, spec)
-		}
+		kind := m.Type.Act()
+		a[kind] = b.buf(use, kernel.BufSpec{Kind: kind, Rows: rows, Width: kernel.Pad(width)})
 	}
 	return a
 }
