@@ -9,8 +9,13 @@
  * stays in the first-level cache for that long, as the tokens' activations of that block do. Two
  * panels at once, where there are registers for them, share each broadcast.
  *
+ * A matrix instruction multiplies 8 weights of 2 rows by 8 activations of 2 tokens. A set that has it takes words and
+ * tokens by twos; products come apart into those of each token when a sub-block is done. The last of an odd number of
+ * tokens is multiplied twice.
+ *
  *	MM_TOKENS              tokens of a tile: their sums and products stay in registers
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
+ *	MM_BY                  2 in a set with matrix instructions, else not defined
  *
  *	bytes   64 weights: a line, or a word taken out of one
  *	acts    4 activations of a token, for all rows
@@ -39,14 +44,35 @@
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes
  *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
+ *
+ * What follows is 16 rows of one word and one token, but where MM_BY is 2:
+ *
+ *	words   MM_BY words: words_of(a, b) words_load(p) words_store(p, a)
+ *	dots    products of MM_BY tokens: dots_set1(s, t) from a start for each, dots_of(a, k) those of token k.
+ *	        ints_dot() and ints_dot8() are of dots, words and acts
+ *	acts_of(p, q)          acts for them: 4 * MM_BY int8 of each of the tokens
  */
 #include <string.h>
 
 #include "x16_words.h"
 
+#ifndef MM_BY
+#define MM_BY 1
+typedef bytes words;
+typedef ints dots;
+
+INLINE words words_of(bytes a, bytes b) { return (void)b, a; }
+INLINE words words_load(const void *p) { return bytes_load(p); }
+INLINE void words_store(void *p, words a) { bytes_store(p, a); }
+INLINE dots dots_set1(int32_t s, int32_t t) { return (void)t, ints_set1(s); }
+INLINE ints dots_of(dots a, int k) { return (void)k, a; }
+INLINE acts acts_of(const int8_t *p, const int8_t *q) { return (void)q, acts_load(p); }
+#endif
+
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
 #define MM_READY_MIN 24 /* tokens from which to unpack a block pays; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
+#define MM_DOTS_MAX ((MM_TOKENS_MAX + MM_BY - 1) / MM_BY)
 
 /* One block of 256 columns of one panel, as all tokens of a call need it, and which weights follow. */
 struct block {
@@ -101,6 +127,44 @@ INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 
 			start[i] = -offset_of(type) * x->sum16[i];
 }
 
+/* The other token of a vector with token t of nt; t itself where it is the last one, or alone in vectors of one. */
+INLINE int beside(int t, int nt)
+{
+	return t + MM_BY <= nt ? t + MM_BY - 1 : t;
+}
+
+/* What products i of token t of nt, and of the one beside it, start from. */
+INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int i)
+{
+	return offset_of(type) ? dots_set1(start[t][i], start[beside(t, nt)][i]) : dots_set1(0, 0);
+}
+
+INLINE dots dots_add(int type, dots acc, words w, acts x)
+{
+	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL || type == QN_IQ4_XS; /* bits, offset 128 */
+
+	return eight ? ints_dot8(acc, w, x) : ints_dot(acc, w, x);
+}
+
+/* Words i .. of part g of a super-block; `at` is the first one's place in the whole. */
+INLINE words super_words(int type, int ready, const struct block *w, int g, int i, int at)
+{
+	const void *p = is_coded(type) ? (const void *)&w->u : w->p;
+
+	return ready ? words_load(w->u.word[at])
+	             : words_of(super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
+}
+
+/* Words i .. of block j of a group of nb. */
+INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
+{
+	const int lines = type == QN_Q8_0 ? 8 : 4;
+	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
+
+	return ready ? words_load(w->u.word[8 * j + i])
+	             : words_of(small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
+}
+
 /*
  * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
  * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. The first tile of a
@@ -109,7 +173,7 @@ INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first)
 {
-	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
+	const int parts = parts_of(type).parts, subs = parts_of(type).subs, n_words = parts_of(type).words;
 	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
@@ -127,8 +191,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 8
 				for (int i = 0; i < parts * subs / 2; i++)
 					min = ints_pair(min, w[r].s.pair[i],
-					                acts_load(words == 8 ? &x[t].sum32[2 * i]
-					                                     : &x[t].sum16[2 * i]));
+					                acts_load(n_words == 8 ? &x[t].sum32[2 * i]
+					                                       : &x[t].sum16[2 * i]));
 				floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
 				                            floats_of(min), floats_load(y)));
 			}
@@ -141,31 +205,29 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
-			const int8_t *xs = x[0].qs + sub * words * 4;
-			ints dot[2][MM_TOKENS_MAX];
+			const int8_t *xs = x[0].qs + sub * n_words * 4;
+			dots dot[2][MM_DOTS_MAX];
 
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-				for (int t = 0; t < nt; t++)
-					dot[r][t] = offset_of(type) ? ints_set1(start[t][sub]) : ints_zero();
+				for (int t = 0; t < nt; t += MM_BY)
+					dot[r][t / MM_BY] = dots_start(type, start, t, nt, sub);
 #pragma GCC unroll 8
-			for (int i = 0; i < words; i++) {
-				const int at = sub * words + i, part = j * words + i;
-				const bytes a = ready ? bytes_load(w[0].u.word[at]) : super_word(type, w[0].p, g, part);
-				const bytes b = np == 1 ? a
-				                : ready ? bytes_load(w[1].u.word[at])
-				                        : super_word(type, w[1].p, g, part);
+			for (int i = 0; i < n_words; i += MM_BY) {
+				const int at = sub * n_words + i, part = j * n_words + i;
+				const words a = super_words(type, ready, &w[0], g, part, at);
+				const words b = np == 1 ? a : super_words(type, ready, &w[1], g, part, at);
 
 #pragma GCC unroll 16
-				for (int t = 0; t < nt; t++) {
-					const acts xt = acts_load(xs + t * (int)sizeof *x + i * 4);
+				for (int t = 0; t < nt; t += MM_BY) {
+					const acts xt = acts_of(xs + t * (int)sizeof *x + i * 4,
+					                        xs + beside(t, nt) * (int)sizeof *x + i * 4);
+					const int k = t / MM_BY;
 
-					dot[0][t] = type == QN_IQ4_XS ? ints_dot8(dot[0][t], a, xt)
-					                              : ints_dot(dot[0][t], a, xt);
+					dot[0][k] = dots_add(type, dot[0][k], a, xt);
 					if (np == 2)
-						dot[1][t] = type == QN_IQ4_XS ? ints_dot8(dot[1][t], b, xt)
-						                              : ints_dot(dot[1][t], b, xt);
+						dot[1][k] = dots_add(type, dot[1][k], b, xt);
 				}
 			}
 #pragma GCC unroll 2
@@ -174,7 +236,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++)
-					sum[r][t] = ints_muladd(sum[r][t], dot[r][t], scale);
+					sum[r][t] = ints_muladd(sum[r][t], dots_of(dot[r][t / MM_BY], t % MM_BY),
+					                        scale);
 			}
 		}
 	}
@@ -190,10 +253,9 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 }
 
 /* The same for a group of nb blocks of 32 weights. */
-INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, const struct block *w,
+INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
-	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL; /* bits, offset 128 */
 	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
 	const int lines = type == QN_Q8_0 ? 8 : 4;
 	floats y[2][MM_TOKENS_MAX];
@@ -204,7 +266,7 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 		for (int t = 0; t < nt; t++)
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
-		ints dot[2][MM_TOKENS_MAX];
+		dots dot[2][MM_DOTS_MAX];
 
 		if (first)
 #pragma GCC unroll 2
@@ -213,21 +275,22 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-			for (int t = 0; t < nt; t++)
-				dot[r][t] = offset_of(type) ? ints_set1(start[t][j]) : ints_zero();
+			for (int t = 0; t < nt; t += MM_BY)
+				dot[r][t / MM_BY] = dots_start(type, start, t, nt, j);
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i++) {
-			const x16_line *qa = (const x16_line *)w[0].p, *qb = (const x16_line *)w[np - 1].p;
-			const bytes a = small_word(type, qa + j * lines, qa + nb * lines + j, i);
-			const bytes b = np == 1 ? a : small_word(type, qb + j * lines, qb + nb * lines + j, i);
+		for (int i = 0; i < 8; i += MM_BY) {
+			const words a = small_words(type, ready, &w[0], nb, j, i);
+			const words b = np == 1 ? a : small_words(type, ready, &w[1], nb, j, i);
+			const int at = j * QK + i * 4;
 
 #pragma GCC unroll 16
-			for (int t = 0; t < nt; t++) {
-				const acts xt = acts_load(x[t].qs + j * QK + i * 4);
+			for (int t = 0; t < nt; t += MM_BY) {
+				const acts xt = acts_of(x[t].qs + at, x[beside(t, nt)].qs + at);
+				const int k = t / MM_BY;
 
-				dot[0][t] = eight ? ints_dot8(dot[0][t], a, xt) : ints_dot(dot[0][t], a, xt);
+				dot[0][k] = dots_add(type, dot[0][k], a, xt);
 				if (np == 2)
-					dot[1][t] = eight ? ints_dot8(dot[1][t], b, xt) : ints_dot(dot[1][t], b, xt);
+					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
 		}
 #pragma GCC unroll 2
@@ -237,7 +300,7 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				floats f = floats_mul(dj, floats_of(dot[r][t]));
+				floats f = floats_mul(dj, floats_of(dots_of(dot[r][t / MM_BY], t % MM_BY)));
 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
@@ -253,22 +316,33 @@ INLINE void small_tile(int type, int np, int nt, float *out, int64_t stride, con
 			floats_store(out + r * stride + t * QN_PANEL, y[r][t]);
 }
 
-/* Whether words are so much work to take out of their lines that one time for all tiles is better. */
-INLINE int unpack_pays(int type)
+/*
+ * Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. Words
+ * by twos always are when there is a second tile.
+ */
+INLINE int unpack_pays(int type, int np, int n)
 {
-	return type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS;
+	if (MM_BY == 2)
+		return n > MM_TOKENS;
+	return np == 2 && n >= MM_READY_MIN && (type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
-INLINE void unpack(int type, struct block *w)
+INLINE void unpack(int type, int super, struct block *w, int nb)
 {
 	const struct parts s = parts_of(type);
 
-	for (int g = 0; g < s.parts; g++)
+	for (int g = 0; super && g < s.parts; g++)
 #pragma GCC unroll 32
-		for (int i = 0; i < s.subs * s.words; i++)
-			bytes_store(w->u.word[sub_of(type, g, i / s.words) * s.words + i % s.words],
-			            super_word(type, w->p, g, i));
+		for (int i = 0; i < s.subs * s.words; i += MM_BY) {
+			const int at = sub_of(type, g, i / s.words) * s.words + i % s.words;
+
+			words_store(w->u.word[at], super_words(type, 0, w, g, i, at));
+		}
+	for (int j = 0; !super && j < nb; j++)
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i += MM_BY)
+			words_store(w->u.word[8 * j + i], small_words(type, 0, w, nb, j, i));
 }
 
 #define MM_TILE(np, nt)                                                                                       \
@@ -278,19 +352,20 @@ INLINE void unpack(int type, struct block *w)
 		if (super)                                                                                    \
 			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
 		else                                                                                          \
-			small_tile(type, np, nt, y, stride, w, x + t, start + t, t == 0, nb);                 \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
 		break;
 
 /*
- * out[r][t] = panel r times token t: n tokens, np panels; type, super and np constant. A tile has
- * nt tokens or one more, so that all are nearly equal.
+ * out[r][t] = panel r times token t: n tokens, np panels; type, super, np and ready constant. Tiles
+ * are nearly equal.
  */
 INLINE void mm_panels(int type, int super, int np, int ready, float *out, const uint8_t *p0, const uint8_t *p1,
                       const struct act8 *x, int64_t n_in, int64_t n_act, int n)
 {
 	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
+	const int units = (n + MM_BY - 1) / MM_BY; /* of tokens */
 	/* The smallest tile there is for these n: fewer cases to compile. */
-	const int least = np == 1 ? 1 : ready && !is_coded(type) ? most - 1 : QN_PAIR_MIN / 2;
+	const int least = np == 1 ? (ready ? 1 : MM_BY) : ready ? most - 1 : QN_PAIR_MIN / 2;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
@@ -307,7 +382,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
-		int longer = n % tiles;
+		int longer = units % tiles;
 
 		if (super)
 #pragma GCC unroll 2
@@ -323,17 +398,19 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				if (type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K)
 					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
 			}
-		if (ready && !is_coded(type))
+		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				unpack(type, &w[r]);
+				unpack(type, super, &w[r], nb);
 		if (offset_of(type))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
 			float *y = out + t * QN_PANEL;
 
-			nt = n / tiles + (longer-- > 0);
+			nt = (units / tiles + (longer-- > 0)) * MM_BY;
+			if (MM_BY == 2 && nt > n - t)
+				nt = n - t;
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
 				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)
@@ -350,23 +427,23 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 #define MM_SUPER_super 1
 #define MM_SUPER_small 0
 
+/* The kernels for one token where MM_BY is 2, by type: those of the set before. */
+static mm_fn *MM(one)[QN_N_TYPES];
+
 #define MM_TYPE(name, type, family) \
 	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
 	                          int64_t n_act, int n) \
 	{ \
-		mm_panels(type, MM_SUPER(family), 1, 0, out, panel, NULL, act, n_in, n_act, n); \
+		if (MM_BY == 2 && n == 1) \
+			MM(one)[type](out, panel, act, n_in, n_act, n); \
+		else if (unpack_pays(type, 1, n)) \
+			mm_panels(type, MM_SUPER(family), 1, 1, out, panel, NULL, act, n_in, n_act, n); \
+		else \
+			mm_panels(type, MM_SUPER(family), 1, 0, out, panel, NULL, act, n_in, n_act, n); \
 	}
+#define MM_CODED(name, type, run) MM_TYPE(name, type, super)
 
 QN_Q8_TYPES(MM_TYPE)
-
-/* Codes are decoded for every number of tokens. */
-#define MM_CODED(name, type, run) \
-	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
-	                          int64_t n_act, int n) \
-	{ \
-		mm_panels(type, 1, 1, 1, out, panel, NULL, act, n_in, n_act, n); \
-	}
-
 QN_CODED_TYPES(MM_CODED)
 
 #if MM_PAIR_TOKENS
@@ -374,27 +451,21 @@ QN_CODED_TYPES(MM_CODED)
 	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
 	                               int64_t n_in, int64_t n_act, int n) \
 	{ \
-		if (n < MM_READY_MIN || !unpack_pays(type)) \
-			mm_panels(type, MM_SUPER(family), 2, 0, out, panel, panel2, act, n_in, n_act, n); \
-		else \
+		if (unpack_pays(type, 2, n)) \
 			mm_panels(type, MM_SUPER(family), 2, 1, out, panel, panel2, act, n_in, n_act, n); \
+		else \
+			mm_panels(type, MM_SUPER(family), 2, 0, out, panel, panel2, act, n_in, n_act, n); \
 	}
+#define MM_CODED_PAIR(name, type, run) MM_PAIR(name, type, super)
 
 QN_Q8_TYPES(MM_PAIR)
-
-#define MM_CODED_PAIR(name, type, run) \
-	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
-	                               int64_t n_in, int64_t n_act, int n) \
-	{ \
-		mm_panels(type, 1, 2, 1, out, panel, panel2, act, n_in, n_act, n); \
-	}
-
 QN_CODED_TYPES(MM_CODED_PAIR)
 #endif
 
 static void MM(mm_fill)(struct kernels *k)
 {
 #define MM_SLOT(name, t, family) \
+	MM(one)[t] = k->mm[t]; \
 	k->mm[t] = MM(mm_##name); \
 	k->mm_tile[t] = MM_CALL;
 	QN_Q8_TYPES(MM_SLOT)

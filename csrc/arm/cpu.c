@@ -28,6 +28,8 @@ void kernels_init_arm(struct kernels *k, uint32_t isa)
 		mm_init_dotprod(k);
 		attn_init_dotprod(k);
 	}
-	if (isa & QN_I8MM)
+	if (isa & QN_I8MM) {
+		mm_init_usdot(k);
 		mm_init_i8mm(k);
+	}
 }

@@ -171,19 +171,22 @@ static inline ints ints_of8(const int8_t *p)
 
 static inline ints ints_muladd(ints acc, ints a, ints b) { return (ints)EACH3(vmlaq_s32, acc, a, b); }
 
-/* acc + a . x of 4 rows: 2 int16 of each. */
-static inline int32x4_t pair4(int32x4_t acc, int16x8_t a, int16x8_t x)
-{
-	return vaddq_s32(acc, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(x)), vmull_high_s16(a, x)));
-}
-
 static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {
-	const int8x16_t a0 = vld1q_s8(a[0]), a8 = vld1q_s8(a[8]);
-	const int16x8_t b = vreinterpretq_s16_s8(x);
+	const int8x16x2_t b = vld2q_s8(a[0]);
+	const int16x8_t lo0 = vmovl_s8(vget_low_s8(b.val[0])), hi0 = vmovl_high_s8(b.val[0]);
+	const int16x8_t lo1 = vmovl_s8(vget_low_s8(b.val[1])), hi1 = vmovl_high_s8(b.val[1]);
+	const int16x8_t y = vreinterpretq_s16_s8(x);
 
-	return (ints){{pair4(acc.q[0], vmovl_s8(vget_low_s8(a0)), b), pair4(acc.q[1], vmovl_high_s8(a0), b),
-	               pair4(acc.q[2], vmovl_s8(vget_low_s8(a8)), b), pair4(acc.q[3], vmovl_high_s8(a8), b)}};
+	acc.q[0] = vmlal_laneq_s16(acc.q[0], vget_low_s16(lo0), y, 0);
+	acc.q[1] = vmlal_high_laneq_s16(acc.q[1], lo0, y, 0);
+	acc.q[2] = vmlal_laneq_s16(acc.q[2], vget_low_s16(hi0), y, 0);
+	acc.q[3] = vmlal_high_laneq_s16(acc.q[3], hi0, y, 0);
+	acc.q[0] = vmlal_laneq_s16(acc.q[0], vget_low_s16(lo1), y, 1);
+	acc.q[1] = vmlal_high_laneq_s16(acc.q[1], lo1, y, 1);
+	acc.q[2] = vmlal_laneq_s16(acc.q[2], vget_low_s16(hi1), y, 1);
+	acc.q[3] = vmlal_high_laneq_s16(acc.q[3], hi1, y, 1);
+	return acc;
 }
 
 static inline floats floats_set1(float x)

@@ -8,6 +8,7 @@ void float_init_neon(struct kernels *k);
 void mm_init_neon(struct kernels *k);
 void mm_init_dotprod(struct kernels *k);
 void attn_init_dotprod(struct kernels *k);
+void mm_init_usdot(struct kernels *k);
 void mm_init_i8mm(struct kernels *k);
 
 #endif
