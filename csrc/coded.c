@@ -3,6 +3,7 @@
 
 #include "coded.h"
 #include "iq_grids.h"
+#include "lines.h"
 #include "quern.h"
 
 /* Byte i of an entry: level number x >> bits * i of a table of levels, itself a number with 8 bits for each. */
@@ -52,14 +53,38 @@ static const struct run *runs_of(int type)
 	}
 }
 
-void coded_to_panel(int type, void *panel, const void *block, int r)
+/* Units i .. i + n - 1 of a run that starts at byte `at` of each block and at p. n of halves may be 1. */
+static void units(int bytes, uint8_t *p, const uint8_t *const block[QN_PANEL], int64_t at, int i, int n)
 {
-	const uint8_t *b = block;
-	uint8_t *p = panel;
+	p += QN_PANEL * bytes * i;
+	at += bytes * i;
+	switch (bytes) {
+	case 1:
+		byte_lines(p, block, at, n);
+		break;
+	case 2:
+		if (n == 1)
+			halves_of((uint16_t *)p, block, at);
+		else
+			half_lines((uint16_t *)p, block, at, n);
+		break;
+	default:
+		lines(p, 4 * QN_PANEL, block, at, n);
+	}
+}
 
-	for (const struct run *u = runs_of(type); u->n; u++)
-		for (int i = 0; i < u->n; i++, b += u->bytes, p += QN_PANEL * u->bytes)
-			memcpy(p + r * u->bytes, b, (size_t)u->bytes);
+void coded_to_panel(int type, void *panel, const uint8_t *const block[QN_PANEL])
+{
+	uint8_t *p = panel;
+	int64_t at = 0;
+
+	for (const struct run *u = runs_of(type); u->n; at += u->n * u->bytes, p += QN_PANEL * u->bytes * u->n, u++) {
+		const int step = u->n == 1 ? 1 : u->bytes == 4 ? 4 : 8;
+
+		units(u->bytes, p, block, at, 0, u->n / step * step);
+		if (u->n % step) /* the last ones, of which some once more */
+			units(u->bytes, p, block, at, u->n - step, step);
+	}
 }
 
 void coded_of_panel(int type, void *block, const void *panel, int r)

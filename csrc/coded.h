@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "blocks.h"
+#include "quern.h"
 
 /* The codebooks: levels of the weights, one to a byte, the first in the lowest. */
 extern const uint64_t qn_iq2_xxs_grid[256], qn_iq2_xs_grid[512], qn_iq2_s_grid[1024];
@@ -25,8 +26,8 @@ struct coded {
 /* The specification, from the formulas. */
 void coded_block(struct coded *c, int type, const void *block);
 
-/* Row r's block of a super-block of a panel: into the panel, and out of it. */
-void coded_to_panel(int type, void *panel, const void *block, int r);
+/* A super-block of a panel from one block of each row, and row r's block back out of it. */
+void coded_to_panel(int type, void *panel, const uint8_t *const block[QN_PANEL]);
 void coded_of_panel(int type, void *block, const void *panel, int r);
 
 #endif

@@ -18,13 +18,17 @@
 
 typedef uint32_t words4 __attribute__((vector_size(16)));
 typedef uint16_t halves8 __attribute__((vector_size(16)));
+typedef uint64_t longs2 __attribute__((vector_size(16)));
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
 #if defined(__clang__)
 #define SHUFFLE4(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define SHUFFLE8(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define SHUFFLE16(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define SHUFFLE4(a, b, ...) __builtin_shuffle(a, b, (words4){__VA_ARGS__})
 #define SHUFFLE8(a, b, ...) __builtin_shuffle(a, b, (halves8){__VA_ARGS__})
+#define SHUFFLE16(a, b, ...) __builtin_shuffle(a, b, (bytes16){__VA_ARGS__})
 #endif
 
 /* A line, to compute with. */
@@ -76,25 +80,60 @@ static inline void lines(void *to, int64_t step, const uint8_t *const row[QN_PAN
 	lines_flip(to, step, row, at, n, 0);
 }
 
-/* The word at byte `at` of each row. */
+/* The word at byte `at` of each row. In vectors: what is stored in pieces is slow to load as a whole. */
 static inline void line_of(union line *l, const uint8_t *const row[QN_PANEL], int64_t at)
 {
-	for (int r = 0; r < QN_PANEL; r++)
-		memcpy(&l->w[r], row[r] + at, 4);
+	for (int q = 0; q < QN_PANEL / 4; q++) {
+		uint32_t w[4];
+
+		for (int i = 0; i < 4; i++)
+			memcpy(&w[i], row[4 * q + i] + at, 4);
+		l->v[q] = (words4){w[0], w[1], w[2], w[3]};
+	}
+}
+
+/* The half at byte `at` of each row. */
+static inline void halves_of(uint16_t to[QN_PANEL], const uint8_t *const row[QN_PANEL], int64_t at)
+{
+	for (int r = 0; r < QN_PANEL; r += 8) {
+		uint16_t h[8];
+		halves8 v;
+
+		for (int i = 0; i < 8; i++)
+			memcpy(&h[i], row[r + i] + at, 2);
+		v = (halves8){h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]};
+		memcpy(to + r, &v, 16);
+	}
+}
+
+/* Every second byte of a and b, or half. */
+static inline bytes16 even_bytes(words4 a, words4 b)
+{
+	return SHUFFLE16((bytes16)a, (bytes16)b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+static inline halves8 even_halves(words4 a, words4 b)
+{
+	return SHUFFLE8((halves8)a, (halves8)b, 0, 2, 4, 6, 8, 10, 12, 14);
 }
 
 /* Byte j of each word, as [row] bytes. */
 static inline void line_byte(uint8_t to[QN_PANEL], const union line *l, int j)
 {
-	for (int r = 0; r < QN_PANEL; r++)
-		to[r] = (uint8_t)(l->w[r] >> 8 * j);
+	const bytes16 low = even_bytes(l->v[0] >> 8 * j, l->v[1] >> 8 * j);
+	const bytes16 high = even_bytes(l->v[2] >> 8 * j, l->v[3] >> 8 * j), v = even_bytes((words4)low, (words4)high);
+
+	memcpy(to, &v, sizeof v);
 }
 
 /* The low half of each word, or the high one. */
 static inline void line_half(uint16_t to[QN_PANEL], const union line *l, int high)
 {
-	for (int r = 0; r < QN_PANEL; r++)
-		to[r] = (uint16_t)(l->w[r] >> 16 * high);
+	for (int q = 0; q < QN_PANEL / 4; q += 2) {
+		const halves8 v = even_halves(l->v[q] >> 16 * high, l->v[q + 1] >> 16 * high);
+
+		memcpy(to + 4 * q, &v, sizeof v);
+	}
 }
 
 /* Halves k .. k + n - 1 from byte `at` of each row, n a multiple of 8, as [n][row] halves. */
@@ -116,6 +155,33 @@ static inline void half_lines(uint16_t *to, const uint8_t *const row[QN_PANEL], 
 			for (int i = 0; i < 8; i++)
 				memcpy(to + (k + i) * QN_PANEL + r, &a[i], 16);
 		}
+}
+
+/* Bytes k .. k + n - 1 from byte `at` of each row, n a multiple of 8, as [n][row] bytes. */
+static inline void byte_lines(uint8_t *to, const uint8_t *const row[QN_PANEL], int64_t at, int n)
+{
+	for (int k = 0; k < n; k += 8) {
+		bytes16 a[8], b[8];
+
+		for (int i = 0; i < 8; i++) {
+			uint64_t low, high;
+
+			memcpy(&low, row[i] + at + k, 8);
+			memcpy(&high, row[i + 8] + at + k, 8);
+			a[i] = SHUFFLE16((bytes16)(longs2){low}, (bytes16)(longs2){high}, 0, 16, 1, 17, 2, 18, 3, 19,
+			                 4, 20, 5, 21, 6, 22, 7, 23);
+		}
+		for (int s = 0; s < 3; s++) { /* as in half_lines */
+			for (int i = 0; i < 4; i++) {
+				b[2 * i] = SHUFFLE16(a[i], a[i + 4], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+				                     7, 23);
+				b[2 * i + 1] = SHUFFLE16(a[i], a[i + 4], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+				                         14, 30, 15, 31);
+			}
+			memcpy(a, b, sizeof a);
+		}
+		memcpy(to + k * QN_PANEL, a, sizeof a);
+	}
 }
 
 /* Exchanges the bits of a under mask with those of b under mask << d. */

@@ -40,14 +40,15 @@ static void blocks(const uint8_t *b[QN_PANEL], const struct rows *s, int64_t i, 
 		b[r] = block(s, r, i, bytes);
 }
 
-/* 1 where all 16 halves are finite. */
+/* 1 where all 16 halves are finite. An exponent of ones, and its lowest bit once more, carry into the sign. */
 static int finite(const uint16_t h[QN_PANEL])
 {
-	int bad = 0;
+	halves8 v[2];
+	longs2 carry;
 
-	for (int r = 0; r < QN_PANEL; r++)
-		bad |= (h[r] & 0x7c00) == 0x7c00;
-	return !bad;
+	memcpy(v, h, sizeof v);
+	carry = (longs2)((((v[0] & 0x7c00) + 0x0400) | ((v[1] & 0x7c00) + 0x0400)) & 0x8000);
+	return !(carry[0] | carry[1]);
 }
 
 /*
@@ -118,8 +119,7 @@ static int pack_q6k(struct x16_q6k *p, const struct rows *s, int64_t i)
 	lines(w, sizeof *w, b, offsetof(struct q6k, scales), 4);
 	for (int j = 0; j < 16; j++)
 		line_byte((uint8_t *)p->sc[j], &w[j / 4], j % 4);
-	for (int r = 0; r < QN_PANEL; r++)
-		memcpy(&p->d[r], b[r] + offsetof(struct q6k, d), 2);
+	halves_of(p->d, b, offsetof(struct q6k, d));
 	return finite(p->d);
 }
 
@@ -157,8 +157,7 @@ static int pack_q3k(struct x16_q3k *p, const struct rows *s, int64_t i)
 		for (int j = 0; j < 4; j++)
 			line_byte(k < 2 ? p->sl[4 * k + j] : p->sh[j], &w, j);
 	}
-	for (int r = 0; r < QN_PANEL; r++)
-		memcpy(&p->d[r], b[r] + offsetof(struct q3k, d), 2);
+	halves_of(p->d, b, offsetof(struct q3k, d));
 	return finite(p->d);
 }
 
@@ -186,8 +185,7 @@ static int pack_tq2_0(struct x16_tq2_0 *p, const struct rows *s, int64_t i)
 
 	blocks(b, s, i, sizeof(struct tq2_0));
 	lines(p->qs, sizeof *p->qs, b, 0, 16);
-	for (int r = 0; r < QN_PANEL; r++)
-		memcpy(&p->d[r], b[r] + offsetof(struct tq2_0, d), 2);
+	halves_of(p->d, b, offsetof(struct tq2_0, d));
 	return finite(p->d);
 }
 
@@ -198,16 +196,14 @@ static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
 	uint16_t d[QN_PANEL];
 
 	blocks(b, s, i, qn_row_bytes(type, QK_K));
-	for (int r = 0; r < QN_PANEL; r++) {
-		coded_to_panel(type, p, b[r], r);
-		memcpy(&d[r], b[r] + (type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0), 2);
-		if (type == QN_IQ1_M)
-			d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
-	}
+	coded_to_panel(type, p, b);
+	halves_of(d, b, type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0);
+	for (int r = 0; type == QN_IQ1_M && r < QN_PANEL; r++)
+		d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
 	return finite(d);
 }
 
-/* Where the parts of a block of 32 weights lie: bytes from its start, -1 for none. */
+/* Where the parts of a block of 32 weights lie: bytes from its start, -1 for none. m is right behind d. */
 struct small {
 	int bytes, m, qh, qs, n_qs;
 };
@@ -238,6 +234,7 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 	x16_line *qh = qs + n * f.n_qs / 4;
 	uint16_t(*d)[QN_PANEL] = (uint16_t(*)[QN_PANEL])(p + x16_line_bytes(type, n));
 	uint16_t(*m)[QN_PANEL] = d + n;
+	uint8_t *e = (uint8_t *)d; /* of MXFP4, instead of d */
 	/* A row of zeros has d = 0, which also silences Q8_0's offset. */
 	const uint32_t flip = type == QN_Q8_0 ? 0x80808080 : 0;
 	const uint8_t *b[QN_PANEL];
@@ -246,31 +243,31 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 	blocks(b, s, i, (size_t)f.bytes);
 	for (int j = 0; j < n; j++) {
 		const int64_t at = (int64_t)j * f.bytes;
+		union line w;
 
 		lines_flip(qs[j * f.n_qs / 4], sizeof *qs, b, at + f.qs, f.n_qs / 4, flip);
 		if (f.qh >= 0) {
-			union line fifth;
-
-			line_of(&fifth, b, at + f.qh);
-			line_spread_bits(&fifth);
-			memcpy(qh[j], &fifth, sizeof fifth);
+			line_of(&w, b, at + f.qh);
+			line_spread_bits(&w);
+			memcpy(qh[j], &w, sizeof w);
 		}
-		if (type == QN_MXFP4) { /* from 2^125 on the largest value, 12, is too much for a float */
-			for (int r = 0; r < QN_PANEL; r++) {
-				((uint8_t *)d)[j * QN_PANEL + r] = b[r][at];
-				ok &= b[r][at] < 253;
-			}
+		if (type == QN_MXFP4) {
+			for (int r = 0; r < QN_PANEL; r++)
+				e[j * QN_PANEL + r] = b[r][at];
 			continue;
 		}
-		for (int r = 0; r < QN_PANEL; r++)
-			memcpy(&d[j][r], b[r] + at, 2);
-		ok &= finite(d[j]);
-		if (f.m >= 0) {
-			for (int r = 0; r < QN_PANEL; r++)
-				memcpy(&m[j][r], b[r] + at + f.m, 2);
+		if (f.m < 0) {
+			halves_of(d[j], b, at);
+		} else {
+			line_of(&w, b, at);
+			line_half(d[j], &w, 0);
+			line_half(m[j], &w, 1);
 			ok &= finite(m[j]);
 		}
+		ok &= finite(d[j]);
 	}
+	for (int k = 0; type == QN_MXFP4 && k < n * QN_PANEL; k++)
+		ok &= e[k] < 253; /* from 2^125 on the largest value, 12, is too much for a float */
 	return ok;
 }
 
@@ -296,7 +293,7 @@ static int pack_f32(uint32_t *p, const struct rows *s, int64_t k, int n)
 static int pack_16(uint16_t *p, const struct rows *s, int64_t k, int n, uint16_t exp)
 {
 	const uint8_t *b[QN_PANEL];
-	int bad = 0;
+	uint16_t carry = 0;
 
 	for (int r = 0; r < QN_PANEL; r++)
 		b[r] = r < s->n ? s->base + r * s->stride + 2 * k : zeros;
@@ -305,8 +302,8 @@ static int pack_16(uint16_t *p, const struct rows *s, int64_t k, int n, uint16_t
 		for (int r = 0; r < QN_PANEL; r++)
 			memcpy(&p[c * QN_PANEL + r], b[r] + 2 * c, 2);
 	for (int c = 0; c < n * QN_PANEL; c++)
-		bad |= (p[c] & exp) == exp;
-	return !bad;
+		carry |= (uint16_t)((p[c] & exp) + (exp & -exp)); /* as in finite() */
+	return !(carry & 0x8000);
 }
 
 /* The most bytes that one of the functions above writes: 8 blocks of Q8_0. */

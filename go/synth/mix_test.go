@@ -67,6 +67,7 @@ func TestParams(t *testing.T) {
 		"qwen3-0.6b":   596049920,
 		"qwen3-4b":     4022468096,
 		"mixtral-8x7b": 46702792704,
+		"olmoe-7b":     6919161856 - 2*16*2048, // less the norms of queries and keys
 	} {
 		m, err := ParseShape(shape)
 		if err != nil {

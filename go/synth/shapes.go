@@ -54,6 +54,11 @@ var shapes = []Shape{
 		NVocab: 32000, NCtx: 32768, NExpert: 8, NUsed: 2, RopeTheta: 1000000, RMSEps: 1e-5, Vocab: spm,
 	},
 	{
+		// Stored as a llama, and so without its norms of queries and keys.
+		Name: "olmoe-7b", Arch: "llama", NLayer: 16, NEmbd: 2048, NFF: 1024, NHead: 16, NHeadKV: 16, HeadDim: 128,
+		NVocab: 50304, NCtx: 4096, NExpert: 64, NUsed: 8, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
+	},
+	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
 	},

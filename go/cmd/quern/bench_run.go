@@ -86,9 +86,11 @@ func (b *bench) setup(ctx context.Context, s benchSetup) error {
 		return err
 	}
 	defer eng.Close()
+	seq := eng.NewSequence()
+	defer seq.Close()
 	for _, c := range cases {
 		r := b.blank(s, c, about)
-		if err := b.sample(ctx, eng, c, s.batch, vocab, r); err != nil {
+		if err := b.sample(ctx, eng, seq, c, s.batch, vocab, r); err != nil {
 			return fmt.Errorf("%s: %s: %w", s.model, c, err)
 		}
 		r.finish(roof, about.cost)
@@ -148,18 +150,18 @@ func (b *bench) blank(s benchSetup, c benchCase, about benchModel) *benchResult 
 }
 
 // sample warms up and repeats the case. The tokens before the test are not
-// timed, and computed once: each repetition goes back to where they end.
-func (b *bench) sample(ctx context.Context, eng *engine.Engine, c benchCase, batch, vocab int, r *benchResult) error {
-	seq := eng.NewSequence()
-	defer seq.Close()
+// timed, and computed once: each repetition, and the next case, goes back to
+// where they end.
+func (b *bench) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequence, c benchCase, batch, vocab int, r *benchResult) error {
+	seq.Truncate(min(c.depth, seq.Len()))
+	if err := b.evaluate(ctx, eng, seq, c.depth-seq.Len(), 0, batch, vocab); err != nil {
+		return err
+	}
 	if !b.flags.noWarmup {
 		if err := b.evaluate(ctx, eng, seq, c.prompt, min(c.gen, 1), batch, vocab); err != nil {
 			return err
 		}
-		seq.Truncate(0)
-	}
-	if err := b.evaluate(ctx, eng, seq, c.depth, 0, batch, vocab); err != nil {
-		return err
+		seq.Truncate(c.depth)
 	}
 	for range b.flags.reps {
 		start := time.Now()
