@@ -22,7 +22,7 @@ import (
 )
 
 // How long anything on a page may take, on a machine that is busy.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // The programs that will do, the first that is there.
 var programs = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}
@@ -159,11 +159,29 @@ func (p *Page) Reload() {
 	p.Do(chromedp.Reload())
 }
 
-// Click waits until the first element of a CSS selector is there to be seen, and clicks it.
+// Click waits until the first element of a CSS selector is there to be seen, moves the mouse
+// to its middle, and clicks there as soon as nothing covers it.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.Wait(fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector))
-	p.Do(chromedp.Click(chromedp.CSS(selector)))
+	p.Exec(fmt.Sprintf("document.querySelector(%q).scrollIntoView({block: 'nearest'})", selector))
+	x, y := p.middle(selector) // which the mouse may change: some buttons show only below it
+	p.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
+	p.Wait(fmt.Sprintf("((e, [x, y]) => e.contains(document.elementFromPoint(x, y)))(document.querySelector(%q), %s)",
+		selector, middle(selector)))
+	p.Do(chromedp.MouseClickXY(p.middle(selector)))
+}
+
+// middle is the JavaScript expression of the middle of an element.
+func middle(selector string) string {
+	return fmt.Sprintf("(({x, y, width, height}) => [x + width / 2, y + height / 2])(document.querySelector(%q).getBoundingClientRect())",
+		selector)
+}
+
+func (p *Page) middle(selector string) (x, y float64) {
+	p.t.Helper()
+	at := Eval[[2]float64](p, middle(selector))
+	return at[0], at[1]
 }
 
 // Type types text where the focus is.

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/quern-llm/quern/go/internal/browser"
 )
 
 var screenshots = flag.String("screenshots", "", "write pictures of the page into this `folder`; chat.png is for docs")
 
-const shownAnswer = `A rotary quern has **two stones**. The lower one lies still; the upper one turns on a spindle, and grain that is
-poured into its eye is ground on the way out.
+const shownAnswer = `A rotary quern has **two stones**. The lower one lies still; the upper one turns on a spindle, and grain poured into its eye is ground on the way out.
 
 1. Pour a handful of grain into the eye.
 2. Turn the handle, about once a second.
@@ -65,7 +66,7 @@ func TestScreenshots(t *testing.T) {
 		c.Exec(`document.activeElement.blur()`)
 	}
 
-	c := open(t, b, s)
+	c := chat{b.Open(t, s.URL, chromedp.EmulateViewport(1200, 800))}
 	write(c, "empty.png")
 	show(c)
 	write(c, "light.png")

@@ -137,10 +137,19 @@ function startNew() {
 	go();
 }
 
+// Where the list lies over the messages, they cannot be reached while it is open.
 function showSidebar(shown) {
 	document.body.classList.toggle("sidebar", shown);
 	byId("sidebar").inert = !shown;
+	document.querySelector("main").inert = shown && !wide.matches;
 	byId("menu").setAttribute("aria-expanded", shown);
+}
+
+function closeOverlay() {
+	if (wide.matches || !document.body.classList.contains("sidebar")) return false;
+	showSidebar(false);
+	byId("menu").focus();
+	return true;
 }
 
 const listActions = {
@@ -251,8 +260,11 @@ byId("stop").addEventListener("click", () => {
 	prompt.focus();
 });
 byId("new").addEventListener("click", startNew);
-byId("menu").addEventListener("click", () => showSidebar(!document.body.classList.contains("sidebar")));
-byId("shade").addEventListener("click", () => showSidebar(false));
+byId("menu").addEventListener("click", () => {
+	showSidebar(!document.body.classList.contains("sidebar"));
+	if (!wide.matches) byId("new").focus();
+});
+byId("shade").addEventListener("click", closeOverlay);
 byId("open-settings").addEventListener("click", () => openSettings());
 byId("export").addEventListener("click", async () => exportFile(await store.all()));
 byId("import").addEventListener("click", () => byId("file").click());
@@ -277,8 +289,7 @@ prompt.addEventListener("keydown", (event) => {
 document.addEventListener("keydown", (event) => {
 	const command = event.ctrlKey || event.metaKey;
 	if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
-		if (turns.has(open.id)) stop();
-		else if (!wide.matches) showSidebar(false);
+		if (!closeOverlay()) stop();
 	} else if (command && !event.shiftKey && event.key.toLowerCase() === "k") {
 		event.preventDefault();
 		showSidebar(true);

@@ -33,9 +33,9 @@ export function branch(conversation) {
 	return shown.reverse();
 }
 
-// variants returns the messages in message's place, itself among them.
-export function variants(conversation, message) {
-	return conversation.messages.filter((m) => m.parent === message.parent);
+// variants returns, for each parent, the messages below it: those in one place of the conversation.
+export function variants(conversation) {
+	return Map.groupBy(conversation.messages, (m) => m.parent);
 }
 
 // show shows the branch through message that was written last.

@@ -29,6 +29,7 @@ export function draw(conversation, turn, actions) {
 			drawn.delete(id);
 		}
 	}
+	const places = variants(conversation);
 	for (const message of messages) {
 		let view = drawn.get(message.id);
 		if (!view) {
@@ -36,7 +37,8 @@ export function draw(conversation, turn, actions) {
 			drawn.set(message.id, view);
 			thread.append(view.node);
 		}
-		view.update(message, conversation, turn?.message === message ? turn : undefined);
+		view.switch.update(conversation, message, places.get(message.parent));
+		view.update(message, turn?.message === message ? turn : undefined);
 	}
 	byId("welcome").hidden = messages.length > 0;
 	follow();
@@ -62,7 +64,7 @@ scroller.addEventListener("scroll", () => {
 	following = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 48;
 	latest.hidden = following;
 }, { passive: true });
-// Pictures of code and tables settle, the window turns: the end stays in view.
+// When the window changes or the field for messages grows, the end stays in view.
 new ResizeObserver(follow).observe(scroller);
 latest.append(icon("down"));
 latest.addEventListener("click", () => {
@@ -81,20 +83,18 @@ class Switch {
 		this.actions = actions;
 	}
 
-	update(message, conversation) {
-		this.message = message;
+	update(conversation, message, all) {
 		this.conversation = conversation;
-		const all = variants(conversation, message);
-		const i = all.indexOf(message);
+		this.all = all;
+		this.at = all.indexOf(message);
 		this.node.hidden = all.length < 2;
-		setText(this.#count, `${i + 1} / ${all.length}`);
-		this.#back.disabled = i === 0;
-		this.#forth.disabled = i === all.length - 1;
+		setText(this.#count, `${this.at + 1} / ${all.length}`);
+		this.#back.disabled = this.at === 0;
+		this.#forth.disabled = this.at === all.length - 1;
 	}
 
 	#step(by) {
-		const all = variants(this.conversation, this.message);
-		const other = all[all.indexOf(this.message) + by];
+		const other = this.all[this.at + by];
 		show(this.conversation, other);
 		this.actions.changed();
 		drawn.get(other.id).switch.node.querySelector("button:enabled")?.focus();
@@ -114,9 +114,8 @@ class Asked {
 		this.node = el("li", { class: "asked" }, el("article", { "aria-label": "You" }, this.#body, tools));
 	}
 
-	update(message, conversation) {
+	update(message) {
 		this.message = message;
-		this.switch.update(message, conversation);
 		setText(this.#text, message.content);
 	}
 
@@ -173,12 +172,9 @@ class Answer {
 				el("footer", {}, this.switch.node, this.tools, this.#stats)));
 	}
 
-	update(message, conversation, turn) {
-		const unchanged = this.message === message && !turn && !this.#live;
+	update(message, turn) {
+		if (this.message === message && !turn && !this.#live) return;
 		this.message = message;
-		this.switch.update(message, conversation);
-		if (unchanged && this.drawn) return;
-		this.drawn = true;
 		this.node.classList.toggle("live", Boolean(turn));
 		this.tools.hidden = Boolean(turn);
 		this.#text.set(message.content);
@@ -250,7 +246,7 @@ const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 function thinkingLabel(message, turn) {
 	if (turn && !message.content) return "Thinking…";
-	return message.thought ? `Thought for ${seconds(message.thought)}` : "Reasoning";
+	return message.thought >= 1000 ? `Thought for ${seconds(Math.round(message.thought / 1000) * 1000)}` : "Reasoning";
 }
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
