@@ -16,10 +16,13 @@ import (
 	"embed"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -45,11 +48,9 @@ type file struct {
 	etag, packed string // the tags of the two
 }
 
-// Handler serves the page at / and its parts below /assets/. They are public: the
-// API key is asked for by the page itself. Under a prefix, strip it before; the
-// page's own address must end in a slash, since it asks for all else relative to it.
-func Handler() http.Handler {
-	served := map[string]*file{}
+// served has the files by their addresses.
+var served = sync.OnceValue(func() map[string]*file {
+	all := map[string]*file{}
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -58,17 +59,26 @@ func Handler() http.Handler {
 		if err != nil {
 			return err
 		}
-		served["/"+name] = newFile(name, data)
+		all["/"+name] = newFile(name, data)
 		return nil
 	})
 	if err != nil {
 		panic(err) // the files are in the program
 	}
-	served["/"] = served["/index.html"]
-	delete(served, "/index.html")
+	all["/"] = all["/index.html"]
+	delete(all, "/index.html")
+	return all
+})
 
+// Paths returns the addresses that Handler serves: / and those of its parts, below
+// /assets/. They are public: the page itself asks for the API key.
+func Paths() []string { return slices.Sorted(maps.Keys(served())) }
+
+// Handler serves the page. Under a prefix, strip it before; the page's own address
+// must end in a slash, since it asks for all else relative to it.
+func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := served[r.URL.Path]
+		f, ok := served()[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,9 @@ func TestFiles(t *testing.T) {
 		target := "/" + name
 		if name == "index.html" {
 			target = "/"
+		}
+		if !slices.Contains(Paths(), target) {
+			t.Errorf("%s is not among the paths %v", target, Paths())
 		}
 		resp := get(t, target)
 		got, _ := io.ReadAll(resp.Body)
