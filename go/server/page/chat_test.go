@@ -206,13 +206,11 @@ func testEdit(t *testing.T, b *browser.Browser) {
 }
 
 func testAgain(t *testing.T, b *browser.Browser) {
-	s := newServer(t, nil)
-	n := 0
-	s.answer = func(st *stream) {
-		n++
-		st.say(fmt.Sprintf("answer %d", n))
+	var s *server
+	s = newServer(t, func(st *stream) {
+		st.say(fmt.Sprintf("answer %d", len(s.seen())))
 		st.finish("stop")
-	}
+	})
 	c := open(t, b, s)
 	c.ask("go")
 	c.answered("answer 1")
@@ -221,8 +219,24 @@ func testAgain(t *testing.T, b *browser.Browser) {
 	c.shows("go", "answer 2")
 	c.Click(`.answer [aria-label="The variant before"]`)
 	c.shows("go", "answer 1")
+	// One answer at a time: a message that is written meanwhile is not lost.
+	release := make(chan bool)
+	s.script(func(st *stream) {
+		st.await(release)
+		st.say("answer 3")
+		st.finish("stop")
+	})
 	c.ask("on")
+	c.Wait(`document.querySelector(".live")`)
+	c.ask("patience")
+	c.WaitText("#notice", "An answer is being written")
+	c.Click(`.answer:not(.live) [aria-label="Answer again"]`)
+	c.Wait(`document.querySelector("#prompt").value === "patience"`)
+	release <- true
 	c.answered("answer 3")
+	if n := len(s.seen()); n != 3 {
+		t.Errorf("asked %d times, want 3", n)
+	}
 	if req := s.seen()[2]; len(req.Messages) != 3 || req.Messages[1].Content != "answer 1" {
 		t.Errorf("the branch shown is not the one sent: %+v", req.Messages)
 	}

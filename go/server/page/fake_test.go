@@ -70,6 +70,13 @@ func newServerAt(t *testing.T, prefix string, answer func(*stream)) *server {
 	return s
 }
 
+// script changes how answers are written from now on.
+func (s *server) script(answer func(*stream)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
 // seen returns the requests for answers so far.
 func (s *server) seen() []request {
 	s.mu.Lock()

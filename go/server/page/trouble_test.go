@@ -112,24 +112,20 @@ func testPolicy(t *testing.T, b *browser.Browser) {
 }
 
 func testBusy(t *testing.T, b *browser.Browser) {
-	n := 0
-	s := newServer(t, func(st *stream) {
-		if n++; n < 3 {
-			st.w.Header().Set("Retry-After", "1")
-			refuse(st.w, http.StatusTooManyRequests, "rate_limit_error", "All slots are in use.")
-			return
-		}
-		st.say("my turn")
-		st.finish("stop")
-	})
+	busy := func(st *stream) {
+		st.w.Header().Set("Retry-After", "1")
+		refuse(st.w, http.StatusTooManyRequests, "rate_limit_error", "All slots are in use.")
+	}
+	s := newServer(t, busy)
 	c := open(t, b, s)
 	c.Expect("status of 429")
 	c.ask("hi")
 	c.WaitText(answer+" .note", "All slots are in use. Asking again in 1 s.")
-	c.answered("my turn")
+	s.script(nil)
+	c.answered("You said: hi")
 	c.Wait(`document.querySelector(".note").hidden`)
 
-	n = -1000
+	s.script(busy)
 	c.ask("and now?")
 	c.WaitText(answer+" .note", "All slots are in use.")
 	c.Press(kb.Escape)
@@ -207,16 +203,11 @@ func testErrors(t *testing.T, b *browser.Browser) {
 }
 
 func testBroken(t *testing.T, b *browser.Browser) {
-	broken := true
 	release := make(chan bool)
 	s := newServer(t, func(st *stream) {
-		if broken {
-			st.say("half of ")
-			st.await(release)
-			panic(http.ErrAbortHandler) // the connection ends
-		}
-		st.say("all of it")
-		st.finish("stop")
+		st.say("half of ")
+		st.await(release)
+		panic(http.ErrAbortHandler) // the connection ends
 	})
 	c := open(t, b, s)
 	c.Expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
@@ -228,18 +219,18 @@ func testBroken(t *testing.T, b *browser.Browser) {
 	c.listed(1)
 	c.Reload()
 	c.shows("everything", "half of")
-	broken = false
+	s.script(nil)
 	c.Click(answer + " .note button")
-	c.answered("all of it")
+	c.answered("You said: everything")
 	if got := c.Text(answer + " .variants span"); got != "2 / 2" {
 		t.Errorf("the broken answer is not kept as a variant: %q", got)
 	}
 
 	// The page is left while an answer is being written.
-	s.answer = func(st *stream) {
+	s.script(func(st *stream) {
 		st.say("never ends")
 		st.hang()
-	}
+	})
 	c.ask("more")
 	c.WaitText(written, "never ends")
 	c.Wait(`document.querySelectorAll("#conversations .running").length === 1`)

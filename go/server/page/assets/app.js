@@ -69,15 +69,21 @@ async function keep(conversation) {
 }
 
 const actions = {
+	// busy says whether an answer is being written here, and tells the reader: there is one at a time.
+	busy() {
+		if (!turns.has(open.id)) return false;
+		notice("An answer is being written: stop it first.");
+		return true;
+	},
+
 	// ask adds a question below parent and has it answered.
 	ask(parent, text) {
-		if (turns.has(open.id)) return;
 		answer(add(open, parent, "user", text.trim()));
 	},
 
 	// again answers the same question once more. An answer with nothing in it is replaced.
 	again(message) {
-		if (turns.has(open.id)) return;
+		if (actions.busy()) return;
 		const question = open.messages.find((m) => m.id === message.parent);
 		if (!message.content && !message.reasoning) open.messages.splice(open.messages.indexOf(message), 1);
 		answer(question);
@@ -248,7 +254,7 @@ async function connect() {
 byId("composer").addEventListener("submit", (event) => {
 	event.preventDefault();
 	const text = prompt.value;
-	if (!text.trim() || turns.has(open.id)) return;
+	if (!text.trim() || actions.busy()) return;
 	prompt.value = "";
 	prompt.dispatchEvent(new Event("input"));
 	actions.ask(branch(open).at(-1)?.id ?? "", text);

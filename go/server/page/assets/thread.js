@@ -12,8 +12,8 @@ const drawn = new Map(); // id of a message to what shows it
 let following = true; // the end of the conversation is in view and shall stay there
 let shownId;
 
-// draw shows a conversation. turn is the one that writes in it now, if one does; actions are what the
-// buttons do: {ask(parent, text), again(message), settings(field), changed()}.
+// draw shows a conversation. turn is the one that writes in it now, if one does; actions are for the
+// buttons: {ask(parent, text), again(message), busy(), settings(field), changed()}.
 export function draw(conversation, turn, actions) {
 	if (conversation.id !== shownId) {
 		shownId = conversation.id;
@@ -33,7 +33,7 @@ export function draw(conversation, turn, actions) {
 	for (const message of messages) {
 		let view = drawn.get(message.id);
 		if (!view) {
-			view = message.role === "user" ? new Asked(message, actions) : new Answer(message, actions);
+			view = message.role === "user" ? new Asked(actions) : new Answer(actions);
 			drawn.set(message.id, view);
 			thread.append(view.node);
 		}
@@ -106,7 +106,7 @@ class Asked {
 	#text = el("div", { class: "text" });
 	#body = el("div", { class: "body" }, this.#text);
 
-	constructor(message, actions) {
+	constructor(actions) {
 		this.actions = actions;
 		this.switch = new Switch(actions);
 		const copy = button("copy", "Copy", () => copied(copy, this.message.content));
@@ -130,7 +130,7 @@ class Asked {
 			class: "edit",
 			onsubmit: (event) => {
 				event.preventDefault();
-				if (!field.value.trim()) return;
+				if (!field.value.trim() || this.actions.busy()) return;
 				close();
 				this.actions.ask(this.message.parent, field.value);
 			},
@@ -161,7 +161,7 @@ class Answer {
 	#noted = "";
 	#live = false;
 
-	constructor(message, actions) {
+	constructor(actions) {
 		this.actions = actions;
 		this.switch = new Switch(actions);
 		const copy = button("copy", "Copy", () => copied(copy, this.message.content));
