@@ -4,7 +4,7 @@
 #	scripts/setup.sh [build|test|ci]
 #
 #	build   a C compiler, CMake, Make
-#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, and Node with a client (the default)
+#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, Chromium, and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -31,6 +31,10 @@ missing_test() {
 	have node && have npm || echo nodejs npm
 	have_python numpy || echo python3-numpy
 	have_python jinja2 || echo python3-jinja2
+}
+# Apart from the rest: not every system has a package of it, and then apt-get would install none.
+missing_browser() {
+	have chromium || have chromium-browser || have google-chrome-stable || have google-chrome || echo chromium
 }
 missing_ci() {
 	have clang || echo clang
@@ -110,6 +114,10 @@ read -ra lacking <<<"$(packages "$level")"
 if ((${#lacking[@]})); then
 	install "${lacking[@]}" || true # said so; what the build needs is looked at again below
 fi
+if [[ $level != build && $(missing_browser) ]]; then
+	install "$(missing_browser)" || true
+fi
+
 # The clients that the tests of the server use; what npm wrote last is its own lock file.
 clients() {
 	local dir=scripts/clients

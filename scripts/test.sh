@@ -53,6 +53,10 @@ stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test ./...
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
 [[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
+for browser in chromium chromium-browser google-chrome-stable google-chrome none; do
+	! command -v "$browser" >/dev/null || break
+done
+[[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
 stage "go test, race detector" scripts/go.sh test -short -race "${boundary[@]}"
 stage "go test, pointers given to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -short "${boundary[@]}"
 summary

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/page"
 	"github.com/quern-llm/quern/go/server/telemetry"
 )
 
@@ -168,7 +170,8 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 	if err != nil {
 		return nil, usagef("--cors-origins: %w", err)
 	}
-	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json", "/"}
+	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
+	public = append(public, page.Paths()...)
 	for i, path := range public {
 		public[i] = f.prefix + path
 	}
@@ -177,6 +180,11 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	routes.GET("/metrics", gin.WrapH(metrics.Handler()))
+	chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
+	for _, path := range page.Paths() {
+		routes.GET(path, chat)
+		routes.HEAD(path, chat)
+	}
 	api.Fallback(e)
 	return e, nil
 }

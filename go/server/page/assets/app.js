@@ -1,0 +1,335 @@
+import * as api from "./api.js";
+import { add, branch, check, newConversation } from "./conversation.js";
+import { byId, el, icon, notice, save, setText } from "./dom.js";
+import * as list from "./list.js";
+import { chooseModel, openSettings, settings, showDefaults, watchSettings } from "./settings.js";
+import * as store from "./store.js";
+import * as thread from "./thread.js";
+import { Turn } from "./turn.js";
+
+// The page as a whole: which conversation is open, which answers are being written, what the server
+// is, and the keys.
+
+const prompt = byId("prompt");
+const wide = matchMedia("(min-width: 52rem)");
+const turns = new Map(); // a conversation's id to the turn that writes in it
+let open = newConversation();
+let context = 0; // tokens, if the server says
+
+// Drawing waits for the next frame, so that however fast tokens come each frame draws once.
+let drawing = false;
+function redraw() {
+	if (drawing) return;
+	drawing = true;
+	requestAnimationFrame(() => {
+		drawing = false;
+		draw();
+	});
+}
+
+function draw() {
+	const turn = turns.get(open.id);
+	thread.draw(open, turn, actions);
+	setText(byId("title"), open.title || "New conversation");
+	document.title = open.title ? `${open.title} · Quern` : "Quern";
+	byId("composer").classList.toggle("busy", Boolean(turn));
+	byId("send").hidden = Boolean(turn);
+	byId("stop").hidden = !turn;
+	drawContext();
+}
+
+function drawContext() {
+	const used = thread.contextUsed(open);
+	const meter = byId("context");
+	meter.hidden = !used;
+	if (!used) return;
+	const format = (n) => n.toLocaleString("en");
+	setText(byId("context-text"), context ? `${format(used)} / ${format(context)}` : `${format(used)} tokens`);
+	byId("context-bar").hidden = !context;
+	if (!context) return;
+	byId("context-fill").style.width = `${Math.min(100, (100 * used) / context)}%`;
+	meter.classList.toggle("full", used > 0.9 * context);
+	meter.setAttribute("aria-valuenow", used);
+	meter.setAttribute("aria-valuemax", context);
+	meter.setAttribute("aria-valuetext", `${used} of ${context} tokens of context used`);
+}
+
+// keep writes a conversation to the browser's store.
+let failed = false;
+async function keep(conversation) {
+	conversation.updated = Date.now();
+	try {
+		await store.put(conversation);
+		failed = false;
+	} catch (err) {
+		if (!failed) notice(`This conversation is not kept: ${err.message}`);
+		failed = true;
+	}
+	await list.refresh(open.id);
+}
+
+const actions = {
+	// busy says whether an answer is being written here, and tells the reader: there is one at a time.
+	busy() {
+		if (!turns.has(open.id)) return false;
+		notice("An answer is being written: stop it first.");
+		return true;
+	},
+
+	// ask adds a question below parent and has it answered.
+	ask(parent, text) {
+		answer(add(open, parent, "user", text.trim()));
+	},
+
+	// again answers the same question once more. An answer with nothing in it is replaced.
+	again(message) {
+		if (actions.busy()) return;
+		const question = open.messages.find((m) => m.id === message.parent);
+		if (!message.content && !message.reasoning) open.messages.splice(open.messages.indexOf(message), 1);
+		answer(question);
+	},
+
+	settings: openSettings,
+
+	changed() {
+		draw();
+		keep(open);
+	},
+};
+
+// answer has a question of the open conversation answered.
+async function answer(question) {
+	const conversation = open;
+	const message = add(conversation, question.id, "assistant", "");
+	const chosen = settings();
+	if (chosen.model) message.model = chosen.model;
+	let kept = Date.now();
+	const turn = new Turn(conversation, message, () => {
+		if (conversation === open) redraw();
+		if (Date.now() - kept < 1500 || turns.get(conversation.id) !== turn) return;
+		kept = Date.now(); // so that little is lost if the page is closed
+		store.put(conversation).catch(() => {});
+	});
+	turns.set(conversation.id, turn);
+	history.replaceState(null, "", `#${conversation.id}`);
+	thread.toEnd();
+	draw();
+	await keep(conversation);
+	await turn.run(chosen);
+	if (turns.get(conversation.id) !== turn) return; // deleted meanwhile
+	turns.delete(conversation.id);
+	if (conversation === open) draw();
+	await keep(conversation);
+}
+
+// go opens the conversation that the address names, or a new one.
+async function go() {
+	const id = location.hash.slice(1);
+	if (id !== open.id) {
+		const stored = turns.get(id)?.conversation ?? (id ? await store.get(id).catch(() => undefined) : undefined);
+		if (id !== location.hash.slice(1)) return; // gone elsewhere meanwhile
+		if (id && !stored) history.replaceState(null, "", location.pathname + location.search);
+		open = stored ?? newConversation();
+	}
+	if (!wide.matches) showSidebar(false);
+	draw();
+	thread.toEnd();
+	await list.refresh(open.id);
+	if (!matchMedia("(pointer: coarse)").matches) prompt.focus(); // which opens the keyboard of a phone
+}
+
+function startNew() {
+	if (location.hash) history.pushState(null, "", location.pathname + location.search);
+	go();
+}
+
+// Where the list lies over the messages, they cannot be reached while it is open.
+function showSidebar(shown) {
+	document.body.classList.toggle("sidebar", shown);
+	byId("sidebar").inert = !shown;
+	document.querySelector("main").inert = shown && !wide.matches;
+	byId("menu").setAttribute("aria-expanded", shown);
+}
+
+function closeOverlay() {
+	if (wide.matches || !document.body.classList.contains("sidebar")) return false;
+	showSidebar(false);
+	byId("menu").focus();
+	return true;
+}
+
+const listActions = {
+	async rename(id, title) {
+		const conversation = id === open.id ? open : (turns.get(id)?.conversation ?? (await store.get(id)));
+		conversation.title = title;
+		await store.put(conversation);
+		await list.refresh(open.id);
+		draw();
+	},
+
+	async remove(id) {
+		const turn = turns.get(id);
+		turn?.stop();
+		turns.delete(id);
+		const conversation = turn?.conversation ?? (await store.get(id));
+		await store.remove(id);
+		if (id === open.id) startNew();
+		else await list.refresh(open.id);
+		notice(`Deleted “${conversation.title}”.`, {
+			label: "Undo",
+			async run() {
+				await store.put(conversation);
+				location.hash = id;
+			},
+		});
+	},
+
+	async save(id) {
+		exportFile([await store.get(id)]);
+	},
+};
+
+const fileFormat = "quern-conversations";
+
+function exportFile(conversations) {
+	const day = new Date().toISOString().slice(0, 10);
+	save(`quern-${day}.json`, JSON.stringify({ format: fileFormat, version: 1, conversations }, null, 1));
+}
+
+// importFile takes in a file that exportFile made. A conversation that is here already is replaced by
+// one that is newer, and otherwise stays.
+async function importFile(file) {
+	let conversations;
+	try {
+		const content = JSON.parse(await file.text());
+		if (content?.format !== fileFormat || !Array.isArray(content.conversations)) {
+			throw new Error("it was not exported from this page");
+		}
+		conversations = content.conversations.map(check);
+	} catch (err) {
+		const reason = err instanceof SyntaxError ? "it is not JSON" : err.message;
+		notice(`${file.name} was not imported: ${reason}.`);
+		return;
+	}
+	let taken = 0;
+	for (const conversation of conversations) {
+		const own = await store.get(conversation.id);
+		if (turns.has(conversation.id) || own?.updated >= conversation.updated) continue;
+		await store.put(conversation);
+		taken++;
+		if (conversation.id === open.id) open = conversation;
+	}
+	notice(`Imported ${taken} of ${conversations.length}; the others were here already.`);
+	draw();
+	await list.refresh(open.id);
+}
+
+// connect asks the server what it is, and again while it loads its model.
+let asking;
+async function connect() {
+	clearTimeout(asking);
+	const { key, model } = settings();
+	const choice = byId("model");
+	try {
+		const ids = await api.models(key);
+		choice.replaceChildren(...ids.map((id) => el("option", { value: id }, id)));
+		choice.disabled = ids.length < 2;
+		if (ids.includes(model)) choice.value = model;
+		else chooseModel(ids[0] ?? "");
+		const props = await api.props(key);
+		context = props.context ?? 0;
+		showDefaults(props.defaults);
+		setText(byId("state"), "");
+		draw();
+	} catch (err) {
+		if (err.retryAfter !== undefined) {
+			setText(byId("state"), err.message);
+			asking = setTimeout(connect, 1000 * err.retryAfter);
+		} else {
+			setText(byId("state"), err.status === 401 ? "The server wants an API key: see the settings." : err.message);
+		}
+	}
+}
+
+byId("composer").addEventListener("submit", (event) => {
+	event.preventDefault();
+	const text = prompt.value;
+	if (!text.trim() || actions.busy()) return;
+	prompt.value = "";
+	prompt.dispatchEvent(new Event("input"));
+	actions.ask(branch(open).at(-1)?.id ?? "", text);
+});
+
+const stop = () => turns.get(open.id)?.stop();
+byId("stop").addEventListener("click", () => {
+	stop();
+	prompt.focus();
+});
+byId("new").addEventListener("click", startNew);
+byId("menu").addEventListener("click", () => {
+	showSidebar(!document.body.classList.contains("sidebar"));
+	if (!wide.matches) byId("new").focus();
+});
+byId("shade").addEventListener("click", closeOverlay);
+byId("open-settings").addEventListener("click", () => openSettings());
+byId("export").addEventListener("click", async () => exportFile(await store.all()));
+byId("import").addEventListener("click", () => byId("file").click());
+byId("file").addEventListener("change", async ({ target }) => {
+	if (target.files.length) await importFile(target.files[0]);
+	target.value = ""; // so that the same file can be chosen again
+});
+byId("skip").addEventListener("click", (event) => {
+	event.preventDefault(); // the address says which conversation is open
+	prompt.focus();
+});
+byId("model").addEventListener("change", ({ target }) => {
+	chooseModel(target.value);
+});
+prompt.addEventListener("keydown", (event) => {
+	if (event.key === "ArrowUp" && !prompt.value && !turns.has(open.id)) {
+		event.preventDefault();
+		thread.editLast();
+	}
+});
+
+document.addEventListener("keydown", (event) => {
+	const command = event.ctrlKey || event.metaKey;
+	if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+		if (!closeOverlay()) stop();
+	} else if (command && !event.shiftKey && event.key.toLowerCase() === "k") {
+		event.preventDefault();
+		showSidebar(true);
+		byId("search").focus();
+	} else if (command && event.shiftKey && event.key.toLowerCase() === "o") {
+		event.preventDefault();
+		startNew();
+	} else if (command && event.key === ",") {
+		event.preventDefault();
+		openSettings();
+	}
+});
+
+addEventListener("popstate", go);
+addEventListener("pagehide", () => {
+	for (const { conversation } of turns.values()) store.put(conversation);
+});
+wide.addEventListener("change", () => showSidebar(wide.matches));
+store.onChange(async (id) => {
+	await list.refresh(open.id);
+	if (id !== open.id || turns.has(id)) return;
+	const stored = await store.get(id);
+	if (stored) {
+		open = stored;
+		draw();
+	} else {
+		startNew();
+	}
+});
+
+for (const slot of document.querySelectorAll("[data-icon]")) slot.prepend(icon(slot.dataset.icon));
+showSidebar(wide.matches);
+thread.grow(prompt);
+watchSettings(connect);
+list.start(listActions, (id) => turns.has(id));
+connect();
+await go();

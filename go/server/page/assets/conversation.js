@@ -1,0 +1,84 @@
+// A conversation is a tree of messages: to edit one or to ask again adds a branch and loses nothing.
+//
+//	{id, title, updated, leaf, messages: [{id, parent, role, content, ...}]}
+//
+// leaf names the last message of the branch that is shown; a first message has the parent "".
+// An answer has also: reasoning, thought (ms), model, stats, and finish, which says how it ended:
+// stop, length, stopped by the reader, or error, with the error's text and status. Without finish it
+// is still being written, or the page was closed while it was.
+
+export function newId() {
+	const bytes = crypto.getRandomValues(new Uint8Array(12)); // randomUUID wants https
+	return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+export function newConversation() {
+	return { id: newId(), title: "", updated: Date.now(), leaf: "", messages: [] };
+}
+
+// add appends a message below parent and shows its branch.
+export function add(conversation, parent, role, content) {
+	const message = { id: newId(), parent, role, content };
+	conversation.messages.push(message);
+	conversation.leaf = message.id;
+	conversation.title ||= titleOf(content);
+	return message;
+}
+
+// branch returns the messages shown, first to last.
+export function branch(conversation) {
+	const byId = new Map(conversation.messages.map((m) => [m.id, m]));
+	const shown = [];
+	for (let m = byId.get(conversation.leaf); m; m = byId.get(m.parent)) shown.push(m);
+	return shown.reverse();
+}
+
+// variants returns, for each parent, the messages below it: those in one place of the conversation.
+export function variants(conversation) {
+	return Map.groupBy(conversation.messages, (m) => m.parent);
+}
+
+// show shows the branch through message that was written last.
+export function show(conversation, message) {
+	let last = message;
+	for (const m of conversation.messages) if (m.parent === last.id) last = m; // children come after parents
+	conversation.leaf = last.id;
+}
+
+export function titleOf(text) {
+	const line = text.trim().split("\n", 1)[0];
+	const characters = Array.from(line.slice(0, 200));
+	return characters.length > 60 ? `${characters.slice(0, 59).join("")}…` : line;
+}
+
+// check returns a copy of a conversation that came from a file, with only what it may hold. It throws an
+// Error that says what is wrong.
+export function check(x) {
+	const text = (value, name) => {
+		if (typeof value !== "string") throw new Error(`${name} is not text`);
+		return value;
+	};
+	const number = (value) => (Number.isFinite(value) ? value : undefined);
+	if (typeof x !== "object" || x === null) throw new Error("a conversation is not an object");
+	const id = text(x.id, "a conversation's id");
+	if (!/^[\w-]{1,64}$/.test(id)) throw new Error(`a conversation's id is ${JSON.stringify(id.slice(0, 80))}`);
+	if (!Array.isArray(x.messages)) throw new Error(`conversation ${id} has no messages`);
+	const seen = new Set([""]);
+	const messages = x.messages.map((m) => {
+		const own = text(m?.id, `a message's id in conversation ${id}`);
+		if (seen.has(own)) throw new Error(`two messages of conversation ${id} have the id ${own}`);
+		if (!seen.has(m.parent)) throw new Error(`message ${own} comes before its parent`);
+		if (m.role !== "user" && m.role !== "assistant") throw new Error(`message ${own} has the role ${JSON.stringify(m.role)}`);
+		seen.add(own);
+		const copy = { id: own, parent: m.parent, role: m.role, content: text(m.content, `message ${own}`) };
+		for (const key of ["reasoning", "model", "finish", "error"]) if (typeof m[key] === "string") copy[key] = m[key];
+		for (const key of ["thought", "status"]) if (number(m[key]) !== undefined) copy[key] = m[key];
+		if (m.stats) {
+			copy.stats = {};
+			for (const key of ["prompt", "cached", "predicted", "promptMs", "speed"]) copy.stats[key] = number(m.stats[key]);
+		}
+		return copy;
+	});
+	if (!seen.has(x.leaf)) throw new Error(`conversation ${id} ends in a message that is not there`);
+	return { id, title: text(x.title ?? "", "a title").slice(0, 200), updated: number(x.updated) ?? Date.now(), leaf: x.leaf, messages };
+}

@@ -1,0 +1,137 @@
+import { ApiError, chat } from "./api.js";
+import { branch } from "./conversation.js";
+
+// A Turn writes one answer. A server that is busy or still loading its model is asked again when it
+// said to, until the reader stops it; any other error ends the turn and stays in the message, with
+// what was written before it.
+export class Turn {
+	status = { is: "waiting" }; // or reading {done}, writing, busy {message, until}
+	#abort = new AbortController();
+	#pieces = 0;
+	#first = 0; // when the first piece came, of the answer or its reasoning
+	#thinking = 0;
+
+	// changed is called whenever the message or the status did.
+	constructor(conversation, message, changed) {
+		this.conversation = conversation;
+		this.message = message;
+		this.started = Date.now();
+		this.changed = changed;
+	}
+
+	stop() {
+		this.#abort.abort();
+	}
+
+	async run(settings) {
+		const { message } = this;
+		const { signal } = this.#abort;
+		const clock = setInterval(this.changed, 1000); // the view shows seconds
+		try {
+			const body = request(this.conversation, message, settings);
+			while (!(await this.#attempt(body, settings.key))) await this.#wait();
+		} catch (err) {
+			if (signal.aborted) {
+				message.finish = "stopped";
+			} else {
+				message.finish = "error";
+				message.error = err.message;
+				message.status = err.status;
+				if (!(err instanceof ApiError)) console.error(err);
+			}
+		} finally {
+			clearInterval(clock);
+			this.#stopThinking();
+			this.changed();
+		}
+	}
+
+	// #attempt returns false if the server asked to come again.
+	async #attempt(body, key) {
+		try {
+			for await (const chunk of chat(body, key, this.#abort.signal)) this.#take(chunk);
+			this.message.finish ??= "stop";
+			return true;
+		} catch (err) {
+			if (err.retryAfter === undefined || this.#pieces) throw err;
+			this.status = { is: "busy", message: err.message, until: Date.now() + 1000 * err.retryAfter };
+			this.changed();
+			return false;
+		}
+	}
+
+	#wait() {
+		const { signal } = this.#abort;
+		return new Promise((resolve, reject) => {
+			const stop = () => reject(signal.reason);
+			if (signal.aborted) return stop();
+			signal.addEventListener("abort", stop, { once: true });
+			setTimeout(() => {
+				signal.removeEventListener("abort", stop);
+				this.status = { is: "waiting" };
+				resolve();
+			}, this.status.until - Date.now());
+		});
+	}
+
+	#take(chunk) {
+		const { message } = this;
+		const choice = chunk.choices?.[0];
+		const { content, reasoning_content: reasoning } = choice?.delta ?? {};
+		if (content || reasoning) {
+			this.#pieces++;
+			this.#first ||= Date.now();
+			this.status = { is: "writing" };
+		}
+		if (reasoning) {
+			this.#thinking ||= Date.now();
+			message.reasoning = (message.reasoning ?? "") + reasoning;
+		}
+		if (content) {
+			this.#stopThinking();
+			message.content += content;
+		}
+		if (choice?.finish_reason) message.finish = choice.finish_reason;
+		const { prompt_progress: progress } = chunk;
+		if (progress?.total && this.status.is !== "writing") {
+			this.status = { is: "reading", done: progress.processed / progress.total };
+		}
+		this.#count(chunk);
+		this.changed();
+	}
+
+	#stopThinking() {
+		if (this.#thinking) this.message.thought = (this.message.thought ?? 0) + Date.now() - this.#thinking;
+		this.#thinking = 0;
+	}
+
+	// #count keeps the server's numbers. Where it sends none until the end, a piece counts as a token.
+	#count({ timings, usage }) {
+		const stats = (this.message.stats ??= {});
+		if (timings) {
+			stats.cached = timings.cache_n ?? 0;
+			stats.prompt = stats.cached + timings.prompt_n;
+			stats.promptMs = timings.prompt_ms;
+			stats.predicted = timings.predicted_n;
+			stats.speed = timings.predicted_per_second;
+		} else if (usage) {
+			stats.prompt = usage.prompt_tokens;
+			stats.predicted = usage.completion_tokens;
+		} else if (stats.promptMs === undefined) {
+			stats.predicted = this.#pieces;
+			const seconds = (Date.now() - this.#first) / 1000;
+			if (this.#pieces > 1 && seconds > 0) stats.speed = (this.#pieces - 1) / seconds;
+		}
+	}
+}
+
+// request returns the body that asks for message, the answer to those before it.
+function request(conversation, message, settings) {
+	const messages = branch(conversation)
+		.filter((m) => m !== message)
+		.map(({ role, content }) => ({ role, content }));
+	if (settings.system) messages.unshift({ role: "system", content: settings.system });
+	const body = { messages, ...settings.sampling };
+	if (settings.model) body.model = settings.model;
+	return body;
+}
