@@ -189,13 +189,6 @@ func (t *Ticket) ID() uint64 { return t.j.id }
 // that is mostly for requests that are gone is given up between two layers.
 func (t *Ticket) Cancel() { t.l.end(t.j, context.Canceled) }
 
-// Position returns how many requests would begin before this one, 0 when it runs.
-func (t *Ticket) Position() int {
-	t.l.mu.Lock()
-	defer t.l.mu.Unlock()
-	return t.l.sched.Position(t.j.id, t.l.now())
-}
-
 func (l *Loop) end(j *job, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

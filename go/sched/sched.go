@@ -124,26 +124,7 @@ func (s *Scheduler) Queued() (all, begun int) {
 	return len(s.waiting), begun
 }
 
-// Position returns how many requests would begin before this one, which waits.
-func (s *Scheduler) Position(id uint64, now time.Duration) int {
-	i := slices.IndexFunc(s.waiting, func(j *job) bool { return j.ID == id })
-	if i < 0 {
-		return 0
-	}
-	n := 0
-	for _, j := range s.waiting {
-		if s.before(j, s.waiting[i], now) {
-			n++
-		}
-	}
-	return n
-}
-
-// before orders requests that want to evaluate a prompt.
-func (s *Scheduler) before(a, b *job, now time.Duration) bool {
-	return s.order(a, b, now) < 0
-}
-
+// order is which of two requests that want to evaluate a prompt comes first.
 func (s *Scheduler) order(a, b *job, now time.Duration) int {
 	if c := cmp.Compare(b.Priority, a.Priority); c != 0 {
 		return c

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -153,9 +154,8 @@ func TestProperty(t *testing.T) {
 			}
 		}
 		if rng.IntN(100) == 0 {
-			for victim := range m.live {
-				m.cancel(victim)
-				break
+			if all := slices.Sorted(maps.Keys(m.live)); len(all) > 0 {
+				m.cancel(all[rng.IntN(len(all))])
 			}
 		}
 		s := m.step()

@@ -18,9 +18,9 @@ var requestNames = map[endpoint]string{
 	onTokenize: "TokenizeRequest", onDetokenize: "DetokenizeRequest", onTemplate: "TemplateRequest", onSlot: "SlotRequest",
 }
 
-// document is the OpenAPI document of routes. The defaults in it are those of
+// document is the OpenAPI document of routes and pages. The defaults in it are those of
 // llama-server; a model or flags may set others, which /props says.
-func document(routes []route, version string) []byte {
+func document(routes []route, pages []Page, version string) []byte {
 	paths := schema{}
 	schemas := schema{"Error": errorSchema}
 	for on, name := range requestNames {
@@ -48,6 +48,13 @@ func document(routes []route, version string) []byte {
 			}
 			paths[at].(schema)[strings.ToLower(r.method)] = o
 		}
+	}
+	for _, p := range pages {
+		content := schema{p.ContentType: schema{"schema": schema{"type": "string"}}}
+		paths[p.Path] = schema{"get": schema{
+			"summary": p.Summary, "operationId": operationID(http.MethodGet, p.Path),
+			"responses": schema{"200": schema{"description": p.Summary, "content": content}},
+		}}
 	}
 	doc, err := json.Marshal(schema{
 		"openapi": "3.1.0",

@@ -34,7 +34,14 @@ type Config struct {
 	// wants to know.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
+
+	// Besides is what is answered at the same address by those who put the server
+	// behind them, for the OpenAPI document.
+	Besides []Page
 }
+
+// A Page is something that is had with GET.
+type Page struct{ Path, Summary, ContentType string }
 
 // A Server answers requests. Until it has a model it says that it is loading
 // one.
@@ -62,7 +69,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{c: c, running: newRegistry()}
 	s.routes = s.table()
-	s.openAPI = document(s.routes, c.Build)
+	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }
 

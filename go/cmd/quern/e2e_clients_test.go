@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,43 @@ func TestGoClient(t *testing.T) {
 	defer cancel()
 	if _, err := client.Chat.Completions.New(short, long); err == nil {
 		t.Log("the answer came in 5 ms")
+	}
+}
+
+// The examples of docs/api.md run as they stand, and get what the page says: an
+// answer, or one of the errors that it shows.
+func TestDocumentedExamples(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 10 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	s := serve(t, "TinyStories-656K-f32.gguf", "--host", "127.0.0.1", "--port", "0", "--chat-template", "chatml")
+	refused := map[string]string{ // by what is in the example: this model cannot, or it is the point
+		"/infill": "not_supported_error",
+		"DELETE":  "not_found_error",
+		`"hot"`:   "temperature",
+	}
+	for _, b := range blocks {
+		cmd := exec.Command("sh", "-e", "-c", b[1])
+		cmd.Env = append(os.Environ(), "URL="+s.address())
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s\n%v", b[1], err)
+			continue
+		}
+		want := ""
+		for part, word := range refused {
+			if strings.Contains(b[1], part) {
+				want = word
+			}
+		}
+		got := string(out)
+		if isError := strings.HasPrefix(got, `{"error"`); len(got) == 0 || isError != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s\ngave %.500s", b[1], got)
+		}
 	}
 }

@@ -178,6 +178,41 @@ func (s *service) stream(body string) (*http.Response, *bufio.Scanner) {
 // slow makes an answer that takes seconds: it has long prompts and many tokens.
 const slow = `{"prompt":"Once upon a time","n_predict":-1,"ignore_eos":true,"stream":true,"n":%d}`
 
+// What the document says can be had is there.
+func TestServeDocument(t *testing.T) {
+	s := serve(t, "stories260K-f32.gguf", "--api-prefix", "/llm")
+	get := func(path string) (int, string) {
+		r, err := s.client.Get("http://quern/llm" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+	_, text := get("/openapi.json")
+	var doc struct{ Paths map[string]map[string]any }
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/metrics", "/livez", "/readyz", "/startupz", "/health", "/v1/models", "/v1/chat/completions"} {
+		if doc.Paths[path] == nil {
+			t.Errorf("%s is not in the document", path)
+		}
+	}
+	for path, methods := range doc.Paths {
+		if methods["get"] == nil || strings.Contains(path, "{") {
+			continue
+		}
+		if status, body := get(path); status != 200 {
+			t.Errorf("%s gave %d %.200s", path, status, body)
+		}
+	}
+}
+
 // A client that goes away takes its requests with it.
 func TestServeClientGone(t *testing.T) {
 	s := serve(t, "TinyStories-656K-f32.gguf", "--parallel", "4")

@@ -93,6 +93,13 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
 		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:          logs,
+		Besides: []server.Page{
+			{Path: "/", Summary: "A page to chat with", ContentType: "text/html"},
+			{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"},
+			{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
+			{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
+			{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
+		},
 	})
 	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs)
 	if err != nil {

@@ -119,7 +119,7 @@ func CORS(origins []string) (gin.HandlerFunc, error) {
 	c := cors.Config{
 		AllowMethods:  []string{"GET", "POST", "DELETE", "OPTIONS"},
 		AllowHeaders:  []string{"Authorization", "Content-Type", "X-Api-Key", "X-Request-Id", "X-Request-Timeout"},
-		ExposeHeaders: []string{"X-Request-Id", "Retry-After"},
+		ExposeHeaders: []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
 	}
 	if slices.Contains(origins, "*") {
 		c.AllowAllOrigins = true
