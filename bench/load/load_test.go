@@ -341,7 +341,7 @@ func TestFailures(t *testing.T) {
 		{"no reason", raw("data: [DONE]\n\n"), "cut off", "the stream ended without a finish_reason"},
 		{"no JSON", raw("data: oops\n\n"), "not a chunk", `in "oops"`},
 		{"error", raw(hi + `data: {"error":{"message":"it broke","code":500}}` + "\n\n"), "error in the stream", "it broke"},
-		{"an event too long", raw("data: " + strings.Repeat("x", 2*maxEvent) + "\n\n"), "cut off", ""},
+		{"a line too long", raw("data: " + strings.Repeat("x", 33<<20) + "\n\n"), "cut off", "token too long"},
 		{"panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "no answer", "EOF"},
 		{"no stream", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

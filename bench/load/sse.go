@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
-	"github.com/tmaxmax/go-sse"
+	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
 // Bounds of what a server may send.
 const (
-	maxEvent  = 1 << 20
 	maxStream = 256 << 20
 	maxPlain  = 1 << 20 // of a body that is no stream
 )
@@ -57,25 +57,24 @@ type chunk struct {
 func (s *stream) read(r io.Reader) error {
 	var text, reasoning strings.Builder
 	defer func() { s.text, s.reasoning = text.String(), reasoning.String() }()
-	for event, err := range sse.Read(io.LimitReader(r, maxStream), &sse.ReadConfig{MaxEventSize: maxEvent}) {
+	// OpenAI's own decoder: it takes a response, of which only the body matters.
+	events := ssestream.NewDecoder(&http.Response{Body: io.NopCloser(io.LimitReader(r, maxStream))})
+	for events.Next() {
 		now := time.Now()
-		switch {
-		case !s.done.IsZero(): // what comes now only ends the body
+		data := bytes.TrimSpace(events.Event().Data)
+		if !s.done.IsZero() { // what comes now only ends the body
 			continue
-		case err != nil:
-			return &failure{"cut off", err.Error()}
-		case event.Data == "[DONE]":
+		}
+		if string(data) == "[DONE]" {
 			s.done = now
-			continue
-		case event.Data == "": // a ping
 			continue
 		}
 		var c chunk
-		if err := json.Unmarshal([]byte(event.Data), &c); err != nil {
-			return &failure{"not a chunk", fmt.Sprintf("%v in %q", err, head(event.Data))}
+		if err := json.Unmarshal(data, &c); err != nil {
+			return &failure{"not a chunk", fmt.Sprintf("%v in %q", err, head(string(data)))}
 		}
 		if len(c.Error) > 0 && string(c.Error) != "null" {
-			return &failure{"error in the stream", serverMessage([]byte(event.Data))}
+			return &failure{"error in the stream", serverMessage(data)}
 		}
 		if c.Usage != nil {
 			s.usage = c.Usage
@@ -93,7 +92,9 @@ func (s *stream) read(r io.Reader) error {
 			}
 		}
 	}
-	switch {
+	switch err := events.Err(); {
+	case s.done.IsZero() && err != nil:
+		return &failure{"cut off", err.Error()}
 	case s.done.IsZero():
 		return &failure{"cut off", "the stream ended without [DONE]"}
 	case s.finish == "":
