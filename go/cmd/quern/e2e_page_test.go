@@ -21,7 +21,7 @@ func TestServePage(t *testing.T) {
 	address := l.Addr().String()
 	l.Close()
 	_, port, _ := strings.Cut(address, ":")
-	serve(t, "stories260K-f32.gguf", "--host", "127.0.0.1", "--port", port, "--api-prefix", "/llm", "--api-key", "secret", "--alias", "stories")
+	serve(t, "stories260K-f32.gguf", "--host", "127.0.0.1", "--port", port, "--api-prefix", "/llm", "--api-key", "a-secret", "--alias", "stories")
 
 	p := b.Open(t, "http://"+address+"/llm")
 	p.Expect("status of 401")
@@ -30,7 +30,7 @@ func TestServePage(t *testing.T) {
 	p.WaitText("#state", "The server wants an API key")
 	p.Click("#open-settings")
 	p.Click("[name=key]")
-	p.Type("secret")
+	p.Type("a-secret")
 	p.Press(kb.Enter)
 	p.Wait(`!document.querySelector("#state").textContent && document.querySelector("[name=temperature]").placeholder`)
 	p.Click("#prompt")

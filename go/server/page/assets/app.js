@@ -134,8 +134,8 @@ async function go() {
 	if (!wide.matches) showSidebar(false);
 	draw();
 	thread.toEnd();
-	await list.refresh(open.id);
 	if (!matchMedia("(pointer: coarse)").matches) prompt.focus(); // which opens the keyboard of a phone
+	await list.refresh(open.id);
 }
 
 function startNew() {
