@@ -32,7 +32,7 @@ struct decoded {
 /* Makes compilers load x from memory: they would take its elements out of vectors, at several times the cost. */
 #define STORED(x) __asm__("" : "+m"(x))
 
-/* 16 rows, a number of each. Vectors by name, for of loops as short as these compilers make 16 scalars. */
+/* 16 rows, a number of each: vectors by name, for decoders of whose loops compilers make 16 scalars. */
 typedef uint8_t rows8 __attribute__((vector_size(16)));
 typedef uint16_t rows16 __attribute__((vector_size(32)));
 
@@ -118,10 +118,8 @@ INLINE void decode_d(struct decoded *w, const uint16_t d[QN_PANEL], float factor
 INLINE void decode_scales(struct decoded *w, const uint8_t s[][QN_PANEL], int n)
 {
 	for (int j = 0; j < n; j++) {
-		const rows16 a = load8(s[j]);
-
-		store8(w->scale[2 * j], (a & 15) << 1 | 1);
-		store8(w->scale[2 * j + 1], a >> 4 << 1 | 1);
+		EACH_ROW w->scale[2 * j][r] = (int8_t)((s[j][r] & 15) << 1 | 1);
+		EACH_ROW w->scale[2 * j + 1][r] = (int8_t)(s[j][r] >> 4 << 1 | 1);
 	}
 }
 
@@ -168,13 +166,15 @@ INLINE void decode_iq2_xs(struct decoded *w, const void *p)
 	uint16_t code[32][QN_PANEL];
 
 	for (int i = 0; i < 32; i++) {
-		const rows16 q = load16(b->qs[i]), s = q >> 9;
-		rows16 odd = s ^ s >> 4;
+		EACH_ROW {
+			const uint16_t s = b->qs[i][r] >> 9;
+			uint16_t odd = s ^ s >> 4;
 
-		odd ^= odd >> 2;
-		odd ^= odd >> 1;
-		store8(w->signs[i], s | (odd & 1) << 7);
-		store16(code[i], q & 511);
+			odd ^= odd >> 2;
+			odd ^= odd >> 1;
+			w->signs[i][r] = (uint8_t)(s | (odd & 1) << 7);
+		}
+		EACH_ROW code[i][r] = b->qs[i][r] & 511;
 	}
 	STORED(code);
 	look_up8(w, qn_iq2_xs_grid, code);
@@ -191,7 +191,7 @@ INLINE void decode_iq2_s(struct decoded *w, const void *p)
 	for (int j = 0; j < 8; j++)
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++)
-			store16(code[4 * j + i], load8(b->qs[4 * j + i]) | (load8(b->qh[j]) >> 2 * i & 3) << 8);
+			EACH_ROW code[4 * j + i][r] = (uint16_t)(b->qs[4 * j + i][r] | (b->qh[j][r] >> 2 * i & 3) << 8);
 	STORED(code);
 	look_up8(w, qn_iq2_s_grid, code);
 	signed_words(w, b->signs);
@@ -222,7 +222,7 @@ INLINE void decode_iq3_s(struct decoded *w, const void *p)
 	for (int j = 0; j < 8; j++)
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i++)
-			store16(code[8 * j + i], load8(b->qs[8 * j + i]) | (load8(b->qh[j]) >> i & 1) << 8);
+			EACH_ROW code[8 * j + i][r] = (uint16_t)(b->qs[8 * j + i][r] | (b->qh[j][r] >> i & 1) << 8);
 	STORED(code);
 	look_up4(w, qn_iq3_s_grid, code);
 	signed_words(w, b->signs);

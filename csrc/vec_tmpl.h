@@ -79,10 +79,11 @@ static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kin
 		x = padded;
 	}
 	if (kind == QN_ACT_Q8_32) {
+		for (int j = 0; j < QN_ACT_BLOCK / 32; j++)
+			y->d32[j] = VEC(quantize_run)(y->qs + 32 * j, x + 32 * j, 32);
 		for (int j = 0; j < QN_ACT_BLOCK / 32; j++) {
 			int sum = 0;
 
-			y->d32[j] = VEC(quantize_run)(y->qs + 32 * j, x + 32 * j, 32);
 			for (int i = 0; i < 32; i++)
 				sum += y->qs[32 * j + i];
 			y->fsum32[j] = (float)sum;
