@@ -24,8 +24,9 @@ static() {
 	echo "bin/quern is static, $(stat -c %s bin/quern) bytes"
 }
 
-# Packages that hand pointers to C, or that several goroutines enter.
+# Packages that hand pointers to C, and those besides that several goroutines enter.
 boundary=(./go/kernel/... ./go/model/... ./go/engine/...)
+entered=(./go/server ./go/server/guard ./go/server/host ./go/server/telemetry)
 
 stage "build" make all
 if ((stage_failed)); then
@@ -57,6 +58,6 @@ for browser in chromium chromium-browser google-chrome-stable google-chrome none
 	! command -v "$browser" >/dev/null || break
 done
 [[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
-stage "go test, race detector" scripts/go.sh test -short -race "${boundary[@]}"
+stage "go test, race detector" scripts/go.sh test -short -race "${boundary[@]}" "${entered[@]}"
 stage "go test, pointers given to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -short "${boundary[@]}"
 summary

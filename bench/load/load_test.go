@@ -348,7 +348,9 @@ func TestFailures(t *testing.T) {
 			fmt.Fprint(w, "{}")
 		}, "not a stream", `the content type is "application/json", want text/event-stream`},
 		{"404", http.NotFound, "status 404", "404 page not found"},
-		{"429", func(w http.ResponseWriter, r *http.Request) { http.Error(w, `{"error":"full"}`, http.StatusTooManyRequests) }, "status 429", "full"},
+		{"429", func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, `{"error":"full"}`, http.StatusTooManyRequests)
+		}, "status 429", "full"},
 		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout", "no end within --timeout"},
 		{"hangs later", func(w http.ResponseWriter, r *http.Request) {
 			begins(w)

@@ -42,7 +42,14 @@ func place(n int) (k int, f float64) {
 
 // Estimate returns the time that a pass should take.
 func (c *Cost) Estimate(s Shape) time.Duration {
-	return time.Duration(c.tokens(s.Tokens) + c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6)
+	return time.Duration(min(c.tokens(s.Tokens)+c.positions(s), float64(longest)))
+}
+
+// longest is more than a pass can take. It keeps sums of estimates from overflowing.
+const longest = time.Hour
+
+func (c *Cost) positions(s Shape) float64 {
+	return c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6
 }
 
 func (c *Cost) tokens(n int) float64 {
@@ -50,7 +57,11 @@ func (c *Cost) tokens(n int) float64 {
 		return 0
 	}
 	k, f := place(n)
-	t := c.knots[k]*(1-f) + c.knots[k+1]*f
+	low := 0.0 // more tokens never take less time, whatever was seen of fewer in a bad moment
+	for _, v := range c.knots[:k+1] {
+		low = max(low, v)
+	}
+	t := low*(1-f) + max(low, c.knots[k+1])*f
 	if over := n - 1<<(knots-1); over > 0 {
 		t += float64(over) * float64(c.Each())
 	}
@@ -93,25 +104,25 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		at = k + 1
 	}
 	if !c.seen[at] {
-		c.seed(at, max(float64(took)-c.attended*float64(s.Attended)/1e6-c.read*float64(s.Read)/1e6, float64(took)/4)*
-			float64(uint(1)<<at)/float64(s.Tokens))
+		c.seed(at, max(float64(took)-c.positions(s), float64(took)/4)*float64(uint(1)<<at)/float64(s.Tokens))
 		return
 	}
-	guess := float64(c.Estimate(s))
-	surprise := min(float64(took), 4*guess) - guess
-	// What was wrong is shared out by what each part said of the guess.
-	positions := c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6
-	share := positions / guess
-	if positions > 0 {
-		// By a quarter of the rate of knots: there it is few passes that tell.
-		scale := 1 + learn/4*surprise*share/positions
-		c.attended *= scale
-		c.read *= scale
+	guess := c.tokens(s.Tokens) + c.positions(s)
+	// By how much it was wrong, at most four times too little.
+	wrong := min(float64(took)/guess, 4) - 1
+	for i := range c.knots {
+		rate := learn / 8 // a machine that has become slower is slower at everything
+		switch i {
+		case k:
+			rate = max(rate, learn*(1-f))
+		case k + 1:
+			rate = max(rate, learn*f)
+		}
+		c.knots[i] *= 1 + rate*wrong
 	}
-	move := learn * surprise * (1 - share) / ((1-f)*(1-f) + f*f)
-	c.knots[k] += move * (1 - f)
-	c.knots[k+1] += move * f
-	c.order(at)
+	share := c.positions(s) / guess
+	c.attended *= 1 + learn/2*share*wrong
+	c.read *= 1 + learn/2*share*wrong
 }
 
 // seed sets a knot for the first time, and those that nobody has seen after it.
@@ -134,17 +145,5 @@ func (c *Cost) seed(at int, ns float64) {
 			}
 		}
 		lo = hi
-	}
-	c.order(at)
-}
-
-// order keeps a pass of more tokens from being predicted to take less time, by
-// moving what is beside the knot that is known best.
-func (c *Cost) order(at int) {
-	for i := at + 1; i < knots; i++ {
-		c.knots[i] = max(c.knots[i], c.knots[i-1])
-	}
-	for i := at - 1; i >= 0; i-- {
-		c.knots[i] = min(c.knots[i], c.knots[i+1])
 	}
 }
