@@ -223,9 +223,11 @@ func testTabs(t *testing.T, b *browser.Browser) {
 	url := browser.Eval[string](c.Page, "location.href")
 	other := chat{c.Tab(url)}
 	other.shows("here", "You said: here")
+	c.Exec(`document.querySelector("[aria-label^=Rename]").focus()`)
 	other.ask("there")
 	other.answered("You said: there")
 	c.shows("here", "You said: here", "there", "You said: there")
+	c.Wait(`document.activeElement.ariaLabel === "Rename “here”"`) // the list was drawn anew around it
 	other.Click(`[aria-label="Delete “here”"]`)
 	c.listed(0)
 	c.shows()

@@ -1,4 +1,4 @@
-import { button, byId, el, notice } from "./dom.js";
+import { button, byId, el, notice, setText } from "./dom.js";
 import * as store from "./store.js";
 
 // The list of conversations, with its search. actions: {open(id), rename(id, title), remove(id),
@@ -6,6 +6,7 @@ import * as store from "./store.js";
 
 const list = byId("conversations");
 const search = byId("search");
+const rows = new Map(); // a conversation's id to its Row
 let heads = [];
 let found; // ids that hold what is searched for; undefined if nothing is
 let current;
@@ -61,22 +62,53 @@ export async function refresh(open) {
 
 export const has = (id) => heads.some((head) => head.id === id);
 
+// draw keeps the rows that stay, and the focus in them.
 function draw() {
 	if (list.querySelector("input")) return; // a title is being edited; that ends with a refresh
-	const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
+	const focused = document.activeElement;
+	const inside = list.contains(focused);
 	const shown = heads.filter((head) => !found || found.has(head.id));
-	list.replaceChildren(...shown.map(row));
+	const old = new Map(rows);
+	shown.forEach((head, i) => {
+		const row = rows.get(head.id) ?? new Row(head.id);
+		rows.set(head.id, row);
+		old.delete(head.id);
+		row.update(head);
+		if (list.children[i] !== row.node) list.insertBefore(row.node, list.children[i] ?? null);
+	});
+	for (const [id, row] of old) {
+		row.node.remove();
+		rows.delete(id);
+	}
+	if (inside && document.activeElement !== focused) (focused.isConnected ? focused : search).focus(); // it was moved, or is gone
 	byId("nothing").textContent = found && !shown.length ? "Nothing found" : "";
-	if (focused) (list.querySelector(`[data-id="${CSS.escape(focused)}"]`) ?? search).focus();
 }
 
-function row({ id, title }) {
-	const name = title || "Untitled";
-	return el("li", { class: running(id) ? "running" : null },
-		el("a", { href: `#${id}`, "data-id": id, "aria-current": id === current ? "page" : null, title: name }, name),
-		button("edit", `Rename “${name}”`, () => edit(id)),
-		button("save", `Export “${name}”`, () => actions.save(id)),
-		button("trash", `Delete “${name}”`, () => actions.remove(id)));
+class Row {
+	#link;
+	#buttons;
+
+	constructor(id) {
+		this.#link = el("a", { href: `#${id}`, "data-id": id });
+		this.#buttons = {
+			Rename: button("edit", "Rename", () => edit(id)),
+			Export: button("save", "Export", () => actions.save(id)),
+			Delete: button("trash", "Delete", () => actions.remove(id)),
+		};
+		this.node = el("li", {}, this.#link, ...Object.values(this.#buttons));
+	}
+
+	update({ id, title }) {
+		const name = title || "Untitled";
+		this.node.classList.toggle("running", running(id));
+		setText(this.#link, name);
+		this.#link.title = name;
+		if (id === current) this.#link.setAttribute("aria-current", "page");
+		else this.#link.removeAttribute("aria-current");
+		for (const [verb, control] of Object.entries(this.#buttons)) {
+			control.ariaLabel = control.title = `${verb} “${name}”`;
+		}
+	}
 }
 
 function edit(id) {
