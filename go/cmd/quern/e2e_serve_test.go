@@ -213,6 +213,21 @@ func TestServeDocument(t *testing.T) {
 	}
 }
 
+// Who does not want the page has the rest.
+func TestServeNoPage(t *testing.T) {
+	s := serve(t, "stories260K-f32.gguf", "--no-webui")
+	for path, want := range map[string]int{"/": 404, "/health": 200} {
+		r, err := s.client.Get("http://quern" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)
+		}
+	}
+}
+
 // A client that goes away takes its requests with it.
 func TestServeClientGone(t *testing.T) {
 	s := serve(t, "TinyStories-656K-f32.gguf", "--parallel", "4")

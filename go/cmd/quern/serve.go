@@ -93,13 +93,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
 		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:          logs,
-		Besides: []server.Page{
-			{Path: "/", Summary: "A page to chat with", ContentType: "text/html"},
-			{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"},
-			{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
-			{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
-			{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
-		},
+		Besides:      f.pages(),
 	})
 	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs)
 	if err != nil {
@@ -178,7 +172,9 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 		return nil, usagef("--cors-origins: %w", err)
 	}
 	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
-	public = append(public, page.Paths()...)
+	if !f.noPage {
+		public = append(public, page.Paths()...)
+	}
 	for i, path := range public {
 		public[i] = f.prefix + path
 	}
@@ -187,13 +183,29 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	routes.GET("/metrics", gin.WrapH(metrics.Handler()))
-	chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
-	for _, path := range page.Paths() {
-		routes.GET(path, chat)
-		routes.HEAD(path, chat)
+	if !f.noPage {
+		chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
+		for _, path := range page.Paths() {
+			routes.GET(path, chat)
+			routes.HEAD(path, chat)
+		}
 	}
 	api.Fallback(e)
 	return e, nil
+}
+
+// pages are what is answered beside the API.
+func (f *serveFlags) pages() []server.Page {
+	pages := []server.Page{
+		{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"},
+		{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
+		{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
+		{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
+	}
+	if !f.noPage {
+		pages = append(pages, server.Page{Path: "/", Summary: "A page to chat with", ContentType: "text/html"})
+	}
+	return pages
 }
 
 // announce says where the server is to be found.

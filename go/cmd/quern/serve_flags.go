@@ -36,6 +36,7 @@ type serveFlags struct {
 	apiKeyFile        string
 	requireKey        bool
 	origins           []string
+	noPage            bool
 	bodyLimit         uint64
 	timeout           int
 	traces            string
@@ -65,6 +66,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.origins, "cors-origins", nil, "`ORIGINS` whose pages may use the API, such as https://example.com; * is all")
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
+	fs.BoolVar(&f.noPage, "no-webui", false, "leave out the page to chat with")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
 
 	fs.StringVar(&f.template, "chat-template", "", "chat template, or the `NAME` of a known one (default: the model's)")
@@ -82,7 +84,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 // A command line that has them should go on to work.
 var ignored = struct{ values, switches []string }{
 	values: []string{"n-gpu-layers", "gpu-layers", "ubatch-size", "threads-batch", "threads-http", "main-gpu", "split-mode", "poll", "prio", "slot-prompt-similarity", "cache-reuse", "flash-attn"},
-	switches: []string{"cont-batching", "jinja", "metrics", "slots", "mlock", "no-mmap", "no-warmup", "kv-unified", "no-webui",
+	switches: []string{"cont-batching", "jinja", "metrics", "slots", "mlock", "no-mmap", "no-warmup", "kv-unified",
 		"log-disable", "no-context-shift"},
 }
 
