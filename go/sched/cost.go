@@ -1,7 +1,9 @@
 package sched
 
 import (
+	"math"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -57,16 +59,17 @@ func (c *Cost) tokens(n int) float64 {
 		return 0
 	}
 	k, f := place(n)
-	low := 0.0 // more tokens never take less time, whatever was seen of fewer in a bad moment
-	for _, v := range c.knots[:k+1] {
-		low = max(low, v)
-	}
+	low := c.low(k)
 	t := low*(1-f) + max(low, c.knots[k+1])*f
 	if over := n - 1<<(knots-1); over > 0 {
 		t += float64(over) * float64(c.Each())
 	}
 	return t
 }
+
+// low is the time at knot k: more tokens never take less, whatever was seen of
+// fewer in a bad moment.
+func (c *Cost) low(k int) float64 { return slices.Max(c.knots[:k+1]) }
 
 // First is the time of a pass of one token, Each that of one more in a long one.
 func (c *Cost) First() time.Duration { return time.Duration(c.knots[0]) }
@@ -76,7 +79,7 @@ func (c *Cost) Each() time.Duration {
 	for k > 0 && !c.seen[k] {
 		k--
 	}
-	return time.Duration(c.knots[k] / float64(uint(1)<<k))
+	return time.Duration(min(c.knots[k]/float64(uint(1)<<k), float64(longest)))
 }
 
 // Positions returns the time for a million positions attended to, and read.
@@ -108,21 +111,19 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		return
 	}
 	guess := c.tokens(s.Tokens) + c.positions(s)
-	// By how much it was wrong, at most four times too little.
-	wrong := min(float64(took)/guess, 4) - 1
-	for i := range c.knots {
-		rate := learn / 8 // a machine that has become slower is slower at everything
-		switch i {
-		case k:
-			rate = max(rate, learn*(1-f))
-		case k + 1:
-			rate = max(rate, learn*f)
-		}
-		c.knots[i] *= 1 + rate*wrong
+	// By which factor it was wrong, within bounds. What is learned is a share of its
+	// logarithm, so that a knot stays above 0 and follows the middle of what passes take.
+	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))
+	low := c.low(k)
+	c.knots[k] = low * math.Exp(learn*(1-f)*wrong)
+	c.knots[k+1] = max(low, c.knots[k+1]) * math.Exp(learn*f*wrong)
+	for i := range k { // nor do fewer take more, or a bad moment of theirs would stay
+		c.knots[i] = min(c.knots[i], c.knots[k])
 	}
 	share := c.positions(s) / guess
-	c.attended *= 1 + learn/2*share*wrong
-	c.read *= 1 + learn/2*share*wrong
+	scale := math.Exp(learn / 2 * share * wrong)
+	c.attended *= scale
+	c.read *= scale
 }
 
 // seed sets a knot for the first time, and those that nobody has seen after it.

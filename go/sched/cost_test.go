@@ -54,6 +54,33 @@ func TestCostRecovers(t *testing.T) {
 	}
 }
 
+// What is never seen stays where it was measured, however long the rest is noisy.
+func TestCostDoesNotDrift(t *testing.T) {
+	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
+	rng := rand.New(rand.NewPCG(7, 8))
+	var c Cost
+	for _, n := range []int{1, 8, 64, 256} {
+		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
+	}
+	c.Set(truth(Shape{Attended: 1e6}), truth(Shape{Read: 1e6}))
+	for range 300_000 {
+		s := Shape{}.add(rng.IntN(500), 1+rng.IntN(8))
+		took := time.Duration(float64(truth(s)) * math.Exp(rng.NormFloat64()))
+		if rng.IntN(50) == 0 {
+			took *= 100
+		}
+		c.Observe(s, took)
+	}
+	for _, s := range []Shape{{Tokens: 1}, {Tokens: 256}, {Tokens: 8, Read: 400}} {
+		if ratio := float64(c.Estimate(s)) / float64(truth(s)); !(ratio > 0.3 && ratio < 3) {
+			t.Errorf("a pass of %+v should take %v, and takes %v", s, c.Estimate(s), truth(s))
+		}
+	}
+	if ratio := float64(c.Each()) / float64(2*time.Millisecond); !(ratio > 0.3 && ratio < 3) {
+		t.Errorf("a token should take %v", c.Each())
+	}
+}
+
 // It follows a machine that changes its pace for good.
 func TestCostFollows(t *testing.T) {
 	fast, slow := flatCost(20*time.Millisecond, 2*time.Millisecond), flatCost(50*time.Millisecond, 5*time.Millisecond)
@@ -68,6 +95,26 @@ func TestCostFollows(t *testing.T) {
 		s := Shape{Tokens: n}
 		if ratio := float64(c.Estimate(s)) / float64(slow(s)); ratio < least || ratio > 1.3 {
 			t.Errorf("%d tokens: %v, now it takes %v", n, c.Estimate(s), slow(s))
+		}
+	}
+}
+
+// A bad moment while it is measured first is forgotten, though passes of that
+// size never come again.
+func TestCostForgetsABadBeginning(t *testing.T) {
+	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
+	var c Cost
+	c.Observe(Shape{Tokens: 1}, 3*time.Second)
+	for _, n := range []int{8, 64, 256} {
+		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
+	}
+	for i := range 60 {
+		s := Shape{Tokens: 4 + i%5}
+		c.Observe(s, truth(s))
+	}
+	for _, n := range []int{1, 4, 8} {
+		if got := c.Estimate(Shape{Tokens: n}); got > 25*time.Millisecond {
+			t.Errorf("%d tokens should take %v", n, got)
 		}
 	}
 }
