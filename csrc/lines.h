@@ -39,45 +39,46 @@ union line {
 
 /*
  * Words w .. w + n - 1 from byte `at` of each row, n a multiple of 4, as n lines of which each is
- * `step` bytes after the one before. flip is xored to every word.
+ * `step` bytes after the one before; then as many from `apart` bytes further, in all `times` times.
+ * flip is xored to every word.
  */
-static inline void lines_flip(void *to, int64_t step, const uint8_t *const row[QN_PANEL], int64_t at, int n,
-                              uint32_t flip)
+static inline void lines_apart(void *to, int64_t step, const uint8_t *const row[QN_PANEL], int64_t at, int n,
+                               int64_t apart, int times, uint32_t flip)
 {
 	const words4 mask = {flip, flip, flip, flip};
 
 	/* Four rows to their ends first: 16 that lie powers of two apart would push each other out of the cache. */
 	for (int r = 0; r < QN_PANEL; r += 4) {
-		const uint8_t *const r0 = row[r] + at, *const r1 = row[r + 1] + at;
-		const uint8_t *const r2 = row[r + 2] + at, *const r3 = row[r + 3] + at;
+		const uint8_t *r0 = row[r] + at, *r1 = row[r + 1] + at, *r2 = row[r + 2] + at, *r3 = row[r + 3] + at;
 		uint8_t *line = (uint8_t *)to + 4 * r;
 
-		for (int w = 0; w < n; w += 4, line += 4 * step) {
-			words4 a, b, c, d, ab, cd;
+		for (int t = 0; t < times; t++, r0 += apart, r1 += apart, r2 += apart, r3 += apart)
+			for (int w = 0; w < n; w += 4, line += 4 * step) {
+				words4 a, b, c, d, ab, cd;
 
-			memcpy(&a, r0 + 4 * w, 16);
-			memcpy(&b, r1 + 4 * w, 16);
-			memcpy(&c, r2 + 4 * w, 16);
-			memcpy(&d, r3 + 4 * w, 16);
-			ab = SHUFFLE4(a, b, 0, 4, 1, 5) ^ mask; /* a0 b0 a1 b1 */
-			cd = SHUFFLE4(c, d, 0, 4, 1, 5) ^ mask;
-			a = SHUFFLE4(a, b, 2, 6, 3, 7) ^ mask;
-			c = SHUFFLE4(c, d, 2, 6, 3, 7) ^ mask;
-			b = SHUFFLE4(ab, cd, 0, 1, 4, 5);
-			memcpy(line, &b, 16);
-			b = SHUFFLE4(ab, cd, 2, 3, 6, 7);
-			memcpy(line + step, &b, 16);
-			b = SHUFFLE4(a, c, 0, 1, 4, 5);
-			memcpy(line + 2 * step, &b, 16);
-			b = SHUFFLE4(a, c, 2, 3, 6, 7);
-			memcpy(line + 3 * step, &b, 16);
-		}
+				memcpy(&a, r0 + 4 * w, 16);
+				memcpy(&b, r1 + 4 * w, 16);
+				memcpy(&c, r2 + 4 * w, 16);
+				memcpy(&d, r3 + 4 * w, 16);
+				ab = SHUFFLE4(a, b, 0, 4, 1, 5) ^ mask; /* a0 b0 a1 b1 */
+				cd = SHUFFLE4(c, d, 0, 4, 1, 5) ^ mask;
+				a = SHUFFLE4(a, b, 2, 6, 3, 7) ^ mask;
+				c = SHUFFLE4(c, d, 2, 6, 3, 7) ^ mask;
+				b = SHUFFLE4(ab, cd, 0, 1, 4, 5);
+				memcpy(line, &b, 16);
+				b = SHUFFLE4(ab, cd, 2, 3, 6, 7);
+				memcpy(line + step, &b, 16);
+				b = SHUFFLE4(a, c, 0, 1, 4, 5);
+				memcpy(line + 2 * step, &b, 16);
+				b = SHUFFLE4(a, c, 2, 3, 6, 7);
+				memcpy(line + 3 * step, &b, 16);
+			}
 	}
 }
 
 static inline void lines(void *to, int64_t step, const uint8_t *const row[QN_PANEL], int64_t at, int n)
 {
-	lines_flip(to, step, row, at, n, 0);
+	lines_apart(to, step, row, at, n, 0, 1, 0);
 }
 
 /* The word at byte `at` of each row. In vectors: what is stored in pieces is slow to load as a whole. */

@@ -241,11 +241,11 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 	int ok = 1;
 
 	blocks(b, s, i, (size_t)f.bytes);
+	lines_apart(qs, sizeof *qs, b, f.qs, f.n_qs / 4, f.bytes, n, flip);
 	for (int j = 0; j < n; j++) {
 		const int64_t at = (int64_t)j * f.bytes;
 		union line w;
 
-		lines_flip(qs[j * f.n_qs / 4], sizeof *qs, b, at + f.qs, f.n_qs / 4, flip);
 		if (f.qh >= 0) {
 			line_of(&w, b, at + f.qh);
 			line_spread_bits(&w);
