@@ -189,6 +189,18 @@ func (r *report) writeModel(w io.Writer, t *table, plot string) {
 	}
 }
 
+// effort says in words how often each test was run.
+func (c *config) effort() string {
+	return counted(c.rounds, "round") + " of " + counted(c.reps, "repetition")
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // plotName is the file of a model's plot, beside the report called stem.
 func plotName(stem string, t *table) string {
 	return stem + "-" + strings.ReplaceAll(strings.TrimSuffix(t.model, ".gguf"), ":", "-") + ".svg"
@@ -202,10 +214,10 @@ func (r *report) write(w io.Writer, now time.Time, stem string) {
 	case len(r.tables) == 0:
 		fmt.Fprintf(w, "Quern's kernels alone: medians of %d.\n\n", c.reps)
 	case len(c.peers) > 0:
-		fmt.Fprintf(w, "Quern beside other programs, in turns: %d rounds of %d repetitions. ", c.rounds, c.reps)
+		fmt.Fprintf(w, "Quern beside other programs, in turns: %s. ", c.effort())
 		fmt.Fprint(w, "A ratio above 1 means that Quern is faster; it is the median of the rounds' ratios.\n\n")
 	default:
-		fmt.Fprintf(w, "Quern alone, no peer was given: %d rounds of %d repetitions.\n\n", c.rounds, c.reps)
+		fmt.Fprintf(w, "Quern alone, no peer was given: %s.\n\n", c.effort())
 	}
 	fmt.Fprintf(w, "- commit: %s\n", f.commit)
 	fmt.Fprintf(w, "- machine: %s; instruction sets in use: %s\n", f.machine, f.kernels)
