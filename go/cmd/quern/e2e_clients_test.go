@@ -21,6 +21,7 @@ import (
 // address returns where a service listens that was told --host 127.0.0.1 --port 0.
 func (s *service) address() string {
 	s.t.Helper()
+	s.logged(`"message":"ready"`)
 	for line := range strings.Lines(s.log.String()) {
 		var v struct {
 			Message string
