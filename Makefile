@@ -1,7 +1,7 @@
 # Quern's front door.
 #
 #	make            what the build lacks, the C library, bin/quern
-#	make run        generate text: MODEL=FILE PROMPT=TEXT N=TOKENS
+#	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
@@ -13,10 +13,9 @@
 #
 # Run the go command through scripts/go.sh, which notices changes in C.
 BUILD   ?= build
-TINY    := build/tiny.gguf
-MODEL   ?= $(TINY)
-N       ?= 64
-PROMPT  ?= Once upon a time
+MODEL   ?=
+N       ?= $(if $(MODEL),64,-1)
+PROMPT  ?= $(if $(MODEL),Once upon a time)
 export PROMPT
 MAKEFLAGS += --no-print-directory
 
@@ -38,12 +37,8 @@ lib: setup
 	@cmake -S . -B $(BUILD) $(CMAKE_ARGS) >/dev/null
 	@cmake --build $(BUILD) --parallel $(shell nproc)
 
-run: all $(if $(filter $(TINY),$(MODEL)),$(TINY))
-	@[ '$(MODEL)' != $(TINY) ] || echo 'No MODEL given: $(TINY) has random weights, so its text is noise.'
-	bin/quern run -m '$(MODEL)' -p "$$PROMPT" -n $(N) && echo
-
-$(TINY): | all
-	bin/quern bench --synth tiny:Q4_K_M -o $@
+run: all
+	bin/quern run $(if $(MODEL),-m '$(MODEL)') -p "$$PROMPT" -n $(N) && echo
 
 test:
 	@scripts/test.sh

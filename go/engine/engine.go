@@ -73,20 +73,27 @@ type Engine struct {
 // Open loads the model at path. Errors are one line and name the file, and what
 // does not fit is refused before it is read.
 func Open(path string, c Config) (*Engine, error) {
-	if err := c.fill(); err != nil {
+	file, err := model.OpenFile(path)
+	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cpu: -1, kvTypes: c.KV}
+	return New(file, c)
+}
+
+// New loads a model whose file is open, as Open does. The file is the engine's
+// from here on: it is closed with it, or now where loading fails.
+func New(file *model.File, c Config) (*Engine, error) {
+	if err := c.fill(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	e := &Engine{file: file, cpu: -1, kvTypes: c.KV}
 	if c.CPUs != nil {
 		e.cpu = c.CPUs[0]
 	}
-	var err error
-	if e.file, err = model.OpenFile(path); err != nil {
-		return nil, err
-	}
 	if err := e.load(c); err != nil {
 		e.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", file.Paths[0], err)
 	}
 	return e, nil
 }

@@ -21,7 +21,7 @@ func (r *Region) advise(how int) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	if len(r.b) == 0 {
+	if len(r.b) == 0 || r.static {
 		return nil
 	}
 	return unix.Madvise(r.b, how)
@@ -29,14 +29,17 @@ func (r *Region) advise(how int) error {
 
 // DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so
 // that they no longer count as this process's memory. The bytes stay readable
-// and come back from the page cache or the disk. It refuses an allocated
-// region, whose bytes would be lost.
+// and come back from the page cache or the disk. It leaves a static region as it
+// is, and refuses an allocated one, whose bytes would be lost.
 func (r *Region) DontNeed(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	if r.static {
+		return nil
 	}
 	if !r.file {
 		return errors.New("mem: only a mapped file can be dropped and read again")
@@ -61,7 +64,7 @@ func (r *Region) Prefault(threads int) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	if len(r.b) == 0 {
+	if len(r.b) == 0 || r.static {
 		return nil
 	}
 	share := int(roundUp(uint64(len(r.b)/max(threads, 1))+1, HugePage))

@@ -22,11 +22,12 @@ const HugePage = 2 << 20
 // ErrClosed reports that a Region was closed.
 var ErrClosed = errors.New("mem: region is closed")
 
-// A Region is a mapping. The zero Region is empty. Its methods may be called
+// A Region is a mapping, or a part of one. The zero Region is empty. Its methods may be called
 // from several goroutines, but none while another closes it.
 type Region struct {
 	b      []byte
 	file   bool
+	static bool // the program's own: see Static
 	closed atomic.Bool
 	freed  func() // gives back to the budget; nil when it was not taken from one
 }
@@ -110,8 +111,13 @@ func Alloc(n uint64, purpose string) (*Region, error) {
 	return &Region{b: b}, nil
 }
 
+// Static returns a region of bytes that are there for as long as the program is,
+// such as a file embedded in it. They need not begin or end with a page, and their
+// neighbours are not ours: so advice does nothing, and closing it unmaps nothing.
+func Static(b []byte) *Region { return &Region{b: b, static: true} }
+
 // Bytes returns the region, nil once it is closed. The bytes of a mapped file
-// must not be written. None may be used after Close.
+// and static ones must not be written. None may be used after Close.
 func (r *Region) Bytes() []byte {
 	if r.closed.Load() {
 		return nil
@@ -125,7 +131,10 @@ func (r *Region) Close() error {
 	if r.closed.Swap(true) {
 		return nil
 	}
-	err := munmap(r.b)
+	var err error
+	if !r.static {
+		err = munmap(r.b)
+	}
 	r.b = nil
 	if r.freed != nil {
 		r.freed()

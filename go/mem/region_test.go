@@ -269,3 +269,35 @@ func TestViews(t *testing.T) {
 		}()
 	}
 }
+
+// A region of the program's own bytes keeps them, whatever it is told.
+func TestStatic(t *testing.T) {
+	own := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
+	b := own[5 : len(own)-3] // neither end is a page's
+	r := Static(b)
+	if !bytes.Equal(r.Bytes(), b) {
+		t.Fatal("it is not what was given")
+	}
+	for name, err := range map[string]error{
+		"WillNeed": r.WillNeed(), "Sequential": r.Sequential(), "Prefault": r.Prefault(2), "DontNeed": r.DontNeed(0, len(b)),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r.DontNeed(0, len(b)+1) == nil {
+		t.Error("a byte more than it has was dropped")
+	}
+	if want := bytes.Repeat([]byte("0123456789abcdef"), 1<<12); !bytes.Equal(own, want) {
+		t.Error("advice changed the bytes")
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if r.Bytes() != nil || !errors.Is(r.WillNeed(), ErrClosed) || !errors.Is(r.DontNeed(0, 1), ErrClosed) {
+		t.Error("it is not closed")
+	}
+	if want := bytes.Repeat([]byte("0123456789abcdef"), 1<<12); !bytes.Equal(own, want) {
+		t.Error("closing changed the bytes")
+	}
+}

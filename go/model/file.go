@@ -18,7 +18,7 @@ import (
 // A File is a mapped model: one GGUF file, or all shards of one.
 type File struct {
 	GGUF  *gguf.File
-	Paths []string // of the shards; one when the model is whole
+	Paths []string // of the shards, or one name when the model is whole
 
 	regions []*mem.Region // by shard
 }
@@ -33,6 +33,19 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// OpenBytes parses a whole model that is in memory for as long as the program
+// is. Errors call it by name.
+func OpenBytes(name string, b []byte) (*File, error) {
+	f, err := gguf.Parse(b)
+	if err == nil {
+		f, err = gguf.Merge([]*gguf.File{f}) // refuses a shard alone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &File{GGUF: f, Paths: []string{name}, regions: []*mem.Region{mem.Static(b)}}, nil
 }
 
 func (f *File) open(path string) error {

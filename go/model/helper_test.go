@@ -102,6 +102,11 @@ func load(tb testing.TB, path string, r Residency) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loadFile(tb, f, r)
+}
+
+func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
+	tb.Helper()
 	tb.Cleanup(func() { f.Close() })
 	pool, err := kernel.NewPool(1, nil)
 	if err != nil {

@@ -242,6 +242,53 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
+// A model in memory is the one in the file, and errors have the name that it was given.
+func TestOpenBytes(t *testing.T) {
+	ids := []int32{1, 20, 30, 40}
+	d := read(t, "tiny-llama-mixed.gguf")
+	path := d.write(t, "whole.gguf")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(b)
+	for _, r := range []Residency{Packed, Mapped} {
+		m, err := load(t, path, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := logits(t, m, ids)
+		f, err := OpenBytes("inside", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Size() != uint64(len(b)) || !slices.Equal(f.Paths, []string{"inside"}) {
+			t.Errorf("%d bytes of %v", f.Size(), f.Paths)
+		}
+		if m, err = loadFile(t, f, r); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range logits(t, m, ids) {
+			if !slices.Equal(row, want[i]) {
+				t.Errorf("%v: logits after token %d differ", r, i)
+			}
+		}
+	}
+	if !slices.Equal(b, before) {
+		t.Error("loading changed it")
+	}
+	d.set("split.count", uint16(3))
+	shard, err := os.ReadFile(d.write(t, "shard.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]byte{nil, b[:100], b[:len(b)/2], shard} {
+		if _, err := OpenBytes("inside", bad); err == nil || !strings.HasPrefix(err.Error(), "inside: ") {
+			t.Errorf("%d bytes: %v", len(bad), err)
+		}
+	}
+}
+
 func TestMemory(t *testing.T) {
 	path := filepath.Join(golden, "tiny-llama-mixed.gguf")
 	f, err := OpenFile(path)

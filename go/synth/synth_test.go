@@ -167,16 +167,6 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-func TestCheckSpace(t *testing.T) {
-	dir := t.TempDir()
-	if err := checkSpace(dir, 1); err != nil {
-		t.Error(err)
-	}
-	if err := checkSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "GB free") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func BenchmarkWrite(b *testing.B) {
 	m, err := ParseShape("tiny:Q4_K_M")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/synth"
@@ -47,7 +48,7 @@ type benchFlags struct {
 func newBenchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench -m FILE | --kernels | --synth SHAPE:TYPE -o FILE",
+		Use:   "bench [--curve | --kernels | --synth SHAPE:TYPE -o FILE]",
 		Short: "Measure how fast a model runs, or write one to measure",
 		Long: `Measure how fast models run: -p reads a prompt (pp), -n generates (tg), -pg does
 one after the other; -d does them after that many tokens. Flags and output are
@@ -57,6 +58,9 @@ may be given again, and every combination is measured.
 Beside each speed stands the most that this machine allows: reading every weight
 and key once, at the bandwidth measured first, or multiplying at the 8-bit peak
 measured first, whichever takes longer. --no-roofline leaves that out.
+
+` + orDemoHelp + ` It fits into the
+caches, so it says little about the speed of models that do not.
 
 With --curve, measure passes of 1 to 32, 48, 64, 96, 128, 256 and 512 tokens, or of
 the -p given, and how often the time of a pass of one token each takes. As in pp
@@ -91,7 +95,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	one := func(s ...string) []string { return s }
 	types := kvcache.TypeNames()
-	wordsVar(fs, &f.models, "model", "m", nil, acceptPath, "GGUF files")
+	wordsVar(fs, &f.models, "model", "m", nil, acceptModel, "GGUF files; demo is the model inside the program")
 	listVar(fs, &f.prompt, "n-prompt", "p", []int{512}, 0, maxTokens, "tokens of the prompt; 0 is no such test")
 	listVar(fs, &f.gen, "n-gen", "n", []int{128}, 0, maxTokens, "tokens to generate; 0 is no such test")
 	fs.Var(&f.promptGen, "prompt-gen", "a prompt, then tokens generated after it")
@@ -123,13 +127,6 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 
 func (f *benchFlags) changed(flag string) bool { return f.flags.Changed(flag) }
 
-func acceptPath(s string) error {
-	if s == "" {
-		return errEmptyPath
-	}
-	return nil
-}
-
 func acceptKVType(s string) error {
 	_, err := kvcache.ParseType(s)
 	return err
@@ -149,8 +146,6 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return f.measureKernels(ctx, stdout)
 	case f.changed("types"):
 		return usagef("--types goes with --kernels")
-	case len(f.models) == 0:
-		return usagef("no model; give one with -m FILE")
 	}
 	if f.curve {
 		if err := f.planCurve(); err != nil {
@@ -160,6 +155,10 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	switch {
 	case len(f.cases()) == 0:
 		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
+	}
+	if len(f.models) == 0 {
+		f.models = []string{demo.Name}
+		notes(stderr)(demoNote)
 	}
 	var out benchPrinter[benchResult] = newBenchPrinter(f.output, stdout, !f.noRoofline, f.table())
 	if f.curve {

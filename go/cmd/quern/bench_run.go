@@ -41,7 +41,7 @@ func (f *benchFlags) measure(ctx context.Context, out benchPrinter[benchResult],
 		return err
 	}
 	for _, path := range f.models { // before an hour of measuring the others
-		file, err := model.OpenFile(path)
+		file, err := openFile(path)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (b *bench) roofline(threads int) (*roofline, error) {
 
 // describe reads the model's directory, and the size of its vocabulary.
 func (s benchSetup) describe() (benchModel, int, error) {
-	file, err := model.OpenFile(s.model)
+	file, err := openFile(s.model)
 	if err != nil {
 		return benchModel{}, 0, err
 	}

@@ -29,13 +29,18 @@ func (f *benchFlags) writeSynth(ctx context.Context, stderr io.Writer) error {
 	m.Seed = uint64(f.seed)
 	start := time.Now()
 	n, err := m.WriteFile(ctx, f.output, f.force)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists; give another name, or --force to replace it", f.output)
-	}
 	if err != nil {
-		return err
+		return orForce(f.output, err)
 	}
 	took := time.Since(start)
 	fmt.Fprintf(stderr, "%s: %s of random weights in %.1f s\n", f.output, mem.FormatBytes(uint64(n)), took.Seconds())
 	return nil
+}
+
+// orForce names what would help where a file that is to be written exists.
+func orForce(name string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists; give another name, or --force to replace it", name)
+	}
+	return err
 }

@@ -114,7 +114,6 @@ func TestBenchUsage(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"bench", []string{"-m FILE"}},
 		{"bench -m x -p -5", []string{"--n-prompt", "-5", "1-8+2"}},
 		{"bench -m x -n 1-8*1", []string{"--n-gen", "1-8*1", "does not advance"}},
 		{"bench -m x -t 0", []string{"--threads", `"0"`, "from 1 to"}},
@@ -131,7 +130,6 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --synth tiny:Q4_K_M", []string{"-o FILE"}},
 		{"bench --synth tiny:Q4_K_M -m x -o y", []string{"--model"}},
 		{"bench -m x --force", []string{"--synth"}},
-		{"bench --curve", []string{"-m FILE"}},
 		{"bench -m x --curve -n 4", []string{"--curve", "-n"}},
 		{"bench -m x --curve -p 8 -ub 4", []string{"--ubatch-size 4", "-p 8", "several passes"}},
 		{"bench -m x --types q4_k", []string{"--types", "--kernels"}},

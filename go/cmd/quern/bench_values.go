@@ -155,8 +155,6 @@ func (v *wordsValue) Set(s string) error {
 func (v *wordsValue) String() string { return strings.Join(*v.p, ",") }
 func (v *wordsValue) Type() string   { return "LIST" }
 
-var errEmptyPath = errors.New("want the path of a GGUF file")
-
 // acceptFlashAttn takes llama.cpp's words, but for those that turn it off:
 // attention here streams over the keys and values in any case.
 func acceptFlashAttn(s string) error {

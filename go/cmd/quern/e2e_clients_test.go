@@ -14,11 +14,14 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"github.com/quern-llm/quern/go/demo"
 )
 
 // address returns where a service listens that was told --host 127.0.0.1 --port 0.
 func (s *service) address() string {
 	s.t.Helper()
+	s.logged(`"message":"ready"`)
 	for line := range strings.Lines(s.log.String()) {
 		var v struct {
 			Message string
@@ -33,7 +36,7 @@ func (s *service) address() string {
 }
 
 func serveClients(t *testing.T) *service {
-	return serve(t, "TinyStories-656K-f32.gguf", "--host", "127.0.0.1", "--port", "0", "--chat-template", "chatml", "--api-key", "a-secret-key")
+	return serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key")
 }
 
 // OpenAI's client for Node finds what it expects.
@@ -134,7 +137,7 @@ func TestDocumentedExamples(t *testing.T) {
 	if len(blocks) < 10 {
 		t.Fatalf("%d examples", len(blocks))
 	}
-	s := serve(t, "TinyStories-656K-f32.gguf", "--host", "127.0.0.1", "--port", "0", "--chat-template", "chatml")
+	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0")
 	refused := map[string]string{ // by what is in the example: this model cannot, or it is the point
 		"/infill": "not_supported_error",
 		"DELETE":  "not_found_error",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -130,7 +131,7 @@ func TestInspectJSON(t *testing.T) {
 func TestInspectCountsMemoryByContext(t *testing.T) {
 	total := func(more ...string) uint64 {
 		var in inspection
-		args := append([]string{"inspect", "--json", modelPath(t, "stories260K-f32.gguf")}, more...)
+		args := append([]string{"inspect", "--json", demo.Name}, more...)
 		if err := json.Unmarshal([]byte(succeed(t, args...)), &in); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestInspectCountsMemoryByContext(t *testing.T) {
 }
 
 func TestInspectTotalSuffices(t *testing.T) {
-	for _, name := range []string{"stories260K-f32.gguf", "quant/TinyStories-656K-x2-Q4_K_M.gguf"} {
+	for _, name := range []string{demo.Name, "stories260K-f32.gguf", "quant/TinyStories-656K-x2-Q4_K_M.gguf"} {
 		for _, flags := range [][]string{{"-c", "128", "-b", "1"}, {"-c", "300"}, {"-c", "128", "-b", "8", "--weights", "mapped"}} {
 			args := append([]string{"-m", modelPath(t, name)}, flags...)
 			var in inspection
@@ -251,7 +252,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "perplexity", "doctor", "version", "completion"} {
+	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "perplexity", "doctor", "version", "completion", "serve", "export-demo"} {
 		if got := succeed(t, "help", cmd); !strings.Contains(got, "quern "+cmd) || !strings.Contains(got, "Flags:") {
 			t.Errorf("help %s: got %q", cmd, got)
 		}

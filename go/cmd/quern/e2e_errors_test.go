@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
@@ -29,9 +30,13 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--frobnicate"}, []string{"--frobnicate"}},
 		{[]string{"help", "frobnicate"}, []string{`"frobnicate"`}},
 		{[]string{"run", "--frobnicate"}, []string{"--frobnicate", "quern help run"}},
-		{[]string{"run", "-p", "x"}, []string{"-m"}},
+		{[]string{"run", "-m", "", "-p", "x"}, []string{"--model", "demo"}},
 		{[]string{"run", "-m"}, []string{"'m'", "argument"}},
-		{run("extra"), []string{"extra", "quern help run"}},
+		{run("extra"), []string{"extra", "-p"}},
+		{[]string{"run", "extra", "-f", "x"}, []string{"extra", "-f"}},
+		{[]string{"run", "Once", "upon"}, []string{"upon", "quotes", "quern help run"}},
+		{[]string{"export-demo"}, []string{"quern help export-demo"}},
+		{[]string{"export-demo", ""}, []string{"no file"}},
 		{run("-f", "y"), []string{"-p", "-f"}},
 		{run("-n", "-5"), []string{"-n", `"-5"`, "-1"}},
 		{run("-n", "many"), []string{"-n", `"many"`}},
@@ -79,7 +84,6 @@ func TestUsageErrorsOfTheEnvironment(t *testing.T) {
 }
 
 func TestRunTimeErrors(t *testing.T) {
-	stories := modelPath(t, "stories260K-f32.gguf")
 	small := filepath.Join(t.TempDir(), "small.txt")
 	if err := os.WriteFile(small, []byte("Once upon a time"), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,25 +93,34 @@ func TestRunTimeErrors(t *testing.T) {
 		args  []string
 		words []string
 	}{
+		{"a file called as the demo", []string{"run", "-m", "./demo", "-p", "x"}, []string{"./demo", "no such file"}},
+		{"no such folder", []string{"export-demo", "/nonexistent/x.gguf"}, []string{"/nonexistent"}},
 		{"no such model", []string{"run", "-m", "/nonexistent/x.gguf", "-p", "x"}, []string{"/nonexistent/x.gguf"}},
 		{"a directory", []string{"run", "-m", "/", "-p", "x"}, []string{"directory"}},
 		{"a device", []string{"run", "-m", "/dev/zero", "-p", "x"}, []string{"/dev/zero"}},
 		{"not GGUF", []string{"run", "-m", small, "-p", "x"}, []string{small, "GGUF"}},
-		{"no such prompt", []string{"run", "-m", stories, "-f", "/nonexistent/p.txt"}, []string{"/nonexistent/p.txt"}},
-		{"long prompt", []string{"run", "-m", stories, "-c", "16", "-p", strings.Repeat("Once upon a time ", 20)}, []string{"the prompt has", "context", "16", "-c"}},
-		{"long prompt, before the model is loaded", []string{"run", "-m", stories, "-c", "4", "-p", "Once upon a time there was", "--memory", "1k"}, []string{"the prompt has", "the context is 4"}},
-		{"little memory", []string{"run", "-m", stories, "-p", "x", "--memory", "1k"}, []string{"1.0 kB", "--memory"}},
-		{"huge context", []string{"run", "-m", stories, "-p", "x", "-c", "200000000", "--memory", "1G"}, []string{"1.0 GB", "--memory"}},
-		{"unsupported architecture", []string{"run", "-m", modelPath(t, "tiny-random-bert-cls-f16.gguf"), "-p", "x"}, []string{"bert", "llama"}},
-		{"rows that do not fill blocks", []string{"run", "-m", testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"), "-p", "x"}, []string{"172"}},
-		{"short text", []string{"perplexity", "-m", stories, "-f", small}, []string{"the text has 5 tokens", "1024"}},
-		{"no such text", []string{"perplexity", "-m", stories, "-f", "/nonexistent/t.txt"}, []string{"/nonexistent/t.txt"}},
-		{"id outside the vocabulary", []string{"tokenize", "-m", stories, "--detok", "-p", "1 512"}, []string{`"512"`, "511"}},
-		{"not an id", []string{"tokenize", "-m", stories, "--detok", "-p", "1 x"}, []string{`"x"`}},
+		{"no such prompt", []string{"run", "-m", demo.Name, "-f", "/nonexistent/p.txt"}, []string{"/nonexistent/p.txt"}},
+		{"long prompt", []string{"run", "-m", demo.Name, "-c", "16", "-p", strings.Repeat("Once upon a time ", 20)}, []string{"the prompt has", "context", "16", "-c"}},
+		{"long prompt, before the model is loaded", []string{"run", "-m", demo.Name, "-c", "4", "-p", "Once upon a time there was", "--memory", "1k"}, []string{"the prompt has", "the context is 4"}},
+		{"little memory", []string{"run", "-m", demo.Name, "-p", "x", "--memory", "1k"}, []string{"1.0 kB", "--memory"}},
+		{"huge context", []string{"run", "-m", demo.Name, "-p", "x", "-c", "200000000", "--memory", "1G"}, []string{"1.0 GB", "--memory"}},
+		{"short text", []string{"perplexity", "-m", demo.Name, "-f", small}, []string{"the text has", "1024"}},
+		{"no such text", []string{"perplexity", "-m", demo.Name, "-f", "/nonexistent/t.txt"}, []string{"/nonexistent/t.txt"}},
+		{"id outside the vocabulary", []string{"tokenize", "-m", demo.Name, "--detok", "-p", "1 99999999"}, []string{`"99999999"`, "want 0 to"}},
+		{"not an id", []string{"tokenize", "-m", demo.Name, "--detok", "-p", "1 x"}, []string{`"x"`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			quern(t, test.args...).refused(t, 1, test.words...)
 		})
+	}
+}
+
+func TestUnsupportedModels(t *testing.T) {
+	for path, words := range map[string][]string{
+		modelPath(t, "tiny-random-bert-cls-f16.gguf"):                                                    {"bert", "llama"},
+		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
+	} {
+		quern(t, "run", "-m", path, "-p", "x").refused(t, 1, words...)
 	}
 }
 
@@ -122,7 +135,7 @@ func modestly(t *testing.T, args ...string) result {
 }
 
 func TestMemoryOfTestsIsLimited(t *testing.T) {
-	r := modestly(t, "run", "-m", modelPath(t, "stories260K-f32.gguf"), "-p", "x", "-n", "1", "-c", "2000000", "-ctk", "f32", "-ctv", "f32")
+	r := modestly(t, "run", "-m", demo.Name, "-p", "x", "-n", "1", "-c", "2000000", "-ctk", "f32", "-ctv", "f32")
 	r.refused(t, 1, "keys and values", "cannot allocate memory")
 }
 

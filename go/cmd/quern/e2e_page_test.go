@@ -5,13 +5,14 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/browser"
 )
 
 // The page comes with the program: below a prefix, before any key is given. With the key it chats.
 func TestServePage(t *testing.T) {
 	b := browser.Start(t)
-	s := serve(t, "TinyStories-656K-f32.gguf", "--host", "127.0.0.1", "--port", "0", "--chat-template", "chatml",
+	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0",
 		"--api-prefix", "/llm", "--api-key", "a-secret-key", "--alias", "stories")
 
 	p := b.Open(t, s.address()+"/llm")

@@ -66,13 +66,14 @@ func newInspectCommand() *cobra.Command {
 		Short: "Show what is in a GGUF file, and the memory it will need",
 		Long: `Show a GGUF file's metadata and tensors, how many bytes each type of weights
 takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
---weights. Of a split model, give the first file.`,
+--weights. Of a split model, give the first file. demo is the model inside the
+program; a file of that name is ./demo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				flags.path = args[0]
 			}
-			if err := flags.check(); err != nil {
+			if err := flags.required(); err != nil {
 				return err
 			}
 			in, err := inspect(&flags)
@@ -111,7 +112,7 @@ type memoryNeed struct {
 // inspect reads the model that the flags name. That Quern cannot run it is no
 // error: people inspect files to find out why.
 func inspect(flags *modelFlags) (*inspection, error) {
-	file, err := model.OpenFile(flags.path)
+	file, err := openFile(flags.path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -21,9 +23,9 @@ const defaultCtx = 4096
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
-	path         string
-	ctx          int // -1 is the default, 0 the model's own
-	threads      int // 0 is the default
+	path         string // demo.Name is the one inside the program; empty where none is named
+	ctx          int    // -1 is the default, 0 the model's own
+	threads      int    // 0 is the default
 	batch        int
 	typeK, typeV string
 	weights      string
@@ -39,7 +41,7 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 // defineMemory adds the flags that decide how much memory the model takes.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	types := kvcache.TypeNames()
-	fs.StringVarP(&f.path, "model", "m", "", "GGUF `FILE`; of a split model, the first")
+	modelVar(fs, &f.path, "GGUF `FILE`; of a split model, the first; demo is the model inside the program")
 	intVar(fs, &f.batch, "batch-size", "b", 512, 1, 1<<16, "tokens of one forward pass")
 	choiceVar(fs, &f.typeK, "cache-type-k", types[0], types, "type of the keys kept")
 	choiceVar(fs, &f.typeV, "cache-type-v", types[0], types, "type of the values kept")
@@ -57,14 +59,54 @@ func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage st
 	}
 }
 
-var errNoModel = usagef("no model; give one with -m FILE")
+// modelVar defines the flag that names a model.
+func modelVar(fs *pflag.FlagSet, p *string, usage string) {
+	fs.VarP((*modelValue)(p), "model", "m", usage)
+}
 
-// check finds what no single flag can.
-func (f *modelFlags) check() error {
+// A modelValue is not empty once it is set: -m "$MODEL" without a MODEL is a mistake.
+type modelValue string
+
+func (v *modelValue) Set(s string) error {
+	*v = modelValue(s)
+	return acceptModel(s)
+}
+
+func (v *modelValue) String() string { return string(*v) }
+func (v *modelValue) Type() string   { return "FILE" }
+
+func acceptModel(s string) error {
+	if s == "" {
+		return errors.New("want the path of a GGUF file, or " + demo.Name)
+	}
+	return nil
+}
+
+var errNoModel = usagef("no model; give one with -m FILE, or -m %s for the one inside the program", demo.Name)
+
+// required returns an error where no model is named.
+func (f *modelFlags) required() error {
 	if f.path == "" {
 		return errNoModel
 	}
 	return nil
+}
+
+// openFile opens the model called name: the demo, or the one of that path.
+func openFile(name string) (*model.File, error) {
+	if name == demo.Name {
+		return model.OpenBytes(name, demo.GGUF())
+	}
+	return model.OpenFile(name)
+}
+
+// openEngine loads it.
+func openEngine(name string, c engine.Config) (*engine.Engine, error) {
+	file, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(file, c)
 }
 
 // config turns the flags into an engine's Config, for a model whose own
@@ -124,13 +166,13 @@ func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*engine.Engine, time.
 	defer bar.done()
 	cfg.Progress = bar.update
 	start := time.Now()
-	eng, err := engine.Open(f.path, cfg)
+	eng, err := openEngine(f.path, cfg)
 	return eng, time.Since(start), err
 }
 
-// loadTokenizer reads the vocabulary of the model at path.
-func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	h, err := readHead(path, false)
+// loadTokenizer reads the vocabulary of the model called name.
+func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
+	h, err := readHead(name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +186,15 @@ type head struct {
 	cfg  *model.Config // nil unless the model is to run
 }
 
-// readHead reads it from the file at path: with the model's Config, if it is to run.
-func readHead(path string, runs bool) (h *head, err error) {
+// readHead reads that of the model called name: with its Config, if it is to run.
+func readHead(name string, runs bool) (h *head, err error) {
 	h = &head{}
-	if h.file, err = model.OpenFile(path); err != nil {
+	if h.file, err = openFile(name); err != nil {
 		return nil, err
 	}
 	if err := h.read(runs); err != nil {
 		h.file.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return h, nil
 }

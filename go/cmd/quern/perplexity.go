@@ -26,7 +26,7 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 		Example: `  quern perplexity -m model.gguf -f wiki.test.raw`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := model.check(); err != nil {
+			if err := model.required(); err != nil {
 				return err
 			}
 			if file == "" {

@@ -16,7 +16,8 @@ func newRootCommand() *cobra.Command {
 Flags follow llama.cpp's names where it has one. Every flag can also be given in
 the environment: --ctx-size as QUERN_CTX_SIZE. QUERN_ISA=avx2 restricts the
 instruction sets in use; "quern doctor" lists those of this machine.`,
-		Example: `  quern run -m model.gguf -p "Once upon a time"
+		Example: `  quern run "Once upon a time"
+  quern run -m model.gguf -p "Once upon a time"
   quern inspect model.gguf
   quern doctor`,
 		Version:       readBuild().Version,
@@ -43,6 +44,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		newRunCommand(),
 		newServeCommand(),
 		newBenchCommand(),
+		newExportDemoCommand(),
 		newInspectCommand(),
 		newTokenizeCommand(),
 		newPerplexityCommand(),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
@@ -32,21 +33,35 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run -m FILE [-p TEXT | -f FILE]",
+		Use:   "run [PROMPT]",
 		Short: "Continue a text",
-		Long: `Continue a text, given with -p, -f or on standard input. The continuation, and
-nothing else, goes to standard output as it is generated. With --temp 0 it is
-the likeliest text, the same every time. Ctrl-C ends it. A line break at the end
-of a prompt that comes from a file or standard input is left out.`,
-		Example: `  quern run -m model.gguf -p "Once upon a time" -n 64
+		Long: `Continue a text, given as PROMPT, with -p, -f or on standard input. The
+continuation, and nothing else, goes to standard output as it is generated. With
+--temp 0 it is the likeliest text, the same every time. Ctrl-C ends it. A line
+break at the end of a prompt that comes from a file or standard input is left out.
+
+` + orDemoHelp + ` It needs no prompt to
+begin a story. What the flags leave open about sampling is as the model's file
+has it (general.sampling.*), or else as below.`,
+		Example: `  quern run "Once upon a time"
+  quern run -m model.gguf -p "Once upon a time" -n 64
   quern run -m model.gguf --temp 0 --stats < prompt.txt`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: onePrompt,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.prompt.args = args
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.define(cmd.Flags())
 	return cmd
+}
+
+// onePrompt takes a prompt or none, and knows why there may be more.
+func onePrompt(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("the prompt is %d arguments, the second is %.40q; put quotes around all of it", len(args), args[1])
+	}
+	return nil
 }
 
 func (f *runFlags) define(fs *pflag.FlagSet) {
@@ -61,16 +76,16 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 
 // run is "quern run".
 func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
-	if err := f.model.check(); err != nil {
-		return err
-	}
+	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name
 	given, err := f.prompt.read(stdin)
 	if err != nil {
 		return err
 	}
-	if !f.prompt.flags.Changed("prompt") {
+	if !f.prompt.typed() {
 		given = strings.TrimSuffix(given, "\n") // editors and echo end every text with one
 	}
+	note := notes(stderr)
+	f.model.orDemo(note)
 	head, err := readHead(f.model.path, true)
 	if err != nil {
 		return err
@@ -99,6 +114,11 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 
 	seq := eng.NewSequence()
 	defer seq.Close()
+	var ignored []string
+	f.sampling.params, ignored = f.sampling.forModel(head.file.GGUF)
+	for _, line := range ignored {
+		note(line)
+	}
 	smp := sample.New(f.sampling.seeded(), eng.Model().Config.NVocab)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, prompt, smp, f.predict, f.ends(tok), func(id int32) error {

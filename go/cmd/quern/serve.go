@@ -31,7 +31,7 @@ import (
 func newServeCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve -m FILE",
+		Use:   "serve",
 		Short: "Serve a model over HTTP",
 		Long: `Serve a model over HTTP: the endpoints of OpenAI and of llama-server, metrics at
 /metrics, probes at /livez, /readyz and /startupz, all of it described at
@@ -39,8 +39,12 @@ func newServeCommand() *cobra.Command {
 
 Requests share the machine: those that generate go first, and prompts take what
 is left of the time between two tokens. A text that was seen before is not
-computed again. SIGTERM lets what runs finish for --drain; a second one does not.`,
-		Example: `  quern serve -m model.gguf
+computed again. SIGTERM lets what runs finish for --drain; a second one does not.
+
+` + orDemoHelp + ` Sampling is as the
+request says, or the flags, or the model's file (general.sampling.*), or as below.`,
+		Example: `  quern serve
+  quern serve -m model.gguf
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +62,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	logs := telemetry.NewLog(stderr, level)
+	f.model.orDemo(func(line string) { logs.Info().Msg(line) })
 	// Everything that can be wrong is found before the model is loaded.
 	in, err := readHead(f.model.path, true)
 	if err != nil {
@@ -263,7 +268,7 @@ func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer
 	bar := newLoadBar(stderr)
 	cfg.Progress = bar.update
 	l.budget = cfg.Budget
-	l.eng, l.err = engine.Open(f.model.path, cfg)
+	l.eng, l.err = openEngine(f.model.path, cfg)
 	bar.done()
 	if l.err != nil {
 		return l

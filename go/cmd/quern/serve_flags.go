@@ -115,9 +115,6 @@ func (f *serveFlags) noteIgnored(logs zerolog.Logger) {
 
 // check finds what no single flag can.
 func (f *serveFlags) check() (zerolog.Level, error) {
-	if err := f.model.check(); err != nil {
-		return 0, err
-	}
 	if len(f.hosts) == 0 {
 		return 0, usagef("--host is empty, want an address such as 127.0.0.1")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 )
@@ -22,8 +23,12 @@ func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engi
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
 	}
-	if m.Name == "" {
-		m.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
+	switch {
+	case m.Name != "":
+	case m.Path == demo.Name:
+		m.Name = "quern-demo"
+	default:
+		m.Name = strings.TrimSuffix(filepath.Base(m.Path), ".gguf")
 	}
 	if f.sampling.seed >= 0 {
 		seed := uint32(f.sampling.seed)
@@ -35,14 +40,13 @@ func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engi
 	return m
 }
 
-// defaults returns how tokens are chosen where a request does not say: as the
-// model's author would have it, or else the flags.
+// defaults returns how tokens are chosen where a request does not say.
 func (f *serveFlags) defaults(in *head, logs zerolog.Logger) sample.Params {
-	p, notes := server.ModelSampling(sample.Defaults(), in.file.GGUF)
+	p, notes := f.sampling.forModel(in.file.GGUF)
 	for _, note := range notes {
 		logs.Warn().Msg(note)
 	}
-	return f.sampling.over(p)
+	return p
 }
 
 // vocabType returns llama.cpp's number for the kind of vocabulary.

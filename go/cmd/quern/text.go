@@ -14,9 +14,11 @@ import (
 // would be trouble.
 const maxText = 256 << 20
 
-// A textFlag is a text given by -p, by -f, or on standard input.
+// A textFlag is a text given as an argument, by -p, by -f, or on standard input.
 type textFlag struct {
+	args       []string // one at most, of a command that takes the text so
 	text, file string
+	optional   bool // without any of these it is empty
 	flags      *pflag.FlagSet
 }
 
@@ -29,19 +31,28 @@ func (t *textFlag) define(fs *pflag.FlagSet, what string) {
 // read returns the text. Where no flag gives one it comes from stdin, unless
 // that is a terminal: nobody should wait for a program that waits for them.
 func (t *textFlag) read(stdin io.Reader) (string, error) {
-	prompt, file := t.flags.Changed("prompt"), t.flags.Changed("file")
+	arg, prompt, file := len(t.args) > 0, t.flags.Changed("prompt"), t.flags.Changed("file")
 	switch {
+	case arg && (prompt || file):
+		return "", usagef("%.40q and a flag, -p or -f, both give a text; give one of them", t.args[0])
 	case prompt && file:
 		return "", usagef("-p and -f both give a text; give one of them")
+	case arg:
+		return t.args[0], nil
 	case prompt:
 		return t.text, nil
 	case file && t.file != "-":
 		return readFile(t.file)
+	case !file && isTerminal(stdin) && t.optional:
+		return "", nil
 	case !file && isTerminal(stdin):
 		return "", usagef("no text; give one with -p, -f or on standard input")
 	}
 	return readAll(stdin, "standard input")
 }
+
+// typed reports whether the text stands in the command line.
+func (t *textFlag) typed() bool { return len(t.args) > 0 || t.flags.Changed("prompt") }
 
 func readFile(name string) (string, error) {
 	f, err := os.Open(name)

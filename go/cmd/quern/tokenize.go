@@ -63,7 +63,7 @@ the text is token ids, with or without commas and brackets.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&path, "model", "m", "", "GGUF `FILE`, or one with a vocabulary alone")
+	modelVar(fs, &path, "GGUF `FILE`, or one with a vocabulary alone; demo is the model inside the program")
 	text.define(fs, "to encode, or ids with --detok")
 	fs.BoolVar(&onlyIDs, "ids", false, "print the ids on one line, separated by spaces")
 	fs.BoolVar(&noSpecial, "no-special", false, "add neither BOS nor EOS; with --detok: none was added")

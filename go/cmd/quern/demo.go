@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// orDemoHelp is for the help of commands that need not be given a model.
+const orDemoHelp = `Without -m the model is the demo inside the program: a small one that tells
+stories. -m demo names it too, and a file called demo is ./demo.`
+
+// demoNote is for those who named no model.
+const demoNote = "no model given: this is the demo inside the program, which tells small stories; name another with -m FILE"
+
+// orDemo takes the demo where no model is named, and says so.
+func (f *modelFlags) orDemo(say func(string)) {
+	if f.path == "" {
+		f.path = demo.Name
+		say(demoNote)
+	}
+}
+
+// notes returns what writes lines for people to w.
+func notes(w io.Writer) func(string) {
+	return func(line string) { fmt.Fprintf(w, "quern: %s\n", line) }
+}
+
+func newExportDemoCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export-demo FILE",
+		Short: "Write the model inside the program to a GGUF file",
+		Long: `Write the model inside the program to a GGUF file, for other programs or to look
+at. The file appears whole, or not at all. - is standard output.`,
+		Example: `  quern export-demo demo.gguf`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return exportDemo(args[0], force, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
+	return cmd
+}
+
+// exportDemo is "quern export-demo".
+func exportDemo(name string, force bool, stdout, stderr io.Writer) error {
+	write := func(w io.Writer) (int64, error) {
+		n, err := w.Write(demo.GGUF())
+		return int64(n), err
+	}
+	switch {
+	case name == "":
+		return usagef("no file to write; give its name")
+	case name == "-" && isTerminal(stdout):
+		return usagef("a model is no text for a terminal; redirect standard output, or give a file")
+	case name == "-":
+		_, err := write(stdout)
+		return err
+	}
+	n, err := newfile.Write(name, force, uint64(len(demo.GGUF())), write)
+	if err != nil {
+		return orForce(name, err)
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", name, mem.FormatBytes(uint64(n)))
+	return nil
+}

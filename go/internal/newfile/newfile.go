@@ -1,0 +1,63 @@
+// Package newfile writes files that appear whole, or not at all.
+package newfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Write gives the name path to a file that fill writes, and returns its bytes.
+// A file that is already there is an error that wraps fs.ErrExist, unless replace
+// is set; so is a disk with room for fewer than need bytes.
+func Write(path string, replace bool, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return 0, fmt.Errorf("%s: %w", path, fs.ErrExist)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	if err := checkSpace(dir, need); err != nil {
+		return 0, err
+	}
+	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
+	if err != nil {
+		return 0, err
+	}
+	n, err := fill(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return 0, err
+	}
+	return n, nil
+}
+
+// checkSpace returns an error if fewer than need bytes are free where dir is.
+func checkSpace(dir string, need uint64) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	const gb = 1e9
+	if free := s.Bavail * uint64(s.Bsize); free < need {
+		return fmt.Errorf("%s: %.1f GB free, the file takes %.1f GB", dir, float64(free)/gb, float64(need)/gb)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package newfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	write := func(text string, replace bool, more error) error {
+		n, err := Write(path, replace, uint64(len(text)), func(w io.Writer) (int64, error) {
+			n, err := io.WriteString(w, text)
+			return int64(n), errors.Join(err, more)
+		})
+		if err == nil && n != int64(len(text)) {
+			t.Errorf("%q: %d bytes", text, n)
+		}
+		return err
+	}
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		text    string
+		replace bool
+		more    error
+		err     error
+		left    string // in the file
+	}{
+		{"half", false, broken, broken, ""},
+		{"first", false, nil, nil, "first"},
+		{"second", false, nil, fs.ErrExist, "first"},
+		{"half", true, broken, broken, "first"},
+		{"third", true, nil, nil, "third"},
+	} {
+		if err := write(tt.text, tt.replace, tt.more); !errors.Is(err, tt.err) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		got, err := os.ReadFile(path)
+		if string(got) != tt.left || tt.left != "" && err != nil {
+			t.Errorf("%+v: the file has %q, %v", tt, got, err)
+		}
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) > 1 {
+			t.Errorf("%+v left %v, %v", tt, names, err)
+		}
+	}
+	path = filepath.Join(dir, "none", "file")
+	if err := write("x", false, nil); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+}
+
+func TestCheckSpace(t *testing.T) {
+	dir := t.TempDir()
+	if err := checkSpace(dir, 1); err != nil {
+		t.Error(err)
+	}
+	if err := checkSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "GB free") {
+		t.Errorf("got %v", err)
+	}
+}
