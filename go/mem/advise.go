@@ -10,21 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WillNeed asks the kernel to read a mapped file ahead.
-func (r *Region) WillNeed() error { return r.advise(unix.MADV_WILLNEED) }
-
-// Sequential tells the kernel that the region will be read once, from its
-// start: it reads further ahead.
-func (r *Region) Sequential() error { return r.advise(unix.MADV_SEQUENTIAL) }
-
-func (r *Region) advise(how int) error {
+// WillNeed asks the kernel to read what it has of [off, off+n) of a mapped file
+// ahead, and does not wait. It leaves other regions as they are.
+func (r *Region) WillNeed(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	if len(r.b) == 0 || r.static {
+	off, n = max(off, 0), max(n, 0)
+	if !r.file || off >= len(r.b) {
 		return nil
 	}
-	return unix.Madvise(r.b, how)
+	off = off / int(pageSize) * int(pageSize)
+	return unix.Madvise(r.b[off:][:min(n, len(r.b)-off)], unix.MADV_WILLNEED)
 }
 
 // DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so
