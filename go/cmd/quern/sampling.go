@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // samplingFlags say how tokens are chosen.
@@ -40,6 +42,13 @@ func (f *samplingFlags) seeded() sample.Params {
 		p.Seed = rand.Uint64()
 	}
 	return p
+}
+
+// forModel returns how tokens are chosen as the model's author would have it,
+// where the flags do not say. The notes name what is ignored of that, and why.
+func (f *samplingFlags) forModel(meta tokenizer.Metadata) (p sample.Params, notes []string) {
+	p, notes = server.ModelSampling(sample.Defaults(), meta)
+	return f.over(p), notes
 }
 
 // over returns p with what the flags say, where they were given.

@@ -8,19 +8,23 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 )
 
 // serverModel describes the model to the server.
-func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF, Template: tmpl,
+		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
 		Sampling: f.defaults(in, logs), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Info: server.ModelInfo{
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
+	}
+	if tmpl != nil {
+		m.Template = tmpl // not a Template that is nil inside
 	}
 	if m.Name == "" {
 		m.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
@@ -35,14 +39,13 @@ func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engi
 	return m
 }
 
-// defaults returns how tokens are chosen where a request does not say: as the
-// model's author would have it, or else the flags.
+// defaults returns how tokens are chosen where a request does not say.
 func (f *serveFlags) defaults(in *head, logs zerolog.Logger) sample.Params {
-	p, notes := server.ModelSampling(sample.Defaults(), in.file.GGUF)
+	p, notes := f.sampling.forModel(in.file.GGUF)
 	for _, note := range notes {
 		logs.Warn().Msg(note)
 	}
-	return f.sampling.over(p)
+	return p
 }
 
 // vocabType returns llama.cpp's number for the kind of vocabulary.
