@@ -27,6 +27,21 @@ type Stats struct {
 	Finish       Finish        // empty when it failed
 }
 
+// PrefillRate returns the tokens of the prompt per second.
+func (s Stats) PrefillRate() float64 { return rate(s.PromptTokens, s.Prefill) }
+
+// DecodeRate returns the tokens per second after the first, which comes out of
+// the prefill.
+func (s Stats) DecodeRate() float64 { return rate(s.Generated-1, s.Decode) }
+
+// rate returns n per second of took, 0 where nothing was measured.
+func rate(n int, took time.Duration) float64 {
+	if n <= 0 || took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}
+
 // Generate appends prompt to s and then samples tokens: at most limit of them, or
 // without limit when that is below 0, until stop, which may be nil, holds for
 // one. Each is given to emit, but for the one that stopped. The sampler accepts

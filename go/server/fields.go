@@ -2,6 +2,9 @@ package server
 
 import "math"
 
+// reasoningFormats are llama-server's.
+var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
+
 // fields is all that requests may say, bound to q. It is the only place that
 // knows a field's name.
 func fields(q *query) []field {

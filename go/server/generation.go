@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 )
 
@@ -55,7 +56,7 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 				write: writer{text: m.Tokenizer.NewStream(), stops: newStopper(q.stop)},
 			}
 			if src.chat && q.thinking != "none" {
-				seq.write.split = newSplitter(m.Template.Source(), src.text)
+				seq.write.split = chat.NewSplitter(m.Template.Source(), src.text)
 				seq.write.both = q.thinking == "deepseek-legacy"
 			}
 			r := q.request(m, prompt, i)

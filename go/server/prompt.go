@@ -143,17 +143,10 @@ func (p prompt) encode(m *Model) ([]int32, error) {
 	return m.begun(ids)
 }
 
-// begun makes sure that a prompt has something to go on from. A template that
-// writes BOS itself does not want another.
+// begun makes sure that a prompt has something to go on from.
 func (m *Model) begun(ids []int32) ([]int32, error) {
-	bos, ok := m.Tokenizer.BOS()
-	switch {
-	case len(ids) == 0 && !ok:
+	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
 		return nil, invalid("prompt", "empty, want some text: this model has no token to begin with")
-	case len(ids) == 0:
-		return []int32{bos}, nil
-	case ok && m.Tokenizer.AddBOS() && len(ids) > 1 && ids[0] == bos && ids[1] == bos:
-		return ids[1:], nil
 	}
 	return ids, nil
 }

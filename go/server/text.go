@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -19,13 +20,13 @@ func (p *piece) empty() bool { return p.content == "" && p.thoughts == "" }
 type writer struct {
 	text    *tokenizer.Stream
 	stops   *stopper
-	split   *splitter // nil: thoughts are part of the answer
-	both    bool      // thoughts are part of the answer too
-	line    bool      // there was a line break
-	written int       // bytes of text
-	sure    int       // of which are no stop word
-	waiting []waiting // tokens whose text is not out
-	out     piece     // that is, but not returned yet
+	split   *chat.Splitter // nil: thoughts are part of the answer
+	both    bool           // thoughts are part of the answer too
+	line    bool           // there was a line break
+	written int            // bytes of text
+	sure    int            // of which are no stop word
+	waiting []waiting      // tokens whose text is not out
+	out     piece          // that is, but not returned yet
 }
 
 type waiting struct {
@@ -74,7 +75,7 @@ func (w *writer) put(text string) {
 	}
 	content, thoughts := text, ""
 	if w.split != nil {
-		content, thoughts = w.split.write(text)
+		content, thoughts = w.split.Write(text)
 	}
 	if w.both {
 		content = text
@@ -96,7 +97,7 @@ func (w *writer) end(word string) (piece, string) {
 		}
 	}
 	if w.split != nil {
-		content, thoughts := w.split.flush()
+		content, thoughts := w.split.Flush()
 		if !w.both {
 			w.out.content += content
 		}

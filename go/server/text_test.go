@@ -46,41 +46,6 @@ func TestStopper(t *testing.T) {
 	}
 }
 
-func TestSplitter(t *testing.T) {
-	const source = "{{ '<think>' }}"
-	for _, c := range []struct{ prompt, text, content, thoughts string }{
-		{"", "hello", "hello", ""},
-		{"", "  hello", "  hello", ""},
-		{"", "<think>a b</think>c", "c", "a b"},
-		{"", "\n<think>\n\na\n</ b\n\n</think>\n\n c <think>d</think>", "c <think>d</think>", "a\n</ b"},
-		{"", "<thin air", "<thin air", ""},
-		{"", "<think></think>", "", ""},
-		{"", "<think>never ends </thi", "", "never ends </thi"},
-		{"x<think>\n", "a</think>b", "b", "a"},
-		{"x<think>\n\n</think>\n\n", "a", "a", ""},
-		{"", "<thi", "<thi", ""},
-	} {
-		for range 20 {
-			s := newSplitter(source, c.prompt)
-			content, thoughts := "", ""
-			for rest := c.text; rest != ""; {
-				n := 1 + rand.IntN(len(rest))
-				x, y := s.write(rest[:n])
-				content, thoughts = content+x, thoughts+y
-				rest = rest[n:]
-			}
-			x, y := s.flush()
-			content, thoughts = content+x, thoughts+y
-			if content != c.content || thoughts != c.thoughts {
-				t.Fatalf("%q after %q: got %q and %q, want %q and %q", c.text, c.prompt, content, thoughts, c.content, c.thoughts)
-			}
-		}
-	}
-	if newSplitter("{{ messages }}", "") != nil {
-		t.Error("a model that knows no thoughts has some")
-	}
-}
-
 // Tokens come out once, in order, and none of a stop word.
 func TestWriterTokens(t *testing.T) {
 	tok, err := tokenizer.New(vocabulary(controls))

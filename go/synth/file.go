@@ -17,5 +17,5 @@ func (m Model) WriteFile(ctx context.Context, path string, replace bool) (int64,
 	if err != nil {
 		return 0, err
 	}
-	return newfile.Write(path, replace, data+metadataBytes, func(w io.Writer) (int64, error) { return m.Write(ctx, w) })
+	return newfile.Write(path, replace, 0o644, data+metadataBytes, func(w io.Writer) (int64, error) { return m.Write(ctx, w) })
 }

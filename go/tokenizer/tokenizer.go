@@ -120,6 +120,19 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return ids
 }
 
+// Begin returns ids as the beginning of a text. No tokens become BOS, if there is
+// one, and a second BOS goes: a template that writes it does not want Encode's.
+func (t *Tokenizer) Begin(ids []int32) []int32 {
+	bos, ok := t.BOS()
+	switch {
+	case ok && len(ids) == 0:
+		return []int32{bos}
+	case ok && t.AddBOS() && len(ids) > 1 && ids[0] == bos && ids[1] == bos:
+		return ids[1:]
+	}
+	return ids
+}
+
 // Detokenize returns the text of ids. Control and unknown tokens are spelled
 // out if special is set and leave nothing otherwise. Where ids begin with BOS
 // they are a whole text, and the space that Encode put before it is removed;

@@ -63,7 +63,7 @@ func exportDemo(name string, force bool, stdout, stderr io.Writer) error {
 		_, err := write(stdout)
 		return err
 	}
-	n, err := newfile.Write(name, force, uint64(len(demo.GGUF())), write)
+	n, err := newfile.Write(name, force, 0o644, uint64(len(demo.GGUF())), write)
 	if err != nil {
 		return orForce(name, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/creack/pty"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
@@ -55,7 +55,7 @@ func TestDemoOnATerminal(t *testing.T) {
 	for _, tt := range []struct{ model, want string }{{demo.Name, told(t, "")}, {"./other.gguf", prompt}} {
 		cmd := exec.Command(program, "run", "-m", tt.model, "--temp", "0", "-n", "16")
 		cmd.Env = cleanEnvironment()
-		cmd.Stdin = terminal(t)
+		cmd.Stdin = idleTerminal(t)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		err := cmd.Run()
@@ -69,26 +69,14 @@ func TestDemoOnATerminal(t *testing.T) {
 	}
 }
 
-// terminal returns one at which nobody types.
-func terminal(t *testing.T) *os.File {
+// idleTerminal returns one at which nobody types.
+func idleTerminal(t *testing.T) *os.File {
 	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminal to be had: %v", err)
-	}
-	t.Cleanup(func() { ours.Close() })
-	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	ours, theirs, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { theirs.Close() })
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
 	return theirs
 }
 
@@ -281,25 +269,7 @@ func TestSamplingOfTheModel(t *testing.T) {
 
 // And so does run: the demo, if its file said so, would be greedy by itself.
 func TestRunSamplesAsTheModelSays(t *testing.T) {
-	const temp = "general.sampling.temp"
-	f, err := gguf.Parse(demo.GGUF())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := gguf.NewWriter()
-	for _, kv := range f.KVs {
-		if kv.Key != temp {
-			w.Set(kv.Key, kv.Value)
-		}
-	}
-	w.Set(temp, float32(0))
-	for _, x := range f.Tensors {
-		w.AddTensor(x.Name, x.Type, x.Dims, gguf.Bytes(x.Data))
-	}
-	path := filepath.Join(t.TempDir(), "greedy.gguf")
-	if _, err := newfile.Write(path, false, 0, w.WriteTo); err != nil {
-		t.Fatal(err)
-	}
+	path := changedDemo(t, map[string]any{"general.sampling.temp": float32(0)})
 	args := []string{"run", "-m", path, "-p", "Once upon a time", "-n", "16"}
 	want := succeed(t, story()...)
 	if got := succeed(t, args...); got != want {
@@ -308,6 +278,35 @@ func TestRunSamplesAsTheModelSays(t *testing.T) {
 	if got := succeed(t, append(args, "--temp", "5", "--top-k", "0", "--top-p", "1", "--min-p", "0")...); got == want {
 		t.Errorf("got %q at a temperature of 5, too", got)
 	}
+}
+
+// changedDemo returns the path of a copy of the demo with other metadata: nil
+// leaves a key out.
+func changedDemo(t *testing.T, changes map[string]any) string {
+	t.Helper()
+	f, err := gguf.Parse(demo.GGUF())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gguf.NewWriter()
+	for _, kv := range f.KVs {
+		if _, ok := changes[kv.Key]; !ok {
+			w.Set(kv.Key, kv.Value)
+		}
+	}
+	for key, value := range changes {
+		if value != nil {
+			w.Set(key, value)
+		}
+	}
+	for _, x := range f.Tensors {
+		w.AddTensor(x.Name, x.Type, x.Dims, gguf.Bytes(x.Data))
+	}
+	path := filepath.Join(t.TempDir(), "changed.gguf")
+	if _, err := newfile.Write(path, false, 0o600, 0, w.WriteTo); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 type metadata map[string]any

@@ -42,6 +42,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	})
 	root.AddCommand(
 		newRunCommand(),
+		newChatCommand(),
 		newServeCommand(),
 		newBenchCommand(),
 		newExportDemoCommand(),

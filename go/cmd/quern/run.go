@@ -175,16 +175,7 @@ func encodePrompt(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
 func printStats(w io.Writer, st engine.Stats, loaded time.Duration) {
 	fmt.Fprintf(w, "load         %9.3f s\n", loaded.Seconds())
 	fmt.Fprintf(w, "first token  %9.3f s\n", st.TTFT.Seconds())
-	fmt.Fprintf(w, "prefill      %9.1f tokens/s (%d tokens)\n", rate(st.PromptTokens, st.Prefill), st.PromptTokens)
-	// The first token comes out of the prefill: decoding took the others.
-	fmt.Fprintf(w, "decode       %9.1f tokens/s (%d tokens)\n", rate(st.Generated-1, st.Decode), max(st.Generated-1, 0))
+	fmt.Fprintf(w, "prefill      %9.1f tokens/s (%d tokens)\n", st.PrefillRate(), st.PromptTokens)
+	fmt.Fprintf(w, "decode       %9.1f tokens/s (%d tokens)\n", st.DecodeRate(), max(st.Generated-1, 0))
 	fmt.Fprintf(w, "peak memory  %9s\n", mem.FormatBytes(mem.PeakRSS()))
-}
-
-// rate returns n per second of took, 0 where nothing was measured.
-func rate(n int, took time.Duration) float64 {
-	if n <= 0 || took <= 0 {
-		return 0
-	}
-	return float64(n) / took.Seconds()
 }

@@ -70,10 +70,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer in.file.Close()
 	f.noteIgnored(logs)
-	tmpl, err := f.chatTemplate(in)
-	noTemplate := err
-	if err != nil && !errors.Is(err, errNoTemplate) {
-		return err
+	tmpl, noTemplate := f.template.read(in)
+	if noTemplate != nil && !errors.Is(noTemplate, errNoTemplate) {
+		return noTemplate
 	}
 	keys, err := f.keys()
 	if err != nil {

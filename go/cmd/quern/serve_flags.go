@@ -24,8 +24,7 @@ type serveFlags struct {
 	drain     time.Duration
 	alias     string
 	slotPath  string
-	template  string
-	tmplFile  string
+	template  templateFlags
 	reasoning string
 
 	hosts             []string
@@ -69,8 +68,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noPage, "no-webui", false, "leave out the page to chat with")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
 
-	fs.StringVar(&f.template, "chat-template", "", "chat template, or the `NAME` of a known one (default: the model's)")
-	fs.StringVar(&f.tmplFile, "chat-template-file", "", "`FILE` with the chat template")
+	f.template.define(fs)
 	choiceVar(fs, &f.reasoning, "reasoning-format", "auto", []string{"auto", "none", "deepseek"}, "where thoughts go: none leaves them in the text")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer where the request does not say; -1 is until it ends")
 	f.sampling.define(fs)
@@ -118,8 +116,8 @@ func (f *serveFlags) check() (zerolog.Level, error) {
 	if len(f.hosts) == 0 {
 		return 0, usagef("--host is empty, want an address such as 127.0.0.1")
 	}
-	if f.template != "" && f.tmplFile != "" {
-		return 0, usagef("--chat-template and --chat-template-file both give a template; give one of them")
+	if err := f.template.check(); err != nil {
+		return 0, err
 	}
 	f.prefix = strings.TrimRight(f.prefix, "/")
 	if f.prefix != "" && (f.prefix[0] != '/' || strings.ContainsAny(f.prefix, "?#*: ")) {

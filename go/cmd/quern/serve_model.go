@@ -8,20 +8,24 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 )
 
 // serverModel describes the model to the server.
-func (f *serveFlags) serverModel(in *head, tmpl server.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF, Template: tmpl,
+		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
 		Sampling: f.defaults(in, logs), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Info: server.ModelInfo{
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
+	}
+	if tmpl != nil {
+		m.Template = tmpl // not a Template that is nil inside
 	}
 	switch {
 	case m.Name != "":

@@ -20,7 +20,7 @@ var layers = []string{
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
-	"server server/telemetry",
+	"repl server server/telemetry",
 	"cmd/quern",
 }
 

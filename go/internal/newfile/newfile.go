@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write gives the name path to a file that fill writes, and returns its bytes.
-// A file that is already there is an error that wraps fs.ErrExist, unless replace
+// Write gives the name path and the permissions perm to a file that fill writes,
+// and returns its bytes. A file that is already there is an error that wraps fs.ErrExist, unless replace
 // is set; so is a disk with room for fewer than need bytes.
-func Write(path string, replace bool, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
+func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return 0, fmt.Errorf("%s: %w", path, fs.ErrExist)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func Write(path string, replace bool, need uint64, fill func(io.Writer) (int64, 
 	}
 	n, err := fill(f)
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = f.Chmod(perm)
 	}
 	if closed := f.Close(); err == nil {
 		err = closed

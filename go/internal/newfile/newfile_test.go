@@ -15,7 +15,7 @@ func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	write := func(text string, replace bool, more error) error {
-		n, err := Write(path, replace, uint64(len(text)), func(w io.Writer) (int64, error) {
+		n, err := Write(path, replace, 0o640, uint64(len(text)), func(w io.Writer) (int64, error) {
 			n, err := io.WriteString(w, text)
 			return int64(n), errors.Join(err, more)
 		})
@@ -44,6 +44,9 @@ func TestWrite(t *testing.T) {
 		got, err := os.ReadFile(path)
 		if string(got) != tt.left || tt.left != "" && err != nil {
 			t.Errorf("%+v: the file has %q, %v", tt, got, err)
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode() != 0o640 {
+			t.Errorf("%+v: the file is %v", tt, info.Mode())
 		}
 		names, err := os.ReadDir(dir)
 		if err != nil || len(names) > 1 {

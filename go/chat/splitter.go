@@ -1,9 +1,6 @@
-package server
+package chat
 
 import "strings"
-
-// reasoningFormats are llama-server's.
-var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
 
 // tags are the texts between which models think.
 var tags = [...]struct{ open, shut string }{
@@ -12,10 +9,10 @@ var tags = [...]struct{ open, shut string }{
 	{"<thinking>", "</thinking>"},
 }
 
-// A splitter parts thoughts from the answer. They come first, between tags, and
+// A Splitter parts thoughts from the answer. They come first, between tags, and
 // white space around either is dropped. What may be a tag or such space is held
 // back.
-type splitter struct {
+type Splitter struct {
 	open, shut string
 	state      splitState
 	held       string
@@ -31,14 +28,14 @@ const (
 	answering
 )
 
-// newSplitter returns a splitter for a model whose template is source, or nil
+// NewSplitter returns a Splitter for a model whose template is source, or nil
 // where that knows no thoughts. A prompt may have opened them.
-func newSplitter(source, prompt string) *splitter {
+func NewSplitter(source, prompt string) *Splitter {
 	for _, t := range tags {
 		if !strings.Contains(source, t.open) && !strings.Contains(source, t.shut) {
 			continue
 		}
-		s := &splitter{open: t.open, shut: t.shut}
+		s := &Splitter{open: t.open, shut: t.shut}
 		if strings.HasSuffix(strings.TrimRight(prompt, " \n\t"), t.open) {
 			s.state = thinking
 		}
@@ -49,8 +46,8 @@ func newSplitter(source, prompt string) *splitter {
 
 const space = " \n\t\r"
 
-// write takes a piece of the text and returns what is sure.
-func (s *splitter) write(piece string) (content, thoughts string) {
+// Write takes a piece of the text and returns what is sure.
+func (s *Splitter) Write(piece string) (content, thoughts string) {
 	s.held += piece
 	switch s.state {
 	case before:
@@ -58,17 +55,17 @@ func (s *splitter) write(piece string) (content, thoughts string) {
 		switch {
 		case strings.HasPrefix(begun, s.open):
 			s.state, s.held = thinking, begun[len(s.open):]
-			return s.write("")
+			return s.Write("")
 		case strings.HasPrefix(s.open, begun): // which may be empty
 			return "", ""
 		}
 		s.state = answering
-		return s.write("")
+		return s.Write("")
 	case thinking:
 		if i := strings.Index(s.held, s.shut); i >= 0 {
 			thoughts = strings.TrimRight(s.held[:i], space)
 			s.state, s.held = between, s.held[i+len(s.shut):]
-			content, _ = s.write("")
+			content, _ = s.Write("")
 			return content, s.first(thoughts)
 		}
 		sure := len(s.held) - partial(s.held, s.shut)
@@ -86,7 +83,7 @@ func (s *splitter) write(piece string) (content, thoughts string) {
 }
 
 // first drops the white space with which thoughts begin.
-func (s *splitter) first(thoughts string) string {
+func (s *Splitter) first(thoughts string) string {
 	if !s.begun {
 		thoughts = strings.TrimLeft(thoughts, space)
 		s.begun = thoughts != ""
@@ -94,8 +91,8 @@ func (s *splitter) first(thoughts string) string {
 	return thoughts
 }
 
-// flush returns what was held back, when the text has ended.
-func (s *splitter) flush() (content, thoughts string) {
+// Flush returns what was held back, when the text has ended.
+func (s *Splitter) Flush() (content, thoughts string) {
 	switch s.state {
 	case before:
 		content = s.held

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/repl"
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// chatFlags are the flags of "quern chat".
+type chatFlags struct {
+	model    modelFlags
+	template templateFlags
+	settings chatSettings
+	system   string
+	first    string
+}
+
+func newChatCommand() *cobra.Command {
+	var f chatFlags
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk with a model",
+		Long: `Talk with a model. Answers go to standard output, and nothing else does. Where
+standard input is no terminal, each line of it is a message, and there are no
+prompts. /help lists what else can be typed.
+
+` + orDemoHelp,
+		Example: `  quern chat
+  quern chat -m model.gguf
+  echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+func (f *chatFlags) define(fs *pflag.FlagSet) {
+	f.model.define(fs)
+	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
+	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` that comes before the conversation")
+	alias(fs, "system-prompt", "sys")
+	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
+	f.template.define(fs)
+	f.settings.define(fs)
+}
+
+// run is "quern chat".
+func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := f.template.check(); err != nil {
+		return err
+	}
+	note := notes(stderr)
+	f.model.orDemo(note)
+	in, err := readHead(f.model.path, true)
+	if err != nil {
+		return err
+	}
+	defer in.file.Close()
+	tmpl, err := f.template.read(in)
+	if errors.Is(err, errNoTemplate) {
+		note(fmt.Sprintf("%s: %s is used; --chat-template gives another", oneLine(err), chat.Default))
+		fallback := templateFlags{source: chat.Default}
+		tmpl, err = fallback.read(in)
+	}
+	if err != nil {
+		return err
+	}
+	params, ignored := f.settings.sampling.forModel(in.file.GGUF)
+	f.settings.sampling.params = params
+	for _, line := range ignored {
+		note(line)
+	}
+	eng, _, err := f.model.open(in.cfg.NCtx, stderr)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	c := repl.Config{
+		Engine: eng, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
+		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
+	}
+	switch {
+	case c.Person && c.Screen && !dumb():
+		c.Input = repl.NewEditor(repl.History())
+	case c.Person:
+		c.Input = repl.NewLines(stdin, stderr)
+	default:
+		c.Input = repl.NewLines(stdin, nil)
+	}
+	if c.Person {
+		fmt.Fprintf(stderr, "%s, %d tokens of context. /help lists what can be typed, Ctrl-D leaves.\n", filepath.Base(f.model.path), eng.Ctx())
+	}
+	return repl.New(c).Run(ctx)
+}
+
+// dumb tells whether the terminal can only print.
+func dumb() bool {
+	term := os.Getenv("TERM")
+	return term == "" || term == "dumb"
+}
+
+// chatSettings are the flags that can be changed while one talks.
+type chatSettings struct {
+	sampling samplingFlags
+	predict  int
+	flags    *pflag.FlagSet
+}
+
+func (s *chatSettings) define(fs *pflag.FlagSet) {
+	s.flags = pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	s.flags.SortFlags = false
+	intVar(s.flags, &s.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer at most; -1 is until it ends")
+	s.sampling.define(s.flags)
+	fs.AddFlagSet(s.flags)
+}
+
+func (s *chatSettings) Set(name, value string) error { return s.flags.Set(name, value) }
+
+func (s *chatSettings) Each(show func(name, value, usage string)) {
+	s.flags.VisitAll(func(f *pflag.Flag) { show(f.Name, f.Value.String(), f.Usage) })
+}
+
+func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded() }
+func (s *chatSettings) Predict() int            { return s.predict }

@@ -1,0 +1,202 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"unicode"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// say adds a message of the user and has it answered. Where nothing comes of
+// that, the message is taken back. It returns an error that ends the session.
+func (s *Session) say(ctx context.Context, message string) error {
+	s.messages = append(s.messages, chat.Message{Role: "user", Content: chat.Text(message)})
+	answering, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	answer, err := s.answer(answering)
+	if answer.Content.Text == "" && err != nil {
+		s.messages = s.messages[:len(s.messages)-1]
+	} else {
+		s.messages = append(s.messages, answer)
+	}
+	var out *writeError
+	switch {
+	case errors.As(err, &out):
+		return out.error
+	case answering.Err() != nil && (!s.Person || ctx.Err() != nil):
+		return answering.Err()
+	case answering.Err() == nil && err != nil:
+		s.fail(err)
+	}
+	return nil
+}
+
+// A writeError is output that goes nowhere.
+type writeError struct{ error }
+
+// answer generates the assistant's next message, and returns what there is of
+// it when it fails.
+func (s *Session) answer(ctx context.Context) (chat.Message, error) {
+	m := chat.Message{Role: "assistant"}
+	prompt, ids, err := s.prompt()
+	if err != nil {
+		return m, err
+	}
+	s.cached = common(s.seq.Tokens(), ids[:len(ids)-1]) // the logits of the last are wanted
+	s.seq.Truncate(s.cached)
+	smp := sample.New(s.Settings.Sampling(), s.Engine.Model().Config.NVocab)
+	for _, id := range ids[:s.cached] {
+		smp.Accept(id)
+	}
+	w := s.writer(prompt)
+	s.last, err = s.Engine.Generate(ctx, s.seq, ids[s.cached:], smp, s.Settings.Predict(), s.Tokenizer.IsEOG, w.write)
+	if end := w.end(); err == nil {
+		err = end
+	}
+	s.used = s.seq.Len()
+	if s.last.Finish == engine.CtxFull {
+		s.note("the answer stops here: the context of %d tokens is full; -c sets its size", s.Engine.Ctx())
+	}
+	m.Content = chat.Text(w.content.String())
+	m.ReasoningContent = w.thoughts.String()
+	return m, err
+}
+
+// prompt returns the conversation as the model reads it, and its tokens. Where
+// they leave less than a quarter of the context for an answer, the older half of
+// the messages is left out, for good: to leave out only what is needed would be
+// to evaluate all the rest anew with every turn.
+func (s *Session) prompt() (text string, ids []int32, err error) {
+	ctx := s.Engine.Ctx()
+	leftOut := s.leftOut
+	for {
+		text, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), AddGenerationPrompt: true})
+		if err != nil {
+			return "", nil, err
+		}
+		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}))
+		if len(ids) == 0 {
+			return "", nil, errors.New("the chat template makes nothing of the message; --chat-template gives another")
+		}
+		n := laterHalf(s.messages[leftOut:])
+		if len(ids) <= ctx-ctx/4 || n == 0 {
+			break
+		}
+		leftOut += n
+	}
+	if len(ids) >= ctx {
+		return "", nil, fmt.Errorf("the message needs %d tokens and the context has %d; give a shorter one, or a larger -c", len(ids), ctx)
+	}
+	if leftOut > s.leftOut {
+		s.note("the context of %d tokens is full: the model does not see the oldest %d messages any more; /clear begins anew, -c sets its size", ctx, leftOut)
+		s.leftOut = leftOut
+	}
+	return text, ids, nil
+}
+
+// laterHalf returns where the later half of messages begins: with one of the
+// user's. 0 is that there are no two halves.
+func laterHalf(messages []chat.Message) int {
+	for i := max(len(messages)/2, 1); i < len(messages); i++ {
+		if messages[i].Role == "user" {
+			return i
+		}
+	}
+	return 0
+}
+
+// common returns how many tokens a and b both begin with.
+func common(a, b []int32) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// An answerWriter shows an answer as it comes: what is said on Out, thoughts
+// among the notes.
+type answerWriter struct {
+	s                 *Session
+	stream            *tokenizer.Stream
+	split             *chat.Splitter // nil: the model has no thoughts to itself
+	content, thoughts strings.Builder
+}
+
+func (s *Session) writer(prompt string) *answerWriter {
+	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(), split: chat.NewSplitter(s.Template.Source(), prompt)}
+}
+
+func (w *answerWriter) write(id int32) error {
+	piece := w.stream.Write(id)
+	if w.split == nil {
+		return w.show(piece, "")
+	}
+	return w.show(w.split.Write(piece))
+}
+
+// end writes what was held back, and ends the line.
+func (w *answerWriter) end() error {
+	content, thoughts := w.stream.Flush(), ""
+	if w.split != nil {
+		content, thoughts = w.split.Write(content)
+		more, last := w.split.Flush()
+		content, thoughts = content+more, thoughts+last
+	}
+	err := w.show(content, thoughts)
+	switch {
+	case w.content.Len() == 0 && w.thoughts.Len() > 0:
+		fmt.Fprintln(w.s.Notes)
+	case !strings.HasSuffix(w.content.String(), "\n") && err == nil:
+		err = w.out("\n")
+	}
+	return err
+}
+
+func (w *answerWriter) show(content, thoughts string) error {
+	if thoughts != "" {
+		w.thoughts.WriteString(thoughts)
+		shown := printable(thoughts)
+		if w.s.Dim {
+			shown = "\x1b[2m" + shown + "\x1b[22m"
+		}
+		fmt.Fprint(w.s.Notes, shown)
+	}
+	if content == "" {
+		return nil
+	}
+	if w.content.Len() == 0 && w.thoughts.Len() > 0 {
+		fmt.Fprint(w.s.Notes, "\n\n")
+	}
+	w.content.WriteString(content)
+	return w.out(content)
+}
+
+func (w *answerWriter) out(content string) error {
+	if w.s.Screen {
+		content = printable(content)
+	}
+	if _, err := io.WriteString(w.s.Out, content); err != nil {
+		return &writeError{err}
+	}
+	return nil
+}
+
+// printable leaves out what would control a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,117 @@
+package repl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/newfile"
+)
+
+// maxFile bounds what is read as a conversation.
+const maxFile = 16 << 20
+
+// conversation is what is said so far, and what comes before all of it.
+type conversation struct {
+	system   string
+	messages []chat.Message // of the user and the assistant
+}
+
+// savedConversation is its form in a file: a request to /v1/chat/completions
+// has the same, and more that is of no account here.
+type savedConversation struct {
+	Messages []chat.Message `json:"messages"`
+}
+
+// parse reads a conversation.
+func parse(data []byte) (conversation, error) {
+	var c conversation
+	var saved savedConversation
+	if err := json.Unmarshal(data, &saved); err != nil {
+		return c, fmt.Errorf(`%v, want {"messages": [{"role": "user", "content": "..."}, ...]}`, err)
+	}
+	for i, m := range saved.Messages {
+		switch {
+		case m.Content.Null || m.Content.Text == "" && len(m.Content.Parts) == 0 && m.Role != "assistant":
+			return c, fmt.Errorf("messages[%d] has no content", i)
+		case i == 0 && (m.Role == "system" || m.Role == "developer"):
+			c.system = m.Content.String()
+			continue
+		case m.Role != "user" && m.Role != "assistant":
+			return c, fmt.Errorf("messages[%d] has the role %q, want user or assistant, or system for the first", i, m.Role)
+		case len(m.ToolCalls) > 0:
+			return c, fmt.Errorf("messages[%d] calls tools, want text", i)
+		}
+		c.messages = append(c.messages, m)
+	}
+	if len(c.messages) == 0 && c.system == "" {
+		return c, errors.New("there are no messages in it")
+	}
+	return c, nil
+}
+
+// format is the inverse of parse.
+func (c conversation) format() ([]byte, error) {
+	data, err := json.MarshalIndent(savedConversation{c.withSystem(c.messages)}, "", "  ")
+	return append(data, '\n'), err
+}
+
+// withSystem puts the system message, if there is one, before messages.
+func (c conversation) withSystem(messages []chat.Message) []chat.Message {
+	all := make([]chat.Message, 0, len(messages)+1)
+	if c.system != "" {
+		all = append(all, chat.Message{Role: "system", Content: chat.Text(c.system)})
+	}
+	return append(all, messages...)
+}
+
+// load reads a conversation from a file.
+func load(name string) (conversation, error) {
+	info, err := os.Stat(name) // to open a pipe would wait for a writer
+	switch {
+	case err != nil:
+		return conversation{}, err
+	case !info.Mode().IsRegular():
+		return conversation{}, fmt.Errorf("%s is no file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return conversation{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("more than %d MiB, want a smaller file", maxFile>>20)
+	}
+	var c conversation
+	if err == nil {
+		c, err = parse(data)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+// save writes the conversation to a file, which is there as a whole or not at
+// all. One that is there already is left alone, unless over is set.
+func (c conversation) save(name string, over bool) error {
+	data, err := c.format()
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file", name)
+	}
+	private := fs.FileMode(0o600)
+	_, err = newfile.Write(name, over, private, uint64(len(data)), bytes.NewReader(data).WriteTo)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already; /save! %s replaces it", name, name)
+	}
+	return err
+}
