@@ -112,6 +112,8 @@ func (c conversation) save(name string, over bool) error {
 	_, err = newfile.Write(name, over, private, uint64(len(data)), bytes.NewReader(data).WriteTo)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already; /save! %s replaces it", name, name)
+	} else if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", name, err)
 	}
-	return err
+	return nil
 }

@@ -82,7 +82,7 @@ func TestSavingReplacesNothingUnasked(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that names it", bad, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".quern-*")); left != nil {
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*.tmp")); left != nil {
 		t.Errorf("%v are left behind", left)
 	}
 }
@@ -131,7 +131,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), maxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{long: "more than 16 MiB", dir: "directory", filepath.Join(dir, "none"): "no such file"} {
+	for name, want := range map[string]string{long: "more than 16 MiB", dir: "no file", filepath.Join(dir, "none"): "no such file"} {
 		if _, err := load(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}

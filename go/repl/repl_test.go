@@ -244,7 +244,7 @@ func TestCommands(t *testing.T) {
 		{"/system", "Be kind."},
 		{"/save x", "nothing to save"},
 		{"/load", "want the name of a file"},
-		{"/load /nowhere/at/all", "/load: open /nowhere/at/all: no such file"},
+		{"/load /nowhere/at/all", "/load: stat /nowhere/at/all: no such file"},
 		{"/set", "predict"},
 		{"/set temp", "temperature"},
 		{"/set temp 0.5", ""},
