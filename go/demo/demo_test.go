@@ -71,12 +71,7 @@ func greedy(tb testing.TB, e *engine.Engine, tok *tokenizer.Tokenizer, prompt st
 // encode returns the ids of a prompt, which templates may begin with BOS; of an
 // empty one, BOS alone.
 func encode(tok *tokenizer.Tokenizer, prompt string) []int32 {
-	bos, _ := tok.BOS()
-	ids := tok.Encode(prompt, tokenizer.Options{ParseSpecial: true, NoSpecial: strings.HasPrefix(prompt, tok.Token(bos))})
-	if len(ids) == 0 {
-		ids = append(ids, bos)
-	}
-	return ids
+	return tok.Begin(tok.Encode(prompt, tokenizer.Options{ParseSpecial: true}))
 }
 
 // The model stays where the program has it: in pages of the file that nobody can

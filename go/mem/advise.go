@@ -12,6 +12,9 @@ import (
 
 // WillNeed asks the kernel to read what it has of [off, off+n) of a mapped file
 // ahead, and does not wait. It leaves other regions as they are.
+//
+// The kernel takes no more of one call than it reads ahead by itself, and leaves
+// out the rest, so it is asked in pieces.
 func (r *Region) WillNeed(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -20,8 +23,14 @@ func (r *Region) WillNeed(off, n int) error {
 	if !r.file || off >= len(r.b) {
 		return nil
 	}
-	off = off / int(pageSize) * int(pageSize)
-	return unix.Madvise(r.b[off:][:min(n, len(r.b)-off)], unix.MADV_WILLNEED)
+	const piece = 128 << 10 // the least that is set anywhere
+	end := off + min(n, len(r.b)-off)
+	for off = off / int(pageSize) * int(pageSize); off < end; off += piece {
+		if err := unix.Madvise(r.b[off:min(off+piece, end)], unix.MADV_WILLNEED); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so

@@ -22,8 +22,8 @@ const HugePage = 2 << 20
 // ErrClosed reports that a Region was closed.
 var ErrClosed = errors.New("mem: region is closed")
 
-// A Region is a mapping, or a part of one. The zero Region is empty. Its methods may be called
-// from several goroutines, but none while another closes it.
+// A Region is a mapping, or a part of one. The zero Region is empty. Its methods
+// may be called from several goroutines, but none while another closes it.
 type Region struct {
 	b      []byte
 	file   bool

@@ -25,6 +25,9 @@ func (s *Session) say(ctx context.Context, message string) error {
 	answer, err := s.answer(answering)
 	if answer.Content.Text == "" && err != nil {
 		s.messages = s.messages[:len(s.messages)-1]
+		if answering.Err() != nil {
+			s.note("stopped before there was an answer: the message is taken back")
+		}
 	} else {
 		s.messages = append(s.messages, answer)
 	}

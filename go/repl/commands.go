@@ -97,6 +97,7 @@ func (s *Session) setSystem(args string) error {
 
 func (s *Session) clear(string) error {
 	s.begin(conversation{system: s.system})
+	s.file = "" // another conversation is no new version of the one that is there
 	return nil
 }
 
@@ -129,12 +130,14 @@ func (s *Session) loadFrom(args string) error {
 	if name == "" {
 		return errors.New("want the name of a file")
 	}
-	c, err := load(name)
+	c, whole, err := load(name)
 	if err != nil {
 		return err
 	}
 	s.begin(c)
-	s.file = name
+	if s.file = ""; whole {
+		s.file = name
+	}
 	s.note("loaded %s from %s", count(len(c.messages), "message"), name)
 	return nil
 }

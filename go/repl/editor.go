@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/signal"
@@ -8,6 +9,10 @@ import (
 	"strings"
 
 	"github.com/reeflective/readline"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
 // What a terminal asks for messages with, and for their further lines.
@@ -20,7 +25,7 @@ const (
 type Editor struct{ shell *readline.Shell }
 
 // NewEditor returns an Editor on standard input and output. It keeps what was
-// typed in the file called history, if it can be written.
+// typed in the file called history, if it can be written; "" keeps nothing.
 func NewEditor(history string) *Editor {
 	shell := readline.NewShell()
 	shell.Prompt.Primary(func() string { return firstPrompt })
@@ -38,6 +43,14 @@ func NewEditor(history string) *Editor {
 		}
 		return readline.CompleteValues(commandNames()...)
 	}
+	// Of a line that is typed \ at its end says that it goes on; of one that is
+	// pasted it is a part.
+	shell.PasteTransformer = func(pasted string) string {
+		if shell.Line().Len() > 0 || !strings.Contains(pasted+"\n", goOn+"\n") {
+			return pasted
+		}
+		return fence + "\n" + pasted + "\n" + fence
+	}
 	for name, value := range map[string]bool{
 		"enable-bracketed-paste": true,  // several lines are one message
 		"cursor-position-probe":  false, // some terminals never answer; a prompt begins its line
@@ -49,10 +62,30 @@ func NewEditor(history string) *Editor {
 	// While a line is edited Ctrl-C is a key, and later it stops an answer. At no
 	// moment between them does it end the program.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	leaveTerminalAsItIs()
 	if past, err := openHistory(history); err == nil {
 		shell.History.Add("history", past)
 	}
 	return &Editor{shell}
+}
+
+// leaveTerminalAsItIs has the program end by a signal with the terminal as it is
+// now, not as it is while a line is edited.
+func leaveTerminalAsItIs() {
+	stdin := int(os.Stdin.Fd())
+	before, err := term.GetState(stdin)
+	if err != nil {
+		return // there is none
+	}
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		s := <-ends
+		_ = term.Restore(stdin, before)
+		_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // no brackets around what is pasted from here on
+		signal.Reset(s)
+		_ = unix.Kill(os.Getpid(), s.(unix.Signal))
+	}()
 }
 
 func (e *Editor) Read() (string, error) {
@@ -85,7 +118,10 @@ func History() string {
 // again.
 type history struct{ readline.History }
 
-const maxKept = 8 << 10
+const (
+	maxKept    = 8 << 10
+	maxHistory = 1 << 20 // bytes of the file; of a longer one the later half stays
+)
 
 // openHistory opens the file, or makes it.
 func openHistory(name string) (*history, error) {
@@ -99,8 +135,22 @@ func openHistory(name string) (*history, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
+	if err := shorten(name); err != nil {
+		return nil, err
+	}
 	past, err := readline.NewHistoryFromFile(name)
 	return &history{past}, err
+}
+
+// shorten leaves the later half of a history that has become long.
+func shorten(name string) error {
+	data, err := os.ReadFile(name)
+	if err != nil || len(data) <= maxHistory {
+		return err
+	}
+	_, kept, _ := bytes.Cut(data[len(data)-maxHistory/2:], []byte("\n"))
+	_, err = newfile.Write(name, true, 0o600, uint64(len(kept)), bytes.NewReader(kept).WriteTo)
+	return err
 }
 
 func (h *history) Write(line string) (int, error) {

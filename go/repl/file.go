@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/internal/newfile"
@@ -70,32 +71,33 @@ func (c conversation) withSystem(messages []chat.Message) []chat.Message {
 	return append(all, messages...)
 }
 
-// load reads a conversation from a file.
-func load(name string) (conversation, error) {
+// load reads a conversation from a file, and tells whether it is the whole of what
+// the file says.
+func load(name string) (c conversation, whole bool, err error) {
 	info, err := os.Stat(name) // to open a pipe would wait for a writer
 	switch {
 	case err != nil:
-		return conversation{}, err
+		return c, false, err
 	case !info.Mode().IsRegular():
-		return conversation{}, fmt.Errorf("%s is no file", name)
+		return c, false, fmt.Errorf("%s is no file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return conversation{}, err
+		return c, false, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("more than %d MiB, want a smaller file", maxFile>>20)
 	}
-	var c conversation
 	if err == nil {
 		c, err = parse(data)
 	}
 	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+		return c, false, fmt.Errorf("%s: %w", name, err)
 	}
-	return c, nil
+	var keys map[string]json.RawMessage
+	return c, json.Unmarshal(data, &keys) == nil && len(keys) == 1, nil
 }
 
 // save writes the conversation to a file, which is there as a whole or not at
@@ -105,11 +107,17 @@ func (c conversation) save(name string, over bool) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no file", name)
+	perm, target := fs.FileMode(0o600), name
+	if info, err := os.Stat(name); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no file", name)
+		}
+		perm = info.Mode().Perm()
+		if target, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
 	}
-	private := fs.FileMode(0o600)
-	_, err = newfile.Write(name, over, private, uint64(len(data)), bytes.NewReader(data).WriteTo)
+	_, err = newfile.Write(target, over, perm, uint64(len(data)), bytes.NewReader(data).WriteTo)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already; /save! %s replaces it", name, name)
 	} else if err != nil {

@@ -2,6 +2,8 @@ package repl
 
 import (
 	"bytes"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,9 +44,9 @@ func TestConversationsComeBackAsTheyWereSaved(t *testing.T) {
 	if err := aTalk.save(name, false); err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(name)
-	if err != nil {
-		t.Fatal(err)
+	got, whole, err := load(name)
+	if err != nil || !whole {
+		t.Fatal(whole, err)
 	}
 	equal(t, got, aTalk)
 	if got.system != "Be brief." || len(got.messages) != 4 || got.messages[1].ReasoningContent != "hm" {
@@ -70,8 +72,31 @@ func TestSavingReplacesNothingUnasked(t *testing.T) {
 	if err := aTalk.save(name, true); err != nil {
 		t.Error(err)
 	}
-	if _, err := load(name); err != nil {
+	if _, _, err := load(name); err != nil {
 		t.Error(err)
+	}
+	if err := os.WriteFile(name, []byte(`{"model": "x", "messages": [{"role": "user", "content": "hi"}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, whole, err := load(name); err != nil || whole {
+		t.Errorf("of a request: %v, %v", whole, err)
+	}
+	link := filepath.Join(dir, "link.json")
+	if err := os.Symlink(name, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := aTalk.save(link, true); err != nil {
+		t.Error(err)
+	}
+	info, err := os.Lstat(name)
+	if _, whole, loaded := load(name); loaded != nil || !whole || err != nil || info.Mode() != 0o644 {
+		t.Errorf("through a link: %v, %v, %v, %v", whole, loaded, info, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
 	}
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -125,6 +150,37 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestALongHistoryLosesItsOldestHalf(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "quern", "history")
+	past, err := openHistory(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("x", 1<<10)
+	for i := range maxHistory >> 10 {
+		if _, err := past.Write(fmt.Sprint(i, line)); err != nil { // it keeps no line that is the last one again
+			t.Fatal(err)
+		}
+	}
+	if _, err := past.Write("the last"); err != nil {
+		t.Fatal(err)
+	}
+	past, err = openHistory(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Size() > maxHistory/2 || info.Size() < maxHistory/2-4<<10 || info.Mode() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	if got, err := past.GetLine(past.Len() - 1); err != nil || got != "the last" {
+		t.Errorf("the last line is %q, %v", got, err)
+	}
+	if got, err := past.GetLine(0); err != nil || !strings.HasSuffix(got, line) || strings.HasPrefix(got, "0x") {
+		t.Errorf("the first line is %q, %v", got, err)
+	}
+}
+
 func TestLoadNamesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, "long.json")
@@ -132,7 +188,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{long: "more than 16 MiB", dir: "no file", filepath.Join(dir, "none"): "no such file"} {
-		if _, err := load(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
+		if _, _, err := load(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}

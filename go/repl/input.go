@@ -88,12 +88,12 @@ func (l *Lines) Read() (string, error) {
 		if !l.scanner.Scan() {
 			return l.end(typed.String())
 		}
-		typed.Write(l.scanner.Bytes())
+		typed.WriteString(strings.ToValidUTF8(l.scanner.Text(), "\uFFFD"))
 		if typed.Len() > maxMessage {
 			return "", errLong
 		}
-		if so := strings.ToValidUTF8(typed.String(), "\uFFFD"); whole(so) {
-			return so, nil
+		if whole(typed.String()) {
+			return typed.String(), nil
 		}
 		typed.WriteByte('\n')
 	}
@@ -112,6 +112,6 @@ func (l *Lines) end(typed string) (string, error) {
 	case fenced(rest):
 		return "", fmt.Errorf("a message that begins with %s has no end; end it with another %s", fence, fence)
 	default:
-		return strings.ToValidUTF8(rest, "\uFFFD"), nil
+		return rest, nil
 	}
 }

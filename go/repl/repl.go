@@ -67,9 +67,9 @@ func New(c Config) *Session {
 // errQuit ends a session.
 var errQuit = errors.New("quit")
 
-// Run talks until the input ends, and closes the session. It returns an error for input that cannot be
-// read, for output that cannot be written, and, where nobody watches, for what
-// failed and for an interrupt.
+// Run talks until the input ends, and closes the session. It returns an error for
+// input that cannot be read, for output that cannot be written, and, where nobody
+// watches, for what failed and for an interrupt.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.seq.Close()
 	if s.First != "" {

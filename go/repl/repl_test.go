@@ -292,6 +292,9 @@ func TestSaveAndLoad(t *testing.T) {
 	if _, notes = other.talk(t, "/save"); strings.Contains(notes, "quern:") {
 		t.Errorf("got %q", notes)
 	}
+	if _, notes = other.talk(t, "/clear", "Hello again.", "/save"); !strings.Contains(notes, "want the name of a file") {
+		t.Errorf("got %q, want another conversation not to replace the first", notes)
+	}
 	if _, notes = b.talk(t, "/save! "+name); strings.Contains(notes, "quern:") {
 		t.Errorf("got %q", notes)
 	}

@@ -24,6 +24,7 @@ type chatFlags struct {
 	settings chatSettings
 	system   string
 	first    string
+	forget   bool
 }
 
 func newChatCommand() *cobra.Command {
@@ -33,7 +34,8 @@ func newChatCommand() *cobra.Command {
 		Short: "Talk with a model",
 		Long: `Talk with a model. Answers go to standard output, and nothing else does. Where
 standard input is no terminal, each line of it is a message, and there are no
-prompts. /help lists what else can be typed.
+prompts. /help lists what else can be typed. What is typed at a terminal is kept,
+for the arrow keys, in ~/.local/state/quern/history.
 
 ` + orDemoHelp,
 		Example: `  quern chat
@@ -54,6 +56,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` that comes before the conversation")
 	alias(fs, "system-prompt", "sys")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
+	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
 	f.template.define(fs)
 	f.settings.define(fs)
 }
@@ -95,7 +98,11 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	}
 	switch {
 	case c.Person && c.Screen && !dumb():
-		c.Input = repl.NewEditor(repl.History())
+		history := repl.History()
+		if f.forget {
+			history = ""
+		}
+		c.Input = repl.NewEditor(history)
 	case c.Person:
 		c.Input = repl.NewLines(stdin, stderr)
 	default:

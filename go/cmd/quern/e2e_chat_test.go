@@ -1,16 +1,20 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/demo"
 )
@@ -263,10 +267,66 @@ func TestChatNeedsNoHistory(t *testing.T) {
 	term := openTerminal(t, "/proc/none", talk()...)
 	term.expect("> ")
 	term.write("Once upon a time\r")
-	term.expect("there was a little girl")
+	term.expect(told(t, "Once upon a time")[:16])
 	term.expect("> ")
 	term.write("/quit\r")
 	term.leaves()
+}
+
+// A line that is typed with a backslash at its end goes on. One that is pasted
+// just has it.
+func TestPastedBackslashesStay(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "talk.json")
+	term := openTerminal(t, "/proc/none", talk()...)
+	term.expect("> ")
+	term.write("\x1b[200~run \\\r  -p 80 \\\x1b[201~\r")
+	term.expect("\r\n> ")
+	term.write("/save " + name + "\r")
+	term.expect("saved 2 messages")
+	term.write(ctrlD)
+	term.leaves()
+	data, err := os.ReadFile(name)
+	if want := `"run \\\n  -p 80 \\"`; err != nil || !strings.Contains(string(data), want) {
+		t.Errorf("got %s and %v, want %s", data, err, want)
+	}
+}
+
+func TestTerminatedChatLeavesTheTerminalAsItWas(t *testing.T) {
+	term := openTerminal(t, "/proc/none", talk()...)
+	term.expect("/help lists")
+	term.expect("> ")
+	modes := func() unix.Termios {
+		m, err := unix.IoctlGetTermios(int(term.file.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *m
+	}
+	for deadline := time.Now().Add(20 * time.Second); modes().Lflag&unix.ICANON != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no line is edited")
+		}
+	}
+	theirs, err := os.Open(fmt.Sprintf("/proc/%d/fd/0", term.cmd.Process.Pid)) // or there are no modes once it has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := term.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := term.cmd.Wait(); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != unix.SIGTERM {
+		t.Errorf("got %v, want an end by the signal", err)
+	}
+	if m := modes(); m.Lflag&unix.ICANON == 0 || m.Lflag&unix.ECHO == 0 || m.Lflag&unix.ISIG == 0 {
+		t.Errorf("the terminal's modes are %+v", m)
+	}
+	theirs.Close()
+	<-term.end
+	if !strings.Contains(term.raw, "\x1b[?2004l") {
+		t.Error("the terminal still marks what is pasted")
+	}
 }
 
 func TestInterruptEndsAChatOfAPipe(t *testing.T) {

@@ -252,7 +252,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "perplexity", "doctor", "version", "completion", "serve", "export-demo"} {
+	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "perplexity", "doctor", "version", "completion", "serve", "chat", "export-demo"} {
 		if got := succeed(t, "help", cmd); !strings.Contains(got, "quern "+cmd) || !strings.Contains(got, "Flags:") {
 			t.Errorf("help %s: got %q", cmd, got)
 		}

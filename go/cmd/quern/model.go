@@ -102,6 +102,9 @@ func openFile(name string) (*model.File, error) {
 
 // openEngine loads it.
 func openEngine(name string, c engine.Config) (*engine.Engine, error) {
+	if name != demo.Name {
+		return engine.Open(name, c)
+	}
 	file, err := openFile(name)
 	if err != nil {
 		return nil, err

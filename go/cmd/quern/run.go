@@ -159,16 +159,11 @@ func write(w io.Writer, text string) error {
 // encodePrompt returns the ids of the prompt. An empty one is the beginning of
 // a text, which only BOS can stand for.
 func encodePrompt(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
-	if text != "" {
-		if ids := tok.Encode(text, tokenizer.Options{ParseSpecial: true}); len(ids) > 0 {
-			return ids, nil
-		}
-	}
-	bos, ok := tok.BOS()
-	if !ok {
+	ids := tok.Begin(tok.Encode(text, tokenizer.Options{ParseSpecial: true}))
+	if len(ids) == 0 {
 		return nil, errNoPrompt
 	}
-	return []int32{bos}, nil
+	return ids, nil
 }
 
 // printStats writes what a run took, for people.

@@ -46,7 +46,7 @@ func (t *textFlag) read(stdin io.Reader) (string, error) {
 	case !file && isTerminal(stdin) && t.optional:
 		return "", nil
 	case !file && isTerminal(stdin):
-		return "", usagef("no text; give one with -p, -f or on standard input")
+		return "", usagef("no text; give one with -p \"...\", -f FILE or on standard input")
 	}
 	return readAll(stdin, "standard input")
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // Write gives the name path and the permissions perm to a file that fill writes,
-// and returns its bytes. A file that is already there is an error that wraps fs.ErrExist, unless replace
-// is set; so is a disk with room for fewer than need bytes.
+// and returns its bytes. A file that is there already is an error that wraps
+// fs.ErrExist, unless replace is set. So is, of another kind, a disk with room for
+// fewer than need bytes.
 func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return 0, fmt.Errorf("%s: %w", path, fs.ErrExist)
