@@ -24,10 +24,12 @@ FALLS, ROUNDS = 760, 900  # steps from which the rate falls, and matrices are ro
 # What follows is by step: from this one on.
 RATE = ((0, 1.0), (300, 0.3))  # before it falls; in the noise of a high one copying is not learned
 LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 100, 1024))  # of a row
-# Which part of a step is pieces said over and over, and what a name counts for beside other tokens. Both teach to copy
-# from what was said before, which is how names are kept. Who said what is too small a part of the loss by itself.
+# Which part of a step is pieces said over and over, and what names, and then kinds and things, count for beside other
+# tokens. All teach to copy from what was said before, which is how names are kept and questions heard. Who said what is
+# too small a part of the loss by itself.
 COPIES = ((0, 0.0), (300, 0.1), (600, 0.0))
 NAMES = ((0, 1.0), (360, 8.0), (FALLS, 2.0))
+SUBJECTS = ((0, 1.0), (680, 4.0))
 # How much of a step comes from each set: before the rate falls, and at the end.
 MIX = {"train_told": (0.45, 0.44), "train_chat": (0.42, 0.50), "train_sampled": (0.08, 0.03), "train_real": (0.05, 0.03)}
 
@@ -128,7 +130,9 @@ def main():
     rng = np.random.default_rng(1)
     v = Vocabulary.load(a.corpus / "merges.json")
     model = Demo(len(v.tokens))
-    names = [v.ids[t] for n in words.GIRLS + words.BOYS + words.PETS for t in (LETTERS[32] + n, n) if t in v.ids]
+    ids = lambda group: [v.ids[t] for n in group for t in (LETTERS[32] + n, n) if t in v.ids]
+    names = ids(words.GIRLS + words.BOYS + words.PETS)
+    subjects = ids(["girl", "boy"] + sum([*words.KINDS.values(), *words.THINGS.values()], []))
     weight = torch.ones(len(v.tokens))
     hidden = [p for k, p in model.w.items() if p.dim() == 2 and "blk" in k]
     others = [p for k, p in model.w.items() if not (p.dim() == 2 and "blk" in k)]
@@ -159,7 +163,7 @@ def main():
         model.rounded = step >= ROUNDS
         share = {k: b + (e - b) * fallen for k, (b, e) in MIX.items()}
         length = at(step, LENGTHS)
-        weight[names] = at(step, NAMES)
+        weight[subjects], weight[names] = at(step, SUBJECTS), at(step, NAMES)
         batch = rows(train, share, at(step, COPIES), length)
         loss = 0.0
         micro = batch.split(4096 // length)
