@@ -7,7 +7,7 @@ DATA is the folder with tinystories_197k.txt. Writes to OUT:
     train.npz, valid_*.npz    token ids of documents, one after the other, and where each begins
 
 Documents are stories, from <|begin|> to <|end|>, and conversations about them. The real stories of the validation are
-of the end of the file; the told and sampled ones are told and sampled apart.
+of the end of the file, and nothing of a story that validates is trained on.
 """
 
 import collections
@@ -100,6 +100,8 @@ def main():
     sampled = [s for s in drafts if fit(s, lexicon)]
     print(f"sampled: {len(sampled)} of {len(drafts)} kept")
     rng.shuffle(sampled)
+    few = len(sampled) // 20
+    held_sampled, sampled = sampled[:few], sampled[few:]
     print(f"real: {len(real)} + {len(held)} stories; told: {len(told)}")
 
     chats = [talk.about(rng, s) for s in told[::2]] + [talk.small(rng) for _ in range(len(told) // 12)]
@@ -114,15 +116,14 @@ def main():
     story = lambda text: [begin, *v.encode(text), end]
     chat = lambda c: [begin] + [i for role, text in c for i in (roles[role], *v.encode(text), end)]
 
-    few = len(sampled) // 20
     sets = {
         "valid_real": [story(s) for s in held],
-        "valid_sampled": [story(s) for s in sampled[:few][:100]],
+        "valid_sampled": [story(s) for s in held_sampled],
         "valid_told": [story(Story(random.Random(10**6 + i)).text) for i in range(100)],
         "valid_chat": [chat(talk.about(random.Random(i), Story(random.Random(2 * 10**6 + i)))) for i in range(100)],
         "train_told": [story(s.text) for s in told[1::2]],
         "train_chat": [chat(c) for c in chats],
-        "train_sampled": [story(s) for s in sampled[few:]],
+        "train_sampled": [story(s) for s in sampled],
         "train_real": [story(s) for s in real],
     }
     for name, docs in sets.items():

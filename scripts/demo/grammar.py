@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Tells small stories by rule: plots with many wordings, over a world of heroes, things and places.
 
 A plot file (plots/*.txt) holds plots, each under a line "## NAME: CONDITIONS". The lines of a plot are joined with

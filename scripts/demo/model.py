@@ -58,8 +58,9 @@ class Demo(nn.Module):
             else:
                 yield name, (as_stored(p, kind(name)) if self.rounded else p).to(dtype)
 
-    def forward(self, ids, targets=None, dtype=torch.bfloat16):
-        """Returns the logits of ids [n, t], or the mean loss against targets, of which -1 does not count."""
+    def forward(self, ids, targets=None, weight=None, dtype=torch.bfloat16):
+        """Returns the logits of ids [n, t], or the mean loss against targets, of which -1 does not count, each weighted
+        as weight has its token."""
         w = dict(self.matrices(dtype))
         n, t = ids.shape
         cos, sin = self.cos[:t].to(dtype), self.sin[:t].to(dtype)
@@ -85,7 +86,7 @@ class Demo(nn.Module):
         logits = norm(x, w["output_norm.weight"], dtype) @ w["token_embd.weight"].T
         if targets is None:
             return logits.float()
-        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-1)
+        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1), weight, ignore_index=-1)
 
 
 class Norm(torch.autograd.Function):

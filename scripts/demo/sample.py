@@ -52,6 +52,8 @@ def serving(model):
                 post("/tokenize", content="x")
                 break
             time.sleep(0.1)
+        else:
+            raise SystemExit(f"bin/quern serve -m {model} does not answer on port {PORT}")
         yield
     finally:
         server.terminate()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains the demo: train.py CORPUS OUT [--steps N] [--resume]
+"""Trains the demo: train.py CORPUS OUT [--resume]
 
-Hidden matrices are updated by Muon (Keller Jordan and others, 2024), the rest by AdamW. The rate is held, then falls to
-nothing over the last part, in which matrices are also rounded as the file will hold them, so that the model learns
-around its own quantisation. OUT/last.pt can be resumed, OUT/best.pt is the one with the least validation loss.
+Hidden matrices are updated by Muon (Keller Jordan and others, 2024), the rest by AdamW. At last the rate falls to
+nothing, and matrices are rounded as the file will hold them, so that the model learns around its own quantisation.
+OUT/last.pt can be resumed, OUT/best.pt is the one with the least validation loss.
 """
 
 import argparse
@@ -14,18 +14,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import words
 from model import Demo
-from vocabulary import Vocabulary
+from vocabulary import LETTERS, Vocabulary
 
-TOKENS = 8192  # of a step
-# How much of a step comes from each set: while the rate is held, and at its end.
+TOKENS = 16384  # of a step
+STEPS = 1160
+FALLS, ROUNDS = 760, 900  # steps from which the rate falls, and matrices are rounded
+# What follows is by step: from this one on.
+RATE = ((0, 1.0), (300, 0.3))  # before it falls; in the noise of a high one copying is not learned
+LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 100, 1024))  # of a row
+# Which part of a step is pieces said over and over, and what names, and then kinds and things, count for beside other
+# tokens. All teach to copy from what was said before, which is how names are kept and questions heard. Who said what is
+# too small a part of the loss by itself.
+COPIES = ((0, 0.0), (300, 0.1), (600, 0.0))
+NAMES = ((0, 1.0), (360, 8.0), (FALLS, 2.0))
+SUBJECTS = ((0, 1.0), (680, 4.0))
+# How much of a step comes from each set: before the rate falls, and at the end.
 MIX = {"train_told": (0.45, 0.44), "train_chat": (0.42, 0.50), "train_sampled": (0.08, 0.03), "train_real": (0.05, 0.03)}
-# How much of a step, of its first part, is pieces said over and over: they teach to copy from what was said before,
-# which is how names are kept. From stories alone that came late: who said what is a small part of their loss.
-COPIES = ((0.0, 0.3), (0.3, 0.1), (0.5, 0.0))
-LENGTHS = ((0.0, 384), (0.7, 512), (0.9, 1024))  # of a row, from this part of the steps on
-FALL = 0.4  # of all steps
-ROUNDED = 0.25
 
 
 class Documents:
@@ -62,9 +68,8 @@ def rows(documents, share, copies, length):
     return torch.from_numpy(np.stack(out))
 
 
-def since(table, done):
-    """Returns what the table has for this part of the steps."""
-    return [value for start, value in table if done >= start][-1]
+def at(step, table):
+    return [value for start, value in table if step >= start][-1]
 
 
 @torch.no_grad()
@@ -117,7 +122,6 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("corpus", type=Path)
     a.add_argument("out", type=Path)
-    a.add_argument("--steps", type=int, default=2400)
     a.add_argument("--resume", action="store_true")
     a = a.parse_args()
     a.out.mkdir(exist_ok=True)
@@ -126,6 +130,10 @@ def main():
     rng = np.random.default_rng(1)
     v = Vocabulary.load(a.corpus / "merges.json")
     model = Demo(len(v.tokens))
+    ids = lambda group: [v.ids[t] for n in group for t in (LETTERS[32] + n, n) if t in v.ids]
+    names = ids(words.GIRLS + words.BOYS + words.PETS)
+    subjects = ids(["girl", "boy"] + sum([*words.KINDS.values(), *words.THINGS.values()], []))
+    weight = torch.ones(len(v.tokens))
     hidden = [p for k, p in model.w.items() if p.dim() == 2 and "blk" in k]
     others = [p for k, p in model.w.items() if not (p.dim() == 2 and "blk" in k)]
     muon = Muon(hidden, 0.02)
@@ -149,18 +157,18 @@ def main():
     start = time.time() - spent
     log = (a.out / "log.txt").open("a")
     running = None
-    for step in range(first, a.steps):
-        left = 1 - step / a.steps
-        scale = min(1, (step + 1) / 50) * min(1, left / FALL)
-        model.rounded = left <= ROUNDED
-        late = max(0, 1 - left / FALL)
-        share = {k: b + (e - b) * late for k, (b, e) in MIX.items()}
-        length = since(LENGTHS, 1 - left)
-        batch = rows(train, share, since(COPIES, 1 - left), length)
+    for step in range(first, STEPS):
+        fallen = max(0, (step - FALLS) / (STEPS - FALLS))
+        scale = min(1, (step + 1) / 30) * at(step, RATE) * (1 - fallen)
+        model.rounded = step >= ROUNDS
+        share = {k: b + (e - b) * fallen for k, (b, e) in MIX.items()}
+        length = at(step, LENGTHS)
+        weight[subjects], weight[names] = at(step, SUBJECTS), at(step, NAMES)
+        batch = rows(train, share, at(step, COPIES), length)
         loss = 0.0
         micro = batch.split(4096 // length)
         for part in micro:
-            l = model(part[:, :-1], part[:, 1:].contiguous()) * (len(part) / len(batch))
+            l = model(part[:, :-1], part[:, 1:].contiguous(), weight) * (len(part) / len(batch))
             l.backward()
             loss += float(l)
         for group in adam.param_groups:
@@ -172,7 +180,7 @@ def main():
         running = loss if running is None else 0.95 * running + 0.05 * loss
         if (step + 1) % 20 == 0:
             print(f"step {step + 1} loss {running:.4f} {(time.time() - start) / (step + 1):.2f} s a step", flush=True)
-        if (step + 1) % 200 == 0 or step + 1 == a.steps:
+        if (step + 1) % 40 == 0 or step + 1 == STEPS:
             losses = validate(model, valid)
             mean = sum(losses.values()) / len(losses)
             line = f"step {step + 1} minutes {(time.time() - start) / 60:.1f} train {running:.4f} valid {mean:.4f} " + \
