@@ -38,7 +38,7 @@ lib: setup
 	@cmake --build $(BUILD) --parallel $(shell nproc)
 
 run: all
-	bin/quern run $(if $(MODEL),-m '$(MODEL)') -p "$$PROMPT" -n $(N) && echo
+	bin/quern run $(if $(MODEL),-m '$(MODEL)') -p "$$PROMPT" -n $(N) --stats
 
 test:
 	@scripts/test.sh

@@ -127,7 +127,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr
 	}
-	if isTerminal(stdout) || ctx.Err() != nil {
+	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
 		fmt.Fprintln(stderr) // the text has no end of its own
 	}
 	if st.Finish == engine.CtxFull {
