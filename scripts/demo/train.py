@@ -3,7 +3,7 @@
 
 Hidden matrices are updated by Muon (Keller Jordan and others, 2024), the rest by AdamW. At last the rate falls to
 nothing, and matrices are rounded as the file will hold them, so that the model learns around its own quantisation.
-OUT/last.pt can be resumed, OUT/best.pt is the one with the least validation loss.
+OUT/last.pt can be resumed, OUT/best.pt is the one with the least validation loss on STOP.
 """
 
 import argparse
@@ -30,6 +30,7 @@ LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 100, 1024))  # of a row
 COPIES = ((0, 0.0), (300, 0.1), (600, 0.0))
 NAMES = ((0, 1.0), (360, 8.0), (FALLS, 2.0))
 SUBJECTS = ((0, 1.0), (680, 4.0))
+STOP = ("told", "chat")  # the validation sets that say which checkpoint is best: what the demo is for
 # How much of a step comes from each set: before the rate falls, and at the end.
 MIX = {"train_told": (0.45, 0.44), "train_chat": (0.42, 0.50), "train_sampled": (0.08, 0.03), "train_real": (0.05, 0.03)}
 
@@ -182,7 +183,7 @@ def main():
             print(f"step {step + 1} loss {running:.4f} {(time.time() - start) / (step + 1):.2f} s a step", flush=True)
         if (step + 1) % 40 == 0 or step + 1 == STEPS:
             losses = validate(model, valid)
-            mean = sum(losses.values()) / len(losses)
+            mean = sum(losses[k] for k in STOP) / len(STOP)
             line = f"step {step + 1} minutes {(time.time() - start) / 60:.1f} train {running:.4f} valid {mean:.4f} " + \
                 " ".join(f"{k} {x:.4f}" for k, x in losses.items())
             print(line, flush=True)
