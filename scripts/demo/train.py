@@ -19,11 +19,11 @@ from model import Demo
 from vocabulary import ASSISTANT, BEGIN, LETTERS, SYSTEM, USER, Vocabulary
 
 TOKENS = 16384  # of a step
-STEPS = 1300
+STEPS = 1200
 FALLS, ROUNDS = 760, 900  # steps from which the rate falls, and matrices are rounded
 # What follows is by step: from this one on.
 RATE = ((0, 1.0), (300, 0.3))  # before it falls; in the noise of a high one copying is not learned
-LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 100, 1024))  # of a row
+LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 60, 1024))  # of a row
 # Which part of a step is pieces said over and over, and what names, and then kinds and things, count for beside other
 # tokens. All teach to copy from what was said before, which is how names are kept and questions heard. Who said what is
 # too small a part of the loss by itself.
