@@ -16,14 +16,14 @@ import torch
 
 import words
 from model import Demo
-from vocabulary import LETTERS, Vocabulary
+from vocabulary import ASSISTANT, BEGIN, LETTERS, SYSTEM, USER, Vocabulary
 
 TOKENS = 16384  # of a step
-STEPS = 1160
+STEPS = 1200
 FALLS, ROUNDS = 760, 900  # steps from which the rate falls, and matrices are rounded
 # What follows is by step: from this one on.
 RATE = ((0, 1.0), (300, 0.3))  # before it falls; in the noise of a high one copying is not learned
-LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 100, 1024))  # of a row
+LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 60, 1024))  # of a row
 # Which part of a step is pieces said over and over, and what names, and then kinds and things, count for beside other
 # tokens. All teach to copy from what was said before, which is how names are kept and questions heard. Who said what is
 # too small a part of the loss by itself.
@@ -31,8 +31,13 @@ COPIES = ((0, 0.0), (300, 0.1), (600, 0.0))
 NAMES = ((0, 1.0), (360, 8.0), (FALLS, 2.0))
 SUBJECTS = ((0, 1.0), (680, 4.0))
 STOP = ("told", "chat")  # the validation sets that say which checkpoint is best: what the demo is for
-# How much of a step comes from each set: before the rate falls, and at the end.
-MIX = {"train_told": (0.45, 0.44), "train_chat": (0.42, 0.50), "train_sampled": (0.08, 0.03), "train_real": (0.05, 0.03)}
+# How much of a step comes from each set. At last only from those that keep their thread: a greedy "Once upon a time" was
+# the sampled stories' before, who all begin alike.
+MIX = (
+    (0, {"train_told": 0.45, "train_chat": 0.43, "train_sampled": 0.07, "train_real": 0.05}),
+    (1040, {"train_told": 0.5, "train_chat": 0.5}),
+)
+ANSWERS = 1040  # from this step on what users say is not learned, or a text from nothing begins with a question
 
 
 class Documents:
@@ -64,9 +69,18 @@ class Documents:
 def rows(documents, share, copies, length):
     """A step's rows [n, length + 1], each of one set."""
     count = lambda part: round(TOKENS * part / length)
-    out = [d.row(length) for name, d in documents.items() for _ in range(count(share[name] * (1 - copies)))]
+    out = [documents[name].row(length) for name in share for _ in range(count(share[name] * (1 - copies)))]
     out += [documents["train_told"].copies(length) for _ in range(count(copies))]
     return torch.from_numpy(np.stack(out))
+
+
+def answers(targets, v):
+    """Returns targets with -1 for what is no story and no answer: from a role that asks to the one that answers."""
+    roles, asks = [v.ids[BEGIN], v.ids[ASSISTANT]], [v.ids[USER], v.ids[SYSTEM]]
+    at = torch.arange(targets.shape[1]).expand_as(targets)
+    last = lambda ids: torch.where(torch.isin(targets, torch.tensor(ids)), at, -torch.ones_like(at)).cummax(1).values
+    asked, begun = last(asks), last(roles)
+    return targets.masked_fill((asked >= 0) & (asked >= begun) | (begun == at), -1)
 
 
 def at(step, table):
@@ -74,8 +88,8 @@ def at(step, table):
 
 
 @torch.no_grad()
-def validate(model, sets):
-    """The mean loss of each set, of whole documents that begin at position 0."""
+def validate(model, sets, v):
+    """The mean loss of each set, of whole documents that begin at position 0; of conversations, of the answers."""
     losses = {}
     for name, docs in sets.items():
         total = n = 0
@@ -86,6 +100,7 @@ def validate(model, sets):
             for j, d in enumerate(some):
                 ids[j, :len(d)] = d
                 want[j, :len(d) - 1] = d[1:]
+            want = answers(want, v)
             count = int((want >= 0).sum())
             total += float(model(ids, want)) * count
             n += count
@@ -139,7 +154,7 @@ def main():
     others = [p for k, p in model.w.items() if not (p.dim() == 2 and "blk" in k)]
     muon = Muon(hidden, 0.02)
     adam = torch.optim.AdamW(others, lr=4e-3, betas=(0.9, 0.98), weight_decay=0.0)
-    train = {name: Documents(a.corpus / f"{name}.npz", rng) for name in MIX}
+    train = {name: Documents(a.corpus / f"{name}.npz", rng) for name in at(0, MIX)}
     valid = {}
     for path in sorted(a.corpus.glob("valid_*.npz")):
         z = np.load(path)
@@ -162,14 +177,16 @@ def main():
         fallen = max(0, (step - FALLS) / (STEPS - FALLS))
         scale = min(1, (step + 1) / 30) * at(step, RATE) * (1 - fallen)
         model.rounded = step >= ROUNDS
-        share = {k: b + (e - b) * fallen for k, (b, e) in MIX.items()}
         length = at(step, LENGTHS)
         weight[subjects], weight[names] = at(step, SUBJECTS), at(step, NAMES)
-        batch = rows(train, share, at(step, COPIES), length)
+        batch = rows(train, at(step, MIX), at(step, COPIES), length)
         loss = 0.0
         micro = batch.split(4096 // length)
         for part in micro:
-            l = model(part[:, :-1], part[:, 1:].contiguous(), weight) * (len(part) / len(batch))
+            targets = part[:, 1:].contiguous()
+            if step >= ANSWERS:
+                targets = answers(targets, v)
+            l = model(part[:, :-1], targets, weight) * (len(part) / len(batch))
             l.backward()
             loss += float(l)
         for group in adam.param_groups:
@@ -182,7 +199,7 @@ def main():
         if (step + 1) % 20 == 0:
             print(f"step {step + 1} loss {running:.4f} {(time.time() - start) / (step + 1):.2f} s a step", flush=True)
         if (step + 1) % 40 == 0 or step + 1 == STEPS:
-            losses = validate(model, valid)
+            losses = validate(model, valid, v)
             mean = sum(losses[k] for k in STOP) / len(STOP)
             line = f"step {step + 1} minutes {(time.time() - start) / 60:.1f} train {running:.4f} valid {mean:.4f} " + \
                 " ".join(f"{k} {x:.4f}" for k, x in losses.items())
