@@ -36,7 +36,7 @@ func OpenFile(path string) (*File, error) {
 }
 
 // OpenBytes parses a whole model that is in memory for as long as the program
-// is. Errors call it by name.
+// is, outside the Go heap: C is given its addresses. Errors call it by name.
 func OpenBytes(name string, b []byte) (*File, error) {
 	f, err := gguf.Parse(b)
 	if err == nil {

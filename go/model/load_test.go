@@ -247,10 +247,12 @@ func TestOpenBytes(t *testing.T) {
 	ids := []int32{1, 20, 30, 40}
 	d := read(t, "tiny-llama-mixed.gguf")
 	path := d.write(t, "whole.gguf")
-	b, err := os.ReadFile(path)
+	region, err := mem.Map(path) // outside the Go heap, like what a program has in it
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { region.Close() })
+	b := region.Bytes()
 	before := slices.Clone(b)
 	for _, r := range []Residency{Packed, Mapped} {
 		m, err := load(t, path, r)

@@ -19,6 +19,12 @@ import words
 HERE = Path(__file__).parent
 
 
+def pick(rng, options, less=0.75):
+    """One of the options, each less likely than the one before. Were all as likely, then what the model finds likeliest
+    would be a matter of rounding, and its greedy text another in every engine."""
+    return rng.choices(options, [less**i for i in range(len(options))])[0]
+
+
 class Who:
     """A character. In a plot: {h} the name, {h.kind}, {h.a} "a little dog", {h.the} "the dog", {h.he} {h.him} {h.his}
     {h.himself}, and with a capital {h.He} {h.His}."""
@@ -31,14 +37,14 @@ class Who:
     def __init__(self, rng, group, taken):
         self.group = group
         if group == "child":
-            self.kind, self.sex = rng.choice((("girl", "she"), ("boy", "he")))
+            self.kind, self.sex = pick(rng, (("girl", "she"), ("boy", "he")))
             names = words.GIRLS if self.sex == "she" else words.BOYS
         else:
             self.kind = rng.choice([k for k in words.KINDS[group] if k not in taken])
-            self.sex = words.SEX.get(self.kind) or rng.choice(("he", "she"))
+            self.sex = words.SEX.get(self.kind) or pick(rng, ("he", "she"))
             names = words.PETS if group != "person" else (words.GIRLS if self.sex == "she" else words.BOYS)
-        self.name = rng.choice([n for n in names if n not in taken])
-        self.adjective = rng.choice(words.TRAITS)
+        self.name = pick(rng, [n for n in names if n not in taken], 0.93)
+        self.adjective = pick(rng, words.TRAITS, 0.85)
         taken |= {self.name, self.kind} if group != "child" else {self.name}
 
     def slot(self, form):
@@ -75,32 +81,32 @@ class World:
         want = conditions or {}
         self.rng = rng
         taken = set()
-        pick = lambda key, default: rng.choice(want.get(key, default).split("/"))
+        group = lambda key, default: rng.choice(want.get(key, default).split("/"))
         groups = "child/child/animal/animal/animal/person/creature"
         self.who = {
-            "h": Who(rng, pick("hero", groups), taken),
-            "f": Who(rng, pick("friend", "child/animal/animal/creature" if rng.random() < 0.5 else "animal"), taken),
-            "g": Who(rng, pick("other", "child/animal/animal/person"), taken),
+            "h": Who(rng, group("hero", groups), taken),
+            "f": Who(rng, group("friend", "child/animal/animal/creature" if rng.random() < 0.5 else "animal"), taken),
+            "g": Who(rng, group("other", "child/animal/animal/person"), taken),
         }
-        elder, sex = rng.choice(words.ELDERS)
+        elder, sex = pick(rng, words.ELDERS)
         he, him, his, _ = Who.FORMS[sex]
-        thing = self.thing(pick("thing", "/".join(words.THINGS)))
-        other = self.thing(pick("other_thing", "toy/find/food"), thing[0])
-        p, q = rng.sample(words.PLACES[pick("place", "outdoors")], 2)
-        color = rng.choice(words.COLORS)
+        thing = self.thing(group("thing", "/".join(words.THINGS)))
+        other = self.thing(group("other_thing", "toy/find/food"), thing[0])
+        p, q = rng.sample(words.PLACES[group("place", "outdoors")], 2)
+        color = pick(rng, words.COLORS)
         self.slots = {
             "e": elder, "e.he": he, "e.him": him, "e.his": his, "e.He": he.capitalize(), "e.His": his.capitalize(),
             "t": thing[0], "t.adj": thing[1], "t.a": f"a {thing[1]} {thing[0]}",
             "u": other[0], "u.adj": other[1], "u.a": f"a {other[1]} {other[0]}",
             "food": rng.choice(words.THINGS["food"]),
             "p": p[1], "at": f"{p[0]} {p[1]}", "q": q[1], "atq": f"{q[0]} {q[1]}",
-            "color": color, "weather": rng.choice(words.WEATHER),
+            "color": color, "weather": pick(rng, words.WEATHER),
             "n": rng.choice(("two", "three", "four", "five", "six")),
         }
 
     def thing(self, group, but=None):
         noun = self.rng.choice([n for n in words.THINGS[group] if n != but])
-        return noun, self.rng.choice(words.LOOKS[group])
+        return noun, pick(self.rng, words.LOOKS[group], 0.85)
 
     def slot(self, name):
         first, _, form = name.partition(".")
@@ -118,11 +124,11 @@ class World:
             c = text[i]
             if c == "[":
                 parts, i = split_choice(text, i + 1)
-                out.append(self.expand(self.rng.choice(parts)))
+                out.append(self.expand(pick(self.rng, parts)))
             elif c == "{":
                 end = text.index("}", i)
                 name = text[i + 1:end]
-                out.append(self.expand(self.rng.choice(SHARED[name])) if name in SHARED else self.slot(name))
+                out.append(self.expand(pick(self.rng, SHARED[name])) if name in SHARED else self.slot(name))
                 i = end + 1
             else:
                 out.append(c)
@@ -204,7 +210,7 @@ class Story:
     """A story: its text, its plot and the world it happens in."""
 
     def __init__(self, rng, plot=None):
-        self.plot, conditions, body = plot or rng.choice(PLOTS)
+        self.plot, conditions, body = plot or pick(rng, PLOTS, 0.97)
         self.world = World(rng, conditions)
         paragraphs = []
         for paragraph in body.split("\n\n"):

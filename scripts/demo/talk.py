@@ -47,17 +47,22 @@ SMALL = [
 ]
 
 
+def has_thing(story):
+    """Whether the story's thing is in it: most plots can do without."""
+    return f" {story.world.slots['t']}" in story.text
+
+
 def subject(rng, story):
     """What a story is about, in words that are in it."""
     h, f = story.world.who["h"], story.world.who["f"]
     slots, text = story.world.slots, story.text
-    thing = slots["t"] if slots["t"] in text else None
+    thing = slots["t"] if has_thing(story) else None
     place = slots["p"] if slots["p"] in text else None
     friend = f.kind if f.name in text and f.kind in text else None
     hero = rng.choice([f"a {h.kind}", f"a {h.kind}", f"a {h.kind} named {h.name}", f"a {h.adjective} {h.kind}"])
     options = [hero, f"{h.name} the {h.kind}"]
     if thing:
-        options += [f"{hero} and a {thing}"] * 4 + [f"a {thing}", f"{hero} with a {thing}", f"a {slots['t.adj']} {thing}",
+        options += [f"{hero} and a {thing}"] * 24 + [f"a {thing}", f"{hero} with a {thing}", f"a {slots['t.adj']} {thing}",
                                                      f"a {h.kind}, a {thing}"]
     if friend:
         options += [f"{hero} and a {friend}"] * 2 + [f"{h.name} and {f.name}"]

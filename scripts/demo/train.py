@@ -19,23 +19,25 @@ from model import Demo
 from vocabulary import ASSISTANT, BEGIN, LETTERS, SYSTEM, USER, Vocabulary
 
 TOKENS = 16384  # of a step
-STEPS = 1200
-FALLS, ROUNDS = 760, 900  # steps from which the rate falls, and matrices are rounded
+STEPS = 1325
+ROUNDS = 900  # from this step on matrices are rounded
+# The rate at these steps, and on lines between them. In the noise of a high one copying is not learned.
+RATE = ((0, 0.0), (30, 1.0), (299, 1.0), (300, 0.3), (760, 0.3), (1200, 0.0), (1201, 0.15), (STEPS, 0.0))
 # What follows is by step: from this one on.
-RATE = ((0, 1.0), (300, 0.3))  # before it falls; in the noise of a high one copying is not learned
-LENGTHS = ((0, 384), (ROUNDS, 512), (STEPS - 60, 1024))  # of a row
+LENGTHS = ((0, 384), (ROUNDS, 512), (1140, 1024), (1200, 512), (STEPS - 25, 1024))  # of a row
 # Which part of a step is pieces said over and over, and what names, and then kinds and things, count for beside other
 # tokens. All teach to copy from what was said before, which is how names are kept and questions heard. Who said what is
 # too small a part of the loss by itself.
 COPIES = ((0, 0.0), (300, 0.1), (600, 0.0))
-NAMES = ((0, 1.0), (360, 8.0), (FALLS, 2.0))
-SUBJECTS = ((0, 1.0), (680, 4.0))
+NAMES = ((0, 1.0), (360, 8.0), (760, 2.0))
+SUBJECTS = ((0, 1.0), (680, 4.0), (1200, 8.0))
 STOP = ("told", "chat")  # the validation sets that say which checkpoint is best: what the demo is for
 # How much of a step comes from each set. At last only from those that keep their thread: a greedy "Once upon a time" was
 # the sampled stories' before, who all begin alike.
 MIX = (
     (0, {"train_told": 0.45, "train_chat": 0.43, "train_sampled": 0.07, "train_real": 0.05}),
     (1040, {"train_told": 0.5, "train_chat": 0.5}),
+    (1200, {"train_told": 0.35, "train_chat": 0.65}),
 )
 ANSWERS = 1040  # from this step on what users say is not learned, or a text from nothing begins with a question
 
@@ -174,8 +176,7 @@ def main():
     log = (a.out / "log.txt").open("a")
     running = None
     for step in range(first, STEPS):
-        fallen = max(0, (step - FALLS) / (STEPS - FALLS))
-        scale = min(1, (step + 1) / 30) * at(step, RATE) * (1 - fallen)
+        scale = np.interp(step + 1, *zip(*RATE))
         model.rounded = step >= ROUNDS
         length = at(step, LENGTHS)
         weight[subjects], weight[names] = at(step, SUBJECTS), at(step, NAMES)
