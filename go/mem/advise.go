@@ -10,29 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WillNeed asks the kernel to read what it has of [off, off+n) of a mapped file
-// ahead, and does not wait. It leaves other regions as they are.
-//
-// The kernel takes no more of one call than it reads ahead by itself, and leaves
-// out the rest, so it is asked in pieces.
-func (r *Region) WillNeed(off, n int) error {
-	if r.closed.Load() {
-		return ErrClosed
-	}
-	off, n = max(off, 0), max(n, 0)
-	if !r.file || off >= len(r.b) {
-		return nil
-	}
-	const piece = 128 << 10 // the least that is set anywhere
-	end := off + min(n, len(r.b)-off)
-	for off = off / int(pageSize) * int(pageSize); off < end; off += piece {
-		if err := unix.Madvise(r.b[off:min(off+piece, end)], unix.MADV_WILLNEED); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so
 // that they no longer count as this process's memory. The bytes stay readable
 // and come back from the page cache or the disk. It leaves a static region as it

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +37,7 @@ func TestMap(t *testing.T) {
 		if !bytes.Equal(r.Bytes(), want) {
 			t.Errorf("%d bytes: the mapping differs from the file", n)
 		}
-		for _, err := range []error{r.WillNeed(0, n), r.WillNeed(-1, n+1<<40), r.WillNeed(n, 1), r.Prefault(2)} {
+		for _, err := range []error{r.DontNeed(0, n), r.Prefault(2)} {
 			if err != nil {
 				t.Errorf("%d bytes: %v", n, err)
 			}
@@ -201,63 +199,12 @@ func TestClose(t *testing.T) {
 		if r.Bytes() != nil {
 			t.Error("a closed region has bytes")
 		}
-		for _, err := range []error{r.WillNeed(0, 1), r.DontNeed(0, 0), r.Prefault(1)} {
+		for _, err := range []error{r.DontNeed(0, 0), r.Prefault(1)} {
 			if !errors.Is(err, ErrClosed) {
 				t.Errorf("on a closed region: %v", err)
 			}
 		}
 	}
-}
-
-// What will be needed is read, and no more than the kernel's own reading ahead
-// adds to it.
-func TestWillNeed(t *testing.T) {
-	const n, at, size = 64 << 20, 16<<20 + 5, 8 << 20
-	name, _ := file(t, n)
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Map(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if resident(t, r.Bytes()) > n/2 {
-		t.Skip("this file system keeps files in memory")
-	}
-	if err := r.WillNeed(at, size); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); resident(t, r.Bytes()[at/4096*4096:][:size]) < size; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are there", resident(t, r.Bytes()))
-		}
-	}
-	if got := resident(t, r.Bytes()); got > 2*size {
-		t.Errorf("%d bytes are there, want about %d", got, size)
-	}
-}
-
-// resident returns how many bytes of b, which begins with a page, are in memory.
-func resident(t *testing.T, b []byte) int {
-	t.Helper()
-	pages := make([]byte, (len(b)+int(pageSize)-1)/int(pageSize))
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
-		t.Fatal(errno)
-	}
-	n := 0
-	for _, p := range pages {
-		n += int(p&1) * int(pageSize)
-	}
-	return n
 }
 
 // A closed region is unmapped: to read it faults.
@@ -332,7 +279,7 @@ func TestStatic(t *testing.T) {
 		t.Fatal("it is not what was given")
 	}
 	for name, err := range map[string]error{
-		"WillNeed": r.WillNeed(0, len(b)), "Prefault": r.Prefault(2), "DontNeed": r.DontNeed(0, len(b)),
+		"Prefault": r.Prefault(2), "DontNeed": r.DontNeed(0, len(b)),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -347,7 +294,7 @@ func TestStatic(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if r.Bytes() != nil || !errors.Is(r.WillNeed(0, 1), ErrClosed) || !errors.Is(r.DontNeed(0, 1), ErrClosed) {
+	if r.Bytes() != nil || !errors.Is(r.DontNeed(0, 1), ErrClosed) {
 		t.Error("it is not closed")
 	}
 	if want := bytes.Repeat([]byte("0123456789abcdef"), 1<<12); !bytes.Equal(own, want) {

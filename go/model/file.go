@@ -118,13 +118,6 @@ func (f *File) Close() error {
 	return first
 }
 
-// expect says that n bytes from offset at of a tensor, or of what follows it, will
-// be read soon.
-func (f *File) expect(t *gguf.Tensor, at, n int) {
-	// A failure costs time, not correctness.
-	_ = f.regions[t.Shard].WillNeed(int(t.Offset)+at, n)
-}
-
 // drop lets go of the pages of n bytes of a tensor from offset at: they were
 // read, and will come back from the page cache if they are needed again.
 func (f *File) drop(t *gguf.Tensor, at, n int) {

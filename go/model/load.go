@@ -152,7 +152,6 @@ func (m *Model) read(o Options) error {
 				// A chunk ends where a matrix does: the next begins a new panel.
 				src.Out = min(step, x.Out-row%x.Out)
 				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
-				m.file.expect(t, row*rowBytes, 2*chunkBytes) // the disk reads while we pack
 				n := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {
 					dst = spare.Bytes()
