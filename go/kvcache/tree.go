@@ -106,14 +106,15 @@ func (t *Tree) walk(ids []int32, visit func(n *node, common int)) {
 // closest returns the child that shares most of the first ids.
 func (n *node) closest(ids []int32) (best *node, most int) {
 	for _, c := range n.children[ids[0]] {
-		if k := common(c.ids, ids); k > most {
+		if k := Common(c.ids, ids); k > most {
 			best, most = c, k
 		}
 	}
 	return best, most
 }
 
-func common(a, b []int32) int {
+// Common returns how many tokens a and b both begin with.
+func Common(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

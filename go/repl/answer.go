@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -54,7 +55,7 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	if err != nil {
 		return m, err
 	}
-	s.cached = common(s.seq.Tokens(), ids[:len(ids)-1]) // the logits of the last are wanted
+	s.cached = kvcache.Common(s.seq.Tokens(), ids[:len(ids)-1]) // the logits of the last are wanted
 	s.seq.Truncate(s.cached)
 	smp := sample.New(s.Settings.Sampling(), s.Engine.Model().Config.NVocab)
 	for _, id := range ids[:s.cached] {
@@ -115,15 +116,6 @@ func laterHalf(messages []chat.Message) int {
 		}
 	}
 	return 0
-}
-
-// common returns how many tokens a and b both begin with.
-func common(a, b []int32) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // An answerWriter shows an answer as it comes: what is said on Out, thoughts

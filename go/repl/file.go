@@ -109,9 +109,6 @@ func (c conversation) save(name string, over bool) error {
 	}
 	perm, target := fs.FileMode(0o600), name
 	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no file", name)
-		}
 		perm = info.Mode().Perm()
 		if target, err = filepath.EvalSymlinks(name); err != nil {
 			return err

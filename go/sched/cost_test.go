@@ -7,16 +7,21 @@ import (
 	"time"
 )
 
+// measured returns a model of cost as it is before the first pass.
+func measured(truth func(Shape) time.Duration) (c Cost) {
+	for _, n := range []int{1, 8, 64, 256} {
+		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
+	}
+	c.Set(truth(Shape{Attended: 1e6}), truth(Shape{Read: 1e6}))
+	return c
+}
+
 // A model of cost that saw a machine in good and bad moments is right about the
 // good ones again soon, and is never nonsense.
 func TestCostRecovers(t *testing.T) {
 	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
 	rng := rand.New(rand.NewPCG(5, 6))
-	var c Cost
-	for _, n := range []int{1, 8, 64, 256} {
-		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
-	}
-	c.Set(truth(Shape{Attended: 1e6}), truth(Shape{Read: 1e6}))
+	c := measured(truth)
 	shape := func() (s Shape) {
 		for range 1 + rng.IntN(8) {
 			s = s.add(rng.IntN(4000), 1)
@@ -58,11 +63,7 @@ func TestCostRecovers(t *testing.T) {
 func TestCostDoesNotDrift(t *testing.T) {
 	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
 	rng := rand.New(rand.NewPCG(7, 8))
-	var c Cost
-	for _, n := range []int{1, 8, 64, 256} {
-		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
-	}
-	c.Set(truth(Shape{Attended: 1e6}), truth(Shape{Read: 1e6}))
+	c := measured(truth)
 	for range 300_000 {
 		s := Shape{}.add(rng.IntN(500), 1+rng.IntN(8))
 		took := time.Duration(float64(truth(s)) * math.Exp(rng.NormFloat64()))

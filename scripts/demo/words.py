@@ -22,8 +22,8 @@ ELDERS = (("mom", "she"), ("dad", "he"), ("grandma", "she"), ("grandpa", "he"), 
           ("aunt", "she"), ("uncle", "he"))
 
 THINGS = {
-    "toy": """ball kite doll drum car train boat puzzle balloon robot truck teddy top rocket whistle plane jump-rope
-        castle yo-yo""".replace("jump-rope", "rope").split(),
+    "toy": """ball kite doll drum car train boat puzzle balloon robot truck teddy top rocket whistle plane rope
+        castle yo-yo""".split(),
     "food": "apple cake cookie pie carrot pear sandwich banana cupcake muffin plum peach orange pancake".split(),
     "find": """key shell stone feather map box lamp bell hat scarf mirror coin button book rope basket umbrella spoon
         blanket ring crown leaf bottle pencil clock letter bag candle cup pot boot flute""".split(),

@@ -82,11 +82,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	params, ignored := f.settings.sampling.forModel(in.file.GGUF)
-	f.settings.sampling.params = params
-	for _, line := range ignored {
-		note(line)
-	}
+	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
 	eng, _, err := f.model.open(in.cfg.NCtx, stderr)
 	if err != nil {
 		return err

@@ -39,7 +39,12 @@ func newExportDemoCommand() *cobra.Command {
 		Long: `Write the model inside the program to a GGUF file, for other programs or to look
 at. The file appears whole, or not at all. - is standard output.`,
 		Example: `  quern export-demo demo.gguf`,
-		Args:    cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d names of files to write, want one", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return exportDemo(args[0], force, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -257,7 +257,8 @@ func TestSamplingOfTheModel(t *testing.T) {
 		}
 		want := sample.Defaults()
 		tt.want(&want)
-		got, notes := f.forModel(meta)
+		var notes []string
+		got := f.forModel(meta, func(line string) { notes = append(notes, line) })
 		if got != want {
 			t.Errorf("%v: got %+v, want %+v", tt.args, got, want)
 		}

@@ -114,11 +114,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 
 	seq := eng.NewSequence()
 	defer seq.Close()
-	var ignored []string
-	f.sampling.params, ignored = f.sampling.forModel(head.file.GGUF)
-	for _, line := range ignored {
-		note(line)
-	}
+	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	smp := sample.New(f.sampling.seeded(), eng.Model().Config.NVocab)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, prompt, smp, f.predict, f.ends(tok), func(id int32) error {

@@ -45,10 +45,13 @@ func (f *samplingFlags) seeded() sample.Params {
 }
 
 // forModel returns how tokens are chosen as the model's author would have it,
-// where the flags do not say. The notes name what is ignored of that, and why.
-func (f *samplingFlags) forModel(meta tokenizer.Metadata) (p sample.Params, notes []string) {
-	p, notes = server.ModelSampling(sample.Defaults(), meta)
-	return f.over(p), notes
+// where the flags do not say. note is told what is ignored of that, and why.
+func (f *samplingFlags) forModel(meta tokenizer.Metadata, note func(string)) sample.Params {
+	p, ignored := server.ModelSampling(sample.Defaults(), meta)
+	for _, line := range ignored {
+		note(line)
+	}
+	return f.over(p)
 }
 
 // over returns p with what the flags say, where they were given.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 )
 
@@ -19,7 +18,7 @@ func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engin
 	m := server.Model{
 		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
-		Sampling: f.defaults(in, logs), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
+		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Info: server.ModelInfo{
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
@@ -42,15 +41,6 @@ func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engin
 		m.Info.NParams += in.file.GGUF.Tensors[i].Elems()
 	}
 	return m
-}
-
-// defaults returns how tokens are chosen where a request does not say.
-func (f *serveFlags) defaults(in *head, logs zerolog.Logger) sample.Params {
-	p, notes := f.sampling.forModel(in.file.GGUF)
-	for _, note := range notes {
-		logs.Warn().Msg(note)
-	}
-	return p
 }
 
 // vocabType returns llama.cpp's number for the kind of vocabulary.

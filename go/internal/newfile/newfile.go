@@ -14,13 +14,17 @@ import (
 
 // Write gives the name path and the permissions perm to a file that fill writes,
 // and returns its bytes. A file that is there already is an error that wraps
-// fs.ErrExist, unless replace is set. So is, of another kind, a disk with room for
-// fewer than need bytes.
+// fs.ErrExist, unless replace is set; what is no file, such as a device, is one in
+// any case. A disk with room for fewer than need bytes is an error, too.
 func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is no file", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return 0, err
+	}
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return 0, fmt.Errorf("%s: %w", path, fs.ErrExist)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
 	}
 	dir, name := filepath.Split(path)
 	if dir == "" {

@@ -53,6 +53,14 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%+v left %v, %v", tt, names, err)
 		}
 	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "null")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path = range []string{dir, "/dev/null", filepath.Join(dir, "null")} {
+		if err := write("x", true, nil); err == nil || err.Error() != path+" is no file" {
+			t.Errorf("%s is replaced: %v", path, err)
+		}
+	}
 	path = filepath.Join(dir, "none", "file")
 	if err := write("x", false, nil); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("in a folder that is not there: %v", err)
