@@ -473,14 +473,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestParamsName(t *testing.T) {
-	for n, want := range map[uint64]string{8030261312: "8B", 1235814400: "1.2B", 46702792704: "46.7B", 596049920: "596M"} {
-		if got := paramsName(n); got != want {
-			t.Errorf("paramsName(%d) = %s, want %s", n, got, want)
-		}
-	}
-}
-
 // A model that is not there is found before others are measured.
 func TestBenchMissingModel(t *testing.T) {
 	f := parsedBenchFlags(t, "-m", tinyModel(t)+",nowhere.gguf", "--no-roofline")
