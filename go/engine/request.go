@@ -49,6 +49,7 @@ type Progress struct {
 	Total  int // tokens of the prompt
 	Cached int // of which were in the cache
 	Done   int // of which are evaluated, the cached ones with them
+	Slot   int
 }
 
 // A Token is one that was sampled.

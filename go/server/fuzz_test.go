@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 				t.Fatalf("%q: the answer is %q", body, b)
 			}
 		case status == 400 || status == 501:
-			if e := parse[errorAnswer](t, b).Error; e.Message == "" || e.Code != status || strings.ContainsAny(e.Message, "\n\r") && !strings.ContainsAny(body, "\n\r\\") {
+			if e := parse[errorAnswer](t, b).Error; e.Message == "" || fmt.Sprint(e.Code) != fmt.Sprint(status) || strings.ContainsAny(e.Message, "\n\r") && !strings.ContainsAny(body, "\n\r\\") {
 				t.Fatalf("%q: the error is %s", body, b)
 			}
 		default:

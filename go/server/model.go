@@ -32,9 +32,11 @@ type Model struct {
 	Template  Template           // nil: there are no chats
 	Metadata  tokenizer.Metadata // of the file
 
-	Name string // by which clients know it
-	Path string
-	Ctx  int // positions of a sequence
+	Name    string // by which clients know it
+	Aliases []string
+	Tags    []string
+	Path    string
+	Ctx     int // positions of a sequence
 
 	// What requests that say nothing get.
 	Sampling        sample.Params // but for the seed
@@ -50,6 +52,8 @@ type Model struct {
 
 // ModelInfo is what clients are told of a model.
 type ModelInfo struct {
+	Arch      string `json:"architecture"`
+	FileType  string `json:"ftype"`      // such as Q4_K - Medium
 	VocabType int    `json:"vocab_type"` // llama.cpp's number
 	NVocab    int    `json:"n_vocab"`
 	NCtxTrain int    `json:"n_ctx_train"`

@@ -2,12 +2,13 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reply sends a whole answer.
@@ -22,13 +23,9 @@ func reply(c *gin.Context, status int, v any) {
 
 const jsonType = "application/json; charset=utf-8"
 
-// encode is JSON without the escapes that only HTML needs.
+// encode is JSON in a fixed order. Bytes that are no text become U+FFFD.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // A stream sends server-sent events. Its header goes out with the first of
