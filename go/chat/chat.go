@@ -45,6 +45,7 @@ type Template struct {
 	source string
 	tokens SpecialTokens
 	caps   Caps
+	style  *style
 	// noNull: messages without content have an empty one, as null would be printed.
 	noNull bool
 }
@@ -55,7 +56,7 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
-	t := &Template{jinja: parsed, source: source, tokens: tokens}
+	t := &Template{jinja: parsed, source: source, tokens: tokens, style: styleOf(source)}
 	t.probe()
 	return t, nil
 }
@@ -80,15 +81,47 @@ type Input struct {
 	Now                  time.Time                  // for strftime_now; zero is now
 }
 
+// A Prompt is a rendered conversation.
+type Prompt struct {
+	Text  string
+	reply Reply // to it, of which nothing is written
+}
+
+// Reply returns a parser for one reply to the prompt.
+func (p Prompt) Reply() *Reply { return &p.reply }
+
+// Marks returns the texts of the tokens that mark the parts of a reply. Some are
+// control tokens, which are not text in general; Reply wants to see them.
+func (p Prompt) Marks() []string { return p.reply.style.marks() }
+
 // Render makes the prompt.
-func (t *Template) Render(in Input) (string, error) {
+func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
-		return "", badRequest("messages is empty")
+		return Prompt{}, badRequest("messages is empty")
 	}
 	last := in.Messages[len(in.Messages)-1]
 	if in.ContinueFinalMessage && (last.Role != "assistant" || in.AddGenerationPrompt) {
-		return "", badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+		return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
 	}
+	p := Prompt{reply: Reply{style: t.style}}
+	text, err := t.prompt(in)
+	if err != nil {
+		return Prompt{}, err
+	}
+	continued := ""
+	if in.ContinueFinalMessage {
+		continued = last.Content.String()
+		if text, err = upTo(text, continued); err != nil {
+			return Prompt{}, err
+		}
+	}
+	p.Text = text
+	p.reply.after(text, continued)
+	return p, nil
+}
+
+// prompt renders all messages.
+func (t *Template) prompt(in Input) (string, error) {
 	vars := map[string]any{}
 	for name, raw := range in.Kwargs {
 		v, err := jinja.FromJSON(raw)
@@ -118,11 +151,7 @@ func (t *Template) Render(in Input) (string, error) {
 	if in.ReasoningEffort != "" {
 		vars["reasoning_effort"] = in.ReasoningEffort
 	}
-	text, err := t.run(vars, in.Now, limits)
-	if err != nil || !in.ContinueFinalMessage {
-		return text, err
-	}
-	return upTo(text, last.Content.String())
+	return t.run(vars, in.Now, limits)
 }
 
 // run renders with these variables and those that every template has.

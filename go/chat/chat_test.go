@@ -57,10 +57,11 @@ func TestBuiltin(t *testing.T) {
 	}
 	for name := range builtins {
 		tmpl := builtin(t, name)
-		got, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
+		prompt, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		got := prompt.Text
 		if w, ok := want[name]; ok && got != w {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, w)
 		}
@@ -184,8 +185,8 @@ func TestContent(t *testing.T) {
 		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{{ tools|tojson }}{% endfor %}", `{"role":"user","content":null}`, "-null"},
 	} {
 		got, err := parse(t, c.source).Render(Input{Messages: message(c.message)})
-		if err != nil || got != c.want {
-			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got, err, c.want)
+		if err != nil || got.Text != c.want {
+			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got.Text, err, c.want)
 		}
 	}
 }
@@ -197,8 +198,8 @@ func TestContinue(t *testing.T) {
 		"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\nSo", // it trims
 	} {
 		got, err := builtin(t, name).Render(Input{Messages: talk, ContinueFinalMessage: true})
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v", name, got, err)
+		if err != nil || got.Text != want {
+			t.Errorf("%s: %q, %v", name, got.Text, err)
 		}
 	}
 	_, err := parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
@@ -215,8 +216,8 @@ func TestVariables(t *testing.T) {
 		Messages: []Message{{Role: "user"}}, ReasoningEffort: "low", Now: now,
 		Kwargs: map[string]json.RawMessage{"k": json.RawMessage(`{"z":1,"a":[true]}`)},
 	})
-	if want := "<s>NoneNone{'z': 1, 'a': [True]}low06 Jul 2024</s>"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
+	if want := "<s>NoneNone{'z': 1, 'a': [True]}low06 Jul 2024</s>"; err != nil || got.Text != want {
+		t.Errorf("%q, %v", got.Text, err)
 	}
 }
 
@@ -266,12 +267,12 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		for _, in.ContinueFinalMessage = range []bool{false, true} {
-			text, err := tmpl.Render(in)
+			prompt, err := tmpl.Render(in)
 			if err != nil && strings.Contains(err.Error(), "bug in") {
 				t.Error(err)
 			}
-			if len(text) > limits.Bytes {
-				t.Errorf("%d bytes of text", len(text))
+			if len(prompt.Text) > limits.Bytes {
+				t.Errorf("%d bytes of text", len(prompt.Text))
 			}
 		}
 	})

@@ -14,14 +14,6 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Template writes conversations the way a model was trained on: a
-// chat.Template.
-type Template interface {
-	Render(in chat.Input) (string, error)
-	Source() string
-	Caps() chat.Caps
-}
-
 // A conversation is messages that were looked through.
 type conversation []chat.Message
 
@@ -156,9 +148,9 @@ func (r *resume) value() any     { return r.on }
 func (r *resume) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
-func (q *query) render(m *Model) (string, error) {
+func (q *query) render(m *Model) (chat.Prompt, error) {
 	if m.Template == nil {
-		return "", unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
+		return chat.Prompt{}, unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
 	}
 	c := chat.Input{Messages: q.messages, AddGenerationPrompt: q.generate, Kwargs: map[string]json.RawMessage{}}
 	maps.Copy(c.Kwargs, q.template)
@@ -166,10 +158,10 @@ func (q *query) render(m *Model) (string, error) {
 	assistant := last.Role == "assistant"
 	switch {
 	case q.resume.on && !assistant:
-		return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case q.resume.on || !q.resume.given && assistant && len(last.ToolCalls) == 0:
 		if n := len(q.messages); n > 1 && q.messages[n-2].Role == "assistant" {
-			return "", invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+			return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 		}
 		c.AddGenerationPrompt, c.ContinueFinalMessage = false, true
 	}
@@ -178,11 +170,11 @@ func (q *query) render(m *Model) (string, error) {
 	} else {
 		c.Kwargs["enable_thinking"] = json.RawMessage("false")
 	}
-	text, err := m.Template.Render(c)
+	prompt, err := m.Template.Render(c)
 	if err != nil {
-		return "", &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
+		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
-	return text, nil
+	return prompt, nil
 }
 
 // encodeChat returns the tokens of a rendered conversation.
