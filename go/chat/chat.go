@@ -1,10 +1,10 @@
 // Package chat makes the prompt of a conversation, by the chat template that
 // comes with the model.
 //
-// A template is Jinja, run by go/internal/jinja, with the variables and the
-// functions that Hugging Face's transformers gives it. It comes with a model
-// file and is not trusted: it reaches nothing but the conversation, and has
-// limits on its work, its memory and its recursion.
+// A template is Jinja, run by go/internal/jinja, with the variables that
+// llama-server gives it and the functions of Hugging Face's transformers. It
+// comes with a model file and is not trusted: it reaches nothing but the
+// conversation, and has limits on its work, its memory and its recursion.
 //
 // The text of a prompt may begin with the BOS token, as most templates write
 // it, or not; the builtin ones do not. Whoever makes tokens of it adds BOS
@@ -78,7 +78,7 @@ type Input struct {
 	ContinueFinalMessage bool
 	ReasoningEffort      string                     // such as low or high; "" leaves it to the template
 	Kwargs               map[string]json.RawMessage // more variables: chat_template_kwargs
-	Now                  time.Time                  // for strftime_now; zero is now
+	Now                  time.Time                  // for dates; zero is now
 }
 
 // A Prompt is a rendered conversation.
@@ -99,23 +99,26 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
 		return Prompt{}, badRequest("messages is empty")
 	}
-	last := in.Messages[len(in.Messages)-1]
-	if in.ContinueFinalMessage && (last.Role != "assistant" || in.AddGenerationPrompt) {
-		return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+	continued := ""
+	if in.ContinueFinalMessage {
+		last := len(in.Messages) - 1
+		if in.Messages[last].Role != "assistant" || in.AddGenerationPrompt {
+			return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+		}
+		// Nothing is continued by what begins a message.
+		if continued = in.Messages[last].Content.String(); strings.TrimSpace(continued) == "" {
+			in.Messages, in.AddGenerationPrompt = in.Messages[:last], true
+			continued = ""
+		}
 	}
-	p := Prompt{reply: Reply{style: t.style}}
 	text, err := t.prompt(in)
+	if err == nil && continued != "" {
+		text, err = upTo(text, continued)
+	}
 	if err != nil {
 		return Prompt{}, err
 	}
-	continued := ""
-	if in.ContinueFinalMessage {
-		continued = last.Content.String()
-		if text, err = upTo(text, continued); err != nil {
-			return Prompt{}, err
-		}
-	}
-	p.Text = text
+	p := Prompt{Text: text, reply: Reply{style: t.style}}
 	p.reply.after(text, continued)
 	return p, nil
 }
@@ -134,7 +137,6 @@ func (t *Template) prompt(in Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var tools any // none, as transformers has it
 	if len(in.Tools) > 0 {
 		l := &jinja.List{}
 		for i, raw := range in.Tools {
@@ -144,9 +146,9 @@ func (t *Template) prompt(in Input) (string, error) {
 			}
 			l.Items = append(l.Items, v)
 		}
-		tools = l
+		vars["tools"] = l
 	}
-	vars["messages"], vars["tools"] = messages, tools
+	vars["messages"] = messages
 	vars["add_generation_prompt"] = in.AddGenerationPrompt
 	if in.ReasoningEffort != "" {
 		vars["reasoning_effort"] = in.ReasoningEffort
@@ -160,8 +162,12 @@ func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) 
 		now = time.Now()
 	}
 	vars["bos_token"], vars["eos_token"] = t.tokens.BOS, t.tokens.EOS
-	if _, ok := vars["documents"]; !ok {
-		vars["documents"] = nil
+	for name, v := range map[string]any{
+		"date_string": strftime(now, "%d %b %Y"), "datetime": strftime(now, "%b %d %Y"), "enable_thinking": true,
+	} {
+		if _, given := vars[name]; !given {
+			vars[name] = v
+		}
 	}
 	vars["raise_exception"] = jinja.Func(func(args []any) (any, error) {
 		if message, ok := oneString(args); ok {

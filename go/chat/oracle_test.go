@@ -181,7 +181,7 @@ func TestOracle(t *testing.T) {
 			in := input(t, strings.ReplaceAll(c.messages, "ARGS", string(quoted)), c.kwargs, now)
 			in.AddGenerationPrompt = c.prompt
 			vars := map[string]any{
-				"add_generation_prompt": c.prompt, "tools": nil, "documents": nil, "now": now.Format("2006-01-02T15:04:05"),
+				"add_generation_prompt": c.prompt, "enable_thinking": true, "now": now.Format("2006-01-02T15:04:05"),
 				"bos_token": tokens.BOS, "eos_token": tokens.EOS,
 			}
 			for k, v := range in.Kwargs {
