@@ -57,10 +57,11 @@ func TestBuiltin(t *testing.T) {
 	}
 	for name := range builtins {
 		tmpl := builtin(t, name)
-		got, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
+		prompt, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		got := prompt.Text
 		if w, ok := want[name]; ok && got != w {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, w)
 		}
@@ -179,13 +180,14 @@ func TestContent(t *testing.T) {
 		{typed, `{"role":"user","content":"a"}`, "[a]"},
 		{"{{ messages[0].role }}", `{"role":"developer","content":"a"}`, "user"}, // no system role
 		{"{{ messages[0].role }}{{ messages[0].content }}", `{"role":"developer","content":"a"}`, "systema"},
-		{"{{ messages[0].role }}{{ messages[0].content }}{# developer #}", `{"role":"developer","content":"a"}`, "developera"},
+		{"{{ messages[0].role }}{{ messages[0].content }}{# developer #}", `{"role":"developer","content":"a"}`, "systema"},
+		{"{{ messages[0].role }}{{ messages[0].content }}{# 'developer' #}", `{"role":"developer","content":"a"}`, "developera"},
 		{"{{ messages[0].content is none }}", `{"role":"user","content":null}`, "False"}, // it would be printed
-		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{{ tools|tojson }}{% endfor %}", `{"role":"user","content":null}`, "-null"},
+		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{% endfor %}", `{"role":"user","content":null}`, "-"},
 	} {
 		got, err := parse(t, c.source).Render(Input{Messages: message(c.message)})
-		if err != nil || got != c.want {
-			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got, err, c.want)
+		if err != nil || got.Text != c.want {
+			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got.Text, err, c.want)
 		}
 	}
 }
@@ -197,11 +199,27 @@ func TestContinue(t *testing.T) {
 		"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\nSo", // it trims
 	} {
 		got, err := builtin(t, name).Render(Input{Messages: talk, ContinueFinalMessage: true})
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v", name, got, err)
+		if err != nil || got.Text != want {
+			t.Errorf("%s: %q, %v", name, got.Text, err)
 		}
 	}
-	_, err := parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
+	// A message that is empty is begun.
+	for _, empty := range []Content{Text(""), Text(" \n"), {Null: true}, {Parts: []string{}}} {
+		for name, want := range map[string]string{
+			"chatml": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n",
+			"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\n",
+		} {
+			got, err := builtin(t, name).Render(Input{Messages: []Message{talk[0], {Role: "assistant", Content: empty}}, ContinueFinalMessage: true})
+			if err != nil || got.Text != want {
+				t.Errorf("%s with %+v: %q, %v", name, empty, got.Text, err)
+			}
+		}
+	}
+	got, err := builtin(t, "chatml").Render(Input{Messages: []Message{{Role: "assistant"}}, ContinueFinalMessage: true})
+	if want := "<|im_start|>assistant\n"; err != nil || got.Text != want {
+		t.Errorf("alone: %q, %v", got.Text, err)
+	}
+	_, err = parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
 	var request *RequestError
 	if !errors.As(err, &request) {
 		t.Error(err)
@@ -210,13 +228,25 @@ func TestContinue(t *testing.T) {
 
 // Arguments keep their order; variables given for the template reach it.
 func TestVariables(t *testing.T) {
-	tmpl := parse(t, "{{ bos_token }}{{ tools }}{{ documents }}{{ k }}{{ reasoning_effort }}{{ strftime_now('%d %b %Y') }}{{ eos_token }}")
+	tmpl := parse(t, "{{ bos_token }}{{ tools is defined }}{{ k }}{{ reasoning_effort }}{{ strftime_now('%d %b %Y') }}|{{ date_string }}|{{ datetime }}|{{ enable_thinking }}{{ eos_token }}")
 	got, err := tmpl.Render(Input{
 		Messages: []Message{{Role: "user"}}, ReasoningEffort: "low", Now: now,
 		Kwargs: map[string]json.RawMessage{"k": json.RawMessage(`{"z":1,"a":[true]}`)},
 	})
-	if want := "<s>NoneNone{'z': 1, 'a': [True]}low06 Jul 2024</s>"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
+	if want := "<s>False{'z': 1, 'a': [True]}low06 Jul 2024|06 Jul 2024|Jul 06 2024|True</s>"; err != nil || got.Text != want {
+		t.Errorf("%q, %v", got.Text, err)
+	}
+}
+
+// What a request gives in place of a variable counts.
+func TestVariablesOfARequest(t *testing.T) {
+	tmpl := parse(t, "{{ date_string }} {{ datetime }} {{ enable_thinking }} {{ tools|length }}")
+	got, err := tmpl.Render(Input{
+		Messages: []Message{{Role: "user"}}, Tools: []json.RawMessage{json.RawMessage("{}")},
+		Kwargs: map[string]json.RawMessage{"date_string": json.RawMessage(`"D"`), "datetime": json.RawMessage("null"), "enable_thinking": json.RawMessage("false")},
+	})
+	if want := "D None False 1"; err != nil || got.Text != want {
+		t.Errorf("%q, %v", got.Text, err)
 	}
 }
 
@@ -266,12 +296,12 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		for _, in.ContinueFinalMessage = range []bool{false, true} {
-			text, err := tmpl.Render(in)
+			prompt, err := tmpl.Render(in)
 			if err != nil && strings.Contains(err.Error(), "bug in") {
 				t.Error(err)
 			}
-			if len(text) > limits.Bytes {
-				t.Errorf("%d bytes of text", len(text))
+			if len(prompt.Text) > limits.Bytes {
+				t.Errorf("%d bytes of text", len(prompt.Text))
 			}
 		}
 	})

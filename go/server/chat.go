@@ -1,6 +1,11 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
+)
 
 // A chatQuery is a request to /v1/chat/completions.
 type chatQuery struct {
@@ -37,12 +42,12 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 }
 
 func (q *chatQuery) source(m *Model) (source, error) {
-	text, err := q.render(m)
+	prompt, err := q.render(m)
 	if err != nil {
 		return source{}, err
 	}
-	ids, err := m.encodeChat(text)
-	return source{prompts: [][]int32{ids}, text: text, chat: true}, err
+	ids, err := m.encodeChat(prompt.Text)
+	return source{prompts: [][]int32{ids}, chat: &prompt}, err
 }
 
 func (q *chatQuery) format(g *generation, e envelope) format {
@@ -64,9 +69,9 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role     string `json:"role"`
-	Content  string `json:"content"`
-	Thoughts string `json:"reasoning_content,omitempty"`
+	Role      string `json:"role"`
+	Content   string `json:"content"`
+	Reasoning string `json:"reasoning_content,omitempty"`
 }
 
 type chatLogprobs struct {
@@ -88,8 +93,8 @@ type chatChunkChoice struct {
 
 // chatDelta is what a chunk adds to a message.
 type chatDelta struct {
-	Content  string `json:"content,omitempty"`
-	Thoughts string `json:"reasoning_content,omitempty"`
+	Content   string `json:"content,omitempty"`
+	Reasoning string `json:"reasoning_content,omitempty"`
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -106,11 +111,11 @@ type chatFormat struct {
 	begun    []bool // by sequence
 }
 
-func (f *chatFormat) probs(p piece) *chatLogprobs {
-	if !f.logprobs || len(p.tokens) == 0 {
+func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
+	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}
-	return &chatLogprobs{f.g.model.probs(p.tokens)}
+	return &chatLogprobs{f.g.model.probs(tokens)}
 }
 
 func (f *chatFormat) whole(answers []answer) any {
@@ -120,8 +125,8 @@ func (f *chatFormat) whole(answers []answer) any {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
 			Index:    i,
-			Message:  chatMessage{"assistant", got.content.String(), got.thoughts.String()},
-			Logprobs: f.probs(piece{tokens: got.tokens}), Finish: got.finishReason(),
+			Message:  chatMessage{"assistant", got.content.String(), got.reasoning.String()},
+			Logprobs: f.probs(got.tokens), Finish: got.finishReason(),
 		})
 	}
 	a.tail = f.g.tail(answers)
@@ -130,12 +135,14 @@ func (f *chatFormat) whole(answers []answer) any {
 
 func (f *chatFormat) event(s *stream, e event) error {
 	i := e.seq.index
+	tokens := e.piece.tokens
 	chunk := func(delta any, t tail, finish *string) error {
-		return s.event(chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(e.piece), finish}}, t})
+		c := chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(tokens), finish}}, t}
+		tokens = nil // they are in the first chunk
+		return s.event(c)
 	}
 	failed := e.end != nil && e.end.err != nil
-	switch {
-	case e.progress != nil && !f.g.opts.progress, failed && e.piece.empty():
+	if e.progress != nil && !f.g.opts.progress || failed && e.piece.empty() {
 		return nil
 	}
 	first := !f.begun[i]
@@ -151,22 +158,24 @@ func (f *chatFormat) event(s *stream, e event) error {
 			return err
 		}
 	}
-	if !e.piece.empty() || len(e.piece.tokens) > 0 {
-		var t tail
-		if f.g.opts.timings {
-			t.Timings = e.timings()
-		}
-		if err := chunk(chatDelta{e.piece.content, e.piece.thoughts}, t, nil); err != nil {
+	var t tail
+	if f.g.opts.timings {
+		t.Timings = e.timings()
+	}
+	deltas := e.piece.deltas
+	if len(deltas) == 0 && len(tokens) > 0 {
+		deltas = []chat.Delta{{}} // tokens without text
+	}
+	for _, d := range deltas {
+		if err := chunk(chatDelta{d.Content, d.Reasoning}, t, nil); err != nil {
 			return err
 		}
 	}
 	if e.end == nil || failed {
 		return nil
 	}
-	t := f.g.last(e)
-	e.piece = piece{}
 	reason := e.end.finishReason()
-	return chunk(chatDelta{}, t, &reason)
+	return chunk(chatDelta{}, f.g.last(e), &reason)
 }
 
 func (f *chatFormat) end(s *stream) error {

@@ -3,6 +3,8 @@ package server
 import (
 	"net/http"
 	"unicode/utf8"
+
+	"github.com/quern-llm/quern/go/engine"
 )
 
 // A textQuery is a request to /v1/completions.
@@ -89,12 +91,12 @@ type textFormat struct {
 
 // choice is what a sequence adds to its text. Token offsets count its answer's
 // characters.
-func (f *textFormat) choice(i int, p piece, finish *string) textChoice {
-	c := textChoice{Text: p.content, Index: i, Finish: finish}
-	if f.g.opts.probs >= 0 && len(p.tokens) > 0 {
-		c.Logprobs = f.g.model.textLogprobs(p.tokens, f.offsets[i])
+func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
+	c := textChoice{Text: text, Index: i, Finish: finish}
+	if f.g.opts.probs >= 0 && len(tokens) > 0 {
+		c.Logprobs = f.g.model.textLogprobs(tokens, f.offsets[i])
 	}
-	f.offsets[i] += utf8.RuneCountInString(p.content)
+	f.offsets[i] += utf8.RuneCountInString(text)
 	if !f.begun[i] && f.g.echo != nil {
 		c.Text = f.g.echo[i/f.g.opts.n] + c.Text
 	}
@@ -107,7 +109,7 @@ func (f *textFormat) whole(answers []answer) any {
 	for i := range answers {
 		got := &answers[i]
 		reason := got.finishReason()
-		a.Choices = append(a.Choices, f.choice(i, piece{content: got.content.String(), tokens: got.tokens}, &reason))
+		a.Choices = append(a.Choices, f.choice(i, got.content.String(), got.tokens, &reason))
 	}
 	a.tail = f.g.tail(answers)
 	return a
@@ -132,7 +134,7 @@ func (f *textFormat) event(s *stream, e event) error {
 	case f.g.opts.timings:
 		t.Timings = e.timings()
 	}
-	return s.event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece, finish)}, t})
+	return s.event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
 }
 
 func (f *textFormat) end(s *stream) error {

@@ -37,7 +37,7 @@ func (g *generation) tail(answers []answer) tail {
 func (g *generation) last(e event) tail {
 	t := tail{Timings: e.timings()}
 	if g.opts.verbose {
-		t.Verbose = g.native(e.seq, *e.end, e.usage, e.piece.content, e.piece.tokens)
+		t.Verbose = g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)
 	}
 	return t
 }

@@ -33,9 +33,8 @@ type generation struct {
 // A source is what a generation begins with.
 type source struct {
 	prompts [][]int32
-	echo    []string // nil: none
-	text    string   // as rendered, of a chat
-	chat    bool
+	echo    []string     // nil: none
+	chat    *chat.Prompt // nil: the request is no chat
 }
 
 // start submits a request's sequences. All of them run, or none.
@@ -52,11 +51,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 		for i := range o.n {
 			seq := &sequence{
 				index: len(g.seqs), model: m, box: g.box, ignoreEOS: o.ignoreEOS, maxTime: o.maxTime,
-				write: writer{text: m.Tokenizer.NewStream(), stops: newStopper(o.stop)},
-			}
-			if src.chat && o.thinking != "none" {
-				seq.write.split = chat.NewSplitter(m.Template.Source(), src.text)
-				seq.write.both = o.thinking == "deepseek-legacy"
+				write: o.writer(m, src.chat),
 			}
 			r := o.request(prompt, i)
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
@@ -150,10 +145,10 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 
 // An answer is what a sequence yielded, whole.
 type answer struct {
-	seq               *sequence
-	content, thoughts strings.Builder
-	tokens            []engine.Token
-	usage             engine.Usage
+	seq                *sequence
+	content, reasoning strings.Builder
+	tokens             []engine.Token
+	usage              engine.Usage
 	ending
 }
 
@@ -164,8 +159,10 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 		for _, e := range events {
 			a := &answers[e.seq.index]
 			a.seq = e.seq
-			a.content.WriteString(e.piece.content)
-			a.thoughts.WriteString(e.piece.thoughts)
+			for _, d := range e.piece.deltas {
+				a.content.WriteString(d.Content)
+				a.reasoning.WriteString(d.Reasoning)
+			}
 			a.tokens = append(a.tokens, e.piece.tokens...)
 			a.usage = e.usage
 			if e.end != nil {

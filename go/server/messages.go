@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,14 +14,6 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
-
-// A Template writes conversations the way a model was trained on: a
-// chat.Template.
-type Template interface {
-	Render(in chat.Input) (string, error)
-	Source() string
-	Caps() chat.Caps
-}
 
 // A conversation is what a chat template makes a prompt of.
 type conversation struct {
@@ -218,9 +211,9 @@ func (s *resume) value() any     { return s.on }
 func (s *resume) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
-func (c *conversation) render(m *Model) (string, error) {
+func (c *conversation) render(m *Model) (chat.Prompt, error) {
 	if m.Template == nil {
-		return "", unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
+		return chat.Prompt{}, unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
 	}
 	in := chat.Input{Messages: c.messages, AddGenerationPrompt: c.generate, Kwargs: map[string]stdjson.RawMessage{}}
 	for name, v := range c.kwargs {
@@ -231,27 +224,25 @@ func (c *conversation) render(m *Model) (string, error) {
 	assistant := last.Role == "assistant"
 	switch {
 	case c.resume.on && !assistant:
-		return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case !c.resume.on && (c.resume.given || !assistant || len(last.ToolCalls) > 0):
 	case n > 1 && c.messages[n-2].Role == "assistant":
-		return "", invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
-	case last.Content.String() != "" || len(last.ToolCalls) > 0:
+		return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
+		return chat.Prompt{}, invalid("messages", "only an empty one of the assistant, want one to answer")
+	default:
 		in.AddGenerationPrompt, in.ContinueFinalMessage = false, true
-	case n == 1:
-		return "", invalid("messages", "only an empty one of the assistant, want one to answer")
-	default: // the assistant has said nothing yet: its turn begins
-		in.Messages, in.AddGenerationPrompt = c.messages[:n-1], true
 	}
 	if c.effort != "none" {
 		in.ReasoningEffort = c.effort
 	} else {
 		in.Kwargs["enable_thinking"] = stdjson.RawMessage("false")
 	}
-	text, err := m.Template.Render(in)
+	prompt, err := m.Template.Render(in)
 	if err != nil {
-		return "", &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
+		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
-	return text, nil
+	return prompt, nil
 }
 
 // encodeChat returns the tokens of a rendered conversation.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -29,7 +30,7 @@ type Ticket interface {
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
-	Template  Template           // nil: there are no chats
+	Template  *chat.Template     // nil: there are no chats
 	Metadata  tokenizer.Metadata // of the file
 
 	Name    string // by which clients know it

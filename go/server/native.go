@@ -99,10 +99,10 @@ func (f *nativeFormat) event(s *stream, e event) error {
 	case e.progress != nil && !o.progress, failed && e.piece.empty():
 		return nil
 	case e.end != nil && !failed:
-		return s.event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content, e.piece.tokens)))
+		return s.event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
 	}
 	a := map[string]any{
-		"index": e.seq.index, "content": e.piece.content, "tokens": f.g.ids(e.piece.tokens), "stop": false,
+		"index": e.seq.index, "content": e.piece.content(), "tokens": f.g.ids(e.piece.tokens), "stop": false,
 		"id_slot": e.usage.Slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
 	}
 	if o.probs >= 0 && len(e.piece.tokens) > 0 {

@@ -105,11 +105,11 @@ func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 	if err := readBody(c, q); err != nil {
 		return err
 	}
-	text, err := q.render(m)
+	prompt, err := q.render(m)
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, rendered{text})
+	reply(c, http.StatusOK, rendered{prompt.Text})
 	return nil
 }
 
