@@ -46,7 +46,7 @@ func TestRealProgress(t *testing.T) {
 					t.Errorf("%s: timings of %s", path, e)
 				}
 			}
-			if first == nil || first.Processed != first.Cache || (first.Cache > 0) != cached || last.Processed != last.Total {
+			if first == nil || first.Processed != first.Cache || cached && first.Cache == 0 || last.Processed != last.Total {
 				t.Errorf("%s, round %d: the progress goes from %+v to %+v", path, round, first, last)
 			}
 		}
@@ -161,8 +161,8 @@ func TestRealEmptyLastMessage(t *testing.T) {
 func TestRealBias(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
 	bodies := []string{
-		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":{" the":-100,"5":2}}`,
-		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":[[" dog",false],["-5",1]]}`,
+		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":{",":-100,"5":2}}`,
+		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":[[",",false],["-5",1]]}`,
 		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1}`,
 	}
 	type texts struct{ Choices []struct{ Text string } }
@@ -184,7 +184,7 @@ func TestRealBias(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	for _, bias := range []string{`{"-5":3}`, `{"+5":3}`, `{"99999999999999999999":3}`, `{"100000":3}`, `[[-5,3]]`, `[[100000,3]]`} {
+	for _, bias := range []string{`{"-5":3}`, `{"99999999999999999999":3}`, `{"100000":3}`, `[[-5,3]]`, `[[100000,3]]`} {
 		s.refused("/v1/completions", `{"prompt":"x","logit_bias":`+bias+`}`, 400, "logit_bias")
 	}
 }
