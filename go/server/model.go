@@ -40,6 +40,9 @@ type Model struct {
 	Seed            *uint32       // nil: a new one for each request
 	MaxTokens       int           // 0: until the context is full
 	ReasoningFormat string        // empty: auto
+	Defaults        Defaults
+
+	SuffixFirst bool // a prompt with a gap has what comes after the gap first
 
 	Info ModelInfo
 

@@ -14,11 +14,12 @@ import (
 )
 
 // serverModel describes the model to the server.
-func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, defaults server.Defaults, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
 		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
+		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
