@@ -30,8 +30,10 @@ type Ticket interface {
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
-	Template  *chat.Template     // nil: there are no chats
+	Template  *chat.Template
 	Metadata  tokenizer.Metadata // of the file
+
+	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
 	Name string // by which clients know it
 	Path string
