@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -28,8 +29,10 @@ type Ticket interface {
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
-	Template  Template           // nil: there are no chats
+	Template  *chat.Template
 	Metadata  tokenizer.Metadata // of the file
+
+	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
 	Name string // by which clients know it
 	Path string

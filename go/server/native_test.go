@@ -119,6 +119,9 @@ func TestProps(t *testing.T) {
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
 		t.Errorf("got %+v", p)
 	}
+	if strings.Contains(string(b), "chat_template_warning") {
+		t.Errorf("a warning of nothing: %s", b)
+	}
 	params := p.Defaults.Params
 	for name, want := range map[string]any{
 		"temperature": 0.5, "top_k": 40.0, "top_p": 0.95, "min_p": 0.05, "n_predict": -1.0, "seed": 4294967295.0, "repeat_last_n": 64.0,
