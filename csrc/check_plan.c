@@ -29,7 +29,7 @@ static int col_ok(const struct plan *p, int buf, int32_t col, int64_t n)
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 &&
-	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
 	       op->kv_offset % 64 == 0 &&
 	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
 }
