@@ -16,7 +16,7 @@ type chatQuery struct {
 }
 
 func newChatQuery(m *Model) *chatQuery {
-	return &chatQuery{options: newOptions(m), conversation: newConversation()}
+	return filled(m, &chatQuery{options: newOptions(m), conversation: newConversation()})
 }
 
 func (q *chatQuery) fields() []field {

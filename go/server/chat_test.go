@@ -214,6 +214,7 @@ func TestChatTemplateInput(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}]}`, start + "Well,"},
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}],"continue_final_message":false,"add_generation_prompt":false}`,
 			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nWell,<|im_end|>\n"},
+		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]}`, start},
 		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
 		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
 	} {

@@ -16,7 +16,9 @@ type textQuery struct {
 	bestOf int
 }
 
-func newTextQuery(m *Model) *textQuery { return &textQuery{options: newOptions(m), bestOf: 1} }
+func newTextQuery(m *Model) *textQuery {
+	return filled(m, &textQuery{options: newOptions(m), bestOf: 1})
+}
 
 func (q *textQuery) fields() []field {
 	return append(q.options.fields(),

@@ -52,7 +52,11 @@ type schema = map[string]any
 
 // readFields takes a body into fields. Those of other names are ignored, and null is
 // as good as nothing.
-func readFields(body []byte, fields []field) error {
+func readFields(body []byte, fields []field) error { return takeFields(body, fields, true) }
+
+// takeFields is readFields, where fields that are needed may be missing unless
+// whole is true.
+func takeFields(body []byte, fields []field, whole bool) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return bad("the body is empty, want a JSON object")
 	}
@@ -95,7 +99,7 @@ func readFields(body []byte, fields []field) error {
 		return err
 	}
 	for i, f := range fields {
-		if f.need && given[i].name == "" {
+		if whole && f.need && given[i].name == "" {
 			return invalid(f.names[0], "missing, want %s", wants(f.to.schema()))
 		}
 	}

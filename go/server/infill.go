@@ -63,7 +63,9 @@ type infillQuery struct {
 	wanted                texts
 }
 
-func newInfillQuery(m *Model) *infillQuery { return &infillQuery{options: newOptions(m)} }
+func newInfillQuery(m *Model) *infillQuery {
+	return filled(m, &infillQuery{options: newOptions(m)})
+}
 
 func (q *infillQuery) fields() []field {
 	return append(q.options.fields(),
@@ -110,13 +112,24 @@ func (m *Model) fillIn(in infill) ([]int32, error) {
 			plain(f.text)
 		}
 	}
-	ids = append(ids, fim.pre)
-	for _, p := range in.before {
-		ids = append(ids, p.ids...)
-		plain(p.text)
+	before := func() {
+		ids = append(ids, fim.pre)
+		for _, p := range in.before {
+			ids = append(ids, p.ids...)
+			plain(p.text)
+		}
 	}
-	ids = append(ids, fim.suf)
-	plain(in.after)
+	after := func() {
+		ids = append(ids, fim.suf)
+		plain(in.after)
+	}
+	if m.SuffixFirst {
+		after()
+		before()
+	} else {
+		before()
+		after()
+	}
 	ids = append(ids, fim.mid)
 	plain(in.begin)
 	return ids, nil

@@ -20,18 +20,18 @@ type conversation struct {
 	messages messages
 	kwargs   templateValues
 	effort   string
-	generate bool // add_generation_prompt
-	resume   resume
+	generate option // add_generation_prompt
+	resume   option // continue_final_message
 }
 
-func newConversation() conversation { return conversation{generate: true} }
+func newConversation() conversation { return conversation{generate: option{on: true}} }
 
 func (c *conversation) fields() []field {
 	return []field{
 		required("messages", &c.messages, "The conversation so far."),
 		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", text{&c.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}}, "For the chat template; none also turns thinking off."),
-		setting("add_generation_prompt", boolean{&c.generate}, "End the prompt with the beginning of the assistant's turn."),
+		setting("reasoning_effort", text{&c.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}}, "For the chat template; none also turns reasoning off."),
+		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
 		setting("tools functions", empty([]any{}), "Tools that the model may call."),
 		setting("tool_choice function_call", neutral{"auto", func(v any) bool { return v == "none" || v == "auto" }, "none or auto"}, "Which of them."),
@@ -179,11 +179,13 @@ func (l *messages) schema() schema {
 	}
 }
 
-// templateValues are variables for the template.
+// templateValues are variables for the template. What is taken adds to them.
 type templateValues map[string]jsontext.Value
 
 func (t *templateValues) take(r *reader) error {
-	*t = templateValues{}
+	if *t == nil {
+		*t = templateValues{}
+	}
 	return r.members("an object", func(name string) (err error) {
 		(*t)[name], err = r.raw()
 		return err
@@ -199,23 +201,20 @@ func (t *templateValues) value() any {
 
 func (t *templateValues) schema() schema { return schema{"type": "object"} }
 
-// resume says whether the last message is to be gone on with.
-type resume struct{ given, on bool }
+// An option is a boolean whose default depends on other fields.
+type option struct{ given, on bool }
 
-func (s *resume) take(r *reader) error {
-	s.given = true
-	return boolean{&s.on}.take(r)
+func (o *option) take(r *reader) error {
+	o.given = true
+	return boolean{&o.on}.take(r)
 }
 
-func (s *resume) value() any     { return s.on }
-func (s *resume) schema() schema { return schema{"type": "boolean"} }
+func (o *option) value() any     { return o.on }
+func (o *option) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
 func (c *conversation) render(m *Model) (chat.Prompt, error) {
-	if m.Template == nil {
-		return chat.Prompt{}, unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
-	}
-	in := chat.Input{Messages: c.messages, AddGenerationPrompt: c.generate, Kwargs: map[string]stdjson.RawMessage{}}
+	in := chat.Input{Messages: c.messages, AddGenerationPrompt: c.generate.on, Kwargs: map[string]stdjson.RawMessage{}}
 	for name, v := range c.kwargs {
 		in.Kwargs[name] = stdjson.RawMessage(v)
 	}
@@ -223,6 +222,8 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 	last := c.messages[n-1]
 	assistant := last.Role == "assistant"
 	switch {
+	case c.resume.on && c.generate.given && c.generate.on:
+		return chat.Prompt{}, invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
 	case c.resume.on && !assistant:
 		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case !c.resume.on && (c.resume.given || !assistant || len(last.ToolCalls) > 0):

@@ -13,7 +13,9 @@ type nativeQuery struct {
 	wanted texts
 }
 
-func newNativeQuery(m *Model) *nativeQuery { return &nativeQuery{options: newOptions(m)} }
+func newNativeQuery(m *Model) *nativeQuery {
+	return filled(m, &nativeQuery{options: newOptions(m)})
+}
 
 func (q *nativeQuery) fields() []field {
 	return append(q.options.fields(), promptField(&q.prompt), nProbs(&q.options), responseFields(&q.wanted))

@@ -25,6 +25,7 @@ type (
 		FileType     string          `json:"model_ftype"`
 		Template     string          `json:"chat_template"`
 		TemplateCaps chat.Caps       `json:"chat_template_caps"`
+		TemplateNote string          `json:"chat_template_warning,omitempty"`
 		BOS          string          `json:"bos_token"`
 		EOS          string          `json:"eos_token"`
 		Modalities   map[string]bool `json:"modalities"`
@@ -50,10 +51,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
 		Slots:      true, Metrics: s.hasPage("/metrics"), UI: s.hasPage("/"), UISettings: map[string]any{},
-		Build: s.c.Build,
-	}
-	if m.Template != nil {
-		p.Template, p.TemplateCaps = m.Template.Source(), m.Template.Caps()
+		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
 		p.BOS = m.Tokenizer.Token(id)

@@ -40,6 +40,7 @@ type nextToken struct {
 // idleSlot is one that never ran anything. Its params are the defaults.
 func (m *Model) idleSlot(id int) slotEntry {
 	o := newOptions(m)
+	filled(m, &o)
 	return slotEntry{ID: id, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 

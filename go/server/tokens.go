@@ -98,7 +98,9 @@ func (s *Server) detokenize(c *gin.Context, m *Model) error {
 // A templateQuery is a request to /apply-template.
 type templateQuery struct{ conversation }
 
-func newTemplateQuery(*Model) *templateQuery { return &templateQuery{newConversation()} }
+func newTemplateQuery(m *Model) *templateQuery {
+	return filled(m, &templateQuery{newConversation()})
+}
 
 func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 	q := newTemplateQuery(m)

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Defaults are fields of requests that leave them out: those of a body, in JSON.
+// Each endpoint takes the ones that it has.
+type Defaults struct{ body []byte }
+
+// ReadDefaults reads a JSON object of fields, and refuses what requests could
+// not say.
+func ReadDefaults(body []byte) (Defaults, error) {
+	m := &Model{}
+	var known []string
+	for _, q := range []query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
+		if err := takeFields(body, q.fields(), false); err != nil {
+			return Defaults{}, err
+		}
+		for _, f := range q.fields() {
+			known = append(known, f.names...)
+		}
+	}
+	r := newReader(body)
+	err := r.members("an object", func(name string) error {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("no request has a field %s", quote(name))
+		}
+		_, err := r.raw()
+		return err
+	})
+	return Defaults{body}, err
+}
+
+// filled gives q the model's defaults.
+func filled[Q query](m *Model, q Q) Q {
+	if m.Defaults.body != nil {
+		_ = takeFields(m.Defaults.body, q.fields(), false) // which ReadDefaults has seen
+	}
+	return q
+}
