@@ -49,6 +49,7 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 	if how.End && len(ids) == table.n {
 		t.end(table)
 	}
+	t.prune(at)
 }
 
 func (t *Tree) add(parent *node, ids []int32, pos int) *node {
@@ -70,7 +71,7 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 		switch {
 		case units == nil:
 		case h == nil:
-			if tokens == len(n.ids) {
+			if tokens == len(n.ids) && !t.owns(p, units) {
 				t.hold(n, k, units)
 			}
 		default:
@@ -141,6 +142,9 @@ func (t *Tree) end(table *Table) {
 	for _, g := range p.groups {
 		h.units = append(h.units, table.units[g][0])
 	}
+	if t.owns(p, h.units) {
+		return
+	}
 	last.states = append(last.states, h)
 	t.own(h)
 }
@@ -155,6 +159,12 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	}
 	n.held[k] = h
 	t.own(h)
+}
+
+// owns tells whether a node has the units already: of two that begin alike one may
+// have been closer before.
+func (t *Tree) owns(p *part, units []int32) bool {
+	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
 }
 
 // own makes the tree one more holder of a holding's units.
@@ -269,6 +279,16 @@ func (t *Tree) remove(n *node) {
 		delete(t.roots, p.ns)
 	case p.parent != nil:
 		t.revalue(p) // it may be a leaf now
+	}
+}
+
+// prune takes out a node that has nothing and leads to nothing, and those before it
+// that are so without it.
+func (t *Tree) prune(n *node) {
+	for n.parent != nil && n.empty() {
+		parent := n.parent
+		t.remove(n)
+		n = parent
 	}
 }
 
