@@ -48,6 +48,7 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	for len(s.running) > 1 && s.growth() > available {
 		available += s.preempt(&a, s.victim(nil))
 	}
+	s.lend()
 	slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
 	for i := 0; i < len(s.waiting); i++ {
 		j := s.waiting[i]
@@ -87,19 +88,41 @@ func (s *Scheduler) Found(id uint64, tokens int) {
 	}
 }
 
-// follows tells whether another request is computing the beginning of j's.
-func (s *Scheduler) follows(j *job) bool {
+// leader returns the request that is computing the beginning of j's, and whether
+// it runs; nil when j need not wait for it.
+func (s *Scheduler) leader(j *job) (l *job, running bool) {
 	if j.Leader == 0 {
-		return false
+		return nil, false
 	}
-	for _, list := range [][]*job{s.running, s.waiting} {
-		for _, l := range list {
-			if l.ID == j.Leader {
-				return l.done < j.Shared && l.Priority >= j.Priority
-			}
+	is := func(l *job) bool { return l.ID == j.Leader && l.done < j.Shared && l.Priority >= j.Priority }
+	if i := slices.IndexFunc(s.running, is); i >= 0 {
+		return s.running[i], true
+	}
+	if i := slices.IndexFunc(s.waiting, is); i >= 0 {
+		return s.waiting[i], false
+	}
+	return nil, false
+}
+
+// follows tells whether j waits for another request to compute its beginning. One
+// that waits itself, because its flow has had more, is not waited for.
+func (s *Scheduler) follows(j *job) bool {
+	l, running := s.leader(j)
+	return l != nil && (running || l.flow.round() <= j.flow.round())
+}
+
+// lend has each request that runs count as of the lightest of its flow and those
+// of its followers: what it computes, they would have to.
+func (s *Scheduler) lend() {
+	for _, j := range s.running {
+		j.round = j.flow.round()
+	}
+	for _, j := range s.waiting {
+		j.round = j.flow.round()
+		if l, running := s.leader(j); running {
+			l.round = min(l.round, j.round)
 		}
 	}
-	return false
 }
 
 // victim returns the request that has to make room: of the lowest priority the
@@ -217,6 +240,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			prompts = append(prompts, j)
 		}
 	}
+	s.lend()
 	slices.SortFunc(prompts, func(x, y *job) int { return s.order(x, y, now) })
 	given := 0
 	for _, j := range prompts {

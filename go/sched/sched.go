@@ -77,6 +77,7 @@ type Scheduler struct {
 type job struct {
 	Request
 	flow  *flow
+	round int64         // of the flow it counts as, see lend
 	since time.Duration // when it came
 	known int           // tokens: the prompt and what was generated
 	done  int           // of which are evaluated
@@ -136,7 +137,7 @@ func (s *Scheduler) order(a, b *job, now time.Duration) int {
 	if c := cmp.Compare(b.Priority, a.Priority); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.flow.round(), b.flow.round()); c != 0 {
+	if c := cmp.Compare(a.round, b.round); c != 0 {
 		return c
 	}
 	left := func(j *job) time.Duration { return time.Duration(j.todo())*s.Cost.Each() - (now - j.since) }

@@ -175,7 +175,7 @@ func TestTracing(t *testing.T) {
 func TestLog(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	var out bytes.Buffer
-	log := NewLog(&out, zerolog.InfoLevel)
+	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Times: true})
 	m := NewMetrics()
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
