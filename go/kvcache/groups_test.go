@@ -366,3 +366,168 @@ func TestGroupsProperty(t *testing.T) {
 		})
 	}
 }
+
+// append evaluates more tokens of a text in one pass.
+func (m *model) append(table *Table, ids []int32, to int) {
+	m.t.Helper()
+	if err := table.Grow(to - table.Len()); err != nil {
+		m.t.Fatal(err)
+	}
+	m.pass(table, ids[:to])
+	table.Commit()
+}
+
+// A sequence holds what is in its window, and a block to be able to go back; while a
+// pass runs also what the first of its tokens sees.
+func TestWindowsAreFreed(t *testing.T) {
+	m := newModel(t, 40, Group{Name: "all", Bytes: 4096}, Group{Name: "near", Bytes: 4096, Window: 100})
+	ids := seqIDs(1, 1000)
+	table := m.pool.NewTable()
+	held := func() (n int) {
+		for _, id := range table.Blocks(1) {
+			if id >= 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for n := 10; n <= 1000; n += 10 {
+		m.append(table, ids, n)
+		if got := m.pool.layout.Bytes(n); got != m.pool.used || held() > 4 {
+			t.Fatalf("%d positions take %d bytes, the layout says %d; %d blocks of the window", n, m.pool.used, got, held())
+		}
+	}
+	if held() != 3 { // from position 837
+		t.Errorf("%d blocks of a window of 100 and 64 more at 1000", held())
+	}
+	if got := table.Truncate(1000 - 64); got != 936 {
+		t.Errorf("64 tokens can be taken back, %d were left of 936", got)
+	}
+	m.append(table, ids, 1000)
+	if got := table.Truncate(500); got != 0 || m.pool.used != 0 {
+		t.Errorf("what is behind the window is gone, and %d tokens were left in %d bytes", got, m.pool.used)
+	}
+	one := m.pool.NewTable()
+	if err := one.Grow(600); err != nil { // all that a long pass sees is there until it has run
+		t.Fatal(err)
+	}
+	if most := m.pool.layout.Most(600, 600); m.pool.used > most || most > m.pool.used+4096 {
+		t.Errorf("a pass of 600 holds %d bytes, at most %d were expected", m.pool.used, most)
+	}
+	m.pass(one, ids[:600])
+	one.Commit()
+	if got := m.pool.layout.Bytes(600); m.pool.used != got {
+		t.Errorf("after it %d bytes, want %d", m.pool.used, got)
+	}
+}
+
+// The memory of one group becomes that of another, and never more than the limit
+// has pages.
+func TestMemoryMovesBetweenGroups(t *testing.T) {
+	m := newModel(t, 8, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4 * 4096, PerSequence: true})
+	var tables []*Table
+	for range 5 { // states: two of four pages each, and a block
+		table := m.pool.NewTable()
+		if table.Grow(1) == nil {
+			m.pass(table, []int32{1})
+			table.Commit()
+			tables = append(tables, table)
+		}
+	}
+	if len(tables) != 5 {
+		t.Fatalf("%d sequences fit", len(tables))
+	}
+	m.check(0, tables)
+	for _, table := range tables[1:] {
+		table.Free()
+	}
+	ids := seqIDs(1, 64*30)
+	tables[0].Free()
+	long := m.pool.NewTable()
+	m.append(long, ids, len(ids))
+	m.check(1, []*Table{long})
+	if m.pool.groups[0].most < 30 || len(m.pool.groups[1].bare) == 0 {
+		t.Errorf("no state gave its pages to blocks")
+	}
+}
+
+// A recurrent state is kept where a text ends and where passes were cut, and texts go
+// on from there.
+func TestSnapshots(t *testing.T) {
+	m := newModel(t, 60, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4096, PerSequence: true})
+	system := seqIDs(1, 150)
+	first := slices.Concat(system, seqIDs(2, 100))
+	cuts := func(ids []int32, found int, want ...int) {
+		t.Helper()
+		if got := m.tree.Cuts("", ids, found); !slices.Equal(got, want) {
+			t.Errorf("cuts of %d tokens after %d: %v, want %v", len(ids), found, got, want)
+		}
+	}
+	run := func(ids []int32, answer int, want int) []int32 {
+		t.Helper()
+		table := m.tree.Find("", ids[:len(ids)-1])
+		if table.Len() != want {
+			t.Errorf("%d tokens of %d found, want %d", table.Len(), len(ids), want)
+		}
+		for _, at := range append(m.tree.Cuts("", ids, table.Len()), len(ids)) {
+			m.append(table, ids, at)
+			m.tree.Keep("", table, ids[:at], How{Whole: true, End: true})
+		}
+		for range answer {
+			ids = append(slices.Clone(ids), 7)
+			m.append(table, ids, len(ids))
+		}
+		m.tree.Keep("", table, ids, How{End: true})
+		table.Free()
+		return ids
+	}
+	cuts(first, 0, 192)
+	text := run(first, 30, 0)
+	// The next turn goes on from the end of the answer, one that lost its thoughts from
+	// the last block of the prompt, and one that differs earlier from nowhere.
+	run(append(slices.Clone(text), 1, 2, 3), 5, 280)
+	run(append(slices.Clone(first), 8, 9), 5, 192)
+	second := slices.Concat(system, seqIDs(3, 100))
+	cuts(second, 0, 128, 192) // where it leaves the others
+	run(second, 5, 0)
+	run(slices.Concat(system, seqIDs(4, 100)), 5, 128)
+	// The same once more evaluates what follows the last block.
+	run(first, 5, 192)
+	m.check(0, nil)
+}
+
+// What is evicted first: what no text will go on from, then what costs little for its
+// bytes, and what is awaited last.
+func TestEvictionOrder(t *testing.T) {
+	m := newModel(t, 12, Group{Name: "all", Bytes: 4096}, Group{Name: "near", Bytes: 4096, Window: 64})
+	kept := func(seed int32, n int, how How) []int32 {
+		ids := seqIDs(seed, n)
+		table := m.tree.Find("", ids)
+		m.append(table, ids, n)
+		m.tree.Keep("", table, ids, how)
+		table.Free()
+		return ids
+	}
+	long := kept(1, 4*64, How{End: true})
+	short := kept(2, 64, How{})
+	awaited := kept(3, 64, How{Awaited: true})
+	for range 3 {
+		m.tree.Find("", long).Free()
+	}
+	table := m.pool.NewTable()
+	for i := range 40 {
+		if err := table.Grow(64); err != nil {
+			break
+		}
+		m.pass(table, seqIDs(9, 64*(i+1)))
+		table.Commit()
+		l, s, a := m.tree.Len("", long), m.tree.Len("", short), m.tree.Len("", awaited)
+		if s == 0 && a == 0 && l > 0 || s > 0 && l < 256 {
+			t.Errorf("%d blocks taken: %d of the long text, %d of the short one, %d of the awaited one are left", i+1, l, s, a)
+		}
+	}
+	m.check(0, []*Table{table})
+	if m.tree.bytes != 0 {
+		t.Errorf("%d bytes are left in the tree", m.tree.bytes)
+	}
+}

@@ -4,7 +4,7 @@ package kvcache
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
 	Awaited bool // given away last, until it is found: whoever leaves it will be back
-	End     bool // others are likely to go on from its end: of a prompt, of an answer
+	End     bool // others are likely to go on from there: the end of a prompt or of an answer
 }
 
 // Keep puts a table's units into the tree: ids are its tokens, one for each position.
@@ -46,8 +46,8 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 		t.path = append(t.path, child)
 		at = child
 	}
-	if how.End && len(ids) == table.n {
-		t.end(table)
+	if how.End {
+		t.end(table, len(ids))
 	}
 	t.prune(at)
 }
@@ -112,18 +112,18 @@ func (t *Table) blocks(p *part, i int) []int32 {
 	return units
 }
 
-// end notes that texts are likely to go on from the end of the path, which is the
-// table's, and keeps its state there.
-func (t *Tree) end(table *Table) {
-	for i, n := range t.path {
-		for k, h := range n.held {
-			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(table.n) {
+// end notes that texts are likely to go on from the end of the path, after n tokens,
+// and keeps the table's state there, if it is of there.
+func (t *Tree) end(table *Table, n int) {
+	for i, at := range t.path {
+		for k, h := range at.held {
+			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(n) {
 				h.used++
 				t.value(h)
 			}
 		}
 	}
-	if !t.hasStates() {
+	if !t.hasStates() || n < table.n {
 		return
 	}
 	last, p := t.path[len(t.path)-1], &t.parts[t.paged]
