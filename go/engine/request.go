@@ -15,9 +15,10 @@ type Request struct {
 	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
 	Sampling    sample.Params
 	Bias        []sample.Bias
-	TopLogprobs int  // -1: none; else each token comes with its own and those of so many likeliest
-	NoCache     bool // begins from nothing, and leaves nothing for others
-	Slot        int  // a number for it among those that run, where that one is free; -1: any
+	TopLogprobs int    // -1: none; else each token comes with its own and those of so many likeliest
+	NoCache     bool   // begins from nothing, and leaves nothing for others
+	Namespace   string // of the cache: requests of one share what they computed, and with no other
+	Slot        int    // a number for it among those that run, where that one is free; -1: any
 
 	Flow     string    // flows share the machine fairly
 	Weight   float64   // of the flow among others; 0: 1
