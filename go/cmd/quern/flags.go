@@ -96,6 +96,7 @@ var llamaArgs = map[string]string{
 	"parallel":           "LLAMA_ARG_N_PARALLEL",
 	"timeout":            "LLAMA_ARG_TIMEOUT",
 	"api-key":            "LLAMA_API_KEY",
+	"cors-origins":       "LLAMA_ARG_CORS_ORIGINS",
 	"ssl-cert-file":      "LLAMA_ARG_SSL_CERT_FILE",
 	"ssl-key-file":       "LLAMA_ARG_SSL_KEY_FILE",
 	"chat-template":      "LLAMA_ARG_CHAT_TEMPLATE",

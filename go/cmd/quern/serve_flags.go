@@ -27,19 +27,22 @@ type serveFlags struct {
 	template  templateFlags
 	reasoning string
 
-	hosts             []string
-	port              int
-	prefix            string
-	certFile, keyFile string
-	apiKeys           []string
-	apiKeyFile        string
-	requireKey        bool
-	origins           []string
-	noPage            bool
-	bodyLimit         uint64
-	timeout           int
-	traces            string
-	logLevel          string
+	hosts              []string
+	port               int
+	prefix             string
+	certFile, keyFile  string
+	apiKeys            []string
+	apiKeyFile         string
+	requireKey         bool
+	origins            []string
+	allowedHosts       []string
+	slots, noSlots     bool
+	metrics, noMetrics bool
+	noPage             bool
+	bodyLimit          uint64
+	timeout            int
+	traces             string
+	logLevel           string
 }
 
 func (f *serveFlags) define(fs *pflag.FlagSet) {
@@ -55,16 +58,21 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	bytesVar(fs, &f.kvMemory, "kv-memory", "memory for the keys and values of all requests and of texts seen before (default: half of what is free)")
 	intVar(fs, &f.queue, "queue", "", 128, 0, 1<<20, "requests that may wait; more are told to come back")
 	durationVar(fs, &f.targetITL, "target-itl", 0, "time between two tokens that a prompt may not lengthen, such as 150ms (default: 150ms, or 1.5 times that of one token)")
-	durationVar(fs, &f.drain, "drain", 30*time.Second, "time that requests have to finish after SIGTERM")
+	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to the end: requests may finish, and those that do not are told so before it is over")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one a line")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start where others reach the address and there is no key")
-	fs.StringSliceVar(&f.origins, "cors-origins", nil, "`ORIGINS` whose pages may use the API, such as https://example.com; * is all")
+	fs.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * all")
+	fs.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server beside localhost, where it listens at the loopback address; * is all")
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
+	fs.BoolVar(&f.metrics, "metrics", true, "answer GET /metrics")
+	fs.BoolVar(&f.noMetrics, "no-metrics", false, "do not")
+	fs.BoolVar(&f.slots, "slots", true, "answer GET /slots")
+	fs.BoolVar(&f.noSlots, "no-slots", false, "do not")
 	fs.BoolVar(&f.noPage, "no-webui", false, "leave out the page to chat with")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
 
@@ -82,7 +90,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 // A command line that has them should go on to work.
 var ignored = struct{ values, switches []string }{
 	values: []string{"n-gpu-layers", "gpu-layers", "ubatch-size", "threads-batch", "threads-http", "main-gpu", "split-mode", "poll", "prio", "slot-prompt-similarity", "cache-reuse", "flash-attn"},
-	switches: []string{"cont-batching", "jinja", "metrics", "slots", "mlock", "no-mmap", "no-warmup", "kv-unified",
+	switches: []string{"cont-batching", "jinja", "mlock", "no-mmap", "no-warmup", "kv-unified",
 		"log-disable", "no-context-shift"},
 }
 
