@@ -411,7 +411,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--port", "70000"}, 2, []string{"--port", "0 to 65535"}},
 		{[]string{"--port", port}, 1, []string{"port " + port, "--port"}},
 		{[]string{"--host", "0.0.0.0", "--require-key"}, 2, []string{"--require-key", "--api-key"}},
-		{[]string{"--api-key", "short"}, 2, []string{"--api-key", "at least 8"}},
+		{[]string{"--host", "0.0.0.0", "--api-key", "short"}, 2, []string{"--api-key", "at least 8"}},
 		{[]string{"--api-key-file", filepath.Join(dir, "none")}, 1, []string{"none"}},
 		{[]string{"--api-key-file", empty}, 1, []string{"no keys"}},
 		{[]string{"--ssl-cert-file", empty}, 1, []string{"--ssl-key-file"}},
