@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
@@ -77,14 +75,12 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer in.file.Close()
-	tmpl, err := f.template.read(in)
-	if errors.Is(err, errNoTemplate) {
-		note(fmt.Sprintf("%s: %s is used; --chat-template gives another", oneLine(err), chat.Default))
-		fallback := templateFlags{source: chat.Default}
-		tmpl, err = fallback.read(in)
-	}
+	tmpl, warning, err := f.template.read(in)
 	if err != nil {
 		return err
+	}
+	if warning != "" {
+		note(warning)
 	}
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
 	eng, _, err := f.model.open(in.cfg.NCtx, stderr)

@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/sample"
-	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // samplingFlags say how tokens are chosen.
@@ -48,8 +46,8 @@ func (f *samplingFlags) seeded() sample.Params {
 
 // forModel returns how tokens are chosen as the model's author would have it,
 // where the flags do not say. note is told what is ignored of that, and why.
-func (f *samplingFlags) forModel(meta tokenizer.Metadata, note func(string)) sample.Params {
-	p, ignored := server.ModelSampling(sample.Defaults(), meta)
+func (f *samplingFlags) forModel(meta sample.Metadata, note func(string)) sample.Params {
+	p, ignored := sample.Defaults().ForModel(meta)
 	for _, line := range ignored {
 		note(line)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -85,9 +84,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.requests.checkIDs(in.tok.Len()); err != nil {
 		return err
 	}
-	tmpl, noTemplate := f.template.read(in)
-	if noTemplate != nil && !errors.Is(noTemplate, errNoTemplate) {
-		return noTemplate
+	tmpl, warning, err := f.template.read(in)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		logs.Warn().Msg(warning)
 	}
 	keys, err := f.keys()
 	if err != nil {
@@ -158,10 +160,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer l.close()
 	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
-	api.SetModel(f.serverModel(in, tmpl, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
-	if noTemplate != nil {
-		logs.Warn().Err(noTemplate).Msg("chats are refused; give a template with --chat-template")
-	}
+	api.SetModel(f.serverModel(in, tmpl, warning, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
 	f.announce(logs, listeners, l, time.Since(start))
 	h.Ready()
 

@@ -20,7 +20,7 @@ var layers = []string{
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
-	"repl server server/telemetry",
+	"bench repl server server/telemetry",
 	"cmd/quern",
 }
 
@@ -64,7 +64,13 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s; plots are drawn in bench, not in the program", path, name)
 			}
 			dep, ours := strings.CutPrefix(name, module)
-			if !ours || f.Name.Name == "main" {
+			if !ours {
+				continue
+			}
+			if pkg == "cmd/quern" && (dep == "server" || strings.HasPrefix(dep, "server/")) && !strings.HasPrefix(filepath.Base(path), "serve") {
+				t.Errorf("%s imports %s; of the commands only serve may", path, dep)
+			}
+			if f.Name.Name == "main" {
 				continue
 			}
 			if below, ok := layer[dep]; !ok || below >= own {
