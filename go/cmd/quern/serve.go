@@ -42,11 +42,16 @@ is left of the time between two tokens. A text that was seen before is not
 computed again. SIGTERM lets what runs finish for --drain; a second one does not.
 
 ` + orDemoHelp + ` Sampling is as the
-request says, or the flags, or the model's file (general.sampling.*), or as below.`,
+request says, or the flags, or the model's file (general.sampling.*), or as below.
+
+llama-server's other flags and its environment variables are taken too: they do what
+they do there, or a line in the log says what decides instead, or what to do
+instead is said at once. docs/migrating.md has all of them.`,
 		Example: `  quern serve
   quern serve -m model.gguf
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
