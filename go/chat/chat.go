@@ -99,29 +99,37 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
 		return Prompt{}, badRequest("messages is empty")
 	}
-	continued := ""
+	final, begun := "", "" // what the prompt ends with, and what of the reply that is
 	if in.ContinueFinalMessage {
 		last := len(in.Messages) - 1
-		if in.Messages[last].Role != "assistant" || in.AddGenerationPrompt {
+		m := in.Messages[last]
+		if m.Role != "assistant" || in.AddGenerationPrompt {
 			return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
 		}
-		// To continue an empty message is to begin one.
-		if continued = in.Messages[last].Content.String(); strings.TrimSpace(continued) == "" {
+		switch {
+		case !blank(m.Content.String()):
+			final = m.Content.String()
+			begun = final
+		case !blank(m.ReasoningContent):
+			final = m.ReasoningContent
+			begun = t.style.opened(final)
+		default: // to continue an empty message is to begin one
 			in.Messages, in.AddGenerationPrompt = in.Messages[:last], true
-			continued = ""
 		}
 	}
 	text, err := t.prompt(in)
-	if err == nil && continued != "" {
-		text, err = upTo(text, continued)
+	if err == nil && final != "" {
+		text, err = upTo(text, final)
 	}
 	if err != nil {
 		return Prompt{}, err
 	}
 	p := Prompt{Text: text, reply: Reply{style: t.style}}
-	p.reply.after(text, continued)
+	p.reply.after(text, begun)
 	return p, nil
 }
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // prompt renders all messages.
 func (t *Template) prompt(in Input) (string, error) {
@@ -200,7 +208,7 @@ func oneString(args []any) (string, bool) {
 	return s, ok
 }
 
-// upTo cuts a prompt after the content of the final message. The template may
+// upTo cuts a prompt after a text of the final message. The template may
 // have trimmed that, and written an end of turn after it.
 func upTo(prompt, final string) (string, error) {
 	trimmed := strings.TrimSpace(final)

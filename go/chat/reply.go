@@ -43,6 +43,14 @@ func (s *style) marks() []string {
 	return append([]string{s.open, s.shut}, s.dropped...)
 }
 
+// opened returns reasoning that has not ended as a model writes it.
+func (s *style) opened(reasoning string) string {
+	if s == nil {
+		return reasoning
+	}
+	return s.open + reasoning
+}
+
 // A Reply parses what a model generates after a Prompt. The result does not
 // depend on how the text is split into pieces. A possible prefix of a mark is held
 // back, and so is white space around the reasoning, which is dropped.
@@ -66,16 +74,16 @@ const (
 )
 
 // after sets the state at the end of a prompt, which may open the reasoning, or
-// close it as empty. Where the prompt ends inside an assistant message, continued
-// is the content of that message so far.
-func (r *Reply) after(prompt, continued string) {
+// close it as empty. Where the prompt ends inside an assistant message, begun is
+// what the model would have written of that message.
+func (r *Reply) after(prompt, begun string) {
 	if r.style == nil {
 		return
 	}
 	end := strings.TrimRight(prompt, whiteSpace)
 	switch {
-	case strings.TrimSpace(continued) != "":
-		r.Write(continued)
+	case begun != "":
+		r.Write(begun)
 		r.held, r.space = "", nil // belongs to the prompt
 	case strings.HasSuffix(end, r.style.open):
 		r.state = reasoning
