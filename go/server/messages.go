@@ -120,10 +120,14 @@ func (t *templateValues) take(v jsontext.Value) error {
 		return wrong(v, "an object")
 	}
 	m, err := readObject(v)
-	*t = templateValues{}
-	for name, value := range m {
-		(*t)[name] = json.RawMessage(value)
+	all := maps.Clone(*t) // the defaults, which a request adds to
+	if all == nil {
+		all = templateValues{}
 	}
+	for name, value := range m {
+		all[name] = json.RawMessage(value)
+	}
+	*t = all
 	return err
 }
 

@@ -92,6 +92,7 @@ func (m *Model) query() *query {
 	if m.ReasoningFormat != "" {
 		q.thinking = m.ReasoningFormat
 	}
+	m.Defaults.fill(q)
 	return q
 }
 

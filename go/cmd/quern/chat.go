@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -39,7 +40,8 @@ for the arrow keys, in ~/.local/state/quern/history.
 		Example: `  quern chat
   quern chat -m model.gguf
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -57,6 +59,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
 	f.template.define(fs)
 	f.settings.define(fs)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
 // run is "quern chat".
@@ -65,6 +68,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	note := notes(stderr)
+	f.model.warn(note)
 	f.model.orDemo(note)
 	in, err := readHead(f.model.path, true)
 	if err != nil {
