@@ -2,7 +2,7 @@
 // llama-server's own, with their fields, defaults and errors.
 //
 // Text is at this edge: templates, tokens made of text and text made of tokens,
-// stop words and thoughts are here, and below there are only token ids. What
+// stop words and replies are here, and below there are only token ids. What
 // requests may say is written once, in the table of fields; routes are, in the
 // table of routes. Keys, limits of bodies, time limits of writes, logs and
 // listeners are for those who put this behind them.
