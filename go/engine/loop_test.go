@@ -430,6 +430,17 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// checkPass says whether what is said to be in the pass is.
+func checkPass(t *testing.T, l *Loop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		if j.inPass != 0 && !slices.Contains(l.batch, j) {
+			t.Errorf("request %d is in no pass, and %d of its tokens are said to be", j.id, j.inPass)
+		}
+	}
+}
+
 // Everything at once, from many goroutines: requests come and go, and nothing is lost.
 func TestLoopStorm(t *testing.T) {
 	probe := open(t, tiny, Config{})
@@ -459,6 +470,7 @@ func TestLoopStorm(t *testing.T) {
 						k.Cancel()
 					}
 					l.Status()
+					checkPass(t, l)
 					if res := c.wait(t); res.Err != nil {
 						kind = "ended"
 					}
