@@ -67,7 +67,8 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 {
 	struct qn_op *op = &t->ops[t->n_ops++];
 
-	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1, .aux = -1, .act = {-1, -1, -1},
+	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1,
+	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1},
 	                     .src_act = {-1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
 	                     .n_used = N_USED};
 	return op;
@@ -101,7 +102,6 @@ static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue,
 	op->dst = dst;
 	op->epilogue = epilogue;
 	put_acts(op->act, act, type);
-	op->aux = rows == QN_ROWS_PAIR ? ROUTE : -1;
 	return op;
 }
 
@@ -154,6 +154,7 @@ static void attention(struct tiny *t)
 	put_mat(t, op, s->qkv[2], N_EMBD, n_kv, pad16(n_q) + pad16(n_kv), 1);
 	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
 	op->scale = 1 / sqrtf((float)s->head_dim);
 	if (s->norm_heads) {
@@ -162,6 +163,7 @@ static void attention(struct tiny *t)
 	}
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->dst = ATT;
 	op->window = s->window;
 	op->softcap = s->softcap;
@@ -199,7 +201,6 @@ static void sparse(struct tiny *t)
 	op->norm_weights = t->shape->norm_weights;
 	op->scale = 1.5f;
 	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
-	op->aux = ROUTE;
 	op->n_col = N_EMBD;
 	put_acts(op->src_act, ACT, ANY);
 	put_acts(op->act, PAIR, ANY);
@@ -250,7 +251,10 @@ static void tokens(struct tiny *t)
 			t->pos[n] = seqs[s].pos + i;
 			t->seq[n] = s;
 		}
-		for (int b = 0; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
+		/* Blocks behind the window are not there: whoever touches one touches what is far out of the pool. */
+		const int seen = t->shape->window ? seqs[s].pos - t->shape->window + 1 : 0;
+
+		for (int b = (seen > 0 ? seen : 0) / QN_KV_BLOCK; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
 			t->kv_table[s][b] = blocks[used++];
 	}
 }
@@ -334,10 +338,10 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	for (int i = 0; i < n; i++)
 		if ((from + i) % every == 0)
 			r->out[n_out++] = i;
+	r->groups[KV_GROUP] = (struct qn_group){kv, t->kv_block_bytes, t->kv_table[0], KV_COLS};
 	r->batch = (struct qn_batch){.tok = t->tok + from, .pos = t->pos + from, .seq = t->seq + from,
-	                             .kv_table = t->kv_table[0], .out = r->out, .kv = kv,
-	                             .kv_block_bytes = t->kv_block_bytes, .n_tok = n, .n_seq = N_SEQ,
-	                             .kv_cols = KV_COLS, .n_out = n_out};
+	                             .out = r->out, .groups = r->groups, .n_tok = n, .n_seq = N_SEQ,
+	                             .n_out = n_out, .n_group = N_GROUP};
 	floats(r, X, n, N_EMBD);
 	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
 	acts(r, ACT, n, pad16(widest));
