@@ -157,7 +157,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 
 	start := time.Now()
 	loaded := make(chan loadResult, 1)
-	go func() { loaded <- f.load(in, metrics, stderr) }()
+	go func() { loaded <- f.load(in, metrics, logs, stderr) }()
 	var l loadResult
 	select {
 	case err := <-served:
@@ -316,7 +316,7 @@ func (l loadResult) close() {
 }
 
 // load loads the model and starts its loop.
-func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer) (l loadResult) {
+func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, logs zerolog.Logger, stderr io.Writer) (l loadResult) {
 	cfg, err := f.model.config(in.cfg.NCtx)
 	if err != nil {
 		return loadResult{err: err}
@@ -332,7 +332,12 @@ func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer
 	if l.err != nil {
 		return l
 	}
-	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass})
+	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{
+		Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass,
+		OnPanic: func(p *engine.PanicError) {
+			logs.Error().Uint64("sequence", p.Request).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
+		},
+	})
 	if l.err != nil {
 		l.eng.Close()
 	}
