@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +16,10 @@ import (
 
 // LoopConfig says how a Loop shares its engine out.
 type LoopConfig struct {
-	Queue     int            // requests that may wait
-	TargetITL time.Duration  // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
-	OnPass    func(PassInfo) // called after each pass, between passes: it must not block; nil: nobody cares
+	Queue     int               // requests that may wait
+	TargetITL time.Duration     // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+	OnPass    func(PassInfo)    // called after each pass, between passes: it must not block; nil: nobody cares
+	OnPanic   func(*PanicError) // called with each panic that ended a request, for the log: it must not block; nil: nobody cares
 }
 
 // PassInfo is what there was to see of a pass.
@@ -66,7 +69,7 @@ type job struct {
 	*Request
 	id        uint64
 	seq       *Sequence // nil while it waits
-	pending   []int32   // tokens that follow those of seq: to be evaluated
+	pending   []int32   // tokens that follow those of seq, to be evaluated: the job's own, it appends to them
 	smp       *sample.Sampler
 	slot      int
 	progress  Progress
@@ -74,15 +77,17 @@ type job struct {
 	announced bool  // the Sink knows that its evaluation has begun
 	ended     error // set when it is to end: why
 	inPass    int64 // tokens in the pass that runs
+	cuts      []int // of the prompt: see cut
 
 	submitted, started, first time.Time
 }
 
 // slot is a number for a request that runs, for those who watch.
 type slot struct {
-	job *job    // nil when free
-	ids []int32 // of the one that ran last
-	was SlotStatus
+	job       *job    // nil when free
+	ids       []int32 // of the one that ran last, in its namespace
+	namespace string
+	was       SlotStatus
 }
 
 // A Ticket is a request that was taken in.
@@ -122,7 +127,12 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err := r.Sampling.Validate(); err != nil {
 		return nil, err
 	}
-	j := &job{Request: r, slot: -1, pending: r.Prompt, submitted: time.Now()}
+	for _, b := range r.Bias {
+		if err := l.e.known([]int32{b.ID}); err != nil {
+			return nil, fmt.Errorf("bias: %w", err)
+		}
+	}
+	j := &job{Request: r, slot: -1, pending: slices.Clone(r.Prompt), submitted: time.Now()}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	j.smp = sample.New(r.Sampling, l.e.model.Config.NVocab)
@@ -148,6 +158,9 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(r)
+	if leader := l.jobs[s.Leader]; leader != nil {
+		leader.cut(s.Shared)
+	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
@@ -165,9 +178,9 @@ func (l *Loop) leader(r *Request) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len("", r.Prompt[:len(r.Prompt)-1])
+	cached := l.tree.Len(r.Namespace, r.Prompt[:len(r.Prompt)-1])
 	for _, j := range l.jobs {
-		if j.NoCache || j.Priority < r.Priority {
+		if j.NoCache || j.Priority < r.Priority || j.Namespace != r.Namespace {
 			continue
 		}
 		n := 0
@@ -267,7 +280,7 @@ func (l *Loop) run() {
 		stop, deadline := l.stopping, l.deadline()
 		l.mu.Unlock()
 		for _, j := range ended {
-			j.Sink.Done(Result{Err: j.ended, Usage: j.usage})
+			l.done(j, Result{Err: j.ended, Usage: j.usage})
 		}
 		switch {
 		case work:
@@ -321,6 +334,9 @@ func (l *Loop) remove(j *job) {
 		l.counts.Cancellations++
 	}
 	l.sched.Remove(j.id)
+	if j.seq == nil && j.usage.Preempted > 0 {
+		l.tree.Leave(j.Namespace, j.pending)
+	}
 	l.park(j, false)
 	l.freeSlot(j)
 	delete(l.jobs, j.id)
@@ -332,10 +348,10 @@ func (l *Loop) park(j *job, awaited bool) {
 		return
 	}
 	if !j.NoCache {
-		l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
+		l.tree.Keep(j.Namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
-		l.slots[j.slot].ids = j.seq.ids
+		l.slots[j.slot].ids, l.slots[j.slot].namespace = j.seq.ids, j.Namespace
 	}
 	j.pending = append(j.seq.ids[:len(j.seq.ids):len(j.seq.ids)], j.pending...)
 	j.seq.table.Free()
@@ -346,12 +362,15 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table := l.e.kv.NewTable()
 	if !j.NoCache {
-		table = l.tree.Find("", j.pending[:len(j.pending)-1]) // the last is evaluated in any case: its logits are wanted
+		table = l.tree.Find(j.Namespace, j.pending[:len(j.pending)-1]) // the last is evaluated in any case: its logits are wanted
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(j.pending)+1), j.pending[:n]...)}
 	j.pending = j.pending[n:]
 	l.sched.Found(j.id, n)
+	if !j.NoCache && n < len(j.Prompt) {
+		j.cut(l.tree.Cuts(j.Namespace, j.Prompt, n)...)
+	}
 	if j.started.IsZero() {
 		j.started = time.Now()
 		j.usage.Queued = j.started.Sub(j.submitted)
@@ -369,7 +388,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if j.NoCache {
 			return sched.Prefix{}
 		}
-		tokens, held := l.tree.Held("", j.pending[:len(j.pending)-1])
+		tokens, held := l.tree.Held(j.Namespace, j.pending[:len(j.pending)-1])
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {
@@ -386,14 +405,18 @@ func (l *Loop) plan(ended *[]*job) bool {
 	}
 	for {
 		plan := l.sched.Next(now, l.e.kv.Available())
+		for _, j := range l.batch { // of a plan that came to nothing
+			j.inPass = 0
+		}
 		l.items, l.batch = l.items[:0], l.batch[:0]
 		l.goneTokens.Store(0)
 		total := int64(0)
 		for _, p := range plan {
 			j := l.jobs[p.ID]
-			j.inPass = int64(p.Tokens)
+			n := j.slice(p.Tokens)
+			j.inPass = int64(n)
 			total += j.inPass
-			l.items = append(l.items, Item{Seq: j.seq, IDs: j.pending[:p.Tokens]})
+			l.items = append(l.items, Item{Seq: j.seq, IDs: j.pending[:n]})
 			l.batch = append(l.batch, j)
 		}
 		l.passTokens.Store(total)

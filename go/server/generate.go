@@ -19,6 +19,8 @@ type format interface {
 	event(s *stream, e event) error
 	// end adds what comes after the last.
 	end(s *stream) error
+	// failed adds an error and what comes after it.
+	failed(s *stream, err *apiError) error
 }
 
 // A prompter is a query for text to be generated.
@@ -73,8 +75,7 @@ const maxUnsent = 64 << 10
 // stream sends what a generation yields as it comes. An error is returned while
 // it can have a status of its own; later it is an event, and the last.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
-	out := newStream(c, s.c.WriteTimeout)
-	defer out.close()
+	out := newStream(c)
 	quiet := s.c.Ping
 	if g.opts.ping != 0 {
 		quiet = time.Duration(g.opts.ping) * time.Second
@@ -102,7 +103,7 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 		return err
 	default:
 		s.logHidden(c, err)
-		err = out.event(toAPI(c, err).body())
+		err = f.failed(out, toAPI(c, err))
 	}
 	if err != nil || out.flush() != nil {
 		return errGone

@@ -121,6 +121,8 @@ func (f *nativeFormat) event(s *stream, e event) error {
 
 func (f *nativeFormat) end(*stream) error { return nil }
 
+func (f *nativeFormat) failed(s *stream, err *apiError) error { return s.fail(err, "") }
+
 // pick returns the fields of an answer that are wanted, all of them where wanted
 // is empty. a/b is b inside of a.
 func pick(wanted []string, answer map[string]any) map[string]any {

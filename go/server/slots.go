@@ -45,6 +45,9 @@ func (m *Model) idleSlot(id int) slotEntry {
 }
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
+	if s.c.NoSlots {
+		return unsupported("this server does not show its slots; start it with --slots")
+	}
 	list := []slotEntry{}
 	free := false
 	for i, from := range m.Engine.Status().Slots {
