@@ -20,7 +20,7 @@ var layers = []string{
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
-	"bench repl server server/telemetry",
+	"bench repl server server/telemetry verify",
 	"cmd/quern",
 }
 
