@@ -52,6 +52,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	defer func() {
 		l.mu.Lock()
 		table.Free()
+		l.nudge() // somebody may wait for the blocks
 		l.mu.Unlock()
 	}()
 	if ids = ids[:table.Len()]; len(ids) == 0 {
@@ -103,7 +104,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
 	}
-	if err := l.e.known(ids); err != nil {
+	if err := known(ids, l.e.model.Config.NVocab); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
 	}
 	l.mu.Lock()
@@ -128,6 +129,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 		l.slots[slot].ids = ids
 	}
 	table.Free()
+	l.nudge() // somebody may wait for the blocks
 	return f, err
 }
 
@@ -144,6 +146,7 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 		return 0, err
 	}
 	l.tree.Forget("", ids)
+	l.nudge()
 	l.slots[slot].ids = nil
 	return len(ids), nil
 }
