@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -59,7 +58,7 @@ func (l *Loop) pass() {
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
-			l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Whole: true}) // for those who wait for it
+			l.share(j)
 		}
 		if steps[i].err == nil {
 			j.clock(steps[i].Step, time.Now())

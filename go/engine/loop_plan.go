@@ -20,6 +20,7 @@ type job struct {
 	usage    Usage
 	ended    error // set when it is to end: why
 	inPass   int64 // tokens in the pass that runs
+	cuts     []int // of the prompt: see cut
 
 	submitted, started, first time.Time
 }
@@ -51,6 +52,9 @@ func (l *Loop) remove(j *job) {
 		l.counts.Cancellations++
 	}
 	l.sched.Remove(j.id)
+	if j.seq == nil && j.usage.Preempted > 0 {
+		l.tree.Leave(j.Namespace, j.gen.Known())
+	}
 	l.park(j, false)
 	l.freeSlot(j)
 	delete(l.jobs, j.id)
@@ -62,10 +66,10 @@ func (l *Loop) park(j *job, awaited bool) {
 		return
 	}
 	if !j.NoCache {
-		l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
+		l.tree.Keep(j.Namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
-		l.slots[j.slot].ids = j.seq.ids
+		l.slots[j.slot].ids, l.slots[j.slot].namespace = j.seq.ids, j.Namespace
 	}
 	j.seq.table.Free()
 	j.seq = nil
@@ -76,11 +80,14 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find("", ids[:len(ids)-1]) // the last is evaluated in any case: its logits are wanted
+		table = l.tree.Find(j.Namespace, ids[:len(ids)-1]) // the last is evaluated in any case: its logits are wanted
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...)}
 	j.gen.Resume(n)
+	if !j.NoCache && n < len(j.Prompt) {
+		j.cut(l.tree.Cuts(j.Namespace, j.Prompt, n)...)
+	}
 	l.sched.Found(j.id, n)
 	if j.started.IsZero() {
 		j.started = time.Now()
@@ -100,7 +107,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 			return sched.Prefix{}
 		}
 		ids := j.gen.Known()
-		tokens, held := l.tree.Held("", ids[:len(ids)-1])
+		tokens, held := l.tree.Held(j.Namespace, ids[:len(ids)-1])
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {
@@ -123,8 +130,10 @@ func (l *Loop) plan(ended *[]*job) bool {
 		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
 		l.goneTokens.Store(0)
 		total := int64(0)
-		for _, p := range l.planned {
+		for i := range l.planned {
+			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
+			p.Tokens = j.slice(p.Tokens)
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
 			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens)})
 			l.batch = append(l.batch, j)

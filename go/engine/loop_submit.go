@@ -47,6 +47,9 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(r)
+	if leader := l.jobs[s.Leader]; leader != nil {
+		leader.cut(s.Shared)
+	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
@@ -64,9 +67,9 @@ func (l *Loop) leader(r *Request) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len("", r.Prompt[:len(r.Prompt)-1])
+	cached := l.tree.Len(r.Namespace, r.Prompt[:len(r.Prompt)-1])
 	for _, j := range l.jobs {
-		if j.NoCache || j.Priority < r.Priority {
+		if j.NoCache || j.Priority < r.Priority || j.Namespace != r.Namespace {
 			continue
 		}
 		n := 0

@@ -11,8 +11,9 @@ import (
 // writes to it or to its slices: requests may share those.
 type Request struct {
 	Params
-	NoCache bool // begins from nothing, and leaves nothing for others
-	Slot    int  // a number for it among those that run, where that one is free; -1: any
+	NoCache   bool   // begins from nothing, and leaves nothing for others
+	Namespace string // of the cache: requests of one share what they computed, and with no other
+	Slot      int    // a number for it among those that run, where that one is free; -1: any
 
 	Flow     string    // flows share the machine fairly
 	Weight   float64   // of the flow among others; 0: 1

@@ -51,11 +51,7 @@ func (t *Tree) giveAway(h *holding) {
 	t.evicted += uint64(len(h.units))
 	t.release(h)
 	t.review(n)
-	for n.parent != nil && n.empty() {
-		parent := n.parent
-		t.remove(n)
-		n = parent
-	}
+	t.prune(n)
 }
 
 // evictable tells whether a holding can be given away now.

@@ -4,7 +4,7 @@ package kvcache
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
 	Awaited bool // given away last, until it is found: whoever leaves it will be back
-	End     bool // others are likely to go on from its end: of a prompt, of an answer
+	End     bool // others are likely to go on from there: the end of a prompt or of an answer
 }
 
 // Keep puts a table's units into the tree: ids are its tokens, one for each position.
@@ -46,9 +46,10 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 		t.path = append(t.path, child)
 		at = child
 	}
-	if how.End && len(ids) == table.n {
-		t.end(table)
+	if how.End {
+		t.end(table, len(ids))
 	}
+	t.prune(at)
 }
 
 func (t *Tree) add(parent *node, ids []int32, pos int) *node {
@@ -70,7 +71,7 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 		switch {
 		case units == nil:
 		case h == nil:
-			if tokens == len(n.ids) {
+			if tokens == len(n.ids) && !t.owns(p, units) {
 				t.hold(n, k, units)
 			}
 		default:
@@ -111,18 +112,18 @@ func (t *Table) blocks(p *part, i int) []int32 {
 	return units
 }
 
-// end notes that texts are likely to go on from the end of the path, which is the
-// table's, and keeps its state there.
-func (t *Tree) end(table *Table) {
-	for i, n := range t.path {
-		for k, h := range n.held {
-			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(table.n) {
+// end notes that texts are likely to go on from the end of the path, after n tokens,
+// and keeps the table's state there, if it is of there.
+func (t *Tree) end(table *Table, n int) {
+	for i, at := range t.path {
+		for k, h := range at.held {
+			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(n) {
 				h.used++
 				t.value(h)
 			}
 		}
 	}
-	if !t.hasStates() {
+	if !t.hasStates() || n < table.n {
 		return
 	}
 	last, p := t.path[len(t.path)-1], &t.parts[t.paged]
@@ -141,6 +142,9 @@ func (t *Tree) end(table *Table) {
 	for _, g := range p.groups {
 		h.units = append(h.units, table.units[g][0])
 	}
+	if t.owns(p, h.units) {
+		return
+	}
 	last.states = append(last.states, h)
 	t.own(h)
 }
@@ -155,6 +159,12 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	}
 	n.held[k] = h
 	t.own(h)
+}
+
+// owns tells whether a node has the units already: of two that begin alike one may
+// have been closer before.
+func (t *Tree) owns(p *part, units []int32) bool {
+	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
 }
 
 // own makes the tree one more holder of a holding's units.
@@ -269,6 +279,16 @@ func (t *Tree) remove(n *node) {
 		delete(t.roots, p.ns)
 	case p.parent != nil:
 		t.revalue(p) // it may be a leaf now
+	}
+}
+
+// prune takes out a node that has nothing and leads to nothing, and those before it
+// that are so without it.
+func (t *Tree) prune(n *node) {
+	for n.parent != nil && n.empty() {
+		parent := n.parent
+		t.remove(n)
+		n = parent
 	}
 }
 
