@@ -63,7 +63,12 @@ type Engine struct {
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
-	rows []int32 // of logits, as the model.Runner counts them
+	ids  []int32 // of those
+
+	// Of heads: rows as the model.Runner counts them, whose they are, the logits.
+	rows   []int32
+	parts  []part
+	logits [][]float32
 
 	kvTypes kvcache.Types
 	printed sync.Once
@@ -196,7 +201,7 @@ func (e *Engine) load(c Config) error {
 	for i, g := range need.Layout {
 		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
 	}
-	e.rows = make([]int32, 0, e.batch)
+	e.rows, e.logits = make([]int32, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	return nil
 }
 
