@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +16,10 @@ import (
 
 // LoopConfig says how a Loop shares its engine out.
 type LoopConfig struct {
-	Queue     int            // requests that may wait
-	TargetITL time.Duration  // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
-	OnPass    func(PassInfo) // called after each pass, between passes: it must not block; nil: nobody cares
+	Queue     int               // requests that may wait
+	TargetITL time.Duration     // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+	OnPass    func(PassInfo)    // called after each pass, between passes: it must not block; nil: nobody cares
+	OnPanic   func(*PanicError) // called with each panic that ended a request, for the log: it must not block; nil: nobody cares
 }
 
 // PassInfo is what there was to see of a pass.
@@ -66,7 +69,7 @@ type job struct {
 	*Request
 	id       uint64
 	seq      *Sequence // nil while it waits
-	pending  []int32   // tokens that follow those of seq: to be evaluated
+	pending  []int32   // tokens that follow those of seq, to be evaluated: the job's own, it appends to them
 	smp      *sample.Sampler
 	slot     int
 	progress Progress
@@ -123,7 +126,12 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err := r.Sampling.Validate(); err != nil {
 		return nil, err
 	}
-	j := &job{Request: r, slot: -1, pending: r.Prompt, submitted: time.Now()}
+	for _, b := range r.Bias {
+		if err := l.e.known([]int32{b.ID}); err != nil {
+			return nil, fmt.Errorf("bias: %w", err)
+		}
+	}
+	j := &job{Request: r, slot: -1, pending: slices.Clone(r.Prompt), submitted: time.Now()}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	j.smp = sample.New(r.Sampling, l.e.model.Config.NVocab)
@@ -271,7 +279,7 @@ func (l *Loop) run() {
 		stop, deadline := l.stopping, l.deadline()
 		l.mu.Unlock()
 		for _, j := range ended {
-			j.Sink.Done(Result{Err: j.ended, Usage: j.usage})
+			l.done(j, Result{Err: j.ended, Usage: j.usage})
 		}
 		switch {
 		case work:
@@ -396,6 +404,9 @@ func (l *Loop) plan(ended *[]*job) bool {
 	}
 	for {
 		plan := l.sched.Next(now, l.e.kv.Available())
+		for _, j := range l.batch { // of a plan that came to nothing
+			j.inPass = 0
+		}
 		l.items, l.batch = l.items[:0], l.batch[:0]
 		l.goneTokens.Store(0)
 		total := int64(0)

@@ -119,7 +119,10 @@ func (l *Loop) sampleAll() []out {
 		l.e.runner.Head(rows)
 		each(len(rows), func(k int) {
 			i := who[k]
-			outs[i].token, outs[i].err = l.batch[i].choose(l.e.runner.Logits(k))
+			o, j := &outs[i], l.batch[i]
+			if err := l.guard(j, func() { o.token, o.err = j.choose(l.e.runner.Logits(k)) }); err != nil {
+				o.err = err
+			}
 		})
 		rows, who = rows[:0], who[:0]
 	}
@@ -195,28 +198,20 @@ func (j *job) note(now time.Time) {
 
 // deliver hands out what a pass gave a request, and ends it where that was all.
 func (l *Loop) deliver(j *job, o out) {
-	if o.prompt {
-		j.Sink.Progress(j.progress)
+	finish := Finish("")
+	err := l.guard(j, func() {
+		if o.prompt {
+			j.Sink.Progress(j.progress)
+		}
+		if o.whole && o.err == nil {
+			finish = l.hand(j, o.token)
+		}
+	})
+	if err != nil {
+		o.whole, o.err = true, err
 	}
 	if !o.whole {
 		return
-	}
-	finish := Finish("")
-	switch {
-	case o.err != nil:
-	case j.MaxTokens == 0:
-		finish = MaxedOut
-	default:
-		l.generated.Add(1)
-		more := j.Sink.Token(o.token)
-		switch {
-		case !more:
-			finish = Stopped
-		case j.usage.Generated == j.MaxTokens:
-			finish = MaxedOut
-		case j.seq.Len() == l.e.ctx:
-			finish = CtxFull
-		}
 	}
 	l.mu.Lock()
 	if finish == "" && o.err == nil {
@@ -228,5 +223,25 @@ func (l *Loop) deliver(j *job, o out) {
 	j.ended = o.err
 	l.remove(j)
 	l.mu.Unlock()
-	j.Sink.Done(Result{Finish: finish, Err: o.err, Usage: j.usage})
+	l.done(j, Result{Finish: finish, Err: o.err, Usage: j.usage})
 }
+
+// hand hands a token over. It tells whether that was the last, and why.
+func (l *Loop) hand(j *job, t Token) Finish {
+	if j.MaxTokens == 0 {
+		return MaxedOut
+	}
+	l.generated.Add(1)
+	switch more := j.Sink.Token(t); {
+	case !more:
+		return Stopped
+	case j.usage.Generated == j.MaxTokens:
+		return MaxedOut
+	case j.seq.Len() == l.e.ctx:
+		return CtxFull
+	}
+	return ""
+}
+
+// done tells a request that was removed how it ended.
+func (l *Loop) done(j *job, r Result) { l.guard(j, func() { j.Sink.Done(r) }) }

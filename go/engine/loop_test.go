@@ -432,6 +432,17 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// checkPass says whether what is said to be in the pass is.
+func checkPass(t *testing.T, l *Loop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		if j.inPass != 0 && !slices.Contains(l.batch, j) {
+			t.Errorf("request %d is in no pass, and %d of its tokens are said to be", j.id, j.inPass)
+		}
+	}
+}
+
 // A slot file is of one model: one whose norm or rotation is another in the metadata
 // alone has other keys and values.
 func TestSlotFileKnowsTheConfiguration(t *testing.T) {
@@ -527,6 +538,7 @@ func TestLoopStorm(t *testing.T) {
 						k.Cancel()
 					}
 					l.Status()
+					checkPass(t, l)
 					if res := c.wait(t); res.Err != nil {
 						kind = "ended"
 					}

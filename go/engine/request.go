@@ -9,7 +9,8 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// A Request asks a Loop to continue a prompt.
+// A Request asks a Loop to continue a prompt. The loop reads it until Done, and
+// never writes to it or to its slices: requests may share those.
 type Request struct {
 	Prompt      []int32
 	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
@@ -33,7 +34,7 @@ type Request struct {
 
 // A Sink takes what a request yields. The loop calls it from one goroutine at a
 // time, in order, and waits for it: a Sink never blocks. Slices that it is given
-// are its to keep.
+// are its to keep. A panic in it ends the request with a *PanicError.
 type Sink interface {
 	// Progress comes while the prompt is evaluated, the first time when its
 	// evaluation begins.
@@ -62,7 +63,7 @@ type Token struct {
 // A Result is how a request ended.
 type Result struct {
 	Finish Finish // empty when it failed
-	Err    error  // context.Canceled, ErrDeadline, ErrClosing or a fault of the engine
+	Err    error  // context.Canceled, ErrDeadline, ErrClosing, a *PanicError or a fault of the engine
 	Usage
 }
 

@@ -1,6 +1,10 @@
 package model
 
-import "math"
+import (
+	"math"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+)
 
 // ropeFreqs returns by how much each pair of dimensions turns from one position
 // to the next, and the length by which rotated pairs grow. factors divide the
@@ -22,7 +26,7 @@ func ropeFreqs(c *Config, factors []float32) (freqs []float64, scale float32) {
 	// some CPUs would do and others not.
 	freqs = make([]float64, c.NRot/2)
 	for i := range freqs {
-		f := math.Pow(c.RopeTheta, -2*float64(i)/float64(c.NRot))
+		f := exactmath.Pow(c.RopeTheta, -2*float64(i)/float64(c.NRot))
 		if factors != nil {
 			f /= float64(factors[i])
 		}
@@ -37,7 +41,7 @@ func ropeFreqs(c *Config, factors []float32) (freqs []float64, scale float32) {
 	if s.Type == "yarn" {
 		length := s.AttnFactor
 		if s.ExtFactor != 0 {
-			length *= 1 + float64(0.1*math.Log(s.Factor))
+			length *= 1 + float64(0.1*exactmath.Log(s.Factor))
 		}
 		scale = float32(length)
 	}
@@ -47,5 +51,5 @@ func ropeFreqs(c *Config, factors []float32) (freqs []float64, scale float32) {
 // pairThatTurns returns the index, not whole, of the pair that turns this many
 // times within the original context.
 func pairThatTurns(c *Config, times float64) float64 {
-	return float64(c.NRot) * math.Log(float64(c.Rope.NCtxOrig)/(times*2*math.Pi)) / (2 * math.Log(c.RopeTheta))
+	return float64(c.NRot) * exactmath.Log(float64(c.Rope.NCtxOrig)/(times*2*math.Pi)) / (2 * exactmath.Log(c.RopeTheta))
 }

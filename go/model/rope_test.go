@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -169,13 +170,13 @@ func TestRopeIsRoundedAtEachStep(t *testing.T) {
 	freqs, scale := ropeFreqs(cfg, nil)
 	low, high := math.Floor(pairThatTurns(cfg, 32)), math.Ceil(pairThatTurns(cfg, 1))
 	for i, got := range freqs {
-		f := math.Pow(theta, -2*float64(i)/nRot)
+		f := exactmath.Pow(theta, -2*float64(i)/nRot)
 		keep := mul(1-min(max((float64(i)-low)/(high-low), 0), 1), ext)
 		if want := add(mul(f/factor, add(1, -keep)), mul(f, keep)); got != want {
 			t.Errorf("pair %d turns by %x, want %x", i, got, want)
 		}
 	}
-	if want := float32(mul(attn, add(1, mul(0.1, math.Log(factor))))); scale != want {
+	if want := float32(mul(attn, add(1, mul(0.1, exactmath.Log(factor))))); scale != want {
 		t.Errorf("scale %x, want %x", scale, want)
 	}
 }
