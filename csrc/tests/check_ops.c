@@ -313,8 +313,10 @@ static void qkv(const struct scene *s)
 		}
 	}
 	/* Positions before the batch's are as they were. */
-	for (int t = 0; t < s->r->batch.n_tok; t++)
-		for (int pos = 0; pos < s->r->batch.pos[t]; pos++) {
+	for (int t = 0; t < s->r->batch.n_tok; t++) {
+		const int window = s->t->shape->window, now = s->r->batch.pos[t];
+
+		for (int pos = window && now >= window ? now - window + 1 : 0; pos < now; pos++) {
 			int ours = 0;
 
 			for (int i = 0; i < s->r->batch.n_tok; i++)
@@ -328,6 +330,7 @@ static void qkv(const struct scene *s)
 				           kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
 			}
 		}
+	}
 }
 
 static void attend(const struct scene *s)

@@ -154,6 +154,7 @@ static void attention(struct tiny *t)
 	put_mat(t, op, s->qkv[2], N_EMBD, n_kv, pad16(n_q) + pad16(n_kv), 1);
 	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
 	op->scale = 1 / sqrtf((float)s->head_dim);
 	if (s->norm_heads) {
@@ -162,6 +163,7 @@ static void attention(struct tiny *t)
 	}
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->dst = ATT;
 	op->window = s->window;
 	op->softcap = s->softcap;
@@ -249,7 +251,10 @@ static void tokens(struct tiny *t)
 			t->pos[n] = seqs[s].pos + i;
 			t->seq[n] = s;
 		}
-		for (int b = 0; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
+		/* Blocks behind the window are not there: whoever touches one touches what is far out of the pool. */
+		const int seen = t->shape->window ? seqs[s].pos - t->shape->window + 1 : 0;
+
+		for (int b = (seen > 0 ? seen : 0) / QN_KV_BLOCK; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
 			t->kv_table[s][b] = blocks[used++];
 	}
 }
@@ -333,10 +338,10 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	for (int i = 0; i < n; i++)
 		if ((from + i) % every == 0)
 			r->out[n_out++] = i;
+	r->groups[KV_GROUP] = (struct qn_group){kv, t->kv_block_bytes, t->kv_table[0], KV_COLS};
 	r->batch = (struct qn_batch){.tok = t->tok + from, .pos = t->pos + from, .seq = t->seq + from,
-	                             .kv_table = t->kv_table[0], .out = r->out, .kv = kv,
-	                             .kv_block_bytes = t->kv_block_bytes, .n_tok = n, .n_seq = N_SEQ,
-	                             .kv_cols = KV_COLS, .n_out = n_out};
+	                             .out = r->out, .groups = r->groups, .n_tok = n, .n_seq = N_SEQ,
+	                             .n_out = n_out, .n_group = N_GROUP};
 	floats(r, X, n, N_EMBD);
 	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
 	acts(r, ACT, n, pad16(widest));

@@ -214,7 +214,8 @@ func KVBytes(t KVTypes, nHeadKV, headDim int) int {
 type Heads struct {
 	NHead, NHeadKV, HeadDim int
 	KV                      KVTypes
-	KVOffset                int    // of this layer inside a KV block, in bytes
+	Group                   int    // of the batch, where keys and values are
+	KVOffset                int    // of this layer inside a block of the group, in bytes
 	QKV                     Buf    // queries, keys and values of each token
 	Col                     [3]int // where in QKV each of them begins
 }
@@ -225,7 +226,7 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	}
 	c.n_head, c.n_head_kv, c.head_dim = C.int32_t(h.NHead), C.int32_t(h.NHeadKV), C.int32_t(h.HeadDim)
 	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
-	c.kv_offset = C.int64_t(h.KVOffset)
+	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
 	for i, n := range [3]int{h.NHead, h.NHeadKV, h.NHeadKV} {
 		c.col[i] = C.int32_t(h.Col[i])
 		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n*h.HeadDim); err != nil {
@@ -235,9 +236,12 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return nil
 }
 
+// reach is how far into a block the layer's keys and values go.
+func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim) }
+
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
 // are set, rotates their first NRot dimensions by Table, scales the queries,
-// and writes keys and values into the batch's KV blocks.
+// and writes keys and values into the blocks of the group.
 type StoreKV struct {
 	Heads
 	Rope         Rope
@@ -250,6 +254,7 @@ type StoreKV struct {
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_QKV
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
 	c.rope, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.NRot)
 	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
 	c.aux = C.int32_t(none)
@@ -271,7 +276,7 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
-// Attend is Dst[t] = the attention of token t's queries over the KV blocks of
+// Attend is Dst[t] = the attention of token t's queries over the blocks of
 // its sequence, up to its own position.
 type Attend struct {
 	Heads
@@ -288,6 +293,7 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
 	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
 	if o.Slopes != nil {
 		if err := vector(b, &c.vec, o.Slopes, o.NHead); err != nil {
 			return err
@@ -364,8 +370,19 @@ func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 // memory.
 type planBuilder struct {
 	specs   []BufSpec
+	uses    []groupUse
 	unbound bool
 }
+
+// A groupUse is what an operation takes a group of the batch to be.
+type groupUse struct {
+	group       int
+	bytes       int  // of a unit, as far as the operation reaches into it
+	window      int  // positions that it looks at; 0: all
+	perSequence bool // it replaces the state of the sequence
+}
+
+func (b *planBuilder) use(u groupUse) { b.uses = append(b.uses, u) }
 
 func (b *planBuilder) has(buf Buf) bool { return buf >= 0 && int(buf) < len(b.specs) }
 

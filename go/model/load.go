@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
 )
@@ -203,12 +204,16 @@ func (l *loan) Close() {
 // WeightBytes returns the memory that the weights take outside the file.
 func (m *Model) WeightBytes() uint64 { return m.weights.packedBytes() + m.weights.smallBytes() }
 
-// KVBlockBytes returns the size of a KV block: every layer's keys and values of
-// kernel.KVBlock positions.
-func (m *Model) KVBlockBytes(kv kernel.KVTypes) int { return kvBlockBytes(m.Config, kv) }
+// The kernels and the cache mean the same block.
+var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}
 
-func kvBlockBytes(c *Config, kv kernel.KVTypes) int {
-	return c.NLayer * kernel.KVBytes(kv, c.NHeadKV, c.HeadDim)
+// layout is the one place where what operations keep becomes memory.
+func layout(p *arch.Program) kvcache.Layout {
+	groups := make([]kvcache.Group, len(p.Groups))
+	for i, g := range p.Groups {
+		groups[i] = kvcache.Group(g)
+	}
+	return kvcache.NewLayout(groups...)
 }
 
 // GGUF returns the file that the model was loaded from, for its tokenizer.

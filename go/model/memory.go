@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
@@ -21,11 +22,12 @@ type Use struct {
 
 // An Estimate is the memory that running a model takes, in bytes.
 type Estimate struct {
-	Weights     uint64 // outside the file: packed, with norms and biases
-	Checks      uint64 // panels to check weights that are not packed; gone before there are keys, values and activations
-	KVPer1K     uint64 // keys and values of 1024 positions
-	KV          uint64 // keys and values of all sequences, each a whole context
-	Activations uint64 // buffers and scratch of a pass
+	Weights     uint64         // outside the file: packed, with norms and biases
+	Checks      uint64         // panels to check weights that are not packed; gone before there are keys, values and activations
+	Layout      kvcache.Layout // what a sequence keeps
+	KVPer1K     uint64         // of 1024 positions
+	KV          uint64         // what all sequences keep, each a whole context
+	Activations uint64         // buffers and scratch of a pass
 }
 
 // Total returns the most that is taken at once, when every context is full.
@@ -53,14 +55,14 @@ func Memory(f *File, u Use) (Estimate, error) {
 	}
 	defer ps.close()
 	ctx := cmp.Or(u.Ctx, cfg.NCtx)
-	block := uint64(kvBlockBytes(cfg, u.KV))
-	blocks := uint64((ctx + kernel.KVBlock - 1) / kernel.KVBlock)
+	l := layout(p)
 	bufs, scratch := runnerBytes(p, ps, u.Batch, u.MaxOut, u.Threads)
 	return Estimate{
 		Weights:     w.packedBytes() + w.smallBytes(),
 		Checks:      w.checkBytes(),
-		KVPer1K:     block * (1024 / kernel.KVBlock),
-		KV:          times(times(block, blocks), uint64(u.Sequences)),
+		Layout:      l,
+		KVPer1K:     l.Bytes(1024),
+		KV:          times(l.Most(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
 }

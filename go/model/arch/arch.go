@@ -65,10 +65,11 @@ type Weights interface {
 // A Program is what a model computes: operations over numbered buffers.
 type Program struct {
 	Bufs   []kernel.BufSpec
-	Begin  []kernel.Op   // once a batch: embedding, table of rotations
-	Layers [][]kernel.Op // one list for each layer
-	End    []kernel.Op   // norm and output, for the tokens whose logits are wanted
-	Logits kernel.Buf    // rows of them
+	Begin  []kernel.Op    // once a batch: embedding, table of rotations
+	Layers [][]kernel.Op  // one list for each layer
+	End    []kernel.Op    // norm and output, for the tokens whose logits are wanted
+	Logits kernel.Buf     // rows of them
+	Groups []kernel.Group // what the operations keep of a sequence
 }
 
 // Build returns the program of a model of this architecture. Keys and values

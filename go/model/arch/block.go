@@ -47,9 +47,10 @@ func (l layer) attend(a attention) {
 	act := l.act("embd", kernel.TokRows, c.NEmbd, parts[0].Matrix, parts[1].Matrix, parts[2].Matrix)
 	att := l.floats("att", kernel.TokRows, nq)
 	attAct := l.act("att", kernel.TokRows, nq, out)
+	group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, c.NHeadKV, c.HeadDim)})
 	heads := kernel.Heads{
 		NHead: c.NHead, NHeadKV: c.NHeadKV, HeadDim: c.HeadDim,
-		KV: l.kv, KVOffset: l.il * kernel.KVBytes(l.kv, c.NHeadKV, c.HeadDim),
+		KV: l.kv, Group: group, KVOffset: offset,
 		QKV: l.floats("qkv", kernel.TokRows, width), Col: col,
 	}
 	store := kernel.StoreKV{

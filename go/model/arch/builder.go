@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -80,6 +81,21 @@ func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	b.p.Bufs = append(b.p.Bufs, spec)
 	b.slots[s] = id
 	return id
+}
+
+// state gives the current layer g.Bytes in each unit of the group of that name, which
+// is made when it is first asked for, and returns the group's number and where in a
+// unit they begin.
+func (b *builder) state(g kernel.Group) (group, offset int) {
+	group = slices.IndexFunc(b.p.Groups, func(o kernel.Group) bool { return o.Name == g.Name })
+	if group < 0 {
+		group = len(b.p.Groups)
+		b.p.Groups = append(b.p.Groups, g)
+		return group, 0
+	}
+	offset = b.p.Groups[group].Bytes
+	b.p.Groups[group].Bytes += g.Bytes
+	return group, offset
 }
 
 // pageFloats is 4 KiB of floats. Rows that far apart share a set of the
