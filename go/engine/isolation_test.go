@@ -30,10 +30,9 @@ func TestRequestsShareAPrompt(t *testing.T) {
 	for seed := range 4 {
 		r := greedyRequest(prompt, 30)
 		r.Sampling.Temp, r.Sampling.Seed = 2, uint64(seed)
-		smp := sample.New(r.Sampling, l.e.model.Config.NVocab)
 		s := probe.NewSequence()
 		var ids []int32
-		if _, err := probe.Generate(context.Background(), s, slices.Clone(prompt), smp, 30, nil, func(id int32) error {
+		if _, err := probe.Generate(context.Background(), s, r.Params, func(id int32) error {
 			ids = append(ids, id)
 			return nil
 		}); err != nil {
