@@ -15,6 +15,14 @@ var errGone = errors.New("most of the pass is for requests that were cancelled")
 
 // pass runs what plan put together, and hands its tokens out.
 func (l *Loop) pass() {
+	for _, j := range l.batch {
+		if !j.announced {
+			j.announced = true
+			if err := l.guard(j, func() { j.Sink.Progress(j.progress) }); err != nil { // what the cache had
+				l.end(j, err)
+			}
+		}
+	}
 	start := time.Now()
 	steps := make([]step, len(l.batch))
 	prepared := l.prepare(steps)
