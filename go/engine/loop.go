@@ -67,16 +67,17 @@ type Loop struct {
 // job is a request on its way.
 type job struct {
 	*Request
-	id       uint64
-	seq      *Sequence // nil while it waits
-	pending  []int32   // tokens that follow those of seq, to be evaluated: the job's own, it appends to them
-	smp      *sample.Sampler
-	slot     int
-	progress Progress
-	usage    Usage
-	ended    error // set when it is to end: why
-	inPass   int64 // tokens in the pass that runs
-	cuts     []int // of the prompt: see cut
+	id        uint64
+	seq       *Sequence // nil while it waits
+	pending   []int32   // tokens that follow those of seq, to be evaluated: the job's own, it appends to them
+	smp       *sample.Sampler
+	slot      int
+	progress  Progress
+	usage     Usage
+	announced bool  // the Sink knows that its evaluation has begun
+	ended     error // set when it is to end: why
+	inPass    int64 // tokens in the pass that runs
+	cuts      []int // of the prompt: see cut
 
 	submitted, started, first time.Time
 }

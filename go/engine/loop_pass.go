@@ -16,6 +16,12 @@ var errGone = errors.New("most of the pass is for requests that were cancelled")
 
 // pass runs what plan put together, and hands its tokens out.
 func (l *Loop) pass() {
+	for _, j := range l.batch {
+		if !j.announced {
+			j.announced = true
+			j.Sink.Progress(j.progress) // what the cache had
+		}
+	}
 	start := time.Now()
 	err := l.e.runner.Forward(func() error {
 		if l.goneTokens.Load()*2 >= l.passTokens.Load() {
