@@ -50,10 +50,10 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
-				index: len(g.seqs), model: m, box: g.box, ignoreEOS: o.ignoreEOS, maxTime: o.maxTime,
+				index: len(g.seqs), box: g.box, maxTime: o.maxTime,
 				write: o.writer(m, src.chat),
 			}
-			r := o.request(prompt, i)
+			r := o.request(m, prompt, i)
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {

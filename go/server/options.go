@@ -41,10 +41,15 @@ func (o *options) settle(m *Model, h http.Header) error {
 }
 
 // request is what the engine is asked, for the i-th answer to a prompt.
-func (o *options) request(prompt []int32, i int) *engine.Request {
+func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
-		Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum,
-		TopLogprobs: o.probs, NoCache: !o.cache, Slot: o.slot, Priority: o.priority,
+		Params: engine.Params{
+			Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs,
+		},
+		NoCache: !o.cache, Slot: o.slot, Priority: o.priority,
+	}
+	if !o.ignoreEOS {
+		r.Stop = m.Tokenizer.IsEOG
 	}
 	r.Sampling.Seed += uint64(i)
 	if o.deadline > 0 {

@@ -23,13 +23,11 @@ const (
 // takes microseconds, whatever the client does.
 type sequence struct {
 	index int // among those of the request
-	model *Model
 	box   *mailbox
 	write writer
 
-	hasLine   atomic.Bool // there was a line break
-	ignoreEOS bool
-	maxTime   time.Duration
+	hasLine atomic.Bool // there was a line break
+	maxTime time.Duration
 
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
@@ -75,7 +73,7 @@ func (s *sequence) Token(t engine.Token) bool {
 	}
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
-	if !s.ignoreEOS && s.model.Tokenizer.IsEOG(t.ID) {
+	if t.Stop {
 		s.stop = stopEOS
 		return false
 	}
