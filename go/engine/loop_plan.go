@@ -18,7 +18,7 @@ type job struct {
 	slot      int
 	progress  Progress
 	usage     Usage
-	announced bool  // the Sink knows that its evaluation begins
+	announced bool  // the Sink knows that its evaluation has begun
 	ended     error // set when it is to end: why
 	inPass    int64 // tokens in the pass that runs
 	cuts      cuts  // of the prompt

@@ -95,13 +95,12 @@ func (m *Metrics) Read(s Source) {
 	m.registry.MustRegister(&collector{s, m})
 }
 
-// Handler answers with the metrics. When the process began is in a header, as
-// llama-server has it.
+// Handler answers with the metrics, and with the time since which they count.
 func (m *Metrics) Handler() http.Handler {
-	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(m.begun.Unix(), 10))
-		metrics.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 
