@@ -30,10 +30,9 @@ func TestRequestsShareAPrompt(t *testing.T) {
 	for seed := range 4 {
 		r := greedyRequest(prompt, 30)
 		r.Sampling.Temp, r.Sampling.Seed = 2, uint64(seed)
-		smp := sample.New(r.Sampling, l.e.model.Config.NVocab)
 		s := probe.NewSequence()
 		var ids []int32
-		if _, err := probe.Generate(context.Background(), s, slices.Clone(prompt), smp, 30, nil, func(id int32) error {
+		if _, err := probe.Generate(context.Background(), s, r.Params, func(id int32) error {
 			ids = append(ids, id)
 			return nil
 		}); err != nil {
@@ -62,7 +61,7 @@ func TestRequestsShareAPrompt(t *testing.T) {
 // waits for them goes on when they are free again.
 func TestSlotFilesWakeThoseWhoWait(t *testing.T) {
 	probe := open(t, tiny, Config{})
-	block := uint64(probe.kv.BlockBytes())
+	block := uint64(probe.kv.Layout()[0].Bytes)
 	l := openLoop(t, tiny, Config{Sequences: 2, Ctx: 250, KVBytes: 5 * block}, LoopConfig{})
 	long := greedyRequest(randomIDs(l.e, 1, 190), 5)
 	_, c := submit(t, l, long)
@@ -207,7 +206,7 @@ func TestBiasesAreOfTokens(t *testing.T) {
 // count as tokens of the one that runs.
 func TestYieldedIsInNoPass(t *testing.T) {
 	probe := open(t, tiny, Config{})
-	l := openLoop(t, tiny, Config{Sequences: 2, Ctx: 250, KVBytes: 6 * uint64(probe.kv.BlockBytes())}, LoopConfig{})
+	l := openLoop(t, tiny, Config{Sequences: 2, Ctx: 250, KVBytes: 6 * uint64(probe.kv.Layout()[0].Bytes)}, LoopConfig{})
 	prompt := randomIDs(l.e, 1, 70)
 	_, c := submit(t, l, greedyRequest(prompt, 1))
 	c.wait(t)
@@ -234,7 +233,7 @@ func TestYieldedIsInNoPass(t *testing.T) {
 	b.seq.table.Free()
 	b.seq = a.seq.Fork() // each would have to copy the block that both write to
 	rest := l.e.kv.NewTable()
-	if err := rest.Grow(l.e.kv.Available() * kvcache.BlockTokens); err != nil {
+	if err := rest.Grow(int(l.e.kv.Available()) / l.e.kv.Layout()[0].Bytes * kvcache.BlockTokens); err != nil {
 		t.Fatal(err)
 	}
 	work = l.plan(&ended)

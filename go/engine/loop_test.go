@@ -73,9 +73,7 @@ func openLoop(t *testing.T, path string, c Config, lc LoopConfig) *Loop {
 }
 
 func greedyRequest(prompt []int32, n int) *Request {
-	p := sample.Defaults()
-	p.Temp = 0
-	return &Request{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1, Slot: -1, Sink: newCatcher()}
+	return &Request{Params: likeliest(prompt, n), Slot: -1, Sink: newCatcher()}
 }
 
 func submit(t *testing.T, l *Loop, r *Request) (*Ticket, *catcher) {

@@ -55,6 +55,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	defer func() {
 		l.mu.Lock()
 		table.Free()
+		l.nudge() // somebody may wait for the blocks
 		l.mu.Unlock()
 	}()
 	if ids = ids[:table.Len()]; len(ids) == 0 {
@@ -109,7 +110,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
 	}
-	if err := l.e.known(ids); err != nil {
+	if err := known(ids, l.e.model.Config.NVocab); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
 	}
 	l.mu.Lock()
@@ -134,6 +135,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 		l.slots[slot].ids, l.slots[slot].namespace = ids, ""
 	}
 	table.Free()
+	l.nudge() // somebody may wait for the blocks
 	return f, err
 }
 
@@ -150,6 +152,7 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 		return 0, err
 	}
 	l.tree.Forget(l.slots[slot].namespace, ids)
+	l.nudge()
 	l.slots[slot].ids = nil
 	return len(ids), nil
 }

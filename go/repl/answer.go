@@ -12,8 +12,6 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -55,14 +53,10 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	if err != nil {
 		return m, err
 	}
-	s.cached = kvcache.Common(s.seq.Tokens(), ids[:len(ids)-1]) // the last token is evaluated again for its logits
-	s.seq.Truncate(s.cached)
-	smp := sample.New(s.Settings.Sampling(), s.Engine.Model().Config.NVocab)
-	for _, id := range ids[:s.cached] {
-		smp.Accept(id)
-	}
 	w := s.writer(prompt)
-	s.last, err = s.Engine.Generate(ctx, s.seq, ids[s.cached:], smp, s.Settings.Predict(), s.Tokenizer.IsEOG, w.write)
+	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
+		Prompt: ids, MaxTokens: s.Settings.Predict(), Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1,
+	}, w.write)
 	if end := w.end(); err == nil {
 		err = end
 	}

@@ -181,7 +181,7 @@ func (s *Session) stats(string) error {
 	st := s.last
 	if st.PromptTokens > 0 {
 		s.note("first token  %.3f s", st.TTFT.Seconds())
-		s.note("prefill      %.1f tokens/s (%s, and %d were there already)", st.PrefillRate(), count(st.PromptTokens, "token"), s.cached)
+		s.note("prefill      %.1f tokens/s (%s, and %d were there already)", st.PrefillRate(), count(st.PromptTokens-st.CachedTokens, "token"), st.CachedTokens)
 		s.note("decode       %.1f tokens/s (%s)", st.DecodeRate(), count(max(st.Generated-1, 0), "token"))
 	}
 	s.note("peak memory  %s", mem.FormatBytes(mem.PeakRSS()))

@@ -55,7 +55,6 @@ type Session struct {
 	seq     *engine.Sequence
 	used    int          // tokens of the context, after the last answer
 	last    engine.Stats // of the last answer
-	cached  int          // tokens of its prompt that were not evaluated again
 }
 
 // New returns a Session with an empty conversation.

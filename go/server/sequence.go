@@ -22,12 +22,10 @@ const (
 // takes microseconds, whatever the client does.
 type sequence struct {
 	index int // among those of the request
-	model *Model
 	box   *mailbox
 	write writer
 
-	ignoreEOS bool
-	maxTime   time.Duration
+	maxTime time.Duration
 
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
@@ -73,7 +71,7 @@ func (s *sequence) Token(t engine.Token) bool {
 	}
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
-	if !s.ignoreEOS && s.model.Tokenizer.IsEOG(t.ID) {
+	if t.Stop {
 		s.stop = stopEOS
 		return false
 	}
