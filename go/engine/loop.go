@@ -130,7 +130,7 @@ func (l *Loop) nudge() {
 // run is the goroutine.
 func (l *Loop) run() {
 	defer close(l.closed)
-	leave := l.e.enter()
+	leave := l.e.device.enter()
 	defer leave()
 	for {
 		l.mu.Lock()

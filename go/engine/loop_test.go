@@ -564,12 +564,12 @@ func TestSharedMemory(t *testing.T) {
 		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
 	}
 	b := testBudget()
-	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
+	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: b})})
 	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
 		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
 	}
 	var limit *mem.LimitError
-	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
+	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Device: device(t, 1)}); !errors.As(err, &limit) {
 		t.Errorf("more than the budget: %v", err)
 	}
 }

@@ -15,27 +15,28 @@ import (
 // weights when none was asked for.
 const autoCtx = 4096
 
-// Memory returns what Open would take for the model in f, with the model's own
-// context where c has none, and with packed weights where c leaves that open.
-func Memory(f *model.File, c Config) (model.Estimate, error) {
+// Memory returns what Open would take for the model in f on a device of so many
+// threads, with the model's own context where c has none, and with packed weights
+// where c leaves that open. c needs no Device.
+func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
-	u, err := c.use(f)
+	u, err := c.use(f, threads)
 	if err != nil {
 		return model.Estimate{}, err
 	}
 	return model.Memory(f, u)
 }
 
-// use returns what c means for the model in f.
-func (c *Config) use(f *model.File) (model.Use, error) {
+// use returns what c means for the model in f with so many threads.
+func (c *Config) use(f *model.File, threads int) (model.Use, error) {
 	cfg, err := model.ReadConfig(f.GGUF)
 	if err != nil {
 		return model.Use{}, err
 	}
 	u := model.Use{
-		Ctx: cmp.Or(c.Ctx, cfg.NCtx), Sequences: c.Sequences, Threads: c.Threads,
+		Ctx: cmp.Or(c.Ctx, cfg.NCtx), Sequences: c.Sequences, Threads: threads,
 		KV: c.KVTypes(), Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
@@ -46,7 +47,7 @@ func (c *Config) use(f *model.File) (model.Use, error) {
 // place decides where the weights are to be, and returns what the model then
 // needs. Where no context was asked for, that is with the least which will do.
 func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err error) {
-	if u, err = c.use(f); err != nil {
+	if u, err = c.use(f, c.Device.Threads()); err != nil {
 		return u, need, err
 	}
 	within := func(positions int) {
@@ -66,7 +67,7 @@ func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err err
 		if need, err = model.Memory(f, u); err != nil {
 			return u, need, err
 		}
-		if within(autoCtx); need.Total() > c.Budget.Free() {
+		if within(autoCtx); need.Total() > c.Device.budget.Free() {
 			u.Residency = model.Mapped
 		}
 	}

@@ -113,7 +113,7 @@ func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	m, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	m, err := Load(f, Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err == nil {
 		tb.Cleanup(m.Close)
 	}

@@ -335,7 +335,7 @@ func TestMemory(t *testing.T) {
 		}
 		// What is lent serves for the checks, and only what goes beyond is asked for.
 		b := mem.NewBudget(e.Weights+e.Checks/2, "test")
-		loaded, err := Load(f, Options{Pool: threads, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
+		loaded, err := Load(f, Options{Pack: threads.PackMat, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,10 +361,10 @@ func TestMemory(t *testing.T) {
 	defer pool.Close()
 	b := mem.NewBudget(e.Weights-1, "test")
 	var limit *mem.LimitError
-	if _, err := Load(f, Options{Pool: pool, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
+	if _, err := Load(f, Options{Pack: pool.PackMat, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
 		t.Errorf("error %v with %d bytes taken, want a LimitError and none", err, b.Used())
 	}
-	mapped, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
+	mapped, err := Load(f, Options{Pack: pool.PackMat, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("without room for it the model is %v", mapped.Residency)
 	}
 	last := uint64(0)
-	done, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
+	done, err := Load(f, Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
 		if done <= last || done > total || total > f.Size() {
 			t.Errorf("progress %d of %d after %d", done, total, last)
 		}

@@ -165,19 +165,31 @@ func openEngine(name string, c engine.Config) (*engine.Engine, error) {
 	return engine.New(file, c)
 }
 
-// config turns the flags into an engine's Config, for a model whose own
-// context is modelCtx.
-func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
+// device returns what the flags leave of the machine.
+func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
 	if err != nil {
-		return engine.Config{}, err
+		return engine.DeviceConfig{}, err
 	}
 	only := f.cpus.ids()
 	if only != nil {
 		if err := m.Restrict(only); err != nil {
-			return engine.Config{}, usagef("--cpu-mask, --cpu-range: %w", err)
+			return engine.DeviceConfig{}, usagef("--cpu-mask, --cpu-range: %w", err)
 		}
 	}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, f.memory)}
+	if c.Threads == 0 {
+		c.Threads = m.Threads()
+	}
+	if c.CPUs = m.WorkerCPUs(c.Threads); c.CPUs == nil && only != nil {
+		return engine.DeviceConfig{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", c.Threads)
+	}
+	return c, nil
+}
+
+// config turns the flags into an engine's Config but for the Device, for a model
+// whose own context is modelCtx.
+func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	k, err := kvcache.ParseType(f.typeK)
 	if err != nil {
 		return engine.Config{}, err
@@ -190,21 +202,12 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if err != nil {
 		return engine.Config{}, err
 	}
-	cfg := engine.Config{
+	return engine.Config{
 		Ctx:       f.context(modelCtx),
 		Batch:     min(f.pass(), f.context(modelCtx)),
 		KV:        kvcache.Types{K: k, V: v},
-		Threads:   f.threads,
 		Residency: residency,
-		Budget:    newBudget(m, f.memory),
-	}
-	if cfg.Threads == 0 {
-		cfg.Threads = m.Threads()
-	}
-	if cfg.CPUs = m.WorkerCPUs(cfg.Threads); cfg.CPUs == nil && only != nil {
-		return engine.Config{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", cfg.Threads)
-	}
-	return cfg, nil
+	}, nil
 }
 
 // pass returns the most tokens of one forward pass.
@@ -230,19 +233,42 @@ func (f *modelFlags) context(modelCtx int) int {
 	return f.ctx
 }
 
-// open loads the model, showing its progress on stderr to a person, and
-// returns how long it took.
-func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*engine.Engine, time.Duration, error) {
+// A single is an engine with a device of its own, closed with it.
+type single struct {
+	*engine.Engine
+	device *engine.Device
+	took   time.Duration // to load
+}
+
+func (s *single) Close() error {
+	err := s.Engine.Close()
+	s.device.Close()
+	return err
+}
+
+// open loads the model, showing its progress on stderr to a person.
+func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*single, error) {
 	cfg, err := f.config(modelCtx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
+	}
+	of, err := f.device()
+	if err != nil {
+		return nil, err
 	}
 	bar := newLoadBar(stderr)
 	defer bar.done()
 	cfg.Progress = bar.update
 	start := time.Now()
+	if cfg.Device, err = engine.NewDevice(of); err != nil {
+		return nil, err
+	}
 	eng, err := openEngine(f.path, cfg)
-	return eng, time.Since(start), err
+	if err != nil {
+		cfg.Device.Close()
+		return nil, err
+	}
+	return &single{eng, cfg.Device, time.Since(start)}, nil
 }
 
 // loadTokenizer reads the vocabulary of the model called name.

@@ -72,12 +72,12 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 }
 
 // config says how to compute on this machine.
-func (f *verifyFlags) config() (verify.Config, error) {
+func (f *verifyFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
 	if err != nil {
-		return verify.Config{}, err
+		return engine.DeviceConfig{}, err
 	}
-	c := verify.Config{Threads: f.threads, Budget: newBudget(m, 0)}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, 0)}
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}
@@ -91,7 +91,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.config()
+	c, err := f.device()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.config()
+	c, err := f.device()
 	if err != nil {
 		return err
 	}
