@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 func TestNative(t *testing.T) {
@@ -40,6 +42,27 @@ func TestNative(t *testing.T) {
 		if a := post[map[string]any](s, "/completion", body); a["stop_type"] != want {
 			t.Errorf("%s: stop_type %v, want %s", body, a["stop_type"], want)
 		}
+	}
+}
+
+// A prompt comes back as its tokens spell it, with the space that a vocabulary
+// puts in front; the echo of /v1/completions is the client's own text.
+func TestPromptAsTokens(t *testing.T) {
+	meta := vocabulary(controls)
+	meta["tokenizer.ggml.add_space_prefix"] = true
+	tok, err := tokenizer.New(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "Hello", func(_ *Config, m *Model, f *fakeEngine) { m.Tokenizer, m.Metadata, f.tok = tok, meta, tok })
+	if a := post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
+		t.Errorf("the prompt is %q", a["prompt"])
+	}
+	if got := post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
+		t.Errorf("the text of the tokens is %q", got)
+	}
+	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
+		t.Errorf("the echo is %q", a.Choices[0].Text)
 	}
 }
 
