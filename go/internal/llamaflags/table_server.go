@@ -25,9 +25,9 @@ var server = []Row{
 	{Names: "--api-key-file", Env: "LLAMA_ARG_API_KEY_FILE", Group: Server, Flag: "api-key-file", Note: "also with hashes of keys, and weights"},
 	{Names: "--ssl-key-file", Env: "LLAMA_ARG_SSL_KEY_FILE", Group: Server, Flag: "ssl-key-file"},
 	{Names: "--ssl-cert-file", Env: "LLAMA_ARG_SSL_CERT_FILE", Group: Server, Flag: "ssl-cert-file", Note: "read again when it changes"},
-	{Names: "--cors-origins", Env: "LLAMA_ARG_CORS_ORIGINS", Group: Server, Flag: "cors-origins"},
+	{Names: "--cors-origins", Env: "LLAMA_ARG_CORS_ORIGINS", Group: Server, Flag: "cors-origins", Note: "the default is localhost, not all origins"},
 	{Names: "--cors-methods", Env: "LLAMA_ARG_CORS_METHODS", Group: Server, Ignored: "pages of the allowed origins may use the methods that the API has"},
-	{Names: "--cors-headers", Env: "LLAMA_ARG_CORS_HEADERS", Group: Server, Ignored: "pages of the allowed origins may send the headers that the API reads"},
+	{Names: "--cors-headers", Env: "LLAMA_ARG_CORS_HEADERS", Group: Server, Ignored: "pages of the allowed origins may send any headers"},
 	{Names: "--cors-credentials", No: "--no-cors-credentials", Kind: Switch, Env: "LLAMA_ARG_CORS_CREDENTIALS", Group: Server, Neutral: "off", Ignored: "there are no cookies; a page sends its key in a header"},
 
 	{Names: "--webui --ui", No: "--no-webui --no-ui", Kind: Switch, Env: "LLAMA_ARG_UI LLAMA_ARG_WEBUI", Group: Server, Flag: "ui"},
