@@ -50,7 +50,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 	p := props{
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
-		Slots:      true, Metrics: s.hasPage("/metrics"), UI: s.hasPage("/"), UISettings: map[string]any{},
+		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), UI: s.hasPage("/"), UISettings: map[string]any{},
 		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
