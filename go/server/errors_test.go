@@ -93,6 +93,10 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
 	case *conversation, *tokenList, *fieldList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
+	case *choices:
+		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[""]`, `[1]`, `[[]]`}
+	case structured:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *prompts:

@@ -47,6 +47,10 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 		id: prefix + newID(), created: time.Now().Unix(), model: m, query: q,
 		prompts: src.prompts, echo: src.echo, box: newMailbox(),
 	}
+	held, err := q.choices.constraint(m, q.ignoreEOS)
+	if err != nil {
+		return nil, err
+	}
 	flow, weight := s.c.Flow(c)
 	for _, prompt := range src.prompts {
 		for i := range q.n {
@@ -55,6 +59,9 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 				write: q.writer(m, src.chat),
 			}
 			r := q.request(m, prompt, i)
+			if held != nil {
+				r.Constraint = held.Fork()
+			}
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {

@@ -44,6 +44,7 @@ type query struct {
 	maxTokens int
 	maxTime   time.Duration
 	stop      stopWords
+	choices   choices
 	n         int
 	bestOf    int
 
