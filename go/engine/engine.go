@@ -57,6 +57,7 @@ type Engine struct {
 	model  *model.Model
 	runner *model.Runner
 	kv     *kvcache.Pool
+	tree   *kvcache.Tree // of what sequences left
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
@@ -191,6 +192,7 @@ func (e *Engine) load(c Config) error {
 	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err
 	}
+	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: e.pool, Budget: c.Budget, KV: u.KV,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,

@@ -32,6 +32,28 @@ func (s *Sequence) Truncate(n int) int {
 	return n
 }
 
+// rewind keeps what the sequence has of the beginning of ids, and returns how many
+// tokens that is. Where it cannot go on from there, as it keeps no more than its last
+// state, or a window, it leaves what it has to the engine's tree, and takes what that
+// has of ids.
+func (s *Sequence) rewind(ids []int32) int {
+	shared := kvcache.Common(s.ids, ids)
+	if s.table.Back(shared) == shared {
+		return s.Truncate(shared)
+	}
+	s.e.tree.Keep("", s.table, s.ids, kvcache.How{End: true})
+	s.table.Free()
+	s.table = s.e.tree.Find("", ids)
+	s.ids = append(s.ids[:0], ids[:s.table.Len()]...)
+	return len(s.ids)
+}
+
+// keepPrompt gives the tree what is evaluated of a prompt of so many tokens.
+func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
+	end := c.has(s.Len()) || s.Len() >= prompt
+	s.e.tree.Keep(namespace, s.table, s.ids, kvcache.How{Whole: true, End: end})
+}
+
 // Fork returns a sequence of the same tokens, which shares their memory.
 func (s *Sequence) Fork() *Sequence {
 	return &Sequence{e: s.e, table: s.table.Fork(), ids: append([]int32(nil), s.ids...)}

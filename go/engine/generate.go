@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/quern-llm/quern/go/kvcache"
 )
 
 // Stats are the counts and times of a generation.
@@ -44,17 +42,17 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	if err != nil {
 		return st, err
 	}
-	shared := kvcache.Common(s.ids, p.Prompt[:len(p.Prompt)-1]) // the logits of the last are wanted
 	if len(p.Prompt) > e.ctx {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
 	}
-	st.CachedTokens = s.Truncate(shared)
+	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the logits of the last are wanted
 	g.Resume(st.CachedTokens)
+	cuts := cuts(e.tree.Cuts("", p.Prompt, st.CachedTokens))
 	leave := e.enter()
 	defer leave()
 	begun := time.Now()
 	for {
-		e.ids = g.Pending(e.ids[:0], e.batch)
+		e.ids = g.Pending(e.ids[:0], cuts.slice(s.Len(), e.batch))
 		n := len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
 		if err := e.pass(ctx.Err, e.item[:]); err != nil {
@@ -62,6 +60,9 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 		}
 		if st.TTFT == 0 {
 			st.Prefill = time.Since(begun)
+			if e.kv.Layout().Forgets() {
+				s.keepPrompt("", cuts, len(p.Prompt))
+			}
 		}
 		var step Step
 		err := e.heads(e.item[:], func(parts []part) (err error) {

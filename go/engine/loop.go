@@ -66,7 +66,7 @@ type Loop struct {
 func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	l := &Loop{
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
-		tree: kvcache.NewTree(e.kv), jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
+		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
 			Running: e.seqs, Batch: e.batch, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),

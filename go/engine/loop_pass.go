@@ -58,7 +58,7 @@ func (l *Loop) pass() {
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
-			l.share(j)
+			j.seq.keepPrompt(j.Namespace, j.cuts, len(j.Prompt)) // for those who wait for it
 		}
 		if steps[i].err == nil {
 			j.clock(steps[i].Step, time.Now())

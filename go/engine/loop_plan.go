@@ -20,7 +20,7 @@ type job struct {
 	usage    Usage
 	ended    error // set when it is to end: why
 	inPass   int64 // tokens in the pass that runs
-	cuts     []int // of the prompt: see cut
+	cuts     cuts  // of the prompt
 
 	submitted, started, first time.Time
 }
@@ -85,10 +85,10 @@ func (l *Loop) resume(j *job) {
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...)}
 	j.gen.Resume(n)
-	if !j.NoCache && n < len(j.Prompt) {
-		j.cut(l.tree.Cuts(j.Namespace, j.Prompt, n)...)
-	}
 	l.sched.Found(j.id, n)
+	if !j.NoCache && n < len(j.Prompt) {
+		j.cuts = append(j.cuts, l.tree.Cuts(j.Namespace, j.Prompt, n)...)
+	}
 	if j.started.IsZero() {
 		j.started = time.Now()
 		j.usage.Queued = j.started.Sub(j.submitted)
@@ -133,7 +133,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		for i := range l.planned {
 			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
-			p.Tokens = j.slice(p.Tokens)
+			p.Tokens = j.cuts.slice(j.seq.Len(), p.Tokens)
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
 			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens)})
 			l.batch = append(l.batch, j)

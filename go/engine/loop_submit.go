@@ -48,7 +48,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(r)
 	if leader := l.jobs[s.Leader]; leader != nil {
-		leader.cut(s.Shared)
+		leader.cuts = append(leader.cuts, s.Shared) // there r goes on
 	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {

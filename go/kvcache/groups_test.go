@@ -17,6 +17,46 @@ type model struct {
 	t    testing.TB
 	pool *Pool
 	tree *Tree
+	tier *testTier
+}
+
+// A testTier takes much of what it sees, and holds it against its tokens.
+type testTier struct {
+	m    *model
+	rng  *rand.Rand
+	last int
+	kept map[int]int // by handle: bytes
+}
+
+func (t *testTier) Take(e Evicted) any {
+	n := 0
+	for k, b := range e.Units {
+		n += len(b)
+		if t.m.pool.layout[e.Groups[k]].PerSequence {
+			if binary.LittleEndian.Uint64(b) != hash(e.Tokens) {
+				t.m.t.Fatal("a state of other tokens is given away")
+			}
+			continue
+		}
+		for pos := e.From; pos < len(e.Tokens); pos++ {
+			if b[pos%BlockTokens] != mark(e.Tokens[:pos+1]) {
+				t.m.t.Fatal("a block of other tokens is given away")
+			}
+		}
+	}
+	if t.rng.IntN(3) == 0 {
+		return nil
+	}
+	t.last++
+	t.kept[t.last] = n
+	return t.last
+}
+
+func (t *testTier) Drop(handle any) {
+	if t.kept[handle.(int)] == 0 {
+		t.m.t.Fatalf("%v is dropped, and is not there", handle)
+	}
+	delete(t.kept, handle.(int))
 }
 
 func newModel(t testing.TB, units int, groups ...Group) *model {
@@ -100,15 +140,15 @@ func (m *model) naive(ns string, ids []int32) int {
 			switch p.kind {
 			case whole:
 				for pos := range n {
-					ok = ok && path[pos/BlockTokens].held[k] != nil
+					ok = ok && path[pos/BlockTokens].held[k].inMemory()
 				}
 			case windowed:
 				for pos := max(n-p.window.Window+1, 0); pos < n; pos++ {
-					ok = ok && path[pos/BlockTokens].held[k] != nil
+					ok = ok && path[pos/BlockTokens].held[k].inMemory()
 				}
 			case state:
 				last := path[(n-1)/BlockTokens]
-				ok = ok && slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n })
+				ok = ok && slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n && h.cold == nil })
 			}
 		}
 		if ok {
@@ -143,11 +183,18 @@ func (m *model) check(step int, tables []*Table) {
 		others[i] = slices.Clone(refs[i])
 	}
 	var bytes, idle uint64
-	inHeap := 0
+	inHeap, cold := 0, 0
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, h := range append(slices.Clone(n.held), n.states...) {
 			if h == nil {
+				continue
+			}
+			if h.cold != nil {
+				if h.units != nil || h.index >= 0 || m.tier.kept[h.cold.(int)] == 0 {
+					fail("cold, with units %v and place %d", h.units, h.index)
+				}
+				cold++
 				continue
 			}
 			busy := 0
@@ -191,6 +238,9 @@ func (m *model) check(step int, tables []*Table) {
 			fail("an empty root")
 		}
 		walk(root)
+	}
+	if m.tier != nil && cold != len(m.tier.kept) {
+		fail("the tier has %d things, the tree %d", len(m.tier.kept), cold)
 	}
 	if bytes != tree.bytes || idle != tree.idle || inHeap != len(tree.heap) {
 		fail("the tree has %d bytes, %d idle, %d to give away; it says %d, %d and %d", bytes, idle, inHeap, tree.bytes, tree.idle, len(tree.heap))
@@ -247,123 +297,132 @@ var layouts = []struct {
 // always what their tokens make it, and the books are always right.
 func TestGroupsProperty(t *testing.T) {
 	for _, l := range layouts {
-		t.Run(l.name, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(5, uint64(len(l.name))))
-			m := newModel(t, 8+rng.IntN(16), l.groups...)
-			type live struct {
-				table *Table
-				ids   []int32
-				ns    string
-				fork  bool
-			}
-			var running []*live
-			var tables []*Table
-			seen := map[string]int{}
-			text := func() (ids []int32) {
-				for range rng.IntN(5) { // few different pieces, so that many share them
-					ids = append(ids, seqIDs(int32(rng.IntN(3)), 1+rng.IntN(100))...)
+		for _, tier := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, tier %v", l.name, tier), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, uint64(len(l.name))))
+				m := newModel(t, 8+rng.IntN(16), l.groups...)
+				if tier {
+					m.tier = &testTier{m: m, rng: rng, kept: map[int]int{}}
+					m.tree.SetTier(m.tier)
 				}
-				return ids
-			}
-			const steps = 6000
-			for step := range steps {
-				var l *live
-				if len(running) > 0 {
-					l = running[rng.IntN(len(running))]
+				type live struct {
+					table *Table
+					ids   []int32
+					ns    string
+					fork  bool
 				}
-				switch r := rng.IntN(20); {
-				case r < 4 && len(running) < 6 || l == nil:
-					ids, ns := text(), []string{"", "other"}[rng.IntN(8)/7]
-					want := m.naive(ns, ids)
-					if got, held := m.tree.Held(ns, ids); got != want || m.tree.Len(ns, ids) != want || held > m.pool.used {
-						t.Fatalf("step %d: %d tokens can be found, want %d", step, got, want)
+				var running []*live
+				var tables []*Table
+				seen := map[string]int{}
+				text := func() (ids []int32) {
+					for range rng.IntN(5) { // few different pieces, so that many share them
+						ids = append(ids, seqIDs(int32(rng.IntN(3)), 1+rng.IntN(100))...)
 					}
-					table := m.tree.Find(ns, ids)
-					if table.Len() != want {
-						t.Fatalf("step %d: a table of %d tokens, want %d", step, table.Len(), want)
+					return ids
+				}
+				const steps = 3000
+				for step := range steps {
+					var l *live
+					if len(running) > 0 {
+						l = running[rng.IntN(len(running))]
 					}
-					if want > 0 {
-						seen["found"]++
-					}
-					running = append(running, &live{table, ids[:want], ns, false})
-				case r < 12:
-					more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(150))
-					before := m.pool.Available()
-					if err := l.table.Grow(len(more)); err != nil {
-						if !errors.Is(err, ErrFull) || m.pool.Available() < before { // to be able to go back may be lost
-							t.Fatalf("step %d: %v; %d bytes were available, now %d", step, err, before, m.pool.Available())
+					switch r := rng.IntN(20); {
+					case r < 4 && len(running) < 6 || l == nil:
+						ids, ns := text(), []string{"", "other"}[rng.IntN(8)/7]
+						want := m.naive(ns, ids)
+						if got, held := m.tree.Held(ns, ids); got != want || m.tree.Len(ns, ids) != want || held > m.pool.used {
+							t.Fatalf("step %d: %d tokens can be found, want %d", step, got, want)
 						}
-						seen["full"]++
-						break
+						table := m.tree.Find(ns, ids)
+						if table.Len() != want {
+							t.Fatalf("step %d: a table of %d tokens, want %d", step, table.Len(), want)
+						}
+						if want > 0 {
+							seen["found"]++
+						}
+						running = append(running, &live{table, ids[:want], ns, false})
+					case r < 12:
+						more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(150))
+						before := m.pool.Available()
+						if err := l.table.Grow(len(more)); err != nil {
+							if !errors.Is(err, ErrFull) || m.pool.Available() < before { // to be able to go back may be lost
+								t.Fatalf("step %d: %v; %d bytes were available, now %d", step, err, before, m.pool.Available())
+							}
+							seen["full"]++
+							break
+						}
+						ids := slices.Concat(l.ids, more)
+						m.pass(l.table, ids)
+						if rng.IntN(6) == 0 {
+							l.table.Undo()
+							break
+						}
+						l.table.Commit()
+						l.ids = ids
+						if rng.IntN(2) == 0 {
+							m.tree.Keep(l.ns, l.table, l.ids, How{Whole: true, End: rng.IntN(2) == 0})
+						}
+					case r < 14:
+						n := rng.IntN(l.table.Len() + 1)
+						if rng.IntN(2) == 0 {
+							n = max(l.table.Len()-rng.IntN(70), 0)
+						}
+						got := l.table.Truncate(n)
+						if got > n {
+							t.Fatalf("step %d: truncated to %d, asked for %d", step, got, n)
+						}
+						if got > 0 && got < len(l.ids) {
+							seen["taken back"]++
+						}
+						l.ids = l.ids[:got]
+					case r < 15 && len(running) < 6:
+						running = append(running, &live{l.table.Fork(), l.ids, l.ns, true})
+					case r < 19:
+						if rng.IntN(5) > 0 {
+							m.tree.Keep(l.ns, l.table, l.ids, How{End: rng.IntN(4) > 0, Awaited: rng.IntN(6) == 0, Whole: rng.IntN(4) == 0})
+						}
+						l.table.Free()
+						running = slices.DeleteFunc(running, func(o *live) bool { return o == l })
+					case r < 20 && rng.IntN(4) == 0:
+						m.tree.Forget(l.ns, l.ids[:rng.IntN(len(l.ids)+1)])
 					}
-					ids := slices.Concat(l.ids, more)
-					m.pass(l.table, ids)
-					if rng.IntN(6) == 0 {
-						l.table.Undo()
-						break
+					tables = tables[:0]
+					for _, l := range running {
+						tables = append(tables, l.table)
 					}
-					l.table.Commit()
-					l.ids = ids
-					if rng.IntN(2) == 0 {
-						m.tree.Keep(l.ns, l.table, l.ids, How{Whole: true, End: rng.IntN(2) == 0})
+					m.check(step, tables)
+					if step%100 == 99 && !slices.ContainsFunc(running, func(l *live) bool { return l.fork }) { // all that is available can be had
+						blank, n := m.pool.NewTable(), 0
+						for free := m.pool.Available(); n < 1<<12 && m.pool.layout.Growth(0, n+BlockTokens) <= free; {
+							n += BlockTokens
+						}
+						if err := blank.Grow(n); err != nil {
+							t.Fatalf("step %d: %d positions: %v", step, n, err)
+						}
+						m.check(step, append(tables, blank))
+						blank.Free()
 					}
-				case r < 14:
-					n := rng.IntN(l.table.Len() + 1)
-					if rng.IntN(2) == 0 {
-						n = max(l.table.Len()-rng.IntN(70), 0)
-					}
-					got := l.table.Truncate(n)
-					if got > n {
-						t.Fatalf("step %d: truncated to %d, asked for %d", step, got, n)
-					}
-					if got > 0 && got < len(l.ids) {
-						seen["taken back"]++
-					}
-					l.ids = l.ids[:got]
-				case r < 15 && len(running) < 6:
-					running = append(running, &live{l.table.Fork(), l.ids, l.ns, true})
-				case r < 19:
-					if rng.IntN(5) > 0 {
-						m.tree.Keep(l.ns, l.table, l.ids, How{End: rng.IntN(4) > 0, Awaited: rng.IntN(6) == 0, Whole: rng.IntN(4) == 0})
-					}
-					l.table.Free()
-					running = slices.DeleteFunc(running, func(o *live) bool { return o == l })
-				case r < 20 && rng.IntN(4) == 0:
-					m.tree.Forget(l.ns, l.ids[:rng.IntN(len(l.ids)+1)])
 				}
-				tables = tables[:0]
+				seen["given away"] = int(m.tree.Evicted())
+				for _, what := range []string{"found", "taken back", "given away"} {
+					if seen[what] == 0 {
+						t.Errorf("never %s: the test does not test that: %v", what, seen)
+					}
+				}
+				t.Log(seen)
+				m.tree.Clear()
 				for _, l := range running {
-					tables = append(tables, l.table)
+					l.table.Free()
 				}
-				m.check(step, tables)
-				if step%100 == 99 && !slices.ContainsFunc(running, func(l *live) bool { return l.fork }) { // all that is available can be had
-					blank, n := m.pool.NewTable(), 0
-					for free := m.pool.Available(); n < 1<<12 && m.pool.layout.Growth(0, n+BlockTokens) <= free; {
-						n += BlockTokens
-					}
-					if err := blank.Grow(n); err != nil {
-						t.Fatalf("step %d: %d positions: %v", step, n, err)
-					}
-					m.check(step, append(tables, blank))
-					blank.Free()
+				m.check(steps, nil)
+				if m.pool.used != 0 {
+					t.Errorf("%d bytes are never given back", m.pool.used)
 				}
-			}
-			seen["given away"] = int(m.tree.Evicted())
-			for _, what := range []string{"found", "taken back", "given away"} {
-				if seen[what] == 0 {
-					t.Errorf("never %s: the test does not test that: %v", what, seen)
+				if tier && (m.tier.last == 0 || len(m.tier.kept) > 0) {
+					t.Errorf("the tier took %d things, and has %d at the end", m.tier.last, len(m.tier.kept))
 				}
-			}
-			t.Log(seen)
-			m.tree.Clear()
-			for _, l := range running {
-				l.table.Free()
-			}
-			m.check(steps, nil)
-			if m.pool.used != 0 {
-				t.Errorf("%d bytes are never given back", m.pool.used)
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -494,6 +553,36 @@ func TestSnapshots(t *testing.T) {
 	// The same once more evaluates what follows the last block.
 	run(first, 5, 192)
 	m.check(0, nil)
+}
+
+// What a tier has taken is known, is not found, and is replaced by what is computed.
+func TestColdIsNotFound(t *testing.T) {
+	m := newModel(t, 4, Group{Name: "all", Bytes: 64})
+	m.tier = &testTier{m: m, rng: rand.New(rand.NewPCG(1, 1)), kept: map[int]int{}}
+	m.tree.SetTier(m.tier)
+	keep := func(ids []int32) {
+		table := m.tree.Find("a", ids)
+		m.append(table, ids, len(ids))
+		m.tree.Keep("a", table, ids, How{})
+		table.Free()
+	}
+	ids := seqIDs(1, 256)
+	keep(ids)
+	for range 40 { // the tier refuses some
+		keep(seqIDs(2, 100))
+		m.check(0, nil)
+		n := len(m.tree.Cold("a", ids))
+		if found := m.tree.Len("a", ids); n > 0 && found > 256-64*n {
+			t.Fatalf("%d blocks are cold, and %d tokens are found", n, found)
+		}
+		keep(ids)
+		if n := len(m.tree.Cold("a", ids)); n != 0 || m.tree.Len("a", ids) != 256 {
+			t.Fatalf("computed again, %d blocks are cold and %d tokens are found", n, m.tree.Len("a", ids))
+		}
+	}
+	if m.tier.last == 0 {
+		t.Error("nothing was cold")
+	}
 }
 
 // What is evicted first: what no text will go on from, then what costs little for its

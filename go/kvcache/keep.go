@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // How says how a table is kept.
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
@@ -70,8 +72,11 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 		units := table.blocks(p, i)
 		switch {
 		case units == nil:
-		case h == nil:
+		case !h.inMemory():
 			if tokens == len(n.ids) && !t.owns(p, units) {
+				if h != nil {
+					t.release(h)
+				}
 				t.hold(n, k, units)
 			}
 		default:
@@ -117,7 +122,7 @@ func (t *Table) blocks(p *part, i int) []int32 {
 func (t *Tree) end(table *Table, n int) {
 	for i, at := range t.path {
 		for k, h := range at.held {
-			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(n) {
+			if p := &t.parts[k]; h.inMemory() && p.kind == windowed && i >= p.window.seen(n) {
 				h.used++
 				t.value(h)
 			}
@@ -131,6 +136,19 @@ func (t *Tree) end(table *Table, n int) {
 	if h := last.snapshot(at); h != nil && h.at == at {
 		return
 	}
+	units := make([]int32, len(p.groups))
+	for k, g := range p.groups {
+		units[k] = table.units[g][0]
+	}
+	if t.owns(p, units) {
+		return
+	}
+	last.states = slices.DeleteFunc(last.states, func(h *holding) bool {
+		if h.at == at { // it is elsewhere
+			t.release(h)
+		}
+		return h.at == at
+	})
 	h := &holding{node: last, part: p, at: at, index: -1}
 	before := 0
 	for n := last; n.parent != nil && before == 0; n = n.parent {
@@ -139,12 +157,7 @@ func (t *Tree) end(table *Table, n int) {
 		}
 	}
 	h.cost = cost(before, table.n)
-	for _, g := range p.groups {
-		h.units = append(h.units, table.units[g][0])
-	}
-	if t.owns(p, h.units) {
-		return
-	}
+	h.units = units
 	last.states = append(last.states, h)
 	t.own(h)
 }
@@ -177,6 +190,10 @@ func (t *Tree) own(h *holding) {
 		}
 		t.pool.groups[g].owner[id] = h // only now: hold would have counted the tree
 	}
+	if h.part.kind == whole {
+		h.node.parent.warm++
+		t.review(h.node.parent)
+	}
 	t.made++
 	h.born = t.made
 	t.bytes += h.part.bytes
@@ -189,7 +206,19 @@ func (t *Tree) own(h *holding) {
 
 // release gives a holding's units up. Its node forgets it.
 func (t *Tree) release(h *holding) {
+	if h.cold != nil {
+		t.tier.Drop(h.cold)
+		return
+	}
+	t.disown(h)
+}
+
+// disown undoes own.
+func (t *Tree) disown(h *holding) {
 	t.heap.remove(h)
+	if h.part.kind == whole {
+		h.node.parent.warm--
+	}
 	t.bytes -= h.part.bytes
 	if h.busy == 0 {
 		t.idle -= h.part.bytes

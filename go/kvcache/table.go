@@ -190,7 +190,7 @@ func (t *Table) Truncate(n int) int {
 	if n == t.n {
 		return n
 	}
-	n = t.backTo(n)
+	n = t.Back(n)
 	for i := range t.pool.layout {
 		switch {
 		case !t.pool.layout[i].PerSequence:
@@ -206,9 +206,12 @@ func (t *Table) Truncate(n int) int {
 	return n
 }
 
-// backTo returns the last position up to `to` from which the sequence can go on.
-func (t *Table) backTo(to int) int {
+// Back returns how many positions Truncate would leave.
+func (t *Table) Back(to int) int {
 	n := to
+	if n == t.n {
+		return n
+	}
 	for i := range t.pool.layout {
 		if t.pool.layout[i].PerSequence {
 			if n = t.wasAt; n < 0 || n > to {

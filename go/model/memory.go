@@ -62,7 +62,7 @@ func Memory(f *File, u Use) (Estimate, error) {
 		Checks:      w.checkBytes(),
 		Layout:      l,
 		KVPer1K:     l.Bytes(1024),
-		KV:          times(l.Most(ctx, u.Batch), uint64(u.Sequences)),
+		KV:          times(l.Alone(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
 }
