@@ -52,7 +52,7 @@ type Model struct {
 
 	loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // made when it is first needed
-	fim    fimTokens
+	fim        fimTokens
 }
 
 // ModelInfo is what clients are told of a model.

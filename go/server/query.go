@@ -13,7 +13,7 @@ import (
 // maxProbs is how many alternatives a token can come with, maxSequences how
 // many texts can come of a request.
 const (
-	maxProbs     = 1000
+	maxProbs     = engine.MaxTopLogprobs
 	maxSequences = 128
 )
 
