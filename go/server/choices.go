@@ -1,58 +1,25 @@
 package server
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"fmt"
 
 	"github.com/quern-llm/quern/go/constrain"
 )
 
-// choices are the texts of which an answer is to be one; nil is any text.
-type choices []string
-
-const wantChoices = "an array of strings"
-
-func (c *choices) take(v jsontext.Value) error {
-	if v.Kind() != '[' {
-		return wrong(v, wantChoices)
-	}
-	*c = choices{}
-	return eachOf(v, func(_ int, v jsontext.Value) error {
-		if v.Kind() != '"' {
-			return wrong(v, wantChoices)
-		}
-		*c = append(*c, str(v))
-		return nil
-	})
-}
-
-func (c *choices) value() any { return append([]string{}, *c...) }
-
-func (c *choices) schema() schema {
-	return schema{
-		"type": "array", "items": schema{"type": "string", "minLength": 1}, "minItems": 1, "maxItems": constrain.MaxChoices,
-	}
-}
-
 // structured is the object in which vLLM's clients say what an answer is held to.
-type structured struct{ choice *choices }
+type structured struct{ choice *texts }
 
-func (s structured) take(v jsontext.Value) error {
-	m, err := readObject(v)
-	if err != nil {
-		return err
-	}
-	for name, value := range m {
+func (s structured) take(r *reader) error {
+	return r.members("an object", func(name string) error {
 		switch {
-		case value.Kind() == 'n':
+		case r.kind() == 'n':
+			_, err := r.raw()
+			return err
 		case name != "choice":
-			return bad("%s is not supported yet, want choice", quote(name))
-		default:
-			if err := s.choice.take(value); err != nil {
-				return bad("choice: %v", err)
-			}
+			return fmt.Errorf("%s is not supported yet, want choice", quote(name))
 		}
-	}
-	return nil
+		return wrap(name, s.choice.take(r))
+	})
 }
 
 func (s structured) value() any { return map[string]any{"choice": s.choice.value()} }
@@ -61,13 +28,13 @@ func (s structured) schema() schema {
 	return schema{"type": "object", "properties": schema{"choice": s.choice.schema()}}
 }
 
-// constraint returns what the answer is held to, nil where it is free. Each
-// sequence needs a fork of its own.
-func (c choices) constraint(m *Model, ignoreEOS bool) (constrain.Constraint, error) {
-	if c == nil {
+// constraint returns what an answer is held to that is to be one of the choices, nil
+// where it is free.
+func constraint(m *Model, choices texts, ends bool) (constrain.Constraint, error) {
+	if choices == nil {
 		return nil, nil
 	}
-	held, err := constrain.Choice(m.vocabulary(), c, !ignoreEOS)
+	held, err := constrain.Choice(m.vocabulary(), choices, ends)
 	if err != nil {
 		return nil, invalid("guided_choice", "%v", err)
 	}

@@ -35,9 +35,11 @@ type Model struct {
 
 	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
-	Name string // by which clients know it
-	Path string
-	Ctx  int // positions of a sequence
+	Name    string // by which clients know it
+	Aliases []string
+	Tags    []string
+	Path    string
+	Ctx     int // positions of a sequence
 
 	// What requests that say nothing get.
 	Sampling        sample.Params // but for the seed
@@ -57,6 +59,8 @@ type Model struct {
 
 // ModelInfo is what clients are told of a model.
 type ModelInfo struct {
+	Arch      string `json:"architecture"`
+	FileType  string `json:"ftype"`      // such as Q4_K - Medium
 	VocabType int    `json:"vocab_type"` // llama.cpp's number
 	NVocab    int    `json:"n_vocab"`
 	NCtxTrain int    `json:"n_ctx_train"`

@@ -161,10 +161,10 @@ func TestSlots(t *testing.T) {
 		s.do("POST", "/completion", `{"prompt":"x","ignore_eos":true,"n_predict":20,"top_k":3}`)
 		close(done)
 	}()
-	eventually(t, "running", func() bool { return s.server.running.query(1) != nil })
+	eventually(t, "running", func() bool { return s.server.running.generations() == 1 })
 	_, b, _ := s.do("GET", "/slots", "")
-	l := parse[[]slot](t, b)
-	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next.Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
+	l := parse[[]slotEntry](t, b)
+	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
 		t.Errorf("got %s", b)
 	}
 	<-done

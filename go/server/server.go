@@ -129,6 +129,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 			s.fail(c, &apiError{status: http.StatusServiceUnavailable, message: "Loading model"})
 			return
 		}
+		c.Set(openAI, r.openAI)
 		if err := r.handle(c, m); err != nil {
 			s.fail(c, err)
 		}

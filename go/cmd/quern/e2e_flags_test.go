@@ -155,6 +155,9 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"--reasoning-effort", "much"}, []string{"--reasoning-effort", "low"}},
 		{[]string{"--log-file", "/nonexistent/log"}, []string{"--log-file", "/nonexistent/log"}},
 		{[]string{"--path", "/nonexistent"}, []string{"--path", "/nonexistent"}},
+		{[]string{"--cpu-range", "8000-8100"}, []string{"--cpu-range", "quern doctor"}},
+		{[]string{"--cpu-range", "0-0", "-t", "2"}, []string{"-t 2", "--cpu-range"}},
+		{[]string{"--cpu-mask", "x"}, []string{"--cpu-mask", "0xf"}},
 		{[]string{"--no-such-flag"}, []string{"--no-such-flag", "quern help serve"}},
 	} {
 		quern(t, append([]string{"serve", "-m", demo.Name, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...).refused(t, exitUsage, tt.want...)
@@ -165,7 +168,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 // The other commands take the flags of llama-cli that they share with the server.
 func TestRunTakesLlamaFlags(t *testing.T) {
 	want := succeed(t, "run", "-m", demo.Name, "-p", "Once", "--temp", "0", "-n", "8")
-	r := quern(t, "run", "-m", demo.Name, "-p", "Once", "--temperature", "0", "--n-predict", "8", "-ngl", "99", "-fa", "on", "-t", "-1")
+	r := quern(t, "run", "-m", demo.Name, "-p", "Once", "--temperature", "0", "--n-predict", "8", "-ngl", "99", "-fa", "on", "-t", "-1", "-Cr", "0-")
 	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}

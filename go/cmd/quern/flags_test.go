@@ -128,6 +128,20 @@ func TestEveryFlagOfTheTableIsDone(t *testing.T) {
 	}
 }
 
+func TestParseCPUs(t *testing.T) {
+	for _, test := range []struct{ flag, in, want string }{
+		{"mask", "0xF", "0-3"}, {"mask", "5", "0,2"}, {"mask", "100", "8"}, {"mask", "0", ""}, {"mask", "", ""}, {"mask", "0xg", ""}, {"mask", "-1", ""},
+		{"mask", strings.Repeat("f", maxCPU), ""},
+		{"span", "0-3", "0-3"}, {"span", "2-2", "2"}, {"span", "-1", "0-1"}, {"span", "8190-", "8190-8191"}, {"span", "3", ""}, {"span", "-", ""},
+		{"span", "", ""}, {"span", "3-1", ""}, {"span", "0-8192", ""}, {"span", "a-b", ""}, {"span", "0-99999999999999999999", ""},
+	} {
+		ids, err := map[string]func(string) ([]int, error){"mask": parseMask, "span": parseSpan}[test.flag](test.in)
+		if got := ranges(ids); got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s %.20q: got %q, %v; want %q", test.flag, test.in, got, err, test.want)
+		}
+	}
+}
+
 // Words that stand for defaults, and values of others that have a place here.
 func TestServeFlagValues(t *testing.T) {
 	for _, test := range []struct {

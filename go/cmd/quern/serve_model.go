@@ -22,7 +22,7 @@ func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, warning string, 
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
-			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
+			Arch: in.cfg.Arch, FileType: in.file.GGUF.MixName(), VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
 	}
 	switch {
