@@ -13,11 +13,14 @@ package server
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/constrain"
 )
 
 // Config says how to serve. The zero value will do.
@@ -74,6 +77,10 @@ func New(c Config) *Server {
 func (s *Server) SetModel(m Model) {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	tok := m.Tokenizer
+	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
+		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	})
 	s.model.Store(&m)
 }
 
