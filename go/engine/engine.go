@@ -154,7 +154,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before threads start.
-	u, need, err := c.place(e.file)
+	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	if err != nil {
+		return err
+	}
+	u, need, err := c.place(survey)
 	if err != nil {
 		return err
 	}
@@ -168,7 +172,7 @@ func (e *Engine) load(c Config) error {
 	}
 	leave := e.enter()
 	defer leave()
-	e.model, err = model.Load(e.file, model.Options{
+	e.model, err = survey.Load(model.Options{
 		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
@@ -176,7 +180,7 @@ func (e *Engine) load(c Config) error {
 	}
 	held.release()
 
-	block := e.model.KVBlockBytes(u.KV)
+	block := e.model.KVBlockBytes()
 	free := c.Budget.Free()
 	free -= min(free, need.Activations)
 	blocks, err := c.blocks(&u, uint64(block), free)
@@ -188,7 +192,7 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget, KV: u.KV,
+		Pool: e.pool, Budget: c.Budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: blocksFor(u.Ctx), MaxOut: u.MaxOut,
 	})
 	if err != nil {

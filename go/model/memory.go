@@ -15,7 +15,6 @@ type Use struct {
 	Batch     int // most tokens of a pass
 	MaxOut    int // most rows of logits at a time, at most Batch
 	Threads   int
-	KV        kernel.KVTypes
 	Residency Residency // Auto counts as Packed
 }
 
@@ -31,38 +30,40 @@ type Estimate struct {
 // Total returns the most that is taken at once, when every context is full.
 func (e Estimate) Total() uint64 { return e.Weights + max(e.Checks, e.KV+e.Activations) }
 
-// Memory returns what the model in f takes for this use, without loading it. It
-// fails where Load would, but for values that are not finite.
-func Memory(f *File, u Use) (Estimate, error) {
-	cfg, err := ReadConfig(f.GGUF)
+// Memory returns what the model takes for this use, without loading it.
+func (s *Survey) Memory(u Use) (Estimate, error) {
+	f, err := s.find(u.Residency)
 	if err != nil {
 		return Estimate{}, err
 	}
-	a, err := arch.Lookup(cfg.Arch)
-	if err != nil {
-		return Estimate{}, err
-	}
-	w := newWeights(f.GGUF, cfg, u.Residency != Mapped)
-	p, err := a.Build(cfg, w, u.KV)
-	if err != nil {
-		return Estimate{}, err
-	}
-	ps, err := newPlans(p)
+	ps, err := newPlans(f.program)
 	if err != nil {
 		return Estimate{}, err
 	}
 	defer ps.close()
-	ctx := cmp.Or(u.Ctx, cfg.NCtx)
-	block := uint64(kvBlockBytes(cfg, u.KV))
+	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
+	block := uint64(blockBytes(s.Groups))
 	blocks := uint64((ctx + kernel.KVBlock - 1) / kernel.KVBlock)
-	bufs, scratch := runnerBytes(p, ps, u.Batch, u.MaxOut, u.Threads)
+	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
 	return Estimate{
-		Weights:     w.packedBytes() + w.smallBytes(),
-		Checks:      w.checkBytes(),
+		Weights:     f.weights.bytes(),
+		Checks:      f.weights.checkBytes(),
 		KVPer1K:     block * (1024 / kernel.KVBlock),
 		KV:          times(times(block, blocks), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
+}
+
+// KVBlockBytes returns the size of a KV block: every layer's keys and values of
+// kernel.KVBlock positions.
+func (m *Model) KVBlockBytes() int { return blockBytes(m.Groups) }
+
+func blockBytes(groups []arch.Group) int {
+	n := 0
+	for _, g := range groups {
+		n += g.Bytes
+	}
+	return n
 }
 
 // times is a*b, or, where that is more than any memory, so much that sums with

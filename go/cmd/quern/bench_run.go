@@ -10,7 +10,6 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/model"
 )
 
 // A bench is one run of "quern bench".
@@ -68,10 +67,16 @@ func (b *bench) setup(ctx context.Context, s benchSetup) error {
 	if err != nil {
 		return err
 	}
-	about, vocab, err := s.describe()
+	file, err := openFile(s.model)
 	if err != nil {
 		return err
 	}
+	defer file.Close()
+	cfg, err := file.Config()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.model, err)
+	}
+	about, vocab := describe(file.GGUF, cfg, s.kv), cfg.NVocab
 	cases := b.flags.cases()
 	need := 0
 	for _, c := range cases {
@@ -81,7 +86,7 @@ func (b *bench) setup(ctx context.Context, s benchSetup) error {
 		path: s.model, ctx: need, threads: s.threads, batch: min(s.batch, s.ubatch),
 		typeK: s.kv.K.String(), typeV: s.kv.V.String(), weights: b.flags.weights, memory: b.flags.memory,
 	}
-	eng, _, err := load.open(need, b.stderr)
+	eng, _, err := load.open(file, b.stderr)
 	if err != nil {
 		return err
 	}
@@ -121,20 +126,6 @@ func (b *bench) roofline(threads int) (*roofline, error) {
 	}
 	b.roofs[threads] = &r
 	return &r, nil
-}
-
-// describe reads the model's directory, and the size of its vocabulary.
-func (s benchSetup) describe() (benchModel, int, error) {
-	file, err := openFile(s.model)
-	if err != nil {
-		return benchModel{}, 0, err
-	}
-	defer file.Close()
-	cfg, err := model.ReadConfig(file.GGUF)
-	if err != nil {
-		return benchModel{}, 0, fmt.Errorf("%s: %w", s.model, err)
-	}
-	return describe(file.GGUF, cfg, s.kv), cfg.NVocab, nil
 }
 
 // blank returns a result with all but the samples.

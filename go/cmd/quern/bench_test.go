@@ -20,7 +20,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/measure"
-	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -450,7 +450,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := model.ReadConfig(f)
+	cfg, err := arch.ReadConfig(f)
 	if err != nil {
 		t.Fatal(err)
 	}

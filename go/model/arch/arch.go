@@ -15,8 +15,9 @@ import (
 
 // An Arch is one architecture.
 type Arch struct {
-	Name  string // as general.architecture has it
-	build func(b *builder)
+	Name   string // as general.architecture has it
+	config func(k *keys)
+	build  func(b *builder)
 }
 
 // archs is what can be run, in the order in which an error lists it.
@@ -57,19 +58,39 @@ type Weights interface {
 	Stack(names []string, in, out int) (kernel.Matrix, error)
 	// Vector returns n floats, padded with zeros to whole panels.
 	Vector(name string, n int) ([]float32, error)
-	// Rope returns the angle by which each pair of dimensions turns from one
-	// position to the next, and the length by which it grows.
-	Rope() (freqs []float64, scale float32, err error)
+	// Rope returns the frequencies of r. See Rope.Freqs.
+	Rope(r Rope) ([]float64, error)
 }
 
 // A Program is what a model computes: operations over numbered buffers.
 type Program struct {
-	Bufs   []kernel.BufSpec
-	Begin  []kernel.Op   // once a batch: embedding, table of rotations
-	Layers [][]kernel.Op // one list for each layer
-	End    []kernel.Op   // norm and output, for the tokens whose logits are wanted
-	Logits kernel.Buf    // rows of them
+	Bufs    []kernel.BufSpec
+	Groups  []Group       // of state that a sequence has
+	Begin   []kernel.Op   // once a batch: embedding, tables of rotations
+	Layers  [][]kernel.Op // one list for each layer
+	Outputs []Output      // what may be had of the tokens of a batch
 }
+
+// A Group is one kind of state that every sequence has. Operations say where in
+// it theirs lies.
+type Group struct {
+	Name        string // "attention", "window 1024", "convolution"
+	Bytes       int    // of a block of kernel.KVBlock positions; of a sequence where PerSequence
+	Window      int    // positions that a token sees, its own included; 0: all
+	PerSequence bool   // of fixed size, replaced at each pass
+}
+
+// An Output is a named end of a Program: operations for the tokens of which it
+// is wanted, and the buffer where its rows then are.
+type Output struct {
+	Name  string
+	Ops   []kernel.Op
+	Buf   kernel.Buf
+	Width int
+}
+
+// Logits is the output that has a number for each token of the vocabulary.
+const Logits = "logits"
 
 // Build returns the program of a model of this architecture. Keys and values
 // are kept as kv says.

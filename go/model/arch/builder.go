@@ -2,7 +2,7 @@ package arch
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -16,6 +16,7 @@ type builder struct {
 	p     *Program
 	ops   []kernel.Op // of the current step
 	slots map[slot]kernel.Buf
+	ropes []Rope // the tables that Begin computes
 	err   error
 }
 
@@ -109,11 +110,33 @@ func (b *builder) act(use string, rows kernel.RowSet, width int, mats ...kernel.
 
 func (b *builder) x() kernel.Buf { return b.floats("x", kernel.TokRows, b.cfg.NEmbd) }
 
-func (b *builder) ropeTable() kernel.Buf { return b.floats("rope", kernel.TokRows, b.cfg.NRot) }
+// ropeTable returns the rotations of r for the tokens of a batch. Begin computes
+// them once for all layers.
+func (b *builder) ropeTable(r Rope) kernel.Buf {
+	i := slices.Index(b.ropes, r)
+	if i < 0 {
+		i = len(b.ropes)
+		b.ropes = append(b.ropes, r)
+	}
+	return b.floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
+}
+
+// reserve takes n bytes of each unit of a group of state, and returns where they
+// begin.
+func (b *builder) reserve(g Group, n int) (offset int) {
+	i := slices.IndexFunc(b.p.Groups, func(o Group) bool { return o.Name == g.Name })
+	if i < 0 {
+		i = len(b.p.Groups)
+		b.p.Groups = append(b.p.Groups, g)
+	}
+	offset = b.p.Groups[i].Bytes
+	b.p.Groups[i].Bytes += n
+	return offset
+}
 
 // norm returns an RMS norm of src, n wide, into act.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string, n int) kernel.Norm {
-	return kernel.Norm{Act: act, Src: src, Rows: rows, Cols: n, Weight: b.vector(name, n), Eps: b.cfg.RMSEps}
+	return kernel.Norm{Act: act, Src: src, Rows: rows, Cols: n, Weight: b.vector(name, n), Eps: b.cfg.Eps}
 }
 
 // begin embeds the tokens and computes the rotations of their positions.
@@ -121,18 +144,25 @@ func (b *builder) begin() {
 	c := b.cfg
 	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
 	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: 1})
-	freqs, scale, err := b.w.Rope()
-	b.add(kernel.RopeTable{Dst: b.ropeTable(), NRot: c.NRot, Freqs: keep(b, freqs, err), Scale: scale})
+	for _, l := range c.Layers {
+		if l.Rope.Style != kernel.RopeNone {
+			b.ropeTable(l.Rope)
+		}
+	}
+	for _, r := range b.ropes {
+		freqs, err := b.w.Rope(r)
+		b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale()})
+	}
 	b.p.Begin = b.take()
 }
 
 // layers builds each layer.
 func (b *builder) layers(build func(l layer)) {
-	for il := range b.cfg.NLayer {
+	for il, sizes := range b.cfg.Layers {
 		if b.err != nil {
 			return // an absurd number of layers ends at the first that is missing
 		}
-		build(layer{b, il, fmt.Sprintf("blk.%d.", il)})
+		build(layer{b, sizes, fmt.Sprintf("blk.%d.", il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
@@ -148,15 +178,12 @@ func (b *builder) end() {
 	m := b.matrix(name, c.NEmbd, c.NVocab)
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
-	b.p.Logits = b.floats("logits", kernel.OutRows, c.NVocab)
+	logits := b.floats("logits", kernel.OutRows, c.NVocab)
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
 	b.add(b.norm(act, out, kernel.OutRows, "output_norm.weight", c.NEmbd))
 	b.add(kernel.Matmul{
-		Dst: b.p.Logits, Act: act, Rows: kernel.OutRows,
+		Dst: logits, Act: act, Rows: kernel.OutRows,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
 	})
-	b.p.End = b.take()
+	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 }
-
-// attnScale is what queries are scaled by.
-func (c *Config) attnScale() float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
