@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec.h"
 #include "kv.h"
+#include "ops.h"
 
 /* KV blocks whose partial result is merged as one: 1024 positions. */
 #define CHUNK 16
@@ -19,6 +19,8 @@
 
 /* Bytes of each thread's scratch for results of chunks that threads share out. */
 #define PARTS_BYTES (256 << 10)
+
+#define SOFTCAP_MAX 0x1p100f
 
 static int64_t head_bytes(const struct qn_op *op)
 {
@@ -54,7 +56,25 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
-void op_qkv(struct run *c, const struct qn_op *op)
+static int heads_ok(const struct qn_op *op)
+{
+	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 &&
+	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       op->kv_offset % 64 == 0 &&
+	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
+}
+
+static int qkv_check(const struct plan *p, const struct qn_op *op)
+{
+	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->head_dim) &&
+	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
+	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
+	                                     buf_ok(p, op->aux, op->n_rot)));
+}
+
+static void qkv_run(struct run *c, const struct qn_op *op)
 {
 	/* An item is a kv head of a token, with the query heads that share it. */
 	struct deal deal = deal_begin(c->ith, c->nth, (int64_t)c->batch->n_tok * op->n_head_kv);
@@ -82,8 +102,9 @@ void op_qkv(struct run *c, const struct qn_op *op)
 		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p,
 		         row + op->col[2] + (int64_t)h * op->head_dim, op->head_dim);
 	}
-	c->step++;
 }
+
+const struct operation op_qkv = {.check = qkv_check, .counters = 1, .run = qkv_run};
 
 /* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence. */
 struct tile {
@@ -153,7 +174,7 @@ static size_t work_scratch(const struct qn_op *op)
 	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op));
 }
 
-size_t attend_scratch(const struct qn_op *op)
+static size_t attend_scratch(const struct qn_op *op)
 {
 	return work_scratch(op) + PARTS_BYTES;
 }
@@ -438,7 +459,14 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 	return 1;
 }
 
-void op_attend(struct run *c, const struct qn_op *op)
+static int attend_check(const struct plan *p, const struct qn_op *op)
+{
+	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+	       buf_ok(p, op->dst, (int64_t)op->n_head * op->head_dim) && op->window >= 0 && op->softcap >= 0 &&
+	       op->softcap <= SOFTCAP_MAX;
+}
+
+static void attend_run(struct run *c, const struct qn_op *op)
 {
 	if (!attend_chunks(c, op)) {
 		struct items it = items_of(c, op);
@@ -452,5 +480,11 @@ void op_attend(struct run *c, const struct qn_op *op)
 			attend_tile(c, op, &tile, h);
 		}
 	}
-	c->step += 2;
 }
+
+const struct operation op_attend = {
+	.check = attend_check,
+	.scratch = attend_scratch,
+	.counters = 2, /* chunks, and then the tiles that they are parts of */
+	.run = attend_run,
+};

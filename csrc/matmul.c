@@ -7,7 +7,8 @@
  */
 #include <string.h>
 
-#include "exec.h"
+#include "ops.h"
+#include "route.h"
 
 /* Panels of a group when tokens need more than one tile: 64 rows of 4096 Q4_K weights are 150 KB. */
 #define GROUP 4
@@ -31,7 +32,7 @@ static size_t scratch_each(const struct qn_op *op)
 	return bytes;
 }
 
-size_t matmul_scratch(const struct qn_op *op)
+static size_t scratch(const struct qn_op *op)
 {
 	return 2 * scratch_each(op);
 }
@@ -188,7 +189,30 @@ static int group_size(const struct qn_op *op, int64_t rows)
 	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_SWIGLU ? 2 : 1;
 }
 
-void op_matmul(struct run *c, const struct qn_op *op)
+static int check(const struct plan *p, const struct qn_op *op)
+{
+	const int glu = op->epilogue == QN_EPI_SWIGLU;
+
+	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_SWIGLU)
+		return 0;
+	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->bias[0] || op->bias[1]))
+		return 0;
+	if (!rows_ok(p, op))
+		return 0;
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *m = &op->mat[i];
+
+		if (!mat_ok(m) || m->n_mat != (op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
+			return 0;
+		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
+			return 0;
+		if (!(glu && i) && !col_ok(p, op->dst, op->col[i], ((int64_t)m->n_out + 15) / 16 * 16))
+			return 0;
+	}
+	return 1;
+}
+
+static void run(struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
 	const int glu = op->epilogue == QN_EPI_SWIGLU;
@@ -234,5 +258,12 @@ void op_matmul(struct run *c, const struct qn_op *op)
 
 		group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p0 + size < n ? p0 + size : n, rows, t0, t1);
 	}
-	c->step++;
 }
+
+const struct operation op_matmul = {
+	.check = check,
+	.scratch = scratch,
+	.counters = 1,
+	.routing = ROUTING_PAIRS,
+	.run = run,
+};

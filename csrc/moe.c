@@ -8,12 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec.h"
+#include "ops.h"
 #include "qmath.h"
+#include "route.h"
 
 static size_t aligned(size_t bytes)
 {
 	return (bytes + 63) / 64 * 64;
+}
+
+int experts_ok(const struct qn_op *op)
+{
+	return op->n_expert > 0 && op->n_expert <= QN_EXPERTS_MAX && op->n_used > 0 &&
+	       op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
 }
 
 struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert, int32_t n_used)
@@ -63,7 +70,12 @@ static void choose(const struct qn_op *op, const float *logits, int32_t *expert,
 		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
 }
 
-void op_moe_route(struct run *c, const struct qn_op *op)
+static int route_check(const struct plan *p, const struct qn_op *op)
+{
+	return experts_ok(op) && buf_ok(p, op->src, op->n_expert) && buf_ok(p, op->dst, 0);
+}
+
+static void route_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t n_tok = c->batch->n_tok;
 	const struct route r = route_of(&c->bufs[op->dst], n_tok, op->n_expert, op->n_used);
@@ -92,7 +104,14 @@ void op_moe_route(struct run *c, const struct qn_op *op)
 	r.offset[0] = 0;
 }
 
-void op_moe_gather(struct run *c, const struct qn_op *op)
+const struct operation op_moe_route = {.check = route_check, .routing = ROUTING_WRITES, .run = route_run};
+
+static int gather_check(const struct plan *p, const struct qn_op *op)
+{
+	return experts_ok(op) && op->n_col > 0 && act_ok(p, op->act, op->src_act, op->n_col) && buf_ok(p, op->aux, 0);
+}
+
+static void gather_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * op->n_used;
 	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
@@ -106,10 +125,22 @@ void op_moe_gather(struct run *c, const struct qn_op *op)
 				memcpy(act_block(c, op->act[k], k, b * pairs + p),
 				       act_block(c, op->src_act[k], k, b * n_tok + r.tok[p]),
 				       (size_t)act_bytes(k));
-	c->step++;
 }
 
-void op_moe_combine(struct run *c, const struct qn_op *op)
+const struct operation op_moe_gather = {
+	.check = gather_check,
+	.counters = 1,
+	.routing = ROUTING_READS,
+	.run = gather_run,
+};
+
+static int combine_check(const struct plan *p, const struct qn_op *op)
+{
+	return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
+	       buf_ok(p, op->src, p->bufs[op->dst].width);
+}
+
+static void combine_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t n_tok = c->batch->n_tok;
 	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
@@ -127,5 +158,11 @@ void op_moe_combine(struct run *c, const struct qn_op *op)
 				y[i] += w * x[i];
 		}
 	}
-	c->step++;
 }
+
+const struct operation op_moe_combine = {
+	.check = combine_check,
+	.counters = 1,
+	.routing = ROUTING_READS,
+	.run = combine_run,
+};

@@ -11,9 +11,10 @@
 
 #include "blocks.h"
 #include "coded.h"
-#include "exec.h"
 #include "fp16.h"
+#include "kernels.h"
 #include "lines.h"
+#include "pack.h"
 #include "x16.h"
 
 /* Bytes of a row that a function looks at, at most: 8 blocks of Q8_0. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../exec.h"
+#include "../route.h"
 #include "../fp16.h"
 #include "../kv.h"
 #include "tiny.h"

@@ -359,6 +359,57 @@ static void refuses_moe(void)
 	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
 }
 
+/* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */
+#define REFUSES_IN_PLAN(kind_, nth, field, value)                                                          \
+	do {                                                                                               \
+		struct qn_op ops_[TINY_OPS];                                                               \
+		const int i_ = find(kind_, nth);                                                           \
+                                                                                                           \
+		memcpy(ops_, model.ops, sizeof ops_);                                                      \
+		ops_[i_].field = value;                                                                    \
+		check_true(qn_plan_check(&ops_[i_], 1, model_run.bufs, N_BUFS) == QN_OK,                   \
+		           "kind %d refused alone, with " #field " = " #value, ops_[i_].kind);             \
+		check_true(qn_plan_check(ops_, model.n_ops, model_run.bufs, N_BUFS) == QN_EINVAL,          \
+		           "kind %d taken in a plan, with " #field " = " #value, ops_[i_].kind);           \
+	} while (0)
+
+static void refuses_routing(void)
+{
+	struct qn_op ops[TINY_OPS];
+	const int route = find(QN_OP_MOE_ROUTE, 0), gather = find(QN_OP_MOE_GATHER, 0);
+
+	/* The route says one thing, what follows another. */
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, n_expert, N_EXPERT - 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, dst, ROPE);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, n_expert, N_EXPERT + 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, aux, ROPE);
+	for (int nth = 5; nth < 7; nth++) { /* of pairs; n_expert is that of the matrices as well */
+		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, n_used, 1);
+		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, aux, ROPE);
+	}
+	REFUSES_IN_PLAN(QN_OP_ACT, 2, n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_ACT, 2, aux, ROPE);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, n_expert, N_EXPERT - 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, aux, ROPE);
+
+	/* What follows a routing of another plan agrees with itself; one after the other may differ. */
+	memcpy(ops, model.ops, sizeof ops);
+	check_true(qn_plan_check(ops + gather, model.n_ops - gather, model_run.bufs, N_BUFS) == QN_OK,
+	           "refuses the routing of another plan");
+	ops[gather].n_used = 1;
+	check_true(qn_plan_check(ops + gather, model.n_ops - gather, model_run.bufs, N_BUFS) == QN_EINVAL,
+	           "takes two sizes of a routing of another plan");
+	ops[0] = ops[route];
+	ops[1] = ops[gather];
+	ops[0].n_used = ops[1].n_used = 1;
+	ops[2] = model.ops[route];
+	ops[3] = model.ops[gather];
+	check_true(qn_plan_check(ops, 4, model_run.bufs, N_BUFS) == QN_OK, "refuses a second routing");
+}
+
 static void refuses(void)
 {
 	static struct qn_op many[POOL_COUNTERS + 1];
@@ -376,6 +427,7 @@ static void refuses(void)
 	refuses_matmul();
 	refuses_attention();
 	refuses_moe();
+	refuses_routing();
 	check_true(n_refused > 250, "only %d refusals tried", n_refused);
 	/* Buffers that are none, or of no whole vectors. */
 	for (int i = 0; i < 3; i++) {
@@ -390,9 +442,9 @@ static void refuses(void)
 	check_true(qn_plan_check(NULL, 0, NULL, 0) == QN_OK, "refuses the empty plan");
 	check_true(qn_plan_check(model.ops, -1, model_run.bufs, N_BUFS) == QN_EINVAL, "takes -1 operations");
 	for (int i = 0; i < COUNT(many); i++)
-		many[i] = model.ops[0];
-	check_true(qn_plan_check(many, POOL_COUNTERS, model_run.bufs, N_BUFS) == QN_OK, "refuses 128 operations");
-	check_true(qn_plan_check(many, COUNT(many), model_run.bufs, N_BUFS) == QN_EINVAL, "takes 129 operations");
+		many[i] = model.ops[find(QN_OP_NORM, 0)];
+	check_true(qn_plan_check(many, POOL_COUNTERS, model_run.bufs, N_BUFS) == QN_OK, "refuses 128 counters");
+	check_true(qn_plan_check(many, COUNT(many), model_run.bufs, N_BUFS) == QN_EINVAL, "takes 129 counters");
 	tiny_close(&model_run);
 	guard_free_all();
 }

@@ -67,7 +67,8 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 {
 	struct qn_op *op = &t->ops[t->n_ops++];
 
-	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1, .aux = -1, .act = {-1, -1, -1},
+	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1,
+	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1},
 	                     .src_act = {-1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
 	                     .n_used = N_USED};
 	return op;
@@ -101,7 +102,6 @@ static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue,
 	op->dst = dst;
 	op->epilogue = epilogue;
 	put_acts(op->act, act, type);
-	op->aux = rows == QN_ROWS_PAIR ? ROUTE : -1;
 	return op;
 }
 
@@ -199,7 +199,6 @@ static void sparse(struct tiny *t)
 	op->norm_weights = t->shape->norm_weights;
 	op->scale = 1.5f;
 	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
-	op->aux = ROUTE;
 	op->n_col = N_EMBD;
 	put_acts(op->src_act, ACT, ANY);
 	put_acts(op->act, PAIR, ANY);

@@ -1,0 +1,43 @@
+/* run.h - a plan while it runs, as one of the threads sees it. */
+#ifndef QN_RUN_H
+#define QN_RUN_H
+
+#include "kernels.h"
+#include "pool.h"
+#include "quern.h"
+
+struct run {
+	struct qn_pool *pool;
+	const struct qn_buf *bufs;
+	const struct qn_batch *batch;
+	uint8_t *scratch; /* this thread's own */
+	size_t scratch_each; /* from one thread's to the next one's */
+	int ith, nth;
+	int step; /* the first of the pool's counters that are the operation's */
+};
+
+static inline float *buf_row(const struct run *c, int i, int64_t row)
+{
+	return (float *)c->bufs[i].data + row * c->bufs[i].width;
+}
+
+/* Block i of a buffer of activations. */
+static inline void *act_block(const struct run *c, int buf, enum qn_act kind, int64_t i)
+{
+	return (uint8_t *)c->bufs[buf].data + i * act_bytes(kind);
+}
+
+/* Rows that op works on. */
+static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
+{
+	switch (op->rows) {
+	case QN_ROWS_OUT:
+		return c->batch->n_out;
+	case QN_ROWS_PAIR:
+		return (int64_t)c->batch->n_tok * op->n_used;
+	default:
+		return c->batch->n_tok;
+	}
+}
+
+#endif
