@@ -88,6 +88,67 @@ static double largest(const double *y, int n)
 	return max;
 }
 
+/* y = the norm of x, of n columns, with weights w and b or NULL. */
+static void norm(const struct qn_op *op, double *y, const float *x, const float *w, const float *b)
+{
+	const int n = op->n_col;
+	double mean = 0, sum = 0;
+
+	for (int i = 0; i < n && op->norm == QN_NORM_LAYER; i++)
+		mean += (double)x[i] / n;
+	for (int i = 0; i < n; i++)
+		sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+	for (int i = 0; i < n; i++)
+		y[i] = ((double)x[i] - mean) / sqrt(sum / n + (double)op->eps) * (w ? (double)w[i] : 1) +
+		       (b ? (double)b[i] : 0);
+}
+
+static void norm_rows(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int64_t t = 0; t < n_rows(s); t++)
+		for (int seg = 0; seg < op->n_seg; seg++) {
+			const int at = seg * op->n_col, w = op->seg_weights ? at : 0;
+			const float *was = row_was(s, op->dst, t) + op->col[1] + at;
+			double y[1024];
+
+			norm(op, y, row_was(s, op->src, t) + op->col[0] + at, op->vec ? op->vec + w : NULL,
+			     op->vec2 ? op->vec2 + w : NULL);
+			for (int i = 0; i < op->n_col; i++) {
+				const double old = op->epilogue == QN_EPI_ADD ? (double)was[i] : 0;
+				const double want = old + (double)op->scale * y[i];
+
+				check_near("y", at + i, (double)row(s, op->dst, t)[op->col[1] + at + i], want,
+				           2e-6 * (fabs(old) + fabs(want) + 1));
+			}
+		}
+}
+
+static double fn_of(int fn, double x)
+{
+	switch (fn) {
+	case QN_FN_SILU: return x / (1 + exp(-x));
+	case QN_FN_SIGMOID: return 1 / (1 + exp(-x));
+	case QN_FN_GELU: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+	case QN_FN_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+	default: return x > 0 ? x * x : 0;
+	}
+}
+
+static void gate(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int64_t t = 0; t < n_rows(s); t++)
+		for (int i = 0; i < op->n_col; i++) {
+			const double want = fn_of(op->fn, (double)row(s, op->src, t)[op->col[0] + i]) *
+			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
+
+			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], want, 1e-6 * fabs(want) + 1e-30);
+		}
+}
+
 static void act(const struct scene *s)
 {
 	const int n = s->op->n_col;
@@ -95,21 +156,20 @@ static void act(const struct scene *s)
 
 	for (int64_t t = 0; t < rows; t++) {
 		const float *x = row(s, s->op->src, t);
-		double sum = 0, r = 1, y[1024];
+		double y[1024];
 
-		for (int i = 0; i < n; i++)
-			sum += (double)x[i] * (double)x[i];
 		if (s->op->kind == QN_OP_NORM)
-			r = 1 / sqrt(sum / n + (double)s->op->eps);
-		for (int i = 0; i < n; i++)
-			y[i] = (double)x[i] * r * (s->op->kind == QN_OP_NORM ? (double)s->op->vec[i] : 1);
+			norm(s->op, y, x, s->op->vec, s->op->vec2);
+		else
+			for (int i = 0; i < n; i++)
+				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
 				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
-				                k == QN_ACT_F32 ? 1e-6 * fabs(y[i]) : max * 0.5001 / 127))
+				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) + (s->op->norm || s->op->vec2)) : max * 0.5001 / 127))
 					return;
 			}
 	}
@@ -157,14 +217,24 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 		for (int r = 0; r < m->n_out; r++) {
 			double size, size2, want = dot(s, m, w, rows, t, r, &size);
 
-			if (w2) {
-				const double gate = want, up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
-
-				want = gate / (1 + exp(-gate)) * up;
-				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
-			}
 			if (s->op->bias[k])
 				want += (double)s->op->bias[k][r];
+			if (w2) {
+				const double gate = want;
+				double up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+
+				if (s->op->bias[1])
+					up += (double)s->op->bias[1][r];
+				want = fn_of(s->op->fn, gate) * up;
+				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
+			} else if (s->op->epilogue == QN_EPI_FN) {
+				size *= 1 + 2 * fabs(want);
+				want = fn_of(s->op->fn, want);
+			} else {
+				want *= (double)s->op->scale;
+			}
+			if (s->op->softcap > 0)
+				want = (double)s->op->softcap * tanh(want / (double)s->op->softcap);
 			if (s->op->epilogue == QN_EPI_ADD)
 				want += (double)row_was(s, s->op->dst, t)[s->op->col[k] + r];
 			if (!check_near("y", t * m->n_out + r, (double)row(s, s->op->dst, t)[s->op->col[k] + r], want,
@@ -178,7 +248,7 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 /* `first` counts the matrices of the operations before. The rows are the truth for both layouts. */
 static void matmul(const struct scene *s, int first)
 {
-	const int glu = s->op->epilogue == QN_EPI_SWIGLU;
+	const int glu = s->op->epilogue == QN_EPI_GLU;
 	const struct route route = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
 
 	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
@@ -218,12 +288,12 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
-	const int at = pos % 64, v_dim = (op->head_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
+	const int at = pos % 64, v_dim = (op->v_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
 	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
 	float scale = 1;
 
-	p += h * (k_bytes + kv_v_bytes(op->v_type, op->head_dim)) + (part ? k_bytes : 0);
+	p += h * (k_bytes + kv_v_bytes(op->v_type, op->v_dim)) + (part ? k_bytes : 0);
 	if (kv_integer(type))
 		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
 	if (!kv_integer(type))
@@ -252,17 +322,11 @@ static double kv_eps(int type)
 	return eps[type];
 }
 
-/* x[head_dim] of a head, normalised and rotated. */
-static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
+static void rotate(const struct scene *s, double *y, int64_t t)
 {
 	const struct qn_op *op = s->op;
-	const int n = op->head_dim, half = op->n_rot / 2;
-	double sum = 0;
+	const int half = op->n_rot / 2;
 
-	for (int d = 0; d < n; d++)
-		sum += (double)x[d] * (double)x[d];
-	for (int d = 0; d < n; d++)
-		y[d] = (double)x[d] * (norm ? (double)norm[d] / sqrt(sum / n + (double)op->eps) : 1);
 	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
 		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
 		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
@@ -271,6 +335,25 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 		y[a] = ya * c - yb * sn;
 		y[b] = ya * sn + yb * c;
 	}
+}
+
+/* x[head_dim] of a head, normalised and rotated. */
+static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
+{
+	const struct qn_op *op = s->op;
+	const int n = op->head_dim;
+	double sum = 0;
+
+	for (int d = 0; d < n; d++)
+		y[d] = (double)x[d];
+	if (op->rope_first)
+		rotate(s, y, t);
+	for (int d = 0; d < n; d++)
+		sum += y[d] * y[d];
+	for (int d = 0; d < n; d++)
+		y[d] *= norm ? (double)norm[d] / sqrt(sum / n + (double)op->eps) : 1;
+	if (!op->rope_first)
+		rotate(s, y, t);
 }
 
 static void qkv(const struct scene *s)
@@ -291,23 +374,27 @@ static void qkv(const struct scene *s)
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
-			for (int d = 0; d < op->head_dim; d++)
-				v[d] = (double)was[op->col[2] + h * op->head_dim + d];
+			for (int d = 0; d < op->v_dim; d++)
+				v[d] = (double)was[op->col[2] + h * op->v_dim + d];
 			if (op->k_type == QN_KV_Q4)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
-				check_hadamard(v, op->head_dim);
+				check_hadamard(v, op->v_dim);
 			for (int d = 0; d < op->head_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
 				check_near("k", h * op->head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
 				           kv_eps(op->k_type) * (1 + fabs(y[d])));
-				check_near("v", h * op->head_dim + d,
+			}
+			for (int d = 0; d < op->v_dim; d++) {
+				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
+
+				check_near("v", h * op->v_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
 				           kv_eps(op->v_type) * (1 + fabs(v[d])));
 			}
-			for (int d = op->head_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
+			for (int d = op->v_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -324,6 +411,10 @@ static void qkv(const struct scene *s)
 
 				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
+			}
+			for (int d = 0; !ours && d < op->v_dim; d++) {
+				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
+
 				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
 			}
@@ -370,11 +461,11 @@ static void attend(const struct scene *s)
 				sum += score[p] = exp(score[p] - max);
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
-			for (int d = 0; d < op->head_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->head_dim + d];
+			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
+				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d];
 			if (op->v_type == QN_KV_Q4)
-				check_hadamard(y, op->head_dim);
-			for (int d = 0; d < op->head_dim; d++) {
+				check_hadamard(y, op->v_dim);
+			for (int d = 0; d < op->v_dim; d++) {
 				double want = 0, size = 0;
 
 				for (int p = from; p <= pos; p++) {
@@ -383,7 +474,7 @@ static void attend(const struct scene *s)
 					want += x;
 					size += fabs(x);
 				}
-				check_near("y", h * op->head_dim + d, y[d], want,
+				check_near("y", h * op->v_dim + d, y[d], want,
 				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
 			}
 		}
@@ -486,6 +577,8 @@ static void judge(const struct scene *s, int first)
 	case QN_OP_ROPE_TABLE: rope_table(s); break;
 	case QN_OP_GATHER: gather(s); break;
 	case QN_OP_NORM: case QN_OP_ACT: act(s); break;
+	case QN_OP_NORM_ROWS: norm_rows(s); break;
+	case QN_OP_GATE: gate(s); break;
 	case QN_OP_MATMUL: matmul(s, first); break;
 	case QN_OP_QKV: qkv(s); break;
 	case QN_OP_ATTEND: attend(s); break;

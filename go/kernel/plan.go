@@ -51,7 +51,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 			return nil, fmt.Errorf("operation %d, %T: %w", i, op, err)
 		}
 		if c.kind == C.QN_OP_QKV || c.kind == C.QN_OP_ATTEND {
-			layer := KVBytes(KVTypes{KVType(c.k_type), KVType(c.v_type)}, int(c.n_head_kv), int(c.head_dim))
+			layer := KVBytes(KVTypes{KVType(c.k_type), KVType(c.v_type)}, int(c.n_head_kv), int(c.head_dim), int(c.v_dim))
 			p.kvBytes = max(p.kvBytes, uint64(c.kv_offset)+uint64(layer))
 		}
 	}

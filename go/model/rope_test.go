@@ -126,7 +126,7 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 		t.Fatal(err)
 	}
 	defer b.Close()
-	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim))
+	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim, headDim))
 	b.SetKV(alloc(nTok*block), block)
 	for tok := range nTok {
 		table := make([]int32, maxBlocks)

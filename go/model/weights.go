@@ -75,6 +75,42 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 	return w.matrix(names, in, out, 1, false)
 }
 
+// Part implements arch.Weights.
+func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s from row %d", name, from)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := kernel.Type(t.Type).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	row := kernel.RowBytes(kernel.Type(t.Type), in)
+	part := *t
+	part.Dims = []uint64{uint64(in), uint64(n)}
+	part.Data = t.Data[from*row : (from+n)*row]
+	part.Offset += uint64(from * row)
+	m := &matrix{parts: []*gguf.Tensor{&part}}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// keep adds a matrix, in the form that it is to have.
+func (w *weights) keep(key string, m *matrix) {
+	// What is in pieces has to be put together, and might as well be packed.
+	if !m.rows && (w.pack || len(m.parts) > 1) {
+		m.Layout = kernel.X16
+	} else {
+		m.Data = m.parts[0].Data
+	}
+	w.mats = append(w.mats, m)
+	w.byName[key] = m
+}
+
 // matrix returns n matrices from each of the named tensors.
 func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matrix, error) {
 	key := names[0]
@@ -104,14 +140,7 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		}
 		m.parts = append(m.parts, t)
 	}
-	// What is in pieces has to be put together, and might as well be packed.
-	if !rows && (w.pack || len(m.parts) > 1) {
-		m.Layout = kernel.X16
-	} else {
-		m.Data = m.parts[0].Data
-	}
-	w.mats = append(w.mats, m)
-	w.byName[key] = m
+	w.keep(key, m)
 	return m.Matrix, nil
 }
 
@@ -144,16 +173,21 @@ func unsupported(t *gguf.Tensor, err error) error {
 }
 
 // Vector implements arch.Weights.
-func (w *weights) Vector(name string, n int) ([]float32, error) {
+func (w *weights) Vector(name string, dims ...int) ([]float32, error) {
 	if v, ok := w.byVec[name]; ok {
 		return v.v, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(n)})
+	n, want := 1, []uint64(nil)
+	for _, d := range dims {
+		n *= d
+		want = append(want, uint64(d))
+	}
+	t, err := w.tensor(name, want)
 	if err != nil {
 		return nil, err
 	}
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16 in a tensor of one dimension", name, t.Type)
+		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", name, t.Type)
 	}
 	v := &vector{t: t, n: n}
 	w.vecs = append(w.vecs, v)

@@ -21,7 +21,10 @@ type Arch struct {
 }
 
 // archs is what can be run, in the order in which an error lists it.
-var archs = []Arch{llama, qwen2, qwen3}
+var archs = []Arch{
+	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
+	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer,
+}
 
 // Lookup returns the architecture called name.
 func Lookup(name string) (Arch, error) {
@@ -56,8 +59,11 @@ type Weights interface {
 	Matrix(name string, in, out, n int) (kernel.Matrix, error)
 	// Stack returns matrices for products that are a tensor each.
 	Stack(names []string, in, out int) (kernel.Matrix, error)
-	// Vector returns n floats, padded with zeros to whole panels.
-	Vector(name string, n int) ([]float32, error)
+	// Part returns n rows, from number `from` on, of a matrix of `of` rows.
+	Part(name string, in, of, from, n int) (kernel.Matrix, error)
+	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
+	// whole panels.
+	Vector(name string, dims ...int) ([]float32, error)
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
 }
@@ -89,8 +95,11 @@ type Output struct {
 	Width int
 }
 
-// Logits is the output that has a number for each token of the vocabulary.
-const Logits = "logits"
+// The outputs that a program may have.
+const (
+	Logits  = "logits"  // a number for each token of the vocabulary
+	Vectors = "vectors" // the last hidden state, normalised
+)
 
 // Build returns the program of a model of this architecture. Keys and values
 // are kept as kv says.

@@ -48,30 +48,30 @@ func (b *builder) matrix(name string, in, out int) kernel.Matrix {
 	return keep(b, m, err)
 }
 
-func (b *builder) vector(name string, n int) []float32 {
-	v, err := b.w.Vector(name, n)
+// rows returns n rows from number `from` on of a matrix of `of` rows.
+func (b *builder) rows(name string, in, of, from, n int) kernel.Matrix {
+	m, err := b.w.Part(name, in, of, from, n)
+	return keep(b, m, err)
+}
+
+func (b *builder) vector(name string, dims ...int) []float32 {
+	v, err := b.w.Vector(name, dims...)
 	return keep(b, v, err)
 }
 
 // optional returns a vector if the file has it, else nil.
-func (b *builder) optional(name string, n int) []float32 {
+func (b *builder) optional(name string, dims ...int) []float32 {
 	if !b.w.Has(name) {
 		return nil
 	}
-	return b.vector(name, n)
-}
-
-// refuse fails on a tensor that would change the result and is not supported.
-func (b *builder) refuse(name string) {
-	if b.w.Has(name) && b.err == nil {
-		b.err = fmt.Errorf("tensor %q is not supported in architecture %s", name, b.cfg.Arch)
-	}
+	return b.vector(name, dims...)
 }
 
 // buf returns the buffer for a use, made when it is first asked for.
 func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	s := slot{use, spec.Kind}
-	if id, ok := b.slots[s]; ok {
+	if id, ok := b.slots[s]; ok { // as wide as the widest layer wants it
+		b.p.Bufs[id].Width = max(b.p.Bufs[id].Width, spec.Width)
 		return id
 	}
 	if spec.Rows == kernel.PairRows || spec.Kind == kernel.Route {
@@ -134,16 +134,21 @@ func (b *builder) reserve(g Group, n int) (offset int) {
 	return offset
 }
 
-// norm returns an RMS norm of src, n wide, into act.
-func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string, n int) kernel.Norm {
-	return kernel.Norm{Act: act, Src: src, Rows: rows, Cols: n, Weight: b.vector(name, n), Eps: b.cfg.Eps}
+// norm returns the model's norm of src into act. The bias is used where the file
+// has it.
+func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
+	c := b.cfg
+	return kernel.Norm{
+		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
+		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+	}
 }
 
 // begin embeds the tokens and computes the rotations of their positions.
 func (b *builder) begin() {
 	c := b.cfg
 	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
-	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: 1})
+	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: c.EmbedScale})
 	for _, l := range c.Layers {
 		if l.Rope.Style != kernel.RopeNone {
 			b.ropeTable(l.Rope)
@@ -167,9 +172,9 @@ func (b *builder) layers(build func(l layer)) {
 	}
 }
 
-// end turns the residual into logits. Without an output matrix the embedding
-// serves again.
-func (b *builder) end() {
+// end normalises the residual, which is one output, and turns it into logits,
+// the other. Without an output matrix the embedding serves again.
+func (b *builder) end(norm string) {
 	c := b.cfg
 	name := "output.weight"
 	if !b.w.Has(name) {
@@ -179,11 +184,19 @@ func (b *builder) end() {
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
 	logits := b.floats("logits", kernel.OutRows, c.NVocab)
+	n := b.norm(act, out, kernel.OutRows, norm)
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
-	b.add(b.norm(act, out, kernel.OutRows, "output_norm.weight", c.NEmbd))
+	b.add(n)
 	b.add(kernel.Matmul{
-		Dst: logits, Act: act, Rows: kernel.OutRows,
+		Dst: logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
 	})
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
+
+	b.add(kernel.Gather{Dst: out, Src: b.x()})
+	b.add(kernel.NormRows{
+		Dst: out, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Segs: 1, Scale: 1,
+		Kind: n.Kind, Eps: n.Eps, Weight: n.Weight, Bias: n.Bias,
+	})
+	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
 }

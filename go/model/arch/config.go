@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // Config is the sizes and constants of a model. It is data without pointers to
@@ -15,8 +16,15 @@ type Config struct {
 	NVocab int // rows of the embedding
 	NCtx   int // positions that the model was trained for
 	NEmbd  int // residual width
-	Eps    float32
 	Layers []Layer
+
+	Norm          kernel.NormKind // of the residual
+	Eps           float32
+	EmbedScale    float32 // of embeddings
+	ResidualScale float32 // of what a half adds to the residual
+	LogitScale    float32
+	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
+	LogitCap      float32 // so do logits
 
 	NExpert     int // 0: the feed-forward part is dense
 	NExpertUsed int // by each token
@@ -29,6 +37,7 @@ type Layer struct {
 	HeadDim        int     // of a query and of a key
 	ValueDim       int     // of a value
 	AttnScale      float32 // what queries are scaled by
+	Window         int     // positions that a token sees, its own included; 0: all
 	Rope           Rope    // the zero value: none
 	NFF            int     // feed-forward width
 }
@@ -57,7 +66,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := keys{f: f, c: &Config{Arch: name}}
+	k := keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1}}
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
 	a.config(&k)

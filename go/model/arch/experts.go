@@ -6,45 +6,34 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// experts adds the sparse half, as Mixtral has it: the router's n_used best
+// experts is a sparse feed-forward, as Mixtral has it: the router's n_used best
 // experts, weighted by their softmax renormalised to 1.
-func (l layer) experts() {
+func (l layer) experts() half {
 	c := l.cfg
 	router := l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert)
 	gate := l.expertMatrix("ffn_gate", c.NEmbd, c.NFFExpert)
 	up := l.expertMatrix("ffn_up", c.NEmbd, c.NFFExpert)
 	down := l.expertMatrix("ffn_down", c.NFFExpert, c.NEmbd)
 
-	// One norm for the router and the experts: it makes what either takes.
-	act := l.act("embd", kernel.TokRows, c.NEmbd, router, gate, up)
-	expertAct := l.only(act, gate, up)
-	logits := l.floats("router", kernel.TokRows, c.NExpert)
-	route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
-	pairAct := l.act("pair.embd", kernel.PairRows, c.NEmbd, gate, up)
-	ffn := l.floats("pair.ffn", kernel.PairRows, c.NFFExpert)
-	ffnAct := l.act("pair.ffn", kernel.PairRows, c.NFFExpert, down)
-	out := l.floats("pair.out", kernel.PairRows, c.NEmbd)
+	return half{in: []kernel.Matrix{router, gate, up}, run: func(act kernel.Act) {
+		logits := l.floats("router", kernel.TokRows, c.NExpert)
+		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
+		pairAct := l.act("pair.embd", kernel.PairRows, c.NEmbd, gate, up)
+		ffn := l.floats("pair.ffn", kernel.PairRows, c.NFFExpert)
+		ffnAct := l.act("pair.ffn", kernel.PairRows, c.NFFExpert, down)
+		out := l.floats("pair.out", kernel.PairRows, c.NEmbd)
 
-	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+"ffn_norm.weight", c.NEmbd))
-	l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router), Parts: []kernel.Part{{Matrix: router}}})
-	l.add(kernel.MoeRoute{Dst: route, Src: logits, Renorm: true, Scale: 1})
-	l.add(kernel.MoeGather{Dst: pairAct, Src: expertAct, Cols: c.NEmbd, Route: route})
-	l.add(kernel.Matmul{
-		Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route,
-		Parts: []kernel.Part{{Matrix: gate}, {Matrix: up}}, Epilogue: kernel.SwiGLU,
-	})
-	l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
-	l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{{Matrix: down}}})
-	l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route})
-}
-
-// only keeps of a the kinds that products with these matrices take.
-func (l layer) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
-	kept := kernel.Act{}
-	for _, m := range mats {
-		kept[m.Type.Act()] = a[m.Type.Act()]
-	}
-	return kept
+		l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router), Parts: []kernel.Part{{Matrix: router}}})
+		l.add(kernel.MoeRoute{Dst: route, Src: logits, Renorm: true, Scale: 1})
+		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, gate, up), Cols: c.NEmbd, Route: route})
+		l.add(kernel.Matmul{
+			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route,
+			Parts: []kernel.Part{{Matrix: gate}, {Matrix: up}}, Epilogue: kernel.GLU,
+		})
+		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
+		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{{Matrix: down}}})
+		l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route})
+	}}
 }
 
 // expertMatrix returns the matrices of all experts: one tensor, or, in files

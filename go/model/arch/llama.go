@@ -18,13 +18,13 @@ var llama = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.attend(attention{})
+			l.residual("attn_norm", l.attention(attention{}))
 			if b.cfg.NExpert > 0 {
-				l.experts()
+				l.residual("ffn_norm", l.experts())
 			} else {
-				l.feedForward()
+				l.residual("ffn_norm", l.feedForward(feedForward{}))
 			}
 		})
-		b.end()
+		b.end("output_norm")
 	},
 }

@@ -15,9 +15,9 @@ var qwen2 = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.attend(attention{bias: true})
-			l.feedForward()
+			l.residual("attn_norm", l.attention(attention{bias: true}))
+			l.residual("ffn_norm", l.feedForward(feedForward{}))
 		})
-		b.end()
+		b.end("output_norm")
 	},
 }

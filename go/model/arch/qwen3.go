@@ -15,9 +15,9 @@ var qwen3 = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.attend(attention{qkNorm: true})
-			l.feedForward()
+			l.residual("attn_norm", l.attention(attention{norm: normHead}))
+			l.residual("ffn_norm", l.feedForward(feedForward{}))
 		})
-		b.end()
+		b.end("output_norm")
 	},
 }

@@ -25,8 +25,12 @@ type Scaling struct {
 	NCtxOrig           int
 	ExtFactor          float64
 	AttnFactor         float64
+	LogMultiplier      float64 // 0: none
 	BetaFast, BetaSlow float64
 }
+
+// noScaling leaves the positions as they are.
+var noScaling = Scaling{Type: "none", Factor: 1}
 
 // Freqs returns by how much each pair of dimensions turns from one position to
 // the next. factors divide the frequencies where a model has them (Llama 3.1
@@ -71,6 +75,7 @@ func (r Rope) Scale() float32 {
 	length := s.AttnFactor
 	if s.ExtFactor != 0 {
 		length *= 1 + float64(0.1*math.Log(s.Factor))
+		length /= 1 + float64(0.1*s.LogMultiplier*math.Log(s.Factor))
 	}
 	return float32(length)
 }

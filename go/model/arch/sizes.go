@@ -21,6 +21,12 @@ func (k *keys) rms() {
 	k.c.Eps = float32(k.float("attention.layer_norm_rms_epsilon", 0, 1))
 }
 
+// layerNorm reads the epsilon of norms that take the mean away.
+func (k *keys) layerNorm() {
+	k.c.Norm = kernel.LayerNorm
+	k.c.Eps = float32(k.float("attention.layer_norm_epsilon", 0, 1))
+}
+
 // heads reads the shape of the attention.
 func (k *keys) heads() {
 	layers := k.c.Layers
@@ -46,9 +52,6 @@ func (k *keys) heads() {
 	k.eachOr("attention.value_length", 1, maxHeadDim, func(l *Layer, n int) { l.ValueDim = n })
 	for i := range layers {
 		l := &layers[i]
-		if l.ValueDim != l.HeadDim {
-			k.fail("attention.value_length", "%d, want the key length %d", l.ValueDim, l.HeadDim)
-		}
 		l.AttnScale = float32(1 / math.Sqrt(float64(l.HeadDim)))
 	}
 }
@@ -87,9 +90,35 @@ func (k *keys) rope(style kernel.Rope) {
 	}
 }
 
+// windows gives a window to the layers that the file says, else to those that
+// windowed does.
+func (k *keys) windows(windowed func(il int) bool) {
+	n := k.int("attention.sliding_window", 1, maxCtx)
+	const pattern = "attention.sliding_window_pattern"
+	if all, err := k.f.Bools(k.name(pattern)); err == nil {
+		if len(all) != len(k.c.Layers) {
+			k.fail(pattern, "%d elements, want one for each of the %d layers", len(all), len(k.c.Layers))
+			return
+		}
+		windowed = func(il int) bool { return all[il] }
+	} else if k.has(pattern) {
+		windowed = allBut(k.int(pattern, 0, maxLayer))
+	}
+	for il := range k.c.Layers {
+		if windowed(il) {
+			k.c.Layers[il].Window = n
+		}
+	}
+}
+
+// allBut is true for all layers but every n-th; of 0 and 1, for all and for none.
+func allBut(n int) func(il int) bool {
+	return func(il int) bool { return n == 0 || il%n < n-1 }
+}
+
 // scaling reads how the rotations are stretched.
 func (k *keys) scaling() Scaling {
-	s := Scaling{Type: "none", Factor: 1, NCtxOrig: k.c.NCtx, ExtFactor: 1, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
+	s := noScaling
 	const typ = "rope.scaling.type"
 	switch {
 	case k.has(typ):
@@ -118,6 +147,7 @@ func (k *keys) scaling() Scaling {
 	s.NCtxOrig = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 	s.ExtFactor = k.floatOr("rope.scaling.yarn_ext_factor", 1, 0, 1)
 	s.AttnFactor = k.floatOr("rope.scaling.yarn_attn_factor", k.floatOr("rope.scaling.attn_factor", 1, 1e-3, 1e3), 1e-3, 1e3)
+	s.LogMultiplier = k.floatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
 	s.BetaFast = k.floatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
 	s.BetaSlow = k.floatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)
 	return s
