@@ -39,10 +39,10 @@ size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t he
 /* K of kv head h in the KV block that holds position pos of token t's sequence. */
 static uint8_t *kv_head(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos, int h)
 {
-	const struct qn_batch *b = c->batch;
-	const int64_t block = b->kv_table[(int64_t)b->seq[t] * b->kv_cols + pos / QN_KV_BLOCK];
+	const struct qn_group *g = &c->batch->groups[op->group];
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
 
-	return (uint8_t *)b->kv + block * b->kv_block_bytes + op->kv_offset + h * head_bytes(op);
+	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset + h * head_bytes(op);
 }
 
 /* Normalises and rotates one head in place. */
@@ -61,8 +61,8 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
-	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 &&
-	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->kv_offset >= 0 &&
+	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
+	       op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
 	       op->kv_offset % 64 == 0 &&
 	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
 }

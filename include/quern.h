@@ -115,17 +115,28 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);
 
 /* ------------------------------------------------------------------ batches */
 
+/*
+ * One kind of state that every sequence has, in units of unit_bytes. Either a unit is a block of
+ * QN_KV_BLOCK positions, and table[s][i] is the unit of positions 64 i .. 64 i + 63; a block that no token
+ * of the batch sees may be anything. Or a unit is the whole state of a sequence, cols is 2, and an operation
+ * reads unit table[s][0], where -1 is zeros, and writes table[s][1].
+ */
+struct qn_group {
+	void *data;
+	int64_t unit_bytes;
+	const int32_t *table; /* [n_seq][cols] */
+	int32_t cols;
+};
+
 /* What one forward pass holds: tokens of any mix of sequences and positions. */
 struct qn_batch {
-	const int32_t *tok;      /* [n_tok] token ids, each below the vocabulary's size */
-	const int32_t *pos;      /* [n_tok] position of each token in its sequence */
-	const int32_t *seq;      /* [n_tok] row of kv_table; the tokens of a sequence are adjacent,
-	                            their positions ascend by one */
-	const int32_t *kv_table; /* [n_seq][kv_cols] KV block of each 64 positions */
-	const int32_t *out;      /* [n_out] ascending indices of the tokens whose logits are wanted */
-	void *kv;                /* the pool of KV blocks */
-	int64_t kv_block_bytes;  /* from one KV block to the next */
-	int32_t n_tok, n_seq, kv_cols, n_out;
+	const int32_t *tok; /* [n_tok] token ids, each below the vocabulary's size */
+	const int32_t *pos; /* [n_tok] position of each token in its sequence */
+	const int32_t *seq; /* [n_tok] row of the groups' tables; the tokens of a sequence are adjacent,
+	                       their positions ascend by one */
+	const int32_t *out; /* [n_out] ascending indices of the tokens whose logits are wanted */
+	const struct qn_group *groups; /* [n_group] */
+	int32_t n_tok, n_seq, n_out, n_group;
 };
 
 /*
@@ -184,16 +195,23 @@ enum qn_op_kind {
 	 * src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
-	 * is set), scales q by `scale`, writes k and v into the batch's KV blocks at kv_offset.
+	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset.
 	 */
 	QN_OP_QKV,
 	/*
-	 * dst[t] = attention of q (src, col[0]) over the KV blocks at kv_offset: [n_head][v_dim]. The score
-	 * of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec: [n_head]
-	 * or NULL). Keys at a distance of `window` or more are not seen; 0 is no window. vec2[head] (or NULL)
-	 * is the score of a sink, which takes weight and has no value.
+	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][v_dim].
+	 * The score of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec:
+	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
+	 * others not touched; 0 is no window. vec2[head] (or NULL) is the score of a sink, which takes weight
+	 * and has no value.
 	 */
 	QN_OP_ATTEND,
+	/*
+	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]. dst[t] = b[t] times the sum over i < n_tap
+	 * of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns; vec: [n_col][n_tap]. What lies before the batch
+	 * is the state of the sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
+	 */
+	QN_OP_CONV,
 	/*
 	 * src: [n_tok][n_expert] router logits. Chooses the n_used best by softmax (ties: lower index
 	 * first), weights renormalised if norm_weights, times scale. Writes the routing (struct in
@@ -237,9 +255,10 @@ struct qn_op {
 	const float *bias[3]; /* [n_out padded to 16] or NULL */
 	const float *vec, *vec2;
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
-	int64_t kv_offset;    /* bytes of this layer's K inside a KV block, a multiple of 64; see qn_kv_bytes() */
+	int64_t kv_offset;    /* bytes before this layer's state in a unit of the group, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
+	int32_t group;        /* of the batch, where the state of this operation is */
 	int32_t src, dst, aux;
 	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
@@ -249,6 +268,7 @@ struct qn_op {
 	int32_t fn;           /* enum qn_fn */
 	int32_t norm;         /* enum qn_norm */
 	int32_t n_seg, seg_weights;
+	int32_t n_tap;
 	int32_t n_head, n_head_kv, n_rot;
 	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
 	int32_t rope_first;

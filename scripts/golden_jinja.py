@@ -10,7 +10,8 @@ Needs Python 3.9 and jinja2 (Debian: python3-jinja2), and nothing else.
     golden_jinja.py --check FILE            exit 1 with a line for each case in FILE
                                             that renders otherwise
 
-Variables may hold "now", the time that strftime_now() prints.
+Variables may hold "now", the time that strftime_now() prints. It also becomes the
+variables date_string and datetime, as llama-server has them.
 """
 
 import argparse
@@ -59,6 +60,8 @@ def render(case):
     if "now" in variables:
         now = datetime.datetime.fromisoformat(variables.pop("now"))
         env.globals["strftime_now"] = now.strftime
+        variables.setdefault("date_string", now.strftime("%d %b %Y"))
+        variables.setdefault("datetime", now.strftime("%b %d %Y"))
     try:
         return {"want": env.from_string(case["template"]).render(**variables)}
     except Exception as e:  # templates may fail in any way

@@ -301,6 +301,7 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, k_type, -1);
 		REFUSES(kind, 0, v_type, QN_KV_Q4 + 1);
 		REFUSES(kind, 0, v_type, -1);
+		REFUSES(kind, 0, group, -1);
 		REFUSES(kind, 0, kv_offset, -1);
 		REFUSES(kind, 0, kv_offset, -64);
 		REFUSES(kind, 0, kv_offset, 1);

@@ -11,7 +11,8 @@
  */
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
-	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
+	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
+	 0, 0, QN_FN_SILU, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
 	 36, 1, QN_FN_GELU, 0, 0},
@@ -178,6 +179,7 @@ static void attention(struct tiny *t)
 	}
 	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
 	op->scale = 1 / sqrtf((float)s->head_dim);
 	if (s->norm_heads) {
@@ -186,6 +188,7 @@ static void attention(struct tiny *t)
 	}
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
+	op->group = KV_GROUP;
 	op->dst = ATT;
 	op->window = s->window;
 	op->softcap = s->softcap;
@@ -296,7 +299,10 @@ static void tokens(struct tiny *t)
 			t->pos[n] = seqs[s].pos + i;
 			t->seq[n] = s;
 		}
-		for (int b = 0; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
+		/* Blocks behind the window are not there: whoever touches one touches what is far out of the pool. */
+		const int seen = t->shape->window ? seqs[s].pos - t->shape->window + 1 : 0;
+
+		for (int b = (seen > 0 ? seen : 0) / QN_KV_BLOCK; b <= (seqs[s].pos + seqs[s].n - 1) / QN_KV_BLOCK; b++)
 			t->kv_table[s][b] = blocks[used++];
 	}
 }
@@ -380,10 +386,10 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	for (int i = 0; i < n; i++)
 		if ((from + i) % every == 0)
 			r->out[n_out++] = i;
+	r->groups[KV_GROUP] = (struct qn_group){kv, t->kv_block_bytes, t->kv_table[0], KV_COLS};
 	r->batch = (struct qn_batch){.tok = t->tok + from, .pos = t->pos + from, .seq = t->seq + from,
-	                             .kv_table = t->kv_table[0], .out = r->out, .kv = kv,
-	                             .kv_block_bytes = t->kv_block_bytes, .n_tok = n, .n_seq = N_SEQ,
-	                             .kv_cols = KV_COLS, .n_out = n_out};
+	                             .out = r->out, .groups = r->groups, .n_tok = n, .n_seq = N_SEQ,
+	                             .n_out = n_out, .n_group = N_GROUP};
 	floats(r, X, n, N_EMBD);
 	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
 	acts(r, ACT, n, pad16(widest));

@@ -18,6 +18,8 @@ enum {
 	N_SEQ = 4,
 	KV_COLS = 18,
 	N_KV_BLOCKS = 24,
+	KV_GROUP = 1, /* of the batch; the one before it is nobody's */
+	N_GROUP = 2,
 };
 
 /* Buffers. Activations have one for each kind. */
@@ -75,6 +77,7 @@ void tiny_layout(struct tiny *t, int layout);
 struct tiny_run {
 	struct qn_buf bufs[N_BUFS];
 	size_t bytes[N_BUFS];
+	struct qn_group groups[N_GROUP];
 	struct qn_batch batch;
 	int32_t out[N_TOK];
 	struct guard guards[N_BUFS];

@@ -11,13 +11,22 @@ import (
 const Default = "chatml"
 
 // Builtin returns the source of a template that can be had by name. The names
-// are llama.cpp's; the templates write what those do.
+// are llama.cpp's, and the templates write the same prompts.
 func Builtin(name string) (string, error) {
 	if source, ok := builtins[name]; ok {
 		return source, nil
 	}
+	if why, ok := refused[name]; ok {
+		return "", fmt.Errorf("the chat template %q cannot be had: %s", name, why)
+	}
 	names := slices.Sorted(maps.Keys(builtins))
 	return "", fmt.Errorf("no chat template is named %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// refused are llama.cpp's names of templates that are not here, and why.
+var refused = map[string]string{
+	"deepseek-ocr": "it is for a model that reads images",
+	"hunyuan-vl":   "it is for a model that reads images",
 }
 
 var builtins = map[string]string{
@@ -35,6 +44,27 @@ var builtins = map[string]string{
 	"chatglm4":          "[gMASK]<sop>" + turns("<|ROLE|>\nCONTENT", "<|assistant|>\n"),
 	"monarch":           turns("{% if not loop.first %}<s>{% endif %}ROLE\nCONTENT</s>\n", "<s>assistant\n"),
 	"command-r":         roles("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>TRIMMED<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"),
+	"granite-4.0":       turns("<|start_of_role|>ROLE<|end_of_role|>CONTENT<|end_of_text|>\n", "<|start_of_role|>assistant<|end_of_role|>"),
+	"granite-4.1":       turns("<|start_of_role|>ROLE<|end_of_role|>CONTENT<|end_of_text|>\n", "<|start_of_role|>assistant<|end_of_role|>"),
+	"solar-open":        turns("<|begin|>ROLE<|content|>CONTENT<|end|>", "<|begin|>assistant"),
+	"exaone-moe":        turns("<|ROLE|>\nTRIMMED<|endofturn|>\n", "<|assistant|>\n"),
+	"seed_oss":          turns("<seed:bos>ROLE\n{{ message.content|trim if message.role == 'assistant' else message.content }}<seed:eos>", "<seed:bos>assistant\n"),
+	"gpt-oss":           turns("<|start|>ROLE<|message|>CONTENT{{ '<|return|>' if message.role == 'assistant' else '<|end|>' }}", "<|start|>assistant"),
+	"bailing":           turns(bailing, "<role>ASSISTANT</role>"),
+	"bailing-think":     turns(bailing, "<role>ASSISTANT</role><think>"),
+	"bailing2":          "{% if messages[0].role != 'system' %}<role>SYSTEM</role>detailed thinking off<|role_end|>{% endif %}" + turns(bailing+"<|role_end|>", "<role>ASSISTANT</role>"),
+	"kimi-k2":           roles("<|im_system|>system<|im_middle|>CONTENT<|im_end|>", "<|im_user|>user<|im_middle|>CONTENT<|im_end|>", "<|im_assistant|>assistant<|im_middle|>CONTENT<|im_end|>", "<|im_assistant|>assistant<|im_middle|>"),
+	"grok-2":            roles("System: TRIMMED<|separator|>\n\n", "Human: TRIMMED<|separator|>\n\n", "Assistant: CONTENT<|separator|>\n\n", "Assistant:"),
+	"rwkv-world":        roles("System: TRIMMED\n\n", "User: TRIMMED\n\n", "Assistant: TRIMMED\n\n", "Assistant:"),
+	"gigachat":          roles("CONTENT<|message_sep|>", "user<|role_sep|>CONTENT<|message_sep|>available functions<|role_sep|>[]<|message_sep|>", "assistant<|role_sep|>CONTENT<|message_sep|>", "assistant<|role_sep|>"),
+	"yandex":            roles("", " Пользователь: CONTENT\n\n", " Ассистент: CONTENT\n\n", " Ассистент:[SEP]"),
+	"orion":             roles("", "Human: CONTENT\n\nAssistant: </s>", "CONTENT</s>", ""),
+	"minicpm":           roles("TRIMMED", "<用户>TRIMMED<AI>", "TRIMMED", ""),
+	"smolvlm":           "<|im_start|>" + roles("CONTENT\n\n", "User: CONTENT<end_of_utterance>\n", "Assistant: CONTENT<end_of_utterance>\n", "Assistant:"),
+	"hunyuan-moe":       roles("<|startoftext|>CONTENT<|extra_4|>", "<|startoftext|>CONTENT<|extra_0|>", "CONTENT<|eos|>", ""),
+	"hunyuan-dense":     "<｜hy_begin▁of▁sentence｜>" + roles("CONTENT<｜hy_place▁holder▁no▁3｜>", "<｜hy_User｜>CONTENT", "<｜hy_Assistant｜>CONTENT<｜hy_place▁holder▁no▁2｜>", "<｜hy_Assistant｜>"),
+	"pangu-embedded":    "{% if messages[0].role != 'system' %}[unused9]系统：[unused10]{% endif %}" + roles("[unused9]系统：CONTENT[unused10]", "[unused9]用户：CONTENT[unused10]", "[unused9]助手：CONTENT[unused10]", "[unused9]助手："),
+	"exaone4":           roles("[|system|]TRIMMED[|endofturn|]\n", "[|user|]TRIMMED\n", "[|assistant|]TRIMMED[|endofturn|]\n", "[|assistant|]"),
 	"deepseek":          roles("CONTENT", "### Instruction:\nCONTENT\n", "### Response:\nCONTENT\n<|EOT|>\n", "### Response:\n"),
 	"deepseek2":         roles("CONTENT\n\n", "User: CONTENT\n\n", "Assistant: CONTENT<｜end▁of▁sentence｜>", "Assistant:"),
 	"deepseek3":         roles("CONTENT\n\n", "<｜User｜>CONTENT", "<｜Assistant｜>CONTENT<｜end▁of▁sentence｜>", "<｜Assistant｜>"),
@@ -60,6 +90,9 @@ var builtins = map[string]string{
 		`{{ message.content|trim }}<end_of_turn>` + "\n" +
 		`{% endif %}{% endfor %}{% if add_generation_prompt %}<start_of_turn>model` + "\n" + `{% endif %}`,
 }
+
+// bailing is a turn of the Ling and Ring models, without its end.
+const bailing = "<role>{{ 'HUMAN' if message.role == 'user' else message.role|upper }}</role>CONTENT"
 
 // fill writes the fields of a message for ROLE, CONTENT and TRIMMED.
 var fill = strings.NewReplacer("ROLE", "{{ message.role }}", "CONTENT", "{{ message.content }}", "TRIMMED", "{{ message.content|trim }}").Replace

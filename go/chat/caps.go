@@ -45,7 +45,7 @@ func (t *Template) probe() {
 	parts := Message{Role: "user", Content: Content{Parts: []string{wordA}}}
 	// The first two decide how the others give their content.
 	c.TypedContent = true
-	text, ok := t.try(parts)
+	text, ok := t.try(nil, parts)
 	c.TypedContent = ok && strings.Contains(text, wordA) && !strings.Contains(text, "'type'") // as a list is printed
 	c.StringContent = true
 	c.StringContent = t.has(wordA, user) || !c.TypedContent // one of them it must be
@@ -96,7 +96,7 @@ func (t *Template) render(tools string, vars map[string]any, messages ...Message
 	if err != nil {
 		return "", err
 	}
-	all := map[string]any{"messages": l, "tools": nil, "add_generation_prompt": true}
+	all := map[string]any{"messages": l, "add_generation_prompt": true}
 	if tools != "" {
 		if all["tools"], err = jinja.FromJSON([]byte(tools)); err != nil {
 			return "", err
@@ -107,23 +107,23 @@ func (t *Template) render(tools string, vars map[string]any, messages ...Message
 }
 
 // try renders without tools, or else with one, as some templates always want.
-func (t *Template) try(messages ...Message) (string, bool) {
-	text, err := t.render("", nil, messages...)
+func (t *Template) try(vars map[string]any, messages ...Message) (string, bool) {
+	text, err := t.render("", vars, messages...)
 	if err != nil {
-		text, err = t.render(aTool, nil, messages...)
+		text, err = t.render(aTool, vars, messages...)
 	}
 	return text, err == nil
 }
 
 // has tells whether a word gets into the prompt.
 func (t *Template) has(word string, messages ...Message) bool {
-	text, ok := t.try(messages...)
+	text, ok := t.try(nil, messages...)
 	return ok && strings.Contains(text, word)
 }
 
 // differ tells whether a variable makes a difference.
 func (t *Template) differ(name string, x, y any, messages ...Message) bool {
-	a, err := t.render("", map[string]any{name: x}, messages...)
-	b, err2 := t.render("", map[string]any{name: y}, messages...)
-	return err == nil && err2 == nil && a != b
+	a, ok := t.try(map[string]any{name: x}, messages...)
+	b, ok2 := t.try(map[string]any{name: y}, messages...)
+	return ok && ok2 && a != b
 }

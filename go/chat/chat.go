@@ -1,10 +1,10 @@
 // Package chat makes the prompt of a conversation, by the chat template that
 // comes with the model.
 //
-// A template is Jinja, run by go/internal/jinja, with the variables and the
-// functions that Hugging Face's transformers gives it. It comes with a model
-// file and is not trusted: it reaches nothing but the conversation, and has
-// limits on its work, its memory and its recursion.
+// A template is Jinja, run by go/internal/jinja, with the variables that
+// llama-server gives it and the functions of Hugging Face's transformers. It
+// comes with a model file and is not trusted: it reaches nothing but the
+// conversation, and has limits on its work, its memory and its recursion.
 //
 // The text of a prompt may begin with the BOS token, as most templates write
 // it, or not; the builtin ones do not. Whoever makes tokens of it adds BOS
@@ -45,6 +45,7 @@ type Template struct {
 	source string
 	tokens SpecialTokens
 	caps   Caps
+	style  *style
 	// noNull: messages without content have an empty one, as null would be printed.
 	noNull bool
 }
@@ -55,7 +56,7 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
-	t := &Template{jinja: parsed, source: source, tokens: tokens}
+	t := &Template{jinja: parsed, source: source, tokens: tokens, style: styleOf(source)}
 	t.probe()
 	return t, nil
 }
@@ -77,18 +78,53 @@ type Input struct {
 	ContinueFinalMessage bool
 	ReasoningEffort      string                     // such as low or high; "" leaves it to the template
 	Kwargs               map[string]json.RawMessage // more variables: chat_template_kwargs
-	Now                  time.Time                  // for strftime_now; zero is now
+	Now                  time.Time                  // for dates; zero is now
 }
 
+// A Prompt is a rendered conversation.
+type Prompt struct {
+	Text  string
+	reply Reply // to it, of which nothing is written
+}
+
+// Reply returns a parser for one reply to the prompt.
+func (p Prompt) Reply() *Reply { return &p.reply }
+
+// Marks returns the texts of the tokens that mark the parts of a reply. Some are
+// control tokens, which are not text in general; Reply wants to see them.
+func (p Prompt) Marks() []string { return p.reply.style.marks() }
+
 // Render makes the prompt.
-func (t *Template) Render(in Input) (string, error) {
+func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
-		return "", badRequest("messages is empty")
+		return Prompt{}, badRequest("messages is empty")
 	}
-	last := in.Messages[len(in.Messages)-1]
-	if in.ContinueFinalMessage && (last.Role != "assistant" || in.AddGenerationPrompt) {
-		return "", badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+	continued := ""
+	if in.ContinueFinalMessage {
+		last := len(in.Messages) - 1
+		if in.Messages[last].Role != "assistant" || in.AddGenerationPrompt {
+			return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
+		}
+		// Nothing is continued by what begins a message.
+		if continued = in.Messages[last].Content.String(); strings.TrimSpace(continued) == "" {
+			in.Messages, in.AddGenerationPrompt = in.Messages[:last], true
+			continued = ""
+		}
 	}
+	text, err := t.prompt(in)
+	if err == nil && continued != "" {
+		text, err = upTo(text, continued)
+	}
+	if err != nil {
+		return Prompt{}, err
+	}
+	p := Prompt{Text: text, reply: Reply{style: t.style}}
+	p.reply.after(text, continued)
+	return p, nil
+}
+
+// prompt renders all messages.
+func (t *Template) prompt(in Input) (string, error) {
 	vars := map[string]any{}
 	for name, raw := range in.Kwargs {
 		v, err := jinja.FromJSON(raw)
@@ -101,7 +137,6 @@ func (t *Template) Render(in Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var tools any // none, as transformers has it
 	if len(in.Tools) > 0 {
 		l := &jinja.List{}
 		for i, raw := range in.Tools {
@@ -111,18 +146,14 @@ func (t *Template) Render(in Input) (string, error) {
 			}
 			l.Items = append(l.Items, v)
 		}
-		tools = l
+		vars["tools"] = l
 	}
-	vars["messages"], vars["tools"] = messages, tools
+	vars["messages"] = messages
 	vars["add_generation_prompt"] = in.AddGenerationPrompt
 	if in.ReasoningEffort != "" {
 		vars["reasoning_effort"] = in.ReasoningEffort
 	}
-	text, err := t.run(vars, in.Now, limits)
-	if err != nil || !in.ContinueFinalMessage {
-		return text, err
-	}
-	return upTo(text, last.Content.String())
+	return t.run(vars, in.Now, limits)
 }
 
 // run renders with these variables and those that every template has.
@@ -131,8 +162,12 @@ func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) 
 		now = time.Now()
 	}
 	vars["bos_token"], vars["eos_token"] = t.tokens.BOS, t.tokens.EOS
-	if _, ok := vars["documents"]; !ok {
-		vars["documents"] = nil
+	for name, v := range map[string]any{
+		"date_string": strftime(now, "%d %b %Y"), "datetime": strftime(now, "%b %d %Y"), "enable_thinking": true,
+	} {
+		if _, given := vars[name]; !given {
+			vars[name] = v
+		}
 	}
 	vars["raise_exception"] = jinja.Func(func(args []any) (any, error) {
 		if message, ok := oneString(args); ok {

@@ -35,6 +35,26 @@ func TestBuiltin(t *testing.T) {
 		{Role: "assistant", Content: Text(" b ")}, {Role: "user", Content: Text("c")},
 	}
 	want := map[string]string{
+		"bailing":           "<role>SYSTEM</role>S<role>HUMAN</role> a <role>ASSISTANT</role> b <role>HUMAN</role>c<role>ASSISTANT</role>",
+		"bailing-think":     "<role>SYSTEM</role>S<role>HUMAN</role> a <role>ASSISTANT</role> b <role>HUMAN</role>c<role>ASSISTANT</role><think>",
+		"bailing2":          "<role>SYSTEM</role>S<|role_end|><role>HUMAN</role> a <|role_end|><role>ASSISTANT</role> b <|role_end|><role>HUMAN</role>c<|role_end|><role>ASSISTANT</role>",
+		"exaone-moe":        "<|system|>\nS<|endofturn|>\n<|user|>\na<|endofturn|>\n<|assistant|>\nb<|endofturn|>\n<|user|>\nc<|endofturn|>\n<|assistant|>\n",
+		"exaone4":           "[|system|]S[|endofturn|]\n[|user|]a\n[|assistant|]b[|endofturn|]\n[|user|]c\n[|assistant|]",
+		"gigachat":          "S<|message_sep|>user<|role_sep|> a <|message_sep|>available functions<|role_sep|>[]<|message_sep|>assistant<|role_sep|> b <|message_sep|>user<|role_sep|>c<|message_sep|>available functions<|role_sep|>[]<|message_sep|>assistant<|role_sep|>",
+		"gpt-oss":           "<|start|>system<|message|>S<|end|><|start|>user<|message|> a <|end|><|start|>assistant<|message|> b <|return|><|start|>user<|message|>c<|end|><|start|>assistant",
+		"granite-4.0":       "<|start_of_role|>system<|end_of_role|>S<|end_of_text|>\n<|start_of_role|>user<|end_of_role|> a <|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|> b <|end_of_text|>\n<|start_of_role|>user<|end_of_role|>c<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>",
+		"grok-2":            "System: S<|separator|>\n\nHuman: a<|separator|>\n\nAssistant:  b <|separator|>\n\nHuman: c<|separator|>\n\nAssistant:",
+		"hunyuan-dense":     "<｜hy_begin▁of▁sentence｜>S<｜hy_place▁holder▁no▁3｜><｜hy_User｜> a <｜hy_Assistant｜> b <｜hy_place▁holder▁no▁2｜><｜hy_User｜>c<｜hy_Assistant｜>",
+		"hunyuan-moe":       "<|startoftext|>S<|extra_4|><|startoftext|> a <|extra_0|> b <|eos|><|startoftext|>c<|extra_0|>",
+		"kimi-k2":           "<|im_system|>system<|im_middle|>S<|im_end|><|im_user|>user<|im_middle|> a <|im_end|><|im_assistant|>assistant<|im_middle|> b <|im_end|><|im_user|>user<|im_middle|>c<|im_end|><|im_assistant|>assistant<|im_middle|>",
+		"minicpm":           "S<用户>a<AI>b<用户>c<AI>",
+		"orion":             "Human: S\n\n a \n\nAssistant: </s> b </s>Human: c\n\nAssistant: </s>",
+		"pangu-embedded":    "[unused9]系统：S[unused10][unused9]用户： a [unused10][unused9]助手： b [unused10][unused9]用户：c[unused10][unused9]助手：",
+		"rwkv-world":        "System: S\n\nUser: a\n\nAssistant: b\n\nUser: c\n\nAssistant:",
+		"seed_oss":          "<seed:bos>system\nS<seed:eos><seed:bos>user\n a <seed:eos><seed:bos>assistant\nb<seed:eos><seed:bos>user\nc<seed:eos><seed:bos>assistant\n",
+		"smolvlm":           "<|im_start|>S\n\nUser:  a <end_of_utterance>\nAssistant:  b <end_of_utterance>\nUser: c<end_of_utterance>\nAssistant:",
+		"solar-open":        "<|begin|>system<|content|>S<|end|><|begin|>user<|content|> a <|end|><|begin|>assistant<|content|> b <|end|><|begin|>user<|content|>c<|end|><|begin|>assistant",
+		"yandex":            " Пользователь: S\n\n a \n\n Ассистент:  b \n\n Пользователь: c\n\n Ассистент:[SEP]",
 		"chatml":            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n<|im_start|>assistant\n b <|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n",
 		"llama2":            "[INST] S\n a  [/INST] b </s>[INST] c [/INST]",
 		"llama2-sys":        "[INST] <<SYS>>\nS\n<</SYS>>\n\n a  [/INST] b </s>[INST] c [/INST]",
@@ -57,21 +77,44 @@ func TestBuiltin(t *testing.T) {
 	}
 	for name := range builtins {
 		tmpl := builtin(t, name)
-		got, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
+		prompt, err := tmpl.Render(Input{Messages: talk, AddGenerationPrompt: true})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		got := prompt.Text
 		if w, ok := want[name]; ok && got != w {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, w)
 		}
-		if !strings.Contains(got, "S") || !tmpl.Caps().SystemRole {
+		if !strings.Contains(got, "S") {
 			t.Errorf("%s loses the system message", name)
+		}
+	}
+	// Two write a system message of their own.
+	for name, want := range map[string]string{
+		"bailing2":       "<role>SYSTEM</role>detailed thinking off<|role_end|><role>HUMAN</role>c<|role_end|><role>ASSISTANT</role>",
+		"pangu-embedded": "[unused9]系统：[unused10][unused9]用户：c[unused10][unused9]助手：",
+	} {
+		if got, err := builtin(t, name).Render(Input{Messages: talk[3:], AddGenerationPrompt: true}); err != nil || got.Text != want {
+			t.Errorf("%s:\n got %q, %v\nwant %q", name, got.Text, err, want)
+		}
+	}
+	for _, name := range strings.Fields(llamaNames) {
+		if _, err := Builtin(name); err != nil && !strings.Contains(err.Error(), "cannot be had: ") {
+			t.Errorf("llama-server has the template %s: %v", name, err)
 		}
 	}
 	if _, err := Builtin("nope"); err == nil || !strings.Contains(err.Error(), "chatml, ") {
 		t.Errorf("the error for an unknown name does not list the names: %v", err)
 	}
 }
+
+// llamaNames are the values of llama-server's --chat-template.
+const llamaNames = `
+	bailing bailing-think bailing2 chatglm3 chatglm4 chatml command-r deepseek deepseek-ocr deepseek2 deepseek3
+	exaone-moe exaone3 exaone4 falcon3 gemma gigachat glmedge gpt-oss granite granite-4.0 granite-4.1 grok-2
+	hunyuan-dense hunyuan-moe hunyuan-vl kimi-k2 llama2 llama2-sys llama2-sys-bos llama2-sys-strip llama3 llama4
+	megrez minicpm mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 mistral-v7-tekken monarch openchat orion
+	pangu-embedded phi3 phi4 rwkv-world seed_oss smolvlm solar-open vicuna vicuna-orca yandex zephyr`
 
 func TestMessageJSON(t *testing.T) {
 	in := `{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],
@@ -179,13 +222,14 @@ func TestContent(t *testing.T) {
 		{typed, `{"role":"user","content":"a"}`, "[a]"},
 		{"{{ messages[0].role }}", `{"role":"developer","content":"a"}`, "user"}, // no system role
 		{"{{ messages[0].role }}{{ messages[0].content }}", `{"role":"developer","content":"a"}`, "systema"},
-		{"{{ messages[0].role }}{{ messages[0].content }}{# developer #}", `{"role":"developer","content":"a"}`, "developera"},
+		{"{{ messages[0].role }}{{ messages[0].content }}{# developer #}", `{"role":"developer","content":"a"}`, "systema"},
+		{"{{ messages[0].role }}{{ messages[0].content }}{# 'developer' #}", `{"role":"developer","content":"a"}`, "developera"},
 		{"{{ messages[0].content is none }}", `{"role":"user","content":null}`, "False"}, // it would be printed
-		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{{ tools|tojson }}{% endfor %}", `{"role":"user","content":null}`, "-null"},
+		{"{% for m in messages %}{% if m.content is none %}-{% else %}{{ m.content }}{% endif %}{{ m.tool_calls|tojson if m.tool_calls else '' }}{% endfor %}", `{"role":"user","content":null}`, "-"},
 	} {
 		got, err := parse(t, c.source).Render(Input{Messages: message(c.message)})
-		if err != nil || got != c.want {
-			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got, err, c.want)
+		if err != nil || got.Text != c.want {
+			t.Errorf("%s with %s: %q, %v, not %q", c.source, c.message, got.Text, err, c.want)
 		}
 	}
 }
@@ -197,11 +241,27 @@ func TestContinue(t *testing.T) {
 		"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\nSo", // it trims
 	} {
 		got, err := builtin(t, name).Render(Input{Messages: talk, ContinueFinalMessage: true})
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v", name, got, err)
+		if err != nil || got.Text != want {
+			t.Errorf("%s: %q, %v", name, got.Text, err)
 		}
 	}
-	_, err := parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
+	// A message that is empty is begun.
+	for _, empty := range []Content{Text(""), Text(" \n"), {Null: true}, {Parts: []string{}}} {
+		for name, want := range map[string]string{
+			"chatml": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n",
+			"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\n",
+		} {
+			got, err := builtin(t, name).Render(Input{Messages: []Message{talk[0], {Role: "assistant", Content: empty}}, ContinueFinalMessage: true})
+			if err != nil || got.Text != want {
+				t.Errorf("%s with %+v: %q, %v", name, empty, got.Text, err)
+			}
+		}
+	}
+	got, err := builtin(t, "chatml").Render(Input{Messages: []Message{{Role: "assistant"}}, ContinueFinalMessage: true})
+	if want := "<|im_start|>assistant\n"; err != nil || got.Text != want {
+		t.Errorf("alone: %q, %v", got.Text, err)
+	}
+	_, err = parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
 	var request *RequestError
 	if !errors.As(err, &request) {
 		t.Error(err)
@@ -210,13 +270,25 @@ func TestContinue(t *testing.T) {
 
 // Arguments keep their order; variables given for the template reach it.
 func TestVariables(t *testing.T) {
-	tmpl := parse(t, "{{ bos_token }}{{ tools }}{{ documents }}{{ k }}{{ reasoning_effort }}{{ strftime_now('%d %b %Y') }}{{ eos_token }}")
+	tmpl := parse(t, "{{ bos_token }}{{ tools is defined }}{{ k }}{{ reasoning_effort }}{{ strftime_now('%d %b %Y') }}|{{ date_string }}|{{ datetime }}|{{ enable_thinking }}{{ eos_token }}")
 	got, err := tmpl.Render(Input{
 		Messages: []Message{{Role: "user"}}, ReasoningEffort: "low", Now: now,
 		Kwargs: map[string]json.RawMessage{"k": json.RawMessage(`{"z":1,"a":[true]}`)},
 	})
-	if want := "<s>NoneNone{'z': 1, 'a': [True]}low06 Jul 2024</s>"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
+	if want := "<s>False{'z': 1, 'a': [True]}low06 Jul 2024|06 Jul 2024|Jul 06 2024|True</s>"; err != nil || got.Text != want {
+		t.Errorf("%q, %v", got.Text, err)
+	}
+}
+
+// What a request gives in place of a variable counts.
+func TestVariablesOfARequest(t *testing.T) {
+	tmpl := parse(t, "{{ date_string }} {{ datetime }} {{ enable_thinking }} {{ tools|length }}")
+	got, err := tmpl.Render(Input{
+		Messages: []Message{{Role: "user"}}, Tools: []json.RawMessage{json.RawMessage("{}")},
+		Kwargs: map[string]json.RawMessage{"date_string": json.RawMessage(`"D"`), "datetime": json.RawMessage("null"), "enable_thinking": json.RawMessage("false")},
+	})
+	if want := "D None False 1"; err != nil || got.Text != want {
+		t.Errorf("%q, %v", got.Text, err)
 	}
 }
 
@@ -266,12 +338,12 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		for _, in.ContinueFinalMessage = range []bool{false, true} {
-			text, err := tmpl.Render(in)
+			prompt, err := tmpl.Render(in)
 			if err != nil && strings.Contains(err.Error(), "bug in") {
 				t.Error(err)
 			}
-			if len(text) > limits.Bytes {
-				t.Errorf("%d bytes of text", len(text))
+			if len(prompt.Text) > limits.Bytes {
+				t.Errorf("%d bytes of text", len(prompt.Text))
 			}
 		}
 	})

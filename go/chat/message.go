@@ -135,8 +135,8 @@ func (t *Template) messages(in []Message) (*jinja.List, error) {
 func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 	d := &jinja.Dict{}
 	d.Set("role", m.Role)
-	if m.Role == "developer" && !strings.Contains(t.source, "developer") {
-		d.Set("role", "system") // its older name
+	if m.Role == "developer" && !strings.Contains(t.source, `'developer'`) && !strings.Contains(t.source, `"developer"`) {
+		d.Set("role", "system") // its older name, where the template does not compare with the new one
 	}
 	d.Set("content", t.content(m.Content))
 	for _, field := range [][2]string{
@@ -200,7 +200,7 @@ func (t *Template) content(c Content) any {
 // withoutSystem puts a system message before the text of the message after it,
 // if the template knows no such role.
 func (t *Template) withoutSystem(in []Message) []Message {
-	if t.caps.SystemRole || in[0].Role != "system" && in[0].Role != "developer" {
+	if t.caps.SystemRole || len(in) == 0 || in[0].Role != "system" && in[0].Role != "developer" {
 		return in
 	}
 	system := in[0]

@@ -87,10 +87,10 @@ func TestOllama(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %s: %v", c.template, name, err)
 			}
-			if got != string(want) {
+			if got.Text != string(want) {
 				different = true
 				if c.why == "" {
-					t.Errorf("%s: %s:\n got %q\nwant %q", c.template, name, got, want)
+					t.Errorf("%s: %s:\n got %q\nwant %q", c.template, name, got.Text, want)
 				}
 			}
 		}

@@ -145,6 +145,21 @@ var conversations = []struct {
 	{"tool calls", calls, "", []string{weather}, true},
 }
 
+// input makes an Input of JSON; kwargs may be empty.
+func input(t *testing.T, messages, kwargs string, now time.Time) Input {
+	t.Helper()
+	in := Input{Now: now}
+	if err := json.Unmarshal([]byte(messages), &in.Messages); err != nil {
+		t.Fatal(err)
+	}
+	if kwargs != "" {
+		if err := json.Unmarshal([]byte(kwargs), &in.Kwargs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return in
+}
+
 // textArguments are the templates that want the arguments of a call as text.
 var textArguments = map[string]bool{
 	"meetkai-functionary-medium-v3.1": true, "meetkai-functionary-medium-v3.2": true,
@@ -162,22 +177,15 @@ func TestOracle(t *testing.T) {
 			continue
 		}
 		for _, c := range conversations {
-			in := Input{AddGenerationPrompt: c.prompt, Now: now}
 			quoted, _ := json.Marshal(args)
-			if err := json.Unmarshal([]byte(strings.ReplaceAll(c.messages, "ARGS", string(quoted))), &in.Messages); err != nil {
-				t.Fatal(err)
-			}
+			in := input(t, strings.ReplaceAll(c.messages, "ARGS", string(quoted)), c.kwargs, now)
+			in.AddGenerationPrompt = c.prompt
 			vars := map[string]any{
-				"add_generation_prompt": c.prompt, "tools": nil, "documents": nil, "now": now.Format("2006-01-02T15:04:05"),
+				"add_generation_prompt": c.prompt, "enable_thinking": true, "now": now.Format("2006-01-02T15:04:05"),
 				"bos_token": tokens.BOS, "eos_token": tokens.EOS,
 			}
-			if c.kwargs != "" {
-				if err := json.Unmarshal([]byte(c.kwargs), &in.Kwargs); err != nil {
-					t.Fatal(err)
-				}
-				for k, v := range in.Kwargs {
-					vars[k] = v
-				}
+			for k, v := range in.Kwargs {
+				vars[k] = v
 			}
 			plain := args
 			if textArguments[name] {
@@ -190,9 +198,9 @@ func TestOracle(t *testing.T) {
 					in.Tools = append(in.Tools, json.RawMessage(tool))
 				}
 			}
-			text, err := tmpl.Render(in)
+			prompt, err := tmpl.Render(in)
 			names = append(names, name+"/"+c.name)
-			got, errs = append(got, text), append(errs, err)
+			got, errs = append(got, prompt.Text), append(errs, err)
 			cases = append(cases, oracleCase{source, vars})
 		}
 	}

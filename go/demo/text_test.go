@@ -155,11 +155,11 @@ func render(tb testing.TB, tok *tokenizer.Tokenizer, answer bool, messages ...ch
 	if err != nil {
 		tb.Fatal(err)
 	}
-	text, err := tmpl.Render(chat.Input{Messages: messages, AddGenerationPrompt: answer})
+	prompt, err := tmpl.Render(chat.Input{Messages: messages, AddGenerationPrompt: answer})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return text
+	return prompt.Text
 }
 
 // A conversation goes on where it was, so that nothing of it is computed twice,

@@ -12,14 +12,16 @@ import (
 // lies in the cache there is of no matter.
 func (l *Loop) calibrate() error {
 	const slow = 500 * time.Millisecond // longer passes can be extrapolated
-	at := min(2048, l.e.ctx/2, (l.e.kv.Blocks()-2)*kvcache.BlockTokens)
+	layout := l.e.kv.Layout()
+	at := min(2048, l.e.ctx/2)
+	at = min(at, room(l.e.ctx, l.e.kv.Limit(), func(n int) uint64 { return least(layout, n) })-kvcache.BlockTokens)
 	run := func(depth, n int) (time.Duration, error) {
-		s := l.e.NewSequence()
-		defer s.Close()
-		if err := s.table.Grow(depth); err != nil {
+		table, err := l.e.kv.NewTableOf(depth)
+		if err != nil {
 			return 0, err
 		}
-		s.ids = make([]int32, depth)
+		s := &Sequence{e: l.e, table: table, ids: make([]int32, depth)}
+		defer s.Close()
 		leave := l.e.enter()
 		defer leave()
 		start := time.Now()

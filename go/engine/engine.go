@@ -180,25 +180,26 @@ func (e *Engine) load(c Config) error {
 	}
 	held.release()
 
-	block := e.model.KVBlockBytes()
 	free := c.Budget.Free()
 	free -= min(free, need.Activations)
-	blocks, err := c.blocks(&u, uint64(block), free)
+	kv, err := c.kvBytes(&u, need.Layout, free)
 	if err != nil {
 		return err
 	}
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
-	if e.kv, err = kvcache.NewPool(c.Budget, block, blocks); err != nil {
+	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err
 	}
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: e.pool, Budget: c.Budget,
-		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: blocksFor(u.Ctx), MaxOut: u.MaxOut,
+		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {
 		return err
 	}
-	e.runner.Batch().SetKV(e.kv.Bytes(), block)
+	for i, g := range need.Layout {
+		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
+	}
 	e.rows = make([]int32, 0, e.batch)
 	return nil
 }
@@ -246,5 +247,3 @@ func (e *Engine) enter() (leave func()) {
 		runtime.UnlockOSThread()
 	}
 }
-
-func blocksFor(positions int) int { return (positions + kvcache.BlockTokens - 1) / kvcache.BlockTokens }

@@ -195,7 +195,7 @@ func TestRefusals(t *testing.T) {
 	}
 	full := e.Eval(ctx, s, over[:64], nil, nil)
 	s.Truncate(30) // what was evaluated before stays
-	check("cache full", full, kvcache.ErrFull, "0 of 4")
+	check("cache full", full, kvcache.ErrFull, "0 B of ")
 	a.Close()
 	b.Close()
 	if err := e.Eval(ctx, s, over[:5], nil, nil); err != nil || s.Len() != 35 {

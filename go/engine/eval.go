@@ -26,10 +26,12 @@ func (s *Sequence) Len() int { return len(s.ids) }
 // Tokens returns the ids. They are the sequence's, valid until it changes.
 func (s *Sequence) Tokens() []int32 { return s.ids }
 
-// Truncate keeps the first n tokens.
-func (s *Sequence) Truncate(n int) {
-	s.table.Truncate(n)
+// Truncate keeps the first n tokens, or, where the model cannot go on from there,
+// fewer: what follows has to be evaluated again. It returns how many are left.
+func (s *Sequence) Truncate(n int) int {
+	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
+	return n
 }
 
 // Fork returns a sequence of the same tokens, which shares their memory.
@@ -38,7 +40,10 @@ func (s *Sequence) Fork() *Sequence {
 }
 
 // Close gives the memory back and leaves the sequence empty.
-func (s *Sequence) Close() { s.Truncate(0) }
+func (s *Sequence) Close() {
+	s.table.Free()
+	s.ids = s.ids[:0]
+}
 
 // An Item is what one sequence contributes to a pass.
 type Item struct {
@@ -186,7 +191,7 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 			continue
 		}
 		work = true
-		b.AddSeq(it.Seq.table.Blocks())
+		b.AddSeq(it.Seq.table.Units()...)
 		for i, id := range it.IDs {
 			b.Add(id, int32(it.Seq.Len()+i))
 		}
@@ -197,13 +202,14 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 // undo takes back the room that was made for the items' tokens.
 func undo(items []Item) {
 	for _, it := range items {
-		it.Seq.table.Truncate(it.Seq.Len())
+		it.Seq.table.Undo()
 	}
 }
 
 // commit notes that the items' tokens were evaluated.
 func commit(items []Item) {
 	for _, it := range items {
+		it.Seq.table.Commit()
 		it.Seq.ids = append(it.Seq.ids, it.IDs...)
 	}
 }

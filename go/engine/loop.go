@@ -96,7 +96,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
 		tree: kvcache.NewTree(e.kv), jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
-			Running: e.seqs, Batch: e.batch, BlockTokens: kvcache.BlockTokens, Queue: c.Queue, TargetITL: c.TargetITL,
+			Running: e.seqs, Batch: e.batch, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),
 	}
 	if err := l.calibrate(); err != nil {
@@ -164,7 +164,7 @@ func (l *Loop) leader(r *Request) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len(r.Prompt[:len(r.Prompt)-1])
+	cached := l.tree.Len("", r.Prompt[:len(r.Prompt)-1])
 	for _, j := range l.jobs {
 		if j.NoCache || j.Priority < r.Priority {
 			continue
@@ -331,7 +331,7 @@ func (l *Loop) park(j *job, awaited bool) {
 		return
 	}
 	if !j.NoCache {
-		l.tree.Keep(j.seq.table, j.seq.ids, false, awaited)
+		l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
 		l.slots[j.slot].ids = j.seq.ids
@@ -345,7 +345,7 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table := l.e.kv.NewTable()
 	if !j.NoCache {
-		table = l.tree.Find(j.pending[:len(j.pending)-1]) // the last is evaluated in any case: its logits are wanted
+		table = l.tree.Find("", j.pending[:len(j.pending)-1]) // the last is evaluated in any case: its logits are wanted
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(j.pending)+1), j.pending[:n]...)}
@@ -368,7 +368,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if j.NoCache {
 			return sched.Prefix{}
 		}
-		tokens, held := l.tree.Held(j.pending[:len(j.pending)-1])
+		tokens, held := l.tree.Held("", j.pending[:len(j.pending)-1])
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -55,7 +56,7 @@ func (l *Loop) pass() {
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if j.first.IsZero() && !j.NoCache {
-			l.tree.Keep(j.seq.table, j.seq.ids, true, false) // for those who wait for it
+			l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Whole: true}) // for those who wait for it
 		}
 		outs[i].prompt = j.first.IsZero()
 		if outs[i].whole && outs[i].err == nil {

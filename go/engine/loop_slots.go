@@ -42,9 +42,9 @@ func (l *Loop) Status() Status {
 		}
 	}
 	s.Queued, s.Parked = l.sched.Queued()
-	_, idle := l.tree.Blocks()
+	_, idle := l.tree.Bytes()
 	pool := l.e.kv
-	s.KV = KVStatus{Blocks: pool.Blocks(), Used: pool.Blocks() - pool.Available(), Cached: idle, BlockBytes: pool.BlockBytes()}
+	s.KV = KVStatus{Bytes: pool.Limit(), Used: pool.Limit() - pool.Available(), Cached: idle}
 	s.Counts.EvictedBlocks = l.tree.Evicted()
 	s.Counts.GeneratedTokens = l.generated.Load()
 	s.Cost.First, s.Cost.Each = l.sched.Cost.First(), l.sched.Cost.Each()

@@ -90,9 +90,9 @@ func checkBlocks(t *testing.T, l *Loop) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, idle := l.tree.Blocks()
-	if pool := l.e.kv; all != idle || pool.Available() != pool.Blocks() || len(l.jobs) != 0 {
-		t.Errorf("%d blocks of %d are held by nobody, %d of %d in the tree are idle, %d requests", pool.Blocks()-pool.Available(), pool.Blocks(), idle, all, len(l.jobs))
+	all, idle := l.tree.Bytes()
+	if pool := l.e.kv; all != idle || pool.Available() != pool.Limit() || len(l.jobs) != 0 {
+		t.Errorf("%d bytes of %d are held by nobody, %d of %d in the tree are idle, %d requests", pool.Limit()-pool.Available(), pool.Limit(), idle, all, len(l.jobs))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestLoopGivesTheSameText(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			probe := open(t, tiny, Config{})
-			block := uint64(probe.kv.BlockBytes())
+			block := uint64(probe.kv.Layout()[0].Bytes)
 			tt.c.KVBytes = tt.blocks * block
 			l := openLoop(t, tiny, tt.c, LoopConfig{})
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -398,8 +398,8 @@ func TestSlots(t *testing.T) {
 	if n, err := l.EraseSlot(1); n != 104 || err != nil {
 		t.Errorf("erased %d, %v", n, err)
 	}
-	if all, _ := l.tree.Blocks(); all != 0 {
-		t.Errorf("%d blocks are left", all)
+	if all, _ := l.tree.Bytes(); all != 0 {
+		t.Errorf("%d bytes are left", all)
 	}
 	image := file.Bytes()[:saved.Bytes]
 	for _, bad := range []struct {
@@ -433,7 +433,7 @@ func TestSlots(t *testing.T) {
 // Everything at once, from many goroutines: requests come and go, and nothing is lost.
 func TestLoopStorm(t *testing.T) {
 	probe := open(t, tiny, Config{})
-	l := openLoop(t, tiny, Config{Sequences: 5, Batch: 48, Ctx: 150, KVBytes: 9 * uint64(probe.kv.BlockBytes())}, LoopConfig{Queue: 20})
+	l := openLoop(t, tiny, Config{Sequences: 5, Batch: 48, Ctx: 150, KVBytes: 9 * uint64(probe.kv.Layout()[0].Bytes)}, LoopConfig{Queue: 20})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	kinds := map[string]int{}
@@ -480,10 +480,10 @@ func TestLoopStorm(t *testing.T) {
 // The shared memory is what was asked for, or half of what is free.
 func TestSharedMemory(t *testing.T) {
 	probe := open(t, tiny, Config{})
-	block := uint64(probe.kv.BlockBytes())
+	block := uint64(probe.kv.Layout()[0].Bytes)
 	e := open(t, tiny, Config{Shared: true, Sequences: 3, KVBytes: 4*block + 1})
-	if e.kv.Blocks() != 4 || e.Ctx() != 3*kvcache.BlockTokens {
-		t.Errorf("%d blocks, context %d", e.kv.Blocks(), e.Ctx())
+	if e.kv.Limit() != 4*block || e.Ctx() != 3*kvcache.BlockTokens {
+		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
 	}
 	b := testBudget()
 	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
@@ -42,16 +43,15 @@ func (c *Config) use(s *model.Survey) model.Use {
 func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err error) {
 	u = c.use(s)
 	within := func(positions int) {
-		block := need.KVPer1K / (1024 / kvcache.BlockTokens)
 		switch {
 		case c.Shared && c.KVBytes > 0:
 			need.KV = c.KVBytes
 		case c.Shared && c.Ctx > 0:
-			need.KV = block * uint64(blocksFor(c.Ctx)+1)
+			need.KV = least(need.Layout, c.Ctx)
 		case c.Shared:
-			need.KV = min(need.KV, block*uint64(blocksFor(positions)+1))
+			need.KV = min(need.KV, least(need.Layout, positions))
 		case c.Ctx == 0:
-			need.KV = min(need.KV, block*uint64(blocksFor(positions)*u.Sequences))
+			need.KV = min(need.KV, need.Layout.Most(positions, u.Batch)*uint64(u.Sequences))
 		}
 	}
 	if u.Residency == model.Auto {
@@ -68,34 +68,50 @@ func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err e
 	return u, need, err
 }
 
-// blocks returns how many KV blocks of `block` bytes there are to be, with `free`
-// bytes left for them, and shortens the context where it was left open.
-func (c *Config) blocks(u *model.Use, block, free uint64) (int, error) {
-	most := uint64(blocksFor(u.Ctx)) * uint64(u.Sequences)
+// least is the memory without which a sequence cannot grow to so many positions:
+// slice by slice, with a block to copy where it shares one.
+func least(l kvcache.Layout, positions int) uint64 {
+	return l.Most(positions, kvcache.BlockTokens) + l.Copy()
+}
+
+// room returns the most positions, whole blocks up to `most`, for which `need` is at
+// most `bytes`.
+func room(most int, bytes uint64, need func(positions int) uint64) int {
+	n := sort.Search(most/kvcache.BlockTokens+1, func(blocks int) bool {
+		return need((blocks+1)*kvcache.BlockTokens) > bytes
+	})
+	return n * kvcache.BlockTokens
+}
+
+// kvBytes returns how much memory sequences share for what they keep, with `free`
+// bytes left for it, and shortens the context where it was left open.
+func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
+	each := func(positions int) uint64 { return l.Most(positions, u.Batch) }
 	if !c.Shared {
 		if c.Ctx == 0 { // as far as the memory goes
-			each := max(min(uint64(blocksFor(u.Ctx)), free/block/uint64(u.Sequences)), 1)
-			u.Ctx = min(u.Ctx, int(each)*kvcache.BlockTokens)
-			most = each * uint64(u.Sequences)
+			u.Ctx = min(u.Ctx, max(room(u.Ctx, free/uint64(u.Sequences), each), kvcache.BlockTokens))
 		}
-		return int(min(most, math.MaxInt)), nil
+		return min(each(u.Ctx), math.MaxInt64/uint64(u.Sequences)) * uint64(u.Sequences), nil
 	}
-	n := c.KVBytes / block
-	if c.KVBytes == 0 {
-		n = min(max(free/2/block, 2), most+1)
+	bytes := c.KVBytes
+	if bytes == 0 {
+		most := min(each(u.Ctx), math.MaxInt64/uint64(u.Sequences)-l.Copy())*uint64(u.Sequences) + l.Copy()
+		bytes = min(max(free/2, least(l, 1)), most)
 		if c.Ctx > 0 {
-			n = max(n, uint64(blocksFor(c.Ctx))+1)
+			bytes = max(bytes, least(l, c.Ctx))
 		}
 	}
-	// One block more than a context: to copy one that is shared.
-	if room := (int(min(n, 1<<32)) - 1) * kvcache.BlockTokens; room < u.Ctx {
-		if c.Ctx > 0 || room < kvcache.BlockTokens {
+	if len(l) == 1 {
+		bytes -= bytes % uint64(l[0].Bytes) // whole blocks
+	}
+	if fits := room(u.Ctx, bytes, func(n int) uint64 { return least(l, n) }); fits < u.Ctx {
+		if c.Ctx > 0 || fits == 0 {
 			return 0, fmt.Errorf("keys and values of a context of %d tokens need %s, want at most the %s that are set aside for them", max(c.Ctx, kvcache.BlockTokens),
-				mem.FormatBytes(uint64(blocksFor(max(c.Ctx, 1))+1)*block), mem.FormatBytes(c.KVBytes))
+				mem.FormatBytes(least(l, max(c.Ctx, 1))), mem.FormatBytes(c.KVBytes))
 		}
-		u.Ctx = room
+		u.Ctx = fits
 	}
-	return int(n), nil
+	return bytes, nil
 }
 
 // A holding is memory that is spoken for.

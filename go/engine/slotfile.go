@@ -12,12 +12,13 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A slot file is a text and its keys and values, as they lie in memory:
+// A slot file is a text and what a sequence keeps of it, as it lies in memory:
 //
 //	"quernKV1"          8 bytes
 //	fingerprint         32 bytes: of the model and of how keys and values are kept
 //	tokens              uint32, then that many int32
-//	KV blocks           as many as the tokens take, each of the model's size
+//	units               of each group of the model's state in turn: the blocks that the
+//	                    next token sees, in the order of position, or the state
 //
 // Numbers are little-endian. Who has the file has the text.
 const slotMagic = "quernKV1"
@@ -42,7 +43,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	ids, err := l.slotText(slot)
 	var table *kvcache.Table
 	if err == nil {
-		table = l.tree.Find(ids) // its blocks are ours to read: nobody writes into one that is shared
+		table = l.tree.Find("", ids) // its blocks are ours to read: nobody writes into one that is shared
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -65,13 +66,12 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	if _, err := w.Write(head.Bytes()); err != nil {
 		return f, err
 	}
-	for _, b := range table.Blocks() {
-		if _, err := w.Write(l.e.kv.Block(b)); err != nil {
-			return f, err
-		}
-		f.Bytes += int64(l.e.kv.BlockBytes())
-	}
-	return f, nil
+	err = table.Parts(func(part []byte) error {
+		n, err := w.Write(part)
+		f.Bytes += int64(n)
+		return err
+	})
+	return f, err
 }
 
 // RestoreSlot reads a slot file into the cache, as the text that ran last under a
@@ -107,24 +107,24 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
 	}
 	l.mu.Lock()
-	table := l.e.kv.NewTable()
-	err = table.Grow(len(ids))
+	table, err := l.e.kv.NewTableOf(len(ids))
 	l.mu.Unlock()
 	if err != nil {
 		return SlotFile{}, err
 	}
 	f := SlotFile{Tokens: len(ids), Bytes: int64(len(head) + 4*len(ids))}
-	for _, b := range table.Blocks() {
-		if _, err = io.ReadFull(in, l.e.kv.Block(b)); err != nil {
-			err = fmt.Errorf("%w: it is cut short", ErrSlotFile)
-			break
+	err = table.Parts(func(part []byte) error {
+		n, err := io.ReadFull(in, part)
+		f.Bytes += int64(n)
+		if err != nil {
+			return fmt.Errorf("%w: it is cut short", ErrSlotFile)
 		}
-		f.Bytes += int64(l.e.kv.BlockBytes())
-	}
+		return nil
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.tree.Keep(table, ids, false, false)
+		l.tree.Keep("", table, ids, kvcache.How{End: true})
 		l.slots[slot].ids = ids
 	}
 	table.Free()
@@ -143,7 +143,7 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 		}
 		return 0, err
 	}
-	l.tree.Forget(ids)
+	l.tree.Forget("", ids)
 	l.slots[slot].ids = nil
 	return len(ids), nil
 }
@@ -164,7 +164,7 @@ func (l *Loop) slotText(slot int) ([]int32, error) {
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
-		fmt.Fprintf(h, "%v %d\n", e.kvTypes, e.kv.BlockBytes())
+		fmt.Fprintf(h, "%v %+v\n", e.kvTypes, e.kv.Layout())
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
 			h.Write(t.Data[:min(len(t.Data), 4096)])

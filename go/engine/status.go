@@ -25,12 +25,12 @@ type SlotStatus struct {
 	Since     time.Time // when the request was submitted
 }
 
-// KVStatus is the state of the KV blocks. Those neither in use nor cached are free.
+// KVStatus is the memory of what sequences keep, in bytes. What is neither in use nor
+// cached is free.
 type KVStatus struct {
-	Blocks     int
-	Used       int // held by sequences that run
-	Cached     int // held for reuse by the prefix tree alone
-	BlockBytes int
+	Bytes  uint64
+	Used   uint64 // held by sequences that run
+	Cached uint64 // held for reuse by the prefix tree alone
 }
 
 // Counts only grow.
@@ -44,7 +44,7 @@ type Counts struct {
 	SlotPasses       uint64        // sequences summed over passes: by Passes, the mean batch
 	Preemptions      uint64
 	Cancellations    uint64
-	EvictedBlocks    uint64
+	EvictedBlocks    uint64 // and states
 	RejectedRequests uint64
 }
 

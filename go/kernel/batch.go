@@ -9,90 +9,154 @@ import (
 	"unsafe"
 )
 
+// A Group is one kind of state that every sequence has, in units of memory: the
+// keys and values of some layers, in blocks of KVBlock positions, or all that a
+// recurrent operation remembers of a sequence, in one unit.
+type Group struct {
+	Name        string // for messages
+	Bytes       int    // of a unit
+	Window      int    // positions that a token sees, its own included; 0: all
+	PerSequence bool   // a unit is the whole state of a sequence; a pass reads one and writes another
+}
+
 // A Batch is the tokens of one forward pass, of any mix of sequences and
 // positions. It lives in C memory and is filled anew for each pass: Reset, then
 // AddSeq for each sequence, followed by Add for each of its tokens.
 type Batch struct {
 	c *C.struct_qn_batch
 
-	tok, pos, seq, table, out []int32 // in C memory, as long as they may get
-
-	cols   int // of a row of table
-	held   int // KV blocks of the sequence added last
-	kv     []byte
-	blocks int
+	tok, pos, seq, out []int32 // in C memory, as long as they may get
+	maxSeq             int
+	groups             []batchGroup
 }
 
-// NewBatch makes room for maxTok tokens of maxSeq sequences, whose KV tables
-// have up to maxBlocks blocks, and for maxOut rows of logits.
-func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int) (*Batch, error) {
+type batchGroup struct {
+	Group
+	c     *C.struct_qn_group
+	table []int32 // in C memory, [maxSeq][cols]
+	cols  int     // of a row of table
+	held  int     // units in the row of the sequence added last
+	mem   []byte
+	units int // in mem
+}
+
+// NewBatch makes room for maxTok tokens of maxSeq sequences, whose tables have up
+// to maxBlocks blocks in each group, and for maxOut rows of logits.
+func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, error) {
 	const most = 1 << 24
 	for _, n := range []int{maxTok, maxSeq, maxBlocks, maxOut} {
 		if n < 1 || n > most {
 			return nil, shapeErr("batches of %d tokens, %d sequences of %d KV blocks, %d rows of logits", maxTok, maxSeq, maxBlocks, maxOut)
 		}
 	}
-	if maxSeq > math.MaxInt32/maxBlocks {
+	if maxSeq > math.MaxInt32/max(maxBlocks, 2) {
 		return nil, shapeErr("batches of %d sequences of %d KV blocks", maxSeq, maxBlocks)
 	}
 	b := &Batch{
 		c:   (*C.struct_qn_batch)(calloc(1, C.sizeof_struct_qn_batch)),
-		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok),
-		table: int32s(maxSeq * maxBlocks), out: int32s(maxOut), cols: maxBlocks,
+		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
 	ptr := func(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
-	b.c.tok, b.c.pos, b.c.seq, b.c.kv_table, b.c.out = ptr(b.tok), ptr(b.pos), ptr(b.seq), ptr(b.table), ptr(b.out)
-	b.c.kv_cols = C.int32_t(maxBlocks)
+	b.c.tok, b.c.pos, b.c.seq, b.c.out = ptr(b.tok), ptr(b.pos), ptr(b.seq), ptr(b.out)
+	b.c.groups = (*C.struct_qn_group)(calloc(len(groups), C.sizeof_struct_qn_group))
+	b.c.n_group = C.int32_t(len(groups))
+	for i, c := range unsafe.Slice(b.c.groups, len(groups)) {
+		g := batchGroup{Group: groups[i], c: &unsafe.Slice(b.c.groups, len(groups))[i], cols: maxBlocks}
+		if g.PerSequence {
+			g.cols = 2
+		}
+		g.table = int32s(maxSeq * g.cols)
+		c.table, c.cols = ptr(g.table), C.int32_t(g.cols)
+		*g.c = c
+		b.groups = append(b.groups, g)
+	}
 	return b, nil
 }
 
-// SetKV gives the batch the pool of KV blocks of blockBytes each. The memory is
-// outside the Go heap, and stays the caller's.
-func (b *Batch) SetKV(kv []byte, blockBytes int) {
-	if blockBytes < 1 || len(kv)%blockBytes != 0 || !aligned(kv) {
-		panic(fmt.Sprintf("kernel: KV blocks of %d in %d bytes", blockBytes, len(kv)))
+// SetState gives the batch the memory of a group: units of unitBytes each, one
+// after the other. It is outside the Go heap, and stays the caller's.
+func (b *Batch) SetState(group int, units []byte, unitBytes int) {
+	if unitBytes < 1 || len(units)%unitBytes != 0 || !aligned(units) {
+		panic(fmt.Sprintf("kernel: units of %d in %d bytes", unitBytes, len(units)))
 	}
-	b.c.kv = unsafe.Pointer(unsafe.SliceData(kv))
-	b.c.kv_block_bytes = C.int64_t(blockBytes)
-	b.kv, b.blocks = kv, len(kv)/blockBytes
+	g := &b.groups[group]
+	g.c.data = unsafe.Pointer(unsafe.SliceData(units))
+	g.c.unit_bytes = C.int64_t(unitBytes)
+	g.mem, g.units = units, len(units)/unitBytes
 }
 
 // Reset empties the batch.
 func (b *Batch) Reset() { b.c.n_tok, b.c.n_seq, b.c.n_out = 0, 0, 0 }
 
-// AddSeq begins a sequence whose positions lie in these KV blocks. The tokens
-// added next are of it. It panics when the batch has no room for it, or when a
-// block is not one of the pool's.
-func (b *Batch) AddSeq(blocks []int32) {
+// AddSeq begins a sequence with its units in each group: blocks in the order of
+// position, -1 where no token of the batch sees one; or the state before the
+// batch, -1 where there is none yet, and the one after. The tokens added next are
+// of it. It panics when the batch has no room for it, or on units that the group
+// does not have.
+func (b *Batch) AddSeq(units ...[]int32) {
 	row := int(b.c.n_seq)
-	if (row+1)*b.cols > len(b.table) || len(blocks) > b.cols {
-		panic("kernel: too many sequences or KV blocks for the batch")
+	if row >= b.maxSeq || len(units) != len(b.groups) {
+		panic(fmt.Sprintf("kernel: too many sequences for the batch, or %d groups of %d", len(units), len(b.groups)))
 	}
-	for _, id := range blocks {
-		if id < 0 || int(id) >= b.blocks {
-			panic(fmt.Sprintf("kernel: KV block %d of %d", id, b.blocks))
+	for i := range b.groups {
+		g := &b.groups[i]
+		list := units[i]
+		if len(list) > g.cols || g.PerSequence && (len(list) != 2 || list[1] < 0 || list[0] == list[1]) {
+			panic(fmt.Sprintf("kernel: group %q: too many KV blocks for the batch, or no state: %d units", g.Name, len(list)))
 		}
+		for _, id := range list {
+			if id < -1 || int(id) >= g.units {
+				panic(fmt.Sprintf("kernel: group %q: KV block %d of %d", g.Name, id, g.units))
+			}
+		}
+		// What the row holds past the blocks is of an earlier pass. Rows are long where
+		// the context is, so it stays: Add refuses positions that would reach it.
+		g.held = copy(g.table[row*g.cols:], list)
 	}
-	// What the row holds past the blocks is of an earlier pass. Rows are long where
-	// the context is, so it stays: Add refuses positions that would reach it.
-	b.held = copy(b.table[row*b.cols:], blocks)
 	b.c.n_seq++
 }
 
 // Add appends a token of the sequence added last. Its positions ascend by one.
-// It panics when the batch is full, and on a position without a KV block.
+// It panics when the batch is full, and on a position that sees one without a
+// block.
 func (b *Batch) Add(tok, pos int32) {
 	i, row := int(b.c.n_tok), int32(b.c.n_seq)-1
 	switch {
 	case row < 0 || i >= len(b.tok) || tok < 0:
 		panic("kernel: token without a sequence, or too many for the batch")
-	case pos < 0 || int(pos)/KVBlock >= b.held:
-		panic(fmt.Sprintf("kernel: position %d has no KV block", pos))
 	case i > 0 && b.seq[i-1] == row && b.pos[i-1]+1 != pos:
 		panic(fmt.Sprintf("kernel: position %d after %d", pos, b.pos[i-1]))
 	}
+	if first := i == 0 || b.seq[i-1] != row; first || pos%KVBlock == 0 {
+		for k := range b.groups {
+			b.groups[k].mustHold(row, pos, first)
+		}
+	}
 	b.tok[i], b.pos[i], b.seq[i] = tok, pos, row
 	b.c.n_tok++
+}
+
+// mustHold panics unless the sequence in row has a block for pos, and, where that is
+// the first of the batch, for all that it sees.
+func (g *batchGroup) mustHold(row, pos int32, first bool) {
+	if g.PerSequence {
+		return
+	}
+	from, to := int(pos)/KVBlock, int(pos)/KVBlock
+	if first {
+		from = 0
+		if g.Window > 0 {
+			from = max(int(pos)-g.Window+1, 0) / KVBlock
+		}
+	}
+	if pos < 0 || to >= g.held {
+		panic(fmt.Sprintf("kernel: group %q: position %d has no KV block", g.Name, pos))
+	}
+	for i, id := range g.table[int(row)*g.cols:][from : to+1] {
+		if id < 0 {
+			panic(fmt.Sprintf("kernel: group %q: position %d has no KV block, and %d sees it", g.Name, (from+i)*KVBlock, pos))
+		}
+	}
 }
 
 // SetOut asks for the logits of these tokens, given by ascending index. It
@@ -121,17 +185,37 @@ func (b *Batch) MaxTokens() int { return len(b.tok) }
 // MaxOut returns how many rows of logits the batch has room for.
 func (b *Batch) MaxOut() int { return len(b.out) }
 
-// Close frees the batch, not the KV blocks. Closing again does nothing.
+// Close frees the batch, not the units. Closing again does nothing.
 func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.table, b.out} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
+	for _, g := range b.groups {
+		free(unsafe.Pointer(unsafe.SliceData(g.table)))
+	}
+	free(unsafe.Pointer(b.c.groups))
 	free(unsafe.Pointer(b.c))
 	*b = Batch{}
 }
 
 func (b *Batch) nTok() int { return int(b.c.n_tok) }
 func (b *Batch) nOut() int { return int(b.c.n_out) }
+
+// mustServe panics unless an operation can use the batch's groups as it says.
+func (b *Batch) mustServe(u groupUse) {
+	if u.group < 0 || u.group >= len(b.groups) {
+		panic(fmt.Sprintf("kernel: group %d of %d", u.group, len(b.groups)))
+	}
+	g := &b.groups[u.group]
+	switch {
+	case u.bytes > int(g.c.unit_bytes):
+		panic(fmt.Sprintf("kernel: group %q: units of %d bytes, the plan reaches %d into them", g.Name, g.c.unit_bytes, u.bytes))
+	case u.perSequence != g.PerSequence:
+		panic(fmt.Sprintf("kernel: group %q: state of a sequence: %v, the plan has %v", g.Name, g.PerSequence, u.perSequence))
+	case g.Window > 0 && (u.window == 0 || u.window > g.Window):
+		panic(fmt.Sprintf("kernel: group %q: a window of %d positions, the plan looks at %d", g.Name, g.Window, u.window))
+	}
+}

@@ -307,7 +307,7 @@ func goldenSoftcap(t *testing.T, c *goldenCase) {
 // kv returns a batch's memory for keys and values of one layer.
 func (r *rig) kv(tb testing.TB, t KVTypes, nHeadKV, headDim, blocks int) []int32 {
 	bytes := AlignUp(KVBytes(t, nHeadKV, headDim, headDim))
-	r.SetKV(alloc(tb, bytes*blocks), bytes)
+	r.SetState(0, alloc(tb, bytes*blocks), bytes)
 	table := make([]int32, blocks)
 	for i := range table { // backwards, so that the table counts
 		table[i] = int32(blocks - 1 - i)
@@ -469,7 +469,7 @@ func goldenConvert(t *testing.T, c *goldenCase) {
 		g.Add(0, int32(i))
 	}
 	g.run(t, StoreKV{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: headDim, Col: [3]int{0, headDim, 2 * headDim}}, Scale: 1})
-	values := g.Batch.kv[2*headDim*KVBlock:] // after the keys
+	values := g.Batch.groups[0].mem[2*headDim*KVBlock:] // after the keys
 	for i := range tok * headDim {
 		got, w := binary.LittleEndian.Uint16(values[2*i:]), binary.LittleEndian.Uint16(want[2*i:])
 		if w&0x7fff == 0x7c00 { // an infinite value would spoil all attention: it stays at the largest

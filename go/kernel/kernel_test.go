@@ -57,7 +57,7 @@ func newRig(tb testing.TB, specs []BufSpec, maxTok, maxSeq, maxBlocks int) *rig 
 		tb.Fatal(err)
 	}
 	tb.Cleanup(r.bufs.Close)
-	if r.Batch, err = NewBatch(maxTok, maxSeq, maxBlocks, maxTok); err != nil {
+	if r.Batch, err = NewBatch(maxTok, maxSeq, maxBlocks, maxTok, []Group{{}}); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(r.Batch.Close)
@@ -67,7 +67,7 @@ func newRig(tb testing.TB, specs []BufSpec, maxTok, maxSeq, maxBlocks int) *rig 
 // tokens fills the batch with one sequence at positions from 0.
 func (r *rig) tokens(n int) {
 	r.Reset()
-	r.SetKV(r.bufs.mem[:64], 1)
+	r.SetState(0, r.bufs.mem[:64], 1)
 	blocks := make([]int32, (n+KVBlock-1)/KVBlock)
 	r.AddSeq(blocks)
 	for i := range n {
@@ -194,7 +194,7 @@ func TestMisusePanics(t *testing.T) {
 		{"too many tokens", func() { r.Add(0, 4) }, "too many"},
 		{"too many sequences", func() { r.AddSeq(nil) }, "too many"},
 		{"unknown KV block", func() { r.Reset(); r.AddSeq([]int32{64}) }, "KV block 64"},
-		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "KV blocks of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVTypes{}, 1, 8, 8))},
+		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "units of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVTypes{}, 1, 8, 8))},
 		{"position without a block", func() { r.tokens(1); r.Reset(); r.AddSeq(nil); r.Add(0, 0) }, "no KV block"},
 		{"positions with a gap", func() { r.tokens(1); r.Add(0, 2) }, "position 2 after 0"},
 		{"rows out of order", func() { r.tokens(2); r.SetOut([]int32{1, 0}) }, "logits of token 0"},
@@ -215,27 +215,75 @@ func TestMisusePanics(t *testing.T) {
 // A table as long as the context is not written anew for every token, and what
 // an earlier pass left in it is not taken for blocks of this one.
 func TestAddSeqWritesOnlyItsBlocks(t *testing.T) {
-	b, err := NewBatch(KVBlock+1, 2, 4, 1)
+	b, err := NewBatch(KVBlock+1, 2, 4, 1, []Group{{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	b.SetKV(alloc(t, 10), 1)
+	b.SetState(0, alloc(t, 10), 1)
 	b.AddSeq([]int32{5, 6, 7, 8})
 	b.Reset()
 	b.AddSeq([]int32{9})
-	if want := []int32{9, 6, 7, 8}; !slices.Equal(b.table[:4], want) {
-		t.Errorf("table %v, want %v", b.table[:4], want)
+	if want := []int32{9, 6, 7, 8}; !slices.Equal(b.groups[0].table[:4], want) {
+		t.Errorf("table %v, want %v", b.groups[0].table[:4], want)
 	}
 	for pos := range int32(KVBlock) {
 		b.Add(0, pos)
 	}
 	defer func() {
-		if got, _ := recover().(string); got != "kernel: position 64 has no KV block" {
+		if got, _ := recover().(string); got != `kernel: group "": position 64 has no KV block` {
 			t.Errorf("panic %q for a position in a block of the pass before", got)
 		}
 	}()
 	b.Add(0, KVBlock)
+}
+
+// Blocks behind the window need not be there, those in it must; and a batch of
+// several groups is what the plan takes it to be.
+func TestBatchOfGroups(t *testing.T) {
+	groups := []Group{{Name: "all"}, {Name: "near", Window: 70}, {Name: "state", PerSequence: true}}
+	b, err := NewBatch(8, 2, 4, 1, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	units := alloc(t, 640)
+	for i := range groups {
+		b.SetState(i, units, 64)
+	}
+	panics := func(want string, f func()) {
+		t.Helper()
+		defer func() {
+			t.Helper()
+			if got, _ := recover().(string); !strings.Contains(got, want) || want == "" {
+				t.Errorf("panic %q, want one with %q", got, want)
+			}
+		}()
+		f()
+	}
+	all := []int32{1, 2, 3}
+	b.AddSeq(all, []int32{-1, 2, 3}, []int32{-1, 0})
+	b.Add(0, 133) // sees 64 and later
+	b.Add(0, 134)
+	b.AddSeq(all, []int32{-1, 2, 3}, []int32{0, 1})
+	panics(`group "near": position 0 has no KV block, and 132 sees it`, func() { b.Add(0, 132) })
+	b.Reset()
+	b.AddSeq([]int32{-1, 2, 3}, all, []int32{0, 1})
+	panics(`group "all": position 0 has no KV block`, func() { b.Add(0, 133) })
+	b.Reset()
+	panics("groups", func() { b.AddSeq(all) })
+	panics(`"state"`, func() { b.AddSeq(all, all, []int32{0}) })
+	panics(`"state"`, func() { b.AddSeq(all, all, []int32{3, 3}) })
+	panics(`"state"`, func() { b.AddSeq(all, all, []int32{3, -1}) })
+	panics(`"all": KV block -2`, func() { b.AddSeq([]int32{-2}, all, []int32{0, 1}) })
+
+	panics("group 3 of 3", func() { b.mustServe(groupUse{group: 3}) })
+	panics("reaches 65", func() { b.mustServe(groupUse{bytes: 65}) })
+	panics("state of a sequence", func() { b.mustServe(groupUse{group: 2}) })
+	panics("the plan looks at 71", func() { b.mustServe(groupUse{group: 1, window: 71}) })
+	panics("the plan looks at 0", func() { b.mustServe(groupUse{group: 1}) })
+	b.mustServe(groupUse{group: 1, window: 70, bytes: 64})
+	b.mustServe(groupUse{group: 2, perSequence: true})
 }
 
 // What a file can get wrong is an error when the plan is built.

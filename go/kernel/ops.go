@@ -306,7 +306,8 @@ type Heads struct {
 	HeadDim        int // of a query and a key
 	ValueDim       int // of a value; 0: HeadDim
 	KV             KVTypes
-	KVOffset       int    // of this layer inside a KV block, in bytes
+	Group          int    // of the batch, where keys and values are
+	KVOffset       int    // of this layer inside a block of the group, in bytes
 	QKV            Buf    // queries, keys and values of each token
 	Col            [3]int // where in QKV each of them begins
 }
@@ -320,7 +321,7 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.n_head, c.n_head_kv = C.int32_t(h.NHead), C.int32_t(h.NHeadKV)
 	c.head_dim, c.v_dim = C.int32_t(h.HeadDim), C.int32_t(h.valueDim())
 	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
-	c.kv_offset = C.int64_t(h.KVOffset)
+	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
 	for i, n := range [3]int{h.NHead * h.HeadDim, h.NHeadKV * h.HeadDim, h.NHeadKV * h.valueDim()} {
 		c.col[i] = C.int32_t(h.Col[i])
 		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n); err != nil {
@@ -330,9 +331,12 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return nil
 }
 
+// reach is how far into a block the layer's keys and values go.
+func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, h.valueDim()) }
+
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
 // are set, rotates their first NRot dimensions by Table, scales the queries,
-// and writes keys and values into the batch's KV blocks.
+// and writes keys and values into the blocks of the group.
 type StoreKV struct {
 	Heads
 	Rope         Rope
@@ -346,6 +350,7 @@ type StoreKV struct {
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_QKV
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
 	c.rope, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.NRot)
 	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
 	c.aux = C.int32_t(none)
@@ -366,7 +371,7 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
-// Attend is Dst[t] = the attention of token t's queries over the KV blocks of
+// Attend is Dst[t] = the attention of token t's queries over the blocks of
 // its sequence, up to its own position.
 type Attend struct {
 	Heads
@@ -383,6 +388,7 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
 	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
 	if err := optional(b, &c.vec, o.Slopes, o.NHead); err != nil {
 		return err
 	}
@@ -393,6 +399,42 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	return o.Heads.fill(b, c)
+}
+
+// Conv is a short convolution over the positions of a sequence. Src has a, b and
+// c of each token, Cols wide, at Col; Dst[t] = b[t] times the sum over i of
+// Weight[column][i] * u[t-(Taps-1)+i], u = a * c. What lies before the batch is
+// the state of the sequence.
+type Conv struct {
+	Dst, Src   Buf
+	Col        [3]int // multiples of Panel
+	Cols, Taps int
+	Weight     []float32 // [Cols][Taps]
+	Group      int       // of the batch, where the state is
+	Offset     int       // of this layer inside the state, in bytes
+}
+
+// ConvBytes returns the bytes of the state of a Conv.
+func ConvBytes(cols, taps int) int { return AlignUp((taps - 1) * cols * 4) }
+
+func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_CONV
+	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 {
+		return shapeErr("convolution of %d columns and %d taps", o.Cols, o.Taps)
+	}
+	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
+	c.n_col, c.n_tap = C.int32_t(o.Cols), C.int32_t(o.Taps)
+	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
+	for i, col := range o.Col {
+		c.col[i] = C.int32_t(col)
+		if err := b.floats(&c.src, o.Src, TokRows, col+o.Cols); err != nil {
+			return err
+		}
+	}
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+		return err
+	}
+	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
 }
 
 // MoeRoute chooses the experts of each token by its router logits in Src, and
@@ -455,8 +497,19 @@ func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 // memory.
 type planBuilder struct {
 	specs   []BufSpec
+	uses    []groupUse
 	unbound bool
 }
+
+// A groupUse is what an operation takes a group of the batch to be.
+type groupUse struct {
+	group       int
+	bytes       int  // of a unit, as far as the operation reaches into it
+	window      int  // positions that it looks at; 0: all
+	perSequence bool // it replaces the state of the sequence
+}
+
+func (b *planBuilder) use(u groupUse) { b.uses = append(b.uses, u) }
 
 func (b *planBuilder) has(buf Buf) bool { return buf >= 0 && int(buf) < len(b.specs) }
 

@@ -19,8 +19,8 @@ type Plan struct {
 	c       *C.struct_qn_op // [n], in C memory
 	n       int
 	specs   []BufSpec
-	unbound bool   // some matrix or vector has no memory
-	kvBytes uint64 // of a KV block, as far as operations reach into it
+	unbound bool       // some matrix or vector has no memory
+	uses    []groupUse // of the batch's groups
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors
@@ -50,17 +50,13 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 			p.Close()
 			return nil, fmt.Errorf("operation %d, %T: %w", i, op, err)
 		}
-		if c.kind == C.QN_OP_QKV || c.kind == C.QN_OP_ATTEND {
-			layer := KVBytes(KVTypes{KVType(c.k_type), KVType(c.v_type)}, int(c.n_head_kv), int(c.head_dim), int(c.v_dim))
-			p.kvBytes = max(p.kvBytes, uint64(c.kv_offset)+uint64(layer))
-		}
 	}
 	// Once more as a whole, for what operations say of each other.
 	if err := status(C.qn_plan_check(p.c, C.int32_t(p.n), bufs, C.int32_t(len(specs))), "plan"); err != nil {
 		p.Close()
 		return nil, err
 	}
-	p.unbound = b.unbound
+	p.unbound, p.uses = b.unbound, b.uses
 	return p, nil
 }
 
@@ -75,6 +71,8 @@ func describe(c *C.struct_qn_op) string {
 		return "matrices " + s
 	case C.QN_OP_QKV, C.QN_OP_ATTEND:
 		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, n_rot %d", c.n_head, c.n_head_kv, c.head_dim, c.n_rot)
+	case C.QN_OP_CONV, C.QN_OP_NORM_ROWS, C.QN_OP_GATE:
+		return fmt.Sprintf("%d columns, %d segments, %d taps", c.n_col, c.n_seg, c.n_tap)
 	case C.QN_OP_MOE_ROUTE, C.QN_OP_MOE_GATHER, C.QN_OP_MOE_COMBINE:
 		return fmt.Sprintf("n_expert %d, n_used %d", c.n_expert, c.n_used)
 	}
@@ -113,9 +111,11 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 		panic("kernel: buffers are closed, or not those of the plan")
 	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.maxTok || b.nOut() > bufs.maxOut:
 		panic("kernel: batch is closed, empty, or larger than the buffers")
-	case p.kvBytes > uint64(b.c.kv_block_bytes):
-		panic(fmt.Sprintf("kernel: KV blocks of %d bytes, the plan reaches %d into them", b.c.kv_block_bytes, p.kvBytes))
-	case !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())):
+	}
+	for _, u := range p.uses {
+		b.mustServe(u)
+	}
+	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())) {
 		panic("kernel: scratch is too small or not aligned")
 	}
 	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)))

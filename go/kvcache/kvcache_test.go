@@ -13,7 +13,7 @@ import (
 
 func newPool(t *testing.T, blocks int) *Pool {
 	t.Helper()
-	p, err := NewPool(mem.NewBudget(1<<20, "test"), 64, blocks)
+	p, err := NewPool(mem.NewBudget(1<<20, "test"), NewLayout(Group{Bytes: 64}), uint64(64*blocks))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,32 +26,36 @@ func grow(t *testing.T, tab *Table, n int) {
 	if err := tab.Grow(n); err != nil {
 		t.Fatal(err)
 	}
+	tab.Commit()
 }
+
+// freeBlocks is how many blocks of a pool of one group nobody holds.
+func freeBlocks(p *Pool) int { return int(p.limit-p.used) / p.layout[0].Bytes }
 
 func TestGrowAndTruncate(t *testing.T) {
 	p := newPool(t, 4)
 	tab := p.NewTable()
 	for _, tt := range []struct{ n, blocks int }{{1, 1}, {63, 1}, {64, 1}, {65, 2}, {128, 2}, {129, 3}, {256, 4}} {
 		grow(t, tab, tt.n-tab.Len())
-		if got := len(tab.Blocks()); got != tt.blocks || p.FreeBlocks() != 4-tt.blocks {
-			t.Errorf("%d positions: %d blocks, %d free, want %d and %d", tt.n, got, p.FreeBlocks(), tt.blocks, 4-tt.blocks)
+		if got := len(tab.Blocks(0)); got != tt.blocks || freeBlocks(p) != 4-tt.blocks {
+			t.Errorf("%d positions: %d blocks, %d free, want %d and %d", tt.n, got, freeBlocks(p), tt.blocks, 4-tt.blocks)
 		}
 	}
 	err := tab.Grow(1)
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "0 of 4 are free") {
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "0 B of 256 B are free") {
 		t.Errorf("error = %v, want ErrFull with numbers", err)
 	}
 	if tab.Len() != 256 {
 		t.Errorf("a refused Grow left %d positions, want 256", tab.Len())
 	}
 	tab.Truncate(64)
-	if len(tab.Blocks()) != 1 || p.FreeBlocks() != 3 {
-		t.Errorf("64 positions: %d blocks, %d free, want 1 and 3", len(tab.Blocks()), p.FreeBlocks())
+	if len(tab.Blocks(0)) != 1 || freeBlocks(p) != 3 {
+		t.Errorf("64 positions: %d blocks, %d free, want 1 and 3", len(tab.Blocks(0)), freeBlocks(p))
 	}
 	tab.Free()
 	tab.Free()
-	if p.FreeBlocks() != 4 {
-		t.Errorf("%d free after Free, want 4", p.FreeBlocks())
+	if freeBlocks(p) != 4 {
+		t.Errorf("%d free after Free, want 4", freeBlocks(p))
 	}
 }
 
@@ -59,40 +63,40 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	p := newPool(t, 4)
 	a := p.NewTable()
 	grow(t, a, 70)
-	for i, id := range a.Blocks() {
-		for j := range p.Block(id) {
-			p.Block(id)[j] = byte(10 + i)
+	for i, id := range a.Blocks(0) {
+		for j := range p.unit(0, id) {
+			p.unit(0, id)[j] = byte(10 + i)
 		}
 	}
 	b := a.Fork()
-	if !slices.Equal(a.Blocks(), b.Blocks()) || p.FreeBlocks() != 2 {
-		t.Fatalf("fork has %v, want %v, with 2 free, not %d", b.Blocks(), a.Blocks(), p.FreeBlocks())
+	if !slices.Equal(a.Blocks(0), b.Blocks(0)) || freeBlocks(p) != 2 {
+		t.Fatalf("fork has %v, want %v, with 2 free, not %d", b.Blocks(0), a.Blocks(0), freeBlocks(p))
 	}
 	grow(t, b, 1)
-	if a.Blocks()[0] != b.Blocks()[0] {
+	if a.Blocks(0)[0] != b.Blocks(0)[0] {
 		t.Error("the whole block is no longer shared")
 	}
-	if a.Blocks()[1] == b.Blocks()[1] {
+	if a.Blocks(0)[1] == b.Blocks(0)[1] {
 		t.Fatal("two tables may write the open block")
 	}
-	if got := p.Block(b.Blocks()[1])[5]; got != 11 {
+	if got := p.unit(0, b.Blocks(0)[1])[5]; got != 11 {
 		t.Errorf("copied block has %d, want 11", got)
 	}
-	before := a.Blocks()[1]
+	before := a.Blocks(0)[1]
 	grow(t, a, 1)
-	if a.Blocks()[1] != before {
+	if a.Blocks(0)[1] != before {
 		t.Error("the sole owner of a block copied it")
 	}
 	// A whole block, cut open again, is still shared.
 	a.Truncate(10)
 	grow(t, a, 1)
-	if a.Blocks()[0] == b.Blocks()[0] {
+	if a.Blocks(0)[0] == b.Blocks(0)[0] {
 		t.Error("a shared block was opened for writing")
 	}
 	a.Free()
 	b.Free()
-	if p.FreeBlocks() != 4 {
-		t.Errorf("%d free at the end, want 4", p.FreeBlocks())
+	if freeBlocks(p) != 4 {
+		t.Errorf("%d free at the end, want 4", freeBlocks(p))
 	}
 }
 
@@ -108,8 +112,10 @@ func TestCountsHold(t *testing.T) {
 		switch r.IntN(4) {
 		case 0, 1:
 			n := 1 + r.IntN(100)
-			if err := tab.Grow(n); err == nil && p.refs[tab.blocks[(tab.n-1)/BlockTokens]] != 1 {
-				t.Fatalf("step %d: the open block has %d owners", step, p.refs[tab.blocks[(tab.n-1)/BlockTokens]])
+			err := tab.Grow(n)
+			tab.Commit()
+			if err == nil && p.groups[0].refs[tab.units[0][(tab.n-1)/BlockTokens]] != 1 {
+				t.Fatalf("step %d: the open block has %d owners", step, p.groups[0].refs[tab.units[0][(tab.n-1)/BlockTokens]])
 			}
 		case 2:
 			tab.Truncate(r.IntN(tab.Len() + 1))
@@ -121,22 +127,22 @@ func TestCountsHold(t *testing.T) {
 				tables = tables[:4]
 			}
 		}
-		refs := make([]int32, p.Blocks())
+		refs := make([]int32, len(p.groups[0].refs))
 		for _, tab := range tables {
-			if len(tab.blocks) != blocksFor(tab.n) {
-				t.Fatalf("step %d: %d blocks for %d positions", step, len(tab.blocks), tab.n)
+			if len(tab.units[0]) != blocksFor(tab.n) {
+				t.Fatalf("step %d: %d blocks for %d positions", step, len(tab.units[0]), tab.n)
 			}
-			for _, id := range tab.blocks {
+			for _, id := range tab.units[0] {
 				refs[id]++
 			}
 		}
-		for _, id := range p.free {
+		for _, id := range p.groups[0].free {
 			if refs[id] != 0 {
 				t.Fatalf("step %d: block %d is free and held", step, id)
 			}
 		}
-		if !slices.Equal(refs, p.refs) {
-			t.Fatalf("step %d: counts %v, want %v", step, p.refs, refs)
+		if !slices.Equal(refs, p.groups[0].refs) {
+			t.Fatalf("step %d: counts %v, want %v", step, p.groups[0].refs, refs)
 		}
 	}
 }
@@ -144,15 +150,15 @@ func TestCountsHold(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	budget := mem.NewBudget(1000, "test")
 	var limit *mem.LimitError
-	if _, err := NewPool(budget, 500, 3); !errors.As(err, &limit) {
+	if _, err := NewPool(budget, NewLayout(Group{Bytes: 500}), 1500); !errors.As(err, &limit) {
 		t.Errorf("error = %v, want a LimitError", err)
 	}
 	for _, tt := range []struct{ bytes, blocks int }{{0, 1}, {1, 0}, {1 << 62, 4}} {
-		if _, err := NewPool(budget, tt.bytes, tt.blocks); err == nil {
+		if _, err := NewPool(budget, NewLayout(Group{Bytes: tt.bytes}), uint64(tt.bytes)*uint64(tt.blocks)); err == nil {
 			t.Errorf("a pool of %d blocks of %d bytes was made", tt.blocks, tt.bytes)
 		}
 	}
-	if _, err := NewPool(mem.NewBudget(math.MaxUint64, "test"), 1, math.MaxInt32+1); err == nil || !strings.Contains(err.Error(), "2147483648 blocks") || !strings.Contains(err.Error(), "at most 2147483647") {
+	if _, err := NewPool(mem.NewBudget(math.MaxUint64, "test"), NewLayout(Group{Bytes: 1}), math.MaxInt32+1); err == nil || !strings.Contains(err.Error(), "2147483648 blocks") || !strings.Contains(err.Error(), "at most 2147483647") {
 		t.Errorf("error = %v, want one that says how many blocks there may be", err)
 	}
 	if budget.Used() != 0 {

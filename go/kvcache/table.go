@@ -1,85 +1,316 @@
 package kvcache
 
-import "fmt"
+import (
+	"fmt"
 
-// A Table is the blocks of one sequence, in order of position.
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A Table is the units of one sequence.
+//
+// Grow makes room for the positions of a pass, Commit notes that the pass was run,
+// and Undo that it was not. The state of recurrent groups is written anew by each
+// pass, so that a pass which fails leaves it as it was; and what it was before the
+// last pass is kept until the next, so that tokens can be taken back.
 type Table struct {
-	pool   *Pool
-	blocks []int32
-	n      int // positions
+	pool  *Pool
+	n     int       // positions
+	done  int       // of which are evaluated
+	units [][]int32 // by group: blocks by position, -1 behind the window; or the state before the pass and after it
+	was   []int32   // by group: the state before the last pass, -1: none
+	wasAt int       // positions that it had; -1: it is memory to write to, and no state
 }
 
 // NewTable returns an empty table.
-func (p *Pool) NewTable() *Table { return &Table{pool: p} }
+func (p *Pool) NewTable() *Table {
+	t := &Table{pool: p, units: make([][]int32, len(p.layout)), was: make([]int32, len(p.layout)), wasAt: -1}
+	for i := range p.layout {
+		t.was[i] = -1
+		if p.layout[i].PerSequence {
+			t.units[i] = []int32{-1, -1}
+		}
+	}
+	return t
+}
 
 // Len returns the number of positions.
 func (t *Table) Len() int { return t.n }
 
-// Blocks returns the numbers of the table's blocks. They are the table's, valid
+// Units returns the numbers of the table's units in each group: of blocks in the
+// order of position, -1 for those behind the window; of the state that a pass reads,
+// -1 where it is zeros, and of the one that it writes. They are the table's, valid
 // until it changes.
-func (t *Table) Blocks() []int32 { return t.blocks }
+func (t *Table) Units() [][]int32 { return t.units }
 
-// Grow appends n positions, ready to be written. Where no block is free, it takes
-// some from the pool's tree. When there are too few it returns an error that
+// Blocks returns the numbers of the table's blocks in a group.
+func (t *Table) Blocks(group int) []int32 { return t.units[group] }
+
+// Grow appends n positions, ready to be written. Where no memory is free, it takes
+// some from the pool's tree. When there is too little it returns an error that
 // wraps ErrFull and changes nothing.
 func (t *Table) Grow(n int) error {
-	if n < 0 {
-		panic("kvcache: negative growth")
+	if n < 0 || t.n != t.done {
+		panic("kvcache: negative growth, or before the last pass has ended")
 	}
 	if n == 0 {
 		return nil
 	}
-	p := t.pool
-	more := blocksFor(t.n+n) - len(t.blocks)
-	// The last block has room, but others may still read what is in it.
-	copied := t.n%BlockTokens != 0 && p.refs[t.blocks[len(t.blocks)-1]] > 1
-	need := more
-	if copied {
-		need++
+	p, need := t.pool, uint64(0)
+	for i := range p.layout {
+		need += uint64(t.lacks(i, n)) * uint64(p.layout[i].Bytes)
 	}
-	if need > p.Available() {
-		return fmt.Errorf("%w: %d more positions need %d blocks of %d, %d of %d are free",
-			ErrFull, n, need, BlockTokens, p.Available(), len(p.refs))
+	if err := t.reserve(n, need); err != nil {
+		return err
 	}
-	if need > len(p.free) {
-		p.tree.evict(need - len(p.free))
+	for i := range p.layout {
+		t.grow(i, n)
 	}
-	if copied {
-		last := &t.blocks[len(t.blocks)-1]
-		own := p.take()
-		copy(p.Block(own), p.Block(*last))
-		p.drop(*last)
-		*last = own
-	}
-	for range more {
-		t.blocks = append(t.blocks, p.take())
-	}
-	t.n += n
+	t.n, t.wasAt = t.n+n, -1
 	return nil
 }
 
-// Truncate keeps the first n positions.
-func (t *Table) Truncate(n int) {
-	if n < 0 || n > t.n {
+// reserve has `need` bytes free, for n more positions.
+func (t *Table) reserve(n int, need uint64) error {
+	p := t.pool
+	if free := p.Available(); need > free {
+		return fmt.Errorf("%w: %d more positions need %s, %s of %s are free", ErrFull, n,
+			mem.FormatBytes(need), mem.FormatBytes(free), mem.FormatBytes(p.limit))
+	}
+	if p.tree != nil {
+		p.tree.evict(need)
+	}
+	return nil
+}
+
+// shared tells whether the last block of a group has room, and others may still read
+// what is in it.
+func (t *Table) shared(group int) bool {
+	list := t.units[group]
+	return t.n%BlockTokens != 0 && t.pool.groups[group].refs[list[len(list)-1]] > 1
+}
+
+// lacks returns how many units of a group n more positions need.
+func (t *Table) lacks(group, n int) int {
+	if t.pool.layout[group].PerSequence {
+		if id := t.was[group]; id >= 0 && t.pool.groups[group].refs[id] == 1 {
+			return 0
+		}
+		return 1
+	}
+	more := blocksFor(t.n+n) - len(t.units[group])
+	if t.shared(group) {
+		more++
+	}
+	return more
+}
+
+func (t *Table) grow(group, n int) {
+	p, list := t.pool, t.units[group]
+	if p.layout[group].PerSequence {
+		out := t.was[group]
+		t.was[group] = -1
+		if out >= 0 && p.groups[group].refs[out] > 1 {
+			p.drop(group, out)
+			out = -1
+		}
+		if out < 0 {
+			out = p.take(group)
+		}
+		list[1] = out
+		return
+	}
+	if t.shared(group) {
+		last := &list[len(list)-1]
+		own := p.take(group)
+		copy(p.unit(group, own), p.unit(group, *last))
+		p.drop(group, *last)
+		*last = own
+	}
+	for len(list) < blocksFor(t.n+n) {
+		list = append(list, p.take(group))
+	}
+	t.units[group] = list
+}
+
+// Commit notes that the positions since Grow are evaluated, and gives back what is
+// behind a window now.
+func (t *Table) Commit() {
+	if t.n == t.done {
+		return
+	}
+	for i := range t.pool.layout {
+		g, list := &t.pool.layout[i], t.units[i]
+		if g.PerSequence {
+			t.was[i], list[0], list[1] = list[0], list[1], -1
+			continue
+		}
+		for k := g.first(t.n) - 1; k >= 0 && list[k] >= 0; k-- {
+			t.pool.drop(i, list[k])
+			list[k] = -1
+		}
+	}
+	t.done, t.wasAt = t.n, t.done
+}
+
+// Undo takes back the positions since Grow.
+func (t *Table) Undo() {
+	if t.n == t.done {
+		return
+	}
+	for i := range t.pool.layout {
+		if t.pool.layout[i].PerSequence {
+			t.was[i], t.units[i][1] = t.units[i][1], -1
+		} else {
+			t.shorten(i, t.done)
+		}
+	}
+	t.n, t.wasAt = t.done, -1
+}
+
+// shorten keeps the blocks of the first n positions of a group.
+func (t *Table) shorten(group, n int) {
+	list := t.units[group]
+	for _, id := range list[blocksFor(n):] {
+		if id >= 0 {
+			t.pool.drop(group, id)
+		}
+	}
+	t.units[group] = list[:blocksFor(n)]
+}
+
+// Truncate keeps the first n positions, or, where the sequence cannot go on from
+// there, fewer: what is behind a window is gone, and recurrent state is known only
+// as it is, and as it was before the last pass. It returns how many are left.
+func (t *Table) Truncate(n int) int {
+	if n < 0 || n > t.n || t.n != t.done {
 		panic(fmt.Sprintf("kvcache: truncate %d positions to %d", t.n, n))
 	}
-	keep := blocksFor(n)
-	for _, id := range t.blocks[keep:] {
-		t.pool.drop(id)
+	if n == t.n {
+		return n
 	}
-	t.blocks, t.n = t.blocks[:keep], n
+	n = t.backTo(n)
+	for i := range t.pool.layout {
+		switch {
+		case !t.pool.layout[i].PerSequence:
+			t.shorten(i, n)
+		case n == 0:
+			t.release(i, &t.units[i][0])
+			t.release(i, &t.was[i])
+		default:
+			t.units[i][0], t.was[i] = t.was[i], t.units[i][0]
+		}
+	}
+	t.n, t.done, t.wasAt = n, n, -1
+	return n
 }
 
-// Fork returns a table of the same positions that shares the blocks of this
-// one. Whichever of the two first grows into a shared block gets its own copy.
+// backTo returns the last position up to `to` from which the sequence can go on.
+func (t *Table) backTo(to int) int {
+	n := to
+	for i := range t.pool.layout {
+		if t.pool.layout[i].PerSequence {
+			if n = t.wasAt; n < 0 || n > to {
+				return 0
+			}
+		}
+	}
+	for i := range t.pool.layout {
+		g, list := &t.pool.layout[i], t.units[i]
+		if !g.PerSequence && n > 0 && list[g.seen(n)] < 0 {
+			return 0
+		}
+	}
+	return n
+}
+
+// release gives up a unit, where there is one.
+func (t *Table) release(group int, id *int32) {
+	if *id >= 0 {
+		t.pool.drop(group, *id)
+	}
+	*id = -1
+}
+
+// Fork returns a table of the same positions that shares the units of this one.
+// Whichever of the two first grows into a shared block gets its own copy.
 func (t *Table) Fork() *Table {
-	for _, id := range t.blocks {
-		t.pool.hold(id)
+	if t.n != t.done {
+		panic("kvcache: fork in the middle of a pass")
 	}
-	return &Table{pool: t.pool, blocks: append([]int32(nil), t.blocks...), n: t.n}
+	f := t.pool.NewTable()
+	f.n, f.done = t.n, t.done
+	for i, list := range t.units {
+		f.units[i] = append([]int32(nil), list...)
+		for _, id := range list {
+			if id >= 0 {
+				t.pool.hold(i, id)
+			}
+		}
+	}
+	return f
 }
 
-// Free gives all blocks back and leaves the table empty.
-func (t *Table) Free() { t.Truncate(0) }
+// Free gives all units back and leaves the table empty.
+func (t *Table) Free() {
+	t.Undo()
+	for i := range t.pool.layout {
+		if t.pool.layout[i].PerSequence {
+			t.release(i, &t.units[i][0])
+			t.release(i, &t.was[i])
+		} else {
+			t.shorten(i, 0)
+		}
+	}
+	t.n, t.done, t.wasAt = 0, 0, -1
+}
 
-func blocksFor(positions int) int { return (positions + BlockTokens - 1) / BlockTokens }
+// Parts calls f with the memory of all that a sequence needs to go on from here: of
+// each group in turn the blocks that the next token sees, or the state.
+func (t *Table) Parts(f func(part []byte) error) error {
+	for i, list := range t.units {
+		g := &t.pool.layout[i]
+		if g.PerSequence {
+			list = list[:1]
+		} else {
+			list = list[min(g.seen(t.n), len(list)):]
+		}
+		for _, id := range list {
+			if err := f(t.pool.unit(i, id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// NewTableOf returns a table of n positions, with all that a sequence needs to go on
+// from there: for the caller to fill. It fails as Grow does.
+func (p *Pool) NewTableOf(n int) (*Table, error) {
+	t := p.NewTable()
+	need := uint64(0)
+	for i := range p.layout {
+		if g := &p.layout[i]; g.PerSequence {
+			need += uint64(min(n, 1)) * uint64(g.Bytes)
+		} else {
+			need += uint64(blocksFor(n)-min(g.seen(n), blocksFor(n))) * uint64(g.Bytes)
+		}
+	}
+	if err := t.reserve(n, need); err != nil || n == 0 {
+		return t, err
+	}
+	for i := range p.layout {
+		if g := &p.layout[i]; g.PerSequence {
+			t.units[i][0] = p.take(i)
+		} else {
+			for k := range blocksFor(n) {
+				id := int32(-1)
+				if k >= g.seen(n) {
+					id = p.take(i)
+				}
+				t.units[i] = append(t.units[i], id)
+			}
+		}
+	}
+	t.n, t.done = n, n
+	return t, nil
+}

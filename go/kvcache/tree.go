@@ -1,40 +1,73 @@
 package kvcache
 
-import (
-	"container/heap"
-	"math"
-)
-
-// A Tree keeps the blocks of sequences that have ended, by the tokens that lead
-// to them, so that a sequence which begins with the same tokens need not compute
-// them again. Each node is a block; the path from the root to it is the text
-// before it. The tree is one more holder of its blocks: sequences share them with
-// it, and who grows into a shared block gets a copy of his own.
+// A Tree keeps the state of sequences that have ended, by the tokens that lead to
+// it, so that a sequence which begins with the same tokens need not compute it
+// again. Each node is a block of positions; the path from a root to it is the text
+// before it. The tree is one more holder of its units: sequences share them with it,
+// and who grows into a shared block gets a copy of his own.
 //
-// A tree is for keys and values that depend on the tokens alone: of one model,
-// one set of adapters, one type of keys and values.
+// A node has a block of each paged group, but for those with a window, whose blocks
+// may be gone; and of recurrent groups, which are known only where a pass ended, the
+// states after some of its tokens: snapshots. Find returns a text from which a
+// sequence can really go on.
 //
-// When the pool has no free block, those that only the tree holds are given away,
-// the least valuable first: by what it costs to compute a block again, times how
-// likely it is to be asked for.
+// There is a root for each namespace: for whatever else than the tokens decides what
+// is computed, such as an adapter, or who may share at all.
+//
+// Where memory is short, what only the tree holds is given away: see evict.
 type Tree struct {
 	pool    *Pool
-	root    node
-	nodes   map[int32]*node // by block
-	idle    int             // of the blocks, held by nobody else
-	clock   int64           // lookups so far
+	roots   map[string]*node
+	parts   []part // of the layout: the paged ones, then that of the states where there is one
+	paged   int
+	path    []*node // of the last match
+	made    uint64  // holdings so far
+	bytes   uint64  // that the tree holds
+	idle    uint64  // of which nobody else does
+	heap    leaves
+	floor   float64 // see holding.rate
 	evicted uint64
 }
 
+// A part is groups whose units a node has and loses together.
+type part struct {
+	kind   kind
+	groups []int
+	bytes  uint64
+	window *Group // of a windowed one
+}
+
+type kind int
+
+const (
+	whole    kind = iota // every later token sees it: without it a node is of no use
+	windowed             // of use only to those that go on soon after it
+	state                // of a sequence, after some token of the node
+)
+
 type node struct {
-	parent   *node
-	ids      []int32 // of the block's positions: BlockTokens, or fewer in a leaf
-	block    int32
+	ns       string // of a root
+	parent   *node  // nil: a root
+	ids      []int32
 	pos      int               // of its first token
 	children map[int32][]*node // by first token
-	used     int64             // times that it was found
-	last     int64             // when: clock
+	held     []*holding        // by paged part; nil: gone
+	states   []*holding        // snapshots, in no order
 	awaited  bool              // whoever left it here will be back
+}
+
+// A holding is the units of one part in a node.
+type holding struct {
+	node  *node
+	part  *part
+	units []int32 // of each of the part's groups
+	at    int     // of a snapshot: tokens of the node that it comes after
+	busy  int     // units that somebody else holds too
+	used  int     // times that it was found
+	cost  float64 // of computing it again, in blocks at the beginning of a text
+	rate  float64 // the least is given away first
+	index int     // in the heap; -1: it is not there
+	born  uint64
 }
 
 // NewTree gives the pool a tree. A pool has one at most.
@@ -42,76 +75,43 @@ func NewTree(p *Pool) *Tree {
 	if p.tree != nil {
 		panic("kvcache: a pool with two trees")
 	}
-	p.tree = &Tree{pool: p, nodes: map[int32]*node{}}
-	return p.tree
+	t := &Tree{pool: p, roots: map[string]*node{}}
+	var all, states part
+	states.kind = state
+	for i := range p.layout {
+		g := &p.layout[i]
+		switch {
+		case g.PerSequence:
+			states.groups = append(states.groups, i)
+			states.bytes += uint64(g.Bytes)
+		case g.Window > 0:
+			t.parts = append(t.parts, part{windowed, []int{i}, uint64(g.Bytes), g})
+		default:
+			all.groups = append(all.groups, i)
+			all.bytes += uint64(g.Bytes)
+		}
+	}
+	if len(all.groups) > 0 {
+		t.parts = append([]part{all}, t.parts...)
+	}
+	t.paged = len(t.parts)
+	if len(states.groups) > 0 {
+		t.parts = append(t.parts, states)
+	}
+	p.tree = t
+	return t
 }
 
-// Blocks returns how many blocks the tree holds, and how many of them nobody else.
-func (t *Tree) Blocks() (all, idle int) { return len(t.nodes), t.idle }
+// hasWhole tells whether there are groups without a window, hasStates whether there
+// are recurrent ones.
+func (t *Tree) hasWhole() bool  { return t.paged > 0 && t.parts[0].kind == whole }
+func (t *Tree) hasStates() bool { return len(t.parts) > t.paged }
 
-// Evicted returns how many blocks were given away so far.
+// Bytes returns how much the tree holds, and how much of that nobody else.
+func (t *Tree) Bytes() (all, idle uint64) { return t.bytes, t.idle }
+
+// Evicted returns how many units were given away so far.
 func (t *Tree) Evicted() uint64 { return t.evicted }
-
-func (t *Tree) has(block int32) bool { return t.nodes[block] != nil }
-
-// Len returns how many of the first ids are in the tree.
-func (t *Tree) Len(ids []int32) int {
-	n := 0
-	t.walk(ids, func(_ *node, common int) { n += common })
-	return n
-}
-
-// Held returns the same, and how many of the blocks somebody else holds too.
-func (t *Tree) Held(ids []int32) (tokens, held int) {
-	t.walk(ids, func(n *node, common int) {
-		tokens += common
-		if t.pool.refs[n.block] > 1 {
-			held++
-		}
-	})
-	return tokens, held
-}
-
-// Find returns a table of the longest beginning of ids that is in the tree. It
-// shares the tree's blocks.
-func (t *Tree) Find(ids []int32) *Table {
-	t.clock++
-	table := t.pool.NewTable()
-	t.walk(ids, func(n *node, common int) {
-		n.used, n.last, n.awaited = n.used+1, t.clock, false
-		t.pool.hold(n.block)
-		table.blocks = append(table.blocks, n.block)
-		table.n += common
-	})
-	return table
-}
-
-// walk visits the nodes that ids lead to, with how many tokens of each are theirs.
-// Only of the last one that may be less than all.
-func (t *Tree) walk(ids []int32, visit func(n *node, common int)) {
-	at := &t.root
-	for len(ids) > 0 {
-		next, common := at.closest(ids)
-		if common == 0 {
-			return
-		}
-		visit(next, common)
-		if common < BlockTokens {
-			return
-		}
-		at, ids = next, ids[common:]
-	}
-}
-
-// closest returns the child that shares most of the first ids.
-func (n *node) closest(ids []int32) (best *node, most int) {
-	for _, c := range n.children[ids[0]] {
-		if k := Common(c.ids, ids); k > most {
-			best, most = c, k
-		}
-	}
-	return best, most
-}
 
 // Common returns how many tokens a and b both begin with.
 func Common(a, b []int32) int {
@@ -124,174 +124,180 @@ func Common(a, b []int32) int {
 	return n
 }
 
-// Keep puts a table's blocks into the tree: ids are its tokens, one for each
-// position. Where the tree has a block of the same tokens, the table takes that
-// for its own. Of a table that will grow only whole blocks should be kept, or
-// it will have to copy its last. Awaited blocks are given away last, until they
-// are found.
-func (t *Tree) Keep(table *Table, ids []int32, whole, awaited bool) {
-	if len(ids) != table.n {
-		panic("kvcache: a table and its tokens differ in length")
-	}
-	at := &t.root
-	for i, block := range table.blocks {
-		part := ids[i*BlockTokens : min((i+1)*BlockTokens, len(ids))]
-		if whole && len(part) < BlockTokens {
-			return
+// closest returns the child that shares most of the first ids.
+func (n *node) closest(ids []int32) (best *node, most int) {
+	for _, c := range n.children[ids[0]] {
+		if k := Common(c.ids, ids); k > most {
+			best, most = c, k
 		}
-		child, common := at.closest(part)
-		switch {
-		case common == len(part): // the tree has it, in a block of the same bits
-			t.pool.hold(child.block)
-			t.pool.drop(block)
-			table.blocks[i] = child.block
-		case child != nil && common == len(child.ids): // the tree has its beginning
-			t.replace(child, part, block)
-		default:
-			child = t.add(at, part, block, i*BlockTokens)
-		}
-		child.last, child.awaited = t.clock, child.awaited || awaited
-		at = child
 	}
+	return best, most
 }
 
-func (t *Tree) add(parent *node, ids []int32, block int32, pos int) *node {
-	n := &node{parent: parent, ids: append([]int32(nil), ids...), block: block, pos: pos}
-	if parent.children == nil {
-		parent.children = map[int32][]*node{}
+// walk sets path to the nodes that ids lead to, and returns how many tokens of ids
+// they have. Only of the last node that may be less than all.
+func (t *Tree) walk(ns string, ids []int32) (tokens int) {
+	t.path = t.path[:0]
+	for at := t.roots[ns]; at != nil && len(ids) > 0; {
+		next, common := at.closest(ids)
+		if common == 0 {
+			break
+		}
+		t.path = append(t.path, next)
+		tokens += common
+		if common < BlockTokens {
+			break
+		}
+		at, ids = next, ids[common:]
 	}
-	parent.children[ids[0]] = append(parent.children[ids[0]], n)
-	t.hold(n)
+	return tokens
+}
+
+// match sets path to the nodes of the longest beginning of ids from which a sequence
+// can go on, and returns its length, and that of the longest that was ever seen.
+func (t *Tree) match(ns string, ids []int32) (tokens, known int) {
+	known = t.walk(ns, ids)
+	tokens = t.usable(known)
+	t.path = t.path[:blocksFor(tokens)]
+	return tokens, known
+}
+
+// usable returns the last position up to `to`, on the path, from which a sequence can
+// go on: with all blocks that the next token sees, and the state.
+func (t *Tree) usable(to int) int {
+	for to > 0 {
+		last := t.path[(to-1)/BlockTokens]
+		n := to
+		if t.hasStates() {
+			h := last.snapshot(to - last.pos)
+			if h == nil {
+				to = last.pos
+				continue
+			}
+			n = last.pos + h.at
+		}
+		if t.sees(n) {
+			return n
+		}
+		// A smaller n in the same block sees as many blocks or more.
+		to = last.pos
+	}
+	return 0
+}
+
+// sees tells whether the path has all windowed blocks that the token at n sees.
+func (t *Tree) sees(n int) bool {
+	for k := range t.parts[:t.paged] {
+		if p := &t.parts[k]; p.kind == windowed {
+			for _, at := range t.path[min(p.window.seen(n), blocksFor(n)):blocksFor(n)] {
+				if at.held[k] == nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// snapshot returns the last one after at most n tokens of the node.
+func (n *node) snapshot(most int) (best *holding) {
+	for _, h := range n.states {
+		if h.at <= most && (best == nil || h.at > best.at) {
+			best = h
+		}
+	}
+	return best
+}
+
+// Len returns how many of the first ids a sequence would find.
+func (t *Tree) Len(ns string, ids []int32) int {
+	n, _ := t.match(ns, ids)
 	return n
 }
 
-// replace lets a leaf hold a block with more of the same tokens.
-func (t *Tree) replace(n *node, ids []int32, block int32) {
-	t.release(n)
-	n.ids, n.block = append([]int32(nil), ids...), block
-	t.hold(n)
+// Held returns the same, and how many bytes of it somebody else holds too.
+func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
+	tokens, _ = t.match(ns, ids)
+	t.taken(tokens, func(h *holding) {
+		if h.busy > 0 && h.part.kind != state {
+			held += h.part.bytes
+		}
+	})
+	return tokens, held
 }
 
-func (t *Tree) hold(n *node) {
-	t.pool.hold(n.block)
-	t.nodes[n.block] = n // only now: the count of idle blocks begins with two holders
-}
-
-func (t *Tree) release(n *node) {
-	if t.pool.refs[n.block] == 1 {
-		t.idle--
-	}
-	delete(t.nodes, n.block)
-	t.pool.drop(n.block)
-}
-
-// Forget takes what follows from ids out of the tree, and of ids what leads to
-// nothing else. Sequences that share blocks keep them.
-func (t *Tree) Forget(ids []int32) {
-	at := &t.root
-	t.walk(ids, func(n *node, _ int) { at = n })
-	if at == &t.root {
-		return
-	}
-	t.cut(at)
-	for p := at.parent; p != &t.root && len(p.children) == 0; p = p.parent {
-		at = p
-		t.cut(at)
-	}
-}
-
-// Clear empties the tree.
-func (t *Tree) Clear() {
-	for _, list := range t.root.children {
-		for _, n := range list {
-			t.releaseAll(n)
+// taken calls f with what a sequence that goes on after n tokens takes of the path.
+func (t *Tree) taken(n int, f func(h *holding)) {
+	for i, at := range t.path {
+		for k, h := range at.held {
+			if h != nil && (t.parts[k].kind == whole || i >= t.parts[k].window.seen(n)) {
+				f(h)
+			}
 		}
 	}
-	t.root.children = nil
-}
-
-func (t *Tree) releaseAll(n *node) {
-	t.release(n)
-	for _, list := range n.children {
-		for _, c := range list {
-			t.releaseAll(c)
-		}
+	if len(t.path) > 0 && t.hasStates() {
+		last := t.path[len(t.path)-1]
+		f(last.snapshot(n - last.pos))
 	}
 }
 
-// cut takes a node and all below it out of the tree.
-func (t *Tree) cut(n *node) {
-	t.releaseAll(n)
-	list := n.parent.children[n.ids[0]]
-	for i, c := range list {
-		if c == n {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
+// Find returns a table of the longest beginning of ids from which a sequence can go
+// on. It shares the tree's units.
+func (t *Tree) Find(ns string, ids []int32) *Table {
+	table := t.pool.NewTable()
+	t.Leave(ns, ids)
+	n, _ := t.match(ns, ids)
+	if n == 0 {
+		return table
+	}
+	table.n, table.done = n, n
+	for i := range table.units {
+		if !t.pool.layout[i].PerSequence {
+			table.units[i] = make([]int32, len(t.path), len(t.path)+1)
+			for k := range table.units[i] {
+				table.units[i][k] = -1
+			}
 		}
 	}
-	if len(list) == 0 {
-		delete(n.parent.children, n.ids[0])
-	} else {
-		n.parent.children[n.ids[0]] = list
-	}
+	t.taken(n, func(h *holding) {
+		for k, g := range h.part.groups {
+			at := 0
+			if h.part.kind != state {
+				at = h.node.pos / BlockTokens
+			}
+			t.pool.hold(g, h.units[k])
+			table.units[g][at] = h.units[k]
+		}
+		h.used++
+		t.value(h)
+	})
+	return table
 }
 
-// evict frees n blocks. The caller knows that so many are idle. A block is given
-// away after all that follow it: alone they are of no use.
-func (t *Tree) evict(n int) {
-	q := &leaves{clock: t.clock}
-	for _, c := range t.nodes {
-		if t.spare(c) {
-			q.list = append(q.list, c)
-		}
-	}
-	heap.Init(q)
-	for ; n > 0; n-- {
-		leaf := heap.Pop(q).(*node)
-		t.cut(leaf)
-		t.evicted++
-		if p := leaf.parent; p != &t.root && t.spare(p) {
-			heap.Push(q, p)
+// Leave notes that nobody will be back for what was kept as awaited.
+func (t *Tree) Leave(ns string, ids []int32) {
+	t.walk(ns, ids)
+	for _, n := range t.path {
+		if n.awaited {
+			n.awaited = false
+			t.revalue(n)
 		}
 	}
 }
 
-// spare tells whether n is a leaf that nobody else holds.
-func (t *Tree) spare(n *node) bool { return len(n.children) == 0 && t.pool.refs[n.block] == 1 }
-
-// value is what it costs to compute a node's block again, in blocks at the
-// beginning of a text, times its chance to be asked for at the next lookup.
-//
-// A token costs its weights and, for each position before it, some attention: at
-// 8192 positions about as much as its weights. A block that was found k times is
-// taken to be found again at a rate that falls with the lookups since the last.
-func (n *node) value(clock int64) float64 {
-	if n.awaited {
-		return math.Inf(1)
+// Cuts returns where passes over ids should end, after the `found` tokens that the
+// tree had, so that there are snapshots to keep which are likely to be found: at the
+// last block boundary of ids, and where another text was seen to leave theirs.
+func (t *Tree) Cuts(ns string, ids []int32, found int) (cuts []int) {
+	if !t.hasStates() || len(ids) == 0 {
+		return nil
 	}
-	cost := float64(len(n.ids)) / BlockTokens * (1 + float64(n.pos)/8192)
-	return cost * float64(1+n.used) / float64(1+clock-n.last)
-}
-
-// leaves is a heap of nodes, the least valuable on top.
-type leaves struct {
-	clock int64
-	list  []*node
-}
-
-func (q *leaves) Len() int { return len(q.list) }
-func (q *leaves) Less(i, j int) bool {
-	a, b := q.list[i].value(q.clock), q.list[j].value(q.clock)
-	if a != b {
-		return a < b
+	known := t.walk(ns, ids)
+	for _, at := range []int{known, len(ids) - 1} {
+		at -= at % BlockTokens
+		if at > found && (len(cuts) == 0 || at > cuts[len(cuts)-1]) {
+			cuts = append(cuts, at)
+		}
 	}
-	return q.list[i].block < q.list[j].block // any, but always the same
-}
-func (q *leaves) Swap(i, j int) { q.list[i], q.list[j] = q.list[j], q.list[i] }
-func (q *leaves) Push(x any)    { q.list = append(q.list, x.(*node)) }
-func (q *leaves) Pop() any {
-	last := q.list[len(q.list)-1]
-	q.list = q.list[:len(q.list)-1]
-	return last
+	return cuts
 }

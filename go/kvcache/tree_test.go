@@ -18,7 +18,7 @@ func seqIDs(seed int32, n int) []int32 {
 // fill writes what the kernels would: a function of the tokens up to a position.
 func fill(t *Table, ids []int32, from int) {
 	for pos := from; pos < len(ids); pos++ {
-		t.pool.Block(t.blocks[pos/BlockTokens])[pos%BlockTokens] = mark(ids[:pos+1])
+		t.pool.unit(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] = mark(ids[:pos+1])
 	}
 }
 
@@ -33,22 +33,31 @@ func mark(ids []int32) byte {
 // right tells whether every position of the table has what its tokens make it.
 func right(t *Table, ids []int32) bool {
 	for pos := range ids {
-		if t.pool.Block(t.blocks[pos/BlockTokens])[pos%BlockTokens] != mark(ids[:pos+1]) {
+		if t.pool.unit(0, t.units[0][pos/BlockTokens])[pos%BlockTokens] != mark(ids[:pos+1]) {
 			return false
 		}
 	}
 	return true
 }
 
+// blocks is how many blocks a tree of one group has, and how many of them nobody else.
+func blocks(t *Tree) (all, idle int) {
+	size := uint64(t.pool.layout[0].Bytes)
+	return int(t.bytes / size), int(t.idle / size)
+}
+
+func available(p *Pool) int { return int(p.Available()) / p.layout[0].Bytes }
+
 func keep(t *testing.T, tree *Tree, ids []int32) {
 	t.Helper()
-	table := tree.Find(ids)
+	table := tree.Find("", ids)
 	from := table.Len()
 	if err := table.Grow(len(ids) - from); err != nil {
 		t.Fatal(err)
 	}
+	table.Commit()
 	fill(table, ids, from)
-	tree.Keep(table, ids, false, false)
+	tree.Keep("", table, ids, How{})
 	table.Free()
 }
 
@@ -57,8 +66,8 @@ func TestTreeFindsPrefixes(t *testing.T) {
 	tree := NewTree(p)
 	whole := seqIDs(5, 200)
 	keep(t, tree, whole)
-	if all, idle := tree.Blocks(); all != 4 || idle != 4 || p.Available() != 20 || p.FreeBlocks() != 16 {
-		t.Fatalf("%d blocks, %d idle, %d available", all, idle, p.Available())
+	if all, idle := blocks(tree); all != 4 || idle != 4 || available(p) != 20 || freeBlocks(p) != 16 {
+		t.Fatalf("%d blocks, %d idle, %d available", all, idle, available(p))
 	}
 	other := slices.Clone(whole)
 	other[100] = -1 // edited in the second block
@@ -70,12 +79,12 @@ func TestTreeFindsPrefixes(t *testing.T) {
 		{"all", whole, 200}, {"less", whole[:130], 130}, {"a block", whole[:64], 64}, {"one", whole[:1], 1},
 		{"more", append(slices.Clone(whole), 1, 2, 3), 200}, {"edited", other, 100}, {"none", seqIDs(6, 10), 0}, {"empty", nil, 0},
 	} {
-		if got := tree.Len(tt.ids); got != tt.want {
+		if got := tree.Len("", tt.ids); got != tt.want {
 			t.Errorf("%s: %d tokens found, want %d", tt.name, got, tt.want)
 		}
-		table := tree.Find(tt.ids)
-		if table.Len() != tt.want || len(table.Blocks()) != blocksFor(tt.want) || !right(table, tt.ids[:tt.want]) {
-			t.Errorf("%s: a table of %d positions in %d blocks, want %d", tt.name, table.Len(), len(table.Blocks()), tt.want)
+		table := tree.Find("", tt.ids)
+		if table.Len() != tt.want || len(table.Blocks(0)) != blocksFor(tt.want) || !right(table, tt.ids[:tt.want]) {
+			t.Errorf("%s: a table of %d positions in %d blocks, want %d", tt.name, table.Len(), len(table.Blocks(0)), tt.want)
 		}
 		table.Free()
 	}
@@ -83,21 +92,21 @@ func TestTreeFindsPrefixes(t *testing.T) {
 	// A turn more: what was there stays, the last block is taken over by the longer one.
 	longer := append(slices.Clone(whole), seqIDs(9, 30)...)
 	keep(t, tree, longer)
-	if all, _ := tree.Blocks(); all != 4 || tree.Len(longer) != 230 {
-		t.Errorf("after another turn: %d blocks, %d tokens", all, tree.Len(longer))
+	if all, _ := blocks(tree); all != 4 || tree.Len("", longer) != 230 {
+		t.Errorf("after another turn: %d blocks, %d tokens", all, tree.Len("", longer))
 	}
 	// An edit shares the blocks before it.
 	keep(t, tree, other)
-	if all, _ := tree.Blocks(); all != 4+3 || tree.Len(other) != 200 || tree.Len(longer) != 230 {
-		t.Errorf("after an edit: %d blocks, %d and %d tokens", all, tree.Len(other), tree.Len(longer))
+	if all, _ := blocks(tree); all != 4+3 || tree.Len("", other) != 200 || tree.Len("", longer) != 230 {
+		t.Errorf("after an edit: %d blocks, %d and %d tokens", all, tree.Len("", other), tree.Len("", longer))
 	}
-	tree.Forget(other)
-	if tree.Len(other) != 100 || tree.Len(longer) != 230 {
-		t.Errorf("after forgetting the edit: %d and %d tokens", tree.Len(other), tree.Len(longer))
+	tree.Forget("", other)
+	if tree.Len("", other) != 100 || tree.Len("", longer) != 230 {
+		t.Errorf("after forgetting the edit: %d and %d tokens", tree.Len("", other), tree.Len("", longer))
 	}
 	tree.Clear()
-	if all, idle := tree.Blocks(); all != 0 || idle != 0 || p.FreeBlocks() != 20 {
-		t.Errorf("cleared: %d blocks, %d idle, %d free", all, idle, p.FreeBlocks())
+	if all, idle := blocks(tree); all != 0 || idle != 0 || freeBlocks(p) != 20 {
+		t.Errorf("cleared: %d blocks, %d idle, %d free", all, idle, freeBlocks(p))
 	}
 }
 
@@ -111,11 +120,12 @@ func TestTreeSharesWhatWasComputedTwice(t *testing.T) {
 		if err := table.Grow(len(ids)); err != nil {
 			t.Fatal(err)
 		}
+		table.Commit()
 		fill(table, ids, 0)
-		tree.Keep(table, ids, true, false)
+		tree.Keep("", table, ids, How{Whole: true})
 	}
-	if p.FreeBlocks() != 8 || !slices.Equal(a.Blocks(), b.Blocks()) {
-		t.Errorf("%d of 10 blocks are free, tables %v and %v", p.FreeBlocks(), a.Blocks(), b.Blocks())
+	if freeBlocks(p) != 8 || !slices.Equal(a.Blocks(0), b.Blocks(0)) {
+		t.Errorf("%d of 10 blocks are free, tables %v and %v", freeBlocks(p), a.Blocks(0), b.Blocks(0))
 	}
 }
 
@@ -126,14 +136,15 @@ func TestTreeGivesAwayTheLeastValuable(t *testing.T) {
 	keep(t, tree, old)
 	keep(t, tree, popular)
 	for range 5 {
-		tree.Find(popular).Free()
+		tree.Find("", popular).Free()
 	}
 	table := p.NewTable()
 	if err := table.Grow(64); err != nil {
 		t.Fatal(err)
 	}
+	table.Commit()
 	fill(table, awaited, 0)
-	tree.Keep(table, awaited, false, true)
+	tree.Keep("", table, awaited, How{Awaited: true})
 	table.Free()
 	for i, want := range []struct{ gone, there [][]int32 }{
 		{nil, [][]int32{old, popular, awaited}},
@@ -146,12 +157,12 @@ func TestTreeGivesAwayTheLeastValuable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ids := range want.gone {
-			if tree.Len(ids) != 0 {
+			if tree.Len("", ids) != 0 {
 				t.Errorf("%d blocks taken: text %d is still there", 3+i, ids[0])
 			}
 		}
 		for _, ids := range want.there {
-			if tree.Len(ids) != 64 {
+			if tree.Len("", ids) != 64 {
 				t.Errorf("%d blocks taken: text %d is gone", 3+i, ids[0])
 			}
 		}
@@ -166,9 +177,9 @@ func TestTreeGivesAwayTheLeastValuable(t *testing.T) {
 // forgotten: what a table holds is always what its tokens make it, and no block
 // is lost.
 func TestTreeProperty(t *testing.T) {
-	const blocks = 40
+	const most = 40
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := newPool(t, blocks)
+	p := newPool(t, most)
 	tree := NewTree(p)
 	type live struct {
 		table *Table
@@ -182,23 +193,24 @@ func TestTreeProperty(t *testing.T) {
 			for range rng.IntN(5) { // few different pieces, so that many share them
 				ids = append(ids, seqIDs(int32(rng.IntN(3)), 1+rng.IntN(100))...)
 			}
-			table := tree.Find(ids)
+			table := tree.Find("", ids)
 			running = append(running, live{table, ids[:table.Len()]})
 		case r < 7 && len(running) > 0:
 			l := &running[rng.IntN(len(running))]
 			more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(80))
 			from := l.table.Len()
-			before := p.Available()
+			before := available(p)
 			if err := l.table.Grow(len(more)); err != nil {
-				if p.Available() != before {
+				if available(p) != before {
 					t.Fatalf("step %d: a refused growth changed what is available", step)
 				}
 				continue
 			}
 			l.ids = append(slices.Clone(l.ids), more...)
+			l.table.Commit()
 			fill(l.table, l.ids, from)
 			if rng.IntN(2) == 0 {
-				tree.Keep(l.table, l.ids, true, rng.IntN(4) == 0)
+				tree.Keep("", l.table, l.ids, How{Whole: true, Awaited: rng.IntN(4) == 0})
 			}
 		case r < 9 && len(running) > 0:
 			i := rng.IntN(len(running))
@@ -207,22 +219,22 @@ func TestTreeProperty(t *testing.T) {
 				t.Fatalf("step %d: a table of %d positions does not hold what was written", step, l.table.Len())
 			}
 			if rng.IntN(4) > 0 {
-				tree.Keep(l.table, l.ids, false, false)
+				tree.Keep("", l.table, l.ids, How{})
 			}
 			l.table.Free()
 			running = slices.Delete(running, i, i+1)
 		case len(running) > 0:
-			tree.Forget(running[rng.IntN(len(running))].ids)
+			tree.Forget("", running[rng.IntN(len(running))].ids)
 		}
 		held := map[int32]bool{}
 		for _, l := range running {
-			for _, b := range l.table.Blocks() {
+			for _, b := range l.table.Blocks(0) {
 				held[b] = true
 			}
 		}
-		all, idle := tree.Blocks()
-		if p.FreeBlocks()+idle+len(held) != blocks || all < idle {
-			t.Fatalf("step %d: %d free, %d idle and %d held of %d", step, p.FreeBlocks(), idle, len(held), blocks)
+		all, idle := blocks(tree)
+		if freeBlocks(p)+idle+len(held) != most || all < idle {
+			t.Fatalf("step %d: %d free, %d idle and %d held of %d", step, freeBlocks(p), idle, len(held), most)
 		}
 	}
 	if tree.Evicted() == 0 {

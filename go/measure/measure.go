@@ -1,5 +1,6 @@
-// Package measure runs the kernels alone, each as a plan of one operation on the
-// threads and through the executor that a model would use.
+// Package measure measures the machine's roofline, and the kernels alone, each as
+// a plan of one operation on the threads and through the executor that a model
+// would use.
 //
 // Products and attention are measured from memory, over more of it than a cache
 // holds, and products also on weights that stay in the caches: the first shows

@@ -52,10 +52,10 @@ func (s *stage) sequence(n, depth, blockBytes int, kv []byte) error {
 	}
 	blocks := (depth + n + kernel.KVBlock - 1) / kernel.KVBlock
 	var err error
-	if s.batch, err = kernel.NewBatch(n, 1, blocks, n); err != nil {
+	if s.batch, err = kernel.NewBatch(n, 1, blocks, n, []kernel.Group{{Name: "attention"}}); err != nil {
 		return err
 	}
-	s.batch.SetKV(kv[:blocks*blockBytes], blockBytes)
+	s.batch.SetState(0, kv[:blocks*blockBytes], blockBytes)
 	table := make([]int32, blocks)
 	for i := range table {
 		table[i] = int32(i)

@@ -40,6 +40,26 @@ func (r *Region) DontNeed(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
+// Discard gives the whole pages within [off, off+n) of an allocated region back to
+// the kernel. They read as zeros, and become memory again when they are written.
+func (r *Region) Discard(off, n int) error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if r.file || r.static {
+		return errors.New("mem: only allocated memory can be discarded")
+	}
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	page := int(pageSize)
+	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
+	if from >= to {
+		return nil
+	}
+	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
+}
+
 // Prefault makes the region's pages present now, on the given number of
 // threads, so that no later access stops to wait for the kernel: it zeroes an
 // allocated region's pages and reads a file's.

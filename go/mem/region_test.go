@@ -301,3 +301,32 @@ func TestStatic(t *testing.T) {
 		t.Error("closing changed the bytes")
 	}
 }
+
+// Discarded pages read as zeros, and those that are not whole stay.
+func TestDiscard(t *testing.T) {
+	r, err := Alloc(8*pageSize, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, page := r.Bytes(), int(pageSize)
+	for i := range b {
+		b[i] = 1
+	}
+	if err := r.Discard(page/2, 3*page); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]byte{0: 1, page - 1: 1, page: 0, 3*page - 1: 0, 3 * page: 1} {
+		if b[i] != want {
+			t.Errorf("byte %d is %d, want %d", i, b[i], want)
+		}
+	}
+	for _, bad := range [][2]int{{-1, 1}, {0, 8*page + 1}, {8*page + 1, 0}, {1, 1 << 62}} {
+		if err := r.Discard(bad[0], bad[1]); err == nil {
+			t.Errorf("[%d,+%d) was discarded", bad[0], bad[1])
+		}
+	}
+	if err := Static(b).Discard(0, page); err == nil {
+		t.Error("static bytes were discarded")
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
 )
@@ -73,7 +74,7 @@ func against(t *testing.T, f *File, path string) {
 		t.Fatal(err)
 	}
 	s := newStepper(t, m, len(w.IDs)+len(w.Greedy))
-	rows := s.step(w.IDs)
+	rows := s.step(t, w.IDs)
 	const tolerance = 1e-3
 	for _, at := range w.Top {
 		row := rows[at.Pos]
@@ -97,20 +98,61 @@ func against(t *testing.T, f *File, path string) {
 		if got != want {
 			t.Fatalf("token %d after the prompt is %d, want %d", i, got, want)
 		}
-		row = s.step([]int32{got})[0]
+		row = s.step(t, []int32{got})[0]
 	}
-	// The other output is what the logits are made of.
-	s.r.Compute(arch.Vectors, []int32{0})
-	if n := len(s.r.Row(0)); n != m.Config.NEmbd {
-		t.Errorf("vectors of %d, want %d", n, m.Config.NEmbd)
+	// The same, cut into slices: the state of a sequence goes on where it was.
+	cut := newStepper(t, m, len(w.IDs))
+	for at := 0; at < len(w.IDs); {
+		n := min(7, len(w.IDs)-at)
+		for i, row := range cut.step(t, w.IDs[at:at+n]) {
+			if !slices.Equal(row, rows[at+i]) {
+				t.Fatalf("logits after token %d differ where the prompt is cut", at+i)
+			}
+		}
+		at += n
+	}
+}
+
+// Logits are the vectors times the output matrix.
+func TestVectors(t *testing.T) {
+	m, err := load(t, filepath.Join(golden, "tiny-llama-f32.gguf"), Mapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []int32{1, 20, 30, 40}
+	s := newStepper(t, m, len(ids))
+	logits := s.step(t, ids)
+	s.r.Compute(arch.Vectors, []int32{1, 3})
+	w, ok := m.GGUF().Tensor("output.weight")
+	if !ok {
+		t.Fatal("no output.weight")
+	}
+	n := m.Config.NEmbd
+	row := make([]float32, n)
+	for i, at := range []int{1, 3} {
+		v := s.r.Row(i)
+		if len(v) != n {
+			t.Fatalf("vectors of %d, want %d", len(v), n)
+		}
+		for id, want := range logits[at] {
+			if err := kernel.Dequantize(kernel.F32, row, w.Data[id*n*4:(id+1)*n*4]); err != nil {
+				t.Fatal(err)
+			}
+			got := 0.0
+			for k := range row {
+				got += float64(row[k]) * float64(v[k])
+			}
+			if math.Abs(got-float64(want)) > 1e-5*(1+math.Abs(got)) {
+				t.Fatalf("token %d: logit %g of %d, want %g", at, got, id, want)
+			}
+		}
 	}
 }
 
 // A stepper evaluates one text.
 type stepper struct {
-	r      *Runner
-	blocks []int32
-	pos    int32
+	r     *Runner
+	table *kvcache.Table
 }
 
 func newStepper(t *testing.T, m *Model, positions int) *stepper {
@@ -119,42 +161,45 @@ func newStepper(t *testing.T, m *Model, positions int) *stepper {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	n := (positions + kernel.KVBlock - 1) / kernel.KVBlock
 	s := &stepper{}
 	s.r, err = NewRunner(m, RunnerConfig{
-		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), MaxTokens: positions, MaxSeqs: 1, MaxBlocks: n, MaxOut: positions,
+		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), MaxTokens: positions, MaxSeqs: 1,
+		MaxBlocks: positions/kernel.KVBlock + 1, MaxOut: positions,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.r.Close)
-	block := m.KVBlockBytes()
-	kv, err := mem.Alloc(uint64(block*n), "test")
+	kv, err := kvcache.NewPool(mem.NewBudget(1<<28, "test"), m.Layout, m.Layout.Most(positions, positions)+m.Layout.Copy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kv.Close() })
-	s.r.Batch().SetKV(kv.Bytes(), block)
-	for i := range n {
-		s.blocks = append(s.blocks, int32(i))
+	for i, g := range m.Layout {
+		s.r.Batch().SetState(i, kv.Memory(i), g.Bytes)
 	}
+	s.table = kv.NewTable()
 	return s
 }
 
 // step appends tokens, and returns the logits after each.
-func (s *stepper) step(ids []int32) [][]float32 {
-	b := s.r.Batch()
+func (s *stepper) step(t *testing.T, ids []int32) [][]float32 {
+	t.Helper()
+	b, pos := s.r.Batch(), s.table.Len()
+	if err := s.table.Grow(len(ids)); err != nil {
+		t.Fatal(err)
+	}
 	b.Reset()
-	b.AddSeq(s.blocks)
+	b.AddSeq(s.table.Units()...)
 	var rows []int32
 	for i, id := range ids {
-		b.Add(id, s.pos)
-		s.pos++
+		b.Add(id, int32(pos+i))
 		rows = append(rows, int32(i))
 	}
 	if err := s.r.Forward(nil); err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
+	s.table.Commit()
 	s.r.Head(rows)
 	var out [][]float32
 	for i := range ids {

@@ -142,14 +142,14 @@ func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 		tb.Fatal(err)
 	}
 	defer r.Close()
-	block := m.KVBlockBytes()
+	block := m.Layout[0].Bytes
 	kv, err := mem.Alloc(uint64(block), "test")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer kv.Close()
 	b := r.Batch()
-	b.SetKV(kv.Bytes(), block)
+	b.SetState(0, kv.Bytes(), block)
 	b.AddSeq([]int32{0})
 	rows := make([]int32, len(ids))
 	for i, id := range ids {

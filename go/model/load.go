@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
 )
@@ -59,8 +60,8 @@ type Options struct {
 // of Runners.
 type Model struct {
 	Config    *Config
-	Groups    []arch.Group // of state that a sequence has
-	Residency Residency    // Packed or Mapped
+	Layout    kvcache.Layout // what a sequence keeps
+	Residency Residency      // Packed or Mapped
 
 	file    *File
 	weights *weights
@@ -70,7 +71,7 @@ type Model struct {
 // Load gives the tensors memory, and packs them unless they stay mapped. The
 // file stays the caller's, and open for as long as the model.
 func (s *Survey) Load(o Options) (*Model, error) {
-	m := &Model{Config: s.Config, Groups: s.Groups, Residency: o.Residency, file: s.file}
+	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file}
 	if m.Residency == Auto {
 		m.Residency = Packed
 		f, err := s.find(Packed)
@@ -189,6 +190,18 @@ func (m *Model) WeightBytes() uint64 { return m.weights.bytes() }
 // Has reports whether the model has an output, such as arch.Logits.
 func (m *Model) Has(output string) bool {
 	return slices.ContainsFunc(m.program.Outputs, func(o arch.Output) bool { return o.Name == output })
+}
+
+// The kernels and the cache mean the same block.
+var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}
+
+// layout is the one place where what operations keep becomes memory.
+func layout(p *arch.Program) kvcache.Layout {
+	groups := make([]kvcache.Group, len(p.Groups))
+	for i, g := range p.Groups {
+		groups[i] = kvcache.Group(g)
+	}
+	return kvcache.NewLayout(groups...)
 }
 
 // GGUF returns the file that the model was loaded from, for its tokenizer.

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 
-	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/kvcache"
 )
 
 // A Use is what a model is to run for.
@@ -20,11 +19,12 @@ type Use struct {
 
 // An Estimate is the memory that running a model takes, in bytes.
 type Estimate struct {
-	Weights     uint64 // outside the file: packed, with norms and biases
-	Checks      uint64 // panels to check weights that are not packed; gone before there are keys, values and activations
-	KVPer1K     uint64 // keys and values of 1024 positions
-	KV          uint64 // keys and values of all sequences, each a whole context
-	Activations uint64 // buffers and scratch of a pass
+	Weights     uint64         // outside the file: packed, with norms and biases
+	Checks      uint64         // panels to check weights that are not packed; gone before there are keys, values and activations
+	Layout      kvcache.Layout // what a sequence keeps
+	KVPer1K     uint64         // of 1024 positions
+	KV          uint64         // what all sequences keep, each a whole context
+	Activations uint64         // buffers and scratch of a pass
 }
 
 // Total returns the most that is taken at once, when every context is full.
@@ -42,28 +42,15 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	}
 	defer ps.close()
 	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
-	block := uint64(blockBytes(s.Groups))
-	blocks := uint64((ctx + kernel.KVBlock - 1) / kernel.KVBlock)
 	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
 	return Estimate{
 		Weights:     f.weights.bytes(),
 		Checks:      f.weights.checkBytes(),
-		KVPer1K:     block * (1024 / kernel.KVBlock),
-		KV:          times(times(block, blocks), uint64(u.Sequences)),
+		Layout:      s.Layout,
+		KVPer1K:     s.Layout.Bytes(1024),
+		KV:          times(s.Layout.Most(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
-}
-
-// KVBlockBytes returns the size of a KV block: every layer's keys and values of
-// kernel.KVBlock positions.
-func (m *Model) KVBlockBytes() int { return blockBytes(m.Groups) }
-
-func blockBytes(groups []arch.Group) int {
-	n := 0
-	for _, g := range groups {
-		n += g.Bytes
-	}
-	return n
 }
 
 // times is a*b, or, where that is more than any memory, so much that sums with

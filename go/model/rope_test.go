@@ -121,13 +121,13 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 	}
 	defer bufs.Close()
 	const maxBlocks = 100_000/kernel.KVBlock + 1
-	b, err := kernel.NewBatch(nTok, nTok, maxBlocks, nTok)
+	b, err := kernel.NewBatch(nTok, nTok, maxBlocks, nTok, []kernel.Group{{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
 	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim, headDim))
-	b.SetKV(alloc(nTok*block), block)
+	b.SetState(0, alloc(nTok*block), block)
 	for tok := range nTok {
 		table := make([]int32, maxBlocks)
 		for i := range table {

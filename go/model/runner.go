@@ -52,7 +52,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	if r.plans, err = newPlans(p); err != nil {
 		return err
 	}
-	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut); err != nil {
+	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut, p.Groups); err != nil {
 		return err
 	}
 	bufs, scratch := runnerBytes(p, r.plans, c.MaxTokens, c.MaxOut, c.Pool.Threads())

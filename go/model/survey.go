@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
@@ -13,7 +14,7 @@ type Config = arch.Config
 // file, but for values that are not finite, is an error here.
 type Survey struct {
 	Config *Config
-	Groups []arch.Group // of state that a sequence has
+	Layout kvcache.Layout // what a sequence keeps
 
 	file  *File
 	arch  arch.Arch
@@ -43,7 +44,7 @@ func NewSurvey(f *File, kv kernel.KVTypes) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Groups = packed.program.Groups
+	s.Layout = layout(packed.program)
 	return s, nil
 }
 

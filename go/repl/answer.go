@@ -71,7 +71,7 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 		s.note("the answer stops here: the context of %d tokens is full; -c sets its size", s.Engine.Ctx())
 	}
 	m.Content = chat.Text(w.content.String())
-	m.ReasoningContent = w.thoughts.String()
+	m.ReasoningContent = w.reasoning.String()
 	return m, err
 }
 
@@ -79,17 +79,17 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 // they leave less than a quarter of the context for an answer, the older half of
 // the messages is left out, for good: to leave out only what is needed would be
 // to evaluate all the rest anew with every turn.
-func (s *Session) prompt() (text string, ids []int32, err error) {
+func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 	ctx := s.Engine.Ctx()
 	leftOut := s.leftOut
 	for {
-		text, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), AddGenerationPrompt: true})
+		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), AddGenerationPrompt: true})
 		if err != nil {
-			return "", nil, err
+			return chat.Prompt{}, nil, err
 		}
-		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}))
+		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(prompt.Text, tokenizer.Options{ParseSpecial: true}))
 		if len(ids) == 0 {
-			return "", nil, errors.New("the chat template makes nothing of the message; --chat-template gives another")
+			return chat.Prompt{}, nil, errors.New("the chat template makes nothing of the message; --chat-template gives another")
 		}
 		n := laterHalf(s.messages[leftOut:])
 		if len(ids) <= ctx-ctx/4 || n == 0 {
@@ -98,13 +98,13 @@ func (s *Session) prompt() (text string, ids []int32, err error) {
 		leftOut += n
 	}
 	if len(ids) >= ctx {
-		return "", nil, fmt.Errorf("the message needs %d tokens and the context has %d; give a shorter one, or a larger -c", len(ids), ctx)
+		return chat.Prompt{}, nil, fmt.Errorf("the message needs %d tokens and the context has %d; give a shorter one, or a larger -c", len(ids), ctx)
 	}
 	if leftOut > s.leftOut {
 		s.note("the context of %d tokens is full: the model does not see the oldest %d messages any more; /clear begins anew, -c sets its size", ctx, leftOut)
 		s.leftOut = leftOut
 	}
-	return text, ids, nil
+	return prompt, ids, nil
 }
 
 // laterHalf returns where the later half of messages begins: with one of the
@@ -118,38 +118,28 @@ func laterHalf(messages []chat.Message) int {
 	return 0
 }
 
-// An answerWriter shows an answer as it comes: what is said on Out, thoughts
+// An answerWriter shows an answer as it comes: the content on Out, the reasoning
 // among the notes.
 type answerWriter struct {
-	s                 *Session
-	stream            *tokenizer.Stream
-	split             *chat.Splitter // nil: the model has no thoughts to itself
-	content, thoughts strings.Builder
+	s                  *Session
+	stream             *tokenizer.Stream
+	reply              *chat.Reply
+	content, reasoning strings.Builder
 }
 
-func (s *Session) writer(prompt string) *answerWriter {
-	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(), split: chat.NewSplitter(s.Template.Source(), prompt)}
+func (s *Session) writer(prompt chat.Prompt) *answerWriter {
+	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(prompt.Marks()...), reply: prompt.Reply()}
 }
 
 func (w *answerWriter) write(id int32) error {
-	piece := w.stream.Write(id)
-	if w.split == nil {
-		return w.show(piece, "")
-	}
-	return w.show(w.split.Write(piece))
+	return w.show(w.reply.Write(w.stream.Write(id)))
 }
 
 // end writes what was held back, and ends the line.
 func (w *answerWriter) end() error {
-	content, thoughts := w.stream.Flush(), ""
-	if w.split != nil {
-		content, thoughts = w.split.Write(content)
-		more, last := w.split.Flush()
-		content, thoughts = content+more, thoughts+last
-	}
-	err := w.show(content, thoughts)
+	err := w.show(append(w.reply.Write(w.stream.Flush()), w.reply.Close()...))
 	switch {
-	case w.content.Len() == 0 && w.thoughts.Len() > 0:
+	case w.content.Len() == 0 && w.reasoning.Len() > 0:
 		fmt.Fprintln(w.s.Notes)
 	case !strings.HasSuffix(w.content.String(), "\n") && err == nil:
 		err = w.out("\n")
@@ -157,23 +147,28 @@ func (w *answerWriter) end() error {
 	return err
 }
 
-func (w *answerWriter) show(content, thoughts string) error {
-	if thoughts != "" {
-		w.thoughts.WriteString(thoughts)
-		shown := printable(thoughts)
-		if w.s.Dim {
-			shown = "\x1b[2m" + shown + "\x1b[22m"
+func (w *answerWriter) show(deltas []chat.Delta) error {
+	for _, d := range deltas {
+		if d.Reasoning != "" {
+			w.reasoning.WriteString(d.Reasoning)
+			shown := printable(d.Reasoning)
+			if w.s.Dim {
+				shown = "\x1b[2m" + shown + "\x1b[22m"
+			}
+			fmt.Fprint(w.s.Notes, shown)
 		}
-		fmt.Fprint(w.s.Notes, shown)
+		if d.Content == "" {
+			continue
+		}
+		if w.content.Len() == 0 && w.reasoning.Len() > 0 {
+			fmt.Fprint(w.s.Notes, "\n\n")
+		}
+		w.content.WriteString(d.Content)
+		if err := w.out(d.Content); err != nil {
+			return err
+		}
 	}
-	if content == "" {
-		return nil
-	}
-	if w.content.Len() == 0 && w.thoughts.Len() > 0 {
-		fmt.Fprint(w.s.Notes, "\n\n")
-	}
-	w.content.WriteString(content)
-	return w.out(content)
+	return nil
 }
 
 func (w *answerWriter) out(content string) error {

@@ -164,8 +164,8 @@ func TestAFullContextLeavesOutTheOldest(t *testing.T) {
 		t.Errorf("there are %d messages, %d of them left out", len(b.messages), b.leftOut)
 	}
 	prompt, _, err := b.prompt()
-	if err != nil || !strings.Contains(prompt, "Be brief.") || !strings.Contains(prompt, "number 19") || strings.Contains(prompt, "number 0 ") {
-		t.Errorf("the model is shown %q, %v", prompt, err)
+	if shown := prompt.Text; err != nil || !strings.Contains(shown, "Be brief.") || !strings.Contains(shown, "number 19") || strings.Contains(shown, "number 0 ") {
+		t.Errorf("the model is shown %q, %v", shown, err)
 	}
 	if _, notes := b.talk(t, "/stats"); !strings.Contains(notes, "40 messages") || !strings.Contains(notes, "left out") {
 		t.Errorf("got %s", notes)
@@ -209,12 +209,16 @@ func TestAnAnswerStopsWhereTheContextEnds(t *testing.T) {
 	}
 }
 
-func TestThoughtsAreNoPartOfTheAnswer(t *testing.T) {
+func TestReasoningIsNoPartOfTheAnswer(t *testing.T) {
 	b := begin(t, 64, func(c *Config) {
 		c.Template = template(t, "{{ '<think>' if false }}{{ messages[0].content }}")
 		c.Screen = true
 	})
-	w := b.writer("")
+	prompt, err := b.Template.Render(chat.Input{Messages: []chat.Message{{Role: "user"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := b.writer(prompt)
 	for _, id := range b.Tokenizer.Encode("<think>\nh\x1bm</think>\n\nso\x1b[2J it is", tokenizer.Options{NoSpecial: true}) {
 		if err := w.write(id); err != nil {
 			t.Fatal(err)
@@ -229,8 +233,8 @@ func TestThoughtsAreNoPartOfTheAnswer(t *testing.T) {
 	if got := b.notes.String(); got != "hm\n\n" {
 		t.Errorf("got the notes %q", got)
 	}
-	if w.content.String() != "so\x1b[2J it is" || w.thoughts.String() != "h\x1bm" {
-		t.Errorf("kept %q and %q", w.content.String(), w.thoughts.String())
+	if w.content.String() != "so\x1b[2J it is" || w.reasoning.String() != "h\x1bm" {
+		t.Errorf("kept %q and %q", w.content.String(), w.reasoning.String())
 	}
 }
 

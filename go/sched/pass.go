@@ -2,6 +2,7 @@ package sched
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -14,20 +15,21 @@ type Item struct {
 // A Prefix is what the cache has of a request's tokens.
 type Prefix struct {
 	Tokens int
-	Held   int // blocks of it that running sequences hold: they cost nothing more
+	Held   uint64 // bytes of it that running sequences hold: they cost nothing more
 }
 
 // Admission is what changes before a pass.
 type Admission struct {
 	Expired   []uint64 // their deadline has passed: the caller ends and removes them
-	Preempted []uint64 // in this order: their blocks go to the cache, and they wait
+	Preempted []uint64 // in this order: what they hold goes to the cache, and they wait
 	Admitted  []uint64 // they run from now on; the caller says with Found what the cache had
 }
 
-// Admit lets requests begin that there is room for: `available` is the number of
-// KV blocks that are free or can be, lookup says what the cache has of a request.
-func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint64) Prefix) Admission {
+// Admit lets requests begin that there is room for: `available` is the bytes
+// that are free or can be, lookup says what the cache has of a request.
+func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64) Prefix) Admission {
 	var a Admission
+	available := int64(free)
 	for _, list := range [][]*job{s.waiting, s.running} {
 		for _, j := range list {
 			if j.Deadline > 0 && now >= j.Deadline {
@@ -37,7 +39,7 @@ func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint6
 	}
 	for _, id := range a.Expired {
 		if i := slices.IndexFunc(s.running, func(j *job) bool { return j.ID == id }); i >= 0 {
-			available += s.blocks(s.running[i].done) // roughly: some may be shared
+			available += s.bytes(s.running[i].done) // roughly: some may be shared
 		}
 		s.Remove(id)
 	}
@@ -46,6 +48,7 @@ func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint6
 	for len(s.running) > 1 && s.growth() > available {
 		available += s.preempt(&a, s.victim(nil))
 	}
+	s.lend()
 	slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
 	for i := 0; i < len(s.waiting); i++ {
 		j := s.waiting[i]
@@ -53,7 +56,7 @@ func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint6
 			continue // what it shares is being computed
 		}
 		p := lookup(j.ID)
-		need := s.blocks(j.outlook()) - p.Held
+		need := s.bytes(j.outlook()) - int64(p.Held)
 		room := func() bool {
 			return len(s.running) < s.cfg.Running && need <= available-s.promised()
 		}
@@ -68,7 +71,7 @@ func (s *Scheduler) Admit(now time.Duration, available int, lookup func(id uint6
 		if !room() && len(s.running) > 0 {
 			return a // and nobody overtakes it, or it might wait for ever
 		}
-		available -= s.blocks(p.Tokens) - p.Held // the cache's blocks that it now holds
+		available -= s.bytes(p.Tokens) - int64(p.Held) // of the cache, that it now holds
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		i--
 		s.running = append(s.running, j)
@@ -85,19 +88,41 @@ func (s *Scheduler) Found(id uint64, tokens int) {
 	}
 }
 
-// follows tells whether another request is computing the beginning of j's.
-func (s *Scheduler) follows(j *job) bool {
+// leader returns the request that is computing the beginning of j's, and whether
+// it runs; nil when j need not wait for it.
+func (s *Scheduler) leader(j *job) (l *job, running bool) {
 	if j.Leader == 0 {
-		return false
+		return nil, false
 	}
-	for _, list := range [][]*job{s.running, s.waiting} {
-		for _, l := range list {
-			if l.ID == j.Leader {
-				return l.done < j.Shared && l.Priority >= j.Priority
-			}
+	is := func(l *job) bool { return l.ID == j.Leader && l.done < j.Shared && l.Priority >= j.Priority }
+	if i := slices.IndexFunc(s.running, is); i >= 0 {
+		return s.running[i], true
+	}
+	if i := slices.IndexFunc(s.waiting, is); i >= 0 {
+		return s.waiting[i], false
+	}
+	return nil, false
+}
+
+// follows tells whether j waits for another request to compute its beginning. One
+// that waits itself, because its flow has had more, is not waited for.
+func (s *Scheduler) follows(j *job) bool {
+	l, running := s.leader(j)
+	return l != nil && (running || l.flow.round() <= j.flow.round())
+}
+
+// lend has each request that runs count as of the lightest of its flow and those
+// of its followers: what it computes, they would have to.
+func (s *Scheduler) lend() {
+	for _, j := range s.running {
+		j.round = j.flow.round()
+	}
+	for _, j := range s.waiting {
+		j.round = j.flow.round()
+		if l, running := s.leader(j); running {
+			l.round = min(l.round, j.round)
 		}
 	}
-	return false
 }
 
 // victim returns the request that has to make room: of the lowest priority the
@@ -115,44 +140,47 @@ func (s *Scheduler) victim(rival *job) *job {
 	return v
 }
 
-// preempt has v wait again, and returns the blocks that others can have now.
-func (s *Scheduler) preempt(a *Admission, v *job) int {
+// preempt has v wait again, and returns the bytes that others can have now.
+func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
-	blocks := s.blocks(v.done)
+	bytes := s.bytes(v.done)
 	v.done, v.begun = 0, true
 	s.waiting = append(s.waiting, v)
 	a.Preempted = append(a.Preempted, v.ID)
 	a.Admitted = slices.DeleteFunc(a.Admitted, func(id uint64) bool { return id == v.ID })
-	return blocks
+	return bytes
 }
 
-// Yield has a request that runs wait again: there was no block for it after all.
+// Yield has a request that runs wait again: there was no memory for it after all.
 func (s *Scheduler) Yield(id uint64) {
 	if j := s.find(id); j != nil {
 		s.preempt(&Admission{}, j)
 	}
 }
 
-// promised is the number of blocks that those who run have yet to take.
-func (s *Scheduler) promised() int {
-	n := 0
+// promised is the bytes that those who run have yet to take.
+func (s *Scheduler) promised() int64 {
+	n := int64(0)
 	for _, j := range s.running {
-		n += max(s.blocks(j.outlook())-s.blocks(j.done), 0) + 1 // one more to copy a shared one
+		n += max(s.bytes(j.outlook())-s.bytes(j.done), 0) + int64(s.cfg.Memory.Copy())
 	}
 	return n
 }
 
-// growth is the number of blocks that the next token of each needs.
-func (s *Scheduler) growth() int {
-	n := 0
+// growth is the bytes that the next token of each needs.
+func (s *Scheduler) growth() int64 {
+	n := int64(0)
 	for _, j := range s.running {
-		n += s.blocks(j.done+1) - s.blocks(j.done)
+		n += s.grows(j, 1)
 	}
 	return n
 }
 
-func (s *Scheduler) blocks(positions int) int {
-	return (positions + s.cfg.BlockTokens - 1) / s.cfg.BlockTokens
+func (s *Scheduler) bytes(positions int) int64 { return int64(s.cfg.Memory.Bytes(positions)) }
+
+// grows is the bytes that n more tokens of j need.
+func (s *Scheduler) grows(j *job, n int) int64 {
+	return int64(s.cfg.Memory.Growth(j.done, j.done+n))
 }
 
 func (s *Scheduler) find(id uint64) *job {
@@ -189,16 +217,17 @@ const (
 	leastShort = (short + 2) / 3
 )
 
-// Next returns the next pass, empty when nobody runs. `available` is the number of
-// KV blocks that are free or can be.
-func (s *Scheduler) Next(now time.Duration, available int) []Item {
+// Next returns the next pass, empty when nobody runs. `available` is the bytes
+// that are free or can be.
+func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
+	available := int64(free)
 	var items []Item
 	var shape Shape
 	for _, j := range s.running {
 		if j.decoding() && len(items) < s.cfg.Batch {
 			items = append(items, Item{j.ID, 1})
 			shape = shape.add(j.done, 1)
-			available -= s.blocks(j.done+1) - s.blocks(j.done)
+			available -= s.grows(j, 1)
 		}
 	}
 	limit := time.Duration(margin * float64(s.Target()))
@@ -211,10 +240,11 @@ func (s *Scheduler) Next(now time.Duration, available int) []Item {
 			prompts = append(prompts, j)
 		}
 	}
+	s.lend()
 	slices.SortFunc(prompts, func(x, y *job) int { return s.order(x, y, now) })
 	given := 0
 	for _, j := range prompts {
-		n := min(j.todo(), s.cfg.Batch-shape.Tokens, s.room(j, available))
+		n := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
 		floor := least - given
 		if given == 0 && j.todo() <= short {
 			floor = leastShort
@@ -227,7 +257,7 @@ func (s *Scheduler) Next(now time.Duration, available int) []Item {
 		}
 		items = append(items, Item{j.ID, n})
 		shape = shape.add(j.done, n)
-		available -= s.blocks(j.done+n) - s.blocks(j.done)
+		available -= s.grows(j, n)
 		given += n
 		if n < j.todo() {
 			break
@@ -250,9 +280,12 @@ func (s *Scheduler) shrink(shape Shape, j *job, n int, limit time.Duration, floo
 	return lo
 }
 
-// room is how many positions j can take, with so many blocks available.
-func (s *Scheduler) room(j *job, available int) int {
-	return (s.blocks(j.done)+max(available, 0))*s.cfg.BlockTokens - j.done
+// room is how many of n positions j can take, with so many bytes available.
+func (s *Scheduler) room(j *job, n int, available int64) int {
+	if n <= 0 || s.grows(j, n) <= max(available, 0) {
+		return n
+	}
+	return sort.Search(n, func(k int) bool { return s.grows(j, k+1) > max(available, 0) })
 }
 
 // Shape returns the shape of a pass.

@@ -11,10 +11,10 @@
 // they have waited. So streams keep their pace while a long prompt comes in, a short
 // prompt overtakes a long one, and nobody waits for ever.
 //
-// Memory is KV blocks. A request is admitted when there is room for its prompt
-// and some tokens; what it generates beyond that takes blocks as it grows. When
-// there are none left, the last admitted of the lowest priority is preempted: it
-// gives its blocks to the cache and waits again, to go on where it was.
+// Memory is bytes. A request is admitted when there is room for its prompt
+// and some tokens; what it generates beyond that takes more as it grows. When
+// there is none left, the last admitted of the lowest priority is preempted: it
+// gives what it holds to the cache and waits again, to go on where it was.
 package sched
 
 import (
@@ -26,11 +26,18 @@ import (
 
 // Config is what a Scheduler has to share out.
 type Config struct {
-	Running     int           // sequences at a time
-	Batch       int           // tokens of a pass at most
-	BlockTokens int           // positions of a KV block
-	Queue       int           // requests that may wait
-	TargetITL   time.Duration // time between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+	Running   int           // sequences at a time
+	Batch     int           // tokens of a pass at most
+	Memory    Memory        // what sequences take
+	Queue     int           // requests that may wait
+	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+}
+
+// Memory says in bytes what sequences take, by their positions.
+type Memory interface {
+	Bytes(positions int) uint64 // that a sequence holds between passes
+	Growth(from, to int) uint64 // that it takes more for a pass over the positions between
+	Copy() uint64               // that it takes more where it shares what it writes next
 }
 
 // A Request is what the Scheduler has to know of one.
@@ -70,6 +77,7 @@ type Scheduler struct {
 type job struct {
 	Request
 	flow  *flow
+	round int64         // of the flow it counts as, see lend
 	since time.Duration // when it came
 	known int           // tokens: the prompt and what was generated
 	done  int           // of which are evaluated
@@ -129,7 +137,7 @@ func (s *Scheduler) order(a, b *job, now time.Duration) int {
 	if c := cmp.Compare(b.Priority, a.Priority); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.flow.round(), b.flow.round()); c != 0 {
+	if c := cmp.Compare(a.round, b.round); c != 0 {
 		return c
 	}
 	left := func(j *job) time.Duration { return time.Duration(j.todo())*s.Cost.Each() - (now - j.since) }

@@ -133,7 +133,7 @@ func TestProperty(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				r.MaxTokens = 1 + rng.IntN(1500) // more than room is kept for
 			}
-			if rng.IntN(30) == 0 {
+			if rng.IntN(10) == 0 {
 				r.Deadline = m.now + time.Duration(rng.IntN(20_000))*time.Millisecond
 			}
 			if id > 1 && rng.IntN(5) == 0 {

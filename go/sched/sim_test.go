@@ -36,7 +36,7 @@ type simSeq struct {
 }
 
 func newSim(t testing.TB, c Config, blocks int, cost func(Shape) time.Duration) *sim {
-	c.BlockTokens = blockTokens
+	c.Memory = simMemory{}
 	m := &sim{t: t, s: New(c), blocks: blocks, live: map[uint64]*simSeq{}, ended: map[uint64]string{}, cost: cost}
 	for _, n := range []int{1, 8, 64, 256} {
 		m.s.Cost.Observe(Shape{Tokens: n}, cost(Shape{Tokens: n}))
@@ -44,6 +44,13 @@ func newSim(t testing.TB, c Config, blocks int, cost func(Shape) time.Duration) 
 	m.s.Cost.Set(cost(Shape{Attended: 1e6}), cost(Shape{Read: 1e6}))
 	return m
 }
+
+// simMemory has blocks of one byte.
+type simMemory struct{}
+
+func (simMemory) Bytes(positions int) uint64 { return uint64(simBlocks(positions)) }
+func (simMemory) Growth(from, to int) uint64 { return uint64(simBlocks(to) - simBlocks(from)) }
+func (simMemory) Copy() uint64               { return 1 }
 
 func simBlocks(positions int) int { return (positions + blockTokens - 1) / blockTokens }
 
@@ -93,7 +100,7 @@ func (m *sim) cancel(id uint64) {
 func (m *sim) step() string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	a := m.s.Admit(m.now, m.available(), func(id uint64) Prefix {
+	a := m.s.Admit(m.now, uint64(m.available()), func(id uint64) Prefix {
 		for _, q := range m.kept {
 			if q.id == id {
 				return Prefix{Tokens: q.positions}
@@ -129,7 +136,7 @@ func (m *sim) step() string {
 			say("admitted %d", id)
 		}
 	}
-	items := m.s.Next(m.now, m.available())
+	items := m.s.Next(m.now, uint64(m.available()))
 	if len(items) == 0 {
 		return strings.Join(append(out, "idle"), ", ")
 	}

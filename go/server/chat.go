@@ -1,13 +1,15 @@
 package server
 
+import "github.com/quern-llm/quern/go/chat"
+
 // chatSource is the prompt of a chat.
 func chatSource(m *Model, q *query) (source, error) {
-	text, err := q.render(m)
+	prompt, err := q.render(m)
 	if err != nil {
 		return source{}, err
 	}
-	ids, err := m.encodeChat(text)
-	return source{prompts: [][]int32{ids}, text: text, chat: true}, err
+	ids, err := m.encodeChat(prompt.Text)
+	return source{prompts: [][]int32{ids}, chat: &prompt}, err
 }
 
 // head is what all chunks and answers of OpenAI's form begin with.
@@ -40,9 +42,9 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role     string `json:"role"`
-	Content  string `json:"content"`
-	Thoughts string `json:"reasoning_content,omitempty"`
+	Role      string `json:"role"`
+	Content   string `json:"content"`
+	Reasoning string `json:"reasoning_content,omitempty"`
 }
 
 type chatLogprobs struct {
@@ -63,9 +65,16 @@ type chatChunkChoice struct {
 }
 
 type chatDelta struct {
-	Role     string  `json:"role,omitempty"`
-	Content  *string `json:"content,omitempty"`
-	Thoughts string  `json:"reasoning_content,omitempty"`
+	Role      string  `json:"role,omitempty"`
+	Content   *string `json:"content,omitempty"`
+	Reasoning string  `json:"reasoning_content,omitempty"`
+}
+
+func chatDeltaOf(d chat.Delta) chatDelta {
+	if d.Content == "" {
+		return chatDelta{Reasoning: d.Reasoning}
+	}
+	return chatDelta{Content: &d.Content}
 }
 
 // chatFormat writes the answers of /v1/chat/completions.
@@ -97,7 +106,7 @@ func (f *chatFormat) whole(answers []answer) any {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
 			Index:    i,
-			Message:  chatMessage{"assistant", got.content.String(), got.thoughts.String()},
+			Message:  chatMessage{"assistant", got.content.String(), got.reasoning.String()},
 			Logprobs: f.logprobs(piece{tokens: got.tokens}), Finish: got.finishReason(),
 		})
 	}
@@ -131,19 +140,19 @@ func (f *chatFormat) event(s *stream, e event) error {
 	if f.g.query.timings && e.progress == nil {
 		t.Timings = timingsOf(e.usage)
 	}
-	if e.progress != nil || !e.piece.empty() || len(e.piece.tokens) > 0 {
-		d := chatDelta{Thoughts: e.piece.thoughts}
-		if e.piece.content != "" {
-			d.Content = &e.piece.content
-		}
-		if err := chunk(d, t, nil); err != nil {
+	deltas := e.piece.deltas
+	if len(deltas) == 0 && (e.progress != nil || len(e.piece.tokens) > 0) {
+		deltas = []chat.Delta{{}} // what comes with it has no text
+	}
+	for _, d := range deltas {
+		if err := chunk(chatDeltaOf(d), t, nil); err != nil {
 			return err
 		}
+		e.piece.tokens = nil // they are in the first chunk
 	}
 	if e.end == nil || e.end.err != nil {
 		return nil
 	}
-	e.piece = piece{}
 	reason := e.end.finishReason()
 	return chunk(chatDelta{}, tail{Timings: timingsOf(e.usage)}, &reason)
 }

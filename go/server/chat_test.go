@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 const hi = `"messages":[{"role":"user","content":"hi"}]`
@@ -126,9 +129,9 @@ func TestChatLogprobs(t *testing.T) {
 	}
 }
 
-func TestChatThoughts(t *testing.T) {
+func TestChatReasoning(t *testing.T) {
 	const reply = "<think>\nLet me see.\n</think>\n\nHello"
-	for _, c := range []struct{ name, fields, content, thoughts string }{
+	for _, c := range []struct{ name, fields, content, reasoning string }{
 		{"auto", ``, "Hello", "Let me see."},
 		{"deepseek", `,"reasoning_format":"deepseek"`, "Hello", "Let me see."},
 		{"none", `,"reasoning_format":"none"`, reply, ""},
@@ -139,29 +142,57 @@ func TestChatThoughts(t *testing.T) {
 		s := newSite(t, reply, nil)
 		m := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
 		if c.name == "cut short" {
-			if m.Content != "" || m.Thoughts == "" || strings.Contains(m.Thoughts, "<") {
-				t.Errorf("%s: got %q and %q", c.name, m.Content, m.Thoughts)
+			if m.Content != "" || m.Reasoning == "" || strings.Contains(m.Reasoning, "<") {
+				t.Errorf("%s: got %q and %q", c.name, m.Content, m.Reasoning)
 			}
 			continue
 		}
-		if m.Content != c.content || m.Thoughts != c.thoughts {
-			t.Errorf("%s: got %q and %q, want %q and %q", c.name, m.Content, m.Thoughts, c.content, c.thoughts)
+		if m.Content != c.content || m.Reasoning != c.reasoning {
+			t.Errorf("%s: got %q and %q, want %q and %q", c.name, m.Content, m.Reasoning, c.content, c.reasoning)
 		}
 	}
-	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = fakeTemplate{opens: true} })
-	content, thoughts := "", ""
+	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = thinkTemplate(t, true) })
+	content, reasoning := "", ""
 	for _, e := range opened.events("/v1/chat/completions", `{`+hi+`,"stream":true}`) {
 		if e == "[DONE]" {
 			continue
 		}
 		d := parse[chatChunk](t, []byte(e)).Choices[0].Delta
-		thoughts += d.Thoughts
+		reasoning += d.Reasoning
 		if d.Content != nil {
 			content += *d.Content
 		}
 	}
-	if content != "Hello" || thoughts != "Let me see." {
-		t.Errorf("opened by the template: got %q and %q", content, thoughts)
+	if content != "Hello" || reasoning != "Let me see." {
+		t.Errorf("opened by the template: got %q and %q", content, reasoning)
+	}
+}
+
+// The marks of the reasoning are control tokens of some models.
+func TestChatReasoningInControlTokens(t *testing.T) {
+	meta := vocabulary(append([]string{"[THINK]", "[/THINK]"}, controls...))
+	tok, err := tokenizer.New(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := chat.Parse("{% for m in messages %}{{ m.content }}{% endfor %}{# [THINK] #}", chat.SpecialTokens{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "[THINK]Let me see.[/THINK]<|im_start|>Hello", func(_ *Config, m *Model, f *fakeEngine) {
+		m.Template, m.Tokenizer, m.Metadata, f.tok = tmpl, tok, meta, tok
+	})
+	for format, want := range map[string]chatMessage{
+		"auto": {"assistant", "Hello", "Let me see."},
+		"none": {"assistant", "[THINK]Let me see.[/THINK]Hello", ""},
+	} {
+		got := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", format, got, want)
+		}
+	}
+	if got := post[content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
+		t.Errorf("of a plain prompt: got %q", got)
 	}
 }
 
@@ -174,6 +205,7 @@ func TestChatTemplateInput(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}]}`, start + "Well,"},
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}],"continue_final_message":false,"add_generation_prompt":false}`,
 			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nWell,<|im_end|>\n"},
+		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]}`, start},
 		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
 		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
 	} {

@@ -1,6 +1,10 @@
 package server
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/quern-llm/quern/go/engine"
+)
 
 // textSource is the prompts of /v1/completions.
 func textSource(m *Model, q *query) (source, error) {
@@ -52,12 +56,12 @@ func (s *Server) textFormat(g *generation) format {
 
 // choice is what a sequence adds to its text. Token offsets count its answer's
 // characters.
-func (f *textFormat) choice(i int, p piece, finish *string) textChoice {
-	c := textChoice{Text: p.content, Index: i, Finish: finish}
-	if f.g.query.probs >= 0 && len(p.tokens) > 0 {
-		c.Logprobs = f.g.model.textLogprobs(p.tokens, f.offsets[i])
+func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
+	c := textChoice{Text: text, Index: i, Finish: finish}
+	if f.g.query.probs >= 0 && len(tokens) > 0 {
+		c.Logprobs = f.g.model.textLogprobs(tokens, f.offsets[i])
 	}
-	f.offsets[i] += utf8.RuneCountInString(p.content)
+	f.offsets[i] += utf8.RuneCountInString(text)
 	if !f.begun[i] && f.g.echo != nil {
 		c.Text = f.g.echo[i/f.g.query.n] + c.Text
 	}
@@ -70,7 +74,7 @@ func (f *textFormat) whole(answers []answer) any {
 	for i := range answers {
 		got := &answers[i]
 		reason := got.finishReason()
-		a.Choices = append(a.Choices, f.choice(i, piece{content: got.content.String(), tokens: got.tokens}, &reason))
+		a.Choices = append(a.Choices, f.choice(i, got.content.String(), got.tokens, &reason))
 	}
 	a.tail = tail{Usage: &f.g.used, Timings: timingsOf(answers[0].usage)}
 	return a
@@ -95,7 +99,7 @@ func (f *textFormat) event(s *stream, e event) error {
 	if f.g.query.timings || finish != nil {
 		t.Timings = timingsOf(e.usage)
 	}
-	return s.event(textAnswer{f.head, []textChoice{f.choice(e.seq.index, e.piece, finish)}, t})
+	return s.event(textAnswer{f.head, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
 }
 
 func (f *textFormat) end(s *stream) error {

@@ -83,7 +83,7 @@ func TestWrongFields(t *testing.T) {
 // wrongValues are values that a target refuses, whatever it is.
 func wrongValues(to target) []string {
 	switch to := to.(type) {
-	case boolean, *resume:
+	case boolean, *option:
 		return []string{`"true"`, `1`, `[]`, `{}`}
 	case text:
 		return append([]string{`1`, `true`, `[]`, `{}`}, map[bool][]string{true: {`"nonsense"`}}[to.some != nil]...)
@@ -147,6 +147,7 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/chat/completions", chat(`"tool_choice":"required"`), 400, "tool_choice"},
 		{"/v1/chat/completions", chat(`"response_format":{"type":"json_object"}`), 400, "response_format"},
 		{"/v1/chat/completions", chat(`"continue_final_message":true`), 400, "continue_final_message"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],"continue_final_message":true,"add_generation_prompt":true}`, 400, "continue_final_message"},
 		{"/v1/chat/completions", chat(`"samplers":["temperature","top_k"]`), 400, "samplers"},
 		{"/v1/chat/completions", chat(`"samplers":["luck"]`), 400, "samplers"},
 		{"/v1/completions", `{"prompt":"x","best_of":3}`, 400, "best_of"},
@@ -274,7 +275,7 @@ func TestTimeoutHeader(t *testing.T) {
 	}
 }
 
-// A model without a template or without tokens for gaps says so.
+// A model without tokens for gaps says so.
 func TestModelCannot(t *testing.T) {
 	s := newSite(t, "", func(_ *Config, m *Model, f *fakeEngine) {
 		meta := vocabulary(nil)
@@ -282,9 +283,8 @@ func TestModelCannot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Template, m.Tokenizer, m.Metadata, f.tok = nil, tok, meta, tok
+		m.Tokenizer, m.Metadata, f.tok = tok, meta, tok
 	})
-	s.refused("/v1/chat/completions", "{"+hi+"}", 501, "")
 	s.refused("/infill", `{"input_prefix":"a"}`, 501, "")
 	s.refused("/v1/completions", `{"prompt":"a","suffix":"b"}`, 501, "")
 	if _, b, _ := s.do("GET", "/props", ""); !json.Valid(b) {

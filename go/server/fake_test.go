@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,37 +53,20 @@ func vocabulary(controls []string) metadata {
 	}
 }
 
-// fakeTemplate is like ChatML. Thoughts are in it if they are wanted.
-type fakeTemplate struct{ opens bool }
-
-func (f fakeTemplate) Render(c chat.Input) (string, error) {
-	var b strings.Builder
-	for i, m := range c.Messages {
-		if m.Role == "alien" {
-			return "", errors.New("roles must be of this world")
-		}
-		fmt.Fprintf(&b, "<|im_start|>%s\n%s", m.Role, m.Content)
-		if i < len(c.Messages)-1 || !c.ContinueFinalMessage {
-			b.WriteString("<|im_end|>\n")
-		}
+// thinkTemplate is ChatML of a model that thinks. opens says that the prompt
+// opens the reasoning.
+func thinkTemplate(t testing.TB, opens bool) *chat.Template {
+	t.Helper()
+	source := `{% for m in messages %}{% if m.role == 'alien' %}{{ raise_exception('roles must be of this world') }}{% endif %}` +
+		"<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
+		"{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% elif OPENS %}<think>\n{{''}}{% endif %}" +
+		"{% endif %}{% if mark is defined %}[{{ mark }}]{% endif %}"
+	tmpl, err := chat.Parse(strings.ReplaceAll(source, "OPENS", fmt.Sprint(opens)), chat.SpecialTokens{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if c.AddGenerationPrompt {
-		b.WriteString("<|im_start|>assistant\n")
-		if f.opens {
-			b.WriteString("<think>\n")
-		}
-	}
-	if v, ok := c.Kwargs["mark"]; ok {
-		fmt.Fprintf(&b, "[%s]", v)
-	}
-	if string(c.Kwargs["enable_thinking"]) == "false" {
-		b.WriteString("<think>\n\n</think>\n\n")
-	}
-	return b.String(), nil
+	return tmpl
 }
-
-func (f fakeTemplate) Caps() chat.Caps { return chat.Caps{SystemRole: true} }
-func (f fakeTemplate) Source() string  { return "{{ messages }}<think></think>" }
 
 // fakeEngine answers each request with a script.
 type fakeEngine struct {
@@ -239,7 +221,7 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 	}
 	f := &fakeEngine{tok: tok, reply: reply}
 	c := Config{Build: "test", Ping: -1}
-	m := Model{Engine: f, Tokenizer: tok, Template: fakeTemplate{}, Metadata: meta, Name: "fake/model", Path: "fake.gguf", Ctx: 512, Sampling: sample.Defaults()}
+	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Ctx: 512, Sampling: sample.Defaults()}
 	if change != nil {
 		change(&c, &m, f)
 	}

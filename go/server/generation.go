@@ -34,9 +34,8 @@ type generation struct {
 // A source is what a generation begins with.
 type source struct {
 	prompts [][]int32
-	echo    []string // nil: none
-	text    string   // as rendered, of a chat
-	chat    bool
+	echo    []string     // nil: none
+	chat    *chat.Prompt // nil: the request is no chat
 }
 
 // start submits a request's sequences. All of them run, or none.
@@ -53,11 +52,7 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 		for i := range q.n {
 			seq := &sequence{
 				index: len(g.seqs), model: m, box: g.box, ignoreEOS: q.ignoreEOS, maxTime: q.maxTime,
-				write: writer{text: m.Tokenizer.NewStream(), stops: newStopper(q.stop)},
-			}
-			if src.chat && q.thinking != "none" {
-				seq.write.split = chat.NewSplitter(m.Template.Source(), src.text)
-				seq.write.both = q.thinking == "deepseek-legacy"
+				write: q.writer(m, src.chat),
 			}
 			r := q.request(m, prompt, i)
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
@@ -146,10 +141,10 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 
 // An answer is what a sequence yielded, whole.
 type answer struct {
-	seq               *sequence
-	content, thoughts strings.Builder
-	tokens            []engine.Token
-	usage             engine.Usage
+	seq                *sequence
+	content, reasoning strings.Builder
+	tokens             []engine.Token
+	usage              engine.Usage
 	ending
 }
 
@@ -160,8 +155,10 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 		for _, e := range events {
 			a := &answers[e.seq.index]
 			a.seq = e.seq
-			a.content.WriteString(e.piece.content)
-			a.thoughts.WriteString(e.piece.thoughts)
+			for _, d := range e.piece.deltas {
+				a.content.WriteString(d.Content)
+				a.reasoning.WriteString(d.Reasoning)
+			}
 			a.tokens = append(a.tokens, e.piece.tokens...)
 			a.usage = e.usage
 			if e.end != nil {

@@ -91,13 +91,24 @@ func (m *Model) fillIn(in infill) ([]int32, error) {
 			plain(f.text)
 		}
 	}
-	ids = append(ids, fim.pre)
-	for _, p := range in.before {
-		ids = append(ids, p.ids...)
-		plain(p.text)
+	before := func() {
+		ids = append(ids, fim.pre)
+		for _, p := range in.before {
+			ids = append(ids, p.ids...)
+			plain(p.text)
+		}
 	}
-	ids = append(ids, fim.suf)
-	plain(in.after)
+	after := func() {
+		ids = append(ids, fim.suf)
+		plain(in.after)
+	}
+	if m.SuffixFirst {
+		after()
+		before()
+	} else {
+		before()
+		after()
+	}
 	ids = append(ids, fim.mid)
 	plain(in.begin)
 	return ids, nil

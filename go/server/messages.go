@@ -14,14 +14,6 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Template writes conversations the way a model was trained on: a
-// chat.Template.
-type Template interface {
-	Render(in chat.Input) (string, error)
-	Source() string
-	Caps() chat.Caps
-}
-
 // A conversation is messages that were looked through.
 type conversation []chat.Message
 
@@ -128,10 +120,14 @@ func (t *templateValues) take(v jsontext.Value) error {
 		return wrong(v, "an object")
 	}
 	m, err := readObject(v)
-	*t = templateValues{}
-	for name, value := range m {
-		(*t)[name] = json.RawMessage(value)
+	all := maps.Clone(*t) // the defaults, which a request adds to
+	if all == nil {
+		all = templateValues{}
 	}
+	for name, value := range m {
+		all[name] = json.RawMessage(value)
+	}
+	*t = all
 	return err
 }
 
@@ -144,32 +140,31 @@ func (t *templateValues) value() any {
 
 func (t *templateValues) schema() schema { return schema{"type": "object"} }
 
-// resume says whether the last message is to be gone on with.
-type resume struct{ given, on bool }
+// An option is a boolean whose default depends on other fields.
+type option struct{ given, on bool }
 
-func (r *resume) take(v jsontext.Value) error {
-	r.given = true
-	return boolean{&r.on}.take(v)
+func (o *option) take(v jsontext.Value) error {
+	o.given = true
+	return boolean{&o.on}.take(v)
 }
 
-func (r *resume) value() any     { return r.on }
-func (r *resume) schema() schema { return schema{"type": "boolean"} }
+func (o *option) value() any     { return o.on }
+func (o *option) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
-func (q *query) render(m *Model) (string, error) {
-	if m.Template == nil {
-		return "", unsupported("this model has no chat template, so it takes no messages; give it one with --chat-template, or a prompt at /v1/completions")
-	}
-	c := chat.Input{Messages: q.messages, AddGenerationPrompt: q.generate, Kwargs: map[string]json.RawMessage{}}
+func (q *query) render(m *Model) (chat.Prompt, error) {
+	c := chat.Input{Messages: q.messages, AddGenerationPrompt: q.generate.on, Kwargs: map[string]json.RawMessage{}}
 	maps.Copy(c.Kwargs, q.template)
 	last := q.messages[len(q.messages)-1]
 	assistant := last.Role == "assistant"
 	switch {
+	case q.resume.on && q.generate.given && q.generate.on:
+		return chat.Prompt{}, invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
 	case q.resume.on && !assistant:
-		return "", invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case q.resume.on || !q.resume.given && assistant && len(last.ToolCalls) == 0:
 		if n := len(q.messages); n > 1 && q.messages[n-2].Role == "assistant" {
-			return "", invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+			return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 		}
 		c.AddGenerationPrompt, c.ContinueFinalMessage = false, true
 	}
@@ -178,11 +173,11 @@ func (q *query) render(m *Model) (string, error) {
 	} else {
 		c.Kwargs["enable_thinking"] = json.RawMessage("false")
 	}
-	text, err := m.Template.Render(c)
+	prompt, err := m.Template.Render(c)
 	if err != nil {
-		return "", &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
+		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
-	return text, nil
+	return prompt, nil
 }
 
 // encodeChat returns the tokens of a rendered conversation.

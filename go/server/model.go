@@ -1,10 +1,10 @@
 package server
 
 import (
-	"fmt"
 	"io"
 	"time"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -29,8 +29,10 @@ type Ticket interface {
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
-	Template  Template           // nil: there are no chats
+	Template  *chat.Template
 	Metadata  tokenizer.Metadata // of the file
+
+	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
 	Name string // by which clients know it
 	Path string
@@ -41,6 +43,9 @@ type Model struct {
 	Seed            *uint32       // nil: a new one for each request
 	MaxTokens       int           // 0: until the context is full
 	ReasoningFormat string        // empty: auto
+	Defaults        Defaults
+
+	SuffixFirst bool // a prompt with a gap has what comes after the gap first
 
 	Info ModelInfo
 
@@ -60,57 +65,3 @@ type ModelInfo struct {
 
 // slots is how many sequences can run at a time.
 func (m *Model) slots() int { return len(m.Engine.Status().Slots) }
-
-// ModelSampling returns p as a model's author would have it: with the values
-// under general.sampling. The notes name those that are ignored, and why.
-func ModelSampling(p sample.Params, meta tokenizer.Metadata) (sample.Params, []string) {
-	var notes []string
-	const prefix = "general.sampling."
-	number := func(key string) (float64, bool) {
-		v, ok := meta.Value(prefix + key)
-		if !ok {
-			return 0, false
-		}
-		switch v := v.(type) {
-		case float32:
-			return float64(v), true
-		case float64:
-			return v, true
-		case uint32:
-			return float64(v), true
-		case int32:
-			return float64(v), true
-		}
-		notes = append(notes, fmt.Sprintf("%s%s is %T, want a number: ignored", prefix, key, v))
-		return 0, false
-	}
-	for _, f := range []struct {
-		key string
-		set func(p *sample.Params, v float64)
-	}{
-		{"temp", func(p *sample.Params, v float64) { p.Temp = float32(v) }},
-		{"top_k", func(p *sample.Params, v float64) { p.TopK = int(v) }},
-		{"top_p", func(p *sample.Params, v float64) { p.TopP = float32(v) }},
-		{"min_p", func(p *sample.Params, v float64) { p.MinP = float32(v) }},
-		{"penalty_last_n", func(p *sample.Params, v float64) { p.RepeatLastN = int(v) }},
-		{"penalty_repeat", func(p *sample.Params, v float64) { p.RepeatPenalty = float32(v) }},
-	} {
-		v, ok := number(f.key)
-		if !ok {
-			continue
-		}
-		changed := p
-		f.set(&changed, v)
-		if err := changed.Validate(); err != nil {
-			notes = append(notes, fmt.Sprintf("%s%s: %v: ignored", prefix, f.key, err))
-			continue
-		}
-		p = changed
-	}
-	for _, key := range []string{"mirostat", "xtc_probability"} {
-		if v, ok := number(key); ok && v != 0 {
-			notes = append(notes, fmt.Sprintf("%s%s is %v, which is not supported yet: ignored", prefix, key, v))
-		}
-	}
-	return p, notes
-}

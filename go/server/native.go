@@ -68,10 +68,10 @@ func (f *nativeFormat) event(s *stream, e event) error {
 	case e.progress != nil && !q.progress, failed && e.piece.empty():
 		return nil
 	case e.end != nil && !failed:
-		return s.event(f.final(e.seq, *e.end, e.usage, e.piece.content, e.piece.tokens))
+		return s.event(f.final(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens))
 	}
 	a := map[string]any{
-		"index": e.seq.index, "content": e.piece.content, "tokens": f.ids(e.piece.tokens), "stop": false,
+		"index": e.seq.index, "content": e.piece.content(), "tokens": f.ids(e.piece.tokens), "stop": false,
 		"id_slot": q.slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
 	}
 	if q.probs >= 0 && len(e.piece.tokens) > 0 {

@@ -5,12 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/sample"
 )
 
 func TestNative(t *testing.T) {
@@ -120,6 +118,9 @@ func TestProps(t *testing.T) {
 	p := parse[props](t, b)
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
 		t.Errorf("got %+v", p)
+	}
+	if strings.Contains(string(b), "chat_template_warning") {
+		t.Errorf("a warning of nothing: %s", b)
 	}
 	params := p.Defaults.Params
 	for name, want := range map[string]any{
@@ -246,20 +247,5 @@ func TestLoading(t *testing.T) {
 		if want == 503 && string(b) != `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}` {
 			t.Errorf("%s: %s", path, b)
 		}
-	}
-}
-
-func TestModelSampling(t *testing.T) {
-	p, notes := ModelSampling(sample.Defaults(), metadata{
-		"general.sampling.temp": float32(0.6), "general.sampling.top_k": int32(20), "general.sampling.top_p": float32(7),
-		"general.sampling.min_p": "low", "general.sampling.mirostat": int32(2), "general.sampling.xtc_probability": float32(0),
-	})
-	want := sample.Defaults()
-	want.Temp, want.TopK = 0.6, 20
-	if p != want {
-		t.Errorf("got %+v", p)
-	}
-	if len(notes) != 3 || !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "general.sampling.top_p: ") }) {
-		t.Errorf("notes %q", notes)
 	}
 }

@@ -42,6 +42,7 @@ type (
 		Path         string          `json:"model_path"`
 		Template     string          `json:"chat_template"`
 		TemplateCaps chat.Caps       `json:"chat_template_caps"`
+		TemplateNote string          `json:"chat_template_warning,omitempty"`
 		BOS          string          `json:"bos_token"`
 		EOS          string          `json:"eos_token"`
 		Modalities   map[string]bool `json:"modalities"`
@@ -81,9 +82,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path,
 		Modalities: map[string]bool{"vision": false, "audio": false},
 		Build:      s.c.Build,
-	}
-	if m.Template != nil {
-		p.Template, p.TemplateCaps = m.Template.Source(), m.Template.Caps()
+		Template:   m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
 		p.BOS = m.Tokenizer.Token(id)

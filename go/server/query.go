@@ -29,8 +29,8 @@ type query struct {
 	messages conversation
 	template templateValues
 	effort   string
-	generate bool // add_generation_prompt
-	resume   resume
+	generate option // add_generation_prompt
+	resume   option // continue_final_message
 	thinking string // reasoning_format
 	prefix   string // input_prefix
 	extra    extraFiles
@@ -81,7 +81,7 @@ const randomSeed = 1<<32 - 1
 func (m *Model) query() *query {
 	q := &query{
 		sampling: m.Sampling, seed: -1, maxTokens: -1, n: 1, bestOf: 1, probs: -1,
-		cache: true, slot: -1, generate: true, parseSpecial: true, thinking: "auto",
+		cache: true, slot: -1, generate: option{on: true}, parseSpecial: true, thinking: "auto",
 	}
 	if m.Seed != nil {
 		q.seed = int64(*m.Seed)
@@ -92,6 +92,7 @@ func (m *Model) query() *query {
 	if m.ReasoningFormat != "" {
 		q.thinking = m.ReasoningFormat
 	}
+	m.Defaults.fill(q)
 	return q
 }
 

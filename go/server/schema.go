@@ -52,7 +52,10 @@ type schema = map[string]any
 
 // read takes the fields of a request. Those of other names are ignored, and
 // null is as good as nothing.
-func (q *query) read(m members, on endpoint) error {
+func (q *query) read(m members, on endpoint) error { return q.take(m, on, true) }
+
+// take is read, where fields that are needed may be missing unless whole is true.
+func (q *query) take(m members, on endpoint, whole bool) error {
 	for _, f := range fields(q) {
 		if f.on&on == 0 {
 			continue
@@ -71,7 +74,7 @@ func (q *query) read(m members, on endpoint) error {
 				return at(name, err)
 			}
 		}
-		if given == "" && f.need&on != 0 {
+		if whole && given == "" && f.need&on != 0 {
 			return invalid(f.names[0], "missing, want %s", wants(f.to.schema()))
 		}
 	}

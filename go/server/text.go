@@ -10,28 +10,52 @@ import (
 // ends them: those of half a character, or of what may become a stop word, with
 // the piece that settles it.
 type piece struct {
-	content, thoughts string
-	tokens            []engine.Token
+	deltas []chat.Delta
+	tokens []engine.Token
 }
 
-func (p *piece) empty() bool { return p.content == "" && p.thoughts == "" }
+func (p *piece) empty() bool { return len(p.deltas) == 0 }
+
+// content is what the piece adds to the text of an answer.
+func (p *piece) content() string {
+	text := ""
+	for _, d := range p.deltas {
+		text += d.Content
+	}
+	return text
+}
 
 // A writer turns the tokens of a sequence into pieces of its answer.
 type writer struct {
 	text    *tokenizer.Stream
 	stops   *stopper
-	split   *chat.Splitter // nil: thoughts are part of the answer
-	both    bool           // thoughts are part of the answer too
-	line    bool           // there was a line break
-	written int            // bytes of text
-	sure    int            // of which are no stop word
-	waiting []waiting      // tokens whose text is not out
-	out     piece          // that is, but not returned yet
+	reply   *chat.Reply // nil: all text is content
+	both    bool        // all text is content, and the reasoning comes besides
+	line    bool        // there was a line break
+	written int         // bytes of text
+	sure    int         // of which are no stop word
+	waiting []waiting   // tokens whose text is not out
+	out     piece       // that is, but not returned yet
 }
 
 type waiting struct {
 	token engine.Token
 	at    int // where its text begins
+}
+
+// writer returns the writer of an answer. Where that is to a chat, prompt is what
+// the model replies to, and nil otherwise.
+func (q *query) writer(m *Model, prompt *chat.Prompt) writer {
+	w := writer{stops: newStopper(q.stop)}
+	if prompt == nil {
+		w.text = m.Tokenizer.NewStream()
+		return w
+	}
+	w.text = m.Tokenizer.NewStream(prompt.Marks()...)
+	if q.thinking != "none" {
+		w.reply, w.both = prompt.Reply(), q.thinking == "deepseek-legacy"
+	}
+	return w
 }
 
 // write takes a token and returns the piece that it completes, which may be
@@ -73,15 +97,21 @@ func (w *writer) put(text string) {
 	for i := range len(text) {
 		w.line = w.line || text[i] == '\n'
 	}
-	content, thoughts := text, ""
-	if w.split != nil {
-		content, thoughts = w.split.Write(text)
+	if w.reply == nil || w.both {
+		w.out.deltas = append(w.out.deltas, chat.Delta{Content: text})
 	}
-	if w.both {
-		content = text
+	if w.reply != nil {
+		w.parsed(w.reply.Write(text))
 	}
-	w.out.content += content
-	w.out.thoughts += thoughts
+}
+
+// parsed adds deltas of the reply to the next piece.
+func (w *writer) parsed(deltas []chat.Delta) {
+	for _, d := range deltas {
+		if !w.both || d.Content == "" {
+			w.out.deltas = append(w.out.deltas, d)
+		}
+	}
 }
 
 // end returns the last piece. Where no stop word ended the text, what was held
@@ -96,12 +126,8 @@ func (w *writer) end(word string) (piece, string) {
 			}
 		}
 	}
-	if w.split != nil {
-		content, thoughts := w.split.Flush()
-		if !w.both {
-			w.out.content += content
-		}
-		w.out.thoughts += thoughts
+	if w.reply != nil {
+		w.parsed(w.reply.Close())
 	}
 	return w.take(), word
 }

@@ -69,7 +69,7 @@ func TestWriterTokens(t *testing.T) {
 		var ids []int32
 		word := ""
 		keep := func(p piece) {
-			out.WriteString(p.content)
+			out.WriteString(p.content())
 			for _, t := range p.tokens {
 				ids = append(ids, t.ID)
 			}

@@ -74,11 +74,11 @@ func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	text, err := q.render(m)
+	prompt, err := q.render(m)
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, rendered{text})
+	reply(c, http.StatusOK, rendered{prompt.Text})
 	return nil
 }
 

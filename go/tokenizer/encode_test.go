@@ -438,3 +438,19 @@ func TestStreamIsPrompt(t *testing.T) {
 		t.Errorf("flushed %q", got)
 	}
 }
+
+// TestStreamKeeps prints the control tokens that it is told to, and no others.
+func TestStreamKeeps(t *testing.T) {
+	tok := mustNew(t, spmFields("▁a"))
+	for _, c := range []struct {
+		keep []string
+		want string
+	}{
+		{nil, " a"}, {[]string{"</s>", "nonsense"}, " a</s>"}, {[]string{"<s>", "</s>"}, "<s> a</s>"},
+	} {
+		s := tok.NewStream(c.keep...)
+		if got := s.Write(1) + s.Write(259) + s.Write(2) + s.Flush(); got != c.want {
+			t.Errorf("keeping %q: got %q, want %q", c.keep, got, c.want)
+		}
+	}
+}

@@ -1,24 +1,38 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // A Stream prints tokens as they are generated. Characters whose bytes are
 // spread over several tokens are held back until they are whole. It leaves
-// control tokens out, and keeps all spaces: a stream is a continuation.
+// control tokens out, except for those it is told to keep, and keeps all spaces:
+// a stream is a continuation.
 //
 // A Stream is for one sequence and one goroutine.
 type Stream struct {
 	t    *Tokenizer
-	held []byte // the beginning of a character
+	kept []int32 // control tokens that are printed
+	held []byte  // the beginning of a character
 }
 
-// NewStream returns a Stream that has printed nothing.
-func (t *Tokenizer) NewStream() *Stream { return &Stream{t: t} }
+// NewStream returns a Stream that has printed nothing. Control tokens whose
+// texts are among keep are printed.
+func (t *Tokenizer) NewStream(keep ...string) *Stream {
+	s := &Stream{t: t}
+	for _, text := range keep {
+		if id, ok := t.controls.ids[text]; ok {
+			s.kept = append(s.kept, id)
+		}
+	}
+	return s
+}
 
 // Write adds a token and returns the characters that it completes, possibly
 // none. Each byte that cannot be part of a character becomes U+FFFD.
 func (s *Stream) Write(id int32) string {
-	s.held = append(s.held, s.t.Piece(id, false)...)
+	s.held = append(s.held, s.t.Piece(id, slices.Contains(s.kept, id))...)
 	return s.take(false)
 }
 

@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -138,12 +140,12 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	f.output = strings.ToLower(f.output)
 	switch {
-	case !slices.Contains(benchFormats, f.output):
-		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(benchFormats, " "))
+	case !slices.Contains(bench.Formats, f.output):
+		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(bench.Formats, " "))
 	case f.force || f.changed("seed"):
 		return usagef("--force and --seed go with --synth")
 	case f.kernels:
-		return f.measureKernels(ctx, stdout)
+		return f.measureKernels(ctx, f.to(stdout))
 	case f.changed("types"):
 		return usagef("--types goes with --kernels")
 	}
@@ -160,9 +162,53 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		f.models = []string{demo.Name}
 		notes(stderr)(demoNote)
 	}
-	var out benchPrinter[benchResult] = newBenchPrinter(f.output, stdout, !f.noRoofline, f.table())
-	if f.curve {
-		out = f.curvePrinter(stdout)
+	return f.measureModels(ctx, f.to(stdout), stderr)
+}
+
+// to returns where results go, as the flags say.
+func (f *benchFlags) to(w io.Writer) bench.Output {
+	return bench.Output{W: w, Format: f.output, Roofline: !f.noRoofline, Commit: readBuild().Commit}
+}
+
+// machine reads what this machine is, which sets the threads where no flag does.
+func (f *benchFlags) machine() (*machine.Machine, error) {
+	m, err := machine.Read()
+	if err == nil && len(f.threads) == 0 {
+		f.threads = []int{m.Threads()}
 	}
-	return f.measure(ctx, out, stderr)
+	return m, err
+}
+
+func (f *benchFlags) measureModels(ctx context.Context, out bench.Output, stderr io.Writer) error {
+	m, err := f.machine()
+	if err != nil {
+		return err
+	}
+	if _, err := chooseKernels(); err != nil {
+		return err
+	}
+	plan, err := f.plan(m, stderr)
+	if err != nil {
+		return err
+	}
+	return plan.Run(ctx, out)
+}
+
+// measureKernels is "quern bench --kernels".
+func (f *benchFlags) measureKernels(ctx context.Context, out bench.Output) error {
+	todo, err := f.kernelBench()
+	if err != nil {
+		return err
+	}
+	m, err := f.machine()
+	if err != nil {
+		return err
+	}
+	isa, err := chooseKernels()
+	if err != nil {
+		return err
+	}
+	todo.Budget = newBudget(m, f.memory)
+	k := bench.Kernels{Bench: todo, Threads: f.threads, Machine: m, ISA: isa}
+	return k.Run(ctx, out)
 }

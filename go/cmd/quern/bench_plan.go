@@ -2,57 +2,89 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/bench"
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/measure"
+	"github.com/quern-llm/quern/go/model"
 )
 
-// A benchSetup is how a model is loaded. Tests that share one share the load.
-type benchSetup struct {
-	model         string
-	batch, ubatch int
-	kv            kvcache.Types
-	flashAttn     int // -1 auto, 1 on: llama.cpp's numbers; the same to us
-	threads       int
+// What is measured when -p and -d do not say.
+const (
+	// curveTokens are every number that some kernel has a tile for, then steps.
+	curveTokens  = "1-32,48,64,96,128,256,512"
+	kernelTokens = "1,2,4,8,16,32,64,128,256,512"
+	kernelDepth  = 4096
+)
+
+// plan is what the flags say about models.
+func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, error) {
+	setups, err := f.setups()
+	if err != nil {
+		return nil, err
+	}
+	return &bench.Plan{
+		Setups: setups, Cases: f.cases(), Curve: f.curve, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
+		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
+		Machine: m, Open: openFile,
+		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, error) {
+			load := modelFlags{
+				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
+				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
+			}
+			eng, _, err := load.open(file, stderr)
+			return eng, err
+		},
+	}, nil
 }
 
-// A benchCase is one row of the result.
-type benchCase struct {
-	prompt, gen, depth int
-}
-
-// String returns the name that llama-bench gives the row.
-func (c benchCase) String() string {
-	var name string
-	switch {
-	case c.gen == 0:
-		name = fmt.Sprintf("pp%d", c.prompt)
-	case c.prompt == 0:
-		name = fmt.Sprintf("tg%d", c.gen)
-	default:
-		name = fmt.Sprintf("pp%d+tg%d", c.prompt, c.gen)
+// planCurve makes the flags those of single passes, of one token first.
+func (f *benchFlags) planCurve() error {
+	if f.changed("n-gen") || f.changed("prompt-gen") {
+		return usagef("--curve measures passes of -p tokens, not generation; leave -n and -pg out")
 	}
-	if c.depth > 0 {
-		name += fmt.Sprintf(" @ d%d", c.depth)
+	f.gen = []int{0}
+	if !f.changed("n-prompt") {
+		f.prompt, _ = parseList(curveTokens, 1, maxTokens) // is a list: a test reads it
 	}
-	return name
+	most := slices.Max(f.prompt)
+	for _, limit := range []struct {
+		flag string
+		list *[]int
+	}{{"batch-size", &f.batch}, {"ubatch-size", &f.ubatch}} {
+		switch {
+		case !f.changed(limit.flag):
+			*limit.list = []int{max(most, (*limit.list)[0])}
+		case slices.Min(*limit.list) < most:
+			return usagef("--%s %d cuts -p %d into several passes; --curve needs one, leave it out", limit.flag, slices.Min(*limit.list), most)
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(f.prompt), func(n int) bool { return n <= 1 })
+	f.prompt = append([]int{1}, rest...)
+	return nil
 }
 
 // setups returns every combination of the flags that say how to load, in
 // llama-bench's order.
-func (f *benchFlags) setups() ([]benchSetup, error) {
+func (f *benchFlags) setups() ([]bench.Setup, error) {
 	kvs, err := f.kvTypes()
 	if err != nil {
 		return nil, err
 	}
-	var list []benchSetup
+	var list []bench.Setup
 	for _, model := range f.models {
 		for _, batch := range f.batch {
 			for _, ubatch := range f.ubatch {
 				for _, kv := range kvs {
 					for _, fa := range f.flashAttn {
 						for _, threads := range f.threads {
-							list = append(list, benchSetup{model, batch, ubatch, kv, flashAttnNumber(fa), threads})
+							list = append(list, bench.Setup{Model: model, Batch: batch, UBatch: ubatch, KV: kv, FlashAttn: flashAttnNumber(fa), Threads: threads})
 						}
 					}
 				}
@@ -64,22 +96,22 @@ func (f *benchFlags) setups() ([]benchSetup, error) {
 
 // cases returns the tests of each setup: prompts, then generations, then both,
 // at each depth.
-func (f *benchFlags) cases() []benchCase {
-	var list []benchCase
+func (f *benchFlags) cases() []bench.Case {
+	var list []bench.Case
 	for _, d := range f.depth {
 		for _, n := range f.prompt {
-			list = append(list, benchCase{n, 0, d})
+			list = append(list, bench.Case{Prompt: n, Depth: d})
 		}
 		for _, n := range f.gen {
-			list = append(list, benchCase{0, n, d})
+			list = append(list, bench.Case{Gen: n, Depth: d})
 		}
 		for _, t := range f.promptGen {
-			list = append(list, benchCase{t.prompt, t.gen, d})
+			list = append(list, bench.Case{Prompt: t.prompt, Gen: t.gen, Depth: d})
 		}
 	}
 	some := list[:0]
 	for _, c := range list {
-		if c.prompt+c.gen > 0 { // -p 0 is how to ask for none
+		if c.Prompt+c.Gen > 0 { // -p 0 is how to ask for none
 			some = append(some, c)
 		}
 	}
@@ -111,4 +143,61 @@ func flashAttnNumber(word string) int {
 		return -1
 	}
 	return 1
+}
+
+func acceptWeightType(s string) error {
+	_, err := parseWeightType(s)
+	return err
+}
+
+func parseWeightType(s string) (kernel.Type, error) {
+	var names []string
+	for _, t := range kernel.Types() {
+		if strings.EqualFold(s, t.String()) {
+			return t, nil
+		}
+		names = append(names, t.String())
+	}
+	return 0, fmt.Errorf("want some of %s", strings.Join(names, " "))
+}
+
+// kernelBench is what the flags say, but for what threads and memory it runs on.
+func (f *benchFlags) kernelBench() (measure.Bench, error) {
+	b := measure.Bench{Types: kernel.Types(), Tokens: f.prompt, Depth: kernelDepth, Repeats: f.reps}
+	if len(f.models) > 0 || f.curve || f.changed("n-gen") || f.changed("prompt-gen") {
+		return b, usagef("--kernels measures without a model; leave -m, -n, -pg and --curve out")
+	}
+	if !f.changed("n-prompt") {
+		b.Tokens, _ = parseList(kernelTokens, 1, maxTokens) // is a list: a test reads it
+	}
+	for _, n := range b.Tokens {
+		if n < 1 || n > 1<<16 {
+			return b, usagef("-p %d with --kernels: want tokens from 1 to %d", n, 1<<16)
+		}
+	}
+	if f.changed("n-depth") {
+		if len(f.depth) > 1 {
+			return b, usagef("--kernels takes one --n-depth")
+		}
+		b.Depth = f.depth[0]
+	}
+	if f.changed("types") {
+		b.Types = nil
+		for _, name := range f.types {
+			t, err := parseWeightType(name)
+			if err != nil {
+				return b, usagef("--types: %w", err)
+			}
+			b.Types = append(b.Types, t)
+		}
+	}
+	kvs, err := f.kvTypes()
+	if err != nil {
+		return b, err
+	}
+	for _, kv := range kvs {
+		cfg := engine.Config{KV: kv}
+		b.KV = append(b.KV, measure.KV{Name: kv.String(), Type: cfg.KVTypes()})
+	}
+	return b, nil
 }

@@ -8,19 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/measure"
-	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -100,10 +97,10 @@ func TestBenchSetups(t *testing.T) {
 	if len(got) != 16 {
 		t.Fatalf("%d setups, want 16", len(got))
 	}
-	if want := (benchSetup{"a", 2048, 32, kvcache.Both(kvcache.F16), 1, 1}); got[0] != want {
+	if want := (bench.Setup{Model: "a", Batch: 2048, UBatch: 32, KV: kvcache.Both(kvcache.F16), FlashAttn: 1, Threads: 1}); got[0] != want {
 		t.Errorf("the first is %+v, want %+v", got[0], want)
 	}
-	if want := (benchSetup{"b", 2048, 32, kvcache.Both(kvcache.F32), 1, 2}); got[15] != want {
+	if want := (bench.Setup{Model: "b", Batch: 2048, UBatch: 32, KV: kvcache.Both(kvcache.F32), FlashAttn: 1, Threads: 2}); got[15] != want {
 		t.Errorf("the last is %+v, want %+v", got[15], want)
 	}
 }
@@ -205,7 +202,7 @@ func TestBenchRun(t *testing.T) {
 		return out.Bytes()
 	}
 
-	var results []benchResult
+	var results []bench.Result
 	if err := json.Unmarshal(measured("-o", "json", "-d", "0,70", "-pg", "4,2"), &results); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +210,7 @@ func TestBenchRun(t *testing.T) {
 		t.Fatalf("%d results, want 6", len(results))
 	}
 	for _, r := range results {
-		name := benchCase{r.Prompt, r.Gen, r.Depth}.String()
+		name := bench.Case{Prompt: r.Prompt, Gen: r.Gen, Depth: r.Depth}.String()
 		if len(r.SamplesNS) != 2 || len(r.SamplesTS) != 2 || !(r.AvgTS > 0) || r.AvgNS == 0 {
 			t.Errorf("%s: samples %v, %v, average %g", name, r.SamplesNS, r.SamplesTS, r.AvgTS)
 		}
@@ -270,13 +267,13 @@ func TestBenchCurve(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	var rows []curveResult
+	var rows []bench.CurveResult
 	if err := json.Unmarshal(measured("-o", "json", "-p", "8,3,700", "-d", "0,5"), &rows); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for i, r := range rows {
-		got = append(got, benchCase{r.Prompt, r.Gen, r.Depth}.String())
+		got = append(got, bench.Case{Prompt: r.Prompt, Gen: r.Gen, Depth: r.Depth}.String())
 		s := slices.Sorted(slices.Values(r.SamplesNS))
 		if one := rows[i/4*4].MedianNS; r.MedianNS != s[1] || r.Cost != float64(s[1])/float64(one) {
 			t.Errorf("%s: median %d and cost %g of %v, one token %d", got[i], r.MedianNS, r.Cost, s, one)
@@ -327,7 +324,7 @@ func TestBenchKernels(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	var rows []kernelResult
+	var rows []bench.KernelResult
 	if err := json.Unmarshal(measured("-o", "json"), &rows); err != nil {
 		t.Fatal(err)
 	}
@@ -362,124 +359,6 @@ var llamaBenchFields = strings.Fields(`
 	n_batch n_ubatch n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode main_gpu
 	no_kv_offload flash_attn devices tensor_split tensor_buft_overrides load_mode embeddings no_op_offload no_host
 	fit_target fit_min_ctx n_prompt n_gen n_depth test_time avg_ns stddev_ns avg_ts stddev_ts`)
-
-func TestBenchStatistics(t *testing.T) {
-	r := benchResult{Prompt: 10}
-	for _, ns := range []uint64{1e9, 2e9, 3e9} {
-		r.sample(ns)
-	}
-	r.finish(nil, cost{})
-	if r.AvgNS != 2e9 || r.StdDevNS != 1e9 || math.Abs(r.AvgTS-(10+5+10./3)/3) > 1e-12 || r.RoofTS != nil {
-		t.Errorf("got %+v", r)
-	}
-	if mean, dev := meanDev([]float64{4}); mean != 4 || dev != 0 {
-		t.Errorf("one value: %g, %g", mean, dev)
-	}
-}
-
-// Worked by hand, on a machine of 100 bytes and 1000 multiply-adds per second.
-func TestRooflineSpeed(t *testing.T) {
-	r := roofline{ReadBytesPerSec: 100, Int8MACPerSec: 1000}
-	dense := cost{bytes: 80, macs: 100, outputBytes: 20, outputMACs: 50, kvBytes: 1}
-	moe := cost{expertBytes: 800, expertMACs: 800, nExpert: 8, nUsed: 2}
-	for _, tt := range []struct {
-		name                       string
-		c                          cost
-		prompt, gen, depth, ubatch int
-		want                       float64
-	}{
-		// 80 + 20 + 1 bytes, then 80 + 20 + 2.
-		{"two tokens", dense, 0, 2, 0, 512, 2 / (1.01 + 1.02)},
-		{"at a depth", dense, 0, 1, 99, 512, 1 / 2.0},
-		// 40 tokens: 4050 multiply-adds beat 140 bytes.
-		{"prompt", dense, 40, 0, 0, 512, 40 / 4.05},
-		// Slices of 4: 84 bytes, 88 bytes, and 112 with the output matrix.
-		{"small slices", dense, 12, 0, 0, 4, 12 / (0.84 + 0.88 + 1.12)},
-		{"prompt and one", dense, 40, 1, 0, 512, 41 / (4.05 + 1.41)},
-		{"experts of one token", moe, 0, 1, 0, 512, 1 / 2.0},
-		// Two tokens use 1 - (3/4)^2 of the experts.
-		{"experts of two", moe, 2, 0, 0, 512, 2 / 3.5},
-	} {
-		if got := r.speed(tt.c, tt.prompt, tt.gen, tt.depth, tt.ubatch); math.Abs(got/tt.want-1) > 1e-12 {
-			t.Errorf("%s: %g, want %g", tt.name, got, tt.want)
-		}
-	}
-}
-
-// A product is held against what takes longer, packing against a copy, and what
-// comes from the caches against arithmetic alone.
-func TestKernelRoof(t *testing.T) {
-	r := roofline{ReadBytesPerSec: 10e9, Int8MACPerSec: 100e9}
-	for _, tt := range []struct {
-		in   measure.Result
-		want float64 // 0: no roof
-	}{
-		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 10e9}, 0.5},
-		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 80e9}, 0.8},
-		{measure.Result{Kernel: measure.Matmul, Bytes: 5e9, MACs: 10e9, FromCache: true}, 0.1},
-		{measure.Result{Kernel: measure.Attention, Bytes: 2e9, MACs: 1e9}, 0.2},
-		{measure.Result{Kernel: measure.Pack, Bytes: 3e9, Copies: []time.Duration{time.Second, time.Second / 4, 3 * time.Second / 4}}, 0.75},
-		{measure.Result{Kernel: measure.Norm, Bytes: 3e9, FromCache: true}, 0},
-	} {
-		tt.in.Samples = []time.Duration{9 * time.Second, time.Second, time.Second / 2}
-		var row kernelResult
-		row.fill(&tt.in)
-		row.compare(&tt.in, r)
-		got := 0.0
-		if row.RoofFraction != nil {
-			got = *row.RoofFraction
-		}
-		if math.Abs(got-tt.want) > 1e-12 || row.GBps != tt.in.Bytes/1e9 || row.GMACs != tt.in.MACs/1e9 {
-			t.Errorf("%+v: roof %g, want %g; %g GB/s, %g GMAC/s", tt.in, got, tt.want, row.GBps, row.GMACs)
-		}
-	}
-}
-
-// What a token reads: all of the file but the embeddings, of which it reads a
-// row.
-func TestDescribe(t *testing.T) {
-	m, err := synth.ParseShape("tiny:Q8_0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	if _, err := m.Write(context.Background(), &buf); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(buf.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := arch.ReadConfig(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := describe(f, cfg, kvcache.Both(kvcache.F16))
-	const (
-		embd   = 2048 * 256
-		layers = 4 * (256*256*2 + 128*256*2 + 3*768*256)
-		norms  = 4*2*256 + 256
-		q8     = 34. / 32
-	)
-	want := cost{
-		bytes: layers*q8 + 4*norms, macs: layers, outputBytes: embd * q8, outputMACs: embd,
-		kvBytes: 4 * 2 * 2 * 64 * 2,
-	}
-	if got.cost != want {
-		t.Errorf("cost %+v, want %+v", got.cost, want)
-	}
-	if got.params != 2*embd+layers+norms {
-		t.Errorf("%d parameters, want %d", got.params, 2*embd+layers+norms)
-	}
-}
-
-func TestParamsName(t *testing.T) {
-	for n, want := range map[uint64]string{8030261312: "8B", 1235814400: "1.2B", 46702792704: "46.7B", 596049920: "596M"} {
-		if got := paramsName(n); got != want {
-			t.Errorf("paramsName(%d) = %s, want %s", n, got, want)
-		}
-	}
-}
 
 // A model that is not there is found before others are measured.
 func TestBenchMissingModel(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -41,7 +40,8 @@ for the arrow keys, in ~/.local/state/quern/history.
 		Example: `  quern chat
   quern chat -m model.gguf
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -59,6 +59,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
 	f.template.define(fs)
 	f.settings.define(fs)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
 // run is "quern chat".
@@ -67,20 +68,19 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	note := notes(stderr)
+	f.model.warn(note)
 	f.model.orDemo(note)
 	in, err := readHead(f.model.path, true)
 	if err != nil {
 		return err
 	}
 	defer in.file.Close()
-	tmpl, err := f.template.read(in)
-	if errors.Is(err, errNoTemplate) {
-		note(fmt.Sprintf("%s: %s is used; --chat-template gives another", oneLine(err), chat.Default))
-		fallback := templateFlags{source: chat.Default}
-		tmpl, err = fallback.read(in)
-	}
+	tmpl, warning, err := f.template.read(in)
 	if err != nil {
 		return err
+	}
+	if warning != "" {
+		note(warning)
 	}
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
 	eng, _, err := f.model.open(in.file, stderr)

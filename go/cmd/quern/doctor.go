@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/measure"
 )
 
 // A diagnosis is what "quern doctor" finds. Its fields are the JSON output.
@@ -165,7 +166,7 @@ func measureMachine(threads int, cpus []int) (*measuredFacts, error) {
 		return nil, err
 	}
 	defer pool.Close()
-	r, err := measureRoofline(pool)
+	r, err := measure.NewRoofline(pool)
 	if err != nil {
 		return nil, err
 	}

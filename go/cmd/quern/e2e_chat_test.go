@@ -99,7 +99,7 @@ func TestChatRefuses(t *testing.T) {
 	quern(t, "chat", "-m", "").refused(t, exitUsage, "GGUF")
 	quern(t, talk("--chat-template-file", "x")...).refused(t, exitUsage, "--chat-template and --chat-template-file")
 	quern(t, talk("--chat-template", "nameless")...).refused(t, exitUsage, "nameless", "chatml")
-	quern(t, talk("--temp", "hot")...).refused(t, exitUsage, "hot", "from 0 to 100")
+	quern(t, talk("--temp", "hot")...).refused(t, exitUsage, "hot", "from -100 to 100")
 	invocation{args: talk(), stdin: "\"\"\"\nnever ends\n"}.run(t).refused(t, exitFailure, `"""`, "no end")
 }
 

@@ -40,12 +40,12 @@ func TestUsageErrors(t *testing.T) {
 		{run("-f", "y"), []string{"-p", "-f"}},
 		{run("-n", "-5"), []string{"-n", `"-5"`, "-1"}},
 		{run("-n", "many"), []string{"-n", `"many"`}},
-		{run("-t", "0"), []string{"-t", `"0"`, "from 1"}},
+		{run("-t", "-2"), []string{"-t", `"-2"`, "from 1"}},
 		{run("-t", "100000"), []string{"-t", `"100000"`}},
 		{run("-c", "-1"), []string{"-c", `"-1"`, "from 0"}},
 		{run("-b", "0"), []string{"-b", `"0"`, "from 1"}},
-		{run("--temp", "nan"), []string{"--temp", `"nan"`, "from 0"}},
-		{run("--temp", "-1"), []string{"--temp", `"-1"`, "from 0"}},
+		{run("--temp", "nan"), []string{"--temp", `"nan"`, "from -100"}},
+		{run("--temp", "-101"), []string{"--temp", `"-101"`, "from -100"}},
 		{run("--top-p", "1.5"), []string{"--top-p", `"1.5"`, "from 0 to 1"}},
 		{run("--min-p", "inf"), []string{"--min-p", `"inf"`}},
 		{run("--top-k", "-3"), []string{"--top-k", `"-3"`}},
@@ -75,7 +75,7 @@ func TestUsageErrorsOfTheEnvironment(t *testing.T) {
 		"QUERN_ISA=avx1024":           {"QUERN_ISA", "avx1024", "scalar", "avx2"},
 		"QUERN_TEMP=hot":              {"QUERN_TEMP", `"hot"`},
 		"LLAMA_ARG_CTX_SIZE=-7":       {"LLAMA_ARG_CTX_SIZE", `"-7"`},
-		"LLAMA_ARG_CACHE_TYPE_K=q5_1": {"LLAMA_ARG_CACHE_TYPE_K", `"q5_1"`, "f16"},
+		"LLAMA_ARG_CACHE_TYPE_K=q7_1": {"LLAMA_ARG_CACHE_TYPE_K", `"q7_1"`, "f16"},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			invocation{args: []string{"run", "-m", "x.gguf", "-p", "x"}, env: []string{variable}}.run(t).refused(t, 2, words...)

@@ -178,6 +178,39 @@ func TestServeText(t *testing.T) {
 	}
 }
 
+// A model without a chat template, or with one that is wrong, is given ChatML, and
+// that is said.
+func TestServeWithoutTemplate(t *testing.T) {
+	for template, warning := range map[any]string{
+		nil:        "the model has no chat template: chatml is used; --chat-template gives another",
+		"{% if %}": "the model's chat template: template line 1: ",
+	} {
+		s := serve(t, "", "-m", changedDemo(t, map[string]any{"tokenizer.chat_template": template}))
+		status, v := s.post("/apply-template", `{"messages":[{"role":"user","content":"hi"}]}`)
+		if want := "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"; status != 200 || v["prompt"] != want {
+			t.Errorf("got %d %v, want %q", status, v, want)
+		}
+		if status, v := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"max_tokens":4}`); status != 200 {
+			t.Errorf("got %d %v", status, v)
+		}
+		r, err := s.client.Get("http://quern/props")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		var props struct {
+			Warning  string `json:"chat_template_warning"`
+			Template string `json:"chat_template"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&props); err != nil || !strings.HasPrefix(props.Warning, warning) || !strings.Contains(props.Template, "<|im_start|>") {
+			t.Errorf("props are %+v, %v", props, err)
+		}
+		if !s.logged(strings.Split(warning, "'")[0]) {
+			t.Error("the log does not say so")
+		}
+	}
+}
+
 // stream begins a stream of tokens that has no end of its own, and returns its
 // lines after the first token.
 func (s *service) stream(body string) (*http.Response, *bufio.Scanner) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // sample command with every kind of flag.
@@ -25,39 +28,7 @@ func newTestCommand() (*cobra.Command, map[string]any) {
 	floatVar(fs, &temp, "temp", 0.8, 0, 100, "")
 	choiceVar(fs, &word, "weights", "auto", []string{"auto", "packed"}, "")
 	fs.StringP("prompt", "p", "", "")
-	fs.BoolP("stats", "v", false, "")
-	alias(fs, "cache-type-k", "ctk")
-	alias(fs, "prompt", "pg")
 	return cmd, map[string]any{"n": &n, "ctk": &ctk, "temp": &temp, "word": &word}
-}
-
-func TestDoubleDashes(t *testing.T) {
-	for _, test := range []struct{ in, want string }{
-		{"-ctk 5", "--cache-type-k 5"},
-		{"-ctk=5 -n 3", "--cache-type-k=5 -n 3"},
-		{"-pg 512,128 -ctk 5", "--prompt 512,128 --cache-type-k 5"},
-		{"--cache-type-k -ctk", "--cache-type-k -ctk"}, // the value of the flag before
-		{"-p -ctk", "-p -ctk"},
-		{"-vp -ctk", "-vp -ctk"},
-		{"-px -ctk 5", "-px --cache-type-k 5"}, // -p has its value
-		{"--prompt=x -ctk 5", "--prompt=x --cache-type-k 5"},
-		{"-v -ctk 5", "-v --cache-type-k 5"},
-		{"--stats -ctk 5", "--stats --cache-type-k 5"},
-		{"-- -ctk 5", "-- -ctk 5"},
-		{"-ct 5", "-ct 5"},
-		{"ctk pg", "ctk pg"},
-		{"- -ctk 5", "- --cache-type-k 5"},
-	} {
-		cmd, _ := newTestCommand()
-		in := strings.Fields(test.in)
-		before := slices.Clone(in)
-		if got := strings.Join(doubleDashes(cmd, in), " "); got != test.want {
-			t.Errorf("%q: got %q, want %q", test.in, got, test.want)
-		}
-		if !slices.Equal(in, before) {
-			t.Errorf("%q: the caller's arguments were changed", test.in)
-		}
-	}
 }
 
 func TestValues(t *testing.T) {
@@ -136,16 +107,62 @@ func TestEnvironmentIsCheckedLikeFlags(t *testing.T) {
 	}
 }
 
-func TestEveryFlagOfLlamaArgsExists(t *testing.T) {
-	known := map[string]bool{}
-	for _, cmd := range newRootCommand().Commands() {
-		for name := range llamaArgs {
-			known[name] = known[name] || cmd.Flags().Lookup(name) != nil
+// The flags that the table says do something are there, and no other flag of
+// quern serve has a name that llama-server has for something else.
+func TestEveryFlagOfTheTableIsDone(t *testing.T) {
+	serve, _, err := newRootCommand().Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve.InitDefaultHelpFlag()
+	for _, r := range llamaflags.Rows() {
+		if r.Flag != "" && serve.Flags().Lookup(r.Flag) == nil {
+			t.Errorf("quern serve has no --%s, which should do %s", r.Flag, r.Names)
+		}
+		for _, to := range r.Becomes {
+			name, value, _ := strings.Cut(to, "=")
+			if err := serve.Flags().Set(name, value); err != nil {
+				t.Errorf("%s becomes %s: %v", r.Names, to, err)
+			}
 		}
 	}
-	for name := range llamaArgs {
-		if !known[name] {
-			t.Errorf("no command has --%s, which %s should set", name, llamaArgs[name])
+}
+
+// Words that stand for defaults, and values of others that have a place here.
+func TestServeFlagValues(t *testing.T) {
+	for _, test := range []struct {
+		args    string
+		check   func(f *serveFlags) bool
+		warning string
+	}{
+		{"-np 4 -np -1", func(f *serveFlags) bool { return f.parallel == 32 }, ""},
+		{"-t 1 -t -1", func(f *serveFlags) bool { return f.model.threads == 0 }, ""},
+		{"--threads 0", func(f *serveFlags) bool { return f.model.threads == 0 }, ""},
+		{"--seed 4294967295", func(f *serveFlags) bool { return f.sampling.seed == -1 }, ""},
+		{"--temp -1", func(f *serveFlags) bool { return f.sampling.over(sample.Defaults()).Temp == 0 }, ""},
+		{"-ub 128", func(f *serveFlags) bool { return f.model.pass() == 128 }, ""},
+		{"-b 2048 -ub 512", func(f *serveFlags) bool { return f.model.pass() == 512 }, ""},
+		{"-b 64", func(f *serveFlags) bool { return f.model.pass() == 64 }, ""},
+		{"", func(f *serveFlags) bool { return f.model.pass() == 512 && f.page && f.requests.cache }, ""},
+		{"-ctk q5_1", func(f *serveFlags) bool { return f.model.typeK == "q8_0" }, "--cache-type-k q5_1: q8_0 is used"},
+		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.model.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
+		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.model.typeK == "f16" }, ""},
+		{"--no-ui", func(f *serveFlags) bool { return !f.page }, ""},
+		{"-a x --n-predict 7 --temperature 0.5", func(f *serveFlags) bool { return f.alias == "x" && f.predict == 7 && f.sampling.params.Temp == 0.5 }, ""},
+		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
+		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 decides nothing here"},
+	} {
+		var f serveFlags
+		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		f.define(fs)
+		args, err := llamaflags.Rewrite(fs, strings.Fields(test.args))
+		if err == nil {
+			err = fs.Parse(args)
+		}
+		said := ""
+		f.model.warn(func(line string) { said += line })
+		if err != nil || !test.check(&f) || !strings.HasPrefix(said, test.warning) || (said == "") != (test.warning == "") {
+			t.Errorf("%s: %v, %+v, warned %q", test.args, err, f, said)
 		}
 	}
 }
@@ -186,4 +203,13 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", ids, got, want)
 		}
 	}
+}
+
+// doubleDashes returns args as pflag takes them.
+func doubleDashes(cmd *cobra.Command, args []string) []string {
+	args, err := llamaflags.Rewrite(cmd.Flags(), args)
+	if err != nil {
+		panic(err) // the test's own arguments
+	}
+	return args
 }

@@ -70,6 +70,7 @@ takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
 program; a file of that name is ./demo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.warn(notes(cmd.ErrOrStderr()))
 			if len(args) == 1 {
 				flags.path = args[0]
 			}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
@@ -21,34 +24,51 @@ import (
 // more memory than its weights.
 const defaultCtx = 4096
 
+// defaultBatch is enough tokens in a pass to keep every kernel at its speed.
+const defaultBatch = 512
+
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
 	path         string // demo.Name is the one inside the program; empty where none is named
 	ctx          int    // -1 is the default, 0 the model's own
 	threads      int    // 0 is the default
-	batch        int
+	batch        int    // 0 is the default
+	ubatch       int    // the same
 	typeK, typeV string
 	weights      string
 	memory       uint64
+	flags        *pflag.FlagSet
 }
 
 // define adds them all but -c, see defineContext.
 func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.defineMemory(fs)
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
+	auto(fs, "threads", &f.threads, "-1", "0")
 }
 
 // defineMemory adds the flags that decide how much memory the model takes.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
+	f.flags = fs
 	types := kvcache.TypeNames()
 	modelVar(fs, &f.path, "GGUF `FILE`; of a split model, the first; demo is the model inside the program")
-	intVar(fs, &f.batch, "batch-size", "b", 512, 1, 1<<16, "tokens of one forward pass")
-	choiceVar(fs, &f.typeK, "cache-type-k", types[0], types, "type of the keys kept")
-	choiceVar(fs, &f.typeV, "cache-type-v", types[0], types, "type of the values kept")
+	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "tokens of one forward pass")
+	fs.Lookup("batch-size").DefValue = strconv.Itoa(defaultBatch)
+	intVar(fs, &f.ubatch, "ubatch-size", "", 0, 1, 1<<16, "as --batch-size; the smaller of the two counts")
+	fs.Lookup("ubatch-size").Hidden = true
+	kvTypeVar(fs, &f.typeK, "cache-type-k", types, "type of the keys kept")
+	kvTypeVar(fs, &f.typeV, "cache-type-v", types, "type of the values kept")
 	alias(fs, "cache-type-k", "ctk")
 	alias(fs, "cache-type-v", "ctv")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+}
+
+// warn tells of each flag that was given and does something else than it says.
+func (f *modelFlags) warn(note func(string)) {
+	for _, line := range llamaflags.Warnings(f.flags) {
+		note(line)
+	}
 }
 
 // defineContext adds -c, whose default and meaning differ between commands.
@@ -57,6 +77,37 @@ func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage st
 	if value < 0 {
 		fs.Lookup("ctx-size").DefValue = "" // is no number, and the usage says it in words
 	}
+}
+
+// kvTypeVar defines a flag for the type of keys or values.
+func kvTypeVar(fs *pflag.FlagSet, p *string, name string, types []string, usage string) {
+	*p = types[0]
+	fs.Var(&kvTypeValue{choiceValue{p, types}, name, ""}, name, usage+": "+strings.Join(types, ", "))
+}
+
+// A kvTypeValue also takes llama.cpp's types that there are no kernels for, as
+// the smallest that keeps no less.
+type kvTypeValue struct {
+	choiceValue
+	name, asked string
+}
+
+var nearestKVType = map[string]string{"q4_1": "q4_0", "iq4_nl": "q4_0", "q5_0": "q8_0", "q5_1": "q8_0"}
+
+func (v *kvTypeValue) Set(s string) error {
+	v.asked = ""
+	if near, ok := nearestKVType[strings.ToLower(s)]; ok {
+		v.asked, s = s, near
+	}
+	return v.choiceValue.Set(s)
+}
+
+// Warning says that another type is used than was asked for.
+func (v *kvTypeValue) Warning() string {
+	if v.asked == "" {
+		return ""
+	}
+	return fmt.Sprintf("--%s %s: %s is used, the nearest of %s", v.name, v.asked, *v.p, strings.Join(v.choices, ", "))
 }
 
 // modelVar defines the flag that names a model.
@@ -121,7 +172,7 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	}
 	cfg := engine.Config{
 		Ctx:       f.context(modelCtx),
-		Batch:     min(f.batch, f.context(modelCtx)),
+		Batch:     min(f.pass(), f.context(modelCtx)),
 		KV:        kvcache.Types{K: k, V: v},
 		Threads:   f.threads,
 		Residency: residency,
@@ -132,6 +183,17 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	}
 	cfg.CPUs = m.WorkerCPUs(cfg.Threads)
 	return cfg, nil
+}
+
+// pass returns the most tokens of one forward pass.
+func (f *modelFlags) pass() int {
+	switch {
+	case f.batch == 0 && f.ubatch == 0:
+		return defaultBatch
+	case f.batch == 0 || f.ubatch == 0:
+		return f.batch + f.ubatch
+	}
+	return min(f.batch, f.ubatch)
 }
 
 // context returns the tokens of context that the flags ask for, for a model

@@ -32,6 +32,7 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 			if file == "" {
 				return usagef("no text; give one with -f FILE")
 			}
+			model.warn(notes(cmd.ErrOrStderr()))
 			text, err := readFile(file)
 			if err != nil {
 				return err

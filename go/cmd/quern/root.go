@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
 
 // newRootCommand returns the command line, whole.
@@ -33,7 +35,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 			if _, err := chooseKernels(); err != nil {
 				return err
 			}
-			return applyEnvironment(cmd.Flags())
+			return checkFlags(cmd.Flags())
 		},
 	}
 	root.SetVersionTemplate("quern {{.Version}}\n")
@@ -114,7 +116,10 @@ func prepare(root *cobra.Command, args []string) ([]string, error) {
 			return nil, unknownCommand(root, name)
 		}
 	}
-	return doubleDashes(cmd, args), nil
+	if args, err = llamaflags.Rewrite(cmd.Flags(), args); err != nil {
+		return nil, usagef("%w; see %q", err, helpFor(cmd))
+	}
+	return args, nil
 }
 
 // firstName returns the first of args when it is not a flag.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -46,7 +47,8 @@ has it (general.sampling.*), or else as below.`,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time" -n 64
   quern run -m model.gguf --temp 0 --stats < prompt.txt`,
-		Args: onePrompt,
+		Args:    onePrompt,
+		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.prompt.args = args
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -69,9 +71,10 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.prompt.define(fs, "to continue")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
-	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
+	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.sampling.define(fs)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
 // run is "quern run".
@@ -85,6 +88,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		given = strings.TrimSuffix(given, "\n") // editors and echo end every text with one
 	}
 	note := notes(stderr)
+	f.model.warn(note)
 	f.model.orDemo(note)
 	head, err := readHead(f.model.path, true)
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/sample"
-	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // samplingFlags say how tokens are chosen.
@@ -22,11 +20,12 @@ func (f *samplingFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	f.params = sample.Defaults()
 	p := &f.params
-	floatVar(fs, &p.Temp, "temp", p.Temp, 0, 100, "temperature; 0 takes the likeliest token")
-	intVar(fs, &p.TopK, "top-k", "", p.TopK, 0, math.MaxInt32, "choose among the K likeliest tokens; 0 is all")
+	floatVar(fs, &p.Temp, "temp", p.Temp, -100, 100, "temperature; 0 or less takes the likeliest token")
+	intVar(fs, &p.TopK, "top-k", "", p.TopK, -1, math.MaxInt32, "choose among the K likeliest tokens; 0 or -1 is all")
 	floatVar(fs, &p.TopP, "top-p", p.TopP, 0, 1, "choose among the likeliest that make up this probability; 1 is all")
 	floatVar(fs, &p.MinP, "min-p", p.MinP, 0, 1, "leave out tokens less likely than this share of the likeliest; 0 is none")
 	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the choices; -1 is a random one")
+	auto(fs, "seed", &f.seed, "4294967295") // how llama.cpp spells -1 without a sign
 	floatVar(fs, &p.RepeatPenalty, "repeat-penalty", p.RepeatPenalty, 0.01, 100, "make tokens seen already less likely; 1 does not")
 	intVar(fs, &p.RepeatLastN, "repeat-last-n", "", p.RepeatLastN, -1, 1<<24, "tokens that the penalties look back at; -1 is all")
 	floatVar(fs, &p.PresencePenalty, "presence-penalty", 0, -100, 100, "taken off the logit of each token seen")
@@ -37,6 +36,7 @@ func (f *samplingFlags) define(fs *pflag.FlagSet) {
 // unless one was given.
 func (f *samplingFlags) seeded() sample.Params {
 	p := f.params
+	p.Temp = max(p.Temp, 0)
 	p.Seed = uint64(f.seed)
 	if f.seed < 0 {
 		p.Seed = rand.Uint64()
@@ -46,8 +46,8 @@ func (f *samplingFlags) seeded() sample.Params {
 
 // forModel returns how tokens are chosen as the model's author would have it,
 // where the flags do not say. note is told what is ignored of that, and why.
-func (f *samplingFlags) forModel(meta tokenizer.Metadata, note func(string)) sample.Params {
-	p, ignored := server.ModelSampling(sample.Defaults(), meta)
+func (f *samplingFlags) forModel(meta sample.Metadata, note func(string)) sample.Params {
+	p, ignored := sample.Defaults().ForModel(meta)
 	for _, line := range ignored {
 		note(line)
 	}
@@ -57,7 +57,7 @@ func (f *samplingFlags) forModel(meta tokenizer.Metadata, note func(string)) sam
 // over returns p with what the flags say, where they were given.
 func (f *samplingFlags) over(p sample.Params) sample.Params {
 	for name, set := range map[string]func(){
-		"temp":              func() { p.Temp = f.params.Temp },
+		"temp":              func() { p.Temp = max(f.params.Temp, 0) },
 		"top-k":             func() { p.TopK = f.params.TopK },
 		"top-p":             func() { p.TopP = f.params.TopP },
 		"min-p":             func() { p.MinP = f.params.MinP },

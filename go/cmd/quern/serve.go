@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -57,11 +56,14 @@ request says, or the flags, or the model's file (general.sampling.*), or as belo
 
 // run is "quern serve".
 func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
-	level, err := f.check()
+	if err := f.check(); err != nil {
+		return err
+	}
+	logs, closeLog, err := f.log.open(stderr)
 	if err != nil {
 		return err
 	}
-	logs := telemetry.NewLog(stderr, level)
+	defer closeLog()
 	f.model.orDemo(func(line string) { logs.Info().Msg(line) })
 	// Everything that can be wrong is found before the model is loaded.
 	in, err := readHead(f.model.path, true)
@@ -74,10 +76,20 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			in.file.Close()
 		}
 	}()
-	f.noteIgnored(logs)
-	tmpl, noTemplate := f.template.read(in)
-	if noTemplate != nil && !errors.Is(noTemplate, errNoTemplate) {
-		return noTemplate
+	f.warn(logs)
+	defaults, err := f.requests.defaults()
+	if err != nil {
+		return err
+	}
+	if err := f.requests.checkIDs(in.tok.Len()); err != nil {
+		return err
+	}
+	tmpl, warning, err := f.template.read(in)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		logs.Warn().Msg(warning)
 	}
 	keys, err := f.keys()
 	if err != nil {
@@ -98,17 +110,27 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	api := server.New(server.Config{
 		Build:        "quern-" + readBuild().Version,
 		SlotPath:     f.slotPath,
+		Ping:         pings(f.ping),
 		WriteTimeout: time.Duration(f.timeout) * time.Second,
 		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
 		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:          logs,
 		Besides:      f.pages(),
 	})
-	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs)
+	var static []gin.HandlerFunc
+	if f.path != "" {
+		serve, done, err := files(f.path, f.prefix)
+		if err != nil {
+			return err
+		}
+		defer done()
+		static = append(static, serve)
+	}
+	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs, static...)
 	if err != nil {
 		return err
 	}
-	listeners, err := host.Listen(f.hosts, f.port, f.certFile, f.keyFile)
+	listeners, err := host.Listen(f.hosts, f.port, f.shared, f.certFile, f.keyFile)
 	if err != nil {
 		return err
 	}
@@ -139,10 +161,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer l.close()
 	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
-	api.SetModel(f.serverModel(in, tmpl, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
-	if noTemplate != nil {
-		logs.Warn().Err(noTemplate).Msg("chats are refused; give a template with --chat-template")
-	}
+	api.SetModel(f.serverModel(in, tmpl, warning, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
 	f.announce(logs, listeners, l, time.Since(start))
 	h.Ready()
 
@@ -171,7 +190,7 @@ func (f *serveFlags) shutDown(h *host.Host, loop *engine.Loop) {
 }
 
 // handler puts everything together that answers.
-func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger) (*gin.Engine, error) {
+func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger, static ...gin.HandlerFunc) (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	if err := e.SetTrustedProxies(nil); err != nil {
@@ -182,18 +201,20 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 		return nil, usagef("--cors-origins: %w", err)
 	}
 	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
-	if !f.noPage {
+	if f.ownPage() {
 		public = append(public, page.Paths()...)
 	}
 	for i, path := range public {
 		public[i] = f.prefix + path
 	}
-	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs), cross, guard.Auth(keys, public), guard.Body(maxBody),
+	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs), cross)
+	e.Use(static...)
+	e.Use(guard.Auth(keys, public), guard.Body(maxBody),
 		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)))
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	routes.GET("/metrics", gin.WrapH(metrics.Handler()))
-	if !f.noPage {
+	if f.ownPage() {
 		chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
 		for _, path := range page.Paths() {
 			routes.GET(path, chat)
@@ -204,6 +225,25 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 	return e, nil
 }
 
+// ownPage tells whether the page to chat with is served.
+func (f *serveFlags) ownPage() bool { return f.page && f.path == "" }
+
+// pings is the silence after which a stream sends a comment.
+func pings(seconds int) time.Duration {
+	if seconds <= 0 {
+		return -1 // never
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// warn tells of flags that do something else than llama-server's users expect.
+func (f *serveFlags) warn(logs zerolog.Logger) {
+	f.model.warn(func(line string) { logs.Warn().Msg(line) })
+	if fs := f.model.flags; fs.Changed("parallel") && fs.Changed("ctx-size") {
+		logs.Info().Int("ctx_size", f.model.ctx).Int("parallel", f.parallel).Msg("--ctx-size is the context of each request: --parallel does not divide it, and requests share one memory")
+	}
+}
+
 // pages are what is answered beside the API.
 func (f *serveFlags) pages() []server.Page {
 	pages := []server.Page{
@@ -212,7 +252,7 @@ func (f *serveFlags) pages() []server.Page {
 		{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
 		{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
 	}
-	if !f.noPage {
+	if f.ownPage() {
 		pages = append(pages, server.Page{Path: "/", Summary: "A page to chat with", ContentType: "text/html"})
 	}
 	return pages
@@ -269,7 +309,7 @@ func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer
 		return loadResult{err: err}
 	}
 	cfg.Ctx = max(f.model.ctx, 0)
-	cfg.Batch = f.model.batch
+	cfg.Batch = f.model.pass()
 	cfg.Shared, cfg.Sequences, cfg.KVBytes = true, f.parallel, f.kvMemory
 	bar := newLoadBar(stderr)
 	cfg.Progress = bar.update

@@ -2,13 +2,12 @@ package main
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/server/guard"
 )
 
@@ -26,6 +25,8 @@ type serveFlags struct {
 	slotPath  string
 	template  templateFlags
 	reasoning string
+	requests  requestFlags
+	suffixed  bool
 
 	hosts             []string
 	port              int
@@ -35,11 +36,14 @@ type serveFlags struct {
 	apiKeyFile        string
 	requireKey        bool
 	origins           []string
-	noPage            bool
+	page              bool
+	path              string
+	shared            bool
+	ping              int
 	bodyLimit         uint64
 	timeout           int
 	traces            string
-	logLevel          string
+	log               logFlags
 }
 
 func (f *serveFlags) define(fs *pflag.FlagSet) {
@@ -48,15 +52,17 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.hosts, "host", []string{"127.0.0.1"}, "`ADDRESS` to listen at, or a path that ends in .sock; several with commas")
 	intVar(fs, &f.port, "port", "", 8080, 0, 65535, "port to listen at")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
+	switchVar(fs, &f.shared, "reuse-port", false, "let other processes listen at the port too")
 	fs.StringVarP(&f.alias, "alias", "a", "", "`NAME` of the model for clients (default: the file's)")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "requests that run at a time; they share one memory")
-	alias(fs, "parallel", "np")
+	auto(fs, "parallel", &f.parallel, "-1")
 	bytesVar(fs, &f.kvMemory, "kv-memory", "memory for the keys and values of all requests and of texts seen before (default: half of what is free)")
 	intVar(fs, &f.queue, "queue", "", 128, 0, 1<<20, "requests that may wait; more are told to come back")
 	durationVar(fs, &f.targetITL, "target-itl", 0, "time between two tokens that a prompt may not lengthen, such as 150ms (default: 150ms, or 1.5 times that of one token)")
 	durationVar(fs, &f.drain, "drain", 30*time.Second, "time that requests have to finish after SIGTERM")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
+	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds of silence after which a stream sends a comment; -1 or 0 is never")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
@@ -65,68 +71,41 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.origins, "cors-origins", nil, "`ORIGINS` whose pages may use the API, such as https://example.com; * is all")
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
-	fs.BoolVar(&f.noPage, "no-webui", false, "leave out the page to chat with")
+	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
+	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
 
 	f.template.define(fs)
-	choiceVar(fs, &f.reasoning, "reasoning-format", "auto", []string{"auto", "none", "deepseek"}, "where thoughts go: none leaves them in the text")
+	choiceVar(fs, &f.reasoning, "reasoning-format", "auto", []string{"auto", "none", "deepseek", "deepseek-legacy"}, "where thoughts go: none leaves them in the text")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer where the request does not say; -1 is until it ends")
 	f.sampling.define(fs)
+	f.requests.define(fs)
+	switchVar(fs, &f.suffixed, "spm-infill", false, "fill gaps with what comes after them first, for models that were trained so")
 
 	fs.StringVar(&f.traces, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318")
-	choiceVar(fs, &f.logLevel, "log-level", "info", []string{"debug", "info", "warn", "error"}, "least important lines of the log")
-	f.defineIgnored(fs)
-}
-
-// ignored are llama-server's flags that decide nothing here, by what they take.
-// A command line that has them should go on to work.
-var ignored = struct{ values, switches []string }{
-	values: []string{"n-gpu-layers", "gpu-layers", "ubatch-size", "threads-batch", "threads-http", "main-gpu", "split-mode", "poll", "prio", "slot-prompt-similarity", "cache-reuse", "flash-attn"},
-	switches: []string{"cont-batching", "jinja", "metrics", "slots", "mlock", "no-mmap", "no-warmup", "kv-unified",
-		"log-disable", "no-context-shift"},
-}
-
-// defineIgnored adds those flags, out of sight.
-func (f *serveFlags) defineIgnored(fs *pflag.FlagSet) {
-	for _, name := range ignored.values {
-		fs.String(name, "", "decides nothing here")
-	}
-	for _, name := range ignored.switches {
-		fs.Bool(name, false, "decides nothing here")
-	}
-	for _, name := range slices.Concat(ignored.values, ignored.switches) {
-		fs.Lookup(name).Hidden = true
-	}
-	for name, short := range map[string]string{"n-gpu-layers": "ngl", "ubatch-size": "ub", "threads-batch": "tb", "cont-batching": "cb", "flash-attn": "fa"} {
-		alias(fs, name, short)
-	}
-}
-
-// noteIgnored says which flags were given that decide nothing.
-func (f *serveFlags) noteIgnored(logs zerolog.Logger) {
-	for _, name := range slices.Concat(ignored.values, ignored.switches) {
-		if f.sampling.flags.Changed(name) {
-			logs.Warn().Str("flag", "--"+name).Msg("the flag decides nothing here")
-		}
-	}
+	f.log.define(fs)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.Server)
 }
 
 // check finds what no single flag can.
-func (f *serveFlags) check() (zerolog.Level, error) {
+func (f *serveFlags) check() error {
 	if len(f.hosts) == 0 {
-		return 0, usagef("--host is empty, want an address such as 127.0.0.1")
+		return usagef("--host is empty, want an address such as 127.0.0.1")
 	}
 	if err := f.template.check(); err != nil {
-		return 0, err
+		return err
 	}
 	f.prefix = strings.TrimRight(f.prefix, "/")
 	if f.prefix != "" && (f.prefix[0] != '/' || strings.ContainsAny(f.prefix, "?#*: ")) {
-		return 0, usagef("--api-prefix %q is no path, want one such as /llm", f.prefix)
+		return usagef("--api-prefix %q is no path, want one such as /llm", f.prefix)
 	}
 	if err := checkFolder(f.slotPath); err != nil {
-		return 0, usagef("--slot-save-path: %w", err)
+		return usagef("--slot-save-path: %w", err)
 	}
-	return zerolog.ParseLevel(f.logLevel)
+	if err := checkFolder(f.path); err != nil {
+		return usagef("--path: %w", err)
+	}
+	return nil
 }
 
 // keys returns the API keys that the flags name.

@@ -13,18 +13,17 @@ import (
 	"github.com/quern-llm/quern/go/server"
 )
 
-// serverModel describes the model to the server.
-func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+// serverModel describes the model to the server. warning is what is wrong with its
+// own template, where tmpl is not that.
+func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, warning string, defaults server.Defaults, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Metadata: in.file.GGUF,
+		Engine: eng, Tokenizer: in.tok, Template: tmpl, TemplateWarning: warning, Metadata: in.file.GGUF,
 		Name: f.alias, Path: f.model.path, Ctx: ctx,
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
+		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
 			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
-	}
-	if tmpl != nil {
-		m.Template = tmpl // not a Template that is nil inside
 	}
 	switch {
 	case m.Name != "":

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -9,10 +8,6 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 )
-
-// errNoTemplate is not the fault of a command line: a server refuses chats, and
-// serves the rest.
-var errNoTemplate = errors.New("the model has no chat template")
 
 // templateFlags say which chat template to use.
 type templateFlags struct {
@@ -33,38 +28,48 @@ func (f *templateFlags) check() error {
 	return nil
 }
 
-// read returns the template that the flags name, or else the model's own.
-func (f *templateFlags) read(in *head) (*chat.Template, error) {
-	source := f.source
-	if f.file != "" {
-		var err error
-		if source, err = readFile(f.file); err != nil {
-			return nil, err
-		}
-	}
+// read returns the template that the flags name, or else the model's own. Where
+// that has none which can be used, it is ChatML, and warning says so.
+func (f *templateFlags) read(in *head) (t *chat.Template, warning string, err error) {
 	tokens := specialTokens(in)
-	if source == "" {
-		own, err := in.file.GGUF.Str("tokenizer.chat_template")
-		if err != nil {
-			return nil, errNoTemplate
+	if f.source == "" && f.file == "" {
+		why := "the model has no chat template"
+		if own, err := in.file.GGUF.Str("tokenizer.chat_template"); err == nil {
+			t, err = chat.Parse(own, tokens)
+			if err == nil {
+				return t, "", nil
+			}
+			why = "the model's " + oneLine(err)
 		}
-		t, err := chat.Parse(own, tokens)
-		if err != nil {
-			return nil, fmt.Errorf("%w that can be read: %v", errNoTemplate, err)
-		}
-		return t, nil
+		t, err = builtinTemplate(chat.Default, tokens)
+		return t, why + ": " + chat.Default + " is used; --chat-template gives another", err
 	}
-	if f.file == "" && !strings.Contains(source, "{") { // as every template does
-		var err error
-		if source, err = chat.Builtin(source); err != nil {
-			return nil, usagef("--chat-template: %w; or give a template", err)
+	switch {
+	case f.file != "":
+		var source string
+		if source, err = readFile(f.file); err != nil {
+			return nil, "", err
+		}
+		t, err = chat.Parse(source, tokens)
+	case strings.Contains(f.source, "{"): // as every template does
+		t, err = chat.Parse(f.source, tokens)
+	default:
+		if t, err = builtinTemplate(f.source, tokens); err != nil {
+			err = fmt.Errorf("--chat-template: %w; or give a template", err)
 		}
 	}
-	t, err := chat.Parse(source, tokens)
 	if err != nil {
-		return nil, usagef("%w", err)
+		return nil, "", usagef("%w", err)
 	}
-	return t, nil
+	return t, "", nil
+}
+
+func builtinTemplate(name string, tokens chat.SpecialTokens) (*chat.Template, error) {
+	source, err := chat.Builtin(name)
+	if err != nil {
+		return nil, err
+	}
+	return chat.Parse(source, tokens)
 }
 
 // specialTokens returns the tokens of the model that templates write.

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
 
 // The flag values here refuse what makes no sense when they are set, so that
@@ -61,6 +64,52 @@ func (v *floatValue) Set(s string) error {
 
 func (v *floatValue) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, 32) }
 func (v *floatValue) Type() string   { return "X" }
+
+// switchVar defines a flag that is on or off, and off by its name with --no-
+// before it too.
+func switchVar(fs *pflag.FlagSet, p *bool, name string, value bool, usage string) {
+	*p = value
+	fs.VarPF((*switchValue)(p), name, "", usage).NoOptDefVal = "true"
+}
+
+type switchValue bool
+
+func (v *switchValue) Set(s string) error {
+	on, err := llamaflags.ParseSwitch(s)
+	*v = switchValue(on)
+	return err
+}
+
+func (v *switchValue) String() string {
+	if *v {
+		return "on"
+	}
+	return "" // which help does not show
+}
+
+func (v *switchValue) Type() string { return "bool" }
+
+// auto lets the flag called name, whose number is at p, be given as one of words
+// too, which stand for its default.
+func auto(fs *pflag.FlagSet, name string, p *int, words ...string) {
+	f := fs.Lookup(name)
+	f.Value = &autoValue{f.Value, p, *p, words}
+}
+
+type autoValue struct {
+	pflag.Value
+	p        *int
+	standard int
+	words    []string
+}
+
+func (v *autoValue) Set(s string) error {
+	if !slices.Contains(v.words, s) {
+		return v.Value.Set(s)
+	}
+	*v.p = v.standard
+	return nil
+}
 
 // choiceVar defines a flag for one of a few words.
 func choiceVar(fs *pflag.FlagSet, p *string, name, value string, choices []string, usage string) {

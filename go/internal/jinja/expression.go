@@ -268,7 +268,7 @@ func (p *parser) filters(x expr, inline bool) expr {
 			inline = false
 			f := &filterExpr{x: x, name: p.dotted()}
 			if f.fn = filters[f.name]; f.fn == nil {
-				fail("unknown filter %s", f.name)
+				f.fn = unknown("filter", f.name)
 			}
 			if p.is(tOp, "(") {
 				f.args = p.args()
@@ -293,11 +293,20 @@ func (p *parser) dotted() string {
 	return s
 }
 
+// unknown stands for a filter or a test that there is not. Templates may name one
+// where it is not reached, for other programs.
+func unknown(what, name string) builtin {
+	return func(*interp, any, args) any {
+		fail("unknown %s %s", what, name)
+		return nil
+	}
+}
+
 func (p *parser) test(x expr) expr {
 	t := &testExpr{x: x, not: p.word("not")}
 	which := p.dotted()
 	if t.fn = tests[which]; t.fn == nil {
-		fail("unknown test %s", which)
+		t.fn = unknown("test", which)
 	}
 	switch next := p.tok(); {
 	case p.is(tOp, "("):

@@ -15,12 +15,12 @@ const module = "github.com/quern-llm/quern/go/"
 // A package may import the ones on the lines above its own, and no others of
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
-	"internal/browser internal/jinja internal/layers internal/newfile internal/testdata",
+	"internal/browser internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
 	"gguf safetensors mem machine tokenizer chat grammar sample sched kernel hub demo server/page",
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
-	"repl server server/telemetry",
+	"bench repl server server/telemetry",
 	"cmd/quern",
 }
 
@@ -64,7 +64,13 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s; plots are drawn in bench, not in the program", path, name)
 			}
 			dep, ours := strings.CutPrefix(name, module)
-			if !ours || f.Name.Name == "main" {
+			if !ours {
+				continue
+			}
+			if pkg == "cmd/quern" && (dep == "server" || strings.HasPrefix(dep, "server/")) && !strings.HasPrefix(filepath.Base(path), "serve") {
+				t.Errorf("%s imports %s; of the commands only serve may", path, dep)
+			}
+			if f.Name.Name == "main" {
 				continue
 			}
 			if below, ok := layer[dep]; !ok || below >= own {

@@ -23,7 +23,7 @@ type Arch struct {
 // archs is what can be run, in the order in which an error lists it.
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
-	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer,
+	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 }
 
 // Lookup returns the architecture called name.
@@ -71,19 +71,10 @@ type Weights interface {
 // A Program is what a model computes: operations over numbered buffers.
 type Program struct {
 	Bufs    []kernel.BufSpec
-	Groups  []Group       // of state that a sequence has
-	Begin   []kernel.Op   // once a batch: embedding, tables of rotations
-	Layers  [][]kernel.Op // one list for each layer
-	Outputs []Output      // what may be had of the tokens of a batch
-}
-
-// A Group is one kind of state that every sequence has. Operations say where in
-// it theirs lies.
-type Group struct {
-	Name        string // "attention", "window 1024", "convolution"
-	Bytes       int    // of a block of kernel.KVBlock positions; of a sequence where PerSequence
-	Window      int    // positions that a token sees, its own included; 0: all
-	PerSequence bool   // of fixed size, replaced at each pass
+	Groups  []kernel.Group // what the operations keep of a sequence
+	Begin   []kernel.Op    // once a batch: embedding, tables of rotations
+	Layers  [][]kernel.Op  // one list for each layer
+	Outputs []Output       // what may be had of the tokens of a batch
 }
 
 // An Output is a named end of a Program: operations for the tokens of which it

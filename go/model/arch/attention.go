@@ -1,6 +1,10 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // headNorm says how queries and keys are normalised.
 type headNorm int
@@ -42,9 +46,10 @@ func (l layer) attention(a attention) half {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
+		group, offset := l.state(l.keysAndValues())
 		heads := kernel.Heads{
 			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
-			KVOffset: l.reserve(Group{Name: "attention"}, kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim)),
+			Group: group, KVOffset: offset,
 		}
 		l.add(l.store(a, heads))
 		att := l.floats("att", kernel.TokRows, nOut)
@@ -61,6 +66,16 @@ func (l layer) attention(a attention) half {
 	return h
 }
 
+// keysAndValues is the layer's share of a block. Layers with a window have a group
+// of their own, which forgets what lies behind it.
+func (l layer) keysAndValues() kernel.Group {
+	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
+	if l.Window > 0 {
+		g.Name = fmt.Sprintf("window %d", l.Window)
+	}
+	return g
+}
+
 // A projection is where queries, keys and values come from, and where they are.
 type projection struct {
 	parts []kernel.Part
@@ -74,7 +89,7 @@ func (l layer) queries(a attention) projection {
 	nq, nk, nv := l.NHead*l.HeadDim, l.NHeadKV*l.HeadDim, l.NHeadKV*l.ValueDim
 	bias := l.optional
 	if a.bias {
-		bias = func(name string, n int) []float32 { return l.vector(name, n) }
+		bias = l.vector
 	}
 	width := 0
 	part := func(name string, n int) {

@@ -83,6 +83,21 @@ func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	return id
 }
 
+// state gives the current layer g.Bytes in each unit of the group of that name, which
+// is made when it is first asked for, and returns the group's number and where in a
+// unit they begin.
+func (b *builder) state(g kernel.Group) (group, offset int) {
+	group = slices.IndexFunc(b.p.Groups, func(o kernel.Group) bool { return o.Name == g.Name })
+	if group < 0 {
+		group = len(b.p.Groups)
+		b.p.Groups = append(b.p.Groups, g)
+		return group, 0
+	}
+	offset = b.p.Groups[group].Bytes
+	b.p.Groups[group].Bytes += g.Bytes
+	return group, offset
+}
+
 // pageFloats is 4 KiB of floats. Rows that far apart share a set of the
 // first-level cache: a product that writes one column of many would evict its
 // own lines.
@@ -119,19 +134,6 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 		b.ropes = append(b.ropes, r)
 	}
 	return b.floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
-}
-
-// reserve takes n bytes of each unit of a group of state, and returns where they
-// begin.
-func (b *builder) reserve(g Group, n int) (offset int) {
-	i := slices.IndexFunc(b.p.Groups, func(o Group) bool { return o.Name == g.Name })
-	if i < 0 {
-		i = len(b.p.Groups)
-		b.p.Groups = append(b.p.Groups, g)
-	}
-	offset = b.p.Groups[i].Bytes
-	b.p.Groups[i].Bytes += n
-	return offset
 }
 
 // norm returns the model's norm of src into act. The bias is used where the file

@@ -29,11 +29,13 @@ type Config struct {
 	NExpert     int // 0: the feed-forward part is dense
 	NExpertUsed int // by each token
 	NFFExpert   int // feed-forward width of an expert
+
+	NTap int // positions that a short convolution sees, its own included; 0: there is none
 }
 
 // A Layer is the sizes of one block.
 type Layer struct {
-	NHead, NHeadKV int
+	NHead, NHeadKV int     // without key-value heads it is another kind of layer
 	HeadDim        int     // of a query and of a key
 	ValueDim       int     // of a value
 	AttnScale      float32 // what queries are scaled by
@@ -54,6 +56,7 @@ const (
 	maxVocab   = 1 << 24
 	maxExpert  = 1 << 12
 	maxUsed    = 1 << 8
+	maxTap     = 1 << 6
 )
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.

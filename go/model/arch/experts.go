@@ -6,9 +6,14 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// experts is a sparse feed-forward, as Mixtral has it: the router's n_used best
-// experts, weighted by their softmax renormalised to 1.
-func (l layer) experts() half {
+// experts says what a mixture of experts is.
+type experts struct {
+	renorm bool // the weights of the chosen sum to 1
+}
+
+// experts is a sparse feed-forward: the sum of the n_used best experts by the
+// softmax of the router, which weighs them.
+func (l layer) experts(e experts) half {
 	c := l.cfg
 	router := l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert)
 	gate := l.expertMatrix("ffn_gate", c.NEmbd, c.NFFExpert)
@@ -24,7 +29,7 @@ func (l layer) experts() half {
 		out := l.floats("pair.out", kernel.PairRows, c.NEmbd)
 
 		l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router), Parts: []kernel.Part{{Matrix: router}}})
-		l.add(kernel.MoeRoute{Dst: route, Src: logits, Renorm: true, Scale: 1})
+		l.add(kernel.MoeRoute{Dst: route, Src: logits, Renorm: e.renorm, Scale: 1})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, gate, up), Cols: c.NEmbd, Route: route})
 		l.add(kernel.Matmul{
 			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route,

@@ -10,7 +10,7 @@ var llama = Arch{
 	config: func(k *keys) {
 		k.rms()
 		k.heads()
-		if k.experts(); k.c.NExpert == 0 {
+		if k.someExperts(); k.c.NExpert == 0 {
 			k.feedForward()
 		}
 		k.rope(kernel.RopeNorm)
@@ -20,7 +20,7 @@ var llama = Arch{
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{}))
 			if b.cfg.NExpert > 0 {
-				l.residual("ffn_norm", l.experts())
+				l.residual("ffn_norm", l.experts(experts{renorm: true}))
 			} else {
 				l.residual("ffn_norm", l.feedForward(feedForward{}))
 			}

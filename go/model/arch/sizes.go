@@ -27,17 +27,26 @@ func (k *keys) layerNorm() {
 	k.c.Eps = float32(k.float("attention.layer_norm_epsilon", 0, 1))
 }
 
-// heads reads the shape of the attention.
-func (k *keys) heads() {
+// heads reads the shape of the attention, which all layers have.
+func (k *keys) heads() { k.someHeads(false) }
+
+// mixedHeads is heads where layers without key-value heads are of another kind.
+func (k *keys) mixedHeads() { k.someHeads(true) }
+
+func (k *keys) someHeads(mixed bool) {
 	layers := k.c.Layers
 	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
-	k.eachOr("attention.head_count_kv", 1, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
+	least := 1
+	if mixed {
+		least = 0
+	}
+	k.eachOr("attention.head_count_kv", least, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
 	if k.err != nil {
 		return
 	}
 	for i := range layers {
 		l := &layers[i]
-		if l.NHead%l.NHeadKV != 0 {
+		if l.NHeadKV > 0 && l.NHead%l.NHeadKV != 0 {
 			k.fail("attention.head_count_kv", "%d, want a divisor of the %d heads", l.NHeadKV, l.NHead)
 		}
 		l.HeadDim = k.c.NEmbd / l.NHead
@@ -61,12 +70,17 @@ func (k *keys) feedForward() {
 	k.each("feed_forward_length", 1, maxFF, func(l *Layer, n int) { l.NFF = n })
 }
 
-// experts reads the sizes of a mixture of experts, if there is one.
+// someExperts is experts where the file may also have none.
+func (k *keys) someExperts() {
+	if k.intOr("expert_count", 0, 0, maxExpert) > 0 {
+		k.experts()
+	}
+}
+
+// experts reads the sizes of a mixture of experts.
 func (k *keys) experts() {
 	c := k.c
-	if c.NExpert = k.intOr("expert_count", 0, 0, maxExpert); c.NExpert == 0 {
-		return
-	}
+	c.NExpert = k.int("expert_count", 1, maxExpert)
 	c.NExpertUsed = k.int("expert_used_count", 1, min(c.NExpert, maxUsed))
 	if k.has("expert_feed_forward_length") {
 		c.NFFExpert = k.int("expert_feed_forward_length", 1, maxFF)

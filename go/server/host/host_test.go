@@ -33,7 +33,7 @@ var (
 func start(t *testing.T, h *Host) (*http.Client, string, chan error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.sock")
-	ls, err := Listen([]string{path}, 0, "", "")
+	ls, err := Listen([]string{path}, 0, false, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := filepath.Join(dir, "live.sock")
-	ls, err := Listen([]string{live, "127.0.0.1"}, 0, "", "")
+	ls, err := Listen([]string{live, "127.0.0.1"}, 0, false, "", "")
 	if err != nil || len(ls) != 2 {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestListen(t *testing.T) {
 		{"key missing", []string{"127.0.0.1"}, 0, "cert.pem", "", "both a certificate and its key"},
 		{"no such certificate", []string{"127.0.0.1"}, 0, "cert.pem", "key.pem", "cert.pem"},
 	} {
-		if l, err := Listen(tt.hosts, tt.port, tt.cert, tt.key); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if l, err := Listen(tt.hosts, tt.port, false, tt.cert, tt.key); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v, want %q", tt.name, l, err, tt.want)
 		}
 	}
@@ -168,7 +168,7 @@ func TestListen(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	again, err := Listen([]string{left}, 0, "", "")
+	again, err := Listen([]string{left}, 0, false, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) (cert, key string)
 // TLS works, and takes a certificate that was renewed.
 func TestTLS(t *testing.T) {
 	cert, key := writeCertificate(t, t.TempDir(), 1)
-	ls, err := Listen([]string{"127.0.0.1"}, 0, cert, key)
+	ls, err := Listen([]string{"127.0.0.1"}, 0, false, cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}

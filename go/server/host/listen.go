@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,12 +13,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Listen opens what each of the hosts names: an address of this machine, or a
 // path that ends in .sock. With a certificate and its key it speaks TLS, but for
-// sockets.
-func Listen(hosts []string, port int, certFile, keyFile string) ([]net.Listener, error) {
+// sockets. Where the port is shared, other processes may listen there as well, and
+// the system deals the connections out.
+func Listen(hosts []string, port int, shared bool, certFile, keyFile string) ([]net.Listener, error) {
 	var conf *tls.Config
 	switch {
 	case certFile != "" && keyFile != "":
@@ -31,7 +35,7 @@ func Listen(hosts []string, port int, certFile, keyFile string) ([]net.Listener,
 	}
 	var all []net.Listener
 	for _, host := range hosts {
-		l, err := listen(host, port, conf)
+		l, err := listen(host, port, shared, conf)
 		if err != nil {
 			for _, l := range all {
 				l.Close()
@@ -43,11 +47,15 @@ func Listen(hosts []string, port int, certFile, keyFile string) ([]net.Listener,
 	return all, nil
 }
 
-func listen(host string, port int, conf *tls.Config) (net.Listener, error) {
+func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener, error) {
 	if strings.HasSuffix(host, ".sock") {
 		return listenSocket(host)
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	var how net.ListenConfig
+	if shared {
+		how.Control = sharePort
+	}
+	l, err := how.Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("port %d of %s is in use; give another one with --port", port, host)
@@ -62,6 +70,13 @@ func listen(host string, port int, conf *tls.Config) (net.Listener, error) {
 		l = tls.NewListener(l, conf)
 	}
 	return l, nil
+}
+
+// sharePort sets the option that lets several processes listen at one port.
+func sharePort(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	return errors.Join(err, failed)
 }
 
 // listenSocket listens at path, for its owner and group. A socket that a process

@@ -12,12 +12,44 @@ import (
 	"github.com/quern-llm/quern/go/server/guard"
 )
 
-// NewLog returns a log on w: for people on a terminal, else a JSON object a line.
-func NewLog(w io.Writer, level zerolog.Level) zerolog.Logger {
-	if f, ok := w.(interface{ Fd() uintptr }); ok && isatty.IsTerminal(f.Fd()) {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
+// LogConfig says how a log looks.
+type LogConfig struct {
+	Level  zerolog.Level
+	Format Format
+	Colors Format    // Auto, Always or Never
+	Times  bool      // each line begins with when it was written
+	Copy   io.Writer // gets every line as JSON too; nil: there is none
+}
+
+// A Format is one of two things, or the one that suits what is written to.
+type Format int
+
+const (
+	Auto   Format = iota // what suits a terminal on terminals
+	Always               // for people, or with colors
+	Never                // a JSON object a line, or without
+)
+
+// NewLog returns a log on w: for people on a terminal, else a JSON object a line,
+// unless c says otherwise.
+func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
+	f, ok := w.(interface{ Fd() uintptr })
+	terminal := ok && isatty.IsTerminal(f.Fd())
+	if c.Format == Always || c.Format == Auto && terminal {
+		people := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: c.Colors == Never || c.Colors == Auto && !terminal}
+		if !c.Times {
+			people.PartsExclude = []string{zerolog.TimestampFieldName}
+		}
+		w = people
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+	if c.Copy != nil {
+		w = zerolog.MultiLevelWriter(w, c.Copy)
+	}
+	log := zerolog.New(w).Level(c.Level)
+	if c.Times {
+		log = log.With().Timestamp().Logger()
+	}
+	return log
 }
 
 // quiet are the routes that are asked every few seconds by machines.

@@ -129,16 +129,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge("llamacpp:n_tokens_max", "Tokens of the longest sequence in a slot.", float64(most))
 	gauge("llamacpp:n_busy_slots_per_decode", "Sequences in a pass, on average.", float64(n.SlotPasses)/float64(max(n.Passes, 1)))
 
-	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Used), "state", "used")
-	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Cached), "state", "cached")
-	gauge("quern_kv_blocks", "KV blocks of 64 positions, by use.", float64(s.KV.Blocks-s.KV.Used-s.KV.Cached), "state", "free")
-	gauge("quern_kv_block_bytes", "Size of a KV block.", float64(s.KV.BlockBytes))
+	const kv = "Memory for keys, values and recurrent state, by use."
+	gauge("quern_kv_bytes", kv, float64(s.KV.Used), "state", "used")
+	gauge("quern_kv_bytes", kv, float64(s.KV.Cached), "state", "cached")
+	gauge("quern_kv_bytes", kv, float64(s.KV.Bytes-s.KV.Used-s.KV.Cached), "state", "free")
 	gauge("quern_requests_parked", "Requests that have begun and made room for others.", float64(s.Parked))
 	counter("quern_prompt_cached_tokens_total", "Prompt tokens found in the prefix cache.", float64(n.CachedTokens))
 	counter("quern_preemptions_total", "Times that a request made room for others.", float64(n.Preemptions))
 	counter("quern_cancellations_total", "Requests that were cancelled.", float64(n.Cancellations))
 	counter("quern_rejected_requests_total", "Requests that the queue had no room for.", float64(n.RejectedRequests))
-	counter("quern_evicted_kv_blocks_total", "Cached KV blocks given away.", float64(n.EvictedBlocks))
+	counter("quern_evicted_kv_blocks_total", "Cached KV blocks and recurrent states given away.", float64(n.EvictedBlocks))
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
 

@@ -53,7 +53,7 @@ func full(t *testing.T) *Metrics {
 		return engine.Status{
 			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5}, {}},
 			Queued: 3, Parked: 1,
-			KV:     engine.KVStatus{Blocks: 10, Used: 4, Cached: 5, BlockBytes: 64},
+			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5},
 			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
 		}
 	}})
@@ -73,7 +73,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		"llamacpp:prompt_tokens_total 200", "llamacpp:prompt_tokens_seconds 100", "llamacpp:predicted_tokens_seconds 50",
 		"llamacpp:requests_processing 1", "llamacpp:requests_deferred 3", "llamacpp:n_busy_slots_per_decode 1.5", "llamacpp:n_tokens_max 105",
-		`quern_kv_blocks{state="used"} 4`, `quern_kv_blocks{state="cached"} 5`, `quern_kv_blocks{state="free"} 1`,
+		`quern_kv_bytes{state="used"} 4`, `quern_kv_bytes{state="cached"} 5`, `quern_kv_bytes{state="free"} 1`,
 		`quern_memory_bytes{purpose="packed weights"} 600`, "quern_memory_limit_bytes 1000", "quern_prompt_cached_tokens_total 7",
 		"quern_time_to_first_token_seconds_count 1", "quern_inter_token_latency_seconds_count 1", `quern_request_queue_seconds_bucket{le="1"} 1`,
 		`quern_request_queue_seconds_bucket{le="0.5"} 0`, `quern_requests_total{outcome="length"} 1`, `quern_requests_total{outcome="rejected"} 1`,
@@ -175,7 +175,7 @@ func TestTracing(t *testing.T) {
 func TestLog(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	var out bytes.Buffer
-	log := NewLog(&out, zerolog.InfoLevel)
+	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Times: true})
 	m := NewMetrics()
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))

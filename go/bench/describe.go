@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A benchModel is what a result says of a model, and what the roofline needs.
-type benchModel struct {
+// An about is what a result says of a model, and what the roofline needs.
+type about struct {
 	desc   string // such as "llama 8B Q4_K - Medium"
 	bytes  uint64 // of all tensors
 	params uint64
@@ -20,8 +20,8 @@ type benchModel struct {
 }
 
 // describe adds up what the file's directory lists.
-func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) benchModel {
-	var m benchModel
+func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) about {
+	var m about
 	_, hasOutput := f.Tensor("output.weight")
 	types := map[gguf.Type]uint64{}
 	for i := range f.Tensors {

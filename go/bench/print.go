@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/csv"
@@ -10,35 +10,35 @@ import (
 	"unicode/utf8"
 )
 
-// benchFormats are what -o takes.
-var benchFormats = []string{"md", "json", "jsonl", "csv"}
+// Formats are those of an Output.
+var Formats = []string{"md", "json", "jsonl", "csv"}
 
-// A benchPrinter writes results as they come: structs whose fields have names
+// A printer writes results as they come: structs whose fields have names
 // in JSON.
-type benchPrinter[R any] interface {
+type printer[R any] interface {
 	begin() error
 	row(r *R) error
 	end() error
 }
 
-// A benchTable is what only the Markdown table of results is made of.
-type benchTable[R any] struct {
-	columns []benchColumn[R]
+// A table is what only the Markdown table of results is made of.
+type table[R any] struct {
+	columns []column[R]
 	footer  func(last *R) string
 }
 
-// newBenchPrinter returns a printer of one of benchFormats. Fields that are
-// pointers are of the roofline, and CSV leaves them out without it.
-func newBenchPrinter[R any](format string, w io.Writer, roofline bool, t benchTable[R]) benchPrinter[R] {
-	switch format {
+// newPrinter returns the printer of out. Fields that are pointers are of the
+// roofline, and CSV leaves them out without it.
+func newPrinter[R any](out Output, t table[R]) printer[R] {
+	switch out.Format {
 	case "json":
-		return &jsonPrinter[R]{w: w}
+		return &jsonPrinter[R]{w: out.W}
 	case "jsonl":
-		return &jsonlPrinter[R]{enc: json.NewEncoder(w)}
+		return &jsonlPrinter[R]{enc: json.NewEncoder(out.W)}
 	case "csv":
-		return &csvPrinter[R]{w: csv.NewWriter(w), roofline: roofline}
+		return &csvPrinter[R]{w: csv.NewWriter(out.W), roofline: out.Roofline}
 	}
-	return &mdPrinter[R]{w: w, table: t}
+	return &mdPrinter[R]{w: out.W, table: t}
 }
 
 type jsonPrinter[R any] struct {
@@ -136,8 +136,8 @@ func csvValue(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// A benchColumn is a column of the Markdown table. Numbers are right-aligned.
-type benchColumn[R any] struct {
+// A column is a column of the Markdown table. Numbers are right-aligned.
+type column[R any] struct {
 	name  string
 	width int
 	left  bool
@@ -146,7 +146,7 @@ type benchColumn[R any] struct {
 
 type mdPrinter[R any] struct {
 	w     io.Writer
-	table benchTable[R]
+	table table[R]
 	last  *R
 }
 

@@ -1,14 +1,16 @@
-package main
+package bench
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/quern-llm/quern/go/measure"
 )
 
-// A benchResult is one row. The names, order and types of the fields are those
+// A Result is one row. The names, order and types of the fields are those
 // of llama-bench, the ones that speak of devices we do not use included: what
 // reads its output finds what it looks for. After them come our own.
-type benchResult struct {
+type Result struct {
 	BuildCommit   string  `json:"build_commit"`
 	BuildNumber   int     `json:"build_number"`
 	CPUInfo       string  `json:"cpu_info"`
@@ -54,7 +56,7 @@ type benchResult struct {
 	SamplesNS []uint64  `json:"samples_ns"`
 	SamplesTS []float64 `json:"samples_ts"`
 
-	// nil with --no-roofline.
+	// nil without the roofline.
 	ReadGBps     *float64 `json:"read_gbps,omitempty"`  // measured, 1e9 bytes per second
 	Int8GMACs    *float64 `json:"int8_gmacs,omitempty"` // measured, 1e9 multiply-adds per second
 	RoofTS       *float64 `json:"roof_ts,omitempty"`    // the most tokens per second that they allow
@@ -62,7 +64,7 @@ type benchResult struct {
 }
 
 // sample adds one repetition.
-func (r *benchResult) sample(ns uint64) {
+func (r *Result) sample(ns uint64) {
 	ns = max(ns, 1)
 	r.SamplesNS = append(r.SamplesNS, ns)
 	r.SamplesTS = append(r.SamplesTS, 1e9*float64(r.Prompt+r.Gen)/float64(ns))
@@ -70,7 +72,7 @@ func (r *benchResult) sample(ns uint64) {
 
 // finish works out the averages, and the fraction of the roofline where there
 // is one.
-func (r *benchResult) finish(roof *roofline, c cost) {
+func (r *Result) finish(roof *measure.Roofline, c cost) {
 	var ns []float64
 	for _, v := range r.SamplesNS {
 		ns = append(ns, float64(v))
@@ -82,7 +84,7 @@ func (r *benchResult) finish(roof *roofline, c cost) {
 		return
 	}
 	gbps, gmacs := roof.ReadBytesPerSec/1e9, roof.Int8MACPerSec/1e9
-	most := roof.speed(c, r.Prompt, r.Gen, r.Depth, min(r.Batch, r.UBatch))
+	most := c.speed(*roof, r.Prompt, r.Gen, r.Depth, min(r.Batch, r.UBatch))
 	fraction := r.AvgTS / most
 	r.ReadGBps, r.Int8GMACs, r.RoofTS, r.RoofFraction = &gbps, &gmacs, &most, &fraction
 }
@@ -103,14 +105,8 @@ func meanDev(v []float64) (mean, dev float64) {
 	return mean, math.Sqrt(dev)
 }
 
-// table is llama-bench's: always the same few columns, and those of flags that
-// were given. The last two are ours.
-func (f *benchFlags) table() benchTable[benchResult] {
-	return benchTable[benchResult]{f.columns(), (*benchResult).footer}
-}
-
 // footer says what a table holds for all its rows.
-func (r *benchResult) footer() string {
+func (r *Result) footer() string {
 	build := fmt.Sprintf("build: %s (%d)", r.BuildCommit, r.BuildNumber)
 	if r.ReadGBps == nil {
 		return build
@@ -119,41 +115,43 @@ func (r *benchResult) footer() string {
 }
 
 // A resultColumn is a column of the table of results.
-type resultColumn = benchColumn[benchResult]
+type resultColumn = column[Result]
 
-func (f *benchFlags) columns() []resultColumn {
+// columns are llama-bench's: always the same few, and those that are asked for.
+// The last two are ours.
+func (p *Plan) columns(roofline bool) []resultColumn {
 	number := func(n int) string { return fmt.Sprint(n) }
 	cols := []resultColumn{
-		{"model", 30, true, func(r *benchResult) string { return r.ModelType }},
-		{"size", 10, false, func(r *benchResult) string { return sizeName(r.ModelSize) }},
-		{"params", 10, false, func(r *benchResult) string { return fullParamsName(r.ModelParams) }},
-		{"backend", 10, true, func(r *benchResult) string { return r.Backends }},
-		{"threads", 7, false, func(r *benchResult) string { return number(r.Threads) }},
+		{"model", 30, true, func(r *Result) string { return r.ModelType }},
+		{"size", 10, false, func(r *Result) string { return sizeName(r.ModelSize) }},
+		{"params", 10, false, func(r *Result) string { return fullParamsName(r.ModelParams) }},
+		{"backend", 10, true, func(r *Result) string { return r.Backends }},
+		{"threads", 7, false, func(r *Result) string { return number(r.Threads) }},
 	}
 	for _, c := range []struct {
-		flag string // "" is always there: llama-bench's default is not ours
-		col  resultColumn
+		shown bool
+		col   resultColumn
 	}{
-		{"batch-size", resultColumn{"n_batch", 7, false, func(r *benchResult) string { return number(r.Batch) }}},
-		{"ubatch-size", resultColumn{"n_ubatch", 8, false, func(r *benchResult) string { return number(r.UBatch) }}},
-		{"", resultColumn{"type_k", 6, false, func(r *benchResult) string { return r.TypeK }}},
-		{"", resultColumn{"type_v", 6, false, func(r *benchResult) string { return r.TypeV }}},
-		{"flash-attn", resultColumn{"fa", 3, false, func(r *benchResult) string { return number(r.FlashAttn) }}},
+		{p.Columns.Batch, resultColumn{"n_batch", 7, false, func(r *Result) string { return number(r.Batch) }}},
+		{p.Columns.UBatch, resultColumn{"n_ubatch", 8, false, func(r *Result) string { return number(r.UBatch) }}},
+		{true, resultColumn{"type_k", 6, false, func(r *Result) string { return r.TypeK }}},
+		{true, resultColumn{"type_v", 6, false, func(r *Result) string { return r.TypeV }}},
+		{p.Columns.FlashAttn, resultColumn{"fa", 3, false, func(r *Result) string { return number(r.FlashAttn) }}},
 	} {
-		if c.flag == "" || f.changed(c.flag) {
+		if c.shown {
 			cols = append(cols, c.col)
 		}
 	}
 	cols = append(cols,
-		resultColumn{"test", 15, false, func(r *benchResult) string { return benchCase{r.Prompt, r.Gen, r.Depth}.String() }},
-		resultColumn{"t/s", 20, false, func(r *benchResult) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
+		resultColumn{"test", 15, false, func(r *Result) string { return Case{r.Prompt, r.Gen, r.Depth}.String() }},
+		resultColumn{"t/s", 20, false, func(r *Result) string { return fmt.Sprintf("%.2f ± %.2f", r.AvgTS, r.StdDevTS) }},
 	)
-	if f.noRoofline {
+	if !roofline {
 		return cols
 	}
 	return append(cols,
-		resultColumn{"roof t/s", 10, false, func(r *benchResult) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
-		resultColumn{"of roof", 7, false, func(r *benchResult) string { return fmt.Sprintf("%.1f %%", 100**r.RoofFraction) }},
+		resultColumn{"roof t/s", 10, false, func(r *Result) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
+		resultColumn{"of roof", 7, false, func(r *Result) string { return fmt.Sprintf("%.1f %%", 100**r.RoofFraction) }},
 	)
 }
 

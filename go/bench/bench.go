@@ -1,0 +1,183 @@
+// Package bench measures how fast models and kernels run and writes the results
+// as tables. Names, numbers and formats are llama-bench's. Beside each speed
+// stands the most that the machine allows.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/measure"
+)
+
+// A run is one of a Plan.
+type run struct {
+	plan   *Plan
+	output Output
+	roofs  map[int]*measure.Roofline // by number of threads
+	rows   printer[Result]
+	random *rand.Rand
+}
+
+// Run measures every case of every setup.
+func (p *Plan) Run(ctx context.Context, out Output) error {
+	opened := map[string]bool{}
+	for _, s := range p.Setups { // before an hour of measuring the others
+		if opened[s.Model] {
+			continue
+		}
+		file, err := p.Open(s.Model)
+		if err != nil {
+			return err
+		}
+		file.Close()
+		opened[s.Model] = true
+	}
+	b := &run{plan: p, output: out, roofs: map[int]*measure.Roofline{}, random: rand.New(rand.NewPCG(1, 2))}
+	if p.Curve {
+		b.rows = p.curvePrinter(out)
+	} else {
+		b.rows = newPrinter(out, table[Result]{p.columns(out.Roofline), (*Result).footer})
+	}
+	if err := b.rows.begin(); err != nil {
+		return err
+	}
+	for _, s := range p.Setups {
+		if err := b.setup(ctx, s); err != nil {
+			return err
+		}
+	}
+	return b.rows.end()
+}
+
+// setup loads a model as s says and measures each case.
+func (b *run) setup(ctx context.Context, s Setup) error {
+	roof, err := b.roofline(s.Threads)
+	if err != nil {
+		return err
+	}
+	file, err := b.plan.Open(s.Model)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	cfg, err := file.Config()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Model, err)
+	}
+	info, vocab := describe(file.GGUF, cfg, s.KV), cfg.NVocab
+	need := 0
+	for _, c := range b.plan.Cases {
+		need = max(need, c.Prompt+c.Gen+c.Depth)
+	}
+	eng, err := b.plan.Load(file, s, need)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	seq := eng.NewSequence()
+	defer seq.Close()
+	for _, c := range b.plan.Cases {
+		r := b.blank(s, c, info)
+		if err := b.sample(ctx, eng, seq, c, s.Batch, vocab, r); err != nil {
+			return fmt.Errorf("%s: %s: %w", s.Model, c, err)
+		}
+		r.finish(roof, info.cost)
+		if err := b.rows.row(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roofline measures the machine, once for each number of threads and while no
+// model takes memory. It is nil where none is asked for.
+func (b *run) roofline(threads int) (*measure.Roofline, error) {
+	if !b.output.Roofline {
+		return nil, nil
+	}
+	if r := b.roofs[threads]; r != nil {
+		return r, nil
+	}
+	pool, err := kernel.NewPool(threads, b.plan.Machine.WorkerCPUs(threads))
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	r, err := measure.NewRoofline(pool)
+	if err != nil {
+		return nil, err
+	}
+	b.roofs[threads] = &r
+	return &r, nil
+}
+
+// blank returns a result with all but the samples.
+func (b *run) blank(s Setup, c Case, info about) *Result {
+	return &Result{
+		BuildCommit: b.output.Commit, CPUInfo: b.plan.Machine.Model, Backends: "CPU",
+		ModelFilename: s.Model, ModelType: info.desc, ModelSize: info.bytes, ModelParams: info.params,
+		Batch: s.Batch, UBatch: s.UBatch, Threads: s.Threads, CPUMask: "0x0",
+		TypeK: s.KV.K.String(), TypeV: s.KV.V.String(), SplitMode: "none", FlashAttn: s.FlashAttn,
+		Devices: "none", TensorSplit: "0.00", Overrides: "none", LoadMode: b.plan.Weights,
+		Prompt: c.Prompt, Gen: c.Gen, Depth: c.Depth, TestTime: time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// sample warms up and repeats the case. The tokens before the test are not
+// timed, and computed once: each repetition, and the next case, goes back to
+// where they end.
+func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequence, c Case, batch, vocab int, r *Result) error {
+	seq.Truncate(min(c.Depth, seq.Len()))
+	if err := b.evaluate(ctx, eng, seq, c.Depth-seq.Len(), 0, batch, vocab); err != nil {
+		return err
+	}
+	if b.plan.Warmup {
+		if err := b.evaluate(ctx, eng, seq, c.Prompt, min(c.Gen, 1), batch, vocab); err != nil {
+			return err
+		}
+		seq.Truncate(c.Depth)
+	}
+	for range b.plan.Repeats {
+		start := time.Now()
+		if err := b.evaluate(ctx, eng, seq, c.Prompt, c.Gen, batch, vocab); err != nil {
+			return err
+		}
+		r.sample(uint64(time.Since(start).Nanoseconds()))
+		seq.Truncate(c.Depth)
+	}
+	return nil
+}
+
+// evaluate appends a prompt, batch tokens at a time, and then gen tokens one by
+// one. Logits are computed where a program that generates text would want them.
+func (b *run) evaluate(ctx context.Context, eng *engine.Engine, seq *engine.Sequence, prompt, gen, batch, vocab int) error {
+	computed := func(int, []float32) error { return nil }
+	for prompt > 0 {
+		n := min(prompt, batch)
+		prompt -= n
+		if err := eng.Eval(ctx, seq, b.tokens(n, vocab), computed, nil); err != nil {
+			return err
+		}
+	}
+	for range gen {
+		if err := eng.Eval(ctx, seq, b.tokens(1, vocab), computed, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokens returns n ids, any below vocab: what they mean does not change what
+// they cost.
+func (b *run) tokens(n, vocab int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = b.random.Int32N(int32(vocab))
+	}
+	return ids
+}

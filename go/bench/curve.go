@@ -1,0 +1,53 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quern-llm/quern/go/measure"
+)
+
+// A CurveResult is a row of a curve: what a pass of several tokens costs beside
+// one of a single token.
+type CurveResult struct {
+	Result
+	MedianNS uint64  `json:"median_ns"` // of a pass
+	Cost     float64 `json:"cost"`      // the medians of this pass and of one of a token, divided
+}
+
+// A curvePrinter turns results into rows of the curve.
+type curvePrinter struct {
+	printer[CurveResult]
+	one uint64 // nanoseconds of the pass of one token of this setup and depth
+}
+
+func (p *Plan) curvePrinter(out Output) *curvePrinter {
+	t := table[CurveResult]{footer: func(r *CurveResult) string { return r.footer() }}
+	add := func(c resultColumn) {
+		t.columns = append(t.columns, column[CurveResult]{
+			c.name, c.width, c.left, func(r *CurveResult) string { return c.value(&r.Result) },
+		})
+	}
+	columns := p.columns(out.Roofline)
+	at := slices.IndexFunc(columns, func(c resultColumn) bool { return c.name == "t/s" }) + 1
+	for _, c := range columns[:at] {
+		add(c)
+	}
+	t.columns = append(t.columns,
+		column[CurveResult]{"ms", 9, false, func(r *CurveResult) string { return fmt.Sprintf("%.2f", float64(r.MedianNS)/1e6) }},
+		column[CurveResult]{"cost(n)/cost(1)", 15, false, func(r *CurveResult) string { return fmt.Sprintf("%.2f", r.Cost) }},
+	)
+	for _, c := range columns[at:] {
+		add(c)
+	}
+	return &curvePrinter{printer: newPrinter(out, t)}
+}
+
+// row expects the pass of one token before all others of its setup and depth.
+func (p *curvePrinter) row(r *Result) error {
+	median := measure.Median(r.SamplesNS)
+	if r.Prompt == 1 {
+		p.one = median
+	}
+	return p.printer.row(&CurveResult{*r, median, float64(median) / float64(p.one)})
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/server"
+)
+
+// requestFlags are what requests have that do not say otherwise, beside how
+// tokens are chosen.
+type requestFlags struct {
+	samplers, letters string
+	ignoreEOS         bool
+	bias              []string
+	stops             []string
+	cache             bool
+	prefill           bool
+	kwargs            string
+	reasoning         string
+	effort            string
+	flags             *pflag.FlagSet
+}
+
+func (f *requestFlags) define(fs *pflag.FlagSet) {
+	f.flags = fs
+	fs.StringVar(&f.samplers, "samplers", "", "`NAMES` of the samplers in use, with ; between (default: all)")
+	fs.StringVar(&f.letters, "sampler-seq", "", "the same, in `LETTERS`")
+	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
+	fs.StringArrayVar(&f.bias, "logit-bias", nil, "`ID+BIAS` or ID-BIAS, added to the logit of a token; may be given again")
+	fs.StringArrayVar(&f.stops, "reverse-prompt", nil, "`TEXT` at which answers end; may be given again")
+	switchVar(fs, &f.cache, "cache-prompt", true, "use what was computed before of a prompt, and keep it for others")
+	switchVar(fs, &f.prefill, "prefill-assistant", true, "go on with the last message where it is the assistant's")
+	fs.StringVar(&f.kwargs, "chat-template-kwargs", "", "`JSON` object of variables for the chat template")
+	choiceVar(fs, &f.reasoning, "reasoning", "auto", []string{"auto", "on", "off"}, "whether the model thinks first, where its template knows enable_thinking")
+	fs.StringVar(&f.effort, "reasoning-effort", "", "`WORD` for the chat template, such as low, medium or high; none does not think")
+	for _, name := range []string{"sampler-seq", "logit-bias", "prefill-assistant", "reverse-prompt", "samplers"} {
+		fs.Lookup(name).Hidden = true
+	}
+}
+
+// fields returns the flags that were given as fields of a request, each beside
+// the flag that says so.
+func (f *requestFlags) fields() (fields map[string]any, by map[string]string, err error) {
+	fields, by = map[string]any{}, map[string]string{}
+	set := func(flag, field string, value any) {
+		if f.flags.Changed(flag) {
+			fields[field], by[field] = value, flag
+		}
+	}
+	if f.samplers != "" {
+		set("samplers", "samplers", strings.FieldsFunc(f.samplers, func(r rune) bool { return r == ';' || r == ',' }))
+	}
+	if f.letters != "" {
+		set("sampler-seq", "samplers", f.letters)
+	}
+	set("ignore-eos", "ignore_eos", f.ignoreEOS)
+	set("reverse-prompt", "stop", f.stops)
+	set("cache-prompt", "cache_prompt", f.cache)
+	if !f.prefill {
+		set("prefill-assistant", "continue_final_message", false)
+	}
+	set("reasoning-effort", "reasoning_effort", f.effort)
+
+	var biases [][]any
+	for _, text := range f.bias {
+		b, err := parseBias(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		biases = append(biases, b)
+	}
+	set("logit-bias", "logit_bias", biases)
+
+	kwargs := map[string]any{}
+	if f.kwargs != "" {
+		if err := json.Unmarshal([]byte(f.kwargs), &kwargs); err != nil || kwargs == nil {
+			return nil, nil, usagef(`--chat-template-kwargs %s: want a JSON object such as {"enable_thinking": false}`, f.kwargs)
+		}
+	}
+	if f.reasoning != "auto" {
+		kwargs["enable_thinking"] = f.reasoning == "on"
+	}
+	if len(kwargs) > 0 {
+		fields["chat_template_kwargs"], by["chat_template_kwargs"] = kwargs, "chat-template-kwargs"
+	}
+	return fields, by, nil
+}
+
+// defaults returns what requests have that do not say otherwise. Each flag is
+// judged by what requests may say, and named where it is wrong.
+func (f *requestFlags) defaults() (server.Defaults, error) {
+	fields, by, err := f.fields()
+	if err != nil || len(fields) == 0 {
+		return server.Defaults{}, err
+	}
+	for name, value := range fields {
+		if _, err := readDefaults(map[string]any{name: value}); err != nil {
+			return server.Defaults{}, usagef("--%s: %w", by[name], err)
+		}
+	}
+	return readDefaults(fields)
+}
+
+func readDefaults(fields map[string]any) (server.Defaults, error) {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return server.Defaults{}, err
+	}
+	return server.ReadDefaults(body)
+}
+
+// parseBias reads a token's id and what is added to its logit: 5+1.5, 5-1, or
+// 5-inf, which bans it.
+func parseBias(text string) ([]any, error) {
+	bad := usagef("--logit-bias %q: want a token's id and a bias such as 15043+1.5, 15043-1 or 15043-inf", text)
+	i := strings.IndexAny(text, "+-")
+	if i < 1 {
+		return nil, bad
+	}
+	id, err := strconv.ParseInt(text[:i], 10, 32)
+	if err != nil {
+		return nil, bad
+	}
+	if text[i:] == "-inf" {
+		return []any{id, false}, nil
+	}
+	value, err := strconv.ParseFloat(text[i:], 32)
+	if err != nil || value-value != 0 {
+		return nil, bad
+	}
+	return []any{id, value}, nil
+}
+
+// checkIDs refuses biases of tokens that a vocabulary of n does not have.
+func (f *requestFlags) checkIDs(n int) error {
+	for _, text := range f.bias {
+		if b, err := parseBias(text); err == nil && b[0].(int64) >= int64(n) {
+			return usagef("--logit-bias %s: the vocabulary has the ids 0 to %d", text, n-1)
+		}
+	}
+	return nil
+}

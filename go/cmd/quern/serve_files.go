@@ -1,0 +1,47 @@
+package main
+
+import (
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// files returns what answers with the files of a folder where no route is meant,
+// and what closes it. They are for everybody, as a page is: it is the page that
+// asks for a key. Links do not lead out of the folder, and folders are not listed.
+func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, nil, usagef("--path: %w", err)
+	}
+	all := root.FS()
+	return func(c *gin.Context) {
+		asked, ok := strings.CutPrefix(c.Request.URL.Path, prefix+"/")
+		if !ok || c.FullPath() != "" || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
+			return
+		}
+		name := path.Clean(asked)
+		info, err := fs.Stat(all, name)
+		if err == nil && info.IsDir() {
+			if name = path.Join(name, "index.html"); asked != "" && !strings.HasSuffix(asked, "/") {
+				return // its links would lead elsewhere
+			}
+			info, err = fs.Stat(all, name)
+		}
+		if err != nil || !info.Mode().IsRegular() {
+			return
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		c.Header("X-Content-Type-Options", "nosniff")
+		http.ServeContent(c.Writer, c.Request, name, info.ModTime(), f)
+		c.Abort()
+	}, func() { root.Close() }, nil
+}

@@ -1,0 +1,266 @@
+package llamaflags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Annotations of a flag: what Rewrite and Environment know of it.
+const (
+	namesKey = "names"     // further names that mean it, with their dashes
+	offKey   = "off-names" // those that turn it off
+	envKey   = "variables" // of the environment
+	pairKey  = "pair"      // it takes two arguments
+)
+
+// Define adds llama-server's flags to those of a command, which are defined
+// already: those that the command has get their further names and variables,
+// the others are added, out of sight.
+func Define(fs *pflag.FlagSet, groups ...Group) {
+	for _, r := range Rows() {
+		if !slices.Contains(groups, r.Group) {
+			continue
+		}
+		if f := fs.Lookup(r.canonical()); f != nil {
+			annotate(f, &r)
+			continue
+		}
+		if r.Flag == "help" {
+			continue // cobra adds it, and Rewrite knows its names
+		}
+		if !r.possible(fs) {
+			r = r.elsewhere()
+		}
+		v := &value{row: r, fs: fs}
+		f := fs.VarPF(v, r.canonical(), "", "see docs/migrating.md")
+		f.Hidden = true
+		if r.Kind == Bare || r.Kind == Switch {
+			f.NoOptDefVal = "on"
+		}
+		annotate(f, &r)
+	}
+}
+
+// possible reports whether fs has what the flag is done with.
+func (r *Row) possible(fs *pflag.FlagSet) bool {
+	for _, to := range r.Becomes {
+		name, _, _ := strings.Cut(to, "=")
+		if fs.Lookup(name) == nil {
+			return false
+		}
+	}
+	return r.Flag == ""
+}
+
+// elsewhere is the flag in a command that does not do it.
+func (r Row) elsewhere() Row {
+	const why = "only quern serve does that"
+	if r.Flag, r.Becomes = "", nil; r.Group == Sampling {
+		r.Refused = why + "; leave the flag out"
+		return r
+	}
+	r.Ignored = why
+	return r
+}
+
+func annotate(f *pflag.Flag, r *Row) {
+	note := func(key string, values []string) {
+		if len(values) == 0 {
+			return
+		}
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations[key] = append(f.Annotations[key], values...)
+	}
+	for _, n := range r.names() {
+		if n == "--"+f.Name || len(n) == 2 && f.Shorthand != "" || slices.Contains(f.Annotations[namesKey], n) {
+			continue // pflag knows it, or it is known
+		}
+		note(namesKey, []string{n})
+		if n[1] != '-' && !f.Hidden {
+			f.Usage += " (" + n + ")"
+		}
+	}
+	note(offKey, r.off())
+	note(envKey, strings.Fields(r.Env))
+	if r.Kind == Pair {
+		note(pairKey, []string{"2"})
+	}
+}
+
+// Alias lets the flag called name be given under a further name, such as -sys.
+// pflag itself would read that as -s -y -s.
+func Alias(fs *pflag.FlagSet, name, as string) {
+	annotate(fs.Lookup(name), &Row{Names: as})
+}
+
+// A value is a flag that the table says all of: what it was given.
+type value struct {
+	row   Row
+	fs    *pflag.FlagSet
+	given string
+	from  string // the variable that said so, empty where an argument did
+}
+
+func (v *value) String() string { return v.given }
+
+func (v *value) Type() string {
+	if v.row.Kind == Bare || v.row.Kind == Switch {
+		return "bool"
+	}
+	return "string"
+}
+
+// Set takes what llama-server would. What is refused is kept, for Refused: so
+// that the error is in words of its own.
+func (v *value) Set(s string) error {
+	s, err := v.row.parse(s)
+	if err != nil {
+		return err
+	}
+	v.given = s
+	to, ok := v.row.Becomes[s]
+	if !ok {
+		to, ok = v.row.Becomes["*"]
+	}
+	if ok {
+		name, as, _ := strings.Cut(to, "=")
+		return v.fs.Set(name, as)
+	}
+	if v.row.Becomes != nil && v.row.Refused == "" && v.row.Ignored == "" && !v.row.neutral(s) && v.row.Kind != Bare {
+		return fmt.Errorf("want one of %s", strings.Join(v.row.wants(), ", "))
+	}
+	return nil
+}
+
+// wants are the values that mean something.
+func (r *Row) wants() []string {
+	var all []string
+	for s := range r.Becomes {
+		all = append(all, s)
+	}
+	slices.Sort(all)
+	return append(all, strings.Fields(r.Neutral)...)
+}
+
+// parse checks s by the kind of the flag, and spells switches one way.
+func (r *Row) parse(s string) (string, error) {
+	switch r.Kind {
+	case Bare, Switch:
+		on, err := ParseSwitch(s)
+		if err != nil {
+			return "", err
+		}
+		return map[bool]string{true: "on", false: "off"}[on], nil
+	case Int:
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return "", errors.New("want a whole number")
+		}
+		return strconv.FormatInt(n, 10), nil
+	case Num:
+		if _, err := strconv.ParseFloat(s, 64); err != nil {
+			return "", errors.New("want a number")
+		}
+	}
+	return s, nil
+}
+
+// ParseSwitch reads whether something is on, in llama-server's words and those
+// of Go.
+func ParseSwitch(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "on", "true", "1", "enabled", "t":
+		return true, nil
+	case "off", "false", "0", "disabled", "f":
+		return false, nil
+	}
+	return false, errors.New("want on or off")
+}
+
+// neutral reports whether s asks for nothing.
+func (r *Row) neutral(s string) bool {
+	n, err := strconv.ParseFloat(s, 64)
+	number := err == nil
+	for _, word := range strings.Fields(r.Neutral) {
+		w, err := strconv.ParseFloat(word, 64)
+		switch {
+		case strings.EqualFold(word, s), number && err == nil && n == w,
+			number && word == "<0" && n < 0, number && word == "<=0" && n <= 0:
+			return true
+		}
+	}
+	return r.Kind == Bare && s == "off"
+}
+
+// settled reports whether nothing needs to be said of what the flag was given.
+func (v *value) settled() bool {
+	if v.given == "" || v.row.neutral(v.given) || v.row.Always != "" {
+		return true
+	}
+	_, one := v.row.Becomes[v.given]
+	_, any := v.row.Becomes["*"]
+	return one || any
+}
+
+// Warning says that the flag decides nothing, and why.
+func (v *value) Warning() string {
+	if v.settled() || v.row.Ignored == "" {
+		return ""
+	}
+	return v.shown() + " decides nothing here: " + v.row.Ignored
+}
+
+// From says which variable of the environment the value came from.
+func (v *value) From(variable string) { v.from = variable }
+
+// shown is the flag as it was given, with its value where another one would
+// mean something else: it may be long, or secret.
+func (v *value) shown() string {
+	name := v.row.name()
+	switch off := v.row.off(); {
+	case v.row.Kind == Switch && v.given == "off":
+		name = off[len(off)-1]
+	case v.row.Kind != Bare && v.row.Kind != Switch && (v.row.Neutral != "" || v.row.Becomes != nil):
+		name += " " + v.given
+	}
+	if v.from != "" {
+		return "environment variable " + v.from + " (" + name + ")"
+	}
+	return name
+}
+
+// A Warner is a flag's value that has something to say once it is set.
+type Warner interface{ Warning() string }
+
+// Warnings returns a line for each flag of fs that was given and does not do
+// what its users may expect.
+func Warnings(fs *pflag.FlagSet) []string {
+	var lines []string
+	fs.VisitAll(func(f *pflag.Flag) {
+		if w, ok := f.Value.(Warner); ok && f.Changed {
+			if line := w.Warning(); line != "" {
+				lines = append(lines, line)
+			}
+		}
+	})
+	return lines
+}
+
+// Refused returns an error for the first flag of fs that was given and cannot be
+// done, which says what to do instead.
+func Refused(fs *pflag.FlagSet) error {
+	var err error
+	fs.VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*value); ok && err == nil && !v.settled() && v.row.Refused != "" {
+			err = fmt.Errorf("%s: %s", v.shown(), v.row.Refused)
+		}
+	})
+	return err
+}

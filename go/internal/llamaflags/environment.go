@@ -1,0 +1,58 @@
+package llamaflags
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+)
+
+// Environment returns the variable under which the environment speaks of a
+// flag by llama-server's name for it, and what it says. Empty counts as not set.
+// The command line comes first, also where it gave a flag that decides the same.
+func Environment(f *pflag.Flag) (variable, says string) {
+	v, ours := f.Value.(*value)
+	if ours && v.decided() {
+		return "", ""
+	}
+	variables := f.Annotations[envKey]
+	if variables == nil {
+		variables = done()[f.Name]
+	}
+	for _, name := range variables {
+		if s := os.Getenv(name); s != "" {
+			return name, s
+		}
+		// Set to anything, it turns a switch off.
+		no := strings.Replace(name, "LLAMA_ARG_", "LLAMA_ARG_NO_", 1)
+		if f.Annotations[offKey] != nil && no != name && os.Getenv(no) != "" {
+			return no, "off"
+		}
+	}
+	return "", ""
+}
+
+// decided reports whether a flag that this one would set was given.
+func (v *value) decided() bool {
+	for _, to := range v.row.Becomes {
+		name, _, _ := strings.Cut(to, "=")
+		if v.fs.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// done has the variables of the flags that are done by one of ours, for the
+// commands that have such a flag and not the rest.
+var done = sync.OnceValue(func() map[string][]string {
+	all := map[string][]string{}
+	for _, r := range Rows() {
+		if r.Flag != "" && r.Env != "" {
+			all[r.Flag] = slices.Concat(all[r.Flag], strings.Fields(r.Env))
+		}
+	}
+	return all
+})

@@ -1,0 +1,128 @@
+package llamaflags
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A name is what an argument that names a flag stands for.
+type name struct {
+	flag string
+	off  bool
+	pair bool
+}
+
+// further returns the names beyond those that pflag knows, with their dashes.
+func further(fs *pflag.FlagSet) map[string]name {
+	names := map[string]name{"--usage": {flag: "help"}} // which cobra adds
+	fs.VisitAll(func(f *pflag.Flag) {
+		pair := f.Annotations[pairKey] != nil
+		if pair {
+			names["--"+f.Name] = name{f.Name, false, true}
+		}
+		for _, n := range f.Annotations[namesKey] {
+			names[n] = name{f.Name, false, pair}
+		}
+		for _, n := range f.Annotations[offKey] {
+			names[n] = name{flag: f.Name, off: true}
+		}
+	})
+	return names
+}
+
+// Rewrite turns args into what pflag takes: short names of several letters, and
+// names that turn a flag off, become its own name. Values are left as they are.
+// A short name with its value in one argument is refused: pflag would read it as
+// another flag.
+func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
+	names := further(fs)
+	var out []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return append(out, args[i:]...), nil
+		}
+		typed, given, assigned := strings.Cut(arg, "=")
+		to, ok := names[dashed(typed)]
+		if !ok {
+			if err := glued(fs, names, typed); err != nil {
+				return nil, err
+			}
+			out = append(out, arg)
+		} else {
+			switch {
+			case to.off && assigned:
+				on, err := ParseSwitch(given)
+				if err != nil {
+					return nil, fmt.Errorf("%s takes no value; leave %q out", typed, given)
+				}
+				given = map[bool]string{true: "off", false: "on"}[on]
+			case to.off:
+				given, assigned = "off", true
+			case to.pair && !assigned && i+2 < len(args):
+				given, assigned = args[i+1]+" "+args[i+2], true
+				i += 2
+			}
+			arg = "--" + to.flag
+			if assigned {
+				arg += "=" + given
+			}
+			out = append(out, arg)
+		}
+		if takesNext(fs, arg) && i+1 < len(args) {
+			i++
+			out = append(out, args[i])
+		}
+	}
+	return out, nil
+}
+
+// dashed reads --top_k as --top-k, as llama.cpp does.
+func dashed(typed string) string {
+	if strings.HasPrefix(typed, "--") {
+		return strings.ReplaceAll(typed, "_", "-")
+	}
+	return typed
+}
+
+// glued returns an error for a short name that has its value in the same
+// argument, -ngl99 for -ngl 99.
+func glued(fs *pflag.FlagSet, names map[string]name, arg string) error {
+	if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
+		return nil
+	}
+	for n := len(arg) - 1; n > 2; n-- {
+		to, ok := names[arg[:n]]
+		switch {
+		case !ok:
+			continue
+		case to.off || fs.Lookup(to.flag).NoOptDefVal != "":
+			return fmt.Errorf("unknown flag %q: %s takes no value", arg, arg[:n])
+		}
+		return fmt.Errorf("unknown flag %q, want %s %s", arg, arg[:n], arg[n:])
+	}
+	return nil
+}
+
+// takesNext reports whether arg is a flag whose value is the argument after it.
+func takesNext(fs *pflag.FlagSet, arg string) bool {
+	if name, ok := strings.CutPrefix(arg, "--"); ok {
+		f := fs.Lookup(name)
+		return f != nil && f.NoOptDefVal == "" // a switch has a value when it is given none
+	}
+	if len(arg) < 2 || arg[0] != '-' {
+		return false
+	}
+	for i, letter := range []byte(arg[1:]) { // -ab is -a -b, and -n5 is -n 5
+		f := fs.ShorthandLookup(string(letter))
+		if f == nil {
+			return false
+		}
+		if f.NoOptDefVal == "" {
+			return i == len(arg)-2
+		}
+	}
+	return false
+}

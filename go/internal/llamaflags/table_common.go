@@ -1,0 +1,118 @@
+package llamaflags
+
+// Why whole families of flags decide nothing, or are refused.
+const (
+	noGPU      = "there is no GPU: everything runs on the CPU"
+	pinned     = "threads are pinned to cores of those that the process may use; taskset or a cpuset chooses them"
+	oneTeam    = "one team of threads reads prompts and generates; --threads sets its size"
+	noImages   = "models with images, sound or video are not supported yet"
+	noDownload = "nothing is downloaded; fetch the GGUF file first, with curl -LO or hf download, and name it with -m"
+	noLora     = "adapters are not supported yet; merge the adapter into the model first, with llama-export-lora, and name the result with -m"
+	noVectors  = "control vectors are not supported yet; leave the flag out"
+	inFile     = "rotary positions are as the model's file has them; change the file's metadata, with gguf_set_metadata.py, or leave the flag out"
+)
+
+// common are the flags of every command.
+var common = []Row{
+	{Names: "-h --usage --help", Kind: Bare, Flag: "help"},
+	{Names: "--version", Kind: Bare, Flag: "version"},
+	{Names: "--completion-bash", Kind: Bare, Refused: `"quern completion bash" prints it`},
+	{Names: "-cl --cache-list", Kind: Bare, Refused: "there is no cache of downloaded models: models are files, which -m names"},
+	{Names: "--list-devices", Kind: Bare, Refused: `the CPU is the only device; "quern doctor" shows it`},
+	{Names: "-m --model", Env: "LLAMA_ARG_MODEL", Flag: "model"},
+	{Names: "-mu --model-url", Env: "LLAMA_ARG_MODEL_URL", Refused: noDownload},
+	{Names: "-dr --docker-repo", Env: "LLAMA_ARG_DOCKER_REPO", Refused: noDownload},
+	{Names: "-hf -hfr --hf-repo", Env: "LLAMA_ARG_HF_REPO", Refused: noDownload},
+	{Names: "-hff --hf-file", Env: "LLAMA_ARG_HF_FILE", Refused: noDownload},
+	{Names: "-hft --hf-token", Ignored: "nothing is downloaded"}, // HF_TOKEN is other programs' too
+	{Names: "--offline", Kind: Bare, Env: "LLAMA_ARG_OFFLINE", Always: "nothing is ever downloaded"},
+
+	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the quota of the container allows"},
+	{Names: "-tb --threads-batch", Kind: Int, Ignored: oneTeam},
+	{Names: "-C --cpu-mask", Ignored: pinned},
+	{Names: "-Cr --cpu-range", Ignored: pinned},
+	{Names: "--cpu-strict", Neutral: "1", Ignored: pinned},
+	{Names: "--prio", Kind: Int, Neutral: "0", Ignored: "priority is the system's to give; nice or the service manager sets it"},
+	{Names: "--poll", Kind: Int, Ignored: "how long threads spin before they sleep is fixed"},
+	{Names: "-Cb --cpu-mask-batch", Ignored: oneTeam},
+	{Names: "-Crb --cpu-range-batch", Ignored: oneTeam},
+	{Names: "--cpu-strict-batch", Kind: Int, Ignored: oneTeam},
+	{Names: "--prio-batch", Kind: Int, Ignored: oneTeam},
+	{Names: "--poll-batch", Kind: Int, Ignored: oneTeam},
+	{Names: "--numa", Env: "LLAMA_ARG_NUMA", Ignored: "memory lies where the threads run that first touch it; numactl chooses nodes"},
+
+	{Names: "-c --ctx-size", Kind: Int, Env: "LLAMA_ARG_CTX_SIZE", Flag: "ctx-size", Note: "of each request, not of all together: -np does not divide it"},
+	{Names: "-n --n-predict --predict", Kind: Int, Env: "LLAMA_ARG_N_PREDICT", Flag: "predict"},
+	{Names: "-b --batch-size", Kind: Int, Env: "LLAMA_ARG_BATCH", Flag: "batch-size", Note: "tokens of one forward pass; with -ub the smaller of the two counts"},
+	{Names: "-ub --ubatch-size", Kind: Int, Env: "LLAMA_ARG_UBATCH", Flag: "ubatch-size", Note: "tokens of one forward pass; with -b the smaller of the two counts"},
+	{Names: "--keep", Kind: Int, Neutral: "0", Ignored: "a context is never shifted, so all of a prompt is kept"},
+	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "what a sliding window has passed is kept where it lets a conversation go on"},
+	{Names: "-fa --flash-attn", Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
+	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured, and cost nothing"},
+	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "texts are taken as they are; the shell's $'...' writes escapes"},
+	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl are kept as q4_0, q5_0 and q5_1 as q8_0, with a warning; the default is i16"},
+	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk"},
+	{Names: "-dt --defrag-thold", Kind: Num, Env: "LLAMA_ARG_DEFRAG_THOLD", Ignored: "keys and values lie in blocks, which need no defragmenting"},
+
+	{Names: "-lm --load-mode", Env: "LLAMA_ARG_LOAD_MODE", Becomes: map[string]string{"auto": "weights=auto", "mmap": "weights=mapped", "none": "weights=packed", "dio": "weights=packed"}, Ignored: noLock},
+	{Names: "--mmap", No: "--no-mmap", Kind: Switch, Env: "LLAMA_ARG_MMAP", Becomes: map[string]string{"on": "weights=mapped", "off": "weights=packed"}},
+	{Names: "--mlock", Kind: Bare, Env: "LLAMA_ARG_MLOCK", Ignored: noLock},
+	{Names: "-lzm --lazy-mode", Env: "LLAMA_ARG_LAZY_MODE", Neutral: "off auto", Ignored: "--weights mapped reads weights when they are first used"},
+	{Names: "--repack", No: "-nr --no-repack", Kind: Switch, Env: "LLAMA_ARG_REPACK", Becomes: map[string]string{"on": "weights=auto", "off": "weights=mapped"}},
+	{Names: "--check-tensors", Kind: Bare, Ignored: "types, shapes and offsets are always checked, the numbers never"},
+	{Names: "--override-kv", Refused: "metadata is as the file has it; change the file, with gguf_set_metadata.py"},
+	{Names: "-fit --fit", Env: "LLAMA_ARG_FIT", Neutral: "on", Ignored: "what does not fit the memory is always refused or made smaller before it is loaded"},
+	{Names: "-fitt --fit-target", Env: "LLAMA_ARG_FIT_TARGET", Ignored: "--memory sets the limit on memory"},
+	{Names: "-fitc --fit-ctx", Kind: Int, Env: "LLAMA_ARG_FIT_CTX", Ignored: "-c sets the context, and it is refused where memory is short"},
+
+	{Names: "-ngl --gpu-layers --n-gpu-layers", Env: "LLAMA_ARG_N_GPU_LAYERS", Neutral: "0", Ignored: noGPU},
+	{Names: "-dev --device", Env: "LLAMA_ARG_DEVICE", Neutral: "none CPU", Ignored: noGPU},
+	{Names: "-sm --split-mode", Env: "LLAMA_ARG_SPLIT_MODE", Neutral: "none", Ignored: noGPU},
+	{Names: "-ts --tensor-split", Env: "LLAMA_ARG_TENSOR_SPLIT", Ignored: noGPU},
+	{Names: "-mg --main-gpu", Kind: Int, Env: "LLAMA_ARG_MAIN_GPU", Ignored: noGPU},
+	{Names: "-ot --override-tensor", Env: "LLAMA_ARG_OVERRIDE_TENSOR", Ignored: noGPU},
+	{Names: "-cmoe --cpu-moe", Kind: Bare, Env: "LLAMA_ARG_CPU_MOE", Always: "all weights are on the CPU"},
+	{Names: "-ncmoe --n-cpu-moe", Kind: Int, Env: "LLAMA_ARG_N_CPU_MOE", Neutral: "<=0", Ignored: noGPU},
+	{Names: "-ncffn --n-cpu-ffn", Kind: Int, Env: "LLAMA_ARG_N_CPU_FFN", Neutral: "<=0", Ignored: noGPU},
+	{Names: "-kvo --kv-offload", No: "-nkvo --no-kv-offload", Kind: Switch, Env: "LLAMA_ARG_KV_OFFLOAD", Neutral: "off", Ignored: noGPU},
+	{Names: "--op-offload", No: "--no-op-offload", Kind: Switch, Neutral: "off", Ignored: noGPU},
+	{Names: "--no-host", Kind: Bare, Env: "LLAMA_ARG_NO_HOST", Ignored: noGPU},
+	{Names: "--rpc", Refused: "a model runs on one machine; leave the flag out"},
+
+	{Names: "--rope-scaling", Env: "LLAMA_ARG_ROPE_SCALING_TYPE", Refused: inFile},
+	{Names: "--rope-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_SCALE", Refused: inFile},
+	{Names: "--rope-freq-base", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_BASE", Neutral: "0", Refused: inFile},
+	{Names: "--rope-freq-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_SCALE", Neutral: "0", Refused: inFile},
+	{Names: "--yarn-orig-ctx", Kind: Int, Env: "LLAMA_ARG_YARN_ORIG_CTX", Neutral: "0", Refused: inFile},
+	{Names: "--yarn-ext-factor", Kind: Num, Env: "LLAMA_ARG_YARN_EXT_FACTOR", Neutral: "<0", Refused: inFile},
+	{Names: "--yarn-attn-factor", Kind: Num, Env: "LLAMA_ARG_YARN_ATTN_FACTOR", Neutral: "<0", Refused: inFile},
+	{Names: "--yarn-beta-slow", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_SLOW", Neutral: "<0", Refused: inFile},
+	{Names: "--yarn-beta-fast", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_FAST", Neutral: "<0", Refused: inFile},
+
+	{Names: "--lora", Refused: noLora},
+	{Names: "--lora-scaled", Refused: noLora},
+	{Names: "--control-vector", Refused: noVectors},
+	{Names: "--control-vector-scaled", Refused: noVectors},
+	{Names: "--control-vector-layer-range", Kind: Pair, Refused: noVectors},
+
+	{Names: "-mm --mmproj", Env: "LLAMA_ARG_MMPROJ", Refused: noImages + "; leave the flag out to use the model with text"},
+	{Names: "-mmu --mmproj-url", Env: "LLAMA_ARG_MMPROJ_URL", Refused: noImages + "; leave the flag out to use the model with text"},
+	{Names: "--mmproj-offload", No: "--no-mmproj-offload", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_OFFLOAD", Neutral: "off", Ignored: noImages},
+	{Names: "-mmdev --mmproj-device", Env: "MTMD_BACKEND_DEVICE", Ignored: noImages},
+	{Names: "--image-min-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MIN_TOKENS", Ignored: noImages},
+	{Names: "--image-max-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MAX_TOKENS", Ignored: noImages},
+	{Names: "--video-fps", Kind: Num, Env: "LLAMA_ARG_VIDEO_FPS", Ignored: noImages},
+	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: noImages},
+	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: noImages},
+
+	{Names: "-v --log-verbose --verbose", Kind: Bare, Becomes: map[string]string{"on": "log-level=debug"}},
+	{Names: "-lv --log-verbosity --verbosity", Kind: Int, Env: "LLAMA_ARG_LOG_VERBOSITY", Becomes: map[string]string{"0": "log-level=error", "1": "log-level=error", "2": "log-level=warn", "3": "log-level=info", "*": "log-level=debug"}},
+	{Names: "--log-disable", Kind: Bare, Becomes: map[string]string{"on": "log-level=off"}},
+	{Names: "--log-file", Env: "LLAMA_ARG_LOG_FILE", Flag: "log-file"},
+	{Names: "--log-jsonl", No: "--no-log-jsonl", Kind: Switch, Env: "LLAMA_ARG_LOG_JSONL", Flag: "log-jsonl"},
+	{Names: "--log-colors", Env: "LLAMA_ARG_LOG_COLORS", Flag: "log-colors"},
+	{Names: "--log-timestamps", No: "--no-log-timestamps", Kind: Switch, Env: "LLAMA_ARG_LOG_TIMESTAMPS", Flag: "log-timestamps"},
+	{Names: "--log-prefix", No: "--no-log-prefix", Kind: Switch, Env: "LLAMA_ARG_LOG_PREFIX", Neutral: "on", Ignored: "each line has its level"},
+}
+
+const noLock = "nothing is locked in memory; swapoff, or MemorySwapMax=0 of the service, keeps it there"

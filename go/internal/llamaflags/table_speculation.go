@@ -1,0 +1,58 @@
+package llamaflags
+
+const (
+	noDraft = "speculation is not supported yet; leave the flag out: answers are the same without"
+	drafts  = "speculation is not supported yet"
+)
+
+// speculation are the flags of draft models and of drafts made of the text.
+var speculation = []Row{
+	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Refused: noDraft},
+	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Refused: noDraft},
+	{Names: "--spec-type", Env: "LLAMA_ARG_SPEC_TYPE", Group: Speculation, Neutral: "none", Refused: noDraft},
+	{Names: "-td --threads-draft --spec-draft-threads", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "-tbd --threads-batch-draft --spec-draft-threads-batch", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "-Cd --cpu-mask-draft --spec-draft-cpu-mask", Group: Speculation, Ignored: drafts},
+	{Names: "-Crd --cpu-range-draft --spec-draft-cpu-range", Group: Speculation, Ignored: drafts},
+	{Names: "--cpu-strict-draft --spec-draft-cpu-strict", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--prio-draft --spec-draft-prio", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--poll-draft --spec-draft-poll", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "-Cbd --cpu-mask-batch-draft --spec-draft-cpu-mask-batch", Group: Speculation, Ignored: drafts},
+	{Names: "--cpu-strict-batch-draft --spec-draft-cpu-strict-batch", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--prio-batch-draft --spec-draft-prio-batch", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--poll-batch-draft --spec-draft-poll-batch", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "-ctkd --cache-type-k-draft --spec-draft-type-k", Env: "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K", Group: Speculation, Ignored: drafts},
+	{Names: "-ctvd --cache-type-v-draft --spec-draft-type-v", Env: "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V", Group: Speculation, Ignored: drafts},
+	{Names: "-otd --override-tensor-draft --spec-draft-override-tensor", Group: Speculation, Ignored: drafts},
+	{Names: "-cmoed --cpu-moe-draft --spec-draft-cpu-moe", Kind: Bare, Env: "LLAMA_ARG_SPEC_DRAFT_CPU_MOE", Group: Speculation, Ignored: drafts},
+	{Names: "-ncmoed --n-cpu-moe-draft --spec-draft-ncmoe --spec-draft-n-cpu-moe", Kind: Int, Env: "LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-draft-n-max", Kind: Int, Env: "LLAMA_ARG_SPEC_DRAFT_N_MAX", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-draft-n-min", Kind: Int, Env: "LLAMA_ARG_SPEC_DRAFT_N_MIN", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-synth-len", Env: "LLAMA_ARG_SPEC_SYNTH_LEN", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-synth-rates", Env: "LLAMA_ARG_SPEC_SYNTH_RATES", Group: Speculation, Ignored: drafts},
+	{Names: "--draft-p-split --spec-draft-p-split", Kind: Num, Env: "LLAMA_ARG_SPEC_DRAFT_P_SPLIT", Group: Speculation, Ignored: drafts},
+	{Names: "--draft-p-min --spec-draft-p-min", Kind: Num, Env: "LLAMA_ARG_SPEC_DRAFT_P_MIN", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-draft-backend-sampling", No: "--no-spec-draft-backend-sampling", Kind: Switch, Env: "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING", Group: Speculation, Neutral: "off", Ignored: drafts},
+	{Names: "-devd --device-draft --spec-draft-device", Group: Speculation, Ignored: drafts},
+	{Names: "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", Env: "LLAMA_ARG_N_GPU_LAYERS_DRAFT", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-mod-n-min", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-mod-n-max", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-mod-n-match", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-simple-size-n", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-simple-size-m", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-simple-min-hits", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k-size-n", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k-size-m", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k-min-hits", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k4v-size-n", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k4v-size-m", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-map-k4v-min-hits", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--draft-n --draft-max --draft", Kind: Int, Env: "LLAMA_ARG_DRAFT_MAX", Group: Speculation, Ignored: drafts},
+	{Names: "--draft-n-min --draft-min", Kind: Int, Env: "LLAMA_ARG_DRAFT_MIN", Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-size-n", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-size-m", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "--spec-ngram-min-hits", Kind: Int, Group: Speculation, Ignored: drafts},
+	{Names: "-lcs --lookup-cache-static", Group: Speculation, Refused: noDraft},
+	{Names: "-lcd --lookup-cache-dynamic", Group: Speculation, Refused: noDraft},
+	{Names: "--spec-default", Kind: Bare, Group: Speculation, Refused: noDraft},
+}

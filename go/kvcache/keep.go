@@ -1,0 +1,283 @@
+package kvcache
+
+// How says how a table is kept.
+type How struct {
+	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
+	Awaited bool // given away last, until it is found: whoever leaves it will be back
+	End     bool // others are likely to go on from its end: of a prompt, of an answer
+}
+
+// Keep puts a table's units into the tree: ids are its tokens, one for each position.
+// Where the tree has a block of the same tokens, the table takes that for its own.
+// The state of recurrent groups is kept where the table ends, if How says so.
+func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
+	if len(ids) != table.n || table.n != table.done {
+		panic("kvcache: a table and its tokens differ in length, or a pass has not ended")
+	}
+	if how.Whole {
+		ids = ids[:len(ids)-len(ids)%BlockTokens]
+	}
+	if len(ids) == 0 {
+		return
+	}
+	at := t.roots[ns]
+	if at == nil {
+		at = &node{ns: ns}
+		t.roots[ns] = at
+	}
+	t.path = t.path[:0]
+	for i := range blocksFor(len(ids)) {
+		ids := ids[i*BlockTokens : min((i+1)*BlockTokens, len(ids))]
+		child, common := at.closest(ids)
+		switch {
+		case common == len(ids): // the tree has it, in blocks of the same bits
+			t.share(child, table, i, len(ids))
+		case child != nil && common == len(child.ids): // the tree has its beginning
+			child.ids = append([]int32(nil), ids...)
+			t.replace(child, table, i)
+		default:
+			child = t.add(at, ids, i*BlockTokens)
+			t.replace(child, table, i)
+		}
+		if how.Awaited && !child.awaited {
+			child.awaited = true
+			t.revalue(child)
+		}
+		t.path = append(t.path, child)
+		at = child
+	}
+	if how.End && len(ids) == table.n {
+		t.end(table)
+	}
+}
+
+func (t *Tree) add(parent *node, ids []int32, pos int) *node {
+	n := &node{parent: parent, ids: append([]int32(nil), ids...), pos: pos, held: make([]*holding, t.paged)}
+	if parent.children == nil {
+		parent.children = map[int32][]*node{}
+	}
+	parent.children[ids[0]] = append(parent.children[ids[0]], n)
+	t.revalue(parent) // it is no leaf any more
+	return n
+}
+
+// share has a table take block i of a node for its own, which has the same first
+// tokens, and the node what it lacks.
+func (t *Tree) share(n *node, table *Table, i, tokens int) {
+	for k := range t.parts[:t.paged] {
+		p, h := &t.parts[k], n.held[k]
+		units := table.blocks(p, i)
+		switch {
+		case units == nil:
+		case h == nil:
+			if tokens == len(n.ids) {
+				t.hold(n, k, units)
+			}
+		default:
+			for j, g := range p.groups {
+				if own := h.units[j]; own != units[j] {
+					t.pool.hold(g, own)
+					t.pool.drop(g, units[j])
+					table.units[g][i] = own
+				}
+			}
+		}
+	}
+}
+
+// replace has a node hold a table's block i in place of its own.
+func (t *Tree) replace(n *node, table *Table, i int) {
+	for k := range t.parts[:t.paged] {
+		if n.held[k] != nil {
+			t.release(n.held[k])
+			n.held[k] = nil
+		}
+		if units := table.blocks(&t.parts[k], i); units != nil {
+			t.hold(n, k, units)
+		}
+	}
+	t.revalue(n)
+}
+
+// blocks returns the table's block i of each of a part's groups; nil where it is
+// behind the window.
+func (t *Table) blocks(p *part, i int) []int32 {
+	units := make([]int32, len(p.groups))
+	for j, g := range p.groups {
+		if units[j] = t.units[g][i]; units[j] < 0 {
+			return nil
+		}
+	}
+	return units
+}
+
+// end notes that texts are likely to go on from the end of the path, which is the
+// table's, and keeps its state there.
+func (t *Tree) end(table *Table) {
+	for i, n := range t.path {
+		for k, h := range n.held {
+			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(table.n) {
+				h.used++
+				t.value(h)
+			}
+		}
+	}
+	if !t.hasStates() {
+		return
+	}
+	last, p := t.path[len(t.path)-1], &t.parts[t.paged]
+	at := table.n - last.pos
+	if h := last.snapshot(at); h != nil && h.at == at {
+		return
+	}
+	h := &holding{node: last, part: p, at: at, index: -1}
+	before := 0
+	for n := last; n.parent != nil && before == 0; n = n.parent {
+		if b := n.snapshot(at - 1 + last.pos - n.pos); b != nil {
+			before = n.pos + b.at
+		}
+	}
+	h.cost = cost(before, table.n)
+	for _, g := range p.groups {
+		h.units = append(h.units, table.units[g][0])
+	}
+	last.states = append(last.states, h)
+	t.own(h)
+}
+
+// hold has a node hold a table's blocks.
+func (t *Tree) hold(n *node, k int, units []int32) {
+	h := &holding{node: n, part: &t.parts[k], units: units, index: -1}
+	end := n.pos + len(n.ids)
+	h.cost = cost(n.pos, end)
+	if h.part.kind == windowed {
+		h.cost = cost(max(end-h.part.window.Window, 0), end)
+	}
+	n.held[k] = h
+	t.own(h)
+}
+
+// own makes the tree one more holder of a holding's units.
+func (t *Tree) own(h *holding) {
+	for k, g := range h.part.groups {
+		id := h.units[k]
+		t.pool.hold(g, id)
+		if t.pool.groups[g].refs[id] > 1 {
+			h.busy++
+		}
+		t.pool.groups[g].owner[id] = h // only now: hold would have counted the tree
+	}
+	t.made++
+	h.born = t.made
+	t.bytes += h.part.bytes
+	if h.busy == 0 {
+		t.idle += h.part.bytes
+	}
+	t.value(h)
+	t.review(h.node)
+}
+
+// release gives a holding's units up. Its node forgets it.
+func (t *Tree) release(h *holding) {
+	t.heap.remove(h)
+	t.bytes -= h.part.bytes
+	if h.busy == 0 {
+		t.idle -= h.part.bytes
+	}
+	for k, g := range h.part.groups {
+		t.pool.groups[g].owner[h.units[k]] = nil
+		t.pool.drop(g, h.units[k])
+	}
+}
+
+// engage notes that somebody else holds a unit too, or no more.
+func (t *Tree) engage(h *holding, more int) {
+	was := h.busy
+	h.busy += more
+	switch {
+	case was == 0:
+		t.idle -= h.part.bytes
+	case h.busy == 0:
+		t.idle += h.part.bytes
+	default:
+		return
+	}
+	t.review(h.node)
+}
+
+// Forget takes what follows from ids out of the tree, and of ids what leads to
+// nothing else. Sequences that share units keep them.
+func (t *Tree) Forget(ns string, ids []int32) {
+	t.walk(ns, ids)
+	for i := len(t.path) - 1; i >= 0; i-- {
+		n := t.path[i]
+		if i < len(t.path)-1 && len(n.children) > 0 {
+			return
+		}
+		t.remove(n)
+	}
+}
+
+// Clear empties the tree.
+func (t *Tree) Clear() {
+	for _, root := range t.roots {
+		for _, list := range root.children {
+			for len(list) > 0 {
+				n := list[0]
+				list = list[1:]
+				t.releaseAll(n)
+			}
+		}
+	}
+	clear(t.roots)
+}
+
+func (t *Tree) releaseAll(n *node) {
+	for _, h := range n.held {
+		if h != nil {
+			t.release(h)
+		}
+	}
+	for _, h := range n.states {
+		t.release(h)
+	}
+	n.held, n.states = nil, nil
+	for _, list := range n.children {
+		for _, c := range list {
+			t.releaseAll(c)
+		}
+	}
+}
+
+// remove takes a node and all below it out of the tree.
+func (t *Tree) remove(n *node) {
+	t.releaseAll(n)
+	p := n.parent
+	list := p.children[n.ids[0]]
+	for i, c := range list {
+		if c == n {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+			break
+		}
+	}
+	if p.children[n.ids[0]] = list; len(list) == 0 {
+		delete(p.children, n.ids[0])
+	}
+	switch {
+	case p.parent == nil && len(p.children) == 0:
+		delete(t.roots, p.ns)
+	case p.parent != nil:
+		t.revalue(p) // it may be a leaf now
+	}
+}
+
+// empty tells whether a node has nothing, and leads to nothing.
+func (n *node) empty() bool {
+	for _, h := range n.held {
+		if h != nil {
+			return false
+		}
+	}
+	return len(n.children) == 0 && len(n.states) == 0
+}

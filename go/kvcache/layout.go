@@ -1,0 +1,123 @@
+// Package kvcache hands out the memory that holds what sequences remember: keys and
+// values, and the state of recurrent operations.
+//
+// A model has groups of such state, its Layout. Most are paged: a block holds
+// BlockTokens consecutive positions, for all layers of the group. A sequence has a
+// Table of block numbers; attention follows the table, so a sequence need not be
+// contiguous. Where a group has a window, blocks behind it are given back as the
+// sequence grows. Recurrent state is one unit for a whole sequence, replaced by each
+// pass.
+//
+// Units are counted: sequences that begin with the same tokens share the blocks of
+// that prefix, and a unit is written only by its sole owner. What lies inside is the
+// kernels' business.
+//
+// A Pool, its tables and its tree are not safe for use by several goroutines.
+package kvcache
+
+import "math/bits"
+
+// BlockTokens is the number of positions in a block.
+const BlockTokens = 64
+
+// slack is how many positions more than its window a sequence keeps, so that
+// tokens which turn out to be wrong can be taken back.
+const slack = BlockTokens
+
+// A Group is one kind of state that every sequence has.
+type Group struct {
+	Name        string // for messages, metrics and slot files
+	Bytes       int    // of a block; of the whole state of a sequence where PerSequence
+	Window      int    // positions that a token sees, its own included; 0: all
+	PerSequence bool   // recurrent: replaced by each pass
+}
+
+// A Layout is the groups of a model: what its sequences take.
+type Layout []Group
+
+// page is the unit in which an operating system gives memory, at least.
+const page = 4096
+
+// NewLayout returns the layout of these groups. Where there are several, their units
+// become whole pages: the memory of one can then be given to another.
+func NewLayout(groups ...Group) Layout {
+	l := append(Layout(nil), groups...)
+	for i := range l {
+		if len(l) > 1 {
+			l[i].Bytes = (l[i].Bytes + page - 1) / page * page
+		}
+	}
+	return l
+}
+
+// blocksFor returns the number of blocks of so many positions.
+func blocksFor(positions int) int { return (positions + BlockTokens - 1) / BlockTokens }
+
+// seen returns the first block that the token at position n sees.
+func (g *Group) seen(n int) int {
+	if g.Window == 0 {
+		return 0
+	}
+	return max(n-g.Window+1, 0) / BlockTokens
+}
+
+// first returns the first block that a sequence of n positions holds.
+func (g *Group) first(n int) int { return g.seen(max(n-slack, 0)) }
+
+// units returns how many units of the group a sequence of n positions holds.
+func (g *Group) units(n int) int {
+	switch {
+	case n == 0:
+		return 0
+	case g.PerSequence:
+		return 2 // a pass reads one and writes the other
+	}
+	return blocksFor(n) - g.first(n)
+}
+
+// Bytes returns what a sequence of so many positions holds between passes.
+func (l Layout) Bytes(positions int) uint64 {
+	return l.sum(func(g *Group) int { return g.units(positions) })
+}
+
+// Growth returns what a sequence takes more for a pass over the positions from
+// `from` to `to`. What falls behind a window is given back only after it.
+func (l Layout) Growth(from, to int) uint64 {
+	return l.sum(func(g *Group) int {
+		if g.PerSequence {
+			return g.units(to) - g.units(from)
+		}
+		return blocksFor(to) - blocksFor(from)
+	})
+}
+
+// Copy returns what a sequence takes more where it shares the units that it writes
+// next.
+func (l Layout) Copy() uint64 { return l.sum(func(*Group) int { return 1 }) }
+
+// Most returns the most that a sequence ever holds while it grows to so many
+// positions in passes over `slice` of them.
+func (l Layout) Most(positions, slice int) uint64 {
+	return l.sum(func(g *Group) int {
+		n := g.units(positions)
+		if g.Window > 0 && !g.PerSequence {
+			n = max(n, min(blocksFor(positions), blocksFor(g.Window+slack+min(slice, positions))+1))
+		}
+		return n
+	})
+}
+
+// sum adds up so many units of each group. What is more than any memory is so much
+// that sums with it do not overflow.
+func (l Layout) sum(units func(g *Group) int) uint64 {
+	const most = 1 << 62
+	total := uint64(0)
+	for i := range l {
+		hi, n := bits.Mul64(uint64(units(&l[i])), uint64(l[i].Bytes))
+		if hi > 0 || n > most {
+			return most
+		}
+		total = min(total+n, most)
+	}
+	return total
+}

@@ -1,0 +1,169 @@
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// ErrFull reports that the pool has too little free memory.
+var ErrFull = errors.New("KV cache is full")
+
+// A Pool is the memory of all sequences of one model: a budget in bytes for the
+// units of all groups together.
+type Pool struct {
+	layout  Layout
+	limit   uint64
+	used    uint64 // bytes of the units that somebody holds
+	touched uint64 // bytes of the units that have pages
+	groups  []units
+	taken   *mem.Reservation
+	tree    *Tree // whose units are taken when none is free; nil: none
+}
+
+// units is the units of a group.
+type units struct {
+	*Group
+	region *mem.Region
+	refs   []int32    // of each unit that was ever handed out: tables that hold it, and the tree
+	owner  []*holding // of each: where the tree has it
+	most   int
+	free   []int32 // with pages: the last is handed out next
+	bare   []int32 // whose pages were given back
+}
+
+// NewPool makes a pool of so many bytes, taken from the budget. Memory is touched
+// only as units are first written.
+func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
+	p := &Pool{layout: layout, limit: bytes}
+	for i := range layout {
+		g := units{Group: &layout[i]}
+		if g.Bytes < 1 || bytes < uint64(g.Bytes) || bytes > math.MaxInt {
+			return nil, fmt.Errorf("KV cache of %d bytes for units of %d bytes, want one at least and what an address space holds", bytes, g.Bytes)
+		}
+		n := bytes / uint64(g.Bytes)
+		if n > math.MaxInt32 { // their numbers are 32-bit
+			if len(layout) == 1 {
+				return nil, fmt.Errorf("KV cache of %d blocks of %d positions, want at most %d; use a shorter context or fewer sequences", n, BlockTokens, math.MaxInt32)
+			}
+			n = math.MaxInt32
+		}
+		g.most = int(n)
+		p.groups = append(p.groups, g)
+	}
+	var err error
+	if p.taken, err = budget.Reserve("keys and values", bytes); err != nil {
+		return nil, err
+	}
+	for i := range p.groups {
+		g := &p.groups[i]
+		if g.region, err = mem.Alloc(uint64(g.most)*uint64(g.Bytes), "keys and values"); err != nil {
+			p.Close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Layout returns the groups.
+func (p *Pool) Layout() Layout { return p.layout }
+
+// Memory returns the units of a group, one after the other.
+func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() }
+
+// Limit returns the bytes of the pool.
+func (p *Pool) Limit() uint64 { return p.limit }
+
+// Available returns how many bytes tables can get: those that nobody holds, and
+// those that only the tree holds.
+func (p *Pool) Available() uint64 {
+	if p.tree == nil {
+		return p.limit - p.used
+	}
+	return p.limit - p.used + p.tree.idle
+}
+
+// Close gives the memory back. Closing again does nothing.
+func (p *Pool) Close() error {
+	var errs []error
+	for _, g := range p.groups {
+		if g.region != nil {
+			errs = append(errs, g.region.Close())
+		}
+	}
+	p.taken.Release()
+	return errors.Join(errs...)
+}
+
+// take returns a free unit of a group, with one reference. The caller knows that
+// there is memory for it.
+func (p *Pool) take(group int) int32 {
+	g := &p.groups[group]
+	size := uint64(g.Bytes)
+	id := int32(len(g.refs))
+	if n := len(g.free); n > 0 {
+		id, g.free = g.free[n-1], g.free[:n-1]
+	} else {
+		if p.touched+size > p.limit {
+			p.strip(p.touched + size - p.limit)
+		}
+		p.touched += size
+		if n := len(g.bare); n > 0 {
+			id, g.bare = g.bare[n-1], g.bare[:n-1]
+		} else {
+			g.refs, g.owner = append(g.refs, 0), append(g.owner, nil)
+		}
+	}
+	p.used += size
+	g.refs[id] = 1
+	return id
+}
+
+// strip gives back the pages of free units: n bytes at least, which there are.
+func (p *Pool) strip(n uint64) {
+	for i := range p.groups {
+		g := &p.groups[i]
+		for len(g.free) > 0 {
+			id := g.free[len(g.free)-1]
+			if err := g.region.Discard(int(id)*g.Bytes, g.Bytes); err != nil {
+				panic(fmt.Sprintf("kvcache: %v", err)) // of memory that is ours
+			}
+			g.free, g.bare = g.free[:len(g.free)-1], append(g.bare, id)
+			p.touched -= uint64(g.Bytes)
+			if uint64(g.Bytes) >= n {
+				return
+			}
+			n -= uint64(g.Bytes)
+		}
+	}
+}
+
+// hold adds a reference to a unit that has one.
+func (p *Pool) hold(group int, id int32) {
+	g := &p.groups[group]
+	g.refs[id]++
+	if g.refs[id] == 2 && g.owner[id] != nil {
+		p.tree.engage(g.owner[id], 1)
+	}
+}
+
+// drop gives up one reference to a unit.
+func (p *Pool) drop(group int, id int32) {
+	g := &p.groups[group]
+	g.refs[id]--
+	switch {
+	case g.refs[id] == 0:
+		p.used -= uint64(g.Bytes)
+		g.free = append(g.free, id)
+	case g.refs[id] == 1 && g.owner[id] != nil:
+		p.tree.engage(g.owner[id], -1)
+	}
+}
+
+// unit returns the memory of a unit.
+func (p *Pool) unit(group int, id int32) []byte {
+	size := p.layout[group].Bytes
+	return p.Memory(group)[int(id)*size:][:size]
+}

@@ -1,0 +1,68 @@
+package kvcache
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Type is a type in which keys or values are kept.
+type Type int
+
+const (
+	I16 Type = iota // integers of 16 bits, with a scale for each position of a head: the default
+	F16
+	F32
+	BF16
+	Q8 // as I16, in 8 bits
+	Q4 // in 4
+)
+
+// Types is the types of keys and of values.
+type Types struct{ K, V Type }
+
+// Both is keys and values of one type.
+func Both(t Type) Types { return Types{t, t} }
+
+// String returns the name of the type, or of both as in "q8_0/f16" where values have another.
+func (t Types) String() string {
+	if t.K == t.V {
+		return t.K.String()
+	}
+	return t.K.String() + "/" + t.V.String()
+}
+
+var typeNames = [...]string{I16: "i16", F16: "f16", F32: "f32", BF16: "bf16", Q8: "q8_0", Q4: "q4_0"}
+
+// TypeNames returns the names of all types, the default first.
+func TypeNames() []string { return typeNames[:] }
+
+// ParseType returns the type of that name, in any case.
+func ParseType(s string) (Type, error) {
+	for i, name := range typeNames {
+		if strings.EqualFold(s, name) {
+			return Type(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown KV type %q, want one of %s", s, strings.Join(typeNames[:], " "))
+}
+
+// String returns the name of the type.
+func (t Type) String() string {
+	if t >= 0 && int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type %d", int(t))
+}
+
+// Bits returns the bits that an element takes; a head's scales come on top.
+func (t Type) Bits() int {
+	switch t {
+	case F32:
+		return 32
+	case Q8:
+		return 8
+	case Q4:
+		return 4
+	}
+	return 16
+}

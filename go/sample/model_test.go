@@ -1,0 +1,26 @@
+package sample
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+type metadata map[string]any
+
+func (m metadata) Value(key string) (any, bool) { v, ok := m[key]; return v, ok }
+
+func TestForModel(t *testing.T) {
+	p, notes := Defaults().ForModel(metadata{
+		"general.sampling.temp": float32(0.6), "general.sampling.top_k": int32(20), "general.sampling.top_p": float32(7),
+		"general.sampling.min_p": "low", "general.sampling.mirostat": int32(2), "general.sampling.xtc_probability": float32(0),
+	})
+	want := Defaults()
+	want.Temp, want.TopK = 0.6, 20
+	if p != want {
+		t.Errorf("got %+v", p)
+	}
+	if len(notes) != 3 || !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "general.sampling.top_p: ") }) {
+		t.Errorf("notes %q", notes)
+	}
+}
