@@ -151,6 +151,9 @@ func (b *builder) begin() {
 	c := b.cfg
 	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
 	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: c.EmbedScale})
+	if c.EmbedNorm {
+		b.add(kernel.NormRows{Dst: b.x(), Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1})
+	}
 	for _, l := range c.Layers {
 		if l.Rope.Style != kernel.RopeNone {
 			b.ropeTable(l.Rope)

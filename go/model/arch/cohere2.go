@@ -13,11 +13,7 @@ var cohere2 = Arch{
 		k.rope(kernel.RopeNorm)
 		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
 		k.windows(allBut(4))
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.Window == 0 {
-				l.Rope = Rope{}
-			}
-		}
+		k.ropeInWindows()
 	},
 	build: func(b *builder) {
 		b.begin()

@@ -21,6 +21,7 @@ type Config struct {
 	Norm          kernel.NormKind // of the residual
 	Eps           float32
 	EmbedScale    float32 // of embeddings
+	EmbedNorm     bool    // they are normalised, without weights
 	ResidualScale float32 // of what a half adds to the residual
 	LogitScale    float32
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not

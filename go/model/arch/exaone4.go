@@ -15,11 +15,7 @@ var exaone4 = Arch{
 			return
 		}
 		k.windows(allBut(4))
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.Window == 0 {
-				l.Rope = Rope{}
-			}
-		}
+		k.ropeInWindows()
 	},
 	build: func(b *builder) {
 		b.begin()

@@ -125,6 +125,15 @@ func (k *keys) windows(windowed func(il int) bool) {
 	}
 }
 
+// ropeInWindows takes the rotations from layers without a window.
+func (k *keys) ropeInWindows() {
+	for il := range k.c.Layers {
+		if l := &k.c.Layers[il]; l.Window == 0 {
+			l.Rope = Rope{}
+		}
+	}
+}
+
 // allBut is true for all layers but every n-th; of 0 and 1, for all and for none.
 func allBut(n int) func(il int) bool {
 	return func(il int) bool { return n == 0 || il%n < n-1 }
