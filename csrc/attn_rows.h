@@ -9,9 +9,6 @@
 #include "kv.h"
 #include "qmath.h"
 
-#ifndef INLINE
-#define INLINE static inline __attribute__((always_inline))
-#endif
 #define ATTN_ROWS_AT_ONCE 6
 #define KV_VECS (QN_KV_BLOCK / 16)
 

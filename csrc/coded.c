@@ -1,10 +1,11 @@
 /* coded.c - the codebooks of the IQ types as bytes, and how their blocks are interleaved. */
+#include <assert.h>
 #include <string.h>
 
 #include "coded.h"
 #include "iq_grids.h"
 #include "lines.h"
-#include "quern.h"
+#include "types.h"
 
 /* Byte i of an entry: level number x >> bits * i of a table of levels, itself a number with 8 bits for each. */
 #define BYTE(x, i, bits, levels) \
@@ -42,15 +43,12 @@ static const struct run *runs_of(int type)
 	static const struct run iq1_m[] = {{1, 56}, {0, 0}}, tq1_0[] = {{4, 13}, {2, 1}, {0, 0}};
 
 	switch (type) {
-	case QN_IQ2_XXS: return iq2_xxs;
-	case QN_IQ2_XS: return iq2_xs;
-	case QN_IQ2_S: return iq2_s;
-	case QN_IQ3_XXS: return iq3_xxs;
-	case QN_IQ3_S: return iq3_s;
-	case QN_IQ1_S: return iq1_s;
-	case QN_IQ1_M: return iq1_m;
-	default: return tq1_0;
+#define CODED(name, NAME, run) case QN_##NAME: return name;
+		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
+#undef CODED
 	}
+	assert(!"not a type of codes");
+	return NULL;
 }
 
 /* Units i .. i + n - 1 of a run that starts at byte `at` of each block and at p. n of halves may be 1. */

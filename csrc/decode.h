@@ -1,6 +1,6 @@
 /*
  * decode.h - a super-block of codes of 16 rows into words, for kernels of all widths. Not compiled as it stands:
- * see mm_x16.h for the vector operations it needs. scalar/coded.c says what comes out.
+ * see mm_ops.h for the vector operations it needs. scalar/coded.c says what comes out.
  *
  * It is most of the work of one token, and shared by all tokens of a batch. Only the look-up of a code goes one by
  * one; signs are given to whole vectors, and the loops over the 16 rows of a panel are left to the compiler.
@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "coded.h"
+#include "mm_ops.h"
 #include "x16.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* A super-block of 16 rows. */
 struct decoded {
@@ -309,5 +308,18 @@ INLINE void decode_tq1_0(struct decoded *w, const void *p)
 }
 
 #undef EACH_ROW
+
+/* Decodes a super-block of codes; type constant. */
+INLINE void decode(int type, struct decoded *w, const void *p)
+{
+	switch (type) {
+#define CODED(name, NAME, run)       \
+	case QN_##NAME:              \
+		decode_##name(w, p); \
+		break;
+		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
+#undef CODED
+	}
+}
 
 #endif

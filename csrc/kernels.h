@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "quern.h"
+#include "types.h"
 
 /* 256 activations in 8 bits. Sums of each 16 and each 32 of them serve minimums and offsets of the weights. */
 struct act8 {
@@ -39,36 +40,7 @@ static inline int64_t act_bytes(enum qn_act kind)
 	return kind == QN_ACT_F32 ? sizeof(struct actf) : sizeof(struct act8);
 }
 
-/* Types that take 8-bit activations: name, number, and whether blocks are small or super-blocks. */
-#define QN_Q8_TYPES(X)           \
-	X(q4_0, QN_Q4_0, small)  \
-	X(q4_1, QN_Q4_1, small)  \
-	X(q5_0, QN_Q5_0, small)  \
-	X(q5_1, QN_Q5_1, small)  \
-	X(q8_0, QN_Q8_0, small)  \
-	X(iq4_nl, QN_IQ4_NL, small) \
-	X(mxfp4, QN_MXFP4, small) \
-	X(q2k, QN_Q2_K, super)   \
-	X(q3k, QN_Q3_K, super)   \
-	X(q4k, QN_Q4_K, super)   \
-	X(q5k, QN_Q5_K, super)   \
-	X(q6k, QN_Q6_K, super)   \
-	X(iq4xs, QN_IQ4_XS, super) \
-	X(tq2_0, QN_TQ2_0, super)
-
-/* The others that do: each code stands for several weights. Name, number, weights to a scale. */
-#define QN_CODED_TYPES(X)        \
-	X(iq2_xxs, QN_IQ2_XXS, 32) \
-	X(iq2_xs, QN_IQ2_XS, 16)   \
-	X(iq2_s, QN_IQ2_S, 16)     \
-	X(iq3_xxs, QN_IQ3_XXS, 32) \
-	X(iq3_s, QN_IQ3_S, 32)     \
-	X(iq1_s, QN_IQ1_S, 32)     \
-	X(iq1_m, QN_IQ1_M, 16)     \
-	X(tq1_0, QN_TQ1_0, 32)
-
 #define QN_N_KV_TYPES 6 /* one more than the largest enum qn_kv_type */
-#define QN_N_TYPES 40  /* one more than the largest enum qn_type */
 #define QN_TILE_MAX 256 /* tokens that any product kernel takes at once, at most */
 
 /*

@@ -1,6 +1,7 @@
 /*
  * mm_x16.h - products of packed quantized panels and 8-bit activations: one text for all sets. Not
- * compiled as it stands: a set defines MM(name) and the vector operations below, and includes this.
+ * compiled as it stands: a set defines MM(name), the operations of mm_ops.h and what stands below, and
+ * includes this.
  * scalar/mm.c says what is computed.
  *
  * Lanes are rows. For each word of a panel (4 weights of each of 16 rows) and each token, the word
@@ -17,35 +18,7 @@
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *	MM_BY                  2 in a set with matrix instructions, else not defined
  *
- *	bytes   64 weights: a line, or a word taken out of one
- *	acts    4 activations of a token, for all rows
- *	ints    16 int32
- *	floats  16 floats
- *
- *	bytes_load(p) bytes_store(p, a) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
- *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
- *	bytes_iq4(a)           table value + 128 of each nibble; bytes_mxfp4(a): table value + 12
- *	bytes_signed(a, s)     64 + a, or 64 - a where bit i % 8 of s[i / 8] is set; a at most 64
- *	bytes_shifted(a, s)    57 + 8 a, or 55 + 8 a where the bit is set; a at most 2
- *	bytes_unzip(p, a, b)   stores two lines: the even 32-bit words of a and b, then the odd ones
- *	rows    16 bytes, one of each row
- *	rows_load(p) rows_store(p, a) rows_and(a, mask) rows_or(a, b) rows_sub(a, n)
- *	rows_shr(a, n, mask) rows_shl(a, n, mask)    shifted, then masked
- *	rows_zip(p, a, b)      stores a and b interleaved
- *	rows_unzip4(p, a)      stores the first bytes of 16 times 4, then the second, third, fourth
- *	acts_load(p)           4 int8, or 2 int16
- *
- *	ints_zero() ints_set1(x) ints_of8(p)    the last from 16 int8
- *	ints_dot(acc, w, x)    acc + w . x, 4 by 4; w unsigned below 128, x int8
- *	ints_dot8(acc, w, x)   the same for w up to 255 that stands for w - 128. MM_DOT8_OFFSET is 1
- *	                       where it leaves the offset to the caller
- *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
- *	ints_muladd(acc, a, b) acc + a * b
- *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
- *	floats_e8m0(p)         2^(e - 128) of 16 bytes
- *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
- *
- * What follows is 16 rows of one word and one token, but where MM_BY is 2:
+ * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2:
  *
  *	words   MM_BY words: words_of(a, b) words_load(p) words_store(p, a)
  *	dots    products of MM_BY tokens: dots_set1(s, t) from a start for each, dots_of(a, k) those of token k.
@@ -101,16 +74,7 @@ INLINE void ask_ahead(const struct block *w, int at, int n)
 /* The offset of a type's weights, that is taken off by the caller of ints_dot(); 0 where it has none. */
 INLINE int offset_of(int type)
 {
-	switch (type) {
-	case QN_Q6_K: return 32;
-	case QN_Q3_K: return 4;
-	case QN_Q4_0: return 8;
-	case QN_Q5_0: return 16;
-	case QN_MXFP4: return 12;
-	case QN_TQ2_0: return 1;
-	case QN_Q8_0: case QN_IQ4_NL: case QN_IQ4_XS: return MM_DOT8_OFFSET ? 128 : 0;
-	default: return is_coded(type) ? 64 : 0;
-	}
+	return has_8_bits(type) && !MM_DOT8_OFFSET ? 0 : type_row(type).offset;
 }
 
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
@@ -119,7 +83,7 @@ INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 
 	if (!super)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
-	else if (parts_of(type).words == 8)
+	else if (type_row(type).words == 8)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * x->sum32[i];
 	else
@@ -141,9 +105,7 @@ INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int 
 
 INLINE dots dots_add(int type, dots acc, words w, acts x)
 {
-	const int eight = type == QN_Q8_0 || type == QN_IQ4_NL || type == QN_IQ4_XS; /* bits, offset 128 */
-
-	return eight ? ints_dot8(acc, w, x) : ints_dot(acc, w, x);
+	return has_8_bits(type) ? ints_dot8(acc, w, x) : ints_dot(acc, w, x);
 }
 
 /* Words i .. of part g of a super-block; `at` is the first one's place in the whole. */
@@ -158,7 +120,7 @@ INLINE words super_words(int type, int ready, const struct block *w, int g, int 
 /* Words i .. of block j of a group of nb. */
 INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
 {
-	const int lines = type == QN_Q8_0 ? 8 : 4;
+	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
 	return ready ? words_load(w->u.word[8 * j + i])
@@ -173,8 +135,8 @@ INLINE words small_words(int type, int ready, const struct block *w, int nb, int
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first)
 {
-	const int parts = parts_of(type).parts, subs = parts_of(type).subs, n_words = parts_of(type).words;
-	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
+	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
+	const int has_min = type_row(type).min;
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -256,8 +218,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
-	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
-	const int lines = type == QN_Q8_0 ? 8 : 4;
+	const int has_m = type_row(type).min;
+	const int lines = small_lines(type);
 	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
@@ -330,7 +292,7 @@ INLINE int unpack_pays(int type, int np, int n)
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
 INLINE void unpack(int type, int super, struct block *w, int nb)
 {
-	const struct parts s = parts_of(type);
+	const struct type_row s = type_row(type);
 
 	for (int g = 0; super && g < s.parts; g++)
 #pragma GCC unroll 32
@@ -395,7 +357,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				}
 				scales_of(&w[r].s, type, w[r].p);
 				w[r].d = floats_f16(super_d(type, w[r].p));
-				if (type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K)
+				if (type_row(type).min)
 					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
 			}
 		if (ready)
@@ -423,58 +385,50 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	}
 }
 
-#define MM_SUPER(family) MM_SUPER_##family
-#define MM_SUPER_super 1
-#define MM_SUPER_small 0
-
 /* The kernels for one token where MM_BY is 2, by type: those of the set before. */
 static mm_fn *MM(one)[QN_N_TYPES];
 
-#define MM_TYPE(name, type, family) \
+#define MM_KERNEL(name, type, super) \
 	static void MM(mm_##name)(float *out, const void *panel, const void *act, int64_t n_in, \
 	                          int64_t n_act, int n) \
 	{ \
 		if (MM_BY == 2 && n == 1) \
 			MM(one)[type](out, panel, act, n_in, n_act, n); \
 		else if (unpack_pays(type, 1, n)) \
-			mm_panels(type, MM_SUPER(family), 1, 1, out, panel, NULL, act, n_in, n_act, n); \
+			mm_panels(type, super, 1, 1, out, panel, NULL, act, n_in, n_act, n); \
 		else \
-			mm_panels(type, MM_SUPER(family), 1, 0, out, panel, NULL, act, n_in, n_act, n); \
+			mm_panels(type, super, 1, 0, out, panel, NULL, act, n_in, n_act, n); \
 	}
-#define MM_CODED(name, type, run) MM_TYPE(name, type, super)
-
-QN_Q8_TYPES(MM_TYPE)
-QN_CODED_TYPES(MM_CODED)
+#define MM_SMALL(name, NAME, ...) MM_KERNEL(name, QN_##NAME, 0)
+#define MM_SUPER(name, NAME, ...) MM_KERNEL(name, QN_##NAME, 1)
+QN_TYPES(QN_SKIP, MM_SMALL, MM_SUPER, MM_SUPER)
 
 #if MM_PAIR_TOKENS
-#define MM_PAIR(name, type, family) \
+#define MM_PAIR(name, type, super) \
 	static void MM(mm_pair_##name)(float *out, const void *panel, const void *panel2, const void *act, \
 	                               int64_t n_in, int64_t n_act, int n) \
 	{ \
 		if (unpack_pays(type, 2, n)) \
-			mm_panels(type, MM_SUPER(family), 2, 1, out, panel, panel2, act, n_in, n_act, n); \
+			mm_panels(type, super, 2, 1, out, panel, panel2, act, n_in, n_act, n); \
 		else \
-			mm_panels(type, MM_SUPER(family), 2, 0, out, panel, panel2, act, n_in, n_act, n); \
+			mm_panels(type, super, 2, 0, out, panel, panel2, act, n_in, n_act, n); \
 	}
-#define MM_CODED_PAIR(name, type, run) MM_PAIR(name, type, super)
-
-QN_Q8_TYPES(MM_PAIR)
-QN_CODED_TYPES(MM_CODED_PAIR)
+#define MM_SMALL_PAIR(name, NAME, ...) MM_PAIR(name, QN_##NAME, 0)
+#define MM_SUPER_PAIR(name, NAME, ...) MM_PAIR(name, QN_##NAME, 1)
+QN_TYPES(QN_SKIP, MM_SMALL_PAIR, MM_SUPER_PAIR, MM_SUPER_PAIR)
 #endif
 
 static void MM(mm_fill)(struct kernels *k)
 {
-#define MM_SLOT(name, t, family) \
-	MM(one)[t] = k->mm[t]; \
-	k->mm[t] = MM(mm_##name); \
-	k->mm_tile[t] = MM_CALL;
-	QN_Q8_TYPES(MM_SLOT)
-	QN_CODED_TYPES(MM_SLOT)
+#define MM_SLOT(name, NAME, ...)              \
+	MM(one)[QN_##NAME] = k->mm[QN_##NAME]; \
+	k->mm[QN_##NAME] = MM(mm_##name);     \
+	k->mm_tile[QN_##NAME] = MM_CALL;
+	QN_TYPES(QN_SKIP, MM_SLOT, MM_SLOT, MM_SLOT)
 #undef MM_SLOT
 #if MM_PAIR_TOKENS
-#define MM_SLOT(name, t, family) k->mm_pair[t] = MM(mm_pair_##name);
-	QN_Q8_TYPES(MM_SLOT)
-	QN_CODED_TYPES(MM_SLOT)
+#define MM_SLOT(name, NAME, ...) k->mm_pair[QN_##NAME] = MM(mm_pair_##name);
+	QN_TYPES(QN_SKIP, MM_SLOT, MM_SLOT, MM_SLOT)
 #undef MM_SLOT
 #endif
 }

@@ -163,7 +163,7 @@ static int pack_q3k(struct x16_q3k *p, const struct rows *s, int64_t i)
 }
 
 /* So are these. */
-static int pack_iq4xs(struct x16_iq4xs *p, const struct rows *s, int64_t i)
+static int pack_iq4_xs(struct x16_iq4_xs *p, const struct rows *s, int64_t i)
 {
 	const uint8_t *b[QN_PANEL];
 	union line w;
@@ -209,23 +209,19 @@ struct small {
 	int bytes, m, qh, qs, n_qs;
 };
 
+/* d, m, fifth bits, quants: each where the one before ends. */
 static struct small small_of(int type)
 {
-	switch (type) {
-	case QN_Q4_1:
-		return (struct small){sizeof(struct q4_1), 2, -1, 4, 16};
-	case QN_Q5_0:
-		return (struct small){sizeof(struct q5_0), -1, 2, 6, 16};
-	case QN_Q5_1:
-		return (struct small){sizeof(struct q5_1), 2, 4, 8, 16};
-	case QN_Q8_0:
-		return (struct small){sizeof(struct q8_0), -1, -1, 2, 32};
-	case QN_MXFP4:
-		return (struct small){sizeof(struct mxfp4), -1, -1, 1, 16};
-	default: /* Q4_0, IQ4_NL */
-		return (struct small){sizeof(struct q4_0), -1, -1, 2, 16};
-	}
+	const struct type_row t = type_row(type);
+	const int qh = t.scale * (1 + t.min), qs = qh + (t.bits == 5 ? QK / 8 : 0), n_qs = t.bits == 8 ? QK : QK / 2;
+
+	return (struct small){qs + n_qs, t.min ? t.scale : -1, t.bits == 5 ? qh : -1, qs, n_qs};
 }
+
+#define SMALL(name, NAME, bits, offset, min, scale) \
+	_Static_assert(sizeof(struct name) == scale * (1 + min) + QK * bits / 8, "as small_of() has it");
+QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
+#undef SMALL
 
 /* A group of n blocks of 32 weights, blocks i .. i + n - 1 of each row. */
 static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int n)
@@ -235,7 +231,8 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 	x16_line *qh = qs + n * f.n_qs / 4;
 	uint16_t(*d)[QN_PANEL] = (uint16_t(*)[QN_PANEL])(p + x16_line_bytes(type, n));
 	uint16_t(*m)[QN_PANEL] = d + n;
-	uint8_t *e = (uint8_t *)d; /* of MXFP4, instead of d */
+	const int exps = type_row(type).scale == 1;
+	uint8_t *e = (uint8_t *)d; /* exponents instead of d */
 	/* A row of zeros has d = 0, which also silences Q8_0's offset. */
 	const uint32_t flip = type == QN_Q8_0 ? 0x80808080 : 0;
 	const uint8_t *b[QN_PANEL];
@@ -252,7 +249,7 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 			line_spread_bits(&w);
 			memcpy(qh[j], &w, sizeof w);
 		}
-		if (type == QN_MXFP4) {
+		if (exps) {
 			for (int r = 0; r < QN_PANEL; r++)
 				e[j * QN_PANEL + r] = b[r][at];
 			continue;
@@ -267,7 +264,7 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 		}
 		ok &= finite(d[j]);
 	}
-	for (int k = 0; type == QN_MXFP4 && k < n * QN_PANEL; k++)
+	for (int k = 0; exps && k < n * QN_PANEL; k++)
 		ok &= e[k] < 253; /* from 2^125 on the largest value, 12, is too much for a float */
 	return ok;
 }
@@ -348,14 +345,6 @@ static void ask_rows(const struct rows *s, int64_t at, int64_t n)
 			__builtin_prefetch(s->base + r * s->stride + from + k);
 }
 
-#define SUPER(T) \
-	for (int64_t i = 0; i < n_in / QK_K; i++) { \
-		ask_rows(&s, i * block_bytes, block_bytes); \
-		ok &= pack_##T(piece(&p), &s, i); \
-		piece_done(&p, sizeof(struct x16_##T)); \
-	} \
-	break
-
 #define FLOATS(bytes, call) \
 	for (int64_t k = 0; k < n_in; k += FLOAT_COLS) { \
 		const int n = (int)(n_in - k < FLOAT_COLS ? n_in - k : FLOAT_COLS); \
@@ -381,22 +370,9 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	case QN_F32: FLOATS(4, pack_f32(piece(&p), &s, k, n));
 	case QN_F16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7c00));
 	case QN_BF16: FLOATS(2, pack_16(piece(&p), &s, k, n, 0x7f80));
-	case QN_Q2_K: SUPER(q2k);
-	case QN_Q3_K: SUPER(q3k);
-	case QN_Q4_K: SUPER(q4k);
-	case QN_Q5_K: SUPER(q5k);
-	case QN_Q6_K: SUPER(q6k);
-	case QN_IQ4_XS: SUPER(iq4xs);
-	case QN_TQ2_0: SUPER(tq2_0);
-#define CODED(name, t, run) case t:
-	QN_CODED_TYPES(CODED)
-		for (int64_t i = 0; i < n_in / QK_K; i++) {
-			ask_rows(&s, i * block_bytes, block_bytes);
-			ok &= pack_coded(type, piece(&p), &s, i);
-			piece_done(&p, (size_t)block_bytes * QN_PANEL);
-		}
-		break;
-	default:
+#define SMALL(name, NAME, ...) case QN_##NAME:
+	QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
+#undef SMALL
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);
 
@@ -404,6 +380,26 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 			ok &= pack_group(type, piece(&p), &s, i, n);
 			piece_done(&p, (size_t)(n * QN_PANEL * small_of(type).bytes));
 		}
+		break;
+#define SUPER(name, NAME, ...)                                \
+	case QN_##NAME:                                       \
+		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
+			ask_rows(&s, i * block_bytes, block_bytes); \
+			ok &= pack_##name(piece(&p), &s, i);  \
+			piece_done(&p, sizeof(struct x16_##name)); \
+		}                                             \
+		break;
+#define CODED(name, NAME, run)                                \
+	case QN_##NAME:                                       \
+		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
+			ask_rows(&s, i * block_bytes, block_bytes); \
+			ok &= pack_coded(type, piece(&p), &s, i); \
+			piece_done(&p, sizeof(struct x16_##name)); \
+		}                                             \
+		break;
+	QN_TYPES(QN_SKIP, QN_SKIP, SUPER, CODED)
+#undef SUPER
+#undef CODED
 	}
 	if (away)
 		copied_away();

@@ -1,7 +1,6 @@
 /* rope.c - the rotations of a batch's positions, once for all layers. */
-#include <math.h>
-
 #include "ops.h"
+#include "sincos.h"
 
 static int check(const struct plan *p, const struct qn_op *op)
 {
@@ -16,10 +15,11 @@ static void run(struct run *c, const struct qn_op *op)
 		float *cs = buf_row(c, op->dst, t);
 
 		for (int i = 0; i < op->n_rot / 2; i++) {
-			const double theta = c->batch->pos[t] * op->freq[i];
+			double sine, cosine;
 
-			cs[2 * i] = (float)cos(theta) * op->scale;
-			cs[2 * i + 1] = (float)sin(theta) * op->scale;
+			qsincos(c->batch->pos[t] * op->freq[i], &sine, &cosine);
+			cs[2 * i] = (float)cosine * op->scale;
+			cs[2 * i + 1] = (float)sine * op->scale;
 		}
 	}
 }

@@ -1,37 +1,17 @@
-/* types.c - sizes of the weight types, rows and panels. */
+/* types.c - names and sizes of the weight types, of their rows and panels. */
 #include "blocks.h"
 #include "kernels.h"
 #include "quern.h"
 
-/* Weights of a block and bytes it takes; 0 for types that the kernels do not know. */
+/* Weights of a block and bytes it takes, and GGUF's name; 0 and NULL for types that the kernels do not know. */
 static const struct {
 	int16_t elems, bytes;
+	const char *name;
 } types[QN_N_TYPES] = {
-	[QN_F32] = {1, 4},
-	[QN_F16] = {1, 2},
-	[QN_BF16] = {1, 2},
-	[QN_Q4_0] = {QK, sizeof(struct q4_0)},
-	[QN_Q4_1] = {QK, sizeof(struct q4_1)},
-	[QN_Q5_0] = {QK, sizeof(struct q5_0)},
-	[QN_Q5_1] = {QK, sizeof(struct q5_1)},
-	[QN_Q8_0] = {QK, sizeof(struct q8_0)},
-	[QN_IQ4_NL] = {QK, sizeof(struct iq4_nl)},
-	[QN_Q2_K] = {QK_K, sizeof(struct q2k)},
-	[QN_Q3_K] = {QK_K, sizeof(struct q3k)},
-	[QN_Q4_K] = {QK_K, sizeof(struct q4k)},
-	[QN_Q5_K] = {QK_K, sizeof(struct q5k)},
-	[QN_Q6_K] = {QK_K, sizeof(struct q6k)},
-	[QN_IQ4_XS] = {QK_K, sizeof(struct iq4_xs)},
-	[QN_MXFP4] = {QK, sizeof(struct mxfp4)},
-	[QN_IQ2_XXS] = {QK_K, sizeof(struct iq2_xxs)},
-	[QN_IQ2_XS] = {QK_K, sizeof(struct iq2_xs)},
-	[QN_IQ2_S] = {QK_K, sizeof(struct iq2_s)},
-	[QN_IQ3_XXS] = {QK_K, sizeof(struct iq3_xxs)},
-	[QN_IQ3_S] = {QK_K, sizeof(struct iq3_s)},
-	[QN_IQ1_S] = {QK_K, sizeof(struct iq1_s)},
-	[QN_IQ1_M] = {QK_K, sizeof(struct iq1_m)},
-	[QN_TQ1_0] = {QK_K, sizeof(struct tq1_0)},
-	[QN_TQ2_0] = {QK_K, sizeof(struct tq2_0)},
+#define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), #NAME},
+#define SMALL(name, NAME, ...) [QN_##NAME] = {QK, sizeof(struct name), #NAME},
+#define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), #NAME},
+	QN_TYPES(FLOAT, SMALL, SUPER, SUPER)
 };
 
 /* Rows longer than this are refused: the largest models have 2^17, and sums must fit. */
@@ -40,6 +20,21 @@ static const struct {
 static int known(int32_t type)
 {
 	return type >= 0 && type < QN_N_TYPES && types[type].elems;
+}
+
+int32_t qn_type_at(int32_t i)
+{
+	static const int32_t all[] = {
+#define ROW(name, NAME, ...) QN_##NAME,
+		QN_TYPES(ROW, ROW, ROW, ROW)
+	};
+
+	return i >= 0 && i < (int32_t)(sizeof all / sizeof *all) ? all[i] : -1;
+}
+
+const char *qn_type_name(int32_t type)
+{
+	return known(type) ? types[type].name : NULL;
 }
 
 int qn_type_ok(int32_t type, int64_t n_in)

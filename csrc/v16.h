@@ -7,7 +7,6 @@
 
 #include "kernels.h"
 
-#define INLINE static inline __attribute__((always_inline))
 INLINE v16 load_weights(int type, const void *w, int64_t k)
 {
 	switch (type) {

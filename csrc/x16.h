@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "quern.h"
+#include "types.h"
 
 typedef uint8_t x16_line[QN_PANEL][4];
 
@@ -75,13 +76,13 @@ struct x16_q3k {
 _Static_assert(sizeof(struct x16_q3k) == 16 * 110, "packing does not grow");
 
 /* IQ4_XS. Line 4j + g: word 8j + g in the low nibbles, 8j + 4 + g in the high ones. */
-struct x16_iq4xs {
+struct x16_iq4_xs {
 	uint8_t sl[4][QN_PANEL]; /* nibble j % 2 of sl[j / 2]: scale j, low four bits */
 	uint8_t sh[2][QN_PANEL]; /* bits 2 (j % 4) of sh[j / 4]: the high two */
 	uint16_t d[QN_PANEL];
 	x16_line qs[32];
 };
-_Static_assert(sizeof(struct x16_iq4xs) == 16 * 136, "packing does not grow");
+_Static_assert(sizeof(struct x16_iq4_xs) == 16 * 136, "packing does not grow");
 
 /* TQ2_0. qs as in Q2_K. */
 struct x16_tq2_0 {
@@ -162,20 +163,15 @@ _Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
 /* Bytes of lines of n blocks, without scales. */
 static inline int64_t x16_line_bytes(int type, int64_t n)
 {
-	switch (type) {
-	case QN_Q8_0:
-		return n * 512;
-	case QN_Q5_0: case QN_Q5_1:
-		return n * (256 + 64);
-	default:
-		return n * 256;
-	}
+	const int bits = type_row(type).bits;
+
+	return n * (bits == 8 ? 512 : bits == 5 ? 256 + 64 : 256);
 }
 
 /* Bytes of the scales and minimums of n blocks. */
 static inline int64_t x16_scale_bytes(int type, int64_t n)
 {
-	return n * QN_PANEL * (type == QN_MXFP4 ? 1 : type == QN_Q4_1 || type == QN_Q5_1 ? 4 : 2);
+	return n * QN_PANEL * type_row(type).scale * (1 + type_row(type).min);
 }
 
 /* Floats: [n_in][16] of the type's element. */

@@ -1,6 +1,6 @@
 /*
  * x16_words.h - takes words and scales out of packed panels, for kernels of all widths. Not
- * compiled as it stands: see mm_x16.h for the vector operations it needs.
+ * compiled as it stands: see mm_ops.h for the vector operations it needs.
  */
 #ifndef QN_X16_WORDS_H
 #define QN_X16_WORDS_H
@@ -9,45 +9,8 @@
 
 #include "blocks.h"
 #include "decode.h"
-#include "kernels.h"
+#include "mm_ops.h"
 #include "x16.h"
-
-/* Bytes of a super-block of a panel of codes. */
-INLINE int coded_bytes(int type)
-{
-	switch (type) {
-#define CODED(name, t, run) case t: return sizeof(struct x16_##name);
-	QN_CODED_TYPES(CODED)
-#undef CODED
-	default: return 0;
-	}
-}
-
-/* The types of coded.h: for them, a super-block is a struct decoded. */
-INLINE int is_coded(int type)
-{
-	switch (type) {
-#define CODED(name, t, run) case t:
-	QN_CODED_TYPES(CODED)
-#undef CODED
-		return 1;
-	default:
-		return 0;
-	}
-}
-
-/* Decodes a super-block of codes; type constant. */
-INLINE void decode(int type, struct decoded *w, const void *p)
-{
-	switch (type) {
-#define CODED(name, t, run)          \
-	case t:                      \
-		decode_##name(w, p); \
-		break;
-	QN_CODED_TYPES(CODED)
-#undef CODED
-	}
-}
 
 /* Scales and minimums of a super-block, unpacked to bytes. Sub-blocks 2i, 2i + 1 make a pair. */
 struct scales {
@@ -70,61 +33,75 @@ INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const ui
 	}
 }
 
+INLINE void scales_q4k(struct scales *s, const struct x16_q4k *p)
+{
+	scales_q45(s, p->sl, p->sh);
+}
+
+INLINE void scales_q5k(struct scales *s, const struct x16_q5k *p)
+{
+	scales_q45(s, p->sl, p->sh);
+}
+
+INLINE void scales_q2k(struct scales *s, const struct x16_q2k *p)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++) {
+		const rows a = rows_load(p->sl[2 * i]), b = rows_load(p->sl[2 * i + 1]);
+
+		rows_store(s->scale[2 * i], rows_and(a, 15));
+		rows_store(s->scale[2 * i + 1], rows_and(b, 15));
+		rows_zip(s->pair[i], rows_shr(a, 4, 15), rows_shr(b, 4, 15));
+	}
+}
+
+INLINE void scales_q6k(struct scales *s, const struct x16_q6k *p)
+{
+#pragma GCC unroll 16
+	for (int j = 0; j < 16; j++)
+		rows_store(s->scale[j], rows_load(p->sc[j]));
+}
+
+INLINE void scales_q3k(struct scales *s, const struct x16_q3k *p)
+{
+#pragma GCC unroll 16
+	for (int j = 0; j < 16; j++) {
+		const rows lo = rows_shr(rows_load(p->sl[j % 8]), 4 * (j / 8), 15);
+		const rows hi = rows_shr(rows_load(p->sh[j % 4]), 2 * (j / 4), 3);
+
+		rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
+	}
+}
+
+INLINE void scales_iq4_xs(struct scales *s, const struct x16_iq4_xs *p)
+{
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++) {
+		const rows lo = rows_shr(rows_load(p->sl[j / 2]), 4 * (j % 2), 15);
+		const rows hi = rows_shr(rows_load(p->sh[j / 4]), 2 * (j % 4), 3);
+
+		rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
+	}
+}
+
+INLINE void scales_tq2_0(struct scales *s, const struct x16_tq2_0 *p)
+{
+	(void)p;
+	memset(s, 1, sizeof *s);
+}
+
+/* Of a super-block of a panel, of codes of a struct decoded; type constant. */
 INLINE void scales_of(struct scales *s, int type, const void *p)
 {
 	switch (type) {
-	case QN_Q4_K:
-		scales_q45(s, ((const struct x16_q4k *)p)->sl, ((const struct x16_q4k *)p)->sh);
+#define SUPER(name, NAME, ...)        \
+	case QN_##NAME:               \
+		scales_##name(s, p);  \
 		return;
-	case QN_Q5_K:
-		scales_q45(s, ((const struct x16_q5k *)p)->sl, ((const struct x16_q5k *)p)->sh);
-		return;
-	case QN_Q2_K:
-#pragma GCC unroll 8
-		for (int i = 0; i < 8; i++) {
-			const rows a = rows_load(((const struct x16_q2k *)p)->sl[2 * i]);
-			const rows b = rows_load(((const struct x16_q2k *)p)->sl[2 * i + 1]);
-
-			rows_store(s->scale[2 * i], rows_and(a, 15));
-			rows_store(s->scale[2 * i + 1], rows_and(b, 15));
-			rows_zip(s->pair[i], rows_shr(a, 4, 15), rows_shr(b, 4, 15));
-		}
-		return;
-	case QN_TQ2_0:
-		memset(s, 1, sizeof *s);
-		return;
-	case QN_Q6_K:
-#pragma GCC unroll 16
-		for (int j = 0; j < 16; j++)
-			rows_store(s->scale[j], rows_load(((const struct x16_q6k *)p)->sc[j]));
-		return;
-	case QN_Q3_K: {
-		const struct x16_q3k *q = p;
-
-#pragma GCC unroll 16
-		for (int j = 0; j < 16; j++) {
-			const rows lo = rows_shr(rows_load(q->sl[j % 8]), 4 * (j / 8), 15);
-			const rows hi = rows_shr(rows_load(q->sh[j % 4]), 2 * (j / 4), 3);
-
-			rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
-		}
-		return;
+		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
+#undef SUPER
 	}
-	case QN_IQ4_XS: {
-		const struct x16_iq4xs *q = p;
-
-#pragma GCC unroll 8
-		for (int j = 0; j < 8; j++) {
-			const rows lo = rows_shr(rows_load(q->sl[j / 2]), 4 * (j % 2), 15);
-			const rows hi = rows_shr(rows_load(q->sh[j / 4]), 2 * (j % 4), 3);
-
-			rows_store(s->scale[j], rows_sub(rows_or(lo, rows_shl(hi, 4, 0x30)), 32));
-		}
-		return;
-	}
-	}
-	if (is_coded(type))
-		memcpy(s->scale, ((const struct decoded *)p)->scale, sizeof s->scale);
+	memcpy(s->scale, ((const struct decoded *)p)->scale, sizeof s->scale);
 }
 
 /* Line l with its bit `at` moved to bit `to`. All constant but l. */
@@ -149,123 +126,123 @@ INLINE bytes with_field(bytes a, const x16_line *l, int at, int bits, int to)
 
 /*
  * A super-block is used in parts, each a contiguous piece of the panel, of some sub-blocks of some
- * words. Word i of part g is word i % words of the part's sub-block i / words.
+ * words. Word i of part g is word i % words of the part's sub-block i / words. See type_row().
  */
-struct parts {
-	int parts, subs, words;
-};
-
-INLINE struct parts parts_of(int type)
-{
-	switch (type) {
-	case QN_Q4_K: case QN_Q5_K:
-		return (struct parts){4, 2, 8};
-	case QN_Q6_K:
-		return (struct parts){4, 4, 4};
-	case QN_IQ4_XS:
-		return (struct parts){8, 1, 8};
-	case QN_TQ2_0:
-		return (struct parts){2, 4, 8};
-	case QN_IQ2_XS: case QN_IQ2_S: case QN_IQ1_M:
-		return (struct parts){16, 1, 4};
-	case QN_IQ2_XXS: case QN_IQ3_XXS: case QN_IQ3_S: case QN_IQ1_S: case QN_TQ1_0:
-		return (struct parts){8, 1, 8};
-	default: /* Q2_K, Q3_K */
-		return (struct parts){2, 8, 4};
-	}
-}
 
 /* Which of the super-block's sub-blocks is sub-block j of part g. */
 INLINE int sub_of(int type, int g, int j)
 {
 	if (type == QN_Q6_K) /* a part has every second one of a half, for they share lines */
 		return g / 2 * 8 + g % 2 + 2 * j;
-	return g * parts_of(type).subs + j;
+	return g * type_row(type).subs + j;
 }
 
 /* Word i, constant, of part g. */
+INLINE bytes word_q4k(const struct x16_q4k *p, int g, int i)
+{
+	return field(&p->qs[8 * g + i % 8], 4 * (i / 8), 4);
+}
+
+INLINE bytes word_q5k(const struct x16_q5k *p, int g, int i)
+{
+	return with_field(field(&p->part[g].qs[i % 8], 4 * (i / 8), 4), &p->part[g].qh[i / 8], i % 8, 1, 4);
+}
+
+INLINE bytes word_q6k(const struct x16_q6k *p, int g, int i)
+{
+	const int j = i / 4, word = 4 * g + i % 4;
+
+	return with_field(field(&p->word[word].lo[j % 2], 4 * (j / 2), 4), &p->word[word].hi, 2 * j, 2, 4);
+}
+
+INLINE bytes word_q2k(const struct x16_q2k *p, int g, int i)
+{
+	return field(&p->qs[8 * g + i % 8], 2 * (i / 8), 2);
+}
+
+INLINE bytes word_tq2_0(const struct x16_tq2_0 *p, int g, int i)
+{
+	return field(&p->qs[8 * g + i % 8], 2 * (i / 8), 2);
+}
+
+INLINE bytes word_q3k(const struct x16_q3k *p, int g, int i)
+{
+	return with_field(field(&p->half[g].qs[i % 8], 2 * (i / 8), 2), &p->half[g].qh[i / 8], i % 8, 1, 2);
+}
+
+INLINE bytes word_iq4_xs(const struct x16_iq4_xs *p, int g, int i)
+{
+	return bytes_iq4(field(&p->qs[4 * g + i % 4], 4 * (i / 4), 4));
+}
+
+/* The same by type, constant: of a super-block of a panel, of codes of a struct decoded. */
 INLINE bytes super_word(int type, const void *p, int g, int i)
 {
-	if (is_coded(type))
-		return bytes_load(((const struct decoded *)p)->word[g * parts_of(type).words + i]);
 	switch (type) {
-	case QN_Q4_K:
-		return field(&((const struct x16_q4k *)p)->qs[8 * g + i % 8], 4 * (i / 8), 4);
-	case QN_Q5_K: {
-		const struct x16_q5k *q = p;
-
-		return with_field(field(&q->part[g].qs[i % 8], 4 * (i / 8), 4), &q->part[g].qh[i / 8], i % 8, 1, 4);
+#define SUPER(name, NAME, ...)  \
+	case QN_##NAME:         \
+		return word_##name(p, g, i);
+		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
+#undef SUPER
 	}
-	case QN_Q6_K: {
-		const struct x16_q6k *q = p;
-		const int j = i / 4, word = 4 * g + i % 4;
-
-		return with_field(field(&q->word[word].lo[j % 2], 4 * (j / 2), 4), &q->word[word].hi, 2 * j, 2, 4);
-	}
-	case QN_Q2_K:
-		return field(&((const struct x16_q2k *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2);
-	case QN_TQ2_0:
-		return field(&((const struct x16_tq2_0 *)p)->qs[8 * g + i % 8], 2 * (i / 8), 2);
-	case QN_Q3_K: {
-		const struct x16_q3k *q = p;
-
-		return with_field(field(&q->half[g].qs[i % 8], 2 * (i / 8), 2), &q->half[g].qh[i / 8], i % 8, 1, 2);
-	}
-	default: /* IQ4_XS */
-		return bytes_iq4(field(&((const struct x16_iq4xs *)p)->qs[4 * g + i % 4], 4 * (i / 4), 4));
-	}
+	return bytes_load(((const struct decoded *)p)->word[g * type_row(type).words + i]);
 }
 
+/* Bytes of a super-block of a panel. */
 INLINE int super_bytes(int type)
 {
-	if (is_coded(type))
-		return coded_bytes(type);
 	switch (type) {
-	case QN_Q4_K: return sizeof(struct x16_q4k);
-	case QN_Q5_K: return sizeof(struct x16_q5k);
-	case QN_Q6_K: return sizeof(struct x16_q6k);
-	case QN_Q2_K: return sizeof(struct x16_q2k);
-	case QN_Q3_K: return sizeof(struct x16_q3k);
-	case QN_TQ2_0: return sizeof(struct x16_tq2_0);
-	default: return sizeof(struct x16_iq4xs);
+#define SUPER(name, NAME, ...)  \
+	case QN_##NAME:         \
+		return sizeof(struct x16_##name);
+		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, SUPER)
+#undef SUPER
 	}
+	return 0;
 }
 
-/* d of a super-block's rows; dmin, where there is one, follows it. */
+/* d of a super-block's rows; dmin, where there is one, follows it. Of codes it is decoded. */
 INLINE const uint16_t *super_d(int type, const void *p)
 {
 	switch (type) {
-	case QN_Q4_K: return ((const struct x16_q4k *)p)->d;
-	case QN_Q5_K: return ((const struct x16_q5k *)p)->d;
-	case QN_Q6_K: return ((const struct x16_q6k *)p)->d;
-	case QN_Q2_K: return ((const struct x16_q2k *)p)->d;
-	case QN_Q3_K: return ((const struct x16_q3k *)p)->d;
-	case QN_TQ2_0: return ((const struct x16_tq2_0 *)p)->d;
-	default: return ((const struct x16_iq4xs *)p)->d;
+#define SUPER(name, NAME, ...)  \
+	case QN_##NAME:         \
+		return ((const struct x16_##name *)p)->d;
+		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
+#undef SUPER
 	}
+	return NULL;
+}
+
+/* 1 where words have all 8 bits and stand for themselves less 128: see ints_dot8(). */
+INLINE int has_8_bits(int type)
+{
+	return type_row(type).offset == 128;
+}
+
+/* Lines of a block of 32 weights, without that of fifth bits. */
+INLINE int small_lines(int type)
+{
+	return type_row(type).bits == 8 ? 8 : 4;
 }
 
 /* Word i of a block of 32 weights: its lines, and its line of fifth bits. i is constant. */
 INLINE bytes small_word(int type, const x16_line *qs, const x16_line *qh, int i)
 {
-	switch (type) {
-	case QN_Q8_0:
+	bytes a;
+
+	if (type_row(type).bits == 8)
 		return bytes_load(&qs[i]);
-	case QN_IQ4_NL:
-		return bytes_iq4(field(&qs[i % 4], 4 * (i / 4), 4));
-	case QN_MXFP4:
-		return bytes_mxfp4(field(&qs[i % 4], 4 * (i / 4), 4));
-	case QN_Q5_0: case QN_Q5_1:
-		return with_field(field(&qs[i % 4], 4 * (i / 4), 4), qh, i, 1, 4);
-	default:
-		return field(&qs[i % 4], 4 * (i / 4), 4);
-	}
+	a = field(&qs[i % 4], 4 * (i / 4), 4);
+	if (type_row(type).bits == 5)
+		return with_field(a, qh, i, 1, 4);
+	return type == QN_IQ4_NL ? bytes_iq4(a) : type == QN_MXFP4 ? bytes_mxfp4(a) : a;
 }
 
 /* Scales of block j of a group. */
 INLINE floats small_d(int type, const uint16_t *d, int j)
 {
-	return type == QN_MXFP4 ? floats_e8m0((const uint8_t *)d + j * QN_PANEL) : floats_f16(d + j * QN_PANEL);
+	return type_row(type).scale == 1 ? floats_e8m0((const uint8_t *)d + j * QN_PANEL) : floats_f16(d + j * QN_PANEL);
 }
 
 #endif

@@ -83,6 +83,12 @@ struct qn_mat {
 	int32_t n_mat;
 };
 
+/* The types that the kernels know: number i of them, -1 at the end of the list. */
+int32_t qn_type_at(int32_t i);
+
+/* GGUF's name of a type, such as "Q4_K", NULL where the kernels do not know it. */
+const char *qn_type_name(int32_t type);
+
 /* 1 where the kernels can take rows of n_in elements of this type. */
 int qn_type_ok(int32_t type, int64_t n_in);
 

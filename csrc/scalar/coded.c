@@ -130,10 +130,10 @@ static void tq1_0(struct coded *c, const struct tq1_0 *b)
 void coded_block(struct coded *c, int type, const void *block)
 {
 	switch (type) {
-#define CASE(name, t, run) \
-	case t:            \
+#define CODED(name, NAME, run)  \
+	case QN_##NAME:         \
 		name(c, block); \
 		break;
-	QN_CODED_TYPES(CASE)
+	QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
 	}
 }

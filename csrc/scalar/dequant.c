@@ -176,44 +176,26 @@ static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
 	}
 }
 
-#define ROW(T, n) \
-	for (int64_t i = 0; i < n_in / (n); i++) \
-		dequant_##T(y + i * (n), (const struct T *)row + i); \
-	break
+static void dequant_f32(float *y, const float *x) { *y = *x; }
+static void dequant_f16(float *y, const uint16_t *x) { *y = f32_of_f16(*x); }
+static void dequant_bf16(float *y, const uint16_t *x) { *y = f32_of_bf16(*x); }
 
 void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 {
 	switch (type) {
-	case QN_F32:
-		memcpy(y, row, (size_t)n_in * sizeof *y);
-		break;
-	case QN_F16:
-		for (int64_t i = 0; i < n_in; i++)
-			y[i] = f32_of_f16(((const uint16_t *)row)[i]);
-		break;
-	case QN_BF16:
-		for (int64_t i = 0; i < n_in; i++)
-			y[i] = f32_of_bf16(((const uint16_t *)row)[i]);
-		break;
-	case QN_Q4_0: ROW(q4_0, QK);
-	case QN_Q4_1: ROW(q4_1, QK);
-	case QN_Q5_0: ROW(q5_0, QK);
-	case QN_Q5_1: ROW(q5_1, QK);
-	case QN_Q8_0: ROW(q8_0, QK);
-	case QN_IQ4_NL: ROW(iq4_nl, QK);
-	case QN_Q2_K: ROW(q2k, QK_K);
-	case QN_Q3_K: ROW(q3k, QK_K);
-	case QN_Q4_K: ROW(q4k, QK_K);
-	case QN_Q5_K: ROW(q5k, QK_K);
-	case QN_Q6_K: ROW(q6k, QK_K);
-	case QN_IQ4_XS: ROW(iq4_xs, QK_K);
-	case QN_MXFP4: ROW(mxfp4, QK);
-	case QN_TQ2_0: ROW(tq2_0, QK_K);
-#define CODED(name, t, run) case t:
-	QN_CODED_TYPES(CODED)
+#define BLOCKS(name, NAME, block, n)                                          \
+	case QN_##NAME:                                                       \
+		for (int64_t i = 0; i < n_in / (n); i++)                      \
+			dequant_##name(y + i * (n), (const block *)row + i);  \
+		return;
+#define FLOAT(name, NAME, element) BLOCKS(name, NAME, element, 1)
+#define SMALL(name, NAME, ...) BLOCKS(name, NAME, struct name, QK)
+#define SUPER(name, NAME, ...) BLOCKS(name, NAME, struct name, QK_K)
+#define CODED(name, NAME, run) case QN_##NAME:
+		QN_TYPES(FLOAT, SMALL, SUPER, QN_SKIP)
+		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
 		dequant_coded(type, y, row, n_in);
-		break;
-	default:
-		assert(!"a type that qn_type_ok() refuses");
+		return;
 	}
+	assert(!"a type that qn_type_ok() refuses");
 }

@@ -90,104 +90,98 @@ static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_
 	coded_of_panel(type, block, panel + b * QN_PANEL * (int64_t)qn_row_bytes(type, QK_K), r);
 	coded_block(&c, type, block);
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(c.q[k] + 64);
+		s->q[k] = (uint8_t)(c.q[k] + CODED_OFFSET);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = c.scale[j];
-	s->offset = 64;
 	s->d = c.d;
+}
+
+static void unpack_q4k(struct super *s, const struct x16_q4k *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)nibble(p->qs, k, r, 8);
+	unpack_scales(s, p->sl, p->sh, r);
+	s->d = f32_of_f16(p->d[r]);
+	s->dmin = f32_of_f16(p->dmin[r]);
+}
+
+static void unpack_q5k(struct super *s, const struct x16_q5k *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)(nibble(p->part[k / 64].qs, k % 64, r, 8) |
+		                    onebit(p->part[k / 64].qh, k % 64, r) << 4);
+	unpack_scales(s, p->sl, p->sh, r);
+	s->d = f32_of_f16(p->d[r]);
+	s->dmin = f32_of_f16(p->dmin[r]);
+}
+
+static void unpack_q6k(struct super *s, const struct x16_q6k *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)q6(p, k, r);
+	for (int j = 0; j < 16; j++)
+		s->scale[j] = p->sc[j][r];
+	s->d = f32_of_f16(p->d[r]);
+}
+
+static void unpack_q2k(struct super *s, const struct x16_q2k *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)twobit(p->qs, k, r);
+	for (int j = 0; j < 16; j++) {
+		s->scale[j] = p->sl[j][r] & 15;
+		s->minimum[j] = p->sl[j][r] >> 4;
+	}
+	s->d = f32_of_f16(p->d[r]);
+	s->dmin = f32_of_f16(p->dmin[r]);
+}
+
+static void unpack_q3k(struct super *s, const struct x16_q3k *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)(twobit(p->half[k / 128].qs, k % 128, r) |
+		                    onebit(p->half[k / 128].qh, k % 128, r) << 2);
+	for (int j = 0; j < 16; j++)
+		s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
+		                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);
+	s->d = f32_of_f16(p->d[r]);
+}
+
+static void unpack_iq4_xs(struct super *s, const struct x16_iq4_xs *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)(qn_iq4_values[nibble(p->qs, k, r, 4)] + 128);
+	for (int j = 0; j < 16; j++) {
+		const int i = j / 2;
+
+		s->scale[j] = (int16_t)(((p->sl[i / 2][r] >> 4 * (i % 2) & 15) |
+		                         (p->sh[i / 4][r] >> 2 * (i % 4) & 3) << 4) - 32);
+	}
+	s->d = f32_of_f16(p->d[r]);
+}
+
+static void unpack_tq2_0(struct super *s, const struct x16_tq2_0 *p, int r)
+{
+	for (int k = 0; k < QK_K; k++)
+		s->q[k] = (uint8_t)twobit(p->qs, k, r);
+	for (int j = 0; j < 16; j++)
+		s->scale[j] = 1;
+	s->d = f32_of_f16(p->d[r]);
 }
 
 static void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
 {
 	memset(s, 0, sizeof *s);
+	s->offset = type_row(type).offset;
 	switch (type) {
-	case QN_Q4_K: {
-		const struct x16_q4k *p = (const struct x16_q4k *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)nibble(p->qs, k, r, 8);
-		unpack_scales(s, p->sl, p->sh, r);
-		s->d = f32_of_f16(p->d[r]);
-		s->dmin = f32_of_f16(p->dmin[r]);
-		break;
+#define SUPER(name, NAME, ...)                                              \
+	case QN_##NAME:                                                     \
+		unpack_##name(s, (const struct x16_##name *)panel + b, r);  \
+		return;
+		QN_TYPES(QN_SKIP, QN_SKIP, SUPER, QN_SKIP)
+#undef SUPER
 	}
-	case QN_Q5_K: {
-		const struct x16_q5k *p = (const struct x16_q5k *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)(nibble(p->part[k / 64].qs, k % 64, r, 8) |
-			                    onebit(p->part[k / 64].qh, k % 64, r) << 4);
-		unpack_scales(s, p->sl, p->sh, r);
-		s->d = f32_of_f16(p->d[r]);
-		s->dmin = f32_of_f16(p->dmin[r]);
-		break;
-	}
-	case QN_Q6_K: {
-		const struct x16_q6k *p = (const struct x16_q6k *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)q6(p, k, r);
-		for (int j = 0; j < 16; j++)
-			s->scale[j] = p->sc[j][r];
-		s->offset = 32;
-		s->d = f32_of_f16(p->d[r]);
-		break;
-	}
-	case QN_Q2_K: {
-		const struct x16_q2k *p = (const struct x16_q2k *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)twobit(p->qs, k, r);
-		for (int j = 0; j < 16; j++) {
-			s->scale[j] = p->sl[j][r] & 15;
-			s->minimum[j] = p->sl[j][r] >> 4;
-		}
-		s->d = f32_of_f16(p->d[r]);
-		s->dmin = f32_of_f16(p->dmin[r]);
-		break;
-	}
-	case QN_Q3_K: {
-		const struct x16_q3k *p = (const struct x16_q3k *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)(twobit(p->half[k / 128].qs, k % 128, r) |
-			                    onebit(p->half[k / 128].qh, k % 128, r) << 2);
-		for (int j = 0; j < 16; j++)
-			s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
-			                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);
-		s->offset = 4;
-		s->d = f32_of_f16(p->d[r]);
-		break;
-	}
-	case QN_IQ4_XS: {
-		const struct x16_iq4xs *p = (const struct x16_iq4xs *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)(qn_iq4_values[nibble(p->qs, k, r, 4)] + 128);
-		for (int j = 0; j < 16; j++) {
-			const int i = j / 2;
-
-			s->scale[j] = (int16_t)(((p->sl[i / 2][r] >> 4 * (i % 2) & 15) |
-			                         (p->sh[i / 4][r] >> 2 * (i % 4) & 3) << 4) - 32);
-		}
-		s->offset = 128;
-		s->d = f32_of_f16(p->d[r]);
-		break;
-	}
-	case QN_TQ2_0: {
-		const struct x16_tq2_0 *p = (const struct x16_tq2_0 *)panel + b;
-
-		for (int k = 0; k < QK_K; k++)
-			s->q[k] = (uint8_t)twobit(p->qs, k, r);
-		for (int j = 0; j < 16; j++)
-			s->scale[j] = 1;
-		s->offset = 1;
-		s->d = f32_of_f16(p->d[r]);
-		break;
-	}
-	default:
-		unpack_coded(s, type, panel, b, r);
-	}
+	unpack_coded(s, type, panel, b, r);
 }
 
 static void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
@@ -219,30 +213,22 @@ static void mm_super(int type, float *out, const void *panel, const struct act8 
 /* Weight k of block j of a group of n, row r, without its offset. */
 static int small_weight(int type, const uint8_t *p, int n, int j, int k, int r)
 {
+	const struct type_row t = type_row(type);
 	const x16_line *lines = (const x16_line *)p;
+	int q;
 
-	switch (type) {
-	case QN_Q8_0:
-		return lines[8 * j + k / 4][r][k % 4] - 128;
-	case QN_Q4_0:
-		return nibble(lines + 4 * j, k, r, 4) - 8;
-	case QN_Q4_1:
-		return nibble(lines + 4 * j, k, r, 4);
-	case QN_IQ4_NL:
-		return qn_iq4_values[nibble(lines + 4 * j, k, r, 4)];
-	case QN_MXFP4:
-		return qn_mxfp4_values[nibble(lines + 4 * j, k, r, 4)];
-	case QN_Q5_0:
-		return (nibble(lines + 4 * j, k, r, 4) | onebit(lines + 4 * n + j, k, r) << 4) - 16;
-	default: /* Q5_1 */
-		return nibble(lines + 4 * j, k, r, 4) | onebit(lines + 4 * n + j, k, r) << 4;
-	}
+	if (t.bits == 8)
+		return lines[8 * j + k / 4][r][k % 4] - t.offset;
+	q = nibble(lines + 4 * j, k, r, 4);
+	if (t.bits == 5)
+		q |= onebit(lines + 4 * n + j, k, r) << 4;
+	return type == QN_IQ4_NL ? qn_iq4_values[q] : type == QN_MXFP4 ? qn_mxfp4_values[q] : q - t.offset;
 }
 
 static void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
-	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
+	const int has_m = type_row(type).min;
 
 	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
 	for (int64_t b = 0; b * QN_ACT_BLOCK < n_in; b++) {
@@ -261,7 +247,7 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 
 					for (int k = 0; k < QK; k++)
 						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = (float)dot * (type == QN_MXFP4 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
+					f = (float)dot * (type_row(type).scale == 1 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
 					                                   : f32_of_f16(d[j * QN_PANEL + r]));
 					if (has_m)
 						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), x->fsum32[j], f);
@@ -299,23 +285,17 @@ static void mm_float(int type, float *out, const void *panel, const struct actf 
 	{                                                                                            \
 		mm_##family(type, out, panel, act, n_in, n_act, n);                                      \
 	}
+#define FLOAT(name, NAME, ...) MM(name, QN_##NAME, float)
+#define SMALL(name, NAME, ...) MM(name, QN_##NAME, small)
+#define SUPER(name, NAME, ...) MM(name, QN_##NAME, super)
 
-MM(f32, QN_F32, float)
-MM(f16, QN_F16, float)
-MM(bf16, QN_BF16, float)
-QN_Q8_TYPES(MM)
-#define MM_CODED(name, type, run) MM(name, type, super)
-QN_CODED_TYPES(MM_CODED)
+QN_TYPES(FLOAT, SMALL, SUPER, SUPER)
 
 void mm_init_scalar(struct kernels *k)
 {
-	k->mm[QN_F32] = mm_f32_scalar;
-	k->mm[QN_F16] = mm_f16_scalar;
-	k->mm[QN_BF16] = mm_bf16_scalar;
-#define MM_SLOT(name, t, family) k->mm[t] = mm_##name##_scalar;
-	QN_Q8_TYPES(MM_SLOT)
-	QN_CODED_TYPES(MM_SLOT)
-#undef MM_SLOT
+#define SLOT(name, NAME, ...) k->mm[QN_##NAME] = mm_##name##_scalar;
+	QN_TYPES(SLOT, SLOT, SLOT, SLOT)
+#undef SLOT
 	for (int t = 0; t < QN_N_TYPES; t++)
 		k->mm_tile[t] = 8;
 }

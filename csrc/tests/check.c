@@ -309,9 +309,10 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} families[] = {
-		{"half", check_half}, {"dequant", check_dequant}, {"pack", check_pack},
-		{"vec", check_vec},   {"mm", check_mm},           {"attn", check_attn},
-		{"pool", check_pool}, {"ops", check_ops},         {"plan", check_plan},
+		{"half", check_half}, {"sincos", check_sincos}, {"dequant", check_dequant},
+		{"pack", check_pack}, {"vec", check_vec},       {"mm", check_mm},
+		{"attn", check_attn}, {"pool", check_pool},     {"ops", check_ops},
+		{"plan", check_plan},
 	};
 	const char *only = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0;

@@ -112,6 +112,7 @@ double act_value(const void *block, enum qn_act kind, int k);
 /* ------------------------------------------------------------------ families */
 
 void check_half(void);
+void check_sincos(void);
 void check_dequant(void);
 void check_pack(void);
 void check_vec(void);

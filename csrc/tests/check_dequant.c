@@ -416,8 +416,24 @@ static void floats(void)
 	check_true(y[0] == 1 && y[1] == -2 && y[2] == 0x1p-140f, "not what it was");
 }
 
+/* Each type that has codes has an encoder here. */
+static void all_types(void)
+{
+	EACH_TYPE(t) {
+		int n = t->elems == 1;
+
+		for (int i = 0; i < COUNT(ranges); i++)
+			n += ranges[i].type == t->type;
+		for (int i = 0; i < COUNT(books); i++)
+			n += books[i].type == t->type;
+		check_at(check_sets, "qn_dequantize %s", t->name);
+		check_true(n == 1, "%d encoders", n);
+	}
+}
+
 void check_dequant(void)
 {
+	all_types();
 	for (int i = 0; i < COUNT(ranges); i++)
 		EACH_TYPE(t)
 			if (t->type == ranges[i].type)

@@ -1,13 +1,17 @@
 /* check_pack.c - sizes, panels and what packing refuses. That panels say what rows said, check_mm.c. */
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "check.h"
 
 static void sizes(void)
 {
+	int n_types = 0;
+
 	EACH_TYPE(t) {
 		check_at(check_sets, "sizes of %s", t->name);
+		check_true(qn_type_name(t->type) && !strcasecmp(qn_type_name(t->type), t->name), "qn_type_name");
 		for (int64_t n = -1; n <= 1025; n++) {
 			const int ok = n > 0 && n % t->elems == 0;
 			const size_t row = ok ? (size_t)(n / t->elems * t->bytes) : 0;
@@ -28,9 +32,12 @@ static void sizes(void)
 
 		EACH_TYPE(t)
 			known |= t->type == type;
-		check_true(known || (!qn_type_ok(type, 256) && !qn_row_bytes(type, 256) &&
+		check_true(known || (!qn_type_name(type) && !qn_type_ok(type, 256) && !qn_row_bytes(type, 256) &&
 		                     !qn_panel_bytes(type, 256) && qn_type_act(type) == QN_ACT_F32), "type %d", type);
 	}
+	for (int32_t type; (type = qn_type_at(n_types)) >= 0; n_types++)
+		check_true(qn_type_name(type) != NULL, "qn_type_at(%d) is type %d", n_types, type);
+	check_true(n_types == check_n_types && qn_type_at(-1) < 0, "%d types, want %d", n_types, check_n_types);
 	for (enum qn_act kind = 0; kind < QN_N_ACT; kind++) {
 		const size_t block = kind == QN_ACT_F32 ? 1024 : 320;
 

@@ -94,9 +94,8 @@ INLINE int has_hi(int type)
 
 INLINE void unpack_super(int type, struct planes *w, const uint8_t *p, const struct scales *s)
 {
-	const int parts = parts_of(type).parts, subs = parts_of(type).subs, words = parts_of(type).words;
-	const int offset = type == QN_Q6_K ? 32 : type == QN_Q3_K ? 4 : type == QN_IQ4_XS ? 128
-	                 : type == QN_TQ2_0 ? 1 : is_coded(type) ? 64 : 0;
+	const int parts = type_row(type).parts, subs = type_row(type).subs, words = type_row(type).words;
+	const int offset = type_row(type).offset;
 	const __m512i low = _mm512_set1_epi16(0x00ff);
 
 	for (int g = 0; g < parts; g++) {
@@ -172,8 +171,8 @@ INLINE void super_dots(int type, int tiles, int32_t c[2][2][256], const int8_t *
 INLINE void super_add(int type, int m, floats *acc, int32_t c[2][256], const struct act8 *x, const struct scales *s,
                       floats d, floats dmin)
 {
-	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
-	const int pairs = type == QN_Q2_K ? 8 : 4;
+	const int has_min = type_row(type).min;
+	const int pairs = type_row(type).words == 4 ? 8 : 4;
 	__m512i pair[8];
 
 	if (has_min)
@@ -205,7 +204,7 @@ INLINE void super_add(int type, int m, floats *acc, int32_t c[2][256], const str
 INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
                        int64_t n_act, int n)
 {
-	const int has_min = type == QN_Q4_K || type == QN_Q5_K || type == QN_Q2_K;
+	const int has_min = type_row(type).min;
 	_Alignas(64) int32_t c[2][2][256];
 	struct act8 rest[16] = {0};
 	floats acc[AMX_TILE];
@@ -282,8 +281,8 @@ INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
 /* Adds one group of nb blocks of 32 weights to the results of m tokens; m constant. */
 INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb, const uint16_t *d)
 {
-	const int has_m = type == QN_Q4_1 || type == QN_Q5_1;
-	const float minus_offset = type == QN_Q4_0 ? -8 : type == QN_Q5_0 ? -16 : type == QN_MXFP4 ? -12 : -128;
+	const int has_m = type_row(type).min;
+	const float minus_offset = (float)-type_row(type).offset;
 	_Alignas(64) int32_t c[2][16 * 16];
 
 	small_dot(c[0], x->qs, w, 0);
@@ -309,7 +308,7 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
                        int64_t n_act, int n)
 {
-	const int lines = type == QN_Q8_0 ? 8 : 4;
+	const int lines = small_lines(type);
 	_Alignas(64) uint8_t w[64 * 64];
 	struct act8 rest[16] = {0};
 	floats acc[AMX_TILE];
@@ -349,7 +348,7 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 /* The kernels for few tokens, by type: those of the set below. */
 static mm_fn *few[QN_N_TYPES];
 
-#define MM_TYPE(name, type, family) \
+#define MM_KERNEL(name, type, family) \
 	static void mm_##name##_amx(float *out, const void *panel, const void *act, int64_t n_in, \
 	                       int64_t n_act, int n) \
 	{ \
@@ -359,9 +358,9 @@ static mm_fn *few[QN_N_TYPES];
 			mm_##family(type, out, panel, act, n_in, n_act, n); \
 	}
 
-QN_Q8_TYPES(MM_TYPE)
-#define MM_CODED(name, type, run) MM_TYPE(name, type, super)
-QN_CODED_TYPES(MM_CODED)
+#define MM_SMALL(name, NAME, ...) MM_KERNEL(name, QN_##NAME, small)
+#define MM_SUPER(name, NAME, ...) MM_KERNEL(name, QN_##NAME, super)
+QN_TYPES(QN_SKIP, MM_SMALL, MM_SUPER, MM_SUPER)
 
 static void int8_rounds_amx(int64_t n)
 {
@@ -385,13 +384,12 @@ static void int8_rounds_amx(int64_t n)
 
 void mm_init_amx(struct kernels *k)
 {
-#define MM_SLOT(name, t, family)      \
-	few[t] = k->mm[t];            \
-	k->mm[t] = mm_##name##_amx; \
-	k->mm_tile[t] = AMX_TILE; \
-	k->mm_pair[t] = NULL;
-	QN_Q8_TYPES(MM_SLOT)
-	QN_CODED_TYPES(MM_SLOT)
+#define MM_SLOT(name, NAME, ...)              \
+	few[QN_##NAME] = k->mm[QN_##NAME];    \
+	k->mm[QN_##NAME] = mm_##name##_amx;   \
+	k->mm_tile[QN_##NAME] = AMX_TILE;     \
+	k->mm_pair[QN_##NAME] = NULL;
+	QN_TYPES(QN_SKIP, MM_SLOT, MM_SLOT, MM_SLOT)
 #undef MM_SLOT
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;

@@ -160,12 +160,12 @@ func (b *run) evaluate(ctx context.Context, eng *engine.Engine, seq *engine.Sequ
 	for prompt > 0 {
 		n := min(prompt, batch)
 		prompt -= n
-		if err := eng.Eval(ctx, seq, b.tokens(n, vocab), computed, nil); err != nil {
+		if err := eng.Eval(ctx, seq, b.tokens(n, vocab), n-1, computed); err != nil {
 			return err
 		}
 	}
 	for range gen {
-		if err := eng.Eval(ctx, seq, b.tokens(1, vocab), computed, nil); err != nil {
+		if err := eng.Eval(ctx, seq, b.tokens(1, vocab), 0, computed); err != nil {
 			return err
 		}
 	}

@@ -57,13 +57,19 @@ type Engine struct {
 	model  *model.Model
 	runner *model.Runner
 	kv     *kvcache.Pool
+	tree   *kvcache.Tree // of what sequences left
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
-	rows []int32 // of logits, as the model.Runner counts them
+	ids  []int32 // of those
+
+	// Of heads: rows as the model.Runner counts them, whose they are, the logits.
+	rows   []int32
+	parts  []part
+	logits [][]float32
 
 	kvTypes kvcache.Types
 	printed sync.Once
@@ -190,6 +196,7 @@ func (e *Engine) load(c Config) error {
 	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err
 	}
+	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: e.pool, Budget: c.Budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
@@ -200,7 +207,7 @@ func (e *Engine) load(c Config) error {
 	for i, g := range need.Layout {
 		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
 	}
-	e.rows = make([]int32, 0, e.batch)
+	e.rows, e.logits = make([]int32, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	return nil
 }
 

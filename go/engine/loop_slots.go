@@ -1,5 +1,13 @@
 package engine
 
+// slot is a number for a request that runs, for those who watch.
+type slot struct {
+	job       *job    // nil when free
+	ids       []int32 // of the one that ran last, in its namespace
+	namespace string
+	was       SlotStatus
+}
+
 // takeSlot gives a request that begins to run a number: the one it asked for
 // where that is free, or the lowest.
 func (l *Loop) takeSlot(j *job) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -71,9 +73,7 @@ func openLoop(t *testing.T, path string, c Config, lc LoopConfig) *Loop {
 }
 
 func greedyRequest(prompt []int32, n int) *Request {
-	p := sample.Defaults()
-	p.Temp = 0
-	return &Request{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1, Slot: -1, Sink: newCatcher()}
+	return &Request{Params: likeliest(prompt, n), Slot: -1, Sink: newCatcher()}
 }
 
 func submit(t *testing.T, l *Loop, r *Request) (*Ticket, *catcher) {
@@ -430,6 +430,83 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// checkPass says whether what is said to be in the pass is.
+func checkPass(t *testing.T, l *Loop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		if j.inPass != 0 && !slices.Contains(l.batch, j) {
+			t.Errorf("request %d is in no pass, and %d of its tokens are said to be", j.id, j.inPass)
+		}
+	}
+}
+
+// A slot file is of one model: one whose norm or rotation is another in the metadata
+// alone has other keys and values.
+func TestSlotFileKnowsTheConfiguration(t *testing.T) {
+	whole, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func(path string) []byte {
+		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
+		_, c := submit(t, l, greedyRequest(randomIDs(l.e, 3, 70), 2))
+		c.wait(t)
+		var file bytes.Buffer
+		if _, err := l.SaveSlot(0, &file); err != nil {
+			t.Fatal(err)
+		}
+		return file.Bytes()
+	}
+	file := save(tiny)
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
+	if _, err := l.RestoreSlot(0, bytes.NewReader(file)); err != nil {
+		t.Errorf("the same model: %v", err)
+	}
+	old := slices.Concat([]byte("quernKV1"), file[8:])
+	if _, err := l.RestoreSlot(0, bytes.NewReader(old)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "older version") {
+		t.Errorf("an old file: %v", err)
+	}
+	for _, key := range []string{"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"} {
+		at := bytes.Index(whole, []byte(key))
+		if at < 0 {
+			t.Fatalf("the test model has no %s", key)
+		}
+		other := slices.Clone(whole)
+		other[at+len(key)+4+2] ^= 0x40 // of a float32, after its type
+		path := filepath.Join(t.TempDir(), "other.gguf")
+		if err := os.WriteFile(path, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
+		if _, err := l.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "configuration") {
+			t.Errorf("another %s: %v", key, err)
+		}
+		c := openLoop(t, tiny, Config{Sequences: 1, KV: kvcache.Both(kvcache.F32)}, LoopConfig{})
+		if _, err := c.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
+			t.Errorf("another type of keys and values: %v", err)
+		}
+	}
+}
+
+// Requests of another namespace find nothing, and leave nothing.
+func TestNamespaces(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
+	prompt := randomIDs(l.e, 7, 130)
+	for _, tt := range []struct {
+		ns     string
+		cached int
+	}{{"a", 0}, {"b", 0}, {"a", 129}, {"", 0}, {"b", 129}} {
+		r := greedyRequest(prompt, 3)
+		r.Namespace = tt.ns
+		_, c := submit(t, l, r)
+		if r := c.wait(t); r.CachedTokens != tt.cached {
+			t.Errorf("namespace %q: %d tokens found, want %d", tt.ns, r.CachedTokens, tt.cached)
+		}
+	}
+	checkBlocks(t, l)
+}
+
 // Everything at once, from many goroutines: requests come and go, and nothing is lost.
 func TestLoopStorm(t *testing.T) {
 	probe := open(t, tiny, Config{})
@@ -459,6 +536,7 @@ func TestLoopStorm(t *testing.T) {
 						k.Cancel()
 					}
 					l.Status()
+					checkPass(t, l)
 					if res := c.wait(t); res.Err != nil {
 						kind = "ended"
 					}

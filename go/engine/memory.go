@@ -51,7 +51,7 @@ func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err e
 		case c.Shared:
 			need.KV = min(need.KV, least(need.Layout, positions))
 		case c.Ctx == 0:
-			need.KV = min(need.KV, need.Layout.Most(positions, u.Batch)*uint64(u.Sequences))
+			need.KV = min(need.KV, need.Layout.Alone(positions, u.Batch)*uint64(u.Sequences))
 		}
 	}
 	if u.Residency == model.Auto {
@@ -86,7 +86,7 @@ func room(most int, bytes uint64, need func(positions int) uint64) int {
 // kvBytes returns how much memory sequences share for what they keep, with `free`
 // bytes left for it, and shortens the context where it was left open.
 func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
-	each := func(positions int) uint64 { return l.Most(positions, u.Batch) }
+	each := func(positions int) uint64 { return l.Alone(positions, u.Batch) }
 	if !c.Shared {
 		if c.Ctx == 0 { // as far as the memory goes
 			u.Ctx = min(u.Ctx, max(room(u.Ctx, free/uint64(u.Sequences), each), kvcache.BlockTokens))

@@ -12,6 +12,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -49,33 +50,24 @@ const (
 	TQ2_0   Type = C.QN_TQ2_0
 )
 
-// types is in the order in which an error lists them.
-var types = [...]struct {
-	t    Type
-	name string
-}{
-	{F32, "F32"}, {F16, "F16"}, {BF16, "BF16"}, {Q4_0, "Q4_0"}, {Q4_1, "Q4_1"}, {Q5_0, "Q5_0"}, {Q5_1, "Q5_1"},
-	{Q8_0, "Q8_0"}, {Q2_K, "Q2_K"}, {Q3_K, "Q3_K"}, {Q4_K, "Q4_K"}, {Q5_K, "Q5_K"}, {Q6_K, "Q6_K"},
-	{IQ4_NL, "IQ4_NL"}, {IQ4_XS, "IQ4_XS"}, {MXFP4, "MXFP4"}, {IQ1_S, "IQ1_S"}, {IQ1_M, "IQ1_M"},
-	{IQ2_XXS, "IQ2_XXS"}, {IQ2_XS, "IQ2_XS"}, {IQ2_S, "IQ2_S"}, {IQ3_XXS, "IQ3_XXS"}, {IQ3_S, "IQ3_S"},
-	{TQ1_0, "TQ1_0"}, {TQ2_0, "TQ2_0"},
-}
+// types is C's list, in the order in which an error names them.
+var types = func() (all []Type) {
+	for i := C.int32_t(0); ; i++ {
+		t := C.qn_type_at(i)
+		if t < 0 {
+			return all
+		}
+		all = append(all, Type(t))
+	}
+}()
 
 // Types returns every type that the kernels take.
-func Types() []Type {
-	all := make([]Type, len(types))
-	for i, row := range types {
-		all[i] = row.t
-	}
-	return all
-}
+func Types() []Type { return slices.Clone(types) }
 
 // String returns GGUF's name of the type.
 func (t Type) String() string {
-	for _, row := range types {
-		if row.t == t {
-			return row.name
-		}
+	if name := C.qn_type_name(C.int32_t(t)); name != nil {
+		return C.GoString(name)
 	}
 	return fmt.Sprintf("type %d", int32(t))
 }
@@ -86,12 +78,8 @@ func (t Type) Act() BufKind { return ActF32 + BufKind(C.qn_type_act(C.int32_t(t)
 // Check returns an error that wraps ErrType or ErrShape where the kernels
 // cannot take rows of n elements of this type.
 func (t Type) Check(n int) error {
-	known := false
-	for _, row := range types {
-		known = known || row.t == t
-	}
 	switch {
-	case !known:
+	case !slices.Contains(types, t):
 		return fmt.Errorf("%w: %v, supported are %s", ErrType, t, typeList())
 	case n < 1 || n > math.MaxInt32 || C.qn_type_ok(C.int32_t(t), C.int64_t(n)) == 0:
 		return shapeErr("rows of %d elements of %v", n, t)
@@ -134,8 +122,8 @@ func aligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b))
 
 func typeList() string {
 	names := make([]string, len(types))
-	for i, row := range types {
-		names[i] = row.name
+	for i, t := range types {
+		names[i] = t.String()
 	}
 	return strings.Join(names, " ")
 }

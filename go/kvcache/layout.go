@@ -15,7 +15,10 @@
 // A Pool, its tables and its tree are not safe for use by several goroutines.
 package kvcache
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
@@ -105,6 +108,22 @@ func (l Layout) Most(positions, slice int) uint64 {
 		}
 		return n
 	})
+}
+
+// Forgets tells whether a sequence cannot go on from all of its positions: whether
+// there are windows, or recurrent state.
+func (l Layout) Forgets() bool {
+	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence })
+}
+
+// Alone returns what a sequence needs that shares memory with no other. Where it
+// forgets, it shares its last block with the tree when it goes back.
+func (l Layout) Alone(positions, slice int) uint64 {
+	n := l.Most(positions, slice)
+	if l.Forgets() {
+		n += l.Copy()
+	}
+	return n
 }
 
 // sum adds up so many units of each group. What is more than any memory is so much

@@ -111,6 +111,15 @@ func (f *File) Config() (*Config, error) {
 	return f.config, nil
 }
 
+// Shards returns the bytes of each shard. They are the file's, valid until it is closed.
+func (f *File) Shards() [][]byte {
+	var all [][]byte
+	for _, r := range f.regions {
+		all = append(all, r.Bytes())
+	}
+	return all
+}
+
 // Size returns the bytes of all shards.
 func (f *File) Size() uint64 {
 	n := uint64(0)

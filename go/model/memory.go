@@ -48,7 +48,7 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 		Checks:      f.weights.checkBytes(),
 		Layout:      s.Layout,
 		KVPer1K:     s.Layout.Bytes(1024),
-		KV:          times(s.Layout.Most(ctx, u.Batch), uint64(u.Sequences)),
+		KV:          times(s.Layout.Alone(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
 }

@@ -21,18 +21,25 @@ const negligible = 60
 //
 // With k the integer nearest to 256·x/ln 2 and r = x - k·ln 2/256, it is
 // 2^(k/256) · e^r. As |r| <= ln 2/512, the first term left out of the series,
-// r^4/24, is below 2e-13.
+// r^4/24, is below 2e-13. Conversions keep products from being fused with the
+// sums around them, which some CPUs would do: a seed gives one text on all.
 func exp(x float64) float64 {
-	k := int(x*(256/math.Ln2) - 0.5) // towards 0, so to the nearest as x <= 0
-	r := x - float64(k)*(math.Ln2/256)
+	k := int(float64(x*(256/math.Ln2)) - 0.5) // towards 0, so to the nearest as x <= 0
+	r := float64(x) - float64(float64(k)*(math.Ln2/256))
 	power := math.Float64bits(roots[k&255]) + uint64(k>>8)<<52 // into the exponent
-	return math.Float64frombits(power) * (1 + r*(1+r*(1./2+r*(1./6))))
+	return math.Float64frombits(power) * (1 + float64(r*(1+float64(r*(1./2+float64(r*(1./6)))))))
 }
 
-// roots are 2^(i/256).
+// roots are 2^(i/256): products of square roots of square roots of 2, which are
+// the same on every CPU, as those of math.Exp2 are not.
 var roots = func() (t [256]float64) {
-	for i := range t {
-		t[i] = math.Exp2(float64(i) / 256)
+	t[0] = 1
+	root := 2.0
+	for step := 128; step > 0; step /= 2 {
+		root = math.Sqrt(root) // 2^(step/256)
+		for i := 0; i < 256; i += 2 * step {
+			t[i+step] = t[i] * root
+		}
 	}
 	return t
 }()

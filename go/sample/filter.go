@@ -41,7 +41,7 @@ func (s *Sampler) filter(logits []float32) {
 		s.topP(logits, float64(top.logit))
 	}
 	if p.MinP > 0 {
-		least := p.leastLogit(first(s.kept).logit)
+		least := s.leastLogit(first(s.kept).logit)
 		s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return float64(t.logit) < least })
 	}
 }
@@ -171,7 +171,7 @@ func (s *Sampler) topP(logits []float32, top float64) {
 
 // minP keeps the tokens of all that pass min-p, in order of id.
 func (s *Sampler) minP(logits []float32, top float32) {
-	least := s.params.leastLogit(top)
+	least := s.leastLogit(top)
 	for first, run := range s.runs(logits) {
 		for i, v := range run {
 			if float64(v) >= least {
@@ -182,6 +182,4 @@ func (s *Sampler) minP(logits []float32, top float32) {
 }
 
 // leastLogit returns the least logit that passes min-p. The largest always does.
-func (p *Params) leastLogit(top float32) float64 {
-	return float64(top) + math.Log(float64(min(p.MinP, 1)))
-}
+func (s *Sampler) leastLogit(top float32) float64 { return float64(top) + s.minLog }

@@ -3,6 +3,8 @@ package sample
 import (
 	"math"
 	"slices"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
 )
 
 // A Bias is added to the logit of a token. -Inf bans it.
@@ -32,7 +34,7 @@ func Logprobs(logits []float32, id int32, n int) (own Logprob, top []Logprob) {
 	for _, v := range logits {
 		sum += weight(float64(v) - float64(best)) // 0 for NaN
 	}
-	norm := float64(best) + math.Log(sum)
+	norm := float64(best) + exactmath.Log(sum)
 	value := func(v float32) float32 {
 		p := float64(v) - norm
 		if !(p <= 0) { // NaN, or rounding of a certain one

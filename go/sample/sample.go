@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
 )
 
 // ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
@@ -14,6 +16,7 @@ var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf"
 // several goroutines.
 type Sampler struct {
 	params Params
+	minLog float64 // of min-p: how far below the largest logit a token may be
 	nVocab int
 	rng    rand.PCG
 	window window
@@ -49,7 +52,7 @@ func inOrder(t, u token) int {
 // New returns a Sampler over a vocabulary of nVocab tokens. The parameters are
 // those that passed Validate.
 func New(p Params, nVocab int) *Sampler {
-	s := &Sampler{params: p, nVocab: nVocab}
+	s := &Sampler{params: p, nVocab: nVocab, minLog: exactmath.Log(float64(min(p.MinP, 1)))}
 	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15) // any constant: a PCG is seeded with two words
 	if p.RepeatPenalty != 1 || p.FrequencyPenalty != 0 || p.PresencePenalty != 0 {
 		s.window.limit = p.RepeatLastN

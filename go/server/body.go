@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -32,13 +33,16 @@ func readBody(c *gin.Context) (members, error) {
 func readAll(c *gin.Context) ([]byte, error) {
 	body, err := io.ReadAll(c.Request.Body)
 	var slow interface{ Timeout() bool }
+	var large *http.MaxBytesError
 	switch {
+	case err == nil || errors.As(err, &large):
+		return body, err
 	case errors.As(err, &slow) && slow.Timeout():
 		return nil, bad("the body did not arrive in time")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, bad("the body ended early")
 	}
-	return body, err
+	return nil, bad("the body cannot be read: %v", err) // such as chunks of wrong lengths
 }
 
 func parseBody(body []byte) (members, error) {

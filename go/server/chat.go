@@ -166,3 +166,5 @@ func (f *chatFormat) end(s *stream) error {
 	s.raw("[DONE]")
 	return nil
 }
+
+func (f *chatFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }

@@ -111,3 +111,5 @@ func (f *textFormat) end(s *stream) error {
 	s.raw("[DONE]")
 	return nil
 }
+
+func (f *textFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }

@@ -244,11 +244,11 @@ func TestEngineErrors(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	s.refused("/completion", `{"prompt":"`+strings.Repeat("x", 600)+`"}`, 400, "")
 
-	// Once a stream has begun, an error is its last event.
+	// Once a stream has begun, an error is its last event, before the mark of the end.
 	s = newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = engine.ErrClosing })
 	events := s.events("/v1/chat/completions", "{"+hi+`,"stream":true}`)
-	if last := events[len(events)-1]; parse[errorAnswer](t, []byte(last)).Error.Type != "unavailable_error" {
-		t.Errorf("the last event is %s", last)
+	if n := len(events); n < 2 || events[n-1] != "[DONE]" || parse[errorAnswer](t, []byte(events[n-2])).Error.Type != "unavailable_error" {
+		t.Errorf("the events are %s", events)
 	}
 	if !strings.Contains(strings.Join(events, ""), "Hello") {
 		t.Errorf("the text before the error is lost: %s", events)

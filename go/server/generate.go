@@ -19,6 +19,8 @@ type format interface {
 	event(s *stream, e event) error
 	// end adds what comes after the last.
 	end(s *stream) error
+	// failed adds an error and what comes after it.
+	failed(s *stream, err *apiError) error
 }
 
 // generate serves the endpoints that generate text: source makes the prompts of
@@ -71,8 +73,7 @@ const maxUnsent = 64 << 10
 // stream sends what a generation yields as it comes. An error is returned while
 // it can have a status of its own; later it is an event, and the last.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
-	out := newStream(c, s.c.WriteTimeout)
-	defer out.close()
+	out := newStream(c)
 	quiet := s.c.Ping
 	if g.query.ping != 0 {
 		quiet = time.Duration(g.query.ping) * time.Second
@@ -100,7 +101,7 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 		return err
 	default:
 		s.logHidden(c, err)
-		err = out.event(toAPI(err))
+		err = f.failed(out, toAPI(err))
 	}
 	if err != nil || out.flush() != nil {
 		return errGone

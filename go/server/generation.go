@@ -51,7 +51,7 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 	for _, prompt := range src.prompts {
 		for i := range q.n {
 			seq := &sequence{
-				index: len(g.seqs), model: m, box: g.box, ignoreEOS: q.ignoreEOS, maxTime: q.maxTime,
+				index: len(g.seqs), box: g.box, maxTime: q.maxTime,
 				write: q.writer(m, src.chat),
 			}
 			r := q.request(m, prompt, i)

@@ -87,3 +87,5 @@ func (f *nativeFormat) event(s *stream, e event) error {
 }
 
 func (f *nativeFormat) end(*stream) error { return nil }
+
+func (f *nativeFormat) failed(s *stream, err *apiError) error { return s.fail(err, "") }

@@ -153,8 +153,13 @@ func (q *query) timeout(h http.Header) error {
 // request is what the engine is asked, for one of the texts wanted.
 func (q *query) request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
-		Prompt: prompt, MaxTokens: q.maxTokens, Sampling: q.sampling, Bias: q.bias.of(m, q.ignoreEOS),
-		TopLogprobs: q.probs, NoCache: !q.cache, Slot: q.slot, Priority: q.priority,
+		Params: engine.Params{
+			Prompt: prompt, MaxTokens: q.maxTokens, Sampling: q.sampling, Bias: q.bias.of(m, q.ignoreEOS), TopLogprobs: q.probs,
+		},
+		NoCache: !q.cache, Slot: q.slot, Priority: q.priority,
+	}
+	if !q.ignoreEOS {
+		r.Stop = m.Tokenizer.IsEOG
 	}
 	r.Sampling.Seed += uint64(i)
 	if q.deadline > 0 {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,12 +22,10 @@ const (
 // takes microseconds, whatever the client does.
 type sequence struct {
 	index int // among those of the request
-	model *Model
 	box   *mailbox
 	write writer
 
-	ignoreEOS bool
-	maxTime   time.Duration
+	maxTime time.Duration
 
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
@@ -71,7 +71,7 @@ func (s *sequence) Token(t engine.Token) bool {
 	}
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
-	if !s.ignoreEOS && s.model.Tokenizer.IsEOG(t.ID) {
+	if t.Stop {
 		s.stop = stopEOS
 		return false
 	}
@@ -90,7 +90,12 @@ func (s *sequence) Token(t engine.Token) bool {
 	return true
 }
 
+// errNoText is an answer whose end could not be made: the log has why.
+var errNoText = errors.New("the end of the answer could not be made")
+
 func (s *sequence) Done(r engine.Result) {
+	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
+	defer func() { s.box.put(e) }() // in any case: somebody waits for it
 	last, word := s.write.end(s.word)
 	if word != s.word {
 		s.stop, s.word = stopByWord, word
@@ -98,9 +103,8 @@ func (s *sequence) Done(r engine.Result) {
 	if s.stop == "" {
 		s.stop = stopLimit
 	}
-	s.box.put(event{seq: s, piece: last, usage: r.Usage, end: &ending{
-		err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull,
-	}})
+	e.piece = last
+	*e.end = ending{err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
 }
 
 // A mailbox keeps events until they are fetched. What one sequence leaves there

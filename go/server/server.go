@@ -2,10 +2,10 @@
 // llama-server's own, with their fields, defaults and errors.
 //
 // Text is at this edge: templates, tokens made of text and text made of tokens,
-// stop words and thoughts are here, and below there are only token ids. What
+// stop words and replies are here, and below there are only token ids. What
 // requests may say is written once, in the table of fields; routes are, in the
-// table of routes. Keys, limits of bodies, logs and listeners are for those who
-// put this behind them.
+// table of routes. Keys, limits of bodies, time limits of writes, logs and
+// listeners are for those who put this behind them.
 //
 // Nothing that a client does holds the engine up: its tokens are made text as
 // they come and kept, at most as many as it may generate, until it reads them.
@@ -22,10 +22,10 @@ import (
 
 // Config says how to serve. The zero value will do.
 type Config struct {
-	Build        string        // the program's version, which answers carry
-	SlotPath     string        // the directory of saved slots; empty: there is none
-	Ping         time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
-	WriteTimeout time.Duration // for a client to take what is sent; 0: 30 s
+	Build    string        // the program's version, which answers carry
+	SlotPath string        // the directory of saved slots; empty: there is none
+	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool          // GET /slots is refused
 
 	// Flow names whom a request is from, for fairness, and its weight; nil: the
 	// client's address.
@@ -57,9 +57,6 @@ type Server struct {
 func New(c Config) *Server {
 	if c.Ping == 0 {
 		c.Ping = 30 * time.Second
-	}
-	if c.WriteTimeout <= 0 {
-		c.WriteTimeout = 30 * time.Second
 	}
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
@@ -110,6 +107,11 @@ func (s *Server) Fallback(e *gin.Engine) {
 			message: c.Request.Method + " is not for " + quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
 	})
+}
+
+// Missing answers requests for what this server could do and was told not to.
+func (s *Server) Missing(message string) gin.HandlerFunc {
+	return func(c *gin.Context) { s.fail(c, unsupported("%s", message)) }
 }
 
 // serve answers requests for a route.

@@ -41,6 +41,9 @@ func (m *Model) idleSlot(id int) slot {
 }
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
+	if s.c.NoSlots {
+		return unsupported("this server does not show its slots; start it with --slots")
+	}
 	st := m.Engine.Status()
 	list := []slot{}
 	free := false

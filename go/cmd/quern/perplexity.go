@@ -80,9 +80,9 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 
 // evaluator runs each chunk as a sequence of its own.
 func evaluator(eng *engine.Engine) quant.Eval {
-	return func(ctx context.Context, ids []int32, visit func(int, []float32) error, want func(int) bool) error {
+	return func(ctx context.Context, ids []int32, from int, visit func(int, []float32) error) error {
 		seq := eng.NewSequence()
 		defer seq.Close()
-		return eng.Eval(ctx, seq, ids, visit, want)
+		return eng.Eval(ctx, seq, ids, from, visit)
 	}
 }

@@ -48,7 +48,7 @@ var common = []Row{
 	{Names: "--keep", Kind: Int, Neutral: "0", Ignored: "a context is never shifted, so all of a prompt is kept"},
 	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "what a sliding window has passed is kept where it lets a conversation go on"},
 	{Names: "-fa --flash-attn", Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
-	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured, and cost nothing"},
+	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured"},
 	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "texts are taken as they are; the shell's $'...' writes escapes"},
 	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl are kept as q4_0, q5_0 and q5_1 as q8_0, with a warning; the default is i16"},
 	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk"},

@@ -55,8 +55,8 @@ var server = []Row{
 	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server, Neutral: "on", Ignored: "a few passes at the start measure what the schedule is made of"},
 	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Neutral: "<0", Ignored: "the model stays loaded"},
 	{Names: "--slot-save-path", Group: Server, Flag: "slot-save-path"},
-	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Neutral: "on", Ignored: "GET /slots is always answered"},
-	{Names: "--metrics", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Always: "GET /metrics is always answered"},
+	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Flag: "slots"},
+	{Names: "--metrics", No: "--no-metrics", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Flag: "metrics", Note: "it is on by default; `--no-metrics` turns it off"},
 	{Names: "--props", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_PROPS", Group: Server, Ignored: "GET /props is always answered, and no property can be changed while the server runs"},
 
 	{Names: "-r --reverse-prompt", Group: Server, Flag: "reverse-prompt"},

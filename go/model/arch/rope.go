@@ -3,6 +3,7 @@ package arch
 import (
 	"math"
 
+	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -52,7 +53,7 @@ func (r Rope) Freqs(factors []float32) []float64 {
 	// some CPUs would do and others not.
 	freqs := make([]float64, r.NRot/2)
 	for i := range freqs {
-		f := math.Pow(r.Base, -2*float64(i)/float64(r.NRot))
+		f := exactmath.Pow(r.Base, -2*float64(i)/float64(r.NRot))
 		if factors != nil {
 			f /= float64(factors[i])
 		}
@@ -74,8 +75,8 @@ func (r Rope) Scale() float32 {
 	}
 	length := s.AttnFactor
 	if s.ExtFactor != 0 {
-		length *= 1 + float64(0.1*math.Log(s.Factor))
-		length /= 1 + float64(0.1*s.LogMultiplier*math.Log(s.Factor))
+		length *= 1 + float64(0.1*exactmath.Log(s.Factor))
+		length /= 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
 	}
 	return float32(length)
 }
@@ -83,5 +84,5 @@ func (r Rope) Scale() float32 {
 // pairThatTurns returns the index, not whole, of the pair that turns this many
 // times within the original context.
 func (r Rope) pairThatTurns(times float64) float64 {
-	return float64(r.NRot) * math.Log(float64(r.Scaling.NCtxOrig)/(times*2*math.Pi)) / (2 * math.Log(r.Base))
+	return float64(r.NRot) * exactmath.Log(float64(r.Scaling.NCtxOrig)/(times*2*math.Pi)) / (2 * exactmath.Log(r.Base))
 }

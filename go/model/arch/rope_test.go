@@ -3,6 +3,8 @@ package arch
 import (
 	"math"
 	"testing"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
 )
 
 // Frequencies are the same on all CPUs: no product is fused with a sum.
@@ -14,13 +16,13 @@ func TestRopeIsRoundedAtEachStep(t *testing.T) {
 	freqs, scale := r.Freqs(nil), r.Scale()
 	low, high := math.Floor(r.pairThatTurns(32)), math.Ceil(r.pairThatTurns(1))
 	for i, got := range freqs {
-		f := math.Pow(theta, -2*float64(i)/nRot)
+		f := exactmath.Pow(theta, -2*float64(i)/nRot)
 		keep := mul(1-min(max((float64(i)-low)/(high-low), 0), 1), ext)
 		if want := add(mul(f/factor, add(1, -keep)), mul(f, keep)); got != want {
 			t.Errorf("pair %d turns by %x, want %x", i, got, want)
 		}
 	}
-	if want := float32(mul(attn, add(1, mul(0.1, math.Log(factor))))); scale != want {
+	if want := float32(mul(attn, add(1, mul(0.1, exactmath.Log(factor))))); scale != want {
 		t.Errorf("scale %x, want %x", scale, want)
 	}
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 // mean the same, so that a dashboard made for it works.
 type Metrics struct {
 	registry *prometheus.Registry
+	begun    time.Time
 
 	requests                                       *prometheus.CounterVec
 	http                                           *prometheus.CounterVec
@@ -35,7 +37,7 @@ var (
 
 // NewMetrics returns metrics that nothing has been counted in yet.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now()}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
 		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 		m.registry.MustRegister(h)
@@ -82,9 +84,14 @@ func (m *Metrics) Read(s Source) {
 	m.registry.MustRegister(&collector{Source: s})
 }
 
-// Handler answers with the metrics.
+// Handler answers with the metrics. When the process began is in a header, as
+// llama-server has it.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(m.begun.Unix(), 10))
+		metrics.ServeHTTP(w, r)
+	})
 }
 
 // A collector turns a source's state into metrics at the moment they are asked for.

@@ -1,0 +1,38 @@
+/*
+ * mm_ops.h - the vector operations that texts for all sets are written in: decode.h, x16_words.h, mm_x16.h. A set
+ * defines them, as static functions, before it includes one of those.
+ *
+ *	bytes   64 weights: a line, or a word taken out of one
+ *	acts    4 activations of a token, for all rows
+ *	ints    16 int32
+ *	floats  16 floats
+ *
+ *	bytes_load(p) bytes_store(p, a) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
+ *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
+ *	bytes_iq4(a)           table value + 128 of each nibble; bytes_mxfp4(a): table value + 12
+ *	bytes_signed(a, s)     64 + a, or 64 - a where bit i % 8 of s[i / 8] is set; a at most 64
+ *	bytes_shifted(a, s)    57 + 8 a, or 55 + 8 a where the bit is set; a at most 2
+ *	bytes_unzip(p, a, b)   stores two lines: the even 32-bit words of a and b, then the odd ones
+ *	rows    16 bytes, one of each row
+ *	rows_load(p) rows_store(p, a) rows_and(a, mask) rows_or(a, b) rows_sub(a, n)
+ *	rows_shr(a, n, mask) rows_shl(a, n, mask)    shifted, then masked
+ *	rows_zip(p, a, b)      stores a and b interleaved
+ *	rows_unzip4(p, a)      stores the first bytes of 16 times 4, then the second, third, fourth
+ *	acts_load(p)           4 int8, or 2 int16
+ *
+ *	ints_zero() ints_set1(x) ints_of8(p)    the last from 16 int8
+ *	ints_dot(acc, w, x)    acc + w . x, 4 by 4; w unsigned below 128, x int8
+ *	ints_dot8(acc, w, x)   the same for w up to 255 that stands for w - 128. MM_DOT8_OFFSET is 1
+ *	                       where it leaves the offset to the caller
+ *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
+ *	ints_muladd(acc, a, b) acc + a * b
+ *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
+ *	floats_e8m0(p)         2^(e - 128) of 16 bytes
+ *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
+ */
+#ifndef QN_MM_OPS_H
+#define QN_MM_OPS_H
+
+#include "inline.h"
+
+#endif

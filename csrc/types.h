@@ -1,0 +1,103 @@
+/*
+ * types.h - the types of weights: one row each, from which every table and every switch over types is made.
+ *
+ * QN_TYPES() has them by family. A row begins with the type's name in C, as struct name of blocks.h and struct
+ * x16_name of x16.h, and GGUF's, as the number QN_NAME; what follows is
+ *
+ *	FLOAT(name, NAME, element)                    the C type that holds a weight
+ *	SMALL(name, NAME, bits, offset, min, scale)   a scale for 32 weights
+ *	SUPER(name, NAME, offset, min, parts, subs)   a super-block of 256, with scales inside
+ *	CODED(name, NAME, run)                        the same, of codes for several weights: see coded.h
+ *
+ *	bits         of a weight as it lies in its lines
+ *	offset       a word w stands for w - offset; 128: weights have all 8 bits
+ *	min          1 where blocks have minimums beside their scales
+ *	scale        bytes of a scale: 2, a half, or 1, an exponent
+ *	parts, subs  how a super-block is cut up, see x16_words.h: parts, and sub-blocks in each
+ *	run          weights to a scale, 32 or 16
+ */
+#ifndef QN_TYPES_H
+#define QN_TYPES_H
+
+#include "inline.h"
+#include "quern.h"
+
+#define QN_TYPES(FLOAT, SMALL, SUPER, CODED) \
+	FLOAT(f32, F32, float)               \
+	FLOAT(f16, F16, uint16_t)            \
+	FLOAT(bf16, BF16, uint16_t)          \
+	SMALL(q4_0, Q4_0, 4, 8, 0, 2)        \
+	SMALL(q4_1, Q4_1, 4, 0, 1, 2)        \
+	SMALL(q5_0, Q5_0, 5, 16, 0, 2)       \
+	SMALL(q5_1, Q5_1, 5, 0, 1, 2)        \
+	SMALL(q8_0, Q8_0, 8, 128, 0, 2)      \
+	SUPER(q2k, Q2_K, 0, 1, 2, 8)         \
+	SUPER(q3k, Q3_K, 4, 0, 2, 8)         \
+	SUPER(q4k, Q4_K, 0, 1, 4, 2)         \
+	SUPER(q5k, Q5_K, 0, 1, 4, 2)         \
+	SUPER(q6k, Q6_K, 32, 0, 4, 4)        \
+	SMALL(iq4_nl, IQ4_NL, 4, 128, 0, 2)  \
+	SUPER(iq4_xs, IQ4_XS, 128, 0, 8, 1)  \
+	SMALL(mxfp4, MXFP4, 4, 12, 0, 1)     \
+	CODED(iq1_s, IQ1_S, 32)              \
+	CODED(iq1_m, IQ1_M, 16)              \
+	CODED(iq2_xxs, IQ2_XXS, 32)          \
+	CODED(iq2_xs, IQ2_XS, 16)            \
+	CODED(iq2_s, IQ2_S, 16)              \
+	CODED(iq3_xxs, IQ3_XXS, 32)          \
+	CODED(iq3_s, IQ3_S, 32)              \
+	CODED(tq1_0, TQ1_0, 32)              \
+	SUPER(tq2_0, TQ2_0, 1, 0, 2, 4)
+
+/* For the families that a list leaves out. */
+#define QN_SKIP(...)
+
+/* One more than the largest enum qn_type: the size of the largest member. */
+#define QN_ROW(name, NAME, ...) char name[QN_##NAME + 1];
+enum { QN_N_TYPES = sizeof(union { QN_TYPES(QN_ROW, QN_ROW, QN_ROW, QN_ROW) }) };
+#undef QN_ROW
+
+/* The offset of the words of codes, decoded. */
+#define CODED_OFFSET 64
+
+/* Columns of a row; 0 where the family does not have them. */
+struct type_row {
+	int bits, offset, min, scale;
+	int parts, subs, words; /* words: of a sub-block */
+};
+
+/* Of quantized types. */
+INLINE struct type_row type_row(int type)
+{
+	switch (type) {
+#define SMALL(name, NAME, b, o, m, s) \
+	case QN_##NAME:               \
+		return (struct type_row){.bits = b, .offset = o, .min = m, .scale = s};
+#define SUPER(name, NAME, o, m, p, s) \
+	case QN_##NAME:               \
+		return (struct type_row){.offset = o, .min = m, .parts = p, .subs = s, .words = 64 / (p * s)};
+#define CODED(name, NAME, run) \
+	case QN_##NAME:        \
+		return (struct type_row){.offset = CODED_OFFSET, .parts = 256 / run, .subs = 1, .words = run / 4};
+		QN_TYPES(QN_SKIP, SMALL, SUPER, CODED)
+#undef SMALL
+#undef SUPER
+#undef CODED
+	}
+	return (struct type_row){0};
+}
+
+/* 1 for the types of coded.h. */
+INLINE int is_coded(int type)
+{
+	switch (type) {
+#define CODED(name, NAME, run) case QN_##NAME:
+		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
+#undef CODED
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+#endif

@@ -1,0 +1,82 @@
+package exactmath
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// ulps returns how many floats lie between a and b.
+func ulps(a, b float64) int64 {
+	d := int64(math.Float64bits(a) - math.Float64bits(b))
+	return max(d, -d)
+}
+
+// Values from tables, to more digits than a float has.
+func TestKnown(t *testing.T) {
+	for _, tt := range []struct{ got, want float64 }{
+		{Log(10), 2.302585092994045684017991454684364208},
+		{Log(2), 0.693147180559945309417232121458176568},
+		{Log(1), 0},
+		{Log(0.5), -0.693147180559945309417232121458176568},
+		{Log(500000), 13.12236337740432879469071},
+		{Pow(2, 0.5), 1.414213562373095048801688724209698079},
+		{Pow(10, 0.5), 3.162277660168379331998893544432718534},
+		{Pow(10000, -0.25), 0.1},
+		{Pow(10000, -0.5), 0.01},
+		{Pow(7, 3), 343},
+		{Pow(2, -1000), 0x1p-1000},
+		{Pow(5, 0), 1},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%v, want %v", tt.got, tt.want)
+		}
+	}
+}
+
+// Package math is within an ulp or two.
+func TestNear(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		x, y := math.Exp(r.Float64()*40-20), r.Float64()*8-4
+		if got, want := Log(x), math.Log(x); ulps(got, want) > 1 {
+			t.Errorf("Log(%v) = %v, math has %v", x, got, want)
+		}
+		if got, want := Pow(x, y), math.Pow(x, y); math.Abs(got-want) > 1e-14*want {
+			t.Errorf("Pow(%v, %v) = %v, math has %v", x, y, got, want)
+		}
+	}
+}
+
+func TestEdges(t *testing.T) {
+	inf := math.Inf(1)
+	for _, x := range []float64{0, -1, inf, math.NaN(), math.SmallestNonzeroFloat64} {
+		if got, want := Log(x), math.Log(x); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Errorf("Log(%v) = %v, want %v", x, got, want)
+		}
+		for _, y := range []float64{0, 1, -2, inf, -inf, math.NaN()} {
+			if got, want := Pow(x, y), math.Pow(x, y); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+				t.Errorf("Pow(%v, %v) = %v, want %v", x, y, got, want)
+			}
+		}
+	}
+}
+
+// The same on every machine.
+func TestSameBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	h := fnv.New64a()
+	for range 500 {
+		x, y := 1+r.Float64()*1e6, r.Float64()*2-2
+		for _, v := range []float64{Log(x), Pow(x, y)} {
+			bits := math.Float64bits(v)
+			for i := range 8 {
+				h.Write([]byte{byte(bits >> (8 * i))})
+			}
+		}
+	}
+	if got, want := h.Sum64(), uint64(0x450cb3c0b2b503f5); got != want {
+		t.Errorf("hash %#x, want %#x", got, want)
+	}
+}
