@@ -46,6 +46,8 @@ A case of ops.json is {"name", "op", "params": {...}, "tensors": {NAME: TENSOR}}
                n_tok kv_type window softcap          k and v [n_past + n_tok,
                                                      n_head_kv, head_dim], for some
                                                      slopes, sinks [n_head] -> y like q
+    conv                                             a, b, c [tokens, n], w [n, taps]
+                                                     -> y = b * (w conv (a * c)), causal
     moe_route  n_expert n_expert_used renormalise    logits -> ids i32, weights,
                                                      likeliest expert first
 

@@ -48,6 +48,16 @@ def softcap(x, cap):
     return cap * np.tanh(x / cap)
 
 
+def short_conv(a, b, c, weight):
+    """A gated causal convolution by channel, as LFM 2 has it: b * (weight conv (a * c)).
+
+    a, b, c: [tokens, n]; weight: [n, taps], the last of which meets the token itself.
+    """
+    taps = weight.shape[1]
+    u = np.concatenate([np.zeros((taps - 1, a.shape[1])), a * c])
+    return b * sum(u[i : i + len(a)] * weight[:, i] for i in range(taps))
+
+
 def swiglu(gate, up):
     """Shazeer 2020, with the two projections already done."""
     return silu(gate) * up

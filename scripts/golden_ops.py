@@ -3,7 +3,7 @@
 import numpy as np
 
 from golden_math import attention, gelu, gelu_erf, layer_norm, moe_route, relu2, rms_norm, rope
-from golden_math import sigmoid, silu, softcap, softmax
+from golden_math import short_conv, sigmoid, silu, softcap, softmax
 from golden_store import Store
 from golden_types import TYPES, Rand, decode, encode, random_rows, to_bf16
 
@@ -23,6 +23,7 @@ def build():
     elementwise(s)
     rotary(s)
     attend(s)
+    convolve(s)
     route(s)
     return s
 
@@ -177,6 +178,15 @@ def attend(s):
         tensors = {what: ("f32", x) for what, x in of_heads.items()}
         case(s, "attend", "attend_" + name, params,
              q=("f32", q), k=(kv, k), v=(kv, v), **tensors, y=("f64", y, True))  # fmt: skip
+
+
+def convolve(s):
+    for n_tok, n, taps in ((9, 32, 3), (2, 48, 4)):
+        r = Rand(f"conv {n}")
+        a, b, c = (f32(r.normal((n_tok, n))) for _ in "abc")
+        w = f32(r.normal((n, taps)))
+        y = short_conv(*(t.astype(np.float64) for t in (a, b, c, w)))
+        case(s, "conv", f"conv_{n}", {}, a=("f32", a), b=("f32", b), c=("f32", c), w=("f32", w), y=("f64", y, True))
 
 
 def route(s):

@@ -120,7 +120,7 @@ func (c *goldenCase) off(tb testing.TB, name string) []byte {
 // model's frequencies: they are tested where those are made.
 func TestGoldenOps(t *testing.T) {
 	tests := map[string]func(*testing.T, *goldenCase){
-		"dequant": goldenDequant, "matmul": goldenMatmul, "rmsnorm": goldenNorm, "layernorm": goldenNorm, "glu": goldenGLU, "softcap": goldenSoftcap,
+		"dequant": goldenDequant, "matmul": goldenMatmul, "rmsnorm": goldenNorm, "layernorm": goldenNorm, "glu": goldenGLU, "softcap": goldenSoftcap, "conv": goldenConv,
 		"attend": goldenAttend, "moe_route": goldenRoute, "softmax": goldenSoftmax, "convert": goldenConvert,
 	}
 	ran := map[string]int{}
@@ -302,6 +302,46 @@ func goldenSoftcap(t *testing.T, c *goldenCase) {
 			t.Errorf("of %g: %g, want %g", x[i], got, want)
 		}
 	}
+}
+
+// A convolution over all tokens, and over the last alone, from the state that the
+// others left.
+func goldenConv(t *testing.T, c *goldenCase) {
+	nTok, n, taps := c.Tensors["a"].Shape[0], c.Tensors["a"].Shape[1], c.Tensors["w"].Shape[1]
+	g := newRig(t, []BufSpec{{Width: 3 * Pad(n)}, {Width: Pad(n)}}, nTok, 1, 1)
+	g.Batch.Close()
+	state := ConvBytes(n, taps)
+	var err error
+	if g.Batch, err = NewBatch(nTok, 1, 1, nTok, []Group{{Bytes: state, PerSequence: true}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Batch.Close)
+	g.SetState(0, alloc(t, 2*state), state)
+	parts := [3][]float64{c.values(t, "a"), c.values(t, "b"), c.values(t, "c")}
+	op := Conv{Dst: 1, Src: 0, Col: [3]int{0, Pad(n), 2 * Pad(n)}, Cols: n, Taps: taps, Weight: c.vector(t, "w")}
+	want := c.values(t, "y")
+	pass := func(from, to int, in, out int32) {
+		g.Reset()
+		g.AddSeq([]int32{in, out})
+		for pos := from; pos < to; pos++ {
+			g.Add(0, int32(pos))
+			row := g.bufs.Row(0, pos-from)
+			for k, x := range parts {
+				for i := range n {
+					row[k*Pad(n)+i] = float32(x[pos*n+i])
+				}
+			}
+		}
+		g.run(t, op)
+		for i := range (to - from) * n {
+			if got := float64(g.bufs.Row(1, i/n)[i%n]); !(math.Abs(got-want[from*n+i]) <= 2e-6) {
+				t.Fatalf("tokens from %d: token %d, column %d is %g, want %g", from, from+i/n, i%n, got, want[from*n+i])
+			}
+		}
+	}
+	pass(0, nTok, -1, 0)
+	pass(0, nTok-1, -1, 1)
+	pass(nTok-1, nTok, 1, 0)
 }
 
 // kv returns a batch's memory for keys and values of one layer.

@@ -154,7 +154,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 	defer p.Close()
 	scratch := alloc(t, 2*max(p.Scratch(4), Align)+Align)
-	unbound, err := NewPlan(r.specs, Norm{Act: Act{ActF32: bufAct}, Src: bufX, Cols: 32})
+	unbound, err := NewPlan(r.specs, RopeTable{Dst: bufX, NRot: 8, Scale: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
