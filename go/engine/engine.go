@@ -135,7 +135,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before anything is read.
 	budget := c.Device.budget
-	u, need, err := c.place(e.file)
+	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	if err != nil {
+		return err
+	}
+	u, need, err := c.place(survey)
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,7 @@ func (e *Engine) load(c Config) error {
 	defer held.release()
 	leave := c.Device.enter()
 	defer leave()
-	e.model, err = model.Load(e.file, model.Options{
+	e.model, err = survey.Load(model.Options{
 		Pack: c.Device.pack, Budget: budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
@@ -166,7 +170,7 @@ func (e *Engine) load(c Config) error {
 	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: c.Device.pool, Budget: budget, KV: u.KV,
+		Pool: c.Device.pool, Budget: budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {

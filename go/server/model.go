@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -25,7 +26,7 @@ type Ticket interface {
 	Cancel() // the request ends soon, with context.Canceled
 }
 
-// A Model is what a Server serves.
+// A Model is one of those that a Server serves.
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
@@ -34,7 +35,7 @@ type Model struct {
 
 	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
-	Name    string // by which clients know it
+	Name    string // by which clients know it; Add sets it
 	Aliases []string
 	Tags    []string
 	Path    string
@@ -51,8 +52,10 @@ type Model struct {
 
 	Info ModelInfo
 
-	loaded time.Time
-	fim    fimTokens
+	loaded     time.Time
+	leases     func() int                   // by requests
+	vocabulary func() *constrain.Vocabulary // made when it is first needed
+	fim        fimTokens
 }
 
 // ModelInfo is what clients are told of a model.

@@ -53,7 +53,12 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 		t.Fatal(err)
 	}
 	meta := file.GGUF
-	e, err := engine.New(file, engine.Config{Threads: 2, Sequences: 6, Shared: true, Ctx: 1024, Budget: mem.NewBudget(1<<30, "test")})
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	e, err := engine.New(file, engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +70,7 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 	t.Cleanup(func() { l.Close(); e.Close() })
 	c.Build, c.Ping = "test", -1
 	s := New(c)
-	s.SetModel(Model{
+	s.with(t, Model{
 		Engine: realEngine{l, submitted}, Tokenizer: tok, Template: tmpl, Metadata: meta,
 		Name: "demo", Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
 	})

@@ -153,18 +153,6 @@ func openFile(name string) (*model.File, error) {
 	return model.OpenFile(name)
 }
 
-// openEngine loads it.
-func openEngine(name string, c engine.Config) (*engine.Engine, error) {
-	if name != demo.Name {
-		return engine.Open(name, c)
-	}
-	file, err := openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return engine.New(file, c)
-}
-
 // device returns what the flags leave of the machine.
 func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
@@ -246,24 +234,37 @@ func (s *single) Close() error {
 	return err
 }
 
-// open loads the model, showing its progress on stderr to a person.
-func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*single, error) {
-	cfg, err := f.config(modelCtx)
+// configFor is config for the model in file, with a Device of the flags.
+func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
+	head, err := file.Config()
 	if err != nil {
-		return nil, err
+		return engine.Config{}, fmt.Errorf("%s: %w", f.path, err)
+	}
+	c, err := f.config(head.NCtx)
+	if err != nil {
+		return c, err
 	}
 	of, err := f.device()
 	if err != nil {
+		return c, err
+	}
+	c.Device, err = engine.NewDevice(of)
+	return c, err
+}
+
+// open loads the model in file, showing its progress on stderr to a person. The file
+// is the engine's from here on.
+func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
+	cfg, err := f.configFor(file)
+	if err != nil {
+		file.Close()
 		return nil, err
 	}
 	bar := newLoadBar(stderr)
 	defer bar.done()
 	cfg.Progress = bar.update
 	start := time.Now()
-	if cfg.Device, err = engine.NewDevice(of); err != nil {
-		return nil, err
-	}
-	eng, err := openEngine(f.path, cfg)
+	eng, err := engine.New(file, cfg)
 	if err != nil {
 		cfg.Device.Close()
 		return nil, err
@@ -280,7 +281,9 @@ func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
 	return h.tok, h.file.Close()
 }
 
-// A head is what a model's file says without its weights: open, until it is closed.
+// A head is what a model's file says without its weights. The file is open, and
+// what loads the model takes it over: tokenizer and weights are of one file, also
+// where another has its name by then.
 type head struct {
 	file *model.File
 	tok  *tokenizer.Tokenizer
@@ -302,7 +305,7 @@ func readHead(name string, runs bool) (h *head, err error) {
 
 func (h *head) read(runs bool) (err error) {
 	if runs {
-		if h.cfg, err = model.ReadConfig(h.file.GGUF); err != nil {
+		if h.cfg, err = h.file.Config(); err != nil {
 			return err
 		}
 	}
