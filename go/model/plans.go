@@ -43,8 +43,13 @@ func (ps *plans) scratch(maxTok int) int {
 	return kernel.AlignUp(n)
 }
 
+// all returns those that there are.
+func (ps *plans) all() []*kernel.Plan {
+	return append([]*kernel.Plan{ps.begin, ps.end}, ps.layers...)
+}
+
 func (ps *plans) close() {
-	for _, p := range append([]*kernel.Plan{ps.begin, ps.end}, ps.layers...) {
+	for _, p := range ps.all() {
 		if p != nil {
 			p.Close()
 		}

@@ -24,6 +24,8 @@ type RunnerConfig struct {
 // for several goroutines.
 type Runner struct {
 	cfg     *Config
+	weights *weights
+	program *arch.Program
 	pool    *kernel.Pool
 	plans   *plans
 	bufs    *kernel.Buffers
@@ -37,7 +39,7 @@ type Runner struct {
 
 // NewRunner makes the buffers, taken from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
-	r := &Runner{cfg: m.Config, pool: c.Pool}
+	r := &Runner{cfg: m.Config, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
 		r.Close()
 		return nil, err
@@ -50,6 +52,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	if err != nil {
 		return err
 	}
+	r.program = p
 	if r.plans, err = newPlans(p); err != nil {
 		return err
 	}
