@@ -148,7 +148,8 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 				check_true(ops[i].bytes > 0, "attention read nothing");
 			else
 				check_true(op->rows == QN_ROWS_PAIR && op->n_mat
-				                   ? ops[i].bytes > 0 && ops[i].bytes <= rounds * bytes
+				                   ? ops[i].bytes >= rounds * bytes / N_EXPERT * N_USED &&
+				                             ops[i].bytes <= rounds * bytes
 				                   : ops[i].bytes == rounds * bytes, "operation %d read %lld bytes, want %lld", i,
 				           (long long)ops[i].bytes, (long long)(rounds * bytes));
 			check_true(ops[i].madds == rounds * madds, "operation %d: %lld multiply-adds, want %lld", i,
