@@ -55,6 +55,11 @@ func (ps *plans) scratch(maxTok int) int {
 	return kernel.AlignUp(n)
 }
 
+// all returns those that there are.
+func (ps *plans) all() []*kernel.Plan {
+	return append([]*kernel.Plan{ps.begin, ps.end}, ps.layers...)
+}
+
 func (ps *plans) close() {
 	for _, p := range ps.all() {
 		if p != nil {
