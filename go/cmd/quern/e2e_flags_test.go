@@ -32,7 +32,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
-		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
+		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1")
 	status, text := s.getWithKey("/props", "second-secret")
@@ -57,6 +57,9 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	}
 	if stop, _ := props.Defaults.Params["stop"].([]any); len(stop) != 1 || stop[0] != "zzz" {
 		t.Errorf("stop is %v", props.Defaults.Params["stop"])
+	}
+	if status, text := s.getWithKey("/v1/models/quick", "second-secret"); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
+		t.Errorf("the model by its other name: %d %s", status, text)
 	}
 	for path, want := range map[string]struct {
 		status int

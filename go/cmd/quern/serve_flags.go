@@ -21,7 +21,8 @@ type serveFlags struct {
 	queue     int
 	targetITL time.Duration
 	drain     time.Duration
-	alias     string
+	names     []string
+	tags      []string
 	slotPath  string
 	template  templateFlags
 	reasoning string
@@ -55,7 +56,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.port, "port", "", 8080, 0, 65535, "port to listen at")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 	switchVar(fs, &f.shared, "reuse-port", false, "let other processes listen at the port too")
-	fs.StringVarP(&f.alias, "alias", "a", "", "`NAME` of the model for clients (default: the file's)")
+	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the model for clients, and further ones with commas (default: the file's)")
+	fs.StringSliceVar(&f.tags, "tags", nil, "`WORDS` that clients are told of the model, with commas")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "requests that run at a time; they share one memory")
 	auto(fs, "parallel", &f.parallel, "-1")
