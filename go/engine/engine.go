@@ -161,7 +161,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before threads start.
-	u, need, err := c.place(e.file)
+	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	if err != nil {
+		return err
+	}
+	u, need, err := c.place(survey)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (e *Engine) load(c Config) error {
 	}
 	leave := e.enter()
 	defer leave()
-	e.model, err = model.Load(e.file, model.Options{
+	e.model, err = survey.Load(model.Options{
 		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
@@ -196,7 +200,7 @@ func (e *Engine) load(c Config) error {
 	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget, KV: u.KV,
+		Pool: e.pool, Budget: c.Budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {

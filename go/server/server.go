@@ -43,7 +43,7 @@ type Config struct {
 	Besides []Page
 }
 
-// A Page is something that is had with GET.
+// A Page is a GET endpoint besides the API.
 type Page struct{ Path, Summary, ContentType string }
 
 // A Server answers requests. Until it has a model it says that it is loading
