@@ -42,6 +42,7 @@ func newPlans(p *arch.Program) (ps *plans, err error) {
 	return ps, nil
 }
 
+// all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
 	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
 }
@@ -53,11 +54,6 @@ func (ps *plans) scratch(maxTok int) int {
 		n = max(n, p.Scratch(maxTok))
 	}
 	return kernel.AlignUp(n)
-}
-
-// all returns those that there are.
-func (ps *plans) all() []*kernel.Plan {
-	return append([]*kernel.Plan{ps.begin, ps.end}, ps.layers...)
 }
 
 func (ps *plans) close() {

@@ -39,7 +39,9 @@ func (r *Runner) Profile() []OpProfile {
 	for il, p := range r.plans.layers {
 		add(il, p, r.program.Layers[il])
 	}
-	add(-1, r.plans.end, r.program.End)
+	for i, p := range r.plans.outputs {
+		add(-1, p, r.program.Outputs[i].Ops)
+	}
 	return all
 }
 
@@ -72,7 +74,9 @@ func (n names) of(op kernel.Op) string {
 	case kernel.Embed:
 		list = append(list, n.matrices[&op.Table.Data[0]])
 	case kernel.Norm:
-		list = append(list, n.vectors[&op.Weight[0]])
+		if op.Weight != nil { // a norm may have none
+			list = append(list, n.vectors[&op.Weight[0]])
+		}
 	case kernel.Matmul:
 		for _, p := range op.Parts {
 			list = append(list, n.matrices[&p.Data[0]])
