@@ -123,11 +123,3 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%d parameters, want %d", got.params, 2*embd+layers+norms)
 	}
 }
-
-func TestParamsName(t *testing.T) {
-	for n, want := range map[uint64]string{8030261312: "8B", 1235814400: "1.2B", 46702792704: "46.7B", 596049920: "596M"} {
-		if got := paramsName(n); got != want {
-			t.Errorf("paramsName(%d) = %s, want %s", n, got, want)
-		}
-	}
-}

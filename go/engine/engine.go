@@ -61,6 +61,7 @@ type Engine struct {
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
+	budget *mem.Budget
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
@@ -192,6 +193,7 @@ func (e *Engine) load(c Config) error {
 	if err != nil {
 		return err
 	}
+	e.budget = c.Budget
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
 	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err

@@ -15,6 +15,7 @@ var errGone = errors.New("most of the pass is for requests that were cancelled")
 
 // pass runs what plan put together, and hands its tokens out.
 func (l *Loop) pass() {
+	l.announce()
 	start := time.Now()
 	steps := make([]step, len(l.batch))
 	prepared := l.prepare(steps)
@@ -71,6 +72,19 @@ func (l *Loop) pass() {
 	for i, j := range l.batch {
 		if l.isLive(j) {
 			l.deliver(j, steps[i])
+		}
+	}
+}
+
+// announce tells the Sinks of requests whose evaluation begins what the cache had.
+func (l *Loop) announce() {
+	for _, j := range l.batch {
+		if j.announced {
+			continue
+		}
+		j.announced = true
+		if err := l.guard(j, func() { j.Sink.Progress(j.progress) }); err != nil {
+			l.end(j, err) // after the pass
 		}
 	}
 }

@@ -12,15 +12,16 @@ import (
 // job is a request on its way.
 type job struct {
 	*Request
-	id       uint64
-	seq      *Sequence // nil while it waits
-	gen      *Generation
-	slot     int
-	progress Progress
-	usage    Usage
-	ended    error // set when it is to end: why
-	inPass   int64 // tokens in the pass that runs
-	cuts     cuts  // of the prompt
+	id        uint64
+	seq       *Sequence // nil while it waits
+	gen       *Generation
+	slot      int
+	progress  Progress
+	usage     Usage
+	announced bool  // the Sink knows that its evaluation has begun
+	ended     error // set when it is to end: why
+	inPass    int64 // tokens in the pass that runs
+	cuts      cuts  // of the prompt
 
 	submitted, started, first time.Time
 }
@@ -73,7 +74,7 @@ func (l *Loop) park(j *job, awaited bool) {
 	}
 	j.seq.table.Free()
 	j.seq = nil
-	j.gen.Resume(0)
+	j.gen.Rest()
 }
 
 // resume gives a request the blocks that the cache has of its tokens.

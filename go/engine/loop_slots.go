@@ -19,7 +19,7 @@ func (l *Loop) takeSlot(j *job) {
 	}
 	// There are as many as sequences run at a time.
 	l.slots[pick].job = j
-	j.slot, j.usage.Slot = pick, pick
+	j.slot, j.usage.Slot, j.progress.Slot = pick, pick, pick
 }
 
 func (l *Loop) freeSlot(j *job) {

@@ -83,6 +83,10 @@ func room(most int, bytes uint64, need func(positions int) uint64) int {
 	return n * kvcache.BlockTokens
 }
 
+// ends is how many ends of texts there is room for, for each sequence, where memory is
+// ample: of a system prompt, of the last turns.
+const ends = 8
+
 // kvBytes returns how much memory sequences share for what they keep, with `free`
 // bytes left for it, and shortens the context where it was left open.
 func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
@@ -95,7 +99,8 @@ func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, e
 	}
 	bytes := c.KVBytes
 	if bytes == 0 {
-		most := min(each(u.Ctx), math.MaxInt64/uint64(u.Sequences)-l.Copy())*uint64(u.Sequences) + l.Copy()
+		whole := min(each(u.Ctx)+ends*l.End(), math.MaxInt64/uint64(u.Sequences)-l.Copy())
+		most := whole*uint64(u.Sequences) + l.Copy()
 		bytes = min(max(free/2, least(l, 1)), most)
 		if c.Ctx > 0 {
 			bytes = max(bytes, least(l, c.Ctx))

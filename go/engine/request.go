@@ -30,8 +30,8 @@ type Request struct {
 // time, in order, and waits for it: a Sink never blocks. Slices that it is given
 // are its to keep. A panic in it ends the request with a *PanicError.
 type Sink interface {
-	// Progress comes while the prompt is evaluated, the first time when its
-	// evaluation begins.
+	// Progress comes while the prompt is evaluated, the first time before anything
+	// is.
 	Progress(p Progress)
 	// Token hands over the next token. False ends the request as Stopped: the
 	// token was the last, or not wanted any more. One that stops is the last anyhow.
@@ -45,6 +45,7 @@ type Progress struct {
 	Total  int // tokens of the prompt
 	Cached int // of which were in the cache
 	Done   int // of which are evaluated, the cached ones with them
+	Slot   int // under which the request runs
 }
 
 // A Result is how a request ended.

@@ -37,7 +37,7 @@ func TestClientGone(t *testing.T) {
 		eventually(t, "running", func() bool { return s.active() == 2 })
 		stop()
 		eventually(t, "ended, stream "+stream, func() bool { return s.active() == 0 })
-		eventually(t, "forgotten", func() bool { return s.server.running.query(1) == nil && s.server.running.query(3) == nil })
+		eventually(t, "forgotten", func() bool { return s.server.running.generations() == 0 })
 	}
 }
 
@@ -50,7 +50,7 @@ func TestDelete(t *testing.T) {
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Scan()
-	id := parse[chatChunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
+	id := parse[chunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
@@ -93,5 +93,5 @@ func TestSlowReader(t *testing.T) {
 	if took := time.Since(begun); took > 4*time.Second {
 		t.Errorf("the engine took %v beside a client that does not read", took)
 	}
-	eventually(t, "given up", func() bool { return s.server.running.query(1) == nil })
+	eventually(t, "given up", func() bool { return s.server.running.generations() == 0 })
 }

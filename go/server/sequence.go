@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -25,6 +26,7 @@ type sequence struct {
 	box   *mailbox
 	write writer
 
+	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
 
 	begun, first time.Time // of the evaluation, of the tokens
@@ -59,7 +61,7 @@ func (s *sequence) Progress(p engine.Progress) {
 	if s.begun.IsZero() {
 		s.begun = now
 	}
-	s.usage.PromptTokens, s.usage.CachedTokens = p.Total, p.Cached
+	s.usage.PromptTokens, s.usage.CachedTokens, s.usage.Slot = p.Total, p.Cached, p.Slot
 	s.box.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
 }
 
@@ -76,6 +78,7 @@ func (s *sequence) Token(t engine.Token) bool {
 		return false
 	}
 	p, word := s.write.write(t)
+	s.hasLine.Store(s.write.line)
 	if !p.empty() {
 		s.box.put(event{seq: s, piece: p, usage: s.usage})
 	}
@@ -97,6 +100,7 @@ func (s *sequence) Done(r engine.Result) {
 	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
 	defer func() { s.box.put(e) }() // in any case: somebody waits for it
 	last, word := s.write.end(s.word)
+	s.hasLine.Store(s.write.line)
 	if word != s.word {
 		s.stop, s.word = stopByWord, word
 	}

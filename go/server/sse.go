@@ -2,10 +2,11 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reply sends a whole answer.
@@ -20,13 +21,9 @@ func reply(c *gin.Context, status int, v any) {
 
 const jsonType = "application/json; charset=utf-8"
 
-// encode is JSON without the escapes that only HTML needs.
+// encode is JSON in a fixed order. Bytes that are no text become U+FFFD.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // A stream sends server-sent events. Its header goes out with the first of
@@ -60,7 +57,7 @@ func (s *stream) raw(data string) {
 
 // fail adds an error as an event, and after it the data that ends a stream.
 func (s *stream) fail(err *apiError, last string) error {
-	if err := s.event(err); err != nil {
+	if err := s.event(err.body()); err != nil {
 		return err
 	}
 	if last != "" {

@@ -96,7 +96,7 @@ func generate(ctx context.Context, e *engine.Engine, prompt []int32, n int) (ids
 		} else {
 			ids = append(ids, id)
 		}
-		if err := e.Eval(ctx, s, []int32{id}, see, nil); err != nil {
+		if err := e.Eval(ctx, s, []int32{id}, 0, see); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -109,12 +109,12 @@ func differs(ctx context.Context, e *engine.Engine, ids []int32, h hashes) (at i
 	s := e.NewSequence()
 	defer s.Close()
 	at = -1
-	err = e.Eval(ctx, s, ids[:len(ids)-1], func(i int, logits []float32) error {
+	err = e.Eval(ctx, s, ids[:len(ids)-1], 0, func(i int, logits []float32) error {
 		if at < 0 && hashOf(logits) != h[i] {
 			at = i
 		}
 		return nil
-	}, func(int) bool { return true })
+	})
 	return at, err
 }
 

@@ -32,7 +32,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
-		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
+		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1")
 	status, text := s.getWithKey("/props", "second-secret")
@@ -50,6 +50,12 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if props.Alias != "fast" || props.Slots != 4 || props.Defaults.Ctx != 512 {
 		t.Errorf("alias %q, %d slots, context %d", props.Alias, props.Slots, props.Defaults.Ctx)
 	}
+	if _, models := s.getWithKey("/v1/models", "second-secret"); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small"]`) || !strings.Contains(models, `"n_ctx":512`) {
+		t.Errorf("the models are %s", models)
+	}
+	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {
+		t.Errorf("logit_bias is %s, %v", bias, err)
+	}
 	for name, want := range map[string]any{"temperature": 0.0, "n_predict": 8.0, "ignore_eos": true, "n_probs": 0.0} {
 		if got := props.Defaults.Params[name]; got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
@@ -57,6 +63,9 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	}
 	if stop, _ := props.Defaults.Params["stop"].([]any); len(stop) != 1 || stop[0] != "zzz" {
 		t.Errorf("stop is %v", props.Defaults.Params["stop"])
+	}
+	if status, text := s.getWithKey("/v1/models/quick", "second-secret"); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
+		t.Errorf("the model by its other name: %d %s", status, text)
 	}
 	for path, want := range map[string]struct {
 		status int
@@ -155,6 +164,9 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"--reasoning-effort", "much"}, []string{"--reasoning-effort", "low"}},
 		{[]string{"--log-file", "/nonexistent/log"}, []string{"--log-file", "/nonexistent/log"}},
 		{[]string{"--path", "/nonexistent"}, []string{"--path", "/nonexistent"}},
+		{[]string{"--cpu-range", "8000-8100"}, []string{"--cpu-range", "quern doctor"}},
+		{[]string{"--cpu-range", "0-0", "-t", "2"}, []string{"-t 2", "--cpu-range"}},
+		{[]string{"--cpu-mask", "x"}, []string{"--cpu-mask", "0xf"}},
 		{[]string{"--no-such-flag"}, []string{"--no-such-flag", "quern help serve"}},
 	} {
 		quern(t, append([]string{"serve", "-m", demo.Name, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...).refused(t, exitUsage, tt.want...)
@@ -165,7 +177,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 // The other commands take the flags of llama-cli that they share with the server.
 func TestRunTakesLlamaFlags(t *testing.T) {
 	want := succeed(t, "run", "-m", demo.Name, "-p", "Once", "--temp", "0", "-n", "8")
-	r := quern(t, "run", "-m", demo.Name, "-p", "Once", "--temperature", "0", "--n-predict", "8", "-ngl", "99", "-fa", "on", "-t", "-1")
+	r := quern(t, "run", "-m", demo.Name, "-p", "Once", "--temperature", "0", "--n-predict", "8", "-ngl", "99", "-fa", "on", "-t", "-1", "-Cr", "0-")
 	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}

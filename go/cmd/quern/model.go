@@ -32,8 +32,9 @@ type modelFlags struct {
 	path         string // demo.Name is the one inside the program; empty where none is named
 	ctx          int    // -1 is the default, 0 the model's own
 	threads      int    // 0 is the default
-	batch        int    // 0 is the default
-	ubatch       int    // the same
+	cpus         cpuFlags
+	batch        int // 0 is the default
+	ubatch       int // the same
 	typeK, typeV string
 	weights      string
 	memory       uint64
@@ -45,6 +46,7 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.defineMemory(fs)
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
 	auto(fs, "threads", &f.threads, "-1", "0")
+	f.cpus.define(fs)
 }
 
 // defineMemory adds the flags that decide how much memory the model takes.
@@ -158,6 +160,12 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if err != nil {
 		return engine.Config{}, err
 	}
+	only := f.cpus.ids()
+	if only != nil {
+		if err := m.Restrict(only); err != nil {
+			return engine.Config{}, usagef("--cpu-mask, --cpu-range: %w", err)
+		}
+	}
 	k, err := kvcache.ParseType(f.typeK)
 	if err != nil {
 		return engine.Config{}, err
@@ -181,7 +189,9 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if cfg.Threads == 0 {
 		cfg.Threads = m.Threads()
 	}
-	cfg.CPUs = m.WorkerCPUs(cfg.Threads)
+	if cfg.CPUs = m.WorkerCPUs(cfg.Threads); cfg.CPUs == nil && only != nil {
+		return engine.Config{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", cfg.Threads)
+	}
 	return cfg, nil
 }
 

@@ -67,7 +67,7 @@ func TestLlamaServer(t *testing.T) {
 			byName[name] = &r
 		}
 	}
-	kinds := map[string][]Kind{"none": {Bare}, "switch": {Switch}, "int": {Int}, "string": {Text, Num, Int}, "two": {Pair, Text}}
+	kinds := map[string][]Kind{"none": {Bare, Switch}, "switch": {Switch}, "int": {Int}, "string": {Text, Num, Int, Maybe}, "two": {Pair, Text}}
 	for _, f := range theirs {
 		variable := f.Env == "" || f.Env == "HF_TOKEN" // which is other programs' too
 		for _, name := range slices.Concat(f.Names, f.Negative) {
