@@ -182,15 +182,6 @@ enum qn_epilogue {
 	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
 	QN_EPI_FN = 3,  /* dst = fn(y) */
 };
-/* Functions of one number. */
-enum qn_fn {
-	QN_FN_SILU = 0,    /* x / (1 + e^-x) */
-	QN_FN_SIGMOID = 1, /* 1 / (1 + e^-x) */
-	QN_FN_GELU = 2,    /* the form with tanh: x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3) */
-	QN_FN_GELU_ERF = 3, /* x / 2 (1 + erf(x / sqrt 2)) */
-	QN_FN_RELU2 = 4,   /* max(x, 0)^2 */
-	QN_N_FN = 5,
-};
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
