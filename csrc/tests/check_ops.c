@@ -598,7 +598,7 @@ static void run(const struct scene *s, struct qn_pool *pool)
 	const size_t bytes = qn_plan_scratch(s->op, 1, N_TOK) * (size_t)qn_pool_threads(pool);
 	struct guard g = guard_new(bytes);
 
-	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes);
+	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes, NULL);
 	guard_intact("scratch", &g);
 	guard_free(&g);
 }
@@ -671,7 +671,7 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 	for (int t = from; t < to; t++)
 		seq[t - from] = t >= CONV_TOK - 4;
 	check_true(qn_plan_check(op, 1, bufs, 2) == QN_OK, "refused");
-	qn_run(pool, op, 1, bufs, &batch, NULL, 0);
+	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
 }
 
 /* A convolution over all tokens, and over them in two batches: the same, and the formula. */
