@@ -186,21 +186,16 @@ type loader struct {
 	stderr   io.Writer
 }
 
-// load loads all models in their order. While one is loaded, memory is set aside for
-// those that come after it: else the keys and values of the first would have it. Where
-// one cannot be loaded, none is.
+// load loads all models in their order. Where one cannot be loaded, none is.
 func (l *loader) load(all fleet) error {
-	later := make([]*mem.Reservation, len(all)) // without the first
-	for i, s := range all[1:] {
-		var err error
-		if later[i+1], err = l.setAside(s); err != nil {
-			all.close()
-			return err
-		}
+	aside, err := l.setAside(all)
+	if err != nil {
+		all.close()
+		return err
 	}
 	for i, s := range all {
-		if i > 0 {
-			later[i].Release()
+		if i < len(aside) {
+			aside[i].Release()
 		}
 		if err := l.one(s); err != nil {
 			all[:i].stop()
@@ -211,14 +206,36 @@ func (l *loader) load(all fleet) error {
 	return nil
 }
 
-// setAside takes from the budget what the model needs at the least to be as fast as it
-// can be, or, where that is too much, to run.
-func (l *loader) setAside(s *served) (*mem.Reservation, error) {
+// setAside takes from the budget what each of several models needs, before the first is
+// loaded: else the keys and values of that would take what the others need, and one
+// that does not fit beside them would be found late.
+func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
+	if len(all) == 1 {
+		return nil, nil // it may have everything
+	}
+	var aside []*mem.Reservation
+	for _, s := range all {
+		bytes, err := l.least(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.path, err)
+		}
+		r, err := l.device.Budget().Reserve("weights, keys and values beside other models", bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.path, err)
+		}
+		aside = append(aside, r)
+	}
+	return aside, nil
+}
+
+// least returns the memory that a model needs to be as fast as it can be, or, where
+// that is too much and the flags let it, to run.
+func (l *loader) least(s *served) (uint64, error) {
 	c := s.config
+	c.Sequences = 1
 	if c.Ctx == 0 {
 		c.Ctx = min(s.head.cfg.NCtx, defaultCtx)
 	}
-	c.Sequences = 1
 	need := func(r model.Residency) (uint64, error) {
 		c.Residency = r
 		e, err := engine.Memory(s.head.file, l.device.Threads(), c)
@@ -229,16 +246,9 @@ func (l *loader) setAside(s *served) (*mem.Reservation, error) {
 	}
 	bytes, err := need(c.Residency)
 	if err == nil && c.Residency == model.Auto && bytes > l.device.Budget().Free() {
-		bytes, err = need(model.Mapped)
+		return need(model.Mapped)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
-	}
-	r, err := l.device.Budget().Reserve("weights, keys and values beside other models", bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.path, err)
-	}
-	return r, nil
+	return bytes, err
 }
 
 // one loads a model, starts its loop and lets requests in.
