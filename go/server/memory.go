@@ -106,7 +106,7 @@ func (o *options) price(m *Model, prompts [][]int32) (base, probs int) {
 		base += o.probs * probJSONBytes
 	}
 	for _, p := range prompts {
-		base += o.n * (sequenceBytes + 4*len(p))
+		base += o.n*sequenceBytes + 4*len(p)
 		probs += o.n * o.most(m, [][]int32{p}) * max(o.probs, 0) * probBytes
 	}
 	return base, probs

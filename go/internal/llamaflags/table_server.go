@@ -17,7 +17,7 @@ var server = []Row{
 	{Names: "--path", Env: "LLAMA_ARG_STATIC_PATH", Group: Server, Flag: "path"},
 	{Names: "--api-prefix", Env: "LLAMA_ARG_API_PREFIX", Group: Server, Flag: "api-prefix"},
 	{Names: "-a --alias", Env: "LLAMA_ARG_ALIAS", Group: Server, Flag: "alias"},
-	{Names: "--tags", Env: "LLAMA_ARG_TAGS", Group: Server, Ignored: "clients are told no tags"},
+	{Names: "--tags", Env: "LLAMA_ARG_TAGS", Group: Server, Flag: "tags"},
 	{Names: "-to --timeout", Kind: Int, Env: "LLAMA_ARG_TIMEOUT", Group: Server, Flag: "timeout", Note: "of a write to a client that does not read; computing has no limit but that of the request"},
 	{Names: "--sse-ping-interval", Kind: Int, Env: "LLAMA_ARG_SSE_PING_INTERVAL", Group: Server, Flag: "sse-ping-interval"},
 	{Names: "--threads-http", Kind: Int, Env: "LLAMA_ARG_THREADS_HTTP", Group: Server, Ignored: "connections need no threads of their own"},
