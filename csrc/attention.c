@@ -436,7 +436,7 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 		w.chunk = shared_part(c, op, &it, u);
 		tile_chunk(c, op, &tile, h, &w, first / CHUNK + u - at);
 	}
-	pool_barrier(c->pool);
+	run_barrier(c);
 	deal = deal_begin(c->ith, c->nth, n);
 	it = items_of(c, op);
 	at = 0;
@@ -485,9 +485,33 @@ static void attend_run(struct run *c, const struct qn_op *op)
 	}
 }
 
+/* Each tile reads the blocks that it sees; each row meets the keys and the values of the positions it sees. */
+static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *op)
+{
+	struct items it = items_of(c, op);
+	struct qn_ticks_op m = {0};
+	struct tile tile;
+
+	for (int64_t i = 0; i < it.n; i++) {
+		int64_t first, end;
+
+		item(&it, i, &tile);
+		tile_blocks(c, op, &tile, &first, &end);
+		m.bytes += (end - first) * head_bytes(op);
+		for (int64_t t = tile.t0; t < tile.t1; t++) {
+			const int64_t seen = (int64_t)c->batch->pos[t] + 1;
+
+			m.madds += 2 * op->head_dim * (tile.h1 - tile.h0) *
+			           (op->window > 0 && op->window < seen ? op->window : seen);
+		}
+	}
+	return m;
+}
+
 const struct operation op_attend = {
 	.check = attend_check,
 	.scratch = attend_scratch,
 	.counters = 2, /* chunks, and then the tiles that they are parts of */
+	.moves = attend_moves,
 	.run = attend_run,
 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "blocks.h"
-#include "quern.h"
+#include "quern_types.h"
 
 /* The codebooks: levels of the weights, one to a byte, the first in the lowest. */
 extern const uint64_t qn_iq2_xxs_grid[256], qn_iq2_xs_grid[512], qn_iq2_s_grid[1024];

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quern.h"
+#include "quern_types.h"
 #include "types.h"
 
 /* 256 activations in 8 bits. Sums of each 16 and each 32 of them serve minimums and offsets of the weights. */

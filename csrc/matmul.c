@@ -289,10 +289,34 @@ static void run(struct run *c, const struct qn_op *op)
 	}
 }
 
+/* Weights are read once, of experts those that some token uses. */
+static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
+{
+	const int64_t rows = op_rows(c, op);
+	int64_t used = rows > 0;
+	struct qn_ticks_op m = {0};
+
+	if (op->rows == QN_ROWS_PAIR) {
+		const struct route r = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+
+		used = 0;
+		for (int e = 0; e < op->n_expert; e++)
+			used += r.offset[e] < r.offset[e + 1];
+	}
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *w = &op->mat[i];
+
+		m.bytes += used * w->n_out * (int64_t)qn_row_bytes(w->type, w->n_in);
+		m.madds += rows * w->n_out * w->n_in;
+	}
+	return m;
+}
+
 const struct operation op_matmul = {
 	.check = check,
 	.scratch = scratch,
 	.counters = 1,
+	.moves = moves,
 	.routing = ROUTING_PAIRS,
 	.run = run,
 };

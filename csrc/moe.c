@@ -82,7 +82,7 @@ static void route_run(struct run *c, const struct qn_op *op)
 
 	for (int64_t t = n_tok * c->ith / c->nth; t < n_tok * (c->ith + 1) / c->nth; t++)
 		choose(op, buf_row(c, op->src, t), r.expert + t * op->n_used, r.weight + t * op->n_used);
-	pool_barrier(c->pool);
+	run_barrier(c);
 	if (c->ith)
 		return;
 

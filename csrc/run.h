@@ -14,7 +14,11 @@ struct run {
 	size_t scratch_each; /* from one thread's to the next one's */
 	int ith, nth;
 	int step; /* the first of the pool's counters that are the operation's */
+	struct qn_ticks_time *time; /* of this operation and thread; NULL: nobody asks */
 };
+
+/* Waits inside an operation for the other threads. */
+void run_barrier(struct run *c);
 
 static inline float *buf_row(const struct run *c, int i, int64_t row)
 {

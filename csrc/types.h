@@ -20,7 +20,7 @@
 #define QN_TYPES_H
 
 #include "inline.h"
-#include "quern.h"
+#include "quern_types.h"
 
 #define QN_TYPES(FLOAT, SMALL, SUPER, CODED) \
 	FLOAT(f32, F32, float)               \

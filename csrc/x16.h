@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "quern.h"
+#include "quern_types.h"
 #include "types.h"
 
 typedef uint8_t x16_line[QN_PANEL][4];

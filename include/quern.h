@@ -1,5 +1,5 @@
 /*
- * quern.h - language-model arithmetic for CPUs: the whole contract between Go and C.
+ * quern.h - language-model arithmetic for CPUs: with quern_types.h the whole contract between Go and C.
  *
  * A forward pass is a list of operations (a plan) run over a batch of tokens by a pool of
  * threads. The caller owns every buffer. Nothing here allocates (but qn_pool_create), logs,
@@ -15,16 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quern_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum qn_status {
-	QN_OK = 0,
-	QN_EINVAL = -1,  /* a size, a type or a layout that the kernels cannot take */
-	QN_ENOMEM = -2,  /* threads or memory for the pool could not be had */
-	QN_ENOTFINITE = -3, /* a weight or the scale of a weight block is NaN or infinite */
-};
 
 /* Instruction sets beyond the baseline, as bits. */
 enum qn_isa {
@@ -48,21 +43,7 @@ uint32_t qn_cpu_isa(void);
  */
 uint32_t qn_init(uint32_t allow);
 
-/* ------------------------------------------------------------------ weights */
-
-/* Types of weights. The numbers are GGUF's. */
-enum qn_type {
-	QN_F32 = 0, QN_F16 = 1, QN_Q4_0 = 2, QN_Q4_1 = 3, QN_Q5_0 = 6, QN_Q5_1 = 7, QN_Q8_0 = 8,
-	QN_Q2_K = 10, QN_Q3_K = 11, QN_Q4_K = 12, QN_Q5_K = 13, QN_Q6_K = 14,
-	QN_IQ2_XXS = 16, QN_IQ2_XS = 17, QN_IQ3_XXS = 18, QN_IQ1_S = 19, QN_IQ4_NL = 20, QN_IQ3_S = 21,
-	QN_IQ2_S = 22, QN_IQ4_XS = 23, QN_IQ1_M = 29, QN_BF16 = 30, QN_TQ1_0 = 34, QN_TQ2_0 = 35, QN_MXFP4 = 39,
-};
-
-enum {
-	QN_PANEL = 16,     /* rows of a packed panel */
-	QN_ACT_BLOCK = 256, /* columns of an activation block */
-	QN_KV_BLOCK = 64,  /* positions of a KV block */
-};
+/* ------------------------------------------------------------------ matrices */
 
 /* How a matrix lies in memory. */
 enum qn_layout {
@@ -82,42 +63,6 @@ struct qn_mat {
 	int32_t n_out;
 	int32_t n_mat;
 };
-
-/* The types that the kernels know: number i of them, -1 at the end of the list. */
-int32_t qn_type_at(int32_t i);
-
-/* GGUF's name of a type, such as "Q4_K", NULL where the kernels do not know it. */
-const char *qn_type_name(int32_t type);
-
-/* 1 where the kernels can take rows of n_in elements of this type. */
-int qn_type_ok(int32_t type, int64_t n_in);
-
-/* How the activations of a product are kept. Which way that is, is up to the type of its weights. */
-enum qn_act {
-	QN_ACT_F32 = 0,    /* floats: weights that are floats */
-	QN_ACT_Q8_256 = 1, /* 8 bits, a scale for each 256: super-blocks of 256 weights */
-	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights */
-	QN_N_ACT = 3,
-};
-
-/* What products with this type take. */
-enum qn_act qn_type_act(int32_t type);
-
-/* Bytes of one GGUF row of n_in elements. */
-size_t qn_row_bytes(int32_t type, int64_t n_in);
-
-/* Bytes of one packed panel of 16 rows of n_in elements. */
-size_t qn_panel_bytes(int32_t type, int64_t n_in);
-
-/*
- * Packs n_rows (1..16) rows of n_in elements into one panel; missing rows become zeros.
- * rows: n_rows GGUF rows, one after the other. panel: qn_panel_bytes(), 64-byte aligned.
- * Returns QN_ENOTFINITE if a weight or a block's scale is NaN or infinite.
- */
-int qn_pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in);
-
-/* y[n_in] = one GGUF row as floats. */
-void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);
 
 /* ------------------------------------------------------------------ batches */
 
@@ -249,11 +194,6 @@ enum qn_fn {
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
-/*
- * How keys or values are kept. I16, Q8 and Q4 are integers of 16, 8 and 4 bits with a scale for each
- * position of a head; their products are integer ones, at two and four times the rate of floats.
- */
-enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4, QN_KV_Q4 = 5 };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
 struct qn_op {
@@ -314,12 +254,24 @@ int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n);
 void qn_pool_destroy(struct qn_pool *pool);
 int32_t qn_pool_threads(const struct qn_pool *pool);
 
+/* Where the time of a plan's operations went, and what they moved: sums over runs, which begin at 0. */
+struct qn_ticks {
+	struct qn_ticks_op {
+		int64_t bytes; /* of weights, keys and values that it read */
+		int64_t madds; /* multiply-adds with them */
+	} *ops;                /* [n_ops] */
+	struct qn_ticks_time {
+		int64_t busy_ns; /* of a thread in an operation */
+		int64_t wait_ns; /* at its end, and inside, for the other threads */
+	} *times;                /* [n_ops][threads] */
+};
+
 /*
  * Runs ops over the batch, in order. scratch: threads * qn_plan_scratch() bytes, 64-byte
- * aligned. The plan must have passed qn_plan_check().
+ * aligned. The plan must have passed qn_plan_check(). ticks is added to; NULL: nothing is measured.
  */
 void qn_run(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
-            const struct qn_batch *batch, void *scratch, size_t scratch_bytes);
+            const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const struct qn_ticks *ticks);
 
 /*
  * Packs n_mat * n_out rows into X16 panels with every thread of the pool; dst holds

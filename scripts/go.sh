@@ -13,6 +13,6 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
-stamp=$(cat "$lib/libquern.a" "$root/include/quern.h" | sha256sum | cut -c1-15)
+stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
 GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo,nomsgpack" \
 	CGO_LDFLAGS="-O2 -g -L$lib -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

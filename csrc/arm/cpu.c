@@ -3,6 +3,7 @@
 #include <sys/auxv.h>
 
 #include "kernels.h"
+#include "quern.h"
 #include "arm/set.h"
 
 uint32_t qn_cpu_isa(void)

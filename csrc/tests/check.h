@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "../kernels.h"
+#include "quern.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 

@@ -598,7 +598,7 @@ static void run(const struct scene *s, struct qn_pool *pool)
 	const size_t bytes = qn_plan_scratch(s->op, 1, N_TOK) * (size_t)qn_pool_threads(pool);
 	struct guard g = guard_new(bytes);
 
-	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes);
+	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes, NULL);
 	guard_intact("scratch", &g);
 	guard_free(&g);
 }

@@ -17,7 +17,8 @@ struct outcome {
 };
 
 /* Runs the tokens in batches of `chunk`, and keeps what came out. */
-static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk, int every, struct outcome *o)
+static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk, int every, struct outcome *o,
+                const struct qn_ticks *ticks)
 {
 	const size_t scratch = qn_plan_scratch(t->ops, t->n_ops, chunk) * (size_t)qn_pool_threads(pool);
 	struct guard mem = guard_new(scratch);
@@ -30,7 +31,7 @@ static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk
 
 		tiny_open(&r, t, o->kv, from, to, every);
 		check_true(qn_plan_check(t->ops, t->n_ops, r.bufs, N_BUFS) == QN_OK, "the plan is refused");
-		qn_run(pool, t->ops, t->n_ops, r.bufs, &r.batch, p, scratch);
+		qn_run(pool, t->ops, t->n_ops, r.bufs, &r.batch, p, scratch, ticks);
 		for (int i = 0; i < to - from; i++)
 			memcpy(o->x[from + i], (float *)r.bufs[X].data + i * N_EMBD, sizeof o->x[0]);
 		for (int i = 0; i < r.batch.n_out; i++)
@@ -70,7 +71,7 @@ static void invariance(const struct shape *shape, struct qn_pool *const pools[],
 	check_at(check_sets, "tiny model %s, each token alone", shape->name);
 	qn_init(0);
 	tiny_layout(&t, QN_X16);
-	run(&t, pools[0], n_tok, 1, 1, &want);
+	run(&t, pools[0], n_tok, 1, 1, &want, NULL);
 	for (int i = 0; i < n_tok; i++)
 		for (int k = 0; k < N_VOCAB; k++)
 			if (!check_true(isfinite(want.logits[i][k]) && fabsf(want.logits[i][k]) < 1e4f,
@@ -91,9 +92,69 @@ static void invariance(const struct shape *shape, struct qn_pool *const pools[],
 				         shape->name, ways[i].chunk, ways[i].layout,
 				         qn_pool_threads(pools[j]));
 				tiny_layout(&t, ways[i].layout);
-				run(&t, pools[j], n_tok, ways[i].chunk, ways[i].every, &got);
+				run(&t, pools[j], n_tok, ways[i].chunk, ways[i].every, &got, NULL);
 				compare(&t, &got, &want, n_tok, ways[i].every);
 			}
+	}
+	guard_free_all();
+}
+
+/* A run with ticks gives the same bits, adds up its time, and counts what products and attention read. */
+static void ticks(const struct shape *shape, struct qn_pool *pool)
+{
+	static struct tiny t;
+	static struct outcome want, got;
+	const int nth = qn_pool_threads(pool);
+	struct qn_ticks_op ops[TINY_OPS] = {0};
+	struct qn_ticks_time times[TINY_OPS * 8] = {0};
+	const struct qn_ticks sums = {ops, times};
+
+	tiny_new(&t, shape);
+	tiny_layout(&t, QN_X16);
+	want.kv = guard_alloc((size_t)t.kv_bytes);
+	got.kv = guard_alloc((size_t)t.kv_bytes);
+	check_at(check_sets, "ticks of %d threads", nth);
+	run(&t, pool, N_TOK, N_TOK, 1, &want, NULL);
+	for (int rounds = 1; rounds <= 2; rounds++) {
+		run(&t, pool, N_TOK, N_TOK, 1, &got, &sums);
+		compare(&t, &got, &want, N_TOK, 1);
+		for (int i = 0; i < t.n_ops; i++) {
+			const struct qn_op *op = &t.ops[i];
+			int64_t bytes = 0, madds = 0, busy = 0, wait = 0;
+
+			for (int k = 0; k < nth; k++) {
+				busy += times[i * nth + k].busy_ns;
+				wait += times[i * nth + k].wait_ns;
+				check_true(times[i * nth + k].busy_ns >= 0 && times[i * nth + k].wait_ns >= 0,
+				           "operation %d: negative time", i);
+			}
+			check_true(busy > 0 && (nth == 1 || wait > 0), "operation %d: %lld ns, waited %lld", i,
+			           (long long)busy, (long long)wait);
+			for (int k = 0; k < op->n_mat && op->kind == QN_OP_MATMUL; k++) {
+				const int rows = op->rows == QN_ROWS_PAIR ? N_TOK * N_USED : N_TOK;
+
+				/* of experts those that are used */
+				bytes += (int64_t)qn_row_bytes(op->mat[k].type, op->mat[k].n_in) * op->mat[k].n_out *
+				         op->mat[k].n_mat;
+				madds += (int64_t)rows * op->mat[k].n_in * op->mat[k].n_out;
+			}
+			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
+				const int seen = t.pos[k] + 1;
+
+				madds += 2 * op->n_head * op->head_dim *
+				         (op->window && op->window < seen ? op->window : seen);
+			}
+			if (op->kind == QN_OP_ATTEND)
+				check_true(ops[i].bytes > 0, "attention read nothing");
+			else
+				check_true(op->rows == QN_ROWS_PAIR && op->n_mat
+				                   ? ops[i].bytes >= rounds * bytes / N_EXPERT * N_USED &&
+				                             ops[i].bytes <= rounds * bytes
+				                   : ops[i].bytes == rounds * bytes, "operation %d read %lld bytes, want %lld", i,
+				           (long long)ops[i].bytes, (long long)(rounds * bytes));
+			check_true(ops[i].madds == rounds * madds, "operation %d: %lld multiply-adds, want %lld", i,
+			           (long long)ops[i].madds, (long long)(rounds * madds));
+		}
 	}
 	guard_free_all();
 }
@@ -470,6 +531,8 @@ void check_plan(void)
 			exit(1);
 		pack_mat(pools[i]);
 	}
+	for (int i = 0; i < n; i++)
+		ticks(&tiny_shapes[i % tiny_n_shapes], pools[i]);
 	for (int i = 0; i < tiny_n_shapes; i++)
 		invariance(&tiny_shapes[i], pools, n);
 	for (int i = 0; i < n; i++)

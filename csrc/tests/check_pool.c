@@ -109,7 +109,7 @@ static void empty_runs(struct qn_pool *pool, int threads)
 
 	check_at(check_sets, "pool of %d threads, empty runs", threads);
 	for (int i = 0; i < runs; i++) {
-		qn_run(pool, NULL, 0, NULL, &none, NULL, 0);
+		qn_run(pool, NULL, 0, NULL, &none, NULL, 0, NULL);
 		if (i % 400 == 0)
 			nap(200000); /* workers fall asleep, or just about to */
 		if (i % 401 == 0)

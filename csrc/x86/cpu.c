@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "kernels.h"
+#include "quern.h"
 #include "x86/set.h"
 
 #define XCR0_YMM (3 << 1)                 /* SSE and AVX state */

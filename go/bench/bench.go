@@ -6,6 +6,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -21,6 +22,9 @@ type run struct {
 	roofs  map[int]*measure.Roofline // by number of threads
 	rows   printer[Result]
 	random *rand.Rand
+
+	ops      printer[ProfileResult] // of a profile, instead of rows
+	profiles [][]ProfileResult      // of each setup and case
 }
 
 // Run measures every case of every setup.
@@ -38,12 +42,22 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 		opened[s.Model] = true
 	}
 	b := &run{plan: p, output: out, roofs: map[int]*measure.Roofline{}, random: rand.New(rand.NewPCG(1, 2))}
-	if p.Curve {
-		b.rows = p.curvePrinter(out)
-	} else {
-		b.rows = newPrinter(out, table[Result]{p.columns(out.Roofline), (*Result).footer})
+	var lines interface {
+		begin() error
+		end() error
 	}
-	if err := b.rows.begin(); err != nil {
+	switch {
+	case p.Profile:
+		b.ops = newPrinter(out, profileTable(out.Roofline))
+		lines = b.ops
+	case p.Curve:
+		b.rows = p.curvePrinter(out)
+		lines = b.rows
+	default:
+		b.rows = newPrinter(out, table[Result]{p.columns(out.Roofline), (*Result).footer})
+		lines = b.rows
+	}
+	if err := lines.begin(); err != nil {
 		return err
 	}
 	for _, s := range p.Setups {
@@ -51,7 +65,10 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 			return err
 		}
 	}
-	return b.rows.end()
+	if err := lines.end(); err != nil || p.Picture == nil {
+		return err
+	}
+	return p.Picture(func(w io.Writer) (int64, error) { return drawProfiles(w, b.profiles) })
 }
 
 // setup loads a model as s says and measures each case.
@@ -85,6 +102,12 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 		r := b.blank(s, c, info)
 		if err := b.sample(ctx, eng, seq, c, s.Batch, vocab, r); err != nil {
 			return fmt.Errorf("%s: %s: %w", s.Model, c, err)
+		}
+		if b.plan.Profile {
+			if err := b.profile(eng, r, roof); err != nil {
+				return err
+			}
+			continue
 		}
 		r.finish(roof, info.cost)
 		if err := b.rows.row(r); err != nil {
@@ -141,6 +164,9 @@ func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequen
 			return err
 		}
 		seq.Truncate(c.Depth)
+	}
+	if b.plan.Profile {
+		eng.Measure(true) // from nothing, until the next case
 	}
 	for range b.plan.Repeats {
 		start := time.Now()

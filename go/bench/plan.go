@@ -15,10 +15,14 @@ type Plan struct {
 	Setups  []Setup
 	Cases   []Case // of each setup
 	Curve   bool   // each case is a single pass; of each depth, that of one token comes first
+	Profile bool   // where the time went, by operation, instead of how much it was
 	Repeats int    // of each case
 	Warmup  bool   // run each case once before, which is not counted
 	Weights string // how they lie in memory, for the results
 	Columns Columns
+
+	// Picture is given what draws the profiles as SVG, when there are all; may be nil.
+	Picture func(draw func(io.Writer) (int64, error)) error
 
 	Machine *machine.Machine
 	Open    func(model string) (*model.File, error)

@@ -18,6 +18,8 @@ import (
 type Plan struct {
 	c       *C.struct_qn_op // [n], in C memory
 	n       int
+	kinds   []string // of the operations
+	ticks   *ticks   // of runs that are measured, else nil
 	specs   []BufSpec
 	unbound bool       // some matrix or vector has no memory
 	uses    []groupUse // of the batch's groups
@@ -39,6 +41,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	b := planBuilder{specs: specs}
 	for i, op := range ops {
 		c := &unsafe.Slice(p.c, p.n)[i]
+		p.kinds = append(p.kinds, kindOf(op))
 		for k := range c.act {
 			c.act[k], c.src_act[k] = C.int32_t(none), C.int32_t(none)
 		}
@@ -89,7 +92,8 @@ func (p *Plan) Scratch(maxTok int) int {
 // Close frees the plan. Closing again does nothing.
 func (p *Plan) Close() {
 	free(unsafe.Pointer(p.c))
-	p.c = nil
+	p.ticks.close()
+	p.c, p.ticks = nil, nil
 }
 
 func (p *Plan) mustBeOpen() {
@@ -118,5 +122,13 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())) {
 		panic("kernel: scratch is too small or not aligned")
 	}
-	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)))
+	var ticks *C.struct_qn_ticks
+	if p.ticks != nil {
+		if p.ticks.threads != pool.threads {
+			panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.threads))
+		}
+		ticks = p.ticks.c
+		p.ticks.runs++
+	}
+	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)), ticks)
 }

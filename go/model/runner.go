@@ -24,6 +24,8 @@ type RunnerConfig struct {
 // for several goroutines.
 type Runner struct {
 	cfg     *Config
+	weights *weights
+	program *arch.Program
 	pool    *kernel.Pool
 	plans   *plans
 	bufs    *kernel.Buffers
@@ -38,7 +40,7 @@ type Runner struct {
 
 // NewRunner makes the buffers, taken from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
-	r := &Runner{cfg: m.Config, pool: c.Pool}
+	r := &Runner{cfg: m.Config, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
 		r.Close()
 		return nil, err
@@ -49,6 +51,7 @@ func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
 func (r *Runner) init(m *Model, c RunnerConfig) error {
 	p := m.program
 	var err error
+	r.program = p
 	if r.plans, err = newPlans(p); err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ type benchFlags struct {
 	weights                 string
 	memory                  uint64
 
+	profile    bool
+	profileSVG string
+
 	curve   bool
 	kernels bool
 	types   []string
@@ -50,7 +53,7 @@ type benchFlags struct {
 func newBenchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench [--curve | --kernels | --synth SHAPE:TYPE -o FILE]",
+		Use:   "bench [--profile | --curve | --kernels | --synth SHAPE:TYPE -o FILE]",
 		Short: "Measure how fast a model runs, or write one to measure",
 		Long: `Measure how fast models run: -p reads a prompt (pp), -n generates (tg), -pg does
 one after the other; -d does them after that many tokens. Flags and output are
@@ -68,6 +71,11 @@ With --curve, measure passes of 1 to 32, 48, 64, 96, 128, 256 and 512 tokens, or
 the -p given, and how often the time of a pass of one token each takes. As in pp
 tests, the logits of the last token are computed.
 
+With --profile, say where the time of each test went: of each operation over the
+same tensors of all layers its runs, its share of the time, how much of it threads
+waited for each other, what it read and multiplied, and how near that is to what
+the machine allows. --profile-svg draws it as well.
+
 With --kernels, measure each kernel alone: products with -p tokens for each type of
 weights, from memory and from the caches, attention of -p tokens at depth -d for
 each -ctk, norms, and the packing of weights. The roof of a product is the time to
@@ -80,6 +88,7 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
 		Example: `  quern bench -m model.gguf
   quern bench -m model.gguf -p 512,1-8 -n 128 -t 1,2 -o json
   quern bench --curve -m model.gguf -p 1-16,32
+  quern bench --profile --profile-svg profile.svg -m model.gguf -p 512 -n 32
   quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
   quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
 		Args: cobra.NoArgs,
@@ -119,6 +128,8 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of what the machine allows")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	fs.BoolVar(&f.profile, "profile", false, "where the time goes, by operation")
+	fs.StringVar(&f.profileSVG, "profile-svg", "", "with --profile, write it as a picture to this file, which is replaced")
 	fs.BoolVar(&f.curve, "curve", false, "what more tokens in a pass cost: passes of -p tokens, beside one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, types of weights (default: all)")
@@ -144,6 +155,10 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(bench.Formats, " "))
 	case f.force || f.changed("seed"):
 		return usagef("--force and --seed go with --synth")
+	case f.changed("profile-svg") && !f.profile:
+		return usagef("--profile-svg goes with --profile")
+	case f.profile && (f.curve || f.kernels):
+		return usagef("--profile measures tests of models; leave --curve and --kernels out")
 	case f.kernels:
 		return f.measureKernels(ctx, f.to(stdout))
 	case f.changed("types"):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
@@ -29,8 +30,15 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 	if err != nil {
 		return nil, err
 	}
+	var picture func(func(io.Writer) (int64, error)) error
+	if f.profileSVG != "" {
+		picture = func(draw func(io.Writer) (int64, error)) error {
+			_, err := newfile.Write(f.profileSVG, true, 0o644, 0, draw)
+			return err
+		}
+	}
 	return &bench.Plan{
-		Setups: setups, Cases: f.cases(), Curve: f.curve, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
+		Setups: setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
 		Machine: m, Open: openFile,
 		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, error) {

@@ -136,6 +136,9 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --kernels -p 0", []string{"-p 0", "from 1 to"}},
 		{"bench --kernels -p 1000000", []string{"-p 1000000", "from 1 to"}},
 		{"bench --kernels -d 1,2", []string{"one --n-depth"}},
+		{"bench -m x --profile-svg y", []string{"--profile-svg", "--profile"}},
+		{"bench -m x --profile --curve", []string{"--profile", "--curve"}},
+		{"bench --profile --kernels", []string{"--profile", "--kernels"}},
 	} {
 		var stderr bytes.Buffer
 		code := execute(strings.Fields(tt.args), &stderr)
