@@ -141,7 +141,7 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
 				const int seen = t.pos[k] + 1;
 
-				madds += 2 * op->n_head * op->head_dim *
+				madds += (op->head_dim + op->v_dim) * op->n_head *
 				         (op->window && op->window < seen ? op->window : seen);
 			}
 			if (op->kind == QN_OP_ATTEND)

@@ -81,7 +81,7 @@ func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted f
 	if err != nil {
 		t.Fatal(err)
 	}
-	lc.Queue = 1000
+	lc.Queue = 100_000
 	l, err := engine.NewLoop(e, lc)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
-		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
+		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1")
 	status, text := s.getWithKey("/props", "second-secret")

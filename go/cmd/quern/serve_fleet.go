@@ -274,6 +274,7 @@ func (l *loader) one(s *served) (err error) {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	m := l.serverModel(s, l.defaults, observed{s.loop, telemetry.NewObserver(metrics, l.tracing.Tracer())}, logs)
+	m.Memory = l.device.Budget()
 	metrics.Read(s.loop.Status, s.loaded(m))
 	cost := s.loop.Status().Cost
 	logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
