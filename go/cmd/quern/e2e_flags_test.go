@@ -50,7 +50,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if props.Alias != "fast" || props.Slots != 4 || props.Defaults.Ctx != 512 {
 		t.Errorf("alias %q, %d slots, context %d", props.Alias, props.Slots, props.Defaults.Ctx)
 	}
-	if _, models := s.getWithKey("/v1/models", "second-secret"); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small"]`) || !strings.Contains(models, `"n_ctx":512`) {
+	if _, models := s.getWithKey("/v1/models", "second-secret"); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small","ours"]`) || !strings.Contains(models, `"n_ctx":512`) {
 		t.Errorf("the models are %s", models)
 	}
 	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {
