@@ -56,7 +56,6 @@ type Model struct {
 	Info ModelInfo
 
 	loaded     time.Time
-	leases     func() int                   // by requests
 	vocabulary func() *constrain.Vocabulary // made when it is first needed
 	fim        fimTokens
 }
