@@ -27,7 +27,7 @@ type Ticket interface {
 	Cancel() // the request ends soon, with context.Canceled
 }
 
-// A Model is what a Server serves.
+// A Model is one of those that a Server serves.
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
@@ -36,7 +36,7 @@ type Model struct {
 
 	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
-	Name    string // by which clients know it
+	Name    string // by which clients know it; Add sets it
 	Aliases []string
 	Tags    []string
 	Path    string
