@@ -1,6 +1,6 @@
 /*
  * quern_types.h - the part of quern.h that kernels need as well: types of weights, of activations, of keys and values,
- * and packed panels. What changes in plans and operations is no reason to compile kernels again.
+ * packed panels, and functions. What changes in plans and operations is no reason to compile kernels again.
  */
 #ifndef QUERN_TYPES_H
 #define QUERN_TYPES_H
@@ -74,6 +74,16 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);
  * position of a head; their products are integer ones, at two and four times the rate of floats.
  */
 enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4, QN_KV_Q4 = 5 };
+
+/* Functions of one number. */
+enum qn_fn {
+	QN_FN_SILU = 0,    /* x / (1 + e^-x) */
+	QN_FN_SIGMOID = 1, /* 1 / (1 + e^-x) */
+	QN_FN_GELU = 2,    /* the form with tanh: x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3) */
+	QN_FN_GELU_ERF = 3, /* x / 2 (1 + erf(x / sqrt 2)) */
+	QN_FN_RELU2 = 4,   /* max(x, 0)^2 */
+	QN_N_FN = 5,
+};
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 # out a codec of gin's that nobody here speaks and that is a quarter of the binary.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
-stamp=$(cat "$root/build/csrc/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
+lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
+stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
 GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo,nomsgpack" \
-	CGO_LDFLAGS="-O2 -g -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"
+	CGO_LDFLAGS="-O2 -g -L$lib -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

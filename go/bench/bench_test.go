@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/measure"
-	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -101,7 +101,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := model.ReadConfig(f)
+	cfg, err := arch.ReadConfig(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +121,5 @@ func TestDescribe(t *testing.T) {
 	}
 	if got.params != 2*embd+layers+norms {
 		t.Errorf("%d parameters, want %d", got.params, 2*embd+layers+norms)
-	}
-}
-
-func TestParamsName(t *testing.T) {
-	for n, want := range map[uint64]string{8030261312: "8B", 1235814400: "1.2B", 46702792704: "46.7B", 596049920: "596M"} {
-		if got := paramsName(n); got != want {
-			t.Errorf("paramsName(%d) = %s, want %s", n, got, want)
-		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Default is the builtin template for models that have none.
 const Default = "chatml"
 
-// Builtin returns the source of a template that can be had by name. The names
-// are llama.cpp's, and the templates write the same prompts.
+// Builtin returns the source of a builtin template. The names are llama.cpp's, and
+// the templates produce the same prompts.
 func Builtin(name string) (string, error) {
 	if source, ok := builtins[name]; ok {
 		return source, nil
@@ -23,7 +23,7 @@ func Builtin(name string) (string, error) {
 	return "", fmt.Errorf("no chat template is named %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// refused are llama.cpp's names of templates that are not here, and why.
+// refused maps llama.cpp's template names that are not supported to the reason.
 var refused = map[string]string{
 	"deepseek-ocr": "it is for a model that reads images",
 	"hunyuan-vl":   "it is for a model that reads images",
@@ -94,22 +94,24 @@ var builtins = map[string]string{
 // bailing is a turn of the Ling and Ring models, without its end.
 const bailing = "<role>{{ 'HUMAN' if message.role == 'user' else message.role|upper }}</role>CONTENT"
 
-// fill writes the fields of a message for ROLE, CONTENT and TRIMMED.
+// fill replaces ROLE, CONTENT and TRIMMED by expressions for the fields of a message.
 var fill = strings.NewReplacer("ROLE", "{{ message.role }}", "CONTENT", "{{ message.content }}", "TRIMMED", "{{ message.content|trim }}").Replace
 
-// turns is a template where all roles look alike.
+// turns returns a template in which all roles have the same form. prompt is the
+// generation prompt.
 func turns(turn, prompt string) string {
 	return "{% for message in messages %}" + fill(turn) + "{% endfor %}" + generation(prompt)
 }
 
-// roles is a template where each role has its own form.
+// roles returns a template in which each role has a form of its own.
 func roles(system, user, assistant, prompt string) string {
 	return "{% for message in messages %}{% if message.role == 'system' %}" + fill(system) +
 		"{% elif message.role == 'user' %}" + fill(user) +
 		"{% elif message.role == 'assistant' %}" + fill(assistant) + "{% endif %}{% endfor %}" + generation(prompt)
 }
 
-// instructions is a template where a mark opens what comes before each answer.
+// instructions returns a template in which open precedes the system and user
+// messages of each turn, and there is no generation prompt.
 func instructions(open, system, user, assistant string) string {
 	return "{% set ns = namespace(open=false) %}{% for message in messages %}" +
 		"{% if not ns.open %}" + open + "{% set ns.open = true %}{% endif %}" +

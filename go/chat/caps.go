@@ -23,10 +23,10 @@ type Caps struct {
 	EnableThinking    bool `json:"supports_enable_thinking"` // the variable enable_thinking
 }
 
-// Probes are short, so a template that takes long for one is hostile.
+// Probe conversations are short: a template that exceeds these limits is hostile.
 var probeLimits = jinja.Limits{Steps: 200e3, Bytes: 4 << 20}
 
-// Words that no template has.
+// Words that occur in no template.
 const (
 	wordA    = "qpasdlkj"
 	wordB    = "wmzxncbv"
@@ -43,14 +43,14 @@ func (t *Template) probe() {
 	c := &t.caps
 	user := Message{Role: "user", Content: Text(wordA)}
 	parts := Message{Role: "user", Content: Content{Parts: []string{wordA}}}
-	// The first two decide how the others give their content.
+	// The form of the content comes first: the other probes use it.
 	c.TypedContent = true
 	text, ok := t.try(nil, parts)
 	c.TypedContent = ok && strings.Contains(text, wordA) && !strings.Contains(text, "'type'") // as a list is printed
 	c.StringContent = true
-	c.StringContent = t.has(wordA, user) || !c.TypedContent // one of them it must be
+	c.StringContent = t.has(wordA, user) || !c.TypedContent // at least one form must work
 
-	c.SystemRole = true // or the message would be moved
+	c.SystemRole = true // otherwise the message would be merged into the next
 	c.SystemRole = t.has(wordB+"s", Message{Role: "system", Content: Text(wordB + "s")}, user)
 	t.probeTools(user)
 	answer := Message{Role: "assistant", Content: Text("no"), ReasoningContent: wordA + "r"}
@@ -74,11 +74,11 @@ func (t *Template) probeTools(user Message) {
 		}
 		return m
 	}
-	first, second := call("call00001", wordB), call("call00002", "second"+wordB) // of nine characters, as Mistral's must be
+	first, second := call("call00001", wordB), call("call00002", "second"+wordB) // ids of nine characters, which Mistral's templates require
 	for _, way := range []struct{ objects, noNull bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
 		c.ObjectArguments, t.noNull = way.objects, way.noNull
 		text, err := t.render(aTool, nil, talk(first)...)
-		// Text that is made JSON once more has its quotes escaped.
+		// Arguments that were text and are encoded as JSON have escaped quotes.
 		if err == nil && strings.Contains(text, wordA) &&
 			!strings.Contains(text, `\"`+probeKey) && (t.noNull || !strings.Contains(text, "None")) {
 			c.ToolCalls = true
@@ -90,7 +90,7 @@ func (t *Template) probeTools(user Message) {
 	c.ObjectArguments = false
 }
 
-// render renders a probe. Without tools, their JSON is empty.
+// render renders a probe conversation. tools is a JSON array, or empty for none.
 func (t *Template) render(tools string, vars map[string]any, messages ...Message) (string, error) {
 	l, err := t.messages(messages)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *Template) render(tools string, vars map[string]any, messages ...Message
 	return t.run(all, time.Unix(0, 0).UTC(), probeLimits)
 }
 
-// try renders without tools, or else with one, as some templates always want.
+// try renders without tools, and on failure with one, which some templates require.
 func (t *Template) try(vars map[string]any, messages ...Message) (string, bool) {
 	text, err := t.render("", vars, messages...)
 	if err != nil {
@@ -115,13 +115,13 @@ func (t *Template) try(vars map[string]any, messages ...Message) (string, bool) 
 	return text, err == nil
 }
 
-// has tells whether a word gets into the prompt.
+// has reports whether the prompt contains a word.
 func (t *Template) has(word string, messages ...Message) bool {
 	text, ok := t.try(nil, messages...)
 	return ok && strings.Contains(text, word)
 }
 
-// differ tells whether a variable makes a difference.
+// differ reports whether two values of a variable give different prompts.
 func (t *Template) differ(name string, x, y any, messages ...Message) bool {
 	a, ok := t.try(map[string]any{name: x}, messages...)
 	b, ok2 := t.try(map[string]any{name: y}, messages...)

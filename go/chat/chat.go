@@ -1,5 +1,5 @@
-// Package chat makes the prompt of a conversation, by the chat template that
-// comes with the model.
+// Package chat renders conversations to prompts, by the chat template that comes
+// with the model, and parses replies into content and reasoning.
 //
 // A template is Jinja, run by go/internal/jinja, with the variables that
 // llama-server gives it and the functions of Hugging Face's transformers. It
@@ -7,8 +7,8 @@
 // conversation, and has limits on its work, its memory and its recursion.
 //
 // The text of a prompt may begin with the BOS token, as most templates write
-// it, or not; the builtin ones do not. Whoever makes tokens of it adds BOS
-// where the model wants it and the text lacks it.
+// it, or not; the builtin ones do not. Tokenizing it adds BOS where the model
+// requires it and the text lacks it.
 package chat
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/quern-llm/quern/go/internal/jinja"
 )
 
-// Conversations of a megabyte in a hundred messages stay far below these. The
-// steps are two seconds or so.
+// Conversations of a megabyte in a hundred messages stay far below these limits.
+// The steps take about two seconds.
 var limits = jinja.Limits{Steps: 20e6, Bytes: 256 << 20}
 
 // RequestError is a conversation that cannot be rendered: the client's
@@ -46,11 +46,11 @@ type Template struct {
 	tokens SpecialTokens
 	caps   Caps
 	style  *style
-	// noNull: messages without content have an empty one, as null would be printed.
+	// noNull: null content becomes an empty string, since the template would print it.
 	noNull bool
 }
 
-// Parse reads a chat template, and finds by rendering with it what it can do.
+// Parse parses a chat template and probes its capabilities by rendering.
 func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	parsed, err := jinja.Parse(source)
 	if err != nil {
@@ -61,20 +61,20 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	return t, nil
 }
 
-// Source is the text of the template.
+// Source returns the text of the template.
 func (t *Template) Source() string { return t.source }
 
-// Caps is what the template can do.
+// Caps returns the capabilities of the template.
 func (t *Template) Caps() Caps { return t.caps }
 
 // Input is a conversation and how to render it.
 type Input struct {
 	Messages []Message
 	Tools    []json.RawMessage // as in a request: {"type": "function", "function": {...}}
-	// AddGenerationPrompt ends the prompt with the head of an assistant's message.
+	// AddGenerationPrompt ends the prompt with the header of an assistant message.
 	AddGenerationPrompt bool
-	// ContinueFinalMessage ends it within the last message, which is an
-	// assistant's, so that the model goes on with that.
+	// ContinueFinalMessage ends the prompt inside the last message, which is an
+	// assistant message, so that the model continues it.
 	ContinueFinalMessage bool
 	ReasoningEffort      string                     // such as low or high; "" leaves it to the template
 	Kwargs               map[string]json.RawMessage // more variables: chat_template_kwargs
@@ -84,14 +84,14 @@ type Input struct {
 // A Prompt is a rendered conversation.
 type Prompt struct {
 	Text  string
-	reply Reply // to it, of which nothing is written
+	reply Reply // the parser's state at the end of the text
 }
 
 // Reply returns a parser for one reply to the prompt.
 func (p Prompt) Reply() *Reply { return &p.reply }
 
 // Marks returns the texts of the tokens that mark the parts of a reply. Some are
-// control tokens, which are not text in general; Reply wants to see them.
+// control tokens, which a tokenizer does not print by default; a Reply needs them.
 func (p Prompt) Marks() []string { return p.reply.style.marks() }
 
 // Render makes the prompt.
@@ -99,29 +99,37 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
 		return Prompt{}, badRequest("messages is empty")
 	}
-	continued := ""
+	final, begun := "", "" // what the prompt ends with, and what of the reply that is
 	if in.ContinueFinalMessage {
 		last := len(in.Messages) - 1
-		if in.Messages[last].Role != "assistant" || in.AddGenerationPrompt {
+		m := in.Messages[last]
+		if m.Role != "assistant" || in.AddGenerationPrompt {
 			return Prompt{}, badRequest("to continue the final message, that must be the assistant's, and without a generation prompt")
 		}
-		// Nothing is continued by what begins a message.
-		if continued = in.Messages[last].Content.String(); strings.TrimSpace(continued) == "" {
+		switch {
+		case !blank(m.Content.String()):
+			final = m.Content.String()
+			begun = final
+		case !blank(m.ReasoningContent):
+			final = m.ReasoningContent
+			begun = t.style.opened(final)
+		default: // to continue an empty message is to begin one
 			in.Messages, in.AddGenerationPrompt = in.Messages[:last], true
-			continued = ""
 		}
 	}
 	text, err := t.prompt(in)
-	if err == nil && continued != "" {
-		text, err = upTo(text, continued)
+	if err == nil && final != "" {
+		text, err = upTo(text, final)
 	}
 	if err != nil {
 		return Prompt{}, err
 	}
 	p := Prompt{Text: text, reply: Reply{style: t.style}}
-	p.reply.after(text, continued)
+	p.reply.after(text, begun)
 	return p, nil
 }
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // prompt renders all messages.
 func (t *Template) prompt(in Input) (string, error) {
@@ -200,8 +208,8 @@ func oneString(args []any) (string, bool) {
 	return s, ok
 }
 
-// upTo cuts a prompt after the final message. The template may have trimmed
-// that, and it may have put an end after it.
+// upTo cuts a prompt after a text of the final message. The template may
+// have trimmed that, and written an end of turn after it.
 func upTo(prompt, final string) (string, error) {
 	trimmed := strings.TrimSpace(final)
 	i := strings.LastIndex(prompt, trimmed)

@@ -261,6 +261,15 @@ func TestContinue(t *testing.T) {
 	if want := "<|im_start|>assistant\n"; err != nil || got.Text != want {
 		t.Errorf("alone: %q, %v", got.Text, err)
 	}
+	// Reasoning without content goes on as reasoning.
+	think := parse(t, "{% for m in messages %}{{ m.role }}:{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }};{% endfor %}")
+	got, err = think.Render(Input{Messages: []Message{talk[0], {Role: "assistant", ReasoningContent: "Let me"}}, ContinueFinalMessage: true})
+	if want := "user:q;assistant:<think>Let me"; err != nil || got.Text != want {
+		t.Errorf("reasoning: %q, %v", got.Text, err)
+	}
+	if p := parseReply(t, got.Reply(), " see.</th", "ink> Yes"); p != (parts{"Yes", " see."}) {
+		t.Errorf("reasoning: got %+v", p)
+	}
 	_, err = parse(t, "{{ messages[1].content|upper }}").Render(Input{Messages: talk, ContinueFinalMessage: true})
 	var request *RequestError
 	if !errors.As(err, &request) {

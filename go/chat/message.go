@@ -114,12 +114,12 @@ func (a *Arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// messages makes the template's variable of the messages.
+// messages returns the template variable of that name.
 func (t *Template) messages(in []Message) (*jinja.List, error) {
 	l := &jinja.List{}
 	prepared := t.withoutSystem(in)
 	for i, m := range prepared {
-		i += len(in) - len(prepared) // as the client counts
+		i += len(in) - len(prepared) // the index in the request
 		if m.Role == "" {
 			return nil, badRequest("messages[%d] has no role", i)
 		}
@@ -172,7 +172,7 @@ func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 	return d, nil
 }
 
-// content is a text or a list of parts, whichever the template can read.
+// content returns a string or a list of parts, whichever the template supports.
 func (t *Template) content(c Content) any {
 	if c.Null {
 		if t.noNull {
@@ -197,8 +197,8 @@ func (t *Template) content(c Content) any {
 	return parts
 }
 
-// withoutSystem puts a system message before the text of the message after it,
-// if the template knows no such role.
+// withoutSystem prepends a system message to the text of the next message, if the
+// template does not support the role.
 func (t *Template) withoutSystem(in []Message) []Message {
 	if t.caps.SystemRole || len(in) == 0 || in[0].Role != "system" && in[0].Role != "developer" {
 		return in

@@ -43,17 +43,25 @@ func (s *style) marks() []string {
 	return append([]string{s.open, s.shut}, s.dropped...)
 }
 
-// A Reply parses what a model generates after a Prompt. Where the text is cut
-// into pieces makes no difference. What may be the beginning of a mark is held
+// opened returns reasoning that has not ended as a model writes it.
+func (s *style) opened(reasoning string) string {
+	if s == nil {
+		return reasoning
+	}
+	return s.open + reasoning
+}
+
+// A Reply parses what a model generates after a Prompt. The result does not
+// depend on how the text is split into pieces. A possible prefix of a mark is held
 // back, and so is white space around the reasoning, which is dropped.
 type Reply struct {
 	style *style // nil: all is content
 	state replyState
-	held  string // may be the beginning of a mark
+	held  string // a possible prefix of a mark
 	space []byte // white space that is dropped unless more of the same part follows
 	trim  bool   // the space before the content is dropped
 	once  bool   // the reasoning has ended: there is no second
-	some  bool   // of the reasoning was returned
+	some  bool   // part of the reasoning was returned
 	out   []Delta
 }
 
@@ -65,18 +73,18 @@ const (
 	answering
 )
 
-// after sets a Reply to begin where a prompt ends. That may open the reasoning,
-// or close it as empty. Where it ends within a message of the assistant,
-// continued is what there is of that.
-func (r *Reply) after(prompt, continued string) {
+// after sets the state at the end of a prompt, which may open the reasoning, or
+// close it as empty. Where the prompt ends inside an assistant message, begun is
+// what the model would have written of that message.
+func (r *Reply) after(prompt, begun string) {
 	if r.style == nil {
 		return
 	}
 	end := strings.TrimRight(prompt, whiteSpace)
 	switch {
-	case strings.TrimSpace(continued) != "":
-		r.Write(continued)
-		r.held, r.space = "", nil // was said before
+	case begun != "":
+		r.Write(begun)
+		r.held, r.space = "", nil // belongs to the prompt
 	case strings.HasSuffix(end, r.style.open):
 		r.state = reasoning
 	case strings.HasSuffix(end, r.style.shut):

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// layouts are what the letters of strftime are in Go.
+// layouts maps the conversions of strftime to Go time layouts.
 var layouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'm': "01",
 	'y': "06", 'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'f': "000000", 'p': "PM",
@@ -13,8 +13,8 @@ var layouts = map[byte]string{
 	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05",
 }
 
-// strftime formats a time as C and Python do in the C locale. A letter that it
-// does not know stays as it is.
+// strftime formats a time as C and Python do in the C locale. Unknown conversions
+// are copied unchanged.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for format != "" {

@@ -58,7 +58,7 @@ func greedy(tb testing.TB, e *engine.Engine, tok *tokenizer.Tokenizer, prompt st
 	defer s.Close()
 	text := tok.NewStream()
 	var b strings.Builder
-	st, err := e.Generate(context.Background(), s, encode(tok, prompt), sample.New(p, tok.Len()), n, tok.IsEOG, func(id int32) error {
+	st, err := e.Generate(context.Background(), s, engine.Params{Prompt: encode(tok, prompt), MaxTokens: n, Sampling: p, Stop: tok.IsEOG, TopLogprobs: -1}, func(id int32) error {
 		b.WriteString(text.Write(id))
 		return nil
 	})

@@ -93,10 +93,10 @@ func TestPerplexity(t *testing.T) {
 		e := open(t, engine.Config{KV: kv})
 		c := quant.Chunks{Ctx: 256, AddBOS: tok.AddBOS()}
 		c.BOS, _ = tok.BOS()
-		est, err := quant.Perplexity(t.Context(), func(ctx context.Context, ids []int32, visit func(int, []float32) error, want func(int) bool) error {
+		est, err := quant.Perplexity(t.Context(), func(ctx context.Context, ids []int32, from int, visit func(int, []float32) error) error {
 			s := e.NewSequence()
 			defer s.Close()
-			return e.Eval(ctx, s, ids, visit, want)
+			return e.Eval(ctx, s, ids, from, visit)
 		}, tok.Encode(string(text), tokenizer.Options{}), c, func(quant.Estimate) error { return nil })
 		if err != nil {
 			t.Fatal(err)

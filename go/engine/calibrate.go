@@ -25,11 +25,12 @@ func (l *Loop) calibrate() error {
 		leave := l.e.enter()
 		defer leave()
 		start := time.Now()
-		if err := l.e.forward(nil, s, make([]int32, n)); err != nil {
+		items := []Item{{Seq: s, IDs: make([]int32, n), Rows: 1}}
+		if err := l.e.pass(nil, items); err != nil {
 			return 0, err
 		}
-		l.e.runner.Head(append(l.e.rows[:0], int32(n-1)))
-		return time.Since(start), nil
+		err = l.e.heads(items, func([]part) error { return nil })
+		return time.Since(start), err
 	}
 	if _, err := run(0, 1); err != nil { // the first finds nothing in the caches
 		return err

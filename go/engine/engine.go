@@ -57,13 +57,20 @@ type Engine struct {
 	model  *model.Model
 	runner *model.Runner
 	kv     *kvcache.Pool
+	tree   *kvcache.Tree // of what sequences left
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
+	budget *mem.Budget
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
-	rows []int32 // of logits, as the model.Runner counts them
+	ids  []int32 // of those
+
+	// Of heads: rows as the model.Runner counts them, whose they are, the logits.
+	rows   []int32
+	parts  []part
+	logits [][]float32
 
 	kvTypes kvcache.Types
 	printed sync.Once
@@ -154,7 +161,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before threads start.
-	u, need, err := c.place(e.file)
+	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	if err != nil {
+		return err
+	}
+	u, need, err := c.place(survey)
 	if err != nil {
 		return err
 	}
@@ -168,7 +179,7 @@ func (e *Engine) load(c Config) error {
 	}
 	leave := e.enter()
 	defer leave()
-	e.model, err = model.Load(e.file, model.Options{
+	e.model, err = survey.Load(model.Options{
 		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
@@ -182,12 +193,14 @@ func (e *Engine) load(c Config) error {
 	if err != nil {
 		return err
 	}
+	e.budget = c.Budget
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
 	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err
 	}
+	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget, KV: u.KV,
+		Pool: e.pool, Budget: c.Budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {
@@ -196,7 +209,7 @@ func (e *Engine) load(c Config) error {
 	for i, g := range need.Layout {
 		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
 	}
-	e.rows = make([]int32, 0, e.batch)
+	e.rows, e.logits = make([]int32, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	return nil
 }
 

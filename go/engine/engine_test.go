@@ -17,16 +17,9 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/sample"
 )
 
 var tiny = filepath.Join(golden, "tiny-llama-f32.gguf")
-
-func sampler(e *Engine) *sample.Sampler {
-	p := sample.Defaults()
-	p.Temp = 0
-	return sample.New(p, e.Model().Config.NVocab)
-}
 
 // Decoding leaves the Go heap alone: what it needs was there before.
 func TestDecodeDoesNotGrowTheHeap(t *testing.T) {
@@ -35,7 +28,7 @@ func TestDecodeDoesNotGrowTheHeap(t *testing.T) {
 	defer s.Close()
 	var from, to runtime.MemStats
 	n := 0
-	_, err := e.Generate(context.Background(), s, randomIDs(e, 1, 20), sampler(e), 200, nil, func(int32) error {
+	_, err := e.Generate(context.Background(), s, likeliest(randomIDs(e, 1, 20), 200), func(int32) error {
 		n++
 		switch n {
 		case 100: // a KV block and the list of ids have grown by now, and will hold what follows
@@ -61,7 +54,7 @@ func TestIdleTakesNoCPU(t *testing.T) {
 	e := open(t, tiny, Config{Threads: 3})
 	s := e.NewSequence()
 	defer s.Close()
-	if _, err := e.Generate(context.Background(), s, randomIDs(e, 1, 20), sampler(e), 8, nil, func(int32) error { return nil }); err != nil {
+	if _, err := e.Generate(context.Background(), s, likeliest(randomIDs(e, 1, 20), 8), func(int32) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	used := func() time.Duration {
@@ -92,7 +85,9 @@ func TestGenerate(t *testing.T) {
 		s := e.NewSequence()
 		t.Cleanup(s.Close)
 		var ids []int32
-		st, err := e.Generate(ctx, s, prompt, sampler(e), limit, stop, func(id int32) error {
+		p := likeliest(prompt, limit)
+		p.Stop = stop
+		st, err := e.Generate(ctx, s, p, func(id int32) error {
 			ids = append(ids, id)
 			if emit != nil {
 				return emit(id)
@@ -143,7 +138,7 @@ func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	s := e.NewSequence()
 	defer s.Close()
-	if err := e.Eval(ctx, s, randomIDs(e, 1, 30), nil, nil); err != nil {
+	if err := e.Eval(ctx, s, randomIDs(e, 1, 30), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	over := randomIDs(e, 1, 200)
@@ -163,42 +158,34 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: the sequence has %d tokens, %d positions, want 30", name, s.Len(), s.table.Len())
 		}
 	}
-	check("too long", e.Eval(ctx, s, over, nil, nil), ErrTooLong, "200 tokens after 30", "100")
+	check("too long", e.Eval(ctx, s, over, 0, nil), ErrTooLong, "200 tokens after 30", "100")
 	empty := e.NewSequence()
-	_, err := e.Generate(ctx, empty, over, sampler(e), 5, nil, none)
+	_, err := e.Generate(ctx, empty, likeliest(over, 5), none)
 	check("long prompt", err, ErrTooLong, "200 tokens in a context of 100")
-	_, err = e.Generate(ctx, s, nil, sampler(e), 5, nil, none)
+	_, err = e.Generate(ctx, s, likeliest(nil, 5), none)
 	check("empty prompt", err, nil, "empty")
-	check("unknown token", e.Eval(ctx, s, []int32{1, math.MaxInt32}, nil, nil), model.ErrToken, "2147483647")
-	check("negative token", e.Eval(ctx, s, []int32{-1}, nil, nil), model.ErrToken, "-1")
-	check("pass too large", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:10]}, {Seq: empty, IDs: over[:7]}}, nil), nil, "17", "16")
-	third := e.NewSequence()
-	check("too many sequences", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:1]}, {Seq: empty, IDs: over[:1]}, {Seq: third, IDs: over[:1]}}, nil), nil, "3 sequences", "room for 2")
-	if empty.table.Len() != 0 || third.table.Len() != 0 {
-		t.Errorf("too many sequences: they have %d and %d positions, want none", empty.table.Len(), third.table.Len())
-	}
-	check("twice in a pass", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:1]}, {Seq: s, IDs: over[:1]}}, nil), nil, "two items")
+	check("unknown token", e.Eval(ctx, s, []int32{1, math.MaxInt32}, 0, nil), model.ErrToken, "2147483647")
+	check("negative token", e.Eval(ctx, s, []int32{-1}, 0, nil), model.ErrToken, "-1")
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	check("canceled", e.Eval(done, s, over[:5], nil, nil), context.Canceled)
-	check("item with an unknown token", e.EvalMany(ctx, []Item{{Seq: s, IDs: over[:2]}, {Seq: empty, IDs: []int32{-5}}}, nil), model.ErrToken)
+	check("canceled", e.Eval(done, s, over[:5], 0, nil), context.Canceled)
 
 	// Other sequences hold the blocks.
 	a, b := e.NewSequence(), e.NewSequence()
 	for _, o := range []*Sequence{a, b} {
-		if err := e.Eval(ctx, o, over[:64], nil, nil); err != nil {
+		if err := e.Eval(ctx, o, over[:64], 0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Eval(ctx, a, over[:36], nil, nil); err != nil {
+	if err := e.Eval(ctx, a, over[:36], 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	full := e.Eval(ctx, s, over[:64], nil, nil)
+	full := e.Eval(ctx, s, over[:64], 0, nil)
 	s.Truncate(30) // what was evaluated before stays
 	check("cache full", full, kvcache.ErrFull, "0 B of ")
 	a.Close()
 	b.Close()
-	if err := e.Eval(ctx, s, over[:5], nil, nil); err != nil || s.Len() != 35 {
+	if err := e.Eval(ctx, s, over[:5], 0, nil); err != nil || s.Len() != 35 {
 		t.Errorf("after all refusals: length %d, %v", s.Len(), err)
 	}
 }
@@ -225,7 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no such file", "no-such.gguf", Config{}, "no-such.gguf"},
 		{"empty", write("empty.gguf", nil), Config{}, "empty"},
 		{"cut short", write("short.gguf", whole[:len(whole)/2]), Config{}, "short.gguf"},
-		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3`},
+		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3 `},
 		{"missing key", write("key.gguf", bytes.Replace(whole, []byte("llama.block_count"), []byte("llama.block_xount"), 1)), Config{}, `key "llama.block_count"`},
 		{"missing tensor", write("tensor.gguf", bytes.Replace(whole, []byte("blk.1.attn_k.weight"), []byte("blk.1.attn_x.weight"), 1)), Config{}, `tensor "blk.1.attn_k.weight" is missing`},
 		{"too little memory", tiny, Config{Budget: small, Residency: model.Packed}, "packed weights need"},

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model"
 )
 
 // A Sequence is a text in the making: its tokens, and their keys and values.
@@ -34,6 +32,28 @@ func (s *Sequence) Truncate(n int) int {
 	return n
 }
 
+// rewind keeps what the sequence has of the beginning of ids, and returns how many
+// tokens that is. Where it cannot go on from there, as it keeps no more than its last
+// state, or a window, it leaves what it has to the engine's tree, and takes what that
+// has of ids.
+func (s *Sequence) rewind(ids []int32) int {
+	shared := kvcache.Common(s.ids, ids)
+	if s.table.Back(shared) == shared {
+		return s.Truncate(shared)
+	}
+	s.e.tree.Keep("", s.table, s.ids, kvcache.How{End: true})
+	s.table.Free()
+	s.table = s.e.tree.Find("", ids)
+	s.ids = append(s.ids[:0], ids[:s.table.Len()]...)
+	return len(s.ids)
+}
+
+// keepPrompt gives the tree what is evaluated of a prompt of so many tokens.
+func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
+	end := c.has(s.Len()) || s.Len() >= prompt
+	s.e.tree.Keep(namespace, s.table, s.ids, kvcache.How{Whole: true, End: end})
+}
+
 // Fork returns a sequence of the same tokens, which shares their memory.
 func (s *Sequence) Fork() *Sequence {
 	return &Sequence{e: s.e, table: s.table.Fork(), ids: append([]int32(nil), s.ids...)}
@@ -48,85 +68,45 @@ func (s *Sequence) Close() {
 // An Item is what one sequence contributes to a pass.
 type Item struct {
 	Seq  *Sequence
-	IDs  []int32          // tokens to append
-	Want func(i int) bool // whether to compute the logits after IDs[i]; nil: after the last
-}
-
-func (it Item) wants(i int) bool {
-	if it.Want == nil {
-		return i == len(it.IDs)-1
-	}
-	return it.Want(i)
+	IDs  []int32 // tokens to append
+	Rows int     // of logits: they are wanted after so many tokens, the last ones
 }
 
 // Eval appends ids to s, in slices of at most Batch. Unless visit is nil, it is
-// called with the logits after each ids[i] for which want(i) holds, or after the
-// last when want is nil; they are valid during the call. On an error s keeps the
-// slices that were done.
-func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, visit func(i int, logits []float32) error, want func(i int) bool) error {
+// called with the logits after each ids[i] from i = from on; they are valid during
+// the call. On an error s keeps the slices that were done.
+func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, visit func(i int, logits []float32) error) error {
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
 	}
 	leave := e.enter()
 	defer leave()
-	cancel := ctx.Err
 	for at := 0; at < len(ids); {
-		part := ids[at:min(at+e.batch, len(ids))]
-		if err := e.forward(cancel, s, part); err != nil {
+		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
+		n := len(it.IDs)
+		if visit != nil {
+			it.Rows = min(max(at+n-from, 0), n)
+		}
+		e.item[0] = it
+		if err := e.pass(ctx.Err, e.item[:]); err != nil {
 			return err
 		}
-		if visit != nil {
-			err := e.visit(e.item[:], func(_, i int) bool {
-				if want == nil {
-					return at+i == len(ids)-1
+		next := at + n - it.Rows
+		err := e.heads(e.item[:], func(parts []part) error {
+			for _, logits := range parts[0].rows {
+				if err := visit(next, logits); err != nil {
+					return err
 				}
-				return want(at + i)
-			}, func(_, i int, logits []float32) error { return visit(at+i, logits) })
-			if err != nil {
-				return err
+				next++
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		at += len(part)
+		at += n
 	}
 	return nil
-}
-
-// EvalMany appends to several sequences in one pass, of at most Batch tokens
-// together, of at most as many sequences as the Config says. Unless visit is
-// nil, it is called with the logits after token i of
-// each item that wants them; they are valid during the call. No sequence may be
-// in two items. On an error of the pass no sequence has changed.
-func (e *Engine) EvalMany(ctx context.Context, items []Item, visit func(item, i int, logits []float32) error) error {
-	total, seqs := 0, 0
-	for k, it := range items {
-		if err := e.fits(it.Seq, len(it.IDs)); err != nil {
-			return err
-		}
-		total += len(it.IDs)
-		if len(it.IDs) > 0 {
-			seqs++
-		}
-		for _, other := range items[:k] {
-			if other.Seq == it.Seq {
-				return errors.New("a sequence is in two items of one pass")
-			}
-		}
-	}
-	if total > e.batch {
-		return fmt.Errorf("pass of %d tokens, the batch has room for %d", total, e.batch)
-	}
-	if seqs > e.seqs {
-		return fmt.Errorf("pass of %d sequences, the batch has room for %d", seqs, e.seqs)
-	}
-	leave := e.enter()
-	defer leave()
-	if err := e.pass(ctx.Err, items); err != nil {
-		return err
-	}
-	if visit == nil {
-		return nil
-	}
-	return e.visit(items, func(k, i int) bool { return items[k].wants(i) }, visit)
 }
 
 // fits returns an error when n more tokens go beyond the context.
@@ -140,28 +120,11 @@ func (e *Engine) fits(s *Sequence, n int) error {
 	return fmt.Errorf("%w: %d tokens after %d in a context of %d", ErrTooLong, n, s.Len(), e.ctx)
 }
 
-// known returns an error that wraps model.ErrToken for ids that no token has.
-func (e *Engine) known(ids []int32) error {
-	n := e.model.Config.NVocab
-	for i, id := range ids {
-		if id < 0 || int(id) >= n {
-			return fmt.Errorf("%w: token %d is %d, want 0 to %d", model.ErrToken, i, id, n-1)
-		}
-	}
-	return nil
-}
-
-// forward is a pass over a single sequence.
-func (e *Engine) forward(cancel func() error, s *Sequence, ids []int32) error {
-	e.item[0] = Item{Seq: s, IDs: ids}
-	return e.pass(cancel, e.item[:])
-}
-
 // pass appends the items' tokens to their sequences and runs the model over
 // them, without logits. When it fails, it leaves the sequences as they were.
 func (e *Engine) pass(cancel func() error, items []Item) error {
 	for _, it := range items {
-		if err := e.known(it.IDs); err != nil {
+		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
 			return err
 		}
 	}
@@ -214,37 +177,50 @@ func commit(items []Item) {
 	}
 }
 
-// visit computes the logits that are wanted of the last pass, some rows at a
-// time, and shows them.
-func (e *Engine) visit(items []Item, want func(item, i int) bool, show func(item, i int, logits []float32) error) error {
-	type place struct{ item, i int }
-	var places []place
-	rows := e.rows[:0]
+// A part is an item's next rows of logits.
+type part struct {
+	item int
+	rows [][]float32
+}
+
+// heads computes the logits that are wanted of the last pass, as many rows at a
+// time as there is room for, and shows them: those of an item together where there
+// is room for them all, and of an item that wants none, no rows. They are valid
+// during the call.
+func (e *Engine) heads(items []Item, show func(parts []part) error) error {
+	rows, parts, room := e.rows[:0], e.parts[:0], len(e.logits)
 	flush := func() error {
-		e.runner.Head(rows)
-		for k, p := range places {
-			if err := show(p.item, p.i, e.runner.Logits(k)); err != nil {
-				return err
-			}
+		if len(rows) > 0 {
+			e.runner.Head(rows)
 		}
-		rows, places = rows[:0], places[:0]
-		return nil
+		for k := range rows {
+			e.logits[k] = e.runner.Logits(k)
+		}
+		err := show(parts)
+		rows, parts = rows[:0], parts[:0]
+		return err
 	}
-	row, most := int32(0), e.runner.Batch().MaxOut()
+	end := int32(0) // of the item's tokens in the pass
 	for k, it := range items {
-		for i := range it.IDs {
-			if want(k, i) {
-				rows, places = append(rows, row), append(places, place{k, i})
-			}
-			row++
-			if len(rows) == most {
+		end += int32(len(it.IDs))
+		for left := it.Rows; ; {
+			if min(left, room) > room-len(rows) {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
+			n := min(left, room)
+			parts = append(parts, part{k, e.logits[len(rows) : len(rows)+n]})
+			for i := range n {
+				rows = append(rows, end-int32(left-i))
+			}
+			if left -= n; left == 0 {
+				break
+			}
 		}
 	}
-	if len(rows) == 0 {
+	e.parts = parts
+	if len(parts) == 0 {
 		return nil
 	}
 	return flush()

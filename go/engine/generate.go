@@ -2,24 +2,14 @@ package engine
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
-
-	"github.com/quern-llm/quern/go/sample"
-)
-
-// Finish says why a generation ended.
-type Finish string
-
-const (
-	Stopped  Finish = "stop"    // at a token that stops
-	MaxedOut Finish = "length"  // at as many tokens as were asked for
-	CtxFull  Finish = "context" // at the end of the context
 )
 
 // Stats are the counts and times of a generation.
 type Stats struct {
 	PromptTokens int
+	CachedTokens int           // of which the sequence had
 	Generated    int           // tokens, without the one that stopped
 	TTFT         time.Duration // from the call to the first token
 	Prefill      time.Duration // of which evaluating the prompt
@@ -27,8 +17,9 @@ type Stats struct {
 	Finish       Finish        // empty when it failed
 }
 
-// PrefillRate returns the tokens of the prompt per second.
-func (s Stats) PrefillRate() float64 { return rate(s.PromptTokens, s.Prefill) }
+// PrefillRate returns the tokens of the prompt per second, without those that
+// were there.
+func (s Stats) PrefillRate() float64 { return rate(s.PromptTokens-s.CachedTokens, s.Prefill) }
 
 // DecodeRate returns the tokens per second after the first, which comes out of
 // the prefill.
@@ -42,72 +33,62 @@ func rate(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// Generate appends prompt to s and then samples tokens: at most limit of them, or
-// without limit when that is below 0, until stop, which may be nil, holds for
-// one. Each is given to emit, but for the one that stopped. The sampler accepts
-// the prompt and what it chose. Afterwards s holds the prompt and all tokens but
-// the last sampled.
-func (e *Engine) Generate(ctx context.Context, s *Sequence, prompt []int32, smp *sample.Sampler, limit int,
-	stop func(id int32) bool, emit func(id int32) error) (Stats, error) {
-	st := Stats{PromptTokens: len(prompt)}
-	if len(prompt) == 0 {
-		return st, errors.New("the prompt is empty, want one token at least")
-	}
-	if err := e.fits(s, len(prompt)); err != nil {
+// Generate generates what p says. Of the prompt s keeps what it has; afterwards it
+// holds the prompt and all tokens but the last sampled. Each token is given to
+// emit, but for one that stops.
+func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
+	st := Stats{PromptTokens: len(p.Prompt)}
+	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
+	if err != nil {
 		return st, err
 	}
+	if len(p.Prompt) > e.ctx {
+		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
+	}
+	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the logits of the last are wanted
+	g.Resume(st.CachedTokens)
+	cuts := cuts(e.tree.Cuts("", p.Prompt, st.CachedTokens))
 	leave := e.enter()
 	defer leave()
-	cancel := ctx.Err
-	for _, id := range prompt {
-		smp.Accept(id)
-	}
 	begun := time.Now()
-	last := prompt // the tokens of the pass
-	for at := 0; at < len(prompt); at += len(last) {
-		last = prompt[at:min(at+e.batch, len(prompt))]
-		if err := e.forward(cancel, s, last); err != nil {
-			return st, err
-		}
-	}
-	st.Prefill = time.Since(begun)
-	if limit == 0 {
-		st.Finish = MaxedOut
-		return st, nil
-	}
-	first := begun
-	var next [1]int32
 	for {
-		e.runner.Head(append(e.rows[:0], int32(len(last)-1)))
-		id, err := smp.Sample(e.runner.Logits(0))
-		if err != nil {
+		e.ids = g.Pending(e.ids[:0], cuts.slice(s.Len(), e.batch))
+		n := len(e.ids)
+		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
+		if err := e.pass(ctx.Err, e.item[:]); err != nil {
 			return st, err
 		}
-		smp.Accept(id)
-		now := time.Now()
 		if st.TTFT == 0 {
-			st.TTFT, first = now.Sub(begun), now
+			st.Prefill = time.Since(begun)
+			if e.kv.Layout().Forgets() {
+				s.keepPrompt("", cuts, len(p.Prompt))
+			}
 		}
-		st.Decode = now.Sub(first)
-		if stop != nil && stop(id) {
-			st.Finish = Stopped
-			return st, nil
+		var step Step
+		err := e.heads(e.item[:], func(parts []part) (err error) {
+			step, err = g.Advance(n, parts[0].rows)
+			return err
+		})
+		if at := g.Evaluated(); s.Len() > at {
+			g.Resume(s.Truncate(at))
 		}
-		if err := emit(id); err != nil {
-			return st, err
+		if len(step.Tokens) > 0 {
+			if st.Decode = time.Since(begun); st.TTFT == 0 {
+				st.TTFT = st.Decode
+			}
+			st.Decode -= st.TTFT
 		}
-		st.Generated++
-		switch {
-		case st.Generated == limit:
-			st.Finish = MaxedOut
-			return st, nil
-		case s.Len() == e.ctx:
-			st.Finish = CtxFull
-			return st, nil
+		for _, t := range step.Tokens {
+			if t.Stop {
+				break
+			}
+			if err := emit(t.ID); err != nil {
+				return st, err
+			}
+			st.Generated++
 		}
-		next[0] = id
-		last = next[:]
-		if err := e.forward(cancel, s, last); err != nil {
+		if err != nil || step.Finish != "" {
+			st.Finish = step.Finish
 			return st, err
 		}
 	}

@@ -40,15 +40,20 @@ func greedy(tb testing.TB, e *Engine, prompt []int32, n int) []int32 {
 	tb.Helper()
 	s := e.NewSequence()
 	defer s.Close()
-	p := sample.Defaults()
-	p.Temp = 0
 	var ids []int32
-	_, err := e.Generate(context.Background(), s, prompt, sample.New(p, e.Model().Config.NVocab), n, nil,
+	_, err := e.Generate(context.Background(), s, likeliest(prompt, n),
 		func(id int32) error { ids = append(ids, id); return nil })
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return ids
+}
+
+// likeliest are the parameters of the likeliest continuation.
+func likeliest(prompt []int32, n int) Params {
+	p := sample.Defaults()
+	p.Temp = 0
+	return Params{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1}
 }
 
 // logits returns the logits after the wanted tokens, or all when want is nil.
@@ -57,9 +62,12 @@ func logits(tb testing.TB, e *Engine, ids []int32, want []int) map[int][]float32
 	s := e.NewSequence()
 	defer s.Close()
 	got := map[int][]float32{}
-	err := e.Eval(context.Background(), s, ids,
-		func(i int, l []float32) error { got[i] = slices.Clone(l); return nil },
-		func(i int) bool { return want == nil || slices.Contains(want, i) })
+	err := e.Eval(context.Background(), s, ids, 0, func(i int, l []float32) error {
+		if want == nil || slices.Contains(want, i) {
+			got[i] = slices.Clone(l)
+		}
+		return nil
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -91,14 +91,14 @@ func invariant(t *testing.T, path string) {
 // together evaluates ids in passes that others share, cut at random.
 func together(t *testing.T, e *Engine, ids []int32, want map[int][]float32) {
 	r := rand.New(rand.NewPCG(3, 3))
-	all := func(int) bool { return true }
 	s := e.NewSequence()
 	defer s.Close()
 	others := []*Sequence{e.NewSequence(), e.NewSequence(), e.NewSequence()}
 	got := map[int][]float32{}
 	for s.Len() < len(ids) {
 		at := s.Len()
-		items := []Item{{Seq: s, IDs: ids[at:min(at+1+r.IntN(40), len(ids))], Want: all}}
+		items := []Item{{Seq: s, IDs: ids[at:min(at+1+r.IntN(40), len(ids))]}}
+		items[0].Rows = len(items[0].IDs)
 		for k, o := range others {
 			if o.Len() > 120 {
 				o.Truncate(r.IntN(100))
@@ -106,15 +106,19 @@ func together(t *testing.T, e *Engine, ids []int32, want map[int][]float32) {
 			items = append(items, Item{Seq: o, IDs: randomIDs(e, uint64(at*10+k), r.IntN(30))})
 		}
 		r.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-		err := e.EvalMany(context.Background(), items, func(k, i int, l []float32) error {
-			if items[k].Seq == s {
-				got[at+i] = slices.Clone(l)
+		if err := e.pass(nil, items); err != nil {
+			t.Fatal(err)
+		}
+		next := at
+		e.heads(items, func(parts []part) error {
+			for _, p := range parts {
+				for _, l := range p.rows {
+					got[next] = slices.Clone(l)
+					next++
+				}
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	mustEqual(t, "in passes with others", got, want)
 }
@@ -125,23 +129,23 @@ func forked(t *testing.T, e *Engine, ids []int32, want map[int][]float32) {
 	ctx := context.Background()
 	trunk := e.NewSequence()
 	defer trunk.Close()
-	if err := e.Eval(ctx, trunk, ids[:cut], nil, nil); err != nil {
+	if err := e.Eval(ctx, trunk, ids[:cut], 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	a, b := trunk.Fork(), trunk.Fork()
 	defer a.Close()
 	defer b.Close()
-	if err := e.Eval(ctx, a, randomIDs(e, 99, 40), nil, nil); err != nil {
+	if err := e.Eval(ctx, a, randomIDs(e, 99, 40), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := map[int][]float32{}
 	for i := range cut {
 		got[i] = want[i]
 	}
-	err := e.Eval(ctx, b, ids[cut:], func(i int, l []float32) error {
+	err := e.Eval(ctx, b, ids[cut:], 0, func(i int, l []float32) error {
 		got[cut+i] = slices.Clone(l)
 		return nil
-	}, func(int) bool { return true })
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -17,13 +15,17 @@ var errGone = errors.New("most of the pass is for requests that were cancelled")
 
 // pass runs what plan put together, and hands its tokens out.
 func (l *Loop) pass() {
+	l.announce()
 	start := time.Now()
+	steps := make([]step, len(l.batch))
+	prepared := l.prepare(steps)
 	err := l.e.runner.Forward(func() error {
 		if l.goneTokens.Load()*2 >= l.passTokens.Load() {
 			return errGone
 		}
 		return nil
 	})
+	prepared.Wait()
 	if err != nil { // it can only be that one: tokens were checked when they came
 		l.mu.Lock()
 		undo(l.items)
@@ -33,34 +35,34 @@ func (l *Loop) pass() {
 		l.mu.Unlock()
 		return
 	}
+	l.mu.Lock()
 	commit(l.items)
-	outs := l.sampleAll()
+	l.mu.Unlock()
+	l.advance(steps)
 	took := time.Since(start)
 
 	l.mu.Lock()
 	info := PassInfo{Took: took, Sequences: len(l.batch)}
-	plan := make([]sched.Item, len(l.batch))
 	for i, j := range l.batch {
-		n := len(l.items[i].IDs)
-		plan[i] = sched.Item{ID: j.id, Tokens: n}
-		if j.first.IsZero() {
+		if n := l.planned[i].Tokens; j.first.IsZero() {
 			info.PromptTokens += n
 		} else {
 			info.DecodeTokens += n // those too that a request which made room evaluates again
 		}
 	}
-	l.count(plan, info)
-	l.sched.Ran(plan, took)
+	l.count(l.planned, info)
+	l.sched.Ran(l.planned, took)
 	for i, j := range l.batch {
-		j.pending = j.pending[len(l.items[i].IDs):]
+		if at := j.gen.Evaluated(); j.seq.Len() > at { // guesses that were wrong
+			j.gen.Resume(j.seq.Truncate(at))
+		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
-		if j.first.IsZero() && !j.NoCache {
-			l.tree.Keep("", j.seq.table, j.seq.ids, kvcache.How{Whole: true}) // for those who wait for it
+		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
+			j.seq.keepPrompt(j.Namespace, j.cuts, len(j.Prompt)) // for those who wait for it
 		}
-		outs[i].prompt = j.first.IsZero()
-		if outs[i].whole && outs[i].err == nil {
-			j.note(time.Now())
+		if steps[i].err == nil {
+			j.clock(steps[i].Step, time.Now())
 		}
 	}
 	l.mu.Unlock()
@@ -69,7 +71,20 @@ func (l *Loop) pass() {
 	}
 	for i, j := range l.batch {
 		if l.isLive(j) {
-			l.deliver(j, outs[i])
+			l.deliver(j, steps[i])
+		}
+	}
+}
+
+// announce tells the Sinks of requests whose evaluation begins what the cache had.
+func (l *Loop) announce() {
+	for _, j := range l.batch {
+		if j.announced {
+			continue
+		}
+		j.announced = true
+		if err := l.guard(j, func() { j.Sink.Progress(j.progress) }); err != nil {
+			l.end(j, err) // after the pass
 		}
 	}
 }
@@ -103,46 +118,39 @@ func (l *Loop) isLive(j *job) bool {
 	return j.ended == nil
 }
 
-// An out is what a pass gave one of its requests.
-type out struct {
+// A step is what a pass gave one of its requests.
+type step struct {
+	Step
 	prompt bool // it was of the prompt
-	whole  bool // its tokens are all evaluated: there is a token, or an error
-	token  Token
 	err    error
 }
 
-// sampleAll chooses a token for each request of the pass whose tokens are all
-// evaluated, some rows of logits at a time.
-func (l *Loop) sampleAll() []out {
-	outs := make([]out, len(l.batch))
-	rows, who := l.e.rows[:0], make([]int, 0, len(l.batch))
-	flush := func() {
-		l.e.runner.Head(rows)
-		each(len(rows), func(k int) {
-			i := who[k]
-			outs[i].token, outs[i].err = l.batch[i].choose(l.e.runner.Logits(k))
-		})
-		rows, who = rows[:0], who[:0]
-	}
-	row, most := int32(-1), l.e.runner.Batch().MaxOut()
+// prepare has the constraints of requests that will be sampled from do, while the
+// pass runs, what needs no logits.
+func (l *Loop) prepare(steps []step) *sync.WaitGroup {
+	var wg sync.WaitGroup
 	for i, j := range l.batch {
-		n := len(l.items[i].IDs)
-		row += int32(n)
-		if n < len(j.pending) {
-			continue
-		}
-		outs[i].whole = true
-		if j.MaxTokens == 0 {
-			continue // only the prompt was wanted
-		}
-		if rows, who = append(rows, row), append(who, i); len(rows) == most {
-			flush()
+		if j.Constraint != nil && l.items[i].Rows > 0 {
+			wg.Go(func() { steps[i].err = l.guard(j, j.gen.Prepare) })
 		}
 	}
-	if len(rows) > 0 {
-		flush()
-	}
-	return outs
+	return &wg
+}
+
+// advance has each request of the pass go on from its logits.
+func (l *Loop) advance(steps []step) {
+	l.e.heads(l.items, func(parts []part) error {
+		each(len(parts), func(k int) {
+			j, s := l.batch[parts[k].item], &steps[parts[k].item]
+			if s.err != nil {
+				return
+			}
+			if err := l.guard(j, func() { s.Step, s.err = j.gen.Advance(len(l.items[parts[k].item].IDs), parts[k].rows) }); err != nil {
+				s.err = err
+			}
+		})
+		return nil
+	})
 }
 
 // each calls f for 0 to n-1, on as many CPUs as there are: a token of a large
@@ -163,71 +171,55 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// choose samples from logits, which are its to change.
-func (j *job) choose(logits []float32) (t Token, err error) {
-	raw := logits // the model's own probabilities are of these
-	if j.TopLogprobs >= 0 && len(j.Bias) > 0 {
-		logits = append([]float32(nil), logits...)
+// clock notes when a request had its first token, and its last so far; one that
+// wants none, when its prompt was evaluated.
+func (j *job) clock(s Step, now time.Time) {
+	if len(s.Tokens) == 0 && s.Finish == "" {
+		return
 	}
-	for _, b := range j.Bias {
-		logits[b.ID] += b.Value
-	}
-	if t.ID, err = j.smp.Sample(logits); err != nil {
-		return t, err
-	}
-	j.smp.Accept(t.ID)
-	if j.TopLogprobs >= 0 {
-		t.Logprob, t.Top = sample.Logprobs(raw, t.ID, j.TopLogprobs)
-	}
-	return t, nil
-}
-
-// note counts the token that a request is about to get, if it gets one.
-func (j *job) note(now time.Time) {
 	if j.first.IsZero() {
 		j.first = now
 		j.usage.Prefill = now.Sub(j.started)
 	}
-	if j.MaxTokens != 0 {
-		j.usage.Generated++
-		j.usage.Decode = now.Sub(j.first)
-	}
+	j.usage.Decode = now.Sub(j.first)
 }
 
 // deliver hands out what a pass gave a request, and ends it where that was all.
-func (l *Loop) deliver(j *job, o out) {
-	if o.prompt {
-		j.Sink.Progress(j.progress)
-	}
-	if !o.whole {
-		return
-	}
-	finish := Finish("")
-	switch {
-	case o.err != nil:
-	case j.MaxTokens == 0:
-		finish = MaxedOut
-	default:
-		l.generated.Add(1)
-		more := j.Sink.Token(o.token)
-		switch {
-		case !more:
-			finish = Stopped
-		case j.usage.Generated == j.MaxTokens:
-			finish = MaxedOut
-		case j.seq.Len() == l.e.ctx:
-			finish = CtxFull
+func (l *Loop) deliver(j *job, s step) {
+	handed := 0
+	err := l.guard(j, func() {
+		if s.prompt {
+			j.Sink.Progress(j.progress)
 		}
+		for _, t := range s.Tokens {
+			handed++
+			l.generated.Add(1)
+			if !j.Sink.Token(t) {
+				j.gen.Cut(handed)
+				s.Finish = Stopped
+				return
+			}
+		}
+	})
+	if s.err == nil {
+		s.err = err
 	}
 	l.mu.Lock()
-	if finish == "" && o.err == nil {
-		j.pending = append(j.pending, o.token.ID)
-		l.sched.Sampled(j.id)
+	j.usage.Generated += handed
+	if s.Finish == "" && s.err == nil {
+		if handed > 0 {
+			l.sched.Sampled(j.id, handed, j.gen.Evaluated(), min(j.gen.Drafted(), len(l.e.logits)-1))
+		}
 		l.mu.Unlock()
 		return
 	}
-	j.ended = o.err
+	if j.ended = s.err; s.err != nil {
+		s.Finish = ""
+	}
 	l.remove(j)
 	l.mu.Unlock()
-	j.Sink.Done(Result{Finish: finish, Err: o.err, Usage: j.usage})
+	l.done(j, Result{Finish: s.Finish, Err: s.err, Usage: j.usage})
 }
+
+// done tells a request that was removed how it ended.
+func (l *Loop) done(j *job, r Result) { l.guard(j, func() { j.Sink.Done(r) }) }

@@ -1,5 +1,13 @@
 package engine
 
+// slot is a number for a request that runs, for those who watch.
+type slot struct {
+	job       *job    // nil when free
+	ids       []int32 // of the one that ran last, in its namespace
+	namespace string
+	was       SlotStatus
+}
+
 // takeSlot gives a request that begins to run a number: the one it asked for
 // where that is free, or the lowest.
 func (l *Loop) takeSlot(j *job) {
@@ -11,7 +19,7 @@ func (l *Loop) takeSlot(j *job) {
 	}
 	// There are as many as sequences run at a time.
 	l.slots[pick].job = j
-	j.slot, j.usage.Slot = pick, pick
+	j.slot, j.usage.Slot, j.progress.Slot = pick, pick, pick
 }
 
 func (l *Loop) freeSlot(j *job) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -71,9 +68,7 @@ func openLoop(t *testing.T, path string, c Config, lc LoopConfig) *Loop {
 }
 
 func greedyRequest(prompt []int32, n int) *Request {
-	p := sample.Defaults()
-	p.Temp = 0
-	return &Request{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1, Slot: -1, Sink: newCatcher()}
+	return &Request{Params: likeliest(prompt, n), Slot: -1, Sink: newCatcher()}
 }
 
 func submit(t *testing.T, l *Loop, r *Request) (*Ticket, *catcher) {
@@ -177,7 +172,7 @@ func TestLoopReusesPrefixes(t *testing.T) {
 	prompt := randomIDs(l.e, 7, 130)
 	_, c := submit(t, l, greedyRequest(prompt, 10))
 	r := c.wait(t)
-	if r.CachedTokens != 0 || c.prog[len(c.prog)-1] != (Progress{Total: 130, Cached: 0, Done: 130}) || len(c.prog) < 130/32 {
+	if r.CachedTokens != 0 || c.prog[0] != (Progress{Total: 130}) || c.prog[len(c.prog)-1] != (Progress{Total: 130, Done: 130}) || len(c.prog) < 130/32 {
 		t.Errorf("the first: %+v, progress %v", r, c.prog)
 	}
 	turn := slices.Concat(prompt, c.ids, randomIDs(l.e, 8, 5))
@@ -376,122 +371,20 @@ func TestLoopLogprobs(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
+// Requests of another namespace find nothing, and leave nothing.
+func TestNamespaces(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
-	r := greedyRequest(randomIDs(l.e, 3, 100), 5)
-	r.Slot = 1
-	_, c := submit(t, l, r)
-	if u := c.wait(t); u.Slot != 1 {
-		t.Errorf("it ran in slot %d", u.Slot)
-	}
-	var file bytes.Buffer
-	saved, err := l.SaveSlot(1, &file)
-	if err != nil || saved.Tokens != 104 || saved.Bytes != int64(file.Len()) {
-		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
-	}
-	if _, err := l.SaveSlot(0, &file); !errors.Is(err, ErrSlotEmpty) {
-		t.Errorf("an empty slot: %v", err)
-	}
-	if _, err := l.SaveSlot(2, &file); !errors.Is(err, ErrSlot) {
-		t.Errorf("no slot: %v", err)
-	}
-	if n, err := l.EraseSlot(1); n != 104 || err != nil {
-		t.Errorf("erased %d, %v", n, err)
-	}
-	if all, _ := l.tree.Bytes(); all != 0 {
-		t.Errorf("%d bytes are left", all)
-	}
-	image := file.Bytes()[:saved.Bytes]
-	for _, bad := range []struct {
-		name string
-		b    []byte
-	}{
-		{"empty", nil}, {"head", image[:20]}, {"ids", image[:60]}, {"blocks", image[:len(image)-1]},
-		{"magic", slices.Concat([]byte("x"), image[1:])}, {"model", slices.Concat(image[:20], []byte("x"), image[21:])},
-		{"count", slices.Concat(image[:40], []byte{255, 255, 255, 255}, image[44:])},
-		{"token", slices.Concat(image[:44], []byte{255, 255, 255, 127}, image[48:])},
-	} {
-		if _, err := l.RestoreSlot(0, bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
-			t.Errorf("%s: %v", bad.name, err)
+	prompt := randomIDs(l.e, 7, 130)
+	for _, tt := range []struct {
+		ns     string
+		cached int
+	}{{"a", 0}, {"b", 0}, {"a", 129}, {"", 0}, {"b", 129}} {
+		r := greedyRequest(prompt, 3)
+		r.Namespace = tt.ns
+		_, c := submit(t, l, r)
+		if r := c.wait(t); r.CachedTokens != tt.cached {
+			t.Errorf("namespace %q: %d tokens found, want %d", tt.ns, r.CachedTokens, tt.cached)
 		}
 	}
 	checkBlocks(t, l)
-	if got, err := l.RestoreSlot(0, bytes.NewReader(image)); err != nil || got != saved {
-		t.Errorf("restored %+v, %v", got, err)
-	}
-	again := slices.Concat(r.Prompt, c.ids)
-	_, d := submit(t, l, greedyRequest(again, 5))
-	if u := d.wait(t); u.CachedTokens != 104 {
-		t.Errorf("found %d tokens of 104", u.CachedTokens)
-	}
-	probe := open(t, tiny, Config{})
-	if want := greedy(t, probe, again, 5); !slices.Equal(d.ids, want) {
-		t.Errorf("from the file %v, computed %v", d.ids, want)
-	}
-}
-
-// Everything at once, from many goroutines: requests come and go, and nothing is lost.
-func TestLoopStorm(t *testing.T) {
-	probe := open(t, tiny, Config{})
-	l := openLoop(t, tiny, Config{Sequences: 5, Batch: 48, Ctx: 150, KVBytes: 9 * uint64(probe.kv.Layout()[0].Bytes)}, LoopConfig{Queue: 20})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	kinds := map[string]int{}
-	for w := range 8 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(w), 9))
-			for range 40 {
-				r := greedyRequest(randomIDs(probe, uint64(rng.IntN(6)), 1+rng.IntN(120)), rng.IntN(40))
-				r.Flow, r.Priority = fmt.Sprint(w%3), rng.IntN(2)
-				if rng.IntN(6) == 0 {
-					r.Deadline = time.Now().Add(time.Duration(rng.IntN(30)) * time.Millisecond)
-				}
-				c := r.Sink.(*catcher)
-				k, err := l.Submit(r)
-				kind := "done"
-				switch {
-				case err != nil:
-					kind = "refused"
-					time.Sleep(time.Millisecond)
-				default:
-					if rng.IntN(4) == 0 {
-						time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
-						k.Cancel()
-					}
-					l.Status()
-					if res := c.wait(t); res.Err != nil {
-						kind = "ended"
-					}
-				}
-				mu.Lock()
-				kinds[kind]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	checkBlocks(t, l)
-	if kinds["done"] == 0 || kinds["ended"] == 0 {
-		t.Errorf("%v: the test does not test that", kinds)
-	}
-	t.Log(kinds, fmt.Sprintf("%+v", l.Status().Counts))
-}
-
-// The shared memory is what was asked for, or half of what is free.
-func TestSharedMemory(t *testing.T) {
-	probe := open(t, tiny, Config{})
-	block := uint64(probe.kv.Layout()[0].Bytes)
-	e := open(t, tiny, Config{Shared: true, Sequences: 3, KVBytes: 4*block + 1})
-	if e.kv.Limit() != 4*block || e.Ctx() != 3*kvcache.BlockTokens {
-		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
-	}
-	b := testBudget()
-	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
-	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
-		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
-	}
-	var limit *mem.LimitError
-	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
-		t.Errorf("more than the budget: %v", err)
-	}
 }

@@ -5,19 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/quern-llm/quern/go/sample"
 )
 
-// A Request asks a Loop to continue a prompt.
+// A Request asks a Loop to generate. The loop reads it until Done, and never
+// writes to it or to its slices: requests may share those.
 type Request struct {
-	Prompt      []int32
-	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
-	Sampling    sample.Params
-	Bias        []sample.Bias
-	TopLogprobs int  // -1: none; else each token comes with its own and those of so many likeliest
-	NoCache     bool // begins from nothing, and leaves nothing for others
-	Slot        int  // a number for it among those that run, where that one is free; -1: any
+	Params
+	NoCache   bool   // begins from nothing, and leaves nothing for others
+	Namespace string // of the cache: requests of one share what they computed, and with no other
+	Slot      int    // a number for it among those that run, where that one is free; -1: any
 
 	Flow     string    // flows share the machine fairly
 	Weight   float64   // of the flow among others; 0: 1
@@ -32,13 +28,13 @@ type Request struct {
 
 // A Sink takes what a request yields. The loop calls it from one goroutine at a
 // time, in order, and waits for it: a Sink never blocks. Slices that it is given
-// are its to keep.
+// are its to keep. A panic in it ends the request with a *PanicError.
 type Sink interface {
-	// Progress comes while the prompt is evaluated, the first time when its
-	// evaluation begins.
+	// Progress comes while the prompt is evaluated, the first time before anything
+	// is.
 	Progress(p Progress)
 	// Token hands over the next token. False ends the request as Stopped: the
-	// token was the last, or not wanted any more.
+	// token was the last, or not wanted any more. One that stops is the last anyhow.
 	Token(t Token) bool
 	// Done comes once, and last. Nothing comes before a failed Submit.
 	Done(r Result)
@@ -49,19 +45,13 @@ type Progress struct {
 	Total  int // tokens of the prompt
 	Cached int // of which were in the cache
 	Done   int // of which are evaluated, the cached ones with them
-}
-
-// A Token is one that was sampled.
-type Token struct {
-	ID      int32
-	Logprob sample.Logprob   // its own, where logprobs were asked for
-	Top     []sample.Logprob // the likeliest, best first
+	Slot   int // under which the request runs
 }
 
 // A Result is how a request ended.
 type Result struct {
 	Finish Finish // empty when it failed
-	Err    error  // context.Canceled, ErrDeadline, ErrClosing or a fault of the engine
+	Err    error  // context.Canceled, ErrDeadline, ErrClosing, a *PanicError or a fault of the engine
 	Usage
 }
 

@@ -14,14 +14,17 @@ import (
 
 // A slot file is a text and what a sequence keeps of it, as it lies in memory:
 //
-//	"quernKV1"          8 bytes
-//	fingerprint         32 bytes: of the model and of how keys and values are kept
+//	"quernKV2"          8 bytes
+//	fingerprint         32 bytes: of all that decides what is kept of a text
 //	tokens              uint32, then that many int32
 //	units               of each group of the model's state in turn: the blocks that the
 //	                    next token sees, in the order of position, or the state
 //
 // Numbers are little-endian. Who has the file has the text.
-const slotMagic = "quernKV1"
+const slotMagic = "quernKV2"
+
+// unitsVersion is of how the kernels lay out what is in a unit: see csrc/kv.h.
+const unitsVersion = 1
 
 // SlotFile is what a slot file has.
 type SlotFile struct {
@@ -43,7 +46,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	ids, err := l.slotText(slot)
 	var table *kvcache.Table
 	if err == nil {
-		table = l.tree.Find("", ids) // its blocks are ours to read: nobody writes into one that is shared
+		table = l.tree.Find(l.slots[slot].namespace, ids) // its blocks are ours to read: nobody writes into one that is shared
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -52,6 +55,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	defer func() {
 		l.mu.Lock()
 		table.Free()
+		l.nudge() // somebody may wait for the blocks
 		l.mu.Unlock()
 	}()
 	if ids = ids[:table.Len()]; len(ids) == 0 {
@@ -89,11 +93,14 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	if _, err := io.ReadFull(in, head); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
 	}
+	if old := "quernKV1"; string(head[:len(old)]) == old {
+		return SlotFile{}, fmt.Errorf("%w: it is of an older version, which did not note all of the model; save the slot again", ErrSlotFile)
+	}
 	if string(head[:len(slotMagic)]) != slotMagic {
 		return SlotFile{}, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
 	}
 	if !bytes.Equal(head[len(slotMagic):len(slotMagic)+sha256.Size], l.e.fingerprint()) {
-		return SlotFile{}, fmt.Errorf("%w: it is of another one, or of another type of keys and values", ErrSlotFile)
+		return SlotFile{}, fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
 	}
 	n := binary.LittleEndian.Uint32(head[len(slotMagic)+sha256.Size:])
 	if n == 0 || int64(n) > int64(l.e.ctx) {
@@ -103,7 +110,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
 	}
-	if err := l.e.known(ids); err != nil {
+	if err := known(ids, l.e.model.Config.NVocab); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
 	}
 	l.mu.Lock()
@@ -125,9 +132,10 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	defer l.mu.Unlock()
 	if err == nil {
 		l.tree.Keep("", table, ids, kvcache.How{End: true})
-		l.slots[slot].ids = ids
+		l.slots[slot].ids, l.slots[slot].namespace = ids, ""
 	}
 	table.Free()
+	l.nudge() // somebody may wait for the blocks
 	return f, err
 }
 
@@ -143,7 +151,8 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 		}
 		return 0, err
 	}
-	l.tree.Forget("", ids)
+	l.tree.Forget(l.slots[slot].namespace, ids)
+	l.nudge()
 	l.slots[slot].ids = nil
 	return len(ids), nil
 }
@@ -159,12 +168,14 @@ func (l *Loop) slotText(slot int) ([]int32, error) {
 	return l.slots[slot].ids, nil
 }
 
-// fingerprint tells models apart, and types of keys and values: by the names,
-// shapes and places of all tensors, and the first bytes of each.
+// fingerprint tells apart whatever decides what is kept of a text: the configuration,
+// with its rotations and norms, the types of keys and values, what a sequence keeps
+// and how it lies in memory, and of each tensor the name, shape, place and first
+// bytes.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
-		fmt.Fprintf(h, "%v %+v\n", e.kvTypes, e.kv.Layout())
+		fmt.Fprintf(h, "%+v\n%d %v %+v\n", *e.model.Config, unitsVersion, e.kvTypes, e.kv.Layout())
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
 			h.Write(t.Data[:min(len(t.Data), 4096)])

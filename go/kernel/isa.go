@@ -76,6 +76,23 @@ func ParseISA(name string) (ISA, error) {
 	return 0, fmt.Errorf("instruction set %q is unknown, want one of %s best", name, strings.Join(names, " "))
 }
 
+// Ladder returns what can be compared on this CPU within allow: no instruction set at
+// all, then each that it has together with those below.
+func Ladder(allow ISA) []ISA {
+	have, all := CPU()&allow, []ISA{Scalar}
+	for _, ladder := range isas {
+		var below ISA
+		for _, step := range ladder {
+			if have&step.isa == 0 {
+				continue // AVX-512 does without AVX-VNNI
+			}
+			below |= step.isa
+			all = append(all, below)
+		}
+	}
+	return all
+}
+
 // String returns the names of the sets, from the bottom, or "scalar".
 func (s ISA) String() string {
 	var names []string

@@ -19,13 +19,22 @@ func (t *Tree) evict(need uint64) {
 	}
 }
 
-// giveAway takes a holding out of the tree, and what is of no use without it.
+// giveAway takes a holding out of memory, or out of the tree where no tier takes it,
+// and what is of no use without it.
 func (t *Tree) giveAway(h *holding) {
 	n := h.node
+	if t.chill(h) {
+		if h.part.kind == whole {
+			t.chillRest(n)
+			t.review(n.parent)
+		}
+		t.review(n)
+		return
+	}
 	switch h.part.kind {
 	case whole:
 		for _, o := range n.held {
-			if o != nil {
+			if o.inMemory() {
 				t.evicted += uint64(len(o.units))
 			}
 		}
@@ -51,16 +60,12 @@ func (t *Tree) giveAway(h *holding) {
 	t.evicted += uint64(len(h.units))
 	t.release(h)
 	t.review(n)
-	for n.parent != nil && n.empty() {
-		parent := n.parent
-		t.remove(n)
-		n = parent
-	}
+	t.prune(n)
 }
 
 // evictable tells whether a holding can be given away now.
 func (t *Tree) evictable(h *holding) bool {
-	if h.busy > 0 {
+	if h.busy > 0 || !h.inMemory() {
 		return false
 	}
 	switch h.part.kind {
@@ -74,11 +79,11 @@ func (t *Tree) evictable(h *holding) bool {
 
 // spare tells whether nothing that can still be given away needs the node.
 func (t *Tree) spare(n *node) bool {
-	if len(n.children) > 0 {
+	if n.warm > 0 {
 		return false
 	}
 	for _, h := range n.states {
-		if h.busy == 0 {
+		if h.busy == 0 && h.inMemory() {
 			return false
 		}
 	}
@@ -134,7 +139,7 @@ func (t *Tree) value(h *holding) {
 	case whole:
 		bytes = 0
 		for _, o := range h.node.held {
-			if o != nil {
+			if o.inMemory() {
 				bytes += o.part.bytes
 			}
 		}

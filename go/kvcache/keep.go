@@ -1,10 +1,12 @@
 package kvcache
 
+import "slices"
+
 // How says how a table is kept.
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
 	Awaited bool // given away last, until it is found: whoever leaves it will be back
-	End     bool // others are likely to go on from its end: of a prompt, of an answer
+	End     bool // others are likely to go on from there: the end of a prompt or of an answer
 }
 
 // Keep puts a table's units into the tree: ids are its tokens, one for each position.
@@ -46,9 +48,10 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 		t.path = append(t.path, child)
 		at = child
 	}
-	if how.End && len(ids) == table.n {
-		t.end(table)
+	if how.End {
+		t.end(table, len(ids))
 	}
+	t.prune(at)
 }
 
 func (t *Tree) add(parent *node, ids []int32, pos int) *node {
@@ -69,8 +72,11 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 		units := table.blocks(p, i)
 		switch {
 		case units == nil:
-		case h == nil:
-			if tokens == len(n.ids) {
+		case !h.inMemory():
+			if tokens == len(n.ids) && !t.owns(p, units) {
+				if h != nil {
+					t.release(h)
+				}
 				t.hold(n, k, units)
 			}
 		default:
@@ -111,18 +117,18 @@ func (t *Table) blocks(p *part, i int) []int32 {
 	return units
 }
 
-// end notes that texts are likely to go on from the end of the path, which is the
-// table's, and keeps its state there.
-func (t *Tree) end(table *Table) {
-	for i, n := range t.path {
-		for k, h := range n.held {
-			if p := &t.parts[k]; h != nil && p.kind == windowed && i >= p.window.seen(table.n) {
+// end notes that texts are likely to go on from the end of the path, after n tokens,
+// and keeps the table's state there, if it is of there.
+func (t *Tree) end(table *Table, n int) {
+	for i, at := range t.path {
+		for k, h := range at.held {
+			if p := &t.parts[k]; h.inMemory() && p.kind == windowed && i >= p.window.seen(n) {
 				h.used++
 				t.value(h)
 			}
 		}
 	}
-	if !t.hasStates() {
+	if !t.hasStates() || n < table.n {
 		return
 	}
 	last, p := t.path[len(t.path)-1], &t.parts[t.paged]
@@ -130,6 +136,19 @@ func (t *Tree) end(table *Table) {
 	if h := last.snapshot(at); h != nil && h.at == at {
 		return
 	}
+	units := make([]int32, len(p.groups))
+	for k, g := range p.groups {
+		units[k] = table.units[g][0]
+	}
+	if t.owns(p, units) {
+		return
+	}
+	last.states = slices.DeleteFunc(last.states, func(h *holding) bool {
+		if h.at == at { // it is elsewhere
+			t.release(h)
+		}
+		return h.at == at
+	})
 	h := &holding{node: last, part: p, at: at, index: -1}
 	before := 0
 	for n := last; n.parent != nil && before == 0; n = n.parent {
@@ -138,9 +157,7 @@ func (t *Tree) end(table *Table) {
 		}
 	}
 	h.cost = cost(before, table.n)
-	for _, g := range p.groups {
-		h.units = append(h.units, table.units[g][0])
-	}
+	h.units = units
 	last.states = append(last.states, h)
 	t.own(h)
 }
@@ -157,6 +174,12 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	t.own(h)
 }
 
+// owns tells whether a node has the units already: of two that begin alike one may
+// have been closer before.
+func (t *Tree) owns(p *part, units []int32) bool {
+	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
+}
+
 // own makes the tree one more holder of a holding's units.
 func (t *Tree) own(h *holding) {
 	for k, g := range h.part.groups {
@@ -166,6 +189,10 @@ func (t *Tree) own(h *holding) {
 			h.busy++
 		}
 		t.pool.groups[g].owner[id] = h // only now: hold would have counted the tree
+	}
+	if h.part.kind == whole {
+		h.node.parent.warm++
+		t.review(h.node.parent)
 	}
 	t.made++
 	h.born = t.made
@@ -179,7 +206,19 @@ func (t *Tree) own(h *holding) {
 
 // release gives a holding's units up. Its node forgets it.
 func (t *Tree) release(h *holding) {
+	if h.cold != nil {
+		t.tier.Drop(h.cold)
+		return
+	}
+	t.disown(h)
+}
+
+// disown undoes own.
+func (t *Tree) disown(h *holding) {
 	t.heap.remove(h)
+	if h.part.kind == whole {
+		h.node.parent.warm--
+	}
 	t.bytes -= h.part.bytes
 	if h.busy == 0 {
 		t.idle -= h.part.bytes
@@ -269,6 +308,16 @@ func (t *Tree) remove(n *node) {
 		delete(t.roots, p.ns)
 	case p.parent != nil:
 		t.revalue(p) // it may be a leaf now
+	}
+}
+
+// prune takes out a node that has nothing and leads to nothing, and those before it
+// that are so without it.
+func (t *Tree) prune(n *node) {
+	for n.parent != nil && n.empty() {
+		parent := n.parent
+		t.remove(n)
+		n = parent
 	}
 }
 

@@ -15,7 +15,10 @@
 // A Pool, its tables and its tree are not safe for use by several goroutines.
 package kvcache
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
@@ -105,6 +108,36 @@ func (l Layout) Most(positions, slice int) uint64 {
 		}
 		return n
 	})
+}
+
+// Forgets tells whether a sequence cannot go on from all of its positions: whether
+// there are windows, or recurrent state.
+func (l Layout) Forgets() bool {
+	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence })
+}
+
+// End returns what the tree keeps of an end from which texts may go on, beside the
+// blocks that all of a text needs: windows, and a state.
+func (l Layout) End() uint64 {
+	return l.sum(func(g *Group) int {
+		switch {
+		case g.PerSequence:
+			return 1
+		case g.Window > 0:
+			return blocksFor(g.Window) + 1
+		}
+		return 0
+	})
+}
+
+// Alone returns what a sequence needs that shares memory with no other. Where it
+// forgets, it shares its last block with the tree when it goes back.
+func (l Layout) Alone(positions, slice int) uint64 {
+	n := l.Most(positions, slice)
+	if l.Forgets() {
+		n += l.Copy()
+	}
+	return n
 }
 
 // sum adds up so many units of each group. What is more than any memory is so much

@@ -72,14 +72,16 @@ func (t *Table) Grow(n int) error {
 // reserve has `need` bytes free, for n more positions.
 func (t *Table) reserve(n int, need uint64) error {
 	p := t.pool
-	if free := p.Available(); need > free {
-		return fmt.Errorf("%w: %d more positions need %s, %s of %s are free", ErrFull, n,
-			mem.FormatBytes(need), mem.FormatBytes(free), mem.FormatBytes(p.limit))
-	}
-	if p.tree != nil {
+	free := p.Available()
+	if p.tree != nil && need <= free {
 		p.tree.evict(need)
+		free = p.limit - p.used // less, if a block is idle and a fork still holds what follows it
 	}
-	return nil
+	if need <= free {
+		return nil
+	}
+	return fmt.Errorf("%w: %d more positions need %s, %s of %s are free", ErrFull, n,
+		mem.FormatBytes(need), mem.FormatBytes(free), mem.FormatBytes(p.limit))
 }
 
 // shared tells whether the last block of a group has room, and others may still read
@@ -188,7 +190,7 @@ func (t *Table) Truncate(n int) int {
 	if n == t.n {
 		return n
 	}
-	n = t.backTo(n)
+	n = t.Back(n)
 	for i := range t.pool.layout {
 		switch {
 		case !t.pool.layout[i].PerSequence:
@@ -204,9 +206,12 @@ func (t *Table) Truncate(n int) int {
 	return n
 }
 
-// backTo returns the last position up to `to` from which the sequence can go on.
-func (t *Table) backTo(to int) int {
+// Back returns how many positions Truncate would leave.
+func (t *Table) Back(to int) int {
 	n := to
+	if n == t.n {
+		return n
+	}
 	for i := range t.pool.layout {
 		if t.pool.layout[i].PerSequence {
 			if n = t.wasAt; n < 0 || n > to {

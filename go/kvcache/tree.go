@@ -27,6 +27,7 @@ type Tree struct {
 	heap    leaves
 	floor   float64 // see holding.rate
 	evicted uint64
+	tier    Tier // nil: none
 }
 
 // A part is groups whose units a node has and loses together.
@@ -53,6 +54,7 @@ type node struct {
 	children map[int32][]*node // by first token
 	held     []*holding        // by paged part; nil: gone
 	states   []*holding        // snapshots, in no order
+	warm     int               // children whose block of the whole part is in memory
 	awaited  bool              // whoever left it here will be back
 }
 
@@ -68,6 +70,7 @@ type holding struct {
 	rate  float64 // the least is given away first
 	index int     // in the heap; -1: it is not there
 	born  uint64
+	cold  any // not nil: it is not in memory, and the tier knows it by this
 }
 
 // NewTree gives the pool a tree. A pool has one at most.
@@ -157,10 +160,26 @@ func (t *Tree) walk(ns string, ids []int32) (tokens int) {
 // can go on, and returns its length, and that of the longest that was ever seen.
 func (t *Tree) match(ns string, ids []int32) (tokens, known int) {
 	known = t.walk(ns, ids)
-	tokens = t.usable(known)
+	tokens = t.usable(t.inMemory(known))
 	t.path = t.path[:blocksFor(tokens)]
 	return tokens, known
 }
+
+// inMemory returns how many of the first n tokens of the path have their block of the
+// whole part in memory.
+func (t *Tree) inMemory(n int) int {
+	if t.hasWhole() {
+		for _, at := range t.path {
+			if !at.held[0].inMemory() {
+				return at.pos
+			}
+		}
+	}
+	return n
+}
+
+// inMemory tells whether there is a holding, and units of it.
+func (h *holding) inMemory() bool { return h != nil && h.cold == nil }
 
 // usable returns the last position up to `to`, on the path, from which a sequence can
 // go on: with all blocks that the next token sees, and the state.
@@ -190,7 +209,7 @@ func (t *Tree) sees(n int) bool {
 	for k := range t.parts[:t.paged] {
 		if p := &t.parts[k]; p.kind == windowed {
 			for _, at := range t.path[min(p.window.seen(n), blocksFor(n)):blocksFor(n)] {
-				if at.held[k] == nil {
+				if !at.held[k].inMemory() {
 					return false
 				}
 			}
@@ -202,7 +221,7 @@ func (t *Tree) sees(n int) bool {
 // snapshot returns the last one after at most n tokens of the node.
 func (n *node) snapshot(most int) (best *holding) {
 	for _, h := range n.states {
-		if h.at <= most && (best == nil || h.at > best.at) {
+		if h.inMemory() && h.at <= most && (best == nil || h.at > best.at) {
 			best = h
 		}
 	}
@@ -230,7 +249,7 @@ func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
 func (t *Tree) taken(n int, f func(h *holding)) {
 	for i, at := range t.path {
 		for k, h := range at.held {
-			if h != nil && (t.parts[k].kind == whole || i >= t.parts[k].window.seen(n)) {
+			if h.inMemory() && (t.parts[k].kind == whole || i >= t.parts[k].window.seen(n)) {
 				f(h)
 			}
 		}

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,4 +23,21 @@ func affinity() []int {
 		}
 	}
 	return ids
+}
+
+// Restrict has the process keep to some of the CPUs that it may use. It returns
+// an error where it may use none of them.
+func (m *Machine) Restrict(ids []int) error {
+	left := 0
+	for i := range m.CPUs {
+		c := &m.CPUs[i]
+		c.Allowed = c.Allowed && slices.Contains(ids, c.ID)
+		if c.Allowed {
+			left++
+		}
+	}
+	if left == 0 {
+		return errors.New("this process may use none of these CPUs; \"quern doctor\" lists those that it may")
+	}
+	return nil
 }

@@ -185,6 +185,22 @@ func TestWorkerCPUs(t *testing.T) {
 	}
 }
 
+func TestRestrict(t *testing.T) {
+	m, err := ReadFS(files(smt(4)), []int{1, 2, 5, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Restrict([]int{0, 1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.WorkerCPUs(2); m.Threads() != 2 || !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("%d threads on %v, want 2 on 1 and 2", m.Threads(), got)
+	}
+	if err := m.Restrict([]int{0, 3}); err == nil {
+		t.Error("CPUs that are not for this process were taken")
+	}
+}
+
 func TestFacts(t *testing.T) {
 	m, err := ReadFS(files(smt(2),
 		"sys/kernel/mm/transparent_hugepage/enabled: always [madvise] never\nsys/kernel/mm/transparent_hugepage/defrag: always defer [defer+madvise] never",

@@ -9,10 +9,10 @@ import (
 	"math"
 )
 
-// Eval runs one forward pass over ids as a sequence of its own, from position
-// 0. For each index i for which want is true it calls visit with the logits
-// that follow ids[i], in ascending order; they are valid during the call.
-type Eval func(ctx context.Context, ids []int32, visit func(i int, logits []float32) error, want func(i int) bool) error
+// Eval evaluates ids as a sequence of its own, from position 0. From the index
+// `from` on it calls visit with the logits that follow ids[i], in ascending order;
+// they are valid during the call.
+type Eval func(ctx context.Context, ids []int32, from int, visit func(i int, logits []float32) error) error
 
 // Chunks says how Perplexity cuts a text.
 type Chunks struct {
@@ -66,20 +66,20 @@ func Perplexity(ctx context.Context, eval Eval, ids []int32, c Chunks, progress 
 		sum   moments
 		est   Estimate
 		chunk = make([]int32, c.Ctx)
-		first = c.Ctx / 2
-		last  = c.Ctx - 2 // the token after it is the last that can be predicted
 	)
-	scored := func(i int) bool { return i >= first && i <= last }
 	for n := range count {
 		copy(chunk, ids[n*c.Ctx:])
 		if c.AddBOS {
 			chunk[0] = c.BOS
 		}
-		err := eval(ctx, chunk, func(i int, logits []float32) error {
+		err := eval(ctx, chunk, c.Ctx/2, func(i int, logits []float32) error {
+			if i == c.Ctx-1 {
+				return nil // the token after the last is not of this chunk
+			}
 			nll, err := negLogLikelihood(logits, chunk[i+1])
 			sum.add(nll)
 			return err
-		}, scored)
+		})
 		if err != nil {
 			return est, fmt.Errorf("chunk %d of %d: %w", n+1, count, err)
 		}

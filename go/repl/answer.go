@@ -12,13 +12,11 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// say adds a message of the user and has it answered. Where nothing comes of
-// that, the message is taken back. It returns an error that ends the session.
+// say adds a user message and generates the answer. If there is none, the message
+// is removed again. It returns an error that ends the session.
 func (s *Session) say(ctx context.Context, message string) error {
 	s.messages = append(s.messages, chat.Message{Role: "user", Content: chat.Text(message)})
 	answering, stop := signal.NotifyContext(ctx, os.Interrupt)
@@ -44,25 +42,21 @@ func (s *Session) say(ctx context.Context, message string) error {
 	return nil
 }
 
-// A writeError is output that goes nowhere.
+// A writeError is a failure to write an answer.
 type writeError struct{ error }
 
-// answer generates the assistant's next message, and returns what there is of
-// it when it fails.
+// answer generates the next assistant message. On failure it returns the part that
+// was generated.
 func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	m := chat.Message{Role: "assistant"}
 	prompt, ids, err := s.prompt()
 	if err != nil {
 		return m, err
 	}
-	s.cached = kvcache.Common(s.seq.Tokens(), ids[:len(ids)-1]) // the logits of the last are wanted
-	s.seq.Truncate(s.cached)
-	smp := sample.New(s.Settings.Sampling(), s.Engine.Model().Config.NVocab)
-	for _, id := range ids[:s.cached] {
-		smp.Accept(id)
-	}
 	w := s.writer(prompt)
-	s.last, err = s.Engine.Generate(ctx, s.seq, ids[s.cached:], smp, s.Settings.Predict(), s.Tokenizer.IsEOG, w.write)
+	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
+		Prompt: ids, MaxTokens: s.Settings.Predict(), Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1,
+	}, w.write)
 	if end := w.end(); err == nil {
 		err = end
 	}
@@ -75,10 +69,10 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	return m, err
 }
 
-// prompt returns the conversation as the model reads it, and its tokens. Where
-// they leave less than a quarter of the context for an answer, the older half of
-// the messages is left out, for good: to leave out only what is needed would be
-// to evaluate all the rest anew with every turn.
+// prompt returns the rendered conversation and its tokens. Where they leave less
+// than a quarter of the context for an answer, the older half of the messages is
+// left out for good: dropping only as much as needed would change the beginning of
+// the prompt, and so evaluate all of it again, with every turn.
 func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 	ctx := s.Engine.Ctx()
 	leftOut := s.leftOut
@@ -107,8 +101,8 @@ func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 	return prompt, ids, nil
 }
 
-// laterHalf returns where the later half of messages begins: with one of the
-// user's. 0 is that there are no two halves.
+// laterHalf returns the index at which the later half of messages begins, always
+// with a user message, or 0 if they cannot be divided.
 func laterHalf(messages []chat.Message) int {
 	for i := max(len(messages)/2, 1); i < len(messages); i++ {
 		if messages[i].Role == "user" {
@@ -181,7 +175,7 @@ func (w *answerWriter) out(content string) error {
 	return nil
 }
 
-// printable leaves out what would control a terminal.
+// printable removes the control characters, which a terminal would obey.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

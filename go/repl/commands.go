@@ -12,23 +12,24 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A command is what can be typed instead of a message.
+// A command is an input line that is not a message.
 type command struct {
 	name, args string
 	usage      string
 	run        func(s *Session, args string) error
 }
 
-// commands returns them all. Several of one run have only the first explained.
+// commands returns all commands. One without usage is a variant of the one before
+// it, which /help does not list.
 func commands() []command {
 	return []command{
 		{"/help", "", "show this", (*Session).help},
-		{"/system", "[TEXT]", "set what comes before the conversation, or show it; - is nothing", (*Session).setSystem},
+		{"/system", "[TEXT]", "set the system message, or show it; - removes it", (*Session).setSystem},
 		{"/clear", "", "forget the conversation", (*Session).clear},
 		{"/save", "[FILE]", "write the conversation to a file; /save! replaces one that is there", func(s *Session, args string) error { return s.saveTo(args, false) }},
 		{"/save!", "", "", func(s *Session, args string) error { return s.saveTo(args, true) }},
 		{"/load", "FILE", "go on with a conversation from a file", (*Session).loadFrom},
-		{"/set", "[NAME [VALUE]]", "change how tokens are chosen, or show it", (*Session).set},
+		{"/set", "[NAME [VALUE]]", "change a sampling setting, or show the settings", (*Session).set},
 		{"/stats", "", "show the context in use, speed and memory", (*Session).stats},
 		{"/quit", "", "leave; so do /exit and Ctrl-D", func(*Session, string) error { return errQuit }},
 		{"/exit", "", "", func(*Session, string) error { return errQuit }},
@@ -90,18 +91,18 @@ func (s *Session) setSystem(args string) error {
 	}
 	s.system = args
 	if len(s.messages) > 0 {
-		s.note("the conversation is read anew with it, from its beginning, when you go on")
+		s.note("the next message evaluates the conversation again from its beginning, with this")
 	}
 	return nil
 }
 
 func (s *Session) clear(string) error {
 	s.begin(conversation{system: s.system})
-	s.file = "" // another conversation is no new version of the one that is there
+	s.file = "" // /save without a name must not replace the previous conversation
 	return nil
 }
 
-// begin goes on with another conversation.
+// begin replaces the conversation.
 func (s *Session) begin(c conversation) {
 	s.conversation, s.leftOut, s.used = c, 0, 0
 }
@@ -142,7 +143,7 @@ func (s *Session) loadFrom(args string) error {
 	return nil
 }
 
-// path returns the path that was typed, with a home folder in place of ~.
+// path returns the path that was typed, with ~ expanded to the home directory.
 func path(typed string) string {
 	typed = strings.TrimSpace(typed)
 	if rest, ok := strings.CutPrefix(typed, "~/"); ok {
@@ -180,14 +181,14 @@ func (s *Session) stats(string) error {
 	st := s.last
 	if st.PromptTokens > 0 {
 		s.note("first token  %.3f s", st.TTFT.Seconds())
-		s.note("prefill      %.1f tokens/s (%s, and %d were there already)", st.PrefillRate(), count(st.PromptTokens, "token"), s.cached)
+		s.note("prefill      %.1f tokens/s (%s, and %d were there already)", st.PrefillRate(), count(st.PromptTokens-st.CachedTokens, "token"), st.CachedTokens)
 		s.note("decode       %.1f tokens/s (%s)", st.DecodeRate(), count(max(st.Generated-1, 0), "token"))
 	}
 	s.note("peak memory  %s", mem.FormatBytes(mem.PeakRSS()))
 	return nil
 }
 
-// count returns n of what one is called.
+// count returns n with a noun, in the plural where n is not 1.
 func count(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

@@ -15,24 +15,24 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
-// What a terminal asks for messages with, and for their further lines.
+// The prompts for the first line of a message and for continuation lines.
 const (
 	firstPrompt = "> "
 	nextPrompt  = ". "
 )
 
-// An Editor is input from a terminal: lines can be edited and called back.
+// An Editor is input from a terminal, with line editing and history.
 type Editor struct{ shell *readline.Shell }
 
-// NewEditor returns an Editor on standard input and output. It keeps what was
-// typed in the file called history, if it can be written; "" keeps nothing.
+// NewEditor returns an Editor on standard input and output. The history is kept in
+// the file of that name, if it can be written; "" keeps none.
 func NewEditor(history string) *Editor {
 	shell := readline.NewShell()
 	shell.Prompt.Primary(func() string { return firstPrompt })
 	shell.Prompt.Secondary(func() string { return nextPrompt })
 	shell.AcceptMultiline = func(line []rune) bool { return whole(string(line)) }
-	// The library's own keeps the first rune of a character only, and is off by one
-	// after a wide one.
+	// The library's self-insert inserts only the first rune of a grapheme cluster,
+	// and misplaces the cursor by one column after a wide character.
 	shell.Keymap.Register(map[string]func(){"self-insert": func() {
 		shell.History.SkipSave()
 		shell.Cursor().InsertAt(shell.Keys.Caller()...)
@@ -43,8 +43,8 @@ func NewEditor(history string) *Editor {
 		}
 		return readline.CompleteValues(commandNames()...)
 	}
-	// Of a line that is typed \ at its end says that it goes on; of one that is
-	// pasted it is a part.
+	// A backslash at the end of a line continues it when typed, and is part of the
+	// text when pasted.
 	shell.PasteTransformer = func(pasted string) string {
 		if shell.Line().Len() > 0 || !strings.Contains(pasted+"\n", goOn+"\n") {
 			return pasted
@@ -59,8 +59,8 @@ func NewEditor(history string) *Editor {
 	} {
 		_ = shell.Config.Set(name, value) // fails for other types only
 	}
-	// While a line is edited Ctrl-C is a key, and later it stops an answer. At no
-	// moment between them does it end the program.
+	// Ctrl-C is a key while a line is edited, and a signal that stops an answer
+	// afterwards. Between the two it must not end the program.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	leaveTerminalAsItIs()
 	if past, err := openHistory(history); err == nil {
@@ -69,20 +69,20 @@ func NewEditor(history string) *Editor {
 	return &Editor{shell}
 }
 
-// leaveTerminalAsItIs has the program end by a signal with the terminal as it is
-// now, not as it is while a line is edited.
+// leaveTerminalAsItIs restores the present terminal state when a signal ends the
+// program, which may happen while a line is edited.
 func leaveTerminalAsItIs() {
 	stdin := int(os.Stdin.Fd())
 	before, err := term.GetState(stdin)
 	if err != nil {
-		return // there is none
+		return // standard input is not a terminal
 	}
 	ends := make(chan os.Signal, 1)
 	signal.Notify(ends, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		s := <-ends
 		_ = term.Restore(stdin, before)
-		_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // no brackets around what is pasted from here on
+		_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // disable bracketed paste
 		signal.Reset(s)
 		_ = unix.Kill(os.Getpid(), s.(unix.Signal))
 	}()
@@ -100,11 +100,10 @@ func (e *Editor) Read() (string, error) {
 	}
 }
 
-// History is the file in which what was typed is kept, or "" where there is no
-// place for it.
+// History returns the path of the history file, or "" if there is no home directory.
 func History() string {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // the specification has others ignored
+	if !filepath.IsAbs(state) { // the XDG specification ignores relative paths
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return ""
@@ -114,16 +113,15 @@ func History() string {
 	return filepath.Join(state, "quern", "history")
 }
 
-// A history keeps lines in a file, but for those that are too long to be read
-// again.
+// A history keeps lines in a file, except for those longer than maxKept.
 type history struct{ readline.History }
 
 const (
 	maxKept    = 8 << 10
-	maxHistory = 1 << 20 // bytes of the file; of a longer one the later half stays
+	maxHistory = 1 << 20 // bytes of the file; a longer one is cut to its later half
 )
 
-// openHistory opens the file, or makes it.
+// openHistory opens the file, or creates it.
 func openHistory(name string) (*history, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, err
@@ -142,7 +140,7 @@ func openHistory(name string) (*history, error) {
 	return &history{past}, err
 }
 
-// shorten leaves the later half of a history that has become long.
+// shorten cuts a history longer than maxHistory to its end.
 func shorten(name string) error {
 	data, err := os.ReadFile(name)
 	if err != nil || len(data) <= maxHistory {

@@ -17,14 +17,14 @@ import (
 // maxFile bounds what is read as a conversation.
 const maxFile = 16 << 20
 
-// conversation is what is said so far, and what comes before all of it.
+// conversation is the messages so far, and the system message.
 type conversation struct {
 	system   string
 	messages []chat.Message // of the user and the assistant
 }
 
-// savedConversation is its form in a file: a request to /v1/chat/completions
-// has the same, and more that is of no account here.
+// savedConversation is the file format: the messages of a /v1/chat/completions
+// request. Other fields of such a request are ignored.
 type savedConversation struct {
 	Messages []chat.Message `json:"messages"`
 }
@@ -71,10 +71,10 @@ func (c conversation) withSystem(messages []chat.Message) []chat.Message {
 	return append(all, messages...)
 }
 
-// load reads a conversation from a file, and tells whether it is the whole of what
-// the file says.
+// load reads a conversation from a file, and reports whether the file holds nothing
+// else.
 func load(name string) (c conversation, whole bool, err error) {
-	info, err := os.Stat(name) // to open a pipe would wait for a writer
+	info, err := os.Stat(name) // opening a pipe would block until there is a writer
 	switch {
 	case err != nil:
 		return c, false, err
@@ -100,8 +100,8 @@ func load(name string) (c conversation, whole bool, err error) {
 	return c, json.Unmarshal(data, &keys) == nil && len(keys) == 1, nil
 }
 
-// save writes the conversation to a file, which is there as a whole or not at
-// all. One that is there already is left alone, unless over is set.
+// save writes the conversation to a file, atomically. It does not replace an
+// existing file unless over is set.
 func (c conversation) save(name string, over bool) error {
 	data, err := c.format()
 	if err != nil {

@@ -8,39 +8,40 @@ import (
 	"strings"
 )
 
-// An Input is where messages and commands come from, each as it was typed, of
-// one line or several. At the end it returns io.EOF.
+// An Input is a source of messages and commands as typed, of one line or several.
+// At the end Read returns io.EOF.
 type Input interface {
 	Read() (string, error)
 }
 
 var errLong = fmt.Errorf("a message is longer than %d MiB; give a shorter one", maxMessage>>20)
 
-// ErrInterrupted is what an Input returns for Ctrl-C where nothing was typed.
+// ErrInterrupted is returned by Read for Ctrl-C on an empty line.
 var ErrInterrupted = errors.New("interrupted")
 
-// maxMessage bounds what is read as one message, far above any context.
+// maxMessage bounds the bytes of a message, far above any context.
 const maxMessage = 16 << 20
 
-// Marks of input.
+// The syntax of messages of several lines.
 const (
 	fence = `"""` // around a message of several lines
-	goOn  = `\`   // at the end of a line that goes on in the next
+	goOn  = `\`   // at the end of a line: continued on the next
 )
 
-// whole tells whether what was typed is all, or goes on in the next line.
+// whole reports whether the input is complete, not continued on the next line.
 func whole(typed string) bool {
 	return !fenced(typed) && !strings.HasSuffix(typed, goOn)
 }
 
-// fenced tells whether what was typed begins a block, and does not end it.
+// fenced reports whether the input opens a block and does not close it.
 func fenced(typed string) bool {
 	_, body := split(typed)
 	block := strings.TrimSpace(body)
 	return strings.HasPrefix(block, fence) && (len(block) < 2*len(fence) || !strings.HasSuffix(block, fence))
 }
 
-// split parts a command from what comes after its name. A message has none.
+// split separates the name of a command from its arguments. command is empty for a
+// message.
 func split(typed string) (command, body string) {
 	begun := strings.TrimLeft(typed, " \t")
 	if !strings.HasPrefix(begun, "/") || strings.HasPrefix(begun, "//") {
@@ -53,7 +54,7 @@ func split(typed string) (command, body string) {
 	return begun[:end], strings.TrimLeft(begun[end:], " \t\n")
 }
 
-// text returns what the body of a message or a command says, without the marks.
+// text returns the text of a message or of arguments, without the syntax.
 func text(body string) string {
 	if block := strings.TrimSpace(body); len(block) >= 2*len(fence) && strings.HasPrefix(block, fence) && strings.HasSuffix(block, fence) {
 		block = block[len(fence) : len(block)-len(fence)]
@@ -66,13 +67,13 @@ func text(body string) string {
 	return body
 }
 
-// Lines is input by the line: a pipe, a file, or a terminal that edits nothing.
+// Lines is input without line editing: from a pipe, a file, or a dumb terminal.
 type Lines struct {
 	scanner *bufio.Scanner
 	prompt  io.Writer // nil: none
 }
 
-// NewLines returns the lines of r. Unless prompt is nil, it is asked for them there.
+// NewLines returns the lines of r. Prompts are written to prompt, unless it is nil.
 func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxMessage)
@@ -99,7 +100,7 @@ func (l *Lines) Read() (string, error) {
 	}
 }
 
-// end returns what was typed before the input ended, if that can be said.
+// end returns the incomplete input before the end of file, if it is a message.
 func (l *Lines) end(typed string) (string, error) {
 	err := l.scanner.Err()
 	switch rest := strings.TrimSuffix(typed, "\n"); {

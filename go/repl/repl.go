@@ -1,12 +1,11 @@
-// Package repl talks with a model: it reads messages and commands, and writes
+// Package repl is the interactive chat: it reads messages and commands, and writes
 // answers as they are generated.
 //
-// The conversation lies in one sequence of the engine. What a prompt has in
-// common with what is there already is not evaluated again, so that a turn costs
-// what is new in it.
+// The conversation is one sequence of the engine. The prefix that a prompt shares
+// with the sequence is not evaluated again, so that a turn costs its new tokens.
 //
-// Answers, and nothing else, go to one writer, all else to another. What is
-// wrong with a message or a command is one line, and the conversation goes on.
+// Answers, and nothing else, go to one writer, everything else to another. An error
+// in a message or a command is reported in one line, and the conversation goes on.
 package repl
 
 import (
@@ -22,44 +21,43 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// Config is what a Session talks with, and where.
+// Config is the model of a Session, and its input and output.
 type Config struct {
 	Engine    *engine.Engine
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Settings  Settings
-	System    string // what comes before the conversation; "": nothing
-	First     string // a message to begin with; "": none
+	System    string // the system message; "": none
+	First     string // the first message; "": none
 
 	Input      Input
 	Out, Notes io.Writer // for answers, and for all else
-	Person     bool      // somebody is there, who sees what goes wrong and goes on
-	Screen     bool      // Out is a terminal, which control characters can harm
-	Dim        bool      // Notes is one, which shows thoughts in another color
+	Person     bool      // interactive: errors do not change the result of Run
+	Screen     bool      // Out is a terminal: control characters are removed
+	Dim        bool      // Notes is a terminal: the reasoning is dimmed
 }
 
-// Settings say how tokens are chosen, and can be changed between answers.
+// Settings are the sampling settings, which can be changed between answers.
 type Settings interface {
 	Set(name, value string) error
 	Each(show func(name, value, usage string))
 	Sampling() sample.Params // of the next answer, with its seed
-	Predict() int            // most tokens of an answer; -1: until it ends
+	Predict() int            // maximum number of tokens of an answer; -1: no limit
 }
 
 // A Session is a conversation with a model.
 type Session struct {
 	Config
 	conversation
-	leftOut int    // messages, the oldest, that the model is not shown any more
-	file    string // that the conversation was saved to or loaded from last
-	failed  int    // messages and commands
+	leftOut int    // oldest messages that are no longer part of the prompt
+	file    string // that the conversation was last saved to or loaded from
+	failed  int    // number of messages and commands that failed
 	seq     *engine.Sequence
 	used    int          // tokens of the context, after the last answer
 	last    engine.Stats // of the last answer
-	cached  int          // tokens of its prompt that were not evaluated again
 }
 
-// New returns a Session in which nothing was said yet.
+// New returns a Session with an empty conversation.
 func New(c Config) *Session {
 	return &Session{Config: c, conversation: conversation{system: c.System}, seq: c.Engine.NewSequence()}
 }
@@ -67,9 +65,9 @@ func New(c Config) *Session {
 // errQuit ends a session.
 var errQuit = errors.New("quit")
 
-// Run talks until the input ends, and closes the session. It returns an error for
-// input that cannot be read, for output that cannot be written, and, where nobody
-// watches, for what failed and for an interrupt.
+// Run answers until the input ends, and closes the session. It returns an error for
+// input that cannot be read, for output that cannot be written, and, unless the
+// session is interactive, for failed messages and for an interrupt.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.seq.Close()
 	if s.First != "" {
@@ -100,7 +98,7 @@ func (s *Session) Run(ctx context.Context) error {
 	}
 }
 
-// outcome is what a session comes to when nothing is left to say.
+// outcome returns the error of a session whose input has ended.
 func (s *Session) outcome() error {
 	if s.Person || s.failed == 0 {
 		return nil
@@ -108,7 +106,7 @@ func (s *Session) outcome() error {
 	return fmt.Errorf("%d of what was asked for failed", s.failed)
 }
 
-// take does what was typed. It returns an error that ends the session.
+// take carries out one input. It returns an error that ends the session.
 func (s *Session) take(ctx context.Context, typed string) error {
 	command, body := split(typed)
 	body = text(body)
@@ -121,12 +119,12 @@ func (s *Session) take(ctx context.Context, typed string) error {
 	return s.say(ctx, body)
 }
 
-// note writes a line that is no part of the conversation.
+// note writes a line to Notes.
 func (s *Session) note(format string, args ...any) {
 	fmt.Fprintln(s.Notes, printable(fmt.Sprintf(format, args...)))
 }
 
-// fail notes what went wrong.
+// fail reports an error.
 func (s *Session) fail(err error) {
 	s.failed++
 	s.note("quern: %v", err)

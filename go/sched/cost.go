@@ -16,9 +16,15 @@ type Shape struct {
 
 // add returns s with n tokens more, of a sequence that has `at` before them.
 func (s Shape) add(at, n int) Shape {
+	s.Read += at
+	return s.extend(at, n)
+}
+
+// extend returns s with n tokens more of a sequence that is part of it.
+func (s Shape) extend(at, n int) Shape {
 	s.Tokens += n
 	s.Attended += n*at + n*(n+1)/2
-	s.Read += at + n
+	s.Read += n
 	return s
 }
 

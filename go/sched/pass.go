@@ -10,6 +10,7 @@ import (
 type Item struct {
 	ID     uint64
 	Tokens int
+	Draft  int // of which, the last ones, are guesses
 }
 
 // A Prefix is what the cache has of a request's tokens.
@@ -144,7 +145,7 @@ func (s *Scheduler) victim(rival *job) *job {
 func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
 	bytes := s.bytes(v.done)
-	v.done, v.begun = 0, true
+	v.done, v.draft, v.begun = 0, 0, true
 	s.waiting = append(s.waiting, v)
 	a.Preempted = append(a.Preempted, v.ID)
 	a.Admitted = slices.DeleteFunc(a.Admitted, func(id uint64) bool { return id == v.ID })
@@ -225,7 +226,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	var shape Shape
 	for _, j := range s.running {
 		if j.decoding() && len(items) < s.cfg.Batch {
-			items = append(items, Item{j.ID, 1})
+			items = append(items, Item{ID: j.ID, Tokens: 1})
 			shape = shape.add(j.done, 1)
 			available -= s.grows(j, 1)
 		}
@@ -234,6 +235,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	if len(items) == 0 {
 		limit = max(alone, limit)
 	}
+	streams := len(items)
 	prompts := make([]*job, 0, len(s.running))
 	for _, j := range s.running {
 		if !j.decoding() && j.todo() > 0 {
@@ -255,12 +257,24 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		if n <= 0 {
 			break // those behind it would take what it waits for
 		}
-		items = append(items, Item{j.ID, n})
+		items = append(items, Item{ID: j.ID, Tokens: n})
 		shape = shape.add(j.done, n)
 		available -= s.grows(j, n)
 		given += n
 		if n < j.todo() {
 			break
+		}
+	}
+	// What is left goes to guesses, one of each stream in turn.
+	for grew := true; grew; {
+		grew = false
+		for i := range items[:streams] {
+			j, n := s.find(items[i].ID), items[i].Tokens
+			bytes, next := s.grows(j, n+1)-s.grows(j, n), shape.extend(j.done+n, 1)
+			if n <= j.draft && next.Tokens <= s.cfg.Batch && bytes <= available && s.Cost.Estimate(next) <= limit {
+				items[i].Tokens, items[i].Draft = n+1, n
+				shape, available, grew = next, available-bytes, true
+			}
 		}
 	}
 	return items
@@ -309,7 +323,8 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 		if j == nil {
 			continue
 		}
-		j.done += it.Tokens
+		j.done += it.Tokens - it.Draft
+		j.draft = 0
 		s.charge(j.flow, it.Tokens, len(items))
 		if j.todo() == 0 {
 			complete = append(complete, j.ID)
@@ -318,9 +333,12 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 	return complete
 }
 
-// Sampled notes that a request has a token more.
-func (s *Scheduler) Sampled(id uint64) {
+// Sampled notes that a request has some tokens more, of which all but one were
+// guessed: `evaluated` of its tokens need no further pass. It has so many guesses at
+// those that follow.
+func (s *Scheduler) Sampled(id uint64, tokens, evaluated, draft int) {
 	if j := s.find(id); j != nil {
-		j.known++
+		j.known += tokens
+		j.done, j.draft = evaluated, draft
 	}
 }

@@ -4,7 +4,8 @@
 // tokens. It is told of requests, of time and of what passes took, and answers
 // with lists of numbers. Requests are known by their numbers, which only grow.
 //
-// Sequences that generate go first, one token each. What is left of the time
+// Sequences that generate go first, one token each and, as far as there is time,
+// guesses at those that follow. What is left of the time
 // that a pass may take, by a model of cost that is learned as passes run, goes to
 // prompts: slices of them, in the order of priority, of what each flow has had
 // of the machine, and where that is about the same of what is left to do, less what
@@ -81,6 +82,7 @@ type job struct {
 	since time.Duration // when it came
 	known int           // tokens: the prompt and what was generated
 	done  int           // of which are evaluated
+	draft int           // guesses at what follows
 	begun bool          // it has run before
 }
 

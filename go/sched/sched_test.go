@@ -65,6 +65,8 @@ func play(t *testing.T, text string) string {
 				Prompt: v.num("prompt"), MaxTokens: v.num("max"), Deadline: v.time("deadline"), Leader: uint64(v.num("leader")), Shared: v.num("shared")}
 			if err := m.add(r); err != nil {
 				answer("%v", err)
+			} else {
+				m.live[r.ID].draft = v.num("draft")
 			}
 		case "cancel":
 			m.cancel(uint64(v.num("id")))
@@ -151,6 +153,7 @@ func TestProperty(t *testing.T) {
 				t.Fatal(err)
 			default:
 				arrived[id] = m.now
+				m.live[id].draft = max(int(id%9)-4, 0)
 			}
 		}
 		if rng.IntN(100) == 0 {

@@ -7,9 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/server/host"
 )
 
 func slowly(_ *Config, m *Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
@@ -34,7 +37,7 @@ func TestClientGone(t *testing.T) {
 		eventually(t, "running", func() bool { return s.active() == 2 })
 		stop()
 		eventually(t, "ended, stream "+stream, func() bool { return s.active() == 0 })
-		eventually(t, "forgotten", func() bool { return s.server.running.query(1) == nil && s.server.running.query(3) == nil })
+		eventually(t, "forgotten", func() bool { return s.server.running.generations() == 0 })
 	}
 }
 
@@ -47,21 +50,21 @@ func TestDelete(t *testing.T) {
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Scan()
-	id := parse[chatChunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
+	id := parse[chunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
 	if status, b, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !parse[cancelled](t, b).Cancelled {
 		t.Errorf("got %d %s", status, b)
 	}
-	last := ""
+	var last [2]string
 	for lines.Scan() {
 		if lines.Text() != "" {
-			last = lines.Text()
+			last[0], last[1] = last[1], lines.Text()
 		}
 	}
-	if !strings.Contains(last, "cancelled_error") {
-		t.Errorf("the last line is %q", last)
+	if !strings.Contains(last[0], "cancelled_error") || last[1] != "data: [DONE]" {
+		t.Errorf("the last lines are %q", last)
 	}
 	eventually(t, "ended", func() bool { return s.active() == 0 })
 	if status, _, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 404 {
@@ -72,10 +75,10 @@ func TestDelete(t *testing.T) {
 // A client that does not read loses its request in time, and the engine never
 // waits for it.
 func TestSlowReader(t *testing.T) {
-	s := newSite(t, strings.Repeat("Hello world, ", 30), func(c *Config, m *Model, f *fakeEngine) {
-		c.WriteTimeout = 200 * time.Millisecond
-	})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	s := newSite(t, strings.Repeat("Hello world, ", 30), nil)
+	paced := httptest.NewServer(host.New(s.server.Handler(), "", 200*time.Millisecond, nil))
+	defer paced.Close()
+	conn, err := net.Dial("tcp", paced.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,5 +93,5 @@ func TestSlowReader(t *testing.T) {
 	if took := time.Since(begun); took > 4*time.Second {
 		t.Errorf("the engine took %v beside a client that does not read", took)
 	}
-	eventually(t, "given up", func() bool { return s.server.running.query(1) == nil })
+	eventually(t, "given up", func() bool { return s.server.running.generations() == 0 })
 }

@@ -1,9 +1,47 @@
 package server
 
-import "github.com/quern-llm/quern/go/chat"
+import (
+	"net/http"
 
-// chatSource is the prompt of a chat.
-func chatSource(m *Model, q *query) (source, error) {
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// A chatQuery is a request to /v1/chat/completions.
+type chatQuery struct {
+	options
+	conversation
+	logprobs    bool
+	topLogprobs int
+}
+
+func newChatQuery(m *Model) *chatQuery {
+	return filled(m, &chatQuery{options: newOptions(m), conversation: newConversation()})
+}
+
+func (q *chatQuery) fields() []field {
+	return append(append(q.options.fields(), q.conversation.fields()...),
+		setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
+		setting("reasoning_control", empty(false), "Lets thinking be ended early."),
+		setting("reasoning_budget_tokens thinking_budget_tokens", always(-1), "Bounds the thinking."),
+		setting("store", empty(false), "Keeps the answer on the server."),
+		responseFormat(),
+		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
+		setting("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
+	)
+}
+
+func (q *chatQuery) settle(m *Model, h http.Header) error {
+	switch {
+	case q.logprobs:
+		q.probs = q.topLogprobs
+	case q.topLogprobs > 0:
+		return invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.topLogprobs)
+	}
+	return q.options.settle(m, h)
+}
+
+func (q *chatQuery) source(m *Model) (source, error) {
 	prompt, err := q.render(m)
 	if err != nil {
 		return source{}, err
@@ -12,24 +50,13 @@ func chatSource(m *Model, q *query) (source, error) {
 	return source{prompts: [][]int32{ids}, chat: &prompt}, err
 }
 
-// head is what all chunks and answers of OpenAI's form begin with.
-type head struct {
-	ID          string `json:"id"`
-	Object      string `json:"object"`
-	Created     int64  `json:"created"`
-	Model       string `json:"model"`
-	Fingerprint string `json:"system_fingerprint"`
-}
-
-// tail is what they may end with.
-type tail struct {
-	Usage    *usage          `json:"usage,omitempty"`
-	Timings  *timings        `json:"timings,omitempty"`
-	Progress *promptProgress `json:"prompt_progress,omitempty"`
+func (q *chatQuery) format(g *generation, e envelope) format {
+	e.Object = "chat.completion.chunk"
+	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, envelope: e}
 }
 
 type chatAnswer struct {
-	head
+	envelope
 	Choices []chatChoice `json:"choices"`
 	tail
 }
@@ -52,117 +79,113 @@ type chatLogprobs struct {
 }
 
 type chatChunk struct {
-	head
+	envelope
 	Choices []chatChunkChoice `json:"choices"`
 	tail
 }
 
 type chatChunkChoice struct {
 	Index    int           `json:"index"`
-	Delta    chatDelta     `json:"delta"`
+	Delta    any           `json:"delta"`
 	Logprobs *chatLogprobs `json:"logprobs,omitempty"`
 	Finish   *string       `json:"finish_reason"`
 }
 
+// chatDelta is what a chunk adds to a message.
 type chatDelta struct {
-	Role      string  `json:"role,omitempty"`
-	Content   *string `json:"content,omitempty"`
-	Reasoning string  `json:"reasoning_content,omitempty"`
+	Content   string `json:"content,omitempty"`
+	Reasoning string `json:"reasoning_content,omitempty"`
 }
 
-func chatDeltaOf(d chat.Delta) chatDelta {
-	if d.Content == "" {
-		return chatDelta{Reasoning: d.Reasoning}
-	}
-	return chatDelta{Content: &d.Content}
+// chatBegin is the first delta of a message. There is no content yet.
+type chatBegin struct {
+	Role    string  `json:"role"`
+	Content *string `json:"content"`
 }
 
 // chatFormat writes the answers of /v1/chat/completions.
 type chatFormat struct {
-	g     *generation
-	head  head
-	begun []bool // by sequence
+	g        *generation
+	envelope envelope
+	logprobs bool
+	begun    []bool // by sequence
 }
 
-func (s *Server) chatFormat(g *generation) format {
-	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), head: s.head(g, "chat.completion.chunk")}
-}
-
-func (s *Server) head(g *generation, object string) head {
-	return head{ID: g.id, Object: object, Created: g.created, Model: g.model.Name, Fingerprint: s.c.Build}
-}
-
-func (f *chatFormat) logprobs(p piece) *chatLogprobs {
-	if !f.g.query.logprobs || len(p.tokens) == 0 {
+func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
+	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}
-	return &chatLogprobs{f.g.model.probs(p.tokens)}
+	return &chatLogprobs{f.g.model.probs(tokens)}
 }
 
 func (f *chatFormat) whole(answers []answer) any {
-	a := chatAnswer{head: f.head}
+	a := chatAnswer{envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
 			Index:    i,
 			Message:  chatMessage{"assistant", got.content.String(), got.reasoning.String()},
-			Logprobs: f.logprobs(piece{tokens: got.tokens}), Finish: got.finishReason(),
+			Logprobs: f.probs(got.tokens), Finish: got.finishReason(),
 		})
 	}
-	a.tail = tail{Usage: &f.g.used, Timings: timingsOf(answers[0].usage)}
+	a.tail = f.g.tail(answers)
 	return a
 }
 
 func (f *chatFormat) event(s *stream, e event) error {
 	i := e.seq.index
-	chunk := func(d chatDelta, t tail, finish *string) error {
-		return s.event(chatChunk{f.head, []chatChunkChoice{{i, d, f.logprobs(e.piece), finish}}, t})
+	tokens := e.piece.tokens
+	chunk := func(delta any, t tail, finish *string) error {
+		c := chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(tokens), finish}}, t}
+		tokens = nil // they are in the first chunk
+		return s.event(c)
 	}
-	if e.progress != nil && !f.g.query.progress {
+	failed := e.end != nil && e.end.err != nil
+	if e.progress != nil && !f.g.opts.progress || failed && e.piece.empty() {
 		return nil
 	}
-	if e.end != nil && e.end.err != nil && e.piece.empty() {
-		return nil
-	}
-	var t tail
+	first := !f.begun[i]
+	f.begun[i] = true
 	if e.progress != nil {
-		t.Progress = e.progress.json()
-	}
-	if !f.begun[i] {
-		f.begun[i] = true
-		empty := ""
-		first := s.event(chatChunk{f.head, []chatChunkChoice{{Index: i, Delta: chatDelta{Role: "assistant", Content: &empty}}}, t})
-		if first != nil || e.progress != nil {
-			return first
+		if first {
+			return chunk(chatBegin{Role: "assistant"}, f.g.progress(e), nil)
 		}
+		return chunk(chatDelta{}, f.g.progress(e), nil)
 	}
-	if f.g.query.timings && e.progress == nil {
-		t.Timings = timingsOf(e.usage)
-	}
-	deltas := e.piece.deltas
-	if len(deltas) == 0 && (e.progress != nil || len(e.piece.tokens) > 0) {
-		deltas = []chat.Delta{{}} // what comes with it has no text
-	}
-	for _, d := range deltas {
-		if err := chunk(chatDeltaOf(d), t, nil); err != nil {
+	if first {
+		if err := s.event(chatChunk{f.envelope, []chatChunkChoice{{Index: i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
 			return err
 		}
-		e.piece.tokens = nil // they are in the first chunk
 	}
-	if e.end == nil || e.end.err != nil {
+	var t tail
+	if f.g.opts.timings {
+		t.Timings = e.timings()
+	}
+	deltas := e.piece.deltas
+	if len(deltas) == 0 && len(tokens) > 0 {
+		deltas = []chat.Delta{{}} // tokens without text
+	}
+	for _, d := range deltas {
+		if err := chunk(chatDelta{d.Content, d.Reasoning}, t, nil); err != nil {
+			return err
+		}
+	}
+	if e.end == nil || failed {
 		return nil
 	}
 	reason := e.end.finishReason()
-	return chunk(chatDelta{}, tail{Timings: timingsOf(e.usage)}, &reason)
+	return chunk(chatDelta{}, f.g.last(e), &reason)
 }
 
 func (f *chatFormat) end(s *stream) error {
-	if f.g.query.streamOpts.usage {
-		if err := s.event(chatChunk{f.head, []chatChunkChoice{}, tail{Usage: &f.g.used}}); err != nil {
+	if f.g.opts.streamOpts.usage {
+		if err := s.event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
 			return err
 		}
 	}
 	s.raw("[DONE]")
 	return nil
 }
+
+func (f *chatFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }

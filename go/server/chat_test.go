@@ -22,7 +22,7 @@ func TestChat(t *testing.T) {
 			t.Errorf("%s: got %+v", path, c)
 		}
 		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
-			t.Errorf("%s: got %+v", path, a.head)
+			t.Errorf("%s: got %+v", path, a.envelope)
 		}
 		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 || u.Details.CachedTokens != 4 {
 			t.Errorf("usage %+v", u)
@@ -37,6 +37,21 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// A chunk is a chatChunk as clients read it.
+type chunk struct {
+	envelope
+	Choices []struct {
+		Index int
+		Delta struct {
+			Role, Content string
+			Reasoning     string `json:"reasoning_content"`
+		}
+		Logprobs *chatLogprobs
+		Finish   *string `json:"finish_reason"`
+	}
+	tail
+}
+
 func TestChatStream(t *testing.T) {
 	s := newSite(t, "Hello world \U0001F600!", nil)
 	events := s.events("/v1/chat/completions", `{`+hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
@@ -45,7 +60,7 @@ func TestChatStream(t *testing.T) {
 	}
 	text, role, finish := "", 0, ""
 	for i, e := range events[:len(events)-2] {
-		c := parse[chatChunk](t, []byte(e))
+		c := parse[chunk](t, []byte(e))
 		if c.Object != "chat.completion.chunk" || c.Usage != nil || len(c.Choices) != 1 {
 			t.Errorf("event %d is %s", i, e)
 		}
@@ -53,9 +68,7 @@ func TestChatStream(t *testing.T) {
 		if d.Role != "" {
 			role++
 		}
-		if d.Content != nil {
-			text += *d.Content
-		}
+		text += d.Content
 		if c.Choices[0].Finish != nil {
 			finish = *c.Choices[0].Finish
 		}
@@ -66,7 +79,7 @@ func TestChatStream(t *testing.T) {
 	if text != "Hello world \U0001F600!" || role != 1 || finish != "stop" {
 		t.Errorf("got %q, %d roles, %q", text, role, finish)
 	}
-	u := parse[chatChunk](t, []byte(events[len(events)-2]))
+	u := parse[chunk](t, []byte(events[len(events)-2]))
 	if len(u.Choices) != 0 || u.Usage == nil || u.Usage.CompletionTokens != 14 {
 		t.Errorf("usage event %s", events[len(events)-2])
 	}
@@ -90,10 +103,8 @@ func TestChatSeveral(t *testing.T) {
 		if e == "[DONE]" {
 			continue
 		}
-		for _, c := range parse[chatChunk](t, []byte(e)).Choices {
-			if c.Delta.Content != nil {
-				by[c.Index] += *c.Delta.Content
-			}
+		for _, c := range parse[chunk](t, []byte(e)).Choices {
+			by[c.Index] += c.Delta.Content
 		}
 	}
 	for i := range 3 {
@@ -116,7 +127,7 @@ func TestChatLogprobs(t *testing.T) {
 	n := 0
 	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"logprobs":true,"stream":true}`) {
 		if e != "[DONE]" {
-			if p := parse[chatChunk](t, []byte(e)).Choices[0].Logprobs; p != nil {
+			if p := parse[chunk](t, []byte(e)).Choices[0].Logprobs; p != nil {
 				n += len(p.Content)
 			}
 		}
@@ -157,11 +168,9 @@ func TestChatReasoning(t *testing.T) {
 		if e == "[DONE]" {
 			continue
 		}
-		d := parse[chatChunk](t, []byte(e)).Choices[0].Delta
+		d := parse[chunk](t, []byte(e)).Choices[0].Delta
 		reasoning += d.Reasoning
-		if d.Content != nil {
-			content += *d.Content
-		}
+		content += d.Content
 	}
 	if content != "Hello" || reasoning != "Let me see." {
 		t.Errorf("opened by the template: got %q and %q", content, reasoning)

@@ -1,17 +1,53 @@
 package server
 
 import (
+	"net/http"
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// textSource is the prompts of /v1/completions.
-func textSource(m *Model, q *query) (source, error) {
-	var src source
-	if q.echo && q.probs >= 0 {
-		return src, invalid("logprobs", "not supported together with echo, want one of them")
+// A textQuery is a request to /v1/completions.
+type textQuery struct {
+	options
+	prompt prompts
+	suffix string
+	echo   bool
+	bestOf int
+}
+
+func newTextQuery(m *Model) *textQuery {
+	return filled(m, &textQuery{options: newOptions(m), bestOf: 1})
+}
+
+func (q *textQuery) fields() []field {
+	return append(q.options.fields(),
+		promptField(&q.prompt),
+		input("suffix", text{p: &q.suffix}, "What comes after the answer, where the model can fill in."),
+		setting("echo", boolean{&q.echo}, "Begin the answer with the prompt."),
+		responseFormat(),
+		setting("best_of", integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
+		setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
+	)
+}
+
+func responseFormat() field {
+	only := func(v any) bool { m, ok := v.(map[string]any); return ok && m["type"] == "text" }
+	return input("response_format", neutral{nil, only, `{"type": "text"}`}, "Holds the answer to a form.")
+}
+
+func (q *textQuery) settle(m *Model, h http.Header) error {
+	switch {
+	case q.echo && q.probs >= 0:
+		return invalid("logprobs", "not supported together with echo, want one of them")
+	case q.bestOf > 1 && q.bestOf != q.n:
+		return invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
 	}
+	return q.options.settle(m, h)
+}
+
+func (q *textQuery) source(m *Model) (source, error) {
+	var src source
 	for _, p := range q.prompt {
 		ids, err := p.encode(m)
 		if err == nil && q.suffix != "" {
@@ -28,8 +64,14 @@ func textSource(m *Model, q *query) (source, error) {
 	return src, nil
 }
 
+func (q *textQuery) format(g *generation, e envelope) format {
+	n := len(g.seqs)
+	e.Object = "text_completion"
+	return &textFormat{g: g, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
+}
+
 type textAnswer struct {
-	head
+	envelope
 	Choices []textChoice `json:"choices"`
 	tail
 }
@@ -43,71 +85,68 @@ type textChoice struct {
 
 // textFormat writes the answers of /v1/completions, whole and in chunks.
 type textFormat struct {
-	g       *generation
-	head    head
-	begun   []bool // by sequence: the echo is out
-	offsets []int  // by sequence: characters sent
-}
-
-func (s *Server) textFormat(g *generation) format {
-	n := len(g.seqs)
-	return &textFormat{g: g, begun: make([]bool, n), offsets: make([]int, n), head: s.head(g, "text_completion")}
+	g        *generation
+	envelope envelope
+	begun    []bool // by sequence: the echo is out
+	offsets  []int  // by sequence: characters sent
 }
 
 // choice is what a sequence adds to its text. Token offsets count its answer's
 // characters.
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
-	if f.g.query.probs >= 0 && len(tokens) > 0 {
+	if f.g.opts.probs >= 0 && len(tokens) > 0 {
 		c.Logprobs = f.g.model.textLogprobs(tokens, f.offsets[i])
 	}
 	f.offsets[i] += utf8.RuneCountInString(text)
 	if !f.begun[i] && f.g.echo != nil {
-		c.Text = f.g.echo[i/f.g.query.n] + c.Text
+		c.Text = f.g.echo[i/f.g.opts.n] + c.Text
 	}
 	f.begun[i] = true
 	return c
 }
 
 func (f *textFormat) whole(answers []answer) any {
-	a := textAnswer{head: f.head}
+	a := textAnswer{envelope: f.envelope}
 	for i := range answers {
 		got := &answers[i]
 		reason := got.finishReason()
 		a.Choices = append(a.Choices, f.choice(i, got.content.String(), got.tokens, &reason))
 	}
-	a.tail = tail{Usage: &f.g.used, Timings: timingsOf(answers[0].usage)}
+	a.tail = f.g.tail(answers)
 	return a
 }
 
 func (f *textFormat) event(s *stream, e event) error {
 	failed := e.end != nil && e.end.err != nil
 	switch {
-	case e.progress != nil && !f.g.query.progress:
+	case e.progress != nil && !f.g.opts.progress:
 		return nil
 	case e.progress != nil:
-		return s.event(textAnswer{f.head, []textChoice{}, tail{Progress: e.progress.json()}})
+		return s.event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
 	case failed && e.piece.empty():
 		return nil
 	}
 	var t tail
 	var finish *string
-	if e.end != nil && !failed {
+	switch {
+	case e.end != nil && !failed:
 		reason := e.end.finishReason()
-		finish = &reason
+		finish, t = &reason, f.g.last(e)
+	case f.g.opts.timings:
+		t.Timings = e.timings()
 	}
-	if f.g.query.timings || finish != nil {
-		t.Timings = timingsOf(e.usage)
-	}
-	return s.event(textAnswer{f.head, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
+	return s.event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
 }
 
 func (f *textFormat) end(s *stream) error {
-	if f.g.query.streamOpts.usage {
-		if err := s.event(textAnswer{f.head, []textChoice{}, tail{Usage: &f.g.used}}); err != nil {
+	if f.g.opts.streamOpts.usage {
+		if err := s.event(textAnswer{f.envelope, []textChoice{}, f.g.total()}); err != nil {
 			return err
 		}
 	}
 	s.raw("[DONE]")
 	return nil
 }
+
+func (f *textFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }

@@ -1,41 +1,42 @@
 package server
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Defaults are fields of requests that leave them out: those of a body, in JSON.
 // Each endpoint takes the ones that it has.
-type Defaults struct{ fields members }
+type Defaults struct{ body []byte }
 
 // ReadDefaults reads a JSON object of fields, and refuses what requests could
 // not say.
 func ReadDefaults(body []byte) (Defaults, error) {
-	m, err := parseBody(body)
-	if err != nil {
-		return Defaults{}, err
-	}
-	for name := range m {
-		if !known(name) {
-			return Defaults{}, fmt.Errorf("no request has a field %s", quote(name))
+	m := &Model{}
+	var known []string
+	for _, q := range []query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
+		if err := takeFields(body, q.fields(), false); err != nil {
+			return Defaults{}, err
+		}
+		for _, f := range q.fields() {
+			known = append(known, f.names...)
 		}
 	}
-	return Defaults{m}, new(query).take(m, onGenerate|onTemplate, false)
-}
-
-// known reports whether requests that generate have a field of that name.
-func known(name string) bool {
-	for _, f := range fields(new(query)) {
-		for _, n := range f.names {
-			if n == name && f.on&onGenerate != 0 {
-				return true
-			}
+	r := newReader(body)
+	err := r.members("an object", func(name string) error {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("no request has a field %s", quote(name))
 		}
-	}
-	return false
+		_, err := r.raw()
+		return err
+	})
+	return Defaults{body}, err
 }
 
-// fill gives q the defaults.
-func (d Defaults) fill(q *query) {
-	if d.fields != nil {
-		_ = q.take(d.fields, onGenerate|onTemplate, false) // which ReadDefaults has seen
+// filled gives q the model's defaults.
+func filled[Q query](m *Model, q Q) Q {
+	if m.Defaults.body != nil {
+		_ = takeFields(m.Defaults.body, q.fields(), false) // which ReadDefaults has seen
 	}
+	return q
 }

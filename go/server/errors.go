@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -45,16 +45,14 @@ var kinds = map[int]string{
 	http.StatusGatewayTimeout:        "timeout_error",
 }
 
-// MarshalJSON writes the object that clients expect.
-func (e *apiError) MarshalJSON() ([]byte, error) {
+// body is the object that clients expect.
+func (e *apiError) body() any {
 	body := map[string]any{"code": e.status, "message": e.message, "type": kinds[e.status]}
 	if e.param != "" {
 		body["param"] = e.param
 	}
-	for k, v := range e.extra {
-		body[k] = v
-	}
-	return json.Marshal(map[string]any{"error": body})
+	maps.Copy(body, e.extra)
+	return map[string]any{"error": body}
 }
 
 // invalid is a field with a value that cannot be.
@@ -72,9 +70,12 @@ func unsupported(format string, args ...any) *apiError {
 	return &apiError{status: http.StatusNotImplemented, message: fmt.Sprintf(format, args...)}
 }
 
+// openAI marks requests whose clients look for OpenAI's codes of errors.
+const openAI = "openai"
+
 // toAPI says what a client is told of err. What is not its fault and not for it
 // to know is told as such; the log has the rest.
-func toAPI(err error) *apiError {
+func toAPI(c *gin.Context, err error) *apiError {
 	var api *apiError
 	var busy *engine.BusyError
 	var long *engine.TooLongError
@@ -88,9 +89,15 @@ func toAPI(err error) *apiError {
 			extra: map[string]any{"n_queued": busy.Queued},
 		}
 	case errors.As(err, &long):
-		return &apiError{status: http.StatusBadRequest, message: long.Error(), extra: map[string]any{
-			"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx,
-		}}
+		e := &apiError{
+			status:  http.StatusBadRequest,
+			message: fmt.Sprintf("the request has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", long.Prompt, long.Ctx),
+			extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
+		}
+		if c.GetBool(openAI) {
+			e.extra["code"] = "context_length_exceeded"
+		}
+		return e
 	case errors.As(err, &body):
 		return &apiError{
 			status:  http.StatusRequestEntityTooLarge,
@@ -114,16 +121,16 @@ func (s *Server) fail(c *gin.Context, err error) {
 		c.Status(statusCancelled) // for the log: nobody reads it
 		return
 	}
-	e := toAPI(err)
+	e := toAPI(c, err)
 	if e.status == http.StatusTooManyRequests {
 		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
 	}
-	reply(c, e.status, e)
+	reply(c, e.status, e.body())
 }
 
 // logHidden logs an error that its client is not told.
 func (s *Server) logHidden(c *gin.Context, err error) {
-	if !errors.Is(err, errGone) && toAPI(err).status == http.StatusInternalServerError {
+	if !errors.Is(err, errGone) && toAPI(c, err).status == http.StatusInternalServerError {
 		s.c.Log.Error().Err(err).Str("path", c.FullPath()).Msg("request failed")
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 type errorAnswer struct {
 	Error struct {
-		Code    int
+		Code    any
 		Message string
 		Type    string
 		Param   string
@@ -38,7 +38,7 @@ func (s *site) refused(path, body string, status int, param string) {
 	s.t.Helper()
 	got, b, _ := s.do("POST", path, body)
 	e := parse[errorAnswer](s.t, b).Error
-	if got != status || e.Code != status || e.Type == "" || e.Message == "" || e.Param != param || !strings.HasPrefix(e.Message, param) {
+	if got != status || fmt.Sprint(e.Code) != fmt.Sprint(status) || e.Type == "" || e.Message == "" || e.Param != param || !strings.HasPrefix(e.Message, param) {
 		if len(body) > 200 {
 			body = body[:200]
 		}
@@ -46,11 +46,14 @@ func (s *site) refused(path, body string, status int, param string) {
 	}
 }
 
-var generating = map[endpoint]struct{ path, body string }{
-	onChat:   {"/v1/chat/completions", hi},
-	onText:   {"/v1/completions", `"prompt":"x"`},
-	onNative: {"/completion", `"prompt":"x"`},
-	onInfill: {"/infill", `"input_prefix":"x"`},
+var generating = []struct {
+	path, fields string
+	body         body
+}{
+	{"/v1/chat/completions", hi, bodyOf("ChatRequest", newChatQuery)},
+	{"/v1/completions", `"prompt":"x"`, bodyOf("CompletionRequest", newTextQuery)},
+	{"/completion", `"prompt":"x"`, bodyOf("NativeRequest", newNativeQuery)},
+	{"/infill", `"input_prefix":"x"`, bodyOf("InfillRequest", newInfillQuery)},
 }
 
 // Every field of every endpoint, with every wrong type and just outside of its
@@ -58,15 +61,12 @@ var generating = map[endpoint]struct{ path, body string }{
 func TestWrongFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	n := 0
-	for on, e := range generating {
-		for _, f := range fields((&Model{}).query()) {
-			if f.on&on == 0 {
-				continue
-			}
+	for _, e := range generating {
+		for _, f := range e.body.defaults(&Model{}).fields() {
 			for _, name := range f.names {
 				for _, v := range wrongValues(f.to) {
-					body := "{" + e.body + `,"` + name + `":` + v + "}"
-					if strings.HasPrefix(e.body, `"`+name+`"`) {
+					body := "{" + e.fields + `,"` + name + `":` + v + "}"
+					if strings.HasPrefix(e.fields, `"`+name+`"`) {
 						body = `{"` + name + `":` + v + "}"
 					}
 					s.refused(e.path, body, 400, name)
@@ -91,14 +91,20 @@ func wrongValues(to target) []string {
 		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
 	case *stopWords, *samplerList:
 		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
-	case *conversation, *tokenList, *fieldList, *extraFiles:
+	case *idle:
+		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
+	case *texts:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
+	case structured:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
+	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *prompts:
 		return []string{`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`}
 	case *biases:
-		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`}
+		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`, `{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`}
 	}
 	s := to.schema()
 	wrong := []string{`"1"`, `true`, `[]`, `{}`, `1e400`, `-1e400`, fmt.Sprint(bound(s["minimum"]) - 1)}
@@ -244,11 +250,11 @@ func TestEngineErrors(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	s.refused("/completion", `{"prompt":"`+strings.Repeat("x", 600)+`"}`, 400, "")
 
-	// Once a stream has begun, an error is its last event.
+	// Once a stream has begun, an error is its last event, before the mark of the end.
 	s = newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = engine.ErrClosing })
 	events := s.events("/v1/chat/completions", "{"+hi+`,"stream":true}`)
-	if last := events[len(events)-1]; parse[errorAnswer](t, []byte(last)).Error.Type != "unavailable_error" {
-		t.Errorf("the last event is %s", last)
+	if n := len(events); n < 2 || events[n-1] != "[DONE]" || parse[errorAnswer](t, []byte(events[n-2])).Error.Type != "unavailable_error" {
+		t.Errorf("the events are %s", events)
 	}
 	if !strings.Contains(strings.Join(events, ""), "Hello") {
 		t.Errorf("the text before the error is lost: %s", events)

@@ -141,7 +141,7 @@ func (f *fakeEngine) run(ctx context.Context, r *engine.Request) {
 		if id == 2 && banned {
 			continue
 		}
-		t := engine.Token{ID: id}
+		t := engine.Token{ID: id, Stop: r.Stop != nil && r.Stop(id)}
 		if r.TopLogprobs >= 0 {
 			t.Logprob = sample.Logprob{ID: id, Value: -0.5}
 			for k := range r.TopLogprobs {
@@ -298,4 +298,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("not %s after 5 s", what)
 		}
 	}
+}
+
+// generations counts those that run.
+func (r *registry) generations() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID)
 }

@@ -1,170 +1,128 @@
 package server
 
-import "math"
+import (
+	"bytes"
+	"slices"
+	"strings"
 
-// reasoningFormats are llama-server's.
-var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
+	"github.com/go-json-experiment/json/jsontext"
+)
 
-// fields is all that requests may say, bound to q. It is the only place that
-// knows a field's name.
-func fields(q *query) []field {
-	p := &q.sampling
-	return []field{
-		// What to continue.
-		{names: []string{"model"}, on: onGenerate, to: text{p: &q.model}, input: true,
-			doc: "A name for the model. There is one, whatever the name says."},
-		{names: []string{"messages"}, on: onChat | onTemplate, need: onChat | onTemplate, to: &q.messages, input: true,
-			doc: "The conversation so far."},
-		{names: []string{"prompt"}, on: onText | onNative, need: onText | onNative, to: &q.prompt, input: true,
-			doc: "What to continue: text, token ids, both mixed, or an array of these for several answers."},
-		{names: []string{"suffix"}, on: onText, to: text{p: &q.suffix}, input: true,
-			doc: "What comes after the answer, where the model can fill in."},
-		{names: []string{"echo"}, on: onText, to: boolean{&q.echo},
-			doc: "Begin the answer with the prompt."},
-		{names: []string{"input_prefix"}, on: onInfill, to: text{p: &q.prefix}, input: true,
-			doc: "The text before the cursor."},
-		{names: []string{"input_suffix"}, on: onInfill, to: text{p: &q.suffix}, input: true,
-			doc: "The text after the cursor."},
-		{names: []string{"input_extra"}, on: onInfill, to: &q.extra, input: true,
-			doc: "Other files to know about."},
-		{names: []string{"prompt"}, on: onInfill, to: text{p: &q.content}, input: true,
-			doc: "How the answer begins, in front of the cursor."},
+// A query is the body of a request to one endpoint, with defaults for what it
+// leaves out.
+type query interface {
+	// fields is all that the body may say, bound to the query. Validation, defaults,
+	// /props, the OpenAPI document and the tables of docs/api.md are made of it.
+	fields() []field
+}
 
-		// Conversations.
-		{names: []string{"chat_template_kwargs"}, on: onChat | onTemplate, to: &q.template,
-			doc: "Further variables for the chat template, such as enable_thinking."},
-		{names: []string{"reasoning_effort"}, on: onChat | onTemplate, to: text{&q.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}},
-			doc: "For the chat template; none also turns reasoning off."},
-		{names: []string{"reasoning_format"}, on: onChat, to: text{&q.thinking, reasoningFormats},
-			doc: "Where the reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."},
-		{names: []string{"add_generation_prompt"}, on: onChat | onTemplate, to: &q.generate,
-			doc: "End the prompt with the beginning of the assistant's turn."},
-		{names: []string{"continue_final_message"}, on: onChat | onTemplate, to: &q.resume,
-			doc: "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."},
-		{names: []string{"tools", "functions"}, on: onChat | onTemplate, to: empty([]any{}), doc: "Tools that the model may call."},
-		{names: []string{"tool_choice", "function_call"}, on: onChat | onTemplate, to: neutral{"auto", func(v any) bool { return v == "none" || v == "auto" }, "none or auto"},
-			doc: "Which of them."},
-		{names: []string{"modalities"}, on: onChat, to: neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`},
-			doc: "What the answer is made of."},
-		{names: []string{"reasoning_control"}, on: onChat, to: empty(false), doc: "Lets thinking be ended early."},
-		{names: []string{"reasoning_budget_tokens", "thinking_budget_tokens"}, on: onChat, to: always(-1), doc: "Bounds the thinking."},
-		{names: []string{"store"}, on: onChat, to: empty(false), doc: "Keeps the answer on the server."},
+// A field is what a body may say under a name.
+type field struct {
+	names []string // the first is ours, the others mean the same
+	to    target
+	doc   string
+	need  bool // it must be given
+	input bool // the text itself rather than a setting
+}
 
-		// Length and end.
-		{names: []string{"n_predict", "max_tokens", "max_completion_tokens"}, on: onGenerate, to: integer(&q.maxTokens, -1, math.MaxInt32),
-			doc: "Tokens to generate at most; -1 is as many as the context holds, 0 evaluates the prompt and ends."},
-		{names: []string{"stop"}, on: onGenerate, to: &q.stop,
-			doc: "Texts at which the answer ends. They are not part of it."},
-		{names: []string{"ignore_eos"}, on: onGenerate, to: boolean{&q.ignoreEOS},
-			doc: "Go on where the model would end."},
-		{names: []string{"t_max_predict_ms"}, on: onGenerate, to: millis{&q.maxTime, 0},
-			doc: "End so long after the first token, once the answer has a line break; 0 does not."},
-		{names: []string{"t_max_prompt_ms"}, on: onGenerate, to: idle(-1), doc: "Accepted for its senders' sake."},
-		{names: []string{"n_indent"}, on: onGenerate, to: always(0), doc: "Least indentation of a line."},
-		{names: []string{"n_keep"}, on: onGenerate, to: idle(0), doc: "What stays when a context is shifted, which is never done."},
-		{names: []string{"n_discard"}, on: onGenerate, to: idle(0), doc: "What goes when a context is shifted, which is never done."},
+// setting returns a field by its names.
+func setting(names string, to target, doc string) field {
+	return field{names: strings.Fields(names), to: to, doc: doc}
+}
 
-		// Sampling.
-		{names: []string{"temperature"}, on: onGenerate, to: float(&p.Temp, 0, 100),
-			doc: "Divides the logits; 0 takes the likeliest token."},
-		{names: []string{"top_k"}, on: onGenerate, to: integer(&p.TopK, -1, math.MaxInt32),
-			doc: "Choose among so many of the likeliest tokens; 0 or -1 is all."},
-		{names: []string{"top_p"}, on: onGenerate, to: float(&p.TopP, 0, 1),
-			doc: "Choose among the likeliest tokens that make up this probability; 1 is all."},
-		{names: []string{"min_p"}, on: onGenerate, to: float(&p.MinP, 0, 1),
-			doc: "Leave out tokens less likely than this share of the likeliest; 0 is none."},
-		{names: []string{"seed"}, on: onGenerate, to: integer(&q.seed, math.MinInt64, math.MaxInt64),
-			doc: "Of the choices: the same seed gives the same text under any load. -1 and 4294967295 are random."},
-		{names: []string{"repeat_penalty"}, on: onGenerate, to: float(&p.RepeatPenalty, 0.01, 100),
-			doc: "Makes tokens seen already less likely; 1 does not."},
-		{names: []string{"repeat_last_n"}, on: onGenerate, to: integer(&p.RepeatLastN, -1, 1<<24),
-			doc: "Tokens that the penalties look back at; 0 is none, -1 all."},
-		{names: []string{"presence_penalty"}, on: onGenerate, to: float(&p.PresencePenalty, -100, 100),
-			doc: "Taken off the logit of each token seen."},
-		{names: []string{"frequency_penalty"}, on: onGenerate, to: float(&p.FrequencyPenalty, -100, 100),
-			doc: "The same, for each time it was seen."},
-		{names: []string{"logit_bias"}, on: onGenerate, to: &q.bias,
-			doc: "Added to the logits of tokens, given by id or by text; false bans them."},
-		{names: []string{"samplers"}, on: onGenerate, to: &q.samplers,
-			doc: "Which samplers are used, in the order that is fixed: penalties, top_k, top_p, min_p, temperature."},
-		{names: []string{"dynatemp_range"}, on: onGenerate, to: always(0), doc: "Dynamic temperature."},
-		{names: []string{"dynatemp_exponent"}, on: onGenerate, to: idle(1), doc: "Of the dynamic temperature."},
-		{names: []string{"typical_p", "typ_p"}, on: onGenerate, to: within(1, 1, math.MaxFloat64, "1"), doc: "Locally typical sampling."},
-		{names: []string{"top_n_sigma"}, on: onGenerate, to: within(-1, -math.MaxFloat64, 0, "0 or less"), doc: "Top-n-sigma sampling."},
-		{names: []string{"xtc_probability"}, on: onGenerate, to: always(0), doc: "XTC sampling."},
-		{names: []string{"xtc_threshold"}, on: onGenerate, to: idle(0.1), doc: "Of XTC sampling."},
-		{names: []string{"dry_multiplier"}, on: onGenerate, to: always(0), doc: "DRY sampling."},
-		{names: []string{"dry_base"}, on: onGenerate, to: idle(1.75), doc: "Of DRY sampling."},
-		{names: []string{"dry_allowed_length"}, on: onGenerate, to: idle(2), doc: "Of DRY sampling."},
-		{names: []string{"dry_penalty_last_n"}, on: onGenerate, to: idle(64), doc: "Of DRY sampling."},
-		{names: []string{"mirostat"}, on: onGenerate, to: always(0), doc: "Mirostat sampling."},
-		{names: []string{"mirostat_tau"}, on: onGenerate, to: idle(5), doc: "Of Mirostat sampling."},
-		{names: []string{"mirostat_eta"}, on: onGenerate, to: idle(0.1), doc: "Of Mirostat sampling."},
-		{names: []string{"adaptive_target"}, on: onGenerate, to: within(-1, -math.MaxFloat64, -math.SmallestNonzeroFloat64, "less than 0"), doc: "Adaptive-p sampling."},
-		{names: []string{"adaptive_decay"}, on: onGenerate, to: idle(0.9), doc: "Of adaptive-p sampling."},
-		{names: []string{"min_keep"}, on: onGenerate, to: within(0, 0, 1, "0 or 1"), doc: "Least tokens that samplers leave."},
+// input returns a field that answers do not repeat.
+func input(names string, to target, doc string) field {
+	return field{names: strings.Fields(names), to: to, doc: doc, input: true}
+}
 
-		// Form of the answer.
-		{names: []string{"response_format"}, on: onChat | onText, input: true,
-			to:  neutral{map[string]any{"type": "text"}, func(v any) bool { m, ok := v.(map[string]any); return ok && m["type"] == "text" }, `{"type": "text"}`},
-			doc: "Holds the answer to a form."},
-		{names: []string{"grammar"}, on: onGenerate, to: empty(""), doc: "Holds the answer to a grammar."},
-		{names: []string{"json_schema"}, on: onGenerate, input: true, to: neutral{nil, func(any) bool { return false }, "null"}, doc: "Holds the answer to a JSON schema."},
-		{names: []string{"grammar_lazy"}, on: onGenerate, to: empty(false), doc: "Begins the grammar late."},
-		{names: []string{"lora"}, on: onGenerate, to: empty([]any{}), doc: "LoRA adapters."},
+// required returns an input that must be given.
+func required(name string, to target, doc string) field {
+	return field{names: []string{name}, to: to, doc: doc, input: true, need: true}
+}
 
-		// Numbers of answers, slots and turns.
-		{names: []string{"n", "n_cmpl"}, on: onGenerate, to: integer(&q.n, 1, maxSequences),
-			doc: "Answers to each prompt. Seeds count up from the one given."},
-		{names: []string{"best_of"}, on: onText, to: integer(&q.bestOf, 1, maxSequences),
-			doc: "Not supported beyond n."},
-		{names: []string{"cache_prompt"}, on: onGenerate, to: boolean{&q.cache},
-			doc: "Use what the cache has of the prompt, and leave it there for others."},
-		{names: []string{"n_cache_reuse"}, on: onGenerate, to: idle(0), doc: "The cache finds what it can without being told."},
-		{names: []string{"id_slot"}, on: onGenerate, to: integer(&q.slot, -1, math.MaxInt32),
-			doc: "Run under this number if it is free; -1 is any."},
-		{names: []string{"priority"}, on: onGenerate, to: integer(&q.priority, -1000, 1000),
-			doc: "Higher ones go first."},
-		{names: []string{"deadline_ms"}, on: onGenerate, to: millis{&q.deadline, 0},
-			doc: "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."},
+// A target is where a field's value goes.
+type target interface {
+	take(r *reader) error // reads the next value, or says what would be right
+	value() any           // what it holds: before anything was taken, the default
+	schema() schema
+}
 
-		// What comes back.
-		{names: []string{"stream"}, on: onGenerate, to: boolean{&q.stream},
-			doc: "Send the answer as it is generated, as server-sent events."},
-		{names: []string{"stream_options"}, on: onGenerate, to: &q.streamOpts, input: true,
-			doc: "include_usage sends the usage in an event of its own before the end."},
-		{names: []string{"logprobs"}, on: onChat, to: boolean{&q.logprobs},
-			doc: "Send the log-probability of each token."},
-		{names: []string{"top_logprobs"}, on: onChat, to: integer(&q.topLogprobs, 0, maxProbs),
-			doc: "With logprobs: send so many of the likeliest tokens too."},
-		{names: []string{"logprobs", "n_probs"}, on: onText, to: optional{&q.probs, maxProbs},
-			doc: "Send the log-probability of each token, and of so many of the likeliest."},
-		{names: []string{"n_probs", "logprobs"}, on: onNative | onInfill, to: positive{&q.probs, maxProbs},
-			doc: "Send the log-probability of each token, and of so many of the likeliest; 0 sends none."},
-		{names: []string{"post_sampling_probs"}, on: onGenerate, to: empty(false), doc: "Probabilities after the samplers."},
-		{names: []string{"return_tokens"}, on: onGenerate, to: boolean{&q.returnTokens},
-			doc: "Send the ids of the tokens too."},
-		{names: []string{"return_progress"}, on: onGenerate, to: boolean{&q.progress},
-			doc: "With stream: send prompt_progress while the prompt is evaluated."},
-		{names: []string{"timings_per_token"}, on: onGenerate, to: boolean{&q.timings},
-			doc: "With stream: send timings with every event."},
-		{names: []string{"response_fields"}, on: onNative | onInfill, to: &q.fields, input: true,
-			doc: "Send only these fields; a/b is b inside of a, and comes under that name."},
-		{names: []string{"sse_ping_interval"}, on: onGenerate, to: integer(&q.ping, -1, 86400),
-			doc: "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."},
+// A schema is a JSON schema.
+type schema = map[string]any
 
-		// Text and tokens.
-		{names: []string{"content"}, on: onTokenize, need: onTokenize, to: text{p: &q.content}, input: true,
-			doc: "The text."},
-		{names: []string{"add_special"}, on: onTokenize, to: boolean{&q.addSpecial},
-			doc: "Begin with BOS where the model wants it."},
-		{names: []string{"parse_special"}, on: onTokenize, to: boolean{&q.parseSpecial},
-			doc: "Read the texts of control tokens as such."},
-		{names: []string{"with_pieces"}, on: onTokenize, to: boolean{&q.withPieces},
-			doc: "Send the text of each token too."},
-		{names: []string{"tokens"}, on: onDetokenize, need: onDetokenize, to: &q.tokens, input: true,
-			doc: "Token ids."},
-		{names: []string{"filename"}, on: onSlot, need: onSlot, to: text{p: &q.filename}, input: true,
-			doc: "A file name, without a path."},
+// readFields takes a body into fields. Those of other names are ignored, and null is
+// as good as nothing.
+func readFields(body []byte, fields []field) error { return takeFields(body, fields, true) }
+
+// takeFields is readFields, where fields that are needed may be missing unless
+// whole is true.
+func takeFields(body []byte, fields []field, whole bool) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return bad("the body is empty, want a JSON object")
 	}
+	r := newReader(body)
+	given := make([]struct {
+		name  string
+		value jsontext.Value
+	}, len(fields))
+	notObject := r.kind() != '{'
+	err := r.members("an object", func(name string) error {
+		i := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(f.names, name) })
+		if i < 0 || r.kind() == 'n' {
+			_, err := r.raw()
+			return err
+		}
+		was := &given[i]
+		if was.name != "" {
+			v, err := r.raw()
+			if err == nil && !bytes.Equal(v, was.value) {
+				err = invalid(name, "differs from %s, which means the same; want one of them", was.name)
+			}
+			return err
+		}
+		from := r.dec.InputOffset()
+		if err := fields[i].to.take(r); err != nil {
+			return at(name, err)
+		}
+		was.name, was.value = name, r.since(from)
+		return nil
+	})
+	switch {
+	case r.fault != nil:
+		return r.fault
+	case err != nil && notObject:
+		return bad("the body is %v", err)
+	case err != nil:
+		return err
+	}
+	if err := r.end(); err != nil {
+		return err
+	}
+	for i, f := range fields {
+		if whole && f.need && given[i].name == "" {
+			return invalid(f.names[0], "missing, want %s", wants(f.to.schema()))
+		}
+	}
+	return nil
+}
+
+// at adds the name of the field to an error about its value.
+func at(name string, err error) error {
+	if api, ok := err.(*apiError); ok { // which has a status of its own
+		api.message, api.param = name+": "+api.message, name
+		return api
+	}
+	return invalid(name, "%v", err)
+}
+
+// wants is a schema in words.
+func wants(s schema) string {
+	if text, ok := s["description"].(string); ok {
+		return text
+	}
+	kind, _ := s["type"].(string)
+	if kind == "string" {
+		return "a string"
+	}
+	return "an " + kind
 }

@@ -19,30 +19,44 @@ type format interface {
 	event(s *stream, e event) error
 	// end adds what comes after the last.
 	end(s *stream) error
+	// failed adds an error and what comes after it.
+	failed(s *stream, err *apiError) error
 }
 
-// generate serves the endpoints that generate text: source makes the prompts of
-// a query, form the writer of its answers.
-func (s *Server) generate(on endpoint, prefix string, src func(*Model, *query) (source, error), form func(*generation) format) func(*gin.Context, *Model) error {
+// A prompter is a query for text to be generated.
+type prompter interface {
+	query
+	common() *options
+	// settle settles what fields mean together, for this model and the request's header.
+	settle(m *Model, h http.Header) error
+	// source makes the prompts.
+	source(m *Model) (source, error)
+	// format returns what writes the answers.
+	format(g *generation, e envelope) format
+}
+
+// generate serves an endpoint that generates text. The ids of its answers begin
+// with prefix.
+func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
 	return func(c *gin.Context, m *Model) error {
-		q, err := s.query(c, m, on)
+		q := defaults(m)
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		if err := q.settle(m, c.Request.Header); err != nil {
+			return err
+		}
+		from, err := q.source(m)
 		if err != nil {
 			return err
 		}
-		if err := q.resolve(m, on, c.Request.Header); err != nil {
-			return err
-		}
-		from, err := src(m, q)
-		if err != nil {
-			return err
-		}
-		g, err := s.start(c, m, q, prefix, from)
+		g, err := s.start(c, m, q.common(), prefix, from)
 		if err != nil {
 			return err
 		}
 		defer func() { s.c.Note(c, g.note()) }()
-		f := form(g)
-		if q.stream {
+		f := q.format(g, s.envelope(g))
+		if g.opts.stream {
 			return s.stream(c, g, f)
 		}
 		answers, err := g.collect(c.Request.Context())
@@ -54,16 +68,6 @@ func (s *Server) generate(on endpoint, prefix string, src func(*Model, *query) (
 	}
 }
 
-// query reads the body of a request.
-func (s *Server) query(c *gin.Context, m *Model, on endpoint) (*query, error) {
-	body, err := readBody(c)
-	if err != nil {
-		return nil, err
-	}
-	q := m.query()
-	return q, q.read(body, on)
-}
-
 // maxUnsent is how many bytes of events are put together before they are sent:
 // for a client that reads slowly, all that came in the meantime would be much.
 const maxUnsent = 64 << 10
@@ -71,11 +75,10 @@ const maxUnsent = 64 << 10
 // stream sends what a generation yields as it comes. An error is returned while
 // it can have a status of its own; later it is an event, and the last.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
-	out := newStream(c, s.c.WriteTimeout)
-	defer out.close()
+	out := newStream(c)
 	quiet := s.c.Ping
-	if g.query.ping != 0 {
-		quiet = time.Duration(g.query.ping) * time.Second
+	if g.opts.ping != 0 {
+		quiet = time.Duration(g.opts.ping) * time.Second
 	}
 	err := g.each(c.Request.Context(), quiet, func(events []event) error {
 		if len(events) == 0 {
@@ -100,7 +103,7 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 		return err
 	default:
 		s.logHidden(c, err)
-		err = out.event(toAPI(err))
+		err = f.failed(out, toAPI(c, err))
 	}
 	if err != nil || out.flush() != nil {
 		return errGone
@@ -122,7 +125,7 @@ type usageDetails struct {
 
 // add counts a sequence. The prompt of several answers counts once.
 func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
-	if seq.index%g.query.n == 0 {
+	if seq.index%g.opts.n == 0 {
 		u.PromptTokens += e.PromptTokens
 		u.Details.CachedTokens += e.CachedTokens
 	}
@@ -149,6 +152,16 @@ func timingsOf(u engine.Usage) *timings {
 	// The first token comes out of the prompt: decoding took the others.
 	t.PredictedMS, t.PredictedPerToken, t.PredictedPerSecond = speed(u.Decode, max(u.Generated-1, 0))
 	return t
+}
+
+// timings are those of the sequence so far.
+func (e *event) timings() *timings {
+	if e.progress == nil {
+		return timingsOf(e.usage)
+	}
+	u := e.usage
+	u.PromptTokens, u.Prefill = e.progress.Done, e.progress.took
+	return timingsOf(u)
 }
 
 // speed is how long n of something took, each of them, and how many there would

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -18,17 +16,18 @@ import (
 
 // A generation is a request that runs: its sequences, and what they yield.
 type generation struct {
-	id      string
-	created int64
-	model   *Model
-	query   *query
-	prompts [][]int32 // tokens, one for each group of query.n sequences
-	echo    []string  // text to begin the answers to each prompt with
-	seqs    []*sequence
-	tickets []Ticket
-	box     *mailbox
-	forget  func()
-	used    usage // by those that have ended
+	id       string
+	created  int64
+	model    *Model
+	opts     *options
+	prompts  [][]int32 // tokens, one for each group of opts.n sequences
+	echo     []string  // text to begin the answers to each prompt with
+	seqs     []*sequence
+	tickets  []Ticket
+	box      *mailbox
+	registry *registry
+	used     usage        // by those that have ended
+	first    engine.Usage // of the first sequence, once it has ended
 }
 
 // A source is what a generation begins with.
@@ -39,22 +38,22 @@ type source struct {
 }
 
 // start submits a request's sequences. All of them run, or none.
-func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src source) (*generation, error) {
-	if n := len(src.prompts) * q.n; n > maxSequences {
-		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", q.n, len(src.prompts), maxSequences)
+func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
+	if n := len(src.prompts) * o.n; n > maxSequences {
+		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
 	g := &generation{
-		id: prefix + newID(), created: time.Now().Unix(), model: m, query: q,
+		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
 		prompts: src.prompts, echo: src.echo, box: newMailbox(),
 	}
 	flow, weight := s.c.Flow(c)
 	for _, prompt := range src.prompts {
-		for i := range q.n {
+		for i := range o.n {
 			seq := &sequence{
-				index: len(g.seqs), model: m, box: g.box, ignoreEOS: q.ignoreEOS, maxTime: q.maxTime,
-				write: q.writer(m, src.chat),
+				index: len(g.seqs), box: g.box, maxTime: o.maxTime,
+				write: o.writer(m, src.chat),
 			}
-			r := q.request(m, prompt, i)
+			r := o.request(m, prompt, i)
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
@@ -65,7 +64,8 @@ func (s *Server) start(c *gin.Context, m *Model, q *query, prefix string, src so
 			g.tickets = append(g.tickets, ticket)
 		}
 	}
-	g.forget = s.running.add(g)
+	g.registry = s.running
+	g.registry.add(g)
 	c.Header("X-Completion-Id", g.id)
 	return g, nil
 }
@@ -98,7 +98,7 @@ var errGone = errors.New("the client has gone")
 // nothing comes for a while, it hands over none. If ctx ends first, or f fails,
 // the sequences are cancelled.
 func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) error) error {
-	defer g.forget()
+	defer g.registry.remove(g)
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
 	var silence <-chan time.Time
@@ -126,7 +126,11 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 				continue
 			}
 			left--
+			g.registry.ended(g, e)
 			g.used.add(g, e.seq, e.usage)
+			if e.seq.index == 0 {
+				g.first = e.usage
+			}
 			if e.end.err != nil { // of one, which ends all
 				g.cancel()
 				return e.end.err
@@ -168,70 +172,4 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 		return nil
 	})
 	return answers, err
-}
-
-// A registry knows the generations that run, by their ids and by the engine's
-// numbers.
-type registry struct {
-	mu   sync.Mutex
-	byID map[string]*generation
-	by   map[uint64]*generation
-}
-
-func newRegistry() *registry {
-	return &registry{byID: map[string]*generation{}, by: map[uint64]*generation{}}
-}
-
-// add returns what removes g again.
-func (r *registry) add(g *generation) (remove func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.byID[g.id] = g
-	for _, t := range g.tickets {
-		r.by[t.ID()] = g
-	}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.byID, g.id)
-		for _, t := range g.tickets {
-			delete(r.by, t.ID())
-		}
-	}
-}
-
-// generation returns the one that has an id, or nil.
-func (r *registry) generation(id string) *generation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byID[id]
-}
-
-// query returns the one that the engine runs under a number, or nil.
-func (r *registry) query(ticket uint64) *query {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if g := r.by[ticket]; g != nil {
-		return g.query
-	}
-	return nil
-}
-
-// cancelled is the answer to who has ended a request.
-type cancelled struct {
-	ID        string `json:"id"`
-	Object    string `json:"object"`
-	Cancelled bool   `json:"cancelled"`
-}
-
-// cancelRunning ends a request that runs, by its id.
-func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
-	id := c.Param("id")
-	g := s.running.generation(id)
-	if g == nil {
-		return &apiError{status: http.StatusNotFound, message: "no request with the id " + quote(id) + " runs"}
-	}
-	g.cancel()
-	reply(c, http.StatusOK, cancelled{id, "completion.cancelled", true})
-	return nil
 }

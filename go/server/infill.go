@@ -3,8 +3,6 @@ package server
 import (
 	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -57,11 +55,34 @@ type infill struct {
 	begin  string // of what goes into the gap
 }
 
-// infillSource is the prompt of /infill.
-func infillSource(m *Model, q *query) (source, error) {
-	ids, err := m.fillIn(infill{files: q.extra, before: prompt{{text: q.prefix}}, after: q.suffix, begin: q.content})
+// An infillQuery is a request to /infill.
+type infillQuery struct {
+	options
+	prefix, suffix, begin string
+	extra                 extraFiles
+	wanted                texts
+}
+
+func newInfillQuery(m *Model) *infillQuery {
+	return filled(m, &infillQuery{options: newOptions(m)})
+}
+
+func (q *infillQuery) fields() []field {
+	return append(q.options.fields(),
+		input("input_prefix", text{p: &q.prefix}, "The text before the cursor."),
+		input("input_suffix", text{p: &q.suffix}, "The text after the cursor."),
+		input("input_extra", &q.extra, "Other files to know about."),
+		input("prompt", text{p: &q.begin}, "How the answer begins, in front of the cursor."),
+		nProbs(&q.options), responseFields(&q.wanted),
+	)
+}
+
+func (q *infillQuery) source(m *Model) (source, error) {
+	ids, err := m.fillIn(infill{files: q.extra, before: prompt{{text: q.prefix}}, after: q.suffix, begin: q.begin})
 	return source{prompts: [][]int32{ids}}, err
 }
+
+func (q *infillQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
 
 // fillIn returns the tokens that ask a model to fill a gap. None of the texts is
 // cut: what is too long is refused like any prompt.
@@ -119,29 +140,29 @@ type extraFiles []file
 
 const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`
 
-func (f *extraFiles) take(v jsontext.Value) error {
-	if v.Kind() != '[' {
-		return wrong(v, wantExtra)
-	}
+func (f *extraFiles) take(r *reader) error {
 	*f = nil
-	return eachOf(v, func(i int, v jsontext.Value) error {
-		m, err := readObject(v)
-		if err != nil {
-			return fmt.Errorf("element %d: %v", i, wrong(v, wantExtra))
-		}
+	return r.elements(wantExtra, func(i int) error {
 		one := file{name: "tmp"}
-		if name, ok := m["filename"]; ok && name.Kind() != 'n' {
-			if err := (text{p: &one.name}).take(name); err != nil {
-				return fmt.Errorf("element %d: filename: %v", i, err)
+		given := false
+		err := r.members(wantExtra, func(name string) error {
+			var err error
+			switch name {
+			case "filename":
+				err = optional(r, &one.name)
+			case "text":
+				given = true
+				one.text, err = r.text("a string")
+			default:
+				_, err = r.raw()
 			}
+			return wrap(name, err)
+		})
+		if err == nil && !given {
+			err = bad("text: missing, want a string")
 		}
-		body := m["text"]
-		if body.Kind() != '"' {
-			return fmt.Errorf("element %d: text: %v", i, missing(body, "a string"))
-		}
-		one.text = str(body)
 		*f = append(*f, one)
-		return nil
+		return wrap(fmt.Sprintf("element %d", i), err)
 	})
 }
 

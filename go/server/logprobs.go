@@ -82,3 +82,24 @@ func (m *Model) textLogprobs(tokens []engine.Token, offset int) *textLogprobs {
 	}
 	return l
 }
+
+// maxProbs is how many alternatives a token can come with.
+const maxProbs = engine.MaxTopLogprobs
+
+// A probCount is how many of the likeliest tokens come with each. -1 is none at
+// all, which zero means too where it is off.
+type probCount struct {
+	p   *int
+	off bool
+}
+
+func (n probCount) take(r *reader) error {
+	err := integer(n.p, 0, maxProbs).take(r)
+	if *n.p == 0 && n.off {
+		*n.p = -1
+	}
+	return err
+}
+
+func (n probCount) value() any     { return max(*n.p, 0) }
+func (n probCount) schema() schema { return integer(n.p, 0, maxProbs).schema() }

@@ -1,107 +1,174 @@
 package server
 
 import (
-	"encoding/json"
+	stdjson "encoding/json" // for the type of chat's values
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A conversation is messages that were looked through.
-type conversation []chat.Message
+// A conversation is what a chat template makes a prompt of.
+type conversation struct {
+	messages messages
+	kwargs   templateValues
+	effort   string
+	generate option // add_generation_prompt
+	resume   option // continue_final_message
+}
+
+func newConversation() conversation { return conversation{generate: option{on: true}} }
+
+func (c *conversation) fields() []field {
+	return []field{
+		required("messages", &c.messages, "The conversation so far."),
+		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
+		setting("reasoning_effort", text{&c.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}}, "For the chat template; none also turns reasoning off."),
+		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
+		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
+		setting("tools functions", empty([]any{}), "Tools that the model may call."),
+		setting("tool_choice function_call", neutral{"auto", func(v any) bool { return v == "none" || v == "auto" }, "none or auto"}, "Which of them."),
+	}
+}
+
+// messages are those of a conversation.
+type messages []chat.Message
 
 const wantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (c *conversation) take(v jsontext.Value) error {
-	if v.Kind() != '[' {
-		return wrong(v, wantMessages)
-	}
-	*c = conversation{}
-	err := eachOf(v, func(i int, v jsontext.Value) error {
-		m, err := readMessage(v)
-		if err != nil {
-			return wrap(fmt.Sprintf("message %d", i), err)
-		}
-		*c = append(*c, m)
-		return nil
+func (l *messages) take(r *reader) error {
+	*l = messages{}
+	err := r.elements(wantMessages, func(i int) error {
+		m, err := readMessage(r)
+		*l = append(*l, m)
+		return wrap(fmt.Sprintf("message %d", i), err)
 	})
-	if err == nil && len(*c) == 0 {
+	if err == nil && len(*l) == 0 {
 		err = fmt.Errorf("empty, want %s", wantMessages)
 	}
 	return err
 }
 
-func readMessage(v jsontext.Value) (m chat.Message, err error) {
-	fields, err := readObject(v)
-	if err != nil {
-		return m, err
-	}
-	if role := fields["role"]; role.Kind() != '"' {
-		return m, bad("role: %v", missing(role, "a string such as user"))
-	}
-	content := fields["content"]
-	if content.Kind() == '[' {
-		if err := checkParts(content); err != nil {
-			return m, wrap("content", err)
+func readMessage(r *reader) (m chat.Message, err error) {
+	role, content := false, false
+	err = r.members("an object", func(name string) error {
+		var err error
+		switch name {
+		case "role":
+			role = true
+			m.Role, err = r.text("a string such as user")
+		case "content":
+			content = r.kind() != 'n'
+			m.Content, err = readContent(r)
+		case "name":
+			err = optional(r, &m.Name)
+		case "tool_call_id":
+			err = optional(r, &m.ToolCallID)
+		case "reasoning_content":
+			err = optional(r, &m.ReasoningContent)
+		case "tool_calls":
+			err = readCalls(r, &m.ToolCalls)
+		default:
+			_, err = r.raw()
 		}
-	}
-	var mismatch *json.UnmarshalTypeError
-	switch err := json.Unmarshal(v, &m); {
-	case errors.As(err, &mismatch):
-		return m, bad("%s: it is of type %s, want %s", mismatch.Field, mismatch.Value, mismatch.Type)
+		return wrap(name, err)
+	})
+	switch {
 	case err != nil:
 		return m, err
-	}
-	if kind := content.Kind(); kind != '"' && kind != '[' && !(m.Role == "assistant" && len(m.ToolCalls) > 0) {
-		return m, bad("content: %v", missing(content, "a string or an array of text parts"))
+	case !role:
+		return m, bad("role: missing, want a string such as user")
+	case !content && !(m.Role == "assistant" && len(m.ToolCalls) > 0):
+		return m, bad("content: missing, want a string or an array of text parts")
 	}
 	return m, nil
 }
 
-// missing is wrong, for values that may be absent.
-func missing(v jsontext.Value, want string) error {
-	if v == nil {
-		return fmt.Errorf("missing, want %s", want)
+// optional reads a string or null.
+func optional(r *reader, p *string) (err error) {
+	if r.kind() == 'n' {
+		_, err = r.token()
+		return err
 	}
-	return wrong(v, want)
+	*p, err = r.text("a string")
+	return err
 }
 
-// checkParts takes parts that are text.
-func checkParts(v jsontext.Value) error {
-	return eachOf(v, func(i int, v jsontext.Value) error {
-		fields, err := readObject(v)
-		if err != nil {
+// readContent reads text, parts of text, or null.
+func readContent(r *reader) (c chat.Content, err error) {
+	const want = "a string or an array of text parts"
+	switch r.kind() {
+	case '"':
+		c.Text, err = r.text(want)
+	case 'n':
+		c.Null = true
+		_, err = r.token()
+	default:
+		c.Parts = []string{}
+		err = r.elements(want, func(i int) error {
+			part, err := readPart(r)
+			c.Parts = append(c.Parts, part)
 			return wrap(fmt.Sprintf("part %d", i), err)
+		})
+	}
+	return c, err
+}
+
+// readPart reads a part of a message, of the only type that there is.
+func readPart(r *reader) (body string, err error) {
+	kind := ""
+	given := false
+	err = r.members("an object", func(name string) error {
+		var err error
+		switch name {
+		case "type":
+			kind, err = r.text("text")
+		case "text":
+			given = true
+			body, err = r.text("a string")
+		default:
+			_, err = r.raw()
 		}
-		kind := fields["type"]
-		switch {
-		case kind.Kind() != '"':
-			return bad("part %d: type: %v", i, missing(kind, "text"))
-		case slices.Contains(media, str(kind)):
-			return unsupported("part %d: the model reads text only, want no %s", i, str(kind))
-		case str(kind) != "text":
-			return bad("part %d: type: %v", i, wrong(kind, "text"))
-		}
-		if body := fields["text"]; body.Kind() != '"' {
-			return bad("part %d: text: %v", i, missing(body, "a string"))
-		}
-		return nil
+		return wrap(name, err)
 	})
+	switch {
+	case err != nil:
+		return "", err
+	case slices.Contains(media, kind):
+		return "", unsupported("the model reads text only, want no %s", kind)
+	case kind == "":
+		return "", bad("type: missing, want text")
+	case kind != "text":
+		return "", bad("type: the string %s, want text", quote(kind))
+	case !given:
+		return "", bad("text: missing, want a string")
+	}
+	return body, nil
 }
 
 // media are the parts that other servers can read.
 var media = []string{"image_url", "input_audio", "input_video", "file"}
 
-func (c *conversation) value() any { return nil }
+// readCalls reads the calls of tools that the assistant made.
+func readCalls(r *reader, calls *[]chat.ToolCall) error {
+	err := r.decode(calls)
+	var mismatch *json.SemanticError
+	if errors.As(err, &mismatch) {
+		return fmt.Errorf("%s at %q, want %s", mismatch.JSONKind, mismatch.JSONPointer, mismatch.GoType)
+	}
+	return err
+}
 
-func (c *conversation) schema() schema {
+func (l *messages) value() any { return nil }
+
+func (l *messages) schema() schema {
 	part := schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}, "text": schema{"type": "string"}}}
 	return schema{
 		"type": "array", "minItems": 1, "description": wantMessages,
@@ -112,23 +179,17 @@ func (c *conversation) schema() schema {
 	}
 }
 
-// templateValues are variables for the template.
-type templateValues map[string]json.RawMessage
+// templateValues are variables for the template. What is taken adds to them.
+type templateValues map[string]jsontext.Value
 
-func (t *templateValues) take(v jsontext.Value) error {
-	if v.Kind() != '{' {
-		return wrong(v, "an object")
+func (t *templateValues) take(r *reader) error {
+	if *t == nil {
+		*t = templateValues{}
 	}
-	m, err := readObject(v)
-	all := maps.Clone(*t) // the defaults, which a request adds to
-	if all == nil {
-		all = templateValues{}
-	}
-	for name, value := range m {
-		all[name] = json.RawMessage(value)
-	}
-	*t = all
-	return err
+	return r.members("an object", func(name string) (err error) {
+		(*t)[name], err = r.raw()
+		return err
+	})
 }
 
 func (t *templateValues) value() any {
@@ -143,37 +204,42 @@ func (t *templateValues) schema() schema { return schema{"type": "object"} }
 // An option is a boolean whose default depends on other fields.
 type option struct{ given, on bool }
 
-func (o *option) take(v jsontext.Value) error {
+func (o *option) take(r *reader) error {
 	o.given = true
-	return boolean{&o.on}.take(v)
+	return boolean{&o.on}.take(r)
 }
 
 func (o *option) value() any     { return o.on }
 func (o *option) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
-func (q *query) render(m *Model) (chat.Prompt, error) {
-	c := chat.Input{Messages: q.messages, AddGenerationPrompt: q.generate.on, Kwargs: map[string]json.RawMessage{}}
-	maps.Copy(c.Kwargs, q.template)
-	last := q.messages[len(q.messages)-1]
+func (c *conversation) render(m *Model) (chat.Prompt, error) {
+	in := chat.Input{Messages: c.messages, AddGenerationPrompt: c.generate.on, Kwargs: map[string]stdjson.RawMessage{}}
+	for name, v := range c.kwargs {
+		in.Kwargs[name] = stdjson.RawMessage(v)
+	}
+	n := len(c.messages)
+	last := c.messages[n-1]
 	assistant := last.Role == "assistant"
 	switch {
-	case q.resume.on && q.generate.given && q.generate.on:
+	case c.resume.on && c.generate.given && c.generate.on:
 		return chat.Prompt{}, invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
-	case q.resume.on && !assistant:
+	case c.resume.on && !assistant:
 		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
-	case q.resume.on || !q.resume.given && assistant && len(last.ToolCalls) == 0:
-		if n := len(q.messages); n > 1 && q.messages[n-2].Role == "assistant" {
-			return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
-		}
-		c.AddGenerationPrompt, c.ContinueFinalMessage = false, true
+	case !c.resume.on && (c.resume.given || !assistant || len(last.ToolCalls) > 0):
+	case n > 1 && c.messages[n-2].Role == "assistant":
+		return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
+		return chat.Prompt{}, invalid("messages", "only an empty one of the assistant, want one to answer")
+	default:
+		in.AddGenerationPrompt, in.ContinueFinalMessage = false, true
 	}
-	if q.effort != "none" {
-		c.ReasoningEffort = q.effort
+	if c.effort != "none" {
+		in.ReasoningEffort = c.effort
 	} else {
-		c.Kwargs["enable_thinking"] = json.RawMessage("false")
+		in.Kwargs["enable_thinking"] = stdjson.RawMessage("false")
 	}
-	prompt, err := m.Template.Render(c)
+	prompt, err := m.Template.Render(in)
 	if err != nil {
 		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}

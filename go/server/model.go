@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -34,9 +35,11 @@ type Model struct {
 
 	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
-	Name string // by which clients know it
-	Path string
-	Ctx  int // positions of a sequence
+	Name    string // by which clients know it
+	Aliases []string
+	Tags    []string
+	Path    string
+	Ctx     int // positions of a sequence
 
 	// What requests that say nothing get.
 	Sampling        sample.Params // but for the seed
@@ -49,12 +52,15 @@ type Model struct {
 
 	Info ModelInfo
 
-	loaded time.Time
-	fim    fimTokens
+	loaded     time.Time
+	vocabulary func() *constrain.Vocabulary // made when it is first needed
+	fim        fimTokens
 }
 
 // ModelInfo is what clients are told of a model.
 type ModelInfo struct {
+	Arch      string `json:"architecture"`
+	FileType  string `json:"ftype"`      // such as Q4_K - Medium
 	VocabType int    `json:"vocab_type"` // llama.cpp's number
 	NVocab    int    `json:"n_vocab"`
 	NCtxTrain int    `json:"n_ctx_train"`

@@ -1,9 +1,39 @@
 package server
 
-import "github.com/quern-llm/quern/go/engine"
+import (
+	"strings"
 
-// nativeSource is the prompts of /completion.
-func nativeSource(m *Model, q *query) (source, error) {
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// A nativeQuery is a request to /completion.
+type nativeQuery struct {
+	options
+	prompt prompts
+	wanted texts
+}
+
+func newNativeQuery(m *Model) *nativeQuery {
+	return filled(m, &nativeQuery{options: newOptions(m)})
+}
+
+func (q *nativeQuery) fields() []field {
+	return append(q.options.fields(), promptField(&q.prompt), nProbs(&q.options), responseFields(&q.wanted))
+}
+
+func promptField(p *prompts) field {
+	return required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
+}
+
+func nProbs(o *options) field {
+	return setting("n_probs logprobs", probCount{&o.probs, true}, "Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
+}
+
+func responseFields(l *texts) field {
+	return input("response_fields", l, "Send only these fields; a/b is b inside of a, and comes under that name.")
+}
+
+func (q *nativeQuery) source(m *Model) (source, error) {
 	var src source
 	for _, p := range q.prompt {
 		ids, err := p.encode(m)
@@ -15,16 +45,19 @@ func nativeSource(m *Model, q *query) (source, error) {
 	return src, nil
 }
 
-// nativeFormat writes answers as llama-server's own endpoints do.
-type nativeFormat struct{ g *generation }
+func (q *nativeQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
 
-func (s *Server) nativeFormat(g *generation) format { return &nativeFormat{g} }
+// nativeFormat writes answers as llama-server's own endpoints do.
+type nativeFormat struct {
+	g      *generation
+	wanted []string // fields; none: all
+}
 
 func (f *nativeFormat) whole(answers []answer) any {
 	all := make([]map[string]any, len(answers))
 	for i := range answers {
 		a := &answers[i]
-		all[i] = f.final(a.seq, a.ending, a.usage, a.content.String(), a.tokens)
+		all[i] = pick(f.wanted, f.g.native(a.seq, a.ending, a.usage, a.content.String(), a.tokens))
 	}
 	if len(all) == 1 {
 		return all[0]
@@ -33,9 +66,9 @@ func (f *nativeFormat) whole(answers []answer) any {
 }
 
 // ids are the tokens of a piece, as far as they are wanted.
-func (f *nativeFormat) ids(tokens []engine.Token) []int32 {
+func (g *generation) ids(tokens []engine.Token) []int32 {
 	out := []int32{}
-	if f.g.query.returnTokens || f.g.query.stream {
+	if g.opts.returnTokens || g.opts.stream {
 		for _, t := range tokens {
 			out = append(out, t.ID)
 		}
@@ -43,42 +76,42 @@ func (f *nativeFormat) ids(tokens []engine.Token) []int32 {
 	return out
 }
 
-// final is a whole answer, or the end of one that was streamed.
-func (f *nativeFormat) final(seq *sequence, end ending, u engine.Usage, content string, tokens []engine.Token) map[string]any {
-	q, m := f.g.query, f.g.model
+// native is a whole answer, or the end of one that was streamed, in
+// llama-server's form.
+func (g *generation) native(seq *sequence, end ending, u engine.Usage, content string, tokens []engine.Token) map[string]any {
 	a := map[string]any{
-		"index": seq.index, "content": content, "tokens": f.ids(tokens), "stop": true,
-		"id_slot": u.Slot, "model": m.Name,
+		"index": seq.index, "content": content, "tokens": g.ids(tokens), "stop": true,
+		"id_slot": u.Slot, "model": g.model.Name,
 		"tokens_predicted": u.Generated, "tokens_evaluated": u.PromptTokens, "tokens_cached": u.CachedTokens,
-		"prompt":       m.Tokenizer.Detokenize(f.g.prompts[seq.index/q.n], true),
-		"has_new_line": seq.write.line, "truncated": end.truncated,
+		"prompt":       g.model.spell(g.prompts[seq.index/g.opts.n]),
+		"has_new_line": seq.hasLine.Load(), "truncated": end.truncated,
 		"stop_type": end.stop, "stopping_word": end.word,
-		"generation_settings": q.settings(), "timings": timingsOf(u),
+		"generation_settings": g.opts.settings(), "timings": timingsOf(u),
 	}
-	if q.probs >= 0 {
-		a["completion_probabilities"] = m.probs(tokens)
+	if g.opts.probs >= 0 {
+		a["completion_probabilities"] = g.model.probs(tokens)
 	}
-	return q.fields.pick(a)
+	return a
 }
 
 func (f *nativeFormat) event(s *stream, e event) error {
-	q := f.g.query
+	o := f.g.opts
 	failed := e.end != nil && e.end.err != nil
 	switch {
-	case e.progress != nil && !q.progress, failed && e.piece.empty():
+	case e.progress != nil && !o.progress, failed && e.piece.empty():
 		return nil
 	case e.end != nil && !failed:
-		return s.event(f.final(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens))
+		return s.event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
 	}
 	a := map[string]any{
-		"index": e.seq.index, "content": e.piece.content(), "tokens": f.ids(e.piece.tokens), "stop": false,
-		"id_slot": q.slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
+		"index": e.seq.index, "content": e.piece.content(), "tokens": f.g.ids(e.piece.tokens), "stop": false,
+		"id_slot": e.usage.Slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
 	}
-	if q.probs >= 0 && len(e.piece.tokens) > 0 {
+	if o.probs >= 0 && len(e.piece.tokens) > 0 {
 		a["completion_probabilities"] = f.g.model.probs(e.piece.tokens)
 	}
-	if q.timings && e.progress == nil {
-		a["timings"] = timingsOf(e.usage)
+	if o.timings {
+		a["timings"] = e.timings()
 	}
 	if e.progress != nil {
 		a["prompt_progress"] = e.progress.json()
@@ -87,3 +120,28 @@ func (f *nativeFormat) event(s *stream, e event) error {
 }
 
 func (f *nativeFormat) end(*stream) error { return nil }
+
+func (f *nativeFormat) failed(s *stream, err *apiError) error { return s.fail(err, "") }
+
+// pick returns the fields of an answer that are wanted, all of them where wanted
+// is empty. a/b is b inside of a.
+func pick(wanted []string, answer map[string]any) map[string]any {
+	if len(wanted) == 0 {
+		return answer
+	}
+	out := map[string]any{}
+	for _, path := range wanted {
+		var v any = answer
+		ok := true
+		for _, name := range strings.Split(path, "/") {
+			inside, _ := v.(map[string]any)
+			if v, ok = inside[name]; !ok {
+				break
+			}
+		}
+		if ok {
+			out[path] = v
+		}
+	}
+	return out
+}

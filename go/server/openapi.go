@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,21 +11,15 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// requestNames are the bodies of requests.
-var requestNames = map[endpoint]string{
-	onChat: "ChatRequest", onText: "CompletionRequest", onNative: "NativeRequest", onInfill: "InfillRequest",
-	onTokenize: "TokenizeRequest", onDetokenize: "DetokenizeRequest", onTemplate: "TemplateRequest", onSlot: "SlotRequest",
-}
-
 // document is the OpenAPI document of routes and pages. The defaults in it are those of
 // llama-server; a model or flags may set others, which /props says.
 func document(routes []route, pages []Page, version string) []byte {
 	paths := schema{}
 	schemas := schema{"Error": errorSchema}
-	for on, name := range requestNames {
-		schemas[name] = requestSchema(on)
-	}
 	for _, r := range routes {
+		if r.body.name != "" {
+			schemas[r.body.name] = requestSchema(r.body)
+		}
 		for i, path := range r.paths {
 			o := schema{"summary": r.summary, "operationId": operationID(r.method, path), "responses": responses(r)}
 			if i > 0 {
@@ -35,8 +28,8 @@ func document(routes []route, pages []Page, version string) []byte {
 			if len(r.params) > 0 {
 				o["parameters"] = parameters(r.params)
 			}
-			if r.on != 0 {
-				body := schema{"schema": schema{"$ref": "#/components/schemas/" + requestNames[r.on]}}
+			if r.body.name != "" {
+				body := schema{"schema": schema{"$ref": "#/components/schemas/" + r.body.name}}
 				if r.example != nil {
 					body["example"] = r.example
 				}
@@ -56,7 +49,7 @@ func document(routes []route, pages []Page, version string) []byte {
 			"responses": schema{"200": schema{"description": p.Summary, "content": content}},
 		}}
 	}
-	doc, err := json.Marshal(schema{
+	doc, err := encode(schema{
 		"openapi": "3.1.0",
 		"info": schema{
 			"title": "Quern", "version": version,
@@ -93,14 +86,10 @@ func operationID(method, path string) string {
 }
 
 // requestSchema is the body that an endpoint takes.
-func requestSchema(on endpoint) schema {
-	model := Model{Sampling: sample.Defaults()}
+func requestSchema(b body) schema {
 	properties := schema{}
 	required := []string{}
-	for _, f := range fields(model.query()) {
-		if f.on&on == 0 {
-			continue
-		}
+	for _, f := range b.defaults(&Model{Sampling: sample.Defaults()}).fields() {
 		for i, name := range f.names {
 			p := schema{"description": f.doc}
 			if i > 0 {
@@ -111,7 +100,7 @@ func requestSchema(on endpoint) schema {
 				p["description"] = p["description"].(string) + " " + text // of what is not built
 				delete(s, "description")
 			}
-			if f.need&on == 0 {
+			if !f.need {
 				s = schema{"anyOf": []schema{s, {"type": "null"}}}
 			}
 			for k, v := range s {
@@ -124,7 +113,7 @@ func requestSchema(on endpoint) schema {
 			}
 			properties[name] = p
 		}
-		if f.need&on != 0 {
+		if f.need {
 			required = append(required, f.names[0])
 		}
 	}

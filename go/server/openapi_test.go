@@ -127,19 +127,15 @@ func orObject(body string) string {
 // and both take the same.
 func TestSchemaAgrees(t *testing.T) {
 	s := newSite(t, "Hello", nil)
-	for on, e := range generating {
-		check := inDocument(t, s.server.openAPI, "/components/schemas/"+requestNames[on])
+	for _, e := range generating {
+		check := inDocument(t, s.server.openAPI, "/components/schemas/"+e.body.name)
 		for _, fields := range []string{
-			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
+			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":101`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
 			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`, `"seed":-1`, `"made_up":[]`,
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
-			body := []byte("{" + e.body + "," + fields + "}")
-			m, err := parseBody(body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = (&Model{}).query().read(m, on)
+			body := []byte("{" + e.fields + "," + fields + "}")
+			err := readFields(body, e.body.defaults(&Model{}).fields())
 			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
@@ -156,9 +152,11 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := map[string]endpoint{
-		"generate": onGenerate, "chat": onChat, "completions": onText, "native": onNative, "infill": onInfill,
-		"tokenize": onTokenize, "detokenize": onDetokenize, "template": onTemplate, "slots": onSlot,
+	m := &Model{Sampling: sample.Defaults()}
+	common := newOptions(m)
+	tables := map[string]query{
+		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
+		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -180,17 +178,15 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// fieldTable is the fields of endpoints: those that all of onGenerate have, or
-// what one has beyond them.
-func fieldTable(on endpoint) string {
+// fieldTable is the fields of a query, less those that all have which generate.
+func fieldTable(q query) string {
 	var b strings.Builder
 	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
-	model := Model{Sampling: sample.Defaults()}
-	for _, f := range fields(model.query()) {
-		common := f.on&onGenerate == onGenerate
-		if on == onGenerate && !common || on != onGenerate && (common && on&onGenerate != 0 || f.on&on == 0) {
-			continue
-		}
+	fields := q.fields()
+	if _, ok := q.(prompter); ok {
+		fields = fields[len(new(options).fields()):]
+	}
+	for _, f := range fields {
 		s := f.to.schema()
 		takes := fmt.Sprint(s["type"])
 		switch {
@@ -206,14 +202,14 @@ func fieldTable(on endpoint) string {
 			takes = text
 		}
 		standard := ""
-		if !f.input && f.need == 0 {
+		if !f.input {
 			v, err := encode(f.to.value())
 			if err != nil {
 				return err.Error()
 			}
 			standard = "`" + string(v) + "`"
 		}
-		if f.need&on != 0 {
+		if f.need {
 			standard = "required"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.names, "` `"), strings.ReplaceAll(takes, "|", "\\|"), standard, f.doc)

@@ -3,9 +3,7 @@ package server
 import (
 	"fmt"
 	"math"
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"strings"
 
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -24,93 +22,116 @@ type prompts []prompt
 
 const wantPrompt = "a string, an array of token ids, both mixed, or an array of these"
 
-func (p *prompts) take(v jsontext.Value) error {
-	if v.Kind() != '[' {
-		one, err := readPrompt(v)
+func (p *prompts) take(r *reader) error {
+	*p = nil
+	if r.kind() != '[' {
+		one, err := readPrompt(r)
 		*p = prompts{one}
 		return err
 	}
-	// Text alone, and arrays, are prompts of their own; a number makes it one.
-	several := true
-	count := 0
-	err := eachOf(v, func(_ int, v jsontext.Value) error {
-		several = several && v.Kind() != '0'
-		count++
+	// Texts alone, and arrays, are prompts of their own; a number makes it one.
+	var joined prompt
+	number, nested := false, false
+	err := r.elements(wantPrompt, func(i int) error {
+		var one prompt
+		var err error
+		switch r.kind() {
+		case '0':
+			number = true
+			err = joined.element(r)
+		case '"':
+			err = joined.element(r)
+			one = joined[len(joined)-1:]
+		default:
+			nested = true
+			one, err = readPrompt(r)
+		}
+		switch {
+		case err != nil:
+			return wrap(fmt.Sprintf("element %d", i), err)
+		case number && nested:
+			return fmt.Errorf("token ids beside prompts, want %s", wantPrompt)
+		case !number:
+			*p = append(*p, one)
+		}
 		return nil
 	})
 	switch {
 	case err != nil:
 		return err
-	case count == 0:
+	case number:
+		*p = prompts{joined}
+	case len(*p) == 0:
 		return bad("empty, want %s", wantPrompt)
-	case !several:
-		one, err := readPrompt(v)
-		*p = prompts{one}
-		return err
-	case count > maxSequences:
-		return bad("%d prompts, want at most %d", count, maxSequences)
+	case len(*p) > maxSequences:
+		return bad("%d prompts, want at most %d", len(*p), maxSequences)
 	}
-	*p = nil
-	return eachOf(v, func(i int, v jsontext.Value) error {
-		one, err := readPrompt(v)
-		if err != nil {
-			return wrap(fmt.Sprintf("element %d", i), err)
-		}
-		*p = append(*p, one)
-		return nil
-	})
+	return nil
 }
 
 // readPrompt reads one of several prompts.
-func readPrompt(v jsontext.Value) (prompt, error) {
-	switch v.Kind() {
+func readPrompt(r *reader) (p prompt, err error) {
+	switch r.kind() {
 	case '"':
-		return prompt{{text: str(v)}}, nil
+		return p, p.element(r)
 	case '{':
-		return readPromptObject(v)
-	case '[':
-		var p prompt
-		err := eachOf(v, func(i int, v jsontext.Value) error {
-			switch v.Kind() {
-			case '"':
-				p = append(p, part{text: str(v)})
-				return nil
-			case '0':
-				var id int32
-				if err := integer(&id, 0, math.MaxInt32).take(v); err != nil {
-					return fmt.Errorf("element %d: %v", i, err)
-				}
-				if len(p) == 0 || p[len(p)-1].ids == nil {
-					p = append(p, part{})
-				}
-				last := &p[len(p)-1]
-				last.ids = append(last.ids, id)
-				return nil
-			}
-			return fmt.Errorf("element %d: %v", i, wrong(v, "a token id or a string"))
-		})
-		if err == nil && p == nil {
-			err = fmt.Errorf("empty, want %s", wantPrompt)
-		}
-		return p, err
+		return readPromptObject(r)
 	}
-	return nil, wrong(v, wantPrompt)
+	err = r.elements(wantPrompt, func(i int) error {
+		return wrap(fmt.Sprintf("element %d", i), p.element(r))
+	})
+	if err == nil && p == nil {
+		err = fmt.Errorf("empty, want %s", wantPrompt)
+	}
+	return p, err
+}
+
+// element reads a text or a token id.
+func (p *prompt) element(r *reader) error {
+	if r.kind() == '"' {
+		s, err := r.text(wantPrompt)
+		*p = append(*p, part{text: s})
+		return err
+	}
+	if r.kind() != '0' {
+		return r.wrong("a token id or a string")
+	}
+	var id int32
+	if err := integer(&id, 0, math.MaxInt32).take(r); err != nil {
+		return err
+	}
+	if len(*p) == 0 || (*p)[len(*p)-1].ids == nil {
+		*p = append(*p, part{})
+	}
+	last := &(*p)[len(*p)-1]
+	last.ids = append(last.ids, id)
+	return nil
 }
 
 // readPromptObject reads the form that llama-server has for text with media.
-func readPromptObject(v jsontext.Value) (prompt, error) {
-	m, err := readObject(v)
-	if err != nil {
-		return nil, err
+func readPromptObject(r *reader) (prompt, error) {
+	const want = `an object with "prompt_string"`
+	var p prompt
+	err := r.members(want, func(name string) error {
+		switch name {
+		case "prompt_string":
+			s, err := r.text("a string")
+			p = prompt{{text: s}}
+			return wrap(name, err)
+		case "multimodal_data":
+			v, err := r.raw()
+			if err == nil && v.Kind() != 'n' && string(v) != "[]" {
+				err = unsupported("multimodal_data: the model reads text only, want none")
+			}
+			return err
+		}
+		_, err := r.raw()
+		return err
+	})
+	if err == nil && p == nil {
+		err = fmt.Errorf("an object without prompt_string, want %s", want)
 	}
-	if media, ok := m["multimodal_data"]; ok && media.Kind() != 'n' && string(media) != "[]" {
-		return nil, unsupported("multimodal_data: the model reads text only, want none")
-	}
-	s, ok := m["prompt_string"]
-	if !ok || s.Kind() != '"' {
-		return nil, wrong(v, `an object with "prompt_string"`)
-	}
-	return prompt{{text: str(s)}}, nil
+	return p, err
 }
 
 func (p *prompts) value() any { return nil }
@@ -151,11 +172,9 @@ func (m *Model) begun(ids []int32) ([]int32, error) {
 	return ids, nil
 }
 
-// text is the prompt as an answer echoes it.
+// String is the prompt as an answer echoes it: the client's own text, where it is
+// one.
 func (p prompt) String(m *Model) string {
-	if i := slices.IndexFunc(p, func(q part) bool { return q.ids != nil }); i < 0 && len(p) == 1 {
-		return p[0].text
-	}
 	out := ""
 	for _, part := range p {
 		out += part.text + m.Tokenizer.Detokenize(part.ids, false)
@@ -163,21 +182,26 @@ func (p prompt) String(m *Model) string {
 	return out
 }
 
+// spell is the text of tokens one by one, as llama-server has it: with those that
+// print nothing otherwise, and with the space that a vocabulary puts in front.
+func (m *Model) spell(ids []int32) string {
+	var b strings.Builder
+	for _, id := range ids {
+		b.Write(m.Tokenizer.Piece(id, true))
+	}
+	return b.String()
+}
+
 // tokenList are the tokens of /detokenize.
 type tokenList []int32
 
-func (l *tokenList) take(v jsontext.Value) error {
-	if v.Kind() != '[' {
-		return wrong(v, "an array of token ids")
-	}
+func (l *tokenList) take(r *reader) error {
 	*l = tokenList{}
-	return eachOf(v, func(i int, v jsontext.Value) error {
+	return r.elements("an array of token ids", func(i int) error {
 		var id int32
-		if err := integer(&id, 0, math.MaxInt32).take(v); err != nil {
-			return fmt.Errorf("element %d: %v", i, err)
-		}
+		err := integer(&id, 0, math.MaxInt32).take(r)
 		*l = append(*l, id)
-		return nil
+		return wrap(fmt.Sprintf("element %d", i), err)
 	})
 }
 

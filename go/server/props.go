@@ -2,10 +2,9 @@ package server
 
 import (
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/gin-gonic/gin"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
 )
@@ -18,34 +17,25 @@ type (
 		Success bool `json:"success"`
 	}
 
-	modelList struct {
-		Object string       `json:"object"`
-		Data   []modelEntry `json:"data"`
-	}
-	modelEntry struct {
-		ID      string            `json:"id"`
-		Object  string            `json:"object"`
-		Created int64             `json:"created"`
-		OwnedBy string            `json:"owned_by"`
-		Arch    modelArchitecture `json:"architecture"`
-		Meta    ModelInfo         `json:"meta"`
-	}
-	modelArchitecture struct {
-		Input  []string `json:"input_modalities"`
-		Output []string `json:"output_modalities"`
-	}
-
 	props struct {
-		Defaults     slot            `json:"default_generation_settings"`
+		Defaults     slotEntry       `json:"default_generation_settings"`
 		TotalSlots   int             `json:"total_slots"`
 		Alias        string          `json:"model_alias"`
 		Path         string          `json:"model_path"`
+		FileType     string          `json:"model_ftype"`
 		Template     string          `json:"chat_template"`
 		TemplateCaps chat.Caps       `json:"chat_template_caps"`
 		TemplateNote string          `json:"chat_template_warning,omitempty"`
 		BOS          string          `json:"bos_token"`
 		EOS          string          `json:"eos_token"`
 		Modalities   map[string]bool `json:"modalities"`
+		MediaMarker  string          `json:"media_marker"`
+		Slots        bool            `json:"endpoint_slots"`
+		Props        bool            `json:"endpoint_props"` // whether POST changes them
+		Metrics      bool            `json:"endpoint_metrics"`
+		UI           bool            `json:"ui"`
+		UISettings   map[string]any  `json:"ui_settings"`
+		CORSProxy    bool            `json:"cors_proxy_enabled"`
 		Build        string          `json:"build_info"`
 		Sleeping     bool            `json:"is_sleeping"`
 	}
@@ -56,33 +46,12 @@ func (s *Server) health(c *gin.Context, _ *Model) error {
 	return nil
 }
 
-func (m *Model) entry() modelEntry {
-	text := []string{"text"}
-	return modelEntry{
-		ID: m.Name, Object: "model", Created: m.loaded.Unix(), OwnedBy: "quern",
-		Arch: modelArchitecture{text, text}, Meta: m.Info,
-	}
-}
-
-func (s *Server) listModels(c *gin.Context, m *Model) error {
-	reply(c, http.StatusOK, modelList{"list", []modelEntry{m.entry()}})
-	return nil
-}
-
-func (s *Server) oneModel(c *gin.Context, m *Model) error {
-	if id := strings.TrimPrefix(c.Param("id"), "/"); id != m.Name {
-		return &apiError{status: http.StatusNotFound, message: "there is no model " + quote(id) + ", want " + quote(m.Name)}
-	}
-	reply(c, http.StatusOK, m.entry())
-	return nil
-}
-
 func (s *Server) props(c *gin.Context, m *Model) error {
 	p := props{
-		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path,
-		Modalities: map[string]bool{"vision": false, "audio": false},
-		Build:      s.c.Build,
-		Template:   m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
+		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
+		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
+		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), UI: s.hasPage("/"), UISettings: map[string]any{},
+		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
 		p.BOS = m.Tokenizer.Token(id)
@@ -92,6 +61,11 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 	}
 	reply(c, http.StatusOK, p)
 	return nil
+}
+
+// hasPage tells whether a page is served at path.
+func (s *Server) hasPage(path string) bool {
+	return slices.ContainsFunc(s.c.Besides, func(p Page) bool { return p.Path == path })
 }
 
 func (s *Server) setProps(*gin.Context, *Model) error {
@@ -109,16 +83,15 @@ func (s *Server) setAdapters(c *gin.Context, _ *Model) error {
 	if err != nil {
 		return err
 	}
-	if err := checkJSON(body); err != nil {
-		return err
+	r := newReader(body)
+	err = r.elements("an array", func(int) error { return bad("there are no LoRA adapters, want an empty array") })
+	switch {
+	case r.fault != nil:
+		return r.fault
+	case err != nil:
+		return bad("the body: %v", err)
 	}
-	if v := jsontext.Value(body); v.Kind() != '[' {
-		return bad("the body is %v", wrong(v, "an array"))
-	}
-	err = eachOf(body, func(int, jsontext.Value) error {
-		return bad("there are no LoRA adapters, want an empty array")
-	})
-	if err != nil {
+	if err := r.end(); err != nil {
 		return err
 	}
 	reply(c, http.StatusOK, success{true})

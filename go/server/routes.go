@@ -12,14 +12,25 @@ type route struct {
 	paths   []string // the first is ours, the others mean the same
 	handle  func(*gin.Context, *Model) error
 	always  bool // also while the model is loading
+	openAI  bool // OpenAI has it
 	summary string
 
 	// For the OpenAPI document.
-	on      endpoint // whose fields the body has; 0: no body
+	body    body
 	params  []param
 	stream  bool // the answer may come as events
 	answer  any  // a value of the answer's type, or its schema
 	example any  // of a body
+}
+
+// A body is what requests may say. The zero body is none.
+type body struct {
+	name     string
+	defaults func(*Model) query
+}
+
+func bodyOf[Q query](name string, defaults func(*Model) Q) body {
+	return body{name, func(m *Model) query { return defaults(m) }}
 }
 
 // A param is a parameter in the path or the query.
@@ -33,8 +44,8 @@ func (s *Server) table() []route {
 	return []route{
 		{
 			method: http.MethodPost, paths: []string{"/v1/chat/completions", "/chat/completions"},
-			handle: s.generate(onChat, "chatcmpl-", chatSource, s.chatFormat), summary: "Answer a conversation",
-			on: onChat, stream: true, answer: chatAnswer{},
+			handle: generate(s, "chatcmpl-", newChatQuery), summary: "Answer a conversation",
+			openAI: true, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
@@ -43,21 +54,21 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
 			handle: s.countTokens, summary: "Count the tokens of a conversation",
-			on: onChat, answer: tokenCount{}, example: map[string]any{"messages": hello},
+			body: bodyOf("ChatRequest", newChatQuery), answer: tokenCount{}, example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/completions"},
-			handle: s.generate(onText, "cmpl-", textSource, s.textFormat), summary: "Continue a text",
-			on: onText, stream: true, answer: textAnswer{},
+			handle: generate(s, "cmpl-", newTextQuery), summary: "Continue a text",
+			openAI: true, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
 			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/completion", "/completions"},
-			handle: s.generate(onNative, "cmpl-", nativeSource, s.nativeFormat), summary: "Continue a text, as llama-server does",
-			on: onNative, stream: true, answer: nativeSchema,
+			handle: generate(s, "cmpl-", newNativeQuery), summary: "Continue a text, as llama-server does",
+			body: bodyOf("NativeRequest", newNativeQuery), stream: true, answer: nativeSchema,
 			example: map[string]any{"prompt": "Once upon a time", "n_predict": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/infill"},
-			handle: s.generate(onInfill, "cmpl-", infillSource, s.nativeFormat), summary: "Fill a gap in a text",
-			on: onInfill, stream: true, answer: nativeSchema,
+			handle: generate(s, "cmpl-", newInfillQuery), summary: "Fill a gap in a text",
+			body: bodyOf("InfillRequest", newInfillQuery), stream: true, answer: nativeSchema,
 			example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
@@ -68,15 +79,15 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/tokenize"},
 			handle: s.tokenize, summary: "Make tokens of a text",
-			on: onTokenize, answer: tokens{}, example: map[string]any{"content": "Hello"},
+			body: bodyOf("TokenizeRequest", newTokenizeQuery), answer: tokens{}, example: map[string]any{"content": "Hello"},
 		}, {
 			method: http.MethodPost, paths: []string{"/detokenize"},
 			handle: s.detokenize, summary: "Make text of tokens",
-			on: onDetokenize, answer: content{}, example: map[string]any{"tokens": []int{1, 2, 3}},
+			body: bodyOf("DetokenizeRequest", newDetokenizeQuery), answer: content{}, example: map[string]any{"tokens": []int{1, 2, 3}},
 		}, {
 			method: http.MethodPost, paths: []string{"/apply-template"},
 			handle: s.applyTemplate, summary: "Make a prompt of a conversation",
-			on: onTemplate, answer: rendered{}, example: map[string]any{"messages": hello},
+			body: bodyOf("TemplateRequest", newTemplateQuery), answer: rendered{}, example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodGet, paths: []string{"/props"},
 			handle: s.props, summary: "Describe the server: its model, and the defaults of requests", answer: props{},
@@ -86,11 +97,11 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
 			handle: s.slots, summary: "Describe the sequences that run",
-			params: []param{{"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slot{},
+			params: []param{{"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slotEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
 			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
-			on: onSlot, params: append(pathID, param{"query", "action", "save, restore or erase; the last needs no body."}),
+			body: bodyOf("SlotRequest", newSlotQuery), params: append(pathID, param{"query", "action", "save, restore or erase; the last needs no body."}),
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"cmp"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -20,12 +23,11 @@ const (
 // takes microseconds, whatever the client does.
 type sequence struct {
 	index int // among those of the request
-	model *Model
 	box   *mailbox
 	write writer
 
-	ignoreEOS bool
-	maxTime   time.Duration
+	hasLine atomic.Bool // there was a line break
+	maxTime time.Duration
 
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
@@ -59,7 +61,7 @@ func (s *sequence) Progress(p engine.Progress) {
 	if s.begun.IsZero() {
 		s.begun = now
 	}
-	s.usage.PromptTokens, s.usage.CachedTokens = p.Total, p.Cached
+	s.usage.PromptTokens, s.usage.CachedTokens, s.usage.Slot = p.Total, p.Cached, p.Slot
 	s.box.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
 }
 
@@ -71,11 +73,12 @@ func (s *sequence) Token(t engine.Token) bool {
 	}
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
-	if !s.ignoreEOS && s.model.Tokenizer.IsEOG(t.ID) {
+	if t.Stop {
 		s.stop = stopEOS
 		return false
 	}
 	p, word := s.write.write(t)
+	s.hasLine.Store(s.write.line)
 	if !p.empty() {
 		s.box.put(event{seq: s, piece: p, usage: s.usage})
 	}
@@ -90,17 +93,22 @@ func (s *sequence) Token(t engine.Token) bool {
 	return true
 }
 
+// errNoText is an answer whose end could not be made: the log has why.
+var errNoText = errors.New("the end of the answer could not be made")
+
 func (s *sequence) Done(r engine.Result) {
+	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
+	defer func() { s.box.put(e) }() // in any case: somebody waits for it
 	last, word := s.write.end(s.word)
+	s.hasLine.Store(s.write.line)
 	if word != s.word {
 		s.stop, s.word = stopByWord, word
 	}
 	if s.stop == "" {
 		s.stop = stopLimit
 	}
-	s.box.put(event{seq: s, piece: last, usage: r.Usage, end: &ending{
-		err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull,
-	}})
+	e.piece = last
+	*e.end = ending{err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
 }
 
 // A mailbox keeps events until they are fetched. What one sequence leaves there

@@ -2,10 +2,10 @@
 // llama-server's own, with their fields, defaults and errors.
 //
 // Text is at this edge: templates, tokens made of text and text made of tokens,
-// stop words and thoughts are here, and below there are only token ids. What
+// stop words and replies are here, and below there are only token ids. What
 // requests may say is written once, in the table of fields; routes are, in the
-// table of routes. Keys, limits of bodies, logs and listeners are for those who
-// put this behind them.
+// table of routes. Keys, limits of bodies, time limits of writes, logs and
+// listeners are for those who put this behind them.
 //
 // Nothing that a client does holds the engine up: its tokens are made text as
 // they come and kept, at most as many as it may generate, until it reads them.
@@ -13,19 +13,22 @@ package server
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/constrain"
 )
 
 // Config says how to serve. The zero value will do.
 type Config struct {
-	Build        string        // the program's version, which answers carry
-	SlotPath     string        // the directory of saved slots; empty: there is none
-	Ping         time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
-	WriteTimeout time.Duration // for a client to take what is sent; 0: 30 s
+	Build    string        // the program's version, which answers carry
+	SlotPath string        // the directory of saved slots; empty: there is none
+	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool          // GET /slots is refused
 
 	// Flow names whom a request is from, for fairness, and its weight; nil: the
 	// client's address.
@@ -40,7 +43,7 @@ type Config struct {
 	Besides []Page
 }
 
-// A Page is something that is had with GET.
+// A Page is a GET endpoint besides the API.
 type Page struct{ Path, Summary, ContentType string }
 
 // A Server answers requests. Until it has a model it says that it is loading
@@ -58,9 +61,6 @@ func New(c Config) *Server {
 	if c.Ping == 0 {
 		c.Ping = 30 * time.Second
 	}
-	if c.WriteTimeout <= 0 {
-		c.WriteTimeout = 30 * time.Second
-	}
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
 	}
@@ -77,6 +77,10 @@ func New(c Config) *Server {
 func (s *Server) SetModel(m Model) {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	tok := m.Tokenizer
+	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
+		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	})
 	s.model.Store(&m)
 }
 
@@ -112,6 +116,11 @@ func (s *Server) Fallback(e *gin.Engine) {
 	})
 }
 
+// Missing answers requests for what this server could do and was told not to.
+func (s *Server) Missing(message string) gin.HandlerFunc {
+	return func(c *gin.Context) { s.fail(c, unsupported("%s", message)) }
+}
+
 // serve answers requests for a route.
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
@@ -120,6 +129,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 			s.fail(c, &apiError{status: http.StatusServiceUnavailable, message: "Loading model"})
 			return
 		}
+		c.Set(openAI, r.openAI)
 		if err := r.handle(c, m); err != nil {
 			s.fail(c, err)
 		}

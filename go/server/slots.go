@@ -15,8 +15,9 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// slot is a sequence that runs, or ran last, under a number.
-type slot struct {
+// A slotEntry is a number under which sequences run, as clients see it, with the
+// one that runs or ran last.
+type slotEntry struct {
 	ID          int            `json:"id"`
 	Task        int64          `json:"id_task"`
 	Ctx         int            `json:"n_ctx"`
@@ -26,37 +27,44 @@ type slot struct {
 	Processed   int            `json:"n_prompt_tokens_processed"`
 	Cached      int            `json:"n_prompt_tokens_cache"`
 	Params      map[string]any `json:"params"`
-	Next        nextToken      `json:"next_token"`
+	Next        []nextToken    `json:"next_token"`
 }
 
 type nextToken struct {
 	Has     bool `json:"has_next_token"`
+	HasLine bool `json:"has_new_line"`
 	Remain  int  `json:"n_remain"`
 	Decoded int  `json:"n_decoded"`
 }
 
 // idleSlot is one that never ran anything. Its params are the defaults.
-func (m *Model) idleSlot(id int) slot {
-	return slot{ID: id, Task: -1, Ctx: m.Ctx, Params: m.query().settings(), Next: nextToken{Has: true, Remain: -1}}
+func (m *Model) idleSlot(id int) slotEntry {
+	o := newOptions(m)
+	filled(m, &o)
+	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused with requests
+	return slotEntry{ID: id, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
-	st := m.Engine.Status()
-	list := []slot{}
+	if s.c.NoSlots {
+		return unsupported("this server does not show its slots; start it with --slots")
+	}
+	list := []slotEntry{}
 	free := false
-	for i, from := range st.Slots {
+	for i, from := range m.Engine.Status().Slots {
 		one := m.idleSlot(i)
 		free = free || !from.Busy
 		if from.Request != 0 {
 			one.Task, one.Processing = int64(from.Request), from.Busy
-			one.Prompt, one.Processed, one.Cached = from.Prompt, from.Evaluated, from.Cached
-			one.Next = nextToken{Has: from.Busy, Decoded: from.Generated, Remain: -1}
+			one.Prompt, one.Processed, one.Cached = from.Prompt, from.Evaluated-from.Cached, from.Cached
+			next := nextToken{Has: from.Busy, Decoded: from.Generated, Remain: -1}
 			if from.MaxTokens >= 0 {
-				one.Next.Remain = from.MaxTokens - from.Generated
+				next.Remain = from.MaxTokens - from.Generated
 			}
-		}
-		if q := s.running.query(from.Request); q != nil {
-			one.Params = q.settings()
+			if t, ok := s.running.task(from.Request, i); ok {
+				one.Params, next.HasLine = t.opts.settings(), t.line
+			}
+			one.Next = []nextToken{next}
 		}
 		list = append(list, one)
 	}
@@ -65,6 +73,15 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 	}
 	reply(c, http.StatusOK, list)
 	return nil
+}
+
+// A slotQuery is a request to /slots/{id}.
+type slotQuery struct{ filename string }
+
+func newSlotQuery(*Model) *slotQuery { return &slotQuery{} }
+
+func (q *slotQuery) fields() []field {
+	return []field{required("filename", text{p: &q.filename}, "A file name, without a path.")}
 }
 
 // slotAction saves, restores or erases what a slot has in the cache.
@@ -88,8 +105,8 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	if s.c.SlotPath == "" {
 		return unsupported("this server saves no slots; start it with --slot-save-path")
 	}
-	q, err := s.query(c, m, onSlot)
-	if err != nil {
+	q := newSlotQuery(m)
+	if err := readBody(c, q); err != nil {
 		return err
 	}
 	if err := checkFilename(q.filename); err != nil {

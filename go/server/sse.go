@@ -2,12 +2,11 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reply sends a whole answer.
@@ -22,29 +21,22 @@ func reply(c *gin.Context, status int, v any) {
 
 const jsonType = "application/json; charset=utf-8"
 
-// encode is JSON without the escapes that only HTML needs.
+// encode is JSON in a fixed order. Bytes that are no text become U+FFFD.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // A stream sends server-sent events. Its header goes out with the first of
-// them, so that a request which fails before has a status of its own. Each
-// flush has a time limit: a client that does not read loses its request, and
-// holds nothing up.
+// them, so that a request which fails before has a status of its own.
 type stream struct {
-	c     *gin.Context
-	rc    *http.ResponseController
-	limit time.Duration
-	open  bool
-	buf   bytes.Buffer
+	c    *gin.Context
+	rc   *http.ResponseController
+	open bool
+	buf  bytes.Buffer
 }
 
-func newStream(c *gin.Context, limit time.Duration) *stream {
-	return &stream{c: c, rc: http.NewResponseController(c.Writer), limit: limit}
+func newStream(c *gin.Context) *stream {
+	return &stream{c: c, rc: http.NewResponseController(c.Writer)}
 }
 
 // event adds an event to those that flush sends.
@@ -63,6 +55,17 @@ func (s *stream) raw(data string) {
 	s.buf.WriteString("\n\n")
 }
 
+// fail adds an error as an event, and after it the data that ends a stream.
+func (s *stream) fail(err *apiError, last string) error {
+	if err := s.event(err.body()); err != nil {
+		return err
+	}
+	if last != "" {
+		s.raw(last)
+	}
+	return nil
+}
+
 // ping adds a comment, which tells whoever is between that the stream lives.
 func (s *stream) ping() { s.buf.WriteString(": ping\n\n") }
 
@@ -78,9 +81,6 @@ func (s *stream) flush() error {
 		h.Set("X-Accel-Buffering", "no") // or nginx collects what should come at once
 		s.c.Status(http.StatusOK)
 	}
-	if err := s.rc.SetWriteDeadline(time.Now().Add(s.limit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
 	_, err := s.c.Writer.Write(s.buf.Bytes())
 	s.buf.Reset()
 	if err == nil {
@@ -88,6 +88,3 @@ func (s *stream) flush() error {
 	}
 	return err
 }
-
-// close makes the connection fit for the next request.
-func (s *stream) close() { _ = s.rc.SetWriteDeadline(time.Time{}) }

@@ -1,5 +1,39 @@
 package server
 
+// maxStops bounds the texts that a generation looks out for.
+const maxStops = 64
+
+// stopWords are the texts at which an answer ends.
+type stopWords []string
+
+const wantStop = "a string or an array of at most 64"
+
+func (s *stopWords) take(r *reader) error {
+	*s = nil
+	add := func(int) error {
+		word, err := r.text(wantStop)
+		if word != "" { // which is everywhere, and meant as nothing
+			*s = append(*s, word)
+		}
+		return err
+	}
+	if r.kind() != '[' {
+		return add(0)
+	}
+	err := r.elements(wantStop, add)
+	if err == nil && len(*s) > maxStops {
+		err = bad("%d strings, want at most %d", len(*s), maxStops)
+	}
+	return err
+}
+
+func (s *stopWords) value() any { return append([]string{}, *s...) }
+
+func (s *stopWords) schema() schema {
+	one := schema{"type": "string"}
+	return schema{"description": wantStop, "anyOf": []schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
+}
+
 // A stopper looks for stop words in a text that comes in pieces. Text that may
 // be the beginning of one is held back. Where the pieces were cut makes no
 // difference: the word that ends first wins, of those the longest.

@@ -45,15 +45,15 @@ type waiting struct {
 
 // writer returns the writer of an answer. Where that is to a chat, prompt is what
 // the model replies to, and nil otherwise.
-func (q *query) writer(m *Model, prompt *chat.Prompt) writer {
-	w := writer{stops: newStopper(q.stop)}
+func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
+	w := writer{stops: newStopper(o.stop)}
 	if prompt == nil {
 		w.text = m.Tokenizer.NewStream()
 		return w
 	}
 	w.text = m.Tokenizer.NewStream(prompt.Marks()...)
-	if q.thinking != "none" {
-		w.reply, w.both = prompt.Reply(), q.thinking == "deepseek-legacy"
+	if o.thinking != "none" {
+		w.reply, w.both = prompt.Reply(), o.thinking == "deepseek-legacy"
 	}
 	return w
 }

@@ -29,9 +29,26 @@ type (
 	}
 )
 
+// A tokenizeQuery is a request to /tokenize.
+type tokenizeQuery struct {
+	content                              string
+	addSpecial, parseSpecial, withPieces bool
+}
+
+func newTokenizeQuery(*Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
+
+func (q *tokenizeQuery) fields() []field {
+	return []field{
+		required("content", text{p: &q.content}, "The text."),
+		setting("add_special", boolean{&q.addSpecial}, "Begin with BOS where the model wants it."),
+		setting("parse_special", boolean{&q.parseSpecial}, "Read the texts of control tokens as such."),
+		setting("with_pieces", boolean{&q.withPieces}, "Send the text of each token too."),
+	}
+}
+
 func (s *Server) tokenize(c *gin.Context, m *Model) error {
-	q, err := s.query(c, m, onTokenize)
-	if err != nil {
+	q := newTokenizeQuery(m)
+	if err := readBody(c, q); err != nil {
 		return err
 	}
 	out := tokens{[]any{}}
@@ -55,9 +72,18 @@ func (s *Server) tokenize(c *gin.Context, m *Model) error {
 	return nil
 }
 
+// A detokenizeQuery is a request to /detokenize.
+type detokenizeQuery struct{ tokens tokenList }
+
+func newDetokenizeQuery(*Model) *detokenizeQuery { return &detokenizeQuery{} }
+
+func (q *detokenizeQuery) fields() []field {
+	return []field{required("tokens", &q.tokens, "Token ids.")}
+}
+
 func (s *Server) detokenize(c *gin.Context, m *Model) error {
-	q, err := s.query(c, m, onDetokenize)
-	if err != nil {
+	q := newDetokenizeQuery(m)
+	if err := readBody(c, q); err != nil {
 		return err
 	}
 	for i, id := range q.tokens {
@@ -65,13 +91,20 @@ func (s *Server) detokenize(c *gin.Context, m *Model) error {
 			return invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	reply(c, http.StatusOK, content{m.Tokenizer.Detokenize(q.tokens, true)})
+	reply(c, http.StatusOK, content{m.spell(q.tokens)})
 	return nil
 }
 
+// A templateQuery is a request to /apply-template.
+type templateQuery struct{ conversation }
+
+func newTemplateQuery(m *Model) *templateQuery {
+	return filled(m, &templateQuery{newConversation()})
+}
+
 func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
-	q, err := s.query(c, m, onTemplate)
-	if err != nil {
+	q := newTemplateQuery(m)
+	if err := readBody(c, q); err != nil {
 		return err
 	}
 	prompt, err := q.render(m)
@@ -84,11 +117,11 @@ func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 
 // countTokens says how long the prompt of a chat is.
 func (s *Server) countTokens(c *gin.Context, m *Model) error {
-	q, err := s.query(c, m, onChat)
-	if err != nil {
+	q := newChatQuery(m)
+	if err := readBody(c, q); err != nil {
 		return err
 	}
-	src, err := chatSource(m, q)
+	src, err := q.source(m)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ type bpe struct {
 	pre    *preTokenizer
 	unk    int32
 	index  map[string]int32
-	bytes  [256]int32 // the symbols that words begin as
+	bytes  [256]int32 // the initial symbol of each byte
 	merges map[uint64]merge
 }
 
-// merge says what a pair of symbols becomes, and how soon.
+// merge is the symbol that a pair of symbols becomes, and its rank.
 type merge struct {
 	rank uint32
 	id   int32

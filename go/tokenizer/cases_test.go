@@ -64,6 +64,27 @@ var vocabularies = map[string]string{
 	"deepseek-coder":   "deepseek-coder.gguf",
 }
 
+// otherKinds are cases whose kind of vocabulary is not supported: WordPiece, Gemma 4's
+// merges over SentencePiece's alphabet, Unigram.
+var otherKinds = map[string]struct{ file, kind string }{
+	"bert-bge":       {"bert-bge.gguf", "bert"},
+	"gemma-4":        {"gemma-4.gguf.zst", "gemma4"},
+	"nomic-bert-moe": {"nomic-bert-moe.gguf.zst", "t5"},
+}
+
+// A kind that is not supported is refused by its name.
+func TestOtherKinds(t *testing.T) {
+	for name, other := range otherKinds {
+		f, err := gguf.Parse(read(t, casesDir+other.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tokenizer.New(f); err == nil || !strings.Contains(err.Error(), `"`+other.kind+`"`) {
+			t.Errorf("%s: %v, want an error that names the kind %q", name, err, other.kind)
+		}
+	}
+}
+
 // texts returns the inputs of a case.
 func texts(tb testing.TB, name string) []string {
 	tb.Helper()
@@ -79,7 +100,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, e := range dir {
 		name, ok := strings.CutSuffix(strings.TrimPrefix(e.Name(), "ggml-vocab-"), ".gguf.out")
-		if !ok || name == "bert-bge" { // WordPiece is another kind of vocabulary
+		if _, other := otherKinds[name]; !ok || other {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

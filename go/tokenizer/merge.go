@@ -4,8 +4,8 @@ package tokenizer
 // smallest parts, then join the best pair of neighbours, the leftmost among
 // equals, until no pair can be joined. They differ in what the best pair is.
 
-// maxWord bounds what is merged at once, so that positions fit in 32 bits.
-// Longer words are cut. No context holds a word of this size.
+// maxWord bounds the bytes of a word that is merged, so that positions fit in 32
+// bits. Longer words are split. No context holds a word of this size.
 const maxWord = 1 << 30
 
 // symbol is a part of a word: word[start:start+size]. Symbols form a list in
@@ -18,8 +18,8 @@ type symbol struct {
 
 // pairing decides which neighbours may be joined.
 type pairing interface {
-	// pair returns the id of left and right joined, and how soon to join
-	// them: lower ranks first.
+	// pair returns the id of left and right joined, and the rank of the join:
+	// lower ranks are joined first.
 	pair(word string, left, right *symbol) (rank uint32, id int32, ok bool)
 }
 
@@ -73,8 +73,8 @@ func (m *merger) run(word string, p pairing) {
 			continue
 		}
 		if left.size != c.leftSize {
-			// The same text, cut at another place since. It is still due if
-			// the present pair makes the same token.
+			// The same text, split at another place since. The candidate is still
+			// valid if the present pair makes the same token.
 			if _, id, ok := p.pair(word, left, right); !ok || id != c.id {
 				continue
 			}
@@ -92,7 +92,7 @@ func (m *merger) run(word string, p pairing) {
 	}
 }
 
-// propose makes the candidate of the symbol at i and the one after it.
+// propose pushes the candidate of the symbol at i and the one after it.
 func (m *merger) propose(word string, p pairing, i int32) (candidate, bool) {
 	left := &m.symbols[i]
 	right := &m.symbols[left.next]

@@ -9,8 +9,8 @@ import (
 // prefix begins every key that this package reads, but for the model's name.
 const prefix = "tokenizer.ggml."
 
-// reader gets typed values from metadata and keeps the first error, so that a
-// vocabulary is read in one go and checked once.
+// reader gets typed values from metadata and keeps the first error, so that errors
+// are checked once, after all values are read.
 type reader struct {
 	m   Metadata
 	err error
@@ -75,8 +75,8 @@ func (r *reader) flag(key string, otherwise bool) (value, set bool) {
 	return b, true
 }
 
-// id returns the id of a special token, or none. All ones is how some writers
-// say that there is no such token.
+// id returns the id of a special token, or none. Some writers use the value with
+// all bits set for a token that there is not.
 func (r *reader) id(key string, nVocab int) int32 {
 	v, ok := r.value(key, false)
 	if !ok {
@@ -192,8 +192,8 @@ func convert[From, To number](in []From) []To {
 	return out
 }
 
-// integer widens an integer of any size. Values that do not fit are as good
-// as any other that is out of range.
+// integer widens an integer of any size. A value that does not fit becomes one
+// that is out of range.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case uint8:

@@ -7,12 +7,12 @@ import (
 )
 
 // preTokenizer cuts text into words before byte-level merges, as the model
-// family was trained. It also carries the other habits that go with the name.
+// family was trained. It also holds the other properties that the name implies.
 type preTokenizer struct {
 	name       string
 	aliases    []string // families that cut in the same way
 	stages     []finder
-	wholeWords bool // a word that is a token is that token, whatever the merges
+	wholeWords bool // a word that is in the vocabulary is not merged but one token
 	addBOS     bool // unless the file says otherwise
 	nfc        bool // the family's tokenizer composes characters first
 }

@@ -2,16 +2,15 @@ package tokenizer
 
 import "strings"
 
-// Words that come again are most of a text, so each scratch remembers the ids
-// of short ones. Long words are rare and would crowd the others out.
+// Most words of a text are repetitions, so each scratch caches the ids of short
+// words. Long words are rare and would evict the others.
 const (
 	maxCached     = 8192 // words
 	maxCachedWord = 48   // bytes
 )
 
-// maxKept bounds the symbols that a scratch keeps room for between texts. A
-// huge text that is one word would otherwise hold 100 bytes for each of its
-// characters.
+// maxKept bounds the capacity for symbols that a scratch keeps between texts. A
+// huge text of one word would otherwise hold 100 bytes for each of its characters.
 const maxKept = 1 << 16
 
 // scratch is what encoding needs besides the vocabulary. One goroutine uses
@@ -26,14 +25,14 @@ type scratch struct {
 // span is a range of scratch.ids.
 type span struct{ start, end int32 }
 
-// trim gives back what only a huge text needed.
+// trim frees buffers that have grown beyond maxKept.
 func (s *scratch) trim() {
 	if cap(s.merger.symbols) > maxKept {
 		s.merger = merger{}
 	}
 }
 
-// recall appends the ids of word to dst, if they are known.
+// recall appends the ids of word to dst, if they are cached.
 func (s *scratch) recall(dst []int32, word string) ([]int32, bool) {
 	at, ok := s.words[word]
 	if !ok {
@@ -42,8 +41,8 @@ func (s *scratch) recall(dst []int32, word string) ([]int32, bool) {
 	return append(dst, s.ids[at.start:at.end]...), true
 }
 
-// remember keeps the ids of word. It copies word, which would otherwise keep
-// the whole text around it alive.
+// remember caches the ids of word. It copies word, which would otherwise keep the
+// whole text reachable.
 func (s *scratch) remember(word string, ids []int32) {
 	if len(word) > maxCachedWord {
 		return

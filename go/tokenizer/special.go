@@ -114,8 +114,8 @@ func (sp *specials) find(text string) []claim {
 	return claims
 }
 
-// hits returns where special tokens begin, which is mostly nowhere, and the
-// length of the longest.
+// hits returns the positions where special tokens begin, usually none, and the
+// length of the longest token.
 func (sp *specials) hits(text string) (hits []hit, longest int) {
 	if len(sp.ids) == 0 {
 		return nil, 0
@@ -135,8 +135,8 @@ func (sp *specials) hits(text string) (hits []hit, longest int) {
 	return hits, longest
 }
 
-// Texts by which models of many families mark the end of a turn, a message or
-// a document, and tools that write code the end of a file.
+// Texts that mark the end of a turn, a message, a document or, for code models, a
+// file, in the vocabularies of many families.
 var endTexts = []string{
 	"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>",
 	"<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
@@ -182,8 +182,8 @@ func (t *Tokenizer) findEOG(r *reader) {
 	slices.Sort(t.eog)
 }
 
-// findStripped finds the tokens that swallow the white space after them.
-// Files do not say which do; Phi-3 is the family where it matters.
+// findStripped finds the tokens that remove the white space after them. Files do
+// not record them; Phi-3 is the family where it matters.
 func (t *Tokenizer) findStripped(m Metadata) {
 	v, _ := m.Value("general.name")
 	name, _ := v.(string)

@@ -4,9 +4,8 @@
 // families that use it.
 //
 // Encoding never fails: what a vocabulary cannot spell becomes its unknown
-// token, or nothing where it has none. It takes time proportional to n log n
-// whatever the text is. Everything that can be wrong with a vocabulary is
-// found by New.
+// token, or nothing where it has none. Its worst-case time is O(n log n) in the
+// bytes of the text. New checks the vocabulary completely.
 //
 // The package reads metadata through a small interface and imports no other
 // package of this module.
@@ -120,8 +119,8 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return ids
 }
 
-// Begin returns ids as the beginning of a text. No tokens become BOS, if there is
-// one, and a second BOS goes: a template that writes it does not want Encode's.
+// Begin returns ids as the beginning of a text: an empty list becomes BOS, if there
+// is one, and of two BOS in a row, the template's and Encode's, one is removed.
 func (t *Tokenizer) Begin(ids []int32) []int32 {
 	bos, ok := t.BOS()
 	switch {

@@ -69,7 +69,7 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 	if t.types != nil {
 		return
 	}
-	// Early files have no types. The spelling tells.
+	// Early files have no types; they follow from the spelling.
 	t.types = make([]TokenType, len(t.tokens))
 	for i, text := range t.tokens {
 		id := int32(i)
@@ -88,7 +88,7 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 }
 
 // index maps the texts that encoding may join parts into. Control tokens are
-// not among them: text must never turn into structure by itself. Neither are
+// not among them: plain text must never become a control token. Neither are
 // user-defined ones, which are found before anything is joined.
 func (t *Tokenizer) index() (map[string]int32, error) {
 	index := make(map[string]int32, len(t.tokens))
@@ -149,7 +149,7 @@ func (t *Tokenizer) readAdditions(r *reader, addBOS bool) {
 	t.addEOS = eos && t.eos != none
 }
 
-// spell lays out what each token prints.
+// spell computes the bytes that each token prints.
 func (t *Tokenizer) spell(byteLevel bool) error {
 	t.ends = make([]uint32, len(t.tokens))
 	for i, text := range t.tokens {

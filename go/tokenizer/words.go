@@ -9,7 +9,7 @@ import (
 // The functions here match at s[i] and return the end of the match, or i if
 // there is none. Each stands for the regular expression above it. They
 // are written out because they run on every byte of every prompt, and so that
-// no text can make them slow.
+// their time is linear for every text.
 
 // other is [^\s\p{L}\p{N}].
 func other(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }

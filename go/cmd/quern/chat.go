@@ -53,7 +53,7 @@ for the arrow keys, in ~/.local/state/quern/history.
 func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
-	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` that comes before the conversation")
+	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` of the system message")
 	alias(fs, "system-prompt", "sys")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
@@ -83,7 +83,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		note(warning)
 	}
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
-	eng, _, err := f.model.open(in.cfg.NCtx, stderr)
+	eng, _, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err
 	}

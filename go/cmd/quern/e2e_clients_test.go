@@ -109,10 +109,15 @@ func TestGoClient(t *testing.T) {
 	}
 	// Errors can be told apart.
 	bad := params
-	bad.Temperature = openai.Float(-5)
+	bad.Temperature = openai.Float(500)
 	var apiErr *openai.Error
 	if _, err := client.Chat.Completions.New(ctx, bad); !errors.As(err, &apiErr) || apiErr.StatusCode != http.StatusBadRequest || !strings.Contains(apiErr.Message, "temperature") {
 		t.Errorf("a bad temperature: %v", err)
+	}
+	tooLong := params
+	tooLong.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(strings.Repeat("a dog and ", 2000))}
+	if _, err := client.Chat.Completions.New(ctx, tooLong); !errors.As(err, &apiErr) || apiErr.Code != "context_length_exceeded" || apiErr.StatusCode != http.StatusBadRequest {
+		t.Errorf("a long prompt: %v", err)
 	}
 	stranger := openai.NewClient(option.WithBaseURL(s.address()+"/v1"), option.WithAPIKey("another-key"), option.WithMaxRetries(0))
 	if _, err := stranger.Chat.Completions.New(ctx, params); !errors.As(err, &apiErr) || apiErr.StatusCode != http.StatusUnauthorized {

@@ -211,6 +211,31 @@ func TestServeWithoutTemplate(t *testing.T) {
 	}
 }
 
+// Where the prompt opens the reasoning, all that a model writes is that until it
+// closes it, which the demo never does.
+func TestReasoningOpenedByThePrompt(t *testing.T) {
+	const opens = "{% for m in messages %}{{ m.content }}{% endfor %}{# <think> #}{% if add_generation_prompt %}{{ '<think>' }}{% endif %}"
+	s := serve(t, demo.Name, "--chat-template", opens)
+	message := func(format string) (content, reasoning string) {
+		status, v := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"Once upon a time"}],"temperature":0,"max_tokens":24,"reasoning_format":"`+format+`"}`)
+		if status != 200 {
+			t.Fatalf("got %d %v", status, v)
+		}
+		m := v["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+		reasoning, _ = m["reasoning_content"].(string)
+		return m["content"].(string), reasoning
+	}
+	whole, none := message("none")
+	content, reasoning := message("auto")
+	if strings.TrimSpace(whole) == "" || none != "" || content != "" || reasoning != strings.TrimSpace(whole) {
+		t.Errorf("got %q and %q, want nothing and %q", content, reasoning, whole)
+	}
+	r := quern(t, "chat", "--chat-template", opens, "--temp", "0", "-n", "24", "-p", "Once upon a time")
+	if r.code != 0 || r.stdout != "" || !strings.Contains(r.stderr, reasoning) {
+		t.Errorf("chat: got code %d, %q and %q, want %q among the notes", r.code, r.stdout, r.stderr, reasoning)
+	}
+}
+
 // stream begins a stream of tokens that has no end of its own, and returns its
 // lines after the first token.
 func (s *service) stream(body string) (*http.Response, *bufio.Scanner) {
@@ -411,7 +436,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--port", "70000"}, 2, []string{"--port", "0 to 65535"}},
 		{[]string{"--port", port}, 1, []string{"port " + port, "--port"}},
 		{[]string{"--host", "0.0.0.0", "--require-key"}, 2, []string{"--require-key", "--api-key"}},
-		{[]string{"--api-key", "short"}, 2, []string{"--api-key", "at least 8"}},
+		{[]string{"--host", "0.0.0.0", "--api-key", "short"}, 2, []string{"--api-key", "at least 8"}},
 		{[]string{"--api-key-file", filepath.Join(dir, "none")}, 1, []string{"none"}},
 		{[]string{"--api-key-file", empty}, 1, []string{"no keys"}},
 		{[]string{"--ssl-cert-file", empty}, 1, []string{"--ssl-key-file"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +129,20 @@ func TestEveryFlagOfTheTableIsDone(t *testing.T) {
 	}
 }
 
+func TestParseCPUs(t *testing.T) {
+	for _, test := range []struct{ flag, in, want string }{
+		{"mask", "0xF", "0-3"}, {"mask", "5", "0,2"}, {"mask", "100", "8"}, {"mask", "0", ""}, {"mask", "", ""}, {"mask", "0xg", ""}, {"mask", "-1", ""},
+		{"mask", strings.Repeat("f", maxCPU), ""},
+		{"span", "0-3", "0-3"}, {"span", "2-2", "2"}, {"span", "-1", "0-1"}, {"span", "8190-", "8190-8191"}, {"span", "3", ""}, {"span", "-", ""},
+		{"span", "", ""}, {"span", "3-1", ""}, {"span", "0-8192", ""}, {"span", "a-b", ""}, {"span", "0-99999999999999999999", ""},
+	} {
+		ids, err := map[string]func(string) ([]int, error){"mask": parseMask, "span": parseSpan}[test.flag](test.in)
+		if got := ranges(ids); got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s %.20q: got %q, %v; want %q", test.flag, test.in, got, err, test.want)
+		}
+	}
+}
+
 // Words that stand for defaults, and values of others that have a place here.
 func TestServeFlagValues(t *testing.T) {
 	for _, test := range []struct {
@@ -148,7 +163,9 @@ func TestServeFlagValues(t *testing.T) {
 		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.model.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
 		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.model.typeK == "f16" }, ""},
 		{"--no-ui", func(f *serveFlags) bool { return !f.page }, ""},
-		{"-a x --n-predict 7 --temperature 0.5", func(f *serveFlags) bool { return f.alias == "x" && f.predict == 7 && f.sampling.params.Temp == 0.5 }, ""},
+		{"-a x,y --tags z --n-predict 7 --temperature 0.5", func(f *serveFlags) bool {
+			return slices.Equal(f.names, []string{"x", "y"}) && slices.Equal(f.tags, []string{"z"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
+		}, ""},
 		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
 		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 decides nothing here"},
 	} {

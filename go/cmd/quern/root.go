@@ -52,6 +52,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		newTokenizeCommand(),
 		newPerplexityCommand(),
 		newDoctorCommand(),
+		newVerifyCommand(),
 		newVersionCommand(),
 	)
 	root.InitDefaultHelpCmd()

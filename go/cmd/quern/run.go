@@ -17,7 +17,6 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -104,7 +103,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := f.model.context(modelCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
-	eng, loaded, err := f.model.open(modelCtx, stderr)
+	eng, loaded, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
 	}
@@ -119,11 +118,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	seq := eng.NewSequence()
 	defer seq.Close()
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
-	smp := sample.New(f.sampling.seeded(), eng.Model().Config.NVocab)
 	text := tok.NewStream()
-	st, err := eng.Generate(ctx, seq, prompt, smp, f.predict, f.ends(tok), func(id int32) error {
-		return write(stdout, text.Write(id))
-	})
+	st, err := eng.Generate(ctx, seq, engine.Params{
+		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(), Stop: f.ends(tok), TopLogprobs: -1,
+	}, func(id int32) error { return write(stdout, text.Write(id)) })
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,11 +42,16 @@ is left of the time between two tokens. A text that was seen before is not
 computed again. SIGTERM lets what runs finish for --drain; a second one does not.
 
 ` + orDemoHelp + ` Sampling is as the
-request says, or the flags, or the model's file (general.sampling.*), or as below.`,
+request says, or the flags, or the model's file (general.sampling.*), or as below.
+
+llama-server's other flags and its environment variables are taken too: they do what
+they do there, or a line in the log says what decides instead, or what to do
+instead is said at once. docs/migrating.md has all of them.`,
 		Example: `  quern serve
   quern serve -m model.gguf
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
@@ -70,7 +76,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer in.file.Close()
+	loading := false
+	defer func() {
+		if !loading {
+			in.file.Close()
+		}
+	}()
 	f.warn(logs)
 	defaults, err := f.requests.defaults()
 	if err != nil {
@@ -90,11 +101,21 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	origins, err := guard.NewOrigins(f.origins)
+	if err != nil {
+		return usagef("--cors-origins: %w", err)
+	}
 	if keys.Len() == 0 && !host.Local(f.hosts) {
 		if f.requireKey {
 			return usagef("--require-key: %s can be reached by others and there is no API key; give one with --api-key or --api-key-file", strings.Join(f.hosts, ", "))
 		}
 		logs.Warn().Strs("host", f.hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; give one with --api-key-file, or --host 127.0.0.1")
+	}
+	if weak := keys.Weak(); weak != nil {
+		if !host.Local(f.hosts) {
+			return usagef("%w, from --api-key or --api-key-file: others reach %s, and can guess it", weak, strings.Join(f.hosts, ", "))
+		}
+		logs.Warn().Msg(weak.Error() + " before others can reach the server")
 	}
 	tracing, err := telemetry.NewTracing(f.traces, readBuild().Version)
 	if err != nil {
@@ -103,14 +124,14 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer tracing.Close()
 	metrics := telemetry.NewMetrics()
 	api := server.New(server.Config{
-		Build:        "quern-" + readBuild().Version,
-		SlotPath:     f.slotPath,
-		Ping:         pings(f.ping),
-		WriteTimeout: time.Duration(f.timeout) * time.Second,
-		Flow:         func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
-		Note:         func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
-		Log:          logs,
-		Besides:      f.pages(),
+		Build:    "quern-" + readBuild().Version,
+		SlotPath: f.slotPath,
+		Ping:     pings(f.ping),
+		NoSlots:  !f.slots,
+		Flow:     func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
+		Note:     func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
+		Log:      logs,
+		Besides:  f.pages(),
 	})
 	var static []gin.HandlerFunc
 	if f.path != "" {
@@ -121,7 +142,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		defer done()
 		static = append(static, serve)
 	}
-	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), keys, metrics, tracing, logs, static...)
+	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), origins, keys, metrics, tracing, logs, static...)
 	if err != nil {
 		return err
 	}
@@ -129,7 +150,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h := host.New(handler, f.prefix, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
+	h := host.New(handler, f.prefix, time.Duration(f.timeout)*time.Second, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listeners) }()
 	defer h.Close()
@@ -140,8 +161,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	context.AfterFunc(stop, cancel)
 
 	start := time.Now()
+	loading = true // from here on the file is the engine's
 	loaded := make(chan loadResult, 1)
-	go func() { loaded <- f.load(in, metrics, stderr) }()
+	go func() { loaded <- f.load(in, metrics, logs, stderr) }()
 	var l loadResult
 	select {
 	case err := <-served:
@@ -170,29 +192,26 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// shutDown lets requests finish for as long as --drain says, and then ends them.
+// shutDown lets requests finish for as long as --drain says. Those that run even
+// then are ended a little before, so that their clients are told in time.
 func (f *serveFlags) shutDown(h *host.Host, loop *engine.Loop) {
-	ctx, cancel := context.WithTimeout(context.Background(), f.drain)
+	whole := max(f.drain, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), min(f.drain, whole-min(whole/2, 2*time.Second)))
 	defer cancel()
 	drained := make(chan struct{})
 	go func() { loop.Drain(ctx); close(drained) }()
-	// Streams that were ended have a moment to say so.
-	last, done := context.WithTimeout(context.Background(), f.drain+5*time.Second)
+	last, done := context.WithTimeout(context.Background(), whole)
 	defer done()
 	h.Shutdown(last)
 	<-drained
 }
 
 // handler puts everything together that answers.
-func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger, static ...gin.HandlerFunc) (*gin.Engine, error) {
+func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.Origins, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger, static ...gin.HandlerFunc) (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return nil, err
-	}
-	cross, err := guard.CORS(f.origins)
-	if err != nil {
-		return nil, usagef("--cors-origins: %w", err)
 	}
 	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
 	if f.ownPage() {
@@ -201,13 +220,18 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, keys *guard.Keys
 	for i, path := range public {
 		public[i] = f.prefix + path
 	}
-	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs), cross)
+	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs),
+		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
 	e.Use(static...)
 	e.Use(guard.Auth(keys, public), guard.Body(maxBody),
 		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)))
 	routes := e.Group(f.prefix)
 	api.Register(routes)
-	routes.GET("/metrics", gin.WrapH(metrics.Handler()))
+	if f.metrics {
+		routes.GET("/metrics", gin.WrapH(metrics.Handler()))
+	} else {
+		routes.GET("/metrics", api.Missing("this server does not show its metrics; start it with --metrics"))
+	}
 	if f.ownPage() {
 		chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
 		for _, path := range page.Paths() {
@@ -241,10 +265,12 @@ func (f *serveFlags) warn(logs zerolog.Logger) {
 // pages are what is answered beside the API.
 func (f *serveFlags) pages() []server.Page {
 	pages := []server.Page{
-		{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"},
 		{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
 		{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
 		{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
+	}
+	if f.metrics {
+		pages = append(pages, server.Page{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"})
 	}
 	if f.ownPage() {
 		pages = append(pages, server.Page{Path: "/", Summary: "A page to chat with", ContentType: "text/html"})
@@ -296,9 +322,10 @@ func (l loadResult) close() {
 }
 
 // load loads the model and starts its loop.
-func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer) (l loadResult) {
+func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, logs zerolog.Logger, stderr io.Writer) (l loadResult) {
 	cfg, err := f.model.config(in.cfg.NCtx)
 	if err != nil {
+		in.file.Close()
 		return loadResult{err: err}
 	}
 	cfg.Ctx = max(f.model.ctx, 0)
@@ -307,12 +334,17 @@ func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, stderr io.Writer
 	bar := newLoadBar(stderr)
 	cfg.Progress = bar.update
 	l.budget = cfg.Budget
-	l.eng, l.err = openEngine(f.model.path, cfg)
+	l.eng, l.err = engine.New(in.file, cfg)
 	bar.done()
 	if l.err != nil {
 		return l
 	}
-	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass})
+	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{
+		Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass,
+		OnPanic: func(p *engine.PanicError) {
+			logs.Error().Uint64("sequence", p.Request).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
+		},
+	})
 	if l.err != nil {
 		l.eng.Close()
 	}

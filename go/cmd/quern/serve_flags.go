@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ type serveFlags struct {
 	queue     int
 	targetITL time.Duration
 	drain     time.Duration
-	alias     string
+	names     []string // of the model, for clients
+	tags      []string
 	slotPath  string
 	template  templateFlags
 	reasoning string
@@ -36,6 +38,8 @@ type serveFlags struct {
 	apiKeyFile        string
 	requireKey        bool
 	origins           []string
+	allowedHosts      []string
+	slots, metrics    bool
 	page              bool
 	path              string
 	shared            bool
@@ -53,14 +57,15 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.port, "port", "", 8080, 0, 65535, "port to listen at")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 	switchVar(fs, &f.shared, "reuse-port", false, "let other processes listen at the port too")
-	fs.StringVarP(&f.alias, "alias", "a", "", "`NAME` of the model for clients (default: the file's)")
+	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the model for clients (default: the file's); several with commas")
+	fs.StringSliceVar(&f.tags, "tags", nil, "`TAGS` of the model for clients to read, with commas")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "requests that run at a time; they share one memory")
 	auto(fs, "parallel", &f.parallel, "-1")
 	bytesVar(fs, &f.kvMemory, "kv-memory", "memory for the keys and values of all requests and of texts seen before (default: half of what is free)")
 	intVar(fs, &f.queue, "queue", "", 128, 0, 1<<20, "requests that may wait; more are told to come back")
 	durationVar(fs, &f.targetITL, "target-itl", 0, "time between two tokens that a prompt may not lengthen, such as 150ms (default: 150ms, or 1.5 times that of one token)")
-	durationVar(fs, &f.drain, "drain", 30*time.Second, "time that requests have to finish after SIGTERM")
+	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to the end: requests may finish, and those that do not are told so before it is over")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds of silence after which a stream sends a comment; -1 or 0 is never")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
@@ -68,9 +73,12 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one a line")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start where others reach the address and there is no key")
-	fs.StringSliceVar(&f.origins, "cors-origins", nil, "`ORIGINS` whose pages may use the API, such as https://example.com; * is all")
+	fs.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * all")
+	fs.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server beside localhost, where it listens at the loopback address; * is all")
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
+	switchVar(fs, &f.metrics, "metrics", true, "GET /metrics; --no-metrics leaves it out")
+	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
@@ -91,6 +99,9 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 func (f *serveFlags) check() error {
 	if len(f.hosts) == 0 {
 		return usagef("--host is empty, want an address such as 127.0.0.1")
+	}
+	if slices.Contains(f.names, "") {
+		return usagef("--alias has an empty name, want names with commas between them")
 	}
 	if err := f.template.check(); err != nil {
 		return err

@@ -18,15 +18,16 @@ import (
 func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, warning string, defaults server.Defaults, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
 	m := server.Model{
 		Engine: eng, Tokenizer: in.tok, Template: tmpl, TemplateWarning: warning, Metadata: in.file.GGUF,
-		Name: f.alias, Path: f.model.path, Ctx: ctx,
+		Tags: f.tags, Path: f.model.path, Ctx: ctx,
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
-			VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
+			Arch: in.cfg.Arch, FileType: in.file.GGUF.MixName(), VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
 	}
 	switch {
-	case m.Name != "":
+	case len(f.names) > 0:
+		m.Name, m.Aliases = f.names[0], f.names[1:]
 	case m.Path == demo.Name:
 		m.Name = "quern-demo"
 	default:

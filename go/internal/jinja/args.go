@@ -14,8 +14,8 @@ type params struct {
 
 type notGiven struct{}
 
-// bind puts arguments in the places of parameters. Their names have spaces
-// between them, and a question mark where they may be left out.
+// bind assigns arguments to parameters. names lists these, separated by spaces; a
+// question mark follows the optional ones.
 func (a args) bind(it *interp, what, names string) params {
 	list := strings.Fields(names)
 	p := params{it, make([]any, len(list))}

@@ -13,7 +13,7 @@ type args struct {
 	named []any
 }
 
-// native is a function of the interpreter's own.
+// native is a function of the interpreter.
 type native func(it *interp, a args) any
 
 // builtin is a filter, a test or a method: a native with the value it is of.
@@ -154,7 +154,7 @@ func (it *interp) call(fn any, a args) any {
 	return nil
 }
 
-// attr is v.name: Python's attributes and methods first, then what a dict has.
+// attr evaluates v.name: methods first, then the items of a dict.
 func (it *interp) attr(v any, name string) any {
 	var methods map[string]builtin
 	switch v := v.(type) {
@@ -184,7 +184,7 @@ func (it *interp) attr(v any, name string) any {
 	return missing("%s has no attribute '%s'", typeName(v), name)
 }
 
-// item is v[index]: what a container has first, then attributes.
+// item evaluates v[index]: items of the container first, then attributes.
 func (it *interp) item(v, index any) any {
 	switch v := v.(type) {
 	case *Dict:
@@ -215,7 +215,7 @@ func (it *interp) item(v, index any) any {
 	return missing("%s has no item %s", typeName(v), it.text(index))
 }
 
-// place finds an index in n items; negative ones count from the end.
+// place resolves an index into n items; negative ones count from the end.
 func place(index any, n int) (int, bool) {
 	i, ok := index.(int64)
 	if i < 0 {
@@ -224,7 +224,7 @@ func place(index any, n int) (int, bool) {
 	return int(i), ok && i >= 0 && i < int64(n)
 }
 
-// cut returns the characters of s from one to before another.
+// cut returns the characters of s from index from up to, excluding, to.
 func cut(s string, from, to int) string {
 	if len(s) == utf8.RuneCountInString(s) {
 		return s[from:to]
@@ -275,7 +275,7 @@ func (it *interp) slice(e *sliceExpr, sc *scope) any {
 	if step == 0 {
 		fail("the step of a slice is 0")
 	}
-	// As in Python, ends beyond the items are where these end.
+	// As in Python, bounds outside of the items are clamped.
 	low, high := 0, n
 	if step < 0 {
 		low, high = -1, n-1
@@ -484,7 +484,7 @@ func integers(op string, i, j int64) any {
 		if j == 0 {
 			fail("division by zero")
 		}
-		if j == -1 { // the one quotient that can overflow
+		if j == -1 { // the only divisor whose quotient can overflow
 			if op == "%" {
 				return int64(0)
 			}

@@ -24,7 +24,7 @@ func (p *parser) list(one func() expr) expr {
 	return &listExpr{items, true}
 }
 
-// ends tells whether nothing more of a tuple can follow.
+// ends reports whether the next token ends a tuple.
 func (p *parser) ends() bool {
 	switch t := p.tok(); t.kind {
 	case tVarEnd, tBlockEnd:
@@ -99,7 +99,7 @@ func (p *parser) compare() expr {
 	return c
 }
 
-// binary takes operands joined by any of these operators, the left ones first.
+// binary parses operands of these left-associative operators.
 func (p *parser) binary(operand func() expr, ops ...string) expr {
 	x := operand()
 	for p.tok().kind == tOp && slices.Contains(ops, p.tok().text) {
@@ -154,7 +154,7 @@ func (p *parser) primary() expr {
 		}
 		return &name{t.text}
 	case tString:
-		for p.tok().kind == tString { // strings in a row are one
+		for p.tok().kind == tString { // adjacent strings are concatenated
 			t.text += p.next().text
 		}
 		return &constant{t.text}
@@ -293,8 +293,9 @@ func (p *parser) dotted() string {
 	return s
 }
 
-// unknown stands for a filter or a test that there is not. Templates may name one
-// where it is not reached, for other programs.
+// unknown returns a filter or a test that fails when called: one that is not
+// defined is an error only where it is reached, as templates use filters of other
+// programs under conditions.
 func unknown(what, name string) builtin {
 	return func(*interp, any, args) any {
 		fail("unknown %s %s", what, name)

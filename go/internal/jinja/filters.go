@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// filters are those of jinja2 that have a use in text that is not HTML. The
-// ones on lists are in listfilters.go.
+// filters are jinja2's, without those for HTML. The filters on lists are in
+// listfilters.go.
 var filters = map[string]builtin{}
 
 func init() {
@@ -115,7 +115,7 @@ func capitalize(s string) string {
 	return strings.ToUpper(s[:first]) + strings.ToLower(s[first:])
 }
 
-// titleWords is the filter's notion of words; the method's is another.
+// titleWords is the filter title, whose words differ from those of the method.
 func titleWords(s string) string {
 	first := true
 	return strings.Map(func(r rune) rune {

@@ -2,10 +2,10 @@ package jinja
 
 import "strings"
 
-// listItem is what an item of a list may take, for the count of bytes.
+// listItem is the bytes counted for an item of a list.
 const listItem = 32
 
-// interp is one rendering.
+// interp is the state of one rendering.
 type interp struct {
 	limits Limits
 	depth  int
@@ -20,10 +20,10 @@ func (it *interp) step(n int) {
 	}
 }
 
-// read counts n bytes of text as looked through.
+// read counts the steps of scanning n bytes of text.
 func (it *interp) read(n int) { it.step(n / 32) }
 
-// alloc counts n bytes before they are made.
+// alloc counts n bytes before they are allocated.
 func (it *interp) alloc(n int) {
 	if n < 0 || n > it.limits.Bytes {
 		fail("makes too much text: %w", ErrLimit)
@@ -63,7 +63,7 @@ func (it *interp) capture(f func()) string {
 	return inner.String()
 }
 
-// scope holds the variables of a block; reading one goes outwards.
+// scope holds the variables of a block; lookups continue in the parent.
 type scope struct {
 	vars   map[string]any
 	parent *scope
@@ -190,7 +190,7 @@ func (it *interp) assign(t target, v any, sc *scope) {
 	}
 }
 
-// loop is the variable of that name inside of a loop.
+// loop is the variable "loop" inside a loop.
 type loop struct {
 	items   []any
 	index   int
@@ -286,7 +286,7 @@ func (l *loop) attr(name string) any {
 	return missing("'loop' has no attribute '%s'", name)
 }
 
-// macro is a macro with the scope where it was written.
+// macro is a macro with the scope of its definition.
 type macro struct {
 	*macroDef
 	scope *scope

@@ -3,13 +3,14 @@
 // are written for: trim_blocks, lstrip_blocks, loop controls, the generation
 // block, no escaping of HTML, and nothing that changes a list or a dict.
 //
-// Templates come with model files, so they are not trusted. One reaches only
-// the variables it is given: it cannot include another or read a file. Each
-// rendering has Limits on its work and on the memory it may ask for, counted
-// before they are spent, and recursion is bounded.
+// Templates come with model files, so they are not trusted. A template has access
+// only to its variables: it cannot include another or read a file. Each rendering
+// has Limits on its work and its memory, which are checked before they are spent,
+// and recursion is bounded.
 //
 // A value of the language is nil (none), bool, int64, *big.Int, float64,
-// string, *List, *Dict or Func; there are others that only templates make.
+// string, *List, *Dict or Func; others are created by templates only.
+// A filter or a test that does not exist is an error where it is evaluated.
 // Where jinja2 makes a generator, as map and select do, this makes a list.
 package jinja
 
@@ -27,10 +28,10 @@ const (
 	maxRange   = 100000  // of range(), as in jinja2's sandbox
 )
 
-// ErrLimit is wrapped by the error for a template that asks for too much.
+// ErrLimit is wrapped by the error for a template that exceeds a limit.
 var ErrLimit = errors.New("too much for one template")
 
-// Error is what went wrong, and the line of the template where it did.
+// Error is an error at a line of the template.
 type Error struct {
 	Line int
 	Err  error
@@ -41,8 +42,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Limits bound one rendering.
 type Limits struct {
-	Steps int // expressions evaluated, and texts looked through by 32 bytes
-	Bytes int // of text and lists made, whether or not still in use
+	Steps int // expressions evaluated, and units of 32 bytes of text scanned
+	Bytes int // of text and lists allocated, whether or not still in use
 }
 
 // Func is a function that templates can call. Its error ends the rendering,
@@ -84,8 +85,8 @@ func (t *Template) Render(vars map[string]any, limits Limits) (text string, err 
 	return it.out.String(), nil
 }
 
-// recovered makes the error of a panic. Lexer, parser and interpreter stop by
-// fail; any other panic is a bug here, which must not end the program.
+// recovered converts a panic to an error. Lexer, parser and interpreter stop by
+// fail; any other panic is a bug in this package, which must not end the program.
 func recovered(r any, line int, err error) error {
 	switch r := r.(type) {
 	case nil:

@@ -30,7 +30,7 @@ type token struct {
 	line int
 }
 
-// what says how an error names the token.
+// what returns the token's name in error messages.
 func (t token) what() string {
 	switch t.kind {
 	case tEOF:
@@ -57,8 +57,8 @@ var (
 	rawEnd   = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*(\+%\}|-%\}\s*|%\}\n?)`)
 )
 
-// lex cuts a template into tokens. Line ends become "\n", and one at the end
-// of the template goes.
+// lex splits a template into tokens. Line ends become "\n", and one at the end of
+// the template is removed.
 func lex(src string) []token {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), line: 1}
@@ -83,7 +83,7 @@ func (l *lexer) fail(format string, args ...any) {
 	fail(format, args...)
 }
 
-// skip moves to a position further on.
+// skip advances to a later position.
 func (l *lexer) skip(to int) {
 	l.line += strings.Count(l.src[l.pos:to], "\n")
 	l.pos = to
@@ -176,7 +176,7 @@ func (l *lexer) comment() {
 	l.trim(sign, true)
 }
 
-// trim skips what the end of a tag takes of the text after it.
+// trim skips the white space that the end of a tag removes after it.
 func (l *lexer) trim(sign byte, newline bool) {
 	rest := l.src[l.pos:]
 	switch {
@@ -241,7 +241,7 @@ func (l *lexer) tag(end kind, mark string) {
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// isSpace is Python's notion of white space.
+// isSpace reports white space as Python defines it.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func operator(s string) string {

@@ -125,7 +125,7 @@ func (it *interp) sortKeys(from []any, path any, caseSensitive bool) []any {
 	return keys
 }
 
-// sorted sorts by keys, equal ones as they come.
+// sorted is a stable sort by keys.
 func (it *interp) sorted(from, keys []any, reverse bool) []any {
 	order := make([]int, len(from))
 	for i := range order {
@@ -221,8 +221,7 @@ func (it *interp) indices(n int) []any {
 	return l.Items
 }
 
-// given is what map and select go through: nothing of none, and of all that is
-// false.
+// given returns the items for map and select: none of a value that is false.
 func (it *interp) given(v any) []any {
 	if !isTrue(v) {
 		return nil

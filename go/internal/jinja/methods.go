@@ -92,7 +92,7 @@ func init() {
 		"items":  func(it *interp, v any, a args) any { return it.pairs(v.(*Dict)) },
 		"keys":   func(it *interp, v any, a args) any { return it.list(slices.Clone(v.(*Dict).keys)) },
 		"values": func(it *interp, v any, a args) any { return it.list(slices.Clone(v.(*Dict).values)) },
-		"copy":   func(it *interp, v any, a args) any { return v }, // nothing changes a dict
+		"copy":   func(it *interp, v any, a args) any { return v }, // dicts are immutable
 	}
 	for _, name := range strings.Fields("clear pop popitem setdefault update") {
 		dictMethods[name] = changes(name)
@@ -223,7 +223,7 @@ func (it *interp) split(s string, a args, fromRight bool) any {
 	return it.texts(parts)
 }
 
-// splitSpace splits at white space, of which none is left around the parts.
+// splitSpace splits at runs of white space.
 func splitSpace(s string, most int, fromRight bool) []string {
 	var parts []string
 	for {

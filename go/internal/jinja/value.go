@@ -46,7 +46,7 @@ func (d *Dict) Get(key any) (any, bool) {
 	return nil, false
 }
 
-// hash makes keys the same that are equal in Python: 1, 1.0 and true.
+// hash maps keys that are equal in Python, such as 1, 1.0 and true, to one value.
 func hash(key any) any {
 	switch k := key.(type) {
 	case nil, string, int64:
@@ -67,7 +67,7 @@ func hash(key any) any {
 	return nil
 }
 
-// undefined is what a name or an attribute gives that is not there.
+// undefined is the value of a name or an attribute that does not exist.
 type undefined struct{ why string }
 
 func missing(format string, args ...any) *undefined {
@@ -76,7 +76,7 @@ func missing(format string, args ...any) *undefined {
 
 func (u *undefined) fail() { fail("%s", u.why) }
 
-// namespace is the one value whose attributes a template can set.
+// namespace is the only value whose attributes a template can set.
 type namespace struct{ attrs *Dict }
 
 func typeName(v any) string {
@@ -240,7 +240,7 @@ func (it *interp) repr(b *strings.Builder, v any) {
 		b.WriteString("<" + typeName(v) + ">")
 	}
 	if _, ok := v.(string); !ok {
-		it.alloc(min(b.Len()-before, 64)) // its own part; what it holds was counted
+		it.alloc(min(b.Len()-before, 64)) // the items were counted already
 	}
 }
 
@@ -396,7 +396,7 @@ func (it *interp) compare(op string, x, y any) int {
 	return 0
 }
 
-// iterate returns what a loop over v goes through.
+// iterate returns the items of a loop over v.
 func (it *interp) iterate(v any) []any {
 	switch v := v.(type) {
 	case *List:

@@ -15,7 +15,7 @@ const (
 	namesKey = "names"     // further names that mean it, with their dashes
 	offKey   = "off-names" // those that turn it off
 	envKey   = "variables" // of the environment
-	pairKey  = "pair"      // it takes two arguments
+	kindKey  = "kind"      // it takes two arguments, or perhaps none
 )
 
 // Define adds llama-server's flags to those of a command, which are defined
@@ -89,8 +89,11 @@ func annotate(f *pflag.Flag, r *Row) {
 	}
 	note(offKey, r.off())
 	note(envKey, strings.Fields(r.Env))
-	if r.Kind == Pair {
-		note(pairKey, []string{"2"})
+	switch r.Kind {
+	case Pair:
+		note(kindKey, []string{"pair"})
+	case Maybe:
+		note(kindKey, []string{"maybe"})
 	}
 }
 

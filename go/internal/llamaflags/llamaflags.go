@@ -18,6 +18,7 @@ const (
 	Int                // one whole number
 	Num                // one number
 	Pair               // two values
+	Maybe              // one value, or none before the next flag: it is on
 	Bare               // none
 	Switch             // none, and it has names that turn it off
 )

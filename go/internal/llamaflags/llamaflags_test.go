@@ -52,6 +52,8 @@ func TestRewrite(t *testing.T) {
 		{"-no-kvu -nocb", "--kv-unified=off --cont-batching=off"},
 		{"-v -e", "--verbose --escape"},
 		{"--usage", "--help"},
+		{"-fa -ngl 99 -fa", "--flash-attn=on --n-gpu-layers 99 --flash-attn=on"},
+		{"-fa off", "--flash-attn off"},
 		{"--control-vector-layer-range 1 2 -n 3", "--control-vector-layer-range=1 2 -n 3"},
 	} {
 		in := strings.Fields(test.in)

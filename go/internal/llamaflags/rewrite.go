@@ -2,6 +2,7 @@ package llamaflags
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -9,21 +10,23 @@ import (
 
 // A name is what an argument that names a flag stands for.
 type name struct {
-	flag string
-	off  bool
-	pair bool
+	flag  string
+	off   bool
+	pair  bool
+	maybe bool
 }
 
 // further returns the names beyond those that pflag knows, with their dashes.
 func further(fs *pflag.FlagSet) map[string]name {
 	names := map[string]name{"--usage": {flag: "help"}} // which cobra adds
 	fs.VisitAll(func(f *pflag.Flag) {
-		pair := f.Annotations[pairKey] != nil
-		if pair {
-			names["--"+f.Name] = name{f.Name, false, true}
+		kind := f.Annotations[kindKey]
+		to := name{flag: f.Name, pair: slices.Contains(kind, "pair"), maybe: slices.Contains(kind, "maybe")}
+		if kind != nil {
+			names["--"+f.Name] = to
 		}
 		for _, n := range f.Annotations[namesKey] {
-			names[n] = name{f.Name, false, pair}
+			names[n] = to
 		}
 		for _, n := range f.Annotations[offKey] {
 			names[n] = name{flag: f.Name, off: true}
@@ -64,6 +67,8 @@ func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 			case to.pair && !assigned && i+2 < len(args):
 				given, assigned = args[i+1]+" "+args[i+2], true
 				i += 2
+			case to.maybe && !assigned && (i+1 == len(args) || strings.HasPrefix(args[i+1], "-")):
+				given, assigned = "on", true
 			}
 			arg = "--" + to.flag
 			if assigned {

@@ -3,7 +3,6 @@ package llamaflags
 // Why whole families of flags decide nothing, or are refused.
 const (
 	noGPU      = "there is no GPU: everything runs on the CPU"
-	pinned     = "threads are pinned to cores of those that the process may use; taskset or a cpuset chooses them"
 	oneTeam    = "one team of threads reads prompts and generates; --threads sets its size"
 	noImages   = "models with images, sound or video are not supported yet"
 	noDownload = "nothing is downloaded; fetch the GGUF file first, with curl -LO or hf download, and name it with -m"
@@ -29,9 +28,9 @@ var common = []Row{
 
 	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the quota of the container allows"},
 	{Names: "-tb --threads-batch", Kind: Int, Ignored: oneTeam},
-	{Names: "-C --cpu-mask", Ignored: pinned},
-	{Names: "-Cr --cpu-range", Ignored: pinned},
-	{Names: "--cpu-strict", Neutral: "1", Ignored: pinned},
+	{Names: "-C --cpu-mask", Flag: "cpu-mask", Note: "the CPUs that threads may be pinned to, of those that the process may use"},
+	{Names: "-Cr --cpu-range", Flag: "cpu-range", Note: "as -C"},
+	{Names: "--cpu-strict", Neutral: "1", Ignored: "threads are always pinned, one to a core"},
 	{Names: "--prio", Kind: Int, Neutral: "0", Ignored: "priority is the system's to give; nice or the service manager sets it"},
 	{Names: "--poll", Kind: Int, Ignored: "how long threads spin before they sleep is fixed"},
 	{Names: "-Cb --cpu-mask-batch", Ignored: oneTeam},
@@ -47,8 +46,8 @@ var common = []Row{
 	{Names: "-ub --ubatch-size", Kind: Int, Env: "LLAMA_ARG_UBATCH", Flag: "ubatch-size", Note: "tokens of one forward pass; with -b the smaller of the two counts"},
 	{Names: "--keep", Kind: Int, Neutral: "0", Ignored: "a context is never shifted, so all of a prompt is kept"},
 	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "what a sliding window has passed is kept where it lets a conversation go on"},
-	{Names: "-fa --flash-attn", Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
-	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured, and cost nothing"},
+	{Names: "-fa --flash-attn", Kind: Maybe, Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
+	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured"},
 	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "texts are taken as they are; the shell's $'...' writes escapes"},
 	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl are kept as q4_0, q5_0 and q5_1 as q8_0, with a warning; the default is i16"},
 	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk"},

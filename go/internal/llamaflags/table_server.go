@@ -17,7 +17,7 @@ var server = []Row{
 	{Names: "--path", Env: "LLAMA_ARG_STATIC_PATH", Group: Server, Flag: "path"},
 	{Names: "--api-prefix", Env: "LLAMA_ARG_API_PREFIX", Group: Server, Flag: "api-prefix"},
 	{Names: "-a --alias", Env: "LLAMA_ARG_ALIAS", Group: Server, Flag: "alias"},
-	{Names: "--tags", Env: "LLAMA_ARG_TAGS", Group: Server, Ignored: "clients are told no tags"},
+	{Names: "--tags", Env: "LLAMA_ARG_TAGS", Group: Server, Flag: "tags"},
 	{Names: "-to --timeout", Kind: Int, Env: "LLAMA_ARG_TIMEOUT", Group: Server, Flag: "timeout", Note: "of a write to a client that does not read; computing has no limit but that of the request"},
 	{Names: "--sse-ping-interval", Kind: Int, Env: "LLAMA_ARG_SSE_PING_INTERVAL", Group: Server, Flag: "sse-ping-interval"},
 	{Names: "--threads-http", Kind: Int, Env: "LLAMA_ARG_THREADS_HTTP", Group: Server, Ignored: "connections need no threads of their own"},
@@ -27,7 +27,7 @@ var server = []Row{
 	{Names: "--ssl-cert-file", Env: "LLAMA_ARG_SSL_CERT_FILE", Group: Server, Flag: "ssl-cert-file", Note: "read again when it changes"},
 	{Names: "--cors-origins", Env: "LLAMA_ARG_CORS_ORIGINS", Group: Server, Flag: "cors-origins"},
 	{Names: "--cors-methods", Env: "LLAMA_ARG_CORS_METHODS", Group: Server, Ignored: "pages of the allowed origins may use the methods that the API has"},
-	{Names: "--cors-headers", Env: "LLAMA_ARG_CORS_HEADERS", Group: Server, Ignored: "pages of the allowed origins may send the headers that the API reads"},
+	{Names: "--cors-headers", Env: "LLAMA_ARG_CORS_HEADERS", Group: Server, Ignored: "pages of the allowed origins may send any header"},
 	{Names: "--cors-credentials", No: "--no-cors-credentials", Kind: Switch, Env: "LLAMA_ARG_CORS_CREDENTIALS", Group: Server, Neutral: "off", Ignored: "there are no cookies; a page sends its key in a header"},
 
 	{Names: "--webui --ui", No: "--no-webui --no-ui", Kind: Switch, Env: "LLAMA_ARG_UI LLAMA_ARG_WEBUI", Group: Server, Flag: "ui"},
@@ -55,8 +55,8 @@ var server = []Row{
 	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server, Neutral: "on", Ignored: "a few passes at the start measure what the schedule is made of"},
 	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Neutral: "<0", Ignored: "the model stays loaded"},
 	{Names: "--slot-save-path", Group: Server, Flag: "slot-save-path"},
-	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Neutral: "on", Ignored: "GET /slots is always answered"},
-	{Names: "--metrics", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Always: "GET /metrics is always answered"},
+	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Flag: "slots"},
+	{Names: "--metrics", No: "--no-metrics", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Flag: "metrics", Note: "it is on by default"},
 	{Names: "--props", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_PROPS", Group: Server, Ignored: "GET /props is always answered, and no property can be changed while the server runs"},
 
 	{Names: "-r --reverse-prompt", Group: Server, Flag: "reverse-prompt"},

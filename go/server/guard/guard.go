@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gin-contrib/cors"
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
@@ -108,28 +107,6 @@ func address(remote string) string {
 		return host
 	}
 	return "local"
-}
-
-// CORS lets pages of these origins use the API: "*" is all of them. Without any,
-// browsers keep other pages out.
-func CORS(origins []string) (gin.HandlerFunc, error) {
-	if len(origins) == 0 {
-		return func(*gin.Context) {}, nil
-	}
-	c := cors.Config{
-		AllowMethods:  []string{"GET", "POST", "DELETE", "OPTIONS"},
-		AllowHeaders:  []string{"Authorization", "Content-Type", "X-Api-Key", "X-Request-Id", "X-Request-Timeout"},
-		ExposeHeaders: []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
-	}
-	if slices.Contains(origins, "*") {
-		c.AllowAllOrigins = true
-	} else {
-		c.AllowOrigins = origins
-	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("origins %q: %w", origins, err)
-	}
-	return cors.New(c), nil
 }
 
 // Body refuses bodies of more than n bytes: at once where the client says how

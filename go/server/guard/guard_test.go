@@ -47,15 +47,27 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q: %q, %g, %v", key, name, weight, ok)
 		}
 	}
-	for _, bad := range []string{"", "short", "sha256:12", "sha256:" + strings.Repeat("g", 64), "with a space", "ünïcödes"} {
+	for _, bad := range []string{"", "sha256:12", "sha256:" + strings.Repeat("g", 64), "with a space", "ünïcödes"} {
 		if _, err := NewKeys([]string{secret, bad}); err == nil || !strings.HasPrefix(err.Error(), "API key 2: ") {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nbad\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "x" + strings.Repeat("y", 1<<17): "too long"} {
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "x" + strings.Repeat("y", 1<<17): "too long"} {
 		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}
+	}
+	if err := k.Weak(); err != nil {
+		t.Errorf("none of the keys is short: %v", err)
+	}
+	if err := k.AddFile(file("good-key-1\nshort\n")); err != nil {
+		t.Error(err)
+	}
+	if err := k.Weak(); err == nil || !strings.Contains(err.Error(), "line 2: it has 5 characters") {
+		t.Errorf("a short key: %v", err)
+	}
+	if _, _, ok := k.Check("short"); !ok {
+		t.Error("a short key is not accepted")
 	}
 	if err := k.AddFile("no-such-file"); err == nil || !strings.Contains(err.Error(), "no-such-file") {
 		t.Error(err)
@@ -70,13 +82,13 @@ func serve(t *testing.T, keys []string, origins []string, handler gin.HandlerFun
 	if err != nil {
 		t.Fatal(err)
 	}
-	cross, err := CORS(origins)
+	cross, err := NewOrigins(origins)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	g := gin.New()
-	g.Use(Identify(), Recover(zerolog.New(&log)), cross, Auth(k, []string{"/health"}), Body(100))
+	g.Use(Identify(), Recover(zerolog.New(&log)), CrossOrigin(cross), Auth(k, []string{"/health"}), Body(100))
 	g.Any("/x", handler)
 	g.Any("/health", handler)
 	w := httptest.NewRecorder()
@@ -146,28 +158,69 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
-	ask := func(origins []string, origin string) string {
-		r := httptest.NewRequest("GET", "/x", nil)
+func TestCrossOrigin(t *testing.T) {
+	ask := func(origins []string, method, origin string) (int, string) {
+		r := httptest.NewRequest(method, "/x", nil)
 		r.Header.Set("Origin", origin)
 		w, _ := serve(t, nil, origins, ok, r)
-		return w.Header().Get("Access-Control-Allow-Origin")
+		return w.Code, w.Header().Get("Access-Control-Allow-Origin")
 	}
 	for _, tt := range []struct {
-		origins      []string
-		origin, want string
+		origins []string
+		origin  string
+		want    string // the origin that may read; empty: none, and it can change nothing
 	}{
 		{nil, "https://a.example", ""},
+		{nil, "http://localhost", ""},
+		{nil, "null", ""},
 		{[]string{"https://a.example"}, "https://a.example", "https://a.example"},
+		{[]string{"https://A.example:443/"}, "https://a.example", "https://a.example"},
+		{[]string{"http://a.example:80", " "}, "http://a.example", "http://a.example"},
 		{[]string{"https://a.example"}, "https://b.example", ""},
+		{[]string{"https://a.example"}, "https://a.example:444", ""},
+		{[]string{"https://a.example"}, "http://a.example", ""},
+		{[]string{"https://a.example"}, "https://a.example.b.example", ""},
+		{[]string{"localhost"}, "http://localhost:5173", "http://localhost:5173"},
+		{[]string{"localhost"}, "https://127.0.0.2", "https://127.0.0.2"},
+		{[]string{"localhost"}, "http://[::1]:80", "http://[::1]:80"},
+		{[]string{"localhost"}, "http://localhost.example", ""},
+		{[]string{"localhost"}, "http://127.0.0.1.example", ""},
+		{[]string{"localhost"}, "null", ""},
+		{[]string{"localhost"}, "://", ""},
 		{[]string{"*"}, "https://b.example", "*"},
+		{[]string{"*"}, "null", "*"},
 	} {
-		if got := ask(tt.origins, tt.origin); got != tt.want {
-			t.Errorf("%v, %s: %q, want %q", tt.origins, tt.origin, got, tt.want)
+		if status, got := ask(tt.origins, "GET", tt.origin); got != tt.want || status != 200 {
+			t.Errorf("%v, GET from %s: %d and %q, want %q", tt.origins, tt.origin, status, got, tt.want)
+		}
+		if status, got := ask(tt.origins, "POST", tt.origin); got != tt.want || (status == 200) != (tt.want != "") {
+			t.Errorf("%v, POST from %s: %d and %q, want %q", tt.origins, tt.origin, status, got, tt.want)
 		}
 	}
-	if _, err := CORS([]string{"nonsense"}); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("an origin without a scheme: %v", err)
+	for _, bad := range []string{"nonsense", "https://", "//a.example", "https://a.example/b", "https://a.example?b", "https://u@a.example", "https://*.a.example", "a b"} {
+		if _, err := NewOrigins([]string{"*", bad}); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for _, guarded := range []bool{true, false} {
+		check := Hosts([]string{"known.example", " Upper.example ", "::5"}, func(*http.Request) bool { return guarded })
+		for host, want := range map[string]bool{
+			"localhost": true, "localhost:1": true, "a.localhost.": true, "127.3.2.1:80": true, "[::1]": true, "[::1]:8": true, "": true,
+			"known.example:8": true, "KNOWN.example": true, "upper.example": true, "[::5]:1": true,
+			"unknown.example": false, "[::2]": false, "10.0.0.1:80": false, "localhost.example": false, "a:b:c": false,
+		} {
+			w := httptest.NewRecorder()
+			c, _ := gin.CreateTestContext(w)
+			c.Request = httptest.NewRequest("GET", "/x", nil)
+			c.Request.Host = host
+			check(c)
+			if passed := !c.IsAborted(); passed != (want || !guarded) {
+				t.Errorf("%q, guarded %v: %v", host, guarded, passed)
+			}
+		}
 	}
 }
 

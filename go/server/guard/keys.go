@@ -19,6 +19,7 @@ import (
 // Keys are the API keys that are accepted. They are kept as hashes.
 type Keys struct {
 	list []key
+	weak error
 }
 
 type key struct {
@@ -40,8 +41,8 @@ const minKey = 8
 func NewKeys(list []string) (*Keys, error) {
 	k := &Keys{}
 	for i, key := range list {
-		if err := k.add(key, 1); err != nil {
-			return nil, fmt.Errorf("API key %d: %w", i+1, err)
+		if err := k.add(key, 1, fmt.Sprintf("API key %d", i+1)); err != nil {
+			return nil, err
 		}
 	}
 	return k, nil
@@ -63,12 +64,13 @@ func (k *Keys) AddFile(path string) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		where := fmt.Sprintf("%s, line %d", path, i)
 		key, weight, err := cutWeight(line)
-		if err == nil {
-			err = k.add(key, weight)
-		}
 		if err != nil {
-			return fmt.Errorf("%s, line %d: %w", path, i, err)
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		if err := k.add(key, weight, where); err != nil {
+			return err
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -93,20 +95,21 @@ func cutWeight(line string) (key string, weight float64, err error) {
 	return key, weight, nil
 }
 
-func (k *Keys) add(text string, weight float64) error {
+// add adds a key. Errors name where it stands.
+func (k *Keys) add(text string, weight float64, where string) error {
 	var h [sha256.Size]byte
 	if digits, ok := strings.CutPrefix(text, hashPrefix); ok {
 		b, err := hex.DecodeString(digits)
 		if err != nil || len(b) != len(h) {
-			return fmt.Errorf("%s has to be followed by %d hexadecimal digits", hashPrefix, 2*len(h))
+			return fmt.Errorf("%s: %s has to be followed by %d hexadecimal digits", where, hashPrefix, 2*len(h))
 		}
 		copy(h[:], b)
 	} else {
-		if len(text) < minKey {
-			return fmt.Errorf("it has %d characters, want at least %d", len(text), minKey)
+		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return fmt.Errorf("%s: it is empty or has a character that cannot stand in a header, want printable ASCII without spaces", where)
 		}
-		if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("it has a character that cannot stand in a header, want printable ASCII without spaces")
+		if len(text) < minKey && k.weak == nil {
+			k.weak = fmt.Errorf("%s: it has %d characters, want at least %d", where, len(text), minKey)
 		}
 		h = sha256.Sum256([]byte(text))
 	}
@@ -114,12 +117,16 @@ func (k *Keys) add(text string, weight float64) error {
 	return nil
 }
 
+// Weak returns an error for the first key that is short enough to be guessed over
+// a network, nil where there is none.
+func (k *Keys) Weak() error { return k.weak }
+
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.list) }
 
 // Check tells whether text is one of them. It gives it a name that is safe to
-// log, the beginning of its hash, and says what weight it has. It takes as long
-// for any text.
+// log, the beginning of its hash, and says what weight it has. It takes constant
+// time.
 func (k *Keys) Check(text string) (name string, weight float64, ok bool) {
 	h := sha256.Sum256([]byte(text))
 	for i := range k.list {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Limits on what a client can hold on to. Answers have none: a stream may take
-// hours, and each write has a deadline of its own.
+// Limits on what a client can hold on to. Answers as a whole have none: a stream
+// may take hours. Their parts have the limit that New is given.
 const (
 	headerTime  = 10 * time.Second  // to send the head of a request
 	bodyTime    = 60 * time.Second  // and its body after that
@@ -27,22 +27,25 @@ const (
 // A Host serves a handler, and answers probes by itself.
 type Host struct {
 	handler  http.Handler
+	limit    time.Duration
 	loaded   atomic.Bool
 	draining atomic.Bool
 	prefix   string
 	server   *http.Server
 }
 
-// New returns a Host that is starting. Probes are found under prefix as well.
-// What net/http has to say of connections goes to errors.
-func New(handler http.Handler, prefix string, errors *log.Logger) *Host {
-	h := &Host{handler: handler, prefix: prefix}
+// New returns a Host that is starting. Probes are found under prefix as well. A
+// client has limit to take each part of an answer. What net/http has to say of
+// connections goes to errors.
+func New(handler http.Handler, prefix string, limit time.Duration, errors *log.Logger) *Host {
+	h := &Host{handler: handler, prefix: prefix, limit: limit}
 	h.server = &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          errors,
+		BaseContext:       baseContext,
 	}
 	return h
 }
@@ -52,6 +55,7 @@ func (h *Host) Ready() { h.loaded.Store(true) }
 
 // ServeHTTP answers probes, and hands the rest on.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = pace(w, h.limit)
 	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
 	case "/livez":
 		answer(w, true, "")

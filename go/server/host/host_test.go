@@ -70,7 +70,7 @@ func TestLife(t *testing.T) {
 			<-end
 			io.WriteString(w, "last\n")
 		}
-	}), "/api", quiet)
+	}), "/api", time.Minute, quiet)
 	c, _, done := start(t, h)
 	expect := func(when string, want map[string]int) {
 		t.Helper()
@@ -111,7 +111,7 @@ func TestLife(t *testing.T) {
 // A shutdown that has waited long enough cuts what is left.
 func TestShutdownInTime(t *testing.T) {
 	begun := make(chan bool)
-	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() }), "", quiet)
+	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() }), "", time.Minute, quiet)
 	c, _, done := start(t, h)
 	go c.Get("http://host/")
 	<-begun
@@ -214,7 +214,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(nothing, "", quiet)
+	h := New(nothing, "", time.Minute, quiet)
 	go h.Serve(ls)
 	defer h.Shutdown(context.Background())
 	serial := func() int64 {
@@ -248,7 +248,7 @@ func TestIdleConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := min(10_000, int(files.Cur-200)/2) // each takes two of this process's files
-	h := New(nothing, "", quiet)
+	h := New(nothing, "", time.Minute, quiet)
 	c, path, _ := start(t, h)
 	defer h.Shutdown(context.Background())
 	for i := range n {
@@ -263,5 +263,54 @@ func TestIdleConnections(t *testing.T) {
 	}
 	if status, _ := get(t, c, "/"); status != 200 {
 		t.Errorf("among %d idle connections: %d", n, status)
+	}
+}
+
+// A client has its time for each part of an answer, and the next answer on the
+// connection has none of what that left.
+func TestPace(t *testing.T) {
+	const limit = time.Second
+	failed := make(chan error, 1)
+	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/large":
+			_, err := w.Write(make([]byte, 8<<20))
+			failed <- err
+		case "/slow":
+			for range 3 { // longer than the limit, in all
+				time.Sleep(limit * 2 / 3)
+				io.WriteString(w, "x")
+				w.(http.Flusher).Flush()
+			}
+		}
+	}), "", limit, quiet)
+	c, path, _ := start(t, h)
+	defer h.Close()
+	for range 2 {
+		if status, body := get(t, c, "/slow"); status != 200 || body != "xxx" {
+			t.Errorf("got %d %q", status, body)
+		}
+	}
+	stuck, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close()
+	begun := time.Now()
+	io.WriteString(stuck, "GET /large HTTP/1.1\r\nHost: host\r\n\r\n")
+	select {
+	case err := <-failed:
+		if took := time.Since(begun); err == nil || took > 8*limit {
+			t.Errorf("after %v: %v", took, err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("an answer that nobody reads is written without end")
+	}
+	// Who reads gets all of it, in as many parts as it takes.
+	if status, body := get(t, c, "/large"); status != 200 || len(body) != 8<<20 {
+		t.Errorf("got %d and %d bytes", status, len(body))
+	}
+	if err := <-failed; err != nil {
+		t.Error(err)
 	}
 }

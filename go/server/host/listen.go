@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -116,6 +117,23 @@ func Local(hosts []string) bool {
 		}
 	}
 	return true
+}
+
+// listensAlone is the context's key for whether only this machine reaches the
+// listener, by a name.
+type listensAlone struct{}
+
+// baseContext is that of a listener's requests. Pages reach no sockets.
+func baseContext(l net.Listener) context.Context {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	return context.WithValue(context.Background(), listensAlone{}, ok && addr.IP.IsLoopback())
+}
+
+// Loopback tells whether a request came to an address that only this machine
+// reaches.
+func Loopback(r *http.Request) bool {
+	alone, _ := r.Context().Value(listensAlone{}).(bool)
+	return alone
 }
 
 // A certificate is read again when its file has changed, as it does every few

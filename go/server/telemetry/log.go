@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -55,6 +56,15 @@ func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
 // quiet are the routes that are asked every few seconds by machines.
 var quiet = map[string]bool{"/health": true, "/v1/health": true, "/metrics": true, "/slots": true}
 
+// methodLabel is one of few: a client may send any word, and each label is kept.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
 // Requests writes a line for each request when it has ended, and counts it.
 func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
@@ -69,7 +79,7 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 			if route == "" {
 				route = "none"
 			}
-			m.http.WithLabelValues(route, c.Request.Method, strconv.Itoa(status)).Inc()
+			m.http.WithLabelValues(route, methodLabel(c.Request.Method), strconv.Itoa(status)).Inc()
 			e := log.Info()
 			switch {
 			case status >= 500 && status != 503:

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,12 +20,14 @@ import (
 // mean the same, so that a dashboard made for it works.
 type Metrics struct {
 	registry *prometheus.Registry
+	begun    time.Time
 
 	requests                                       *prometheus.CounterVec
 	http                                           *prometheus.CounterVec
 	firstToken, gap, queue, prefill, decode, whole prometheus.Histogram
 	promptTokens, outputTokens                     prometheus.Histogram
 	passTime, passSequences, passTokens            prometheus.Histogram
+	longest                                        atomic.Int64 // sequence that has ended, in tokens
 }
 
 // Buckets of times: of requests to minutes, of tokens to seconds.
@@ -35,7 +39,7 @@ var (
 
 // NewMetrics returns metrics that nothing has been counted in yet.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now()}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
 		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 		m.registry.MustRegister(h)
@@ -70,6 +74,15 @@ func (m *Metrics) Pass(p engine.PassInfo) {
 	m.passTokens.Observe(float64(p.PromptTokens + p.DecodeTokens))
 }
 
+// ran notes the length of a sequence that has ended.
+func (m *Metrics) ran(tokens int) {
+	for n := int64(tokens); ; {
+		if was := m.longest.Load(); was >= n || m.longest.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}
+
 // Source is what the metrics read when they are asked for.
 type Source struct {
 	Status  func() engine.Status
@@ -79,16 +92,23 @@ type Source struct {
 
 // Read has the metrics show a source's state.
 func (m *Metrics) Read(s Source) {
-	m.registry.MustRegister(&collector{Source: s})
+	m.registry.MustRegister(&collector{s, m})
 }
 
-// Handler answers with the metrics.
+// Handler answers with the metrics, and with the time since which they count.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(m.begun.Unix(), 10))
+		h.ServeHTTP(w, r)
+	})
 }
 
 // A collector turns a source's state into metrics at the moment they are asked for.
-type collector struct{ Source }
+type collector struct {
+	Source
+	m *Metrics
+}
 
 // Describe says nothing: the metrics are checked as they come.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
@@ -109,24 +129,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(name, help string, v float64, labels ...string) {
 		emit(prometheus.GaugeValue, name, help, v, labels...)
 	}
-	busy, most := 0, 0
+	busy, longest := 0, int(c.m.longest.Load())
 	for _, slot := range s.Slots {
 		if slot.Busy {
 			busy++
 		}
-		most = max(most, slot.Evaluated+slot.Generated)
+		longest = max(longest, slot.Evaluated+slot.Generated)
 	}
 	n := s.Counts
 	counter("llamacpp:prompt_tokens_total", "Prompt tokens evaluated.", float64(n.PromptTokens))
+	counter("llamacpp:prompt_tokens_cached_total", "Prompt tokens found in the cache.", float64(n.CachedTokens))
 	counter("llamacpp:prompt_seconds_total", "Time spent on prompts.", n.PromptTime.Seconds())
 	counter("llamacpp:tokens_predicted_total", "Tokens generated.", float64(n.GeneratedTokens))
 	counter("llamacpp:tokens_predicted_seconds_total", "Time spent on generation.", n.GeneratedTime.Seconds())
 	counter("llamacpp:n_decode_total", "Passes over the model.", float64(n.Passes))
+	counter("llamacpp:n_tokens_max", "Tokens of the longest sequence there was.", float64(longest))
 	gauge("llamacpp:prompt_tokens_seconds", "Prompt tokens per second, on average.", perSecond(n.PromptTokens, n.PromptTime))
 	gauge("llamacpp:predicted_tokens_seconds", "Tokens generated per second, on average.", perSecond(n.GeneratedTokens, n.GeneratedTime))
 	gauge("llamacpp:requests_processing", "Requests that run.", float64(busy))
 	gauge("llamacpp:requests_deferred", "Requests that wait.", float64(s.Queued))
-	gauge("llamacpp:n_tokens_max", "Tokens of the longest sequence in a slot.", float64(most))
 	gauge("llamacpp:n_busy_slots_per_decode", "Sequences in a pass, on average.", float64(n.SlotPasses)/float64(max(n.Passes, 1)))
 
 	const kv = "Memory for keys, values and recurrent state, by use."

@@ -69,6 +69,7 @@ func (s *sink) Done(r engine.Result) {
 	m.whole.Observe(now.Sub(s.begun).Seconds())
 	m.promptTokens.Observe(float64(r.PromptTokens))
 	m.outputTokens.Observe(float64(r.Generated))
+	m.ran(r.PromptTokens + r.Generated)
 	s.trace(r, now)
 	s.Sink.Done(r)
 }

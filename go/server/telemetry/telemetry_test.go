@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ func page(t *testing.T, m *Metrics) string {
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if began, err := strconv.ParseInt(w.Header().Get("Process-Start-Time-Unix"), 10, 64); err != nil || time.Since(time.Unix(began, 0)) > time.Hour {
+		t.Errorf("it began at %q", w.Header().Get("Process-Start-Time-Unix"))
 	}
 	return w.Body.String()
 }
@@ -72,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	got := page(t, full(t))
 	for _, want := range []string{
 		"llamacpp:prompt_tokens_total 200", "llamacpp:prompt_tokens_seconds 100", "llamacpp:predicted_tokens_seconds 50",
-		"llamacpp:requests_processing 1", "llamacpp:requests_deferred 3", "llamacpp:n_busy_slots_per_decode 1.5", "llamacpp:n_tokens_max 105",
+		"llamacpp:requests_processing 1", "llamacpp:requests_deferred 3", "llamacpp:n_busy_slots_per_decode 1.5", "llamacpp:n_tokens_max 105", "llamacpp:prompt_tokens_cached_total 7",
 		`quern_kv_bytes{state="used"} 4`, `quern_kv_bytes{state="cached"} 5`, `quern_kv_bytes{state="free"} 1`,
 		`quern_memory_bytes{purpose="packed weights"} 600`, "quern_memory_limit_bytes 1000", "quern_prompt_cached_tokens_total 7",
 		"quern_time_to_first_token_seconds_count 1", "quern_inter_token_latency_seconds_count 1", `quern_request_queue_seconds_bucket{le="1"} 1`,
@@ -83,6 +87,17 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 			return
 		}
+	}
+}
+
+// The longest sequence there was stays, as a counter has to.
+func TestLongest(t *testing.T) {
+	m := full(t)
+	for _, n := range []int{50, 300, 200} {
+		m.ran(n)
+	}
+	if got := page(t, m); !strings.Contains(got, "\nllamacpp:n_tokens_max 300\n") || !strings.Contains(got, "\n# TYPE llamacpp:n_tokens_max counter\n") {
+		t.Errorf("got\n%s", got)
 	}
 }
 

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// maxCPU bounds the CPUs that flags name, as Linux does.
+const maxCPU = 1 << 13
+
+// cpuFlags say which CPUs threads may be pinned to; none is all.
+type cpuFlags struct{ mask, span []int }
+
+func (f *cpuFlags) define(fs *pflag.FlagSet) {
+	fs.Var(&cpuValue{&f.mask, "", parseMask}, "cpu-mask", "CPUs that threads may run on, as a hexadecimal `MASK`")
+	fs.Var(&cpuValue{&f.span, "", parseSpan}, "cpu-range", "the same, as `FIRST-LAST`")
+	fs.Lookup("cpu-mask").Hidden, fs.Lookup("cpu-range").Hidden = true, true
+}
+
+// ids returns the CPUs of both flags, or nil for all.
+func (f *cpuFlags) ids() []int { return append(f.mask[:len(f.mask):len(f.mask)], f.span...) }
+
+type cpuValue struct {
+	p     *[]int
+	given string
+	parse func(string) ([]int, error)
+}
+
+func (v *cpuValue) Set(s string) error {
+	ids, err := v.parse(s)
+	*v.p, v.given = ids, s
+	return err
+}
+
+func (v *cpuValue) String() string { return v.given }
+func (v *cpuValue) Type() string   { return "CPUS" }
+
+// parseMask reads the CPUs of a mask such as 0xf.
+func parseMask(s string) ([]int, error) {
+	digits := strings.TrimPrefix(strings.ToLower(s), "0x")
+	var ids []int
+	for i := range len(digits) {
+		d, err := strconv.ParseUint(digits[len(digits)-1-i:len(digits)-i], 16, 8)
+		if err != nil || 4*i+4 > maxCPU {
+			ids = nil
+			break
+		}
+		for ; d != 0; d &= d - 1 {
+			ids = append(ids, 4*i+bits.TrailingZeros64(d))
+		}
+	}
+	if ids == nil {
+		return nil, errors.New("want a hexadecimal mask such as 0xf, which is the CPUs 0 to 3")
+	}
+	return ids, nil
+}
+
+// parseSpan reads a range of CPUs, which may lack an end.
+func parseSpan(s string) ([]int, error) {
+	bad := errors.New("want a range of CPUs such as 0-3")
+	from, to, ok := strings.Cut(s, "-")
+	first, last := 0, maxCPU-1
+	var err error
+	if from != "" {
+		if first, err = strconv.Atoi(from); err != nil {
+			return nil, bad
+		}
+	}
+	if to != "" {
+		if last, err = strconv.Atoi(to); err != nil {
+			return nil, bad
+		}
+	}
+	if !ok || s == "-" || first < 0 || last < first || last >= maxCPU {
+		return nil, bad
+	}
+	var ids []int
+	for id := first; id <= last; id++ {
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+)
+
+// get returns the status and the body of an address of the service.
+func (s *service) get(path string) (int, string) { return s.getWithKey(path, "") }
+
+// A command line of llama-server starts a server that does what it says.
+func TestServeTakesALlamaServerCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	logged := filepath.Join(dir, "log")
+	site := filepath.Join(dir, "site")
+	if err := os.MkdirAll(filepath.Join(site, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"site/index.html": "<p>ours</p>", "site/sub/a.txt": "a file", "secret": "secret"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(site, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
+		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
+		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
+		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1")
+	status, text := s.getWithKey("/props", "second-secret")
+	var props struct {
+		Defaults struct {
+			Params map[string]any
+			Ctx    int `json:"n_ctx"`
+		} `json:"default_generation_settings"`
+		Alias string `json:"model_alias"`
+		Slots int    `json:"total_slots"`
+	}
+	if err := json.Unmarshal([]byte(text), &props); err != nil || status != 200 {
+		t.Fatalf("%d %v: %s", status, err, text)
+	}
+	if props.Alias != "fast" || props.Slots != 4 || props.Defaults.Ctx != 512 {
+		t.Errorf("alias %q, %d slots, context %d", props.Alias, props.Slots, props.Defaults.Ctx)
+	}
+	if _, models := s.getWithKey("/v1/models", "second-secret"); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small"]`) || !strings.Contains(models, `"n_ctx":512`) {
+		t.Errorf("the models are %s", models)
+	}
+	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {
+		t.Errorf("logit_bias is %s, %v", bias, err)
+	}
+	for name, want := range map[string]any{"temperature": 0.0, "n_predict": 8.0, "ignore_eos": true, "n_probs": 0.0} {
+		if got := props.Defaults.Params[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if stop, _ := props.Defaults.Params["stop"].([]any); len(stop) != 1 || stop[0] != "zzz" {
+		t.Errorf("stop is %v", props.Defaults.Params["stop"])
+	}
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/": {200, "<p>ours</p>"}, "/sub/a.txt": {200, "a file"}, "/sub": {401, ""}, "/link": {401, ""}, "/../secret": {401, ""}, "/none": {401, ""},
+		"/health": {200, ""},
+	} {
+		if status, text := s.get(path); status != want.status || !strings.Contains(text, want.text) || strings.HasPrefix(text, "secret") {
+			t.Errorf("%s: %d %q, want %d %q", path, status, text, want.status, want.text)
+		}
+	}
+	file, err := os.ReadFile(logged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, log := range map[string]string{"standard error": s.log.String(), "the file": string(file)} {
+		for text, want := range map[string]int{
+			"--n-gpu-layers 99 decides nothing here": 1, "--no-kv-unified decides nothing here": 1, "--cache-type-k q5_1: q8_0 is used": 1,
+			"--parallel does not divide it": 1, "--flash-attn": 0, "--jinja": 0, "--offline": 0, "--mirostat": 0, "second-secret": 0,
+		} {
+			if got := strings.Count(log, text); got != want {
+				t.Errorf("%s has %q %d times, want %d:\n%s", name, text, got, want, log)
+			}
+		}
+	}
+}
+
+// getWithKey is get, for those who have a key.
+func (s *service) getWithKey(path, key string) (int, string) {
+	s.t.Helper()
+	req, err := http.NewRequest("GET", "http://quern"+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	r, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+// The defaults that flags give are what requests have that do not say otherwise.
+func TestServeDefaultsOfRequests(t *testing.T) {
+	plain := serve(t, demo.Name, "--temp", "0", "-n", "40")
+	_, v := plain.post("/completion", `{"prompt":"Once upon a time"}`)
+	whole, _ := v["content"].(string)
+	words := strings.Fields(whole)
+	if len(words) < 8 {
+		t.Fatalf("only %q came", whole)
+	}
+	s := serve(t, demo.Name, "--temp", "0", "-n", "40", "-r", " "+words[5], "--no-cache-prompt")
+	status, v := s.post("/completion", `{"prompt":"Once upon a time"}`)
+	if content, _ := v["content"].(string); status != 200 || v["stop_type"] != "word" || strings.Contains(content, words[5]) {
+		t.Errorf("%d %v, want an answer that ends before %q", status, v, words[5])
+	}
+	status, v = s.post("/completion", `{"prompt":"Once upon a time","stop":[]}`)
+	if status != 200 || v["content"] != whole {
+		t.Errorf("%d %v, want %q: the request says that nothing ends the answer", status, v["content"], whole)
+	}
+	if cached, _ := v["timings"].(map[string]any); cached["cache_n"] != 0.0 {
+		t.Errorf("%v tokens came from the cache, which is off", cached["cache_n"])
+	}
+}
+
+func TestServeRefusesWhatItCannotDo(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--lora", "x.gguf"}, []string{"--lora", "llama-export-lora"}},
+		{[]string{"-hf", "a/b"}, []string{"--hf-repo", "-m"}},
+		{[]string{"-md", "x.gguf"}, []string{"--spec-draft-model", "leave the flag out"}},
+		{[]string{"--grammar", "root"}, []string{"--grammar"}},
+		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
+		{[]string{"--embeddings"}, []string{"--embedding"}},
+		{[]string{"--models-dir", "/"}, []string{"--models-dir", "-m"}},
+		{[]string{"--rope-scaling", "yarn"}, []string{"--rope-scaling", "metadata"}},
+		{[]string{"--reasoning-budget", "100"}, []string{"--reasoning-budget 100"}},
+		{[]string{"-ngl99"}, []string{"-ngl 99"}},
+		{[]string{"-ngl"}, []string{"n-gpu-layers"}},
+		{[]string{"--threads-http", "many"}, []string{"--threads-http", "whole number"}},
+		{[]string{"-l", "x"}, []string{"--logit-bias", "15043+1.5"}},
+		{[]string{"-l", "99999999+1"}, []string{"--logit-bias 99999999+1", "0 to"}},
+		{[]string{"--chat-template-kwargs", "[]"}, []string{"--chat-template-kwargs", "JSON object"}},
+		{[]string{"--samplers", "temperature;top_k"}, []string{"--samplers", "top_k"}},
+		{[]string{"--sampler-seq", "q"}, []string{"--sampler-seq", "q"}},
+		{[]string{"--reasoning-effort", "much"}, []string{"--reasoning-effort", "low"}},
+		{[]string{"--log-file", "/nonexistent/log"}, []string{"--log-file", "/nonexistent/log"}},
+		{[]string{"--path", "/nonexistent"}, []string{"--path", "/nonexistent"}},
+		{[]string{"--cpu-range", "8000-8100"}, []string{"--cpu-range", "quern doctor"}},
+		{[]string{"--cpu-range", "0-0", "-t", "2"}, []string{"-t 2", "--cpu-range"}},
+		{[]string{"--cpu-mask", "x"}, []string{"--cpu-mask", "0xf"}},
+		{[]string{"--no-such-flag"}, []string{"--no-such-flag", "quern help serve"}},
+	} {
+		quern(t, append([]string{"serve", "-m", demo.Name, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...).refused(t, exitUsage, tt.want...)
+	}
+	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_HF_REPO=a/b"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_HF_REPO", "--hf-repo", "-m")
+}
+
+// The other commands take the flags of llama-cli that they share with the server.
+func TestRunTakesLlamaFlags(t *testing.T) {
+	want := succeed(t, "run", "-m", demo.Name, "-p", "Once", "--temp", "0", "-n", "8")
+	r := quern(t, "run", "-m", demo.Name, "-p", "Once", "--temperature", "0", "--n-predict", "8", "-ngl", "99", "-fa", "on", "-t", "-1", "-Cr", "0-")
+	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
+		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
+	}
+	quern(t, "run", "-m", demo.Name, "-p", "Once", "--lora", "x").refused(t, exitUsage, "--lora")
+	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-md", "x").refused(t, exitUsage, "--spec-draft-model")
+	for _, name := range []string{"serve", "run", "chat"} {
+		if out := succeed(t, name, "--version"); !strings.HasPrefix(out, "quern ") || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s --version prints %q", name, out)
+		}
+		if out := succeed(t, name, "--usage"); !strings.Contains(out, "--model") {
+			t.Errorf("%s --usage prints %q", name, out)
+		}
+	}
+}

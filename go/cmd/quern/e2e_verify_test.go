@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/verify"
+)
+
+// One set is enough here: the package checks them all.
+func TestVerify(t *testing.T) {
+	r := invocation{args: []string{"verify"}, env: []string{"QUERN_ISA=scalar"}}.run(t)
+	if r.code != 0 || !strings.Contains(r.stdout, verify.Profile()) || !strings.Contains(r.stdout, "scalar ") {
+		t.Errorf("code %d, %q and %q", r.code, r.stdout, r.stderr)
+	}
+}
+
+// The row of a model is the same whatever computes it, and can be asked for.
+func TestVerifyModel(t *testing.T) {
+	args := []string{"verify", "-m", "demo", "-n", "8", "-p", "Once upon a time"}
+	best := succeed(t, args...)
+	var row struct{ Profile, Logits string }
+	if err := json.Unmarshal([]byte(best), &row); err != nil || row.Profile != verify.Profile() || len(row.Logits) != 64 {
+		t.Fatalf("%v: %s", err, best)
+	}
+	scalar := invocation{args: append(args, "-t", "1"), env: []string{"QUERN_ISA=scalar"}}.run(t)
+	if scalar.stdout != best {
+		t.Errorf("scalar: %s, want %s", scalar.stdout, best)
+	}
+	succeed(t, append(args, "--expect", row.Logits)...)
+	r := quern(t, append(args, "--expect", "0123")...)
+	if r.code != 1 || !strings.Contains(r.stderr, row.Logits) || !strings.Contains(r.stderr, "0123") {
+		t.Errorf("--expect of another: code %d, %q", r.code, r.stderr)
+	}
+	quern(t, "verify", "--expect", "0123").refused(t, 2, "--expect", "-m FILE")
+	quern(t, "verify", "-m", "missing.gguf").refused(t, 1, "missing.gguf")
+}

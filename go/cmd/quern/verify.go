@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/verify"
+)
+
+// errBits is for a machine, or a program, that computes other bits.
+var errBits = errors.New("this machine does not compute the bits of the table; please report it with the lines above and the output of \"quern doctor\"")
+
+type verifyFlags struct {
+	model   string
+	prompt  string
+	predict int
+	kv      string
+	expect  string
+	threads int
+}
+
+func newVerifyCommand() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that this machine computes the same bits as every other",
+		Long: `Check that this machine computes the same bits as every other: each instruction
+set it has runs the models of a published table, and must give the same tokens and
+the same logits, to the last bit. QUERN_ISA restricts the sets.
+
+With -m it prints the row of a model of yours instead, as a line of JSON: what a
+prompt is continued with, and a hash of all logits on the way. The line is the same
+on every machine, so two of them can be compared; --expect does.`,
+		Example: `  quern verify
+  quern verify -m model.gguf
+  quern verify -m model.gguf --expect 3f5a...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.model == "" {
+				for _, name := range []string{"prompt", "predict", "kv", "expect"} {
+					if cmd.Flags().Changed(name) {
+						return usagef("--%s is for a model of yours; name it with -m FILE", name)
+					}
+				}
+				return f.table(cmd.Context(), cmd.OutOrStdout())
+			}
+			return f.row(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+func (f *verifyFlags) define(fs *pflag.FlagSet) {
+	modelVar(fs, &f.model, "GGUF `FILE` whose row is printed; demo is the model inside the program")
+	fs.StringVarP(&f.prompt, "prompt", "p", "The quick brown fox jumps over the lazy dog.", "`TEXT` that it continues")
+	intVar(fs, &f.predict, "predict", "n", 16, 1, 1<<12, "tokens to continue it by")
+	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
+	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
+}
+
+// config says how to compute on this machine.
+func (f *verifyFlags) config() (verify.Config, error) {
+	m, err := machine.Read()
+	if err != nil {
+		return verify.Config{}, err
+	}
+	c := verify.Config{Threads: f.threads, Budget: newBudget(m, 0)}
+	if c.Threads == 0 {
+		c.Threads = m.Threads()
+	}
+	c.CPUs = m.WorkerCPUs(c.Threads)
+	return c, nil
+}
+
+// table checks every row with every instruction set.
+func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
+	inUse, err := chooseKernels()
+	if err != nil {
+		return err
+	}
+	c, err := f.config()
+	if err != nil {
+		return err
+	}
+	defer kernel.Init(inUse)
+	rows, wrong := verify.Table(), 0
+	fmt.Fprintf(out, "numeric profile %s: %d computations\n", verify.Profile(), len(rows))
+	for _, isa := range kernel.Ladder(inUse) {
+		kernel.Init(isa)
+		start, right := time.Now(), 0
+		for i := range rows {
+			if err := rows[i].Check(ctx, c); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				fmt.Fprintf(out, "%v: %v\n", isa, err)
+				wrong++
+				continue
+			}
+			right++
+		}
+		fmt.Fprintf(out, "%-40v %d of %d as published, %.1f s\n", isa, right, len(rows), time.Since(start).Seconds())
+	}
+	if wrong > 0 {
+		return errBits
+	}
+	return nil
+}
+
+// row prints what comes of a model.
+func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
+	kv, err := kvcache.ParseType(f.kv)
+	if err != nil {
+		return err
+	}
+	c, err := f.config()
+	if err != nil {
+		return err
+	}
+	file, err := openFile(f.model)
+	if err != nil {
+		return err
+	}
+	tok, err := tokenizer.New(file.GGUF)
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("%s: %w", f.model, err)
+	}
+	prompt, err := encodePrompt(tok, f.prompt)
+	if err != nil {
+		file.Close()
+		return err
+	}
+	r, err := verify.Compute(ctx, f.model, file, kv, prompt, f.predict, c)
+	if err != nil {
+		return err
+	}
+	line := struct {
+		Profile string `json:"profile"`
+		verify.Row
+	}{verify.Profile(), r}
+	if err := json.NewEncoder(out).Encode(line); err != nil {
+		return err
+	}
+	if f.expect != "" && f.expect != r.Logits {
+		return fmt.Errorf("%s: the logits have the hash %s, want %s", f.model, r.Logits, f.expect)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package engine
+
+// cuts are positions of a prompt at which slices of it end. Recurrent state is known
+// only at the end of a pass, so passes end where texts are likely to go on from, and
+// the state is kept there.
+type cuts []int
+
+// slice returns how many of the n tokens after the first `at` are evaluated in one pass.
+func (c cuts) slice(at, n int) int {
+	for _, cut := range c {
+		if cut > at {
+			n = min(n, cut-at)
+		}
+	}
+	return n
+}
+
+// has tells whether others are likely to go on from a position of a prompt.
+func (c cuts) has(at int) bool {
+	for _, cut := range c {
+		if at == cut {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// Params say what to generate. Their slices are read only, and may be shared.
+type Params struct {
+	Prompt      []int32
+	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
+	Sampling    sample.Params
+	Bias        []sample.Bias
+	Stop        func(id int32) bool  // whether a token ends the text; nil: none does
+	TopLogprobs int                  // -1: none; else each token comes with its own and those of so many likeliest
+	Constraint  constrain.Constraint // the generation's own; nil: none
+}
+
+// MaxTopLogprobs is how many alternatives a token may come with.
+const MaxTopLogprobs = 1000
+
+// TokenBytes returns the memory that a token with `top` alternatives takes. It is its
+// Sink's, to keep or to let go: a Sink that keeps them all has to count them.
+func TokenBytes(top int) int {
+	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
+}
+
+// generationBytes returns the most memory that a Generation takes for a text of ctx
+// tokens: its ids, the scratch of the sampler, a copy of the logits, and what may
+// come of `rows` of them at a time.
+func generationBytes(nVocab, ctx, rows int) int {
+	return 4*ctx + 8*nVocab + 32<<10 + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+}
+
+// Finish says why a generation ended.
+type Finish string
+
+const (
+	Stopped  Finish = "stop"    // at a token that stops
+	MaxedOut Finish = "length"  // at as many tokens as were asked for
+	CtxFull  Finish = "context" // at the end of the context
+)
+
+// A Token is one that was sampled.
+type Token struct {
+	ID      int32
+	Stop    bool             // it ends the text, and is no part of it
+	Logprob sample.Logprob   // its own, where logprobs were asked for
+	Top     []sample.Logprob // the likeliest, best first
+}
+
+// A Step is what came of a pass.
+type Step struct {
+	Tokens []Token // sampled, in order; valid until the next
+	Finish Finish  // why these were the last; empty: there will be more
+}
+
+// A Generation is a text in the making, as a state machine: it says which tokens
+// are to be evaluated and after which of them logits are wanted, and makes tokens
+// of those. It has no model, no clock and no goroutine, and is for one goroutine
+// at a time.
+//
+// Guesses at its next tokens may be evaluated with the last that is known, and
+// each is checked with the logits of the one before: as soon as another token is
+// chosen, those behind it are dropped. What is chosen is the same with any
+// guesses, for logits do not depend on what comes later, and the sampler draws
+// once for each token.
+type Generation struct {
+	Params
+	nVocab    int
+	ctx       int
+	smp       *sample.Sampler // made when it is first needed
+	ids       []int32         // the prompt and what was sampled; the prompt's own slice while that is all
+	done      int             // of which are evaluated
+	draft     []int32         // guesses at what follows
+	generated int
+	tokens    []Token         // of the last step
+	masks     []constrain.Set // what may come after the last of ids, and after each guess
+	prepared  int             // of which are made
+}
+
+// NewGeneration returns a Generation for a model of nVocab tokens and a context of
+// ctx positions. It refuses parameters that are out of their range.
+func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
+	if len(p.Prompt) == 0 {
+		return nil, errors.New("the prompt is empty, want one token at least")
+	}
+	if err := known(p.Prompt, nVocab); err != nil {
+		return nil, err
+	}
+	for _, b := range p.Bias {
+		if b.ID < 0 || int(b.ID) >= nVocab {
+			return nil, fmt.Errorf("%w: a bias is for %d, want 0 to %d", model.ErrToken, b.ID, nVocab-1)
+		}
+	}
+	if err := p.Sampling.Validate(); err != nil {
+		return nil, err
+	}
+	if p.TopLogprobs > MaxTopLogprobs {
+		return nil, fmt.Errorf("%d alternatives to each token, want at most %d", p.TopLogprobs, MaxTopLogprobs)
+	}
+	// Without room behind it: what is appended goes into a copy.
+	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
+	return &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}, nil
+}
+
+// known returns an error that wraps model.ErrToken for ids that no token has.
+func known(ids []int32, nVocab int) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= nVocab {
+			return fmt.Errorf("%w: token %d is %d, want 0 to %d", model.ErrToken, i, id, nVocab-1)
+		}
+	}
+	return nil
+}
+
+// Known returns the prompt and what was sampled. It is the Generation's.
+func (g *Generation) Known() []int32 { return g.ids }
+
+// Evaluated returns how many of the known tokens are evaluated. A sequence that
+// has more, with guesses that were wrong, is to be cut to that.
+func (g *Generation) Evaluated() int { return g.done }
+
+// Generated returns how many tokens were sampled.
+func (g *Generation) Generated() int { return g.generated }
+
+// Resume says that only n of the known tokens are evaluated, fewer than there are.
+// Guesses are dropped.
+func (g *Generation) Resume(n int) { g.done, g.draft, g.prepared = n, g.draft[:0], 0 }
+
+// Rest gives back what is needed only while it runs.
+func (g *Generation) Rest() {
+	g.Resume(0)
+	g.tokens, g.masks = nil, nil
+	if g.smp != nil {
+		g.smp.Trim()
+	}
+}
+
+// Propose takes guesses at the tokens that follow the known ones, instead of those
+// that it had, as far as there may be so many, and returns how many it took.
+func (g *Generation) Propose(ids []int32) int {
+	n := min(len(ids), g.ctx-len(g.ids))
+	if g.MaxTokens >= 0 {
+		n = min(n, g.MaxTokens-g.generated-1)
+	}
+	g.draft = append(g.draft[:0], ids[:max(n, 0)]...)
+	g.prepared = 0
+	return len(g.draft)
+}
+
+// Drafted returns the number of guesses.
+func (g *Generation) Drafted() int { return len(g.draft) }
+
+// Pending appends the next n tokens to be evaluated to ids, fewer where there are
+// no more: known ones, and then guesses.
+func (g *Generation) Pending(ids []int32, n int) []int32 {
+	known := min(n, len(g.ids)-g.done)
+	ids = append(ids, g.ids[g.done:g.done+known]...)
+	return append(ids, g.draft[:min(n-known, len(g.draft))]...)
+}
+
+// Rows returns after how many of the next n pending tokens logits are wanted: the
+// last ones.
+func (g *Generation) Rows(n int) int {
+	if g.MaxTokens == 0 {
+		return 0
+	}
+	return max(g.done+n-len(g.ids)+1, 0)
+}
+
+// Prepare computes what Advance needs and what is known before there are logits:
+// which tokens the constraint lets come. It may run on another goroutine while the
+// pass does. Without it Advance does the same.
+func (g *Generation) Prepare() {
+	if g.Constraint == nil || g.prepared > 0 {
+		return
+	}
+	accepted := 0
+	for k := 0; ; k++ {
+		if k == len(g.masks) {
+			g.masks = append(g.masks, constrain.NewSet(g.nVocab))
+		}
+		clear(g.masks[k])
+		g.Constraint.Mask(g.masks[k])
+		if k == len(g.draft) || !g.Constraint.Accept(g.draft[k]) {
+			break // a guess that may not come is never reached
+		}
+		accepted++
+	}
+	g.Constraint.Rollback(accepted)
+	g.prepared = accepted + 1
+}
+
+// Advance notes that the next n pending tokens were evaluated, and samples from
+// the rows of logits that Rows(n) wanted. They are its to change.
+func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
+	known := min(n, len(g.ids)-g.done)
+	g.done += known
+	g.tokens = g.tokens[:0]
+	switch {
+	case g.done < len(g.ids):
+		return Step{}, nil
+	case g.MaxTokens == 0:
+		return Step{Finish: MaxedOut}, nil
+	}
+	g.Prepare()
+	guessed := g.draft[:n-known]
+	g.draft, g.prepared = g.draft[:0], 0
+	for k, logits := range rows {
+		if g.Constraint != nil && g.masks[k].Empty() {
+			return Step{g.tokens, Stopped}, nil // the text is complete
+		}
+		t, err := g.choose(logits, k)
+		if err != nil {
+			return Step{Tokens: g.tokens}, err
+		}
+		g.ids = append(g.ids, t.ID)
+		g.tokens = append(g.tokens, t)
+		g.generated++
+		switch {
+		case t.Stop:
+			return Step{g.tokens, Stopped}, nil
+		case g.generated == g.MaxTokens:
+			return Step{g.tokens, MaxedOut}, nil
+		case g.done == g.ctx:
+			return Step{g.tokens, CtxFull}, nil
+		}
+		if g.Constraint != nil {
+			g.Constraint.Accept(t.ID)
+		}
+		if k == len(guessed) || guessed[k] != t.ID {
+			break
+		}
+		g.done++
+	}
+	return Step{Tokens: g.tokens}, nil
+}
+
+// Cut ends the text with the first n tokens of the last step: the others are not
+// wanted.
+func (g *Generation) Cut(n int) {
+	drop := len(g.tokens) - n
+	g.ids = g.ids[:len(g.ids)-drop]
+	g.generated -= drop
+	g.done = min(g.done, len(g.ids)-1)
+}
+
+// choose samples from the k-th row of logits.
+func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
+	raw := logits // the model's own probabilities are of these
+	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || g.Constraint != nil) {
+		logits = append([]float32(nil), logits...)
+	}
+	for _, b := range g.Bias {
+		logits[b.ID] += b.Value
+	}
+	if g.Constraint != nil {
+		g.masks[k].Ban(logits, float32(math.Inf(-1)))
+	}
+	if g.smp == nil {
+		g.smp = sample.New(g.Sampling, g.nVocab)
+		for _, id := range g.Prompt {
+			g.smp.Accept(id)
+		}
+	}
+	if t.ID, err = g.smp.Sample(logits); err != nil {
+		return t, err
+	}
+	g.smp.Accept(t.ID)
+	t.Stop = g.Stop != nil && g.Stop(t.ID)
+	if g.TopLogprobs >= 0 {
+		t.Logprob, t.Top = sample.Logprobs(raw, t.ID, g.TopLogprobs)
+	}
+	return t, nil
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// numbers is a vocabulary in which a token prints its number and a comma.
+func numbers(e *Engine) *constrain.Vocabulary {
+	return constrain.NewVocabulary(e.model.Config.NVocab, func(id int32) []byte { return fmt.Appendf(nil, "%d,", id) }, nil)
+}
+
+// oneOf holds a text to one of some token lists.
+func oneOf(t *testing.T, e *Engine, lists ...[]int32) constrain.Constraint {
+	t.Helper()
+	var texts []string
+	for _, ids := range lists {
+		var b strings.Builder
+		for _, id := range ids {
+			fmt.Fprintf(&b, "%d,", id)
+		}
+		texts = append(texts, b.String())
+	}
+	c, err := constrain.Choice(numbers(e), texts, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// variants are parameters of all kinds for a prompt.
+func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() Params {
+	lists := [][]int32{randomIDs(e, 50, n), randomIDs(e, 51, n-3), randomIDs(e, 52, n), randomIDs(e, 53, n)}
+	choices := oneOf(t, e, lists...)
+	with := func(change func(p *Params)) func() Params {
+		return func() Params {
+			p := likeliest(prompt, n)
+			change(&p)
+			return p
+		}
+	}
+	return map[string]func() Params{
+		"greedy":  with(func(p *Params) {}),
+		"sampled": with(func(p *Params) { p.Sampling.Temp, p.Sampling.Seed = 1.5, 7 }),
+		"penalties, bias and logprobs": with(func(p *Params) {
+			p.Sampling.Temp, p.Sampling.RepeatPenalty, p.Sampling.PresencePenalty = 1, 1.3, 0.5
+			p.Bias, p.TopLogprobs = []sample.Bias{{ID: 3, Value: 4}, {ID: 9, Value: -2}}, 2
+		}),
+		"a token that stops": with(func(p *Params) {
+			p.Sampling.Temp = 3
+			p.Stop = func(id int32) bool { return id%16 == 5 }
+		}),
+		"constraint": with(func(p *Params) {
+			p.Sampling.Temp, p.Sampling.Seed, p.Constraint = 1, 3, choices.Fork()
+		}),
+		"no limit": with(func(p *Params) { p.MaxTokens = -1 }),
+	}
+}
+
+// alone returns what Generate makes of p.
+func alone(t *testing.T, e *Engine, p Params) ([]int32, Finish) {
+	t.Helper()
+	s := e.NewSequence()
+	defer s.Close()
+	var ids []int32
+	st, err := e.Generate(context.Background(), s, p, func(id int32) error { ids = append(ids, id); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids, st.Finish
+}
+
+// guesses are good up to a random length, and then are not.
+func guesses(rng *rand.Rand, e *Engine, rest []int32) []int32 {
+	right := min(rng.IntN(8), len(rest))
+	return slices.Concat(rest[:right], randomIDs(e, rng.Uint64(), rng.IntN(6)), rest[right:])
+}
+
+// Whatever is guessed, the text is the same, token for token.
+func TestGuessesDoNotChangeATextAlone(t *testing.T) {
+	const n = 40
+	e := open(t, tiny, Config{Batch: 24, Ctx: 128})
+	prompt := randomIDs(e, 4, 50)
+	for name, params := range variants(t, e, prompt, n) {
+		want, finish := alone(t, e, params())
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			g, err := NewGeneration(params(), e.model.Config.NVocab, e.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := e.NewSequence()
+			var got []int32
+			var st Step
+			passes := 0
+			for ; st.Finish == ""; passes++ {
+				items := []Item{{Seq: s, IDs: g.Pending(nil, 1+rng.IntN(e.batch))}}
+				k := len(items[0].IDs)
+				items[0].Rows = g.Rows(k)
+				if err := e.pass(nil, items); err != nil {
+					t.Fatal(err)
+				}
+				if rng.IntN(2) == 0 {
+					g.Prepare()
+				}
+				e.heads(items, func(parts []part) error {
+					st, err = g.Advance(k, parts[0].rows)
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Resume(s.Truncate(g.Evaluated()))
+				for _, tok := range st.Tokens {
+					if !tok.Stop {
+						got = append(got, tok.ID)
+					}
+				}
+				if len(got) > 0 && rng.IntN(5) > 0 {
+					g.Propose(guesses(rng, e, want[min(len(got), len(want)):]))
+				}
+			}
+			if !slices.Equal(got, want) || st.Finish != finish {
+				t.Fatalf("%s, seed %d: with guesses %v, %s; without %v, %s", name, seed, got, st.Finish, want, finish)
+			}
+			if known := g.Known(); !slices.Equal(s.Tokens(), known[:len(known)-1]) && !slices.Equal(s.Tokens(), known) {
+				t.Fatalf("%s: the sequence has %v, the text is %v", name, s.Tokens(), known)
+			}
+			if len(want) > 20 && passes > 4*len(want)/5+20 {
+				t.Errorf("%s: %d passes for %d tokens: no guess was right", name, passes, len(want))
+			}
+			s.Close()
+		}
+	}
+}
+
+// The same in a loop, among others and where memory is short.
+func TestGuessesDoNotChangeATextAmongOthers(t *testing.T) {
+	const n = 40
+	probe := open(t, tiny, Config{Ctx: 128})
+	for _, blocks := range []int{40, 7} {
+		l := openLoop(t, tiny, Config{Sequences: 5, Batch: 40, Ctx: 128, KVBytes: uint64(blocks * probe.kv.Layout()[0].Bytes)}, LoopConfig{})
+		var wg sync.WaitGroup
+		for k := range 4 {
+			prompt := randomIDs(probe, uint64(k%2), 50)
+			for name, params := range variants(t, probe, prompt, n) {
+				want, finish := alone(t, probe, params())
+				rng := rand.New(rand.NewPCG(uint64(k), 1))
+				var ticket *Ticket
+				ready := make(chan struct{})
+				c := newCatcher()
+				c.on = func(got int) {
+					<-ready
+					if len(want) > got {
+						ticket.j.gen.Propose(guesses(rng, l.e, want[got:]))
+					}
+				}
+				var err error
+				if ticket, err = l.Submit(&Request{Params: params(), Priority: k % 2, Slot: -1, Sink: c}); err != nil {
+					t.Fatal(err)
+				}
+				close(ready)
+				wg.Go(func() {
+					r := <-c.done
+					var got []int32
+					for _, tok := range c.logs {
+						if !tok.Stop {
+							got = append(got, tok.ID)
+						}
+					}
+					if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil || r.Generated != len(c.ids) {
+						t.Errorf("%s: with guesses %v, %+v; without %v, %s", name, got, r, want, finish)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		checkBlocks(t, l)
+		s := l.Status().Counts
+		if s.SlotPasses*4 > s.GeneratedTokens*3 {
+			t.Errorf("%d passes of sequences for %d tokens: no guess was right", s.SlotPasses, s.GeneratedTokens)
+		}
+		t.Logf("%d blocks: %+v", blocks, s)
+	}
+}
+
+// A Sink that has enough in the middle of a step gets no more.
+func TestAStepIsCutWhereTheSinkHasEnough(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
+	prompt := randomIDs(probe, 4, 50)
+	want := greedy(t, probe, prompt, 20)
+	for at := 2; at < 12; at++ {
+		r := greedyRequest(prompt, 20)
+		c := r.Sink.(*catcher)
+		var ticket *Ticket
+		ready := make(chan struct{})
+		c.on = func(got int) {
+			if <-ready; got == 1 {
+				ticket.j.gen.Propose(want[1:])
+			}
+		}
+		c.stop = func(n int) bool { return n == at }
+		ticket, _ = submit(t, l, r)
+		close(ready)
+		if r := c.wait(t); r.Finish != Stopped || r.Generated != at || !slices.Equal(c.ids, want[:at]) {
+			t.Errorf("stopped at %d: %+v, %v", at, r, c.ids)
+		}
+	}
+	checkBlocks(t, l)
+}
+
+// A wild constraint panics when it is asked for the n-th time.
+type wild struct {
+	constrain.Constraint
+	left int
+}
+
+func (w *wild) Mask(next constrain.Set) {
+	if w.left--; w.left == 0 {
+		panic("no mask")
+	}
+	for i := range next {
+		next[i] = ^uint64(0)
+	}
+}
+
+func (w *wild) Accept(int32) bool { return true }
+func (w *wild) Rollback(int)      {}
+
+// Constraints work while passes run; a panic in one ends its request alone.
+func TestConstraintsInALoop(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 4, Batch: 32}, LoopConfig{OnPanic: func(*PanicError) {}})
+	probe := open(t, tiny, Config{})
+	prompt := randomIDs(l.e, 4, 40)
+	lists := [][]int32{randomIDs(l.e, 50, 9), randomIDs(l.e, 51, 5), randomIDs(l.e, 52, 12)}
+	choices := oneOf(t, l.e, lists...)
+	want := greedy(t, probe, prompt, 30)
+	for k := range 6 {
+		bad := greedyRequest(prompt, 30)
+		bad.Constraint = &wild{left: 1 + k*3}
+		held := greedyRequest(prompt, 30)
+		held.Sampling.Temp, held.Sampling.Seed, held.Constraint = 2, uint64(k), choices.Fork()
+		_, a := submit(t, l, bad)
+		_, b := submit(t, l, held)
+		_, c := submit(t, l, greedyRequest(prompt, 30))
+		if r := a.wait(t); r.Err == nil || !strings.Contains(r.Err.Error(), "no mask") || !slices.Equal(a.ids, want[:k*3]) {
+			t.Errorf("the wild one: %+v, %v", r, a.ids)
+		}
+		if r := b.wait(t); r.Finish != Stopped || !slices.ContainsFunc(lists, func(l []int32) bool { return slices.Equal(l, b.ids) }) {
+			t.Errorf("one of %v: %+v, %v", lists, r, b.ids)
+		}
+		if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, want) {
+			t.Errorf("beside them: %+v, %v", r, c.ids)
+		}
+	}
+	checkBlocks(t, l)
+}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// A Ticket is a request that was taken in.
+type Ticket struct {
+	l *Loop
+	j *job
+}
+
+// Submit takes a request in, or refuses it: with a *TooLongError, a *BusyError,
+// ErrClosing, or what is wrong with its parameters.
+func (l *Loop) Submit(r *Request) (*Ticket, error) {
+	gen, err := NewGeneration(r.Params, l.e.model.Config.NVocab, l.e.ctx)
+	if err != nil {
+		return nil, err
+	}
+	room := l.e.ctx - len(r.Prompt)
+	if room <= 0 {
+		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
+	}
+	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now()}
+	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
+	j.progress = Progress{Total: len(r.Prompt)}
+	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
+	if r.MaxTokens >= 0 {
+		s.MaxTokens = min(r.MaxTokens, room)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining {
+		return nil, ErrClosing
+	}
+	if !r.Deadline.IsZero() {
+		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {
+			return nil, ErrDeadline
+		}
+	}
+	l.lastID++
+	s.ID, j.id = l.lastID, l.lastID
+	s.Leader, s.Shared = l.leader(r)
+	if leader := l.jobs[s.Leader]; leader != nil {
+		leader.cuts = append(leader.cuts, s.Shared) // there r goes on
+	}
+	var busy *sched.BusyError
+	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
+		l.counts.RejectedRequests++
+		return nil, &BusyError{busy.Queued, busy.RetryAfter}
+	}
+	l.jobs[j.id] = j
+	l.nudge()
+	return &Ticket{l, j}, nil
+}
+
+// leader returns the request that is to compute most of the beginning of r that
+// nobody has computed yet, and how much that is, in whole blocks. To wait for it
+// costs r nothing: it would have to compute the same.
+func (l *Loop) leader(r *Request) (id uint64, shared int) {
+	if r.NoCache {
+		return 0, 0
+	}
+	cached := l.tree.Len(r.Namespace, r.Prompt[:len(r.Prompt)-1])
+	for _, j := range l.jobs {
+		if j.NoCache || j.Priority < r.Priority || j.Namespace != r.Namespace {
+			continue
+		}
+		n := 0
+		for n < min(len(j.Prompt), len(r.Prompt)-1) && j.Prompt[n] == r.Prompt[n] {
+			n++
+		}
+		n -= n % kvcache.BlockTokens
+		if n >= cached+kvcache.BlockTokens && (n > shared || n == shared && j.id < id) {
+			id, shared = j.id, n
+		}
+	}
+	return id, shared
+}
+
+// ID returns the request's number: those that came later have higher ones.
+func (t *Ticket) ID() uint64 { return t.j.id }
+
+// Cancel ends the request: its Sink's Done follows, with context.Canceled. A pass
+// that is mostly for requests that are gone is given up between two layers.
+func (t *Ticket) Cancel() { t.l.end(t.j, context.Canceled) }
+
+func (l *Loop) end(j *job, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.ended == nil && l.jobs[j.id] == j {
+		j.ended = why
+		l.goneTokens.Add(j.inPass)
+		l.nudge()
+	}
+}

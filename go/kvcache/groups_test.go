@@ -1,0 +1,622 @@
+package kvcache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A model is a program that keeps what its groups say, without arithmetic: a position
+// of a block is a mark of the tokens up to it, and so is a state.
+type model struct {
+	t    testing.TB
+	pool *Pool
+	tree *Tree
+	tier *testTier
+}
+
+// A testTier takes much of what it sees, and holds it against its tokens.
+type testTier struct {
+	m    *model
+	rng  *rand.Rand
+	last int
+	kept map[int]int // by handle: bytes
+}
+
+func (t *testTier) Take(e Evicted) any {
+	n := 0
+	for k, b := range e.Units {
+		n += len(b)
+		if t.m.pool.layout[e.Groups[k]].PerSequence {
+			if binary.LittleEndian.Uint64(b) != hash(e.Tokens) {
+				t.m.t.Fatal("a state of other tokens is given away")
+			}
+			continue
+		}
+		for pos := e.From; pos < len(e.Tokens); pos++ {
+			if b[pos%BlockTokens] != mark(e.Tokens[:pos+1]) {
+				t.m.t.Fatal("a block of other tokens is given away")
+			}
+		}
+	}
+	if t.rng.IntN(3) == 0 {
+		return nil
+	}
+	t.last++
+	t.kept[t.last] = n
+	return t.last
+}
+
+func (t *testTier) Drop(handle any) {
+	if t.kept[handle.(int)] == 0 {
+		t.m.t.Fatalf("%v is dropped, and is not there", handle)
+	}
+	delete(t.kept, handle.(int))
+}
+
+func newModel(t testing.TB, units int, groups ...Group) *model {
+	l := NewLayout(groups...)
+	p, err := NewPool(mem.NewBudget(1<<30, "test"), l, uint64(units)*l.Copy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return &model{t: t, pool: p, tree: NewTree(p)}
+}
+
+func hash(ids []int32) uint64 {
+	h := uint64(14695981039346656037)
+	for _, id := range ids {
+		h = (h ^ uint64(uint32(id))) * 1099511628211
+	}
+	return h
+}
+
+// pass does what the kernels do: it reads what the new tokens see, and writes theirs.
+func (m *model) pass(table *Table, ids []int32) {
+	m.t.Helper()
+	from := table.done
+	for i, list := range table.Units() {
+		g := &m.pool.layout[i]
+		if g.PerSequence {
+			in, out := list[0], list[1]
+			if in < 0 != (from == 0) || out < 0 || in == out {
+				m.t.Fatalf("group %s: a pass from %d reads state %d and writes %d", g.Name, from, in, out)
+			}
+			if in >= 0 && binary.LittleEndian.Uint64(m.pool.unit(i, in)) != hash(ids[:from]) {
+				m.t.Fatalf("group %s: the state after %d tokens is another one", g.Name, from)
+			}
+			if m.pool.groups[i].refs[out] != 1 {
+				m.t.Fatalf("group %s: a state that %d hold is written", g.Name, m.pool.groups[i].refs[out])
+			}
+			binary.LittleEndian.PutUint64(m.pool.unit(i, out), hash(ids))
+			continue
+		}
+		for pos := range ids {
+			block := pos / BlockTokens
+			if pos < from && block < g.seen(from) {
+				continue
+			}
+			if list[block] < 0 {
+				m.t.Fatalf("group %s: position %d of %d after %d has no block", g.Name, pos, len(ids), from)
+			}
+			b := m.pool.unit(i, list[block])
+			switch {
+			case pos >= from:
+				if m.pool.groups[i].refs[list[block]] != 1 {
+					m.t.Fatalf("group %s: a block that others hold is written", g.Name)
+				}
+				b[pos%BlockTokens] = mark(ids[:pos+1])
+			case (g.Window == 0 || pos > from-g.Window) && b[pos%BlockTokens] != mark(ids[:pos+1]):
+				m.t.Fatalf("group %s: position %d after %d is of another text", g.Name, pos, from)
+			}
+		}
+	}
+}
+
+// naive returns the longest beginning of ids from which a sequence can go on, by
+// trying each.
+func (m *model) naive(ns string, ids []int32) int {
+	var path []*node
+	known, at := 0, m.tree.roots[ns]
+	for at != nil && known < len(ids) {
+		next, n := at.closest(ids[known:])
+		if n == 0 {
+			break
+		}
+		path, at, known = append(path, next), next, known+n
+		if n < BlockTokens {
+			break
+		}
+	}
+	for n := known; n > 0; n-- {
+		ok := true
+		for k, p := range m.tree.parts {
+			switch p.kind {
+			case whole:
+				for pos := range n {
+					ok = ok && path[pos/BlockTokens].held[k].inMemory()
+				}
+			case windowed:
+				for pos := max(n-p.window.Window+1, 0); pos < n; pos++ {
+					ok = ok && path[pos/BlockTokens].held[k].inMemory()
+				}
+			case state:
+				last := path[(n-1)/BlockTokens]
+				ok = ok && slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n && h.cold == nil })
+			}
+		}
+		if ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// check holds the books against what tables and the tree really have.
+func (m *model) check(step int, tables []*Table) {
+	m.t.Helper()
+	fail := func(format string, args ...any) {
+		m.t.Helper()
+		m.t.Fatalf("step %d: %s", step, fmt.Sprintf(format, args...))
+	}
+	p, tree := m.pool, m.tree
+	refs, others := make([][]int32, len(p.layout)), make([][]int32, len(p.layout))
+	for i := range p.layout {
+		refs[i] = make([]int32, len(p.groups[i].refs))
+	}
+	for _, t := range tables {
+		for i, list := range t.units {
+			for _, id := range append(slices.Clone(list), t.was[i]) {
+				if id >= 0 {
+					refs[i][id]++
+				}
+			}
+		}
+	}
+	for i := range refs {
+		others[i] = slices.Clone(refs[i])
+	}
+	var bytes, idle uint64
+	inHeap, cold := 0, 0
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, h := range append(slices.Clone(n.held), n.states...) {
+			if h == nil {
+				continue
+			}
+			if h.cold != nil {
+				if h.units != nil || h.index >= 0 || m.tier.kept[h.cold.(int)] == 0 {
+					fail("cold, with units %v and place %d", h.units, h.index)
+				}
+				cold++
+				continue
+			}
+			busy := 0
+			for k, g := range h.part.groups {
+				id := h.units[k]
+				refs[g][id]++
+				if others[g][id] > 0 {
+					busy++
+				}
+				if p.groups[g].owner[id] != h {
+					fail("unit %d of group %d has another owner", id, g)
+				}
+			}
+			bytes += h.part.bytes
+			if busy == 0 {
+				idle += h.part.bytes
+			}
+			if h.busy != busy || h.node != n {
+				fail("a holding with %d busy units says %d", busy, h.busy)
+			}
+			if can := tree.evictable(h); can != (h.index >= 0) || can && tree.heap[h.index] != h {
+				fail("a holding that can go, %v, has place %d", can, h.index)
+			} else if can {
+				inHeap++
+			}
+		}
+		if n.parent != nil && n.empty() {
+			fail("a node of nothing")
+		}
+		for _, list := range n.children {
+			for _, c := range list {
+				if len(n.ids) < BlockTokens && n.parent != nil || c.parent != n {
+					fail("a child of a block that is not whole")
+				}
+				walk(c)
+			}
+		}
+	}
+	for _, root := range tree.roots {
+		if len(root.children) == 0 {
+			fail("an empty root")
+		}
+		walk(root)
+	}
+	if m.tier != nil && cold != len(m.tier.kept) {
+		fail("the tier has %d things, the tree %d", len(m.tier.kept), cold)
+	}
+	if bytes != tree.bytes || idle != tree.idle || inHeap != len(tree.heap) {
+		fail("the tree has %d bytes, %d idle, %d to give away; it says %d, %d and %d", bytes, idle, inHeap, tree.bytes, tree.idle, len(tree.heap))
+	}
+	for i := range tree.heap {
+		if i > 0 && tree.heap.Less(i, (i-1)/2) {
+			fail("the heap is in disorder")
+		}
+	}
+	var used, touched uint64
+	for i, g := range p.groups {
+		if !slices.Equal(refs[i], g.refs) {
+			fail("group %d: counts %v, want %v", i, g.refs, refs[i])
+		}
+		held := 0
+		for _, n := range g.refs {
+			if n > 0 {
+				held++
+			}
+		}
+		for _, id := range slices.Concat(g.free, g.bare) {
+			if g.refs[id] != 0 {
+				fail("group %d: unit %d is free and held", i, id)
+			}
+		}
+		if held+len(g.free)+len(g.bare) != len(g.refs) {
+			fail("group %d: %d held, %d free, %d bare of %d", i, held, len(g.free), len(g.bare), len(g.refs))
+		}
+		used += uint64(held * g.Bytes)
+		touched += uint64((held + len(g.free)) * g.Bytes)
+	}
+	if used != p.used || touched != p.touched || touched > p.limit {
+		fail("%d bytes used, %d touched of %d; the pool says %d and %d", used, touched, p.limit, p.used, p.touched)
+	}
+}
+
+var layouts = []struct {
+	name   string
+	groups []Group
+}{
+	{"all", []Group{{Name: "all", Bytes: 64}}},
+	{"window", []Group{{Name: "near", Bytes: 64, Window: 100}}},
+	{"all and window", []Group{{Name: "all", Bytes: 4096}, {Name: "near", Bytes: 3 * 4096, Window: 64}}},
+	{"all and state", []Group{{Name: "all", Bytes: 4096}, {Name: "state", Bytes: 2 * 4096, PerSequence: true}}},
+	{"state", []Group{{Name: "state", Bytes: 64, PerSequence: true}}},
+	{"everything", []Group{
+		{Name: "near", Bytes: 4096, Window: 30}, {Name: "state", Bytes: 5 * 4096, PerSequence: true}, {Name: "all", Bytes: 4096},
+		{Name: "less near", Bytes: 2 * 4096, Window: 200}, {Name: "more state", Bytes: 4096, PerSequence: true}, {Name: "more", Bytes: 4096},
+	}},
+}
+
+// Random sequences that begin with each other's tokens grow, fail, are taken back,
+// forked, kept, found, forgotten, and take each other's memory. What they read is
+// always what their tokens make it, and the books are always right.
+func TestGroupsProperty(t *testing.T) {
+	for _, l := range layouts {
+		for _, tier := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, tier %v", l.name, tier), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(5, uint64(len(l.name))))
+				m := newModel(t, 8+rng.IntN(16), l.groups...)
+				if tier {
+					m.tier = &testTier{m: m, rng: rng, kept: map[int]int{}}
+					m.tree.SetTier(m.tier)
+				}
+				type live struct {
+					table *Table
+					ids   []int32
+					ns    string
+					fork  bool
+				}
+				var running []*live
+				var tables []*Table
+				seen := map[string]int{}
+				text := func() (ids []int32) {
+					for range rng.IntN(5) { // few different pieces, so that many share them
+						ids = append(ids, seqIDs(int32(rng.IntN(3)), 1+rng.IntN(100))...)
+					}
+					return ids
+				}
+				const steps = 3000
+				for step := range steps {
+					var l *live
+					if len(running) > 0 {
+						l = running[rng.IntN(len(running))]
+					}
+					switch r := rng.IntN(20); {
+					case r < 4 && len(running) < 6 || l == nil:
+						ids, ns := text(), []string{"", "other"}[rng.IntN(8)/7]
+						want := m.naive(ns, ids)
+						if got, held := m.tree.Held(ns, ids); got != want || m.tree.Len(ns, ids) != want || held > m.pool.used {
+							t.Fatalf("step %d: %d tokens can be found, want %d", step, got, want)
+						}
+						table := m.tree.Find(ns, ids)
+						if table.Len() != want {
+							t.Fatalf("step %d: a table of %d tokens, want %d", step, table.Len(), want)
+						}
+						if want > 0 {
+							seen["found"]++
+						}
+						running = append(running, &live{table, ids[:want], ns, false})
+					case r < 12:
+						more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(150))
+						before := m.pool.Available()
+						if err := l.table.Grow(len(more)); err != nil {
+							if !errors.Is(err, ErrFull) || m.pool.Available() < before { // to be able to go back may be lost
+								t.Fatalf("step %d: %v; %d bytes were available, now %d", step, err, before, m.pool.Available())
+							}
+							seen["full"]++
+							break
+						}
+						ids := slices.Concat(l.ids, more)
+						m.pass(l.table, ids)
+						if rng.IntN(6) == 0 {
+							l.table.Undo()
+							break
+						}
+						l.table.Commit()
+						l.ids = ids
+						if rng.IntN(2) == 0 {
+							m.tree.Keep(l.ns, l.table, l.ids, How{Whole: true, End: rng.IntN(2) == 0})
+						}
+					case r < 14:
+						n := rng.IntN(l.table.Len() + 1)
+						if rng.IntN(2) == 0 {
+							n = max(l.table.Len()-rng.IntN(70), 0)
+						}
+						got := l.table.Truncate(n)
+						if got > n {
+							t.Fatalf("step %d: truncated to %d, asked for %d", step, got, n)
+						}
+						if got > 0 && got < len(l.ids) {
+							seen["taken back"]++
+						}
+						l.ids = l.ids[:got]
+					case r < 15 && len(running) < 6:
+						running = append(running, &live{l.table.Fork(), l.ids, l.ns, true})
+					case r < 19:
+						if rng.IntN(5) > 0 {
+							m.tree.Keep(l.ns, l.table, l.ids, How{End: rng.IntN(4) > 0, Awaited: rng.IntN(6) == 0, Whole: rng.IntN(4) == 0})
+						}
+						l.table.Free()
+						running = slices.DeleteFunc(running, func(o *live) bool { return o == l })
+					case r < 20 && rng.IntN(4) == 0:
+						m.tree.Forget(l.ns, l.ids[:rng.IntN(len(l.ids)+1)])
+					}
+					tables = tables[:0]
+					for _, l := range running {
+						tables = append(tables, l.table)
+					}
+					m.check(step, tables)
+					if step%100 == 99 && !slices.ContainsFunc(running, func(l *live) bool { return l.fork }) { // all that is available can be had
+						blank, n := m.pool.NewTable(), 0
+						for free := m.pool.Available(); n < 1<<12 && m.pool.layout.Growth(0, n+BlockTokens) <= free; {
+							n += BlockTokens
+						}
+						if err := blank.Grow(n); err != nil {
+							t.Fatalf("step %d: %d positions: %v", step, n, err)
+						}
+						m.check(step, append(tables, blank))
+						blank.Free()
+					}
+				}
+				seen["given away"] = int(m.tree.Evicted())
+				for _, what := range []string{"found", "taken back", "given away"} {
+					if seen[what] == 0 {
+						t.Errorf("never %s: the test does not test that: %v", what, seen)
+					}
+				}
+				t.Log(seen)
+				m.tree.Clear()
+				for _, l := range running {
+					l.table.Free()
+				}
+				m.check(steps, nil)
+				if m.pool.used != 0 {
+					t.Errorf("%d bytes are never given back", m.pool.used)
+				}
+				if tier && (m.tier.last == 0 || len(m.tier.kept) > 0) {
+					t.Errorf("the tier took %d things, and has %d at the end", m.tier.last, len(m.tier.kept))
+				}
+			})
+		}
+	}
+}
+
+// append evaluates more tokens of a text in one pass.
+func (m *model) append(table *Table, ids []int32, to int) {
+	m.t.Helper()
+	if err := table.Grow(to - table.Len()); err != nil {
+		m.t.Fatal(err)
+	}
+	m.pass(table, ids[:to])
+	table.Commit()
+}
+
+// A sequence holds what is in its window, and a block to be able to go back; while a
+// pass runs also what the first of its tokens sees.
+func TestWindowsAreFreed(t *testing.T) {
+	m := newModel(t, 40, Group{Name: "all", Bytes: 4096}, Group{Name: "near", Bytes: 4096, Window: 100})
+	ids := seqIDs(1, 1000)
+	table := m.pool.NewTable()
+	held := func() (n int) {
+		for _, id := range table.Blocks(1) {
+			if id >= 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for n := 10; n <= 1000; n += 10 {
+		m.append(table, ids, n)
+		if got := m.pool.layout.Bytes(n); got != m.pool.used || held() > 4 {
+			t.Fatalf("%d positions take %d bytes, the layout says %d; %d blocks of the window", n, m.pool.used, got, held())
+		}
+	}
+	if held() != 3 { // from position 837
+		t.Errorf("%d blocks of a window of 100 and 64 more at 1000", held())
+	}
+	if got := table.Truncate(1000 - 64); got != 936 {
+		t.Errorf("64 tokens can be taken back, %d were left of 936", got)
+	}
+	m.append(table, ids, 1000)
+	if got := table.Truncate(500); got != 0 || m.pool.used != 0 {
+		t.Errorf("what is behind the window is gone, and %d tokens were left in %d bytes", got, m.pool.used)
+	}
+	one := m.pool.NewTable()
+	if err := one.Grow(600); err != nil { // all that a long pass sees is there until it has run
+		t.Fatal(err)
+	}
+	if most := m.pool.layout.Most(600, 600); m.pool.used > most || most > m.pool.used+4096 {
+		t.Errorf("a pass of 600 holds %d bytes, at most %d were expected", m.pool.used, most)
+	}
+	m.pass(one, ids[:600])
+	one.Commit()
+	if got := m.pool.layout.Bytes(600); m.pool.used != got {
+		t.Errorf("after it %d bytes, want %d", m.pool.used, got)
+	}
+}
+
+// The memory of one group becomes that of another, and never more than the limit
+// has pages.
+func TestMemoryMovesBetweenGroups(t *testing.T) {
+	m := newModel(t, 8, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4 * 4096, PerSequence: true})
+	var tables []*Table
+	for range 5 { // states: two of four pages each, and a block
+		table := m.pool.NewTable()
+		if table.Grow(1) == nil {
+			m.pass(table, []int32{1})
+			table.Commit()
+			tables = append(tables, table)
+		}
+	}
+	if len(tables) != 5 {
+		t.Fatalf("%d sequences fit", len(tables))
+	}
+	m.check(0, tables)
+	for _, table := range tables[1:] {
+		table.Free()
+	}
+	ids := seqIDs(1, 64*30)
+	tables[0].Free()
+	long := m.pool.NewTable()
+	m.append(long, ids, len(ids))
+	m.check(1, []*Table{long})
+	if m.pool.groups[0].most < 30 || len(m.pool.groups[1].bare) == 0 {
+		t.Errorf("no state gave its pages to blocks")
+	}
+}
+
+// A recurrent state is kept where a text ends and where passes were cut, and texts go
+// on from there.
+func TestSnapshots(t *testing.T) {
+	m := newModel(t, 60, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4096, PerSequence: true})
+	system := seqIDs(1, 150)
+	first := slices.Concat(system, seqIDs(2, 100))
+	cuts := func(ids []int32, found int, want ...int) {
+		t.Helper()
+		if got := m.tree.Cuts("", ids, found); !slices.Equal(got, want) {
+			t.Errorf("cuts of %d tokens after %d: %v, want %v", len(ids), found, got, want)
+		}
+	}
+	run := func(ids []int32, answer int, want int) []int32 {
+		t.Helper()
+		table := m.tree.Find("", ids[:len(ids)-1])
+		if table.Len() != want {
+			t.Errorf("%d tokens of %d found, want %d", table.Len(), len(ids), want)
+		}
+		for _, at := range append(m.tree.Cuts("", ids, table.Len()), len(ids)) {
+			m.append(table, ids, at)
+			m.tree.Keep("", table, ids[:at], How{Whole: true, End: true})
+		}
+		for range answer {
+			ids = append(slices.Clone(ids), 7)
+			m.append(table, ids, len(ids))
+		}
+		m.tree.Keep("", table, ids, How{End: true})
+		table.Free()
+		return ids
+	}
+	cuts(first, 0, 192)
+	text := run(first, 30, 0)
+	// The next turn goes on from the end of the answer, one that lost its thoughts from
+	// the last block of the prompt, and one that differs earlier from nowhere.
+	run(append(slices.Clone(text), 1, 2, 3), 5, 280)
+	run(append(slices.Clone(first), 8, 9), 5, 192)
+	second := slices.Concat(system, seqIDs(3, 100))
+	cuts(second, 0, 128, 192) // where it leaves the others
+	run(second, 5, 0)
+	run(slices.Concat(system, seqIDs(4, 100)), 5, 128)
+	// The same once more evaluates what follows the last block.
+	run(first, 5, 192)
+	m.check(0, nil)
+}
+
+// What a tier has taken is known, is not found, and is replaced by what is computed.
+func TestColdIsNotFound(t *testing.T) {
+	m := newModel(t, 4, Group{Name: "all", Bytes: 64})
+	m.tier = &testTier{m: m, rng: rand.New(rand.NewPCG(1, 1)), kept: map[int]int{}}
+	m.tree.SetTier(m.tier)
+	keep := func(ids []int32) {
+		table := m.tree.Find("a", ids)
+		m.append(table, ids, len(ids))
+		m.tree.Keep("a", table, ids, How{})
+		table.Free()
+	}
+	ids := seqIDs(1, 256)
+	keep(ids)
+	for range 40 { // the tier refuses some
+		keep(seqIDs(2, 100))
+		m.check(0, nil)
+		n := len(m.tree.Cold("a", ids))
+		if found := m.tree.Len("a", ids); n > 0 && found > 256-64*n {
+			t.Fatalf("%d blocks are cold, and %d tokens are found", n, found)
+		}
+		keep(ids)
+		if n := len(m.tree.Cold("a", ids)); n != 0 || m.tree.Len("a", ids) != 256 {
+			t.Fatalf("computed again, %d blocks are cold and %d tokens are found", n, m.tree.Len("a", ids))
+		}
+	}
+	if m.tier.last == 0 {
+		t.Error("nothing was cold")
+	}
+}
+
+// What is evicted first: what no text will go on from, then what costs little for its
+// bytes, and what is awaited last.
+func TestEvictionOrder(t *testing.T) {
+	m := newModel(t, 12, Group{Name: "all", Bytes: 4096}, Group{Name: "near", Bytes: 4096, Window: 64})
+	kept := func(seed int32, n int, how How) []int32 {
+		ids := seqIDs(seed, n)
+		table := m.tree.Find("", ids)
+		m.append(table, ids, n)
+		m.tree.Keep("", table, ids, how)
+		table.Free()
+		return ids
+	}
+	long := kept(1, 4*64, How{End: true})
+	short := kept(2, 64, How{})
+	awaited := kept(3, 64, How{Awaited: true})
+	for range 3 {
+		m.tree.Find("", long).Free()
+	}
+	table := m.pool.NewTable()
+	for i := range 40 {
+		if err := table.Grow(64); err != nil {
+			break
+		}
+		m.pass(table, seqIDs(9, 64*(i+1)))
+		table.Commit()
+		l, s, a := m.tree.Len("", long), m.tree.Len("", short), m.tree.Len("", awaited)
+		if s == 0 && a == 0 && l > 0 || s > 0 && l < 256 {
+			t.Errorf("%d blocks taken: %d of the long text, %d of the short one, %d of the awaited one are left", i+1, l, s, a)
+		}
+	}
+	m.check(0, []*Table{table})
+	if m.tree.bytes != 0 {
+		t.Errorf("%d bytes are left in the tree", m.tree.bytes)
+	}
+}

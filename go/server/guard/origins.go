@@ -1,0 +1,131 @@
+package guard
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/cors"
+)
+
+// Origins are the sites whose pages may use the API. Programs have no origin,
+// and the pages of the server itself need no permission.
+type Origins struct {
+	all, local bool
+	list       map[string]bool
+}
+
+// NewOrigins reads a list of origins such as https://example.com. "localhost"
+// stands for all pages that this machine serves, "*" for all pages.
+func NewOrigins(list []string) (*Origins, error) {
+	o := &Origins{list: map[string]bool{}}
+	for _, text := range list {
+		switch text = strings.TrimSpace(text); text {
+		case "":
+		case "*":
+			o.all = true
+		case "localhost":
+			o.local = true
+		default:
+			u, err := url.Parse(strings.TrimSuffix(text, "/"))
+			if err != nil || u.Scheme == "" || u.Hostname() == "" || strings.Contains(u.Host, "*") || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+				return nil, fmt.Errorf("%q is no origin, want one such as https://example.com, localhost for the pages of this machine, or * for all", text)
+			}
+			o.list[origin(u)] = true
+		}
+	}
+	return o, nil
+}
+
+// origin is how browsers write it: in small letters, without a port that goes
+// without saying.
+func origin(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	switch {
+	case u.Scheme == "http" && u.Port() == "80", u.Scheme == "https" && u.Port() == "443":
+		host = strings.TrimSuffix(host, ":"+u.Port())
+	}
+	return u.Scheme + "://" + host
+}
+
+// allowed tells whether pages of an origin may use the API.
+func (o *Origins) allowed(origin string) bool {
+	if o.all || o.list[origin] {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return o.local && err == nil && localName(u.Hostname())
+}
+
+// localName tells whether a name can only be this machine's.
+func localName(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// CrossOrigin lets pages of the allowed origins use the API, answers what their
+// browsers ask before, and refuses what pages of others want done: browsers send
+// some requests without asking, and only keep the answer from the page.
+func CrossOrigin(o *Origins) gin.HandlerFunc {
+	options := cors.Options{
+		AllowOriginFunc: o.allowed,
+		AllowedMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+		AllowedHeaders:  []string{"*"}, // those that are asked for: clients have many of their own
+		ExposedHeaders:  []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
+		MaxAge:          600,
+
+		AllowPrivateNetwork: true,
+	}
+	if o.all {
+		options.AllowOriginFunc, options.AllowedOrigins = nil, []string{"*"}
+	}
+	headers := cors.New(options)
+	protection := http.NewCrossOriginProtection()
+	return func(c *gin.Context) {
+		headers.HandlerFunc(c.Writer, c.Request)
+		if c.Request.Method == http.MethodOptions {
+			c.AbortWithStatus(http.StatusNoContent)
+			return
+		}
+		from := c.GetHeader("Origin")
+		if o.all || from != "" && o.allowed(from) || protection.Check(c.Request) == nil {
+			return
+		}
+		if from == "" || from == "null" {
+			from = "another site"
+		}
+		refuse(c, http.StatusForbidden, "permission_error", fmt.Sprintf("a page of %.100s may not use this server; the server's flag --cors-origins says whose pages may", from))
+	}
+}
+
+// Hosts refuses requests for names that are neither this machine's own nor among
+// names, where guarded says so: a page of a stranger whose name was made to point
+// at this machine would be its own. "*" in names is all of them.
+func Hosts(names []string, guarded func(*http.Request) bool) gin.HandlerFunc {
+	known := map[string]bool{}
+	for _, name := range names {
+		known[hostname(strings.TrimSpace(name))] = true
+	}
+	return func(c *gin.Context) {
+		name := hostname(c.Request.Host)
+		if name == "" || known["*"] || known[name] || localName(name) || !guarded(c.Request) {
+			return
+		}
+		refuse(c, http.StatusForbidden, "permission_error", fmt.Sprintf("this server is not known as %.100q; the server's flag --allowed-hosts takes further names", name))
+	}
+}
+
+// hostname is the name in a Host header, in small letters and without the port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(strings.TrimSuffix(host, "."), "[]"))
+}

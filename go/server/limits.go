@@ -1,0 +1,79 @@
+package server
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxSequences is how many texts can come of a request.
+const maxSequences = 128
+
+// limits are how much is generated, how often, and where and when.
+type limits struct {
+	maxTokens int
+	stop      stopWords
+	maxTime   time.Duration
+	n         int
+	cache     bool
+	slot      int
+	priority  int
+	deadline  time.Duration
+
+	maxPromptTime, keep, discard, cacheReuse idle
+}
+
+func newLimits(m *Model) limits {
+	l := limits{maxTokens: -1, maxTime: -time.Millisecond, n: 1, cache: true, slot: -1, maxPromptTime: -1}
+	if m.MaxTokens > 0 {
+		l.maxTokens = m.MaxTokens
+	}
+	return l
+}
+
+func (l *limits) fields() []field {
+	return []field{
+		setting("n_predict max_tokens max_completion_tokens", integer(&l.maxTokens, -1, math.MaxInt32), "Tokens to generate at most; -1 is as many as the context holds, 0 evaluates the prompt and ends."),
+		setting("stop", &l.stop, "Texts at which the answer ends. They are not part of it."),
+		setting("t_max_predict_ms", millis{&l.maxTime, -1}, "End so long after the first token, once the answer has a line break; 0 and -1 do not."),
+		setting("t_max_prompt_ms", &l.maxPromptTime, "Accepted for its senders' sake; without effect."),
+		setting("n_indent", always(0), "Least indentation of a line."),
+		setting("n_keep", &l.keep, "What stays when a context is shifted, which is never done."),
+		setting("n_discard", &l.discard, "What goes when a context is shifted, which is never done."),
+		setting("n n_cmpl", integer(&l.n, 1, maxSequences), "Answers to each prompt. Seeds count up from the one given."),
+		setting("cache_prompt", boolean{&l.cache}, "Use what the cache has of the prompt, and leave it there for others."),
+		setting("n_cache_reuse", &l.cacheReuse, "The cache finds what it can without being told; without effect."),
+		setting("id_slot", integer(&l.slot, -1, math.MaxInt32), "Run under this number if it is free; -1 is any."),
+		setting("priority", integer(&l.priority, -1000, 1000), "Higher ones go first."),
+		setting("deadline_ms", millis{&l.deadline, 0}, "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+	}
+}
+
+func (l *limits) settle(m *Model, h http.Header) error {
+	if n := m.slots(); l.slot >= n {
+		return invalid("id_slot", "%d, want -1 to %d", l.slot, n-1)
+	}
+	return l.timeout(h)
+}
+
+// timeout reads the header by which proxies pass on how long they will wait,
+// in seconds or with a unit. The sooner of it and the field counts.
+func (l *limits) timeout(h http.Header) error {
+	const name = "X-Request-Timeout"
+	given := h.Get(name)
+	if given == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(given)
+	if f, ferr := strconv.ParseFloat(given, 64); ferr == nil && f > 0 {
+		d, err = time.Duration(min(f, 1e9)*float64(time.Second)), nil
+	}
+	if err != nil || d <= 0 {
+		return invalid(name, "%s, want seconds such as 30 or a duration such as 500ms", quote(given))
+	}
+	if l.deadline == 0 || d < l.deadline {
+		l.deadline = d
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A bias is for a token, or for all tokens that spell a text.
+type bias struct {
+	id    int32 // -1: the text's
+	text  string
+	value float32
+}
+
+// biases come as [[token, bias], ...] or {"token": bias, ...}.
+type biases struct {
+	given []bias
+	sum   []sample.Bias // by token, once they are settled
+}
+
+const wantBias = `an object such as {"15043": 1.5} or an array such as [[15043, 1.5], [" text", false]]`
+
+func (b *biases) take(r *reader) error {
+	*b = biases{}
+	if r.kind() == '[' {
+		return r.elements(wantBias, func(int) error { return b.pair(r) })
+	}
+	return r.members(wantBias, func(name string) error {
+		one := bias{text: name, id: -1}
+		if isInteger(name) {
+			id, err := strconv.ParseInt(name, 10, 32)
+			if err != nil || id < 0 {
+				return fmt.Errorf("token %s is not in the vocabulary, want a token id or a text", quote(name))
+			}
+			one = bias{id: int32(id)}
+		}
+		b.given = append(b.given, one)
+		return b.amount(r)
+	})
+}
+
+func isInteger(s string) bool {
+	digits := strings.TrimLeft(s, "0123456789")
+	return s != "" && digits == "" || len(s) > 1 && (s[0] == '-' || s[0] == '+') && isInteger(s[1:])
+}
+
+// pair takes [token, bias].
+func (b *biases) pair(r *reader) error {
+	n := 0
+	err := r.elements(wantBias, func(i int) error {
+		n++
+		switch {
+		case i > 1:
+			return r.wrong(wantBias)
+		case i == 1:
+			return b.amount(r)
+		}
+		one := bias{id: -1}
+		var err error
+		if r.kind() == '"' {
+			one.text, err = r.text(wantBias)
+		} else {
+			err = integer(&one.id, 0, math.MaxInt32).take(r)
+		}
+		b.given = append(b.given, one)
+		return err
+	})
+	if err == nil && n != 2 {
+		err = fmt.Errorf("an array of %d, want %s", n, wantBias)
+	}
+	return err
+}
+
+// amount takes the value of the last bias. false bans a token.
+func (b *biases) amount(r *reader) error {
+	value := &b.given[len(b.given)-1].value
+	if r.kind() == 'f' {
+		*value = float32(math.Inf(-1))
+		_, err := r.token()
+		return err
+	}
+	return float(value, -1e6, 1e6).take(r)
+}
+
+// A shownBias is a bias in the settings of an answer. null bans the token.
+type shownBias struct {
+	Bias  *float32 `json:"bias"`
+	Token int32    `json:"token"`
+}
+
+func (b *biases) value() any {
+	shown := []shownBias{}
+	for _, one := range b.sum {
+		s := shownBias{Token: one.ID}
+		if !math.IsInf(float64(one.Value), -1) {
+			s.Bias = &one.Value
+		}
+		shown = append(shown, s)
+	}
+	return shown
+}
+
+func (b *biases) schema() schema {
+	value := schema{"anyOf": []schema{{"type": "number"}, {"const": false}}}
+	return schema{"description": wantBias, "anyOf": []schema{
+		{"type": "object", "additionalProperties": value},
+		{"type": "array", "items": schema{"type": "array", "minItems": 2, "maxItems": 2}},
+	}}
+}
+
+// settle adds up the biases of each token, in order of id: the order in which
+// they were given does not matter. It refuses tokens that the model does not have.
+func (b *biases) settle(m *Model, ignoreEOS bool) error {
+	sum := map[int32]float32{}
+	for _, one := range b.given {
+		ids := []int32{one.id}
+		if one.id < 0 {
+			ids = m.Tokenizer.Encode(one.text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+		} else if int(one.id) >= m.Tokenizer.Len() {
+			return invalid("logit_bias", "token %d is not in the vocabulary, want 0 to %d", one.id, m.Tokenizer.Len()-1)
+		}
+		for _, id := range ids {
+			sum[id] += one.value
+		}
+	}
+	if ignoreEOS {
+		for _, id := range m.Tokenizer.EOG() {
+			sum[id] = float32(math.Inf(-1))
+		}
+	}
+	for id, value := range sum {
+		b.sum = append(b.sum, sample.Bias{ID: id, Value: value})
+	}
+	slices.SortFunc(b.sum, func(a, b sample.Bias) int { return int(a.ID) - int(b.ID) })
+	return nil
+}

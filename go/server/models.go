@@ -1,0 +1,97 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+type (
+	modelList struct {
+		Object string       `json:"object"`
+		Data   []modelEntry `json:"data"`
+		Models []modelCard  `json:"models"`
+	}
+
+	// A modelEntry is a model in OpenAI's form, with what llama-server adds.
+	modelEntry struct {
+		ID      string            `json:"id"`
+		Aliases []string          `json:"aliases"`
+		Tags    []string          `json:"tags"`
+		Object  string            `json:"object"`
+		Created int64             `json:"created"`
+		OwnedBy string            `json:"owned_by"`
+		Arch    modelArchitecture `json:"architecture"`
+		Meta    modelMeta         `json:"meta"`
+	}
+	modelArchitecture struct {
+		Input  []string `json:"input_modalities"`
+		Output []string `json:"output_modalities"`
+	}
+	modelMeta struct {
+		ModelInfo
+		NCtx int `json:"n_ctx"`
+	}
+
+	// A modelCard is a model in Ollama's form. What nobody knows is empty.
+	modelCard struct {
+		Name         string       `json:"name"`
+		Model        string       `json:"model"`
+		ModifiedAt   string       `json:"modified_at"`
+		Size         string       `json:"size"`
+		Digest       string       `json:"digest"`
+		Type         string       `json:"type"`
+		Description  string       `json:"description"`
+		Tags         []string     `json:"tags"`
+		Capabilities []string     `json:"capabilities"`
+		Parameters   string       `json:"parameters"`
+		Details      modelDetails `json:"details"`
+	}
+	modelDetails struct {
+		Parent        string   `json:"parent_model"`
+		Format        string   `json:"format"`
+		Family        string   `json:"family"`
+		Families      []string `json:"families"`
+		ParameterSize string   `json:"parameter_size"`
+		Quantization  string   `json:"quantization_level"`
+	}
+)
+
+// ownedBy tells clients whose dialect of OpenAI's interface this is: some turn
+// on what llama-server adds by it.
+const ownedBy = "llamacpp"
+
+func (m *Model) entry() modelEntry {
+	text := []string{"text"}
+	return modelEntry{
+		ID: m.Name, Aliases: m.Aliases, Tags: m.Tags, Object: "model", Created: m.loaded.Unix(), OwnedBy: ownedBy,
+		Arch: modelArchitecture{text, text}, Meta: modelMeta{m.Info, m.Ctx},
+	}
+}
+
+func (m *Model) card() modelCard {
+	return modelCard{
+		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{"completion"},
+		Details: modelDetails{
+			Format: "gguf", Family: m.Info.Arch, Families: []string{m.Info.Arch},
+			ParameterSize: gguf.SizeName(m.Info.NParams), Quantization: m.Info.FileType,
+		},
+	}
+}
+
+func (s *Server) listModels(c *gin.Context, m *Model) error {
+	reply(c, http.StatusOK, modelList{"list", []modelEntry{m.entry()}, []modelCard{m.card()}})
+	return nil
+}
+
+func (s *Server) oneModel(c *gin.Context, m *Model) error {
+	if id := strings.TrimPrefix(c.Param("id"), "/"); id != m.Name && !slices.Contains(m.Aliases, id) {
+		return &apiError{status: http.StatusNotFound, message: "there is no model " + quote(id) + ", want " + quote(m.Name)}
+	}
+	reply(c, http.StatusOK, m.entry())
+	return nil
+}

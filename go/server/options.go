@@ -1,0 +1,84 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// options are what all endpoints that generate take.
+type options struct {
+	model string // the client's name for it, which is not looked at
+	sampling
+	limits
+	output
+}
+
+func newOptions(m *Model) options {
+	return options{sampling: newSampling(m), limits: newLimits(m), output: newOutput(m)}
+}
+
+func (o *options) fields() []field {
+	return slices.Concat([]field{
+		input("model", text{p: &o.model}, "A name for the model. There is one, whatever the name says."),
+	}, o.limits.fields(), o.sampling.fields(), o.output.fields())
+}
+
+// common returns the options of whoever embeds them.
+func (o *options) common() *options { return o }
+
+// settle settles what fields mean together and for this model.
+func (o *options) settle(m *Model, h http.Header) error {
+	if err := o.sampling.settle(m); err != nil {
+		return err
+	}
+	if err := o.limits.settle(m, h); err != nil {
+		return err
+	}
+	return o.output.settle()
+}
+
+// request is what the engine is asked, for the i-th answer to a prompt.
+func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
+	r := &engine.Request{
+		Params: engine.Params{
+			Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs,
+		},
+		NoCache: !o.cache, Slot: o.slot, Priority: o.priority,
+	}
+	if !o.ignoreEOS {
+		r.Stop = m.Tokenizer.IsEOG
+	}
+	if o.held != nil {
+		r.Constraint = o.held.Fork()
+	}
+	r.Sampling.Seed += uint64(i)
+	if o.deadline > 0 {
+		r.Deadline = time.Now().Add(o.deadline)
+	}
+	return r
+}
+
+// settings are the options as /props, /slots and answers show them. Those that
+// llama-server shows besides have the values that mean that they are not used.
+func (o *options) settings() map[string]any {
+	shown := map[string]any{
+		"n_probs": max(o.probs, 0), "chat_format": "Content-only", "reasoning_in_content": o.thinking == "deepseek-legacy",
+		"generation_prompt": "", "speculative.types": "none", "backend_sampling": false,
+		"grammar_triggers": []any{}, "preserved_tokens": []any{},
+	}
+	for _, f := range o.fields() {
+		if f.input {
+			continue
+		}
+		for _, name := range f.names {
+			shown[name] = f.to.value()
+		}
+	}
+	if o.seed == -1 {
+		shown["seed"] = randomSeed
+	}
+	return shown
+}

@@ -1,0 +1,66 @@
+package server
+
+// reasoningFormats are llama-server's.
+var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
+
+// output is what comes back.
+type output struct {
+	stream       bool
+	streamOpts   streamOptions
+	probs        int // alternatives that each token comes with; -1: no log-probabilities
+	thinking     string
+	returnTokens bool
+	progress     bool
+	timings      bool
+	verbose      bool
+	ping         int // seconds; -1: none, 0: the server's
+}
+
+func newOutput(m *Model) output {
+	o := output{probs: -1, thinking: "auto"}
+	if m.ReasoningFormat != "" {
+		o.thinking = m.ReasoningFormat
+	}
+	return o
+}
+
+func (o *output) fields() []field {
+	return []field{
+		setting("stream", boolean{&o.stream}, "Send the answer as it is generated, as server-sent events."),
+		input("stream_options", &o.streamOpts, "include_usage sends the usage in an event of its own before the end."),
+		setting("post_sampling_probs", empty(false), "Probabilities after the samplers."),
+		setting("reasoning_format", text{&o.thinking, reasoningFormats}, "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
+		setting("return_tokens", boolean{&o.returnTokens}, "Send the ids of the tokens too."),
+		setting("return_progress", boolean{&o.progress}, "With stream: send prompt_progress while the prompt is evaluated."),
+		setting("timings_per_token", boolean{&o.timings}, "With stream: send timings with every event."),
+		setting("verbose", boolean{&o.verbose}, "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
+		setting("sse_ping_interval", integer(&o.ping, -1, 86400), "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
+	}
+}
+
+func (o *output) settle() error {
+	if !o.stream && o.streamOpts.given {
+		return invalid("stream_options", "given without stream, want stream to be true")
+	}
+	return nil
+}
+
+// streamOptions are those of OpenAI.
+type streamOptions struct{ given, usage bool }
+
+func (s *streamOptions) take(r *reader) error {
+	s.given = true
+	return r.members("an object", func(name string) error {
+		if name != "include_usage" || r.kind() == 'n' {
+			_, err := r.raw()
+			return err
+		}
+		return wrap(name, boolean{&s.usage}.take(r))
+	})
+}
+
+func (s *streamOptions) value() any { return map[string]any{"include_usage": s.usage} }
+
+func (s *streamOptions) schema() schema {
+	return schema{"type": "object", "properties": schema{"include_usage": schema{"type": []string{"boolean", "null"}}}}
+}

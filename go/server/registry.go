@@ -1,0 +1,95 @@
+package server
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A registry knows the generations that run, by their ids and by the engine's
+// numbers, and what ran last in each slot.
+type registry struct {
+	mu   sync.Mutex
+	byID map[string]*generation
+	by   map[uint64]task
+	last map[int]task // by slot
+}
+
+// A task is a sequence as /slots shows it.
+type task struct {
+	ticket uint64
+	opts   *options
+	seq    *sequence // nil when it has ended
+	line   bool      // there was a line break, of one that has ended
+}
+
+func newRegistry() *registry {
+	return &registry{byID: map[string]*generation{}, by: map[uint64]task{}, last: map[int]task{}}
+}
+
+func (r *registry) add(g *generation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID[g.id] = g
+	for i, t := range g.tickets {
+		r.by[t.ID()] = task{ticket: t.ID(), opts: g.opts, seq: g.seqs[i]}
+	}
+}
+
+func (r *registry) remove(g *generation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, g.id)
+	for _, t := range g.tickets {
+		delete(r.by, t.ID())
+	}
+}
+
+// ended notes the last event of a sequence.
+func (r *registry) ended(g *generation, e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ticket := g.tickets[e.seq.index].ID()
+	if slot := e.usage.Slot; slot >= 0 && r.last[slot].ticket < ticket {
+		r.last[slot] = task{ticket: ticket, opts: g.opts, line: e.seq.hasLine.Load()}
+	}
+}
+
+// generation returns the one that has an id, or nil.
+func (r *registry) generation(id string) *generation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byID[id]
+}
+
+// task returns what runs under the engine's number, or ran last in the slot.
+func (r *registry) task(ticket uint64, slot int) (t task, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, ok = r.by[ticket]; ok {
+		t.line = t.seq.hasLine.Load()
+		return t, true
+	}
+	t = r.last[slot]
+	return t, t.opts != nil && t.ticket == ticket
+}
+
+// cancelled is the answer to who has ended a request.
+type cancelled struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"`
+	Cancelled bool   `json:"cancelled"`
+}
+
+// cancelRunning ends a request that runs, by its id.
+func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
+	id := c.Param("id")
+	g := s.running.generation(id)
+	if g == nil {
+		return &apiError{status: http.StatusNotFound, message: "no request with the id " + quote(id) + " runs"}
+	}
+	g.cancel()
+	reply(c, http.StatusOK, cancelled{id, "completion.cancelled", true})
+	return nil
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"fmt"
+	"math"
+)
+
+// A neutral is a field for something that is not built. It takes the values
+// that ask for nothing, so that clients which send all they know are served.
+type neutral struct {
+	is   any // the value that shows
+	ok   func(v any) bool
+	want string
+}
+
+func (n neutral) take(r *reader) error {
+	from := r.dec.InputOffset()
+	var v any
+	if err := r.decode(&v); err != nil {
+		return err
+	}
+	if !n.ok(v) {
+		return fmt.Errorf("%s is not supported yet, want %s", describe(r.since(from)), n.want)
+	}
+	return nil
+}
+
+func (n neutral) value() any { return n.is }
+
+func (n neutral) schema() schema {
+	return schema{"description": "Not supported yet: only " + n.want + "."}
+}
+
+// always is a neutral that only has one value.
+func always(is any) neutral {
+	return neutral{is, func(v any) bool {
+		if n, ok := is.(int); ok {
+			return v == float64(n)
+		}
+		return v == is
+	}, fmt.Sprint(is)}
+}
+
+// within is a neutral that takes numbers in a range.
+func within(is, lo, hi float64, want string) neutral {
+	return neutral{is, func(v any) bool { n, ok := v.(float64); return ok && n >= lo && n <= hi }, want}
+}
+
+// empty is a neutral that takes nothing: "", [], {} or false.
+func empty(is any) neutral {
+	return neutral{is, func(v any) bool {
+		switch v := v.(type) {
+		case string:
+			return v == ""
+		case []any:
+			return len(v) == 0
+		case map[string]any:
+			return len(v) == 0 && is == nil
+		case bool:
+			return !v
+		}
+		return false
+	}, "none"}
+}
+
+// An idle is a number that sets something which other fields cannot turn on. It
+// shows as it came.
+type idle float64
+
+func (i *idle) take(r *reader) error {
+	if r.kind() != '0' {
+		return r.wrong("a number")
+	}
+	t, err := r.token()
+	if err != nil {
+		return err
+	}
+	f, err := t.Float()
+	if err != nil || math.IsInf(f, 0) {
+		return fmt.Errorf("%s, want a number", clip(t.String()))
+	}
+	*i = idle(f)
+	return nil
+}
+
+func (i *idle) value() any     { return float64(*i) }
+func (i *idle) schema() schema { return schema{"type": "number"} }

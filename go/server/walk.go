@@ -1,0 +1,180 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth is how deep values may nest. Messages with parts take five levels,
+// arguments of templates what their authors like.
+const maxDepth = 64
+
+// A reader walks the JSON of a request, once. A name that comes twice is an error,
+// since readers disagree about which of the two counts.
+type reader struct {
+	body  []byte
+	dec   *jsontext.Decoder
+	fault error // the text is not JSON, which matters more than what was wanted of it
+}
+
+func newReader(body []byte) *reader {
+	return &reader{body: body, dec: jsontext.NewDecoder(bytes.NewBuffer(body))}
+}
+
+// kind returns the kind of the next value.
+func (r *reader) kind() jsontext.Kind { return r.dec.PeekKind() }
+
+// token returns the next token, which is valid until the next call.
+func (r *reader) token() (jsontext.Token, error) {
+	t, err := r.dec.ReadToken()
+	switch {
+	case err != nil:
+		r.fault = notJSON(err)
+	case r.dec.StackDepth() > maxDepth:
+		r.fault = bad("the body nests more than %d levels deep", maxDepth)
+	}
+	return t, r.fault
+}
+
+// raw returns the next value as it was sent.
+func (r *reader) raw() (jsontext.Value, error) {
+	from, depth := r.dec.InputOffset(), r.dec.StackDepth()
+	for {
+		if _, err := r.token(); err != nil {
+			return nil, err
+		}
+		if r.dec.StackDepth() <= depth {
+			return r.since(from), nil
+		}
+	}
+}
+
+// since returns the value that was read after the offset from.
+func (r *reader) since(from int64) jsontext.Value {
+	return bytes.TrimLeft(r.body[from:r.dec.InputOffset()], " \t\r\n,:")
+}
+
+// text returns the next value, a string.
+func (r *reader) text(want string) (string, error) {
+	if r.kind() != '"' {
+		return "", r.wrong(want)
+	}
+	t, err := r.token()
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
+// decode reads the next value into v.
+func (r *reader) decode(v any) error {
+	err := json.UnmarshalDecode(r.dec, v)
+	var mismatch *json.SemanticError
+	if err != nil && !errors.As(err, &mismatch) {
+		r.fault = notJSON(err)
+		return r.fault
+	}
+	return err
+}
+
+// elements calls f for each element of the next value, an array. f reads it.
+func (r *reader) elements(want string, f func(i int) error) error {
+	if r.kind() != '[' {
+		return r.wrong(want)
+	}
+	_, err := r.token()
+	for i := 0; err == nil && r.kind() != ']'; i++ {
+		err = f(i)
+	}
+	if err == nil {
+		_, err = r.token()
+	}
+	return err
+}
+
+// members calls f for each name in the next value, an object. f reads its value.
+func (r *reader) members(want string, f func(name string) error) error {
+	if r.kind() != '{' {
+		return r.wrong(want)
+	}
+	_, err := r.token()
+	for err == nil && r.kind() != '}' {
+		var name jsontext.Token
+		if name, err = r.token(); err == nil {
+			err = f(name.String())
+		}
+	}
+	if err == nil {
+		_, err = r.token()
+	}
+	return err
+}
+
+// end returns an error if anything follows.
+func (r *reader) end() error {
+	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return bad("the body goes on after its JSON ends, at byte %d", r.dec.InputOffset())
+	}
+	return nil
+}
+
+// wrong reads the next value and says that it is not what was wanted.
+func (r *reader) wrong(want string) error {
+	v, err := r.raw()
+	if err != nil {
+		return err
+	}
+	return wrong(v, want)
+}
+
+func wrong(v jsontext.Value, want string) error {
+	return fmt.Errorf("%s, want %s", describe(v), want)
+}
+
+func notJSON(err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return bad("the body ends in the middle of its JSON")
+	case !errors.As(err, &syntax):
+		return bad("the body is not JSON: %v", err)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		name := syntax.JSONPointer.LastToken()
+		return &apiError{status: 400, message: fmt.Sprintf("%s: given twice", quote(name)), param: name}
+	}
+	return bad("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
+}
+
+// describe is a value in the words of an error: what it is, and itself where it
+// is short.
+func describe(v jsontext.Value) string {
+	switch v.Kind() {
+	case 'n':
+		return "null"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		text, _ := jsontext.AppendUnquote(nil, v)
+		return "the string " + quote(string(text))
+	}
+	return clip(string(v))
+}
+
+// quote is text in an error: in quotes, and not all of it if it is long.
+func quote(text string) string { return `"` + clip(text) + `"` }
+
+func clip(text string) string {
+	const most = 40
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,63 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed" // for the table
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/quern-llm/quern/go/kvcache"
+)
+
+//go:embed table.json
+var published []byte
+
+// Table returns the rows that every machine must give.
+var Table = sync.OnceValue(func() []Row {
+	var rows []Row
+	if err := json.Unmarshal(published, &rows); err != nil {
+		panic(fmt.Sprintf("verify: table.json: %v", err)) // a test reads it
+	}
+	return rows
+})
+
+// Profile names what is computed, bit by bit: two programs of the same profile give
+// the same logits for the same model, prompt and type of keys and values.
+var Profile = sync.OnceValue(func() string {
+	h := sha256.New()
+	for _, r := range Table() {
+		fmt.Fprintf(h, "%s %s %s\n", r.Model, r.KV, r.Logits)
+	}
+	return "qn-" + hex.EncodeToString(h.Sum(nil)[:4])
+})
+
+// Check computes a row again. An error says what came out differently.
+func (want *Row) Check(ctx context.Context, c Config) error {
+	kv, err := kvcache.ParseType(want.KV)
+	if err != nil {
+		return err
+	}
+	f, free, err := Open(ctx, want.Model)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if err := want.checkFile(f); err != nil {
+		f.Close()
+		return err
+	}
+	got, err := Compute(ctx, want.Model, f, kv, want.Prompt, len(want.IDs), c)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Equal(got.IDs, want.IDs):
+		return fmt.Errorf("%s with %s keys and values: continues with %v, want %v", want.Model, want.KV, got.IDs, want.IDs)
+	case got.Logits != want.Logits:
+		return fmt.Errorf("%s with %s keys and values: the ids are right, the logits have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Package verify tells whether this machine computes the bits that every other
+// does. A table in the program has, for models that it can make by itself, what a
+// prompt is continued with and a hash of all logits on the way; any instruction set
+// of any CPU must give the same.
+//
+// The table is the definition of the numeric profile: when a change alters a bit,
+// the table changes, and with it the profile's name, which answers of the server
+// carry.
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// A Row is a computation and what must come of it.
+type Row struct {
+	Model  string  `json:"model"`  // see Open
+	KV     string  `json:"kv"`     // type of keys and values
+	File   string  `json:"file"`   // SHA-256 of the model's file
+	Prompt []int32 `json:"prompt"` // token ids
+	IDs    []int32 `json:"ids"`    // the likeliest continuation
+	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian
+}
+
+// Config says how to compute.
+type Config struct {
+	Threads int // 0: as many as the machine grants
+	CPUs    []int
+	Budget  *mem.Budget // nil: all memory that the process can hope for
+}
+
+// Compute continues a prompt by n tokens and returns the row that comes of it. It
+// closes the file. Logits are computed twice, token by token and again for
+// all tokens in one pass, and an error says where they differ.
+func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c Config) (Row, error) {
+	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
+	e, err := engine.New(f, engine.Config{
+		Ctx: len(prompt) + n, KV: kvcache.Both(kv), Threads: c.Threads, CPUs: c.CPUs, Budget: c.Budget,
+	})
+	if err != nil {
+		return r, err
+	}
+	defer e.Close()
+	ids, stepwise, err := generate(ctx, e, prompt, n)
+	if err != nil {
+		return r, err
+	}
+	at, err := differs(ctx, e, slices.Concat(prompt, ids), stepwise)
+	if err != nil {
+		return r, err
+	}
+	if at >= 0 {
+		return r, fmt.Errorf("%s: the logits of token %d depend on the tokens beside it", name, at)
+	}
+	r.IDs, r.Logits = ids, stepwise.sum()
+	return r, nil
+}
+
+// hashes has a hash of the logits after each token.
+type hashes [][sha256.Size]byte
+
+func (h hashes) sum() string {
+	all := sha256.New()
+	for _, one := range h {
+		all.Write(one[:])
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// generate returns the likeliest n tokens after the prompt, and hashes of the logits
+// after every token but the last. Each token has a pass of its own.
+func generate(ctx context.Context, e *engine.Engine, prompt []int32, n int) (ids []int32, h hashes, err error) {
+	s := e.NewSequence()
+	defer s.Close()
+	next := int32(0)
+	see := func(_ int, logits []float32) error {
+		h = append(h, hashOf(logits))
+		next = likeliest(logits)
+		return nil
+	}
+	for i := range len(prompt) + n - 1 {
+		id := next
+		if i < len(prompt) {
+			id = prompt[i]
+		} else {
+			ids = append(ids, id)
+		}
+		if err := e.Eval(ctx, s, []int32{id}, 0, see); err != nil {
+			return nil, nil, err
+		}
+	}
+	return append(ids, next), h, nil
+}
+
+// differs evaluates all ids but the last in one go, and returns the first whose
+// logits are others than those of h, or -1.
+func differs(ctx context.Context, e *engine.Engine, ids []int32, h hashes) (at int, err error) {
+	s := e.NewSequence()
+	defer s.Close()
+	at = -1
+	err = e.Eval(ctx, s, ids[:len(ids)-1], 0, func(i int, logits []float32) error {
+		if at < 0 && hashOf(logits) != h[i] {
+			at = i
+		}
+		return nil
+	})
+	return at, err
+}
+
+func hashOf(logits []float32) [sha256.Size]byte {
+	b := make([]byte, 0, 4*len(logits))
+	for _, v := range logits {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return sha256.Sum256(b)
+}
+
+// likeliest returns the token with the largest logit, the lowest of equal ones.
+func likeliest(logits []float32) int32 {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}

@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/synth"
+)
+
+var update = flag.Bool("update", false, "write table.json anew: every bit that changed changes the profile; say why in the commit")
+
+// rows are the computations of the table: the demo with every type of keys and values,
+// and random weights of every mix of types.
+func rows() (rows []Row) {
+	for _, kv := range kvcache.TypeNames() {
+		rows = append(rows, Row{Model: demo.Name, KV: kv})
+	}
+	for _, mix := range synth.Mixes() {
+		rows = append(rows, Row{Model: "tiny:" + mix, KV: kvcache.I16.String()})
+	}
+	for i := range rows {
+		for k := range 24 {
+			rows[i].Prompt = append(rows[i].Prompt, int32((i*131+k*k*17+k*29)%2000))
+		}
+	}
+	return rows
+}
+
+func TestUpdate(t *testing.T) {
+	if !*update {
+		t.Skip("only with -update")
+	}
+	all := rows()
+	for i, r := range all {
+		f, free, err := Open(context.Background(), r.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err := kvcache.ParseType(r.KV)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[i], err = Compute(context.Background(), r.Model, f, kv, r.Prompt, 8, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		free()
+	}
+	var b strings.Builder
+	for i, r := range all { // a row a line: a diff then tells what changed
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString([]string{"[\n", ",\n"}[min(i, 1)] + string(line))
+	}
+	if err := os.WriteFile("table.json", []byte(b.String()+"\n]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every set of this CPU gives the bits of the table. With -short it is the best alone.
+func TestTable(t *testing.T) {
+	if *update {
+		t.Skip("the table was written anew")
+	}
+	want := rows()
+	if len(Table()) != len(want) {
+		t.Fatalf("%d rows, want %d: run with -update", len(Table()), len(want))
+	}
+	sets := kernel.Ladder(kernel.Best)
+	if testing.Short() {
+		sets = sets[len(sets)-1:]
+	}
+	defer kernel.Init(kernel.Best)
+	for _, isa := range sets {
+		kernel.Init(isa)
+		for i, r := range Table() {
+			if r.Model != want[i].Model || r.KV != want[i].KV || !slices.Equal(r.Prompt, want[i].Prompt) {
+				t.Errorf("row %d is of %s %s, want %s %s: run with -update", i, r.Model, r.KV, want[i].Model, want[i].KV)
+				continue
+			}
+			if err := r.Check(context.Background(), Config{Threads: 1 + i%2}); err != nil {
+				t.Errorf("%v: %v", isa, err)
+			}
+		}
+	}
+}
+
+// What differs is told: a file, an id, a logit.
+func TestCheckTells(t *testing.T) {
+	ctx, good := context.Background(), Table()[0]
+	for _, tt := range []struct {
+		name, want string
+		change     func(r *Row)
+	}{
+		{"another file", "its file has the hash", func(r *Row) { r.File = strings.Repeat("0", 64) }},
+		{"another id", "continues with", func(r *Row) { r.IDs = append([]int32{r.IDs[0] ^ 1}, r.IDs[1:]...) }},
+		{"another logit", "the ids are right", func(r *Row) { r.Logits = strings.Repeat("0", 64) }},
+		{"another type", "unknown KV type", func(r *Row) { r.KV = "i17" }},
+		{"another model", "unknown shape", func(r *Row) { r.Model = "none" }},
+	} {
+		r := good
+		tt.change(&r)
+		if err := r.Check(ctx, Config{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", tt.name, err, tt.want)
+		}
+	}
+	if err := good.Check(ctx, Config{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A profile is of the bits: another hash of logits gives another name.
+func TestProfile(t *testing.T) {
+	if p := Profile(); len(p) != len("qn-")+8 || p != Profile() {
+		t.Errorf("profile %q", p)
+	}
+}
