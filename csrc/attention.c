@@ -501,7 +501,7 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
 			const int64_t seen = (int64_t)c->batch->pos[t] + 1;
 
-			m.madds += (op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
+			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
 			           (op->window > 0 && op->window < seen ? op->window : seen);
 		}
 	}

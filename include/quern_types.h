@@ -1,6 +1,6 @@
 /*
  * quern_types.h - the part of quern.h that kernels need as well: types of weights, of activations, of keys and values,
- * packed panels, and functions. What changes in plans and operations is no reason to compile kernels again.
+ * and packed panels. What changes in plans and operations is no reason to compile kernels again.
  */
 #ifndef QUERN_TYPES_H
 #define QUERN_TYPES_H

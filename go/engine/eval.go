@@ -33,15 +33,17 @@ func (s *Sequence) Truncate(n int) int {
 }
 
 // rewind keeps what the sequence has of the beginning of ids, and returns how many
-// tokens that is. Where it cannot go on from there, as it keeps no more than its last
-// state, or a window, it leaves what it has to the engine's tree, and takes what that
-// has of ids.
+// tokens that is. Of a model that cannot go on from every position the engine's tree
+// has the ends of texts, and the sequence takes what that has of ids where it cannot
+// go back itself.
 func (s *Sequence) rewind(ids []int32) int {
 	shared := kvcache.Common(s.ids, ids)
+	if s.e.kv.Layout().Forgets() {
+		s.e.tree.Keep("", s.table, s.ids, kvcache.How{End: true})
+	}
 	if s.table.Back(shared) == shared {
 		return s.Truncate(shared)
 	}
-	s.e.tree.Keep("", s.table, s.ids, kvcache.How{End: true})
 	s.table.Free()
 	s.table = s.e.tree.Find("", ids)
 	s.ids = append(s.ids[:0], ids[:s.table.Len()]...)

@@ -134,15 +134,10 @@ func cost(from, to int) float64 {
 // is not asked for falls behind, and nothing has to be counted down. (GreedyDual-Size
 // with frequency, Cherkasova 1998.)
 func (t *Tree) value(h *holding) {
-	times, bytes := float64(h.used), h.part.bytes
+	times, saves, bytes := float64(h.used), h.cost, h.part.bytes
 	switch h.part.kind {
 	case whole:
-		bytes = 0
-		for _, o := range h.node.held {
-			if o.inMemory() {
-				bytes += o.part.bytes
-			}
-		}
+		bytes = h.node.bytes()
 		times++
 		if t.hasStates() {
 			times = 0 // it was of use to its snapshots, and those are gone
@@ -154,15 +149,30 @@ func (t *Tree) value(h *holding) {
 			times++
 		}
 	case state:
-		times++
+		if times++; h.passed < 2 { // those before it may go first
+			saves = cost(0, h.node.pos+h.at)
+		}
+		if len(h.node.children) == 0 { // the node can go after it
+			bytes += h.node.bytes()
+		}
 	}
-	h.rate = t.floor + times*h.cost/float64(bytes)*float64(t.parts[0].bytes)
+	h.rate = t.floor + times*saves/float64(bytes)*float64(t.parts[0].bytes)
 	if h.node.awaited {
 		h.rate += 1e9
 	}
 	if h.index >= 0 {
 		heap.Fix(&t.heap, h.index)
 	}
+}
+
+// bytes returns what the blocks of a node take.
+func (n *node) bytes() (bytes uint64) {
+	for _, h := range n.held {
+		if h.inMemory() {
+			bytes += h.part.bytes
+		}
+	}
+	return bytes
 }
 
 // leaves is a heap of holdings that can be given away, the least worth on top.

@@ -150,13 +150,19 @@ func (t *Tree) end(table *Table, n int) {
 		return h.at == at
 	})
 	h := &holding{node: last, part: p, at: at, index: -1}
-	before := 0
-	for n := last; n.parent != nil && before == 0; n = n.parent {
-		if b := n.snapshot(at - 1 + last.pos - n.pos); b != nil {
-			before = n.pos + b.at
+	// The two before it are of less use now: a text goes on from its end, or, where what
+	// was thought is left out, from that of its prompt.
+	before, passed := -1, 0
+	for n, most := last, at-1; n.parent != nil && passed < 2; n = n.parent {
+		for b := n.snapshot(most); b != nil && passed < 2; b = n.snapshot(b.at - 1) {
+			before = max(before, n.pos+b.at)
+			passed++
+			b.passed = max(b.passed, passed)
+			t.value(b)
 		}
+		most = BlockTokens
 	}
-	h.cost = cost(before, table.n)
+	h.cost = cost(max(before, 0), table.n)
 	h.units = units
 	last.states = append(last.states, h)
 	t.own(h)

@@ -60,17 +60,18 @@ type node struct {
 
 // A holding is the units of one part in a node.
 type holding struct {
-	node  *node
-	part  *part
-	units []int32 // of each of the part's groups
-	at    int     // of a snapshot: tokens of the node that it comes after
-	busy  int     // units that somebody else holds too
-	used  int     // times that it was found
-	cost  float64 // of computing it again, in blocks at the beginning of a text
-	rate  float64 // the least is given away first
-	index int     // in the heap; -1: it is not there
-	born  uint64
-	cold  any // not nil: it is not in memory, and the tier knows it by this
+	node   *node
+	part   *part
+	units  []int32 // of each of the part's groups
+	at     int     // of a snapshot: tokens of the node that it comes after
+	passed int     // of a snapshot: later ones of the same text, 2 at most
+	busy   int     // units that somebody else holds too
+	used   int     // times that it was found
+	cost   float64 // of computing it again, in blocks at the beginning of a text
+	rate   float64 // the least is given away first
+	index  int     // in the heap; -1: it is not there
+	born   uint64
+	cold   any // not nil: it is not in memory, and the tier knows it by this
 }
 
 // NewTree gives the pool a tree. A pool has one at most.

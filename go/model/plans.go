@@ -42,7 +42,7 @@ func newPlans(p *arch.Program) (ps *plans, err error) {
 	return ps, nil
 }
 
-// all returns the plans in the order in which they run; begin may be nil.
+// all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
 	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
 }

@@ -50,8 +50,8 @@ func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
 
 func (r *Runner) init(m *Model, c RunnerConfig) error {
 	p := m.program
-	r.program = p
 	var err error
+	r.program = p
 	if r.plans, err = newPlans(p); err != nil {
 		return err
 	}

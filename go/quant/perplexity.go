@@ -72,10 +72,8 @@ func Perplexity(ctx context.Context, eval Eval, ids []int32, c Chunks, progress 
 		if c.AddBOS {
 			chunk[0] = c.BOS
 		}
-		err := eval(ctx, chunk, c.Ctx/2, func(i int, logits []float32) error {
-			if i == c.Ctx-1 {
-				return nil // the token after the last is not of this chunk
-			}
+		// The last token is predicted, and predicts nothing.
+		err := eval(ctx, chunk[:c.Ctx-1], c.Ctx/2, func(i int, logits []float32) error {
 			nll, err := negLogLikelihood(logits, chunk[i+1])
 			sum.add(nll)
 			return err

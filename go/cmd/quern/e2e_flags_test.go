@@ -64,6 +64,9 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if stop, _ := props.Defaults.Params["stop"].([]any); len(stop) != 1 || stop[0] != "zzz" {
 		t.Errorf("stop is %v", props.Defaults.Params["stop"])
 	}
+	if status, text := s.getWithKey("/v1/models/quick", "second-secret"); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
+		t.Errorf("the model by its other name: %d %s", status, text)
+	}
 	for path, want := range map[string]struct {
 		status int
 		text   string

@@ -46,16 +46,16 @@ func TestServeSoak(t *testing.T) {
 	if grown := after - before; grown > 16<<10 { // the collector's moods; a leak of a minute would be more
 		t.Errorf("resident memory grew by %d KiB, from %d", grown, before)
 	}
-	used := s.metric(`quern_kv_blocks{state="used"}`)
+	used := s.metric(`quern_kv_bytes{state="used"}`)
 	for range 100 { // of those that were cancelled last
 		if used == 0 {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
-		used = s.metric(`quern_kv_blocks{state="used"}`)
+		used = s.metric(`quern_kv_bytes{state="used"}`)
 	}
 	if used != 0 || s.metric("llamacpp:requests_processing") != 0 {
-		t.Errorf("%g blocks are in use and %g requests run, with nobody there", used, s.metric("llamacpp:requests_processing"))
+		t.Errorf("%g bytes of KV are in use and %g requests run, with nobody there", used, s.metric("llamacpp:requests_processing"))
 	}
 	for _, name := range []string{"quern_evicted_kv_blocks_total", "quern_cancellations_total", "quern_prompt_cached_tokens_total"} {
 		if s.metric(name) <= 0 {

@@ -64,7 +64,7 @@ func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 				given = map[bool]string{true: "off", false: "on"}[on]
 			case to.off:
 				given, assigned = "off", true
-			case to.pair && !assigned && i+2 < len(args):
+			case to.pair && !assigned && i+2 < len(args) && !strings.HasPrefix(args[i+2], "-"):
 				given, assigned = args[i+1]+" "+args[i+2], true
 				i += 2
 			case to.maybe && !assigned && (i+1 == len(args) || strings.HasPrefix(args[i+1], "-")):
