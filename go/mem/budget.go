@@ -48,39 +48,47 @@ func (e *LimitError) Error() string {
 type Reservation struct {
 	budget  *Budget
 	purpose string
-	bytes   uint64
-	once    sync.Once
+	bytes   uint64 // under the budget's lock
 }
 
 // Reserve takes n bytes, or returns a *LimitError when fewer are free. The
 // purpose is a plural such as "packed weights", and the bytes are counted under it.
 func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
+	r := &Reservation{budget: b, purpose: purpose}
+	if err := r.Resize(n); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Bytes returns how many bytes are taken.
+func (r *Reservation) Bytes() uint64 {
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	return r.bytes
+}
+
+// Resize takes more bytes, or gives some back, so that there are n. Where fewer
+// are free it returns a *LimitError, and nothing has changed.
+func (r *Reservation) Resize(n uint64) error {
+	b := r.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if free := b.limit - b.used; n > free {
-		return nil, &LimitError{purpose, n, free, b.limit, b.reason}
+	others := b.used - r.bytes
+	if free := b.limit - others; n > free {
+		return &LimitError{r.purpose, n, free, b.limit, b.reason}
 	}
-	b.used += n
+	b.used = others + n
 	b.peak = max(b.peak, b.used)
-	b.by[purpose] += n
-	return &Reservation{budget: b, purpose: purpose, bytes: n}, nil
+	if b.by[r.purpose] += n - r.bytes; b.by[r.purpose] == 0 {
+		delete(b.by, r.purpose)
+	}
+	r.bytes = n
+	return nil
 }
-
-// Bytes returns how many bytes were taken.
-func (r *Reservation) Bytes() uint64 { return r.bytes }
 
 // Release gives the bytes back. Releasing again does nothing.
-func (r *Reservation) Release() {
-	r.once.Do(func() {
-		b := r.budget
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.used -= r.bytes
-		if b.by[r.purpose] -= r.bytes; b.by[r.purpose] == 0 {
-			delete(b.by, r.purpose)
-		}
-	})
-}
+func (r *Reservation) Release() { _ = r.Resize(0) } // less is always free
 
 // Alloc reserves n bytes and allocates them. Closing the region releases them.
 func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {

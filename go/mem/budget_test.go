@@ -81,11 +81,11 @@ func TestBudgetAgainstModel(t *testing.T) {
 			if len(held) > 0 && rng.IntN(3) == 0 {
 				i := rng.IntN(len(held))
 				r := held[i]
+				sum -= r.Bytes()
+				want[r.purpose] -= r.Bytes()
 				r.Release()
 				r.Release()
 				held = append(held[:i], held[i+1:]...)
-				sum -= r.Bytes()
-				want[r.purpose] -= r.Bytes()
 			} else {
 				n, purpose := rng.Uint64N(200), purposes[rng.IntN(len(purposes))]
 				r, err := b.Reserve(purpose, n)
@@ -173,4 +173,32 @@ func TestFormatBytes(t *testing.T) {
 			t.Errorf("FormatBytes(%d) = %q, want %q", n, got, want)
 		}
 	}
+}
+
+// A reservation that grows and shrinks counts as one that was always so.
+func TestResize(t *testing.T) {
+	b := NewBudget(100, "a test")
+	other, err := b.Reserve("others", 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Reserve("answers", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{10, 60, 5, 60} {
+		if err := r.Resize(n); err != nil || b.Used() != 40+n || r.Bytes() != n || b.ByPurpose()["answers"] != n {
+			t.Errorf("%d: %v, used %d", n, err, b.Used())
+		}
+	}
+	var full *LimitError
+	if err := r.Resize(61); !errors.As(err, &full) || full.Free != 60 || r.Bytes() != 60 || b.Used() != 100 {
+		t.Errorf("beyond the limit: %v, %d used", err, b.Used())
+	}
+	r.Release()
+	r.Release()
+	if _, there := b.ByPurpose()["answers"]; there || b.Used() != 40 || b.Peak() != 100 {
+		t.Errorf("released: %d used, peak %d, %v", b.Used(), b.Peak(), b.ByPurpose())
+	}
+	other.Release()
 }

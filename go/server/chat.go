@@ -75,7 +75,7 @@ type chatMessage struct {
 }
 
 type chatLogprobs struct {
-	Content []tokenProb `json:"content"`
+	Content probs `json:"content"`
 }
 
 type chatChunk struct {
@@ -115,7 +115,7 @@ func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
 	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}
-	return &chatLogprobs{f.g.model.probs(tokens)}
+	return &chatLogprobs{probs{f.g.model, tokens}}
 }
 
 func (f *chatFormat) whole(answers []answer) any {

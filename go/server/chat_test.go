@@ -46,7 +46,7 @@ type chunk struct {
 			Role, Content string
 			Reasoning     string `json:"reasoning_content"`
 		}
-		Logprobs *chatLogprobs
+		Logprobs *struct{ Content []tokenProb }
 		Finish   *string `json:"finish_reason"`
 	}
 	tail
@@ -116,7 +116,10 @@ func TestChatSeveral(t *testing.T) {
 
 func TestChatLogprobs(t *testing.T) {
 	s := newSite(t, "Hello \u00e9", nil)
-	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
+	type answer struct {
+		Choices []struct{ Logprobs struct{ Content []tokenProb } }
+	}
+	a := post[answer](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
 	l := a.Choices[0].Logprobs.Content
 	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) || l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
 		t.Fatalf("got %+v", l)

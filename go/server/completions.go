@@ -77,10 +77,10 @@ type textAnswer struct {
 }
 
 type textChoice struct {
-	Text     string        `json:"text"`
-	Index    int           `json:"index"`
-	Logprobs *textLogprobs `json:"logprobs"`
-	Finish   *string       `json:"finish_reason"`
+	Text     string     `json:"text"`
+	Index    int        `json:"index"`
+	Logprobs *textProbs `json:"logprobs"`
+	Finish   *string    `json:"finish_reason"`
 }
 
 // textFormat writes the answers of /v1/completions, whole and in chunks.
@@ -96,7 +96,7 @@ type textFormat struct {
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	if f.g.opts.probs >= 0 && len(tokens) > 0 {
-		c.Logprobs = f.g.model.textLogprobs(tokens, f.offsets[i])
+		c.Logprobs = &textProbs{probs{f.g.model, tokens}, f.offsets[i]}
 	}
 	f.offsets[i] += utf8.RuneCountInString(text)
 	if !f.begun[i] && f.g.echo != nil {

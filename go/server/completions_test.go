@@ -73,22 +73,30 @@ func TestCompletionStream(t *testing.T) {
 	}
 }
 
+// textRead is a textAnswer as clients read its log-probabilities.
+type textRead struct {
+	Choices []struct {
+		Text     string
+		Logprobs *textSchema
+	}
+}
+
 func TestCompletionLogprobs(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
-	l := post[textAnswer](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
+	l := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
 	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) || !slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("tokens %q at %d", l.Tokens, l.TextOffset)
 	}
 	if l.TokenLogprobs[0] != -0.5 || len(l.TopLogprobs[0]) != 2 || len(l.Content) != 7 {
 		t.Errorf("got %+v", l)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || len(a.Choices[0].Logprobs.TopLogprobs[0]) != 0 {
+	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || len(a.Choices[0].Logprobs.TopLogprobs[0]) != 0 {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {
+	if a := post[textRead](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
+	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
 		t.Errorf("log-probabilities of a stop word: %q", a.Choices[0].Logprobs.Tokens)
 	}
 }
@@ -99,7 +107,7 @@ func TestStreamOfOffsets(t *testing.T) {
 	var offsets []int
 	for _, e := range s.events("/v1/completions", `{"prompt":"x","logprobs":0,"stream":true}`) {
 		if e != "[DONE]" {
-			if l := parse[textAnswer](t, []byte(e)).Choices[0].Logprobs; l != nil {
+			if l := parse[textRead](t, []byte(e)).Choices[0].Logprobs; l != nil {
 				offsets = append(offsets, l.TextOffset...)
 			}
 		}

@@ -122,7 +122,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	e := toAPI(c, err)
-	if e.status == http.StatusTooManyRequests {
+	if e.status == http.StatusTooManyRequests || e.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
 	}
 	reply(c, e.status, e.body())

@@ -54,6 +54,7 @@ func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) fun
 		if err != nil {
 			return err
 		}
+		defer g.close()
 		defer func() { s.c.Note(c, g.note()) }()
 		f := q.format(g, s.envelope(g))
 		if g.opts.stream {

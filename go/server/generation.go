@@ -25,6 +25,7 @@ type generation struct {
 	seqs     []*sequence
 	tickets  []Ticket
 	box      *mailbox
+	ledger   *ledger
 	registry *registry
 	used     usage        // by those that have ended
 	first    engine.Usage // of the first sequence, once it has ended
@@ -37,20 +38,25 @@ type source struct {
 	chat    *chat.Prompt // nil: the request is no chat
 }
 
-// start submits a request's sequences. All of them run, or none.
+// start takes the memory for a request and submits its sequences. All of them run,
+// or none.
 func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
+	ledger, err := newLedger(m, o, src.prompts)
+	if err != nil {
+		return nil, err
+	}
 	g := &generation{
 		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
-		prompts: src.prompts, echo: src.echo, box: newMailbox(),
+		prompts: src.prompts, echo: src.echo, box: newMailbox(), ledger: ledger,
 	}
 	flow, weight := s.c.Flow(c)
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
-				index: len(g.seqs), box: g.box, maxTime: o.maxTime,
+				index: len(g.seqs), box: g.box, ledger: ledger, maxTime: o.maxTime,
 				write: o.writer(m, src.chat),
 			}
 			r := o.request(m, prompt, i)
@@ -58,6 +64,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()
+				g.close()
 				return nil, err
 			}
 			g.seqs = append(g.seqs, seq)
@@ -81,6 +88,13 @@ func (g *generation) cancel() {
 	for _, t := range g.tickets {
 		t.Cancel()
 	}
+}
+
+// close lets go of all that is kept. What sequences that are not done yet yield is
+// not wanted.
+func (g *generation) close() {
+	g.ledger.close()
+	g.box.close()
 }
 
 // note is what the log says of a generation. There is no text in it.
@@ -121,6 +135,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 			g.cancel()
 			return errGone
 		}
+		g.count(events)
 		for _, e := range events {
 			if e.end == nil {
 				continue
@@ -141,6 +156,19 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 		}
 	}
 	return nil
+}
+
+// count lets go of the memory of events that are dealt with. Their pieces are sent,
+// or part of an answer.
+func (g *generation) count(events []event) {
+	n := 0
+	for _, e := range events {
+		n += e.frame
+		if g.opts.stream {
+			n += e.content
+		}
+	}
+	g.ledger.drop(n)
 }
 
 // An answer is what a sequence yielded, whole.

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -34,24 +37,75 @@ func (m *Model) tokenProb(p sample.Logprob) tokenProb {
 	return t
 }
 
-// probs are the log-probabilities of tokens. Each has a list of the likeliest,
-// an empty one where none were asked for.
-func (m *Model) probs(tokens []engine.Token) []tokenProb {
-	out := []tokenProb{}
-	for _, t := range tokens {
-		p := m.tokenProb(t.Logprob)
-		p.Top = []tokenProb{}
-		for _, top := range t.Top {
-			p.Top = append(p.Top, m.tokenProb(top))
-		}
-		out = append(out, p)
-	}
-	return out
+// probs are the log-probabilities of tokens. They become JSON one token at a time,
+// for together they would be a hundred times as large as the tokens.
+type probs struct {
+	m      *Model
+	tokens []engine.Token
 }
 
-// textLogprobs is the form of completions: OpenAI's parallel arrays, and the
-// content that llama-server sends.
-type textLogprobs struct {
+// MarshalJSONTo writes an array of tokenProbs. Each has a list of the likeliest, an
+// empty one where none were asked for.
+func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
+	return writeArray(out, p.tokens, func(t engine.Token) any {
+		one := p.m.tokenProb(t.Logprob)
+		one.Top = []tokenProb{}
+		for _, top := range t.Top {
+			one.Top = append(one.Top, p.m.tokenProb(top))
+		}
+		return one
+	})
+}
+
+func (probs) schema() schema { return schemaOf([]tokenProb{}) }
+
+// textProbs are log-probabilities in the form of completions: OpenAI's parallel
+// arrays, and the content that llama-server sends. The text of the tokens begins at
+// offset, in characters.
+type textProbs struct {
+	probs
+	offset int
+}
+
+func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
+	if err := out.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	offset := p.offset
+	for _, part := range []struct {
+		name  string
+		write func() error
+	}{
+		{"content", func() error { return p.probs.MarshalJSONTo(out) }},
+		{"tokens", func() error {
+			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Token })
+		}},
+		{"token_logprobs", func() error {
+			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Logprob })
+		}},
+		{"top_logprobs", func() error {
+			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.topProbs(t.Top) })
+		}},
+		{"text_offset", func() error {
+			return writeArray(out, p.tokens, func(t engine.Token) any {
+				at := offset
+				offset += utf8.RuneCountInString(p.m.tokenProb(t.Logprob).Token)
+				return at
+			})
+		}},
+	} {
+		if err := out.WriteToken(jsontext.String(part.name)); err != nil {
+			return err
+		}
+		if err := part.write(); err != nil {
+			return err
+		}
+	}
+	return out.WriteToken(jsontext.EndObject)
+}
+
+// textSchema is the type of textProbs as clients see it.
+type textSchema struct {
 	Content       []tokenProb          `json:"content"`
 	Tokens        []string             `json:"tokens"`
 	TokenLogprobs []float64            `json:"token_logprobs"`
@@ -59,28 +113,32 @@ type textLogprobs struct {
 	TextOffset    []int                `json:"text_offset"`
 }
 
-// textLogprobs returns the log-probabilities of tokens whose text begins at
-// offset, in characters.
-func (m *Model) textLogprobs(tokens []engine.Token, offset int) *textLogprobs {
-	l := &textLogprobs{
-		Content: m.probs(tokens), Tokens: []string{}, TokenLogprobs: []float64{},
-		TopLogprobs: []map[string]float64{}, TextOffset: []int{},
-	}
-	for _, p := range l.Content {
-		top := map[string]float64{}
-		for _, t := range p.Top {
-			// Halves of characters may be spelled alike; the likeliest comes first.
-			if v, twice := top[t.Token]; !twice || t.Logprob > v {
-				top[t.Token] = t.Logprob
-			}
+func (textProbs) schema() schema { return schemaOf(textSchema{}) }
+
+// topProbs are the likeliest tokens by how they are spelled. Halves of characters
+// may be spelled alike: the likeliest counts.
+func (m *Model) topProbs(top []sample.Logprob) map[string]float64 {
+	out := map[string]float64{}
+	for _, one := range top {
+		t := m.tokenProb(one)
+		if v, twice := out[t.Token]; !twice || t.Logprob > v {
+			out[t.Token] = t.Logprob
 		}
-		l.Tokens = append(l.Tokens, p.Token)
-		l.TokenLogprobs = append(l.TokenLogprobs, p.Logprob)
-		l.TopLogprobs = append(l.TopLogprobs, top)
-		l.TextOffset = append(l.TextOffset, offset)
-		offset += utf8.RuneCountInString(p.Token)
 	}
-	return l
+	return out
+}
+
+// writeArray writes what f makes of each of the tokens.
+func writeArray(out *jsontext.Encoder, tokens []engine.Token, f func(engine.Token) any) error {
+	if err := out.WriteToken(jsontext.BeginArray); err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if err := json.MarshalEncode(out, f(t)); err != nil {
+			return err
+		}
+	}
+	return out.WriteToken(jsontext.EndArray)
 }
 
 // maxProbs is how many alternatives a token can come with.

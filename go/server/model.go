@@ -7,6 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -47,6 +48,8 @@ type Model struct {
 	MaxTokens       int           // 0: until the context is full
 	ReasoningFormat string        // empty: auto
 	Defaults        Defaults
+
+	Memory *mem.Budget // from which answers take their bytes; nil: they are not counted
 
 	SuffixFirst bool // a prompt with a gap has what comes after the gap first
 

@@ -176,6 +176,9 @@ func schemaOf(v any) schema {
 }
 
 func typeSchema(t reflect.Type) schema {
+	if own, ok := reflect.Zero(t).Interface().(interface{ schema() schema }); ok && t.Kind() != reflect.Pointer {
+		return own.schema()
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schema{"anyOf": []schema{typeSchema(t.Elem()), {"type": "null"}}}

@@ -57,7 +57,7 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 	if err != nil {
 		t.Fatal(err)
 	}
-	lc.Queue = 1000
+	lc.Queue = 100_000
 	l, err := engine.NewLoop(e, lc)
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,10 @@ const (
 // is given it makes text of, at once, and leaves in the request's mailbox. That
 // takes microseconds, whatever the client does.
 type sequence struct {
-	index int // among those of the request
-	box   *mailbox
-	write writer
+	index  int // among those of the request
+	box    *mailbox
+	ledger *ledger
+	write  writer
 
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
@@ -32,6 +33,7 @@ type sequence struct {
 	begun, first time.Time // of the evaluation, of the tokens
 	usage        engine.Usage
 	stop, word   string
+	failed       error // why the sequence ended itself
 }
 
 // An event is what came of a sequence.
@@ -41,6 +43,8 @@ type event struct {
 	piece    piece
 	usage    engine.Usage // so far; times only where they are wanted
 	end      *ending      // of the last
+
+	frame, content int // bytes that are counted for it, and for its piece
 }
 
 // progress is how far a prompt is evaluated, and since when.
@@ -62,7 +66,19 @@ func (s *sequence) Progress(p engine.Progress) {
 		s.begun = now
 	}
 	s.usage.PromptTokens, s.usage.CachedTokens, s.usage.Slot = p.Total, p.Cached, p.Slot
-	s.box.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
+	s.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
+}
+
+// put leaves an event in the mailbox, unless there is no memory for it. Its tokens
+// are counted already.
+func (s *sequence) put(e event) bool {
+	text, tokens := e.piece.price()
+	if !s.ledger.hold(eventBytes + text) {
+		return false
+	}
+	e.frame, e.content = eventBytes, text+tokens
+	s.box.put(e)
+	return true
 }
 
 func (s *sequence) Token(t engine.Token) bool {
@@ -77,10 +93,15 @@ func (s *sequence) Token(t engine.Token) bool {
 		s.stop = stopEOS
 		return false
 	}
+	if !s.ledger.hold(tokenPrice(&t)) {
+		s.failed = errAnswers
+		return false
+	}
 	p, word := s.write.write(t)
 	s.hasLine.Store(s.write.line)
-	if !p.empty() {
-		s.box.put(event{seq: s, piece: p, usage: s.usage})
+	if !p.empty() && !s.put(event{seq: s, piece: p, usage: s.usage}) {
+		s.failed = errAnswers
+		return false
 	}
 	switch {
 	case word != "":
@@ -98,7 +119,7 @@ var errNoText = errors.New("the end of the answer could not be made")
 
 func (s *sequence) Done(r engine.Result) {
 	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
-	defer func() { s.box.put(e) }() // in any case: somebody waits for it
+	defer func() { s.last(e) }() // in any case: somebody waits for it
 	last, word := s.write.end(s.word)
 	s.hasLine.Store(s.write.line)
 	if word != s.word {
@@ -108,13 +129,21 @@ func (s *sequence) Done(r engine.Result) {
 		s.stop = stopLimit
 	}
 	e.piece = last
-	*e.end = ending{err: r.Err, stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
+	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
 }
 
-// A mailbox keeps events until they are fetched. What one sequence leaves there
-// is bounded by the tokens that it may generate.
+// last leaves the last event in the mailbox, whether there is memory for it or not.
+func (s *sequence) last(e event) {
+	if !s.put(e) {
+		_, e.content = e.piece.price()
+		s.box.put(e)
+	}
+}
+
+// A mailbox keeps events until they are fetched, or nobody wants them any more.
 type mailbox struct {
 	mu     sync.Mutex
+	closed bool
 	events []event
 	ready  chan struct{} // holds something when there may be events
 }
@@ -123,7 +152,9 @@ func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
 func (b *mailbox) put(e event) {
 	b.mu.Lock()
-	b.events = append(b.events, e)
+	if !b.closed {
+		b.events = append(b.events, e)
+	}
 	b.mu.Unlock()
 	select {
 	case b.ready <- struct{}{}:
@@ -137,4 +168,11 @@ func (b *mailbox) fetch() []event {
 	events := b.events
 	b.events = nil
 	return events
+}
+
+// close lets go of what is there and of what comes.
+func (b *mailbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed, b.events = true, nil
 }

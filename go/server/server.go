@@ -8,7 +8,7 @@
 // listeners are for those who put this behind them.
 //
 // Nothing that a client does holds the engine up: its tokens are made text as
-// they come and kept, at most as many as it may generate, until it reads them.
+// they come and kept until it reads them, as far as the memory budget goes.
 package server
 
 import (

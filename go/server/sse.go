@@ -3,27 +3,63 @@ package server
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply sends a whole answer.
-func reply(c *gin.Context, status int, v any) {
-	body, err := encode(v)
-	if err != nil {
-		c.Data(http.StatusInternalServerError, jsonType, []byte(`{"error":{"code":500,"message":"internal error","type":"server_error"}}`))
-		return
-	}
-	c.Data(status, jsonType, body)
-}
-
 const jsonType = "application/json; charset=utf-8"
 
-// encode is JSON in a fixed order. Bytes that are no text become U+FFFD.
-func encode(v any) ([]byte, error) {
-	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+// inJSON says how values become JSON: in a fixed order. Bytes that are no text
+// become U+FFFD.
+var inJSON = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+
+func encode(v any) ([]byte, error) { return json.Marshal(v, inJSON) }
+
+// reply sends a whole answer, as it is encoded.
+func reply(c *gin.Context, status int, v any) {
+	b := &answerBody{c: c, status: status}
+	if err := json.MarshalWrite(b, v, inJSON); err != nil && !b.begun {
+		b.status, b.buf = http.StatusInternalServerError, []byte(`{"error":{"code":500,"message":"internal error","type":"server_error"}}`)
+	}
+	b.end()
+}
+
+// An answerBody is that of a whole answer. A short one is sent with its length, a
+// long one in chunks.
+type answerBody struct {
+	c      *gin.Context
+	status int
+	begun  bool
+	buf    []byte
+}
+
+func (b *answerBody) Write(p []byte) (int, error) {
+	b.buf = append(b.buf, p...)
+	if len(b.buf) < maxUnsent {
+		return len(p), nil
+	}
+	return len(p), b.flush()
+}
+
+func (b *answerBody) flush() error {
+	if !b.begun {
+		b.begun = true
+		b.c.Header("Content-Type", jsonType)
+		b.c.Status(b.status)
+	}
+	_, err := b.c.Writer.Write(b.buf)
+	b.buf = b.buf[:0]
+	return err
+}
+
+func (b *answerBody) end() {
+	if !b.begun {
+		b.c.Header("Content-Length", strconv.Itoa(len(b.buf)))
+	}
+	_ = b.flush() // of a client that has gone
 }
 
 // A stream sends server-sent events. Its header goes out with the first of

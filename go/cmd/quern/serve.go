@@ -177,7 +177,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer l.close()
 	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
-	api.SetModel(f.serverModel(in, tmpl, warning, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs))
+	m := f.serverModel(in, tmpl, warning, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs)
+	m.Memory = l.budget
+	api.SetModel(m)
 	f.announce(logs, listeners, l, time.Since(start))
 	h.Ready()
 

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// What a request keeps until its client has it is counted, and taken from the
+// memory budget: of log-probabilities the most that there can be, before work
+// begins; of the rest, which is small, as it comes. So neither large requests nor
+// slow readers take memory that is not there. A stream begins with less than its
+// most, for most of it is sent by the time that the rest comes.
+
+// answersPurpose is what the budget calls it.
+const answersPurpose = "answers"
+
+// Prices, in bytes. They have room for the garbage collector, which lets garbage
+// become as much as what is in use, and for lists that grow.
+const (
+	slack         = 2
+	requestBytes  = slack * (64 << 10) // what is encoded and not yet sent
+	sequenceBytes = slack * (4 << 10)  // a sequence that has generated nothing
+	eventBytes    = slack * 2 * int(unsafe.Sizeof(event{}))
+	tokenBytes    = slack * 2 * int(unsafe.Sizeof(engine.Token{}))
+	probBytes     = slack * int(unsafe.Sizeof(engine.Token{}.Logprob))
+	probJSONBytes = slack * 256 // of a token that is being encoded
+
+	streamBytes = 8 << 20 // of log-probabilities, with which a stream begins
+	stepBytes   = 1 << 20 // by which a request takes more, and gives it back
+	smallBytes  = 1 << 20 // for which the last eighth of the memory for answers is there
+)
+
+// A ledger is what a request has taken of the budget. Its methods may be called
+// from several goroutines; without a budget they do nothing.
+type ledger struct {
+	mu    sync.Mutex
+	taken *mem.Reservation // nil: there is no budget
+	spare uint64           // bytes that are left to small requests
+	from  *mem.Budget
+	open  bool
+	floor int // bytes that are taken in any case
+	held  int // bytes that are in use
+}
+
+// errAnswers ends an answer that became larger than there is memory for.
+var errAnswers = &apiError{
+	status: http.StatusServiceUnavailable, retry: retryMemory,
+	message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
+}
+
+// retryMemory is a guess: memory comes back when an answer is sent.
+const retryMemory = 2 * time.Second
+
+// newLedger takes what a request needs before it begins.
+func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
+	if m.Memory == nil {
+		return &ledger{}, nil
+	}
+	base, probs := o.price(m, prompts)
+	if o.stream {
+		probs = min(probs, streamBytes)
+	}
+	free := m.Memory.Free()
+	all := free + m.Memory.ByPurpose()[answersPurpose]
+	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: base + probs, held: base}
+	var err error
+	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
+		return l, nil
+	}
+	need := uint64(l.floor)
+	e := &apiError{
+		status: http.StatusTooManyRequests, retry: retryMemory,
+		message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less", mem.FormatBytes(need), mem.FormatBytes(free)),
+	}
+	if need > all-l.spare && need > min(smallBytes, all) {
+		e = bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
+	}
+	e.message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.n, max(o.probs, 0), o.most(m, prompts))
+	if !o.stream && o.probs >= 0 {
+		e.message += ", or for a stream"
+	}
+	return nil, e
+}
+
+// resize takes n bytes in all, or reports that there is no memory for that. Large
+// requests leave some to small ones.
+func (l *ledger) resize(n int) bool {
+	now := l.taken.Bytes()
+	if grow := uint64(n) - now; uint64(n) > now && n > smallBytes && l.from.Free() < grow+l.spare {
+		return false
+	}
+	return l.taken.Resize(uint64(n)) == nil
+}
+
+// price is what a request takes when it begins, and the most that its
+// log-probabilities can take.
+func (o *options) price(m *Model, prompts [][]int32) (base, probs int) {
+	base = requestBytes
+	if o.probs >= 0 {
+		base += o.probs * probJSONBytes
+	}
+	for _, p := range prompts {
+		base += o.n*sequenceBytes + 4*len(p)
+		probs += o.n * o.most(m, [][]int32{p}) * max(o.probs, 0) * probBytes
+	}
+	return base, probs
+}
+
+// most is how many tokens the longest answer can have.
+func (o *options) most(m *Model, prompts [][]int32) int {
+	n := 0
+	for _, p := range prompts {
+		n = max(n, m.Ctx-len(p))
+	}
+	if o.maxTokens >= 0 {
+		n = min(n, o.maxTokens)
+	}
+	return n
+}
+
+// hold counts n bytes more. It reports false, and counts nothing, where there is
+// no memory for them or nobody wants them any more.
+func (l *ledger) hold(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken == nil {
+		return true
+	}
+	if !l.open || !l.fit(l.held+n) {
+		return false
+	}
+	l.held += n
+	return true
+}
+
+// drop counts n bytes less.
+func (l *ledger) drop(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken == nil || !l.open {
+		return
+	}
+	l.held -= n
+	l.fit(l.held) // less always fits
+}
+
+// fit takes whole steps for n bytes, and gives steps back that are far from used.
+func (l *ledger) fit(n int) bool {
+	want := max(l.floor, (n+stepBytes-1)/stepBytes*stepBytes)
+	now := int(l.taken.Bytes())
+	if want <= now && want+2*stepBytes > now {
+		return true
+	}
+	return l.resize(want)
+}
+
+// close gives everything back. What comes then is not wanted.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = false
+	if l.taken != nil {
+		l.taken.Release()
+	}
+}
+
+// tokenPrice is what a token takes.
+func tokenPrice(t *engine.Token) int { return tokenBytes + cap(t.Top)*probBytes }
+
+// price is what a piece takes: its text, and its tokens.
+func (p *piece) price() (text, tokens int) {
+	for _, d := range p.deltas {
+		text += slack * (int(unsafe.Sizeof(d)) + 2*len(d.Content) + 2*len(d.Reasoning))
+	}
+	for i := range p.tokens {
+		tokens += tokenPrice(&p.tokens[i])
+	}
+	return text, tokens
+}

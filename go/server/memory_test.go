@@ -1,0 +1,216 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// remember gives a site a memory budget for answers.
+func remember(s *site, bytes uint64) *mem.Budget {
+	b := mem.NewBudget(bytes, "a test")
+	m := *s.server.model.Load()
+	m.Memory = b
+	s.server.model.Store(&m)
+	return b
+}
+
+// ignore sends a request, and reads nothing but the status of the answer.
+func (s *site) ignore(t *testing.T, path, body string) (net.Conn, <-chan int) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	status := make(chan int, 1)
+	go func() {
+		line, err := bufio.NewReaderSize(c, 16).ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			status <- 0
+			return
+		}
+		n := 0
+		fmt.Sscanf(string(line), "HTTP/1.1 %d", &n)
+		status <- n
+	}()
+	return c, status
+}
+
+// A hundred of the largest requests at once, whose clients do not read, stay inside
+// the budget, and others are served meanwhile.
+func TestLargestRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	const limit = 64 << 20
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s.post200(t, `{"prompt":"Once","n_predict":1}`)
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	budget := remember(s, limit)
+
+	statuses := map[int]int{}
+	var left []<-chan int
+	for i := range 100 {
+		body := `{"prompt":"Once upon a time","ignore_eos":true,"n":128,"n_probs":1000,"n_predict":-1,"stream":true}`
+		switch i % 4 {
+		case 1:
+			body = `{"prompt":"Once upon a time","ignore_eos":true,"n":128,"n_probs":1000,"n_predict":-1}`
+		case 2:
+			body = `{"prompt":"Once upon a time","ignore_eos":true,"n":128,"n_probs":1000,"n_predict":4}`
+		}
+		path := "/completion"
+		if i%8 > 3 {
+			path = "/v1/completions"
+			body = strings.Replace(body, "n_predict", "max_tokens", 1)
+		}
+		c, status := s.ignore(t, path, body)
+		defer c.Close()
+		left = append(left, status)
+	}
+	most := uint64(0)
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		most = max(most, now.HeapAlloc)
+		if budget.Used() > limit {
+			t.Fatalf("%d bytes are taken", budget.Used())
+		}
+	}
+	if took := int64(most) - int64(before.HeapAlloc); took > limit+(16<<20) {
+		t.Errorf("the heap grew by %d MB, the budget is %d MB", took>>20, limit>>20)
+	}
+	s.post200(t, `{"prompt":"Once","n_predict":3}`)
+	for _, status := range left {
+		select {
+		case n := <-status:
+			statuses[n]++
+		default:
+			statuses[-1]++ // still at work
+		}
+	}
+	t.Logf("the heap grew by %d MB of %d MB; by status: %v", (int64(most)-int64(before.HeapAlloc))>>20, limit>>20, statuses)
+	if statuses[429] < 20 || statuses[400] < 25 || statuses[0] > 0 || statuses[500] > 0 {
+		t.Errorf("by status: %v", statuses)
+	}
+}
+
+// post200 asks for a completion that has to succeed.
+func (s *site) post200(t *testing.T, body string) {
+	t.Helper()
+	r, err := http.Post(s.url+"/completion", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != 200 {
+		t.Errorf("%s: %d %.200s, %v", body, r.StatusCode, b, err)
+	}
+}
+
+// What answers took is given back, however they end.
+func TestMemoryComesBack(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	budget := remember(s, 64<<20)
+	var wg sync.WaitGroup
+	for i := range 12 {
+		body := fmt.Sprintf(`{"prompt":"Once upon a time","n":3,"n_probs":5,"n_predict":40,"stream":%v}`, i%2 == 0)
+		wg.Go(func() { s.post200(t, body) })
+	}
+	wg.Wait()
+	eventually(t, "given back", func() bool { return budget.Used() == 0 })
+	if budget.Peak() == 0 {
+		t.Error("nothing was taken")
+	}
+	c, _ := s.ignore(t, "/completion", `{"prompt":"Once","n_predict":-1,"ignore_eos":true,"n":50,"stream":true}`)
+	eventually(t, "taken", func() bool { return budget.Used() > 0 })
+	c.Close()
+	eventually(t, "given back", func() bool { return budget.Used() == 0 })
+}
+
+// Refusals say what there is and what would do.
+func TestMemoryRefusals(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	budget := remember(s, 8<<20)
+	const large = `{"prompt":"x","n":9,"n_probs":1000,"n_predict":500}`
+	status, b, _ := s.do("POST", "/completion", large)
+	if e := parse[errorAnswer](t, b).Error; status != 400 || !strings.Contains(e.Message, "n_probs 1000") || !strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
+		t.Errorf("got %d %s", status, b)
+	}
+	other, err := budget.Reserve(answersPurpose, 7<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const small = `{"prompt":"x","n_probs":100,"n_predict":600}`
+	status, b, h := s.do("POST", "/completion", small)
+	if e := parse[errorAnswer](t, b).Error; status != 429 || h.Get("Retry-After") == "" || !strings.Contains(e.Message, "are free now") {
+		t.Errorf("got %d %s", status, b)
+	}
+	other.Release()
+	if status, b, _ = s.do("POST", "/completion", small); status != 200 {
+		t.Errorf("got %d %.200s", status, b)
+	}
+}
+
+// A stream whose client does not keep up ends with an event that says so, and
+// takes nobody with it.
+func TestMemoryOfSlowReader(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	const limit = 3 << 20
+	budget := remember(s, limit)
+	h := httptest.NewUnstartedServer(s.server.Handler())
+	h.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			c.(*net.TCPConn).SetWriteBuffer(4096) // the system's buffers are no part of this
+		}
+	}
+	h.Start()
+	defer h.Close()
+	s.url = h.URL
+	c, status := s.ignore(t, "/v1/completions", `{"prompt":"Once","max_tokens":-1,"ignore_eos":true,"n":12,"stream":true}`)
+	defer c.Close()
+	if n := <-status; n != 200 {
+		t.Fatalf("status %d", n)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		busy := 0
+		for _, slot := range s.server.model.Load().Engine.Status().Slots {
+			if slot.Busy {
+				busy++
+			}
+		}
+		if busy == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it goes on for a client that does not read")
+		}
+	}
+	if most := budget.Peak(); most > limit {
+		t.Errorf("%d bytes were taken", most)
+	}
+	s.post200(t, `{"prompt":"Once","n_predict":3}`)
+	text, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := string(text[max(0, len(text)-600):]); !strings.Contains(end, "the memory for answers is used up") || !strings.Contains(end, `"code":503`) || !strings.Contains(end, "data: [DONE]\n\n") {
+		t.Errorf("the stream of %d bytes ends with %s", len(text), end)
+	}
+}
