@@ -24,12 +24,12 @@
 
 static int64_t head_bytes(const struct qn_op *op)
 {
-	return kv_k_bytes(op->k_type, op->head_dim) + kv_v_bytes(op->v_type, op->head_dim);
+	return kv_k_bytes(op->k_type, op->head_dim) + kv_v_bytes(op->v_type, op->v_dim);
 }
 
-size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim)
+size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim)
 {
-	const struct qn_op op = {.k_type = k_type, .v_type = v_type, .head_dim = head_dim};
+	const struct qn_op op = {.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim};
 
 	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
 		return 0;
@@ -50,16 +50,19 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 {
 	const int64_t n = op->head_dim;
 
+	if (op->rope != QN_ROPE_NONE && op->rope_first)
+		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 	if (norm)
 		qn_kernels.scale_rows(x, x, 1 / sqrtf(qn_kernels.sumsq(x, n) / (float)n + op->eps), norm, n);
-	if (op->rope != QN_ROPE_NONE)
+	if (op->rope != QN_ROPE_NONE && !op->rope_first)
 		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
 static int heads_ok(const struct qn_op *op)
 {
-	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 &&
-	       op->n_head >= op->n_head_kv && op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
+	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
+	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
+	       op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
 	       op->kv_offset % 64 == 0 &&
 	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
 }
@@ -68,7 +71,7 @@ static int qkv_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
-	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->head_dim) &&
+	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
 	                                     buf_ok(p, op->aux, op->n_rot)));
@@ -100,7 +103,7 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 
 		kv_put_k(op->k_type, kv, p, k, op->head_dim);
 		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p,
-		         row + op->col[2] + (int64_t)h * op->head_dim, op->head_dim);
+		         row + op->col[2] + (int64_t)h * op->v_dim, op->v_dim);
 	}
 }
 
@@ -165,12 +168,12 @@ static int64_t expanded_k(const struct qn_op *op)
 
 static int64_t expanded_v(const struct qn_op *op)
 {
-	return op->v_type == QN_KV_Q4 ? kv_v_bytes(QN_KV_Q8, op->head_dim) : 0;
+	return op->v_type == QN_KV_Q4 ? kv_v_bytes(QN_KV_Q8, op->v_dim) : 0;
 }
 
 static size_t work_scratch(const struct qn_op *op)
 {
-	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->head_dim, 16) * (int64_t)sizeof(float)) +
+	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float)) +
 	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op));
 }
 
@@ -197,7 +200,7 @@ static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
 /* One KV block for the n rows of a tile, some at a time; the first ask for what lies at next. */
 static void attend_block(const struct qn_op *op, struct work *w, int n, const uint8_t *kv, const uint8_t *next)
 {
-	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->head_dim, 16);
+	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->v_dim, 16);
 	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
 	int r0 = 0, end = n;
 
@@ -211,7 +214,7 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		next_k = k = w->k;
 	}
 	if (r0 < end && op->v_type == QN_KV_Q4) {
-		kv_expand_v(w->v, v, op->head_dim, next_v);
+		kv_expand_v(w->v, v, op->v_dim, next_v);
 		next_v = v = w->v;
 	}
 	for (; r0 < end; r0 += QN_ATTN_ROWS) {
@@ -257,7 +260,7 @@ static void tile_blocks(const struct run *c, const struct qn_op *op, const struc
 
 static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
 {
-	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int64_t dv = kv_pad(op->v_dim, 16);
 	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 
@@ -288,7 +291,7 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	tile_blocks(c, op, tile, &first, &end);
 	first = first > i * CHUNK ? first : i * CHUNK;
 	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
-	part_clear(&w->chunk, n, kv_pad(op->head_dim, 16));
+	part_clear(&w->chunk, n, kv_pad(op->v_dim, 16));
 	for (int64_t b = first; b < end; b++) {
 		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
 		const uint8_t *next = kv;
@@ -307,25 +310,25 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
                      const struct part *sum)
 {
 	static const float nothing[KV_HEAD_DIM_MAX];
-	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int64_t dv = kv_pad(op->v_dim, 16);
 	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
 
 	for (int r = 0; r < (tile->t1 - tile->t0) * heads; r++) {
 		const int head = h * group + tile->h0 + r % heads;
-		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->head_dim;
+		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->v_dim;
 
 		if (op->vec2)
 			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
 			                      op->vec2[head] * LOG2E, 1, (int)dv);
-		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->head_dim);
+		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
 		if (op->v_type == QN_KV_Q4)
-			kv_hadamard(y, op->head_dim);
+			kv_hadamard(y, op->v_dim);
 	}
 }
 
 static void attend_tile(const struct run *c, const struct qn_op *op, const struct tile *tile, int h)
 {
-	const int64_t dv = kv_pad(op->head_dim, 16);
+	const int64_t dv = kv_pad(op->v_dim, 16);
 	const int n = (int)(tile->t1 - tile->t0) * (tile->h1 - tile->h0);
 	int64_t first, end;
 	struct work w;
@@ -383,7 +386,7 @@ static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const st
 /* Where the result of the u-th chunk of all lies, in some thread's scratch; o is NULL where there is no room. */
 static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
 {
-	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->head_dim, 16);
+	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->v_dim, 16);
 	const int64_t each = PARTS_BYTES / (rows * (dv + 2) * (int64_t)sizeof(float));
 	struct part p = {0};
 
@@ -403,7 +406,7 @@ static struct part shared_part(const struct run *c, const struct qn_op *op, cons
 static int attend_chunks(struct run *c, const struct qn_op *op)
 {
 	struct items it = items_of(c, op);
-	const int64_t n = it.n, dv = kv_pad(op->head_dim, 16);
+	const int64_t n = it.n, dv = kv_pad(op->v_dim, 16);
 	struct tile tile;
 	struct work w;
 	int64_t chunks = 0, u = 0, i, k, at = 0;
@@ -462,7 +465,7 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 static int attend_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       buf_ok(p, op->dst, (int64_t)op->n_head * op->head_dim) && op->window >= 0 && op->softcap >= 0 &&
+	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->softcap >= 0 &&
 	       op->softcap <= SOFTCAP_MAX;
 }
 

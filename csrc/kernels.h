@@ -71,13 +71,15 @@ struct attn_rows {
 	const int32_t *from, *lim; /* [n] the row sees positions from .. lim - 1 of this block; both rising */
 	const float *slope;  /* [n] of ALiBi, times log2 e, or NULL: lim - 1 is the row's own position */
 	float cap;           /* of the scores' softcap, times log2 e; 0: none */
-	int n, head_dim, v_dim; /* v_dim: head_dim rounded up to 16 */
+	int n, head_dim, v_dim; /* v_dim: of a value, rounded up to 16 */
 	int64_t q_bytes;
 	const uint8_t *ahead; /* what to ask for as K or V is read, as large: that of the next block, or itself */
 };
 #define QN_ATTN_ROWS 24 /* rows of one call, at most */
 
 typedef void attn_fn(const struct attn_rows *a, const void *kv);
+
+typedef void fn_fn(float *y, const float *g, const float *u, int64_t n);
 
 struct kernels {
 	mm_fn *mm[QN_N_TYPES];
@@ -99,13 +101,22 @@ struct kernels {
 	void (*scale_rows)(float *y, const float *x, float r, const float *w, int64_t n);
 	/* Quantizes n <= 256 floats, 256 or 32 to a scale; the rest of the block becomes zeros. */
 	void (*quantize)(struct act8 *y, const float *x, int n, enum qn_act kind);
-	/* y = g / (1 + exp(-g)) * u. */
-	void (*swiglu)(float *y, const float *g, const float *u, int64_t n);
+	/* Sum of n floats, and of (x - mean)^2: in lanes and added as those of sumsq. */
+	float (*sum)(const float *x, int64_t n);
+	float (*sumsq_about)(const float *x, float mean, int64_t n);
+	/* y = ((x - mean) * r) * w + b; n floats. w may be NULL, for ones, and b, for zeros. */
+	void (*affine)(float *y, const float *x, float mean, float r, const float *w, const float *b, int64_t n);
+	/* y = y + s * x. */
+	void (*add_scaled)(float *y, const float *x, float s, int64_t n);
+	/* y = fn(g) * u, by enum qn_fn. u may be NULL, for ones. */
+	fn_fn *fn[QN_N_FN];
+	/* y = cap * tanh(x / cap). */
+	void (*softcap)(float *y, const float *x, float cap, int64_t n);
 	/*
-	 * y[t][r] = x[t][r] + bias[r], r < 16, t < n; added to y where add is set. Rows of y are
+	 * y[t][r] = (x[t][r] + bias[r]) * scale, r < 16, t < n; added to y where add is set. Rows of y are
 	 * stride floats apart. bias may be NULL.
 	 */
-	void (*store_tile)(float *y, int64_t stride, const float *x, const float *bias, int n, int add);
+	void (*store_tile)(float *y, int64_t stride, const float *x, const float *bias, float scale, int n, int add);
 	/* Rotates pairs of x by cs: [n_pairs] of (cos, sin). neox: pairs i, i + n_pairs; else 2i, 2i + 1. */
 	void (*rope)(float *x, const float *cs, int n_pairs, int neox);
 	/* Merges part b (m, l, o) of an attention row of n values into a; both over different keys. */

@@ -85,7 +85,7 @@ static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int p
 
 /*
  * One or two panels that meet the same tokens: panel p of a matrix, and w[1] the next one, its twin
- * of the other matrix where that is set (SwiGLU), or NULL.
+ * of the other matrix where that is set (QN_EPI_GLU), or NULL.
  */
 struct panels {
 	const struct operand *o, *twin;
@@ -102,6 +102,13 @@ static struct panels panels_at(const struct operand *o, const struct operand *tw
 	else if (p + 1 < end)
 		s.w[1] = panel_of(o, e, p + 1, 1);
 	return s;
+}
+
+/* Adds the bias of panel p to n rows of its products. */
+static void add_bias(float *tile, const float *bias, int64_t p, int n)
+{
+	if (bias)
+		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + p * QN_PANEL, 1, n, 0);
 }
 
 /* Panels times rows t .. t + n of n_act rows of activations. */
@@ -126,13 +133,31 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 		if (s->w[1])
 			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
 	}
-	if (s->twin)
-		qn_kernels.swiglu(tile, tile, tile2, n * QN_PANEL);
-	for (int j = 0; j < n_store; j++)
-		qn_kernels.store_tile(buf_row(c, op->dst, t) + col + j * QN_PANEL, c->bufs[op->dst].width,
-		                      j ? tile2 : tile,
-		                      op->bias[i] ? op->bias[i] + (s->p + j) * QN_PANEL : NULL, n,
-		                      op->epilogue == QN_EPI_ADD);
+	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
+		const int i2 = (int)(second->m - op->mat);
+
+		add_bias(tile, op->bias[i], s->p, n);
+		if (s->w[1])
+			add_bias(tile2, op->bias[i2], s->twin ? s->p : s->p + 1, n);
+		if (s->twin)
+			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
+		else
+			qn_kernels.fn[op->fn](tile, tile, NULL, n_store * n * QN_PANEL);
+	}
+	for (int j = 0; j < n_store; j++) {
+		float *y = buf_row(c, op->dst, t) + col + j * QN_PANEL;
+		const int64_t stride = c->bufs[op->dst].width;
+
+		if (op->epilogue == QN_EPI_GLU || op->epilogue == QN_EPI_FN)
+			qn_kernels.store_tile(y, stride, j ? tile2 : tile, NULL, 1, n, 0);
+		else
+			qn_kernels.store_tile(y, stride, j ? tile2 : tile,
+			                      op->bias[i] ? op->bias[i] + (s->p + j) * QN_PANEL : NULL, op->scale, n,
+			                      op->epilogue == QN_EPI_ADD);
+		if (op->softcap > 0)
+			for (int k = 0; k < n; k++, y += stride)
+				qn_kernels.softcap(y, y, op->softcap, QN_PANEL);
+	}
 }
 
 /* Rows t0 .. t1 in tiles of nearly equal size, none larger than a kernel takes. */
@@ -186,16 +211,20 @@ static int group_size(const struct qn_op *op, int64_t rows)
 
 	if (rows > qn_kernels.mm_tile[type])
 		return GROUP;
-	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_SWIGLU ? 2 : 1;
+	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
 }
 
 static int check(const struct plan *p, const struct qn_op *op)
 {
-	const int glu = op->epilogue == QN_EPI_SWIGLU;
+	const int glu = op->epilogue == QN_EPI_GLU, fn = glu || op->epilogue == QN_EPI_FN;
 
-	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_SWIGLU)
+	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_FN)
 		return 0;
-	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->bias[0] || op->bias[1]))
+	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out))
+		return 0;
+	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0 where nobody has set it */
+		return 0;
+	if (op->softcap != 0 && (op->epilogue != QN_EPI_STORE || !(op->softcap > 0)))
 		return 0;
 	if (!rows_ok(p, op))
 		return 0;
@@ -215,7 +244,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 static void run(struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
-	const int glu = op->epilogue == QN_EPI_SWIGLU;
+	const int glu = op->epilogue == QN_EPI_GLU;
 	const int n_mat = glu ? 1 : op->n_mat;
 	const int size = group_size(op, rows);
 	int64_t items[3] = {0}, per_expert = 0, n_active = 1, i;

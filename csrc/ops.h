@@ -31,10 +31,13 @@ struct operation {
 	X(QN_OP_ROPE_TABLE, op_rope_table)    \
 	X(QN_OP_GATHER, op_gather)            \
 	X(QN_OP_NORM, op_norm)                \
+	X(QN_OP_NORM_ROWS, op_norm_rows)      \
 	X(QN_OP_ACT, op_act)                  \
+	X(QN_OP_GATE, op_gate)                \
 	X(QN_OP_MATMUL, op_matmul)            \
 	X(QN_OP_QKV, op_qkv)                  \
 	X(QN_OP_ATTEND, op_attend)            \
+	X(QN_OP_CONV, op_conv)                \
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)

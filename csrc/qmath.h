@@ -77,4 +77,54 @@ static inline float qexp2(float x)
 	return x < QEXP2_MIN ? 0.0f : p;
 }
 
+/* tanh: off by 1e-7 at most, near 0 too. */
+static inline float qtanh(float x)
+{
+	const float a = f32_of_bits(bits_of_f32(x) & 0x7fffffff), t = qexp2(-a * QEXP2_TANH);
+
+	return f32_of_bits((bits_of_f32((1 - t) / (1 + t)) & 0x7fffffff) | (bits_of_f32(x) & 0x80000000));
+}
+
+/* x / 2 (1 + tanh z) = x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3). */
+#define QGELU_C1 0x1.988454p+0f /* 2 sqrt(2 / pi) */
+#define QGELU_C3 0x1.244500p-4f /* that times 0.044715 */
+
+static inline float qgelu(float x)
+{
+	return x / (1 + qexp(-x * fmaf(x * x, QGELU_C3, QGELU_C1)));
+}
+
+/*
+ * x times the normal distribution function. erfc(t) = e^(-t^2) k P(k), k = 1 / (1 + 0.4 t); P is the minimax
+ * polynomial of degree 8 for t <= 10, with an error below 5e-8.
+ */
+#define QERF_P  0x1.99999ap-2f
+#define QERF_C8 0x1.3b762ep-5f
+#define QERF_C7 -0x1.05029cp-3f
+#define QERF_C6 0x1.ded434p-5f
+#define QERF_C5 0x1.da8ea6p-4f
+#define QERF_C4 0x1.f786cap-5f
+#define QERF_C3 0x1.9b1eeap-3f
+#define QERF_C2 0x1.99db44p-3f
+#define QERF_C1 0x1.d03a14p-3f
+#define QERF_C0 0x1.ce12c2p-3f
+
+static inline float qgelu_erf(float x)
+{
+	const float t = f32_of_bits(bits_of_f32(x) & 0x7fffffff) * 0x1.6a09e6p-1f;
+	const float k = 1 / fmaf(t, QERF_P, 1.0f);
+	float p = QERF_C8;
+
+	p = fmaf(p, k, QERF_C7);
+	p = fmaf(p, k, QERF_C6);
+	p = fmaf(p, k, QERF_C5);
+	p = fmaf(p, k, QERF_C4);
+	p = fmaf(p, k, QERF_C3);
+	p = fmaf(p, k, QERF_C2);
+	p = fmaf(p, k, QERF_C1);
+	p = fmaf(p, k, QERF_C0);
+	p = 0.5f * k * p * qexp(-(t * t)); /* the share below -|x| */
+	return x * (x < 0 ? p : 1 - p);
+}
+
 #endif

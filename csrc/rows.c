@@ -1,4 +1,4 @@
-/* rows.c - operations that move rows: embeddings, rows whose logits are wanted, activations with and without a norm. */
+/* rows.c - operations on rows: embeddings, rows whose logits are wanted, norms, activations, gates. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -43,37 +43,28 @@ static void gather_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_gather = {.check = gather_check, .run = gather_run};
 
-/* 1 / rms of a row. Where its squares overflow that is NaN, not 0: nonsense must not look like text. */
-static float rms_scale(const float *x, int64_t n, float eps)
-{
-	const float sum = qn_kernels.sumsq(x, n);
+/* What a norm makes of x: (x - mean) * r. Where squares overflow r is NaN, not 0: nonsense must not look like text. */
+struct norm {
+	float mean, r;
+};
 
-	return sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + eps) : NAN;
+static struct norm norm_of(const struct qn_op *op, const float *x)
+{
+	const int64_t n = op->n_col;
+	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
+	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
+
+	return (struct norm){mean, sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + op->eps) : NAN};
 }
 
-/* Columns b * 256 .. of row t, times r and w (both may be absent: 1, NULL), into the activation buffers. */
-static void put_act(const struct run *c, const struct qn_op *op, int64_t rows, int64_t t, int64_t b, float r,
-                    const float *w)
+/* y = n of x with weights w and b, or NULL. An RMS norm without b is a product: the cheaper kernel for most models. */
+static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
+                     int64_t n)
 {
-	const int64_t left = op->n_col - b * QN_ACT_BLOCK, n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-	const float *x = buf_row(c, op->src, t) + b * QN_ACT_BLOCK;
-	struct actf tmp;
-
-	if (w) {
-		qn_kernels.scale_rows(tmp.x, x, r, w + b * QN_ACT_BLOCK, n);
-		x = tmp.x;
-	}
-	for (enum qn_act k = 0; k < QN_N_ACT; k++) {
-		if (op->act[k] < 0)
-			continue;
-
-		void *y = act_block(c, op->act[k], k, b * rows + t);
-
-		if (k == QN_ACT_F32)
-			memcpy(y, x, sizeof *x * (size_t)n);
-		else
-			qn_kernels.quantize(y, x, (int)n, k);
-	}
+	if (op->norm == QN_NORM_RMS && !b)
+		qn_kernels.scale_rows(y, x, s.r, w, n);
+	else
+		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
 }
 
 /* NORM and ACT. Items are blocks of rows: one row alone is still shared by all threads. */
@@ -83,13 +74,33 @@ static void act_run(struct run *c, const struct qn_op *op)
 	const int norm = op->kind == QN_OP_NORM;
 	struct deal d = deal_begin(c->ith, c->nth, rows * blocks);
 	int64_t i, row = -1;
-	float r = 1;
+	struct norm s = {0};
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
+		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
+		const float *x = buf_row(c, op->src, i / blocks);
+		struct actf tmp;
+
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
-			r = rms_scale(buf_row(c, op->src, i / blocks), op->n_col, op->eps);
+			s = norm_of(op, x);
 		row = i / blocks;
-		put_act(c, op, rows, row, i % blocks, r, norm ? op->vec : NULL);
+		x += at;
+		if (norm) {
+			norm_row(op, s, tmp.x, x, op->vec ? op->vec + at : NULL, op->vec2 ? op->vec2 + at : NULL, n);
+			x = tmp.x;
+		}
+		for (enum qn_act k = 0; k < QN_N_ACT; k++) {
+			if (op->act[k] < 0)
+				continue;
+
+			void *y = act_block(c, op->act[k], k, i % blocks * rows + row);
+
+			if (k == QN_ACT_F32)
+				memcpy(y, x, sizeof *x * (size_t)n);
+			else
+				qn_kernels.quantize(y, x, (int)n, k);
+		}
 	}
 }
 
@@ -98,10 +109,70 @@ static int act_check(const struct plan *p, const struct qn_op *op)
 	return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
 }
 
+static int norm_ok(const struct qn_op *op)
+{
+	return op->norm == QN_NORM_RMS || op->norm == QN_NORM_LAYER;
+}
+
 static int norm_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->vec && act_check(p, op);
+	return norm_ok(op) && act_check(p, op);
 }
 
 const struct operation op_norm = {.check = norm_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
 const struct operation op_act = {.check = act_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
+
+static int norm_rows_check(const struct plan *p, const struct qn_op *op)
+{
+	return norm_ok(op) && op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) && op->scale != 0 &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col);
+}
+
+static void norm_rows_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * op->n_seg);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t t = i / op->n_seg, seg = i % op->n_seg * op->n_col, w = op->seg_weights ? seg : 0;
+		const float *x = buf_row(c, op->src, t) + op->col[0] + seg;
+		float *y = buf_row(c, op->dst, t) + op->col[1] + seg;
+		const struct norm s = norm_of(op, x);
+
+		for (int64_t at = 0; at < op->n_col; at += QN_ACT_BLOCK) {
+			const int64_t left = op->n_col - at, n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
+			struct actf tmp;
+
+			norm_row(op, s, tmp.x, x + at, op->vec ? op->vec + w + at : NULL,
+			         op->vec2 ? op->vec2 + w + at : NULL, n);
+			if (op->epilogue == QN_EPI_ADD)
+				qn_kernels.add_scaled(y + at, tmp.x, op->scale, n);
+			else
+				qn_kernels.scale_rows(y + at, tmp.x, op->scale, NULL, n);
+		}
+	}
+}
+
+const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, .run = norm_rows_run};
+
+static int gate_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= 0 && op->fn < QN_N_FN &&
+	       col_ok(p, op->src, op->col[0], op->n_col) && col_ok(p, op->dst, op->col[1], op->n_col);
+}
+
+static void gate_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *y = buf_row(c, op->dst, t) + op->col[1];
+
+		qn_kernels.fn[op->fn](y, buf_row(c, op->src, t) + op->col[0], y, op->n_col);
+	}
+}
+
+const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};

@@ -14,6 +14,15 @@
 
 #define LANES 16
 
+/* The lanes of a sum, halves added 8, 4, 2, 1. */
+static inline __attribute__((always_inline)) float VEC(add_lanes)(float *lane)
+{
+	for (int half = LANES / 2; half; half /= 2)
+		for (int j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
 static float VEC(sumsq)(const float *x, int64_t n)
 {
 	float lane[LANES] = {0};
@@ -24,10 +33,57 @@ static float VEC(sumsq)(const float *x, int64_t n)
 			lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
 	for (int j = 0; i + j < n; j++)
 		lane[j] = fmaf(x[i + j], x[i + j], lane[j]);
-	for (int half = LANES / 2; half; half /= 2)
-		for (int j = 0; j < half; j++)
-			lane[j] += lane[j + half];
-	return lane[0];
+	return VEC(add_lanes)(lane);
+}
+
+static float VEC(sum)(const float *x, int64_t n)
+{
+	float lane[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++)
+			lane[j] += x[i + j];
+	for (int j = 0; i + j < n; j++)
+		lane[j] += x[i + j];
+	return VEC(add_lanes)(lane);
+}
+
+static float VEC(sumsq_about)(const float *x, float mean, int64_t n)
+{
+	float lane[LANES] = {0};
+	int64_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (int j = 0; j < LANES; j++) {
+			const float d = x[i + j] - mean;
+
+			lane[j] = fmaf(d, d, lane[j]);
+		}
+	for (int j = 0; i + j < n; j++) {
+		const float d = x[i + j] - mean;
+
+		lane[j] = fmaf(d, d, lane[j]);
+	}
+	return VEC(add_lanes)(lane);
+}
+
+static void VEC(affine)(float *y, const float *x, float mean, float r, const float *w, const float *b, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = (x[i] - mean) * r;
+	if (w)
+		for (int64_t i = 0; i < n; i++)
+			y[i] *= w[i];
+	if (b)
+		for (int64_t i = 0; i < n; i++)
+			y[i] += b[i];
+}
+
+static void VEC(add_scaled)(float *y, const float *x, float s, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] += s * x[i];
 }
 
 static void VEC(scale_rows)(float *y, const float *x, float r, const float *w, int64_t n)
@@ -103,13 +159,36 @@ static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kin
 	memset(y->unused, 0, sizeof y->unused);
 }
 
-static void VEC(swiglu)(float *y, const float *g, const float *u, int64_t n)
+/* y = fn(g) * u or fn(g), for an expression of x. */
+#define FN(name, expr)                                                              \
+	static void VEC(name)(float *y, const float *g, const float *u, int64_t n)  \
+	{                                                                           \
+		if (u)                                                              \
+			for (int64_t i = 0; i < n; i++) {                           \
+				const float x = g[i];                               \
+				y[i] = (expr) * u[i];                               \
+			}                                                           \
+		else                                                                \
+			for (int64_t i = 0; i < n; i++) {                           \
+				const float x = g[i];                               \
+				y[i] = (expr);                                      \
+			}                                                           \
+	}
+
+FN(silu, x / (1 + qexp(-x)))
+FN(sigmoid, (1 + x * 0) / (1 + qexp(-x))) /* NaN where x is not finite */
+FN(gelu, qgelu(x))
+FN(gelu_erf, qgelu_erf(x))
+FN(relu2, (x > 0 ? x : x * 0) * (x > 0 ? x : x * 0)) /* NaN stays NaN */
+#undef FN
+
+static void VEC(softcap)(float *y, const float *x, float cap, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
-		y[i] = g[i] / (1 + qexp(-g[i])) * u[i];
+		y[i] = cap * qtanh(x[i] / cap);
 }
 
-static void VEC(store_tile)(float *y, int64_t stride, const float *x, const float *bias, int n, int add)
+static void VEC(store_tile)(float *y, int64_t stride, const float *x, const float *bias, float scale, int n, int add)
 {
 	for (int t = 0; t < n; t++, y += stride, x += QN_PANEL) {
 		float sum[QN_PANEL];
@@ -118,6 +197,8 @@ static void VEC(store_tile)(float *y, int64_t stride, const float *x, const floa
 		if (bias)
 			for (int r = 0; r < QN_PANEL; r++)
 				sum[r] += bias[r];
+		for (int r = 0; r < QN_PANEL; r++)
+			sum[r] *= scale;
 		if (add)
 			for (int r = 0; r < QN_PANEL; r++)
 				sum[r] = y[r] + sum[r];
@@ -184,7 +265,16 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->sumsq = VEC(sumsq);
 	k->scale_rows = VEC(scale_rows);
 	k->quantize = VEC(quantize);
-	k->swiglu = VEC(swiglu);
+	k->sum = VEC(sum);
+	k->sumsq_about = VEC(sumsq_about);
+	k->affine = VEC(affine);
+	k->add_scaled = VEC(add_scaled);
+	k->fn[QN_FN_SILU] = VEC(silu);
+	k->fn[QN_FN_SIGMOID] = VEC(sigmoid);
+	k->fn[QN_FN_GELU] = VEC(gelu);
+	k->fn[QN_FN_GELU_ERF] = VEC(gelu_erf);
+	k->fn[QN_FN_RELU2] = VEC(relu2);
+	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->attn_merge = VEC(attn_merge);

@@ -176,34 +176,48 @@ enum qn_op_kind {
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
 	/*
-	 * act = src / rms(src) * vec over the first n_col columns, vec: [n_col]; into those of the
-	 * buffers act that are not -1.
+	 * act = norm(src) * vec + vec2 over the first n_col columns, vec, vec2: [n_col] or NULL, for ones
+	 * and zeros; into those of the buffers act that are not -1. See enum qn_norm.
 	 */
 	QN_OP_NORM,
+	/*
+	 * dst = scale * (norm(src) * vec + vec2) as floats, or that added to dst (QN_EPI_ADD), of n_seg
+	 * segments of n_col columns, one after the other from col[0] of src and col[1] of dst, which may be
+	 * the same. vec, vec2: [n_col], or [n_seg][n_col] where seg_weights is set, or NULL. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_NORM_ROWS,
 	/* act = the first n_col columns of src, into the same buffers. */
 	QN_OP_ACT,
+	/* dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices: dst[col[i] ...] = mat[i] * act + bias[i]. Rows of dst are
-	 * written in whole panels: column ranges are padded to 16. QN_EPI_ADD adds to dst instead.
-	 * QN_EPI_SWIGLU takes two matrices: dst = silu(mat[0] * act) * (mat[1] * act).
+	 * For each of n_mat matrices, with y = mat[i] * act + bias[i]: dst[col[i] ...] = scale * y. Rows of
+	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
+	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and each pair uses its expert's.
 	 */
 	QN_OP_MATMUL,
 	/*
 	 * src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
-	 * v at col[2]. Normalises q and k by head where vec, vec2 are set (eps), rotates the first
-	 * n_rot dimensions by the table in buffer aux, scales q by `scale`, writes k and v into the
-	 * blocks of the group at kv_offset.
+	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
+	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
+	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset.
 	 */
 	QN_OP_QKV,
 	/*
-	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][head_dim].
+	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][v_dim].
 	 * The score of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec:
 	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
 	 * others not touched; 0 is no window. vec2[head] (or NULL) is the score of a sink, which takes weight
 	 * and has no value.
 	 */
 	QN_OP_ATTEND,
+	/*
+	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]. dst[t] = b[t] times the sum over i < n_tap
+	 * of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns; vec: [n_col][n_tap]. What lies before the batch
+	 * is the state of the sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
+	 */
+	QN_OP_CONV,
 	/*
 	 * src: [n_tok][n_expert] router logits. Chooses the n_used best by softmax (ties: lower index
 	 * first), weights renormalised if norm_weights, times scale. Writes the routing (struct in
@@ -216,7 +230,24 @@ enum qn_op_kind {
 	QN_OP_MOE_COMBINE,
 };
 
-enum qn_epilogue { QN_EPI_STORE = 0, QN_EPI_ADD = 1, QN_EPI_SWIGLU = 2 };
+/* What becomes of the results of an operation. */
+enum qn_epilogue {
+	QN_EPI_STORE = 0,
+	QN_EPI_ADD = 1, /* added to what dst holds */
+	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
+	QN_EPI_FN = 3,  /* dst = fn(y) */
+};
+/* Functions of one number. */
+enum qn_fn {
+	QN_FN_SILU = 0,    /* x / (1 + e^-x) */
+	QN_FN_SIGMOID = 1, /* 1 / (1 + e^-x) */
+	QN_FN_GELU = 2,    /* the form with tanh: x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3) */
+	QN_FN_GELU_ERF = 3, /* x / 2 (1 + erf(x / sqrt 2)) */
+	QN_FN_RELU2 = 4,   /* max(x, 0)^2 */
+	QN_N_FN = 5,
+};
+/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
+enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 /*
  * How keys or values are kept. I16, Q8 and Q4 are integers of 16, 8 and 4 bits with a scale for each
@@ -230,7 +261,7 @@ struct qn_op {
 	const float *bias[3]; /* [n_out padded to 16] or NULL */
 	const float *vec, *vec2;
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
-	int64_t kv_offset;    /* bytes of this layer's state inside a unit of the group, a multiple of 64; see qn_kv_bytes() */
+	int64_t kv_offset;    /* bytes before this layer's state in a unit of the group, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
 	int32_t group;        /* of the batch, where the state of this operation is */
@@ -240,7 +271,13 @@ struct qn_op {
 	int32_t col[3];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;
 	int32_t epilogue;     /* enum qn_epilogue */
-	int32_t n_head, n_head_kv, head_dim, n_rot;
+	int32_t fn;           /* enum qn_fn */
+	int32_t norm;         /* enum qn_norm */
+	int32_t n_seg, seg_weights;
+	int32_t n_tap;
+	int32_t n_head, n_head_kv, n_rot;
+	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
+	int32_t rope_first;
 	int32_t rope;         /* enum qn_rope */
 	int32_t k_type, v_type; /* enum qn_kv_type */
 	int32_t window;       /* positions that a token sees, with its own; 0: all */
@@ -256,7 +293,7 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
  * Bytes of one layer's keys and values in a KV block, a multiple of 64; 0 for types that there are
  * not. What lies in them is the kernels' business.
  */
-size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim);
+size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim);
 
 /* QN_OK where every size, type, layout and buffer number of ops is one the kernels can take. */
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs);

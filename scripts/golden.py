@@ -34,7 +34,10 @@ A case of ops.json is {"name", "op", "params": {...}, "tensors": {NAME: TENSOR}}
                                                      and abs, the sum of the terms'
                                                      magnitudes, to scale a tolerance
     rmsnorm    eps                                   x [tokens, n], w [n] -> y
-    swiglu                                           gate, up -> y = silu(gate) * up
+    layernorm  eps                                   x [tokens, n], w and b [n] -> y
+    glu        fn                                    gate, up -> y = fn(gate) * up,
+                                                     plain = fn(gate)
+    softcap    softcap                               x -> y
     softmax                                          x -> y, over the last axis
     rope       neox head_dim n_head n_rot freq_base  x [tokens, n_head, head_dim],
                freq_scale yarn                       pos i32 [tokens], and for some
@@ -43,6 +46,8 @@ A case of ops.json is {"name", "op", "params": {...}, "tensors": {NAME: TENSOR}}
                n_tok kv_type window softcap          k and v [n_past + n_tok,
                                                      n_head_kv, head_dim], for some
                                                      slopes, sinks [n_head] -> y like q
+    conv                                             a, b, c [tokens, n], w [n, taps]
+                                                     -> y = b * (w conv (a * c)), causal
     moe_route  n_expert n_expert_used renormalise    logits -> ids i32, weights,
                                                      likeliest expert first
 

@@ -18,6 +18,46 @@ def silu(x):
         return x / (1.0 + np.exp(-x))
 
 
+def layer_norm(x, weight, bias, eps):
+    """Ba, Kiros and Hinton 2016, over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return rms_norm(centred, weight, eps) + bias
+
+
+def sigmoid(x):
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(-x))
+
+
+def gelu(x):
+    """Hendrycks and Gimpel 2016, the approximation."""
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_erf(x):
+    """Hendrycks and Gimpel 2016: x times the normal distribution function."""
+    return x * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.flat]).reshape(x.shape)
+
+
+def relu2(x):
+    """So et al. 2021."""
+    return np.maximum(x, 0) ** 2
+
+
+def softcap(x, cap):
+    return cap * np.tanh(x / cap)
+
+
+def short_conv(a, b, c, weight):
+    """A gated causal convolution by channel, as LFM 2 has it: b * (weight conv (a * c)).
+
+    a, b, c: [tokens, n]; weight: [n, taps], the last of which meets the token itself.
+    """
+    taps = weight.shape[1]
+    u = np.concatenate([np.zeros((taps - 1, a.shape[1])), a * c])
+    return b * sum(u[i : i + len(a)] * weight[:, i] for i in range(taps))
+
+
 def swiglu(gate, up):
     """Shazeer 2020, with the two projections already done."""
     return silu(gate) * up

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from golden_math import attention, moe_route, rms_norm, rope, softmax, swiglu
+from golden_math import attention, gelu, gelu_erf, layer_norm, moe_route, relu2, rms_norm, rope
+from golden_math import short_conv, sigmoid, silu, softcap, softmax
 from golden_store import Store
 from golden_types import TYPES, Rand, decode, encode, random_rows, to_bf16
 
@@ -22,6 +23,7 @@ def build():
     elementwise(s)
     rotary(s)
     attend(s)
+    convolve(s)
     route(s)
     return s
 
@@ -88,11 +90,23 @@ def elementwise(s):
         y = rms_norm(x.astype(np.float64), w.astype(np.float64), float(np.float32(eps)))
         case(s, "rmsnorm", f"rmsnorm_{n}", {"eps": eps}, x=("f32", x), w=("f32", w), y=("f64", y, True))
 
+    for n, eps, bias in ((64, 1e-5, True), (173, 1e-6, False)):
+        r = Rand(f"layernorm {n}")
+        x = f32(r.normal((6, n)) * np.array([[1], [1e-3], [1e-12], [0], [1e6], [30]]) + [[0], [1], [0], [5], [1], [-9]])
+        w, b = f32(r.normal(n)), f32(r.normal(n) if bias else np.zeros(n))
+        y = layer_norm(*(t.astype(np.float64) for t in (x, w, b)), float(np.float32(eps)))
+        case(s, "layernorm", f"layernorm_{n}", {"eps": eps}, x=("f32", x), w=("f32", w), b=("f32", b), y=("f64", y, True))
+
     r = Rand("swiglu")
     gate = f32(np.concatenate([[0.0, -0.0, 1, -1, 20, -20, 90, -90, 100, -100], r.normal(91, 3)]))
     up = f32(r.normal(101, 2))
-    y = swiglu(gate.astype(np.float64), up.astype(np.float64))
-    case(s, "swiglu", "swiglu", {}, gate=("f32", gate), up=("f32", up), y=("f64", y, True))
+    for fn in (silu, sigmoid, gelu, gelu_erf, relu2):
+        y = fn(gate.astype(np.float64))
+        tensors = {"gate": ("f32", gate), "up": ("f32", up)}
+        case(s, "glu", "glu_" + fn.__name__, {"fn": fn.__name__}, **tensors,
+             y=("f64", y * up.astype(np.float64), True), plain=("f64", y, True))  # fmt: skip
+    case(s, "softcap", "softcap", {"softcap": 2.5}, x=("f32", gate),
+         y=("f64", softcap(gate.astype(np.float64), 2.5), True))  # fmt: skip
 
     x = f32(Rand("softmax").normal((6, 77)) * np.array([[1], [20], [0], [1e4], [3], [3]]))
     x[4, 5:] = -np.inf  # a masked row
@@ -164,6 +178,15 @@ def attend(s):
         tensors = {what: ("f32", x) for what, x in of_heads.items()}
         case(s, "attend", "attend_" + name, params,
              q=("f32", q), k=(kv, k), v=(kv, v), **tensors, y=("f64", y, True))  # fmt: skip
+
+
+def convolve(s):
+    for n_tok, n, taps in ((9, 32, 3), (2, 48, 4)):
+        r = Rand(f"conv {n}")
+        a, b, c = (f32(r.normal((n_tok, n))) for _ in "abc")
+        w = f32(r.normal((n, taps)))
+        y = short_conv(*(t.astype(np.float64) for t in (a, b, c, w)))
+        case(s, "conv", f"conv_{n}", {}, a=("f32", a), b=("f32", b), c=("f32", c), w=("f32", w), y=("f64", y, True))
 
 
 def route(s):

@@ -115,7 +115,7 @@ static void attn_of(struct set *s, int type, int dim, int n, int blocks)
 	static float o[QN_ATTN_ROWS * 128], m[QN_ATTN_ROWS], l[QN_ATTN_ROWS], c[QN_ATTN_ROWS];
 	static float e[QN_ATTN_ROWS * QN_KV_BLOCK], q[QN_ATTN_ROWS * 128], qd[QN_ATTN_ROWS], x[128];
 	static int32_t from[QN_ATTN_ROWS], lim[QN_ATTN_ROWS], qsum[QN_ATTN_ROWS];
-	const size_t k_bytes = (size_t)kv_k_bytes(type, dim), bytes = qn_kv_bytes(type, type, 1, dim);
+	const size_t k_bytes = (size_t)kv_k_bytes(type, dim), bytes = qn_kv_bytes(type, type, 1, dim, dim);
 	uint8_t *kv = guard_alloc(bytes * (size_t)blocks);
 	struct attn_rows a = {.o = o, .m = m, .l = l, .e = e, .c = c, .q = q, .qd = qd, .qsum = qsum, .from = from,
 	                      .lim = lim, .n = n, .head_dim = dim, .v_dim = dim, .q_bytes = 4 * dim};
@@ -155,7 +155,7 @@ static void attn(struct set *s)
 			for (int i = 0; i < COUNT(rows); i++)
 				attn_of(s, type, dim, rows[i], 8);
 			if (s->isa) /* one head's share of 4 rows, with grouped queries */
-				attn_of(s, type, dim, 4, (64 << 20) / (int)qn_kv_bytes(type, type, 1, dim));
+				attn_of(s, type, dim, 4, (64 << 20) / (int)qn_kv_bytes(type, type, 1, dim, dim));
 		}
 }
 
@@ -185,8 +185,10 @@ static void vec(struct set *s)
 		                   s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK, kind));
 		line(s, kind == QN_ACT_Q8_32 ? "quantize by 32" : "quantize", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
 	}
-	TIME(time, s->k.swiglu(y, x, w, N));
-	line(s, "swiglu", (12) * N / time);
+	TIME(time, s->k.fn[QN_FN_SILU](y, x, w, N));
+	line(s, "silu", (12) * N / time);
+	TIME(time, s->k.fn[QN_FN_GELU](y, x, w, N));
+	line(s, "gelu", (12) * N / time);
 	TIME(time, s->k.rope(y, w, N / 2, 1));
 	line(s, "rope neox", (12) * N / time);
 	TIME(time, s->k.rope(y, w, N / 2, 0));

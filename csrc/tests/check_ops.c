@@ -88,6 +88,67 @@ static double largest(const double *y, int n)
 	return max;
 }
 
+/* y = the norm of x, of n columns, with weights w and b or NULL. */
+static void norm(const struct qn_op *op, double *y, const float *x, const float *w, const float *b)
+{
+	const int n = op->n_col;
+	double mean = 0, sum = 0;
+
+	for (int i = 0; i < n && op->norm == QN_NORM_LAYER; i++)
+		mean += (double)x[i] / n;
+	for (int i = 0; i < n; i++)
+		sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+	for (int i = 0; i < n; i++)
+		y[i] = ((double)x[i] - mean) / sqrt(sum / n + (double)op->eps) * (w ? (double)w[i] : 1) +
+		       (b ? (double)b[i] : 0);
+}
+
+static void norm_rows(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int64_t t = 0; t < n_rows(s); t++)
+		for (int seg = 0; seg < op->n_seg; seg++) {
+			const int at = seg * op->n_col, w = op->seg_weights ? at : 0;
+			const float *was = row_was(s, op->dst, t) + op->col[1] + at;
+			double y[1024];
+
+			norm(op, y, row_was(s, op->src, t) + op->col[0] + at, op->vec ? op->vec + w : NULL,
+			     op->vec2 ? op->vec2 + w : NULL);
+			for (int i = 0; i < op->n_col; i++) {
+				const double old = op->epilogue == QN_EPI_ADD ? (double)was[i] : 0;
+				const double want = old + (double)op->scale * y[i];
+
+				check_near("y", at + i, (double)row(s, op->dst, t)[op->col[1] + at + i], want,
+				           2e-6 * (fabs(old) + fabs(want) + 1));
+			}
+		}
+}
+
+static double fn_of(int fn, double x)
+{
+	switch (fn) {
+	case QN_FN_SILU: return x / (1 + exp(-x));
+	case QN_FN_SIGMOID: return 1 / (1 + exp(-x));
+	case QN_FN_GELU: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+	case QN_FN_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+	default: return x > 0 ? x * x : 0;
+	}
+}
+
+static void gate(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int64_t t = 0; t < n_rows(s); t++)
+		for (int i = 0; i < op->n_col; i++) {
+			const double want = fn_of(op->fn, (double)row(s, op->src, t)[op->col[0] + i]) *
+			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
+
+			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], want, 1e-6 * fabs(want) + 1e-30);
+		}
+}
+
 static void act(const struct scene *s)
 {
 	const int n = s->op->n_col;
@@ -95,21 +156,21 @@ static void act(const struct scene *s)
 
 	for (int64_t t = 0; t < rows; t++) {
 		const float *x = row(s, s->op->src, t);
-		double sum = 0, r = 1, y[1024];
+		double y[1024];
 
-		for (int i = 0; i < n; i++)
-			sum += (double)x[i] * (double)x[i];
 		if (s->op->kind == QN_OP_NORM)
-			r = 1 / sqrt(sum / n + (double)s->op->eps);
-		for (int i = 0; i < n; i++)
-			y[i] = (double)x[i] * r * (s->op->kind == QN_OP_NORM ? (double)s->op->vec[i] : 1);
+			norm(s->op, y, x, s->op->vec, s->op->vec2);
+		else
+			for (int i = 0; i < n; i++)
+				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
 				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
-				                k == QN_ACT_F32 ? 1e-6 * fabs(y[i]) : max * 0.5001 / 127))
+				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) + (s->op->vec2 != NULL))
+				                                : max * 0.5001 / 127 + 1e-6))
 					return;
 			}
 	}
@@ -157,14 +218,24 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 		for (int r = 0; r < m->n_out; r++) {
 			double size, size2, want = dot(s, m, w, rows, t, r, &size);
 
-			if (w2) {
-				const double gate = want, up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
-
-				want = gate / (1 + exp(-gate)) * up;
-				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
-			}
 			if (s->op->bias[k])
 				want += (double)s->op->bias[k][r];
+			if (w2) {
+				const double gate = want;
+				double up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+
+				if (s->op->bias[1])
+					up += (double)s->op->bias[1][r];
+				want = fn_of(s->op->fn, gate) * up;
+				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
+			} else if (s->op->epilogue == QN_EPI_FN) {
+				size *= 1 + 2 * fabs(want);
+				want = fn_of(s->op->fn, want);
+			} else {
+				want *= (double)s->op->scale;
+			}
+			if (s->op->softcap > 0)
+				want = (double)s->op->softcap * tanh(want / (double)s->op->softcap);
 			if (s->op->epilogue == QN_EPI_ADD)
 				want += (double)row_was(s, s->op->dst, t)[s->op->col[k] + r];
 			if (!check_near("y", t * m->n_out + r, (double)row(s, s->op->dst, t)[s->op->col[k] + r], want,
@@ -178,7 +249,7 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 /* `first` counts the matrices of the operations before. The rows are the truth for both layouts. */
 static void matmul(const struct scene *s, int first)
 {
-	const int glu = s->op->epilogue == QN_EPI_SWIGLU;
+	const int glu = s->op->epilogue == QN_EPI_GLU;
 	const struct route route = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
 
 	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
@@ -218,12 +289,12 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
-	const int at = pos % 64, v_dim = (op->head_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
+	const int at = pos % 64, v_dim = (op->v_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
 	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
 	float scale = 1;
 
-	p += h * (k_bytes + kv_v_bytes(op->v_type, op->head_dim)) + (part ? k_bytes : 0);
+	p += h * (k_bytes + kv_v_bytes(op->v_type, op->v_dim)) + (part ? k_bytes : 0);
 	if (kv_integer(type))
 		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
 	if (!kv_integer(type))
@@ -252,17 +323,11 @@ static double kv_eps(int type)
 	return eps[type];
 }
 
-/* x[head_dim] of a head, normalised and rotated. */
-static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
+static void rotate(const struct scene *s, double *y, int64_t t)
 {
 	const struct qn_op *op = s->op;
-	const int n = op->head_dim, half = op->n_rot / 2;
-	double sum = 0;
+	const int half = op->n_rot / 2;
 
-	for (int d = 0; d < n; d++)
-		sum += (double)x[d] * (double)x[d];
-	for (int d = 0; d < n; d++)
-		y[d] = (double)x[d] * (norm ? (double)norm[d] / sqrt(sum / n + (double)op->eps) : 1);
 	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
 		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
 		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
@@ -271,6 +336,25 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 		y[a] = ya * c - yb * sn;
 		y[b] = ya * sn + yb * c;
 	}
+}
+
+/* x[head_dim] of a head, normalised and rotated. */
+static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
+{
+	const struct qn_op *op = s->op;
+	const int n = op->head_dim;
+	double sum = 0;
+
+	for (int d = 0; d < n; d++)
+		y[d] = (double)x[d];
+	if (op->rope_first)
+		rotate(s, y, t);
+	for (int d = 0; d < n; d++)
+		sum += y[d] * y[d];
+	for (int d = 0; d < n; d++)
+		y[d] *= norm ? (double)norm[d] / sqrt(sum / n + (double)op->eps) : 1;
+	if (!op->rope_first)
+		rotate(s, y, t);
 }
 
 static void qkv(const struct scene *s)
@@ -291,23 +375,27 @@ static void qkv(const struct scene *s)
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
-			for (int d = 0; d < op->head_dim; d++)
-				v[d] = (double)was[op->col[2] + h * op->head_dim + d];
+			for (int d = 0; d < op->v_dim; d++)
+				v[d] = (double)was[op->col[2] + h * op->v_dim + d];
 			if (op->k_type == QN_KV_Q4)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
-				check_hadamard(v, op->head_dim);
+				check_hadamard(v, op->v_dim);
 			for (int d = 0; d < op->head_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
 				check_near("k", h * op->head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
 				           kv_eps(op->k_type) * (1 + fabs(y[d])));
-				check_near("v", h * op->head_dim + d,
+			}
+			for (int d = 0; d < op->v_dim; d++) {
+				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
+
+				check_near("v", h * op->v_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
 				           kv_eps(op->v_type) * (1 + fabs(v[d])));
 			}
-			for (int d = op->head_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
+			for (int d = op->v_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -326,6 +414,10 @@ static void qkv(const struct scene *s)
 
 				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
+			}
+			for (int d = 0; !ours && d < op->v_dim; d++) {
+				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
+
 				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
 			}
@@ -373,11 +465,11 @@ static void attend(const struct scene *s)
 				sum += score[p] = exp(score[p] - max);
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
-			for (int d = 0; d < op->head_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->head_dim + d];
+			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
+				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d];
 			if (op->v_type == QN_KV_Q4)
-				check_hadamard(y, op->head_dim);
-			for (int d = 0; d < op->head_dim; d++) {
+				check_hadamard(y, op->v_dim);
+			for (int d = 0; d < op->v_dim; d++) {
 				double want = 0, size = 0;
 
 				for (int p = from; p <= pos; p++) {
@@ -386,7 +478,7 @@ static void attend(const struct scene *s)
 					want += x;
 					size += fabs(x);
 				}
-				check_near("y", h * op->head_dim + d, y[d], want,
+				check_near("y", h * op->v_dim + d, y[d], want,
 				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
 			}
 		}
@@ -489,6 +581,8 @@ static void judge(const struct scene *s, int first)
 	case QN_OP_ROPE_TABLE: rope_table(s); break;
 	case QN_OP_GATHER: gather(s); break;
 	case QN_OP_NORM: case QN_OP_ACT: act(s); break;
+	case QN_OP_NORM_ROWS: norm_rows(s); break;
+	case QN_OP_GATE: gate(s); break;
 	case QN_OP_MATMUL: matmul(s, first); break;
 	case QN_OP_QKV: qkv(s); break;
 	case QN_OP_ATTEND: attend(s); break;
@@ -558,6 +652,86 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 	guard_free_all();
 }
 
+enum { CONV_TOK = 11, CONV_TAPS = 4, CONV_SRC = 0, CONV_DST = 1 };
+
+/*
+ * Runs tokens from .. to of two sequences, the second of which has 4: from nothing where in < 0, else from the states
+ * in units 0 and 2, to those in 1 and 3.
+ */
+static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, float *dst, float *state,
+                     int64_t unit, int from, int to, int in)
+{
+	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
+	const struct qn_group group = {state, unit, table[0], 2};
+	const int width = (op->n_col + 15) / 16 * 16;
+	const struct qn_buf bufs[2] = {{src + (int64_t)from * 3 * width, 3 * width},
+	                               {dst + (int64_t)from * width, width}};
+	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
+
+	for (int t = from; t < to; t++)
+		seq[t - from] = t >= CONV_TOK - 4;
+	check_true(qn_plan_check(op, 1, bufs, 2) == QN_OK, "refused");
+	qn_run(pool, op, 1, bufs, &batch, NULL, 0);
+}
+
+/* A convolution over all tokens, and over them in two batches: the same, and the formula. */
+static void conv(struct qn_pool *pool, int n)
+{
+	const int width = (n + 15) / 16 * 16;
+	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
+	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
+	float *dst[2], *state[2];
+	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST, .col = {0, width, 2 * width},
+	                         .n_col = n, .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1}};
+
+	check_at(check_sets, "convolution of %d columns", n);
+	for (int i = 0; i < 3 * CONV_TOK * width; i++)
+		src[i] = rnd_normal();
+	for (int i = 0; i < CONV_TAPS * n; i++)
+		w[i] = rnd_normal();
+	for (int i = 0; i < 2; i++) {
+		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
+		state[i] = guard_alloc(4 * (size_t)unit);
+		memset(dst[i], 0, sizeof **dst * CONV_TOK * (size_t)width);
+		memset(state[i], 0x55, 4 * (size_t)unit);
+	}
+	conv_run(pool, &op, src, dst[0], state[0], unit, 0, CONV_TOK, -1);
+	for (int t = 0; t < CONV_TOK; t++)
+		for (int i = 0; i < n; i++) {
+			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
+			double want = 0, size = 0;
+
+			for (int tap = 0; tap < CONV_TAPS; tap++) {
+				const int at = t - (CONV_TAPS - 1) + tap;
+				const float *x = src + (int64_t)at * 3 * width + i;
+
+				if (at >= first) {
+					const double u = (double)x[0] * (double)x[2 * width];
+
+					want += u * (double)w[i * CONV_TAPS + tap];
+					size += fabs(u * (double)w[i * CONV_TAPS + tap]);
+				}
+			}
+			check_near("y", t * n + i, (double)dst[0][t * width + i],
+			           want * (double)src[t * 3 * width + width + i],
+			           1e-6 * size * fabs((double)src[t * 3 * width + width + i]));
+		}
+	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
+		memset(state[1], 0x55, 4 * (size_t)unit);
+		conv_run(pool, &op, src, dst[1], state[1], unit, 0, cut, -1);
+		check_at(check_sets, "convolution of %d columns, cut at %d", n, cut);
+		memcpy(state[1], (uint8_t *)state[1] + unit, (size_t)unit);
+		memcpy((uint8_t *)state[1] + 2 * unit, (uint8_t *)state[1] + 3 * unit, (size_t)unit);
+		conv_run(pool, &op, src, dst[1], state[1], unit, cut, CONV_TOK - 4, 0);
+		for (int t = 0; t < CONV_TOK - 4; t++)
+			check_floats("y", dst[1] + t * width, dst[0] + t * width, n);
+		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64,
+		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
+	}
+	guard_free_all();
+}
+
 void check_ops(void)
 {
 	struct qn_pool *pool;
@@ -568,5 +742,7 @@ void check_ops(void)
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
 		model(&tiny_shapes[i], pool, i % 3);
+	conv(pool, 64);
+	conv(pool, 200);
 	qn_pool_destroy(pool);
 }

@@ -229,14 +229,14 @@ static void refuses_simple(void)
 		REFUSES(model.ops[i].kind, 0, rows, -1);
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_PAIR + 1);
 	}
-	REFUSES(QN_OP_NORM, 0, vec, NULL);
+	REFUSES(QN_OP_NORM, 0, norm, 2);
 	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
 static void refuses_matmul(void)
 {
-	for (int nth = 0; nth < 5; nth++) { /* store, add, swiglu, add, router */
+	for (int nth = 0; nth < 5; nth++) { /* store, add, glu, add, router */
 		REFUSES_MAT(QN_OP_MATMUL, nth, 0);
 		REFUSES_BUF(QN_OP_MATMUL, nth, dst);
 		REFUSES(QN_OP_MATMUL, nth, n_mat, 0);
@@ -248,20 +248,24 @@ static void refuses_matmul(void)
 		REFUSES(QN_OP_MATMUL, nth, col[0], 8);
 		REFUSES(QN_OP_MATMUL, nth, col[0], 1 << 20);
 		REFUSES(QN_OP_MATMUL, nth, epilogue, -1);
-		REFUSES(QN_OP_MATMUL, nth, epilogue, 3);
+		REFUSES(QN_OP_MATMUL, nth, epilogue, 4);
 	}
 	REFUSES_BUF(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256]);
 	REFUSES(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256], ROUTER);
 	REFUSES_BUF(QN_OP_MATMUL, 3, act[QN_ACT_Q8_32]);
 	REFUSES_MAT(QN_OP_MATMUL, 0, 2);
 	REFUSES(QN_OP_MATMUL, 0, col[2], 1 << 20);
-	REFUSES(QN_OP_MATMUL, 0, epilogue, QN_EPI_SWIGLU); /* three matrices */
+	REFUSES(QN_OP_MATMUL, 0, epilogue, QN_EPI_GLU); /* three matrices */
 	REFUSES_BUF(QN_OP_MATMUL, 4, act[QN_ACT_F32]);
 	REFUSES_MAT(QN_OP_MATMUL, 2, 1);
 	REFUSES(QN_OP_MATMUL, 2, n_mat, 1);
 	REFUSES(QN_OP_MATMUL, 2, mat[1].n_out, N_FF - 16);
-	REFUSES(QN_OP_MATMUL, 2, bias[0], model.ops[find(QN_OP_MATMUL, 0)].bias[0]);
-	REFUSES(QN_OP_MATMUL, 2, bias[1], model.ops[find(QN_OP_MATMUL, 0)].bias[0]);
+	REFUSES(QN_OP_MATMUL, 2, fn, QN_N_FN);
+	REFUSES(QN_OP_MATMUL, 2, fn, -1);
+	REFUSES(QN_OP_MATMUL, 2, softcap, 1);
+	REFUSES(QN_OP_MATMUL, 0, softcap, -1);
+	REFUSES(QN_OP_MATMUL, 0, softcap, NAN);
+	REFUSES(QN_OP_MATMUL, 0, scale, 0);
 	/* pairs */
 	REFUSES_BUF(QN_OP_MATMUL, 5, aux);
 	REFUSES(QN_OP_MATMUL, 5, n_expert, 0);
@@ -290,6 +294,9 @@ static void refuses_attention(void)
 		REFUSES(kind, 0, head_dim, 0);
 		REFUSES(kind, 0, head_dim, -32);
 		REFUSES(kind, 0, head_dim, 1 << 20);
+		REFUSES(kind, 0, v_dim, 0);
+		REFUSES(kind, 0, v_dim, -32);
+		REFUSES(kind, 0, v_dim, 1 << 20);
 		REFUSES(kind, 0, k_type, QN_KV_Q4 + 1);
 		REFUSES(kind, 0, k_type, -1);
 		REFUSES(kind, 0, v_type, QN_KV_Q4 + 1);

@@ -171,45 +171,170 @@ static void quantize(void)
 		}
 }
 
-static void swiglu(void)
+static double silu_of(double x)
 {
+	return x / (1 + exp(-x));
+}
+
+static double sigmoid_of(double x)
+{
+	return 1 / (1 + exp(-x));
+}
+
+static double gelu_of(double x)
+{
+	return x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_erf_of(double x)
+{
+	return x / 2 * erfc(-x / sqrt(2));
+}
+
+static double relu2_of(double x)
+{
+	return x > 0 ? x * x : 0;
+}
+
+/* The arguments of exponentials are rounded: far below zero that is a larger share of a result near 0. */
+static const struct {
+	const char *name;
+	double (*exact)(double x);
+	double relative, least;
+} functions[QN_N_FN] = {
+	[QN_FN_SILU] = {"silu", silu_of, 1e-6, 1e-43},
+	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43},
+	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7},
+	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7},
+	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0},
+};
+
+static void fn_fill(float *g, float *u, int n, float size)
+{
+	for (int k = 0; k < n; k++) {
+		g[k] = rnd_sized() * size;
+		u[k] = rnd_sized();
+	}
+	if (n > 8) {
+		g[1] = NAN;
+		g[2] = INFINITY;
+		g[3] = -INFINITY;
+		g[4] = -0.0f;
+		u[5] = NAN;
+		g[6] = -88;
+		g[7] = 87.5f;
+	}
+}
+
+static void function(enum qn_fn f)
+{
+	const char *name = functions[f].name;
+
 	for (int i = 0, n; (n = length(i)); i++) {
 		float *g = guard_fill(&in, sizeof *g * (size_t)n), *u = guard_fill(&in2, sizeof *u * (size_t)n);
 		float *want = guard_fill(&in3, sizeof *want * (size_t)n);
+		const float *by = i % 3 ? u : NULL;
 
+		fn_fill(g, u, n, i % 2 ? 30 : 1);
+		check_at(check_sets, "%s n %d", name, n);
+		check_sets[0].k.fn[f](want, g, by, n);
 		for (int k = 0; k < n; k++) {
-			g[k] = rnd_sized() * (i % 2 ? 30 : 1);
-			u[k] = rnd_sized();
-		}
-		if (n > 8) {
-			g[1] = NAN;
-			g[2] = INFINITY;
-			g[3] = -INFINITY;
-			g[4] = -0.0f;
-			u[5] = NAN;
-			g[6] = -88;
-			g[7] = 87.5f;
-		}
-		check_at(check_sets, "swiglu n %d", n);
-		check_sets[0].k.swiglu(want, g, u, n);
-		for (int k = 0; k < n; k++) {
-			const double x = (double)g[k], exact = x / (1 + exp(-x)) * (double)u[k];
+			const double x = (double)g[k], v = by ? (double)u[k] : 1, exact = functions[f].exact(x) * v;
 
 			if (isfinite(x) && fabs(x) < 80)
-				check_near("y", k, (double)want[k], exact, 1e-6 * fabs(exact) + 1e-43);
-			if (isnan(g[k]) || isnan(u[k]))
+				check_near("y", k, (double)want[k], exact,
+				           functions[f].relative * fabs(exact) + functions[f].least * (1 + fabs(v)));
+			if (isnan(g[k]) || (by && isnan(u[k])))
 				check_true(isnan(want[k]), "y[%d] = %g hides a NaN", k, (double)want[k]);
 		}
 		EACH_SET(s) {
 			float *y = guard_fill(&out, sizeof *y * (size_t)n);
 
-			check_at(s, "swiglu n %d", n);
-			s->k.swiglu(y, g, u, n);
+			check_at(s, "%s n %d", name, n);
+			s->k.fn[f](y, g, by, n);
 			check_floats("y", y, want, n);
 			guard_intact("y", &out);
 			memcpy(y, g, sizeof *y * (size_t)n);
-			s->k.swiglu(y, y, u, n);
+			s->k.fn[f](y, y, by, n);
 			check_floats("y in place", y, want, n);
+		}
+	}
+}
+
+static void softcap(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n), *want = guard_fill(&in3, sizeof *want * (size_t)n);
+		const float cap = i % 2 ? 30 : 0.5f;
+
+		for (int k = 0; k < n; k++)
+			x[k] = rnd_sized() * (i % 3 ? 20 : 1);
+		if (n > 3)
+			x[3] = NAN;
+		check_at(check_sets, "softcap n %d", n);
+		check_sets[0].k.softcap(want, x, cap, n);
+		for (int k = 0; k < n; k++)
+			if (isnan(x[k]))
+				check_true(isnan(want[k]), "y[%d] = %g hides a NaN", k, (double)want[k]);
+			else
+				check_near("y", k, (double)want[k], (double)cap * tanh((double)x[k] / (double)cap),
+				           3e-7 * (double)cap);
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "softcap n %d", n);
+			memcpy(y, x, sizeof *y * (size_t)n);
+			s->k.softcap(y, y, cap, n);
+			check_floats("y", y, want, n);
+			guard_intact("y", &out);
+		}
+	}
+}
+
+/* What layer norms are made of. */
+static void moments(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n), *w = guard_fill(&in2, sizeof *w * (size_t)n);
+		float *b = guard_fill(&in3, sizeof *b * (size_t)n), want[8192];
+		const float mean = rnd_normal(), r = rnd_normal();
+		double sum = 0, size = 0, about = 0;
+
+		for (int k = 0; k < n; k++) {
+			x[k] = rnd_sized();
+			w[k] = rnd_sized();
+			b[k] = rnd_sized();
+			sum += (double)x[k];
+			size += fabs((double)x[k]);
+			about += ((double)x[k] - (double)mean) * ((double)x[k] - (double)mean);
+		}
+		const float s0 = check_sets[0].k.sum(x, n), q0 = check_sets[0].k.sumsq_about(x, mean, n);
+
+		check_at(check_sets, "moments n %d", n);
+		check_near("sum", 0, (double)s0, sum, 1e-6 * size);
+		check_near("squares", 0, (double)q0, about, 1e-5 * about);
+		EACH_SET(s) {
+			const float got = s->k.sum(x, n), squares = s->k.sumsq_about(x, mean, n);
+
+			check_at(s, "moments n %d", n);
+			check_floats("sum", &got, &s0, 1);
+			check_floats("squares", &squares, &q0, 1);
+			for (int j = 0; j < 4; j++) {
+				float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+				for (int k = 0; k < n; k++) {
+					want[k] = (x[k] - mean) * r;
+					want[k] = j & 1 ? want[k] * w[k] : want[k];
+					want[k] = j & 2 ? want[k] + b[k] : want[k];
+				}
+				s->k.affine(y, x, mean, r, j & 1 ? w : NULL, j & 2 ? b : NULL, n);
+				check_floats("affine", y, want, n);
+				guard_intact("affine", &out);
+				for (int k = 0; k < n; k++)
+					want[k] = y[k] + r * w[k];
+				s->k.add_scaled(y, w, r, n);
+				check_floats("add_scaled", y, want, n);
+			}
 		}
 	}
 }
@@ -354,7 +479,10 @@ void check_vec(void)
 	sumsq();
 	scale_rows();
 	quantize();
-	swiglu();
+	for (enum qn_fn f = 0; f < QN_N_FN; f++)
+		function(f);
+	softcap();
+	moments();
 	rope();
 	attn_merge();
 	kv_expand();

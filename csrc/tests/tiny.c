@@ -11,11 +11,14 @@
  */
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
-	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K},
-	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 0, 0,
-	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16},
+	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
+	 0, 0, QN_FN_SILU, 0, 0},
+	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
+	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
+	 36, 1, QN_FN_GELU, 0, 0},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
-	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32},
+	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32,
+	 8, 0, QN_FN_RELU2, 1, 3},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -90,8 +93,11 @@ static struct qn_op *add_act(struct tiny *t, int kind, int rows, int src, int n,
 	op->src = src;
 	op->n_col = n;
 	put_acts(op->act, act, type);
-	if (kind == QN_OP_NORM)
+	if (kind == QN_OP_NORM) {
 		op->vec = vec(n, 1, 0.5f);
+		op->norm = t->shape->layer ? QN_NORM_LAYER : QN_NORM_RMS;
+		op->vec2 = t->shape->layer ? vec(n, 0, 0.5f) : NULL;
+	}
 	return op;
 }
 
@@ -120,6 +126,7 @@ static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
 	op->n_head = s->n_head;
 	op->n_head_kv = s->n_head_kv;
 	op->head_dim = s->head_dim;
+	op->v_dim = tiny_v_dim(s);
 	op->n_rot = s->n_rot;
 	op->rope = s->rope;
 	op->k_type = s->k_type;
@@ -130,10 +137,23 @@ static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
 	op->src = QKV;
 }
 
+static struct qn_op *add_norm_rows(struct tiny *t, int norm, int src, int dst, int n, int n_seg)
+{
+	struct qn_op *op = add(t, QN_OP_NORM_ROWS, QN_ROWS_TOK);
+
+	op->norm = norm;
+	op->src = src;
+	op->dst = dst;
+	op->n_col = n;
+	op->n_seg = n_seg;
+	return op;
+}
+
 static void attention(struct tiny *t)
 {
 	const struct shape *s = t->shape;
-	const int n_q = s->n_head * s->head_dim, n_kv = s->n_head_kv * s->head_dim;
+	const int n_q = s->n_head * s->head_dim, n_k = s->n_head_kv * s->head_dim;
+	const int n_v = s->n_head_kv * tiny_v_dim(s), n_att = s->n_head * tiny_v_dim(s);
 	struct qn_op *op;
 
 	if (s->rope != QN_ROPE_NONE) {
@@ -150,8 +170,13 @@ static void attention(struct tiny *t)
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
 	put_mat(t, op, s->qkv[0], N_EMBD, n_q, 0, 1);
-	put_mat(t, op, s->qkv[1], N_EMBD, n_kv, pad16(n_q), 0);
-	put_mat(t, op, s->qkv[2], N_EMBD, n_kv, pad16(n_q) + pad16(n_kv), 1);
+	put_mat(t, op, s->qkv[1], N_EMBD, n_k, pad16(n_q), 0);
+	put_mat(t, op, s->qkv[2], N_EMBD, n_v, pad16(n_q) + pad16(n_k), 1);
+	if (s->layer) { /* queries, with weights for each head */
+		op = add_norm_rows(t, QN_NORM_LAYER, QKV, QKV, s->head_dim, s->n_head);
+		op->seg_weights = 1;
+		op->vec = vec(n_q, 1, 0.5f);
+	}
 	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
 	op->group = KV_GROUP;
@@ -169,9 +194,28 @@ static void attention(struct tiny *t)
 	op->softcap = s->softcap;
 	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
 	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
-	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_q, ACT, ANY);
+	if (s->layer) {
+		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
+		op->fn = QN_FN_SIGMOID;
+		op->src = QKV;
+		op->dst = ATT;
+		op->col[0] = 16;
+		op->n_col = n_q - 16;
+	}
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_att, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, ANY);
-	put_mat(t, op, s->out, n_q, N_EMBD, 0, 1);
+	put_mat(t, op, s->out, n_att, N_EMBD, 0, 1);
+	op->scale = s->layer ? 0.7f : 1;
+	if (s->layer) { /* in place, and added */
+		op = add_norm_rows(t, QN_NORM_RMS, X, X, N_EMBD / 4, 3);
+		op->vec = vec(N_EMBD / 4, 1, 0.5f);
+		op->vec2 = vec(N_EMBD / 4, 0, 0.5f);
+		op->col[0] = op->col[1] = N_EMBD / 4;
+		op->scale = 1.5f;
+		op = add_norm_rows(t, QN_NORM_LAYER, ATT, X, n_att, 1);
+		op->epilogue = QN_EPI_ADD;
+		op->scale = 0.5f;
+	}
 }
 
 static void dense(struct tiny *t)
@@ -180,9 +224,11 @@ static void dense(struct tiny *t)
 	struct qn_op *op;
 
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, s->up);
-	op = add_matmul(t, QN_ROWS_TOK, FF, QN_EPI_SWIGLU, ACT, s->up);
-	put_mat(t, op, s->up, N_EMBD, N_FF, 0, 0);
-	put_mat(t, op, s->up, N_EMBD, N_FF, 0, 0);
+	op = add_matmul(t, QN_ROWS_TOK, FF, s->plain ? QN_EPI_FN : QN_EPI_GLU, ACT, s->up);
+	op->fn = s->fn;
+	put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->plain || s->layer);
+	if (!s->plain)
+		put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->layer);
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT, s->down);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, s->down);
 	put_mat(t, op, s->down, N_FF, N_EMBD, 0, 0);
@@ -204,7 +250,7 @@ static void sparse(struct tiny *t)
 	op->n_col = N_EMBD;
 	put_acts(op->src_act, ACT, ANY);
 	put_acts(op->act, PAIR, ANY);
-	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_SWIGLU, PAIR, ANY);
+	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_GLU, PAIR, ANY);
 	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, 0);
 	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, 0);
 	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_ACT, ANY);
@@ -225,6 +271,8 @@ static void logits(struct tiny *t)
 	add_act(t, QN_OP_NORM, QN_ROWS_OUT, LAST, N_EMBD, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_OUT, LOGITS, QN_EPI_STORE, ACT, ANY);
 	put_mat(t, op, t->shape->logits, N_EMBD, N_VOCAB, 0, 0);
+	op->softcap = t->shape->cap;
+	op->scale = t->shape->cap > 0 ? 0.8f : 1;
 }
 
 /* Sequences in the middle of a block, across two, far into a long one, and a lone token. */
@@ -266,7 +314,7 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 	check_at(check_sets, "tiny model %s", shape->name);
 	*t = (struct tiny){.shape = shape, .kv_offset = 128};
 	const int64_t k_bytes = kv_k_bytes(shape->k_type, shape->head_dim);
-	const int64_t head = k_bytes + kv_v_bytes(shape->v_type, shape->head_dim);
+	const int64_t head = k_bytes + kv_v_bytes(shape->v_type, tiny_v_dim(shape));
 
 	t->kv_block_bytes = 128 + head * shape->n_head_kv + 64;
 	t->kv_bytes = t->kv_block_bytes * N_KV_BLOCKS;
@@ -276,13 +324,13 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 			for (int p = 0; p < QN_KV_BLOCK; p++) {
 				float x[2][128];
 
-				for (int d = 0; d < shape->head_dim; d++) {
+				for (int d = 0; d < shape->head_dim || d < tiny_v_dim(shape); d++) {
 					x[0][d] = rnd_normal();
 					x[1][d] = rnd_normal();
 				}
 				kv_put_k(shape->k_type, t->kv_start + at + 128 + h * head, p, x[0], shape->head_dim);
 				kv_put_v(shape->v_type, t->kv_start + at + 128 + h * head + k_bytes, p, x[1],
-				         shape->head_dim);
+				         tiny_v_dim(shape));
 			}
 	tokens(t);
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
@@ -332,7 +380,7 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 {
 	const struct shape *s = t->shape;
 	const int n = to - from, pairs = n * N_USED, n_q = pad16(s->n_head * s->head_dim);
-	const int widest = n_q > N_EMBD ? n_q : N_EMBD;
+	const int n_att = pad16(s->n_head * tiny_v_dim(s)), widest = n_att > N_EMBD ? n_att : N_EMBD;
 	int n_out = 0;
 
 	for (int i = 0; i < n; i++)
@@ -345,8 +393,8 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	floats(r, X, n, N_EMBD);
 	floats(r, ROPE, n, pad16(s->n_rot ? s->n_rot : 16));
 	acts(r, ACT, n, pad16(widest));
-	floats(r, QKV, n, n_q + 2 * pad16(s->n_head_kv * s->head_dim));
-	floats(r, ATT, n, n_q);
+	floats(r, QKV, n, n_q + pad16(s->n_head_kv * s->head_dim) + pad16(s->n_head_kv * tiny_v_dim(s)));
+	floats(r, ATT, n, n_att);
 	floats(r, FF, n, N_FF);
 	floats(r, ROUTER, n, pad16(N_EXPERT));
 	buffer(r, ROUTE, 16, qn_route_bytes(n, N_EXPERT, N_USED));

@@ -37,12 +37,21 @@ struct shape {
 	int norm_heads; /* q and k are normalised */
 	int norm_weights;
 	int qkv[3], out, up, down, exp_up, exp_down, embed, logits; /* types */
+	int v_dim;   /* 0: head_dim */
+	int layer;   /* layer norms with biases, norms into rows, gated attention, rotations before norms */
+	int fn;      /* enum qn_fn of the dense feed-forward */
+	int plain;   /* which has no gate */
+	float cap;   /* of the logits */
 };
+static inline int tiny_v_dim(const struct shape *s)
+{
+	return s->v_dim ? s->v_dim : s->head_dim;
+}
 extern const struct shape tiny_shapes[];
 extern const int tiny_n_shapes;
 
 #define TINY_MATS 16
-#define TINY_OPS 24
+#define TINY_OPS 32
 
 /* A model with its weights in both layouts. Its memory is guard_alloc()'s. */
 struct tiny {

@@ -12,7 +12,6 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/measure"
-	"github.com/quern-llm/quern/go/model"
 )
 
 // A run is one of a Plan.
@@ -61,15 +60,21 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	if err != nil {
 		return err
 	}
-	info, vocab, err := b.describe(s)
+	file, err := b.plan.Open(s.Model)
 	if err != nil {
 		return err
 	}
+	defer file.Close()
+	cfg, err := file.Config()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Model, err)
+	}
+	info, vocab := describe(file.GGUF, cfg, s.KV), cfg.NVocab
 	need := 0
 	for _, c := range b.plan.Cases {
 		need = max(need, c.Prompt+c.Gen+c.Depth)
 	}
-	eng, err := b.plan.Load(s, need)
+	eng, err := b.plan.Load(file, s, need)
 	if err != nil {
 		return err
 	}
@@ -109,20 +114,6 @@ func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	}
 	b.roofs[threads] = &r
 	return &r, nil
-}
-
-// describe reads the model's directory, and the size of its vocabulary.
-func (b *run) describe(s Setup) (about, int, error) {
-	file, err := b.plan.Open(s.Model)
-	if err != nil {
-		return about{}, 0, err
-	}
-	defer file.Close()
-	cfg, err := model.ReadConfig(file.GGUF)
-	if err != nil {
-		return about{}, 0, fmt.Errorf("%s: %w", s.Model, err)
-	}
-	return describe(file.GGUF, cfg, s.KV), cfg.NVocab, nil
 }
 
 // blank returns a result with all but the samples.

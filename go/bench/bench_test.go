@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/measure"
-	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -101,7 +101,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := model.ReadConfig(f)
+	cfg, err := arch.ReadConfig(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,9 @@ func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) about {
 		}
 	}
 	m.cost.nExpert, m.cost.nUsed = cfg.NExpert, cfg.NExpertUsed
-	m.cost.kvBytes = float64(kv.K.Bits()+kv.V.Bits()) / 8 * float64(cfg.NLayer*cfg.NHeadKV*cfg.HeadDim)
+	for _, l := range cfg.Layers {
+		m.cost.kvBytes += float64(l.NHeadKV*(l.HeadDim*kv.K.Bits()+l.ValueDim*kv.V.Bits())) / 8
+	}
 	m.desc = strings.Join([]string{cfg.Arch, gguf.SizeName(m.params), f.MixName()}, " ")
 	return m
 }

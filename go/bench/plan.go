@@ -22,7 +22,7 @@ type Plan struct {
 
 	Machine *machine.Machine
 	Open    func(model string) (*model.File, error)
-	Load    func(s Setup, ctx int) (*engine.Engine, error) // for ctx positions
+	Load    func(file *model.File, s Setup, ctx int) (*engine.Engine, error) // for ctx positions; the file is the engine's then
 }
 
 // Columns are those of the Markdown table that are there on request.

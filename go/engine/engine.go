@@ -61,6 +61,7 @@ type Engine struct {
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
+	budget *mem.Budget
 	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
@@ -160,7 +161,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 
 func (e *Engine) load(c Config) error {
 	// Sizes first: a file that cannot run is refused before threads start.
-	u, need, err := c.place(e.file)
+	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	if err != nil {
+		return err
+	}
+	u, need, err := c.place(survey)
 	if err != nil {
 		return err
 	}
@@ -174,7 +179,7 @@ func (e *Engine) load(c Config) error {
 	}
 	leave := e.enter()
 	defer leave()
-	e.model, err = model.Load(e.file, model.Options{
+	e.model, err = survey.Load(model.Options{
 		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
@@ -188,13 +193,14 @@ func (e *Engine) load(c Config) error {
 	if err != nil {
 		return err
 	}
+	e.budget = c.Budget
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
 	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
 		return err
 	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget, KV: u.KV,
+		Pool: e.pool, Budget: c.Budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {

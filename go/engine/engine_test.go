@@ -212,7 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no such file", "no-such.gguf", Config{}, "no-such.gguf"},
 		{"empty", write("empty.gguf", nil), Config{}, "empty"},
 		{"cut short", write("short.gguf", whole[:len(whole)/2]), Config{}, "short.gguf"},
-		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3`},
+		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3 `},
 		{"missing key", write("key.gguf", bytes.Replace(whole, []byte("llama.block_count"), []byte("llama.block_xount"), 1)), Config{}, `key "llama.block_count"`},
 		{"missing tensor", write("tensor.gguf", bytes.Replace(whole, []byte("blk.1.attn_k.weight"), []byte("blk.1.attn_x.weight"), 1)), Config{}, `tensor "blk.1.attn_k.weight" is missing`},
 		{"too little memory", tiny, Config{Budget: small, Residency: model.Packed}, "packed weights need"},

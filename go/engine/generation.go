@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/model"
@@ -19,6 +20,22 @@ type Params struct {
 	Stop        func(id int32) bool  // whether a token ends the text; nil: none does
 	TopLogprobs int                  // -1: none; else each token comes with its own and those of so many likeliest
 	Constraint  constrain.Constraint // the generation's own; nil: none
+}
+
+// MaxTopLogprobs is how many alternatives a token may come with.
+const MaxTopLogprobs = 1000
+
+// TokenBytes returns the memory that a token with `top` alternatives takes. It is its
+// Sink's, to keep or to let go: a Sink that keeps them all has to count them.
+func TokenBytes(top int) int {
+	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
+}
+
+// generationBytes returns the most memory that a Generation takes for a text of ctx
+// tokens: its ids, the scratch of the sampler, a copy of the logits, and what may
+// come of `rows` of them at a time.
+func generationBytes(nVocab, ctx, rows int) int {
+	return 4*ctx + 8*nVocab + 32<<10 + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
 // Finish says why a generation ended.
@@ -58,10 +75,10 @@ type Generation struct {
 	Params
 	nVocab    int
 	ctx       int
-	smp       *sample.Sampler
-	ids       []int32 // the prompt and what was sampled; its own
-	done      int     // of which are evaluated
-	draft     []int32 // guesses at what follows
+	smp       *sample.Sampler // made when it is first needed
+	ids       []int32         // the prompt and what was sampled; the prompt's own slice while that is all
+	done      int             // of which are evaluated
+	draft     []int32         // guesses at what follows
 	generated int
 	tokens    []Token         // of the last step
 	masks     []constrain.Set // what may come after the last of ids, and after each guess
@@ -85,12 +102,12 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	if err := p.Sampling.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, smp: sample.New(p.Sampling, nVocab)}
-	g.ids = append(make([]int32, 0, len(p.Prompt)+16), p.Prompt...)
-	for _, id := range g.ids {
-		g.smp.Accept(id)
+	if p.TopLogprobs > MaxTopLogprobs {
+		return nil, fmt.Errorf("%d alternatives to each token, want at most %d", p.TopLogprobs, MaxTopLogprobs)
 	}
-	return g, nil
+	// Without room behind it: what is appended goes into a copy.
+	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
+	return &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}, nil
 }
 
 // known returns an error that wraps model.ErrToken for ids that no token has.
@@ -116,6 +133,15 @@ func (g *Generation) Generated() int { return g.generated }
 // Resume says that only n of the known tokens are evaluated, fewer than there are.
 // Guesses are dropped.
 func (g *Generation) Resume(n int) { g.done, g.draft, g.prepared = n, g.draft[:0], 0 }
+
+// Rest gives back what is needed only while it runs.
+func (g *Generation) Rest() {
+	g.Resume(0)
+	g.tokens, g.masks = nil, nil
+	if g.smp != nil {
+		g.smp.Trim()
+	}
+}
 
 // Propose takes guesses at the tokens that follow the known ones, instead of those
 // that it had, as far as there may be so many, and returns how many it took.
@@ -237,6 +263,12 @@ func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	}
 	if g.Constraint != nil {
 		g.masks[k].Ban(logits, float32(math.Inf(-1)))
+	}
+	if g.smp == nil {
+		g.smp = sample.New(g.Sampling, g.nVocab)
+		for _, id := range g.Prompt {
+			g.smp.Accept(id)
+		}
 	}
 	if t.ID, err = g.smp.Sample(logits); err != nil {
 		return t, err

@@ -251,3 +251,37 @@ func TestYieldedIsInNoPass(t *testing.T) {
 	}
 	checkBlocks(t, l)
 }
+
+// What requests take beside their KV blocks is bounded before they begin.
+func TestRequestsAreReservedFor(t *testing.T) {
+	b := testBudget()
+	l := openLoop(t, tiny, Config{Sequences: 3, Ctx: 128, Budget: b}, LoopConfig{})
+	nVocab := l.e.model.Config.NVocab
+	reserved := 0
+	for purpose, bytes := range b.ByPurpose() {
+		if purpose == "requests" {
+			reserved = int(bytes)
+		}
+	}
+	if least := 3 * generationBytes(nVocab, 128, len(l.e.logits)); reserved < least {
+		t.Errorf("%d bytes are reserved, want at least %d", reserved, least)
+	}
+	if got := TokenBytes(5) - TokenBytes(-1); got != 5*8 {
+		t.Errorf("5 alternatives take %d bytes", got)
+	}
+	many := greedyRequest([]int32{1}, 1)
+	many.TopLogprobs = MaxTopLogprobs + 1
+	if _, err := l.Submit(many); err == nil || !strings.Contains(err.Error(), "at most 1000") {
+		t.Errorf("1001 alternatives: %v", err)
+	}
+	// Those that wait share the slice of their prompt.
+	prompt := randomIDs(l.e, 1, 100)
+	g, err := NewGeneration(likeliest(prompt, 5), nVocab, 128)
+	if err != nil || &g.Known()[0] != &prompt[0] || g.smp != nil {
+		t.Errorf("a request that waits has a copy of its prompt, %v", err)
+	}
+	l.Close()
+	if _, ok := b.ByPurpose()["requests"]; ok && b.ByPurpose()["requests"] != 0 {
+		t.Error("the reservation is still there")
+	}
+}

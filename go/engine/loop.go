@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -46,6 +47,7 @@ type Loop struct {
 
 	mu       sync.Mutex
 	sched    *sched.Scheduler
+	held     *mem.Reservation // for what requests that run take beside their KV blocks
 	tree     *kvcache.Tree
 	jobs     map[uint64]*job
 	slots    []slot
@@ -71,7 +73,13 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 			Running: e.seqs, Batch: e.batch, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),
 	}
+	var err error
+	each := generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits)) + 4*e.ctx // the ids of its sequence
+	if l.held, err = e.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
+		return nil, err
+	}
 	if err := l.calibrate(); err != nil {
+		l.held.Release()
 		return nil, err
 	}
 	go l.run()
@@ -115,6 +123,7 @@ func (l *Loop) Close() {
 	l.mu.Lock()
 	l.tree.Clear()
 	l.mu.Unlock()
+	l.held.Release()
 }
 
 func (l *Loop) now() time.Duration { return time.Since(l.begun) }

@@ -74,7 +74,7 @@ func (l *Loop) park(j *job, awaited bool) {
 	}
 	j.seq.table.Free()
 	j.seq = nil
-	j.gen.Resume(0)
+	j.gen.Rest()
 }
 
 // resume gives a request the blocks that the cache has of its tokens.

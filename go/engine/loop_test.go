@@ -1,22 +1,17 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -376,119 +371,6 @@ func TestLoopLogprobs(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
-	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
-	r := greedyRequest(randomIDs(l.e, 3, 100), 5)
-	r.Slot = 1
-	_, c := submit(t, l, r)
-	if u := c.wait(t); u.Slot != 1 {
-		t.Errorf("it ran in slot %d", u.Slot)
-	}
-	var file bytes.Buffer
-	saved, err := l.SaveSlot(1, &file)
-	if err != nil || saved.Tokens != 104 || saved.Bytes != int64(file.Len()) {
-		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
-	}
-	if _, err := l.SaveSlot(0, &file); !errors.Is(err, ErrSlotEmpty) {
-		t.Errorf("an empty slot: %v", err)
-	}
-	if _, err := l.SaveSlot(2, &file); !errors.Is(err, ErrSlot) {
-		t.Errorf("no slot: %v", err)
-	}
-	if n, err := l.EraseSlot(1); n != 104 || err != nil {
-		t.Errorf("erased %d, %v", n, err)
-	}
-	if all, _ := l.tree.Bytes(); all != 0 {
-		t.Errorf("%d bytes are left", all)
-	}
-	image := file.Bytes()[:saved.Bytes]
-	for _, bad := range []struct {
-		name string
-		b    []byte
-	}{
-		{"empty", nil}, {"head", image[:20]}, {"ids", image[:60]}, {"blocks", image[:len(image)-1]},
-		{"magic", slices.Concat([]byte("x"), image[1:])}, {"model", slices.Concat(image[:20], []byte("x"), image[21:])},
-		{"count", slices.Concat(image[:40], []byte{255, 255, 255, 255}, image[44:])},
-		{"token", slices.Concat(image[:44], []byte{255, 255, 255, 127}, image[48:])},
-	} {
-		if _, err := l.RestoreSlot(0, bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
-			t.Errorf("%s: %v", bad.name, err)
-		}
-	}
-	checkBlocks(t, l)
-	if got, err := l.RestoreSlot(0, bytes.NewReader(image)); err != nil || got != saved {
-		t.Errorf("restored %+v, %v", got, err)
-	}
-	again := slices.Concat(r.Prompt, c.ids)
-	_, d := submit(t, l, greedyRequest(again, 5))
-	if u := d.wait(t); u.CachedTokens != 104 {
-		t.Errorf("found %d tokens of 104", u.CachedTokens)
-	}
-	probe := open(t, tiny, Config{})
-	if want := greedy(t, probe, again, 5); !slices.Equal(d.ids, want) {
-		t.Errorf("from the file %v, computed %v", d.ids, want)
-	}
-}
-
-// checkPass says whether what is said to be in the pass is.
-func checkPass(t *testing.T, l *Loop) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, j := range l.jobs {
-		if j.inPass != 0 && !slices.Contains(l.batch, j) {
-			t.Errorf("request %d is in no pass, and %d of its tokens are said to be", j.id, j.inPass)
-		}
-	}
-}
-
-// A slot file is of one model: one whose norm or rotation is another in the metadata
-// alone has other keys and values.
-func TestSlotFileKnowsTheConfiguration(t *testing.T) {
-	whole, err := os.ReadFile(tiny)
-	if err != nil {
-		t.Fatal(err)
-	}
-	save := func(path string) []byte {
-		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
-		_, c := submit(t, l, greedyRequest(randomIDs(l.e, 3, 70), 2))
-		c.wait(t)
-		var file bytes.Buffer
-		if _, err := l.SaveSlot(0, &file); err != nil {
-			t.Fatal(err)
-		}
-		return file.Bytes()
-	}
-	file := save(tiny)
-	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
-	if _, err := l.RestoreSlot(0, bytes.NewReader(file)); err != nil {
-		t.Errorf("the same model: %v", err)
-	}
-	old := slices.Concat([]byte("quernKV1"), file[8:])
-	if _, err := l.RestoreSlot(0, bytes.NewReader(old)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "older version") {
-		t.Errorf("an old file: %v", err)
-	}
-	for _, key := range []string{"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"} {
-		at := bytes.Index(whole, []byte(key))
-		if at < 0 {
-			t.Fatalf("the test model has no %s", key)
-		}
-		other := slices.Clone(whole)
-		other[at+len(key)+4+2] ^= 0x40 // of a float32, after its type
-		path := filepath.Join(t.TempDir(), "other.gguf")
-		if err := os.WriteFile(path, other, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
-		if _, err := l.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "configuration") {
-			t.Errorf("another %s: %v", key, err)
-		}
-		c := openLoop(t, tiny, Config{Sequences: 1, KV: kvcache.Both(kvcache.F32)}, LoopConfig{})
-		if _, err := c.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
-			t.Errorf("another type of keys and values: %v", err)
-		}
-	}
-}
-
 // Requests of another namespace find nothing, and leave nothing.
 func TestNamespaces(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
@@ -505,71 +387,4 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	checkBlocks(t, l)
-}
-
-// Everything at once, from many goroutines: requests come and go, and nothing is lost.
-func TestLoopStorm(t *testing.T) {
-	probe := open(t, tiny, Config{})
-	l := openLoop(t, tiny, Config{Sequences: 5, Batch: 48, Ctx: 150, KVBytes: 9 * uint64(probe.kv.Layout()[0].Bytes)}, LoopConfig{Queue: 20})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	kinds := map[string]int{}
-	for w := range 8 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(w), 9))
-			for range 40 {
-				r := greedyRequest(randomIDs(probe, uint64(rng.IntN(6)), 1+rng.IntN(120)), rng.IntN(40))
-				r.Flow, r.Priority = fmt.Sprint(w%3), rng.IntN(2)
-				if rng.IntN(6) == 0 {
-					r.Deadline = time.Now().Add(time.Duration(rng.IntN(30)) * time.Millisecond)
-				}
-				c := r.Sink.(*catcher)
-				k, err := l.Submit(r)
-				kind := "done"
-				switch {
-				case err != nil:
-					kind = "refused"
-					time.Sleep(time.Millisecond)
-				default:
-					if rng.IntN(4) == 0 {
-						time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
-						k.Cancel()
-					}
-					l.Status()
-					checkPass(t, l)
-					if res := c.wait(t); res.Err != nil {
-						kind = "ended"
-					}
-				}
-				mu.Lock()
-				kinds[kind]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	checkBlocks(t, l)
-	if kinds["done"] == 0 || kinds["ended"] == 0 {
-		t.Errorf("%v: the test does not test that", kinds)
-	}
-	t.Log(kinds, fmt.Sprintf("%+v", l.Status().Counts))
-}
-
-// The shared memory is what was asked for, or half of what is free.
-func TestSharedMemory(t *testing.T) {
-	probe := open(t, tiny, Config{})
-	block := uint64(probe.kv.Layout()[0].Bytes)
-	e := open(t, tiny, Config{Shared: true, Sequences: 3, KVBytes: 4*block + 1})
-	if e.kv.Limit() != 4*block || e.Ctx() != 3*kvcache.BlockTokens {
-		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
-	}
-	b := testBudget()
-	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
-	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
-		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
-	}
-	var limit *mem.LimitError
-	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
-		t.Errorf("more than the budget: %v", err)
-	}
 }

@@ -21,34 +21,27 @@ func Memory(f *model.File, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
-	u, err := c.use(f)
+	s, err := model.NewSurvey(f, c.KVTypes())
 	if err != nil {
 		return model.Estimate{}, err
 	}
-	return model.Memory(f, u)
+	return s.Memory(c.use(s))
 }
 
-// use returns what c means for the model in f.
-func (c *Config) use(f *model.File) (model.Use, error) {
-	cfg, err := model.ReadConfig(f.GGUF)
-	if err != nil {
-		return model.Use{}, err
-	}
+// use returns what c means for a model.
+func (c *Config) use(s *model.Survey) model.Use {
 	u := model.Use{
-		Ctx: cmp.Or(c.Ctx, cfg.NCtx), Sequences: c.Sequences, Threads: c.Threads,
-		KV: c.KVTypes(), Residency: c.Residency,
+		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: c.Threads, Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
 	u.MaxOut = min(maxOut, u.Batch)
-	return u, nil
+	return u
 }
 
 // place decides where the weights are to be, and returns what the model then
 // needs. Where no context was asked for, that is with the least which will do.
-func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err error) {
-	if u, err = c.use(f); err != nil {
-		return u, need, err
-	}
+func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err error) {
+	u = c.use(s)
 	within := func(positions int) {
 		switch {
 		case c.Shared && c.KVBytes > 0:
@@ -63,14 +56,14 @@ func (c *Config) place(f *model.File) (u model.Use, need model.Estimate, err err
 	}
 	if u.Residency == model.Auto {
 		u.Residency = model.Packed
-		if need, err = model.Memory(f, u); err != nil {
+		if need, err = s.Memory(u); err != nil {
 			return u, need, err
 		}
 		if within(autoCtx); need.Total() > c.Budget.Free() {
 			u.Residency = model.Mapped
 		}
 	}
-	need, err = model.Memory(f, u)
+	need, err = s.Memory(u)
 	within(1)
 	return u, need, err
 }
@@ -90,6 +83,10 @@ func room(most int, bytes uint64, need func(positions int) uint64) int {
 	return n * kvcache.BlockTokens
 }
 
+// ends is how many ends of texts there is room for, for each sequence, where memory is
+// ample: of a system prompt, of the last turns.
+const ends = 8
+
 // kvBytes returns how much memory sequences share for what they keep, with `free`
 // bytes left for it, and shortens the context where it was left open.
 func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
@@ -102,7 +99,8 @@ func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, e
 	}
 	bytes := c.KVBytes
 	if bytes == 0 {
-		most := min(each(u.Ctx), math.MaxInt64/uint64(u.Sequences)-l.Copy())*uint64(u.Sequences) + l.Copy()
+		whole := min(each(u.Ctx)+ends*l.End(), math.MaxInt64/uint64(u.Sequences)-l.Copy())
+		most := whole*uint64(u.Sequences) + l.Copy()
 		bytes = min(max(free/2, least(l, 1)), most)
 		if c.Ctx > 0 {
 			bytes = max(bytes, least(l, c.Ctx))

@@ -84,3 +84,22 @@ func TestAutoResidency(t *testing.T) {
 		}
 	}
 }
+
+// The shared memory is what was asked for, or half of what is free.
+func TestSharedMemory(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	block := uint64(probe.kv.Layout()[0].Bytes)
+	e := open(t, tiny, Config{Shared: true, Sequences: 3, KVBytes: 4*block + 1})
+	if e.kv.Limit() != 4*block || e.Ctx() != 3*kvcache.BlockTokens {
+		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
+	}
+	b := testBudget()
+	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
+	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
+		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
+	}
+	var limit *mem.LimitError
+	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
+		t.Errorf("more than the budget: %v", err)
+	}
+}

@@ -23,6 +23,7 @@ type goldenCase struct {
 		Rows, Cols  int
 		NTok        int `json:"n_tok"`
 		NPast       int `json:"n_past"`
+		Fn          string
 		NHead       int `json:"n_head"`
 		NHeadKV     int `json:"n_head_kv"`
 		HeadDim     int `json:"head_dim"`
@@ -119,7 +120,7 @@ func (c *goldenCase) off(tb testing.TB, name string) []byte {
 // model's frequencies: they are tested where those are made.
 func TestGoldenOps(t *testing.T) {
 	tests := map[string]func(*testing.T, *goldenCase){
-		"dequant": goldenDequant, "matmul": goldenMatmul, "rmsnorm": goldenNorm, "swiglu": goldenSwiGLU,
+		"dequant": goldenDequant, "matmul": goldenMatmul, "rmsnorm": goldenNorm, "layernorm": goldenNorm, "glu": goldenGLU, "softcap": goldenSoftcap, "conv": goldenConv,
 		"attend": goldenAttend, "moe_route": goldenRoute, "softmax": goldenSoftmax, "convert": goldenConvert,
 	}
 	ran := map[string]int{}
@@ -208,52 +209,144 @@ func (r *rig) act(buf Buf, row, col, rows int) float32 {
 	return mem.Float32s(r.bufs.mem[at : at+4])[0]
 }
 
+// A norm, into activations and into rows, stored and added.
 func goldenNorm(t *testing.T, c *goldenCase) {
 	shape := c.Tensors["x"].Shape
 	tok, n := shape[0], shape[1]
-	g := newRig(t, []BufSpec{{Width: Pad(n)}, {Kind: ActF32, Width: Pad(n)}}, tok, 1, 1)
+	kind := RMS
+	if c.Op == "layernorm" {
+		kind = LayerNorm
+	}
+	g := newRig(t, []BufSpec{{Width: Pad(n)}, {Kind: ActF32, Width: Pad(n)}, {Width: Pad(n)}, {Width: Pad(n)}}, tok, 1, 1)
 	g.tokens(tok)
 	g.set(0, c.values(t, "x"), n)
-	w := make([]float32, n)
-	for i, v := range c.values(t, "w") {
-		w[i] = float32(v)
-	}
-	g.run(t, Norm{Act: Act{ActF32: 1}, Src: 0, Cols: n, Weight: floats(t, w), Eps: c.Params.Eps})
+	g.set(3, c.values(t, "x"), n)
+	w, b := c.vector(t, "w"), c.vector(t, "b")
+	rows := NormRows{Dst: 2, Src: 0, Cols: n, Segs: 1, Kind: kind, Weight: w, Bias: b, Eps: c.Params.Eps, Scale: 0.5}
+	added := rows
+	added.Dst, added.Epilogue = 3, Add
+	g.run(t, Norm{Act: Act{ActF32: 1}, Src: 0, Cols: n, Kind: kind, Weight: w, Bias: b, Eps: c.Params.Eps}, rows, added)
+	x := c.values(t, "x")
 	for i, want := range c.values(t, "y") {
-		if got := float64(g.act(1, i/n, i%n, tok)); !(math.Abs(got-want) <= 1e-6*math.Abs(want)) {
+		// Where the mean is taken away, what is left is off by what x is.
+		tolerance := 1e-6 * math.Abs(want)
+		if kind == LayerNorm {
+			tolerance += 1e-5
+		}
+		if got := float64(g.act(1, i/n, i%n, tok)); !(math.Abs(got-want) <= tolerance) {
 			t.Fatalf("token %d, column %d is %g, want %g", i/n, i%n, got, want)
+		}
+		if got := float64(g.bufs.Row(2, i/n)[i%n]); !(math.Abs(got-want/2) <= tolerance) {
+			t.Fatalf("token %d, column %d of rows is %g, want %g", i/n, i%n, got, want/2)
+		}
+		if got, want := float64(g.bufs.Row(3, i/n)[i%n]), x[i]+want/2; !(math.Abs(got-want) <= tolerance+1e-7*math.Abs(want)) {
+			t.Fatalf("token %d, column %d added is %g, want %g", i/n, i%n, got, want)
 		}
 	}
 }
 
-// gate and up come out of matrices that pick their half of the activations.
-func goldenSwiGLU(t *testing.T, c *goldenCase) {
+// pick is a matrix that picks n columns of `of`, from number `from` on.
+func pick(t *testing.T, from, n, of int) Matrix {
+	m := Matrix{Data: alloc(t, 4*n*of), Type: F32, In: of, Out: n, N: 1}
+	for i := range n {
+		mem.Float32s(m.Data)[i*of+from+i] = 1
+	}
+	return m
+}
+
+// gate and up come out of matrices that pick their half of the activations, or
+// one of them of a buffer.
+func goldenGLU(t *testing.T, c *goldenCase) {
+	fn := map[string]Fn{"silu": SiLU, "sigmoid": Sigmoid, "gelu": GELU, "gelu_erf": GELUErf, "relu2": ReLU2}[c.Params.Fn]
 	gate, up := c.values(t, "gate"), c.values(t, "up")
 	n := len(gate)
-	pick := func(from int) Matrix {
-		m := Matrix{Data: alloc(t, 4*n*2*n), Type: F32, In: 2 * n, Out: n, N: 1}
-		for i := range n {
-			mem.Float32s(m.Data)[i*2*n+from+i] = 1
-		}
-		return m
-	}
-	g := newRig(t, []BufSpec{{Width: Pad(2 * n)}, {Kind: ActF32, Width: Pad(2 * n)}, {Width: Pad(n)}}, 1, 1, 1)
+	g := newRig(t, []BufSpec{{Width: Pad(2 * n)}, {Kind: ActF32, Width: Pad(2 * n)}, {Width: Pad(n)}, {Width: Pad(n)}, {Width: Pad(n)}}, 1, 1, 1)
 	g.tokens(1)
 	g.set(0, append(append([]float64{}, gate...), up...), 2*n)
+	g.set(4, up, n)
 	act := Act{ActF32: 1}
+	one, two := Part{Matrix: pick(t, 0, n, 2*n)}, Part{Matrix: pick(t, n, n, 2*n)}
 	g.run(t, ToAct{Act: act, Src: 0, Cols: 2 * n},
-		Matmul{Dst: 2, Act: act, Epilogue: SwiGLU, Parts: []Part{{Matrix: pick(0)}, {Matrix: pick(n)}}})
+		Matmul{Dst: 2, Act: act, Epilogue: GLU, Fn: fn, Parts: []Part{one, two}},
+		Matmul{Dst: 3, Act: act, Epilogue: Apply, Fn: fn, Parts: []Part{one}},
+		Gate{Dst: 4, Src: 0, Cols: n, Fn: fn})
+	plain := c.values(t, "plain")
 	for i, want := range c.values(t, "y") {
-		// Far below zero e^-g leaves the range of floats: there 0 is right enough.
-		if got := float64(g.bufs.Row(2, 0)[i]); !(math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-36) {
-			t.Errorf("gate %g, up %g: %g, want %g", gate[i], up[i], got, want)
+		// Far below zero e^-g leaves the range of floats: there 0 is right enough. The
+		// Gaussian ones are cut off earlier.
+		least := 1e-36
+		if fn == GELU || fn == GELUErf {
+			least = 3e-7
+		}
+		for what, got := range map[string]float64{"product": float64(g.bufs.Row(2, 0)[i]), "gate": float64(g.bufs.Row(4, 0)[i])} {
+			if !(math.Abs(got-want) <= 1e-6*math.Abs(want)+least*(1+math.Abs(up[i]))) {
+				t.Errorf("%s of %g and %g: %g, want %g", what, gate[i], up[i], got, want)
+			}
+		}
+		if got := float64(g.bufs.Row(3, 0)[i]); !(math.Abs(got-plain[i]) <= 1e-6*math.Abs(plain[i])+least) {
+			t.Errorf("of %g: %g, want %g", gate[i], got, plain[i])
 		}
 	}
+}
+
+func goldenSoftcap(t *testing.T, c *goldenCase) {
+	x := c.values(t, "x")
+	n := len(x)
+	g := newRig(t, []BufSpec{{Width: Pad(n)}, {Kind: ActF32, Width: Pad(n)}, {Width: Pad(n)}}, 1, 1, 1)
+	g.tokens(1)
+	g.set(0, x, n)
+	act := Act{ActF32: 1}
+	g.run(t, ToAct{Act: act, Src: 0, Cols: n}, Matmul{Dst: 2, Act: act, Softcap: c.Params.Softcap, Parts: []Part{{Matrix: pick(t, 0, n, n)}}})
+	for i, want := range c.values(t, "y") {
+		if got := float64(g.bufs.Row(2, 0)[i]); !(math.Abs(got-want) <= 1e-6) {
+			t.Errorf("of %g: %g, want %g", x[i], got, want)
+		}
+	}
+}
+
+// A convolution over all tokens, and over the last alone, from the state that the
+// others left.
+func goldenConv(t *testing.T, c *goldenCase) {
+	nTok, n, taps := c.Tensors["a"].Shape[0], c.Tensors["a"].Shape[1], c.Tensors["w"].Shape[1]
+	g := newRig(t, []BufSpec{{Width: 3 * Pad(n)}, {Width: Pad(n)}}, nTok, 1, 1)
+	g.Batch.Close()
+	state := ConvBytes(n, taps)
+	var err error
+	if g.Batch, err = NewBatch(nTok, 1, 1, nTok, []Group{{Bytes: state, PerSequence: true}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Batch.Close)
+	g.SetState(0, alloc(t, 2*state), state)
+	parts := [3][]float64{c.values(t, "a"), c.values(t, "b"), c.values(t, "c")}
+	op := Conv{Dst: 1, Src: 0, Col: [3]int{0, Pad(n), 2 * Pad(n)}, Cols: n, Taps: taps, Weight: c.vector(t, "w")}
+	want := c.values(t, "y")
+	pass := func(from, to int, in, out int32) {
+		g.Reset()
+		g.AddSeq([]int32{in, out})
+		for pos := from; pos < to; pos++ {
+			g.Add(0, int32(pos))
+			row := g.bufs.Row(0, pos-from)
+			for k, x := range parts {
+				for i := range n {
+					row[k*Pad(n)+i] = float32(x[pos*n+i])
+				}
+			}
+		}
+		g.run(t, op)
+		for i := range (to - from) * n {
+			if got := float64(g.bufs.Row(1, i/n)[i%n]); !(math.Abs(got-want[from*n+i]) <= 2e-6) {
+				t.Fatalf("tokens from %d: token %d, column %d is %g, want %g", from, from+i/n, i%n, got, want[from*n+i])
+			}
+		}
+	}
+	pass(0, nTok, -1, 0)
+	pass(0, nTok-1, -1, 1)
+	pass(nTok-1, nTok, 1, 0)
 }
 
 // kv returns a batch's memory for keys and values of one layer.
 func (r *rig) kv(tb testing.TB, t KVTypes, nHeadKV, headDim, blocks int) []int32 {
-	bytes := AlignUp(KVBytes(t, nHeadKV, headDim))
+	bytes := AlignUp(KVBytes(t, nHeadKV, headDim, headDim))
 	r.SetState(0, alloc(tb, bytes*blocks), bytes)
 	table := make([]int32, blocks)
 	for i := range table { // backwards, so that the table counts

@@ -154,7 +154,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 	defer p.Close()
 	scratch := alloc(t, 2*max(p.Scratch(4), Align)+Align)
-	unbound, err := NewPlan(r.specs, Norm{Act: Act{ActF32: bufAct}, Src: bufX, Cols: 32})
+	unbound, err := NewPlan(r.specs, RopeTable{Dst: bufX, NRot: 8, Scale: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestMisusePanics(t *testing.T) {
 		{"too many tokens", func() { r.Add(0, 4) }, "too many"},
 		{"too many sequences", func() { r.AddSeq(nil) }, "too many"},
 		{"unknown KV block", func() { r.Reset(); r.AddSeq([]int32{64}) }, "KV block 64"},
-		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "units of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVTypes{}, 1, 8))},
+		{"KV blocks too small", func() { r.tokens(4); attend.Run(r.pool, r.bufs, r.Batch, scratch) }, "units of 1 bytes, the plan reaches " + strconv.Itoa(128+KVBytes(KVTypes{}, 1, 8, 8))},
 		{"position without a block", func() { r.tokens(1); r.Reset(); r.AddSeq(nil); r.Add(0, 0) }, "no KV block"},
 		{"positions with a gap", func() { r.tokens(1); r.Add(0, 2) }, "position 2 after 0"},
 		{"rows out of order", func() { r.tokens(2); r.SetOut([]int32{1, 0}) }, "logits of token 0"},
@@ -318,7 +318,7 @@ func TestNewPlanRejects(t *testing.T) {
 		{"no matrices", Matmul{Dst: bufY, Act: act}, ErrShape},
 		{"column inside a panel", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Col: 8}}}, ErrShape},
 		{"short bias", Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: good, Bias: make([]float32, 31)}}}, ErrShape},
-		{"half a swiglu", Matmul{Dst: bufY, Act: act, Epilogue: SwiGLU, Parts: []Part{{Matrix: good}}}, ErrShape},
+		{"half a swiglu", Matmul{Dst: bufY, Act: act, Epilogue: GLU, Parts: []Part{{Matrix: good}}}, ErrShape},
 		{"no activations", Norm{Act: Act{}, Src: bufX, Cols: 32}, ErrShape},
 		{"short norm", Norm{Act: act, Src: bufX, Cols: 32, Weight: make([]float32, 16)}, ErrShape},
 		{"norm of activations", Norm{Act: act, Src: bufAct, Cols: 32}, ErrShape},

@@ -4,6 +4,7 @@ package kernel
 import "C"
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 )
@@ -69,28 +70,83 @@ func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, OutRows, b.specs[o.Src].Width)
 }
 
-// Norm is Act = Src / rms(Src) * Weight, over the first Cols columns.
+// NormKind is a way to bring a row to size.
+type NormKind int32
+
+const (
+	RMS       NormKind = C.QN_NORM_RMS   // x / rms(x)
+	LayerNorm NormKind = C.QN_NORM_LAYER // (x - mean(x)) / its standard deviation
+)
+
+// Norm is Act = norm(Src) * Weight + Bias, over the first Cols columns.
 type Norm struct {
 	Act    Act
 	Src    Buf
 	Rows   RowSet
 	Cols   int
-	Weight []float32
+	Kind   NormKind
+	Weight []float32 // nil: ones
+	Bias   []float32 // nil: zeros
 	Eps    float32
 }
 
 func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_NORM
 	c.rows = C.int32_t(o.Rows)
-	c.eps = C.float(o.Eps)
+	c.norm, c.eps = C.int32_t(o.Kind), C.float(o.Eps)
 	c.n_col = C.int32_t(o.Cols)
 	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Weight, o.Cols); err != nil {
+	if err := optional(b, &c.vec, o.Weight, o.Cols); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
 		return err
 	}
 	return b.act(&c.act, o.Act, o.Rows)
+}
+
+// NormRows is Dst = Scale * (norm(Src) * Weight + Bias) as floats, or that added
+// to Dst, of Segs segments of Cols columns from SrcCol and DstCol. Dst may be Src.
+type NormRows struct {
+	Dst, Src       Buf
+	DstCol, SrcCol int // multiples of Panel
+	Rows           RowSet
+	Cols, Segs     int
+	Kind           NormKind
+	Weight, Bias   []float32 // of a segment, or of all with SegWeights; nil: ones, zeros
+	SegWeights     bool
+	Eps            float32
+	Scale          float32
+	Epilogue       Epilogue // Store or Add
+}
+
+func (o NormRows) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_NORM_ROWS
+	c.rows = C.int32_t(o.Rows)
+	c.norm, c.eps, c.scale = C.int32_t(o.Kind), C.float(o.Eps), C.float(o.Scale)
+	c.n_col, c.n_seg = C.int32_t(o.Cols), C.int32_t(o.Segs)
+	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
+	c.epilogue = C.int32_t(o.Epilogue)
+	n := o.Cols
+	if o.SegWeights {
+		c.seg_weights = 1
+		n *= o.Segs
+	}
+	if o.Cols < 1 || o.Segs < 1 || o.SrcCol < 0 || o.DstCol < 0 {
+		return shapeErr("norm of %d segments of %d columns", o.Segs, o.Cols)
+	}
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols*o.Segs); err != nil {
+		return err
+	}
+	if err := b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols*o.Segs); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec, o.Weight, n); err != nil {
+		return err
+	}
+	return optional(b, &c.vec2, o.Bias, n)
 }
 
 // ToAct is Act = the first Cols columns of Src.
@@ -117,13 +173,45 @@ func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.act(&c.act, o.Act, o.Rows)
 }
 
-// Epilogue says what becomes of the products of a Matmul.
+// A Fn is a function of one number.
+type Fn int32
+
+const (
+	SiLU    Fn = C.QN_FN_SILU
+	Sigmoid Fn = C.QN_FN_SIGMOID
+	GELU    Fn = C.QN_FN_GELU     // the form with tanh
+	GELUErf Fn = C.QN_FN_GELU_ERF // the form with erf
+	ReLU2   Fn = C.QN_FN_RELU2    // max(x, 0) squared
+)
+
+// Gate is Dst = Fn(Src) * Dst, Cols columns from SrcCol and DstCol.
+type Gate struct {
+	Dst, Src       Buf
+	DstCol, SrcCol int // multiples of Panel
+	Rows           RowSet
+	Cols           int
+	Fn             Fn
+}
+
+func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_GATE
+	c.rows, c.fn = C.int32_t(o.Rows), C.int32_t(o.Fn)
+	c.n_col = C.int32_t(o.Cols)
+	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols)
+}
+
+// Epilogue says what becomes of the products of a Matmul, biases added.
 type Epilogue int32
 
 const (
-	Store  Epilogue = C.QN_EPI_STORE  // Dst = product
-	Add    Epilogue = C.QN_EPI_ADD    // Dst += product
-	SwiGLU Epilogue = C.QN_EPI_SWIGLU // Dst = silu(first product) * second product
+	Store Epilogue = C.QN_EPI_STORE // Dst = Scale * product
+	Add   Epilogue = C.QN_EPI_ADD   // Dst += Scale * product
+	GLU   Epilogue = C.QN_EPI_GLU   // Dst = Fn(first product) * second product
+	Apply Epilogue = C.QN_EPI_FN    // Dst = Fn(product)
 )
 
 // A Part is one of the matrices of a Matmul.
@@ -142,13 +230,17 @@ type Matmul struct {
 	Route    Buf // with PairRows
 	Parts    []Part
 	Epilogue Epilogue
+	Fn       Fn      // of GLU and Apply
+	Scale    float32 // of Store and Add; 0: 1
+	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
 }
 
 func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MATMUL
 	c.rows = C.int32_t(o.Rows)
-	c.epilogue = C.int32_t(o.Epilogue)
-	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == SwiGLU && n != 2 {
+	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
+	c.scale, c.softcap = C.float(cmp.Or(o.Scale, 1)), C.float(o.Softcap)
+	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == GLU && n != 2 {
 		return shapeErr("matmul of %d matrices", n)
 	}
 	c.n_mat = C.int32_t(len(o.Parts))
@@ -159,17 +251,15 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		if err := b.matrix(&c.mat[i], p.Matrix); err != nil {
 			return err
 		}
-		if p.Bias != nil {
-			if err := vector(b, &c.bias[i], p.Bias, Pad(p.Out)); err != nil {
-				return err
-			}
+		if err := optional(b, &c.bias[i], p.Bias, Pad(p.Out)); err != nil {
+			return err
 		}
 		c.col[i] = C.int32_t(p.Col)
 		if err := b.floats(&c.dst, o.Dst, o.Rows, p.Col+p.Out); err != nil {
 			return err
 		}
 		used, ok := o.Act[p.Type.Act()]
-		if !ok || !b.has(used) || Pad(p.In) != Pad(b.specs[used].Width) {
+		if !ok || !b.has(used) || Pad(p.In) > Pad(b.specs[used].Width) {
 			return shapeErr("matmul with %d columns of %v from buffers %v", p.In, p.Type, o.Act)
 		}
 	}
@@ -206,30 +296,35 @@ const (
 type KVTypes struct{ K, V KVType }
 
 // KVBytes returns the bytes of one layer's keys and values in a KV block.
-func KVBytes(t KVTypes, nHeadKV, headDim int) int {
-	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim)))
+func KVBytes(t KVTypes, nHeadKV, headDim, valueDim int) int {
+	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim), C.int32_t(valueDim)))
 }
 
 // Heads is the shape of an attention, and where its queries, keys and values lie.
 type Heads struct {
-	NHead, NHeadKV, HeadDim int
-	KV                      KVTypes
-	Group                   int    // of the batch, where keys and values are
-	KVOffset                int    // of this layer inside a block of the group, in bytes
-	QKV                     Buf    // queries, keys and values of each token
-	Col                     [3]int // where in QKV each of them begins
+	NHead, NHeadKV int
+	HeadDim        int // of a query and a key
+	ValueDim       int // of a value; 0: HeadDim
+	KV             KVTypes
+	Group          int    // of the batch, where keys and values are
+	KVOffset       int    // of this layer inside a block of the group, in bytes
+	QKV            Buf    // queries, keys and values of each token
+	Col            [3]int // where in QKV each of them begins
 }
 
+func (h Heads) valueDim() int { return cmp.Or(h.ValueDim, h.HeadDim) }
+
 func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
-	if h.NHead < 1 || h.NHeadKV < 1 || h.HeadDim < 1 || h.NHead%h.NHeadKV != 0 {
+	if h.NHead < 1 || h.NHeadKV < 1 || h.HeadDim < 1 || h.ValueDim < 0 || h.NHead%h.NHeadKV != 0 {
 		return shapeErr("attention of %d heads of %d over %d", h.NHead, h.HeadDim, h.NHeadKV)
 	}
-	c.n_head, c.n_head_kv, c.head_dim = C.int32_t(h.NHead), C.int32_t(h.NHeadKV), C.int32_t(h.HeadDim)
+	c.n_head, c.n_head_kv = C.int32_t(h.NHead), C.int32_t(h.NHeadKV)
+	c.head_dim, c.v_dim = C.int32_t(h.HeadDim), C.int32_t(h.valueDim())
 	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
 	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
-	for i, n := range [3]int{h.NHead, h.NHeadKV, h.NHeadKV} {
+	for i, n := range [3]int{h.NHead * h.HeadDim, h.NHeadKV * h.HeadDim, h.NHeadKV * h.valueDim()} {
 		c.col[i] = C.int32_t(h.Col[i])
-		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n*h.HeadDim); err != nil {
+		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n); err != nil {
 			return err
 		}
 	}
@@ -237,7 +332,7 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // reach is how far into a block the layer's keys and values go.
-func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim) }
+func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, h.valueDim()) }
 
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
 // are set, rotates their first NRot dimensions by Table, scales the queries,
@@ -248,6 +343,7 @@ type StoreKV struct {
 	NRot         int
 	Table        Buf // from RopeTable
 	QNorm, KNorm []float32
+	RopeFirst    bool // the norms come after the rotation
 	Eps          float32
 	Scale        float32
 }
@@ -263,15 +359,14 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	if o.QNorm != nil {
-		if err := vector(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
-			return err
-		}
+	if o.RopeFirst {
+		c.rope_first = 1
 	}
-	if o.KNorm != nil {
-		if err := vector(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
-			return err
-		}
+	if err := optional(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
+		return err
 	}
 	return o.Heads.fill(b, c)
 }
@@ -294,20 +389,52 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	}
 	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
-	if o.Slopes != nil {
-		if err := vector(b, &c.vec, o.Slopes, o.NHead); err != nil {
-			return err
-		}
+	if err := optional(b, &c.vec, o.Slopes, o.NHead); err != nil {
+		return err
 	}
-	if o.Sinks != nil {
-		if err := vector(b, &c.vec2, o.Sinks, o.NHead); err != nil {
-			return err
-		}
+	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+		return err
 	}
-	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.HeadDim); err != nil {
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {
 		return err
 	}
 	return o.Heads.fill(b, c)
+}
+
+// Conv is a short convolution over the positions of a sequence. Src has a, b and
+// c of each token, Cols wide, at Col; Dst[t] = b[t] times the sum over i of
+// Weight[column][i] * u[t-(Taps-1)+i], u = a * c. What lies before the batch is
+// the state of the sequence.
+type Conv struct {
+	Dst, Src   Buf
+	Col        [3]int // multiples of Panel
+	Cols, Taps int
+	Weight     []float32 // [Cols][Taps]
+	Group      int       // of the batch, where the state is
+	Offset     int       // of this layer inside the state, in bytes
+}
+
+// ConvBytes returns the bytes of the state of a Conv.
+func ConvBytes(cols, taps int) int { return AlignUp((taps - 1) * cols * 4) }
+
+func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_CONV
+	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 {
+		return shapeErr("convolution of %d columns and %d taps", o.Cols, o.Taps)
+	}
+	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
+	c.n_col, c.n_tap = C.int32_t(o.Cols), C.int32_t(o.Taps)
+	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
+	for i, col := range o.Col {
+		c.col[i] = C.int32_t(col)
+		if err := b.floats(&c.src, o.Src, TokRows, col+o.Cols); err != nil {
+			return err
+		}
+	}
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+		return err
+	}
+	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
 }
 
 // MoeRoute chooses the experts of each token by its router logits in Src, and
@@ -407,6 +534,14 @@ func vector[F C.float | C.double, T float32 | float64](b *planBuilder, c **F, v 
 	}
 	*c = (*F)(unsafe.Pointer(unsafe.SliceData(v)))
 	return nil
+}
+
+// optional is vector for one that may be absent: nil leaves *c as it is.
+func optional(b *planBuilder, c **C.float, v []float32, n int) error {
+	if v == nil {
+		return nil
+	}
+	return vector(b, c, v, n)
 }
 
 // floats sets *c to buf, which holds floats for these rows in at least n columns.

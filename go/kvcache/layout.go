@@ -116,6 +116,20 @@ func (l Layout) Forgets() bool {
 	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence })
 }
 
+// End returns what the tree keeps of an end from which texts may go on, beside the
+// blocks that all of a text needs: windows, and a state.
+func (l Layout) End() uint64 {
+	return l.sum(func(g *Group) int {
+		switch {
+		case g.PerSequence:
+			return 1
+		case g.Window > 0:
+			return blocksFor(g.Window) + 1
+		}
+		return 0
+	})
+}
+
 // Alone returns what a sequence needs that shares memory with no other. Where it
 // forgets, it shares its last block with the tree when it goes back.
 func (l Layout) Alone(positions, slice int) uint64 {

@@ -19,7 +19,7 @@ const (
 // several layers are read in turns, as in a forward pass, so that they come
 // from memory where they are more than the caches hold.
 func (b *Bench) attention(kv KV, yield func(*Result) error) error {
-	layer := kernel.AlignUp(kernel.KVBytes(kv.Type, nHeadKV, headDim))
+	layer := kernel.AlignUp(kernel.KVBytes(kv.Type, nHeadKV, headDim, headDim))
 	for _, n := range b.Tokens {
 		blocks := (b.Depth + n + kernel.KVBlock - 1) / kernel.KVBlock
 		layers := min(len(b.Memory)/layer/blocks, mostLayers)

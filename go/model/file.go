@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // A File is a mapped model: one GGUF file, or all shards of one.
@@ -21,6 +22,7 @@ type File struct {
 	Paths []string // of the shards, or one name when the model is whole
 
 	regions []*mem.Region // by shard
+	config  *Config       // once it was asked for
 }
 
 // OpenFile maps and parses the model at path. When it was cut into several
@@ -95,6 +97,18 @@ func parse(path string) (*mem.Region, *gguf.File, error) {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, f, nil
+}
+
+// Config returns the sizes and constants of the model. Errors name the key.
+func (f *File) Config() (*Config, error) {
+	if f.config == nil {
+		cfg, err := arch.ReadConfig(f.GGUF)
+		if err != nil {
+			return nil, err
+		}
+		f.config = cfg
+	}
+	return f.config, nil
 }
 
 // Shards returns the bytes of each shard. They are the file's, valid until it is closed.

@@ -10,6 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
+var kvF32 = kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
+
 const golden = "../../scripts/golden"
 
 // A draft is a GGUF file to be changed and written.
@@ -113,7 +115,11 @@ func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	m, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	s, err := NewSurvey(f, kvF32)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.Load(Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err == nil {
 		tb.Cleanup(m.Close)
 	}
@@ -129,18 +135,14 @@ func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 	}
 	defer pool.Close()
 	r, err := NewRunner(m, RunnerConfig{
-		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), KV: kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32},
+		Pool: pool, Budget: mem.NewBudget(1<<28, "test"),
 		MaxTokens: len(ids), MaxSeqs: 1, MaxBlocks: 1, MaxOut: len(ids),
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer r.Close()
-	p, err := m.program(kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	block := layout(p)[0].Bytes
+	block := m.Layout[0].Bytes
 	kv, err := mem.Alloc(uint64(block), "test")
 	if err != nil {
 		tb.Fatal(err)

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -59,66 +60,48 @@ type Options struct {
 // of Runners.
 type Model struct {
 	Config    *Config
-	Residency Residency // Packed or Mapped
+	Layout    kvcache.Layout // what a sequence keeps
+	Residency Residency      // Packed or Mapped
 
 	file    *File
-	arch    arch.Arch
 	weights *weights
+	program *arch.Program
 }
 
-// Load binds the tensors of f, and packs them unless they stay mapped. The file
-// stays the caller's, and open for as long as the model. Errors name the key or
-// the tensor, not the file.
-func Load(f *File, o Options) (*Model, error) {
-	m := &Model{file: f, Residency: Packed}
-	var err error
-	if m.Config, err = ReadConfig(f.GGUF); err != nil {
-		return nil, err
-	}
-	if m.arch, err = arch.Lookup(m.Config.Arch); err != nil {
-		return nil, err
-	}
-	if o.Residency == Mapped {
-		m.Residency = Mapped
-	}
-	if err := m.survey(); err != nil {
-		return nil, err
-	}
-	if o.Residency == Auto && m.WeightBytes()+m.weights.checkBytes()-min(m.weights.checkBytes(), o.Lent) > o.Budget.Free() {
-		m.Residency = Mapped
-		if err := m.survey(); err != nil {
+// Load gives the tensors memory, and packs them unless they stay mapped. The
+// file stays the caller's, and open for as long as the model.
+func (s *Survey) Load(o Options) (*Model, error) {
+	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file}
+	if m.Residency == Auto {
+		m.Residency = Packed
+		f, err := s.find(Packed)
+		if err != nil {
 			return nil, err
 		}
+		if checks := f.weights.checkBytes(); f.weights.bytes()+checks-min(checks, o.Lent) > o.Budget.Free() {
+			m.Residency = Mapped
+		}
 	}
-	if err := m.weights.bind(o.Budget); err != nil {
-		m.Close()
+	var err error
+	if m.weights, err = s.take(m.Residency); err != nil {
 		return nil, err
 	}
-	if err := m.read(o); err != nil {
+	if err := m.load(s, o); err != nil {
 		m.Close()
 		return nil, err
 	}
 	return m, nil
 }
 
-// survey finds every tensor and checks every operation, before there is memory
-// for any of them.
-func (m *Model) survey() error {
-	m.weights = newWeights(m.file.GGUF, m.Config, m.Residency == Packed)
-	p, err := m.program(kernel.KVTypes{})
-	if err != nil {
+func (m *Model) load(s *Survey, o Options) (err error) {
+	if err := m.weights.bind(o.Budget); err != nil {
 		return err
 	}
-	plans, err := newPlans(p)
-	if err != nil {
+	if err := m.read(o); err != nil {
 		return err
 	}
-	plans.close()
-	return nil
-}
-
-func (m *Model) program(kv kernel.KVTypes) (*arch.Program, error) {
-	return m.arch.Build(m.Config, m.weights, kv)
+	m.program, err = s.arch.Build(s.Config, m.weights, s.kv) // as in the survey, now with memory
+	return err
 }
 
 // chunkBytes is how much of a tensor is read before its pages are let go:
@@ -202,7 +185,12 @@ func (l *loan) Close() {
 }
 
 // WeightBytes returns the memory that the weights take outside the file.
-func (m *Model) WeightBytes() uint64 { return m.weights.packedBytes() + m.weights.smallBytes() }
+func (m *Model) WeightBytes() uint64 { return m.weights.bytes() }
+
+// Has reports whether the model has an output, such as arch.Logits.
+func (m *Model) Has(output string) bool {
+	return slices.ContainsFunc(m.program.Outputs, func(o arch.Output) bool { return o.Name == output })
+}
 
 // The kernels and the cache mean the same block.
 var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -42,7 +43,7 @@ func TestLoadRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no architecture", func(d *draft) { d.drop("general.architecture") }, "general.architecture"},
-		{"architecture", func(d *draft) { d.set("general.architecture", "mamba") }, `architecture "mamba" is not supported, supported are llama qwen2 qwen3`},
+		{"architecture", func(d *draft) { d.set("general.architecture", "mamba") }, `architecture "mamba" is not supported, supported are llama qwen2 qwen3 `},
 		{"no context", func(d *draft) { d.drop("llama.context_length") }, `"llama.context_length"`},
 		{"no epsilon", func(d *draft) { d.drop("llama.attention.layer_norm_rms_epsilon") }, "layer_norm_rms_epsilon"},
 		{"absurd layers", key("block_count", uint32(1<<31)), "block_count"},
@@ -51,11 +52,12 @@ func TestLoadRefuses(t *testing.T) {
 		{"negative heads", key("attention.head_count", int32(-4)), "head_count"},
 		{"heads that do not divide", key("attention.head_count_kv", uint32(3)), "divisor of the 4 heads"},
 		{"width that heads do not divide", key("attention.head_count", uint32(5)), "head_count"},
-		{"layers that differ", key("attention.head_count_kv", []int32{2, 1}), "layers that differ"},
+		{"layers that differ", key("attention.head_count_kv", []int32{2, 1}), `tensor "blk.1.attn_k.weight": shape [32 16], want [32 8]`},
+		{"too few layers", key("attention.head_count_kv", []int32{2}), "head_count_kv\": 1 elements, want one for each of the 2 layers"},
 		{"epsilon not a number", key("attention.layer_norm_rms_epsilon", float32(math.NaN())), "layer_norm_rms_epsilon"},
 		{"text for a number", key("embedding_length", "wide"), "embedding_length"},
 		{"another width", key("embedding_length", uint32(64)), `tensor "token_embd.weight": shape [32 `},
-		{"values unlike keys", key("attention.value_length", uint32(4)), "value_length"},
+		{"values unlike keys", key("attention.value_length", uint32(4)), `tensor "blk.0.attn_v.weight": shape [32 16], want [32 8]`},
 		{"odd rotation", key("rope.dimension_count", uint32(5)), "even"},
 		{"long rotation", key("rope.dimension_count", uint32(64)), "dimension_count"},
 		{"zero base", key("rope.freq_base", float32(0)), "freq_base"},
@@ -71,7 +73,6 @@ func TestLoadRefuses(t *testing.T) {
 			x.Type, x.Dims = gguf.I32, []uint64{32}
 		}, `tensor "blk.0.ffn_norm.weight": type I32`},
 		{"type of a matrix", func(d *draft) { d.tensor("blk.0.attn_q.weight").Type = gguf.I32 }, "type I32 is not supported, supported are [F32"},
-		{"bias of the gate", func(d *draft) { d.add("blk.0.ffn_gate.bias", gguf.F32, f32(40), 40) }, `"blk.0.ffn_gate.bias" is not supported`},
 		{"bias of another length", func(d *draft) { d.add("blk.0.attn_q.bias", gguf.F32, f32(31), 31) }, "shape [31], want [32]"},
 		{"NaN in a matrix", poison("blk.1.ffn_down.weight"), `tensor "blk.1.ffn_down.weight": a weight is NaN`},
 		{"NaN in the embedding", poison("token_embd.weight"), `tensor "token_embd.weight": a weight is NaN`},
@@ -298,7 +299,11 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	e, err := Memory(f, Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3})
+	survey, err := NewSurvey(f, kernel.KVTypes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := survey.Memory(Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +324,7 @@ func TestMemory(t *testing.T) {
 	if e := (Estimate{Weights: 1, Checks: 10, KV: 2, Activations: 3}); e.Total() != 11 {
 		t.Errorf("total %d, want the 11 of the checks", e.Total())
 	}
-	huge, err := Memory(f, Use{Ctx: 1 << 28, Sequences: 1 << 60, Batch: 1, MaxOut: 1, Threads: 1})
+	huge, err := survey.Memory(Use{Ctx: 1 << 28, Sequences: 1 << 60, Batch: 1, MaxOut: 1, Threads: 1})
 	if err != nil || huge.KV < 1<<60 || huge.Total() < huge.KV {
 		t.Errorf("estimate of more than any memory: %+v, %v", huge, err)
 	}
@@ -329,13 +334,13 @@ func TestMemory(t *testing.T) {
 	}
 	defer threads.Close()
 	for _, residency := range []Residency{Packed, Mapped} {
-		e, err := Memory(f, Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3, Residency: residency})
+		e, err := survey.Memory(Use{Sequences: 2, Batch: 64, MaxOut: 4, Threads: 3, Residency: residency})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// What is lent serves for the checks, and only what goes beyond is asked for.
 		b := mem.NewBudget(e.Weights+e.Checks/2, "test")
-		loaded, err := Load(f, Options{Pool: threads, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
+		loaded, err := survey.Load(Options{Pool: threads, Budget: b, Residency: residency, Lent: e.Checks - e.Checks/2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,10 +366,10 @@ func TestMemory(t *testing.T) {
 	defer pool.Close()
 	b := mem.NewBudget(e.Weights-1, "test")
 	var limit *mem.LimitError
-	if _, err := Load(f, Options{Pool: pool, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
+	if _, err := survey.Load(Options{Pool: pool, Budget: b, Residency: Packed}); !errors.As(err, &limit) || b.Used() != 0 {
 		t.Errorf("error %v with %d bytes taken, want a LimitError and none", err, b.Used())
 	}
-	mapped, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
+	mapped, err := survey.Load(Options{Pool: pool, Budget: mem.NewBudget(e.Weights-1, "test"), Lent: e.Checks})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +378,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("without room for it the model is %v", mapped.Residency)
 	}
 	last := uint64(0)
-	done, err := Load(f, Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
+	done, err := survey.Load(Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Progress: func(done, total uint64) {
 		if done <= last || done > total || total > f.Size() {
 			t.Errorf("progress %d of %d after %d", done, total, last)
 		}
@@ -406,4 +411,32 @@ func TestLoadDropsPages(t *testing.T) {
 		t.Errorf("%s more in memory after loading a file of %s", mem.FormatBytes(after-before), mem.FormatBytes(size))
 	}
 	runtime.KeepAlive(big)
+}
+
+// Packed weights lie in the order in which a pass reads them: layer by layer.
+func TestWeightsLieInOrder(t *testing.T) {
+	m, err := load(t, filepath.Join(golden, "tiny-moe-f32.gguf"), Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, n := uintptr(0), 0
+	for il, ops := range m.program.Layers {
+		for _, op := range ops {
+			x, ok := op.(kernel.Matmul)
+			if !ok {
+				continue
+			}
+			for _, p := range x.Parts {
+				here := uintptr(unsafe.Pointer(unsafe.SliceData(p.Data)))
+				if here <= at {
+					t.Errorf("layer %d: a matrix of %d x %d lies before the one that is used before it", il, p.Out, p.In)
+				}
+				at = here
+				n++
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("only %d matrices", n)
+	}
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 
-	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // A Use is what a model is to run for.
@@ -16,7 +14,6 @@ type Use struct {
 	Batch     int // most tokens of a pass
 	MaxOut    int // most rows of logits at a time, at most Batch
 	Threads   int
-	KV        kernel.KVTypes
 	Residency Residency // Auto counts as Packed
 }
 
@@ -33,36 +30,25 @@ type Estimate struct {
 // Total returns the most that is taken at once, when every context is full.
 func (e Estimate) Total() uint64 { return e.Weights + max(e.Checks, e.KV+e.Activations) }
 
-// Memory returns what the model in f takes for this use, without loading it. It
-// fails where Load would, but for values that are not finite.
-func Memory(f *File, u Use) (Estimate, error) {
-	cfg, err := ReadConfig(f.GGUF)
+// Memory returns what the model takes for this use, without loading it.
+func (s *Survey) Memory(u Use) (Estimate, error) {
+	f, err := s.find(u.Residency)
 	if err != nil {
 		return Estimate{}, err
 	}
-	a, err := arch.Lookup(cfg.Arch)
-	if err != nil {
-		return Estimate{}, err
-	}
-	w := newWeights(f.GGUF, cfg, u.Residency != Mapped)
-	p, err := a.Build(cfg, w, u.KV)
-	if err != nil {
-		return Estimate{}, err
-	}
-	ps, err := newPlans(p)
+	ps, err := newPlans(f.program)
 	if err != nil {
 		return Estimate{}, err
 	}
 	defer ps.close()
-	ctx := cmp.Or(u.Ctx, cfg.NCtx)
-	l := layout(p)
-	bufs, scratch := runnerBytes(p, ps, u.Batch, u.MaxOut, u.Threads)
+	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
+	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
 	return Estimate{
-		Weights:     w.packedBytes() + w.smallBytes(),
-		Checks:      w.checkBytes(),
-		Layout:      l,
-		KVPer1K:     l.Bytes(1024),
-		KV:          times(l.Alone(ctx, u.Batch), uint64(u.Sequences)),
+		Weights:     f.weights.bytes(),
+		Checks:      f.weights.checkBytes(),
+		Layout:      s.Layout,
+		KVPer1K:     s.Layout.Bytes(1024),
+		KV:          times(s.Layout.Alone(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
 }

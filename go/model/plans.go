@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -9,42 +10,53 @@ import (
 
 // plans is a program laid out for C.
 type plans struct {
-	begin, end *kernel.Plan
-	layers     []*kernel.Plan
+	begin   *kernel.Plan
+	layers  []*kernel.Plan
+	outputs []*kernel.Plan
 }
 
-func newPlans(p *arch.Program) (*plans, error) {
-	ps := &plans{}
-	var err error
+func newPlans(p *arch.Program) (ps *plans, err error) {
+	ps = &plans{}
+	defer func() {
+		if err != nil {
+			ps.close()
+		}
+	}()
 	if ps.begin, err = kernel.NewPlan(p.Bufs, p.Begin...); err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
 	}
 	for il, ops := range p.Layers {
 		l, err := kernel.NewPlan(p.Bufs, ops...)
 		if err != nil {
-			ps.close()
 			return nil, fmt.Errorf("layer %d: %w", il, err)
 		}
 		ps.layers = append(ps.layers, l)
 	}
-	if ps.end, err = kernel.NewPlan(p.Bufs, p.End...); err != nil {
-		ps.close()
-		return nil, fmt.Errorf("output: %w", err)
+	for _, out := range p.Outputs {
+		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", out.Name, err)
+		}
+		ps.outputs = append(ps.outputs, o)
 	}
 	return ps, nil
 }
 
+func (ps *plans) all() []*kernel.Plan {
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
+}
+
 // scratch returns the bytes that one thread needs for any of the plans.
 func (ps *plans) scratch(maxTok int) int {
-	n := max(ps.begin.Scratch(maxTok), ps.end.Scratch(maxTok))
-	for _, l := range ps.layers {
-		n = max(n, l.Scratch(maxTok))
+	n := 0
+	for _, p := range ps.all() {
+		n = max(n, p.Scratch(maxTok))
 	}
 	return kernel.AlignUp(n)
 }
 
 func (ps *plans) close() {
-	for _, p := range append([]*kernel.Plan{ps.begin, ps.end}, ps.layers...) {
+	for _, p := range ps.all() {
 		if p != nil {
 			p.Close()
 		}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -67,9 +66,9 @@ func TestGoldenRope(t *testing.T) {
 				return v
 			}
 			p := c.Params
-			cfg := &Config{NRot: p.NRot, RopeTheta: p.FreqBase, Rope: arch.RopeScaling{Type: "linear", Factor: 1 / p.FreqScale}}
+			r := arch.Rope{NRot: p.NRot, Base: p.FreqBase, Scaling: arch.Scaling{Type: "linear", Factor: 1 / p.FreqScale}}
 			if y := p.Yarn; y != nil {
-				cfg.Rope = arch.RopeScaling{
+				r.Scaling = arch.Scaling{
 					Type: "yarn", Factor: 1 / p.FreqScale, NCtxOrig: y.NCtxOrig,
 					ExtFactor: y.ExtFactor, AttnFactor: y.AttnFactor, BetaFast: y.BetaFast, BetaSlow: y.BetaSlow,
 				}
@@ -78,7 +77,7 @@ func TestGoldenRope(t *testing.T) {
 			if _, ok := c.Tensors["factors"]; ok {
 				factors = floats("factors")
 			}
-			freqs, scale := ropeFreqs(cfg, factors)
+			freqs, scale := r.Freqs(factors), r.Scale()
 			pos := bytes("pos")
 			nTok := len(pos) / 4
 			kind := kernel.RopeNorm
@@ -127,8 +126,7 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 		t.Fatal(err)
 	}
 	defer b.Close()
-	kvF32 := kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
-	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim))
+	block := kernel.AlignUp(kernel.KVBytes(kvF32, nHead, headDim, headDim))
 	b.SetState(0, alloc(nTok*block), block)
 	for tok := range nTok {
 		table := make([]int32, maxBlocks)
@@ -160,32 +158,3 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 	}
 	return got
 }
-
-// Frequencies are the same on all CPUs: no product is fused with a sum.
-func TestRopeIsRoundedAtEachStep(t *testing.T) {
-	const nRot, theta, factor, ext, attn = 4096, 500000, 3.7, 0.83, 1.3
-	cfg := &Config{NRot: nRot, RopeTheta: theta, Rope: arch.RopeScaling{
-		Type: "yarn", Factor: factor, NCtxOrig: 4096, ExtFactor: ext, AttnFactor: attn, BetaFast: 32, BetaSlow: 1,
-	}}
-	freqs, scale := ropeFreqs(cfg, nil)
-	low, high := math.Floor(pairThatTurns(cfg, 32)), math.Ceil(pairThatTurns(cfg, 1))
-	for i, got := range freqs {
-		f := exactmath.Pow(theta, -2*float64(i)/nRot)
-		keep := mul(1-min(max((float64(i)-low)/(high-low), 0), 1), ext)
-		if want := add(mul(f/factor, add(1, -keep)), mul(f, keep)); got != want {
-			t.Errorf("pair %d turns by %x, want %x", i, got, want)
-		}
-	}
-	if want := float32(mul(attn, add(1, mul(0.1, exactmath.Log(factor))))); scale != want {
-		t.Errorf("scale %x, want %x", scale, want)
-	}
-}
-
-// Functions that are not inlined round their results. (On amd64 the test has
-// something to find with GOAMD64=v3.)
-
-//go:noinline
-func mul(a, b float64) float64 { return a * b }
-
-//go:noinline
-func add(a, b float64) float64 { return a + b }

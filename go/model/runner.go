@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
@@ -12,14 +13,13 @@ import (
 type RunnerConfig struct {
 	Pool      *kernel.Pool // borrowed for as long as the Runner
 	Budget    *mem.Budget
-	KV        kernel.KVTypes
 	MaxTokens int // of a batch
 	MaxSeqs   int // of a batch
 	MaxBlocks int // KV blocks of a sequence
-	MaxOut    int // rows of logits at a time, at most MaxTokens
+	MaxOut    int // rows of an output at a time, at most MaxTokens
 }
 
-// A Runner turns batches of tokens into logits. Its buffers lie outside the Go
+// A Runner turns batches of tokens into what a model puts out. Its buffers lie outside the Go
 // heap and are used again for each batch; a pass allocates nothing. It is not
 // for several goroutines.
 type Runner struct {
@@ -30,8 +30,9 @@ type Runner struct {
 	batch   *kernel.Batch
 	region  *mem.Region
 	scratch []byte
-	logits  kernel.Buf
-	nOut    int // rows of logits that there are
+	outputs []arch.Output
+	out     int // the output that was computed last
+	nOut    int // rows of it that there are
 	ran     int // tokens of the last pass
 }
 
@@ -46,10 +47,8 @@ func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
 }
 
 func (r *Runner) init(m *Model, c RunnerConfig) error {
-	p, err := m.program(c.KV)
-	if err != nil {
-		return err
-	}
+	p := m.program
+	var err error
 	if r.plans, err = newPlans(p); err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	}
 	all := r.region.Bytes()
 	r.scratch = all[bufs:]
-	r.logits = p.Logits
+	r.outputs = p.Outputs
 	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
 	return err
 }
@@ -77,7 +76,7 @@ func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs,
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
 // Forward runs the batch through all layers, and writes its keys and values.
-// Logits of its tokens are then had from Head. Between layers it asks cancel,
+// Outputs of its tokens are then had from Compute. Between layers it asks cancel,
 // unless that is nil, and returns the error it gets; the keys and values of the
 // batch's positions are then undefined. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran.
@@ -105,26 +104,39 @@ func (r *Runner) Forward(cancel func() error) error {
 // Head computes the logits after these tokens of the batch that Forward ran
 // last, at most MaxOut of them, given by ascending index. It may be called
 // again for others.
-func (r *Runner) Head(rows []int32) {
+func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
+
+// Logits returns row i of the last Head, a number for each token of the
+// vocabulary.
+func (r *Runner) Logits(i int) []float32 { return r.Row(i) }
+
+// Compute computes any output of the model, as Head does logits. It panics
+// where the model has no such output: see Model.Has.
+func (r *Runner) Compute(output string, rows []int32) {
 	if r.ran == 0 || r.ran != len(r.batch.Tokens()) {
-		panic("model: Head without a Forward of the batch")
+		panic("model: Compute without a Forward of the batch")
 	}
 	r.nOut = 0
+	r.out = slices.IndexFunc(r.outputs, func(o arch.Output) bool { return o.Name == output })
+	if r.out < 0 {
+		panic("model: no output " + output)
+	}
 	if len(rows) == 0 {
 		return
 	}
 	r.batch.SetOut(rows)
-	r.plans.end.Run(r.pool, r.bufs, r.batch, r.scratch)
+	r.plans.outputs[r.out].Run(r.pool, r.bufs, r.batch, r.scratch)
 	r.nOut = len(rows)
 }
 
-// Logits returns the logits of row i of the last Head, one for each token of
-// the vocabulary. They are valid until the next Head or Forward.
-func (r *Runner) Logits(i int) []float32 {
+// Row returns row i of the last Compute. It is valid until the next Compute or
+// Forward.
+func (r *Runner) Row(i int) []float32 {
 	if i < 0 || i >= r.nOut {
-		panic(fmt.Sprintf("model: logits of row %d of %d", i, r.nOut))
+		panic(fmt.Sprintf("model: row %d of %d", i, r.nOut))
 	}
-	return r.bufs.Row(r.logits, i)[:r.cfg.NVocab]
+	o := r.outputs[r.out]
+	return r.bufs.Row(o.Buf, i)[:o.Width]
 }
 
 // Close gives the buffers back. Closing again does nothing.

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // weights is the tensors that a program asked for, in the order in which it
@@ -15,15 +16,13 @@ import (
 // the same questions are answered with Data.
 type weights struct {
 	f      *gguf.File
-	cfg    *Config
+	arch   string
 	pack   bool // matrices for products; else they stay in the file
 	mats   []*matrix
 	vecs   []*vector
 	byName map[string]*matrix
 	byVec  map[string]*vector
-	rope   []float64 // frequencies, nil until there is memory
-	roped  bool      // the plan has rotations
-	scale  float32   // of the rope
+	ropes  []*rotations
 	small  *mem.Region
 	big    *mem.Region // packed matrices; nil when there are none
 }
@@ -35,15 +34,22 @@ type matrix struct {
 	rows  bool // looked up, not multiplied: never packed
 }
 
-// A vector is floats, of a tensor or computed.
+// A vector is the floats of a tensor.
 type vector struct {
 	t *gguf.Tensor
 	n int
 	v []float32 // nil until there is memory; padded to whole panels
 }
 
-func newWeights(f *gguf.File, cfg *Config, pack bool) *weights {
-	return &weights{f: f, cfg: cfg, pack: pack, byName: map[string]*matrix{}, byVec: map[string]*vector{}}
+// rotations is the frequencies of a rope.
+type rotations struct {
+	rope    arch.Rope
+	factors *vector   // nil where the file has none
+	freqs   []float64 // nil until there is memory
+}
+
+func newWeights(f *gguf.File, arch string, pack bool) *weights {
+	return &weights{f: f, arch: arch, pack: pack, byName: map[string]*matrix{}, byVec: map[string]*vector{}}
 }
 
 func missingTensor(name string) error { return fmt.Errorf("tensor %q is missing", name) }
@@ -67,6 +73,42 @@ func (w *weights) Matrix(name string, in, out, n int) (kernel.Matrix, error) {
 // Stack implements arch.Weights.
 func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 	return w.matrix(names, in, out, 1, false)
+}
+
+// Part implements arch.Weights.
+func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s from row %d", name, from)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := kernel.Type(t.Type).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	row := kernel.RowBytes(kernel.Type(t.Type), in)
+	part := *t
+	part.Dims = []uint64{uint64(in), uint64(n)}
+	part.Data = t.Data[from*row : (from+n)*row]
+	part.Offset += uint64(from * row)
+	m := &matrix{parts: []*gguf.Tensor{&part}}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// keep adds a matrix, in the form that it is to have.
+func (w *weights) keep(key string, m *matrix) {
+	// What is in pieces has to be put together, and might as well be packed.
+	if !m.rows && (w.pack || len(m.parts) > 1) {
+		m.Layout = kernel.X16
+	} else {
+		m.Data = m.parts[0].Data
+	}
+	w.mats = append(w.mats, m)
+	w.byName[key] = m
 }
 
 // matrix returns n matrices from each of the named tensors.
@@ -98,14 +140,7 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		}
 		m.parts = append(m.parts, t)
 	}
-	// What is in pieces has to be put together, and might as well be packed.
-	if !rows && (w.pack || len(m.parts) > 1) {
-		m.Layout = kernel.X16
-	} else {
-		m.Data = m.parts[0].Data
-	}
-	w.mats = append(w.mats, m)
-	w.byName[key] = m
+	w.keep(key, m)
 	return m.Matrix, nil
 }
 
@@ -138,16 +173,21 @@ func unsupported(t *gguf.Tensor, err error) error {
 }
 
 // Vector implements arch.Weights.
-func (w *weights) Vector(name string, n int) ([]float32, error) {
+func (w *weights) Vector(name string, dims ...int) ([]float32, error) {
 	if v, ok := w.byVec[name]; ok {
 		return v.v, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(n)})
+	n, want := 1, []uint64(nil)
+	for _, d := range dims {
+		n *= d
+		want = append(want, uint64(d))
+	}
+	t, err := w.tensor(name, want)
 	if err != nil {
 		return nil, err
 	}
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16 in a tensor of one dimension", name, t.Type)
+		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", name, t.Type)
 	}
 	v := &vector{t: t, n: n}
 	w.vecs = append(w.vecs, v)
@@ -156,25 +196,28 @@ func (w *weights) Vector(name string, n int) ([]float32, error) {
 }
 
 // Rope implements arch.Weights.
-func (w *weights) Rope() ([]float64, float32, error) {
-	if w.roped {
-		return w.rope, w.scale, nil
+func (w *weights) Rope(r arch.Rope) ([]float64, error) {
+	if i := slices.IndexFunc(w.ropes, func(o *rotations) bool { return o.rope == r }); i >= 0 {
+		return w.ropes[i].freqs, nil
 	}
 	for _, name := range []string{"rope_factors_long.weight", "rope_factors_short.weight"} {
 		if w.Has(name) {
-			return nil, 0, fmt.Errorf("tensor %q: factors for long and short contexts are not supported", name)
+			return nil, fmt.Errorf("tensor %q: factors for long and short contexts are not supported", name)
 		}
 	}
-	const name = "rope_freqs.weight"
-	if w.Has(name) {
-		if _, err := w.Vector(name, w.cfg.NRot/2); err != nil {
-			return nil, 0, err
+	o := &rotations{rope: r}
+	if r.Factors != "" && w.Has(r.Factors) {
+		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
+			return nil, err
 		}
+		o.factors = w.byVec[r.Factors]
 	}
-	_, w.scale = ropeFreqs(w.cfg, nil)
-	w.roped = true
-	return nil, w.scale, nil
+	w.ropes = append(w.ropes, o)
+	return nil, nil
 }
+
+// bytes returns the memory that all of them take outside the file.
+func (w *weights) bytes() uint64 { return w.packedBytes() + w.smallBytes() }
 
 // packedBytes returns the memory that packed matrices take.
 func (w *weights) packedBytes() uint64 {
@@ -189,14 +232,17 @@ func (w *weights) packedBytes() uint64 {
 
 // smallBytes returns the memory that vectors and rotations take.
 func (w *weights) smallBytes() uint64 {
-	n := uint64(kernel.AlignUp(int(w.ropeBytes())))
+	n := uint64(0)
+	for _, o := range w.ropes {
+		n += ropeBytes(o)
+	}
 	for _, v := range w.vecs {
 		n += vectorBytes(v)
 	}
 	return n
 }
 
-func (w *weights) ropeBytes() uint64 { return uint64(w.cfg.NRot/2) * 8 }
+func ropeBytes(o *rotations) uint64 { return uint64(kernel.AlignUp(o.rope.NRot / 2 * 8)) }
 
 func vectorBytes(v *vector) uint64 { return uint64(kernel.Pad(v.n)) * 4 }
 
@@ -247,13 +293,13 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		return err
 	}
 	rest := w.small.Bytes()
-	w.rope, rest = mem.Float64s(rest[:w.ropeBytes()]), rest[kernel.AlignUp(int(w.ropeBytes())):]
+	for _, o := range w.ropes {
+		n := ropeBytes(o)
+		o.freqs, rest = mem.Float64s(rest[:n:n])[:o.rope.NRot/2], rest[n:]
+	}
 	for _, v := range w.vecs {
 		n := vectorBytes(v)
 		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
-		if v.t == nil {
-			continue
-		}
 		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
 			return unsupported(v.t, err)
 		}
@@ -261,22 +307,24 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 			return fmt.Errorf("tensor %q: %w", v.t.Name, err)
 		}
 	}
-	return w.fillRope()
+	return w.fillRopes()
 }
 
-func (w *weights) fillRope() error {
-	var factors []float32
-	if v, ok := w.byVec["rope_freqs.weight"]; ok {
-		factors = v.v
-		if i := slices.IndexFunc(factors[:v.n], func(f float32) bool { return f <= 0 }); i >= 0 {
-			return fmt.Errorf("tensor %q: factor %d is %v, want more than 0", v.t.Name, i, factors[i])
+func (w *weights) fillRopes() error {
+	for _, o := range w.ropes {
+		var factors []float32
+		if v := o.factors; v != nil {
+			factors = v.v
+			if i := slices.IndexFunc(factors[:v.n], func(f float32) bool { return f <= 0 }); i >= 0 {
+				return fmt.Errorf("tensor %q: factor %d is %v, want more than 0", v.t.Name, i, factors[i])
+			}
 		}
+		freqs := o.rope.Freqs(factors)
+		if err := finite(freqs); err != nil {
+			return fmt.Errorf("key %q: rotations that are not finite", w.arch+".rope.freq_base")
+		}
+		copy(o.freqs, freqs)
 	}
-	freqs, _ := ropeFreqs(w.cfg, factors)
-	if err := finite(freqs); err != nil {
-		return fmt.Errorf("key %q: rotations that are not finite", w.cfg.Arch+".rope.freq_base")
-	}
-	copy(w.rope, freqs)
 	return nil
 }
 

@@ -68,6 +68,10 @@ func (s *Sampler) Accept(id int32) {
 	}
 }
 
+// Trim gives scratch memory back, which is as large as the vocabulary at most. The
+// next Sample takes it again.
+func (s *Sampler) Trim() { s.kept, s.bins = nil, nil }
+
 // Sample returns the id of the token chosen by its logits, which it leaves as
 // they are. It makes one draw, or none when the temperature is 0: then the
 // largest logit wins, and the lowest id among equal ones. A logit of +Inf wins

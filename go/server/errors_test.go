@@ -95,6 +95,8 @@ func wrongValues(to target) []string {
 		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
 	case *texts:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
+	case structured:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
 	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
 	case *streamOptions, *templateValues:

@@ -84,7 +84,7 @@ func (m *Model) textLogprobs(tokens []engine.Token, offset int) *textLogprobs {
 }
 
 // maxProbs is how many alternatives a token can come with.
-const maxProbs = 1000
+const maxProbs = engine.MaxTopLogprobs
 
 // A probCount is how many of the likeliest tokens come with each. -1 is none at
 // all, which zero means too where it is off.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -51,8 +52,9 @@ type Model struct {
 
 	Info ModelInfo
 
-	loaded time.Time
-	fim    fimTokens
+	loaded     time.Time
+	vocabulary func() *constrain.Vocabulary // made when it is first needed
+	fim        fimTokens
 }
 
 // ModelInfo is what clients are told of a model.

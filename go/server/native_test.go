@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 func TestNative(t *testing.T) {
@@ -40,6 +43,27 @@ func TestNative(t *testing.T) {
 		if a := post[map[string]any](s, "/completion", body); a["stop_type"] != want {
 			t.Errorf("%s: stop_type %v, want %s", body, a["stop_type"], want)
 		}
+	}
+}
+
+// A prompt comes back as its tokens spell it, with the space that a vocabulary
+// puts in front; the echo of /v1/completions is the client's own text.
+func TestPromptAsTokens(t *testing.T) {
+	meta := vocabulary(controls)
+	meta["tokenizer.ggml.add_space_prefix"] = true
+	tok, err := tokenizer.New(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "Hello", func(_ *Config, m *Model, f *fakeEngine) { m.Tokenizer, m.Metadata, f.tok = tok, meta, tok })
+	if a := post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
+		t.Errorf("the prompt is %q", a["prompt"])
+	}
+	if got := post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
+		t.Errorf("the text of the tokens is %q", got)
+	}
+	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
+		t.Errorf("the echo is %q", a.Choices[0].Text)
 	}
 }
 
@@ -137,13 +161,27 @@ func TestProps(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) { m.Info.NVocab = 99 })
+	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) {
+		m.Aliases, m.Tags = []string{"second"}, []string{"small"}
+		m.Info = ModelInfo{NVocab: 99, NParams: 8e9, Arch: "llama", FileType: "Q4_K - Medium"}
+	})
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.do("GET", path, "")
 		l := parse[modelList](t, b)
 		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 || l.Data[0].Created == 0 {
 			t.Errorf("%s: got %s", path, b)
 		}
+	}
+	_, list, _ := s.do("GET", "/v1/models", "")
+	l := parse[modelList](t, list)
+	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) || d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
+		t.Errorf("got %+v", d)
+	}
+	if c := l.Models[0]; c.Name != "fake/model" || c.Details.ParameterSize != "8B" || c.Details.Quantization != "Q4_K - Medium" || c.Details.Family != "llama" {
+		t.Errorf("got %+v", c)
+	}
+	if status, b, _ := s.do("GET", "/v1/models/second", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
+		t.Errorf("by an alias: got %d %s", status, b)
 	}
 	if status, b, _ := s.do("GET", "/v1/models/fake/model", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)

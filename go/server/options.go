@@ -51,6 +51,9 @@ func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	if !o.ignoreEOS {
 		r.Stop = m.Tokenizer.IsEOG
 	}
+	if o.held != nil {
+		r.Constraint = o.held.Fork()
+	}
 	r.Sampling.Seed += uint64(i)
 	if o.deadline > 0 {
 		r.Deadline = time.Now().Add(o.deadline)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -18,6 +19,8 @@ type sampling struct {
 	bias      biases
 	ignoreEOS bool
 	breakers  texts
+	choices   texts                // nil: any text
+	held      constrain.Constraint // to the choices, once they are settled; each answer has a fork
 
 	dynatempExponent, xtcThreshold, dryBase, dryLength, dryLastN, mirostatTau, mirostatEta, adaptiveDecay idle
 }
@@ -65,6 +68,8 @@ func (s *sampling) fields() []field {
 		setting("adaptive_target", within(-1, -math.MaxFloat64, -math.SmallestNonzeroFloat64, "less than 0"), "Adaptive-p sampling."),
 		setting("adaptive_decay", &s.adaptiveDecay, "Of adaptive-p sampling; without effect."),
 		setting("min_keep", within(0, 0, 1, "0 or 1"), "Least tokens that samplers leave."),
+		input("guided_choice", &s.choices, "The answer is one of these texts, unless max_tokens ends it before."),
+		input("structured_outputs", structured{&s.choices}, "The same as guided_choice, as {\"choice\": [...]}."),
 		setting("grammar", empty(""), "Holds the answer to a grammar."),
 		input("json_schema", neutral{nil, func(any) bool { return false }, "null"}, "Holds the answer to a JSON schema."),
 		setting("grammar_lazy", empty(false), "Begins the grammar late."),
@@ -83,5 +88,9 @@ func (s *sampling) settle(m *Model) error {
 		s.seed = int64(rand.Uint32N(randomSeed)) // what can be asked for again
 	}
 	s.params.Seed = uint64(s.seed)
+	var err error
+	if s.held, err = constraint(m, s.choices, !s.ignoreEOS); err != nil {
+		return err
+	}
 	return s.bias.settle(m, s.ignoreEOS)
 }

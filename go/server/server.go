@@ -13,11 +13,14 @@ package server
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/constrain"
 )
 
 // Config says how to serve. The zero value will do.
@@ -40,7 +43,7 @@ type Config struct {
 	Besides []Page
 }
 
-// A Page is something that is had with GET.
+// A Page is a GET endpoint besides the API.
 type Page struct{ Path, Summary, ContentType string }
 
 // A Server answers requests. Until it has a model it says that it is loading
@@ -74,6 +77,10 @@ func New(c Config) *Server {
 func (s *Server) SetModel(m Model) {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	tok := m.Tokenizer
+	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
+		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	})
 	s.model.Store(&m)
 }
 

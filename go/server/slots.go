@@ -41,6 +41,7 @@ type nextToken struct {
 func (m *Model) idleSlot(id int) slotEntry {
 	o := newOptions(m)
 	filled(m, &o)
+	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused with requests
 	return slotEntry{ID: id, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 

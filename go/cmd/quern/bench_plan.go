@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // What is measured when -p and -d do not say.
@@ -32,12 +33,12 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		Setups: setups, Cases: f.cases(), Curve: f.curve, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
 		Machine: m, Open: openFile,
-		Load: func(s bench.Setup, ctx int) (*engine.Engine, error) {
+		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, error) {
 			load := modelFlags{
 				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
 			}
-			eng, _, err := load.open(ctx, stderr)
+			eng, _, err := load.open(file, stderr)
 			return eng, err
 		},
 	}, nil

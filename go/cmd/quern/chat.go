@@ -83,7 +83,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		note(warning)
 	}
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
-	eng, _, err := f.model.open(in.cfg.NCtx, stderr)
+	eng, _, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err
 	}

@@ -163,8 +163,8 @@ func TestServeFlagValues(t *testing.T) {
 		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.model.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
 		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.model.typeK == "f16" }, ""},
 		{"--no-ui", func(f *serveFlags) bool { return !f.page }, ""},
-		{"-a x,y --n-predict 7 --temperature 0.5", func(f *serveFlags) bool {
-			return slices.Equal(f.names, []string{"x", "y"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
+		{"-a x,y --tags z --n-predict 7 --temperature 0.5", func(f *serveFlags) bool {
+			return slices.Equal(f.names, []string{"x", "y"}) && slices.Equal(f.tags, []string{"z"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
 		}, ""},
 		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
 		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 decides nothing here"},

@@ -128,7 +128,7 @@ func inspect(flags *modelFlags) (*inspection, error) {
 }
 
 func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
-	head, err := model.ReadConfig(file.GGUF)
+	head, err := file.Config()
 	if err != nil {
 		return nil, err
 	}

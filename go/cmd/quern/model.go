@@ -153,18 +153,6 @@ func openFile(name string) (*model.File, error) {
 	return model.OpenFile(name)
 }
 
-// openEngine loads it.
-func openEngine(name string, c engine.Config) (*engine.Engine, error) {
-	if name != demo.Name {
-		return engine.Open(name, c)
-	}
-	file, err := openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return engine.New(file, c)
-}
-
 // config turns the flags into an engine's Config, for a model whose own
 // context is modelCtx.
 func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
@@ -230,18 +218,24 @@ func (f *modelFlags) context(modelCtx int) int {
 	return f.ctx
 }
 
-// open loads the model, showing its progress on stderr to a person, and
-// returns how long it took.
-func (f *modelFlags) open(modelCtx int, stderr io.Writer) (*engine.Engine, time.Duration, error) {
-	cfg, err := f.config(modelCtx)
+// open loads the model in file, showing its progress on stderr to a person, and
+// returns how long it took. The file is the engine's from here on.
+func (f *modelFlags) open(file *model.File, stderr io.Writer) (*engine.Engine, time.Duration, error) {
+	head, err := file.Config()
 	if err != nil {
+		file.Close()
+		return nil, 0, fmt.Errorf("%s: %w", f.path, err)
+	}
+	cfg, err := f.config(head.NCtx)
+	if err != nil {
+		file.Close()
 		return nil, 0, err
 	}
 	bar := newLoadBar(stderr)
 	defer bar.done()
 	cfg.Progress = bar.update
 	start := time.Now()
-	eng, err := openEngine(f.path, cfg)
+	eng, err := engine.New(file, cfg)
 	return eng, time.Since(start), err
 }
 
@@ -254,7 +248,9 @@ func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
 	return h.tok, h.file.Close()
 }
 
-// A head is what a model's file says without its weights: open, until it is closed.
+// A head is what a model's file says without its weights. The file is open, and
+// what loads the model takes it over: tokenizer and weights are of one file, also
+// where another has its name by then.
 type head struct {
 	file *model.File
 	tok  *tokenizer.Tokenizer
@@ -276,7 +272,7 @@ func readHead(name string, runs bool) (h *head, err error) {
 
 func (h *head) read(runs bool) (err error) {
 	if runs {
-		if h.cfg, err = model.ReadConfig(h.file.GGUF); err != nil {
+		if h.cfg, err = h.file.Config(); err != nil {
 			return err
 		}
 	}

@@ -42,14 +42,14 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 				return err
 			}
 			defer head.file.Close()
-			tok, modelCtx := head.tok, head.cfg.NCtx
+			tok := head.tok
 			c := quant.Chunks{Ctx: model.ctx, Max: max(chunks, 0), AddBOS: tok.AddBOS()}
 			c.BOS, _ = tok.BOS()
 			ids := tok.Encode(text, tokenizer.Options{})
 			if _, err := c.Count(len(ids)); err != nil {
 				return err // before the model is loaded, which may take long
 			}
-			eng, _, err := model.open(modelCtx, cmd.ErrOrStderr())
+			eng, _, err := model.open(head.file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

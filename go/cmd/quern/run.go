@@ -103,7 +103,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := f.model.context(modelCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
-	eng, loaded, err := f.model.open(modelCtx, stderr)
+	eng, loaded, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer in.file.Close()
+	loading := false
+	defer func() {
+		if !loading {
+			in.file.Close()
+		}
+	}()
 	f.warn(logs)
 	defaults, err := f.requests.defaults()
 	if err != nil {
@@ -156,6 +161,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	context.AfterFunc(stop, cancel)
 
 	start := time.Now()
+	loading = true // from here on the file is the engine's
 	loaded := make(chan loadResult, 1)
 	go func() { loaded <- f.load(in, metrics, logs, stderr) }()
 	var l loadResult
@@ -319,6 +325,7 @@ func (l loadResult) close() {
 func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, logs zerolog.Logger, stderr io.Writer) (l loadResult) {
 	cfg, err := f.model.config(in.cfg.NCtx)
 	if err != nil {
+		in.file.Close()
 		return loadResult{err: err}
 	}
 	cfg.Ctx = max(f.model.ctx, 0)
@@ -327,7 +334,7 @@ func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, logs zerolog.Log
 	bar := newLoadBar(stderr)
 	cfg.Progress = bar.update
 	l.budget = cfg.Budget
-	l.eng, l.err = openEngine(f.model.path, cfg)
+	l.eng, l.err = engine.New(in.file, cfg)
 	bar.done()
 	if l.err != nil {
 		return l

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ type serveFlags struct {
 	queue     int
 	targetITL time.Duration
 	drain     time.Duration
-	names     []string
+	names     []string // of the model, for clients
 	tags      []string
 	slotPath  string
 	template  templateFlags
@@ -56,8 +57,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.port, "port", "", 8080, 0, 65535, "port to listen at")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 	switchVar(fs, &f.shared, "reuse-port", false, "let other processes listen at the port too")
-	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the model for clients, and further ones with commas (default: the file's)")
-	fs.StringSliceVar(&f.tags, "tags", nil, "`WORDS` that clients are told of the model, with commas")
+	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the model for clients (default: the file's); several with commas")
+	fs.StringSliceVar(&f.tags, "tags", nil, "`TAGS` of the model for clients to read, with commas")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "requests that run at a time; they share one memory")
 	auto(fs, "parallel", &f.parallel, "-1")
@@ -98,6 +99,9 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 func (f *serveFlags) check() error {
 	if len(f.hosts) == 0 {
 		return usagef("--host is empty, want an address such as 127.0.0.1")
+	}
+	if slices.Contains(f.names, "") {
+		return usagef("--alias has an empty name, want names with commas between them")
 	}
 	if err := f.template.check(); err != nil {
 		return err

@@ -15,12 +15,16 @@ import (
 
 // An Arch is one architecture.
 type Arch struct {
-	Name  string // as general.architecture has it
-	build func(b *builder)
+	Name   string // as general.architecture has it
+	config func(k *keys)
+	build  func(b *builder)
 }
 
 // archs is what can be run, in the order in which an error lists it.
-var archs = []Arch{llama, qwen2, qwen3}
+var archs = []Arch{
+	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
+	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
+}
 
 // Lookup returns the architecture called name.
 func Lookup(name string) (Arch, error) {
@@ -55,22 +59,38 @@ type Weights interface {
 	Matrix(name string, in, out, n int) (kernel.Matrix, error)
 	// Stack returns matrices for products that are a tensor each.
 	Stack(names []string, in, out int) (kernel.Matrix, error)
-	// Vector returns n floats, padded with zeros to whole panels.
-	Vector(name string, n int) ([]float32, error)
-	// Rope returns the angle by which each pair of dimensions turns from one
-	// position to the next, and the length by which it grows.
-	Rope() (freqs []float64, scale float32, err error)
+	// Part returns n rows, from number `from` on, of a matrix of `of` rows.
+	Part(name string, in, of, from, n int) (kernel.Matrix, error)
+	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
+	// whole panels.
+	Vector(name string, dims ...int) ([]float32, error)
+	// Rope returns the frequencies of r. See Rope.Freqs.
+	Rope(r Rope) ([]float64, error)
 }
 
 // A Program is what a model computes: operations over numbered buffers.
 type Program struct {
-	Bufs   []kernel.BufSpec
-	Begin  []kernel.Op    // once a batch: embedding, table of rotations
-	Layers [][]kernel.Op  // one list for each layer
-	End    []kernel.Op    // norm and output, for the tokens whose logits are wanted
-	Logits kernel.Buf     // rows of them
-	Groups []kernel.Group // what the operations keep of a sequence
+	Bufs    []kernel.BufSpec
+	Groups  []kernel.Group // what the operations keep of a sequence
+	Begin   []kernel.Op    // once a batch: embedding, tables of rotations
+	Layers  [][]kernel.Op  // one list for each layer
+	Outputs []Output       // what may be had of the tokens of a batch
 }
+
+// An Output is a named end of a Program: operations for the tokens of which it
+// is wanted, and the buffer where its rows then are.
+type Output struct {
+	Name  string
+	Ops   []kernel.Op
+	Buf   kernel.Buf
+	Width int
+}
+
+// The outputs that a program may have.
+const (
+	Logits  = "logits"  // a number for each token of the vocabulary
+	Vectors = "vectors" // the last hidden state, normalised
+)
 
 // Build returns the program of a model of this architecture. Keys and values
 // are kept as kv says.

@@ -2,7 +2,6 @@ package arch
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -17,6 +16,7 @@ type builder struct {
 	p     *Program
 	ops   []kernel.Op // of the current step
 	slots map[slot]kernel.Buf
+	ropes []Rope // the tables that Begin computes
 	err   error
 }
 
@@ -48,30 +48,30 @@ func (b *builder) matrix(name string, in, out int) kernel.Matrix {
 	return keep(b, m, err)
 }
 
-func (b *builder) vector(name string, n int) []float32 {
-	v, err := b.w.Vector(name, n)
+// rows returns n rows from number `from` on of a matrix of `of` rows.
+func (b *builder) rows(name string, in, of, from, n int) kernel.Matrix {
+	m, err := b.w.Part(name, in, of, from, n)
+	return keep(b, m, err)
+}
+
+func (b *builder) vector(name string, dims ...int) []float32 {
+	v, err := b.w.Vector(name, dims...)
 	return keep(b, v, err)
 }
 
 // optional returns a vector if the file has it, else nil.
-func (b *builder) optional(name string, n int) []float32 {
+func (b *builder) optional(name string, dims ...int) []float32 {
 	if !b.w.Has(name) {
 		return nil
 	}
-	return b.vector(name, n)
-}
-
-// refuse fails on a tensor that would change the result and is not supported.
-func (b *builder) refuse(name string) {
-	if b.w.Has(name) && b.err == nil {
-		b.err = fmt.Errorf("tensor %q is not supported in architecture %s", name, b.cfg.Arch)
-	}
+	return b.vector(name, dims...)
 }
 
 // buf returns the buffer for a use, made when it is first asked for.
 func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	s := slot{use, spec.Kind}
-	if id, ok := b.slots[s]; ok {
+	if id, ok := b.slots[s]; ok { // as wide as the widest layer wants it
+		b.p.Bufs[id].Width = max(b.p.Bufs[id].Width, spec.Width)
 		return id
 	}
 	if spec.Rows == kernel.PairRows || spec.Kind == kernel.Route {
@@ -125,37 +125,61 @@ func (b *builder) act(use string, rows kernel.RowSet, width int, mats ...kernel.
 
 func (b *builder) x() kernel.Buf { return b.floats("x", kernel.TokRows, b.cfg.NEmbd) }
 
-func (b *builder) ropeTable() kernel.Buf { return b.floats("rope", kernel.TokRows, b.cfg.NRot) }
+// ropeTable returns the rotations of r for the tokens of a batch. Begin computes
+// them once for all layers.
+func (b *builder) ropeTable(r Rope) kernel.Buf {
+	i := slices.Index(b.ropes, r)
+	if i < 0 {
+		i = len(b.ropes)
+		b.ropes = append(b.ropes, r)
+	}
+	return b.floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
+}
 
-// norm returns an RMS norm of src, n wide, into act.
-func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string, n int) kernel.Norm {
-	return kernel.Norm{Act: act, Src: src, Rows: rows, Cols: n, Weight: b.vector(name, n), Eps: b.cfg.RMSEps}
+// norm returns the model's norm of src into act. The bias is used where the file
+// has it.
+func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
+	c := b.cfg
+	return kernel.Norm{
+		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
+		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+	}
 }
 
 // begin embeds the tokens and computes the rotations of their positions.
 func (b *builder) begin() {
 	c := b.cfg
 	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
-	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: 1})
-	freqs, scale, err := b.w.Rope()
-	b.add(kernel.RopeTable{Dst: b.ropeTable(), NRot: c.NRot, Freqs: keep(b, freqs, err), Scale: scale})
+	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: c.EmbedScale})
+	if c.EmbedNorm {
+		b.add(kernel.NormRows{Dst: b.x(), Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1})
+	}
+	for _, l := range c.Layers {
+		if l.Rope.Style != kernel.RopeNone {
+			b.ropeTable(l.Rope)
+		}
+	}
+	for _, r := range b.ropes {
+		freqs, err := b.w.Rope(r)
+		b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale()})
+	}
 	b.p.Begin = b.take()
 }
 
 // layers builds each layer.
 func (b *builder) layers(build func(l layer)) {
-	for il := range b.cfg.NLayer {
+	for il, sizes := range b.cfg.Layers {
 		if b.err != nil {
 			return // an absurd number of layers ends at the first that is missing
 		}
-		build(layer{b, il, fmt.Sprintf("blk.%d.", il)})
+		build(layer{b, sizes, fmt.Sprintf("blk.%d.", il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
 
-// end turns the residual into logits. Without an output matrix the embedding
-// serves again.
-func (b *builder) end() {
+// end normalises the residual, which is one output, and turns it into logits,
+// the other. Without an output matrix the embedding serves again.
+func (b *builder) end(norm string) {
 	c := b.cfg
 	name := "output.weight"
 	if !b.w.Has(name) {
@@ -164,15 +188,20 @@ func (b *builder) end() {
 	m := b.matrix(name, c.NEmbd, c.NVocab)
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
-	b.p.Logits = b.floats("logits", kernel.OutRows, c.NVocab)
+	logits := b.floats("logits", kernel.OutRows, c.NVocab)
+	n := b.norm(act, out, kernel.OutRows, norm)
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
-	b.add(b.norm(act, out, kernel.OutRows, "output_norm.weight", c.NEmbd))
+	b.add(n)
 	b.add(kernel.Matmul{
-		Dst: b.p.Logits, Act: act, Rows: kernel.OutRows,
+		Dst: logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
 	})
-	b.p.End = b.take()
-}
+	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 
-// attnScale is what queries are scaled by.
-func (c *Config) attnScale() float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
+	b.add(kernel.Gather{Dst: out, Src: b.x()})
+	b.add(kernel.NormRows{
+		Dst: out, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Segs: 1, Scale: 1,
+		Kind: n.Kind, Eps: n.Eps, Weight: n.Weight, Bias: n.Bias,
+	})
+	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
+}

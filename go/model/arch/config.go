@@ -1,38 +1,98 @@
 package arch
 
-// Config is the sizes and constants of a model.
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Config is the sizes and constants of a model. It is data without pointers to
+// anything else: printed, it tells one configuration from another.
 type Config struct {
 	Arch string // general.architecture
 	Name string // general.name; may be empty
 
-	NVocab  int // rows of the embedding
-	NCtx    int // positions that the model was trained for
-	NEmbd   int // residual width
-	NFF     int // feed-forward width
-	NLayer  int
-	NHead   int
-	NHeadKV int
-	HeadDim int
-	RMSEps  float32
+	NVocab int // rows of the embedding
+	NCtx   int // positions that the model was trained for
+	NEmbd  int // residual width
+	Layers []Layer
+
+	Norm          kernel.NormKind // of the residual
+	Eps           float32
+	EmbedScale    float32 // of embeddings
+	EmbedNorm     bool    // they are normalised, without weights
+	ResidualScale float32 // of what a half adds to the residual
+	LogitScale    float32
+	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
+	LogitCap      float32 // so do logits
 
 	NExpert     int // 0: the feed-forward part is dense
 	NExpertUsed int // by each token
 	NFFExpert   int // feed-forward width of an expert
 
-	NRot      int // rotated dimensions of a head
-	RopeTheta float64
-	Rope      RopeScaling
+	NTap int // positions that a short convolution sees, its own included; 0: there is none
 }
 
-// RopeScaling says how the rotations are stretched beyond the positions that
-// the model was first trained for.
-type RopeScaling struct {
-	Type   string  // "none", "linear" or "yarn"
-	Factor float64 // by which the positions are compressed
+// A Layer is the sizes of one block.
+type Layer struct {
+	NHead, NHeadKV int     // without key-value heads it is another kind of layer
+	HeadDim        int     // of a query and of a key
+	ValueDim       int     // of a value
+	AttnScale      float32 // what queries are scaled by
+	Window         int     // positions that a token sees, its own included; 0: all
+	Rope           Rope    // the zero value: none
+	NFF            int     // feed-forward width
+}
 
-	// Of yarn.
-	NCtxOrig           int
-	ExtFactor          float64
-	AttnFactor         float64
-	BetaFast, BetaSlow float64
+// What a model may measure. Real ones stay far below; a file beyond is damaged
+// or means harm, and is refused before its numbers size anything.
+const (
+	maxCtx     = 1 << 28
+	maxEmbd    = 1 << 20
+	maxFF      = 1 << 22
+	maxLayer   = 1 << 12
+	maxHead    = 1 << 14
+	maxHeadDim = 1 << 12
+	maxVocab   = 1 << 24
+	maxExpert  = 1 << 12
+	maxUsed    = 1 << 8
+	maxTap     = 1 << 6
+)
+
+// ReadConfig has the architecture of a file read its keys. Errors name the key.
+func ReadConfig(f *gguf.File) (*Config, error) {
+	name, err := f.Str("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	a, err := Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	k := keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1}}
+	k.c.Name, _ = f.Str("general.name")
+	k.model()
+	a.config(&k)
+	if k.err != nil {
+		return nil, k.err
+	}
+	if k.c.NVocab, err = vocab(f); err != nil {
+		return nil, err
+	}
+	return k.c, nil
+}
+
+// vocab returns the rows of the embedding. That is what logits are made for:
+// the tokenizer may know fewer, where a model's vocabulary was padded.
+func vocab(f *gguf.File) (int, error) {
+	const name = "token_embd.weight"
+	t, ok := f.Tensor(name)
+	if !ok {
+		return 0, fmt.Errorf("tensor %q is missing", name)
+	}
+	if len(t.Dims) != 2 || t.Dims[1] > maxVocab {
+		return 0, fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, maxVocab)
+	}
+	return int(t.Dims[1]), nil
 }

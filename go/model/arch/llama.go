@@ -5,15 +5,26 @@ import "github.com/quern-llm/quern/go/kernel"
 // llama is Llama 1 to 3, Mistral, Mixtral and everything that is stored as
 // them: rotations of neighbours, biases where the file has them, dense or with
 // experts.
-var llama = Arch{Name: "llama", build: func(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
-		l.attend(attention{rope: kernel.RopeNorm})
-		if b.cfg.NExpert > 0 {
-			l.experts()
-		} else {
-			l.feedForward()
+var llama = Arch{
+	Name: "llama",
+	config: func(k *keys) {
+		k.rms()
+		k.heads()
+		if k.someExperts(); k.c.NExpert == 0 {
+			k.feedForward()
 		}
-	})
-	b.end()
-}}
+		k.rope(kernel.RopeNorm)
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.layers(func(l layer) {
+			l.residual("attn_norm", l.attention(attention{}))
+			if b.cfg.NExpert > 0 {
+				l.residual("ffn_norm", l.experts(experts{renorm: true}))
+			} else {
+				l.residual("ffn_norm", l.feedForward(feedForward{}))
+			}
+		})
+		b.end("output_norm")
+	},
+}

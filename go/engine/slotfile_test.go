@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/kvcache"
+)
+
+func TestSlots(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
+	r := greedyRequest(randomIDs(l.e, 3, 100), 5)
+	r.Slot = 1
+	_, c := submit(t, l, r)
+	if u := c.wait(t); u.Slot != 1 {
+		t.Errorf("it ran in slot %d", u.Slot)
+	}
+	var file bytes.Buffer
+	saved, err := l.SaveSlot(1, &file)
+	if err != nil || saved.Tokens != 104 || saved.Bytes != int64(file.Len()) {
+		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
+	}
+	if _, err := l.SaveSlot(0, &file); !errors.Is(err, ErrSlotEmpty) {
+		t.Errorf("an empty slot: %v", err)
+	}
+	if _, err := l.SaveSlot(2, &file); !errors.Is(err, ErrSlot) {
+		t.Errorf("no slot: %v", err)
+	}
+	if n, err := l.EraseSlot(1); n != 104 || err != nil {
+		t.Errorf("erased %d, %v", n, err)
+	}
+	if all, _ := l.tree.Bytes(); all != 0 {
+		t.Errorf("%d bytes are left", all)
+	}
+	image := file.Bytes()[:saved.Bytes]
+	for _, bad := range []struct {
+		name string
+		b    []byte
+	}{
+		{"empty", nil}, {"head", image[:20]}, {"ids", image[:60]}, {"blocks", image[:len(image)-1]},
+		{"magic", slices.Concat([]byte("x"), image[1:])}, {"model", slices.Concat(image[:20], []byte("x"), image[21:])},
+		{"count", slices.Concat(image[:40], []byte{255, 255, 255, 255}, image[44:])},
+		{"token", slices.Concat(image[:44], []byte{255, 255, 255, 127}, image[48:])},
+	} {
+		if _, err := l.RestoreSlot(0, bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
+			t.Errorf("%s: %v", bad.name, err)
+		}
+	}
+	checkBlocks(t, l)
+	if got, err := l.RestoreSlot(0, bytes.NewReader(image)); err != nil || got != saved {
+		t.Errorf("restored %+v, %v", got, err)
+	}
+	again := slices.Concat(r.Prompt, c.ids)
+	_, d := submit(t, l, greedyRequest(again, 5))
+	if u := d.wait(t); u.CachedTokens != 104 {
+		t.Errorf("found %d tokens of 104", u.CachedTokens)
+	}
+	probe := open(t, tiny, Config{})
+	if want := greedy(t, probe, again, 5); !slices.Equal(d.ids, want) {
+		t.Errorf("from the file %v, computed %v", d.ids, want)
+	}
+}
+
+// A slot file is of one model: one whose norm or rotation is another in the metadata
+// alone has other keys and values.
+func TestSlotFileKnowsTheConfiguration(t *testing.T) {
+	whole, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func(path string) []byte {
+		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
+		_, c := submit(t, l, greedyRequest(randomIDs(l.e, 3, 70), 2))
+		c.wait(t)
+		var file bytes.Buffer
+		if _, err := l.SaveSlot(0, &file); err != nil {
+			t.Fatal(err)
+		}
+		return file.Bytes()
+	}
+	file := save(tiny)
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
+	if _, err := l.RestoreSlot(0, bytes.NewReader(file)); err != nil {
+		t.Errorf("the same model: %v", err)
+	}
+	old := slices.Concat([]byte("quernKV1"), file[8:])
+	if _, err := l.RestoreSlot(0, bytes.NewReader(old)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "older version") {
+		t.Errorf("an old file: %v", err)
+	}
+	for _, key := range []string{"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"} {
+		at := bytes.Index(whole, []byte(key))
+		if at < 0 {
+			t.Fatalf("the test model has no %s", key)
+		}
+		other := slices.Clone(whole)
+		other[at+len(key)+4+2] ^= 0x40 // of a float32, after its type
+		path := filepath.Join(t.TempDir(), "other.gguf")
+		if err := os.WriteFile(path, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
+		if _, err := l.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "configuration") {
+			t.Errorf("another %s: %v", key, err)
+		}
+		c := openLoop(t, tiny, Config{Sequences: 1, KV: kvcache.Both(kvcache.F32)}, LoopConfig{})
+		if _, err := c.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
+			t.Errorf("another type of keys and values: %v", err)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// headNorm says how queries and keys are normalised.
+type headNorm int
+
+const (
+	normNone  headNorm = iota
+	normHead           // each head, all with the same weights, before the rotation
+	normAfter          // so, and after it
+	normEach           // each head with weights of its own, by the model's kind of norm
+	normRow            // all heads of a token together
+)
+
+// attention says what the attention of an architecture has besides the four
+// projections. Biases are used where the file has them.
+type attention struct {
+	bias bool     // of queries, keys and values: required
+	norm headNorm // by attn_q_norm and attn_k_norm
+	gate bool     // what comes out is multiplied by sigmoid(attn_gate(input))
+	post string   // the norm of the result, before it is added
+}
+
+// attention is output(attend(rope(qkv(input)))).
+func (l layer) attention(a attention) half {
+	q := l.queries(a)
+	nOut := l.NHead * l.ValueDim
+	out := l.matrix(l.blk+"attn_output.weight", nOut, l.cfg.NEmbd)
+	h := half{}
+	for _, p := range q.parts {
+		h.in = append(h.in, p.Matrix)
+	}
+	var gate kernel.Matrix
+	if a.gate {
+		gate = l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, nOut)
+		h.in = append(h.in, gate)
+	}
+	h.run = func(act kernel.Act) {
+		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
+		if a.norm == normEach || a.norm == normRow {
+			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
+			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
+		}
+		group, offset := l.state(l.keysAndValues())
+		heads := kernel.Heads{
+			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
+			Group: group, KVOffset: offset,
+		}
+		l.add(l.store(a, heads))
+		att := l.floats("att", kernel.TokRows, nOut)
+		l.add(kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Softcap: l.cfg.AttnCap})
+		if a.gate {
+			g := l.floats("gate", kernel.TokRows, nOut)
+			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
+			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
+		}
+		attAct := l.act("att", kernel.TokRows, nOut, out)
+		l.add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
+		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(l.blk+"attn_output.bias", l.cfg.NEmbd)}, a.post)
+	}
+	return h
+}
+
+// keysAndValues is the layer's share of a block. Layers with a window have a group
+// of their own, which forgets what lies behind it.
+func (l layer) keysAndValues() kernel.Group {
+	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
+	if l.Window > 0 {
+		g.Name = fmt.Sprintf("window %d", l.Window)
+	}
+	return g
+}
+
+// A projection is where queries, keys and values come from, and where they are.
+type projection struct {
+	parts []kernel.Part
+	buf   kernel.Buf
+	col   [3]int
+}
+
+// queries binds the projections: three matrices, or all in one.
+func (l layer) queries(a attention) projection {
+	var q projection
+	nq, nk, nv := l.NHead*l.HeadDim, l.NHeadKV*l.HeadDim, l.NHeadKV*l.ValueDim
+	bias := l.optional
+	if a.bias {
+		bias = l.vector
+	}
+	width := 0
+	part := func(name string, n int) {
+		m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, n)
+		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
+		width += kernel.Pad(n)
+	}
+	if l.w.Has(l.blk+"attn_qkv.weight") && nq%kernel.Panel == 0 && nk%kernel.Panel == 0 {
+		part("attn_qkv", nq+nk+nv)
+		q.col = [3]int{0, nq, nq + nk}
+	} else {
+		part("attn_q", nq)
+		q.col[1] = width
+		part("attn_k", nk)
+		q.col[2] = width
+		part("attn_v", nv)
+	}
+	q.buf = l.floats("qkv", kernel.TokRows, width)
+	return q
+}
+
+// normHeads normalises heads of queries or keys where they are.
+func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
+	op := kernel.NormRows{
+		Dst: q.buf, Src: q.buf, DstCol: col, SrcCol: col, Cols: l.HeadDim, Segs: heads, SegWeights: true,
+		Kind: l.cfg.Norm, Eps: l.cfg.Eps, Scale: 1,
+	}
+	if kind == normRow {
+		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
+		op.Weight = l.vector(l.blk+name+".weight", op.Cols)
+	} else if op.Weight = l.optional(l.blk+name+".weight", l.HeadDim, heads); !l.w.Has(l.blk + name + ".weight") {
+		return // only some models of the architecture have it
+	}
+	l.add(op)
+}
+
+// store is the operation that keeps keys and values.
+func (l layer) store(a attention, heads kernel.Heads) kernel.StoreKV {
+	s := kernel.StoreKV{Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale}
+	if l.Rope.Style != kernel.RopeNone {
+		s.Table = l.ropeTable(l.Rope)
+	}
+	if a.norm == normHead || a.norm == normAfter {
+		s.QNorm = l.vector(l.blk+"attn_q_norm.weight", l.HeadDim)
+		s.KNorm = l.vector(l.blk+"attn_k_norm.weight", l.HeadDim)
+		s.RopeFirst = a.norm == normAfter
+	}
+	return s
+}

@@ -1,0 +1,118 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// keys reads the keys of an architecture into a Config. After the first error
+// it returns zeros, and the error is kept: architectures read as lists of keys.
+type keys struct {
+	f   *gguf.File
+	c   *Config
+	err error
+}
+
+func (k *keys) name(key string) string { return k.c.Arch + "." + key }
+
+func (k *keys) keep(err error) {
+	if k.err == nil {
+		k.err = err
+	}
+}
+
+func (k *keys) fail(key, format string, args ...any) {
+	k.keep(fmt.Errorf("key %q: %s", k.name(key), fmt.Sprintf(format, args...)))
+}
+
+func (k *keys) has(key string) bool {
+	_, ok := k.f.Value(k.name(key))
+	return ok
+}
+
+// within returns n, or 0 and an error where it is not from lo to hi.
+func (k *keys) within(key string, n int64, lo, hi int) int {
+	if n < int64(lo) || n > int64(hi) {
+		k.fail(key, "%d, want %d to %d", n, lo, hi)
+		return 0
+	}
+	return int(n)
+}
+
+// int returns a key from lo to hi. It may be an array, as some converters write
+// it, as long as all elements are equal.
+func (k *keys) int(key string, lo, hi int) int {
+	n, err := k.f.Int(k.name(key))
+	if errors.Is(err, gguf.ErrFormat) {
+		if all, arrErr := k.f.Ints(k.name(key)); arrErr == nil && len(all) > 0 {
+			n, err = all[0], nil
+			if i := slices.IndexFunc(all, func(v int64) bool { return v != n }); i >= 0 {
+				k.fail(key, "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", n, all[i], i)
+				return 0
+			}
+		}
+	}
+	if err != nil {
+		k.keep(err)
+		return 0
+	}
+	return k.within(key, n, lo, hi)
+}
+
+func (k *keys) intOr(key string, def, lo, hi int) int {
+	if !k.has(key) {
+		return def
+	}
+	return k.int(key, lo, hi)
+}
+
+// each has set take a key for each layer, from lo to hi: one number for all, or
+// an array of as many as there are layers.
+func (k *keys) each(key string, lo, hi int, set func(l *Layer, n int)) {
+	layers := k.c.Layers
+	if all, err := k.f.Ints(k.name(key)); err == nil {
+		if len(all) != len(layers) {
+			k.fail(key, "%d elements, want one for each of the %d layers", len(all), len(layers))
+			return
+		}
+		for i := range layers {
+			set(&layers[i], k.within(key, all[i], lo, hi))
+		}
+		return
+	}
+	n := k.int(key, lo, hi)
+	for i := range layers {
+		set(&layers[i], n)
+	}
+}
+
+// eachOr is each where the file has the key.
+func (k *keys) eachOr(key string, lo, hi int, set func(l *Layer, n int)) {
+	if k.has(key) {
+		k.each(key, lo, hi, set)
+	}
+}
+
+func (k *keys) float(key string, lo, hi float64) float64 {
+	v, err := k.f.Float(k.name(key))
+	if err != nil {
+		k.keep(err)
+		return 0
+	}
+	if !(v >= lo && v <= hi) || math.IsInf(v, 0) { // NaN is in no range
+		k.fail(key, "%v, want %v to %v", v, lo, hi)
+		return 0
+	}
+	return v
+}
+
+func (k *keys) floatOr(key string, def, lo, hi float64) float64 {
+	if !k.has(key) {
+		return def
+	}
+	return k.float(key, lo, hi)
+}

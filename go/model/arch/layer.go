@@ -1,0 +1,61 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// A layer builds one transformer block: its sizes, and how its tensors' names
+// begin.
+type layer struct {
+	*builder
+	Layer
+	blk string
+}
+
+// A half is one of the parts of a block that add to the residual: attention,
+// feed-forward.
+type half struct {
+	in  []kernel.Matrix      // what multiplies its input
+	run func(act kernel.Act) // adds its operations, given the input as these take it
+}
+
+// residual adds x += h(norm(x)), for several halves side by side x += the sum of
+// theirs. Without a name the input is x itself.
+func (l layer) residual(norm string, halves ...half) {
+	var mats []kernel.Matrix
+	for _, h := range halves {
+		mats = append(mats, h.in...)
+	}
+	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, mats...)
+	if norm == "" {
+		l.add(kernel.ToAct{Act: act, Src: l.x(), Cols: l.cfg.NEmbd})
+	} else {
+		l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
+	}
+	for _, h := range halves {
+		h.run(l.only(act, h.in...))
+	}
+}
+
+// result adds the product that ends a half to the residual, normalised where post
+// names a norm.
+func (l layer) result(act kernel.Act, out kernel.Part, post string) {
+	c := l.cfg
+	if post == "" {
+		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: kernel.Add, Scale: c.ResidualScale, Parts: []kernel.Part{out}})
+		return
+	}
+	y := l.floats("half", kernel.TokRows, c.NEmbd)
+	l.add(kernel.Matmul{Dst: y, Act: act, Parts: []kernel.Part{out}})
+	l.add(kernel.NormRows{
+		Dst: l.x(), Src: y, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: kernel.Add,
+		Weight: l.vector(l.blk+post+".weight", c.NEmbd), Bias: l.optional(l.blk+post+".bias", c.NEmbd),
+	})
+}
+
+// only keeps of a the kinds that products with these matrices take.
+func (l layer) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
+	kept := kernel.Act{}
+	for _, m := range mats {
+		kept[m.Type.Act()] = a[m.Type.Act()]
+	}
+	return kept
+}

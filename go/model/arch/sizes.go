@@ -1,0 +1,177 @@
+package arch
+
+import (
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// The keys that most architectures share, by what they describe.
+
+// model reads what every architecture has, and makes the layers.
+func (k *keys) model() {
+	k.c.NCtx = k.int("context_length", 1, maxCtx)
+	k.c.NEmbd = k.int("embedding_length", 1, maxEmbd)
+	k.c.Layers = make([]Layer, k.int("block_count", 1, maxLayer))
+}
+
+// rms reads the epsilon of RMS norms.
+func (k *keys) rms() {
+	k.c.Eps = float32(k.float("attention.layer_norm_rms_epsilon", 0, 1))
+}
+
+// layerNorm reads the epsilon of norms that take the mean away.
+func (k *keys) layerNorm() {
+	k.c.Norm = kernel.LayerNorm
+	k.c.Eps = float32(k.float("attention.layer_norm_epsilon", 0, 1))
+}
+
+// heads reads the shape of the attention, which all layers have.
+func (k *keys) heads() { k.someHeads(false) }
+
+// mixedHeads is heads where layers without key-value heads are of another kind.
+func (k *keys) mixedHeads() { k.someHeads(true) }
+
+func (k *keys) someHeads(mixed bool) {
+	layers := k.c.Layers
+	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
+	least := 1
+	if mixed {
+		least = 0
+	}
+	k.eachOr("attention.head_count_kv", least, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
+	if k.err != nil {
+		return
+	}
+	for i := range layers {
+		l := &layers[i]
+		if l.NHeadKV > 0 && l.NHead%l.NHeadKV != 0 {
+			k.fail("attention.head_count_kv", "%d, want a divisor of the %d heads", l.NHeadKV, l.NHead)
+		}
+		l.HeadDim = k.c.NEmbd / l.NHead
+		if k.c.NEmbd%l.NHead != 0 && !k.has("attention.key_length") {
+			k.fail("attention.head_count", "%d, want a divisor of the embedding length %d", l.NHead, k.c.NEmbd)
+		}
+	}
+	k.eachOr("attention.key_length", 1, maxHeadDim, func(l *Layer, n int) { l.HeadDim = n })
+	for i := range layers {
+		layers[i].ValueDim = layers[i].HeadDim
+	}
+	k.eachOr("attention.value_length", 1, maxHeadDim, func(l *Layer, n int) { l.ValueDim = n })
+	for i := range layers {
+		l := &layers[i]
+		l.AttnScale = float32(1 / math.Sqrt(float64(l.HeadDim)))
+	}
+}
+
+// feedForward reads the width of the dense part.
+func (k *keys) feedForward() {
+	k.each("feed_forward_length", 1, maxFF, func(l *Layer, n int) { l.NFF = n })
+}
+
+// someExperts is experts where the file may also have none.
+func (k *keys) someExperts() {
+	if k.intOr("expert_count", 0, 0, maxExpert) > 0 {
+		k.experts()
+	}
+}
+
+// experts reads the sizes of a mixture of experts.
+func (k *keys) experts() {
+	c := k.c
+	c.NExpert = k.int("expert_count", 1, maxExpert)
+	c.NExpertUsed = k.int("expert_used_count", 1, min(c.NExpert, maxUsed))
+	if k.has("expert_feed_forward_length") {
+		c.NFFExpert = k.int("expert_feed_forward_length", 1, maxFF)
+	} else {
+		c.NFFExpert = k.int("feed_forward_length", 1, maxFF)
+	}
+}
+
+// rope reads the rotations of all layers.
+func (k *keys) rope(style kernel.Rope) {
+	scaling := k.scaling()
+	base := k.floatOr("rope.freq_base", 10000, 1.001, 1e15)
+	for i := range k.c.Layers {
+		l := &k.c.Layers[i]
+		r := Rope{Style: style, Base: base, Scaling: scaling, Factors: "rope_freqs.weight"}
+		r.NRot = k.intOr("rope.dimension_count", l.HeadDim, 2, max(l.HeadDim, 2))
+		if k.err == nil && r.NRot%2 != 0 {
+			k.fail("rope.dimension_count", "%d, want an even number", r.NRot)
+		}
+		l.Rope = r
+	}
+}
+
+// windows gives a window to the layers that the file says, else to those that
+// windowed does.
+func (k *keys) windows(windowed func(il int) bool) {
+	n := k.int("attention.sliding_window", 1, maxCtx)
+	const pattern = "attention.sliding_window_pattern"
+	if all, err := k.f.Bools(k.name(pattern)); err == nil {
+		if len(all) != len(k.c.Layers) {
+			k.fail(pattern, "%d elements, want one for each of the %d layers", len(all), len(k.c.Layers))
+			return
+		}
+		windowed = func(il int) bool { return all[il] }
+	} else if k.has(pattern) {
+		windowed = allBut(k.int(pattern, 0, maxLayer))
+	}
+	for il := range k.c.Layers {
+		if windowed(il) {
+			k.c.Layers[il].Window = n
+		}
+	}
+}
+
+// ropeInWindows takes the rotations from layers without a window.
+func (k *keys) ropeInWindows() {
+	for il := range k.c.Layers {
+		if l := &k.c.Layers[il]; l.Window == 0 {
+			l.Rope = Rope{}
+		}
+	}
+}
+
+// allBut is true for all layers but every n-th; of 0 and 1, for all and for none.
+func allBut(n int) func(il int) bool {
+	return func(il int) bool { return n == 0 || il%n < n-1 }
+}
+
+// scaling reads how the rotations are stretched.
+func (k *keys) scaling() Scaling {
+	s := noScaling
+	const typ = "rope.scaling.type"
+	switch {
+	case k.has(typ):
+		var err error
+		if s.Type, err = k.f.Str(k.name(typ)); err != nil {
+			k.keep(err)
+			return s
+		}
+	case k.has("rope.scaling.factor") || k.has("rope.scale_linear"):
+		s.Type = "linear" // what the key meant before there were types
+	}
+	if !slices.Contains([]string{"none", "linear", "yarn"}, s.Type) {
+		k.fail(typ, "%.40q is not supported, supported are none linear yarn", s.Type)
+		return s
+	}
+	if s.Type == "none" {
+		return s
+	}
+	s.Factor = k.floatOr("rope.scaling.factor", k.floatOr("rope.scale_linear", 1, 0, 1e6), 0, 1e6)
+	if s.Factor == 0 { // how some files say that there is none
+		s.Factor = 1
+	}
+	if s.Type != "yarn" {
+		return s
+	}
+	s.NCtxOrig = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
+	s.ExtFactor = k.floatOr("rope.scaling.yarn_ext_factor", 1, 0, 1)
+	s.AttnFactor = k.floatOr("rope.scaling.yarn_attn_factor", k.floatOr("rope.scaling.attn_factor", 1, 1e-3, 1e3), 1e-3, 1e3)
+	s.LogMultiplier = k.floatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
+	s.BetaFast = k.floatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
+	s.BetaSlow = k.floatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)
+	return s
+}

@@ -1,0 +1,209 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// A witness is what another implementation computes for a small model.
+type witness struct {
+	IDs    []int32 `json:"ids"`
+	Greedy []int32 `json:"greedy"`
+	Top    []struct {
+		Pos  int          `json:"pos"`
+		Top  [][2]float64 `json:"top"`
+		Mean float64      `json:"mean"`
+		L2   float64      `json:"l2"`
+	} `json:"logits_top"`
+}
+
+// Every architecture gives the logits and the text of another implementation, on
+// small models with every kind of layer.
+func TestArchitectures(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d models: %v", len(files), err)
+	}
+	seen := map[string]bool{}
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := f.GGUF.Str("general.architecture")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := arch.Lookup(a); err != nil {
+			f.Close()
+			continue // one line, and not of what this architecture says
+		}
+		seen[a] = true
+		t.Run(name, func(t *testing.T) { against(t, f, strings.TrimSuffix(path, ".gguf")+".json") })
+	}
+	for _, name := range arch.Names() {
+		if !seen[name] {
+			t.Errorf("no model of %s", name)
+		}
+	}
+}
+
+func against(t *testing.T, f *File, path string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w witness
+	if err := json.Unmarshal(raw, &w); err != nil {
+		t.Fatal(err)
+	}
+	m, err := loadFile(t, f, Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStepper(t, m, len(w.IDs)+len(w.Greedy))
+	rows := s.step(t, w.IDs)
+	const tolerance = 1e-3
+	for _, at := range w.Top {
+		row := rows[at.Pos]
+		for _, want := range at.Top {
+			if got := float64(row[int(want[0])]); !(math.Abs(got-want[1]) <= tolerance) {
+				t.Fatalf("position %d: logit %g of token %g, want %g", at.Pos, got, want[0], want[1])
+			}
+		}
+		mean, l2 := 0.0, 0.0
+		for _, x := range row {
+			mean += float64(x) / float64(len(row))
+			l2 += float64(x) * float64(x)
+		}
+		if l2 = math.Sqrt(l2); !(math.Abs(mean-at.Mean) <= tolerance && math.Abs(l2-at.L2) <= tolerance*math.Sqrt(float64(len(row)))) {
+			t.Fatalf("position %d: logits of mean %g and length %g, want %g and %g", at.Pos, mean, l2, at.Mean, at.L2)
+		}
+	}
+	row := rows[len(rows)-1]
+	for i, want := range w.Greedy {
+		got := int32(slices.Index(row, slices.Max(row)))
+		if got != want {
+			t.Fatalf("token %d after the prompt is %d, want %d", i, got, want)
+		}
+		row = s.step(t, []int32{got})[0]
+	}
+	// The same, cut into slices: the state of a sequence goes on where it was.
+	cut := newStepper(t, m, len(w.IDs))
+	for at := 0; at < len(w.IDs); {
+		n := min(7, len(w.IDs)-at)
+		for i, row := range cut.step(t, w.IDs[at:at+n]) {
+			if !slices.Equal(row, rows[at+i]) {
+				t.Fatalf("logits after token %d differ where the prompt is cut", at+i)
+			}
+		}
+		at += n
+	}
+}
+
+// Logits are the vectors times the output matrix.
+func TestVectors(t *testing.T) {
+	m, err := load(t, filepath.Join(golden, "tiny-llama-f32.gguf"), Mapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []int32{1, 20, 30, 40}
+	s := newStepper(t, m, len(ids))
+	logits := s.step(t, ids)
+	s.r.Compute(arch.Vectors, []int32{1, 3})
+	w, ok := m.GGUF().Tensor("output.weight")
+	if !ok {
+		t.Fatal("no output.weight")
+	}
+	n := m.Config.NEmbd
+	row := make([]float32, n)
+	for i, at := range []int{1, 3} {
+		v := s.r.Row(i)
+		if len(v) != n {
+			t.Fatalf("vectors of %d, want %d", len(v), n)
+		}
+		for id, want := range logits[at] {
+			if err := kernel.Dequantize(kernel.F32, row, w.Data[id*n*4:(id+1)*n*4]); err != nil {
+				t.Fatal(err)
+			}
+			got := 0.0
+			for k := range row {
+				got += float64(row[k]) * float64(v[k])
+			}
+			if math.Abs(got-float64(want)) > 1e-5*(1+math.Abs(got)) {
+				t.Fatalf("token %d: logit %g of %d, want %g", at, got, id, want)
+			}
+		}
+	}
+}
+
+// A stepper evaluates one text.
+type stepper struct {
+	r     *Runner
+	table *kvcache.Table
+}
+
+func newStepper(t *testing.T, m *Model, positions int) *stepper {
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s := &stepper{}
+	s.r, err = NewRunner(m, RunnerConfig{
+		Pool: pool, Budget: mem.NewBudget(1<<28, "test"), MaxTokens: positions, MaxSeqs: 1,
+		MaxBlocks: positions/kernel.KVBlock + 1, MaxOut: positions,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.r.Close)
+	kv, err := kvcache.NewPool(mem.NewBudget(1<<28, "test"), m.Layout, m.Layout.Most(positions, positions)+m.Layout.Copy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	for i, g := range m.Layout {
+		s.r.Batch().SetState(i, kv.Memory(i), g.Bytes)
+	}
+	s.table = kv.NewTable()
+	return s
+}
+
+// step appends tokens, and returns the logits after each.
+func (s *stepper) step(t *testing.T, ids []int32) [][]float32 {
+	t.Helper()
+	b, pos := s.r.Batch(), s.table.Len()
+	if err := s.table.Grow(len(ids)); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	b.AddSeq(s.table.Units()...)
+	var rows []int32
+	for i, id := range ids {
+		b.Add(id, int32(pos+i))
+		rows = append(rows, int32(i))
+	}
+	if err := s.r.Forward(nil); err != nil {
+		t.Fatal(err)
+	}
+	s.table.Commit()
+	s.r.Head(rows)
+	var out [][]float32
+	for i := range ids {
+		out = append(out, slices.Clone(s.r.Logits(i)))
+	}
+	return out
+}
