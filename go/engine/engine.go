@@ -186,6 +186,9 @@ func (e *Engine) load(c Config) error {
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
 
+// KV returns the types in which keys and values are kept.
+func (e *Engine) KV() kvcache.Types { return e.kvTypes }
+
 // Ctx returns how many positions a sequence may have.
 func (e *Engine) Ctx() int { return e.ctx }
 

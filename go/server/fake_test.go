@@ -221,7 +221,7 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 	}
 	f := &fakeEngine{tok: tok, reply: reply}
 	c := Config{Build: "test", Ping: -1}
-	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Ctx: 512, Sampling: sample.Defaults()}
+	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults()}
 	if change != nil {
 		change(&c, &m, f)
 	}

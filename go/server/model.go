@@ -40,7 +40,10 @@ type Model struct {
 	Aliases []string
 	Tags    []string
 	Path    string
-	Ctx     int // positions of a sequence
+	// Fingerprint names what the text of a seed depends on besides the model and the
+	// request: how numbers are computed, and the types of keys and values.
+	Fingerprint string
+	Ctx         int // positions of a sequence
 
 	// What requests that say nothing get.
 	Sampling        sample.Params // but for the seed

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/verify"
 )
 
 // serverModel describes a model that is loaded to the server.
@@ -14,7 +15,7 @@ func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server
 	in := s.head
 	m := server.Model{
 		Engine: eng, Tokenizer: in.tok, Template: s.template, TemplateWarning: s.warning, Metadata: in.file.GGUF,
-		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(),
+		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(), Fingerprint: verify.Profile() + "-" + s.eng.KV().String(),
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
