@@ -247,8 +247,9 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 
 					for (int k = 0; k < QK; k++)
 						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = (float)dot * (type_row(type).scale == 1 ? f32_of_e8m0_half(e[j * QN_PANEL + r])
-					                                   : f32_of_f16(d[j * QN_PANEL + r]));
+					f = (float)dot * (type_row(type).scale == 1
+					                          ? f32_of_e8m0_half(e[j * QN_PANEL + r])
+					                          : f32_of_f16(d[j * QN_PANEL + r]));
 					if (has_m)
 						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), x->fsum32[j], f);
 					out[t * QN_PANEL + r] = fmaf(f, x->d32[j], out[t * QN_PANEL + r]);

@@ -30,7 +30,8 @@ static void against_libm(void)
 
 	check_at(check_sets, "qsincos of random angles");
 	for (int i = 0; i < n; i++)
-		if (!near((rnd() & 1 ? 1 : -1) * rnd_01() * QSINCOS_MAX) || !near(ldexp(1 + rnd_01(), rnd_below(60) - 31)))
+		if (!near((rnd() & 1 ? 1 : -1) * rnd_01() * QSINCOS_MAX) ||
+		    !near(ldexp(1 + rnd_01(), rnd_below(60) - 31)))
 			break;
 	/* Where a result is all but zero, of rounding alone, and where quarters meet. */
 	check_at(check_sets, "qsincos near multiples of pi/4");
