@@ -242,8 +242,9 @@ INLINE bytes small_word(int type, const x16_line *qs, const x16_line *qh, int i)
 /* Scales of block j of a group. */
 INLINE floats small_d(int type, const uint16_t *d, int j)
 {
-	return type_row(type).scale == 1 ? floats_e8m0((const uint8_t *)d + j * QN_PANEL)
-	                                 : floats_f16(d + j * QN_PANEL);
+	if (type_row(type).scale == 1)
+		return floats_e8m0((const uint8_t *)d + j * QN_PANEL);
+	return floats_f16(d + j * QN_PANEL);
 }
 
 #endif

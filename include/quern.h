@@ -192,7 +192,7 @@ struct qn_op {
 	const float *bias[3]; /* [n_out padded to 16] or NULL */
 	const float *vec, *vec2;
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
-	int64_t kv_offset;    /* bytes before this layer's state in a unit of the group, a multiple of 64 */
+	int64_t kv_offset;    /* bytes before this layer's state in a unit, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
 	int32_t group;        /* of the batch, where the state of this operation is */

@@ -228,7 +228,7 @@ static int small_weight(int type, const uint8_t *p, int n, int j, int k, int r)
 static void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
-	const int has_m = type_row(type).min;
+	const int has_m = type_row(type).min, exps = type_row(type).scale == 1;
 
 	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
 	for (int64_t b = 0; b * QN_ACT_BLOCK < n_in; b++) {
@@ -247,9 +247,8 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 
 					for (int k = 0; k < QK; k++)
 						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = (float)dot * (type_row(type).scale == 1
-					                          ? f32_of_e8m0_half(e[j * QN_PANEL + r])
-					                          : f32_of_f16(d[j * QN_PANEL + r]));
+					f = (float)dot * (exps ? f32_of_e8m0_half(e[j * QN_PANEL + r])
+					                       : f32_of_f16(d[j * QN_PANEL + r]));
 					if (has_m)
 						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), x->fsum32[j], f);
 					out[t * QN_PANEL + r] = fmaf(f, x->d32[j], out[t * QN_PANEL + r]);

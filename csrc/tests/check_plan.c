@@ -144,15 +144,15 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 				madds += (op->head_dim + op->v_dim) * op->n_head *
 				         (op->window && op->window < seen ? op->window : seen);
 			}
+			const int64_t least = op->rows == QN_ROWS_PAIR ? bytes / N_EXPERT * N_USED : bytes;
+
 			if (op->kind == QN_OP_ATTEND)
 				check_true(ops[i].bytes > 0, "attention read nothing");
 			else
-				check_true(op->rows == QN_ROWS_PAIR && op->n_mat
-				                   ? ops[i].bytes >= rounds * bytes / N_EXPERT * N_USED &&
-				                             ops[i].bytes <= rounds * bytes
-				                   : ops[i].bytes == rounds * bytes,
-				           "operation %d read %lld bytes, want %lld", i,
-				           (long long)ops[i].bytes, (long long)(rounds * bytes));
+				check_true(ops[i].bytes >= rounds * least && ops[i].bytes <= rounds * bytes,
+				           "operation %d read %lld bytes, want %lld to %lld", i,
+				           (long long)ops[i].bytes, (long long)(rounds * least),
+				           (long long)(rounds * bytes));
 			check_true(ops[i].madds == rounds * madds, "operation %d: %lld multiply-adds, want %lld", i,
 			           (long long)ops[i].madds, (long long)(rounds * madds));
 		}

@@ -1,10 +1,10 @@
 package bench
 
 import (
-	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Sizes of the picture, in pixels.
@@ -86,7 +86,10 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 			r := &rows[i]
 			busy := scale * r.WallNS * float64(r.BusyNS) / float64(r.BusyNS+r.WaitNS)
 			wait := scale*r.WallNS - busy
-			name := cmp.Or(r.Tensors, r.Operation)
+			name := r.Tensors // of products, which are most of them
+			if r.Operation != "Matmul" {
+				name = strings.TrimSpace(r.Operation + " " + r.Tensors)
+			}
 			label := fmt.Sprintf("%.1f %%", 100*r.Share)
 			rect(svgLeft, y, busy, svgBar, svgBusy, "")
 			rect(svgLeft+busy, y, wait, svgBar, svgWait, "")

@@ -2,6 +2,7 @@ package model
 
 import (
 	"strings"
+	"unsafe"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -55,34 +56,34 @@ type names struct {
 func (w *weights) names() names {
 	n := names{map[*byte]string{}, map[*float32]string{}}
 	for _, m := range w.mats {
-		if len(m.Data) > 0 {
-			n.matrices[&m.Data[0]] = shortName(m.parts[0].Name)
-		}
+		n.matrices[unsafe.SliceData(m.Data)] = shortName(m.parts[0].Name)
 	}
 	for name, v := range w.byVec {
-		if len(v.v) > 0 {
-			n.vectors[&v.v[0]] = shortName(name)
-		}
+		n.vectors[unsafe.SliceData(v.v)] = shortName(name)
 	}
+	delete(n.vectors, nil) // of operations without weights
 	return n
 }
 
 // of names the weights that an operation reads.
 func (n names) of(op kernel.Op) string {
-	var list []string
 	switch op := op.(type) {
 	case kernel.Embed:
-		list = append(list, n.matrices[&op.Table.Data[0]])
+		return n.matrices[unsafe.SliceData(op.Table.Data)]
 	case kernel.Norm:
-		if op.Weight != nil { // a norm may have none
-			list = append(list, n.vectors[&op.Weight[0]])
-		}
+		return n.vectors[unsafe.SliceData(op.Weight)]
+	case kernel.NormRows:
+		return n.vectors[unsafe.SliceData(op.Weight)]
+	case kernel.Conv:
+		return n.vectors[unsafe.SliceData(op.Weight)]
 	case kernel.Matmul:
+		var list []string
 		for _, p := range op.Parts {
-			list = append(list, n.matrices[&p.Data[0]])
+			list = append(list, n.matrices[unsafe.SliceData(p.Data)])
 		}
+		return strings.Join(list, " ")
 	}
-	return strings.Join(list, " ")
+	return ""
 }
 
 // shortName is "ffn_up" for "blk.3.ffn_up.weight".
