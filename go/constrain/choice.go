@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// A Vocabulary is tokens by the bytes that they print. It may be used by several
-// goroutines.
+// A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
 type Vocabulary struct {
 	piece   func(id int32) []byte
 	ids     map[string][]int32
@@ -37,27 +36,28 @@ const (
 	MaxChoiceBytes = 64 << 10 // of all together
 )
 
-// choice follows a text that is to be one of some. It is a walk down the tree of
-// their common beginnings: as they are sorted, those that are left are neighbours.
+// choice tracks a text that must be one of several. It is a walk down the trie of the
+// choices: as they are sorted, those that remain possible are a contiguous range.
 type choice struct {
 	v     *Vocabulary
 	texts []string
 	ends  []int32
-	stuck [][]bool // of each text: at which bytes no tokens spell the rest; nil: at none
+	stuck [][]bool // of each text: positions at which no tokens spell the rest; nil: none
 	place
 	past []place
 }
 
-// A place is how far a text has come.
+// A place is a position in the walk.
 type place struct {
-	from, to int // the texts that it may become
+	from, to int // range of the texts that remain possible
 	at       int // bytes
 	ended    bool
 }
 
-// Choice holds a text to one of some texts, spelled with any tokens. After a whole
-// one comes a token that ends the text. Without ends, or where the vocabulary has
-// none, it is complete there, unless another choice goes on: then that is chosen.
+// Choice restricts a text to one of several, spelled with any tokens. A complete one is
+// followed by a token that ends the text. Without ends, or if the vocabulary has none,
+// the text is complete there, unless it is a prefix of another choice: then that is
+// chosen.
 func Choice(v *Vocabulary, texts []string, ends bool) (Constraint, error) {
 	if len(texts) == 0 || len(texts) > MaxChoices {
 		return nil, fmt.Errorf("%d choices, want 1 to %d", len(texts), MaxChoices)
@@ -126,7 +126,7 @@ func (c *choice) Mask(next Set) {
 		rest := c.texts[i][c.at:]
 		for n := 1; n <= min(c.v.longest, len(rest)); n++ {
 			switch {
-			case c.stuck == nil && strings.HasPrefix(last, rest[:n]): // it was seen
+			case c.stuck == nil && strings.HasPrefix(last, rest[:n]): // already handled
 			case c.stuck == nil || c.stuck[i] == nil || !c.stuck[i][c.at+n]:
 				for _, id := range c.v.ids[rest[:n]] {
 					next.Add(id)

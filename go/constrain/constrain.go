@@ -1,23 +1,23 @@
-// Package constrain holds an answer to a form, token by token: it says which
-// tokens may come next. It knows the bytes of tokens, and nothing of models.
+// Package constrain restricts output to a form, token by token: it computes which tokens
+// are allowed next. It depends on the bytes of tokens, not on models.
 package constrain
 
 import "math/bits"
 
-// A Constraint follows one text. It is for one goroutine at a time, and is asked
-// while a pass runs, for what comes after the tokens that are known: nothing that
-// it computes has to wait for logits.
+// A Constraint tracks one text. It is not safe for concurrent use. It is queried while a
+// pass runs, about the tokens after those known, so its work overlaps the computation of
+// logits.
 type Constraint interface {
-	// Mask adds to next the tokens that may come next. Where none may, the text is
-	// complete.
+	// Mask adds to next the tokens that are allowed next. If there are none, the text
+	// is complete.
 	Mask(next Set)
-	// Accept takes the next token. It returns false, and changes nothing, where
-	// that may not come.
+	// Accept advances by the next token. It returns false, and changes nothing, if
+	// that is not allowed.
 	Accept(id int32) bool
-	// Rollback takes back the last n tokens that were accepted.
+	// Rollback undoes the last n accepted tokens.
 	Rollback(n int)
-	// Fork returns a Constraint of its own, for another text that begins with the
-	// same tokens.
+	// Fork returns an independent copy, for another text that begins with the same
+	// tokens.
 	Fork() Constraint
 }
 
@@ -30,10 +30,10 @@ func NewSet(n int) Set { return make(Set, (n+63)/64) }
 // Add adds an id.
 func (s Set) Add(id int32) { s[id/64] |= 1 << (id % 64) }
 
-// Has tells whether an id is in the set.
+// Has reports whether an id is in the set.
 func (s Set) Has(id int32) bool { return s[id/64]>>(id%64)&1 != 0 }
 
-// Empty tells whether no id is in the set.
+// Empty reports whether the set is empty.
 func (s Set) Empty() bool {
 	for _, w := range s {
 		if w != 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// calibrate gives the model of cost something to begin with: a few passes of
-// sizes that matter, and what attention adds to them in the middle of a text. What
-// lies in the cache there is of no matter.
+// calibrate initialises the cost model: it times a few passes of representative
+// sizes, and what attention adds to them in the middle of a text. The contents of the
+// cache there do not matter.
 func (l *Loop) calibrate() error {
 	const slow = 500 * time.Millisecond // longer passes can be extrapolated
 	layout := l.e.kv.Layout()
@@ -37,7 +37,7 @@ func (l *Loop) calibrate() error {
 		})
 		return took, err
 	}
-	if _, err := run(0, 1); err != nil { // the first finds nothing in the caches
+	if _, err := run(0, 1); err != nil { // warm-up: the CPU caches are cold
 		return err
 	}
 	took := map[int]time.Duration{}
@@ -55,7 +55,7 @@ func (l *Loop) calibrate() error {
 		}
 	}
 	if at < kvcache.BlockTokens || took[64] == 0 {
-		return nil // a context so small that attention is nothing
+		return nil // in so small a context attention is negligible
 	}
 	one, err := run(at, 1)
 	if err != nil {

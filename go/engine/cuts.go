@@ -1,8 +1,8 @@
 package engine
 
 // cuts are positions of a prompt at which slices of it end. Recurrent state is known
-// only at the end of a pass, so passes end where texts are likely to go on from, and
-// the state is kept there.
+// only at the end of a pass, so passes end at the positions from which other texts are
+// likely to continue, and the state is kept there.
 type cuts []int
 
 // slice returns how many of the n tokens after the first `at` are evaluated in one pass.
@@ -15,7 +15,7 @@ func (c cuts) slice(at, n int) int {
 	return n
 }
 
-// has tells whether others are likely to go on from a position of a prompt.
+// has reports whether other texts are likely to continue from a position of a prompt.
 func (c cuts) has(at int) bool {
 	for _, cut := range c {
 		if at == cut {

@@ -9,15 +9,15 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// DeviceConfig says what of the machine is used. The zero value is all that it
-// grants.
+// DeviceConfig says which resources of the machine are used. The zero value is all
+// that are available to the process.
 type DeviceConfig struct {
-	Threads int         // 0: as many as the machine grants
-	CPUs    []int       // one for each thread, the first for the caller's; nil: not pinned
-	Budget  *mem.Budget // nil: all memory that the process can hope for
+	Threads int         // 0: as many as are available
+	CPUs    []int       // one per thread, the first for the caller's; nil: not pinned
+	Budget  *mem.Budget // nil: all memory available to the process
 }
 
-// Fill replaces zero values by what the machine grants. CPUs that are nil stay so.
+// Fill replaces zero values by what is available. A nil CPUs stays nil.
 func (c *DeviceConfig) Fill() error {
 	if c.Threads == 0 {
 		c.Threads = len(c.CPUs)
@@ -38,9 +38,9 @@ func (c *DeviceConfig) Fill() error {
 	return nil
 }
 
-// A Device is the threads of a machine and its memory. Any number of engines share
-// one: all take their memory from its budget, and their passes take turns on its
-// threads. It may be used from several goroutines.
+// A Device is the threads and the memory budget of a machine. Any number of engines
+// share one: all allocate from its budget, and their passes take turns on its threads.
+// It is safe for concurrent use.
 type Device struct {
 	pool   *kernel.Pool
 	budget *mem.Budget
@@ -67,16 +67,16 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 // Threads returns the number of threads, the caller's included.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-// Budget returns what memory is taken from.
+// Budget returns the budget that memory is reserved from.
 func (d *Device) Budget() *mem.Budget { return d.budget }
 
-// Close ends the threads. Engines on it must be closed before. Closing again does
-// nothing.
+// Close stops the threads. Engines on it must be closed before. Closing again is a
+// no-op.
 func (d *Device) Close() { d.pool.Close() }
 
-// enter ties the goroutine to its thread, and that to its CPU, while kernels run:
-// the pool's first thread is the caller's. What it returns undoes it. Several
-// goroutines may have entered; with inTurn, one at a time keeps that CPU busy.
+// enter locks the goroutine to its OS thread and pins that to its CPU while kernels
+// run: the pool's first thread is the caller's. The function returned undoes both.
+// Several goroutines may have entered; with inTurn, only one at a time uses that CPU.
 func (d *Device) enter() (leave func()) {
 	runtime.LockOSThread()
 	unpin := machine.Pin(d.cpu)
@@ -86,21 +86,20 @@ func (d *Device) enter() (leave func()) {
 	}
 }
 
-// inTurn calls f, which may run kernels, when nobody else on the device does.
+// inTurn calls f, which may run kernels, while no other caller runs any on the device.
 func (d *Device) inTurn(f func() error) error {
 	d.turn.take()
 	defer d.turn.give()
 	return f()
 }
 
-// pack packs a part of a matrix. Others may have a turn between two parts.
+// pack packs a part of a matrix. Other engines may take a turn between two parts.
 func (d *Device) pack(dst []byte, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackMat(dst, src) })
 }
 
-// A turn is a lock that is had in the order in which it was asked for: who gives it
-// back and asks again comes after all who wait. (A sync.Mutex may be taken again
-// first.)
+// A turn is a fair (FIFO) lock: a goroutine that releases it and locks it again comes
+// after all that wait. (A sync.Mutex may be reacquired first.)
 type turn struct {
 	mu    sync.Mutex
 	taken bool
@@ -127,6 +126,6 @@ func (t *turn) give() {
 		t.taken = false
 		return
 	}
-	close(t.queue[0]) // it stays taken
+	close(t.queue[0]) // stays locked: ownership passes to the next
 	t.queue = t.queue[1:]
 }

@@ -1,12 +1,12 @@
 // Package engine runs models over sequences of tokens. An Engine is one model: it
-// owns the weights, the cache of keys and values and the buffers, and every change
-// to them. A Device is the threads and the memory that engines share. Text is above
-// it; it deals in token ids.
+// owns the weights, the KV cache and the buffers, and every change to them. A Device is
+// the threads and the memory that engines share. The package deals in token ids; text
+// is left to the layers above.
 //
 // A token's logits do not depend on which other sequences share a pass, on how
 // a prompt was cut, on the number of threads, or on where the weights lie.
 //
-// An Engine and its sequences are for one goroutine at a time.
+// An Engine and its sequences are not safe for concurrent use.
 package engine
 
 import (
@@ -28,40 +28,40 @@ const (
 	// half a megabyte each with a vocabulary of 128k; at this many, reading the
 	// output matrix no longer decides the time.
 	maxOut = 32
-	// maxContext bounds what a flag can ask for: positions are 32-bit.
+	// maxContext bounds the context that can be configured: positions are 32-bit.
 	maxContext = 1 << 28
 )
 
-// Config says how to open a model. It has a Device; what else is zero is taken from
-// the model and from that.
+// Config says how to open a model. The Device is required; other zero values are
+// replaced by defaults that depend on the model and the device.
 type Config struct {
 	Device    *Device
-	Ctx       int           // positions of a sequence; 0: the model's own, as far as memory allows
+	Ctx       int           // positions of a sequence; 0: the model's own limit, as far as memory allows
 	Sequences int           // at a time; 0: one
-	Shared    bool          // sequences share one memory for keys and values; else each has room for Ctx positions
-	KVBytes   uint64        // of the shared memory; 0: half of what is free beside the model
-	Batch     int           // most tokens of a pass; 0: 512
-	KV        kvcache.Types // in which keys and values are kept
+	Shared    bool          // sequences share one KV pool; else each has space for Ctx positions
+	KVBytes   uint64        // size of the shared pool; 0: half of what is free beside the model
+	Batch     int           // maximum tokens of a pass; 0: 512
+	KV        kvcache.Types // in which keys and values are stored
 	Residency model.Residency
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 }
 
-// An Engine is a model, ready to run.
+// An Engine is a loaded model, ready to run.
 type Engine struct {
 	file   *model.File
 	device *Device
 	model  *model.Model
 	runner *model.Runner
 	kv     *kvcache.Pool
-	tree   *kvcache.Tree // of what sequences left
+	tree   *kvcache.Tree // cached state of sequences that have ended
 	ctx    int
 	batch  int
-	seqs   int // of a pass at most
+	seqs   int // maximum of a pass
 
-	item [1]Item // of passes over a single sequence
-	ids  []int32 // of those
+	item [1]Item // scratch of passes over a single sequence
+	ids  []int32 // scratch of the same
 
-	// Of heads: rows as the model.Runner counts them, whose they are, the logits.
+	// Scratch of heads: rows as the model.Runner counts them, their owners, the logits.
 	rows   []int32
 	parts  []part
 	logits [][]float32
@@ -71,8 +71,8 @@ type Engine struct {
 	print   []byte // see fingerprint
 }
 
-// Open loads the model at path. Errors are one line and name the file, and what
-// does not fit is refused before it is read.
+// Open loads the model at path. Errors are one line and name the file. A model that
+// does not fit in memory is refused before it is read.
 func Open(path string, c Config) (*Engine, error) {
 	file, err := model.OpenFile(path)
 	if err != nil {
@@ -81,8 +81,8 @@ func Open(path string, c Config) (*Engine, error) {
 	return New(file, c)
 }
 
-// New loads a model whose file is open, as Open does. The file is the engine's
-// from here on: it is closed with it, or now where loading fails.
+// New loads a model from an open file, as Open does. It takes ownership of the file:
+// the file is closed with the engine, or at once if loading fails.
 func New(file *model.File, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		file.Close()
@@ -96,7 +96,7 @@ func New(file *model.File, c Config) (*Engine, error) {
 	return e, nil
 }
 
-// fill replaces zero values, and refuses absurd ones.
+// fill replaces zero values, and refuses values out of range.
 func (c *Config) fill() error {
 	for _, v := range []struct {
 		name    string
@@ -127,13 +127,13 @@ var kvTypes = map[kvcache.Type]kernel.KVType{
 	kvcache.I16: kernel.KVI16, kvcache.Q8: kernel.KVQ8, kvcache.Q4: kernel.KVQ4,
 }
 
-// KVTypes is what the kernels call c.KV.
+// KVTypes returns c.KV as the kernels' types.
 func (c *Config) KVTypes() kernel.KVTypes {
 	return kernel.KVTypes{K: kvTypes[c.KV.K], V: kvTypes[c.KV.V]}
 }
 
 func (e *Engine) load(c Config) error {
-	// Sizes first: a file that cannot run is refused before anything is read.
+	// Sizes first: a model that cannot run is refused before its weights are read.
 	budget := c.Device.budget
 	survey, err := model.NewSurvey(e.file, c.KVTypes())
 	if err != nil {
@@ -186,17 +186,17 @@ func (e *Engine) load(c Config) error {
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
 
-// KV returns the types in which keys and values are kept.
+// KV returns the types in which keys and values are stored.
 func (e *Engine) KV() kvcache.Types { return e.kvTypes }
 
-// Ctx returns how many positions a sequence may have.
+// Ctx returns the maximum number of positions of a sequence.
 func (e *Engine) Ctx() int { return e.ctx }
 
-// Batch returns the most tokens of a pass.
+// Batch returns the maximum number of tokens of a pass.
 func (e *Engine) Batch() int { return e.batch }
 
-// Close gives everything back, and leaves the device. Sequences must not be used
-// afterwards. Closing again does nothing.
+// Close releases the engine's resources; the device stays open. Sequences must not be
+// used afterwards. Closing again is a no-op.
 func (e *Engine) Close() error {
 	if e.kv != nil {
 		e.kv.Close()

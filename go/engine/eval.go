@@ -7,35 +7,35 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A Sequence is a text in the making: its tokens, and their keys and values.
+// A Sequence is the tokens evaluated so far of one text, with their keys and values.
 type Sequence struct {
 	e     *Engine
 	table *kvcache.Table
 	ids   []int32
 }
 
-// NewSequence returns an empty sequence. Its memory is taken as it grows, from
-// what all sequences share.
+// NewSequence returns an empty sequence. Its memory is allocated as it grows, from
+// the pool that all sequences share.
 func (e *Engine) NewSequence() *Sequence { return &Sequence{e: e, table: e.kv.NewTable()} }
 
 // Len returns the number of tokens.
 func (s *Sequence) Len() int { return len(s.ids) }
 
-// Tokens returns the ids. They are the sequence's, valid until it changes.
+// Tokens returns the ids. The slice is the sequence's, valid until it changes.
 func (s *Sequence) Tokens() []int32 { return s.ids }
 
-// Truncate keeps the first n tokens, or, where the model cannot go on from there,
-// fewer: what follows has to be evaluated again. It returns how many are left.
+// Truncate keeps the first n tokens, or fewer where the model cannot continue from
+// there: the tokens after them have to be evaluated again. It returns how many are left.
 func (s *Sequence) Truncate(n int) int {
 	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
 	return n
 }
 
-// rewind keeps what the sequence has of the beginning of ids, and returns how many
-// tokens that is. Of a model that cannot go on from every position the engine's tree
-// has the ends of texts, and the sequence takes what that has of ids where it cannot
-// go back itself.
+// rewind keeps the longest prefix of ids that the sequence has, and returns its length.
+// For a model that cannot continue from every position, the engine's prefix tree has the
+// ends of texts: where the sequence cannot be truncated as far as needed, it takes its
+// state from the tree.
 func (s *Sequence) rewind(ids []int32) int {
 	shared := kvcache.Common(s.ids, ids)
 	if s.e.kv.Layout().Forgets() {
@@ -50,18 +50,18 @@ func (s *Sequence) rewind(ids []int32) int {
 	return len(s.ids)
 }
 
-// keepPrompt gives the tree what is evaluated of a prompt of so many tokens.
+// keepPrompt stores the evaluated part of a prompt of so many tokens in the tree.
 func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
 	end := c.has(s.Len()) || s.Len() >= prompt
 	s.e.tree.Keep(namespace, s.table, s.ids, kvcache.How{Whole: true, End: end})
 }
 
-// Fork returns a sequence of the same tokens, which shares their memory.
+// Fork returns a sequence of the same tokens that shares their memory.
 func (s *Sequence) Fork() *Sequence {
 	return &Sequence{e: s.e, table: s.table.Fork(), ids: append([]int32(nil), s.ids...)}
 }
 
-// Close gives the memory back and leaves the sequence empty.
+// Close releases the memory and leaves the sequence empty.
 func (s *Sequence) Close() {
 	s.table.Free()
 	s.ids = s.ids[:0]
@@ -71,12 +71,12 @@ func (s *Sequence) Close() {
 type Item struct {
 	Seq  *Sequence
 	IDs  []int32 // tokens to append
-	Rows int     // of logits: they are wanted after so many tokens, the last ones
+	Rows int     // of logits: after each of the last Rows tokens
 }
 
 // Eval appends ids to s, in slices of at most Batch. Unless visit is nil, it is
-// called with the logits after each ids[i] from i = from on; they are valid during
-// the call. On an error s keeps the slices that were done.
+// called with the logits after each ids[i] from i = from on; they are valid only during
+// the call. On an error s keeps the slices that were completed.
 func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, visit func(i int, logits []float32) error) error {
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	return nil
 }
 
-// fits returns an error when n more tokens go beyond the context.
+// fits returns an error when n more tokens exceed the context.
 func (e *Engine) fits(s *Sequence, n int) error {
 	if s.Len()+n <= e.ctx {
 		return nil
@@ -125,7 +125,8 @@ func (e *Engine) fits(s *Sequence, n int) error {
 }
 
 // pass appends the items' tokens to their sequences and runs the model over
-// them, without logits. The device is its caller's. When it fails, it leaves the sequences as they were.
+// them, without logits. The caller holds the device's turn. When it fails, the
+// sequences are unchanged.
 func (e *Engine) pass(cancel func() error, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
@@ -144,8 +145,8 @@ func (e *Engine) pass(cancel func() error, items []Item) error {
 	return nil
 }
 
-// fill makes room for the items' tokens and a batch of them. It tells whether
-// there are any. When it fails, it leaves the sequences as they were.
+// fill allocates positions for the items' tokens and fills the batch with them. It
+// reports whether there are any. When it fails, the sequences are unchanged.
 func (e *Engine) fill(items []Item) (work bool, err error) {
 	b := e.runner.Batch()
 	b.Reset()
@@ -166,14 +167,14 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 	return work, nil
 }
 
-// undo takes back the room that was made for the items' tokens.
+// undo releases the positions that fill allocated for the items' tokens.
 func undo(items []Item) {
 	for _, it := range items {
 		it.Seq.table.Undo()
 	}
 }
 
-// commit notes that the items' tokens were evaluated.
+// commit records that the items' tokens were evaluated.
 func commit(items []Item) {
 	for _, it := range items {
 		it.Seq.table.Commit()
@@ -187,10 +188,10 @@ type part struct {
 	rows [][]float32
 }
 
-// heads computes the logits that are wanted of the last pass, as many rows at a
-// time as there is room for, and shows them: those of an item together where there
-// is room for them all, and of an item that wants none, no rows. They are valid
-// during the call.
+// heads computes the requested logits of the last pass, in chunks of as many rows as
+// the buffer holds, and calls show with them: with all rows of an item in one call if
+// they fit, and with no rows for an item that requests none. They are valid only during
+// the call.
 func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 	rows, parts, room := e.rows[:0], e.parts[:0], len(e.logits)
 	flush := func() error {

@@ -9,20 +9,20 @@ import (
 // Stats are the counts and times of a generation.
 type Stats struct {
 	PromptTokens int
-	CachedTokens int           // of which the sequence had
-	Generated    int           // tokens, without the one that stopped
+	CachedTokens int           // of which the sequence already had
+	Generated    int           // tokens, without the stop token
 	TTFT         time.Duration // from the call to the first token
-	Prefill      time.Duration // of which evaluating the prompt
+	Prefill      time.Duration // of which evaluation of the prompt
 	Decode       time.Duration // from the first token to the last
 	Finish       Finish        // empty when it failed
 }
 
-// PrefillRate returns the tokens of the prompt per second, without those that
-// were there.
+// PrefillRate returns the prompt tokens evaluated per second, without the cached
+// ones.
 func (s Stats) PrefillRate() float64 { return rate(s.PromptTokens-s.CachedTokens, s.Prefill) }
 
-// DecodeRate returns the tokens per second after the first, which comes out of
-// the prefill.
+// DecodeRate returns the tokens per second after the first, which is a result of the
+// prefill.
 func (s Stats) DecodeRate() float64 { return rate(s.Generated-1, s.Decode) }
 
 // rate returns n per second of took, 0 where nothing was measured.
@@ -33,9 +33,9 @@ func rate(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// Generate generates what p says. Of the prompt s keeps what it has; afterwards it
-// holds the prompt and all tokens but the last sampled. Each token is given to
-// emit, but for one that stops.
+// Generate generates as p says. It reuses the prefix of the prompt that s has;
+// afterwards s holds the prompt and all tokens but the last sampled. emit is called
+// with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
 	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
@@ -45,7 +45,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	if len(p.Prompt) > e.ctx {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
 	}
-	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the logits of the last are wanted
+	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
 	g.Resume(st.CachedTokens)
 	cuts := cuts(e.tree.Cuts("", p.Prompt, st.CachedTokens))
 	leave := e.device.enter()

@@ -11,29 +11,29 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// Params say what to generate. Their slices are read only, and may be shared.
+// Params say what to generate. Their slices are only read, and may be shared.
 type Params struct {
 	Prompt      []int32
-	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, and that is all
+	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, nothing generated
 	Sampling    sample.Params
 	Bias        []sample.Bias
-	Stop        func(id int32) bool  // whether a token ends the text; nil: none does
-	TopLogprobs int                  // -1: none; else each token comes with its own and those of so many likeliest
-	Constraint  constrain.Constraint // the generation's own; nil: none
+	Stop        func(id int32) bool  // whether id is a stop token; nil: none is
+	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
+	Constraint  constrain.Constraint // owned by the generation; nil: none
 }
 
 // MaxTopLogprobs is how many alternatives a token may come with.
 const MaxTopLogprobs = 1000
 
-// TokenBytes returns the memory that a token with `top` alternatives takes. It is its
-// Sink's, to keep or to let go: a Sink that keeps them all has to count them.
+// TokenBytes returns the memory that a token with `top` alternatives takes. It is owned
+// by the Sink that receives it: a Sink that keeps tokens has to account for them.
 func TokenBytes(top int) int {
 	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
 }
 
-// generationBytes returns the most memory that a Generation takes for a text of ctx
-// tokens: its ids, the scratch of the sampler, a copy of the logits, and what may
-// come of `rows` of them at a time.
+// generationBytes returns the maximum memory of a Generation for a text of ctx
+// tokens: its ids, the scratch of the sampler, a copy of the logits, and the tokens
+// sampled from `rows` of them at a time.
 func generationBytes(nVocab, ctx, rows int) int {
 	return 4*ctx + 8*nVocab + 32<<10 + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
@@ -42,51 +42,50 @@ func generationBytes(nVocab, ctx, rows int) int {
 type Finish string
 
 const (
-	Stopped  Finish = "stop"    // at a token that stops
-	MaxedOut Finish = "length"  // at as many tokens as were asked for
+	Stopped  Finish = "stop"    // at a stop token
+	MaxedOut Finish = "length"  // at Params.MaxTokens
 	CtxFull  Finish = "context" // at the end of the context
 )
 
-// A Token is one that was sampled.
+// A Token is a sampled token.
 type Token struct {
 	ID      int32
-	Stop    bool             // it ends the text, and is no part of it
-	Logprob sample.Logprob   // its own, where logprobs were asked for
+	Stop    bool             // a stop token: it ends the text and is not part of it
+	Logprob sample.Logprob   // its own, if logprobs were requested
 	Top     []sample.Logprob // the likeliest, best first
 }
 
-// A Step is what came of a pass.
+// A Step is the result of a pass.
 type Step struct {
 	Tokens []Token // sampled, in order; valid until the next
-	Finish Finish  // why these were the last; empty: there will be more
+	Finish Finish  // why these were the last; empty: there may be more
 }
 
-// A Generation is a text in the making, as a state machine: it says which tokens
-// are to be evaluated and after which of them logits are wanted, and makes tokens
-// of those. It has no model, no clock and no goroutine, and is for one goroutine
-// at a time.
+// A Generation is the state machine of generating one text: it says which tokens are
+// to be evaluated and after which of them logits are needed, and samples tokens from
+// those. It has no model, no clock and no goroutine, and is not safe for concurrent
+// use.
 //
-// Guesses at its next tokens may be evaluated with the last that is known, and
-// each is checked with the logits of the one before: as soon as another token is
-// chosen, those behind it are dropped. What is chosen is the same with any
-// guesses, for logits do not depend on what comes later, and the sampler draws
-// once for each token.
+// Draft tokens (guesses at the next ones) may be evaluated with the last known token,
+// and each is verified with the logits of the one before: as soon as another token is
+// sampled, the drafts after it are dropped. The output is the same with any drafts,
+// since logits do not depend on later tokens and the sampler draws once per token.
 type Generation struct {
 	Params
 	nVocab    int
 	ctx       int
-	smp       *sample.Sampler // made when it is first needed
-	ids       []int32         // the prompt and what was sampled; the prompt's own slice while that is all
+	smp       *sample.Sampler // created on first use
+	ids       []int32         // the prompt and the sampled tokens; aliases the prompt while there are none
 	done      int             // of which are evaluated
-	draft     []int32         // guesses at what follows
+	draft     []int32         // draft tokens that follow
 	generated int
 	tokens    []Token         // of the last step
-	masks     []constrain.Set // what may come after the last of ids, and after each guess
-	prepared  int             // of which are made
+	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
+	prepared  int             // of masks: how many are computed
 }
 
 // NewGeneration returns a Generation for a model of nVocab tokens and a context of
-// ctx positions. It refuses parameters that are out of their range.
+// ctx positions. It refuses parameters that are out of range.
 func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	if len(p.Prompt) == 0 {
 		return nil, errors.New("the prompt is empty, want one token at least")
@@ -105,12 +104,12 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	if p.TopLogprobs > MaxTopLogprobs {
 		return nil, fmt.Errorf("%d alternatives to each token, want at most %d", p.TopLogprobs, MaxTopLogprobs)
 	}
-	// Without room behind it: what is appended goes into a copy.
+	// Without spare capacity: append copies, and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
 	return &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}, nil
 }
 
-// known returns an error that wraps model.ErrToken for ids that no token has.
+// known returns an error that wraps model.ErrToken for ids outside the vocabulary.
 func known(ids []int32, nVocab int) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= nVocab {
@@ -120,21 +119,21 @@ func known(ids []int32, nVocab int) error {
 	return nil
 }
 
-// Known returns the prompt and what was sampled. It is the Generation's.
+// Known returns the prompt and the sampled tokens. The slice is the Generation's.
 func (g *Generation) Known() []int32 { return g.ids }
 
-// Evaluated returns how many of the known tokens are evaluated. A sequence that
-// has more, with guesses that were wrong, is to be cut to that.
+// Evaluated returns how many of the known tokens are evaluated. A sequence that has
+// more, because drafts were rejected, must be truncated to that.
 func (g *Generation) Evaluated() int { return g.done }
 
 // Generated returns how many tokens were sampled.
 func (g *Generation) Generated() int { return g.generated }
 
-// Resume says that only n of the known tokens are evaluated, fewer than there are.
-// Guesses are dropped.
+// Resume records that only n of the known tokens are evaluated, fewer than there are.
+// Drafts are dropped.
 func (g *Generation) Resume(n int) { g.done, g.draft, g.prepared = n, g.draft[:0], 0 }
 
-// Rest gives back what is needed only while it runs.
+// Rest releases memory that is needed only while it runs.
 func (g *Generation) Rest() {
 	g.Resume(0)
 	g.tokens, g.masks = nil, nil
@@ -143,8 +142,8 @@ func (g *Generation) Rest() {
 	}
 }
 
-// Propose takes guesses at the tokens that follow the known ones, instead of those
-// that it had, as far as there may be so many, and returns how many it took.
+// Propose replaces the drafts of the tokens that follow the known ones, up to the
+// number that may still be generated, and returns how many it took.
 func (g *Generation) Propose(ids []int32) int {
 	n := min(len(ids), g.ctx-len(g.ids))
 	if g.MaxTokens >= 0 {
@@ -155,19 +154,19 @@ func (g *Generation) Propose(ids []int32) int {
 	return len(g.draft)
 }
 
-// Drafted returns the number of guesses.
+// Drafted returns the number of drafts.
 func (g *Generation) Drafted() int { return len(g.draft) }
 
-// Pending appends the next n tokens to be evaluated to ids, fewer where there are
-// no more: known ones, and then guesses.
+// Pending appends the next n tokens to be evaluated to ids, or fewer if there are not
+// so many: known ones, then drafts.
 func (g *Generation) Pending(ids []int32, n int) []int32 {
 	known := min(n, len(g.ids)-g.done)
 	ids = append(ids, g.ids[g.done:g.done+known]...)
 	return append(ids, g.draft[:min(n-known, len(g.draft))]...)
 }
 
-// Rows returns after how many of the next n pending tokens logits are wanted: the
-// last ones.
+// Rows returns after how many of the next n pending tokens logits are needed; they are
+// the last ones.
 func (g *Generation) Rows(n int) int {
 	if g.MaxTokens == 0 {
 		return 0
@@ -175,9 +174,9 @@ func (g *Generation) Rows(n int) int {
 	return max(g.done+n-len(g.ids)+1, 0)
 }
 
-// Prepare computes what Advance needs and what is known before there are logits:
-// which tokens the constraint lets come. It may run on another goroutine while the
-// pass does. Without it Advance does the same.
+// Prepare computes the part of Advance that needs no logits: which tokens the
+// constraint allows. It may run on another goroutine while the pass runs. If it was not
+// called, Advance does the same.
 func (g *Generation) Prepare() {
 	if g.Constraint == nil || g.prepared > 0 {
 		return
@@ -190,7 +189,7 @@ func (g *Generation) Prepare() {
 		clear(g.masks[k])
 		g.Constraint.Mask(g.masks[k])
 		if k == len(g.draft) || !g.Constraint.Accept(g.draft[k]) {
-			break // a guess that may not come is never reached
+			break // drafts after one that is not allowed are never reached
 		}
 		accepted++
 	}
@@ -198,8 +197,8 @@ func (g *Generation) Prepare() {
 	g.prepared = accepted + 1
 }
 
-// Advance notes that the next n pending tokens were evaluated, and samples from
-// the rows of logits that Rows(n) wanted. They are its to change.
+// Advance records that the next n pending tokens were evaluated, and samples from
+// the rows of logits that Rows(n) asked for. It may overwrite them.
 func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	known := min(n, len(g.ids)-g.done)
 	g.done += known
@@ -243,8 +242,8 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	return Step{Tokens: g.tokens}, nil
 }
 
-// Cut ends the text with the first n tokens of the last step: the others are not
-// wanted.
+// Cut ends the text after the first n tokens of the last step and discards the
+// others.
 func (g *Generation) Cut(n int) {
 	drop := len(g.tokens) - n
 	g.ids = g.ids[:len(g.ids)-drop]
@@ -254,7 +253,7 @@ func (g *Generation) Cut(n int) {
 
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
-	raw := logits // the model's own probabilities are of these
+	raw := logits // logprobs are the model's own, before bias and constraint
 	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// LoopConfig says how a Loop shares its engine out.
+// LoopConfig configures how a Loop shares its engine among requests.
 type LoopConfig struct {
-	Queue     int               // requests that may wait
-	TargetITL time.Duration     // between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
-	OnPass    func(PassInfo)    // called after each pass, between passes: it must not block; nil: nobody cares
-	OnPanic   func(*PanicError) // called with each panic that ended a request, for the log: it must not block; nil: nobody cares
+	Queue     int               // maximum number of waiting requests
+	TargetITL time.Duration     // target time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
+	OnPass    func(PassInfo)    // called after each pass, before the next: must not block; nil: not called
+	OnPanic   func(*PanicError) // called with each panic that ended a request, for the log: must not block; nil: not called
 }
 
-// PassInfo is what there was to see of a pass.
+// PassInfo describes a completed pass.
 type PassInfo struct {
 	Took         time.Duration
 	Sequences    int
@@ -27,27 +27,27 @@ type PassInfo struct {
 	DecodeTokens int
 }
 
-// A Loop runs an Engine for many requests at a time: it is the one goroutine
-// that does, and the only one that may use the engine until it is closed. Which
-// requests are in a pass is the Scheduler's decision; the loop carries it out.
+// A Loop runs an Engine for many requests at a time, on one goroutine, which is the
+// only one that may use the engine until the loop is closed. The Scheduler decides which
+// requests are in a pass; the loop carries it out.
 //
-// Its methods may be called from any goroutine. They never wait for a pass: the lock
-// is held between passes only, while one is put together. Drain and Close do wait,
-// and are not for a Sink.
+// Its methods are safe for concurrent use. They never wait for a pass: the lock is held
+// only between passes, while one is assembled. Drain and Close do wait, and must not be
+// called from a Sink.
 type Loop struct {
 	e      *Engine
 	cfg    LoopConfig
 	begun  time.Time
-	wake   chan struct{} // has room for one
-	closed chan struct{} // when the goroutine has ended
+	wake   chan struct{} // buffered, capacity 1
+	closed chan struct{} // closed when the goroutine has ended
 
 	generated atomic.Uint64 // tokens handed out
-	// Of the pass that runs: its tokens, and those whose requests were cancelled.
+	// The running pass: its tokens, and those whose requests were cancelled.
 	passTokens, goneTokens atomic.Int64
 
 	mu       sync.Mutex
 	sched    *sched.Scheduler
-	held     *mem.Reservation // for what requests that run take beside their KV blocks
+	held     *mem.Reservation // memory of running requests beside their KV blocks
 	tree     *kvcache.Tree
 	jobs     map[uint64]*job
 	slots    []slot
@@ -57,14 +57,14 @@ type Loop struct {
 	stopping bool
 	idle     chan struct{} // closed when draining and no request is left
 
-	// Of the goroutine: the pass, and whose its items are.
+	// Used by the goroutine only: the pass, and the requests its items belong to.
 	planned []sched.Item
 	items   []Item
 	batch   []*job
 	ids     []int32 // of the items
 }
 
-// NewLoop starts a Loop. It measures the engine first: some passes.
+// NewLoop starts a Loop. It first calibrates the cost model with a few passes.
 func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	l := &Loop{
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
@@ -86,8 +86,8 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	return l, nil
 }
 
-// Drain takes no more requests in, and waits for those that are there: until ctx
-// ends, and then ends them with ErrClosing.
+// Drain stops accepting requests and waits for the current ones to finish; when ctx
+// ends first, it ends them with ErrClosing.
 func (l *Loop) Drain(ctx context.Context) {
 	l.mu.Lock()
 	l.draining = true
@@ -110,7 +110,7 @@ func (l *Loop) Drain(ctx context.Context) {
 	<-l.idle
 }
 
-// Close ends all requests with ErrClosing, and the loop. The engine stays open.
+// Close ends all requests with ErrClosing and stops the loop. The engine stays open.
 func (l *Loop) Close() {
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -128,7 +128,7 @@ func (l *Loop) Close() {
 
 func (l *Loop) now() time.Duration { return time.Since(l.begun) }
 
-// nudge has the loop look again.
+// nudge wakes the loop.
 func (l *Loop) nudge() {
 	select {
 	case l.wake <- struct{}{}:
@@ -136,7 +136,7 @@ func (l *Loop) nudge() {
 	}
 }
 
-// run is the goroutine.
+// run is the loop's goroutine.
 func (l *Loop) run() {
 	defer close(l.closed)
 	leave := l.e.device.enter()
@@ -168,7 +168,7 @@ func (l *Loop) run() {
 	}
 }
 
-// sleep waits until something has changed, or the deadline of a request.
+// sleep waits until the loop is woken or a request's deadline passes.
 func (l *Loop) sleep(deadline time.Time) {
 	if deadline.IsZero() {
 		<-l.wake

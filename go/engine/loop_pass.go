@@ -10,15 +10,15 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// errGone ends a pass that nobody wants any more.
+// errGone cancels a pass most of whose requests have been cancelled.
 var errGone = errors.New("most of the pass is for requests that were cancelled")
 
-// pass runs what plan put together, and hands its tokens out.
+// pass runs the planned pass and delivers its tokens.
 func (l *Loop) pass() {
 	l.announce()
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
-	if err != nil { // it can only be that one: tokens were checked when they came
+	if err != nil { // it can only be errGone: tokens were validated by Submit
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
@@ -33,19 +33,19 @@ func (l *Loop) pass() {
 		if n := l.planned[i].Tokens; j.first.IsZero() {
 			info.PromptTokens += n
 		} else {
-			info.DecodeTokens += n // those too that a request which made room evaluates again
+			info.DecodeTokens += n // includes tokens that a preempted request evaluates again
 		}
 	}
 	l.count(l.planned, info)
 	l.sched.Ran(l.planned, took)
 	for i, j := range l.batch {
-		if at := j.gen.Evaluated(); j.seq.Len() > at { // guesses that were wrong
+		if at := j.gen.Evaluated(); j.seq.Len() > at { // rejected drafts
 			j.gen.Resume(j.seq.Truncate(at))
 		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
-			j.seq.keepPrompt(j.Namespace, j.cuts, len(j.Prompt)) // for those who wait for it
+			j.seq.keepPrompt(j.Namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
 		}
 		if steps[i].err == nil {
 			j.clock(steps[i].Step, time.Now())
@@ -62,8 +62,8 @@ func (l *Loop) pass() {
 	}
 }
 
-// forward runs the model over the pass and has its requests go on from their
-// logits, when it is the engine's turn. The time is that from there on.
+// forward waits for the engine's turn on the device, runs the model over the pass and
+// advances its requests with their logits. The time returned excludes the wait.
 func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	prepared := l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
@@ -88,7 +88,8 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	return took, err
 }
 
-// announce tells the Sinks of requests whose evaluation begins what the cache had.
+// announce reports the first Progress, with the cached tokens, to the Sinks of requests
+// whose evaluation begins.
 func (l *Loop) announce() {
 	for _, j := range l.batch {
 		if j.announced {
@@ -96,13 +97,13 @@ func (l *Loop) announce() {
 		}
 		j.announced = true
 		if err := l.guard(j, func() { j.Sink.Progress(j.progress) }); err != nil {
-			l.end(j, err) // after the pass
+			l.end(j, err) // takes effect after the pass
 		}
 	}
 }
 
-// count adds a pass to the counts, whose time prompts and streams share as the
-// model of cost has it.
+// count adds a pass to the counts. The cost model divides its time between prompts and
+// streams.
 func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	c := &l.counts
 	c.Passes++
@@ -114,7 +115,7 @@ func (l *Loop) count(plan []sched.Item, info PassInfo) {
 			streams = append(streams, plan[i])
 		}
 	}
-	part := float64(len(streams)) / float64(len(plan)) // where nothing is known yet
+	part := float64(len(streams)) / float64(len(plan)) // until the cost model knows anything
 	if all := l.sched.Cost.Estimate(l.sched.Shape(plan)); all > 0 {
 		part = min(float64(l.sched.Cost.Estimate(l.sched.Shape(streams)))/float64(all), 1)
 	}
@@ -123,22 +124,22 @@ func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	c.PromptTime += info.Took - generated
 }
 
-// isLive tells whether nobody has ended the request yet.
+// isLive reports whether the request has not been ended yet.
 func (l *Loop) isLive(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return j.ended == nil
 }
 
-// A step is what a pass gave one of its requests.
+// A step is the result of a pass for one of its requests.
 type step struct {
 	Step
-	prompt bool // it was of the prompt
+	prompt bool // the tokens evaluated were of the prompt
 	err    error
 }
 
-// prepare has the constraints of requests that will be sampled from do, while the
-// pass runs, what needs no logits.
+// prepare computes, while the pass runs, the constraint masks of requests that will be
+// sampled; they need no logits.
 func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for i, j := range l.batch {
@@ -149,7 +150,7 @@ func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 	return &wg
 }
 
-// advance has each request of the pass go on from its logits.
+// advance samples the next tokens of each request of the pass from its logits.
 func (l *Loop) advance(steps []step) {
 	l.e.heads(l.items, func(parts []part) error {
 		each(len(parts), func(k int) {
@@ -165,8 +166,8 @@ func (l *Loop) advance(steps []step) {
 	})
 }
 
-// each calls f for 0 to n-1, on as many CPUs as there are: a token of a large
-// vocabulary takes a while to choose.
+// each calls f for 0 to n-1, in parallel on all CPUs: sampling from a large vocabulary
+// takes noticeable time.
 func each(n int, f func(i int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	var next atomic.Int64
@@ -183,8 +184,8 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// clock notes when a request had its first token, and its last so far; one that
-// wants none, when its prompt was evaluated.
+// clock records the times of a request's first and latest token; for a request that
+// generates none, the time at which its prompt was evaluated.
 func (j *job) clock(s Step, now time.Time) {
 	if len(s.Tokens) == 0 && s.Finish == "" {
 		return
@@ -196,7 +197,8 @@ func (j *job) clock(s Step, now time.Time) {
 	j.usage.Decode = now.Sub(j.first)
 }
 
-// deliver hands out what a pass gave a request, and ends it where that was all.
+// deliver sends the tokens of a pass to the request's Sink, and ends the request if it
+// is finished.
 func (l *Loop) deliver(j *job, s step) {
 	handed := 0
 	err := l.guard(j, func() {
@@ -233,5 +235,5 @@ func (l *Loop) deliver(j *job, s step) {
 	l.done(j, Result{Finish: s.Finish, Err: s.err, Usage: j.usage})
 }
 
-// done tells a request that was removed how it ended.
+// done reports to the Sink of a removed request how it ended.
 func (l *Loop) done(j *job, r Result) { l.guard(j, func() { j.Sink.Done(r) }) }

@@ -9,24 +9,24 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// job is a request on its way.
+// job is a request that has not ended.
 type job struct {
 	*Request
 	id        uint64
-	seq       *Sequence // nil while it waits
+	seq       *Sequence // nil while the request waits
 	gen       *Generation
 	slot      int
 	progress  Progress
 	usage     Usage
-	announced bool  // the Sink knows that its evaluation has begun
-	ended     error // set when it is to end: why
-	inPass    int64 // tokens in the pass that runs
+	announced bool  // the Sink was told that evaluation has begun
+	ended     error // reason to end, once there is one
+	inPass    int64 // tokens in the running pass
 	cuts      cuts  // of the prompt
 
 	submitted, started, first time.Time
 }
 
-// deadline returns the first of those who wait with nobody running.
+// deadline returns the earliest deadline of the waiting requests when none runs.
 func (l *Loop) deadline() (first time.Time) {
 	for _, j := range l.jobs {
 		if !j.Deadline.IsZero() && (first.IsZero() || j.Deadline.Before(first)) {
@@ -36,7 +36,7 @@ func (l *Loop) deadline() (first time.Time) {
 	return first
 }
 
-// sweep takes out the requests that are to end.
+// sweep removes the requests that are to end.
 func (l *Loop) sweep() (ended []*job) {
 	for _, j := range l.jobs {
 		if j.ended != nil {
@@ -47,7 +47,7 @@ func (l *Loop) sweep() (ended []*job) {
 	return ended
 }
 
-// remove takes a request out, and leaves what it computed to the cache.
+// remove removes a request, and leaves its computed state in the cache.
 func (l *Loop) remove(j *job) {
 	if errors.Is(j.ended, context.Canceled) {
 		l.counts.Cancellations++
@@ -61,7 +61,7 @@ func (l *Loop) remove(j *job) {
 	delete(l.jobs, j.id)
 }
 
-// park gives the blocks of a request to the cache.
+// park moves the blocks of a preempted request to the cache.
 func (l *Loop) park(j *job, awaited bool) {
 	if j.seq == nil {
 		return
@@ -77,11 +77,11 @@ func (l *Loop) park(j *job, awaited bool) {
 	j.gen.Rest()
 }
 
-// resume gives a request the blocks that the cache has of its tokens.
+// resume attaches the cached blocks of a request's tokens to it.
 func (l *Loop) resume(j *job) {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.Namespace, ids[:len(ids)-1]) // the last is evaluated in any case: its logits are wanted
+		table = l.tree.Find(j.Namespace, ids[:len(ids)-1]) // the last is evaluated in any case, for its logits
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...)}
@@ -99,7 +99,7 @@ func (l *Loop) resume(j *job) {
 	l.takeSlot(j)
 }
 
-// plan puts the next pass together. It tells whether there is one.
+// plan assembles the next pass. It reports whether there is one.
 func (l *Loop) plan(ended *[]*job) bool {
 	now := l.now()
 	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
@@ -124,7 +124,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		l.resume(l.jobs[id])
 	}
 	for {
-		for _, j := range l.batch { // of a plan that came to nothing
+		for _, j := range l.batch { // left over from a plan that failed
 			j.inPass = 0
 		}
 		l.planned = l.sched.Next(now, l.e.kv.Available())
@@ -149,15 +149,16 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if err == nil {
 			return true
 		}
-		// The Scheduler knows blocks by their number only, not who shares them.
-		// One makes room then: there are fewer each time.
+		// The Scheduler counts bytes and does not know which blocks are shared, so
+		// memory may run out here. One request is preempted and the plan is made
+		// again; it terminates, since fewer run each time.
 		last := l.batch[len(l.batch)-1]
 		l.sched.Yield(last.id)
 		l.yield(last)
 	}
 }
 
-// yield has a request make room.
+// yield preempts a request.
 func (l *Loop) yield(j *job) {
 	if j.seq == nil {
 		return

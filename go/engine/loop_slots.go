@@ -1,6 +1,6 @@
 package engine
 
-// slot is a number for a request that runs, for those who watch.
+// slot is the number under which a running request is reported by Status.
 type slot struct {
 	job       *job    // nil when free
 	ids       []int32 // of the one that ran last, in its namespace
@@ -8,8 +8,8 @@ type slot struct {
 	was       SlotStatus
 }
 
-// takeSlot gives a request that begins to run a number: the one it asked for
-// where that is free, or the lowest.
+// takeSlot assigns a slot to a request that begins to run: the requested one if it is
+// free, else the lowest free one.
 func (l *Loop) takeSlot(j *job) {
 	pick := -1
 	for i := range l.slots {
@@ -17,7 +17,7 @@ func (l *Loop) takeSlot(j *job) {
 			pick = i
 		}
 	}
-	// There are as many as sequences run at a time.
+	// There are as many slots as sequences that can run at a time.
 	l.slots[pick].job = j
 	j.slot, j.usage.Slot, j.progress.Slot = pick, pick, pick
 }
@@ -38,7 +38,7 @@ func (l *Loop) slotStatus(j *job) SlotStatus {
 	}
 }
 
-// Status returns what the loop is doing now.
+// Status returns a snapshot of the loop.
 func (l *Loop) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

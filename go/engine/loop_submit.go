@@ -9,14 +9,14 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// A Ticket is a request that was taken in.
+// A Ticket is an accepted request.
 type Ticket struct {
 	l *Loop
 	j *job
 }
 
-// Submit takes a request in, or refuses it: with a *TooLongError, a *BusyError,
-// ErrClosing, or what is wrong with its parameters.
+// Submit queues a request, or refuses it with a *TooLongError, a *BusyError, ErrClosing,
+// or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	gen, err := NewGeneration(r.Params, l.e.model.Config.NVocab, l.e.ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(r)
 	if leader := l.jobs[s.Leader]; leader != nil {
-		leader.cuts = append(leader.cuts, s.Shared) // there r goes on
+		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
@@ -60,9 +60,9 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	return &Ticket{l, j}, nil
 }
 
-// leader returns the request that is to compute most of the beginning of r that
-// nobody has computed yet, and how much that is, in whole blocks. To wait for it
-// costs r nothing: it would have to compute the same.
+// leader returns the request that will compute the longest prefix of r that is not
+// cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
+// nothing: r would have to compute the same.
 func (l *Loop) leader(r *Request) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
@@ -84,11 +84,11 @@ func (l *Loop) leader(r *Request) (id uint64, shared int) {
 	return id, shared
 }
 
-// ID returns the request's number: those that came later have higher ones.
+// ID returns the request's number. Numbers ascend in the order of submission.
 func (t *Ticket) ID() uint64 { return t.j.id }
 
 // Cancel ends the request: its Sink's Done follows, with context.Canceled. A pass
-// that is mostly for requests that are gone is given up between two layers.
+// that is mostly for cancelled requests is aborted between two layers.
 func (t *Ticket) Cancel() { t.l.end(t.j, context.Canceled) }
 
 func (l *Loop) end(j *job, why error) {

@@ -11,13 +11,13 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// autoCtx is the context that Auto residency leaves room for beside packed
-// weights when none was asked for.
+// autoCtx is the context for which Auto residency leaves memory beside packed weights
+// when none was requested.
 const autoCtx = 4096
 
-// Memory returns what Open would take for the model in f on a device of so many
-// threads, with the model's own context where c has none, and with packed weights
-// where c leaves that open. c needs no Device.
+// Memory returns the memory that Open would take for the model in f on a device of so
+// many threads. Where c leaves them open, it assumes the model's own context and packed
+// weights. c needs no Device.
 func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
@@ -29,7 +29,7 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	return s.Memory(c.use(s, threads))
 }
 
-// use returns what c means for a model on so many threads.
+// use returns c as the use of a model on so many threads.
 func (c *Config) use(s *model.Survey, threads int) model.Use {
 	u := model.Use{
 		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
@@ -39,8 +39,8 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	return u
 }
 
-// place decides where the weights are to be, and returns what the model then
-// needs. Where no context was asked for, that is with the least which will do.
+// place decides whether the weights are packed or mapped, and returns the memory that
+// the model then needs: with the minimum acceptable context where none was requested.
 func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err error) {
 	u = c.use(s, c.Device.Threads())
 	within := func(positions int) {
@@ -69,14 +69,14 @@ func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err e
 	return u, need, err
 }
 
-// least is the memory without which a sequence cannot grow to so many positions:
-// slice by slice, with a block to copy where it shares one.
+// least is the minimum memory with which a sequence can grow to so many positions,
+// slice by slice, with a spare block to copy a shared one.
 func least(l kvcache.Layout, positions int) uint64 {
 	return l.Most(positions, kvcache.BlockTokens) + l.Copy()
 }
 
-// room returns the most positions, whole blocks up to `most`, for which `need` is at
-// most `bytes`.
+// room returns the largest number of positions, in whole blocks up to `most`, for which
+// `need` is at most `bytes`.
 func room(most int, bytes uint64, need func(positions int) uint64) int {
 	n := sort.Search(most/kvcache.BlockTokens+1, func(blocks int) bool {
 		return need((blocks+1)*kvcache.BlockTokens) > bytes
@@ -84,16 +84,16 @@ func room(most int, bytes uint64, need func(positions int) uint64) int {
 	return n * kvcache.BlockTokens
 }
 
-// ends is how many ends of texts there is room for, for each sequence, where memory is
-// ample: of a system prompt, of the last turns.
+// ends is the number of ends of texts per sequence that the pool has memory for when it
+// is ample: those of a system prompt and of the last turns.
 const ends = 8
 
-// kvBytes returns how much memory sequences share for what they keep, with `free`
-// bytes left for it, and shortens the context where it was left open.
+// kvBytes returns the size of the KV pool, given `free` bytes for it, and shortens the
+// context where it was left open.
 func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
 	each := func(positions int) uint64 { return l.Alone(positions, u.Batch) }
 	if !c.Shared {
-		if c.Ctx == 0 { // as far as the memory goes
+		if c.Ctx == 0 { // as long as memory allows
 			u.Ctx = min(u.Ctx, max(room(u.Ctx, free/uint64(u.Sequences), each), kvcache.BlockTokens))
 		}
 		return min(each(u.Ctx), math.MaxInt64/uint64(u.Sequences)) * uint64(u.Sequences), nil
@@ -120,11 +120,11 @@ func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, e
 	return bytes, nil
 }
 
-// A holding is memory that is spoken for.
+// A holding is reserved memory.
 type holding []*mem.Reservation
 
-// hold takes from the budget what the model needs beside its weights, so that
-// what will not fit is refused before they are read.
+// hold reserves the memory that the model needs beside its weights, so that a model
+// that does not fit is refused before they are read.
 func hold(b *mem.Budget, u model.Use, need model.Estimate) (holding, error) {
 	what := "packed weights"
 	if u.Residency == model.Mapped {
@@ -134,7 +134,7 @@ func hold(b *mem.Budget, u model.Use, need model.Estimate) (holding, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer weights.Release() // Load takes them itself
+	defer weights.Release() // Load reserves them itself
 	kv, err := b.Reserve("keys and values", need.KV)
 	if err != nil {
 		return nil, err

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// A PanicError is a panic in what belongs to one request, its sampler or its
-// Sink: it ends that request, and no other.
+// A PanicError is a panic in the code of one request, such as its sampler or its Sink:
+// it ends that request and no other.
 type PanicError struct {
 	Request uint64 // the ticket's number
 	Value   any
@@ -17,7 +17,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("request %d panicked: %v", e.Request, e.Value)
 }
 
-// guard runs what belongs to j, and returns a panic as a *PanicError.
+// guard runs code of the request j, and returns a panic as a *PanicError.
 func (l *Loop) guard(j *job, f func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

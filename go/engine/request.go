@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// A Request asks a Loop to generate. The loop reads it until Done, and never
-// writes to it or to its slices: requests may share those.
+// A Request asks a Loop to generate. The loop reads it until Done and never writes to
+// it or to its slices, so requests may share them.
 type Request struct {
 	Params
-	NoCache   bool   // begins from nothing, and leaves nothing for others
-	Namespace string // of the cache: requests of one share what they computed, and with no other
-	Slot      int    // a number for it among those that run, where that one is free; -1: any
+	NoCache   bool   // neither uses the prefix cache nor adds to it
+	Namespace string // of the prefix cache, which is shared only within a namespace
+	Slot      int    // preferred slot, used if it is free; -1: any
 
-	Flow     string    // flows share the machine fairly
-	Weight   float64   // of the flow among others; 0: 1
-	Priority int       // higher ones go first, and may have lower ones wait
-	Deadline time.Time // after it the request ends with ErrDeadline; zero: never
+	Flow     string    // requests of one client; flows share the machine fairly
+	Weight   float64   // of the flow; 0: 1
+	Priority int       // higher ones go first, and may preempt lower ones
+	Deadline time.Time // the request then ends with ErrDeadline; zero: none
 
-	// Origin has the trace that the request is part of, for those who watch. Its
-	// end is nothing to the loop: whoever is gone cancels.
+	// Origin carries the request's trace, for observers. The loop ignores its
+	// cancellation: a caller that has gone must call Ticket.Cancel.
 	Origin context.Context
 	Sink   Sink
 }
 
-// A Sink takes what a request yields. The loop calls it from one goroutine at a
-// time, in order, and waits for it: a Sink never blocks. Slices that it is given
-// are its to keep. A panic in it ends the request with a *PanicError.
+// A Sink receives the results of a request. The loop calls it in order, from one
+// goroutine at a time, and waits for each call: a Sink must never block. It may keep the
+// slices that it is given. A panic in it ends the request with a *PanicError.
 type Sink interface {
-	// Progress comes while the prompt is evaluated, the first time before anything
-	// is.
+	// Progress is called while the prompt is evaluated, for the first time before
+	// evaluation begins.
 	Progress(p Progress)
-	// Token hands over the next token. False ends the request as Stopped: the
-	// token was the last, or not wanted any more. One that stops is the last anyhow.
+	// Token delivers the next token. If it returns false, the request ends as Stopped.
+	// A stop token is the last in any case.
 	Token(t Token) bool
-	// Done comes once, and last. Nothing comes before a failed Submit.
+	// Done is called exactly once, as the last call. No method is called if Submit fails.
 	Done(r Result)
 }
 
-// Progress is how far the evaluation of a prompt has come.
+// Progress is the progress of evaluating a prompt.
 type Progress struct {
 	Total  int // tokens of the prompt
 	Cached int // of which were in the cache
-	Done   int // of which are evaluated, the cached ones with them
-	Slot   int // under which the request runs
+	Done   int // of which are evaluated, including the cached ones
+	Slot   int // in which the request runs
 }
 
 // A Result is how a request ended.
@@ -55,25 +55,25 @@ type Result struct {
 	Usage
 }
 
-// Usage is what a request took.
+// Usage is the tokens and times of a request.
 type Usage struct {
 	PromptTokens int
 	CachedTokens int // of the prompt, found in the cache
-	Generated    int // tokens handed over
+	Generated    int // tokens delivered
 	Slot         int
 	Queued       time.Duration // from Submit to its first pass
 	Prefill      time.Duration // from its first pass to its first token
 	Decode       time.Duration // from the first token to the last
-	Preempted    int           // times it had to make room
+	Preempted    int           // how often it was preempted
 }
 
-// Reasons for which a request is turned away or ended.
+// Reasons for which a request is refused or ended.
 var (
 	ErrDeadline = errors.New("the deadline has passed")
 	ErrClosing  = errors.New("the server is shutting down")
 )
 
-// A TooLongError is a request that can never fit. It wraps ErrTooLong.
+// A TooLongError reports a request that can never fit. It wraps ErrTooLong.
 type TooLongError struct{ Prompt, Ctx int }
 
 func (e *TooLongError) Error() string {
@@ -82,11 +82,11 @@ func (e *TooLongError) Error() string {
 
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
 
-// A BusyError is a request for which the queue has no room, or whose deadline
-// would pass in it.
+// A BusyError reports that the queue is full, or that the request's deadline would pass
+// while it waits.
 type BusyError struct {
-	Queued     int           // requests that wait
-	RetryAfter time.Duration // until there should be room
+	Queued     int           // waiting requests
+	RetryAfter time.Duration // estimated time until a request can be queued
 }
 
 func (e *BusyError) Error() string {

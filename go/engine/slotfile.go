@@ -12,41 +12,41 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A slot file is a text and what a sequence keeps of it, as it lies in memory:
+// A slot file is a text and the state that a sequence keeps of it, as laid out in memory:
 //
 //	"quernKV2"          8 bytes
-//	fingerprint         32 bytes: of all that decides what is kept of a text
+//	fingerprint         32 bytes: hash of everything that determines the state of a text
 //	tokens              uint32, then that many int32
 //	units               of each group of the model's state in turn: the blocks that the
 //	                    next token sees, in the order of position, or the state
 //
-// Numbers are little-endian. Who has the file has the text.
+// Numbers are little-endian. The file reveals the text: its tokens are in the clear.
 const slotMagic = "quernKV2"
 
-// unitsVersion is of how the kernels lay out what is in a unit: see csrc/kv.h.
+// unitsVersion is the version of the kernels' layout of a unit: see csrc/kv.h.
 const unitsVersion = 1
 
-// SlotFile is what a slot file has.
+// SlotFile is a summary of a slot file.
 type SlotFile struct {
 	Tokens int
 	Bytes  int64
 }
 
-// Errors of slots.
+// Errors of slot operations.
 var (
 	ErrSlot      = errors.New("no such slot")
 	ErrSlotEmpty = errors.New("nothing of the slot is in the cache")
 	ErrSlotFile  = errors.New("not a slot file of this model")
 )
 
-// SaveSlot writes what the cache has of the text that ran last under a number.
-// It wraps ErrSlot or ErrSlotEmpty, or returns what the writer says.
+// SaveSlot writes the cached state of the text that ran last in a slot. Errors wrap
+// ErrSlot or ErrSlotEmpty, or are the writer's.
 func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
 	ids, err := l.slotText(slot)
 	var table *kvcache.Table
 	if err == nil {
-		table = l.tree.Find(l.slots[slot].namespace, ids) // its blocks are ours to read: nobody writes into one that is shared
+		table = l.tree.Find(l.slots[slot].namespace, ids) // holding a reference makes its blocks safe to read: shared blocks are never written
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	defer func() {
 		l.mu.Lock()
 		table.Free()
-		l.nudge() // somebody may wait for the blocks
+		l.nudge() // a request may be waiting for the blocks
 		l.mu.Unlock()
 	}()
 	if ids = ids[:table.Len()]; len(ids) == 0 {
@@ -78,9 +78,9 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	return f, err
 }
 
-// RestoreSlot reads a slot file into the cache, as the text that ran last under a
-// number: a request that begins with it finds it. It wraps ErrSlot, ErrSlotFile
-// or kvcache.ErrFull.
+// RestoreSlot reads a slot file into the cache, as the text that ran last in a slot: a
+// request that begins with it will find it. Errors wrap ErrSlot, ErrSlotFile or
+// kvcache.ErrFull.
 func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
 	_, err := l.slotText(slot)
@@ -135,12 +135,12 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 		l.slots[slot].ids, l.slots[slot].namespace = ids, ""
 	}
 	table.Free()
-	l.nudge() // somebody may wait for the blocks
+	l.nudge() // a request may be waiting for the blocks
 	return f, err
 }
 
-// EraseSlot takes out of the cache the text that ran last under a number, but for
-// what others begin with too, and returns how many tokens that text had.
+// EraseSlot removes from the cache the text that ran last in a slot, except for prefixes
+// shared with other texts, and returns its number of tokens.
 func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 	return len(ids), nil
 }
 
-// slotText returns the text that ran last under a number, or runs.
+// slotText returns the text that runs in a slot, or ran last.
 func (l *Loop) slotText(slot int) ([]int32, error) {
 	if slot < 0 || slot >= len(l.slots) {
 		return nil, fmt.Errorf("%w: %d, want 0 to %d", ErrSlot, slot, len(l.slots)-1)
@@ -168,10 +168,10 @@ func (l *Loop) slotText(slot int) ([]int32, error) {
 	return l.slots[slot].ids, nil
 }
 
-// fingerprint tells apart whatever decides what is kept of a text: the configuration,
-// with its rotations and norms, the types of keys and values, what a sequence keeps
-// and how it lies in memory, and of each tensor the name, shape, place and first
-// bytes.
+// fingerprint is a hash of everything that determines the state of a text: the
+// configuration, with its rotations and norms, the types of keys and values, the groups
+// of state and their layout in memory, and the name, shape, offset and first bytes of
+// each tensor.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()

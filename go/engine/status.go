@@ -2,17 +2,17 @@ package engine
 
 import "time"
 
-// Status is a Loop at one moment.
+// Status is a snapshot of a Loop.
 type Status struct {
 	Slots  []SlotStatus // one for each sequence that can run at a time
-	Queued int          // requests that wait
-	Parked int          // of which had begun and made room for others
+	Queued int          // waiting requests
+	Parked int          // of which were preempted after they had begun
 	KV     KVStatus
 	Counts Counts
 	Cost   Cost
 }
 
-// SlotStatus is what runs under one number, or ran last.
+// SlotStatus describes the request that runs in a slot, or ran last.
 type SlotStatus struct {
 	Busy      bool
 	Request   uint64 // the ticket's number; 0: none yet
@@ -25,30 +25,30 @@ type SlotStatus struct {
 	Since     time.Time // when the request was submitted
 }
 
-// KVStatus is the memory of what sequences keep, in bytes. What is neither in use nor
-// cached is free.
+// KVStatus is the use of the KV pool, in bytes. Memory that is neither used nor cached
+// is free.
 type KVStatus struct {
 	Bytes  uint64
-	Used   uint64 // held by sequences that run
-	Cached uint64 // held for reuse by the prefix tree alone
+	Used   uint64 // held by running sequences
+	Cached uint64 // held only by the prefix tree, for reuse
 }
 
-// Counts only grow.
+// Counts are totals since the loop began; they never decrease.
 type Counts struct {
 	Passes           uint64
-	PromptTokens     uint64 // evaluated, without the cached ones
+	PromptTokens     uint64 // evaluated, excluding cached ones
 	CachedTokens     uint64 // of prompts, found in the cache
 	GeneratedTokens  uint64
-	PromptTime       time.Duration // of passes, shared out to prompts by the model of cost
-	GeneratedTime    time.Duration // and to tokens
+	PromptTime       time.Duration // of passes: the share that the cost model attributes to prompts
+	GeneratedTime    time.Duration // the share attributed to generated tokens
 	SlotPasses       uint64        // sequences summed over passes: by Passes, the mean batch
 	Preemptions      uint64
 	Cancellations    uint64
-	EvictedBlocks    uint64 // and states
+	EvictedBlocks    uint64 // and recurrent states
 	RejectedRequests uint64
 }
 
-// Cost is what the loop has learned a pass to take: First with one token, Each for
-// every one of a long pass, Attended for every million positions that tokens attend
-// to, and Read for every million that sequences have.
+// Cost is the learned cost model of a pass: First is the time with one token, Each that
+// of every token of a long pass, Attended that of a million positions that tokens attend
+// to, and Read that of a million positions that sequences have.
 type Cost struct{ First, Each, Attended, Read time.Duration }

@@ -204,7 +204,7 @@ func (d *decoder) strs(n uint64) []string {
 	for i := range s {
 		from := text.Len()
 		text.Write(again.bytes())
-		s[i] = text.String()[from:] // the text does not move: it never grows
+		s[i] = text.String()[from:] // the buffer does not move: it never grows
 	}
 	return s
 }

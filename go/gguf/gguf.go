@@ -3,8 +3,8 @@
 // data. It takes bytes and gives views into them; opening, mapping and
 // unmapping files is the caller's.
 //
-// The reader trusts nothing. Every count and length is held against the bytes
-// that are left before anything is allocated, so a parse costs at most a small
+// The reader does not trust its input. Every count and length is checked against the
+// remaining bytes before anything is allocated, so a parse costs at most a small
 // multiple of the metadata's size whatever the file claims, and every tensor
 // it returns lies inside the data, aligned, whole, and apart from the others.
 // Versions 2 and 3, little-endian, are read; version 3 is written.
@@ -25,7 +25,7 @@ var ErrFormat = errors.New("malformed GGUF")
 // ErrMissing reports a metadata key that the file does not have.
 var ErrMissing = errors.New("missing from the metadata")
 
-// What a file may hold. Real models stay far below: the largest known has
+// Limits on the contents of a file. Real models stay far below: the largest known has
 // about 50 000 tensors and a hundred keys.
 const (
 	MaxDims      = 4       // dimensions of a tensor, as in ggml
@@ -127,7 +127,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// checkKey returns an error for a metadata key that cannot be.
+// checkKey returns an error for an invalid metadata key.
 func checkKey(key string) error {
 	switch {
 	case key == "":
@@ -138,7 +138,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkName returns an error for a tensor name that cannot be.
+// checkName returns an error for an invalid tensor name.
 func checkName(name string) error {
 	switch {
 	case name == "":

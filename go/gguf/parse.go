@@ -139,7 +139,7 @@ func (d *decoder) dims() []uint64 {
 	case n > MaxDims:
 		d.fail("%d dimensions, the most is %d", n, MaxDims)
 		return nil
-	case n == 0: // a scalar; one dimension spares every user a special case
+	case n == 0: // a scalar; as one dimension it needs no special case in callers
 		return []uint64{1}
 	}
 	dims := make([]uint64, n)

@@ -35,12 +35,12 @@ type pending struct {
 	data func(io.Writer) error
 }
 
-// NewWriter returns a Writer of a file with nothing in it.
+// NewWriter returns a Writer of an empty file.
 func NewWriter() *Writer {
 	return &Writer{keys: make(map[string]int), names: make(map[string]bool), align: defaultAlignment}
 }
 
-// Bytes returns the data function of a tensor whose bytes are at hand.
+// Bytes returns the data function of a tensor whose bytes are in memory.
 func Bytes(p []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(p)
@@ -178,7 +178,7 @@ func (w *Writer) head() ([]byte, error) {
 var errTooMuch = errors.New("more bytes written than its type and shape take")
 
 // An exactWriter passes on at most left bytes. It keeps its first error, for
-// data functions that do not look.
+// data functions that ignore it.
 type exactWriter struct {
 	out  io.Writer
 	left uint64

@@ -10,8 +10,8 @@ import (
 )
 
 // A Group is one kind of state that every sequence has, in units of memory: the
-// keys and values of some layers, in blocks of KVBlock positions, or all that a
-// recurrent operation remembers of a sequence, in one unit.
+// keys and values of some layers, in blocks of KVBlock positions, or the whole recurrent
+// state of a sequence, in one unit.
 type Group struct {
 	Name        string // for messages
 	Bytes       int    // of a unit
@@ -25,7 +25,7 @@ type Group struct {
 type Batch struct {
 	c *C.struct_qn_batch
 
-	tok, pos, seq, out []int32 // in C memory, as long as they may get
+	tok, pos, seq, out []int32 // in C memory, allocated at their maximum length
 	maxSeq             int
 	groups             []batchGroup
 }
@@ -40,7 +40,7 @@ type batchGroup struct {
 	units int // in mem
 }
 
-// NewBatch makes room for maxTok tokens of maxSeq sequences, whose tables have up
+// NewBatch allocates a batch for maxTok tokens of maxSeq sequences, whose tables have up
 // to maxBlocks blocks in each group, and for maxOut rows of logits.
 func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, error) {
 	const most = 1 << 24
@@ -73,8 +73,8 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 	return b, nil
 }
 
-// SetState gives the batch the memory of a group: units of unitBytes each, one
-// after the other. It is outside the Go heap, and stays the caller's.
+// SetState sets the memory of a group: units of unitBytes each, one after the other. It
+// lies outside the Go heap; the caller keeps ownership.
 func (b *Batch) SetState(group int, units []byte, unitBytes int) {
 	if unitBytes < 1 || len(units)%unitBytes != 0 || !aligned(units) {
 		panic(fmt.Sprintf("kernel: units of %d in %d bytes", unitBytes, len(units)))
@@ -91,8 +91,7 @@ func (b *Batch) Reset() { b.c.n_tok, b.c.n_seq, b.c.n_out = 0, 0, 0 }
 // AddSeq begins a sequence with its units in each group: blocks in the order of
 // position, -1 where no token of the batch sees one; or the state before the
 // batch, -1 where there is none yet, and the one after. The tokens added next are
-// of it. It panics when the batch has no room for it, or on units that the group
-// does not have.
+// of it. It panics when the batch is full, or on units that the group does not have.
 func (b *Batch) AddSeq(units ...[]int32) {
 	row := int(b.c.n_seq)
 	if row >= b.maxSeq || len(units) != len(b.groups) {
@@ -109,8 +108,8 @@ func (b *Batch) AddSeq(units ...[]int32) {
 				panic(fmt.Sprintf("kernel: group %q: KV block %d of %d", g.Name, id, g.units))
 			}
 		}
-		// What the row holds past the blocks is of an earlier pass. Rows are long where
-		// the context is, so it stays: Add refuses positions that would reach it.
+		// The rest of the row is stale, from an earlier pass. Rows are long if the context
+		// is, so it is not cleared: Add refuses positions that would reach it.
 		g.held = copy(g.table[row*g.cols:], list)
 	}
 	b.c.n_seq++
@@ -159,8 +158,8 @@ func (g *batchGroup) mustHold(row, pos int32, first bool) {
 	}
 }
 
-// SetOut asks for the logits of these tokens, given by ascending index. It
-// panics on indices out of order or range, and when they are too many.
+// SetOut selects the tokens whose logits are computed, by ascending index. It panics on
+// indices out of order or range, and on too many.
 func (b *Batch) SetOut(rows []int32) {
 	if len(rows) > len(b.out) {
 		panic(fmt.Sprintf("kernel: %d rows of logits, room for %d", len(rows), len(b.out)))
@@ -179,13 +178,13 @@ func (b *Batch) SetOut(rows []int32) {
 // memory, valid until it is reset.
 func (b *Batch) Tokens() []int32 { return b.tok[:b.nTok()] }
 
-// MaxTokens returns how many tokens the batch has room for.
+// MaxTokens returns the capacity of the batch in tokens.
 func (b *Batch) MaxTokens() int { return len(b.tok) }
 
-// MaxOut returns how many rows of logits the batch has room for.
+// MaxOut returns the capacity of the batch in rows of logits.
 func (b *Batch) MaxOut() int { return len(b.out) }
 
-// Close frees the batch, not the units. Closing again does nothing.
+// Close frees the batch, not the units. Closing again is a no-op.
 func (b *Batch) Close() {
 	if b.c == nil {
 		return
@@ -204,7 +203,7 @@ func (b *Batch) Close() {
 func (b *Batch) nTok() int { return int(b.c.n_tok) }
 func (b *Batch) nOut() int { return int(b.c.n_out) }
 
-// mustServe panics unless an operation can use the batch's groups as it says.
+// mustServe panics unless the batch's groups fit an operation's use of them.
 func (b *Batch) mustServe(u groupUse) {
 	if u.group < 0 || u.group >= len(b.groups) {
 		panic(fmt.Sprintf("kernel: group %d of %d", u.group, len(b.groups)))

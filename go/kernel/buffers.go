@@ -23,10 +23,10 @@ const (
 	ActF32                   // float activations
 	ActQ8x256                // 8-bit activations, a scale for each 256
 	ActQ8x32                 // 8-bit activations, a scale for each 32
-	Route                    // which experts each token goes to
+	Route                    // the experts that each token is routed to
 )
 
-// act is the number that C gives a kind of activations.
+// act is C's number of a kind of activations.
 func (k BufKind) act() int { return int(k - ActF32) }
 
 // RowSet says which rows an operation works on, and so how many a buffer has.
@@ -34,7 +34,7 @@ type RowSet int32
 
 const (
 	TokRows  RowSet = C.QN_ROWS_TOK  // every token of the batch
-	OutRows  RowSet = C.QN_ROWS_OUT  // the tokens whose logits are wanted
+	OutRows  RowSet = C.QN_ROWS_OUT  // the tokens whose logits are requested
 	PairRows RowSet = C.QN_ROWS_PAIR // (token, expert) pairs, grouped by expert
 )
 
@@ -91,7 +91,7 @@ func BufBytes(specs []BufSpec, maxTok, maxOut int) int {
 	return total
 }
 
-// Buffers are the memory that plans work in.
+// Buffers are the working memory of plans.
 type Buffers struct {
 	c              *C.struct_qn_buf // [len(specs)], in C memory
 	specs          []BufSpec
@@ -101,7 +101,7 @@ type Buffers struct {
 }
 
 // NewBuffers lays the buffers out in mem, BufBytes long and outside the Go
-// heap. It stays the caller's, and must outlive the Buffers.
+// heap. The caller keeps ownership; it must outlive the Buffers.
 func NewBuffers(specs []BufSpec, maxTok, maxOut int, mem []byte) (*Buffers, error) {
 	if maxTok < 1 || maxOut < 1 || maxTok > math.MaxInt32 || maxOut > maxTok {
 		return nil, shapeErr("batches of %d tokens and %d rows of logits", maxTok, maxOut)
@@ -138,8 +138,8 @@ func (b *Buffers) Row(buf Buf, i int) []float32 {
 	return unsafe.Slice(start, s.Width)
 }
 
-// Close frees the table of buffers, not the memory they lie in. Closing again
-// does nothing.
+// Close frees the table of buffers, not the memory they lie in. Closing again is a
+// no-op.
 func (b *Buffers) Close() {
 	free(unsafe.Pointer(b.c))
 	b.c = nil

@@ -14,7 +14,7 @@ import "C"
 import "unsafe"
 
 // calloc returns n zeroed elements of C memory. The tables that live there are
-// small: without memory for them the program ends, as when Go has none.
+// small: if allocation fails, the program ends, as when Go runs out of memory.
 func calloc(n, size int) unsafe.Pointer {
 	p := C.calloc(C.size_t(max(n, 1)), C.size_t(size))
 	if p == nil {

@@ -26,10 +26,10 @@ const (
 	DotProd ISA = C.QN_DOTPROD
 	I8MM    ISA = C.QN_I8MM
 
-	Best ISA = 1<<32 - 1 // whatever the CPU has
+	Best ISA = 1<<32 - 1 // all that the CPU has
 )
 
-// isas is a ladder for each family of CPUs, from the bottom.
+// isas is the instruction sets of each CPU family, in ascending order.
 var isas = [...][]struct {
 	name string
 	isa  ISA
@@ -41,7 +41,7 @@ var isas = [...][]struct {
 // CPU returns what this CPU and this operating system support.
 func CPU() ISA { return ISA(C.qn_cpu_isa()) }
 
-// chosen is set once the C library has its kernels, of which there is one set in
+// chosen is set once the C library's kernels are selected; the selection is global to
 // the process.
 var chosen atomic.Bool
 
@@ -76,15 +76,15 @@ func ParseISA(name string) (ISA, error) {
 	return 0, fmt.Errorf("instruction set %q is unknown, want one of %s best", name, strings.Join(names, " "))
 }
 
-// Ladder returns what can be compared on this CPU within allow: no instruction set at
-// all, then each that it has together with those below.
+// Ladder returns the selections that can be compared on this CPU within allow: scalar,
+// then each of its instruction sets together with those below.
 func Ladder(allow ISA) []ISA {
 	have, all := CPU()&allow, []ISA{Scalar}
 	for _, ladder := range isas {
 		var below ISA
 		for _, step := range ladder {
 			if have&step.isa == 0 {
-				continue // AVX-512 does without AVX-VNNI
+				continue // AVX-512 does not imply AVX-VNNI
 			}
 			below |= step.isa
 			all = append(all, below)

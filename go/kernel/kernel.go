@@ -1,6 +1,5 @@
 // Package kernel calls the C library of SIMD kernels. It is the only package
-// that imports "C", and nothing of C shows through it: no C type, no
-// unsafe.Pointer.
+// that imports "C", and its API exposes nothing of C: no C type, no unsafe.Pointer.
 //
 // A forward pass is a list of operations over numbered buffers. NewPlan checks
 // such a list once and lays it out in C memory; Plan.Run then executes it over
@@ -15,8 +14,8 @@
 //
 // # Errors
 //
-// What a file can get wrong is an error when a plan is built. What only a bug
-// can get wrong when it runs is a panic.
+// Faults that a file can cause are errors when a plan is built. Faults that only a bug
+// can cause are panics when it runs.
 package kernel
 
 /*

@@ -18,8 +18,8 @@ const (
 
 // A Matrix is N matrices, one after the other, of Out rows by In columns.
 type Matrix struct {
-	// Data lies outside the Go heap. It is nil in a matrix whose memory does
-	// not exist yet: a plan of such can be checked and measured, not run.
+	// Data lies outside the Go heap. It is nil in a matrix that is not allocated yet:
+	// a plan with such matrices can be checked and sized, not run.
 	Data    []byte
 	Type    Type
 	Layout  Layout
@@ -35,8 +35,7 @@ func (m Matrix) Bytes() int {
 	return m.N * m.Out * RowBytes(m.Type, m.In)
 }
 
-// check returns an error that wraps ErrType or ErrShape for a matrix that
-// cannot be.
+// check returns an error that wraps ErrType or ErrShape for an invalid matrix.
 func (m Matrix) check() error {
 	if err := m.Type.Check(m.In); err != nil {
 		return err

@@ -59,7 +59,7 @@ func (o RopeTable) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, o.NRot)
 }
 
-// Gather is Dst[i] = Src[out[i]]: the rows whose logits are wanted.
+// Gather is Dst[i] = Src[out[i]]: the rows whose logits are requested.
 type Gather struct{ Dst, Src Buf }
 
 func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -70,7 +70,7 @@ func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, OutRows, b.specs[o.Src].Width)
 }
 
-// NormKind is a way to bring a row to size.
+// NormKind is a way to normalise a row.
 type NormKind int32
 
 const (
@@ -204,7 +204,7 @@ func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols)
 }
 
-// Epilogue says what becomes of the products of a Matmul, biases added.
+// Epilogue says what is done with the products of a Matmul, after adding biases.
 type Epilogue int32
 
 const (
@@ -280,7 +280,7 @@ const (
 	RopeNeox Rope = C.QN_ROPE_NEOX // i and i + n_rot/2
 )
 
-// KVType is a type in which keys or values are kept.
+// KVType is a type in which keys or values are stored.
 type KVType int32
 
 const (
@@ -378,8 +378,8 @@ type Attend struct {
 	Dst     Buf
 	Window  int       // positions that a token sees, with its own; 0: all
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
-	Slopes  []float32 // ALiBi's of each head: a score loses as much with each position of distance
-	Sinks   []float32 // of each head: a score that takes weight and has no value
+	Slopes  []float32 // of each head, ALiBi: subtracted from a score for each position of distance
+	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
 }
 
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -493,15 +493,15 @@ func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.route(c, &c.aux, o.Route)
 }
 
-// planBuilder checks what operations name, and remembers whether all of it has
-// memory.
+// planBuilder checks the operands of operations, and records whether all of them are
+// allocated.
 type planBuilder struct {
 	specs   []BufSpec
 	uses    []groupUse
 	unbound bool
 }
 
-// A groupUse is what an operation takes a group of the batch to be.
+// A groupUse is what an operation requires of a group of the batch.
 type groupUse struct {
 	group       int
 	bytes       int  // of a unit, as far as the operation reaches into it

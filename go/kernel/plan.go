@@ -13,21 +13,21 @@ import (
 	"unsafe"
 )
 
-// A Plan is a list of operations, checked and laid out for C. It may be run
-// from one goroutine at a time.
+// A Plan is a list of operations, checked and laid out for C. It is not safe for
+// concurrent use.
 type Plan struct {
 	c       *C.struct_qn_op // [n], in C memory
 	n       int
 	kinds   []string // of the operations
-	ticks   *ticks   // of runs that are measured, else nil
+	ticks   *ticks   // of profiled runs, else nil
 	specs   []BufSpec
-	unbound bool       // some matrix or vector has no memory
+	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors
-// that are nil have no memory yet: such a plan can be measured, not run. The
-// caller closes the plan, and keeps the memory of its matrices and vectors.
+// that are nil are not allocated yet: such a plan can be sized, not run. The caller
+// closes the plan, and keeps the memory of its matrices and vectors.
 func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	for i, s := range specs {
 		if err := s.check(i); err != nil {
@@ -54,7 +54,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 			return nil, fmt.Errorf("operation %d, %T: %w", i, op, err)
 		}
 	}
-	// Once more as a whole, for what operations say of each other.
+	// Checked again as a whole, for consistency between operations.
 	if err := status(C.qn_plan_check(p.c, C.int32_t(p.n), bufs, C.int32_t(len(specs))), "plan"); err != nil {
 		p.Close()
 		return nil, err
@@ -89,7 +89,7 @@ func (p *Plan) Scratch(maxTok int) int {
 	return int(C.qn_plan_scratch(p.c, C.int32_t(p.n), C.int32_t(maxTok)))
 }
 
-// Close frees the plan. Closing again does nothing.
+// Close frees the plan. Closing again is a no-op.
 func (p *Plan) Close() {
 	free(unsafe.Pointer(p.c))
 	p.ticks.close()
@@ -104,7 +104,7 @@ func (p *Plan) mustBeOpen() {
 
 // Run executes the plan over the batch, in one call that does not allocate.
 // scratch lies outside the Go heap and has AlignUp(p.Scratch(n)) bytes for each
-// thread of the pool. Run panics on what only a bug can get wrong.
+// thread of the pool. Run panics on faults that only a bug can cause.
 func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	p.mustBeOpen()
 	pool.mustBeOpen()

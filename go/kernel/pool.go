@@ -14,16 +14,16 @@ import (
 // MaxThreads is the most threads that a Pool may have.
 const MaxThreads = 1024
 
-// A Pool is worker threads, of which the goroutine that runs a plan is the
-// first. One plan runs in it at a time: it is not for several goroutines.
+// A Pool is worker threads, of which the goroutine that runs a plan is the first. It
+// runs one plan at a time and is not safe for concurrent use.
 type Pool struct {
 	c       *C.struct_qn_pool
 	threads int
 }
 
 // NewPool starts threads-1 workers. cpus names the CPU of each thread, or is
-// nil to leave them unpinned; cpus[0] is not used, for the caller's thread is
-// the caller's.
+// nil to leave them unpinned; cpus[0] is not used, since the first thread belongs to
+// the caller.
 func NewPool(threads int, cpus []int) (*Pool, error) {
 	if threads < 1 || threads > MaxThreads {
 		return nil, fmt.Errorf("%d threads, want 1 to %d", threads, MaxThreads)
@@ -52,7 +52,7 @@ func NewPool(threads int, cpus []int) (*Pool, error) {
 // Threads returns the number of threads, the caller's included.
 func (p *Pool) Threads() int { return p.threads }
 
-// Close ends the workers. Closing again does nothing.
+// Close stops the workers. Closing again is a no-op.
 func (p *Pool) Close() {
 	if p.c != nil {
 		C.qn_pool_destroy(p.c)

@@ -10,8 +10,7 @@ import (
 	"unsafe"
 )
 
-// An OpProfile is where the time of an operation went, over all runs of its plan
-// that were measured.
+// An OpProfile is the times of an operation, summed over all profiled runs of its plan.
 type OpProfile struct {
 	Kind  string // "Matmul", the name of its struct
 	Calls int
@@ -50,9 +49,8 @@ func (t *ticks) close() {
 	}
 }
 
-// Measure makes the runs that follow, in a pool of this many threads, add to a
-// profile that begins at nothing. With 0 threads they no longer do: a run that
-// is not measured costs nothing more for it.
+// Measure starts a new profile, to which the runs that follow, in a pool of this many
+// threads, add. With 0 threads it stops profiling, which then has no cost.
 func (p *Plan) Measure(threads int) {
 	p.mustBeOpen()
 	if threads < 0 || threads > MaxThreads {
@@ -65,7 +63,7 @@ func (p *Plan) Measure(threads int) {
 	}
 }
 
-// Profile returns what was measured of each operation since Measure.
+// Profile returns the measurements of each operation since Measure.
 func (p *Plan) Profile() []OpProfile {
 	p.mustBeOpen()
 	if p.ticks == nil {

@@ -2,12 +2,13 @@ package kvcache
 
 import "container/heap"
 
-// evict gives away what only the tree holds, until `need` bytes are free or there is
-// nothing left. It takes what is least worth its bytes first, and looks at no more
-// than it takes: all that can go lies in a heap.
+// evict evicts units that only the tree holds, until `need` bytes are free or there are
+// none left. Holdings of the least value per byte go first. All that are evictable are in
+// a heap, so it visits no more holdings than it evicts.
 //
-// The block of a node goes after all that follow it, for alone they are of no use, and
-// takes the node with it. Blocks of a window and snapshots can go by themselves.
+// The block of a node is evicted after all that follow it, which would be useless without
+// it, and the node is removed with it. Blocks of a window and snapshots can be evicted
+// alone.
 func (t *Tree) evict(need uint64) {
 	p := t.pool
 	for p.limit-p.used < need && len(t.heap) > 0 {
@@ -19,8 +20,8 @@ func (t *Tree) evict(need uint64) {
 	}
 }
 
-// giveAway takes a holding out of memory, or out of the tree where no tier takes it,
-// and what is of no use without it.
+// giveAway evicts a holding from memory, and from the tree unless a tier takes it,
+// together with whatever is useless without it.
 func (t *Tree) giveAway(h *holding) {
 	n := h.node
 	if t.chill(h) {
@@ -63,7 +64,7 @@ func (t *Tree) giveAway(h *holding) {
 	t.prune(n)
 }
 
-// evictable tells whether a holding can be given away now.
+// evictable reports whether a holding can be evicted now.
 func (t *Tree) evictable(h *holding) bool {
 	if h.busy > 0 || !h.inMemory() {
 		return false
@@ -71,13 +72,13 @@ func (t *Tree) evictable(h *holding) bool {
 	switch h.part.kind {
 	case whole:
 		return t.spare(h.node)
-	case windowed: // in a leaf that can go it goes with the node
+	case windowed: // in an evictable leaf it is evicted with the node
 		return !t.hasWhole() || h.node.held[0].busy > 0 || !t.spare(h.node)
 	}
 	return true
 }
 
-// spare tells whether nothing that can still be given away needs the node.
+// spare reports whether nothing that is still evictable needs the node.
 func (t *Tree) spare(n *node) bool {
 	if n.warm > 0 {
 		return false
@@ -90,8 +91,8 @@ func (t *Tree) spare(n *node) bool {
 	return true
 }
 
-// review puts into the heap what can be given away of a node, and takes out what
-// cannot.
+// review updates the heap for a node: it adds the node's evictable holdings and removes
+// the others.
 func (t *Tree) review(n *node) {
 	for _, list := range [2][]*holding{n.held, n.states} {
 		for _, h := range list {
@@ -108,7 +109,7 @@ func (t *Tree) review(n *node) {
 	}
 }
 
-// revalue values all that a node has anew.
+// revalue recomputes the values of all of a node's holdings.
 func (t *Tree) revalue(n *node) {
 	for _, list := range [2][]*holding{n.held, n.states} {
 		for _, h := range list {
@@ -120,19 +121,19 @@ func (t *Tree) revalue(n *node) {
 	t.review(n)
 }
 
-// deep is the position at which attention costs a token about as much as its weights.
+// deep is the position at which attention costs a token about as much as the weights.
 const deep = 8192
 
-// cost is what the tokens from one position to another cost to compute, in blocks at
-// the beginning of a text.
+// cost is the cost of computing the tokens from one position to another, in units of a
+// block at the beginning of a text.
 func cost(from, to int) float64 {
 	return float64(to-from) / BlockTokens * (1 + float64(from+to)/2/deep)
 }
 
-// value says when a holding is given away among others: by what it saves for each of
-// its bytes, times how often it was asked for, over what was given away last. So what
-// is not asked for falls behind, and nothing has to be counted down. (GreedyDual-Size
-// with frequency, Cherkasova 1998.)
+// value sets the eviction priority of a holding: the cost that it saves per byte, times
+// its hits, plus the value of the last holding evicted. Holdings without hits thus age
+// relative to others, and no counter has to be decremented. (GreedyDual-Size with
+// frequency, Cherkasova 1998.)
 func (t *Tree) value(h *holding) {
 	times, saves, bytes := float64(h.used), h.cost, h.part.bytes
 	switch h.part.kind {
@@ -140,19 +141,19 @@ func (t *Tree) value(h *holding) {
 		bytes = h.node.bytes()
 		times++
 		if t.hasStates() {
-			times = 0 // it was of use to its snapshots, and those are gone
+			times = 0 // its hits were those of its snapshots, which are gone
 		}
 	case windowed:
 		if len(h.node.children) > 0 {
-			times += 1.0 / 16 // texts seldom leave others in the middle
+			times += 1.0 / 16 // texts seldom diverge in the middle
 		} else {
 			times++
 		}
 	case state:
-		if times++; h.passed < 2 { // those before it may go first
+		if times++; h.passed < 2 { // earlier ones may be evicted first
 			saves = cost(0, h.node.pos+h.at)
 		}
-		if len(h.node.children) == 0 { // the node can go after it
+		if len(h.node.children) == 0 { // the node can be evicted after it
 			bytes += h.node.bytes()
 		}
 	}
@@ -175,7 +176,7 @@ func (n *node) bytes() (bytes uint64) {
 	return bytes
 }
 
-// leaves is a heap of holdings that can be given away, the least worth on top.
+// leaves is a min-heap of evictable holdings, by value.
 type leaves []*holding
 
 func (q leaves) Len() int { return len(q) }

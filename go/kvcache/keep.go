@@ -2,16 +2,16 @@ package kvcache
 
 import "slices"
 
-// How says how a table is kept.
+// How is the options of Keep.
 type How struct {
-	Whole   bool // only whole blocks: the table will grow, and would have to copy its last
-	Awaited bool // given away last, until it is found: whoever leaves it will be back
-	End     bool // others are likely to go on from there: the end of a prompt or of an answer
+	Whole   bool // only whole blocks: the table will grow, and would have to copy a shared last one
+	Awaited bool // evicted last, until it is found: the sequence will be resumed
+	End     bool // others are likely to continue from there: the end of a prompt or of an answer
 }
 
-// Keep puts a table's units into the tree: ids are its tokens, one for each position.
-// Where the tree has a block of the same tokens, the table takes that for its own.
-// The state of recurrent groups is kept where the table ends, if How says so.
+// Keep inserts a table's units into the tree: ids are its tokens, one for each position.
+// Where the tree has a block of the same tokens already, the table shares that instead of
+// its own. The state of recurrent groups is kept at the end of the table, if How says so.
 func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 	if len(ids) != table.n || table.n != table.done {
 		panic("kvcache: a table and its tokens differ in length, or a pass has not ended")
@@ -34,7 +34,7 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 		switch {
 		case common == len(ids): // the tree has it, in blocks of the same bits
 			t.share(child, table, i, len(ids))
-		case child != nil && common == len(child.ids): // the tree has its beginning
+		case child != nil && common == len(child.ids): // the tree has a prefix of the block
 			child.ids = append([]int32(nil), ids...)
 			t.replace(child, table, i)
 		default:
@@ -60,12 +60,12 @@ func (t *Tree) add(parent *node, ids []int32, pos int) *node {
 		parent.children = map[int32][]*node{}
 	}
 	parent.children[ids[0]] = append(parent.children[ids[0]], n)
-	t.revalue(parent) // it is no leaf any more
+	t.revalue(parent) // no longer a leaf
 	return n
 }
 
-// share has a table take block i of a node for its own, which has the same first
-// tokens, and the node what it lacks.
+// share replaces a table's block i by that of a node, which begins with the same tokens,
+// and gives the node the table's units where it lacks them.
 func (t *Tree) share(n *node, table *Table, i, tokens int) {
 	for k := range t.parts[:t.paged] {
 		p, h := &t.parts[k], n.held[k]
@@ -91,7 +91,7 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 	}
 }
 
-// replace has a node hold a table's block i in place of its own.
+// replace makes a node hold a table's block i instead of its own.
 func (t *Tree) replace(n *node, table *Table, i int) {
 	for k := range t.parts[:t.paged] {
 		if n.held[k] != nil {
@@ -117,8 +117,8 @@ func (t *Table) blocks(p *part, i int) []int32 {
 	return units
 }
 
-// end notes that texts are likely to go on from the end of the path, after n tokens,
-// and keeps the table's state there, if it is of there.
+// end records that texts are likely to continue from the end of the path, after n tokens,
+// and keeps the table's state there, if it is the state at that position.
 func (t *Tree) end(table *Table, n int) {
 	for i, at := range t.path {
 		for k, h := range at.held {
@@ -144,14 +144,14 @@ func (t *Tree) end(table *Table, n int) {
 		return
 	}
 	last.states = slices.DeleteFunc(last.states, func(h *holding) bool {
-		if h.at == at { // it is elsewhere
+		if h.at == at { // it is the state at another position
 			t.release(h)
 		}
 		return h.at == at
 	})
 	h := &holding{node: last, part: p, at: at, index: -1}
-	// The two before it are of less use now: a text goes on from its end, or, where what
-	// was thought is left out, from that of its prompt.
+	// The two snapshots before it are of less use now: a text continues from its end, or,
+	// where the reasoning is removed, from the end of its prompt.
 	before, passed := -1, 0
 	for n, most := last, at-1; n.parent != nil && passed < 2; n = n.parent {
 		for b := n.snapshot(most); b != nil && passed < 2; b = n.snapshot(b.at - 1) {
@@ -168,7 +168,7 @@ func (t *Tree) end(table *Table, n int) {
 	t.own(h)
 }
 
-// hold has a node hold a table's blocks.
+// hold makes a node hold a table's blocks.
 func (t *Tree) hold(n *node, k int, units []int32) {
 	h := &holding{node: n, part: &t.parts[k], units: units, index: -1}
 	end := n.pos + len(n.ids)
@@ -180,13 +180,13 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	t.own(h)
 }
 
-// owns tells whether a node has the units already: of two that begin alike one may
-// have been closer before.
+// owns reports whether a node has the units already: of two nodes with a common prefix
+// another may have been the closest before.
 func (t *Tree) owns(p *part, units []int32) bool {
 	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
 }
 
-// own makes the tree one more holder of a holding's units.
+// own adds the tree's reference to a holding's units.
 func (t *Tree) own(h *holding) {
 	for k, g := range h.part.groups {
 		id := h.units[k]
@@ -194,7 +194,7 @@ func (t *Tree) own(h *holding) {
 		if t.pool.groups[g].refs[id] > 1 {
 			h.busy++
 		}
-		t.pool.groups[g].owner[id] = h // only now: hold would have counted the tree
+		t.pool.groups[g].owner[id] = h // set after hold, which would have counted the tree as another holder
 	}
 	if h.part.kind == whole {
 		h.node.parent.warm++
@@ -210,7 +210,7 @@ func (t *Tree) own(h *holding) {
 	t.review(h.node)
 }
 
-// release gives a holding's units up. Its node forgets it.
+// release drops the tree's references to a holding's units and removes it from its node.
 func (t *Tree) release(h *holding) {
 	if h.cold != nil {
 		t.tier.Drop(h.cold)
@@ -235,7 +235,7 @@ func (t *Tree) disown(h *holding) {
 	}
 }
 
-// engage notes that somebody else holds a unit too, or no more.
+// engage records that another holder took a reference to a unit, or dropped the last one.
 func (t *Tree) engage(h *holding, more int) {
 	was := h.busy
 	h.busy += more
@@ -250,8 +250,8 @@ func (t *Tree) engage(h *holding, more int) {
 	t.review(h.node)
 }
 
-// Forget takes what follows from ids out of the tree, and of ids what leads to
-// nothing else. Sequences that share units keep them.
+// Forget removes from the tree all nodes after ids, and those of ids that lead to no
+// others. Sequences that share units keep them.
 func (t *Tree) Forget(ns string, ids []int32) {
 	t.walk(ns, ids)
 	for i := len(t.path) - 1; i >= 0; i-- {
@@ -294,7 +294,7 @@ func (t *Tree) releaseAll(n *node) {
 	}
 }
 
-// remove takes a node and all below it out of the tree.
+// remove removes a node and its subtree.
 func (t *Tree) remove(n *node) {
 	t.releaseAll(n)
 	p := n.parent
@@ -317,8 +317,8 @@ func (t *Tree) remove(n *node) {
 	}
 }
 
-// prune takes out a node that has nothing and leads to nothing, and those before it
-// that are so without it.
+// prune removes a node that has no holdings and no children, and its ancestors for which
+// that is then true.
 func (t *Tree) prune(n *node) {
 	for n.parent != nil && n.empty() {
 		parent := n.parent
@@ -327,7 +327,7 @@ func (t *Tree) prune(n *node) {
 	}
 }
 
-// empty tells whether a node has nothing, and leads to nothing.
+// empty reports whether a node has no holdings and no children.
 func (n *node) empty() bool {
 	for _, h := range n.held {
 		if h != nil {

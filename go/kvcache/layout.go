@@ -1,18 +1,18 @@
-// Package kvcache hands out the memory that holds what sequences remember: keys and
-// values, and the state of recurrent operations.
+// Package kvcache allocates the memory for the state of sequences: keys and values, and
+// the state of recurrent operations.
 //
 // A model has groups of such state, its Layout. Most are paged: a block holds
 // BlockTokens consecutive positions, for all layers of the group. A sequence has a
 // Table of block numbers; attention follows the table, so a sequence need not be
-// contiguous. Where a group has a window, blocks behind it are given back as the
+// contiguous. Where a group has a window, blocks behind it are released as the
 // sequence grows. Recurrent state is one unit for a whole sequence, replaced by each
 // pass.
 //
-// Units are counted: sequences that begin with the same tokens share the blocks of
-// that prefix, and a unit is written only by its sole owner. What lies inside is the
-// kernels' business.
+// Units are reference-counted: sequences that begin with the same tokens share the blocks
+// of that prefix, and a unit is written only by its sole owner (copy-on-write). The layout
+// inside a unit is defined by the kernels.
 //
-// A Pool, its tables and its tree are not safe for use by several goroutines.
+// A Pool, its tables and its tree are not safe for concurrent use.
 package kvcache
 
 import (
@@ -23,8 +23,8 @@ import (
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
 
-// slack is how many positions more than its window a sequence keeps, so that
-// tokens which turn out to be wrong can be taken back.
+// slack is how many positions beyond its window a sequence keeps, so that rejected
+// drafts can be truncated.
 const slack = BlockTokens
 
 // A Group is one kind of state that every sequence has.
@@ -35,14 +35,14 @@ type Group struct {
 	PerSequence bool   // recurrent: replaced by each pass
 }
 
-// A Layout is the groups of a model: what its sequences take.
+// A Layout is the groups of a model. It determines the memory of its sequences.
 type Layout []Group
 
-// page is the unit in which an operating system gives memory, at least.
+// page is the smallest page size of the operating system.
 const page = 4096
 
 // NewLayout returns the layout of these groups. Where there are several, their units
-// become whole pages: the memory of one can then be given to another.
+// are rounded up to whole pages: memory of one group can then be given to another.
 func NewLayout(groups ...Group) Layout {
 	l := append(Layout(nil), groups...)
 	for i := range l {
@@ -56,7 +56,7 @@ func NewLayout(groups ...Group) Layout {
 // blocksFor returns the number of blocks of so many positions.
 func blocksFor(positions int) int { return (positions + BlockTokens - 1) / BlockTokens }
 
-// seen returns the first block that the token at position n sees.
+// seen returns the first block visible to the token at position n.
 func (g *Group) seen(n int) int {
 	if g.Window == 0 {
 		return 0
@@ -83,8 +83,8 @@ func (l Layout) Bytes(positions int) uint64 {
 	return l.sum(func(g *Group) int { return g.units(positions) })
 }
 
-// Growth returns what a sequence takes more for a pass over the positions from
-// `from` to `to`. What falls behind a window is given back only after it.
+// Growth returns the additional memory of a sequence for a pass over the positions from
+// `from` to `to`. Blocks that fall behind a window are released only after it.
 func (l Layout) Growth(from, to int) uint64 {
 	return l.sum(func(g *Group) int {
 		if g.PerSequence {
@@ -94,12 +94,12 @@ func (l Layout) Growth(from, to int) uint64 {
 	})
 }
 
-// Copy returns what a sequence takes more where it shares the units that it writes
-// next.
+// Copy returns the additional memory of a sequence if the units that it writes next are
+// shared.
 func (l Layout) Copy() uint64 { return l.sum(func(*Group) int { return 1 }) }
 
-// Most returns the most that a sequence ever holds while it grows to so many
-// positions in passes over `slice` of them.
+// Most returns the maximum that a sequence holds while it grows to so many positions in
+// passes over `slice` of them.
 func (l Layout) Most(positions, slice int) uint64 {
 	return l.sum(func(g *Group) int {
 		n := g.units(positions)
@@ -110,14 +110,14 @@ func (l Layout) Most(positions, slice int) uint64 {
 	})
 }
 
-// Forgets tells whether a sequence cannot go on from all of its positions: whether
-// there are windows, or recurrent state.
+// Forgets reports whether there are positions from which a sequence cannot continue:
+// whether there are windows or recurrent state.
 func (l Layout) Forgets() bool {
 	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence })
 }
 
-// End returns what the tree keeps of an end from which texts may go on, beside the
-// blocks that all of a text needs: windows, and a state.
+// End returns the memory that the tree needs to let texts continue from one end, beside
+// the blocks of the whole text: its windows and its state.
 func (l Layout) End() uint64 {
 	return l.sum(func(g *Group) int {
 		switch {
@@ -130,8 +130,8 @@ func (l Layout) End() uint64 {
 	})
 }
 
-// Alone returns what a sequence needs that shares memory with no other. Where it
-// forgets, it shares its last block with the tree when it goes back.
+// Alone returns the memory of a sequence that shares none with others. If the layout
+// forgets, it shares its last block with the tree when it is truncated.
 func (l Layout) Alone(positions, slice int) uint64 {
 	n := l.Most(positions, slice)
 	if l.Forgets() {
@@ -140,8 +140,8 @@ func (l Layout) Alone(positions, slice int) uint64 {
 	return n
 }
 
-// sum adds up so many units of each group. What is more than any memory is so much
-// that sums with it do not overflow.
+// sum adds up so many units of each group. It saturates at a value that no memory
+// reaches, with which further sums do not overflow.
 func (l Layout) sum(units func(g *Group) int) uint64 {
 	const most = 1 << 62
 	total := uint64(0)

@@ -16,26 +16,26 @@ var ErrFull = errors.New("KV cache is full")
 type Pool struct {
 	layout  Layout
 	limit   uint64
-	used    uint64 // bytes of the units that somebody holds
+	used    uint64 // bytes of the units that have references
 	touched uint64 // bytes of the units that have pages
 	groups  []units
 	taken   *mem.Reservation
-	tree    *Tree // whose units are taken when none is free; nil: none
+	tree    *Tree // evicts units when none is free; nil: none
 }
 
 // units is the units of a group.
 type units struct {
 	*Group
 	region *mem.Region
-	refs   []int32    // of each unit that was ever handed out: tables that hold it, and the tree
-	owner  []*holding // of each: where the tree has it
+	refs   []int32    // of each unit ever allocated: the number of tables that hold it, plus the tree
+	owner  []*holding // of each: the tree's holding of it, if any
 	most   int
-	free   []int32 // with pages: the last is handed out next
-	bare   []int32 // whose pages were given back
+	free   []int32 // backed by pages; used as a stack
+	bare   []int32 // whose pages were released
 }
 
-// NewPool makes a pool of so many bytes, taken from the budget. Memory is touched
-// only as units are first written.
+// NewPool creates a pool of so many bytes, reserved from the budget. Memory is touched
+// only when units are first written.
 func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 	p := &Pool{layout: layout, limit: bytes}
 	for i := range layout {
@@ -76,8 +76,8 @@ func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() 
 // Limit returns the bytes of the pool.
 func (p *Pool) Limit() uint64 { return p.limit }
 
-// Available returns how many bytes tables can get: those that nobody holds, and
-// those that only the tree holds.
+// Available returns how many bytes tables can allocate: those that are free, and those
+// that only the tree holds.
 func (p *Pool) Available() uint64 {
 	if p.tree == nil {
 		return p.limit - p.used
@@ -85,7 +85,7 @@ func (p *Pool) Available() uint64 {
 	return p.limit - p.used + p.tree.idle
 }
 
-// Close gives the memory back. Closing again does nothing.
+// Close releases the memory. Closing again is a no-op.
 func (p *Pool) Close() error {
 	var errs []error
 	for _, g := range p.groups {
@@ -97,7 +97,7 @@ func (p *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
-// take returns a free unit of a group, with one reference. The caller knows that
+// take allocates a unit of a group, with one reference. The caller has ensured that
 // there is memory for it.
 func (p *Pool) take(group int) int32 {
 	g := &p.groups[group]
@@ -121,14 +121,14 @@ func (p *Pool) take(group int) int32 {
 	return id
 }
 
-// strip gives back the pages of free units: n bytes at least, which there are.
+// strip releases the pages of free units: at least n bytes, which must exist.
 func (p *Pool) strip(n uint64) {
 	for i := range p.groups {
 		g := &p.groups[i]
 		for len(g.free) > 0 {
 			id := g.free[len(g.free)-1]
 			if err := g.region.Discard(int(id)*g.Bytes, g.Bytes); err != nil {
-				panic(fmt.Sprintf("kvcache: %v", err)) // of memory that is ours
+				panic(fmt.Sprintf("kvcache: %v", err)) // cannot fail on our own mapping
 			}
 			g.free, g.bare = g.free[:len(g.free)-1], append(g.bare, id)
 			p.touched -= uint64(g.Bytes)
@@ -149,7 +149,7 @@ func (p *Pool) hold(group int, id int32) {
 	}
 }
 
-// drop gives up one reference to a unit.
+// drop releases one reference to a unit.
 func (p *Pool) drop(group int, id int32) {
 	g := &p.groups[group]
 	g.refs[id]--

@@ -8,17 +8,17 @@ import (
 
 // A Table is the units of one sequence.
 //
-// Grow makes room for the positions of a pass, Commit notes that the pass was run,
-// and Undo that it was not. The state of recurrent groups is written anew by each
-// pass, so that a pass which fails leaves it as it was; and what it was before the
-// last pass is kept until the next, so that tokens can be taken back.
+// Grow allocates the positions of a pass, Commit records that the pass was run, and Undo
+// that it was not. Each pass writes the state of recurrent groups to a new unit, so that a
+// failed pass leaves it unchanged; and the state before the last pass is kept until the
+// next, so that its tokens can be truncated.
 type Table struct {
 	pool  *Pool
 	n     int       // positions
 	done  int       // of which are evaluated
 	units [][]int32 // by group: blocks by position, -1 behind the window; or the state before the pass and after it
 	was   []int32   // by group: the state before the last pass, -1: none
-	wasAt int       // positions that it had; -1: it is memory to write to, and no state
+	wasAt int       // position of that state; -1: the unit is only memory to write to
 }
 
 // NewTable returns an empty table.
@@ -38,16 +38,16 @@ func (t *Table) Len() int { return t.n }
 
 // Units returns the numbers of the table's units in each group: of blocks in the
 // order of position, -1 for those behind the window; of the state that a pass reads,
-// -1 where it is zeros, and of the one that it writes. They are the table's, valid
-// until it changes.
+// -1 where it is zeros, and of the one that it writes. The slices are the table's,
+// valid until it changes.
 func (t *Table) Units() [][]int32 { return t.units }
 
 // Blocks returns the numbers of the table's blocks in a group.
 func (t *Table) Blocks(group int) []int32 { return t.units[group] }
 
-// Grow appends n positions, ready to be written. Where no memory is free, it takes
-// some from the pool's tree. When there is too little it returns an error that
-// wraps ErrFull and changes nothing.
+// Grow appends n positions, ready to be written. Where no memory is free, it evicts some
+// from the pool's tree. If there is too little, it returns an error that wraps ErrFull
+// and changes nothing.
 func (t *Table) Grow(n int) error {
 	if n < 0 || t.n != t.done {
 		panic("kvcache: negative growth, or before the last pass has ended")
@@ -69,7 +69,7 @@ func (t *Table) Grow(n int) error {
 	return nil
 }
 
-// reserve has `need` bytes free, for n more positions.
+// reserve ensures that `need` bytes are free, for n more positions.
 func (t *Table) reserve(n int, need uint64) error {
 	p := t.pool
 	free := p.Available()
@@ -84,14 +84,14 @@ func (t *Table) reserve(n int, need uint64) error {
 		mem.FormatBytes(need), mem.FormatBytes(free), mem.FormatBytes(p.limit))
 }
 
-// shared tells whether the last block of a group has room, and others may still read
-// what is in it.
+// shared reports whether the last block of a group is partly filled and also held by
+// others, which may read it.
 func (t *Table) shared(group int) bool {
 	list := t.units[group]
 	return t.n%BlockTokens != 0 && t.pool.groups[group].refs[list[len(list)-1]] > 1
 }
 
-// lacks returns how many units of a group n more positions need.
+// lacks returns how many new units of a group n more positions need.
 func (t *Table) lacks(group, n int) int {
 	if t.pool.layout[group].PerSequence {
 		if id := t.was[group]; id >= 0 && t.pool.groups[group].refs[id] == 1 {
@@ -134,8 +134,8 @@ func (t *Table) grow(group, n int) {
 	t.units[group] = list
 }
 
-// Commit notes that the positions since Grow are evaluated, and gives back what is
-// behind a window now.
+// Commit records that the positions since Grow are evaluated, and releases the blocks
+// that are now behind a window.
 func (t *Table) Commit() {
 	if t.n == t.done {
 		return
@@ -154,7 +154,7 @@ func (t *Table) Commit() {
 	t.done, t.wasAt = t.n, t.done
 }
 
-// Undo takes back the positions since Grow.
+// Undo removes the positions since Grow.
 func (t *Table) Undo() {
 	if t.n == t.done {
 		return
@@ -180,9 +180,9 @@ func (t *Table) shorten(group, n int) {
 	t.units[group] = list[:blocksFor(n)]
 }
 
-// Truncate keeps the first n positions, or, where the sequence cannot go on from
-// there, fewer: what is behind a window is gone, and recurrent state is known only
-// as it is, and as it was before the last pass. It returns how many are left.
+// Truncate keeps the first n positions, or fewer where the sequence cannot continue from
+// there: blocks behind a window are gone, and recurrent state is known only at the end
+// and before the last pass. It returns how many are left.
 func (t *Table) Truncate(n int) int {
 	if n < 0 || n > t.n || t.n != t.done {
 		panic(fmt.Sprintf("kvcache: truncate %d positions to %d", t.n, n))
@@ -228,7 +228,7 @@ func (t *Table) Back(to int) int {
 	return n
 }
 
-// release gives up a unit, where there is one.
+// release drops a unit, if there is one.
 func (t *Table) release(group int, id *int32) {
 	if *id >= 0 {
 		t.pool.drop(group, *id)
@@ -237,7 +237,7 @@ func (t *Table) release(group int, id *int32) {
 }
 
 // Fork returns a table of the same positions that shares the units of this one.
-// Whichever of the two first grows into a shared block gets its own copy.
+// Whichever of the two first grows into a shared block copies it.
 func (t *Table) Fork() *Table {
 	if t.n != t.done {
 		panic("kvcache: fork in the middle of a pass")
@@ -255,7 +255,7 @@ func (t *Table) Fork() *Table {
 	return f
 }
 
-// Free gives all units back and leaves the table empty.
+// Free releases all units and leaves the table empty.
 func (t *Table) Free() {
 	t.Undo()
 	for i := range t.pool.layout {
@@ -269,8 +269,8 @@ func (t *Table) Free() {
 	t.n, t.done, t.wasAt = 0, 0, -1
 }
 
-// Parts calls f with the memory of all that a sequence needs to go on from here: of
-// each group in turn the blocks that the next token sees, or the state.
+// Parts calls f with the memory of each unit that a sequence needs to continue from here:
+// for each group in turn, the blocks visible to the next token, or the state.
 func (t *Table) Parts(f func(part []byte) error) error {
 	for i, list := range t.units {
 		g := &t.pool.layout[i]
@@ -288,8 +288,8 @@ func (t *Table) Parts(f func(part []byte) error) error {
 	return nil
 }
 
-// NewTableOf returns a table of n positions, with all that a sequence needs to go on
-// from there: for the caller to fill. It fails as Grow does.
+// NewTableOf returns a table of n positions with the units that a sequence needs to
+// continue from there, for the caller to fill. It fails as Grow does.
 func (p *Pool) NewTableOf(n int) (*Table, error) {
 	t := p.NewTable()
 	need := uint64(0)

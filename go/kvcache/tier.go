@@ -1,29 +1,29 @@
 package kvcache
 
-// A Tier is where what the tree gives away may go instead of being lost: to slower
-// memory, to a disk. The tree remembers what it took, as cold, and by which handle;
-// sequences do not find it.
+// A Tier stores units that the tree evicts, in slower memory or on disk, instead of their
+// being lost. The tree marks what the tier took as cold and keeps its handle; sequences
+// do not find cold units.
 type Tier interface {
-	// Take copies what it wants to keep, and returns a handle for it, or nil. It is
-	// called while memory is short: it may not use the pool.
+	// Take copies the units if it keeps them, and returns a handle, or nil. It is called
+	// while memory is short and must not use the pool.
 	Take(e Evicted) (handle any)
-	// Drop says that the tree has forgotten what the handle is of.
+	// Drop tells the tier that the tree no longer uses the handle.
 	Drop(handle any)
 }
 
-// Evicted is units that are about to be given away.
+// Evicted is units that are about to be evicted.
 type Evicted struct {
 	Namespace string
-	Tokens    []int32  // of the text that they are of, up to its last that they know
-	From      int      // position at which their block begins
+	Tokens    []int32  // of their text, up to the last token that is part of them
+	From      int      // first position of their block
 	Groups    []int    // of each unit
 	Units     [][]byte // valid during the call
 }
 
-// SetTier has a tier see what is given away from now on.
+// SetTier sets the tier that is offered evicted units from now on.
 func (t *Tree) SetTier(tier Tier) { t.tier = tier }
 
-// Cold returns the handles of what the tier has of the text that begins with ids.
+// Cold returns the handles of the cold units of the text that begins with ids.
 func (t *Tree) Cold(ns string, ids []int32) (handles []any) {
 	t.walk(ns, ids)
 	for _, n := range t.path {
@@ -38,7 +38,7 @@ func (t *Tree) Cold(ns string, ids []int32) (handles []any) {
 	return handles
 }
 
-// chill offers a holding to the tier, and tells whether it was taken.
+// chill offers a holding to the tier, and reports whether it was taken.
 func (t *Tree) chill(h *holding) bool {
 	if t.tier == nil {
 		return false
@@ -69,8 +69,8 @@ func (t *Tree) chill(h *holding) bool {
 	return true
 }
 
-// chillRest gives away what else a node has in memory when its block of the whole part
-// is cold: to the tier what nobody else holds.
+// chillRest evicts a node's other holdings from memory when its block of the whole part
+// is cold; those without other holders are offered to the tier.
 func (t *Tree) chillRest(n *node) {
 	for k, h := range n.held {
 		if h.inMemory() && (h.busy > 0 || !t.chill(h)) {
@@ -80,7 +80,7 @@ func (t *Tree) chillRest(n *node) {
 	}
 	states := n.states[:0]
 	for _, h := range n.states {
-		if h.inMemory() { // somebody else holds it, or the node could not have gone
+		if h.inMemory() { // it has other holders, or the node could not have been evicted
 			t.release(h)
 		} else {
 			states = append(states, h)

@@ -1,36 +1,36 @@
 package kvcache
 
-// A Tree keeps the state of sequences that have ended, by the tokens that lead to
-// it, so that a sequence which begins with the same tokens need not compute it
-// again. Each node is a block of positions; the path from a root to it is the text
-// before it. The tree is one more holder of its units: sequences share them with it,
-// and who grows into a shared block gets a copy of his own.
+// A Tree is a prefix cache: it keeps the state of sequences that have ended, by the
+// tokens that lead to it, so that a sequence which begins with the same tokens need not
+// compute it again. Each node is a block of positions; the path from a root to it is the
+// text before it. The tree holds references to its units: sequences share them, and one
+// that grows into a shared block gets its own copy.
 //
 // A node has a block of each paged group, but for those with a window, whose blocks
 // may be gone; and of recurrent groups, which are known only where a pass ended, the
-// states after some of its tokens: snapshots. Find returns a text from which a
-// sequence can really go on.
+// states after some of its tokens: snapshots. Find returns only prefixes from which a
+// sequence can continue.
 //
-// There is a root for each namespace: for whatever else than the tokens decides what
-// is computed, such as an adapter, or who may share at all.
+// There is a root for each namespace. A namespace stands for whatever else than the tokens
+// determines the state, such as an adapter, or for who may share at all.
 //
-// Where memory is short, what only the tree holds is given away: see evict.
+// When memory is short, units that only the tree holds are evicted: see evict.
 type Tree struct {
 	pool    *Pool
 	roots   map[string]*node
 	parts   []part // of the layout: the paged ones, then that of the states where there is one
 	paged   int
 	path    []*node // of the last match
-	made    uint64  // holdings so far
-	bytes   uint64  // that the tree holds
-	idle    uint64  // of which nobody else does
+	made    uint64  // holdings created so far
+	bytes   uint64  // held by the tree
+	idle    uint64  // of which held by the tree alone
 	heap    leaves
 	floor   float64 // see holding.rate
 	evicted uint64
 	tier    Tier // nil: none
 }
 
-// A part is groups whose units a node has and loses together.
+// A part is groups whose units a node gains and loses together.
 type part struct {
 	kind   kind
 	groups []int
@@ -41,13 +41,13 @@ type part struct {
 type kind int
 
 const (
-	whole    kind = iota // every later token sees it: without it a node is of no use
-	windowed             // of use only to those that go on soon after it
+	whole    kind = iota // visible to every later token: a node is useless without it
+	windowed             // useful only to sequences that continue soon after it
 	state                // of a sequence, after some token of the node
 )
 
 type node struct {
-	ns       string // of a root
+	ns       string // set in roots
 	parent   *node  // nil: a root
 	ids      []int32
 	pos      int               // of its first token
@@ -55,7 +55,7 @@ type node struct {
 	held     []*holding        // by paged part; nil: gone
 	states   []*holding        // snapshots, in no order
 	warm     int               // children whose block of the whole part is in memory
-	awaited  bool              // whoever left it here will be back
+	awaited  bool              // evicted last: the sequence that left it will be resumed
 }
 
 // A holding is the units of one part in a node.
@@ -63,18 +63,18 @@ type holding struct {
 	node   *node
 	part   *part
 	units  []int32 // of each of the part's groups
-	at     int     // of a snapshot: tokens of the node that it comes after
-	passed int     // of a snapshot: later ones of the same text, 2 at most
-	busy   int     // units that somebody else holds too
-	used   int     // times that it was found
-	cost   float64 // of computing it again, in blocks at the beginning of a text
-	rate   float64 // the least is given away first
-	index  int     // in the heap; -1: it is not there
+	at     int     // of a snapshot: number of the node's tokens before it
+	passed int     // of a snapshot: later ones of the same text, at most 2
+	busy   int     // units that have other holders
+	used   int     // number of hits
+	cost   float64 // of recomputing it, in units of a block at the beginning of a text
+	rate   float64 // eviction priority: the lowest is evicted first
+	index  int     // in the heap; -1: not in it
 	born   uint64
-	cold   any // not nil: it is not in memory, and the tier knows it by this
+	cold   any // the tier's handle; nil: the holding is in memory
 }
 
-// NewTree gives the pool a tree. A pool has one at most.
+// NewTree creates the pool's tree. A pool has at most one.
 func NewTree(p *Pool) *Tree {
 	if p.tree != nil {
 		panic("kvcache: a pool with two trees")
@@ -106,18 +106,18 @@ func NewTree(p *Pool) *Tree {
 	return t
 }
 
-// hasWhole tells whether there are groups without a window, hasStates whether there
-// are recurrent ones.
+// hasWhole reports whether there are groups without a window, hasStates whether there are
+// recurrent ones.
 func (t *Tree) hasWhole() bool  { return t.paged > 0 && t.parts[0].kind == whole }
 func (t *Tree) hasStates() bool { return len(t.parts) > t.paged }
 
-// Bytes returns how much the tree holds, and how much of that nobody else.
+// Bytes returns how much the tree holds, and how much of that it holds alone.
 func (t *Tree) Bytes() (all, idle uint64) { return t.bytes, t.idle }
 
-// Evicted returns how many units were given away so far.
+// Evicted returns how many units were evicted so far.
 func (t *Tree) Evicted() uint64 { return t.evicted }
 
-// Common returns how many tokens a and b both begin with.
+// Common returns the length of the common prefix of a and b.
 func Common(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -128,7 +128,7 @@ func Common(a, b []int32) int {
 	return n
 }
 
-// closest returns the child that shares most of the first ids.
+// closest returns the child with the longest common prefix with ids.
 func (n *node) closest(ids []int32) (best *node, most int) {
 	for _, c := range n.children[ids[0]] {
 		if k := Common(c.ids, ids); k > most {
@@ -138,8 +138,8 @@ func (n *node) closest(ids []int32) (best *node, most int) {
 	return best, most
 }
 
-// walk sets path to the nodes that ids lead to, and returns how many tokens of ids
-// they have. Only of the last node that may be less than all.
+// walk sets path to the nodes that match ids, and returns how many tokens of ids they
+// have. Only the last node may match in part.
 func (t *Tree) walk(ns string, ids []int32) (tokens int) {
 	t.path = t.path[:0]
 	for at := t.roots[ns]; at != nil && len(ids) > 0; {
@@ -157,8 +157,8 @@ func (t *Tree) walk(ns string, ids []int32) (tokens int) {
 	return tokens
 }
 
-// match sets path to the nodes of the longest beginning of ids from which a sequence
-// can go on, and returns its length, and that of the longest that was ever seen.
+// match sets path to the nodes of the longest prefix of ids from which a sequence can
+// continue, and returns its length, and that of the longest prefix in the tree.
 func (t *Tree) match(ns string, ids []int32) (tokens, known int) {
 	known = t.walk(ns, ids)
 	tokens = t.usable(t.inMemory(known))
@@ -179,11 +179,11 @@ func (t *Tree) inMemory(n int) int {
 	return n
 }
 
-// inMemory tells whether there is a holding, and units of it.
+// inMemory reports whether the holding exists and has units.
 func (h *holding) inMemory() bool { return h != nil && h.cold == nil }
 
 // usable returns the last position up to `to`, on the path, from which a sequence can
-// go on: with all blocks that the next token sees, and the state.
+// continue: where all blocks visible to the next token exist, and the state.
 func (t *Tree) usable(to int) int {
 	for to > 0 {
 		last := t.path[(to-1)/BlockTokens]
@@ -205,7 +205,7 @@ func (t *Tree) usable(to int) int {
 	return 0
 }
 
-// sees tells whether the path has all windowed blocks that the token at n sees.
+// sees reports whether the path has all windowed blocks visible to the token at n.
 func (t *Tree) sees(n int) bool {
 	for k := range t.parts[:t.paged] {
 		if p := &t.parts[k]; p.kind == windowed {
@@ -229,13 +229,13 @@ func (n *node) snapshot(most int) (best *holding) {
 	return best
 }
 
-// Len returns how many of the first ids a sequence would find.
+// Len returns the length of the prefix of ids that Find would return.
 func (t *Tree) Len(ns string, ids []int32) int {
 	n, _ := t.match(ns, ids)
 	return n
 }
 
-// Held returns the same, and how many bytes of it somebody else holds too.
+// Held returns the same, and how many bytes of it have other holders.
 func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
 	tokens, _ = t.match(ns, ids)
 	t.taken(tokens, func(h *holding) {
@@ -246,7 +246,8 @@ func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
 	return tokens, held
 }
 
-// taken calls f with what a sequence that goes on after n tokens takes of the path.
+// taken calls f with the holdings of the path that a sequence continuing after n tokens
+// uses.
 func (t *Tree) taken(n int, f func(h *holding)) {
 	for i, at := range t.path {
 		for k, h := range at.held {
@@ -261,8 +262,8 @@ func (t *Tree) taken(n int, f func(h *holding)) {
 	}
 }
 
-// Find returns a table of the longest beginning of ids from which a sequence can go
-// on. It shares the tree's units.
+// Find returns a table of the longest prefix of ids from which a sequence can continue.
+// It shares the tree's units.
 func (t *Tree) Find(ns string, ids []int32) *Table {
 	table := t.pool.NewTable()
 	t.Leave(ns, ids)
@@ -294,7 +295,7 @@ func (t *Tree) Find(ns string, ids []int32) *Table {
 	return table
 }
 
-// Leave notes that nobody will be back for what was kept as awaited.
+// Leave records that a sequence kept as awaited will not be resumed.
 func (t *Tree) Leave(ns string, ids []int32) {
 	t.walk(ns, ids)
 	for _, n := range t.path {
@@ -305,9 +306,9 @@ func (t *Tree) Leave(ns string, ids []int32) {
 	}
 }
 
-// Cuts returns where passes over ids should end, after the `found` tokens that the
-// tree had, so that there are snapshots to keep which are likely to be found: at the
-// last block boundary of ids, and where another text was seen to leave theirs.
+// Cuts returns where passes over ids should end, after the `found` tokens that the tree
+// had, so that snapshots are kept where they are likely to be found: at the last block
+// boundary of ids, and where another text was seen to diverge from them.
 func (t *Tree) Cuts(ns string, ids []int32, found int) (cuts []int) {
 	if !t.hasStates() || len(ids) == 0 {
 		return nil

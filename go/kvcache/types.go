@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Type is a type in which keys or values are kept.
+// Type is a type in which keys or values are stored.
 type Type int
 
 const (
@@ -23,7 +23,7 @@ type Types struct{ K, V Type }
 // Both is keys and values of one type.
 func Both(t Type) Types { return Types{t, t} }
 
-// String returns the name of the type, or of both as in "q8_0/f16" where values have another.
+// String returns the name of the type, or of both as in "q8_0/f16" where they differ.
 func (t Types) String() string {
 	if t.K == t.V {
 		return t.K.String()
@@ -54,7 +54,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", int(t))
 }
 
-// Bits returns the bits that an element takes; a head's scales come on top.
+// Bits returns the bits of an element, without the scales of a head.
 func (t Type) Bits() int {
 	switch t {
 	case F32:

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DontNeed lets go of the whole pages within [off, off+n) of a mapped file, so
+// DontNeed releases the whole pages within [off, off+n) of a mapped file, so
 // that they no longer count as this process's memory. The bytes stay readable
 // and come back from the page cache or the disk. It leaves a static region as it
 // is, and refuses an allocated one, whose bytes would be lost.
@@ -40,8 +40,8 @@ func (r *Region) DontNeed(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
-// Discard gives the whole pages within [off, off+n) of an allocated region back to
-// the kernel. They read as zeros, and become memory again when they are written.
+// Discard returns the whole pages within [off, off+n) of an allocated region to the
+// kernel. They read as zeros, and are allocated again when they are written.
 func (r *Region) Discard(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed

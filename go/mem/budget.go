@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A Budget is a limit on bytes. Everything big takes its bytes from it before
-// it allocates, so that what does not fit is refused with a sentence and not
-// killed by the kernel later. It may be used from several goroutines.
+// A Budget is a limit on bytes. Every large allocation reserves its bytes first, so that
+// one that does not fit is refused with an error instead of the process being killed by
+// the kernel later. It is safe for concurrent use.
 type Budget struct {
 	limit  uint64
 	reason string
@@ -20,7 +20,7 @@ type Budget struct {
 }
 
 // NewBudget returns a budget of limit bytes. The reason says in a few words
-// what set it, such as "cgroup memory.max", and stands in every refusal.
+// what set it, such as "cgroup memory.max", and is part of every refusal.
 func NewBudget(limit uint64, reason string) *Budget {
 	return &Budget{limit: limit, reason: reason, by: map[string]uint64{}}
 }
@@ -68,8 +68,8 @@ func (r *Reservation) Bytes() uint64 {
 	return r.bytes
 }
 
-// Resize takes more bytes, or gives some back, so that there are n. Where fewer
-// are free it returns a *LimitError, and nothing has changed.
+// Resize changes the reservation to n bytes. If too few are free, it returns a
+// *LimitError and changes nothing.
 func (r *Reservation) Resize(n uint64) error {
 	b := r.budget
 	b.mu.Lock()
@@ -87,8 +87,8 @@ func (r *Reservation) Resize(n uint64) error {
 	return nil
 }
 
-// Release gives the bytes back. Releasing again does nothing.
-func (r *Reservation) Release() { _ = r.Resize(0) } // less is always free
+// Release releases the bytes. Releasing again is a no-op.
+func (r *Reservation) Release() { _ = r.Resize(0) } // shrinking cannot fail
 
 // Alloc reserves n bytes and allocates them. Closing the region releases them.
 func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {
@@ -125,7 +125,7 @@ func (b *Budget) Peak() uint64 {
 // Free returns how many bytes are left.
 func (b *Budget) Free() uint64 { return b.limit - b.Used() }
 
-// ByPurpose returns the bytes taken now, by purpose. The map is the caller's.
+// ByPurpose returns the bytes taken now, by purpose. The map is a copy.
 func (b *Budget) ByPurpose() map[string]uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package mem holds the memory that lives outside the Go heap, mapped model
-// files and anonymous arenas, and the budget that everything big is taken from.
+// Package mem manages memory outside the Go heap, mapped model files and anonymous
+// arenas, and the budget from which every large allocation is reserved.
 // The garbage collector neither scans a Region nor moves it, so its addresses
 // may be stored in C structs for as long as the Region is open.
 package mem
@@ -29,7 +29,7 @@ type Region struct {
 	file   bool
 	static bool // the program's own: see Static
 	closed atomic.Bool
-	freed  func() // gives back to the budget; nil when it was not taken from one
+	freed  func() // releases the reservation; nil if there is none
 }
 
 // Map maps the whole of the named regular file, read-only.
@@ -39,8 +39,8 @@ type Region struct {
 // with SIGBUS; no check here can prevent that. Replace a model by renaming a
 // new file over it, which leaves the mapped one whole.
 func Map(name string) (*Region, error) {
-	// Look before opening: to open a FIFO would wait for a writer, and to open
-	// a device may set it going.
+	// Stat before opening: opening a FIFO would block until there is a writer, and
+	// opening a device may have side effects.
 	fi, err := os.Stat(name)
 	if err != nil {
 		return nil, err // already says "stat NAME: ..."
@@ -57,7 +57,7 @@ func Map(name string) (*Region, error) {
 		return nil, err
 	}
 	if err := mappable(name, fi); err != nil {
-		return nil, err // it was another file when we looked
+		return nil, err // the file was replaced since the stat
 	}
 	b, err := mmap(int(f.Fd()), uint64(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -66,7 +66,7 @@ func Map(name string) (*Region, error) {
 	return &Region{b: b, file: true}, nil
 }
 
-// mappable refuses what has no contents that could be mapped.
+// mappable returns an error for files that cannot be mapped.
 func mappable(name string, fi os.FileInfo) error {
 	what := "a device or socket"
 	switch mode := fi.Mode(); {
@@ -105,15 +105,15 @@ func Alloc(n uint64, purpose string) (*Region, error) {
 	munmap(whole[:head])
 	munmap(whole[head+roundUp(n, pageSize):])
 	if n >= HugePage {
-		// EINVAL from a kernel without huge pages: the memory is good all the same.
+		// EINVAL from a kernel without huge pages: the memory is usable all the same.
 		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
 	}
 	return &Region{b: b}, nil
 }
 
-// Static returns a region of bytes that are there for as long as the program is,
-// such as a file embedded in it. They need not begin or end with a page, and their
-// neighbours are not ours: so advice does nothing, and closing it unmaps nothing.
+// Static returns a region of bytes that exist for the life of the process, such as an
+// embedded file. They need not be page-aligned and share pages with other data, so advice
+// is a no-op and closing unmaps nothing.
 func Static(b []byte) *Region { return &Region{b: b, static: true} }
 
 // Bytes returns the region, nil once it is closed. The bytes of a mapped file
@@ -125,8 +125,8 @@ func (r *Region) Bytes() []byte {
 	return r.b
 }
 
-// Close unmaps the region and gives its bytes back to the budget it was taken
-// from. Closing again does nothing.
+// Close unmaps the region and returns its bytes to the budget they were reserved from.
+// Closing again is a no-op.
 func (r *Region) Close() error {
 	if r.closed.Swap(true) {
 		return nil

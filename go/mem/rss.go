@@ -8,7 +8,7 @@ import (
 )
 
 // RSS returns how many bytes of this process are in memory now, mapped files
-// included; 0 when the kernel does not tell.
+// included; 0 if the kernel does not report it.
 func RSS() uint64 { return status("VmRSS") }
 
 // PeakRSS returns the most that RSS has been.

@@ -16,18 +16,17 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// A File is a mapped model: one GGUF file, or all shards of one.
+// A File is a mapped model: one GGUF file, or all shards of a split one.
 type File struct {
 	GGUF  *gguf.File
-	Paths []string // of the shards, or one name when the model is whole
+	Paths []string // of the shards, or one name if the model is not split
 
 	regions []*mem.Region // by shard
-	config  *Config       // once it was asked for
+	config  *Config       // parsed on first use
 }
 
-// OpenFile maps and parses the model at path. When it was cut into several
-// files, path may name any of them, and the others are found beside it. Errors
-// name the file.
+// OpenFile maps and parses the model at path. If it is split into shards, path may name
+// any of them, and the others are found in the same directory. Errors name the file.
 func OpenFile(path string) (*File, error) {
 	f := &File{}
 	if err := f.open(path); err != nil {
@@ -37,8 +36,8 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenBytes parses a whole model that is in memory for as long as the program
-// is, outside the Go heap: C is given its addresses. Errors call it by name.
+// OpenBytes parses an unsplit model in memory that stays mapped for the life of the
+// process, outside the Go heap, since C keeps its addresses. Errors call it by name.
 func OpenBytes(name string, b []byte) (*File, error) {
 	f, err := gguf.Parse(b)
 	if err == nil {
@@ -129,8 +128,8 @@ func (f *File) Size() uint64 {
 	return n
 }
 
-// Close unmaps the file. Nothing that was loaded from it may be used any more.
-// Closing again does nothing.
+// Close unmaps the file. Nothing loaded from it may be used afterwards. Closing again is
+// a no-op.
 func (f *File) Close() error {
 	var first error
 	for _, r := range f.regions {
@@ -141,8 +140,8 @@ func (f *File) Close() error {
 	return first
 }
 
-// drop lets go of the pages of n bytes of a tensor from offset at: they were
-// read, and will come back from the page cache if they are needed again.
+// drop releases the pages of n bytes of a tensor from offset at, after they were read.
+// If they are needed again, they are faulted in from the page cache.
 func (f *File) drop(t *gguf.Tensor, at, n int) {
 	// A failure costs memory, not correctness.
 	_ = f.regions[t.Shard].DontNeed(int(t.Offset)+at, n)

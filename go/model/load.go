@@ -18,7 +18,7 @@ type Residency int
 const (
 	Auto   Residency = iota // packed if that fits the budget, else mapped
 	Packed                  // in anonymous huge pages, in the form that is fastest
-	Mapped                  // in the file's pages, packed anew whenever they are used
+	Mapped                  // in the file's pages, packed each time they are used
 )
 
 // String returns the name of the residency.
@@ -49,18 +49,18 @@ type Options struct {
 	Pack      func(dst []byte, src kernel.Matrix) error // as kernel.Pool's PackMat, which it may be
 	Budget    *mem.Budget
 	Residency Residency
-	// Lent is how much of the budget the caller holds for what comes later. Load
-	// may use it meanwhile.
+	// Lent is how much of the budget the caller holds for later allocations. Load may
+	// use it in the meantime.
 	Lent uint64
-	// Progress is told how many bytes of the file were read; nil is silent.
+	// Progress is called with how many bytes of the file were read; nil: not called.
 	Progress func(done, total uint64)
 }
 
-// A Model is a loaded model. It does not change, and may be used by any number
-// of Runners.
+// A Model is a loaded model. It is immutable, and may be shared by any number of
+// Runners.
 type Model struct {
 	Config    *Config
-	Layout    kvcache.Layout // what a sequence keeps
+	Layout    kvcache.Layout // state of a sequence
 	Residency Residency      // Packed or Mapped
 
 	file    *File
@@ -68,8 +68,8 @@ type Model struct {
 	program *arch.Program
 }
 
-// Load gives the tensors memory, and packs them unless they stay mapped. The
-// file stays the caller's, and open for as long as the model.
+// Load allocates the tensors and packs them unless they stay mapped. The caller keeps
+// ownership of the file, which must stay open as long as the model.
 func (s *Survey) Load(o Options) (*Model, error) {
 	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file}
 	if m.Residency == Auto {
@@ -104,8 +104,8 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	return err
 }
 
-// chunkBytes is how much of a tensor is read before its pages are let go:
-// little against a model, much against the cost of starting the threads.
+// chunkBytes is how much of a tensor is read before its pages are released: small
+// relative to a model, large relative to the cost of starting the threads.
 const chunkBytes = 32 << 20
 
 // chunkRows returns the most rows of a chunk of x.
@@ -114,7 +114,7 @@ func chunkRows(x *matrix) int {
 }
 
 // read packs every matrix, or, where it stays in the file, checks that its
-// values are finite, and lets go of the pages behind it.
+// values are finite, and releases the pages that were read.
 func (m *Model) read(o Options) error {
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
 	if err != nil {
@@ -156,8 +156,8 @@ func (m *Model) read(o Options) error {
 	return nil
 }
 
-// borrow allocates n bytes, of which the budget is asked only for what goes
-// beyond those that were lent.
+// borrow allocates n bytes, of which only those beyond the lent ones are reserved from
+// the budget.
 func (o *Options) borrow(purpose string, n uint64) (*loan, error) {
 	res, err := o.Budget.Reserve(purpose, n-min(n, o.Lent))
 	if err != nil {
@@ -173,7 +173,7 @@ func (o *Options) borrow(purpose string, n uint64) (*loan, error) {
 	return l, nil
 }
 
-// A loan is memory that is given back before Load returns.
+// A loan is memory that is released before Load returns.
 type loan struct {
 	*mem.Region
 	reserved *mem.Reservation
@@ -192,10 +192,10 @@ func (m *Model) Has(output string) bool {
 	return slices.ContainsFunc(m.program.Outputs, func(o arch.Output) bool { return o.Name == output })
 }
 
-// The kernels and the cache mean the same block.
+// Compile-time check: the kernels and the cache use the same block size.
 var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}
 
-// layout is the one place where what operations keep becomes memory.
+// layout is the only place where the state of operations is mapped to memory.
 func layout(p *arch.Program) kvcache.Layout {
 	groups := make([]kvcache.Group, len(p.Groups))
 	for i, g := range p.Groups {
@@ -207,8 +207,8 @@ func layout(p *arch.Program) kvcache.Layout {
 // GGUF returns the file that the model was loaded from, for its tokenizer.
 func (m *Model) GGUF() *gguf.File { return m.file.GGUF }
 
-// Close gives the memory of the weights back. Runners must be closed before.
-// Closing again does nothing.
+// Close releases the memory of the weights. Runners must be closed before. Closing
+// again is a no-op.
 func (m *Model) Close() { m.weights.close() }
 
 // ErrToken reports a token that is not in the vocabulary.

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A Use is what a model is to run for.
+// A Use is the parameters of running a model that determine its memory.
 type Use struct {
 	Ctx       int // positions of a sequence; 0: the model's own limit
 	Sequences int // at a time
@@ -20,10 +20,10 @@ type Use struct {
 // An Estimate is the memory that running a model takes, in bytes.
 type Estimate struct {
 	Weights     uint64         // outside the file: packed, with norms and biases
-	Checks      uint64         // panels to check weights that are not packed; gone before there are keys, values and activations
-	Layout      kvcache.Layout // what a sequence keeps
+	Checks      uint64         // panels to check unpacked weights; released before keys, values and activations are allocated
+	Layout      kvcache.Layout // state of a sequence
 	KVPer1K     uint64         // of 1024 positions
-	KV          uint64         // what all sequences keep, each a whole context
+	KV          uint64         // state of all sequences, each with a full context
 	Activations uint64         // buffers and scratch of a pass
 }
 
@@ -53,8 +53,8 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	}, nil
 }
 
-// times is a*b, or, where that is more than any memory, so much that sums with
-// it do not overflow.
+// times is a*b, saturated at a value that no memory reaches and with which sums do not
+// overflow.
 func times(a, b uint64) uint64 {
 	const most = 1 << 62
 	if hi, lo := bits.Mul64(a, b); hi == 0 {

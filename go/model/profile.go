@@ -7,15 +7,15 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// An OpProfile is where the time of one operation of the program went.
+// An OpProfile is the measured times of one operation of the program.
 type OpProfile struct {
 	kernel.OpProfile
 	Layer   int    // from 0; -1 where it belongs to none
 	Tensors string // that it reads, such as "attn_q attn_k attn_v"; may be empty
 }
 
-// Measure makes the passes that follow add to a profile that begins at nothing,
-// or, if on is false, no longer do.
+// Measure starts a new profile, to which the passes that follow add, or, if on is false,
+// stops profiling.
 func (r *Runner) Measure(on bool) {
 	threads := 0
 	if on {
@@ -26,8 +26,8 @@ func (r *Runner) Measure(on bool) {
 	}
 }
 
-// Profile returns what was measured of each operation since Measure, in the
-// order in which they run.
+// Profile returns the measurements of each operation since Measure, in the order in which
+// they run.
 func (r *Runner) Profile() []OpProfile {
 	var all []OpProfile
 	names := r.weights.names()

@@ -19,9 +19,9 @@ type RunnerConfig struct {
 	MaxOut    int // rows of an output at a time, at most MaxTokens
 }
 
-// A Runner turns batches of tokens into what a model puts out. Its buffers lie outside the Go
-// heap and are used again for each batch; a pass allocates nothing. It is not
-// for several goroutines.
+// A Runner computes a model's outputs for batches of tokens. Its buffers lie outside the
+// Go heap and are reused for each batch; a pass does not allocate. It is not safe for
+// concurrent use.
 type Runner struct {
 	cfg     *Config
 	weights *weights
@@ -38,7 +38,7 @@ type Runner struct {
 	ran     int // tokens of the last pass
 }
 
-// NewRunner makes the buffers, taken from the budget.
+// NewRunner allocates the buffers, reserved from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
 	r := &Runner{cfg: m.Config, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
@@ -79,9 +79,9 @@ func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs,
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens are then had from Compute. Between layers it asks cancel,
-// unless that is nil, and returns the error it gets; the keys and values of the
-// batch's positions are then undefined. An error that wraps ErrToken reports an
+// Outputs of its tokens are then returned by Compute. Between layers it calls cancel,
+// unless that is nil, and returns its error; the keys and values of the batch's
+// positions are then undefined. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran.
 func (r *Runner) Forward(cancel func() error) error {
 	r.nOut, r.ran = 0, 0
@@ -142,7 +142,7 @@ func (r *Runner) Row(i int) []float32 {
 	return r.bufs.Row(o.Buf, i)[:o.Width]
 }
 
-// Close gives the buffers back. Closing again does nothing.
+// Close releases the buffers. Closing again is a no-op.
 func (r *Runner) Close() {
 	if r.plans != nil {
 		r.plans.close()

@@ -9,17 +9,17 @@ import (
 // Config is the sizes and constants of a model.
 type Config = arch.Config
 
-// A Survey is what a model needs, found before there is memory for any of it:
-// its configuration, every tensor, every operation. What can be wrong with a
-// file, but for values that are not finite, is an error here.
+// A Survey is what a model needs, determined before any of it is allocated: its
+// configuration, every tensor, every operation. All faults of a file, except values that
+// are not finite, are errors here.
 type Survey struct {
 	Config *Config
-	Layout kvcache.Layout // what a sequence keeps
+	Layout kvcache.Layout // state of a sequence
 
 	file  *File
 	arch  arch.Arch
 	kv    kernel.KVTypes
-	finds [2]*find // weights packed, and mapped: made when first asked for
+	finds [2]*find // for packed and for mapped weights: created on first use
 }
 
 // A find is a survey for one residency.
@@ -76,8 +76,8 @@ func (s *Survey) find(r Residency) (*find, error) {
 	return s.finds[i], nil
 }
 
-// take returns the weights of this residency for good: they are given memory,
-// and the next to ask gets others.
+// take returns the weights of this residency and hands over ownership, so that they can
+// be bound to memory: the next call creates new ones.
 func (s *Survey) take(r Residency) (*weights, error) {
 	f, err := s.find(r)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// weights is the tensors that a program asked for, in the order in which it
-// did: arch.Weights over a file. At first nothing has memory; once bind has run,
-// the same questions are answered with Data.
+// weights implements arch.Weights over a file: the tensors that a program requested, in
+// that order. At first none has memory; once bind has run, the same requests return
+// Data.
 type weights struct {
 	f      *gguf.File
 	arch   string
@@ -101,7 +101,7 @@ func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) 
 
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
-	// What is in pieces has to be put together, and might as well be packed.
+	// A matrix in several tensors has to be copied together, so it is packed as well.
 	if !m.rows && (w.pack || len(m.parts) > 1) {
 		m.Layout = kernel.X16
 	} else {
@@ -216,7 +216,7 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 	return nil, nil
 }
 
-// bytes returns the memory that all of them take outside the file.
+// bytes returns the memory of all weights outside the file.
 func (w *weights) bytes() uint64 { return w.packedBytes() + w.smallBytes() }
 
 // packedBytes returns the memory that packed matrices take.
@@ -275,7 +275,7 @@ func (w *weights) checkBytes() uint64 {
 // values checked: a tied embedding is read once.
 func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }
 
-// bind gives memory to everything, taken from the budget, and fills the vectors.
+// bind allocates all weights, reserved from the budget, and fills the vectors.
 func (w *weights) bind(budget *mem.Budget) (err error) {
 	if n := w.packedBytes(); n > 0 {
 		if w.big, err = budget.Alloc("packed weights", n); err != nil {

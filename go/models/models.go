@@ -1,7 +1,7 @@
-// Package models keeps what a server has under names. A model may be loading, and
-// one that is loaded is leased to each request that uses it.
+// Package models is a server's registry of models by name. A model may still be loading;
+// a loaded one is leased to each request that uses it.
 //
-// Who has one model needs no names: it answers whatever it is asked for by.
+// With a single model names are not needed: it is returned for any name.
 package models
 
 import (
@@ -13,28 +13,28 @@ import (
 	"sync/atomic"
 )
 
-// ErrLoading says that a model has a name already and cannot answer yet.
+// ErrLoading reports that the model of a name is still loading.
 var ErrLoading = errors.New("the model is being loaded")
 
-// A NotFoundError says that no model has a name.
+// A NotFoundError reports that no model has the name.
 type NotFoundError struct {
 	Name  string
-	Names []string // that there are
+	Names []string // names of all models
 }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no model %q, want one of %s", e.Name, strings.Join(e.Names, ", "))
 }
 
-// A Set is models of type M, the first of which is the default. All are added before
-// it is used from several goroutines.
+// A Set is models of type M, the first of which is the default. It is safe for
+// concurrent use once all have been added.
 type Set[M any] struct {
 	entries []*Entry[M]
 	by      map[string]*Entry[M]
 }
 
-// Add makes a model known, which is loading from then on. The first of its names is its
-// own, the others mean the same. A name that another model has is an error.
+// Add registers a model as loading. The first of its names is its own, the others are
+// aliases. A name that another model has is an error.
 func (s *Set[M]) Add(names ...string) (*Entry[M], error) {
 	for _, name := range names {
 		if other := s.by[name]; other != nil {
@@ -52,10 +52,10 @@ func (s *Set[M]) Add(names ...string) (*Entry[M], error) {
 	return e, nil
 }
 
-// Several tells whether requests have to say which model they mean.
+// Several reports whether requests have to name the model.
 func (s *Set[M]) Several() bool { return len(s.entries) > 1 }
 
-// Ready tells whether all models are loaded.
+// Ready reports whether all models are loaded.
 func (s *Set[M]) Ready() bool {
 	return len(s.entries) > 0 && !slices.ContainsFunc(s.entries, func(e *Entry[M]) bool { return e.model.Load() == nil })
 }
@@ -80,8 +80,8 @@ func (s *Set[M]) Names() []string {
 	return names
 }
 
-// Acquire leases the model of a name; the default, where the name is empty or there is
-// no other. The error is a *NotFoundError, ErrLoading, or that of ctx.
+// Acquire leases the model of a name; the default if the name is empty or there is no
+// other. The error is a *NotFoundError, ErrLoading, or that of ctx.
 func (s *Set[M]) Acquire(ctx context.Context, name string) (*Lease[M], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -110,13 +110,13 @@ type Entry[M any] struct {
 	leases atomic.Int64
 }
 
-// Loaded lets requests have the model.
+// Loaded makes the model available to requests.
 func (e *Entry[M]) Loaded(m *M) { e.model.Store(m) }
 
 // Names returns the model's names, its own first.
 func (e *Entry[M]) Names() []string { return e.names }
 
-// Leases returns how many have the model and have not given it back.
+// Leases returns the number of leases that have not been released.
 func (e *Entry[M]) Leases() int { return int(e.leases.Load()) }
 
 // A Lease is the right to use a model until it is released, once.
@@ -125,5 +125,5 @@ type Lease[M any] struct {
 	entry *Entry[M]
 }
 
-// Release gives the model back.
+// Release releases the lease.
 func (l *Lease[M]) Release() { l.entry.leases.Add(-1) }

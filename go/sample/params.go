@@ -1,6 +1,6 @@
-// Package sample turns logits into a token: penalties for what was said
-// already, then top-k, top-p, min-p, temperature, and a draw, in llama.cpp's
-// order and with its defaults. A temperature of 0 takes the likeliest token.
+// Package sample turns logits into a token: penalties for repeated tokens, then
+// top-k, top-p, min-p, temperature, and a random draw, in llama.cpp's order and with
+// its defaults. A temperature of 0 takes the likeliest token.
 //
 // The same seed, tokens and logits give the same choice. Grammar masks and
 // biases are for the caller to write into the logits: a token at -Inf is never
@@ -18,7 +18,7 @@ type Params struct {
 	TopK int     // keep the k largest; 0 or less keeps all
 	TopP float32 // keep the fewest, largest first, whose probabilities reach p; 1 or more keeps all
 	MinP float32 // keep those at least p times as probable as the largest; 0 or less keeps all
-	Seed uint64  // of the draws; every value is a seed, none means random
+	Seed uint64  // of the random draws; every value is valid, none means random
 
 	RepeatLastN      int     // the penalties look at this many last tokens; 0 is none, -1 is all
 	RepeatPenalty    float32 // divides a positive logit, multiplies a negative one; 1 is neutral
@@ -31,7 +31,7 @@ func Defaults() Params {
 	return Params{Temp: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1}
 }
 
-// maxLastN is far above any context. It bounds what a request can make us keep.
+// maxLastN is far above any context. It bounds the memory that a request can take.
 const maxLastN = 1 << 24
 
 // Validate returns an error that names the first parameter out of its range.
@@ -50,8 +50,8 @@ func (p Params) Validate() error {
 		{"frequency penalty", float64(p.FrequencyPenalty), -100, 100},
 		{"presence penalty", float64(p.PresencePenalty), -100, 100},
 	} {
-		// A 0.01 that came as a float32 is a little less than 0.01.
-		if !(f.v >= float64(float32(f.lo)) && f.v <= f.hi) { // NaN is in no range
+		// 0.01 as a float32 is slightly less than 0.01.
+		if !(f.v >= float64(float32(f.lo)) && f.v <= f.hi) { // NaN is out of every range
 			return fmt.Errorf("%s %v is outside %v to %v", f.name, float32(f.v), f.lo, f.hi)
 		}
 	}

@@ -12,8 +12,7 @@ import (
 // ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
 var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf")
 
-// A Sampler chooses the tokens of one sequence. It is not safe for use by
-// several goroutines.
+// A Sampler chooses the tokens of one sequence. It is not safe for concurrent use.
 type Sampler struct {
 	params Params
 	minLog float64 // of min-p: how far below the largest logit a token may be
@@ -60,7 +59,7 @@ func New(p Params, nVocab int) *Sampler {
 	return s
 }
 
-// Accept notes a token of the prompt or of the output, for the penalties. An
+// Accept records a token of the prompt or of the output, for the penalties. An
 // id outside the vocabulary is ignored.
 func (s *Sampler) Accept(id int32) {
 	if id >= 0 && int(id) < s.nVocab {
@@ -68,8 +67,8 @@ func (s *Sampler) Accept(id int32) {
 	}
 }
 
-// Trim gives scratch memory back, which is as large as the vocabulary at most. The
-// next Sample takes it again.
+// Trim releases scratch memory, which is at most as large as the vocabulary. The next
+// Sample allocates it again.
 func (s *Sampler) Trim() { s.kept, s.bins = nil, nil }
 
 // Sample returns the id of the token chosen by its logits, which it leaves as

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// A Shape is what the time of a pass depends on.
+// A Shape is the properties of a pass that determine its time.
 type Shape struct {
 	Tokens   int
-	Attended int // positions, summed over tokens: what attention computes
-	Read     int // positions, summed over sequences: what it reads
+	Attended int // positions attended to, summed over tokens: the work of attention
+	Read     int // positions, summed over sequences: the memory that attention reads
 }
 
-// add returns s with n tokens more, of a sequence that has `at` before them.
+// add returns s with n more tokens, of a sequence that has `at` before them.
 func (s Shape) add(at, n int) Shape {
 	s.Read += at
 	return s.extend(at, n)
 }
 
-// extend returns s with n tokens more of a sequence that is part of it.
+// extend returns s with n more tokens of a sequence that is part of it.
 func (s Shape) extend(at, n int) Shape {
 	s.Tokens += n
 	s.Attended += n*at + n*(n+1)/2
@@ -28,15 +28,14 @@ func (s Shape) extend(at, n int) Shape {
 	return s
 }
 
-// Cost predicts how long passes take, from those that it has seen: a time for
-// the number of tokens, which is far from a straight line while memory is the
-// limit, so it is kept for powers of two and interpolated; and a time for each
-// position that is attended to and that is read. The zero value knows nothing,
-// and takes passes to be free.
+// Cost predicts how long passes take, from the passes observed: a time for the number
+// of tokens, which is far from linear while memory bandwidth is the limit, so it is kept
+// at powers of two and interpolated; and a time for each position attended to and for
+// each position read. The zero value has no observations and predicts zero.
 type Cost struct {
 	knots          [knots]float64 // ns of a pass of 1, 2, 4 ... tokens
 	seen           [knots]bool
-	attended, read float64 // ns for each million positions
+	attended, read float64 // ns per million positions
 }
 
 const knots = 13 // to 4096 tokens
@@ -53,7 +52,8 @@ func (c *Cost) Estimate(s Shape) time.Duration {
 	return time.Duration(min(c.tokens(s.Tokens)+c.positions(s), float64(longest)))
 }
 
-// longest is more than a pass can take. It keeps sums of estimates from overflowing.
+// longest is an upper bound on the time of a pass. It keeps sums of estimates from
+// overflowing.
 const longest = time.Hour
 
 func (c *Cost) positions(s Shape) float64 {
@@ -73,11 +73,11 @@ func (c *Cost) tokens(n int) float64 {
 	return t
 }
 
-// low is the time at knot k: more tokens never take less, whatever was seen of
-// fewer in a bad moment.
+// low is the time at knot k. It makes the curve monotonic: more tokens never take less
+// time, even if passes of fewer were observed to be slow.
 func (c *Cost) low(k int) float64 { return slices.Max(c.knots[:k+1]) }
 
-// First is the time of a pass of one token, Each that of one more in a long one.
+// First is the time of a pass of one token, Each that of each further token in a long one.
 func (c *Cost) First() time.Duration { return time.Duration(c.knots[0]) }
 
 func (c *Cost) Each() time.Duration {
@@ -93,22 +93,22 @@ func (c *Cost) Positions() (attended, read time.Duration) {
 	return time.Duration(c.attended), time.Duration(c.read)
 }
 
-// Set replaces what is known of positions, as measured apart.
+// Set sets the times of positions, as measured separately.
 func (c *Cost) Set(attended, read time.Duration) {
 	c.attended, c.read = max(float64(attended), 0), max(float64(read), 0)
 }
 
-// learn is the share of a surprise that is believed. A pass that was held up by
-// other work on the machine should not spoil the next hundred.
+// learn is the learning rate: the share of a deviation that is applied. One pass that
+// was delayed by other work on the machine should not distort the next hundred.
 const learn = 0.2
 
-// Observe learns from a pass.
+// Observe updates the model with the measured time of a pass.
 func (c *Cost) Observe(s Shape, took time.Duration) {
 	if s.Tokens <= 0 || took <= 0 {
 		return
 	}
 	k, f := place(s.Tokens)
-	at := k // the knot that the pass is nearest to
+	at := k // the knot nearest to the pass
 	if f >= 0.5 {
 		at = k + 1
 	}
@@ -117,13 +117,13 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		return
 	}
 	guess := c.tokens(s.Tokens) + c.positions(s)
-	// By which factor it was wrong, within bounds. What is learned is a share of its
-	// logarithm, so that a knot stays above 0 and follows the middle of what passes take.
+	// The factor by which the estimate was wrong, clamped. A share of its logarithm is
+	// applied, so that a knot stays positive and follows the median of observed times.
 	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))
 	low := c.low(k)
 	c.knots[k] = low * math.Exp(learn*(1-f)*wrong)
 	c.knots[k+1] = max(low, c.knots[k+1]) * math.Exp(learn*f*wrong)
-	for i := range k { // nor do fewer take more, or a bad moment of theirs would stay
+	for i := range k { // fewer tokens do not take more: otherwise an outlier of theirs would persist
 		c.knots[i] = min(c.knots[i], c.knots[k])
 	}
 	share := c.positions(s) / guess
@@ -132,10 +132,10 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 	c.read *= scale
 }
 
-// seed sets a knot for the first time, and those that nobody has seen after it.
+// seed sets a knot for the first time, and derives those not observed yet.
 func (c *Cost) seed(at int, ns float64) {
 	c.knots[at], c.seen[at] = ns, true
-	for lo := -1; lo < knots; { // between two that were seen a line, outside the last slope or none
+	for lo := -1; lo < knots; { // linear between two observed knots; outside, the last slope or none
 		hi := lo + 1
 		for hi < knots && !c.seen[hi] {
 			hi++

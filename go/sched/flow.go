@@ -2,9 +2,9 @@ package sched
 
 import "time"
 
-// A flow is the requests of one client. What it has had of the machine is
-// counted in time, divided by its weight: flows are served so that those counts
-// stay together. (Start-time fair queueing, Goyal, Vin and Cheng 1996.)
+// A flow is the requests of one client. Its service is measured in machine time divided
+// by its weight (virtual time), and flows are scheduled so that these stay close to each
+// other. (Start-time fair queueing, Goyal, Vin and Cheng 1996.)
 type flow struct {
 	name     string
 	weight   float64
@@ -12,14 +12,14 @@ type flow struct {
 	requests int
 }
 
-// quantum is how far flows may be apart: a short prompt's worth, seldom noticed.
+// quantum is how far the service of flows may differ: the time of a short prompt.
 const quantum = time.Second
 
-// round is the number of quanta that f has had.
+// round is the number of quanta of service that f has received.
 func (f *flow) round() int64 { return int64(f.served / quantum) }
 
-// join returns the flow of that name. One that begins has had as much as the one
-// that has had least, to whole quanta: to have been away is no credit.
+// join returns the flow of that name. A new flow starts at the virtual time of the flow
+// with the least service, in whole quanta: idle time earns no credit.
 func (s *Scheduler) join(name string, weight float64) *flow {
 	f := s.flows[name]
 	if f == nil {
@@ -50,7 +50,7 @@ func (s *Scheduler) least() time.Duration {
 	return least
 }
 
-// charge counts tokens that one of the requests of a pass had of it.
+// charge charges a flow for the tokens of one of its requests in a pass.
 func (s *Scheduler) charge(f *flow, tokens, requests int) {
 	t := s.Cost.First()/time.Duration(requests) + time.Duration(tokens)*s.Cost.Each()
 	f.served += time.Duration(float64(t) / f.weight)

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// An Item is what one request has of a pass: its next tokens.
+// An Item is one request's part of a pass: its next tokens.
 type Item struct {
 	ID     uint64
 	Tokens int
-	Draft  int // of which, the last ones, are guesses
+	Draft  int // of which the last Draft are draft tokens
 }
 
-// A Prefix is what the cache has of a request's tokens.
+// A Prefix is the cached prefix of a request's tokens.
 type Prefix struct {
 	Tokens int
-	Held   uint64 // bytes of it that running sequences hold: they cost nothing more
+	Held   uint64 // bytes of it that running sequences hold already: they need no more memory
 }
 
-// Admission is what changes before a pass.
+// Admission is the changes before a pass.
 type Admission struct {
 	Expired   []uint64 // their deadline has passed: the caller ends and removes them
-	Preempted []uint64 // in this order: what they hold goes to the cache, and they wait
-	Admitted  []uint64 // they run from now on; the caller says with Found what the cache had
+	Preempted []uint64 // in this order: their blocks go to the cache, and they wait
+	Admitted  []uint64 // they run from now on; the caller reports with Found what was cached
 }
 
-// Admit lets requests begin that there is room for: `available` is the bytes
-// that are free or can be, lookup says what the cache has of a request.
+// Admit admits requests for which there is memory: `available` is the bytes that are
+// free or can be evicted, lookup returns the cached prefix of a request.
 func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64) Prefix) Admission {
 	var a Admission
 	available := int64(free)
@@ -40,12 +40,12 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	}
 	for _, id := range a.Expired {
 		if i := slices.IndexFunc(s.running, func(j *job) bool { return j.ID == id }); i >= 0 {
-			available += s.bytes(s.running[i].done) // roughly: some may be shared
+			available += s.bytes(s.running[i].done) // approximate: some may be shared
 		}
 		s.Remove(id)
 	}
 
-	// What runs comes first: each needs room for its next token.
+	// Running requests come first: each needs memory for its next token.
 	for len(s.running) > 1 && s.growth() > available {
 		available += s.preempt(&a, s.victim(nil))
 	}
@@ -54,7 +54,7 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	for i := 0; i < len(s.waiting); i++ {
 		j := s.waiting[i]
 		if s.follows(j) {
-			continue // what it shares is being computed
+			continue // its shared prefix is being computed
 		}
 		p := lookup(j.ID)
 		need := s.bytes(j.outlook()) - int64(p.Held)
@@ -68,11 +68,11 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 			}
 			available += s.preempt(&a, v)
 		}
-		// One that is alone may have all there is: it fits, or it would not be here.
+		// A request that runs alone may use all memory: the caller checked that it fits.
 		if !room() && len(s.running) > 0 {
-			return a // and nobody overtakes it, or it might wait for ever
+			return a // no other request overtakes it, or it might starve
 		}
-		available -= s.bytes(p.Tokens) - int64(p.Held) // of the cache, that it now holds
+		available -= s.bytes(p.Tokens) - int64(p.Held) // its cached prefix can no longer be evicted
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		i--
 		s.running = append(s.running, j)
@@ -82,15 +82,15 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	return a
 }
 
-// Found says how many tokens of a request that was admitted the cache had.
+// Found reports how many tokens of an admitted request were cached.
 func (s *Scheduler) Found(id uint64, tokens int) {
 	if j := s.find(id); j != nil {
-		j.done = min(tokens, j.known-1) // the last is evaluated in any case: its logits are wanted
+		j.done = min(tokens, j.known-1) // the last is evaluated in any case, for its logits
 	}
 }
 
-// leader returns the request that is computing the beginning of j's, and whether
-// it runs; nil when j need not wait for it.
+// leader returns the request that is computing j's prefix, and whether it runs; nil
+// when j need not wait.
 func (s *Scheduler) leader(j *job) (l *job, running bool) {
 	if j.Leader == 0 {
 		return nil, false
@@ -105,15 +105,16 @@ func (s *Scheduler) leader(j *job) (l *job, running bool) {
 	return nil, false
 }
 
-// follows tells whether j waits for another request to compute its beginning. One
-// that waits itself, because its flow has had more, is not waited for.
+// follows reports whether j waits for another request to compute its prefix. It does not
+// wait for a leader that is waiting itself because its flow has had more service.
 func (s *Scheduler) follows(j *job) bool {
 	l, running := s.leader(j)
 	return l != nil && (running || l.flow.round() <= j.flow.round())
 }
 
-// lend has each request that runs count as of the lightest of its flow and those
-// of its followers: what it computes, they would have to.
+// lend schedules each running request as if of the flow with the least service among
+// its own and those of its followers, which would otherwise have to compute the same.
+// (As with priority inheritance.)
 func (s *Scheduler) lend() {
 	for _, j := range s.running {
 		j.round = j.flow.round()
@@ -126,8 +127,8 @@ func (s *Scheduler) lend() {
 	}
 }
 
-// victim returns the request that has to make room: of the lowest priority the
-// one that was admitted last. With a rival only one of lower priority than that.
+// victim returns the request to preempt: of those of the lowest priority, the one
+// admitted last. With a rival, only a request of lower priority than the rival's.
 func (s *Scheduler) victim(rival *job) *job {
 	var v *job
 	for _, j := range s.running {
@@ -141,7 +142,7 @@ func (s *Scheduler) victim(rival *job) *job {
 	return v
 }
 
-// preempt has v wait again, and returns the bytes that others can have now.
+// preempt moves v back to the queue, and returns the bytes that become available.
 func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
 	bytes := s.bytes(v.done)
@@ -152,14 +153,14 @@ func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	return bytes
 }
 
-// Yield has a request that runs wait again: there was no memory for it after all.
+// Yield moves a running request back to the queue: there was no memory for it after all.
 func (s *Scheduler) Yield(id uint64) {
 	if j := s.find(id); j != nil {
 		s.preempt(&Admission{}, j)
 	}
 }
 
-// promised is the bytes that those who run have yet to take.
+// promised is the bytes that running requests have been admitted for and not yet taken.
 func (s *Scheduler) promised() int64 {
 	n := int64(0)
 	for _, j := range s.running {
@@ -193,13 +194,13 @@ func (s *Scheduler) find(id uint64) *job {
 	return nil
 }
 
-// margin is the share of the target that passes are planned for: what they take
-// spreads around what was predicted. With 0.85 one gap in a hundred was 5 % over
+// margin is the share of the target that passes are planned for: actual times spread
+// around the predicted ones. With 0.85 one gap in a hundred was 5 % over
 // (four streams of a 1B and prompts of 4300 tokens, two virtual cores).
 const margin = 0.8
 
-// alone is how long a pass may take that no stream waits for: those who come
-// then wait for its end, and a long pass is hardly faster for each token.
+// alone is the maximum time of a pass that no stream waits for: requests that arrive
+// meanwhile wait for its end, and longer passes are hardly faster per token.
 const alone = 400 * time.Millisecond
 
 // Target returns the time between two tokens of a stream that passes are planned for.
@@ -210,16 +211,16 @@ func (s *Scheduler) Target() time.Duration {
 	return max(150*time.Millisecond, s.Cost.First()*3/2)
 }
 
-// A pass has a few prompt tokens in any case, for a prompt that never ends serves
-// nobody; of a short prompt so many that its answer begins in three passes.
+// A pass always has a few prompt tokens, so that prompts make progress; of a short
+// prompt, so many that its answer begins within three passes.
 const (
 	least      = 4
 	short      = 32
 	leastShort = (short + 2) / 3
 )
 
-// Next returns the next pass, empty when nobody runs. `available` is the bytes
-// that are free or can be.
+// Next returns the next pass, empty when no request runs. `available` is the bytes that
+// are free or can be evicted.
 func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	available := int64(free)
 	var items []Item
@@ -255,7 +256,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			n = s.shrink(shape, j, n, limit, floor)
 		}
 		if n <= 0 {
-			break // those behind it would take what it waits for
+			break // later ones would take the memory that it waits for
 		}
 		items = append(items, Item{ID: j.ID, Tokens: n})
 		shape = shape.add(j.done, n)
@@ -265,7 +266,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			break
 		}
 	}
-	// What is left goes to guesses, one of each stream in turn.
+	// The remaining time goes to draft tokens, one of each stream in turn.
 	for grew := true; grew; {
 		grew = false
 		for i := range items[:streams] {
@@ -313,9 +314,9 @@ func (s *Scheduler) Shape(items []Item) Shape {
 	return shape
 }
 
-// Ran notes that a pass was run and how long it took. For each of the items
-// whose tokens are all evaluated now a token can be sampled: the caller says
-// so with Sampled, or removes the request.
+// Ran records that a pass was run and how long it took. For each item whose tokens are
+// now all evaluated, a token can be sampled: the caller then calls Sampled, or removes
+// the request.
 func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 	s.Cost.Observe(s.Shape(items), took)
 	for _, it := range items {
@@ -333,9 +334,9 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 	return complete
 }
 
-// Sampled notes that a request has some tokens more, of which all but one were
-// guessed: `evaluated` of its tokens need no further pass. It has so many guesses at
-// those that follow.
+// Sampled records that a request has some more tokens, of which all but one were
+// accepted drafts: `evaluated` of its tokens need no further pass. It has so many drafts
+// of the tokens that follow.
 func (s *Scheduler) Sampled(id uint64, tokens, evaluated, draft int) {
 	if j := s.find(id); j != nil {
 		j.known += tokens

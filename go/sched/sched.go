@@ -1,21 +1,21 @@
-// Package sched decides who is in the next pass of a model that many share.
+// Package sched decides which requests are in the next pass of a shared model
+// (continuous batching).
 //
-// A Scheduler is a pure state machine: it has no goroutine, no clock and no
-// tokens. It is told of requests, of time and of what passes took, and answers
-// with lists of numbers. Requests are known by their numbers, which only grow.
+// A Scheduler is a pure state machine: it has no goroutine, no clock and no token ids.
+// Its inputs are requests, the time and the durations of passes, its outputs lists of
+// request numbers. The numbers of requests ascend.
 //
-// Sequences that generate go first, one token each and, as far as there is time,
-// guesses at those that follow. What is left of the time
-// that a pass may take, by a model of cost that is learned as passes run, goes to
-// prompts: slices of them, in the order of priority, of what each flow has had
-// of the machine, and where that is about the same of what is left to do, less what
-// they have waited. So streams keep their pace while a long prompt comes in, a short
-// prompt overtakes a long one, and nobody waits for ever.
+// Generating sequences go first, with one token each. The rest of the time budget of a
+// pass, by a cost model learned as passes run, goes to slices of prompts (chunked
+// prefill): in the order of priority, then of the service that each flow has received,
+// then, where that is about equal, of the remaining work less the time waited. What is
+// left goes to draft tokens. So streams keep their pace during the prefill of a long
+// prompt, a short prompt overtakes a long one, and no request starves.
 //
-// Memory is bytes. A request is admitted when there is room for its prompt
-// and some tokens; what it generates beyond that takes more as it grows. When
-// there is none left, the last admitted of the lowest priority is preempted: it
-// gives what it holds to the cache and waits again, to go on where it was.
+// Memory is counted in bytes. A request is admitted when there is memory for its prompt
+// and some tokens; beyond that it takes more as it grows. When memory runs out, the
+// request of the lowest priority that was admitted last is preempted: its blocks go to
+// the cache, and it waits to continue where it was.
 package sched
 
 import (
@@ -25,37 +25,37 @@ import (
 	"time"
 )
 
-// Config is what a Scheduler has to share out.
+// Config is the limits of a Scheduler.
 type Config struct {
 	Running   int           // sequences at a time
-	Batch     int           // tokens of a pass at most
-	Memory    Memory        // what sequences take
-	Queue     int           // requests that may wait
-	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or half as much again as a pass of one token
+	Batch     int           // maximum tokens of a pass
+	Memory    Memory        // memory of sequences
+	Queue     int           // maximum number of waiting requests
+	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
 }
 
-// Memory says in bytes what sequences take, by their positions.
+// Memory returns the bytes that sequences take, by their positions.
 type Memory interface {
-	Bytes(positions int) uint64 // that a sequence holds between passes
-	Growth(from, to int) uint64 // that it takes more for a pass over the positions between
-	Copy() uint64               // that it takes more where it shares what it writes next
+	Bytes(positions int) uint64 // held by a sequence between passes
+	Growth(from, to int) uint64 // taken in addition for a pass over the positions between
+	Copy() uint64               // taken in addition if the unit written next is shared (copy-on-write)
 }
 
-// A Request is what the Scheduler has to know of one.
+// A Request is what the Scheduler needs to know of a request.
 type Request struct {
 	ID        uint64
 	Flow      string
 	Weight    float64 // of the flow; 0: 1
 	Priority  int
 	Prompt    int           // tokens
-	MaxTokens int           // to generate at most
+	MaxTokens int           // maximum to generate
 	Deadline  time.Duration // in the time of `now`; 0: none
-	Leader    uint64        // a request that is computing the same beginning; 0: none
-	Shared    int           // tokens of that beginning
+	Leader    uint64        // a request that is computing the same prefix; 0: none
+	Shared    int           // tokens of that prefix
 }
 
-// BusyError is a request that the queue has no room for, or that would not begin
-// before its deadline.
+// BusyError reports that the queue is full, or that the request would not begin before
+// its deadline.
 type BusyError struct {
 	Queued     int
 	RetryAfter time.Duration
@@ -65,31 +65,31 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%d requests are waiting, room in about %v", e.Queued, e.RetryAfter.Round(time.Second))
 }
 
-// A Scheduler is for one goroutine.
+// A Scheduler is not safe for concurrent use.
 type Scheduler struct {
 	cfg     Config
 	Cost    Cost
 	waiting []*job
-	running []*job // in the order of their admission
+	running []*job // in the order of admission
 	flows   map[string]*flow
 }
 
-// job is a request on its way.
+// job is a request that is waiting or running.
 type job struct {
 	Request
 	flow  *flow
-	round int64         // of the flow it counts as, see lend
-	since time.Duration // when it came
-	known int           // tokens: the prompt and what was generated
+	round int64         // of the flow that it is scheduled as, see lend
+	since time.Duration // time of arrival
+	known int           // tokens: the prompt and those generated
 	done  int           // of which are evaluated
-	draft int           // guesses at what follows
+	draft int           // draft tokens that follow
 	begun bool          // it has run before
 }
 
 // todo is the number of tokens to evaluate before the next one is sampled.
 func (j *job) todo() int { return j.known - j.done }
 
-// decoding tells whether j generates: its next pass is a token.
+// decoding reports whether j is generating: its next pass is one token.
 func (j *job) decoding() bool { return j.known > j.Prompt && j.todo() == 1 }
 
 func (j *job) generated() int { return max(j.known-j.Prompt, 0) }
@@ -99,7 +99,8 @@ func New(c Config) *Scheduler {
 	return &Scheduler{cfg: c, flows: map[string]*flow{}}
 }
 
-// Add queues a request. It returns a *BusyError when there is no room for it.
+// Add queues a request. It returns a *BusyError when the queue is full or the deadline
+// cannot be met.
 func (s *Scheduler) Add(r Request, now time.Duration) error {
 	wait := s.backlog()
 	if len(s.waiting) >= s.cfg.Queue && len(s.waiting)+len(s.running) >= s.cfg.Running ||
@@ -111,8 +112,8 @@ func (s *Scheduler) Add(r Request, now time.Duration) error {
 	return nil
 }
 
-// Remove takes a request out: it has ended, for whatever reason. It tells
-// whether it was there.
+// Remove removes a request that has ended, for whatever reason. It reports whether it
+// was there.
 func (s *Scheduler) Remove(id uint64) bool {
 	for _, list := range []*[]*job{&s.waiting, &s.running} {
 		if i := slices.IndexFunc(*list, func(j *job) bool { return j.ID == id }); i >= 0 {
@@ -124,7 +125,7 @@ func (s *Scheduler) Remove(id uint64) bool {
 	return false
 }
 
-// Queued returns how many requests wait, and how many of those have begun.
+// Queued returns how many requests wait, and how many of those were preempted.
 func (s *Scheduler) Queued() (all, begun int) {
 	for _, j := range s.waiting {
 		if j.begun {
@@ -134,7 +135,7 @@ func (s *Scheduler) Queued() (all, begun int) {
 	return len(s.waiting), begun
 }
 
-// order is which of two requests that want to evaluate a prompt comes first.
+// order compares two requests with prompts to evaluate: which comes first.
 func (s *Scheduler) order(a, b *job, now time.Duration) int {
 	if c := cmp.Compare(b.Priority, a.Priority); c != 0 {
 		return c
@@ -149,16 +150,16 @@ func (s *Scheduler) order(a, b *job, now time.Duration) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// expected is how many tokens more a request is taken to generate where nobody
-// knows: a reply of a few paragraphs.
+// expected is the assumed number of tokens still to be generated where it is unknown: a
+// reply of a few paragraphs.
 const expected = 256
 
-// outlook is the number of positions that room is kept for.
+// outlook is the number of positions for which memory is kept.
 func (j *job) outlook() int {
 	return j.Prompt + min(j.MaxTokens, max(expected, j.generated()))
 }
 
-// backlog estimates the time until all that wait have begun.
+// backlog estimates the time until all waiting requests have begun.
 func (s *Scheduler) backlog() time.Duration {
 	var t time.Duration
 	for _, j := range s.waiting {
@@ -170,14 +171,14 @@ func (s *Scheduler) backlog() time.Duration {
 	return t
 }
 
-// work estimates the time that j will still take of the machine.
+// work estimates the machine time that j still needs.
 func (s *Scheduler) work(j *job) time.Duration {
 	tokens := max(min(j.MaxTokens, expected)-j.generated(), 0)
 	pass := s.Cost.Estimate(Shape{Tokens: s.cfg.Running})
 	return time.Duration(j.todo())*s.Cost.Each() + time.Duration(tokens)*pass/time.Duration(s.cfg.Running)
 }
 
-// retryAfter is the time in which one request more should have ended.
+// retryAfter is the estimated time until one more request has ended.
 func (s *Scheduler) retryAfter(backlog time.Duration) time.Duration {
 	return max(backlog/time.Duration(len(s.waiting)+len(s.running)+1), time.Second)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Open opens a model of the table: the demo, or random weights as "tiny:Q4_0" names
-// them (see synth.ParseShape). What close returns gives its memory back.
+// them (see synth.ParseShape). The function close releases its memory.
 func Open(ctx context.Context, name string) (f *model.File, free func(), err error) {
 	if name == demo.Name {
 		f, err = model.OpenBytes(name, demo.GGUF())
@@ -29,7 +29,7 @@ func Open(ctx context.Context, name string) (f *model.File, free func(), err err
 	if _, err := m.Write(ctx, &file); err != nil {
 		return nil, nil, err
 	}
-	// C is given its addresses, so it lies outside the Go heap.
+	// C keeps its addresses, so it lies outside the Go heap.
 	r, err := mem.Alloc(uint64(file.Len()), "a model of random weights")
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func fileHash(f *model.File) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkFile checks that the model has the file that a row speaks of.
+// checkFile checks that the model's file is the one of a row.
 func (r *Row) checkFile(f *model.File) error {
 	if got := fileHash(f); got != r.File {
 		return fmt.Errorf("%s: its file has the hash %s, want %s", r.Model, got, r.File)

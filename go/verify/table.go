@@ -17,7 +17,7 @@ import (
 //go:embed table.json
 var published []byte
 
-// Table returns the rows that every machine must give.
+// Table returns the rows that every machine must reproduce.
 var Table = sync.OnceValue(func() []Row {
 	var rows []Row
 	if err := json.Unmarshal(published, &rows); err != nil {
@@ -26,7 +26,7 @@ var Table = sync.OnceValue(func() []Row {
 	return rows
 })
 
-// Profile names what is computed, bit by bit: two programs of the same profile give
+// Profile is the name of the numeric profile: two programs of the same profile give
 // the same logits for the same model, prompt and type of keys and values.
 var Profile = sync.OnceValue(func() string {
 	h := sha256.New()
@@ -36,7 +36,7 @@ var Profile = sync.OnceValue(func() string {
 	return "qn-" + hex.EncodeToString(h.Sum(nil)[:4])
 })
 
-// Check computes a row again. An error says what came out differently.
+// Check recomputes a row. An error says what differs.
 func (want *Row) Check(ctx context.Context, c engine.DeviceConfig) error {
 	kv, err := kvcache.ParseType(want.KV)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package verify tells whether this machine computes the bits that every other
-// does. A table in the program has, for models that it can make by itself, what a
-// prompt is continued with and a hash of all logits on the way; any instruction set
-// of any CPU must give the same.
+// Package verify checks that this machine computes the same bits as every other. An
+// embedded table has, for models that the program can generate itself, the continuation
+// of a prompt and a hash of all its logits; any instruction set of any CPU must give the
+// same.
 //
 // The table is the definition of the numeric profile: when a change alters a bit,
 // the table changes, and with it the profile's name, which answers of the server
@@ -22,7 +22,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A Row is a computation and what must come of it.
+// A Row is a computation and its expected result.
 type Row struct {
 	Model  string  `json:"model"`  // see Open
 	KV     string  `json:"kv"`     // type of keys and values
@@ -32,7 +32,7 @@ type Row struct {
 	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian
 }
 
-// Compute continues a prompt by n tokens and returns the row that comes of it. It
+// Compute continues a prompt by n tokens and returns the resulting row. It
 // closes the file. Logits are computed twice, token by token and again for
 // all tokens in one pass, and an error says where they differ.
 func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig) (Row, error) {
@@ -99,8 +99,8 @@ func generate(ctx context.Context, e *engine.Engine, prompt []int32, n int) (ids
 	return append(ids, next), h, nil
 }
 
-// differs evaluates all ids but the last in one go, and returns the first whose
-// logits are others than those of h, or -1.
+// differs evaluates all ids but the last in one pass, and returns the first whose logits
+// differ from those of h, or -1.
 func differs(ctx context.Context, e *engine.Engine, ids []int32, h hashes) (at int, err error) {
 	s := e.NewSequence()
 	defer s.Close()

@@ -1,8 +1,8 @@
-// Package arch knows the architectures: which tensors each has, under which
-// GGUF names and of which shapes, and which operations turn a token into
-// logits. There is one file for each; it yields a Program and keeps nothing.
+// Package arch defines the architectures: which tensors each has, under which GGUF names
+// and of which shapes, and which operations compute logits from tokens. There is one file
+// for each; it builds a Program and has no state.
 //
-// Where the weights lie, and in what form, is decided above: see Weights.
+// Where the weights lie, and in what form, is decided by the caller: see Weights.
 package arch
 
 import (
@@ -20,7 +20,7 @@ type Arch struct {
 	build  func(b *builder)
 }
 
-// archs is what can be run, in the order in which an error lists it.
+// archs is the supported architectures, in the order in which errors list them.
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
@@ -47,7 +47,7 @@ func Names() []string {
 }
 
 // Weights gives tensors by their GGUF names. Each method checks that the shape
-// is the wanted one; its error names the tensor. Data may be nil as long as it
+// is the expected one; its error names the tensor. Data may be nil as long as it
 // has no memory yet.
 type Weights interface {
 	// Has reports whether there is such a tensor.
@@ -71,14 +71,14 @@ type Weights interface {
 // A Program is what a model computes: operations over numbered buffers.
 type Program struct {
 	Bufs    []kernel.BufSpec
-	Groups  []kernel.Group // what the operations keep of a sequence
-	Begin   []kernel.Op    // once a batch: embedding, tables of rotations
+	Groups  []kernel.Group // state of a sequence that the operations keep
+	Begin   []kernel.Op    // once per batch: embedding, tables of rotations
 	Layers  [][]kernel.Op  // one list for each layer
-	Outputs []Output       // what may be had of the tokens of a batch
+	Outputs []Output       // outputs available for the tokens of a batch
 }
 
-// An Output is a named end of a Program: operations for the tokens of which it
-// is wanted, and the buffer where its rows then are.
+// An Output is a named result of a Program: operations on the tokens for which it is
+// requested, and the buffer that then has its rows.
 type Output struct {
 	Name  string
 	Ops   []kernel.Op
@@ -92,8 +92,8 @@ const (
 	Vectors = "vectors" // the last hidden state, normalised
 )
 
-// Build returns the program of a model of this architecture. Keys and values
-// are kept as kv says.
+// Build returns the program of a model of this architecture. Keys and values are stored
+// in the types of kv.
 func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes) (*Program, error) {
 	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}}
 	a.build(b)

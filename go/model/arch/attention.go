@@ -12,7 +12,7 @@ type headNorm int
 const (
 	normNone  headNorm = iota
 	normHead           // each head, all with the same weights, before the rotation
-	normAfter          // so, and after it
+	normAfter          // the same, after the rotation
 	normEach           // each head with weights of its own, by the model's kind of norm
 	normRow            // all heads of a token together
 )
@@ -22,7 +22,7 @@ const (
 type attention struct {
 	bias bool     // of queries, keys and values: required
 	norm headNorm // by attn_q_norm and attn_k_norm
-	gate bool     // what comes out is multiplied by sigmoid(attn_gate(input))
+	gate bool     // the result is multiplied by sigmoid(attn_gate(input))
 	post string   // the norm of the result, before it is added
 }
 
@@ -67,7 +67,7 @@ func (l layer) attention(a attention) half {
 }
 
 // keysAndValues is the layer's share of a block. Layers with a window have a group
-// of their own, which forgets what lies behind it.
+// of their own, whose blocks behind the window are released.
 func (l layer) keysAndValues() kernel.Group {
 	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
 	if l.Window > 0 {
@@ -114,7 +114,7 @@ func (l layer) queries(a attention) projection {
 	return q
 }
 
-// normHeads normalises heads of queries or keys where they are.
+// normHeads normalises heads of queries or keys in place.
 func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
 	op := kernel.NormRows{
 		Dst: q.buf, Src: q.buf, DstCol: col, SrcCol: col, Cols: l.HeadDim, Segs: heads, SegWeights: true,
@@ -129,7 +129,7 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 	l.add(op)
 }
 
-// store is the operation that keeps keys and values.
+// store is the operation that stores keys and values.
 func (l layer) store(a attention, heads kernel.Heads) kernel.StoreKV {
 	s := kernel.StoreKV{Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale}
 	if l.Rope.Style != kernel.RopeNone {

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// A builder collects a Program. After the first error it goes on with zero
-// values, and the error is kept: architectures read as lists of steps.
+// A builder builds a Program. After the first error it continues with zero values and
+// keeps the error, so that architectures read as lists of steps.
 type builder struct {
 	cfg   *Config
 	w     Weights
@@ -20,7 +20,7 @@ type builder struct {
 	err   error
 }
 
-// A slot is a buffer by its use. Layers use the same ones again.
+// A slot identifies a buffer by its use. Layers reuse the same ones.
 type slot struct {
 	use  string
 	kind kernel.BufKind
@@ -35,7 +35,7 @@ func (b *builder) take() []kernel.Op {
 	return ops
 }
 
-// keep notes the first error, and returns v.
+// keep records the first error, and returns v.
 func keep[T any](b *builder, v T, err error) T {
 	if err != nil && b.err == nil {
 		b.err = err
@@ -67,10 +67,10 @@ func (b *builder) optional(name string, dims ...int) []float32 {
 	return b.vector(name, dims...)
 }
 
-// buf returns the buffer for a use, made when it is first asked for.
+// buf returns the buffer for a use, created on first use.
 func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	s := slot{use, spec.Kind}
-	if id, ok := b.slots[s]; ok { // as wide as the widest layer wants it
+	if id, ok := b.slots[s]; ok { // as wide as the widest layer needs it
 		b.p.Bufs[id].Width = max(b.p.Bufs[id].Width, spec.Width)
 		return id
 	}
@@ -83,9 +83,9 @@ func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	return id
 }
 
-// state gives the current layer g.Bytes in each unit of the group of that name, which
-// is made when it is first asked for, and returns the group's number and where in a
-// unit they begin.
+// state allocates g.Bytes for the current layer in each unit of the group of that name,
+// which is created on first use, and returns the group's number and the offset in a
+// unit.
 func (b *builder) state(g kernel.Group) (group, offset int) {
 	group = slices.IndexFunc(b.p.Groups, func(o kernel.Group) bool { return o.Name == g.Name })
 	if group < 0 {
@@ -170,7 +170,7 @@ func (b *builder) begin() {
 func (b *builder) layers(build func(l layer)) {
 	for il, sizes := range b.cfg.Layers {
 		if b.err != nil {
-			return // an absurd number of layers ends at the first that is missing
+			return // a corrupt number of layers ends at the first that is missing
 		}
 		build(layer{b, sizes, fmt.Sprintf("blk.%d.", il)})
 		b.p.Layers = append(b.p.Layers, b.take())

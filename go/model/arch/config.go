@@ -39,14 +39,14 @@ type Layer struct {
 	NHead, NHeadKV int     // without key-value heads it is another kind of layer
 	HeadDim        int     // of a query and of a key
 	ValueDim       int     // of a value
-	AttnScale      float32 // what queries are scaled by
+	AttnScale      float32 // scale of queries
 	Window         int     // positions that a token sees, its own included; 0: all
 	Rope           Rope    // the zero value: none
 	NFF            int     // feed-forward width
 }
 
-// What a model may measure. Real ones stay far below; a file beyond is damaged
-// or means harm, and is refused before its numbers size anything.
+// Limits on the sizes of a model. Real ones stay far below; a file beyond them is
+// corrupt or malicious, and is refused before its numbers size any allocation.
 const (
 	maxCtx     = 1 << 28
 	maxEmbd    = 1 << 20

@@ -103,7 +103,7 @@ func (k *keys) float(key string, lo, hi float64) float64 {
 		k.keep(err)
 		return 0
 	}
-	if !(v >= lo && v <= hi) || math.IsInf(v, 0) { // NaN is in no range
+	if !(v >= lo && v <= hi) || math.IsInf(v, 0) { // NaN is out of every range
 		k.fail(key, "%v, want %v to %v", v, lo, hi)
 		return 0
 	}
