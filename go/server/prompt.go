@@ -165,7 +165,8 @@ func (p prompt) encode(m *Model) ([]int32, error) {
 	return m.begun(ids)
 }
 
-// begun returns ids, or BOS if there are none: a model needs at least one token.
+// begun applies Tokenizer.Begin to ids. It is an error if there are none then: a model needs
+// a token to continue.
 func (m *Model) begun(ids []int32) ([]int32, error) {
 	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
 		return nil, invalid("prompt", "empty, want some text: this model has no token to begin with")

@@ -7,7 +7,6 @@
 // Model output is untrusted. The page inserts it as text nodes, never as HTML, and its
 // content security policy blocks the rest: foreign or inline scripts, foreign images
 // and styles, and strings used as markup.
-// foreign images and styles, and any string used as markup.
 package page
 
 import (
