@@ -96,8 +96,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// levels returns the folders of the group own and of its parents, as far up as
-// m shows them. Where own is not below m, as when a container's files were
+// levels returns the directories of the group own and of its parents, as far up as m
+// shows them. If own is not below m, as when a container's cgroup file system was
 // mounted from outside its namespace, the mount itself is the best guess.
 func levels(m mount, own string) []string {
 	outside := strings.HasPrefix(own, "/..") // of the namespace; the parents have no name here

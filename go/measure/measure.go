@@ -33,10 +33,10 @@ type Result struct {
 	Kernel    Kernel
 	Type      string // of the weights, or of keys and values
 	Tokens    int    // per pass; 0 for packing
-	Depth     int    // per pass; 0 for packing
+	Depth     int    // positions before them, for attention
 	FromCache bool   // the input stays in the caches
 
-	Samples []time.Duration // of one run each
+	Samples []time.Duration // one per run
 	Bytes   float64         // of weights, keys and values, or floats read by a run
 	MACs    float64         // multiply-adds of a run
 	Copies  []time.Duration // for packing: copies of the same size, made alternately with it
