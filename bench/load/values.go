@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Arrivals is the arrival process: Poisson, or bursts at fixed intervals.
+// arrivals is the arrival process: Poisson, or bursts at fixed intervals.
 type arrivals struct {
 	burst int // 0 is poisson, 1 is fixed
 }
