@@ -78,7 +78,7 @@ static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int p
 	const uint8_t *rows = (const uint8_t *)o->m->data + (e * o->m->n_out + row) * o->row_bytes;
 	uint8_t *panel = o->scratch + part * o->scratch_each;
 
-	/* A scale that is not finite shows in the result; there is nobody to tell here. */
+	/* A scale that is not finite shows in the result; there is no way to report it here. */
 	qn_pack(o->m->type, panel, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), o->m->n_in);
 	return panel;
 }
@@ -222,7 +222,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 		return 0;
 	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out))
 		return 0;
-	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0 where nobody has set it */
+	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0: not set */
 		return 0;
 	if (op->softcap != 0 && (op->epilogue != QN_EPI_STORE || !(op->softcap > 0)))
 		return 0;

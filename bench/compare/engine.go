@@ -17,8 +17,7 @@ type engine struct {
 	argv []string // what comes before the flags
 }
 
-// A record is one result, in llama-bench's words. Engines leave out what they
-// do not know.
+// A record is one result, with llama-bench's field names. Engines omit unknown fields.
 type record struct {
 	BuildCommit string    `json:"build_commit"`
 	Threads     int       `json:"n_threads"`
@@ -44,7 +43,7 @@ func (r record) speed() float64 {
 	return median(r.SamplesTS)
 }
 
-// run does a launch and returns a record of each of its tests.
+// run executes a launch and returns the record of each of its tests.
 func (e engine) run(ctx context.Context, l *launch, model string, c *config, stderr io.Writer) ([]record, error) {
 	out, err := e.output(ctx, l.args(model, c), stderr)
 	if err != nil {
@@ -85,7 +84,7 @@ func parseRecords(b []byte) ([]record, error) {
 	return records, nil
 }
 
-// order returns the record of each test, or an error if one was not measured.
+// order returns the records in the order of tests, or an error if one is missing.
 func order(records []record, tests []test) ([]record, error) {
 	var out []record
 	for _, t := range tests {
@@ -101,7 +100,7 @@ func order(records []record, tests []test) ([]record, error) {
 	return out, nil
 }
 
-// median returns the middle value, or the mean of the two. It leaves v alone.
+// median returns the middle value, or the mean of the two. It does not modify v.
 func median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// facts are what a result must be read with.
+// facts are the conditions of a measurement.
 type facts struct {
 	commit  string
 	kernels string // instruction sets in use by ours

@@ -1,10 +1,10 @@
-// Command compare measures Quern beside other engines on the same models and the
-// same machine, and writes tables of ratios, the curve of the speed over the
-// tokens of a pass as a table and as a plot, and Quern's kernels alone.
+// Command compare benchmarks Quern against other engines on the same models and the
+// same machine, and writes tables of ratios, the curve of speed by tokens per pass as a
+// table and as a plot, and Quern's kernels alone.
 //
-// All are run through llama-bench's command line and JSON. They take turns, so
-// that what else the machine does falls on all; a ratio is taken within a round,
-// and the median of the rounds is reported. See bench/README.md.
+// All engines are run through llama-bench's command line and JSON. Their runs are
+// interleaved, so that other load on the machine affects all of them; a ratio is taken
+// within a round, and the median of the rounds is reported. See bench/README.md.
 package main
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// A config is what the flags say.
+// A config is the parsed flags.
 type config struct {
 	ours      engine
-	peers     []engine // programs that take llama-bench's flags; none runs ours alone
+	peers     []engine // programs with llama-bench's flags; empty runs Quern alone
 	models    []string
 	tests     []test
-	curve     []test   // prompts of the curve, from one token on; none is no curve
-	kernels   bool     // ours alone
-	neighbour bool     // tests once more beside a busy thread
+	curve     []test   // prompts of the curve, starting with one token; empty: no curve
+	kernels   bool     // measure Quern's kernels alone
+	neighbour bool     // repeat the tests beside a busy thread
 	shared    []string // flags of attention and its cache, for all engines
-	threads   int      // 0 leaves it to ours, and gives the peers the same
+	threads   int      // 0: Quern's default, which the peers then use too
 	rounds    int
 	reps      int // within a round
 	cache     string
@@ -41,7 +41,7 @@ type config struct {
 	topic     string
 }
 
-// engines are all that take turns, ours first.
+// engines returns all engines, Quern first.
 func (c *config) engines() []engine { return append([]engine{c.ours}, c.peers...) }
 
 func main() {
@@ -163,8 +163,8 @@ func defaultCache() string {
 	return filepath.Join(dir, "quern", "synth")
 }
 
-// compare does what c says, shows each table as it is done, and returns the
-// path of the file with all of them.
+// compare runs the comparison, prints each table when it is complete, and returns the
+// path of the report.
 func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, error) {
 	facts, err := collectFacts(ctx, c)
 	if err != nil {
@@ -199,7 +199,7 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (string, e
 	return rep.save(time.Now())
 }
 
-// measure lets the engines take turns at each launch of each round.
+// measure runs each launch of each round on every engine in turn.
 func (c *config) measure(ctx context.Context, t *table, path string, stderr io.Writer) error {
 	all := union(c.tests, c.curve)
 	for round := range c.rounds {
@@ -242,7 +242,7 @@ func (c *config) turns(ctx context.Context, t *table, path string, tests []test,
 				r[e.name][v.test()] = v
 			}
 			if c.threads == 0 {
-				c.threads = got[0].Threads // the peers get as many as ours took
+				c.threads = got[0].Threads // the peers use the same number
 			}
 		}
 	}

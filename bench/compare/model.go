@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/synth"
 )
 
-// modelFile returns the path of a model: the file called model, or one with
-// random weights, which is made once and kept in the cache directory.
+// modelFile returns the path of a model: the file called model, or one with random
+// weights, which is generated once and cached.
 func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (string, error) {
 	_, missing := os.Stat(model)
 	if missing == nil {
@@ -39,5 +39,5 @@ func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (stri
 	return path, err
 }
 
-// modelName is what reports call a model: results do not tell of directories.
+// modelName is a model's name in reports, without its directory.
 func modelName(model string) string { return filepath.Base(model) }

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 )
 
-// keepBusy lets a thread of ours compute without end on one of the CPUs that
-// ours uses with this many threads, the last, until stop is called.
+// keepBusy keeps one of the CPUs that Quern uses with this many threads, the last, busy
+// until stop is called.
 func keepBusy(threads int) (stop func(), err error) {
 	m, err := machine.Read()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// plotCurve draws tokens/s against the tokens of a pass, both logarithmic: what
-// costs nothing climbs with the slope of the left part of the roofline.
+// plotCurve draws tokens/s against the tokens of a pass, both logarithmic: where
+// further tokens are free, the curve has the slope of the roofline's memory-bound part.
 func plotCurve(path, title string, t *table, curve []test) error {
 	p := page.NewPlot(title, "tokens in a pass (n)", "tokens/s")
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -52,7 +52,7 @@ func plotCurve(path, title string, t *table, curve []test) error {
 	return page.WriteSVG(path, 8*vg.Inch, 5*vg.Inch, p)
 }
 
-// powersOfTwo marks 1, 2, 4, ... between least and most.
+// powersOfTwo returns ticks at 1, 2, 4, ... between least and most.
 func powersOfTwo(least, most float64) []plot.Tick {
 	var ticks []plot.Tick
 	for v := 1.0; v <= most; v *= 2 {

@@ -13,13 +13,13 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// A turn holds what the engines measured in a round, by the engine's name.
+// A turn holds the measurements of a round, by the engine's name.
 type turn map[string]map[test]record
 
-// A table is all that was measured of a model.
+// A table holds all measurements of a model.
 type table struct {
 	model     string
-	engines   []engine // ours first
+	engines   []engine // Quern first
 	rounds    []turn
 	disturbed []turn // the same rounds beside a busy thread
 }
@@ -29,7 +29,7 @@ type report struct {
 	config  *config
 	facts   facts
 	tables  []table
-	kernels []byte // what ours prints of its kernels
+	kernels []byte // Quern's output for its kernels
 }
 
 // over is the median of f over rounds.
@@ -52,13 +52,13 @@ func (t *table) speed(e engine, x test) float64 {
 	return over(t.rounds, func(r turn) float64 { return r.speed(e, x) })
 }
 
-// ratios are how much faster ours is than e, of each round.
+// ratios returns Quern's speed relative to e's, for each round.
 func (t *table) ratios(e engine, x test) []float64 {
 	return each(t.rounds, func(r turn) float64 { return r.speed(t.engines[0], x) / r.speed(e, x) })
 }
 
-// roof returns the roofline and how much of it ours reaches, 0 when ours was
-// not told.
+// roof returns the roofline's bound and the fraction of it that Quern reaches, 0 if
+// unknown.
 func (t *table) roof(x test) (most, fraction float64) {
 	ours := t.engines[0]
 	most = over(t.rounds, func(r turn) float64 { return r[ours.name][x].RoofTS })
@@ -68,14 +68,14 @@ func (t *table) roof(x test) (most, fraction float64) {
 	return most, over(t.rounds, func(r turn) float64 { return r.speed(ours, x) / r[ours.name][x].RoofTS })
 }
 
-// cost is how often the time of one token a prompt of e takes.
+// cost is the time of a prompt on e, relative to that of one token.
 func (t *table) cost(e engine, x test) float64 {
 	return over(t.rounds, func(r turn) float64 {
 		return float64(x.prompt) * r.speed(e, test{prompt: 1}) / r.speed(e, x)
 	})
 }
 
-// writeTests prints the table of tests, and below it what a peer does better.
+// writeTests prints the table of tests, and the tests on which a peer is faster.
 func (t *table) writeTests(w io.Writer, tests []test) {
 	g := page.Grid{Head: []string{"test", "ours t/s"}}
 	for _, e := range t.engines[1:] {
@@ -100,7 +100,7 @@ func (t *table) writeTests(w io.Writer, tests []test) {
 	t.writeSlower(w, slower)
 }
 
-// writeSlower names what a peer does better.
+// writeSlower lists the tests on which a peer is faster.
 func (t *table) writeSlower(w io.Writer, slower map[string][]string) {
 	for _, e := range t.engines[1:] {
 		if s := slower[e.name]; s != nil {
@@ -111,7 +111,7 @@ func (t *table) writeSlower(w io.Writer, slower map[string][]string) {
 	}
 }
 
-// writeCurve prints what more tokens in a pass bring and cost.
+// writeCurve prints the speed and the cost of more tokens per pass.
 func (t *table) writeCurve(w io.Writer, curve []test) {
 	g := page.Grid{Head: []string{"n", "ours t/s", "cost(n)/cost(1)"}}
 	for _, e := range t.engines[1:] {
@@ -138,7 +138,8 @@ func (t *table) writeCurve(w io.Writer, curve []test) {
 	t.writeSlower(w, slower)
 }
 
-// writeDisturbed prints what is left of each engine's speed beside a busy thread.
+// writeDisturbed prints the fraction of each engine's speed that remains beside a busy
+// thread.
 func (t *table) writeDisturbed(w io.Writer, tests []test) {
 	g := page.Grid{Head: []string{"test"}}
 	for _, e := range t.engines {
@@ -166,10 +167,10 @@ func (t *table) roofCells(x test) []string {
 	return []string{number(most), fmt.Sprintf("%.0f %%", 100*fraction)}
 }
 
-// show prints what was measured of a model.
+// show prints the results of a model.
 func (r *report) show(w io.Writer, t *table) { r.writeModel(w, t, "") }
 
-// writeModel prints what was measured of a model, with its plot if that is a file.
+// writeModel prints the results of a model, with its plot if there is a file of it.
 func (r *report) writeModel(w io.Writer, t *table, plot string) {
 	fmt.Fprintf(w, "\n## %s\n\n", t.model)
 	c := r.config
@@ -189,7 +190,7 @@ func (r *report) writeModel(w io.Writer, t *table, plot string) {
 	}
 }
 
-// effort says in words how often each test was run.
+// effort describes how often each test was run.
 func (c *config) effort() string {
 	return counted(c.rounds, "round") + " of " + counted(c.reps, "repetition")
 }
@@ -201,7 +202,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// plotName is the file of a model's plot, beside the report called stem.
+// plotName is the file name of a model's plot in the report called stem.
 func plotName(stem string, t *table) string {
 	return stem + "-" + strings.ReplaceAll(strings.TrimSuffix(t.model, ".gguf"), ":", "-") + ".svg"
 }
@@ -249,7 +250,7 @@ func (r *report) write(w io.Writer, now time.Time, stem string) {
 	}
 }
 
-// writeMeasured says who the peers are, and what ours measured of the machine.
+// writeMeasured names the peers, and the machine's roofline as Quern measured it.
 func (r *report) writeMeasured(w io.Writer) {
 	first := r.tables[0].rounds[0]
 	any := union(r.config.tests, r.config.curve)[0]
@@ -261,7 +262,8 @@ func (r *report) writeMeasured(w io.Writer) {
 	}
 }
 
-// commands are what to type for the same measurement, and what that runs.
+// commands returns the command that reproduces the measurement, and the commands that
+// it runs.
 func (r *report) commands() (outer string, inner []string) {
 	c := r.config
 	args := []string{}

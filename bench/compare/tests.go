@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A test is one row of llama-bench: a prompt of some tokens, or as many
-// generated one by one, after depth others.
+// A test is one row of llama-bench: a prompt, or tokens generated one by one, after
+// depth tokens of context.
 type test struct {
 	prompt, gen, depth int
 }
 
-// String returns the name that llama-bench's tables give it, without spaces.
+// String returns llama-bench's name of the test, without spaces.
 func (t test) String() string {
 	name := fmt.Sprintf("pp%d", t.prompt)
 	if t.gen > 0 {
@@ -27,7 +27,7 @@ func (t test) String() string {
 	return name
 }
 
-// parseTests reads names such as pp512 and tg128@d4096, with commas between.
+// parseTests parses a comma-separated list of names such as pp512 and tg128@d4096.
 func parseTests(s string) ([]test, error) {
 	if s == "" {
 		return nil, nil
@@ -81,11 +81,11 @@ func positive(s string) (int, error) {
 	return n, err
 }
 
-// mostPrompts bounds a curve: one of more points is a typing error.
+// mostPrompts is the maximum number of points of a curve; more is a typing error.
 const mostPrompts = 1024
 
-// parseCurve reads lists such as 1-8,16,32 into prompts in rising order. The
-// first has one token, which the others are held against.
+// parseCurve parses lists such as 1-8,16,32 into prompts in ascending order. The first
+// has one token, as the reference.
 func parseCurve(s string) ([]test, error) {
 	if s == "" {
 		return nil, nil
@@ -118,7 +118,7 @@ func parseCurve(s string) ([]test, error) {
 	return tests, nil
 }
 
-// union is a, and what b has beyond it.
+// union returns a, followed by the tests of b that a lacks.
 func union(a, b []test) []test {
 	all := slices.Clone(a)
 	for _, t := range b {
@@ -129,16 +129,16 @@ func union(a, b []test) []test {
 	return all
 }
 
-// A launch is tests that one run of a llama-bench does: it takes lists of
-// prompts and of generations, at one depth.
+// A launch is the tests of one run of llama-bench: it takes lists of prompts and of
+// generations, at one depth.
 type launch struct {
 	depth         int
 	tests         []test
 	prompts, gens []string
 }
 
-// launchTests is the most tests of a launch: engines take turns at launches, and
-// what the machine does meanwhile changes within minutes.
+// launchTests is the maximum number of tests of a launch: engines alternate by launch,
+// and the load of the machine changes within minutes.
 const launchTests = 8
 
 // launches groups tests by depth, in order of appearance.
@@ -162,11 +162,11 @@ func launches(tests []test) []*launch {
 	return out
 }
 
-// args are the flags of the launch that every llama-bench takes.
+// args are the flags of the launch that every llama-bench accepts.
 func (l *launch) args(model string, c *config) []string {
 	list := func(values []string) string {
 		if len(values) == 0 {
-			return "0" // none, where leaving the flag out would be the default
+			return "0" // none; without the flag it would be the default
 		}
 		return strings.Join(values, ",")
 	}
@@ -180,7 +180,7 @@ func (l *launch) args(model string, c *config) []string {
 	return append(args, c.shared...)
 }
 
-// kernelArgs are the flags that measure our kernels alone.
+// kernelArgs are the flags for measuring Quern's kernels alone.
 func (c *config) kernelArgs() []string {
 	args := []string{"--kernels", "-r", strconv.Itoa(c.reps)}
 	if c.threads > 0 {
@@ -189,7 +189,7 @@ func (c *config) kernelArgs() []string {
 	return args
 }
 
-// testList names tests as -tests takes them.
+// testList formats tests for -tests.
 func testList(tests []test) string {
 	var names []string
 	for _, t := range tests {
@@ -198,7 +198,7 @@ func testList(tests []test) string {
 	return strings.Join(names, ",")
 }
 
-// promptList names a curve's prompts as -curve takes them: 1-32,48,64.
+// promptList formats a curve's prompts for -curve: 1-32,48,64.
 func promptList(curve []test) string {
 	var parts []string
 	for i := 0; i < len(curve); {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bodies that every server has to refuse.
+// Request bodies that every server must refuse.
 var malformed = []string{
 	``,
 	`{"model":`,
@@ -17,13 +17,13 @@ var malformed = []string{
 	strings.Repeat("[", 1<<16),
 }
 
-// A message is one of a chat.
+// A message is a chat message.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// A dialogue is a conversation as its requests carry it.
+// A dialogue is the state of a conversation.
 type dialogue struct {
 	c        *config
 	model    string
@@ -31,7 +31,7 @@ type dialogue struct {
 	messages []message
 }
 
-// begin opens the conversation of an arrival.
+// begin starts the conversation of an arrival.
 func (c *config) begin(a arrival, model, prefix string) *dialogue {
 	d := &dialogue{c: c, model: model, seed: a.id}
 	if a.prefix {
@@ -40,7 +40,7 @@ func (c *config) begin(a arrival, model, prefix string) *dialogue {
 	return d
 }
 
-// prefix is what the requests with a shared one begin with.
+// prefix returns the shared prefix of requests.
 func (c *config) prefix(w words) string {
 	return w.text(rand.New(rand.NewPCG(c.seed, streamPrefix)), c.prefixWords)
 }
@@ -71,7 +71,7 @@ func (d *dialogue) body(maxTokens int) []byte {
 	maps.Copy(body, d.c.extra)
 	b, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // strings, finite numbers, and what was JSON before
+		panic(err) // unreachable: strings, finite numbers, and valid JSON
 	}
 	return b
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A client speaks to the server.
+// A client sends requests to the server.
 type client struct {
 	http    *http.Client
 	base    string // before the paths
@@ -36,8 +36,8 @@ func newClient(c *config) (*client, error) {
 		path = "/v1/completions"
 	}
 	return &client{
-		// A connection for each: requests are of strangers to each other, and
-		// none meets one that the server is about to close.
+		// One connection per request: requests represent independent clients, and none
+		// reuses a connection that the server is about to close.
 		http:    &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
 		base:    base,
 		path:    path,
@@ -45,29 +45,29 @@ func newClient(c *config) (*client, error) {
 	}, nil
 }
 
-// A failure is why a request has no answer: a kind to count by, and a sample.
+// A failure is why a request has no answer: a kind, for counting, and a sample.
 type failure struct{ kind, detail string }
 
 func (f *failure) Error() string { return f.kind + ": " + f.detail }
 
-// Causes of a context's end that are ours.
+// Our own causes of a context's cancellation.
 var (
 	errTimeout   = errors.New("no end within --timeout")
 	errCancelled = errors.New("cancelled by the client")
 )
 
-// An answer is what came of a request.
+// An answer is the outcome of a request.
 type answer struct {
 	stream
 	sent, end time.Time
 	status    int // 0 without one
 	cancelled bool
 	aborted   bool     // because the run ended
-	failure   *failure // nil when it went well, was cancelled or aborted
+	failure   *failure // nil if it succeeded, was cancelled or aborted
 }
 
-// ask sends a body and reads the answer. After cancelAfter, if that is not 0,
-// it goes away.
+// ask sends a body and reads the answer. It disconnects after cancelAfter, if that is
+// not 0.
 func (c *client) ask(ctx context.Context, body []byte, key string, cancelAfter time.Duration) (a answer) {
 	ctx, stop := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
 	defer stop()
@@ -158,9 +158,9 @@ func (c *client) get(ctx context.Context, path, key string) (int, []byte, error)
 	return resp.StatusCode, b, err
 }
 
-// ready waits until the server takes requests: until /health says so, or
-// /v1/models where that is not served. One that does not answer at all is waited
-// for only when it was just started.
+// ready waits until the server accepts requests, by /health, or by /v1/models if that
+// is not served. It waits for a server that does not answer at all only if it was just
+// started.
 func (c *client) ready(ctx context.Context, key string, wait time.Duration, started bool) error {
 	ctx, stop := context.WithTimeoutCause(ctx, wait, fmt.Errorf("not ready after %v (--wait)", wait))
 	defer stop()
@@ -192,7 +192,7 @@ func (c *client) ready(ctx context.Context, key string, wait time.Duration, star
 	}
 }
 
-// firstModel asks the server what models it has.
+// firstModel returns the first model that the server lists.
 func (c *client) firstModel(ctx context.Context, key string) (string, error) {
 	status, b, err := c.get(ctx, "/v1/models", key)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A dist is a distribution of whole numbers, and a flag's value.
+// A dist is a distribution of integers, and a flag's value.
 type dist struct {
-	least, most int // what a draw may be
+	least, most int // bounds of a draw
 	text        string
 	draw        func(r *rand.Rand) int
 }
@@ -20,7 +20,7 @@ const distForms = "N, fixed:N, uniform:A-B, lognormal:MEDIAN,SIGMA or lognormal:
 func (d *dist) String() string { return d.text }
 func (d *dist) Type() string   { return "DIST" }
 
-// Set reads one of distForms.
+// Set parses one of distForms.
 func (d *dist) Set(s string) error {
 	draw, err := d.parse(s)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *dist) parse(s string) (func(*rand.Rand) int, error) {
 	return nil, fmt.Errorf("want %s", distForms)
 }
 
-// lognormal is what lengths of real prompts resemble: many short, few very long.
+// lognormal resembles the lengths of real prompts: many short, few very long.
 func (d *dist) lognormal(args []string) (func(*rand.Rand) int, error) {
 	if len(args) != 2 && len(args) != 3 {
 		return nil, fmt.Errorf("want %s", distForms)

@@ -16,14 +16,14 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// A config is what the flags say.
+// A config is the parsed flags.
 type config struct {
 	// The server.
 	url         string
 	api         string // chat or completions
-	model       string // empty takes the first that the server names
+	model       string // empty: the first that the server lists
 	keys        apiKeys
-	extra       map[string]any // what every body has besides
+	extra       map[string]any // additional fields of every body
 	temperature float64
 	timeout     time.Duration
 	server      string // a command that starts it
@@ -39,7 +39,7 @@ type config struct {
 	cap      int
 	seed     uint64
 
-	// What arrives.
+	// The requests.
 	promptWords, maxTokens dist
 	text                   string
 	prefixWords            int
@@ -50,7 +50,7 @@ type config struct {
 	cancelAfter            dist // milliseconds
 	badShare               float64
 
-	// What comes of it.
+	// The results.
 	verify      int
 	maxErrors   int
 	allowStatus []int
@@ -61,11 +61,11 @@ type config struct {
 	flags *pflag.FlagSet
 }
 
-// Bounds of flags. Beyond them lie typing errors.
+// Sanity bounds of flags.
 const (
 	maxWords  = 1 << 20
 	maxMillis = 24 * 60 * 60 * 1000
-	maxArrive = 1e6 // at once, and in a second
+	maxArrive = 1e6 // at once, and per second
 )
 
 // parseFlags reads args.
@@ -78,7 +78,7 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	distVar := func(d *dist, least, most int, name, value, usage string) {
 		d.least, d.most = least, most
 		if err := d.Set(value); err != nil {
-			panic(err) // a default of ours
+			panic(err) // unreachable: a default value
 		}
 		fs.Var(d, name, usage)
 	}
@@ -172,8 +172,8 @@ func (c *config) check() error {
 	return err
 }
 
-// endpoint returns the address that paths are put behind, and the socket to
-// dial when it is not the address's own host.
+// endpoint returns the base URL, and the socket to dial if it is not the URL's own
+// host.
 func (c *config) endpoint() (base, socket string, err error) {
 	if socket, ok := strings.CutPrefix(c.url, "unix:"); ok {
 		if socket = strings.TrimPrefix(socket, "//"); socket == "" {
@@ -185,11 +185,11 @@ func (c *config) endpoint() (base, socket string, err error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return "", "", fmt.Errorf("--url %q: want http://HOST:PORT or unix:PATH", c.url)
 	}
-	base = strings.TrimSuffix(strings.TrimSuffix(c.url, "/"), "/v1") // as clients are often told
+	base = strings.TrimSuffix(strings.TrimSuffix(c.url, "/"), "/v1") // base URLs are often given with it
 	return strings.TrimSuffix(base, "/"), "", nil
 }
 
-// allowed reports whether a status is no failure.
+// allowed reports whether a status does not count as a failure.
 func (c *config) allowed(status int) bool {
 	return status == http.StatusOK || slices.Contains(c.allowStatus, status)
 }

@@ -1,8 +1,8 @@
-// Command load sends requests to a server with OpenAI's API, as many clients
-// would, and reports how long they waited.
+// Command load sends requests to a server with OpenAI's API, as many clients would, and
+// reports their latencies.
 //
-// The loop is open: requests arrive at times that were drawn before, whatever
-// became of the others, and waiting is counted from those times. See
+// It is an open-loop load generator: requests are sent at times drawn in advance,
+// regardless of the progress of others, and latency is counted from those times. See
 // bench/README.md.
 package main
 
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// load does what c says. What was seen is reported also when the run was cut
-// short or went wrong, which the error tells.
+// load runs the load that c describes. Results are reported even if the run was
+// interrupted or failed; then it returns an error, too.
 func load(ctx context.Context, c *config, stdout, stderr io.Writer) (err error) {
 	w, err := readWords(c.text)
 	if err != nil {
@@ -92,7 +92,7 @@ func load(ctx context.Context, c *config, stdout, stderr io.Writer) (err error) 
 	return errors.Join(err, rep.show(stdout, stderr), d.verdict(cut))
 }
 
-// A drive is one run against a server that was started, and what came of it.
+// A drive is one run against a running server, and its results.
 type drive struct {
 	c      *config
 	client *client
@@ -106,7 +106,7 @@ type drive struct {
 	summary summary
 }
 
-// run waits for the server, sends all requests, and asks some of them again.
+// run waits for the server, sends all requests, and verifies some of them.
 func (d *drive) run(ctx context.Context) error {
 	c := d.c
 	key := ""
@@ -132,7 +132,7 @@ func (d *drive) run(ctx context.Context) error {
 	r := runner{c: c, client: d.client, model: d.model, words: d.words, took: func(r *result) {
 		d.lines.write(r)
 		v.see(r)
-		r.body, r.text, r.reasoning = nil, "", "" // a long run has many
+		r.body, r.text, r.reasoning = nil, "", "" // to bound the memory of a long run
 		d.results = append(d.results, r)
 	}}
 	r.run(ctx)
@@ -144,7 +144,7 @@ func (d *drive) run(ctx context.Context) error {
 	return nil
 }
 
-// verdict is the error of a run that was cut short or did not go as it should.
+// verdict is the error of a run that was interrupted or failed.
 func (d *drive) verdict(cut error) error {
 	var errs []error
 	if cut != nil {
@@ -159,7 +159,7 @@ func (d *drive) verdict(cut error) error {
 	return errors.Join(errs...)
 }
 
-// lines is the file of --json. The first error of writing comes from close.
+// lines is the output of --json. close returns the first write error.
 type lines struct {
 	w   io.WriteCloser
 	err error

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// A process is what /proc tells of one.
+// A process is an entry of /proc.
 type process struct {
 	pid, parent int
-	peak        uint64 // VmHWM: the most memory that it had resident, in bytes
+	peak        uint64 // VmHWM: its peak resident memory, in bytes
 }
 
-// processes returns all that run.
+// processes lists all running processes.
 func processes() ([]process, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
@@ -56,8 +56,8 @@ func parseStatus(pid int, status string) process {
 	return p
 }
 
-// treePeak is the sum of the peaks of a process and of all below it, 0 when
-// there is no such process. Pages that they share count for each.
+// treePeak is the sum of the peaks of a process and its descendants, 0 if there is no
+// such process. Shared pages count for each.
 func treePeak(all []process, root int) uint64 {
 	children := map[int][]process{}
 	var sum uint64
@@ -78,8 +78,8 @@ func treePeak(all []process, root int) uint64 {
 	return sum
 }
 
-// watchMemory looks at the processes below pid every second, until stopped,
-// which returns the most that was seen.
+// watchMemory samples the processes below pid every second until stop is called, which
+// returns the maximum.
 func watchMemory(pid int) (stop func() uint64, err error) {
 	var most uint64
 	look := func() error {

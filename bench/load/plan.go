@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A class is what a request is there for.
+// A class is the purpose of a request.
 type class string
 
 const (
@@ -16,17 +16,17 @@ const (
 	bad       class = "bad"       // a malformed body
 )
 
-// An arrival is a request that comes at its time whatever became of those
-// before it, or a conversation whose first turn does.
+// An arrival is a request that is sent at a fixed time regardless of those before it,
+// or a conversation whose first turn is.
 type arrival struct {
 	id          int
 	at          time.Duration // since the start
 	class       class
-	key         int  // of the config's, -1 without one
-	prefix      bool // begins with the shared one
+	key         int  // index in the config's keys, -1: none
+	prefix      bool // begins with the shared prefix
 	turns       []turn
-	cancelAfter time.Duration // of those to cancel
-	malformed   int           // which body, of the bad
+	cancelAfter time.Duration // of requests to be cancelled
+	malformed   int           // index of the body, of malformed requests
 }
 
 type turn struct {
@@ -35,15 +35,15 @@ type turn struct {
 	think     time.Duration // since the answer to the turn before
 }
 
-// Streams of random numbers: arrival i draws from stream i, so that what it is
-// does not depend on those before it.
+// Streams of random numbers: arrival i draws from stream i, so that it does not depend
+// on those before it.
 const (
 	streamTimes  = ^uint64(0)
 	streamPrefix = streamTimes - 1
 	streamVerify = streamTimes - 2
 )
 
-// plan yields all that arrives, in order. It depends on nothing but the config.
+// plan yields all arrivals, in order. It is a function of the config alone.
 func (c *config) plan(w words) iter.Seq[arrival] {
 	return func(yield func(arrival) bool) {
 		next, stop := iter.Pull(c.times())
@@ -69,7 +69,7 @@ func (c *config) plan(w words) iter.Seq[arrival] {
 	}
 }
 
-// times yields when requests arrive, intruders aside, without end.
+// times yields the times of requests, except intruders, without end.
 func (c *config) times() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		r := rand.New(rand.NewPCG(c.seed, streamTimes))
@@ -88,7 +88,7 @@ func (c *config) times() iter.Seq[time.Duration] {
 	}
 }
 
-// fill draws all but the time.
+// fill draws everything but the time.
 func (c *config) fill(a *arrival, w words) {
 	r := rand.New(rand.NewPCG(c.seed, uint64(a.id)))
 	a.key = c.keys.draw(r)
@@ -118,7 +118,7 @@ func (c *config) fill(a *arrival, w words) {
 	}
 }
 
-// draw picks a key by the shares, -1 when there are none.
+// draw selects a key by the shares, -1 if there are none.
 func (k apiKeys) draw(r *rand.Rand) int {
 	sum := 0.0
 	for _, key := range k {

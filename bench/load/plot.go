@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// bins is how many spans of time a plot shows, about one per two points of paper.
+// bins is the number of time bins of a plot, about one per two points of width.
 const bins = 200
 
 // A sample is a duration that was seen at a time of the run.
@@ -22,9 +22,8 @@ type sample struct {
 	at, took time.Duration
 }
 
-// plotRun draws how long clients waited, over the time of the run: percentiles
-// hide when it stuttered, and what arrived just then. It reports whether there
-// was anything to draw.
+// plotRun draws latencies over the time of the run: percentiles hide when it stalled,
+// and what arrived at that time. It reports whether there was anything to draw.
 func plotRun(path, title string, results []*result) (drawn bool, err error) {
 	var itl, ttft, intruders []sample
 	end := time.Millisecond
@@ -66,8 +65,8 @@ func plotRun(path, title string, results []*result) (drawn bool, err error) {
 	return true, page.WriteSVG(path, 9*vg.Inch, vg.Length(3.5*float64(len(panels)))*vg.Inch, panels...)
 }
 
-// plotOver draws, for each span of time with samples, a bar from their median to
-// their maximum. Where a long prompt waits for its first token is shaded.
+// plotOver draws, for each time bin with samples, a bar from their median to their
+// maximum. Times when an intruder waits for its first token are shaded.
 func plotOver(y string, samples, intruders []sample, end time.Duration) (*plot.Plot, error) {
 	p := page.NewPlot("", "seconds", y)
 	p.Y.Scale = plot.LogScale{}
@@ -103,7 +102,7 @@ func plotOver(y string, samples, intruders []sample, end time.Duration) (*plot.P
 	return p, nil
 }
 
-// evenly marks steps of 1, 2 or 5 times a power of ten, ten at most.
+// evenly returns at most ten ticks, in steps of 1, 2 or 5 times a power of ten.
 func evenly(least, most float64) []plot.Tick {
 	step := math.Pow10(int(math.Floor(math.Log10(most-least))) - 1)
 	for _, times := range []float64{2, 2.5, 2} { // 0.1 to 0.2, 0.5 and 1 of the power
@@ -118,14 +117,14 @@ func evenly(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// binned samples are medians in milliseconds, with what the maximum is above.
+// binned samples are medians in milliseconds, with the distance to the maximum.
 type binned struct {
 	plotter.XYs
 	plotter.YErrors
 	low, high float64 // of all
 }
 
-// bin puts samples into equal spans of the time until end.
+// bin groups samples into equal time bins until end.
 func bin(samples []sample, end time.Duration) binned {
 	var in [bins][]time.Duration
 	for _, s := range samples {

@@ -15,14 +15,14 @@ import (
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// A report is a run as a page.
+// A report is a page about a run.
 type report struct {
 	*drive
 	machine page.Machine
 	commit  string
 }
 
-// show prints the report, and with --topic keeps it, with a plot beside it.
+// show prints the report, and with --topic saves it, with its plot.
 func (r *report) show(stdout, stderr io.Writer) error {
 	now := time.Now()
 	if r.c.topic == "" {
@@ -141,7 +141,7 @@ func (s *summary) writeOutcomes(w io.Writer) {
 	}
 }
 
-// oneLine keeps what servers say from breaking the page.
+// oneLine keeps server messages from breaking the page's layout.
 func oneLine(r rune) rune {
 	if r < ' ' || r == '`' {
 		return ' '
@@ -149,7 +149,7 @@ func oneLine(r rune) rune {
 	return r
 }
 
-// number shows what matters of a value: no digits behind the point of large ones.
+// number formats a value, without decimals if it is large.
 func number(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -157,10 +157,11 @@ func number(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// directories are those of absolute paths, which say nothing elsewhere.
+// directories matches the directories of absolute paths, which mean nothing on other
+// machines.
 var directories = regexp.MustCompile(`(^|[\s="'])/[^\s"']*/`)
 
-// command is what to type for the same requests.
+// command is the command that reproduces the requests.
 func (r *report) command() string {
 	words := []string{"go run ./bench/load"}
 	r.c.flags.Visit(func(f *pflag.Flag) {
@@ -180,7 +181,7 @@ func (r *report) command() string {
 	return strings.Join(words, " ")
 }
 
-// quote makes a word of the shell of s.
+// quote quotes s for the shell.
 func quote(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=", r)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A result is what came of one request. Durations count from the start of the run.
+// A result is the outcome of one request. Durations count from the start of the run.
 type result struct {
 	answer
 	id, turn int
@@ -16,33 +16,34 @@ type result struct {
 	body     []byte
 	start    time.Time // of the run
 	intended time.Duration
-	held     bool // by the cap
-	refused  bool // a malformed body was, as it should be
+	held     bool // by the concurrency limit
+	refused  bool // a malformed body was refused, as expected
 	allowed  bool // a failure, with a status of --allow-status
 }
 
 func (r *result) since(t time.Time) time.Duration { return t.Sub(r.start) }
 
-// good reports whether the answer came whole.
+// good reports whether the answer is complete.
 func (r *result) good() bool {
 	return r.status == http.StatusOK && !r.done.IsZero() && r.failure == nil
 }
 
-// ttft counts from when the request was meant to be sent: when a server or a
-// client stalls, all that would have been sent meanwhile has waited, too.
+// ttft counts from the intended time of sending, which avoids coordinated omission: if
+// server or client stalls, requests that should have been sent meanwhile have waited,
+// too.
 func (r *result) ttft() (time.Duration, bool) {
 	if len(r.pieces) > 0 {
 		return r.since(r.pieces[0]) - r.intended, true
 	}
-	return r.e2e(), r.good() // an empty answer is one, too
+	return r.e2e(), r.good() // an empty answer is complete
 }
 
 func (r *result) e2e() time.Duration { return r.since(r.end) - r.intended }
 
-// late is how long after its time the request was sent.
+// late is the delay from the intended to the actual time of sending.
 func (r *result) late() time.Duration { return r.since(r.sent) - r.intended }
 
-// itl are the gaps between pieces of text.
+// itl are the gaps between pieces of text (inter-token latencies).
 func (r *result) itl() []time.Duration {
 	var gaps []time.Duration
 	for i := 1; i < len(r.pieces); i++ {
@@ -51,7 +52,7 @@ func (r *result) itl() []time.Duration {
 	return gaps
 }
 
-// tokens returns what the server counted, or the pieces where it did not.
+// tokens returns the server's counts, or the number of pieces if it sent none.
 func (r *result) tokens() (prompt, cached, output int, counted bool) {
 	if r.usage == nil {
 		return 0, 0, len(r.pieces), false
@@ -62,7 +63,7 @@ func (r *result) tokens() (prompt, cached, output int, counted bool) {
 	return r.usage.Prompt, cached, r.usage.Completion, true
 }
 
-// outcome is what the request is counted under.
+// outcome is the category of the request in the report.
 func (r *result) outcome() string {
 	switch {
 	case r.aborted:
@@ -77,12 +78,12 @@ func (r *result) outcome() string {
 	return r.finish
 }
 
-// unexpected reports whether the request failed and nobody asked for that.
+// unexpected reports a failure that --allow-status does not cover.
 func (r *result) unexpected() bool { return r.failure != nil && !r.allowed }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// MarshalJSON writes times in milliseconds, those of day since the start.
+// MarshalJSON writes times in milliseconds, times of day relative to the start.
 func (r *result) MarshalJSON() ([]byte, error) {
 	line := map[string]any{
 		"type": "request", "id": r.id, "turn": r.turn, "class": r.class, "outcome": r.outcome(), "status": r.status,

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A runner sends what arrives, when it does.
+// A runner sends the planned requests at their times.
 type runner struct {
 	c      *config
 	client *client
 	model  string
 	words  words
-	took   func(*result) // is told of each result, one at a time
+	took   func(*result) // called with each result, one at a time
 
 	prefix string
 	start  time.Time
 	mu     sync.Mutex
 }
 
-// run sends all of the plan and waits for the answers. When ctx ends, it goes
-// away from those under way.
+// run sends all requests of the plan and waits for the answers. When ctx ends, it
+// disconnects from those that are running.
 func (r *runner) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -55,7 +55,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// send sends one request of an arrival and waits for what comes of it.
+// send sends one request of an arrival and waits for its outcome.
 func (r *runner) send(ctx context.Context, a arrival, body []byte) *result {
 	res := &result{id: a.id, class: a.class, intended: a.at, prefix: a.prefix, body: body, start: r.start}
 	if a.key >= 0 {
@@ -80,7 +80,7 @@ func (r *runner) converse(ctx context.Context, a arrival, held bool) {
 		res := r.send(ctx, a, d.body(turn.maxTokens))
 		res.turn, res.intended, res.held = i, at, held && i == 0
 		res.allowed = res.failure != nil && res.status != http.StatusOK && r.c.allowed(res.status)
-		d.say("assistant", res.text) // before it is recorded, which lets go of texts
+		d.say("assistant", res.text) // before record drops the texts
 		r.record(res)
 		if !res.good() {
 			return
@@ -89,7 +89,7 @@ func (r *runner) converse(ctx context.Context, a arrival, held bool) {
 	}
 }
 
-// sendBad sends a malformed body, which a server has to refuse.
+// sendBad sends a malformed body, which a server must refuse.
 func (r *runner) sendBad(ctx context.Context, a arrival, held bool) {
 	body := malformed[a.malformed]
 	res := r.send(ctx, a, []byte(body))
@@ -109,7 +109,7 @@ func (r *runner) record(res *result) {
 	r.took(res)
 }
 
-// sleepUntil reports whether the time came before the end of ctx.
+// sleepUntil reports whether t came before the end of ctx.
 func sleepUntil(ctx context.Context, t time.Time) bool {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()

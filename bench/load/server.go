@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// stopWait is how long a server may take after SIGTERM.
+// stopWait is the time limit of a shutdown after SIGTERM.
 const stopWait = 30 * time.Second
 
-// A server is one that this program started.
+// A server is a server process started by this program.
 type server struct {
 	cmd  *exec.Cmd
 	tail tail
@@ -24,13 +24,14 @@ type server struct {
 	err  error
 }
 
-// startServer runs a command line of the shell.
+// startServer runs a shell command line.
 func startServer(command, logPath string) (*server, error) {
 	s := &server{done: make(chan struct{})}
-	// In a group of its own: ctrl-C is ours, and the server gets SIGTERM at the end.
+	// In its own process group: Ctrl-C goes to this program only, and the server gets
+	// SIGTERM at the end.
 	s.cmd = exec.Command("sh", "-c", "exec "+command)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s.cmd.WaitDelay = time.Second // children of its own may keep the pipe open
+	s.cmd.WaitDelay = time.Second // child processes may keep the pipe open
 	var out io.Writer = &s.tail
 	if logPath != "" {
 		f, err := os.Create(logPath)
@@ -53,7 +54,7 @@ func startServer(command, logPath string) (*server, error) {
 	return s, nil
 }
 
-// died is the error of a server that has exited although nobody stopped it.
+// died is the error of a server that has exited unexpectedly.
 func (s *server) died() error {
 	how := "exit status 0"
 	if s.err != nil {
@@ -62,12 +63,12 @@ func (s *server) died() error {
 	return fmt.Errorf("the server ended by itself: %s; its last lines:\n%s", how, s.tail.String())
 }
 
-// stop ends the server and returns how long that took.
+// stop stops the server and returns how long that took.
 func (s *server) stop() (took time.Duration, err error) {
 	start := time.Now()
 	pid := s.cmd.Process.Pid
-	defer syscall.Kill(-pid, syscall.SIGKILL) // what it left behind
-	s.cmd.Process.Signal(syscall.SIGTERM)     // fails when it has exited, which done tells
+	defer syscall.Kill(-pid, syscall.SIGKILL) // remaining child processes
+	s.cmd.Process.Signal(syscall.SIGTERM)     // fails if it has exited, which done reports
 	select {
 	case <-s.done:
 		return time.Since(start), nil
@@ -78,7 +79,7 @@ func (s *server) stop() (took time.Duration, err error) {
 	return time.Since(start), fmt.Errorf("the server did not end within %v of SIGTERM and was killed", stopWait)
 }
 
-// A tail keeps the end of what is written.
+// A tail keeps the last part of what is written to it.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

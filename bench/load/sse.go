@@ -12,23 +12,23 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
-// Bounds of what a server may send.
+// Limits on server responses.
 const (
 	maxStream = 256 << 20
-	maxPlain  = 1 << 20 // of a body that is no stream
+	maxPlain  = 1 << 20 // of a body that is not a stream
 )
 
-// A stream is what came of an answer so far.
+// A stream is the part of an answer received so far.
 type stream struct {
-	pieces    []time.Time // when text came, in whatever field
+	pieces    []time.Time // arrival times of text, in any field
 	text      string      // the answer
-	reasoning string      // what was thought before
+	reasoning string      // reasoning before the answer
 	finish    string
 	usage     *usage
-	done      time.Time // when the end came, zero before
+	done      time.Time // when the stream ended, else zero
 }
 
-// usage is what the server counted.
+// usage is the server's token counts.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -37,7 +37,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// A chunk is an event of a stream, of either API.
+// A chunk is an event of a stream, in either API.
 type chunk struct {
 	Choices []struct {
 		Text  string
@@ -53,16 +53,17 @@ type chunk struct {
 	Error json.RawMessage
 }
 
-// read takes events until the stream ends. Whatever came before an error stays.
+// read reads events until the stream ends. What came before an error is kept.
 func (s *stream) read(r io.Reader) error {
 	var text, reasoning strings.Builder
 	defer func() { s.text, s.reasoning = text.String(), reasoning.String() }()
-	// OpenAI's own decoder: it takes a response, of which only the body matters.
+	// The decoder of OpenAI's client library: it takes a response, but uses only its
+	// body.
 	events := ssestream.NewDecoder(&http.Response{Body: io.NopCloser(io.LimitReader(r, maxStream))})
 	for events.Next() {
 		now := time.Now()
 		data := bytes.TrimSpace(events.Event().Data)
-		if !s.done.IsZero() { // what comes now only ends the body
+		if !s.done.IsZero() { // further data only ends the body
 			continue
 		}
 		if string(data) == "[DONE]" {
@@ -103,7 +104,7 @@ func (s *stream) read(r io.Reader) error {
 	return nil
 }
 
-// serverMessage is the text of an error as servers word it.
+// serverMessage extracts the message of an error in any server's format.
 func serverMessage(b []byte) string {
 	var wrapped struct{ Error struct{ Message string } }
 	if json.Unmarshal(b, &wrapped) == nil && wrapped.Error.Message != "" {
@@ -116,7 +117,7 @@ func serverMessage(b []byte) string {
 	return head(string(bytes.TrimSpace(b)))
 }
 
-// head is the beginning of s, for a line of text.
+// head truncates s for a line of text.
 func head(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A spread is what a report tells of many durations, in milliseconds.
+// A spread is the statistics of durations, in milliseconds.
 type spread struct {
 	N   int     `json:"n"`
 	P50 float64 `json:"p50_ms"`
@@ -17,8 +17,7 @@ type spread struct {
 	Max float64 `json:"max_ms"`
 }
 
-// spreadOf sorts v. Its percentiles are samples: the least that so many percent
-// do not exceed.
+// spreadOf sorts v. Percentiles are samples, by nearest rank.
 func spreadOf(v []time.Duration) spread {
 	if len(v) == 0 {
 		return spread{}
@@ -30,7 +29,7 @@ func spreadOf(v []time.Duration) spread {
 	return spread{N: len(v), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
-// A group is some of the requests. Those that failed are in the count alone.
+// A group is a subset of the requests. Failed ones are counted only in the total.
 type group struct {
 	Name     string `json:"name"`
 	Requests int    `json:"requests"`
@@ -39,10 +38,10 @@ type group struct {
 	E2E      spread `json:"e2e"`
 }
 
-// A flow is what was done in a span of time.
+// A flow is the throughput of a time span.
 type flow struct {
 	Seconds  float64 `json:"seconds"`
-	Requests float64 `json:"requests_per_s"` // that ended well
+	Requests float64 `json:"requests_per_s"` // successful ones
 	Prompt   float64 `json:"prompt_tokens_per_s"`
 	Cached   float64 `json:"cached_tokens_per_s"` // of them
 	Output   float64 `json:"output_tokens_per_s"`
@@ -52,19 +51,19 @@ type flow struct {
 type tally struct {
 	Outcome string `json:"outcome"`
 	N       int    `json:"n"`
-	Error   bool   `json:"error"`            // nobody asked for it
+	Error   bool   `json:"error"`            // unexpected
 	Sample  string `json:"sample,omitempty"` // of the message
 }
 
-// A summary is all that a report tells of a run.
+// A summary is all statistics of a run.
 type summary struct {
 	Type      string  `json:"type"`
 	Groups    []group `json:"groups"`
 	Whole     flow    `json:"whole"` // from the start to the last answer
-	Busy      flow    `json:"busy"`  // while a request was under way
+	Busy      flow    `json:"busy"`  // while requests were running
 	Outcomes  []tally `json:"outcomes"`
 	Errors    int     `json:"errors"`
-	Held      int     `json:"held"`    // by the cap
+	Held      int     `json:"held"`    // by the concurrency limit
 	LateMax   float64 `json:"late_ms"` // at most, of those not held
 	Uncounted int     `json:"uncounted"`
 
@@ -73,7 +72,7 @@ type summary struct {
 	Verify      *verdict `json:"verify,omitempty"`
 }
 
-// summarize adds up the results.
+// summarize computes the statistics.
 func summarize(results []*result) summary {
 	s := summary{Type: "summary", Groups: groups(results)}
 	tallies := map[string]*tally{}
@@ -125,8 +124,8 @@ func summarize(results []*result) summary {
 	return s
 }
 
-// groups are the requests by class, and the short ones, which the others are
-// held against, by turn, prefix and key where they differ in that.
+// groups groups requests by class, and the short ones, as the reference, also by turn,
+// prefix and key where they differ in that.
 func groups(results []*result) []group {
 	var out []group
 	var shorts []*result
@@ -180,14 +179,14 @@ func newGroup(name string, of []*result) group {
 			ttft = append(ttft, v)
 		}
 		itl = append(itl, r.itl()...)
-		if r.good() && r.class != cancelled || r.refused { // those that ended before their cancel were brief
+		if r.good() && r.class != cancelled || r.refused { // those that ended before their cancellation were short
 			e2e = append(e2e, r.e2e())
 		}
 	}
 	return group{name, len(of), spreadOf(ttft), spreadOf(itl), spreadOf(e2e)}
 }
 
-// busy is how long at least one request was under way.
+// busy is how long at least one request was running.
 func busy(results []*result) time.Duration {
 	bySent := slices.SortedFunc(slices.Values(results), func(a, b *result) int { return a.sent.Compare(b.sent) })
 	var sum time.Duration

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Arrivals say when requests come: at random, or in bursts of equal distance.
+// arrivals is the arrival process: Poisson, or bursts at fixed intervals.
 type arrivals struct {
 	burst int // 0 is poisson, 1 is fixed
 }
@@ -45,7 +45,8 @@ func (a *arrivals) Set(s string) error {
 	return nil
 }
 
-// An intruderFlag is a long prompt that comes again and again; the zero value never.
+// An intruderFlag is a long prompt that is sent periodically; the zero value disables
+// it.
 type intruderFlag struct {
 	every time.Duration
 	words int
@@ -71,7 +72,7 @@ func (f *intruderFlag) Set(s string) error {
 	return nil
 }
 
-// An apiKey is one that some of the requests carry. The name is for reports.
+// An apiKey is sent with some of the requests. The name is for reports.
 type apiKey struct {
 	name, key string
 	share     float64
@@ -81,7 +82,7 @@ type apiKeys []apiKey
 
 func (k *apiKeys) Type() string { return "KEY" }
 
-// String leaves the keys out: it ends up in reports.
+// String omits the keys: it is part of reports.
 func (k *apiKeys) String() string {
 	var s []string
 	for _, key := range *k {
@@ -90,7 +91,7 @@ func (k *apiKeys) String() string {
 	return strings.Join(s, ",")
 }
 
-// Set reads KEY, NAME=KEY or NAME:SHARE=KEY. A key may have an = at its end.
+// Set parses KEY, NAME=KEY or NAME:SHARE=KEY. A key may end in =.
 func (k *apiKeys) Set(s string) error {
 	next := apiKey{name: fmt.Sprintf("key%d", len(*k)+1), key: s, share: 1}
 	if name, key, ok := strings.Cut(s, "="); ok && key != "" {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A verifier keeps some of the requests, to ask them again when the server has
-// nothing else to do. The same seed must give the same text under any load.
+// A verifier keeps some of the requests, to repeat them when the server is idle. The
+// same seed must give the same text under any load.
 type verifier struct {
 	most int
 	rand *rand.Rand
@@ -19,19 +19,19 @@ type verifier struct {
 	kept []kept
 }
 
-// kept is a request and what was answered.
+// kept is a request and its answer.
 type kept struct {
 	id, turn int
 	body     []byte
 	key      string
 	stream   stream
-	whole    bool // else it was cancelled on the way
+	whole    bool // otherwise it was cancelled
 }
 
-// A verdict is what came of asking again.
+// A verdict is the result of the verification.
 type verdict struct {
 	Asked    int      `json:"asked"`
-	Failed   int      `json:"failed"` // had no answer the second time
+	Failed   int      `json:"failed"` // had no answer when repeated
 	Differ   int      `json:"differ"`
 	Examples []string `json:"examples,omitempty"`
 }
@@ -40,7 +40,7 @@ func newVerifier(most int, seed uint64) *verifier {
 	return &verifier{most: most, rand: rand.New(rand.NewPCG(seed, streamVerify))}
 }
 
-// see may keep a request: each of those seen so far with the same chance.
+// see samples requests uniformly (reservoir sampling).
 func (v *verifier) see(r *result) {
 	if v.most == 0 || !r.good() && !(r.cancelled && len(r.pieces) > 0) {
 		return
@@ -54,7 +54,7 @@ func (v *verifier) see(r *result) {
 	}
 }
 
-// ask asks each of the requests again, one after the other.
+// ask repeats each of the requests, one after the other.
 func (v *verifier) ask(ctx context.Context, c *client, stderr io.Writer) *verdict {
 	const examples = 5
 	slices.SortFunc(v.kept, func(a, b kept) int { return cmp.Or(a.id-b.id, a.turn-b.turn) })
@@ -83,8 +83,8 @@ func (v *verifier) ask(ctx context.Context, c *client, stderr io.Writer) *verdic
 	return &out
 }
 
-// difference says where an answer differs from the same alone, if it does. Of
-// a request that was cancelled, what came is a beginning.
+// difference describes how an answer differs from the one given alone, if it does. Of a
+// cancelled request only the beginning is compared.
 func (k *kept) difference(alone *stream) string {
 	for _, f := range []struct{ name, loaded, alone string }{
 		{"reasoning", k.stream.reasoning, alone.reasoning},

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Words are what prompts are made of: consecutive ones of a text, or any of a
-// few common ones. Both begin differently for each prompt, so that a server's
-// cache of prefixes helps only where a prefix is shared on purpose.
+// Words are the material of prompts: consecutive words of a text, or random ones of a
+// few common ones. Each prompt begins differently, so that a server's prefix cache
+// helps only where a prefix is shared on purpose.
 type words struct {
 	all    []string
 	inTurn bool
@@ -25,13 +25,13 @@ others level office door health person art war history party result change morni
 research girl guy moment air teacher force education the of and to in that it with as for was on
 are by be at from this have or one had not but what all were when we there can an your which`
 
-// Bounds of the file of --text: prompts need no more, and are counted in words.
+// Limits on the file of --text: prompts need no more.
 const (
 	maxText = 64 << 20
 	maxWord = 1000
 )
 
-// readWords takes the words of a file, or common ones when no path is given.
+// readWords reads the words of a file, or returns common ones if no path is given.
 func readWords(path string) (words, error) {
 	if path == "" {
 		return words{all: strings.Fields(common)}, nil
@@ -57,7 +57,7 @@ func readWords(path string) (words, error) {
 	return w, nil
 }
 
-// text returns n words. A file with fewer begins again.
+// text returns n words. A shorter file is repeated.
 func (w words) text(r *rand.Rand, n int) string {
 	var b strings.Builder
 	at := r.IntN(len(w.all))

@@ -1,6 +1,6 @@
-// Package bench measures how fast models and kernels run and writes the results
-// as tables. Names, numbers and formats are llama-bench's. Beside each speed
-// stands the most that the machine allows.
+// Package bench measures the speed of models and kernels and writes the results as
+// tables. Names, numbers and formats are those of llama-bench. Each speed is shown
+// beside the machine's roofline.
 package bench
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/measure"
 )
 
-// A run is one of a Plan.
+// A run is the execution of a Plan.
 type run struct {
 	plan   *Plan
 	output Output
@@ -30,7 +30,7 @@ type run struct {
 // Run measures every case of every setup.
 func (p *Plan) Run(ctx context.Context, out Output) error {
 	opened := map[string]bool{}
-	for _, s := range p.Setups { // before an hour of measuring the others
+	for _, s := range p.Setups { // fail early, not after an hour of measuring the others
 		if opened[s.Model] {
 			continue
 		}
@@ -71,7 +71,7 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 	return p.Picture(func(w io.Writer) (int64, error) { return drawProfiles(w, b.profiles) })
 }
 
-// setup loads a model as s says and measures each case.
+// setup loads a model with the settings of s and measures each case.
 func (b *run) setup(ctx context.Context, s Setup) error {
 	roof, err := b.roofline(s.Threads)
 	if err != nil {
@@ -117,8 +117,8 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	return nil
 }
 
-// roofline measures the machine, once for each number of threads and while no
-// model takes memory. It is nil where none is asked for.
+// roofline measures the machine, once for each number of threads and while no model
+// uses memory. It returns nil if none is requested.
 func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	if !b.output.Roofline {
 		return nil, nil
@@ -139,7 +139,7 @@ func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	return &r, nil
 }
 
-// blank returns a result with all but the samples.
+// blank returns a result without samples.
 func (b *run) blank(s Setup, c Case, info about) *Result {
 	return &Result{
 		BuildCommit: b.output.Commit, CPUInfo: b.plan.Machine.Model, Backends: "CPU",
@@ -151,9 +151,9 @@ func (b *run) blank(s Setup, c Case, info about) *Result {
 	}
 }
 
-// sample warms up and repeats the case. The tokens before the test are not
-// timed, and computed once: each repetition, and the next case, goes back to
-// where they end.
+// sample warms up and repeats the case. The context tokens before the test are
+// evaluated once and not timed: each repetition, and the next case, rewinds to their
+// end.
 func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequence, c Case, batch, vocab int, r *Result) error {
 	seq.Truncate(min(c.Depth, seq.Len()))
 	if err := b.evaluate(ctx, eng, seq, c.Depth-seq.Len(), 0, batch, vocab); err != nil {
@@ -166,7 +166,7 @@ func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequen
 		seq.Truncate(c.Depth)
 	}
 	if b.plan.Profile {
-		eng.Measure(true) // from nothing, until the next case
+		eng.Measure(true) // reset until the next case
 	}
 	for range b.plan.Repeats {
 		start := time.Now()
@@ -179,8 +179,8 @@ func (b *run) sample(ctx context.Context, eng *engine.Engine, seq *engine.Sequen
 	return nil
 }
 
-// evaluate appends a prompt, batch tokens at a time, and then gen tokens one by
-// one. Logits are computed where a program that generates text would want them.
+// evaluate appends a prompt, batch tokens at a time, and then gen tokens one by one.
+// Logits are computed where generation would need them.
 func (b *run) evaluate(ctx context.Context, eng *engine.Engine, seq *engine.Sequence, prompt, gen, batch, vocab int) error {
 	computed := func(int, []float32) error { return nil }
 	for prompt > 0 {
@@ -198,8 +198,7 @@ func (b *run) evaluate(ctx context.Context, eng *engine.Engine, seq *engine.Sequ
 	return nil
 }
 
-// tokens returns n ids, any below vocab: what they mean does not change what
-// they cost.
+// tokens returns n ids below vocab: their values do not affect the cost.
 func (b *run) tokens(n, vocab int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {

@@ -7,18 +7,18 @@ import (
 	"github.com/quern-llm/quern/go/measure"
 )
 
-// A CurveResult is a row of a curve: what a pass of several tokens costs beside
-// one of a single token.
+// A CurveResult is a row of a curve: the cost of a pass of several tokens relative to a
+// pass of a single token.
 type CurveResult struct {
 	Result
 	MedianNS uint64  `json:"median_ns"` // of a pass
-	Cost     float64 `json:"cost"`      // the medians of this pass and of one of a token, divided
+	Cost     float64 `json:"cost"`      // the median of this pass, divided by that of a pass of one token
 }
 
-// A curvePrinter turns results into rows of the curve.
+// A curvePrinter prints results as rows of a curve.
 type curvePrinter struct {
 	printer[CurveResult]
-	one uint64 // nanoseconds of the pass of one token of this setup and depth
+	one uint64 // nanoseconds of the pass of one token for this setup and depth
 }
 
 func (p *Plan) curvePrinter(out Output) *curvePrinter {
@@ -43,7 +43,7 @@ func (p *Plan) curvePrinter(out Output) *curvePrinter {
 	return &curvePrinter{printer: newPrinter(out, t)}
 }
 
-// row expects the pass of one token before all others of its setup and depth.
+// row requires the pass of one token first for each setup and depth.
 func (p *curvePrinter) row(r *Result) error {
 	median := measure.Median(r.SamplesNS)
 	if r.Prompt == 1 {

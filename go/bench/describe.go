@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// An about is what a result says of a model, and what the roofline needs.
+// An about describes a model, for results and the roofline.
 type about struct {
 	desc   string // such as "llama 8B Q4_K - Medium"
 	bytes  uint64 // of all tensors
@@ -17,7 +17,7 @@ type about struct {
 	cost   cost
 }
 
-// describe adds up what the file's directory lists.
+// describe sums the tensors of the file's directory.
 func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) about {
 	var m about
 	_, hasOutput := f.Tensor("output.weight")
@@ -52,6 +52,6 @@ func describe(f *gguf.File, cfg *model.Config, kv kvcache.Types) about {
 	return m
 }
 
-// expertTensor matches the experts of a layer: together, or, in older files,
-// one by one.
+// expertTensor matches the expert tensors of a layer: stacked, or, in older files, one
+// per expert.
 var expertTensor = regexp.MustCompile(`ffn_(gate|up|down)(_exps|\.\d+)\.weight$`)

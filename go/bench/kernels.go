@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// kernelMemory is half for weights as a file has them and half for the same
-	// packed: either is more than caches hold.
+	// kernelMemory is half for weights in the file's layout and half for the packed
+	// ones: each half exceeds the caches.
 	kernelMemory = 1 << 30
-	// leastKernelMemory holds a matrix of the largest type twice.
+	// leastKernelMemory fits two copies of a matrix of the largest type.
 	leastKernelMemory = 256 << 20
 )
 
-// Kernels is what is measured of each kernel alone.
+// Kernels configures benchmarks of single kernels.
 type Kernels struct {
-	measure.Bench // but for the pool and the memory, of which it has the budget
+	measure.Bench // without Pool and Memory, which is allocated from the Budget
 
-	Threads []int // numbers of them
+	Threads []int // numbers of threads to measure
 	Machine *machine.Machine
 	ISA     kernel.ISA // in use
 }
@@ -43,13 +43,13 @@ type KernelResult struct {
 	TestTime    string   `json:"test_time"`
 	MedianNS    float64  `json:"median_ns"`
 	SamplesNS   []uint64 `json:"samples_ns"`
-	GBps        float64  `json:"gbps"`  // of what the kernel is about: weights, keys and values, floats
-	GMACs       float64  `json:"gmacs"` // 1e9 multiply-adds per second; 0 where there are none
+	GBps        float64  `json:"gbps"`  // of the kernel's main input: weights, keys and values, floats
+	GMACs       float64  `json:"gmacs"` // 1e9 multiply-adds per second; 0 if there are none
 
-	// nil without the roofline, and the last where no roof is known.
+	// nil without the roofline; RoofFraction also if no roof is known.
 	ReadGBps     *float64 `json:"read_gbps,omitempty"` // measured
 	Int8GMACs    *float64 `json:"int8_gmacs,omitempty"`
-	CopyGBps     *float64 `json:"copy_gbps,omitempty"` // measured in turns with packing; of packing only
+	CopyGBps     *float64 `json:"copy_gbps,omitempty"` // measured alternately with packing; for packing only
 	RoofFraction *float64 `json:"roof_fraction,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (k *Kernels) Run(ctx context.Context, out Output) error {
 	return rows.end()
 }
 
-// run measures on blank.Threads threads, pinned as those of a model are.
+// run measures on blank.Threads threads, pinned like those of a model.
 func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[KernelResult], roofline bool) error {
 	cpus := k.Machine.WorkerCPUs(blank.Threads)
 	pool, err := kernel.NewPool(blank.Threads, cpus)
@@ -113,7 +113,7 @@ func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[Kern
 	})
 }
 
-// fill writes what was measured.
+// fill sets the measured values.
 func (row *KernelResult) fill(r *measure.Result) {
 	row.Kernel, row.Type, row.From = string(r.Kernel), strings.ToLower(r.Type), "memory"
 	if r.FromCache {
@@ -129,7 +129,7 @@ func (row *KernelResult) fill(r *measure.Result) {
 	row.GBps, row.GMACs = r.Bytes/seconds/1e9, r.MACs/seconds/1e9
 }
 
-// compare adds the roof: the least time for the bytes and the multiply-adds.
+// compare sets the fraction of the roofline.
 func (row *KernelResult) compare(r *measure.Result, roof measure.Roofline) {
 	gbps, gmacs := roof.ReadBytesPerSec/1e9, roof.Int8MACPerSec/1e9
 	row.ReadGBps, row.Int8GMACs = &gbps, &gmacs
@@ -142,7 +142,7 @@ func (row *KernelResult) compare(r *measure.Result, roof measure.Roofline) {
 	case !r.FromCache:
 		least = max(least, r.Bytes/roof.ReadBytesPerSec)
 	case r.MACs == 0:
-		return // from the caches, and no arithmetic that a peak was measured of
+		return // from the caches, and without a measured arithmetic peak
 	}
 	fraction := 1e9 * least / row.MedianNS
 	row.RoofFraction = &fraction

@@ -10,33 +10,34 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A Plan is what of which models is measured.
+// A Plan lists what to measure.
 type Plan struct {
 	Setups  []Setup
 	Cases   []Case // of each setup
-	Curve   bool   // each case is a single pass; of each depth, that of one token comes first
-	Profile bool   // where the time went, by operation, instead of how much it was
+	Curve   bool   // each case is a single pass; for each depth, the pass of one token comes first
+	Profile bool   // report the time by operation instead of the speed
 	Repeats int    // of each case
-	Warmup  bool   // run each case once before, which is not counted
-	Weights string // how they lie in memory, for the results
+	Warmup  bool   // run each case once before, uncounted
+	Weights string // their layout in memory, for the results
 	Columns Columns
 
-	// Picture is given what draws the profiles as SVG, when there are all; may be nil.
+	// Picture is called with a function that draws the profiles as SVG, after the last
+	// of them; may be nil.
 	Picture func(draw func(io.Writer) (int64, error)) error
 
 	Machine *machine.Machine
 	Open    func(model string) (*model.File, error)
-	Load    func(file *model.File, s Setup, ctx int) (e *engine.Engine, done func() error, err error) // for ctx positions; the file is the engine's then
+	Load    func(file *model.File, s Setup, ctx int) (e *engine.Engine, done func() error, err error) // for ctx positions; the engine takes ownership of file
 }
 
-// Columns are those of the Markdown table that are there on request.
+// Columns are the optional columns of the Markdown table.
 type Columns struct{ Batch, UBatch, FlashAttn bool }
 
-// An Output is where results go.
+// An Output configures how results are written.
 type Output struct {
 	W        io.Writer
 	Format   string // one of Formats
-	Roofline bool   // measure what the machine allows, and say how near results come
+	Roofline bool   // measure the roofline, and report results relative to it
 	Commit   string // that this program was built from
 }
 
@@ -45,15 +46,15 @@ type Setup struct {
 	Model         string
 	Batch, UBatch int
 	KV            kvcache.Types
-	FlashAttn     int // -1 auto, 1 on: llama.cpp's numbers; the same to us
+	FlashAttn     int // -1 auto, 1 on, as in llama.cpp; no difference here
 	Threads       int
 }
 
-// A Case is one row of the result: a prompt, then tokens generated after it,
-// where Depth tokens come before both.
+// A Case is one row of the result: a prompt and the tokens generated after it, with
+// Depth tokens in the context before both.
 type Case struct{ Prompt, Gen, Depth int }
 
-// String returns the name that llama-bench gives the row.
+// String returns llama-bench's name of the test.
 func (c Case) String() string {
 	var name string
 	switch {

@@ -13,22 +13,21 @@ import (
 // Formats are those of an Output.
 var Formats = []string{"md", "json", "jsonl", "csv"}
 
-// A printer writes results as they come: structs whose fields have names
-// in JSON.
+// A printer writes results as they come. R is a struct with JSON field names.
 type printer[R any] interface {
 	begin() error
 	row(r *R) error
 	end() error
 }
 
-// A table is what only the Markdown table of results is made of.
+// A table configures the Markdown output.
 type table[R any] struct {
 	columns []column[R]
 	footer  func(last *R) string
 }
 
-// newPrinter returns the printer of out. Fields that are pointers are of the
-// roofline, and CSV leaves them out without it.
+// newPrinter returns the printer of out. Pointer fields belong to the roofline; without
+// it, CSV omits them.
 func newPrinter[R any](out Output, t table[R]) printer[R] {
 	switch out.Format {
 	case "json":
@@ -102,8 +101,8 @@ func (p *csvPrinter[R]) write(record []string) error {
 	return p.w.Error()
 }
 
-// fields returns the names and the values of all fields but the samples, those
-// of embedded structs included.
+// fields returns the names and the values of all fields except the samples, including
+// those of embedded structs.
 func (p *csvPrinter[R]) fields(r *R) (names, values []string) {
 	v := reflect.ValueOf(r).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -190,7 +189,7 @@ func (p *mdPrinter[R]) end() error {
 	return err
 }
 
-// pad fills s with spaces to width characters.
+// pad pads s with spaces to width characters.
 func pad(s string, width int, left bool) string {
 	space := strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0))
 	if left {

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A ProfileResult is where the time of a case went in one kind of operation over
-// the same tensors of all layers.
+// A ProfileResult is the time that a case spent in one kind of operation on the same
+// tensors, over all layers.
 type ProfileResult struct {
 	BuildCommit   string `json:"build_commit"`
 	CPUInfo       string `json:"cpu_info"`
@@ -27,10 +27,10 @@ type ProfileResult struct {
 	Depth         int    `json:"n_depth"`
 
 	Operation string  `json:"operation"`
-	Tensors   string  `json:"tensors"` // that it reads, without the number of the layer
+	Tensors   string  `json:"tensors"` // read by it, without the layer number
 	Calls     int     `json:"calls"`
-	WallNS    float64 `json:"wall_ns"` // busy and waiting of all threads, divided by their number
-	BusyNS    int64   `json:"busy_ns"` // of all threads together, as the next
+	WallNS    float64 `json:"wall_ns"` // busy and waiting time of all threads, divided by their number
+	BusyNS    int64   `json:"busy_ns"` // summed over threads, as is WaitNS
 	WaitNS    int64   `json:"wait_ns"`
 	Share     float64 `json:"share"` // of the wall time of all operations
 	GBps      float64 `json:"gbps"`  // of weights, keys and values; 0 where it reads none
@@ -39,13 +39,13 @@ type ProfileResult struct {
 	Bytes int64 `json:"bytes"`
 	MACs  int64 `json:"macs"`
 
-	RoofFraction *float64 `json:"roof_fraction,omitempty"` // the least time for both, of the wall time
+	RoofFraction *float64 `json:"roof_fraction,omitempty"` // the roofline's time for both, divided by the wall time
 }
 
 // Case is the name of the row's test.
 func (r *ProfileResult) Case() string { return Case{r.Prompt, r.Gen, r.Depth}.String() }
 
-// profile writes where the time of a case went, of which r says the rest.
+// profile writes the profile of a case; r has its other fields.
 func (b *run) profile(eng *engine.Engine, r *Result, roof *measure.Roofline) error {
 	rows := summarize(eng.Profile(), r.Threads)
 	for i := range rows {
@@ -61,8 +61,8 @@ func (b *run) profile(eng *engine.Engine, r *Result, roof *measure.Roofline) err
 	return nil
 }
 
-// summarize adds up layers: operations of a kind over the same tensors. The one
-// that takes longest comes first.
+// summarize sums over layers, by kind of operation and tensors. The result is sorted by
+// time, longest first.
 func summarize(ops []model.OpProfile, threads int) []ProfileResult {
 	var rows []ProfileResult
 	total := 0.0
@@ -100,7 +100,7 @@ func sum(d []time.Duration) (all time.Duration) {
 	return all
 }
 
-// compare adds the roof: the least time for what the operation reads and multiplies.
+// compare sets the fraction of the roofline.
 func (r *ProfileResult) compare(roof *measure.Roofline) {
 	if roof == nil || r.Bytes == 0 && r.MACs == 0 {
 		return

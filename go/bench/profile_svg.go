@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Sizes of the picture, in pixels.
+// Layout of the picture, in pixels.
 const (
 	svgWidth  = 900
-	svgLeft   = 250 // where bars begin
-	svgRight  = 130 // behind the longest bar, for its numbers
+	svgLeft   = 250 // left end of the bars
+	svgRight  = 130 // space after the longest bar, for its numbers
 	svgRow    = 20
 	svgBar    = 14
 	svgTitle  = 34
@@ -48,13 +48,13 @@ type svgPicture struct {
 }
 
 const (
-	svgBusy = "#4477aa" // colours that all eyes tell apart
+	svgBusy = "#4477aa" // colour-blind safe
 	svgWait = "#ccbb44"
 	svgRoof = "#bb2233"
 )
 
-// drawProfiles draws a bar of each row: what threads were busy, what they
-// waited, and a line at the least time that the machine allows.
+// drawProfiles draws a bar for each row: busy time, waiting time, and a line at the
+// roofline's bound.
 func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 	p := svgPicture{NS: "http://www.w3.org/2000/svg", Width: svgWidth, Font: "sans-serif", Size: 12}
 	rect := func(x float64, y int, width float64, height int, fill, title string) {
@@ -63,7 +63,7 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 	text := func(x float64, y int, anchor, weight, s string) {
 		p.Marks = append(p.Marks, svgText{X: fmt.Sprintf("%.1f", x), Y: y, Anchor: anchor, Weight: weight, Text: s})
 	}
-	rect(0, 0, svgWidth, 0, "white", "") // its height is known in the end
+	rect(0, 0, svgWidth, 0, "white", "") // the height is set at the end
 	x := float64(svgLeft)
 	for _, l := range []struct {
 		fill, name string
@@ -81,12 +81,12 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 		first := rows[0]
 		text(8, y+20, "", "bold", fmt.Sprintf("%s, %s, %d threads", first.ModelType, first.Case(), first.Threads))
 		y += svgTitle
-		scale := (svgWidth - svgLeft - svgRight) / first.WallNS // they are in order
+		scale := (svgWidth - svgLeft - svgRight) / first.WallNS // rows are sorted, longest first
 		for i := range rows {
 			r := &rows[i]
 			busy := scale * r.WallNS * float64(r.BusyNS) / float64(r.BusyNS+r.WaitNS)
 			wait := scale*r.WallNS - busy
-			name := r.Tensors // of products, which are most of them
+			name := r.Tensors // without "Matmul", which most rows are
 			if r.Operation != "Matmul" {
 				name = strings.TrimSpace(r.Operation + " " + r.Tensors)
 			}

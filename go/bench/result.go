@@ -7,9 +7,9 @@ import (
 	"github.com/quern-llm/quern/go/measure"
 )
 
-// A Result is one row. The names, order and types of the fields are those
-// of llama-bench, the ones that speak of devices we do not use included: what
-// reads its output finds what it looks for. After them come our own.
+// A Result is one row. The names, order and types of the fields are those of
+// llama-bench, including those for devices not used here, so that programs that parse
+// its output work. Quern's own fields follow.
 type Result struct {
 	BuildCommit   string  `json:"build_commit"`
 	BuildNumber   int     `json:"build_number"`
@@ -52,14 +52,14 @@ type Result struct {
 	AvgTS         float64 `json:"avg_ts"`
 	StdDevTS      float64 `json:"stddev_ts"`
 
-	// CSV ends here, as llama-bench's does, but for the roofline.
+	// CSV ends here, like llama-bench's, except for the roofline.
 	SamplesNS []uint64  `json:"samples_ns"`
 	SamplesTS []float64 `json:"samples_ts"`
 
 	// nil without the roofline.
 	ReadGBps     *float64 `json:"read_gbps,omitempty"`  // measured, 1e9 bytes per second
 	Int8GMACs    *float64 `json:"int8_gmacs,omitempty"` // measured, 1e9 multiply-adds per second
-	RoofTS       *float64 `json:"roof_ts,omitempty"`    // the most tokens per second that they allow
+	RoofTS       *float64 `json:"roof_ts,omitempty"`    // the roofline's bound in tokens per second
 	RoofFraction *float64 `json:"roof_fraction,omitempty"`
 }
 
@@ -70,8 +70,7 @@ func (r *Result) sample(ns uint64) {
 	r.SamplesTS = append(r.SamplesTS, 1e9*float64(r.Prompt+r.Gen)/float64(ns))
 }
 
-// finish works out the averages, and the fraction of the roofline where there
-// is one.
+// finish computes the averages, and the fraction of the roofline if there is one.
 func (r *Result) finish(roof *measure.Roofline, c cost) {
 	var ns []float64
 	for _, v := range r.SamplesNS {
@@ -89,8 +88,8 @@ func (r *Result) finish(roof *measure.Roofline, c cost) {
 	r.ReadGBps, r.Int8GMACs, r.RoofTS, r.RoofFraction = &gbps, &gmacs, &most, &fraction
 }
 
-// meanDev returns the mean and the standard deviation of a sample, 0 for one
-// value.
+// meanDev returns the mean and the standard deviation of a sample; the latter is 0 for
+// a single value.
 func meanDev(v []float64) (mean, dev float64) {
 	n := float64(len(v))
 	for _, x := range v {
@@ -105,7 +104,7 @@ func meanDev(v []float64) (mean, dev float64) {
 	return mean, math.Sqrt(dev)
 }
 
-// footer says what a table holds for all its rows.
+// footer describes what all rows of a table have in common.
 func (r *Result) footer() string {
 	build := fmt.Sprintf("build: %s (%d)", r.BuildCommit, r.BuildNumber)
 	if r.ReadGBps == nil {
@@ -117,8 +116,8 @@ func (r *Result) footer() string {
 // A resultColumn is a column of the table of results.
 type resultColumn = column[Result]
 
-// columns are llama-bench's: always the same few, and those that are asked for.
-// The last two are ours.
+// columns are llama-bench's: the fixed ones, and those on request. The last two are
+// Quern's.
 func (p *Plan) columns(roofline bool) []resultColumn {
 	number := func(n int) string { return fmt.Sprint(n) }
 	cols := []resultColumn{

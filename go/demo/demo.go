@@ -1,5 +1,5 @@
-// Package demo is a small language model that tells stories, so that the program
-// has one to run before any is downloaded. README.md is its card.
+// Package demo embeds a small language model that tells stories, so that the program
+// can be tried without a download. README.md is its model card.
 package demo
 
 import (
@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Name stands for the model where a file could be named.
+// Name selects the model in place of a path.
 const Name = "demo"
 
 // A string's bytes lie in the program's read-only pages: the kernel reads them

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// affinity returns the CPUs on which the process's first thread may run, which
-// is where a taskset or a cpuset shows. It returns nil, for all, when the
-// kernel does not say.
+// affinity returns the affinity mask of the process's first thread, which taskset and
+// cpusets determine. It returns nil, for all CPUs, if the kernel does not say.
 func affinity() []int {
 	set := unix.NewCPUSet(maxCPU)
 	if err := unix.SchedGetaffinityDynamic(os.Getpid(), set); err != nil {
@@ -25,8 +24,7 @@ func affinity() []int {
 	return ids
 }
 
-// Restrict has the process keep to some of the CPUs that it may use. It returns
-// an error where it may use none of them.
+// Restrict removes all but ids from the allowed CPUs. It is an error if none remains.
 func (m *Machine) Restrict(ids []int) error {
 	left := 0
 	for i := range m.CPUs {

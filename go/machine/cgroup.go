@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A group is one hierarchy of control groups and this process's place in it.
-// Version 2 is a single hierarchy; version 1 has one for each set of
-// controllers. Both may be mounted at once, each with some of the controllers.
+// A group is a control group hierarchy and this process's place in it. Version 2 has a
+// single hierarchy; version 1 has one for each set of controllers. Both may be mounted
+// at once, each with some of the controllers.
 type group struct {
 	v2          bool
 	controllers []string // of version 1
-	dirs        []string // the process's own first, then each parent that is visible
+	dirs        []string // the process's own first, then each visible parent
 }
 
 func (g group) has(controller string) bool {
@@ -24,12 +24,12 @@ func (g group) has(controller string) bool {
 // A mount is a control group file system.
 type mount struct {
 	v2          bool
-	root        string // the group that lies at dir: not / inside most containers
+	root        string // the group mounted at dir: not / inside most containers
 	dir         string
 	controllers []string
 }
 
-// groups returns the hierarchies that this process is in and can see.
+// groups returns the visible hierarchies that this process is in.
 func (t tree) groups() []group {
 	mounts := t.mounts()
 	var groups []group
@@ -75,12 +75,12 @@ func (t tree) mounts() []mount {
 			controllers: strings.Split(right[2], ","),
 		})
 	}
-	// The mount that shows the most levels first.
+	// Mounts that show the most levels come first.
 	slices.SortStableFunc(mounts, func(a, b mount) int { return len(a.root) - len(b.root) })
 	return mounts
 }
 
-// unescape undoes mountinfo's \040 for a space, and the like.
+// unescape decodes mountinfo's octal escapes, such as \040 for a space.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -96,8 +96,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// levels returns the folders of the group own and of its parents, as far up as
-// m shows them. Where own is not below m, as when a container's files were
+// levels returns the directories of the group own and of its parents, as far up as m
+// shows them. If own is not below m, as when a container's cgroup file system was
 // mounted from outside its namespace, the mount itself is the best guess.
 func levels(m mount, own string) []string {
 	outside := strings.HasPrefix(own, "/..") // of the namespace; the parents have no name here

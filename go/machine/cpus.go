@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// cpuinfo is what /proc/cpuinfo says.
+// cpuinfo is the content of /proc/cpuinfo.
 type cpuinfo struct {
 	model string
 	flags []string
 	cores map[int]coreKey // by processor
 }
 
-// A coreKey names a core where only numbers of sockets and cores are known.
+// A coreKey identifies a core by the numbers of its socket and core.
 type coreKey struct {
 	pkg, die, core int
 }
@@ -35,7 +35,7 @@ func (t tree) cpuinfo() cpuinfo {
 			id = -1
 			if isNumber && number < maxCPU {
 				id = number
-				// Where no "core id" follows, as on Arm, each is its own core.
+				// Without a "core id", as on Arm, each processor is its own core.
 				info.cores[id] = coreKey{core: id}
 			}
 		case "physical id":
@@ -66,9 +66,9 @@ func (t tree) cpuinfo() cpuinfo {
 	return info
 }
 
-// cpus lists the processors. The affinity mask is believed even where it names
-// one that the files do not: containers are sometimes shown renumbered files,
-// while the mask is the kernel's own.
+// cpus lists the processors. The affinity mask is trusted even if it contains a CPU
+// that the files do not: containers may see renumbered files, but the mask comes from
+// the kernel.
 func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
 	const dir = "sys/devices/system/cpu"
 	ids := t.list(dir + "/online")
@@ -112,7 +112,7 @@ func (t tree) cpus(info cpuinfo, allowed []int) []CPU {
 	return cpus
 }
 
-// nodes returns the NUMA node of each CPU. Nodes may be numbered with gaps.
+// nodes returns the NUMA node of each CPU. Node numbers may have gaps.
 func (t tree) nodes() map[int]int {
 	const dir = "sys/devices/system/node"
 	of := map[int]int{}
@@ -136,10 +136,9 @@ func (m *Machine) Cores() int {
 	return len(seen)
 }
 
-// Threads returns how many workers to run by default: one for each physical
-// core within the affinity mask, and no more than the CPU quota pays for in
-// whole. It rounds the quota down: workers meet at barriers, so when one is
-// throttled all of them wait.
+// Threads returns the default number of workers: one for each physical core within the
+// affinity mask, limited to the whole CPUs of the quota. The quota is rounded down
+// because workers meet at barriers: if one is throttled, all wait.
 func (m *Machine) Threads() int {
 	n := m.Cores()
 	if q, ok := m.Quota(); ok && q.CPUs < float64(n) {
@@ -148,9 +147,9 @@ func (m *Machine) Threads() int {
 	return max(n, 1)
 }
 
-// WorkerCPUs returns the CPUs to pin n workers to, one each: a hyperthread of
-// every core before the second of any, and a NUMA node before the next. It
-// returns nil when the affinity mask holds fewer than n: then do not pin.
+// WorkerCPUs returns the CPUs to pin n workers to, one each: one hyperthread of every
+// core before the second of any, filling one NUMA node after the other. It returns nil
+// if the affinity mask has fewer than n: then do not pin.
 func (m *Machine) WorkerCPUs(n int) []int {
 	type place struct{ thread, node, id int }
 	threads := map[int]int{} // seen so far, by core

@@ -13,7 +13,7 @@ type Quota struct {
 	File string // that sets it
 }
 
-// Quota returns the smallest quota over the process; false when there is none.
+// Quota returns the smallest quota that applies to the process; false if there is none.
 func (m *Machine) Quota() (Quota, bool) {
 	least := Quota{CPUs: math.Inf(1)}
 	for _, q := range m.Quotas {
@@ -24,7 +24,7 @@ func (m *Machine) Quota() (Quota, bool) {
 	return least, len(m.Quotas) > 0
 }
 
-// quotas reads the quota at each level of g, for all of them bind.
+// quotas reads the quota at each level of g, since all of them apply.
 func (t tree) quotas(g group) []Quota {
 	if !g.has("cpu") {
 		return nil
@@ -48,16 +48,16 @@ func (t tree) quotas(g group) []Quota {
 	return quotas
 }
 
-// A MemLimit is what a control group allows its processes together.
+// A MemLimit is the memory limit of a control group.
 type MemLimit struct {
 	Bytes uint64
-	Used  uint64 // by all of the group, page cache included; 0 when unknown
+	Used  uint64 // by the whole group, page cache included; 0 if unknown
 	Kind  string // memory.max, memory.high, memory.limit_in_bytes, ...
 	File  string
 }
 
-// unlimited is where version 1 starts to mean "none": it shows the largest
-// number of whole pages in an int64.
+// unlimited is the threshold for "no limit": version 1 reports the largest number of
+// whole pages in an int64.
 const unlimited = 1 << 62
 
 // memLimits reads the limits at each level of g.
@@ -67,7 +67,7 @@ func (t tree) memLimits(g group) []MemLimit {
 	}
 	kinds, usage := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes"
 	if g.v2 {
-		// Over memory.high a group is not killed, but slowed until it is useless.
+		// Above memory.high a group is not killed, but throttled until it is unusable.
 		kinds, usage = []string{"memory.max", "memory.high"}, "memory.current"
 	}
 	var limits []MemLimit
@@ -89,8 +89,8 @@ func (t tree) memLimits(g group) []MemLimit {
 	return limits
 }
 
-// hierarchical reads the limit that version 1 computes over all parents, those
-// outside this container too.
+// hierarchical reads the limit that version 1 computes over all parents, including
+// those outside this container.
 func (t tree) hierarchical(dir string) []MemLimit {
 	const kind = "hierarchical_memory_limit"
 	file := path.Join(dir, "memory.stat")
@@ -103,11 +103,10 @@ func (t tree) hierarchical(dir string) []MemLimit {
 	return nil
 }
 
-// MemoryLimit returns how much memory the process can hope for, and in a few
-// words what decides it: the smallest limit of its control groups, or what the
-// machine has available. Nothing is taken off for what the groups use already,
-// since most of that is page cache and can be had back. When nothing is known
-// it returns the largest uint64.
+// MemoryLimit returns how much memory the process may use at most, and a short reason:
+// the smallest limit of its control groups, or what the machine has available. The
+// groups' current usage is not subtracted, since most of it is reclaimable page cache.
+// If nothing is known it returns the largest uint64.
 func (m *Machine) MemoryLimit() (bytes uint64, reason string) {
 	bytes, reason = math.MaxUint64, "no limit known"
 	take := func(n uint64, why string) {
@@ -126,7 +125,7 @@ func (m *Machine) MemoryLimit() (bytes uint64, reason string) {
 	return bytes, reason
 }
 
-// meminfo reads /proc/meminfo. Kernels before 3.14 do not tell what is available.
+// meminfo reads /proc/meminfo. Kernels before 3.14 do not report available memory.
 func (t tree) meminfo() (total, available uint64) {
 	for line := range strings.Lines(t.text("proc/meminfo")) {
 		key, value, _ := strings.Cut(line, ":")

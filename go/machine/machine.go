@@ -1,11 +1,11 @@
-// Package machine reads the facts that decide how many threads to run and how
-// much memory to take: processors and which of them are hyperthreads of one
-// core, the affinity mask, the CPU quota and memory limits of every control
-// group this process is in, and the huge page policy.
+// Package machine reads the properties of the machine that determine the number of
+// threads and the memory to use: processors and their hyperthreads, the affinity mask,
+// the CPU quota and memory limits of every control group of this process, and the huge
+// page policy.
 //
-// It reads Linux's /proc and /sys and decides nothing beyond the default
-// number of threads. A file that is missing or holds nonsense counts as not
-// there: a sandbox that hides half of /sys still gets an answer.
+// It reads Linux's /proc and /sys and decides nothing beyond the default number of
+// threads. Missing or malformed files count as absent, so that it also works in a
+// sandbox that hides half of /sys.
 package machine
 
 import (
@@ -24,21 +24,21 @@ type CPU struct {
 	Allowed bool // whether the affinity mask lets this process run there
 }
 
-// A Machine is what was found when it was read. It does not change afterwards.
+// A Machine is a snapshot. It does not change afterwards.
 type Machine struct {
 	Arch  string   // as Go names it: amd64, arm64
-	Model string   // of the processor; empty when nothing tells
+	Model string   // of the processor; empty if unknown
 	Flags []string // the instruction sets that the kernel lists
 
 	CPUs   []CPU   // online, in order of ID
 	Quotas []Quota // of CPU time, from the process's own group upwards
 
 	MemTotal     uint64     // bytes; 0 when unknown
-	MemAvailable uint64     // bytes that can be had without swapping; 0 when unknown
+	MemAvailable uint64     // bytes available without swapping; 0 if unknown
 	MemLimits    []MemLimit // of control groups, from the process's own group upwards
 
 	PageSize     int
-	HugePageSize uint64 // bytes of a transparent huge page; 0 when there are none
+	HugePageSize uint64 // bytes of a transparent huge page; 0 if there are none
 	THP          THP
 }
 
@@ -49,13 +49,13 @@ type THP struct {
 	Defrag  string
 }
 
-// Read looks at the machine that the process runs on.
+// Read reads the properties of this machine.
 func Read() (*Machine, error) {
 	return ReadFS(os.DirFS("/"), affinity())
 }
 
-// ReadFS reads the files under root as Read does those under /. The CPUs that
-// the process may run on are allowed; nil means all of them.
+// ReadFS is Read with root in place of /. allowed is the affinity mask; nil means all
+// CPUs.
 func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
 	t := tree{root}
 	m := &Machine{Arch: runtime.GOARCH, PageSize: os.Getpagesize()}

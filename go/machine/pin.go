@@ -2,9 +2,8 @@ package machine
 
 import "golang.org/x/sys/unix"
 
-// Pin restricts the calling thread to a CPU, unless that is below 0. What it
-// returns lets the thread run where it could before. Where the kernel refuses,
-// nothing is pinned: it is a matter of speed only.
+// Pin pins the calling thread to a CPU, unless that is below 0. unpin restores the
+// thread's affinity. Failure is ignored: pinning affects speed only.
 func Pin(cpu int) (unpin func()) {
 	var before, only unix.CPUSet
 	if cpu < 0 || unix.SchedGetaffinity(0, &before) != nil {

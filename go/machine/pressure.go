@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Pressure is the CPU time that this process's machine did not get. It only grows.
+// Pressure is CPU time withheld from this process's machine. It only grows.
 type Pressure struct {
-	ThrottledPeriods uint64        // of the quota's, in which it ran out
-	Throttled        time.Duration // time that threads were held for it, summed
-	Steal            time.Duration // that the host gave to others, summed over CPUs
+	ThrottledPeriods uint64        // quota periods in which the quota was exhausted
+	Throttled        time.Duration // time that threads were throttled, summed
+	Steal            time.Duration // time that the host gave to other guests, summed over CPUs
 }
 
-// ReadPressure reads it from the control groups, the most of any level, and from
-// /proc/stat. What cannot be read is 0.
+// ReadPressure reads it from the control groups, the maximum over their levels, and
+// from /proc/stat. Unreadable values are 0.
 func ReadPressure() Pressure { return readPressure(os.DirFS("/")) }
 
 func readPressure(root fs.FS) (p Pressure) {

@@ -12,7 +12,7 @@ type tree struct {
 	root fs.FS
 }
 
-// text returns a file without the space around it; empty when it cannot be read.
+// text returns a file's content without surrounding space; empty if it cannot be read.
 func (t tree) text(name string) string {
 	b, err := fs.ReadFile(t.root, strings.TrimPrefix(path.Clean("/"+name), "/"))
 	if err != nil {
@@ -21,13 +21,13 @@ func (t tree) text(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// uint returns the number that is the whole of a file.
+// uint parses a file as a number.
 func (t tree) uint(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(t.text(name), 10, 64)
 	return n, err == nil
 }
 
-// int returns the number that is the whole of a file, or otherwise instead.
+// int parses a file as a number, and returns otherwise if it is not one.
 func (t tree) int(name string, otherwise int) int {
 	n, err := strconv.Atoi(t.text(name))
 	if err != nil || n < 0 {
@@ -36,14 +36,13 @@ func (t tree) int(name string, otherwise int) int {
 	return n
 }
 
-// list returns the CPU numbers in a file such as "0-3,8"; nil when it holds
-// anything else.
+// list parses a file of CPU numbers such as "0-3,8"; nil if malformed.
 func (t tree) list(name string) []int {
 	return parseList(t.text(name))
 }
 
-// maxCPU bounds the numbers in a list, so that nonsense such as "0-4000000000"
-// is refused before it is counted out. Linux builds allow 8192.
+// maxCPU bounds the numbers in a list, so that malformed input such as "0-4000000000"
+// is refused before it is expanded. Linux supports at most 8192.
 const maxCPU = 1 << 16
 
 func parseList(s string) []int {
@@ -70,7 +69,7 @@ func parseList(s string) []int {
 	return ids
 }
 
-// chosen returns the word in brackets: "always [madvise] never" is madvise.
+// chosen returns the bracketed word: madvise for "always [madvise] never".
 func chosen(s string) string {
 	_, s, _ = strings.Cut(s, "[")
 	s, _, ok := strings.Cut(s, "]")

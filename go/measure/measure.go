@@ -1,11 +1,10 @@
-// Package measure measures the machine's roofline, and the kernels alone, each as
-// a plan of one operation on the threads and through the executor that a model
-// would use.
+// Package measure measures the machine's roofline, and single kernels, each as a plan
+// of one operation on the threads and through the executor that a model would use.
 //
-// Products and attention are measured from memory, over more of it than a cache
-// holds, and products also on weights that stay in the caches: the first shows
-// what reading costs, the second what the arithmetic does. What is measured is
-// made of random bytes, since speed does not depend on them.
+// Products and attention are measured from memory, with a working set larger than the
+// caches; products also with weights that stay in the caches. The former shows the cost
+// of memory traffic, the latter that of the arithmetic. Inputs are random bytes, since
+// speed does not depend on values.
 package measure
 
 import (
@@ -18,29 +17,29 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A Kernel is what a row measures.
+// A Kernel is the kind of kernel that a row measures.
 type Kernel string
 
 const (
-	Pack      Kernel = "pack"      // rows of a file into panels
+	Pack      Kernel = "pack"      // packing of file rows into panels
 	Matmul    Kernel = "matmul"    // a matrix times activations
 	Attention Kernel = "attention" // queries of a sequence over its keys and values
-	Norm      Kernel = "norm"      // RMS norm, and its result as 8-bit activations
-	Quantize  Kernel = "quantize"  // the same without the norm
+	Norm      Kernel = "norm"      // RMS norm, with its result quantized to 8-bit activations
+	Quantize  Kernel = "quantize"  // quantization without the norm
 )
 
 // A Result is a kernel with one type and number of tokens.
 type Result struct {
 	Kernel    Kernel
 	Type      string // of the weights, or of keys and values
-	Tokens    int    // at once; 0 for packing
-	Depth     int    // positions before them, of attention
-	FromCache bool   // what it reads stays in the caches
+	Tokens    int    // per pass; 0 for packing
+	Depth     int    // positions before them, for attention
+	FromCache bool   // the input stays in the caches
 
-	Samples []time.Duration // of one run each
-	Bytes   float64         // of weights, of keys and values or of floats that a run reads
+	Samples []time.Duration // one per run
+	Bytes   float64         // of weights, keys and values, or floats read by a run
 	MACs    float64         // multiply-adds of a run
-	Copies  []time.Duration // of packing: copies of as many bytes, made in turns with it
+	Copies  []time.Duration // for packing: copies of the same size, made alternately with it
 }
 
 // Median returns the median of samples.
@@ -49,16 +48,16 @@ func Median[T ~int64 | ~uint64](samples []T) T {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// A KV is a type of keys and values, and what it is called.
+// A KV is a named type of keys and values.
 type KV struct {
 	Name string
 	Type kernel.KVTypes
 }
 
-// A Bench says what to measure.
+// A Bench configures the measurements.
 type Bench struct {
 	Pool    *kernel.Pool
-	Memory  []byte // outside the Go heap: half for what is packed, half for the result
+	Memory  []byte // outside the Go heap: half for the input, half for the result
 	Budget  *mem.Budget
 	Types   []kernel.Type // of weights
 	KV      []KV
@@ -67,8 +66,8 @@ type Bench struct {
 	Repeats int // samples of each
 }
 
-// Run measures it all and calls yield with each result. It stops early with
-// yield's error.
+// Run runs all measurements and calls yield with each result. It stops at yield's first
+// error and returns it.
 func (b *Bench) Run(yield func(*Result) error) error {
 	rows, _ := b.halves()
 	fill(rows)
@@ -86,15 +85,15 @@ func (b *Bench) Run(yield func(*Result) error) error {
 	return b.vectors(yield)
 }
 
-// halves are where rows lie, and where they are packed to.
+// halves returns the two parts of Memory: for rows, and for packed panels.
 func (b *Bench) halves() (rows, packed []byte) {
 	half := len(b.Memory) / 2 / kernel.Align * kernel.Align
 	return b.Memory[:half], b.Memory[half : 2*half]
 }
 
-// fill makes random bytes that are blocks of any type. Two bits of each are not
-// random: with them no float of any width, as a weight or as a scale, is
-// infinite or NaN, and none is so small that arithmetic with it is slow.
+// fill generates random bytes that are valid blocks of any type. Two bits of each byte
+// are fixed, so that no float of any width, weight or scale, is infinite, NaN or
+// subnormal, which would be slow.
 func fill(b []byte) {
 	random := rand.New(rand.NewPCG(1, 2))
 	head := b[:min(len(b), 1<<20)]
@@ -107,12 +106,12 @@ func fill(b []byte) {
 	}
 }
 
-// leastSample is how long a sample takes at least: so long that neither the
-// clock nor waking the threads shows.
+// leastSample is the minimum time of a sample: long enough that clock resolution and
+// thread wake-up are negligible.
 const leastSample = 10 * time.Millisecond
 
-// sample measures run, which does what r is about some times. It is called with
-// a number that counts the calls.
+// sample times run, each call of which does r's operation `times` times. i counts the
+// calls.
 func (b *Bench) sample(r *Result, times int, run func(i int)) {
 	calls, each := 0, 1
 	timed := func() time.Duration {

@@ -7,17 +7,17 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// The attention of a model of 8 B.
+// The attention of an 8B model.
 const (
 	nHead, nHeadKV, headDim = 32, 8, 128
-	// mostLayers is how many layers' keys and values are read in turns, at most:
-	// as many as such a model has.
+	// mostLayers is the maximum number of layers whose keys and values are read
+	// alternately: that of such a model.
 	mostLayers = 32
 )
 
-// attention measures tokens of one sequence over its keys and values. Those of
-// several layers are read in turns, as in a forward pass, so that they come
-// from memory where they are more than the caches hold.
+// attention measures the attention of a sequence's tokens over its keys and values.
+// Those of several layers are read alternately, as in a forward pass, so that they come
+// from memory if they exceed the caches.
 func (b *Bench) attention(kv KV, yield func(*Result) error) error {
 	layer := kernel.AlignUp(kernel.KVBytes(kv.Type, nHeadKV, headDim, headDim))
 	for _, n := range b.Tokens {
@@ -66,8 +66,8 @@ func (b *Bench) attend(r *Result, t kernel.KVTypes, layers, layer int) error {
 	return nil
 }
 
-// vectors measures what a layer does between its products, on rows of a model of
-// 8 B. They come out of the caches, as in a forward pass.
+// vectors measures the operations between a layer's products, on rows of an 8B model.
+// Their input is in the caches, as in a forward pass.
 func (b *Bench) vectors(yield func(*Result) error) error {
 	const cols = memoryIn
 	act := kernel.Act{kernel.ActQ8x256: 1}

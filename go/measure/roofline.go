@@ -10,21 +10,21 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A Roofline is how fast the machine can read memory and multiply, with the
-// threads of one pool. Nothing that reads weights and multiplies by them can
-// be faster than both allow.
+// A Roofline is the machine's peak memory bandwidth and multiply-add throughput, with
+// the threads of one pool: upper bounds for anything that reads weights and multiplies
+// by them.
 type Roofline struct {
 	ReadBytesPerSec float64 // sustained, from memory
 	Int8MACPerSec   float64 // multiply-adds, in registers
 }
 
 const (
-	// readBuffer is twice the largest last-level cache in sight, so that what
-	// is measured is memory.
+	// readBuffer is twice the largest last-level cache known, so that memory is
+	// measured.
 	readBuffer = 1 << 30
-	// leastBuffer is what a machine with little memory reads instead.
+	// leastBuffer is the minimum, for machines with little memory.
 	leastBuffer = 64 << 20
-	// Each measurement is the best of several: neighbours and clocks only ever
+	// Each measurement is the best of several: other load and clock changes only ever
 	// slow one down.
 	rooflineRuns = 5
 	rooflineRun  = 100 * time.Millisecond
@@ -37,7 +37,7 @@ func NewRoofline(pool *kernel.Pool) (Roofline, error) {
 		return Roofline{}, err
 	}
 	defer region.Close()
-	// Pages that were never written to are all one page of zeros, in the cache.
+	// Untouched pages all map to one cached page of zeros.
 	if err := region.Prefault(pool.Threads()); err != nil {
 		return Roofline{}, fmt.Errorf("measurement of bandwidth: %w", err)
 	}
@@ -52,7 +52,7 @@ func NewRoofline(pool *kernel.Pool) (Roofline, error) {
 	return r, nil
 }
 
-// measureInt8 runs for long enough that starting the threads does not show.
+// measureInt8 runs long enough that starting the threads is negligible.
 func measureInt8(pool *kernel.Pool) float64 {
 	for rounds := 1 << 16; ; rounds *= 2 {
 		start := time.Now()
@@ -63,7 +63,7 @@ func measureInt8(pool *kernel.Pool) float64 {
 	}
 }
 
-// readBufferBytes leaves a machine with little memory three quarters of it.
+// readBufferBytes limits the buffer to a quarter of a small machine's memory.
 func readBufferBytes() uint64 {
 	m, err := machine.Read()
 	if err != nil {

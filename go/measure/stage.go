@@ -7,8 +7,8 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A stage is what plans of some operations need around them: buffers, of which
-// the first holds random numbers, a batch of tokens of one sequence, scratch.
+// A stage is the environment of plans: buffers, the first of which holds random
+// numbers, a batch of tokens of one sequence, and scratch memory.
 type stage struct {
 	b       *Bench
 	specs   []kernel.BufSpec
@@ -19,8 +19,8 @@ type stage struct {
 	scratch *mem.Region
 }
 
-// stage sets up for n tokens at the positions from 0. Their KV blocks are of a
-// byte, until sequence gives others: most operations know nothing of them.
+// stage sets up n tokens at positions from 0. KV blocks are of one byte until sequence
+// sets others: most operations do not use them.
 func (b *Bench) stage(specs []kernel.BufSpec, n int) (*stage, error) {
 	s := &stage{b: b, specs: specs}
 	var err error
@@ -67,7 +67,7 @@ func (s *stage) sequence(n, depth, blockBytes int, kv []byte) error {
 	return nil
 }
 
-// prepare makes a plan of each list of operations, and room for them to run.
+// prepare makes a plan of each list of operations, and allocates scratch for them.
 func (s *stage) prepare(lists ...[]kernel.Op) error {
 	s.drop()
 	each := 0
@@ -84,7 +84,7 @@ func (s *stage) prepare(lists ...[]kernel.Op) error {
 	return err
 }
 
-// once runs operations whose results the ones to measure need.
+// once runs operations whose results the measured ones need.
 func (s *stage) once(ops ...kernel.Op) error {
 	if err := s.prepare(ops); err != nil {
 		return err
@@ -93,17 +93,17 @@ func (s *stage) once(ops ...kernel.Op) error {
 	return nil
 }
 
-// run runs the plans in turns.
+// run runs the plans alternately.
 func (s *stage) run(i int) {
 	s.plans[i%len(s.plans)].Run(s.b.Pool, s.bufs, s.batch, s.scratch.Bytes())
 }
 
-// sample measures the plans, each of which does the same some times.
+// sample measures the plans, each of which repeats r's operation `times` times.
 func (s *stage) sample(r *Result, times int) {
 	s.b.sample(r, times, s.run)
 }
 
-// drop forgets the plans.
+// drop releases the plans.
 func (s *stage) drop() {
 	for _, p := range s.plans {
 		p.Close()

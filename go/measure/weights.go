@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// memoryIn by memoryOut is a matrix of a model of 8 B.
+	// memoryIn by memoryOut is a matrix of an 8B model.
 	memoryIn, memoryOut = 4096, 4096
-	// cachedIn is short, so that the panels of a thread are many.
+	// cachedIn is small, so that each thread has many panels.
 	cachedIn = 2048
-	// cachedBytes of panels for each thread fit its second-level cache, together
-	// with the activations of a tile.
+	// cachedBytes of panels per thread fit its second-level cache, together with the
+	// activations of a tile.
 	cachedBytes = 512 << 10
-	// cachedPanels is the least that a thread gets: of fewer, the share that is
-	// dealt to whoever comes first is not a whole panel.
+	// cachedPanels is the minimum per thread: with fewer, a unit of dynamic scheduling
+	// is less than a panel.
 	cachedPanels = 16
-	// cachedOps is how many products one call computes of what is in the caches,
-	// so that waking the threads does not show.
+	// cachedOps is how many products on cached weights one call computes, so that
+	// thread wake-up is negligible.
 	cachedOps = 64
 )
 
@@ -45,7 +45,7 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 		return err
 	}
 
-	from := make([][]kernel.Matrix, all.N) // a plan for each, so that none meets the caches' last
+	from := make([][]kernel.Matrix, all.N) // one plan per matrix: successive calls read different ones, so none is in the caches
 	for i := range from {
 		m := all
 		m.N = 1
@@ -90,8 +90,8 @@ func (b *Bench) weights(t kernel.Type, yield func(*Result) error) error {
 	return nil
 }
 
-// pack packs m to dst, in turns with copies of as many bytes. Both are long
-// enough to be samples by themselves.
+// pack packs m to dst, alternately with copies of the same size. Both take long enough
+// to be samples by themselves.
 func (b *Bench) pack(dst []byte, m kernel.Matrix) (*Result, error) {
 	r := &Result{Kernel: Pack, Type: m.Type.String(), Bytes: float64(len(m.Data))}
 	for i := range b.Repeats + 1 {
@@ -101,23 +101,23 @@ func (b *Bench) pack(dst []byte, m kernel.Matrix) (*Result, error) {
 		}
 		packed := time.Now()
 		b.Pool.MeasureCopy(dst[:len(m.Data)], m.Data, 1)
-		if i > 0 { // the first meets pages that were never written
+		if i > 0 { // the first run faults pages in
 			r.Samples = append(r.Samples, packed.Sub(start))
 			r.Copies = append(r.Copies, time.Since(packed))
 		}
 	}
-	// What was copied over the panels is gone from them.
+	// The copies have overwritten the panels.
 	return r, b.Pool.PackMat(dst, m)
 }
 
-// panelled is m packed, without memory.
+// panelled is m in the packed layout, without memory.
 func panelled(m kernel.Matrix) kernel.Matrix {
 	m.Layout, m.Data = kernel.X16, nil
 	return m
 }
 
-// matmul measures products with r.Tokens tokens. A call runs one of the lists of
-// matrices, and the next call the next list; all matrices are of one shape.
+// matmul measures products with r.Tokens tokens. Successive calls use successive lists
+// of matrices; all matrices have one shape.
 func (b *Bench) matmul(r *Result, lists [][]kernel.Matrix) error {
 	m := lists[0][0]
 	specs := []kernel.BufSpec{

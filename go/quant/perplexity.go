@@ -1,5 +1,5 @@
-// Package quant measures what quantization costs a model. It sees token ids
-// and logits; reading text and running the model are the caller's.
+// Package quant measures the quality loss from quantization. It works on token ids and
+// logits; reading text and running the model are left to the caller.
 package quant
 
 import (
@@ -9,23 +9,23 @@ import (
 	"math"
 )
 
-// Eval evaluates ids as a sequence of its own, from position 0. From the index
-// `from` on it calls visit with the logits that follow ids[i], in ascending order;
-// they are valid during the call.
+// Eval evaluates ids as a new sequence, from position 0. From index `from` on it calls
+// visit with the logits that follow ids[i], in ascending order; they are valid during
+// the call.
 type Eval func(ctx context.Context, ids []int32, from int, visit func(i int, logits []float32) error) error
 
-// Chunks says how Perplexity cuts a text.
+// Chunks configures how Perplexity splits a text.
 type Chunks struct {
 	Ctx int // tokens of a chunk, at least MinCtx
 	Max int // chunks to take at most; 0 means all
-	// BOS stands in for the first token of each chunk if AddBOS is set, so that
-	// the model never sees a text begin without it.
+	// BOS replaces the first token of each chunk if AddBOS is set, so that the model
+	// never sees a text without it.
 	BOS    int32
 	AddBOS bool
 }
 
-// MinCtx is the smallest chunk that leaves two predictions to score, the fewest
-// that have a spread.
+// MinCtx is the smallest chunk with two predictions to score, the minimum for a
+// standard error.
 const MinCtx = 6
 
 // An Estimate is a perplexity with its standard error.
@@ -36,8 +36,8 @@ type Estimate struct {
 	Tokens int // scored
 }
 
-// Count returns how many chunks of a text of n tokens are evaluated, or an
-// error where the text or the chunk is too short to say anything.
+// Count returns how many chunks of a text of n tokens are evaluated, or an error if the
+// text or the chunk is too short.
 func (c Chunks) Count(n int) (int, error) {
 	switch {
 	case c.Ctx < MinCtx:
@@ -72,7 +72,7 @@ func Perplexity(ctx context.Context, eval Eval, ids []int32, c Chunks, progress 
 		if c.AddBOS {
 			chunk[0] = c.BOS
 		}
-		// The last token is predicted, and predicts nothing.
+		// The last token is only a target.
 		err := eval(ctx, chunk[:c.Ctx-1], c.Ctx/2, func(i int, logits []float32) error {
 			nll, err := negLogLikelihood(logits, chunk[i+1])
 			sum.add(nll)
@@ -99,7 +99,7 @@ func negLogLikelihood(logits []float32, id int32) (float64, error) {
 	}
 	most := math.Inf(-1)
 	for _, l := range logits {
-		most = max(most, float64(l)) // NaN wins
+		most = max(most, float64(l)) // NaN propagates
 	}
 	if math.IsNaN(most) || math.IsInf(most, 0) {
 		return 0, errLogits
@@ -111,7 +111,7 @@ func negLogLikelihood(logits []float32, id int32) (float64, error) {
 	return most + math.Log(sum) - float64(logits[id]), nil
 }
 
-// moments accumulates the mean and the spread of what is added to it.
+// moments accumulates the mean and the variance.
 type moments struct {
 	n       int
 	sum, sq float64
@@ -123,8 +123,8 @@ func (m *moments) add(x float64) {
 	m.sq += x * x
 }
 
-// estimate returns exp(mean). Its error is that of the mean, carried through
-// the exponential to first order.
+// estimate returns exp(mean). The error of the mean is propagated through the
+// exponential to first order.
 func (m *moments) estimate(chunks int) Estimate {
 	n := float64(m.n)
 	mean := m.sum / n

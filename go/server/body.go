@@ -11,7 +11,7 @@ import (
 // readBody takes the body of a request into its fields.
 func readBody(c *gin.Context, q query) error { return readFields(received(c), q.fields()) }
 
-// receive reads the body of a request, which received returns from then on.
+// receive reads and stores the body of a request; received then returns it.
 func receive(c *gin.Context) ([]byte, error) {
 	body, err := readAll(c.Request.Body)
 	c.Set(gin.BodyBytesKey, body)
@@ -24,11 +24,11 @@ func received(c *gin.Context) []byte {
 	return b
 }
 
-// errNamed ends the walk of a body when it has said which model it is for.
+// errNamed stops the walk of a body once the model's name is found.
 var errNamed = errors.New("the model is named")
 
-// modelName returns which model a body is for, or nothing. Whatever is wrong with the
-// body is found when it is read for its fields.
+// modelName returns the model that a body names, or "". Errors in the body are reported
+// later, when its fields are read.
 func modelName(body []byte) (name string) {
 	r := newReader(body)
 	_ = r.members("an object", func(member string) (err error) {

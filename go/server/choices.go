@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/constrain"
 )
 
-// structured is the object in which vLLM's clients say what an answer is held to.
+// structured is the object in which vLLM's clients send constraints on the output.
 type structured struct{ choice *texts }
 
 func (s structured) take(r *reader) error {
@@ -28,8 +28,8 @@ func (s structured) schema() schema {
 	return schema{"type": "object", "properties": schema{"choice": s.choice.schema()}}
 }
 
-// constraint returns what an answer is held to that is to be one of the choices, nil
-// where it is free.
+// constraint returns the constraint that limits an answer to one of the choices, nil
+// where there are none.
 func constraint(m *Model, choices texts, ends bool) (constrain.Constraint, error) {
 	if choices == nil {
 		return nil, nil

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Defaults are fields of requests that leave them out: those of a body, in JSON.
-// Each endpoint takes the ones that it has.
+// Defaults are values for fields that a request leaves out, as a JSON body. Each
+// endpoint uses those of the fields that it has.
 type Defaults struct{ body []byte }
 
-// ReadDefaults reads a JSON object of fields, and refuses what requests could
-// not say.
+// ReadDefaults reads a JSON object of fields, and refuses values that a request could
+// not have.
 func ReadDefaults(body []byte) (Defaults, error) {
 	m := &Model{}
 	var known []string
@@ -36,7 +36,7 @@ func ReadDefaults(body []byte) (Defaults, error) {
 // filled gives q the model's defaults.
 func filled[Q query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
-		_ = takeFields(m.Defaults.body, q.fields(), false) // which ReadDefaults has seen
+		_ = takeFields(m.Defaults.body, q.fields(), false) // validated by ReadDefaults
 	}
 	return q
 }

@@ -1,6 +1,6 @@
 package server
 
-// An envelope is what all answers and chunks of OpenAI's form begin with.
+// An envelope holds the fields common to all responses and chunks in OpenAI's format.
 type envelope struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -13,15 +13,15 @@ func (s *Server) envelope(g *generation) envelope {
 	return envelope{ID: g.id, Created: g.created, Model: g.model.Name, Fingerprint: g.model.Fingerprint}
 }
 
-// A tail is what they may end with.
+// A tail holds their optional last fields.
 type tail struct {
 	Usage    *usage          `json:"usage,omitzero"`
 	Timings  *timings        `json:"timings,omitzero"`
 	Progress *promptProgress `json:"prompt_progress,omitzero"`
-	Verbose  any             `json:"__verbose,omitzero"` // llama-server's form of the answer
+	Verbose  any             `json:"__verbose,omitzero"` // the answer in llama-server's format
 }
 
-// tail ends an answer.
+// tail returns the last fields of a whole answer.
 func (g *generation) tail(answers []answer) tail {
 	t := g.total()
 	if a := &answers[0]; g.opts.verbose {
@@ -30,7 +30,7 @@ func (g *generation) tail(answers []answer) tail {
 	return t
 }
 
-// last ends a choice of a stream.
+// last returns the last fields of a choice in a stream.
 func (g *generation) last(e event) tail {
 	t := tail{Timings: e.timings()}
 	if g.opts.verbose {
@@ -39,10 +39,10 @@ func (g *generation) last(e event) tail {
 	return t
 }
 
-// total is what the whole request took.
+// total returns the usage of the whole request.
 func (g *generation) total() tail { return tail{Usage: &g.used, Timings: timingsOf(g.first)} }
 
-// progress is how far the prompt is evaluated.
+// progress returns how far the prompt is evaluated.
 func (g *generation) progress(e event) tail {
 	t := tail{Progress: e.progress.json()}
 	if g.opts.timings {

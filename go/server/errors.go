@@ -16,8 +16,8 @@ import (
 	"github.com/quern-llm/quern/go/models"
 )
 
-// statusCancelled is what a request ends with whose client has gone or asked
-// for its end. No standard names it; proxies and their logs use this number.
+// statusCancelled is the status of a request whose client disconnected or cancelled it.
+// No standard defines it; proxies and their logs use this number.
 const statusCancelled = 499
 
 // An apiError is an error as clients see it.
@@ -25,14 +25,13 @@ type apiError struct {
 	status  int
 	message string
 	param   string         // the field at fault, if it is one
-	extra   map[string]any // more for programs to read
-	retry   time.Duration  // after which to try again
+	extra   map[string]any // further machine-readable members
+	retry   time.Duration  // Retry-After
 }
 
 func (e *apiError) Error() string { return e.message }
 
-// kinds are llama-server's names for what went wrong, and OpenAI's where it
-// has none.
+// kinds maps statuses to llama-server's error types, or OpenAI's where it has none.
 var kinds = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
 	http.StatusNotFound:              "not_found_error",
@@ -46,7 +45,7 @@ var kinds = map[int]string{
 	http.StatusGatewayTimeout:        "timeout_error",
 }
 
-// body is the object that clients expect.
+// body is the JSON error object.
 func (e *apiError) body() any {
 	body := map[string]any{"code": e.status, "message": e.message, "type": kinds[e.status]}
 	if e.param != "" {
@@ -56,26 +55,26 @@ func (e *apiError) body() any {
 	return map[string]any{"error": body}
 }
 
-// invalid is a field with a value that cannot be.
+// invalid is an error for a field with an invalid value.
 func invalid(param, format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, message: param + ": " + fmt.Sprintf(format, args...), param: param}
 }
 
-// bad is a request that is wrong as a whole.
+// bad is an error for a request that is malformed as a whole.
 func bad(format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// unsupported is what a server of this kind could do, and this one cannot.
+// unsupported is an error for a feature of the API that this server does not have.
 func unsupported(format string, args ...any) *apiError {
 	return &apiError{status: http.StatusNotImplemented, message: fmt.Sprintf(format, args...)}
 }
 
-// openAI marks requests whose clients look for OpenAI's codes of errors.
+// openAI is the context key of requests whose clients expect OpenAI's error codes.
 const openAI = "openai"
 
-// toAPI says what a client is told of err. What is not its fault and not for it
-// to know is told as such; the log has the rest.
+// toAPI converts err to what the client is told. Internal errors are reported without
+// their details, which go to the log.
 func toAPI(c *gin.Context, err error) *apiError {
 	var api *apiError
 	var busy *engine.BusyError
@@ -128,7 +127,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	s.logHidden(c, err)
 	c.Abort()
 	if errors.Is(err, errGone) {
-		c.Status(statusCancelled) // for the log: nobody reads it
+		c.Status(statusCancelled) // for the log only: the client is gone
 		return
 	}
 	e := toAPI(c, err)
@@ -138,7 +137,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	reply(c, e.status, e.body())
 }
 
-// logHidden logs an error that its client is not told.
+// logHidden logs the details of an error that are kept from the client.
 func (s *Server) logHidden(c *gin.Context, err error) {
 	if !errors.Is(err, errGone) && toAPI(c, err).status == http.StatusInternalServerError {
 		s.c.Log.Error().Err(err).Str("path", c.FullPath()).Msg("request failed")

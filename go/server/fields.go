@@ -8,20 +8,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A query is the body of a request to one endpoint, with defaults for what it
-// leaves out.
+// A query is the body of a request to one endpoint. It holds defaults until fields are
+// read into it.
 type query interface {
-	// fields is all that the body may say, bound to the query. Validation, defaults,
-	// /props, the OpenAPI document and the tables of docs/api.md are made of it.
+	// fields returns all fields of the body, bound to the query. Validation, defaults,
+	// /props, the OpenAPI document and the tables of docs/api.md are generated from it.
 	fields() []field
 }
 
-// A field is what a body may say under a name.
+// A field is a member of a request's body.
 type field struct {
-	names []string // the first is ours, the others mean the same
+	names []string // the first is canonical, the others are aliases
 	to    target
 	doc   string
-	need  bool // it must be given
+	need  bool // required
 	input bool // the text itself rather than a setting
 }
 
@@ -30,7 +30,7 @@ func setting(names string, to target, doc string) field {
 	return field{names: strings.Fields(names), to: to, doc: doc}
 }
 
-// input returns a field that answers do not repeat.
+// input returns a field that answers do not echo among their settings.
 func input(names string, to target, doc string) field {
 	return field{names: strings.Fields(names), to: to, doc: doc, input: true}
 }
@@ -40,22 +40,22 @@ func required(name string, to target, doc string) field {
 	return field{names: []string{name}, to: to, doc: doc, input: true, need: true}
 }
 
-// A target is where a field's value goes.
+// A target parses and stores a field's value.
 type target interface {
-	take(r *reader) error // reads the next value, or says what would be right
-	value() any           // what it holds: before anything was taken, the default
+	take(r *reader) error // reads the next value; the error says what is valid
+	value() any           // the current value: before take, the default
 	schema() schema
 }
 
 // A schema is a JSON schema.
 type schema = map[string]any
 
-// readFields takes a body into fields. Those of other names are ignored, and null is
-// as good as nothing.
+// readFields reads a body into fields. Unknown fields are ignored, and null counts as
+// absent.
 func readFields(body []byte, fields []field) error { return takeFields(body, fields, true) }
 
-// takeFields is readFields, where fields that are needed may be missing unless
-// whole is true.
+// takeFields is readFields, except that required fields may be missing unless whole is
+// true.
 func takeFields(body []byte, fields []field, whole bool) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return bad("the body is empty, want a JSON object")
@@ -115,7 +115,7 @@ func at(name string, err error) error {
 	return invalid(name, "%v", err)
 }
 
-// wants is a schema in words.
+// wants describes in words what a schema accepts.
 func wants(s schema) string {
 	if text, ok := s["description"].(string); ok {
 		return text

@@ -10,28 +10,28 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// A format is how an endpoint writes answers.
+// A format encodes the answers of an endpoint.
 type format interface {
-	// whole is the answer in one.
+	// whole encodes the answers as one JSON value.
 	whole(answers []answer) any
-	// event adds what came of a sequence to a stream. An error that ended it is
-	// not for this.
+	// event adds an event of a sequence to a stream. Errors go to failed instead.
 	event(s *stream, e event) error
-	// end adds what comes after the last.
+	// end adds what follows the last event.
 	end(s *stream) error
-	// failed adds an error and what comes after it.
+	// failed adds an error and what follows it.
 	failed(s *stream, err *apiError) error
 }
 
-// A prompter is a query for text to be generated.
+// A prompter is the query of an endpoint that generates text.
 type prompter interface {
 	query
 	common() *options
-	// settle settles what fields mean together, for this model and the request's header.
+	// settle resolves fields that depend on each other, on the model or on the
+	// request's header.
 	settle(m *Model, h http.Header) error
 	// source makes the prompts.
 	source(m *Model) (source, error)
-	// format returns what writes the answers.
+	// format returns the encoder of the answers.
 	format(g *generation, e envelope) format
 }
 
@@ -69,12 +69,13 @@ func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) fun
 	}
 }
 
-// maxUnsent is how many bytes of events are put together before they are sent:
-// for a client that reads slowly, all that came in the meantime would be much.
+// maxUnsent is how many bytes of events are combined before they are sent. It bounds
+// the buffer when a slow client lets events pile up.
 const maxUnsent = 64 << 10
 
-// stream sends what a generation yields as it comes. An error is returned while
-// it can have a status of its own; later it is an event, and the last.
+// stream sends what a generation yields as it comes. An error before the first event is
+// returned, since it can have a status of its own; a later one is sent as the last
+// event.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	out := newStream(c)
 	quiet := s.c.Ping
@@ -112,7 +113,7 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	return nil
 }
 
-// usage is what a request took, in OpenAI's form.
+// usage is the token counts of a request, in OpenAI's format.
 type usage struct {
 	PromptTokens     int          `json:"prompt_tokens"`
 	CompletionTokens int          `json:"completion_tokens"`
@@ -134,7 +135,7 @@ func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 
-// timings are llama-server's.
+// timings are in llama-server's format.
 type timings struct {
 	CacheN             int     `json:"cache_n"`
 	PromptN            int     `json:"prompt_n"`
@@ -150,7 +151,7 @@ type timings struct {
 func timingsOf(u engine.Usage) *timings {
 	t := &timings{CacheN: u.CachedTokens, PromptN: u.PromptTokens - u.CachedTokens, PredictedN: u.Generated}
 	t.PromptMS, t.PromptPerTokenMS, t.PromptPerSecond = speed(u.Prefill, t.PromptN)
-	// The first token comes out of the prompt: decoding took the others.
+	// The first token comes from evaluating the prompt: decoding made the others.
 	t.PredictedMS, t.PredictedPerToken, t.PredictedPerSecond = speed(u.Decode, max(u.Generated-1, 0))
 	return t
 }
@@ -165,8 +166,8 @@ func (e *event) timings() *timings {
 	return timingsOf(u)
 }
 
-// speed is how long n of something took, each of them, and how many there would
-// be in a second; 0 where nothing was measured.
+// speed returns how long n items took, the time of each, and the rate per second; 0
+// where nothing was measured.
 func speed(took time.Duration, n int) (ms, each, perSecond float64) {
 	ms = float64(took) / float64(time.Millisecond)
 	if n > 0 && took > 0 {
@@ -187,7 +188,7 @@ func (p *progress) json() *promptProgress {
 	return &promptProgress{p.Total, p.Cached, p.Done, p.took.Milliseconds()}
 }
 
-// finishReason is OpenAI's word for how a sequence ended.
+// finishReason is OpenAI's finish_reason.
 func (e *ending) finishReason() string {
 	if e.stop == stopLimit {
 		return "length"

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// A generation is a request that runs: its sequences, and what they yield.
+// A generation is a running request: its sequences and their events.
 type generation struct {
 	id       string
 	created  int64
@@ -27,19 +27,18 @@ type generation struct {
 	box      *mailbox
 	ledger   *ledger
 	registry *registry
-	used     usage        // by those that have ended
+	used     usage        // by the sequences that have ended
 	first    engine.Usage // of the first sequence, once it has ended
 }
 
-// A source is what a generation begins with.
+// A source is the input of a generation.
 type source struct {
 	prompts [][]int32
 	echo    []string     // nil: none
-	chat    *chat.Prompt // nil: the request is no chat
+	chat    *chat.Prompt // nil: not a chat
 }
 
-// start takes the memory for a request and submits its sequences. All of them run,
-// or none.
+// start reserves memory for a request and submits its sequences: all of them, or none.
 func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
@@ -77,7 +76,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	return g, nil
 }
 
-// newID is a name that nobody can guess: who knows it may cancel what has it.
+// newID returns an unguessable id: knowing it is enough to cancel the request.
 func newID() string {
 	var b [18]byte
 	rand.Read(b[:])
@@ -90,14 +89,14 @@ func (g *generation) cancel() {
 	}
 }
 
-// close lets go of all that is kept. What sequences that are not done yet yield is
-// not wanted.
+// close releases all that is kept. Later events of sequences that have not ended are
+// dropped.
 func (g *generation) close() {
 	g.ledger.close()
 	g.box.close()
 }
 
-// note is what the log says of a generation. There is no text in it.
+// note returns the log fields of a generation. They contain no text.
 func (g *generation) note() map[string]any {
 	return map[string]any{
 		"completion": g.id, "model": g.model.Name, "prompt_tokens": g.used.PromptTokens,
@@ -105,12 +104,11 @@ func (g *generation) note() map[string]any {
 	}
 }
 
-// errGone ends a request whose client does not listen any more.
+// errGone ends a request whose client has disconnected.
 var errGone = errors.New("the client has gone")
 
-// each hands over events as they come, until all sequences have ended. Where
-// nothing comes for a while, it hands over none. If ctx ends first, or f fails,
-// the sequences are cancelled.
+// each calls f with events as they come, until all sequences have ended, and with none
+// after each quiet period. If ctx ends first, or f fails, the sequences are cancelled.
 func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) error) error {
 	defer g.registry.remove(g)
 	timer := time.NewTimer(quiet)
@@ -146,7 +144,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 			if e.seq.index == 0 {
 				g.first = e.usage
 			}
-			if e.end.err != nil { // of one, which ends all
+			if e.end.err != nil { // an error of one sequence ends all
 				g.cancel()
 				return e.end.err
 			}
@@ -158,8 +156,8 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 	return nil
 }
 
-// count lets go of the memory of events that are dealt with. Their pieces are sent,
-// or part of an answer.
+// count releases the memory of processed events: their pieces are sent, or part of an
+// answer.
 func (g *generation) count(events []event) {
 	n := 0
 	for _, e := range events {
@@ -171,7 +169,7 @@ func (g *generation) count(events []event) {
 	g.ledger.drop(n)
 }
 
-// An answer is what a sequence yielded, whole.
+// An answer is the complete output of a sequence.
 type answer struct {
 	seq                *sequence
 	content, reasoning strings.Builder

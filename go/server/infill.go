@@ -6,10 +6,10 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// fimTokens mark the parts of a text with a gap. -1: the vocabulary has none.
+// fimTokens are the fill-in-the-middle tokens. -1: the vocabulary has none.
 type fimTokens struct{ pre, suf, mid, rep, sep int32 }
 
-// fimSpellings are how model families spell them, for files that do not name
+// fimSpellings are the spellings of the model families, for files without metadata for
 // them.
 var fimSpellings = map[string][]string{
 	"pre": {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>", "<|code_prefix|>"},
@@ -19,8 +19,7 @@ var fimSpellings = map[string][]string{
 	"sep": {"<|file_sep|>"},
 }
 
-// findFIM looks for the tokens of a gap: by the file's metadata, then by their
-// spelling.
+// findFIM finds the fill-in-the-middle tokens by the file's metadata, then by spelling.
 func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
 	bySpelling := map[string]int32{}
 	for id := range int32(t.Len()) {
@@ -44,15 +43,15 @@ func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
 	return fimTokens{find("pre"), find("suf"), find("mid"), find("rep"), find("sep")}
 }
 
-// A file is context for a gap.
+// A file is additional context.
 type file struct{ name, text string }
 
-// An infill is a text with a gap.
+// An infill is the text around a gap to be filled.
 type infill struct {
 	files  []file
 	before prompt
 	after  string
-	begin  string // of what goes into the gap
+	begin  string // the beginning of the text in the gap
 }
 
 // An infillQuery is a request to /infill.
@@ -84,8 +83,8 @@ func (q *infillQuery) source(m *Model) (source, error) {
 
 func (q *infillQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
 
-// fillIn returns the tokens that ask a model to fill a gap. None of the texts is
-// cut: what is too long is refused like any prompt.
+// fillIn returns the fill-in-the-middle prompt. No text is truncated: what is too long
+// is refused like any prompt.
 func (m *Model) fillIn(in infill) ([]int32, error) {
 	fim := m.fim
 	if fim.pre < 0 || fim.suf < 0 || fim.mid < 0 {
@@ -135,7 +134,7 @@ func (m *Model) fillIn(in infill) ([]int32, error) {
 	return ids, nil
 }
 
-// extraFiles are input_extra.
+// extraFiles is the field input_extra.
 type extraFiles []file
 
 const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxSequences is how many texts can come of a request.
+// maxSequences is the maximum number of sequences of a request.
 const maxSequences = 128
 
-// limits are how much is generated, how often, and where and when.
+// limits are the fields that bound the length, number and time of answers.
 type limits struct {
 	maxTokens int
 	stop      stopWords
@@ -57,8 +57,8 @@ func (l *limits) settle(m *Model, h http.Header) error {
 	return l.timeout(h)
 }
 
-// timeout reads the header by which proxies pass on how long they will wait,
-// in seconds or with a unit. The sooner of it and the field counts.
+// timeout reads the header in which proxies pass on their timeout, in seconds or with a
+// unit. The sooner of it and the field applies.
 func (l *limits) timeout(h http.Header) error {
 	const name = "X-Request-Timeout"
 	given := h.Get(name)

@@ -11,17 +11,17 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A bias is for a token, or for all tokens that spell a text.
+// A bias applies to a token, or to all tokens of a text.
 type bias struct {
-	id    int32 // -1: the text's
+	id    int32 // -1: those of text
 	text  string
 	value float32
 }
 
-// biases come as [[token, bias], ...] or {"token": bias, ...}.
+// biases are written [[token, bias], ...] or {"token": bias, ...}.
 type biases struct {
 	given []bias
-	sum   []sample.Bias // by token, once they are settled
+	sum   []sample.Bias // by token, set by settle
 }
 
 const wantBias = `an object such as {"15043": 1.5} or an array such as [[15043, 1.5], [" text", false]]`
@@ -50,7 +50,7 @@ func isInteger(s string) bool {
 	return s != "" && digits == "" || len(s) > 1 && (s[0] == '-' || s[0] == '+') && isInteger(s[1:])
 }
 
-// pair takes [token, bias].
+// pair reads [token, bias].
 func (b *biases) pair(r *reader) error {
 	n := 0
 	err := r.elements(wantBias, func(i int) error {
@@ -77,7 +77,7 @@ func (b *biases) pair(r *reader) error {
 	return err
 }
 
-// amount takes the value of the last bias. false bans a token.
+// amount reads the value of the last bias. false bans a token.
 func (b *biases) amount(r *reader) error {
 	value := &b.given[len(b.given)-1].value
 	if r.kind() == 'f' {
@@ -88,7 +88,7 @@ func (b *biases) amount(r *reader) error {
 	return float(value, -1e6, 1e6).take(r)
 }
 
-// A shownBias is a bias in the settings of an answer. null bans the token.
+// A shownBias is a bias as the settings of an answer show it. null bans the token.
 type shownBias struct {
 	Bias  *float32 `json:"bias"`
 	Token int32    `json:"token"`
@@ -114,8 +114,8 @@ func (b *biases) schema() schema {
 	}}
 }
 
-// settle adds up the biases of each token, in order of id: the order in which
-// they were given does not matter. It refuses tokens that the model does not have.
+// settle sums the biases of each token, in order of id, so that the order in which they
+// were given does not matter. It refuses tokens that the model does not have.
 func (b *biases) settle(m *Model, ignoreEOS bool) error {
 	sum := map[int32]float32{}
 	for _, one := range b.given {

@@ -11,11 +11,11 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// leastLogprob stands for tokens that cannot come: JSON has no infinity.
+// leastLogprob stands for tokens of probability 0: JSON has no infinity.
 const leastLogprob = -9999
 
-// A tokenProb is a token with its log-probability, in the form of OpenAI's
-// chats. The id is llama-server's addition.
+// A tokenProb is a token with its log-probability, in the format of OpenAI's chat
+// completions. The id is llama-server's addition.
 type tokenProb struct {
 	ID      int32       `json:"id"`
 	Token   string      `json:"token"`
@@ -37,15 +37,15 @@ func (m *Model) tokenProb(p sample.Logprob) tokenProb {
 	return t
 }
 
-// probs are the log-probabilities of tokens. They become JSON one token at a time,
-// for together they would be a hundred times as large as the tokens.
+// probs are the log-probabilities of tokens. They are encoded one token at a time,
+// because all of their JSON would be a hundred times as large as the tokens.
 type probs struct {
 	m      *Model
 	tokens []engine.Token
 }
 
-// MarshalJSONTo writes an array of tokenProbs. Each has a list of the likeliest, an
-// empty one where none were asked for.
+// MarshalJSONTo writes an array of tokenProbs. Each has a list of the most likely
+// tokens, which is empty if none were requested.
 func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return writeArray(out, p.tokens, func(t engine.Token) any {
 		one := p.m.tokenProb(t.Logprob)
@@ -59,9 +59,9 @@ func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 
 func (probs) schema() schema { return schemaOf([]tokenProb{}) }
 
-// textProbs are log-probabilities in the form of completions: OpenAI's parallel
-// arrays, and the content that llama-server sends. The text of the tokens begins at
-// offset, in characters.
+// textProbs are log-probabilities in the format of text completions: OpenAI's parallel
+// arrays, and llama-server's content. offset is where the text of the tokens begins, in
+// characters.
 type textProbs struct {
 	probs
 	offset int
@@ -104,7 +104,7 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// textSchema is the type of textProbs as clients see it.
+// textSchema is the JSON type of textProbs, for the OpenAPI document.
 type textSchema struct {
 	Content       []tokenProb          `json:"content"`
 	Tokens        []string             `json:"tokens"`
@@ -115,8 +115,8 @@ type textSchema struct {
 
 func (textProbs) schema() schema { return schemaOf(textSchema{}) }
 
-// topProbs are the likeliest tokens by how they are spelled. Halves of characters
-// may be spelled alike: the likeliest counts.
+// topProbs returns the most likely tokens by text. Partial characters may have the same
+// text: the most likely of them is kept.
 func (m *Model) topProbs(top []sample.Logprob) map[string]float64 {
 	out := map[string]float64{}
 	for _, one := range top {
@@ -128,7 +128,7 @@ func (m *Model) topProbs(top []sample.Logprob) map[string]float64 {
 	return out
 }
 
-// writeArray writes what f makes of each of the tokens.
+// writeArray writes the array of f(token).
 func writeArray(out *jsontext.Encoder, tokens []engine.Token, f func(engine.Token) any) error {
 	if err := out.WriteToken(jsontext.BeginArray); err != nil {
 		return err
@@ -141,11 +141,11 @@ func writeArray(out *jsontext.Encoder, tokens []engine.Token, f func(engine.Toke
 	return out.WriteToken(jsontext.EndArray)
 }
 
-// maxProbs is how many alternatives a token can come with.
+// maxProbs is the maximum number of alternatives per token.
 const maxProbs = engine.MaxTopLogprobs
 
-// A probCount is how many of the likeliest tokens come with each. -1 is none at
-// all, which zero means too where it is off.
+// A probCount is the number of alternatives per token. -1 disables log-probabilities,
+// as does 0 where off is set.
 type probCount struct {
 	p   *int
 	off bool

@@ -11,53 +11,53 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// What a request keeps until its client has it is counted, and taken from the
-// memory budget: of log-probabilities the most that there can be, before work
-// begins; of the rest, which is small, as it comes. So neither large requests nor
-// slow readers take memory that is not there. A stream begins with less than its
-// most, for most of it is sent by the time that the rest comes.
+// What a request buffers until its client has read it is counted against the memory
+// budget. The most that its log-probabilities can take is reserved before work begins;
+// the rest is small and reserved as it comes. So neither large requests nor slow
+// readers exceed the available memory. A stream reserves less at first, since most of
+// it is sent before the rest comes.
 
-// answersPurpose is what the budget calls it.
+// answersPurpose is the name of these reservations in the budget.
 const answersPurpose = "answers"
 
-// Prices, in bytes. They have room for the garbage collector, which lets garbage
-// become as much as what is in use, and for lists that grow.
+// Prices, in bytes. They allow for the garbage collector, which lets garbage grow to
+// the size of the live heap, and for the growth of slices.
 const (
 	slack         = 2
-	requestBytes  = slack * (64 << 10) // what is encoded and not yet sent
+	requestBytes  = slack * (64 << 10) // encoded but not yet sent
 	sequenceBytes = slack * (4 << 10)  // a sequence that has generated nothing
 	eventBytes    = slack * 2 * int(unsafe.Sizeof(event{}))
 	tokenBytes    = slack * 2 * int(unsafe.Sizeof(engine.Token{}))
 	probBytes     = slack * int(unsafe.Sizeof(engine.Token{}.Logprob))
-	probJSONBytes = slack * 256 // of a token that is being encoded
+	probJSONBytes = slack * 256 // of a token while it is encoded
 
-	streamBytes = 8 << 20 // of log-probabilities, with which a stream begins
-	stepBytes   = 1 << 20 // by which a request takes more, and gives it back
-	smallBytes  = 1 << 20 // for which the last eighth of the memory for answers is there
+	streamBytes = 8 << 20 // reserved for log-probabilities when a stream begins
+	stepBytes   = 1 << 20 // the granularity of later reservations
+	smallBytes  = 1 << 20 // requests up to this size may use the last eighth of the memory for answers
 )
 
-// A ledger is what a request has taken of the budget. Its methods may be called
-// from several goroutines; without a budget they do nothing.
+// A ledger is what a request has reserved of the budget. Its methods are safe for
+// concurrent use; without a budget they do nothing.
 type ledger struct {
 	mu    sync.Mutex
 	taken *mem.Reservation // nil: there is no budget
-	spare uint64           // bytes that are left to small requests
+	spare uint64           // bytes reserved for small requests
 	from  *mem.Budget
 	open  bool
-	floor int // bytes that are taken in any case
-	held  int // bytes that are in use
+	floor int // minimum reservation, in bytes
+	held  int // bytes in use
 }
 
-// errAnswers ends an answer that became larger than there is memory for.
+// errAnswers ends an answer that has outgrown the available memory.
 var errAnswers = &apiError{
 	status: http.StatusServiceUnavailable, retry: retryMemory,
 	message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
 }
 
-// retryMemory is a guess: memory comes back when an answer is sent.
+// retryMemory is an estimate: memory is released when an answer is sent.
 const retryMemory = 2 * time.Second
 
-// newLedger takes what a request needs before it begins.
+// newLedger reserves what a request needs before it begins.
 func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil
@@ -88,8 +88,8 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	return nil, e
 }
 
-// resize takes n bytes in all, or reports that there is no memory for that. Large
-// requests leave some to small ones.
+// resize changes the reservation to n bytes, or reports that there is not enough
+// memory. Large requests leave some to small ones.
 func (l *ledger) resize(n int) bool {
 	now := l.taken.Bytes()
 	if grow := uint64(n) - now; uint64(n) > now && n > smallBytes && l.from.Free() < grow+l.spare {
@@ -98,7 +98,7 @@ func (l *ledger) resize(n int) bool {
 	return l.taken.Resize(uint64(n)) == nil
 }
 
-// price is what a request takes when it begins, and the most that its
+// price returns what a request reserves at first, and the most that its
 // log-probabilities can take.
 func (o *options) price(m *Model, prompts [][]int32) (base, probs int) {
 	base = requestBytes
@@ -112,7 +112,7 @@ func (o *options) price(m *Model, prompts [][]int32) (base, probs int) {
 	return base, probs
 }
 
-// most is how many tokens the longest answer can have.
+// most is the maximum number of tokens of an answer.
 func (o *options) most(m *Model, prompts [][]int32) int {
 	n := 0
 	for _, p := range prompts {
@@ -124,8 +124,8 @@ func (o *options) most(m *Model, prompts [][]int32) int {
 	return n
 }
 
-// hold counts n bytes more. It reports false, and counts nothing, where there is
-// no memory for them or nobody wants them any more.
+// hold adds n bytes to those in use. It returns false, and adds nothing, if there is no
+// memory for them or the ledger is closed.
 func (l *ledger) hold(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *ledger) hold(n int) bool {
 	return true
 }
 
-// drop counts n bytes less.
+// drop subtracts n bytes from those in use.
 func (l *ledger) drop(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,10 +147,11 @@ func (l *ledger) drop(n int) {
 		return
 	}
 	l.held -= n
-	l.fit(l.held) // less always fits
+	l.fit(l.held) // shrinking never fails
 }
 
-// fit takes whole steps for n bytes, and gives steps back that are far from used.
+// fit adjusts the reservation to n bytes, in whole steps, with hysteresis when it
+// shrinks.
 func (l *ledger) fit(n int) bool {
 	want := max(l.floor, (n+stepBytes-1)/stepBytes*stepBytes)
 	now := int(l.taken.Bytes())
@@ -160,7 +161,7 @@ func (l *ledger) fit(n int) bool {
 	return l.resize(want)
 }
 
-// close gives everything back. What comes then is not wanted.
+// close releases the whole reservation. Later calls of hold return false.
 func (l *ledger) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,10 +171,10 @@ func (l *ledger) close() {
 	}
 }
 
-// tokenPrice is what a token takes.
+// tokenPrice is the memory of a token.
 func tokenPrice(t *engine.Token) int { return tokenBytes + cap(t.Top)*probBytes }
 
-// price is what a piece takes: its text, and its tokens.
+// price is the memory of a piece: its text, and its tokens.
 func (p *piece) price() (text, tokens int) {
 	for _, d := range p.deltas {
 		text += slack * (int(unsafe.Sizeof(d)) + 2*len(d.Content) + 2*len(d.Reasoning))

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A conversation is what a chat template makes a prompt of.
+// A conversation is the input of a chat template.
 type conversation struct {
 	messages messages
 	kwargs   templateValues
@@ -121,7 +121,7 @@ func readContent(r *reader) (c chat.Content, err error) {
 	return c, err
 }
 
-// readPart reads a part of a message, of the only type that there is.
+// readPart reads a part of a message. Only text is supported.
 func readPart(r *reader) (body string, err error) {
 	kind := ""
 	given := false
@@ -153,10 +153,10 @@ func readPart(r *reader) (body string, err error) {
 	return body, nil
 }
 
-// media are the parts that other servers can read.
+// media are the types of parts that other servers support.
 var media = []string{"image_url", "input_audio", "input_video", "file"}
 
-// readCalls reads the calls of tools that the assistant made.
+// readCalls reads an assistant message's tool calls.
 func readCalls(r *reader, calls *[]chat.ToolCall) error {
 	err := r.decode(calls)
 	var mismatch *json.SemanticError
@@ -179,7 +179,7 @@ func (l *messages) schema() schema {
 	}
 }
 
-// templateValues are variables for the template. What is taken adds to them.
+// templateValues are variables of the template. take adds to them.
 type templateValues map[string]jsontext.Value
 
 func (t *templateValues) take(r *reader) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// An Engine runs requests: an engine.Loop.
+// An Engine runs requests; engine.Loop implements it.
 type Engine interface {
 	Submit(r *engine.Request) (Ticket, error)
 	Status() engine.Status
@@ -21,53 +21,53 @@ type Engine interface {
 	EraseSlot(slot int) (tokens int, err error)
 }
 
-// A Ticket stands for a request that was taken.
+// A Ticket is a handle of a submitted request.
 type Ticket interface {
 	ID() uint64
 	Cancel() // the request ends soon, with context.Canceled
 }
 
-// A Model is one of those that a Server serves.
+// A Model is a model that a Server serves.
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Metadata  tokenizer.Metadata // of the file
 
-	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
+	TemplateWarning string // why Template is not the model's own; empty if it is, or if it was chosen
 
-	Name    string // by which clients know it; Add sets it
+	Name    string // the name for clients; set by Add
 	Aliases []string
 	Tags    []string
 	Path    string
-	// Fingerprint names what the text of a seed depends on besides the model and the
-	// request: how numbers are computed, and the types of keys and values.
+	// Fingerprint identifies what output for a given seed depends on besides the model
+	// and the request: the numeric profile, and the types of keys and values.
 	Fingerprint string
 	Ctx         int // positions of a sequence
 
-	// What requests that say nothing get.
-	Sampling        sample.Params // but for the seed
+	// Defaults of requests.
+	Sampling        sample.Params // except the seed
 	Seed            *uint32       // nil: a new one for each request
 	MaxTokens       int           // 0: until the context is full
 	ReasoningFormat string        // empty: auto
 	Defaults        Defaults
 
-	Memory *mem.Budget // from which answers take their bytes; nil: they are not counted
+	Memory *mem.Budget // the budget for answers; nil: they are not counted
 
-	SuffixFirst bool // a prompt with a gap has what comes after the gap first
+	SuffixFirst bool // fill-in-the-middle prompts begin with the suffix
 
 	Info ModelInfo
 
 	loaded     time.Time
-	vocabulary func() *constrain.Vocabulary // made when it is first needed
+	vocabulary func() *constrain.Vocabulary // computed on first use
 	fim        fimTokens
 }
 
-// ModelInfo is what clients are told of a model.
+// ModelInfo is what the API reports about a model.
 type ModelInfo struct {
 	Arch      string `json:"architecture"`
 	FileType  string `json:"ftype"`      // such as Q4_K - Medium
-	VocabType int    `json:"vocab_type"` // llama.cpp's number
+	VocabType int    `json:"vocab_type"` // llama.cpp's enum value
 	NVocab    int    `json:"n_vocab"`
 	NCtxTrain int    `json:"n_ctx_train"`
 	NEmbd     int    `json:"n_embd"`

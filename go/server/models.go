@@ -18,7 +18,7 @@ type (
 		Models []modelCard  `json:"models"`
 	}
 
-	// A modelEntry is a model in OpenAI's form, with what llama-server adds.
+	// A modelEntry is a model in OpenAI's format, with llama-server's additions.
 	modelEntry struct {
 		ID      string            `json:"id"`
 		Aliases []string          `json:"aliases"`
@@ -38,7 +38,7 @@ type (
 		NCtx int `json:"n_ctx"`
 	}
 
-	// A modelCard is a model in Ollama's form. What nobody knows is empty.
+	// A modelCard is a model in Ollama's format. Unknown fields are empty.
 	modelCard struct {
 		Name         string       `json:"name"`
 		Model        string       `json:"model"`
@@ -62,8 +62,8 @@ type (
 	}
 )
 
-// ownedBy tells clients whose dialect of OpenAI's interface this is: some turn
-// on what llama-server adds by it.
+// ownedBy tells clients which dialect of OpenAI's API this is: some enable
+// llama-server's extensions when they see it.
 const ownedBy = "llamacpp"
 
 func (m *Model) entry() modelEntry {

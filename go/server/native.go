@@ -47,7 +47,7 @@ func (q *nativeQuery) source(m *Model) (source, error) {
 
 func (q *nativeQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
 
-// nativeFormat writes answers as llama-server's own endpoints do.
+// nativeFormat encodes answers in the format of llama-server's own endpoints.
 type nativeFormat struct {
 	g      *generation
 	wanted []string // fields; none: all
@@ -65,7 +65,7 @@ func (f *nativeFormat) whole(answers []answer) any {
 	return all
 }
 
-// ids are the tokens of a piece, as far as they are wanted.
+// ids returns the token ids of a piece, if they were requested.
 func (g *generation) ids(tokens []engine.Token) []int32 {
 	out := []int32{}
 	if g.opts.returnTokens || g.opts.stream {
@@ -76,8 +76,7 @@ func (g *generation) ids(tokens []engine.Token) []int32 {
 	return out
 }
 
-// native is a whole answer, or the end of one that was streamed, in
-// llama-server's form.
+// native is a whole answer, or the last event of a stream, in llama-server's format.
 func (g *generation) native(seq *sequence, end ending, u engine.Usage, content string, tokens []engine.Token) map[string]any {
 	a := map[string]any{
 		"index": seq.index, "content": content, "tokens": g.ids(tokens), "stop": true,
@@ -123,8 +122,8 @@ func (f *nativeFormat) end(*stream) error { return nil }
 
 func (f *nativeFormat) failed(s *stream, err *apiError) error { return s.fail(err, "") }
 
-// pick returns the fields of an answer that are wanted, all of them where wanted
-// is empty. a/b is b inside of a.
+// pick returns the wanted fields of an answer, all of them if wanted is empty. a/b is
+// the member b of a.
 func pick(wanted []string, answer map[string]any) map[string]any {
 	if len(wanted) == 0 {
 		return answer

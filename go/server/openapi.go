@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// document is the OpenAPI document of routes and pages. The defaults in it are those of
-// llama-server; a model or flags may set others, which /props says.
+// document is the OpenAPI document of routes and pages. Its defaults are those of
+// llama-server; a model or flags may change them, which /props shows.
 func document(routes []route, pages []Page, version string) []byte {
 	paths := schema{}
 	schemas := schema{"Error": errorSchema}
@@ -59,7 +59,7 @@ func document(routes []route, pages []Page, version string) []byte {
 		"components": schema{"schemas": schemas},
 	})
 	if err != nil {
-		panic(err) // the tables are ours
+		panic(err) // unreachable: the tables are constant
 	}
 	return doc
 }
@@ -69,7 +69,7 @@ func (s *Server) serveDocument(c *gin.Context, _ *Model) error {
 	return nil
 }
 
-// openPath is a path with its parameters in OpenAPI's form.
+// openPath is a path with its parameters in OpenAPI's syntax.
 func openPath(path string) string {
 	parts := strings.Split(path, "/")
 	for i, p := range parts {
@@ -85,7 +85,7 @@ func operationID(method, path string) string {
 	return strings.ToLower(method) + "_" + strings.Join(words, "_")
 }
 
-// requestSchema is the body that an endpoint takes.
+// requestSchema is the schema of an endpoint's request body.
 func requestSchema(b body) schema {
 	properties := schema{}
 	required := []string{}
@@ -97,7 +97,7 @@ func requestSchema(b body) schema {
 			}
 			s := f.to.schema()
 			if text, ok := s["description"].(string); ok && s["type"] == nil && s["anyOf"] == nil {
-				p["description"] = p["description"].(string) + " " + text // of what is not built
+				p["description"] = p["description"].(string) + " " + text // of an unsupported field
 				delete(s, "description")
 			}
 			if !f.need {
@@ -130,7 +130,7 @@ func parameters(params []param) []schema {
 	return out
 }
 
-// responses are what a route can answer.
+// responses are the possible responses of a route.
 func responses(r route) schema {
 	content := schema{"application/json": schema{"schema": schemaOf(r.answer)}}
 	if r.stream {
@@ -157,8 +157,8 @@ var errorSchema = schema{
 	}},
 }
 
-// nativeSchema is the answer of llama-server's own endpoints. Any of its fields
-// may be left out by response_fields.
+// nativeSchema is the response of llama-server's own endpoints. response_fields may
+// leave out any of its fields.
 var nativeSchema = schema{"type": []string{"object", "array"}, "properties": schema{
 	"content":   schema{"type": "string"},
 	"tokens":    schema{"type": "array", "items": schema{"type": "integer"}},
@@ -167,7 +167,7 @@ var nativeSchema = schema{"type": []string{"object", "array"}, "properties": sch
 	"timings":   schemaOf(timings{}),
 }}
 
-// schemaOf is the schema of a value's type, or the value where that is one.
+// schemaOf is the schema of a value's type, or the value itself if it is a schema.
 func schemaOf(v any) schema {
 	if s, ok := v.(schema); ok {
 		return s
@@ -197,7 +197,7 @@ func typeSchema(t reflect.Type) schema {
 	case reflect.Struct:
 		return structSchema(t)
 	}
-	return schema{} // anything
+	return schema{} // any type
 }
 
 func structSchema(t reflect.Type) schema {
@@ -215,7 +215,7 @@ func structSchema(t reflect.Type) schema {
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if options == "omitzero" && f.Type.Kind() == reflect.Slice {
-			properties[name] = schema{"type": "array"} // of itself
+			properties[name] = schema{"type": "array"} // recursive type
 			continue
 		}
 		properties[name] = typeSchema(f.Type)

@@ -8,9 +8,9 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// options are what all endpoints that generate take.
+// options are the fields common to all endpoints that generate text.
 type options struct {
-	model string // the client's name for it, which was looked at before: see modelName
+	model string // the client's name for it, resolved before: see modelName
 	sampling
 	limits
 	output
@@ -26,10 +26,10 @@ func (o *options) fields() []field {
 	}, o.limits.fields(), o.sampling.fields(), o.output.fields())
 }
 
-// common returns the options of whoever embeds them.
+// common returns the options of the query that embeds them.
 func (o *options) common() *options { return o }
 
-// settle settles what fields mean together and for this model.
+// settle resolves fields that depend on each other or on the model.
 func (o *options) settle(m *Model, h http.Header) error {
 	if err := o.sampling.settle(m); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (o *options) settle(m *Model, h http.Header) error {
 	return o.output.settle()
 }
 
-// request is what the engine is asked, for the i-th answer to a prompt.
+// request returns the engine's request for the i-th answer to a prompt.
 func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
 		Params: engine.Params{
@@ -61,8 +61,8 @@ func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	return r
 }
 
-// settings are the options as /props, /slots and answers show them. Those that
-// llama-server shows besides have the values that mean that they are not used.
+// settings are the options as /props, /slots and answers show them. Settings that only
+// llama-server has are shown with the values that disable them.
 func (o *options) settings() map[string]any {
 	shown := map[string]any{
 		"n_probs": max(o.probs, 0), "chat_format": "Content-only", "reasoning_in_content": o.thinking == "deepseek-legacy",

@@ -1,19 +1,19 @@
 package server
 
-// reasoningFormats are llama-server's.
+// reasoningFormats are those of llama-server.
 var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
 
-// output is what comes back.
+// output holds the fields that select what an answer contains.
 type output struct {
 	stream       bool
 	streamOpts   streamOptions
-	probs        int // alternatives that each token comes with; -1: no log-probabilities
+	probs        int // alternatives per token; -1: no log-probabilities
 	thinking     string
 	returnTokens bool
 	progress     bool
 	timings      bool
 	verbose      bool
-	ping         int // seconds; -1: none, 0: the server's
+	ping         int // seconds; -1: none, 0: the server's default
 }
 
 func newOutput(m *Model) output {
@@ -45,7 +45,7 @@ func (o *output) settle() error {
 	return nil
 }
 
-// streamOptions are those of OpenAI.
+// streamOptions is OpenAI's stream_options.
 type streamOptions struct{ given, usage bool }
 
 func (s *streamOptions) take(r *reader) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A prompt is text and token ids in any order.
+// A prompt is a sequence of texts and token ids.
 type prompt []part
 
 // A part is text, or ids where those are not nil.
@@ -17,7 +17,7 @@ type part struct {
 	ids  []int32
 }
 
-// prompts are what to continue: each is a text of its own.
+// prompts are separate inputs: each has answers of its own.
 type prompts []prompt
 
 const wantPrompt = "a string, an array of token ids, both mixed, or an array of these"
@@ -29,7 +29,8 @@ func (p *prompts) take(r *reader) error {
 		*p = prompts{one}
 		return err
 	}
-	// Texts alone, and arrays, are prompts of their own; a number makes it one.
+	// An array of strings and arrays holds several prompts; a number makes it a single
+	// one.
 	var joined prompt
 	number, nested := false, false
 	err := r.elements(wantPrompt, func(i int) error {
@@ -69,7 +70,7 @@ func (p *prompts) take(r *reader) error {
 	return nil
 }
 
-// readPrompt reads one of several prompts.
+// readPrompt reads one element of an array of prompts.
 func readPrompt(r *reader) (p prompt, err error) {
 	switch r.kind() {
 	case '"':
@@ -86,7 +87,7 @@ func readPrompt(r *reader) (p prompt, err error) {
 	return p, err
 }
 
-// element reads a text or a token id.
+// element reads a string or a token id.
 func (p *prompt) element(r *reader) error {
 	if r.kind() == '"' {
 		s, err := r.text(wantPrompt)
@@ -108,7 +109,7 @@ func (p *prompt) element(r *reader) error {
 	return nil
 }
 
-// readPromptObject reads the form that llama-server has for text with media.
+// readPromptObject reads llama-server's format for text with media.
 func readPromptObject(r *reader) (prompt, error) {
 	const want = `an object with "prompt_string"`
 	var p prompt
@@ -164,7 +165,8 @@ func (p prompt) encode(m *Model) ([]int32, error) {
 	return m.begun(ids)
 }
 
-// begun makes sure that a prompt has something to go on from.
+// begun applies Tokenizer.Begin to ids. It is an error if there are none then: a model needs
+// a token to continue.
 func (m *Model) begun(ids []int32) ([]int32, error) {
 	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
 		return nil, invalid("prompt", "empty, want some text: this model has no token to begin with")
@@ -172,8 +174,7 @@ func (m *Model) begun(ids []int32) ([]int32, error) {
 	return ids, nil
 }
 
-// String is the prompt as an answer echoes it: the client's own text, where it is
-// one.
+// String is the prompt as an answer echoes it: the client's own text, if it is text.
 func (p prompt) String(m *Model) string {
 	out := ""
 	for _, part := range p {
@@ -182,8 +183,8 @@ func (p prompt) String(m *Model) string {
 	return out
 }
 
-// spell is the text of tokens one by one, as llama-server has it: with those that
-// print nothing otherwise, and with the space that a vocabulary puts in front.
+// spell returns the text of tokens as llama-server echoes it: including special tokens,
+// and the space that a vocabulary prepends.
 func (m *Model) spell(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -192,7 +193,7 @@ func (m *Model) spell(ids []int32) string {
 	return b.String()
 }
 
-// tokenList are the tokens of /detokenize.
+// tokenList is the tokens field of /detokenize.
 type tokenList []int32
 
 func (l *tokenList) take(r *reader) error {
@@ -211,7 +212,7 @@ func (l *tokenList) schema() schema {
 	return schema{"type": "array", "items": schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
 }
 
-// wrap says where in a value an error is, if there is one.
+// wrap adds the position in a value to an error, if there is one.
 func wrap(where string, err error) error {
 	if err == nil {
 		return nil

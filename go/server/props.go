@@ -32,7 +32,7 @@ type (
 		Modalities   map[string]bool `json:"modalities"`
 		MediaMarker  string          `json:"media_marker"`
 		Slots        bool            `json:"endpoint_slots"`
-		Props        bool            `json:"endpoint_props"` // whether POST changes them
+		Props        bool            `json:"endpoint_props"` // POST may change them
 		Metrics      bool            `json:"endpoint_metrics"`
 		UI           bool            `json:"ui"`
 		UISettings   map[string]any  `json:"ui_settings"`
@@ -81,7 +81,7 @@ func (s *Server) adapters(c *gin.Context, _ *Model) error {
 	return nil
 }
 
-// setAdapters takes an empty list, which is what there is.
+// setAdapters accepts an empty list only: there are no adapters.
 func (s *Server) setAdapters(c *gin.Context, _ *Model) error {
 	r := newReader(received(c))
 	err := r.elements("an array", func(int) error { return bad("there are no LoRA adapters, want an empty array") })

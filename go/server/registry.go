@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A registry knows the generations that run, by their ids and by the engine's
-// numbers, and what ran last in each slot.
+// A registry holds the running generations, by id and by the engine's ticket numbers,
+// and the last sequence of each slot.
 type registry struct {
 	mu   sync.Mutex
 	byID map[string]*generation
@@ -16,7 +16,7 @@ type registry struct {
 	last map[slotKey]task
 }
 
-// Tickets and slots are each model's own.
+// Ticket numbers and slots are per model.
 type (
 	ticketKey struct {
 		model  *Model
@@ -32,8 +32,8 @@ type (
 type task struct {
 	ticket uint64
 	opts   *options
-	seq    *sequence // nil when it has ended
-	line   bool      // there was a line break, of one that has ended
+	seq    *sequence // nil once it has ended
+	line   bool      // has_new_line, of a sequence that has ended
 }
 
 func newRegistry() *registry {
@@ -58,7 +58,7 @@ func (r *registry) remove(g *generation) {
 	}
 }
 
-// ended notes the last event of a sequence.
+// ended records the last event of a sequence.
 func (r *registry) ended(g *generation, e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,14 +68,14 @@ func (r *registry) ended(g *generation, e event) {
 	}
 }
 
-// generation returns the one that has an id, or nil.
+// generation returns the generation with an id, or nil.
 func (r *registry) generation(id string) *generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byID[id]
 }
 
-// task returns what runs under the engine's number, or ran last in the slot.
+// task returns the sequence that runs under a ticket number, or ran last in the slot.
 func (r *registry) task(m *Model, ticket uint64, slot int) (t task, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,14 +87,14 @@ func (r *registry) task(m *Model, ticket uint64, slot int) (t task, ok bool) {
 	return t, t.opts != nil && t.ticket == ticket
 }
 
-// cancelled is the answer to who has ended a request.
+// cancelled is the response to a cancellation.
 type cancelled struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
 	Cancelled bool   `json:"cancelled"`
 }
 
-// cancelRunning ends a request that runs, by its id.
+// cancelRunning cancels a running request by its id.
 func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
 	id := c.Param("id")
 	g := s.running.generation(id)

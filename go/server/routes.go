@@ -6,24 +6,24 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A route is a method and the paths that it has in common.
+// A route is a method and paths that are handled alike.
 type route struct {
 	method  string
-	paths   []string // the first is ours, the others mean the same
+	paths   []string // the first is canonical, the others are aliases
 	handle  func(*gin.Context, *Model) error
-	always  bool // also while the model is loading
-	openAI  bool // OpenAI has it
+	always  bool // served even while the model is loading
+	openAI  bool // part of OpenAI's API
 	summary string
 
 	// For the OpenAPI document.
 	body    body
 	params  []param
-	stream  bool // the answer may come as events
-	answer  any  // a value of the answer's type, or its schema
-	example any  // of a body
+	stream  bool // the response may be a stream of events
+	answer  any  // a value of the response's type, or its schema
+	example any  // of a request body
 }
 
-// A body is what requests may say. The zero body is none.
+// A body describes a request's body. The zero body means none.
 type body struct {
 	name     string
 	defaults func(*Model) query
@@ -33,7 +33,7 @@ func bodyOf[Q query](name string, defaults func(*Model) Q) body {
 	return body{name, func(m *Model) query { return defaults(m) }}
 }
 
-// A param is a parameter in the path or the query.
+// A param is a path or query parameter.
 type param struct{ in, name, doc string }
 
 var (
@@ -41,7 +41,7 @@ var (
 	ofModel = param{"query", "model", "Which model, where there are several; by default the first."}
 )
 
-// table is all routes.
+// table returns all routes.
 func (s *Server) table() []route {
 	hello := []any{map[string]any{"role": "user", "content": "Say hello."}}
 	return []route{

@@ -7,12 +7,11 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// samplerList says which samplers are used. nil is all.
+// samplerList is the samplers to use. nil: all.
 type samplerList []string
 
-// ours are the samplers there are, in their fixed order; the letters are
-// llama.cpp's short names. Those that are not built do nothing at the values
-// that their fields can have.
+// ours are the known samplers, in their fixed order, with llama.cpp's one-letter names.
+// Those that are not implemented are disabled by every value that their fields accept.
 var ours = []struct {
 	name, letter string
 	built        bool
@@ -82,7 +81,7 @@ func (l *samplerList) schema() schema {
 	return schema{"description": wantSamplers, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "string"}}}}
 }
 
-// apply makes the samplers that were left out neutral.
+// apply disables the samplers that are not in the list.
 func (l samplerList) apply(p *sample.Params) {
 	if l == nil {
 		return

@@ -8,10 +8,10 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// randomSeed is how llama-server spells it where a seed cannot be negative.
+// randomSeed is llama-server's unsigned equivalent of -1.
 const randomSeed = 1<<32 - 1
 
-// sampling is how tokens are chosen.
+// sampling holds the fields that control how tokens are chosen.
 type sampling struct {
 	params    sample.Params
 	seed      int64
@@ -20,7 +20,7 @@ type sampling struct {
 	ignoreEOS bool
 	breakers  texts
 	choices   texts                // nil: any text
-	held      constrain.Constraint // to the choices, once they are settled; each answer has a fork
+	held      constrain.Constraint // the constraint for choices, set by settle; each answer gets a fork
 
 	dynatempExponent, xtcThreshold, dryBase, dryLength, dryLastN, mirostatTau, mirostatEta, adaptiveDecay idle
 }
@@ -77,7 +77,7 @@ func (s *sampling) fields() []field {
 	}
 }
 
-// settle gives the fields the values that they stand for.
+// settle resolves special values of the fields.
 func (s *sampling) settle(m *Model) error {
 	s.params.Temp = max(s.params.Temp, 0)
 	s.samplers.apply(&s.params)
@@ -85,7 +85,7 @@ func (s *sampling) settle(m *Model) error {
 		return bad("%v", err)
 	}
 	if s.seed == -1 || s.seed == randomSeed {
-		s.seed = int64(rand.Uint32N(randomSeed)) // what can be asked for again
+		s.seed = int64(rand.Uint32N(randomSeed)) // reported, so that the answer can be reproduced
 	}
 	s.params.Seed = uint64(s.seed)
 	var err error

@@ -48,8 +48,8 @@ func (n numeric[T]) take(r *reader) error {
 		return nil
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
-	// Some languages write 16 as 16.0. Beyond 2^53 such numbers are not whole
-	// any more.
+	// Some languages write 16 as 16.0. Beyond 2^53 floats no longer represent all
+	// integers.
 	if err != nil || f < n.lo || f > n.hi || n.whole() && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
 		return wrong(v, n.want())
 	}
@@ -67,7 +67,7 @@ func (n numeric[T]) schema() schema {
 	return schema{"type": kind, "minimum": n.lo, "maximum": n.hi}
 }
 
-// plain is a bound as people write it.
+// plain formats a bound.
 func plain(f float64) string {
 	switch f {
 	case math.MaxInt32:
@@ -115,7 +115,7 @@ func (b boolean) take(r *reader) error {
 func (b boolean) value() any     { return *b.p }
 func (b boolean) schema() schema { return schema{"type": "boolean"} }
 
-// text is a string, one of some where those are given.
+// text is a string, or an enum where its values are given.
 type text struct {
 	p    *string
 	some []string

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// How a text ended, in llama-server's words.
+// Stop reasons, in llama-server's terms.
 const (
 	stopNone   = "none"
 	stopEOS    = "eos"
@@ -18,9 +18,9 @@ const (
 	stopLimit  = "limit"
 )
 
-// A sequence is one of the texts of a request. It is the engine's Sink: what it
-// is given it makes text of, at once, and leaves in the request's mailbox. That
-// takes microseconds, whatever the client does.
+// A sequence is one of the outputs of a request. It is the engine's Sink: it converts
+// tokens to text at once and leaves events in the request's mailbox. That takes
+// microseconds, however slow the client is.
 type sequence struct {
 	index  int // among those of the request
 	box    *mailbox
@@ -30,24 +30,24 @@ type sequence struct {
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
 
-	begun, first time.Time // of the evaluation, of the tokens
+	begun, first time.Time // when evaluation began, and when the first token came
 	usage        engine.Usage
 	stop, word   string
-	failed       error // why the sequence ended itself
+	failed       error // why the sequence stopped itself
 }
 
-// An event is what came of a sequence.
+// An event is an update of a sequence.
 type event struct {
 	seq      *sequence
 	progress *progress
 	piece    piece
-	usage    engine.Usage // so far; times only where they are wanted
-	end      *ending      // of the last
+	usage    engine.Usage // so far; with times only if they are wanted
+	end      *ending      // of the last event
 
-	frame, content int // bytes that are counted for it, and for its piece
+	frame, content int // bytes counted for the event, and for its piece
 }
 
-// progress is how far a prompt is evaluated, and since when.
+// progress is how far a prompt is evaluated, and when that began.
 type progress struct {
 	engine.Progress
 	took time.Duration
@@ -57,7 +57,7 @@ type progress struct {
 type ending struct {
 	err        error
 	stop, word string
-	truncated  bool // at the end of the context
+	truncated  bool // the context is full
 }
 
 func (s *sequence) Progress(p engine.Progress) {
@@ -69,8 +69,8 @@ func (s *sequence) Progress(p engine.Progress) {
 	s.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
 }
 
-// put leaves an event in the mailbox, unless there is no memory for it. Its tokens
-// are counted already.
+// put leaves an event in the mailbox, unless there is no memory for it. Its tokens are
+// counted already.
 func (s *sequence) put(e event) bool {
 	text, tokens := e.piece.price()
 	if !s.ledger.hold(eventBytes + text) {
@@ -114,12 +114,13 @@ func (s *sequence) Token(t engine.Token) bool {
 	return true
 }
 
-// errNoText is an answer whose end could not be made: the log has why.
+// errNoText is returned for an answer that could not be completed; the log has the
+// reason.
 var errNoText = errors.New("the end of the answer could not be made")
 
 func (s *sequence) Done(r engine.Result) {
 	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
-	defer func() { s.last(e) }() // in any case: somebody waits for it
+	defer func() { s.last(e) }() // always: the request waits for it
 	last, word := s.write.end(s.word)
 	s.hasLine.Store(s.write.line)
 	if word != s.word {
@@ -132,7 +133,7 @@ func (s *sequence) Done(r engine.Result) {
 	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
 }
 
-// last leaves the last event in the mailbox, whether there is memory for it or not.
+// last leaves the last event in the mailbox, even if there is no memory for it.
 func (s *sequence) last(e event) {
 	if !s.put(e) {
 		_, e.content = e.piece.price()
@@ -140,12 +141,12 @@ func (s *sequence) last(e event) {
 	}
 }
 
-// A mailbox keeps events until they are fetched, or nobody wants them any more.
+// A mailbox queues events until they are fetched, or until it is closed.
 type mailbox struct {
 	mu     sync.Mutex
 	closed bool
 	events []event
-	ready  chan struct{} // holds something when there may be events
+	ready  chan struct{} // signalled when there may be events
 }
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
@@ -170,7 +171,7 @@ func (b *mailbox) fetch() []event {
 	return events
 }
 
-// close lets go of what is there and of what comes.
+// close drops all events, including later ones.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,14 +1,13 @@
-// Package server is the HTTP interface of models: OpenAI's endpoints and
-// llama-server's own, with their fields, defaults and errors.
+// Package server is the HTTP API of models: OpenAI's endpoints and llama-server's own,
+// with their fields, defaults and errors.
 //
-// Text is at this edge: templates, tokens made of text and text made of tokens,
-// stop words and replies are here, and below there are only token ids. What
-// requests may say is written once, in the table of fields; routes are, in the
-// table of routes. Keys, limits of bodies, time limits of writes, logs and
-// listeners are for those who put this behind them.
+// Text is handled here: templates, tokenization and detokenization, stop words and
+// parsing of replies; the layers below see only token ids. The fields of requests are
+// defined once, as tables of fields; routes are, in the table of routes. API keys, body
+// limits, write timeouts, logs and listeners are left to the caller.
 //
-// Nothing that a client does holds the engine up: its tokens are made text as
-// they come and kept until it reads them, as far as the memory budget goes.
+// No client can block the engine: tokens are converted to text as they come and
+// buffered until the client reads them, within the memory budget.
 package server
 
 import (
@@ -24,30 +23,29 @@ import (
 	"github.com/quern-llm/quern/go/models"
 )
 
-// Config says how to serve. The zero value will do.
+// Config configures a Server. The zero value is valid.
 type Config struct {
 	Build    string        // the program's version, which answers carry
 	SlotPath string        // the directory of saved slots; empty: there is none
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
-	// Flow names whom a request is from, for fairness, and its weight; nil: the
+	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
-	// Note is told what the log should say of a request that generated; nil: nobody
-	// wants to know.
+	// Note is given the log fields of each request that generated; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
 
-	// Besides is what is answered at the same address by those who put the server
-	// behind them, for the OpenAPI document.
+	// Besides lists the endpoints that the caller serves at the same address, for the
+	// OpenAPI document.
 	Besides []Page
 }
 
 // A Page is a GET endpoint besides the API.
 type Page struct{ Path, Summary, ContentType string }
 
-// A Server answers requests. Until a model is loaded it says that it is loading.
+// A Server answers requests. While models are loading it answers 503.
 type Server struct {
 	c       Config
 	models  models.Set[Model]
@@ -73,10 +71,10 @@ func New(c Config) *Server {
 	return s
 }
 
-// Add makes a model known by its names, the first of which is its own; the first
-// model is the default. All are added before requests come. What Add returns is
-// called once, when the model is loaded, and lets requests for it in; it returns what
-// tells how many have it.
+// Add registers a model under its names, the first of which is canonical; the first
+// model is the default. All models are added before the first request. Call loaded
+// once, when the model is loaded: requests for it are served from then on. It returns a
+// function that counts the requests that hold a lease on the model.
 func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), err error) {
 	e, err := s.models.Add(names...)
 	if err != nil {
@@ -90,7 +88,7 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 	}, nil
 }
 
-// complete fills in what follows from the rest.
+// complete sets the derived fields.
 func (m *Model) complete() {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
@@ -109,7 +107,7 @@ func (s *Server) Register(r gin.IRoutes) {
 	}
 }
 
-// Handler returns a handler of the routes and nothing else.
+// Handler returns a handler of the routes alone.
 func (s *Server) Handler() http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -118,7 +116,7 @@ func (s *Server) Handler() http.Handler {
 	return e
 }
 
-// Fallback has e answer other paths and methods in the form of the others.
+// Fallback makes e answer unknown paths and methods with the API's error object.
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
@@ -132,12 +130,12 @@ func (s *Server) Fallback(e *gin.Engine) {
 	})
 }
 
-// Missing answers requests for what this server could do and was told not to.
+// Missing returns a handler for features that are disabled by configuration.
 func (s *Server) Missing(message string) gin.HandlerFunc {
 	return func(c *gin.Context) { s.fail(c, unsupported("%s", message)) }
 }
 
-// serve answers requests for a route.
+// serve returns the handler of a route.
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Set(openAI, r.openAI)

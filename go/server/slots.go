@@ -15,8 +15,8 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// A slotEntry is a number under which sequences run, as clients see it, with the
-// one that runs or ran last.
+// A slotEntry is a slot as the API shows it, with the sequence that runs or last ran in
+// it.
 type slotEntry struct {
 	ID          int            `json:"id"`
 	Model       string         `json:"model"`
@@ -38,11 +38,11 @@ type nextToken struct {
 	Decoded int  `json:"n_decoded"`
 }
 
-// idleSlot is one that never ran anything. Its params are the defaults.
+// idleSlot is a slot that was never used. Its params are the defaults.
 func (m *Model) idleSlot(id int) slotEntry {
 	o := newOptions(m)
 	filled(m, &o)
-	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused with requests
+	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused in requests
 	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
@@ -85,7 +85,7 @@ func (q *slotQuery) fields() []field {
 	return []field{required("filename", text{p: &q.filename}, "A file name, without a path.")}
 }
 
-// slotAction saves, restores or erases what a slot has in the cache.
+// slotAction saves, restores or erases the cached sequence of a slot.
 func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	id, err := strconv.Atoi(c.Param("id"))
 	if n := m.slots(); err != nil || id < 0 || id >= n {
@@ -138,7 +138,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	return nil
 }
 
-// slotError tells clients what they got wrong.
+// slotError makes API errors of errors that are the client's fault.
 func slotError(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSlotEmpty):
@@ -149,9 +149,9 @@ func slotError(err error) error {
 	return err
 }
 
-// saveSlot writes a file that is there as a whole or not at all.
+// saveSlot writes a file atomically: it is complete or absent.
 func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
-	part := "." + newID() // no name that a client can give
+	part := "." + newID() // not a name that checkFilename accepts
 	f, err := dir.Create(part)
 	if err != nil {
 		return engine.SlotFile{}, err
@@ -167,7 +167,7 @@ func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, err
 	return saved, err
 }
 
-// restoreSlot reads a file.
+// restoreSlot restores a slot from a file.
 func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,8 +180,8 @@ func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, 
 	return e.RestoreSlot(id, f)
 }
 
-// checkFilename takes plain names: no paths, nothing hidden, nothing that a
-// shell or another system would read in a way of its own.
+// checkFilename accepts plain names: no paths, no hidden files, and no characters that
+// are special to a shell or another system.
 func checkFilename(name string) error {
 	safe := name != "" && len(name) <= 255 && name[0] != '.' && filepath.IsLocal(name)
 	for _, r := range name {

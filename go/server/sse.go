@@ -12,13 +12,13 @@ import (
 
 const jsonType = "application/json; charset=utf-8"
 
-// inJSON says how values become JSON: in a fixed order. Bytes that are no text
-// become U+FFFD.
+// inJSON are the options for encoding JSON: in deterministic order, with invalid UTF-8
+// replaced by U+FFFD.
 var inJSON = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 
 func encode(v any) ([]byte, error) { return json.Marshal(v, inJSON) }
 
-// reply sends a whole answer, as it is encoded.
+// reply sends a whole response while it is encoded.
 func reply(c *gin.Context, status int, v any) {
 	b := &answerBody{c: c, status: status}
 	if err := json.MarshalWrite(b, v, inJSON); err != nil && !b.begun {
@@ -27,8 +27,8 @@ func reply(c *gin.Context, status int, v any) {
 	b.end()
 }
 
-// An answerBody is that of a whole answer. A short one is sent with its length, a
-// long one in chunks.
+// An answerBody is the body of a whole response. A short one is sent with its
+// Content-Length, a long one in chunks.
 type answerBody struct {
 	c      *gin.Context
 	status int
@@ -59,11 +59,11 @@ func (b *answerBody) end() {
 	if !b.begun {
 		b.c.Header("Content-Length", strconv.Itoa(len(b.buf)))
 	}
-	_ = b.flush() // of a client that has gone
+	_ = b.flush() // fails only if the client has disconnected
 }
 
-// A stream sends server-sent events. Its header goes out with the first of
-// them, so that a request which fails before has a status of its own.
+// A stream sends server-sent events. Its header is sent with the first event, so that a
+// request that fails before it has a status of its own.
 type stream struct {
 	c    *gin.Context
 	rc   *http.ResponseController
@@ -75,7 +75,7 @@ func newStream(c *gin.Context) *stream {
 	return &stream{c: c, rc: http.NewResponseController(c.Writer)}
 }
 
-// event adds an event to those that flush sends.
+// event buffers an event until flush.
 func (s *stream) event(v any) error {
 	body, err := encode(v)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *stream) raw(data string) {
 	s.buf.WriteString("\n\n")
 }
 
-// fail adds an error as an event, and after it the data that ends a stream.
+// fail adds an error event, and after it the data that ends the stream.
 func (s *stream) fail(err *apiError, last string) error {
 	if err := s.event(err.body()); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *stream) fail(err *apiError, last string) error {
 	return nil
 }
 
-// ping adds a comment, which tells whoever is between that the stream lives.
+// ping adds a comment, which keeps the connection alive through proxies.
 func (s *stream) ping() { s.buf.WriteString(": ping\n\n") }
 
 func (s *stream) flush() error {
@@ -114,7 +114,7 @@ func (s *stream) flush() error {
 		h := s.c.Writer.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // or nginx collects what should come at once
+		h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering the stream
 		s.c.Status(http.StatusOK)
 	}
 	_, err := s.c.Writer.Write(s.buf.Bytes())

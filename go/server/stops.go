@@ -1,9 +1,9 @@
 package server
 
-// maxStops bounds the texts that a generation looks out for.
+// maxStops is the maximum number of stop words of a request.
 const maxStops = 64
 
-// stopWords are the texts at which an answer ends.
+// stopWords are the strings at which an answer ends.
 type stopWords []string
 
 const wantStop = "a string or an array of at most 64"
@@ -12,7 +12,7 @@ func (s *stopWords) take(r *reader) error {
 	*s = nil
 	add := func(int) error {
 		word, err := r.text(wantStop)
-		if word != "" { // which is everywhere, and meant as nothing
+		if word != "" { // an empty word would match everywhere
 			*s = append(*s, word)
 		}
 		return err
@@ -34,20 +34,20 @@ func (s *stopWords) schema() schema {
 	return schema{"description": wantStop, "anyOf": []schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
 }
 
-// A stopper looks for stop words in a text that comes in pieces. Text that may
-// be the beginning of one is held back. Where the pieces were cut makes no
-// difference: the word that ends first wins, of those the longest.
+// A stopper finds stop words in streamed text. Text that may be the beginning of one is
+// held back. The result does not depend on how the text is split into pieces: the match
+// that ends first wins, and of those the longest.
 type stopper struct {
 	words []stopWord
 	held  []byte
 }
 
-// A stopWord is matched a byte at a time, as Knuth, Morris and Pratt do: the
-// time does not depend on what it looks like.
+// A stopWord is matched a byte at a time with the Knuth-Morris-Pratt algorithm: in
+// linear time for every word and text.
 type stopWord struct {
 	text string
-	fail []int // by length of the match: the next shorter one that may go on
-	len  int   // of the match so far
+	fail []int // by match length: the next shorter match that may continue
+	len  int   // of the current match
 }
 
 func newStopper(words []string) *stopper {
@@ -68,7 +68,7 @@ func newStopper(words []string) *stopper {
 	return s
 }
 
-// next takes a byte and reports whether the word ends with it.
+// next takes a byte and reports whether it completes the word.
 func (w *stopWord) next(c byte) bool {
 	for w.len > 0 && w.text[w.len] != c {
 		w.len = w.fail[w.len]
@@ -79,9 +79,9 @@ func (w *stopWord) next(c byte) bool {
 	return w.len == len(w.text)
 }
 
-// write takes a piece and returns the text that is certain to be no part of a
-// stop word, and the word that ends the text, if one does. Nothing may be
-// written after that.
+// write takes a piece and returns the text that cannot be part of a stop word, and the
+// stop word that ends the text, if there is one. After that, write must not be called
+// again.
 func (s *stopper) write(piece string) (out, word string) {
 	if len(s.words) == 0 {
 		return piece, ""
@@ -107,7 +107,7 @@ func (s *stopper) write(piece string) (out, word string) {
 	return out, ""
 }
 
-// flush returns what was held back, when the text has ended.
+// flush returns what was held back, at the end of the text.
 func (s *stopper) flush() string {
 	out := string(s.held)
 	s.held = nil

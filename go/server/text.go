@@ -6,9 +6,9 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A piece is what some tokens add to an answer. Tokens come with the text that
-// ends them: those of half a character, or of what may become a stop word, with
-// the piece that settles it.
+// A piece is what one or more tokens add to an answer. Tokens come with the text that
+// completes them: those of a partial character, or of a possible stop word, with the
+// piece that resolves it.
 type piece struct {
 	deltas []chat.Delta
 	tokens []engine.Token
@@ -30,12 +30,12 @@ type writer struct {
 	text    *tokenizer.Stream
 	stops   *stopper
 	reply   *chat.Reply // nil: all text is content
-	both    bool        // all text is content, and the reasoning comes besides
+	both    bool        // all text is content, and the reasoning is sent too
 	line    bool        // there was a line break
 	written int         // bytes of text
-	sure    int         // of which are no stop word
-	waiting []waiting   // tokens whose text is not out
-	out     piece       // that is, but not returned yet
+	sure    int         // of which cannot be part of a stop word
+	waiting []waiting   // tokens whose text is not complete
+	out     piece       // complete, but not returned yet
 }
 
 type waiting struct {
@@ -43,8 +43,8 @@ type waiting struct {
 	at    int // where its text begins
 }
 
-// writer returns the writer of an answer. Where that is to a chat, prompt is what
-// the model replies to, and nil otherwise.
+// writer returns the writer of an answer. For a chat, prompt is the prompt that the
+// model replies to, and nil otherwise.
 func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 	w := writer{stops: newStopper(o.stop)}
 	if prompt == nil {
@@ -58,8 +58,8 @@ func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 	return w
 }
 
-// write takes a token and returns the piece that it completes, which may be
-// empty, and the stop word, if it completes one: then it was the last.
+// write takes a token and returns the piece that it completes, which may be empty, and
+// the stop word, if it completes one: then no more tokens follow.
 func (w *writer) write(t engine.Token) (p piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
 	word = w.add(w.text.Write(t.ID))
@@ -78,7 +78,8 @@ func (w *writer) add(text string) (word string) {
 	return word
 }
 
-// settle moves text that is no stop word, and its tokens, to the next piece.
+// settle moves text that cannot be part of a stop word, and its tokens, to the next
+// piece.
 func (w *writer) settle(sure string) {
 	w.sure += len(sure)
 	n := 0
@@ -114,14 +115,14 @@ func (w *writer) parsed(deltas []chat.Delta) {
 	}
 }
 
-// end returns the last piece. Where no stop word ended the text, what was held
-// back is part of it after all, unless that ends with one; half a character that
-// a stop word cut off is not.
+// end returns the last piece. If no stop word ended the text, held-back text is added,
+// unless it now completes a stop word; a partial character that a stop word cut off is
+// dropped.
 func (w *writer) end(word string) (piece, string) {
 	if word == "" {
 		if word = w.add(w.text.Flush()); word == "" {
 			w.settle(w.stops.flush())
-			for _, t := range w.waiting { // which print nothing
+			for _, t := range w.waiting { // they print nothing
 				w.out.tokens = append(w.out.tokens, t.token)
 			}
 		}

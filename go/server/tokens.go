@@ -115,7 +115,7 @@ func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 	return nil
 }
 
-// countTokens says how long the prompt of a chat is.
+// countTokens returns the number of tokens of a chat's prompt.
 func (s *Server) countTokens(c *gin.Context, m *Model) error {
 	q := newChatQuery(m)
 	if err := readBody(c, q); err != nil {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// A neutral is a field for something that is not built. It takes the values
-// that ask for nothing, so that clients which send all they know are served.
+// A neutral is a field of a feature that is not supported. It accepts the values that
+// disable the feature, so that clients that send every field are served.
 type neutral struct {
-	is   any // the value that shows
+	is   any // the value shown
 	ok   func(v any) bool
 	want string
 }
@@ -31,7 +31,7 @@ func (n neutral) schema() schema {
 	return schema{"description": "Not supported yet: only " + n.want + "."}
 }
 
-// always is a neutral that only has one value.
+// always is a neutral that accepts a single value.
 func always(is any) neutral {
 	return neutral{is, func(v any) bool {
 		if n, ok := is.(int); ok {
@@ -41,12 +41,12 @@ func always(is any) neutral {
 	}, fmt.Sprint(is)}
 }
 
-// within is a neutral that takes numbers in a range.
+// within is a neutral that accepts numbers in a range.
 func within(is, lo, hi float64, want string) neutral {
 	return neutral{is, func(v any) bool { n, ok := v.(float64); return ok && n >= lo && n <= hi }, want}
 }
 
-// empty is a neutral that takes nothing: "", [], {} or false.
+// empty is a neutral that accepts empty values: "", [], {} or false.
 func empty(is any) neutral {
 	return neutral{is, func(v any) bool {
 		switch v := v.(type) {
@@ -63,8 +63,8 @@ func empty(is any) neutral {
 	}, "none"}
 }
 
-// An idle is a number that sets something which other fields cannot turn on. It
-// shows as it came.
+// An idle is a parameter of a feature that cannot be enabled. It is shown as it was
+// sent.
 type idle float64
 
 func (i *idle) take(r *reader) error {

@@ -11,16 +11,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth is how deep values may nest. Messages with parts take five levels,
-// arguments of templates what their authors like.
+// maxDepth is the maximum nesting depth. Messages with parts take five levels, template
+// arguments as many as their authors like.
 const maxDepth = 64
 
-// A reader walks the JSON of a request, once. A name that comes twice is an error,
-// since readers disagree about which of the two counts.
+// A reader parses the JSON of a request in one pass. Duplicate names are errors, since
+// parsers disagree about which of the values counts.
 type reader struct {
 	body  []byte
 	dec   *jsontext.Decoder
-	fault error // the text is not JSON, which matters more than what was wanted of it
+	fault error // a JSON syntax error, which takes precedence over a wrong value
 }
 
 func newReader(body []byte) *reader {
@@ -55,7 +55,7 @@ func (r *reader) raw() (jsontext.Value, error) {
 	}
 }
 
-// since returns the value that was read after the offset from.
+// since returns the value that was read from offset from on.
 func (r *reader) since(from int64) jsontext.Value {
 	return bytes.TrimLeft(r.body[from:r.dec.InputOffset()], " \t\r\n,:")
 }
@@ -116,7 +116,7 @@ func (r *reader) members(want string, f func(name string) error) error {
 	return err
 }
 
-// end returns an error if anything follows.
+// end returns an error if any data follows.
 func (r *reader) end() error {
 	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return bad("the body goes on after its JSON ends, at byte %d", r.dec.InputOffset())
@@ -124,7 +124,7 @@ func (r *reader) end() error {
 	return nil
 }
 
-// wrong reads the next value and says that it is not what was wanted.
+// wrong reads the next value and returns the error that it is not what was wanted.
 func (r *reader) wrong(want string) error {
 	v, err := r.raw()
 	if err != nil {
@@ -151,8 +151,8 @@ func notJSON(err error) error {
 	return bad("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
 }
 
-// describe is a value in the words of an error: what it is, and itself where it
-// is short.
+// describe is a value for an error message: its type, and the value itself if it is
+// short.
 func describe(v jsontext.Value) string {
 	switch v.Kind() {
 	case 'n':
@@ -168,7 +168,7 @@ func describe(v jsontext.Value) string {
 	return clip(string(v))
 }
 
-// quote is text in an error: in quotes, and not all of it if it is long.
+// quote is text for an error message: in quotes, and truncated if it is long.
 func quote(text string) string { return `"` + clip(text) + `"` }
 
 func clip(text string) string {

@@ -7,12 +7,11 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A recipe says how to make a block of a type out of random bytes: where its
-// float16 scales are, and what to write there. Every other byte may hold
-// anything.
+// A recipe turns random bytes into a block of a type: it gives the offsets and ratios
+// of the float16 scales to write. All other bytes may have any value.
 type recipe struct {
 	fields []field
-	rms    float64 // of the block's weights where its first scale is 1
+	rms    float64 // of the block's weights if its first scale is 1
 }
 
 // A field is a float16 in a block, ratio times the first scale.
@@ -24,7 +23,7 @@ type field struct {
 // moments are the mean and the mean square of a number.
 type moments struct{ mean, square float64 }
 
-// uniform returns the moments of whole numbers from lo to hi, all as likely.
+// uniform returns the moments of the uniform distribution of integers from lo to hi.
 func uniform(lo, hi float64) moments {
 	mean, n := (lo+hi)/2, hi-lo+1
 	return moments{mean, mean*mean + (n*n-1)/12}
@@ -57,8 +56,7 @@ func offsetBy(at, minAt int, sign float64, s, q moments) recipe {
 	return recipe{[]field{{at, 1}, {minAt, -sign * q.mean}}, math.Sqrt(square)}
 }
 
-// recipes has the block types. The offsets are where ggml's blocks keep their
-// scales.
+// recipes maps types to recipes. The offsets are those of the scales in ggml's blocks.
 var recipes = func() map[gguf.Type]recipe {
 	one := moments{1, 1}
 	u4, u5, u6 := uniform(0, 15), uniform(0, 31), uniform(0, 63)
@@ -79,19 +77,19 @@ var recipes = func() map[gguf.Type]recipe {
 	}
 }()
 
-// A maker turns random bytes into weights of one type and deviation.
+// A maker generates weights of one type and standard deviation.
 type maker struct {
 	bytes  int     // of a block
 	fields []field // of a block; none for plain floats
-	table  []byte  // what to write, choices entries of width bytes: a float, or the fields in turn
+	table  []byte  // choices entries of width bytes: a float, or the fields in turn
 	width  int
 }
 
-// choices is how many different scales, or values of floats, there are: a power
-// of two that two random bytes can pick from.
+// choices is the number of different scales, or values of floats: a power of two, so
+// that two random bytes select one.
 const choices = 1 << 12
 
-// newMaker returns a maker of weights of type t with deviation sigma.
+// newMaker returns a maker of weights of type t with standard deviation sigma.
 func newMaker(t gguf.Type, sigma float64) *maker {
 	r, quantized := recipes[t]
 	m := &maker{bytes: t.BlockBytes(), fields: r.fields}

@@ -7,11 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
-// metadataBytes is more than any of the shapes' metadata takes.
+// metadataBytes is an upper bound on the size of the metadata.
 const metadataBytes = 16 << 20
 
-// WriteFile writes the file called path and returns its bytes, as newfile.Write
-// has it.
+// WriteFile writes the model to path and returns the bytes written; see newfile.Write.
 func (m Model) WriteFile(ctx context.Context, path string, replace bool) (int64, error) {
 	data, err := m.DataBytes()
 	if err != nil {

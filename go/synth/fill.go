@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// chunk is about how many bytes are made and written at a time: enough to make
-// writes cheap, few enough to stay in the cache between making and writing.
+// chunk is the approximate unit of generation and writing, in bytes: large enough for
+// efficient writes, small enough to stay in the cache in between.
 const chunk = 256 << 10
 
 // fill writes the data of t.
@@ -51,7 +51,7 @@ func (m Model) fill(ctx context.Context, w io.Writer, t tensor) error {
 	return nil
 }
 
-// hash gives every tensor a stream of numbers of its own.
+// hash seeds an independent random stream for each tensor.
 func hash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -1,6 +1,6 @@
 package synth
 
-// metadata sets the keys that say what the model is, for any engine to load it.
+// metadata sets the keys that engines need to load the model.
 func (m Model) metadata(set func(key string, value any)) {
 	s := m.Shape
 	set("general.architecture", s.Arch)

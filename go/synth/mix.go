@@ -6,12 +6,12 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A Mix says which type each tensor of a model has. The names, and what they
-// stand for, are those of llama.cpp's quantizer without an importance matrix.
+// A Mix assigns a type to each tensor of a model. Names and meanings are those of
+// llama.cpp's quantizer without an importance matrix.
 type Mix struct {
 	Name  string
 	ftype uint32    // general.file_type
-	base  gguf.Type // of every matrix that no rule speaks of
+	base  gguf.Type // of matrices without a rule
 }
 
 var mixes = []Mix{
@@ -51,12 +51,12 @@ func findMix(name string) *Mix {
 	return nil
 }
 
-// A role is what a matrix does; mixes treat some better than others.
+// A role is the function of a matrix in the model; mixes give some roles more bits.
 type role int
 
 const (
-	embed  role = iota // token_embd beside a matrix of its own for the output
-	output             // output, or token_embd where it serves as both
+	embed  role = iota // token_embd, if output is a separate matrix
+	output             // output, or token_embd if it is also the output matrix
 	attnQ
 	attnK
 	attnV
@@ -72,8 +72,8 @@ func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 	}
 	var (
 		n       = s.NLayer
-		grouped = s.NHead/s.NHeadKV >= 4 // attn_v is small, so better bits cost little
-		eight   = s.NExpert == 8         // so are all of attention's matrices beside the experts
+		grouped = s.NHead/s.NHeadKV >= 4 // attn_v is small, so more bits cost little
+		eight   = s.NExpert == 8         // as are all attention matrices relative to the experts
 	)
 	switch r {
 	case output:
@@ -123,8 +123,8 @@ func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 	return m.base
 }
 
-// moreBits picks the layers whose errors matter most: the first and the last
-// eighth, and every third between.
+// moreBits selects the layers whose errors matter most: the first and the last eighth,
+// and every third between.
 func moreBits(i, n int) bool {
 	return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2
 }

@@ -26,8 +26,8 @@ type Shape struct {
 	Vocab      vocabulary
 }
 
-// shapes are those that ParseShape knows. tiny is no real model: it is for
-// tests, and for trying the program with nothing downloaded.
+// shapes are those that ParseShape knows. tiny is not a published model: it is for
+// tests, and for trying the program without a download.
 var shapes = []Shape{
 	{
 		Name: "llama-3.1-8b", Arch: "llama", NLayer: 32, NEmbd: 4096, NFF: 14336, NHead: 32, NHeadKV: 8, HeadDim: 128,

@@ -1,12 +1,11 @@
-// Package synth writes models of known shapes with random weights: as large,
-// as mixed in types and as fast to run as the real ones, for measuring. Any
-// engine loads them. The text they generate means nothing.
+// Package synth writes models of known shapes with random weights, for benchmarks: with
+// the size, mix of types and speed of the real ones, and loadable by any engine. Their
+// output is meaningless.
 //
-// A file is a pure function of shape, mix and seed. Blocks are made directly in
-// their quantized form: random bits everywhere but in the scales, which are
-// chosen so that a weight of a row of n has a mean of 0 and a standard deviation
-// of 1/sqrt(n). That keeps a forward pass finite and its logits apart, whatever
-// the depth.
+// A file is a pure function of shape, mix and seed. Blocks are generated directly in
+// quantized form: random bits everywhere except in the scales, which are chosen so that
+// the weights of a row of n have mean 0 and standard deviation 1/sqrt(n). That keeps a
+// forward pass finite and its logits distinct at any depth.
 package synth
 
 import (
@@ -18,11 +17,11 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A Model says what to write: a shape, and the types of its tensors.
+// A Model is a shape with the types of its tensors.
 type Model struct {
 	Shape *Shape
 	Mix   *Mix
-	Seed  uint64 // other seeds give other weights, nothing else
+	Seed  uint64 // changes the weights and nothing else
 }
 
 // ParseShape returns the model that "SHAPE:MIX" names, such as
@@ -56,8 +55,8 @@ func (m Model) Write(ctx context.Context, w io.Writer) (int64, error) {
 	return g.WriteTo(w)
 }
 
-// DataBytes returns the bytes of the tensors: all of the file but for its
-// metadata, which is a few megabytes.
+// DataBytes returns the size of the tensors: the whole file except its metadata, which
+// is a few megabytes.
 func (m Model) DataBytes() (uint64, error) {
 	var sum uint64
 	for _, t := range m.tensors() {

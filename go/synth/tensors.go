@@ -12,10 +12,10 @@ type tensor struct {
 	name   string
 	typ    gguf.Type
 	dims   []uint64
-	values []float32 // of a vector that is not random
+	values []float32 // of a vector with fixed values
 }
 
-// tensors lists what the file holds, in its order.
+// tensors lists the tensors in file order.
 func (m Model) tensors() []tensor {
 	s := m.Shape
 	var list []tensor

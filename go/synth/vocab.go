@@ -2,8 +2,8 @@ package synth
 
 import "fmt"
 
-// A vocabulary is a family of tokenizers. What is written has the family's
-// algorithm, size and special tokens; the words are made up.
+// A vocabulary is a family of tokenizers. Generated ones have the family's algorithm,
+// size and special tokens; the words are invented.
 type vocabulary int
 
 const (
@@ -21,11 +21,11 @@ const (
 	byteTok int32 = 6
 )
 
-// letters is the alphabet of the words, most frequent first, so that a small
-// vocabulary has the pairs that English has.
+// letters is the alphabet of the words, most frequent first, so that a small vocabulary
+// has the common pairs of English.
 const letters = "etaoinshrdlcumwfgypbvkjxqz"
 
-// A table collects a tokenizer's arrays.
+// A table collects the arrays of a tokenizer.
 type table struct {
 	tokens []string
 	types  []int32
@@ -38,9 +38,9 @@ func (t *table) add(token string, kind int32) {
 	t.types = append(t.types, kind)
 }
 
-// words adds words until there are n tokens. A word is one already there and a
-// letter, with space before it or not, so that each is one merge of two tokens,
-// no two are the same, and shorter ones come first.
+// words adds words until there are n tokens. A word is an existing one plus a letter,
+// with or without a leading space, so that each is one merge of two tokens, all are
+// distinct, and shorter ones come first.
 func (t *table) words(space string, n int) {
 	stems := []string{space}
 	for _, c := range letters {
@@ -59,8 +59,8 @@ func (t *table) words(space string, n int) {
 	}
 }
 
-// byteLevel adds the 256 tokens of single bytes, each spelled as a printable
-// character: itself where it is one, else one from U+0100 on.
+// byteLevel adds the 256 single-byte tokens, each spelled as a printable character: the
+// byte's own if it is printable, else one from U+0100 on.
 func (t *table) byteLevel() {
 	printable := func(b rune) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xff && b != 0xad }
 	for b := rune(0); b < 256; b++ {
@@ -115,7 +115,7 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"eos_token_id", uint32(bos+1))
 		set(p+"add_bos_token", true)
 	case qwen2:
-		const text = 151643 // tokens of text; the real ones have as many
+		const text = 151643 // text tokens, as many as the real ones have
 		t.byteLevel()
 		t.words(spaceByte, text)
 		for _, name := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"} {

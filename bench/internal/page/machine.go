@@ -11,7 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 )
 
-// A Machine is what a result must be read with.
+// A Machine is the machine and its state during a measurement.
 type Machine struct {
 	CPU      string
 	Cores    int
@@ -20,7 +20,7 @@ type Machine struct {
 	Load     float64
 }
 
-// ReadMachine returns the facts of this machine as it is now.
+// ReadMachine returns the properties of this machine.
 func ReadMachine() (Machine, error) {
 	m, err := machine.Read()
 	if err != nil {
@@ -31,21 +31,21 @@ func ReadMachine() (Machine, error) {
 		f.Governor = strings.TrimSpace(string(b))
 	}
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		fmt.Sscan(string(b), &f.Load) // the first number: of the last minute
+		fmt.Sscan(string(b), &f.Load) // the first number: the average of the last minute
 	}
 	return f, nil
 }
 
-// String names the machine in a line.
+// String describes the machine in a line.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %.0f GiB", m.CPU, m.Cores, float64(m.Memory)/(1<<30))
 }
 
-// Busy reports whether others used the machine. Engines wait for their threads
-// in different ways, so sharing cores does not slow all of them alike.
+// Busy reports whether the machine had other load. Engines wait for their threads in
+// different ways, so contention does not slow all of them alike.
 func (m Machine) Busy() bool { return m.Load > 0.5 }
 
-// Commit names the commit of the checkout, or is empty outside one.
+// Commit returns the commit of the checkout, empty outside one.
 func Commit(ctx context.Context) string {
 	rev, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package page has what the pages of results are made of: tables, plots, facts
-// of the machine, and names of files.
+// Package page writes the pages of results: tables, plots, properties of the machine,
+// and file names.
 package page
 
 import (
@@ -30,7 +30,7 @@ func (g *Grid) Write(w io.Writer) {
 	}
 }
 
-// CheckTopic says what is wrong with a word that ends the names of files.
+// CheckTopic validates a topic, which is part of file names.
 func CheckTopic(topic string) error {
 	if topic == "" || topic == "." || topic == ".." || topic != filepath.Base(topic) {
 		return fmt.Errorf("topic %q: want a word for a file name", topic)
@@ -38,8 +38,8 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// Create makes a new file in dir for a page about topic. Its name without .md,
-// by which files beside it go too, is the stem. An earlier page of the day stays.
+// Create creates a new file in dir for a page about topic. stem is its name without
+// .md, shared by the files that belong to it. An earlier page of the same day is kept.
 func Create(dir, topic string, now time.Time) (f *os.File, stem string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, "", err

@@ -17,8 +17,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Colours that those who see some colours alike can still tell apart, on white:
-// a plot brings its background, so that it reads the same on a dark page.
+// Colour-blind safe colours on white: a plot has its own background, so that it is
+// readable on a dark page.
 var (
 	Blue   = color.RGBA{0x00, 0x72, 0xb2, 0xff}
 	Others = []color.Color{
@@ -28,7 +28,7 @@ var (
 	Grey = color.Gray{0x70}
 )
 
-// NewPlot returns a plot in our form, with a grid.
+// NewPlot returns a plot in the common style, with a grid.
 func NewPlot(title, x, y string) *plot.Plot {
 	sans := func(size font.Length) font.Font {
 		return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
@@ -54,7 +54,7 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// WriteSVG writes plots of one width, one below the other, to a file.
+// WriteSVG writes plots of the same width to a file, stacked vertically.
 func WriteSVG(path string, width, height vg.Length, plots ...*plot.Plot) error {
 	canvas := vgsvg.New(width, height)
 	paper := draw.New(canvas)
@@ -72,12 +72,12 @@ func WriteSVG(path string, width, height vg.Length, plots ...*plot.Plot) error {
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	// Few have the font that the text was laid out with.
+	// The font used for the layout is rarely installed.
 	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 	return os.WriteFile(path, text, 0o644)
 }
 
-// OneTwoFive marks 1, 2, 5, 10, ... between least and most, from a hundredth up.
+// OneTwoFive returns ticks at 1, 2, 5, 10, ... between least and most, from 0.01 up.
 func OneTwoFive(least, most float64) []plot.Tick {
 	var ticks []plot.Tick
 	for e := -2; math.Pow10(e) <= most; e++ {

@@ -20,7 +20,8 @@ import (
 	"github.com/quern-llm/quern/go/synth"
 )
 
-// maxTokens bounds what a flag may ask of a test; memory refuses far below.
+// maxTokens is a sanity bound on the tokens of a test; available memory is a much lower
+// one.
 const maxTokens = 1 << 24
 
 // benchFlags are the flags of "quern bench": llama-bench's, then ours.
@@ -180,12 +181,12 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return f.measureModels(ctx, f.to(stdout), stderr)
 }
 
-// to returns where results go, as the flags say.
+// to returns the output that the flags select.
 func (f *benchFlags) to(w io.Writer) bench.Output {
 	return bench.Output{W: w, Format: f.output, Roofline: !f.noRoofline, Commit: readBuild().Commit}
 }
 
-// machine reads what this machine is, which sets the threads where no flag does.
+// machine reads the machine's properties, which set the number of threads if no flag does.
 func (f *benchFlags) machine() (*machine.Machine, error) {
 	m, err := machine.Read()
 	if err == nil && len(f.threads) == 0 {
@@ -209,7 +210,7 @@ func (f *benchFlags) measureModels(ctx context.Context, out bench.Output, stderr
 	return plan.Run(ctx, out)
 }
 
-// measureKernels is "quern bench --kernels".
+// measureKernels implements "quern bench --kernels".
 func (f *benchFlags) measureKernels(ctx context.Context, out bench.Output) error {
 	todo, err := f.kernelBench()
 	if err != nil {

@@ -16,15 +16,16 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// What is measured when -p and -d do not say.
+// Defaults of -p and -d.
 const (
-	// curveTokens are every number that some kernel has a tile for, then steps.
+	// curveTokens are every number of tokens that some kernel has a tile for, then
+	// larger steps.
 	curveTokens  = "1-32,48,64,96,128,256,512"
 	kernelTokens = "1,2,4,8,16,32,64,128,256,512"
 	kernelDepth  = 4096
 )
 
-// plan is what the flags say about models.
+// plan returns the plan of benchmarks that the flags describe.
 func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, error) {
 	setups, err := f.setups()
 	if err != nil {
@@ -55,14 +56,14 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 	}, nil
 }
 
-// planCurve makes the flags those of single passes, of one token first.
+// planCurve sets the flags to single passes, that of one token first.
 func (f *benchFlags) planCurve() error {
 	if f.changed("n-gen") || f.changed("prompt-gen") {
 		return usagef("--curve measures passes of -p tokens, not generation; leave -n and -pg out")
 	}
 	f.gen = []int{0}
 	if !f.changed("n-prompt") {
-		f.prompt, _ = parseList(curveTokens, 1, maxTokens) // is a list: a test reads it
+		f.prompt, _ = parseList(curveTokens, 1, maxTokens) // a constant, checked by a test
 	}
 	most := slices.Max(f.prompt)
 	for _, limit := range []struct {
@@ -81,8 +82,7 @@ func (f *benchFlags) planCurve() error {
 	return nil
 }
 
-// setups returns every combination of the flags that say how to load, in
-// llama-bench's order.
+// setups returns every combination of the loading flags, in llama-bench's order.
 func (f *benchFlags) setups() ([]bench.Setup, error) {
 	kvs, err := f.kvTypes()
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *benchFlags) cases() []bench.Case {
 	}
 	some := list[:0]
 	for _, c := range list {
-		if c.Prompt+c.Gen > 0 { // -p 0 is how to ask for none
+		if c.Prompt+c.Gen > 0 { // -p 0 disables it
 			some = append(some, c)
 		}
 	}
@@ -172,14 +172,14 @@ func parseWeightType(s string) (kernel.Type, error) {
 	return 0, fmt.Errorf("want some of %s", strings.Join(names, " "))
 }
 
-// kernelBench is what the flags say, but for what threads and memory it runs on.
+// kernelBench returns the benchmark that the flags describe, without threads and memory.
 func (f *benchFlags) kernelBench() (measure.Bench, error) {
 	b := measure.Bench{Types: kernel.Types(), Tokens: f.prompt, Depth: kernelDepth, Repeats: f.reps}
 	if len(f.models) > 0 || f.curve || f.changed("n-gen") || f.changed("prompt-gen") {
 		return b, usagef("--kernels measures without a model; leave -m, -n, -pg and --curve out")
 	}
 	if !f.changed("n-prompt") {
-		b.Tokens, _ = parseList(kernelTokens, 1, maxTokens) // is a list: a test reads it
+		b.Tokens, _ = parseList(kernelTokens, 1, maxTokens) // a constant, checked by a test
 	}
 	for _, n := range b.Tokens {
 		if n < 1 || n > 1<<16 {

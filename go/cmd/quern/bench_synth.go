@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/synth"
 )
 
-// writeSynth is "quern bench --synth SHAPE:MIX -o FILE".
+// writeSynth implements "quern bench --synth SHAPE:MIX -o FILE".
 func (f *benchFlags) writeSynth(ctx context.Context, stderr io.Writer) error {
 	m, err := synth.ParseShape(f.synth)
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *benchFlags) writeSynth(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// orForce names what would help where a file that is to be written exists.
+// orForce adds the remedy to the error that an output file exists.
 func orForce(name string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists; give another name, or --force to replace it", name)

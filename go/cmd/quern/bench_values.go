@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxList bounds how many values a list may have: a range of a million tests
-// is a typing error.
+// maxList is the maximum length of a list: a range of a million tests is a typing
+// error.
 const maxList = 4096
 
-// listVar defines a flag for a list of integers: 1,2,8 or ranges such as 1-8,
-// 1-8+2 and 1-64*2. Given again, it adds.
+// listVar defines a flag for a list of integers: 1,2,8 or ranges such as 1-8, 1-8+2 and
+// 1-64*2. Repeated flags append.
 func listVar(fs *pflag.FlagSet, p *[]int, name, short string, value []int, least, most int, usage string) {
 	*p = value
 	fs.VarP(&listValue{p: p, least: least, most: most}, name, short, usage)
@@ -25,7 +25,7 @@ func listVar(fs *pflag.FlagSet, p *[]int, name, short string, value []int, least
 type listValue struct {
 	p           *[]int
 	least, most int
-	set         bool // by a flag, so the default is gone
+	set         bool // set explicitly, which replaces the default
 }
 
 func (v *listValue) Set(s string) error {
@@ -68,7 +68,7 @@ func parseList(s string, least, most int) ([]int, error) {
 			}
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return -1 // too large, so out of bounds too
+				return -1 // overflow is out of bounds too
 			}
 			return n
 		}
@@ -125,8 +125,8 @@ func (v *promptGenValue) String() string {
 
 func (v *promptGenValue) Type() string { return "P,N" }
 
-// wordsVar defines a flag for a list of words, each one that accept knows.
-// Given again, it adds.
+// wordsVar defines a flag for a list of words that accept validates. Repeated flags
+// append.
 func wordsVar(fs *pflag.FlagSet, p *[]string, name, short string, value []string, accept func(string) error, usage string) {
 	*p = value
 	fs.VarP(&wordsValue{p: p, accept: accept}, name, short, usage)
@@ -155,8 +155,8 @@ func (v *wordsValue) Set(s string) error {
 func (v *wordsValue) String() string { return strings.Join(*v.p, ",") }
 func (v *wordsValue) Type() string   { return "LIST" }
 
-// acceptFlashAttn takes llama.cpp's words, but for those that turn it off:
-// attention here streams over the keys and values in any case.
+// acceptFlashAttn accepts llama.cpp's words, except those for off: attention here
+// always streams over the keys and values.
 func acceptFlashAttn(s string) error {
 	switch strings.ToLower(s) {
 	case "auto", "-1", "on", "1", "enabled", "true":

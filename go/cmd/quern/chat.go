@@ -62,7 +62,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
-// run is "quern chat".
+// run implements "quern chat".
 func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := f.template.check(); err != nil {
 		return err
@@ -110,13 +110,13 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	return repl.New(c).Run(ctx)
 }
 
-// dumb tells whether the terminal can only print.
+// dumb tells whether the terminal lacks cursor control.
 func dumb() bool {
 	term := os.Getenv("TERM")
 	return term == "" || term == "dumb"
 }
 
-// chatSettings are the flags that can be changed while one talks.
+// chatSettings are the flags that can be changed during a chat.
 type chatSettings struct {
 	sampling samplingFlags
 	predict  int

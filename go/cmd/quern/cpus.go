@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxCPU bounds the CPUs that flags name, as Linux does.
+// maxCPU is Linux's own bound on CPU numbers.
 const maxCPU = 1 << 13
 
-// cpuFlags say which CPUs threads may be pinned to; none is all.
+// cpuFlags are the CPUs that threads may be pinned to; empty means all.
 type cpuFlags struct{ mask, span []int }
 
 func (f *cpuFlags) define(fs *pflag.FlagSet) {
@@ -59,7 +59,7 @@ func parseMask(s string) ([]int, error) {
 	return ids, nil
 }
 
-// parseSpan reads a range of CPUs, which may lack an end.
+// parseSpan parses a range of CPUs, open at either end.
 func parseSpan(s string) ([]int, error) {
 	bad := errors.New("want a range of CPUs such as 0-3")
 	from, to, ok := strings.Cut(s, "-")

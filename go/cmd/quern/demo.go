@@ -11,14 +11,14 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// orDemoHelp is for the help of commands that need not be given a model.
+// orDemoHelp is part of the help of commands whose model is optional.
 const orDemoHelp = `Without -m the model is the demo inside the program: a small one that tells
 stories. -m demo names it too, and a file called demo is ./demo.`
 
-// demoNote is for those who named no model.
+// demoNote is shown when no model is named.
 const demoNote = "no model given: this is the demo inside the program, which tells small stories; name another with -m FILE"
 
-// orDemo takes the demo where no model is named, and says so.
+// orDemo selects the demo if no model is named, and says so.
 func (f *modelFlags) orDemo(say func(string)) {
 	if f.path == "" {
 		f.path = demo.Name
@@ -26,7 +26,7 @@ func (f *modelFlags) orDemo(say func(string)) {
 	}
 }
 
-// notes returns what writes lines for people to w.
+// notes returns a function that writes notes, a line each, to w.
 func notes(w io.Writer) func(string) {
 	return func(line string) { fmt.Fprintf(w, "quern: %s\n", line) }
 }
@@ -53,7 +53,7 @@ at. The file appears whole, or not at all. - is standard output.`,
 	return cmd
 }
 
-// exportDemo is "quern export-demo".
+// exportDemo implements "quern export-demo".
 func exportDemo(name string, force bool, stdout, stderr io.Writer) error {
 	write := func(w io.Writer) (int64, error) {
 		n, err := w.Write(demo.GGUF())

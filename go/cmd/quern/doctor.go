@@ -12,14 +12,14 @@ import (
 	"github.com/quern-llm/quern/go/measure"
 )
 
-// A diagnosis is what "quern doctor" finds. Its fields are the JSON output.
+// A diagnosis is the result of "quern doctor". Its fields are the JSON output.
 type diagnosis struct {
 	CPU       cpuFacts       `json:"cpu"`
 	ISA       isaFacts       `json:"instruction_sets"`
-	Quotas    []quotaFact    `json:"cpu_quotas"` // of every control group that sets one, own first
+	Quotas    []quotaFact    `json:"cpu_quotas"` // of every control group with a quota, innermost first
 	Memory    memoryFacts    `json:"memory"`
 	HugePages hugePageFacts  `json:"huge_pages"`
-	Measured  *measuredFacts `json:"measured,omitempty"` // nil when not asked for
+	Measured  *measuredFacts `json:"measured,omitempty"` // nil if not requested
 	WillDo    consequences   `json:"quern_will"`
 }
 
@@ -48,7 +48,7 @@ type quotaFact struct {
 type memoryFacts struct {
 	Total     uint64      `json:"total"`
 	Available uint64      `json:"available"`
-	Limits    []limitFact `json:"limits"` // of every control group that sets one, own first
+	Limits    []limitFact `json:"limits"` // of every control group with a limit, innermost first
 }
 
 type limitFact struct {
@@ -69,7 +69,7 @@ type measuredFacts struct {
 	Int8 float64 `json:"int8_macs_per_second"`
 }
 
-// consequences are what Quern does with all this when no flag says otherwise.
+// consequences are Quern's defaults on this machine.
 type consequences struct {
 	Threads      int    `json:"threads"`
 	ThreadReason string `json:"thread_reason"`
@@ -140,7 +140,7 @@ func diagnose(m *machine.Machine, isa kernel.ISA) diagnosis {
 	return d
 }
 
-// decide returns what the other commands do by default.
+// decide returns the defaults of the other commands.
 func decide(m *machine.Machine) consequences {
 	c := consequences{
 		Threads:   m.Threads(),
@@ -159,7 +159,7 @@ func decide(m *machine.Machine) consequences {
 	return c
 }
 
-// measureMachine runs the memory and the arithmetic of the machine at full speed.
+// measureMachine measures memory bandwidth and arithmetic throughput.
 func measureMachine(threads int, cpus []int) (*measuredFacts, error) {
 	pool, err := kernel.NewPool(threads, cpus)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// print writes the diagnosis for people.
+// print writes the diagnosis in human-readable form.
 func (d diagnosis) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -80,7 +80,7 @@ func (f hugePageFacts) words() string {
 	return fmt.Sprintf("%s of %s, defrag %s", f.Enabled, size(f.Bytes), orUnknown(f.Defrag))
 }
 
-// ranges writes ascending numbers as 0-3,8.
+// ranges formats ascending numbers as 0-3,8.
 func ranges(ids []int) string {
 	var parts []string
 	for i := 0; i < len(ids); {
@@ -105,7 +105,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// size writes a number of bytes, of which 0 means that nobody knows.
+// size formats a number of bytes; 0 means unknown.
 func size(n uint64) string {
 	if n == 0 {
 		return "unknown"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Exit codes, as shells and their users know them.
+// Exit codes, by the conventions of shells.
 const (
 	exitOK          = 0
 	exitFailure     = 1
@@ -15,34 +15,34 @@ const (
 	exitInterrupted = 128 + 2 // SIGINT
 )
 
-// A usageError is a mistake in the command line, not in what it names.
+// A usageError is a mistake in the command line itself, as opposed to what it names.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usagef returns an error for a command line that cannot be carried out as it
-// is written. It names the flag, its value, and what would work.
+// usagef returns an error for an invalid command line. It names the flag, its value,
+// and what is valid.
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// outcome maps what a command returned to an exit code and to the line to
-// print, empty where there is nothing to say.
+// outcome maps a command's error to an exit code and the line to print, which may be
+// empty.
 func outcome(err error) (code int, message string) {
 	var usage usageError
 	switch {
 	case err == nil:
 		return exitOK, ""
 	case errors.Is(err, context.Canceled):
-		return exitInterrupted, "" // who pressed Ctrl-C knows
+		return exitInterrupted, "" // the user pressed Ctrl-C: no message
 	case errors.As(err, &usage):
 		return exitUsage, oneLine(err)
 	}
 	return exitFailure, oneLine(err)
 }
 
-// oneLine returns the text of err on a single line, whatever the names and
-// paths in it hold.
+// oneLine returns the text of err on a single line, even if names and paths in it
+// contain line breaks.
 func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r < ' ' || r == 0x7f

@@ -9,17 +9,16 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
 
-// alias lets the flag called name be given as -short too: -ctk for
-// --cache-type-k.
+// alias adds the spelling -short for the flag called name: -ctk for --cache-type-k.
 func alias(fs *pflag.FlagSet, name, short string) { llamaflags.Alias(fs, name, "-"+short) }
 
-// dashes reads --top_k as --top-k, as llama.cpp does.
+// dashes normalizes --top_k to --top-k, as llama.cpp does.
 func dashes(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
-// applyEnvironment gives each flag that the command line leaves out the value
-// of QUERN_NAME, or of llama.cpp's variable for it. Empty counts as not set.
+// applyEnvironment sets each flag that the command line leaves out from QUERN_NAME, or
+// from llama.cpp's variable for it. Empty counts as not set.
 func applyEnvironment(fs *pflag.FlagSet) error {
 	var failed error
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -44,8 +43,8 @@ func applyEnvironment(fs *pflag.FlagSet) error {
 	return failed
 }
 
-// checkFlags reads the environment, and refuses what llama.cpp can do and this
-// program cannot.
+// checkFlags applies the environment, and refuses llama.cpp's flags that are not
+// supported.
 func checkFlags(fs *pflag.FlagSet) error {
 	if err := applyEnvironment(fs); err != nil {
 		return err
@@ -56,8 +55,7 @@ func checkFlags(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// llamaFlags adds llama.cpp's flags to those of a command, which are defined
-// already.
+// llamaFlags adds llama.cpp's flags to a command whose own flags are defined already.
 func llamaFlags(fs *pflag.FlagSet, groups ...llamaflags.Group) {
 	fs.Bool("version", false, "print the version")
 	llamaflags.Define(fs, groups...)

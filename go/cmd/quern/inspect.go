@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// An inspection is what "quern inspect" finds. Its fields are the JSON output.
+// An inspection is the result of "quern inspect". Its fields are the JSON output.
 type inspection struct {
 	Path      string         `json:"path"`
 	Version   uint32         `json:"version"`
@@ -53,7 +53,7 @@ type typeFact struct {
 	Bytes   uint64 `json:"bytes"`
 }
 
-// shownElems is how much of an array is shown: vocabularies have 100 000.
+// shownElems is how many elements of an array are shown: vocabularies have 100 000.
 const shownElems = 8
 
 func newInspectCommand() *cobra.Command {
@@ -95,12 +95,12 @@ program; a file of that name is ./demo.`,
 	return cmd
 }
 
-// A memoryNeed is what the model takes when it runs, in bytes.
+// A memoryNeed is the memory that the model needs to run, in bytes.
 type memoryNeed struct {
 	Ctx         int    `json:"context"`
 	Weights     uint64 `json:"weights"` // outside the file
 	Checks      uint64 `json:"checks"`  // of weights, before there are keys, values and activations
-	KV          uint64 `json:"kv"`      // of a context that is full
+	KV          uint64 `json:"kv"`      // of a full context
 	KVPer1K     uint64 `json:"kv_per_1024_tokens"`
 	Activations uint64 `json:"activations"`
 	Total       uint64 `json:"total"`
@@ -110,8 +110,8 @@ type memoryNeed struct {
 	mapped bool // the weights stay in the file
 }
 
-// inspect reads the model that the flags name. That Quern cannot run it is no
-// error: people inspect files to find out why.
+// inspect reads the model that the flags name. An unsupported model is no error: people
+// inspect files to find out why.
 func inspect(flags *modelFlags) (*inspection, error) {
 	file, err := openFile(flags.path)
 	if err != nil {
@@ -152,7 +152,7 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 	return need, nil
 }
 
-// describe fills what the file itself says.
+// describe fills the fields that come from the file.
 func (in *inspection) describe(f *gguf.File) {
 	in.Version, in.Alignment = f.Version, f.Alignment
 	for _, kv := range f.KVs {
@@ -179,8 +179,8 @@ func (in *inspection) describe(f *gguf.File) {
 	})
 }
 
-// metadataOf shortens arrays, and turns numbers that JSON has no word for into
-// text.
+// metadataOf truncates arrays, and converts numbers that JSON cannot represent to
+// strings.
 func metadataOf(kv gguf.KV) metadataFact {
 	v := reflect.ValueOf(kv.Value)
 	if v.Kind() != reflect.Slice {
@@ -205,7 +205,7 @@ func metadataOf(kv gguf.KV) metadataFact {
 	return m
 }
 
-// plain returns v, or its name where it is a float without digits.
+// plain returns v, or its name if it is a float such as NaN.
 func plain(v any) any {
 	var f float64
 	switch v := v.(type) {

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// print writes the inspection for people.
+// print writes the inspection in human-readable form.
 func (in *inspection) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s: GGUF v%d, %s, %s parameters in %s\n", in.Path, in.Version,
@@ -44,7 +44,7 @@ func (in *inspection) print(w io.Writer) error {
 	return t.Flush()
 }
 
-// shown returns a value on one line of a reasonable length.
+// shown formats a value on one line, truncated.
 func (m metadataFact) shown() string {
 	const most = 100
 	text := fmt.Sprint(m.Value)
@@ -64,11 +64,11 @@ func (m metadataFact) shown() string {
 	return text
 }
 
-// visible escapes what would break a line or move the cursor: names and values
-// come from strangers.
+// visible escapes line breaks and terminal control sequences: names and values in a
+// file are untrusted.
 func visible(s string) string { return printable([]byte(s)) }
 
-// thousands writes a count for people: 1.24 B, 656 K.
+// thousands formats a count: 1.24 B, 656 K.
 func thousands(n uint64) string {
 	v := float64(n)
 	for _, unit := range []string{"", " K", " M", " B"} {

@@ -13,8 +13,8 @@ import (
 // on one machine.
 const isaVariable = "QUERN_ISA"
 
-// chooseKernels makes the kernels ready and returns the instruction sets in
-// use. It runs before every command; to choose again changes nothing.
+// chooseKernels selects the kernels and returns the instruction sets in use. It runs
+// before every command and is idempotent.
 func chooseKernels() (kernel.ISA, error) {
 	allow := kernel.Best
 	if name := os.Getenv(isaVariable); name != "" {
@@ -26,8 +26,8 @@ func chooseKernels() (kernel.ISA, error) {
 	return kernel.Init(allow), nil
 }
 
-// newBudget returns what this process may take of m's memory: what the machine
-// and its control groups allow, and no more than limit unless that is 0.
+// newBudget returns the memory budget of this process: what m and its control groups
+// allow, and at most limit unless that is 0.
 func newBudget(m *machine.Machine, limit uint64) *mem.Budget {
 	bytes, reason := m.MemoryLimit()
 	if limit > 0 && limit < bytes {

@@ -1,7 +1,7 @@
 // Command quern runs GGUF language models on ordinary CPUs.
 //
-// It holds flags, wiring and signals, and nothing else: what a flag fills is a
-// Config of a package, and what a command prints is what a package returned.
+// It contains only flags, wiring and signals: flags fill the Config of a package, and
+// commands print what packages return.
 package main
 
 import (
@@ -15,8 +15,8 @@ func main() {
 	os.Exit(execute(os.Args[1:], os.Stderr))
 }
 
-// execute runs one command line and returns the exit code. Errors go to stderr
-// as one line; how to use a command is shown only to those who ask for it.
+// execute runs a command line and returns the exit code. Errors are printed to stderr
+// as one line; usage is printed only on request.
 func execute(args []string, stderr io.Writer) int {
 	root := newRootCommand()
 	args, err := prepare(root, args)

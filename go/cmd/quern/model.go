@@ -20,16 +20,16 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// defaultCtx bounds the context when no flag does: the model's own may need
-// more memory than its weights.
+// defaultCtx is the default context: the model's own may need more memory than its
+// weights.
 const defaultCtx = 4096
 
-// defaultBatch is enough tokens in a pass to keep every kernel at its speed.
+// defaultBatch is enough tokens in a pass for every kernel to reach full speed.
 const defaultBatch = 512
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
-	path         string // demo.Name is the one inside the program; empty where none is named
+	path         string // demo.Name for the built-in one; empty if none is named
 	ctx          int    // -1 is the default, 0 the model's own
 	threads      int    // 0 is the default
 	cpus         cpuFlags
@@ -41,7 +41,7 @@ type modelFlags struct {
 	flags        *pflag.FlagSet
 }
 
-// define adds them all but -c, see defineContext.
+// define adds all flags but -c, see defineContext.
 func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.defineMemory(fs)
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
@@ -49,7 +49,7 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.cpus.define(fs)
 }
 
-// defineMemory adds the flags that decide how much memory the model takes.
+// defineMemory adds the flags that determine memory use.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	f.flags = fs
 	types := kvcache.TypeNames()
@@ -66,7 +66,7 @@ func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
 }
 
-// warn tells of each flag that was given and does something else than it says.
+// warn reports each flag that was given and does not do what its name says.
 func (f *modelFlags) warn(note func(string)) {
 	for _, line := range llamaflags.Warnings(f.flags) {
 		note(line)
@@ -77,7 +77,7 @@ func (f *modelFlags) warn(note func(string)) {
 func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage string) {
 	intVar(fs, &f.ctx, "ctx-size", "c", value, least, 1<<28, usage)
 	if value < 0 {
-		fs.Lookup("ctx-size").DefValue = "" // is no number, and the usage says it in words
+		fs.Lookup("ctx-size").DefValue = "" // the number is internal; the usage describes it
 	}
 }
 
@@ -87,8 +87,8 @@ func kvTypeVar(fs *pflag.FlagSet, p *string, name string, types []string, usage 
 	fs.Var(&kvTypeValue{choiceValue{p, types}, name, ""}, name, usage+": "+strings.Join(types, ", "))
 }
 
-// A kvTypeValue also takes llama.cpp's types that there are no kernels for, as
-// the smallest that keeps no less.
+// A kvTypeValue also accepts llama.cpp's types without kernels here, and replaces them
+// with the smallest type of at least the same precision.
 type kvTypeValue struct {
 	choiceValue
 	name, asked string
@@ -104,7 +104,7 @@ func (v *kvTypeValue) Set(s string) error {
 	return v.choiceValue.Set(s)
 }
 
-// Warning says that another type is used than was asked for.
+// Warning reports that the requested type was replaced.
 func (v *kvTypeValue) Warning() string {
 	if v.asked == "" {
 		return ""
@@ -117,7 +117,7 @@ func modelVar(fs *pflag.FlagSet, p *string, usage string) {
 	fs.VarP((*modelValue)(p), "model", "m", usage)
 }
 
-// A modelValue is not empty once it is set: -m "$MODEL" without a MODEL is a mistake.
+// A modelValue must not be empty when set: -m "$MODEL" with MODEL unset is a mistake.
 type modelValue string
 
 func (v *modelValue) Set(s string) error {
@@ -145,7 +145,7 @@ func (f *modelFlags) required() error {
 	return nil
 }
 
-// openFile opens the model called name: the demo, or the one of that path.
+// openFile opens the model called name: the built-in demo, or a path.
 func openFile(name string) (*model.File, error) {
 	if name == demo.Name {
 		return model.OpenBytes(name, demo.GGUF())
@@ -153,7 +153,7 @@ func openFile(name string) (*model.File, error) {
 	return model.OpenFile(name)
 }
 
-// device returns what the flags leave of the machine.
+// device returns the device configuration: the machine, restricted by the flags.
 func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
 	if err != nil {
@@ -175,8 +175,8 @@ func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	return c, nil
 }
 
-// config turns the flags into an engine's Config but for the Device, for a model
-// whose own context is modelCtx.
+// config returns the engine's Config without the Device, for a model whose trained
+// context is modelCtx.
 func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	k, err := kvcache.ParseType(f.typeK)
 	if err != nil {
@@ -198,7 +198,7 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	}, nil
 }
 
-// pass returns the most tokens of one forward pass.
+// pass returns the maximum tokens of one forward pass.
 func (f *modelFlags) pass() int {
 	switch {
 	case f.batch == 0 && f.ubatch == 0:
@@ -209,8 +209,7 @@ func (f *modelFlags) pass() int {
 	return min(f.batch, f.ubatch)
 }
 
-// context returns the tokens of context that the flags ask for, for a model
-// whose own is modelCtx.
+// context returns the context in tokens, for a model whose trained context is modelCtx.
 func (f *modelFlags) context(modelCtx int) int {
 	switch f.ctx {
 	case -1:
@@ -234,7 +233,7 @@ func (s *single) Close() error {
 	return err
 }
 
-// configFor is config for the model in file, with a Device of the flags.
+// configFor is config for the model in file, with a Device configured by the flags.
 func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 	head, err := file.Config()
 	if err != nil {
@@ -252,8 +251,8 @@ func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 	return c, err
 }
 
-// open loads the model in file, showing its progress on stderr to a person. The file
-// is the engine's from here on.
+// open loads the model in file, with a progress bar if stderr is a terminal. It takes
+// ownership of file.
 func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
 	cfg, err := f.configFor(file)
 	if err != nil {
@@ -281,16 +280,17 @@ func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
 	return h.tok, h.file.Close()
 }
 
-// A head is what a model's file says without its weights. The file is open, and
-// what loads the model takes it over: tokenizer and weights are of one file, also
-// where another has its name by then.
+// A head is a model file without its weights. The file stays open, and the loader takes
+// ownership of it: this ensures that tokenizer and weights come from the same file even
+// if the path is replaced meanwhile.
 type head struct {
 	file *model.File
 	tok  *tokenizer.Tokenizer
-	cfg  *model.Config // nil unless the model is to run
+	cfg  *model.Config // nil unless the model is to be run
 }
 
-// readHead reads that of the model called name: with its Config, if it is to run.
+// readHead reads the head of the model called name: with its Config, if it is to be
+// run.
 func readHead(name string, runs bool) (h *head, err error) {
 	h = &head{}
 	if h.file, err = openFile(name); err != nil {
@@ -312,7 +312,7 @@ func (h *head) read(runs bool) (err error) {
 	if h.tok, err = tokenizer.New(h.file.GGUF); err != nil {
 		return err
 	}
-	// The other way round is common: embeddings are padded.
+	// The reverse is common: embeddings are padded.
 	if runs && h.tok.Len() > h.cfg.NVocab {
 		return fmt.Errorf("the vocabulary has %d tokens and token_embd.weight %d rows, want a row for each; convert the model again", h.tok.Len(), h.cfg.NVocab)
 	}

@@ -9,12 +9,11 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// quickLoad is how long a load may take before it deserves a bar: a bar that
-// flashes by is noise.
+// quickLoad is how long a load takes before a bar is shown: a bar that flashes by is
+// noise.
 const quickLoad = 500 * time.Millisecond
 
-// A loadBar shows the progress of loading a model to a person. The zero value
-// shows nothing.
+// A loadBar shows the progress of loading a model. The zero value shows nothing.
 type loadBar struct {
 	w     io.Writer // nil shows nothing
 	start time.Time
@@ -29,7 +28,7 @@ func newLoadBar(w io.Writer) *loadBar {
 	return &loadBar{w: w, start: time.Now()}
 }
 
-// update says that done of total bytes are loaded.
+// update sets the progress to done of total bytes.
 func (b *loadBar) update(done, total uint64) {
 	if b.w == nil {
 		return
@@ -47,7 +46,7 @@ func (b *loadBar) update(done, total uint64) {
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	// An error would be the terminal's; the load goes on without it.
+	// The error would be the terminal's; loading continues without the bar.
 	_ = b.bar.Set64(int64(done))
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
 
-// newRootCommand returns the command line, whole.
+// newRootCommand returns the root command with all subcommands.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "quern",
@@ -27,10 +27,10 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		SuggestionsMinimumDistance: 2, // two letters off
+		SuggestionsMinimumDistance: 2, // maximum edit distance
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		// cobra runs the one nearest to the command: subcommands have none.
+		// cobra runs only the innermost PersistentPreRunE, and subcommands have none.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := chooseKernels(); err != nil {
 				return err
@@ -66,7 +66,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	return root
 }
 
-// finish gives a command what all commands have.
+// finish sets what all commands have in common.
 func finish(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetNormalizeFunc(dashes)
@@ -83,13 +83,12 @@ func finish(cmd *cobra.Command) {
 	}
 }
 
-// helpFor returns the command line that explains cmd.
+// helpFor returns the command line that prints the help of cmd.
 func helpFor(cmd *cobra.Command) string {
 	return "quern help" + strings.TrimPrefix(cmd.CommandPath(), "quern")
 }
 
-// dropPowerShell removes completion for a shell of machines that Quern does
-// not run on.
+// dropPowerShell removes PowerShell completion: Quern does not run on Windows.
 func dropPowerShell(completion *cobra.Command) {
 	for _, shell := range completion.Commands() {
 		if shell.Name() == "powershell" {
@@ -98,11 +97,11 @@ func dropPowerShell(completion *cobra.Command) {
 	}
 }
 
-// prepare turns args into what cobra takes, and finds a command that does not
-// exist before its flags are found unknown.
+// prepare rewrites args for cobra, and reports an unknown command before its flags are
+// reported as unknown.
 func prepare(root *cobra.Command, args []string) ([]string, error) {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		return args, nil // a shell asks for completions of what follows
+		return args, nil // a shell requests completions
 	}
 	cmd, rest, err := root.Find(args)
 	if err != nil {
@@ -112,7 +111,7 @@ func prepare(root *cobra.Command, args []string) ([]string, error) {
 		return nil, unknownCommand(cmd, name)
 	}
 	if name := firstName(rest); cmd.Name() == "help" && name != "" {
-		// cobra would print its regrets and succeed.
+		// cobra would print a message and exit with 0.
 		if topic, _, err := root.Find(rest); err != nil || topic == root {
 			return nil, unknownCommand(root, name)
 		}
@@ -123,7 +122,7 @@ func prepare(root *cobra.Command, args []string) ([]string, error) {
 	return args, nil
 }
 
-// firstName returns the first of args when it is not a flag.
+// firstName returns the first of args if it is not a flag.
 func firstName(args []string) string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return ""

@@ -57,7 +57,7 @@ has it (general.sampling.*), or else as below.`,
 	return cmd
 }
 
-// onePrompt takes a prompt or none, and knows why there may be more.
+// onePrompt accepts at most one prompt; its error suggests why there may be more.
 func onePrompt(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("the prompt is %d arguments, the second is %.40q; put quotes around all of it", len(args), args[1])
@@ -76,7 +76,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
-// run is "quern run".
+// run implements "quern run".
 func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name
 	given, err := f.prompt.read(stdin)
@@ -84,7 +84,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return err
 	}
 	if !f.prompt.typed() {
-		given = strings.TrimSuffix(given, "\n") // editors and echo end every text with one
+		given = strings.TrimSuffix(given, "\n") // editors and echo add one
 	}
 	note := notes(stderr)
 	f.model.warn(note)
@@ -109,8 +109,8 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer eng.Close()
 
-	// From here on Ctrl-C ends the text, not the program: once. After it the
-	// signal is the system's again, for those who cannot wait.
+	// From here on Ctrl-C ends the text, not the program, once. Then the default
+	// handler is restored, so that a second Ctrl-C kills the program.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -126,7 +126,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		err = flushErr
 	}
 	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
-		fmt.Fprintln(stderr) // the text has no end of its own
+		fmt.Fprintln(stderr) // the text has no final newline
 	}
 	if st.Finish == engine.CtxFull {
 		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size\n", eng.Ctx())
@@ -137,7 +137,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	return err
 }
 
-// ends returns what ends the text.
+// ends returns the predicate for tokens that end the text.
 func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
 	if f.ignoreEOS {
 		return nil
@@ -145,7 +145,7 @@ func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
 	return tok.IsEOG
 }
 
-// write hands text on at once: a reader sees each token as it comes.
+// write writes text unbuffered: the reader sees each token as it comes.
 func write(w io.Writer, text string) error {
 	if text == "" {
 		return nil
@@ -154,8 +154,7 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// encodePrompt returns the ids of the prompt. An empty one is the beginning of
-// a text, which only BOS can stand for.
+// encodePrompt returns the ids of the prompt. An empty one is replaced by BOS.
 func encodePrompt(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
 	ids := tok.Begin(tok.Encode(text, tokenizer.Options{ParseSpecial: true}))
 	if len(ids) == 0 {
@@ -164,7 +163,7 @@ func encodePrompt(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
 	return ids, nil
 }
 
-// printStats writes what a run took, for people.
+// printStats writes the timings of a run in human-readable form.
 func printStats(w io.Writer, st engine.Stats, loaded time.Duration) {
 	fmt.Fprintf(w, "load         %9.3f s\n", loaded.Seconds())
 	fmt.Fprintf(w, "first token  %9.3f s\n", st.TTFT.Seconds())

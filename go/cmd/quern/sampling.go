@@ -9,10 +9,10 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// samplingFlags say how tokens are chosen.
+// samplingFlags control how tokens are chosen.
 type samplingFlags struct {
 	params sample.Params
-	seed   int // -1 is a random one
+	seed   int // -1: random
 	flags  *pflag.FlagSet
 }
 
@@ -25,15 +25,15 @@ func (f *samplingFlags) define(fs *pflag.FlagSet) {
 	floatVar(fs, &p.TopP, "top-p", p.TopP, 0, 1, "choose among the likeliest that make up this probability; 1 is all")
 	floatVar(fs, &p.MinP, "min-p", p.MinP, 0, 1, "leave out tokens less likely than this share of the likeliest; 0 is none")
 	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the choices; -1 is a random one")
-	auto(fs, "seed", &f.seed, "4294967295") // how llama.cpp spells -1 without a sign
+	auto(fs, "seed", &f.seed, "4294967295") // llama.cpp's unsigned equivalent of -1
 	floatVar(fs, &p.RepeatPenalty, "repeat-penalty", p.RepeatPenalty, 0.01, 100, "make tokens seen already less likely; 1 does not")
 	intVar(fs, &p.RepeatLastN, "repeat-last-n", "", p.RepeatLastN, -1, 1<<24, "tokens that the penalties look back at; -1 is all")
 	floatVar(fs, &p.PresencePenalty, "presence-penalty", 0, -100, 100, "taken off the logit of each token seen")
 	floatVar(fs, &p.FrequencyPenalty, "frequency-penalty", 0, -100, 100, "the same, for each time it was seen")
 }
 
-// seeded returns how to choose tokens, with a seed of its own for every run
-// unless one was given.
+// seeded returns the sampling parameters, with a random seed for each run unless one
+// was given.
 func (f *samplingFlags) seeded() sample.Params {
 	p := f.params
 	p.Temp = max(p.Temp, 0)
@@ -44,8 +44,8 @@ func (f *samplingFlags) seeded() sample.Params {
 	return p
 }
 
-// forModel returns how tokens are chosen as the model's author would have it,
-// where the flags do not say. note is told what is ignored of that, and why.
+// forModel returns the sampling parameters: those in the model's metadata, overridden by
+// the flags. note is called with what is ignored of the metadata, and why.
 func (f *samplingFlags) forModel(meta sample.Metadata, note func(string)) sample.Params {
 	p, ignored := sample.Defaults().ForModel(meta)
 	for _, line := range ignored {
@@ -54,7 +54,7 @@ func (f *samplingFlags) forModel(meta sample.Metadata, note func(string)) sample
 	return f.over(p)
 }
 
-// over returns p with what the flags say, where they were given.
+// over returns p overridden by the flags that were given.
 func (f *samplingFlags) over(p sample.Params) sample.Params {
 	for name, set := range map[string]func(){
 		"temp":              func() { p.Temp = max(f.params.Temp, 0) },

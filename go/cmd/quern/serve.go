@@ -63,7 +63,7 @@ instead is said at once. docs/migrating.md has all of them.`,
 	return cmd
 }
 
-// run is "quern serve".
+// run implements "quern serve".
 func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer closeLog()
-	// Everything that can be wrong is found before a model is loaded.
+	// All configuration is validated before a model is loaded.
 	fleet, err := f.readModels(logs)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	go func() { served <- h.Serve(listeners) }()
 	defer h.Close()
 
-	// The first signal drains, the second is the system's again: it ends now.
+	// The first signal drains; the second has its default effect and kills the process.
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(stop, cancel)
@@ -164,7 +164,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	metrics.Read(device.Budget(), readBuild().Version)
 	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
 	loaded := make(chan error, 1)
-	loading = true // from here on the files are the loader's
+	loading = true // from here on the loader owns the files
 	go func() { loaded <- l.load(fleet) }()
 	select {
 	case err := <-served:
@@ -192,8 +192,8 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// shutDown lets requests finish for as long as --drain says. Those that run even
-// then are ended a little before, so that their clients are told in time.
+// shutDown lets requests finish within --drain. Those that still run shortly before its
+// end are cancelled, early enough to tell their clients.
 func (f *serveFlags) shutDown(h *host.Host, fleet fleet) {
 	whole := max(f.drain, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), min(f.drain, whole-min(whole/2, 2*time.Second)))
@@ -206,7 +206,7 @@ func (f *serveFlags) shutDown(h *host.Host, fleet fleet) {
 	<-drained
 }
 
-// handler puts everything together that answers.
+// handler assembles the middleware and the handlers.
 func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.Origins, keys *guard.Keys, metrics *telemetry.Metrics, tracing *telemetry.Tracing, logs zerolog.Logger, static ...gin.HandlerFunc) (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -243,7 +243,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 	return e, nil
 }
 
-// ownPage tells whether the page to chat with is served.
+// ownPage tells whether the built-in chat page is served.
 func (f *serveFlags) ownPage() bool { return f.page && f.path == "" }
 
 // pings is the silence after which a stream sends a comment.
@@ -254,7 +254,7 @@ func pings(seconds int) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// warn tells of flags that do something else than llama-server's users expect.
+// warn logs flags that do not do what llama-server's users expect.
 func (f *serveFlags) warn(logs zerolog.Logger) {
 	f.model.warn(func(line string) { logs.Warn().Msg(line) })
 	if fs := f.model.flags; fs.Changed("parallel") && fs.Changed("ctx-size") {
@@ -262,7 +262,7 @@ func (f *serveFlags) warn(logs zerolog.Logger) {
 	}
 }
 
-// pages are what is answered beside the API.
+// pages are the endpoints besides the API.
 func (f *serveFlags) pages() []server.Page {
 	pages := []server.Page{
 		{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
@@ -278,7 +278,7 @@ func (f *serveFlags) pages() []server.Page {
 	return pages
 }
 
-// announce says where the server is to be found.
+// announce logs the addresses of the server.
 func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, device *engine.Device, fleet fleet) {
 	var at, names []string
 	for _, n := range listeners {

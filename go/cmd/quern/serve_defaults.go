@@ -10,8 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 )
 
-// requestFlags are what requests have that do not say otherwise, beside how
-// tokens are chosen.
+// requestFlags are defaults of requests, besides those of sampling.
 type requestFlags struct {
 	samplers, letters string
 	ignoreEOS         bool
@@ -42,8 +41,8 @@ func (f *requestFlags) define(fs *pflag.FlagSet) {
 	}
 }
 
-// fields returns the flags that were given as fields of a request, each beside
-// the flag that says so.
+// fields returns the flags that were given as fields of a request, and for each field
+// the flag that set it.
 func (f *requestFlags) fields() (fields map[string]any, by map[string]string, err error) {
 	fields, by = map[string]any{}, map[string]string{}
 	set := func(flag, field string, value any) {
@@ -90,8 +89,8 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 	return fields, by, nil
 }
 
-// defaults returns what requests have that do not say otherwise. Each flag is
-// judged by what requests may say, and named where it is wrong.
+// defaults returns the defaults of requests. Flags are validated like fields of
+// requests, and errors name the flag.
 func (f *requestFlags) defaults() (server.Defaults, error) {
 	fields, by, err := f.fields()
 	if err != nil || len(fields) == 0 {
@@ -113,8 +112,8 @@ func readDefaults(fields map[string]any) (server.Defaults, error) {
 	return server.ReadDefaults(body)
 }
 
-// parseBias reads a token's id and what is added to its logit: 5+1.5, 5-1, or
-// 5-inf, which bans it.
+// parseBias parses a token's id and the value added to its logit: 5+1.5, 5-1, or 5-inf,
+// which bans it.
 func parseBias(text string) ([]any, error) {
 	bad := usagef("--logit-bias %q: want a token's id and a bias such as 15043+1.5, 15043-1 or 15043-inf", text)
 	i := strings.IndexAny(text, "+-")

@@ -10,9 +10,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// files returns what answers with the files of a folder where no route is meant,
-// and what closes it. They are for everybody, as a page is: it is the page that
-// asks for a key. Links do not lead out of the folder, and folders are not listed.
+// files returns a handler that serves the files of a folder on paths without a route,
+// and a function that closes it. Like the chat page they need no key: the page itself
+// asks for it. Symbolic links cannot leave the folder, and folders are not listed.
 func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -28,7 +28,7 @@ func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
 		info, err := fs.Stat(all, name)
 		if err == nil && info.IsDir() {
 			if name = path.Join(name, "index.html"); asked != "" && !strings.HasSuffix(asked, "/") {
-				return // its links would lead elsewhere
+				return // its relative links would break
 			}
 			info, err = fs.Stat(all, name)
 		}

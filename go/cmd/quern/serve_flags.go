@@ -23,7 +23,7 @@ type serveFlags struct {
 	targetITL time.Duration
 	drain     time.Duration
 	models    []namedModel // none: the demo
-	names     []string     // of the first, for clients
+	names     []string     // names of the first model in the API
 	tags      []string
 	slotPath  string
 	template  templateFlags
@@ -98,7 +98,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.Server)
 }
 
-// check finds what no single flag can.
+// check validates combinations of flags.
 func (f *serveFlags) check() error {
 	if len(f.hosts) == 0 {
 		return usagef("--host is empty, want an address such as 127.0.0.1")

@@ -21,11 +21,11 @@ import (
 	"github.com/quern-llm/quern/go/server/telemetry"
 )
 
-// A namedModel is a model's file, and what clients call it: where that is empty, as
-// the file.
+// A namedModel is a model's file and its name in the API; if name is empty, it is
+// derived from the file.
 type namedModel struct{ name, path string }
 
-// clientName is what clients call it.
+// clientName is the model's name in the API.
 func (m namedModel) clientName() string {
 	switch {
 	case m.name != "":
@@ -36,7 +36,7 @@ func (m namedModel) clientName() string {
 	return strings.TrimSuffix(filepath.Base(m.path), ".gguf")
 }
 
-// parseModel reads FILE or NAME=FILE. A file that exists is meant before a name.
+// parseModel parses FILE or NAME=FILE. An existing file takes precedence over a name.
 func parseModel(s string) (namedModel, error) {
 	name, path, named := strings.Cut(s, "=")
 	if _, err := os.Stat(s); err == nil || !named || strings.ContainsRune(name, '/') {
@@ -48,7 +48,7 @@ func parseModel(s string) (namedModel, error) {
 	return namedModel{name, path}, acceptModel(path)
 }
 
-// A modelsValue is the models of a flag that may be given again.
+// A modelsValue is the value of a repeatable flag for models.
 type modelsValue struct{ models *[]namedModel }
 
 func (v *modelsValue) Set(s string) error {
@@ -72,15 +72,15 @@ func (v *modelsValue) String() string {
 	return strings.Join(all, ",")
 }
 
-// A served is a model on its way from its file to requests.
+// A served is a model while it is being loaded and served.
 type served struct {
 	namedModel
-	names    []string // for clients
+	names    []string // names in the API
 	tags     []string
 	head     *head
 	template *chat.Template
 	warning  string                                 // why that is not the model's own
-	loaded   func(server.Model) (leases func() int) // lets requests in
+	loaded   func(server.Model) (leases func() int) // makes the model available to requests
 
 	config engine.Config
 	eng    *engine.Engine
@@ -90,7 +90,7 @@ type served struct {
 // A fleet is the models of a server, the default first.
 type fleet []*served
 
-// readModels reads all that there is to know of the models before they are loaded.
+// readModels reads the heads of all models, before any is loaded.
 func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 	named := f.models
 	if len(named) == 0 {
@@ -133,7 +133,7 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 	return all, nil
 }
 
-// longest returns the longest context that a model was made for.
+// longest returns the longest trained context of the models.
 func (all fleet) longest() int {
 	n := 0
 	for _, s := range all {
@@ -142,14 +142,14 @@ func (all fleet) longest() int {
 	return n
 }
 
-// close closes the files of models that nobody began to load.
+// close closes the files of models whose loading has not begun.
 func (all fleet) close() {
 	for _, s := range all {
 		s.head.file.Close()
 	}
 }
 
-// drain lets what runs finish, of all models at a time, until ctx ends.
+// drain waits for the running requests of all models, concurrently, until ctx ends.
 func (all fleet) drain(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range all {
@@ -158,7 +158,7 @@ func (all fleet) drain(ctx context.Context) {
 	wg.Wait()
 }
 
-// stop ends models that are loaded.
+// stop stops the models that are loaded.
 func (all fleet) stop() {
 	for _, s := range all {
 		s.loop.Close()
@@ -166,7 +166,7 @@ func (all fleet) stop() {
 	}
 }
 
-// newDevice returns what the models share.
+// newDevice returns the device that the models share.
 func (f *serveFlags) newDevice() (*engine.Device, error) {
 	c, err := f.model.device()
 	if err != nil {
@@ -175,7 +175,7 @@ func (f *serveFlags) newDevice() (*engine.Device, error) {
 	return engine.NewDevice(c)
 }
 
-// A loader loads models and lets requests in.
+// A loader loads models and makes them available to requests.
 type loader struct {
 	*serveFlags
 	device   *engine.Device
@@ -186,7 +186,7 @@ type loader struct {
 	stderr   io.Writer
 }
 
-// load loads all models in their order. Where one cannot be loaded, none is.
+// load loads all models in order. If one fails, none is loaded.
 func (l *loader) load(all fleet) error {
 	aside, err := l.setAside(all)
 	if err != nil {
@@ -206,12 +206,12 @@ func (l *loader) load(all fleet) error {
 	return nil
 }
 
-// setAside takes from the budget what each of several models needs, before the first is
-// loaded: else the keys and values of that would take what the others need, and one
-// that does not fit beside them would be found late.
+// setAside reserves the needs of each of several models before the first is loaded:
+// otherwise the keys and values of the first would take the memory of the others, and a
+// model that does not fit beside them would be found late.
 func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
 	if len(all) == 1 {
-		return nil, nil // it may have everything
+		return nil, nil // a single model may use the whole budget
 	}
 	var aside []*mem.Reservation
 	for _, s := range all {
@@ -228,8 +228,8 @@ func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
 	return aside, nil
 }
 
-// least returns the memory that a model needs to be as fast as it can be, or, where
-// that is too much and the flags let it, to run.
+// least returns the memory that a model needs for full speed or, if that is too much
+// and the flags permit it, the minimum to run.
 func (l *loader) least(s *served) (uint64, error) {
 	c := s.config
 	c.Sequences = 1
@@ -251,7 +251,7 @@ func (l *loader) least(s *served) (uint64, error) {
 	return bytes, err
 }
 
-// one loads a model, starts its loop and lets requests in.
+// one loads a model, starts its loop and makes it available to requests.
 func (l *loader) one(s *served) (err error) {
 	name, start := s.names[0], time.Now()
 	metrics := l.metrics.Model(name)
@@ -282,7 +282,7 @@ func (l *loader) one(s *served) (err error) {
 	return nil
 }
 
-// observed is an engine whose requests are measured.
+// observed is an engine with telemetry.
 type observed struct {
 	*engine.Loop
 	observer *telemetry.Observer
@@ -293,7 +293,7 @@ func (o observed) Submit(r *engine.Request) (server.Ticket, error) {
 	t, err := o.Loop.Submit(r)
 	if err != nil {
 		o.observer.Refused(err)
-		return nil, err // not a Ticket that is nil inside
+		return nil, err // not a non-nil Ticket that holds nil
 	}
 	return t, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/server/telemetry"
 )
 
-// logFlags say what the log has and how it looks.
+// logFlags control the content and format of the log.
 type logFlags struct {
 	level  string
 	file   string
@@ -29,7 +29,7 @@ func (f *logFlags) define(fs *pflag.FlagSet) {
 	switchVar(fs, &f.times, "log-timestamps", true, "when each line was written")
 }
 
-// open returns the log, and what closes its file.
+// open returns the log, and a function that closes its file.
 func (f *logFlags) open(stderr io.Writer) (logs zerolog.Logger, done func(), err error) {
 	c := telemetry.LogConfig{Times: f.times}
 	if f.level == "off" {

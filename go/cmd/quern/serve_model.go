@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/verify"
 )
 
-// serverModel describes a model that is loaded to the server.
+// serverModel returns the server's description of a loaded model.
 func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server.Engine, logs zerolog.Logger) server.Model {
 	in := s.head
 	m := server.Model{
@@ -32,7 +32,7 @@ func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server
 	return m
 }
 
-// vocabType returns llama.cpp's number for the kind of vocabulary.
+// vocabType returns llama.cpp's enum value for the type of vocabulary.
 func vocabType(in *head) int {
 	const spm, bpe = 1, 2
 	if kind, _ := in.file.GGUF.Str("tokenizer.ggml.model"); kind == "llama" {
@@ -41,8 +41,8 @@ func vocabType(in *head) int {
 	return bpe
 }
 
-// maxBody returns the most bytes of a request's body: a prompt as long as the
-// context, in a language and an encoding that take much room.
+// maxBody returns the maximum size of a request's body: enough for a prompt as long as
+// the context, in a language and an encoding that need many bytes.
 func (f *serveFlags) maxBody(ctx int) int64 {
 	if f.bodyLimit > 0 {
 		return int64(f.bodyLimit)

@@ -9,9 +9,9 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 )
 
-// templateFlags say which chat template to use.
+// templateFlags select the chat template.
 type templateFlags struct {
-	source string // of one, or the name of a builtin
+	source string // a template, or the name of a built-in one
 	file   string
 }
 
@@ -20,7 +20,7 @@ func (f *templateFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.file, "chat-template-file", "", "`FILE` with the chat template")
 }
 
-// check finds what no single flag can.
+// check validates combinations of flags.
 func (f *templateFlags) check() error {
 	if f.source != "" && f.file != "" {
 		return usagef("--chat-template and --chat-template-file both give a template; give one of them")
@@ -28,8 +28,8 @@ func (f *templateFlags) check() error {
 	return nil
 }
 
-// read returns the template that the flags name, or else the model's own. Where
-// that has none which can be used, it is ChatML, and warning says so.
+// read returns the template that the flags select, or else the model's own. If that is
+// missing or unusable, it is ChatML, and warning says why.
 func (f *templateFlags) read(in *head) (t *chat.Template, warning string, err error) {
 	tokens := specialTokens(in)
 	if f.source == "" && f.file == "" {
@@ -72,7 +72,7 @@ func builtinTemplate(name string, tokens chat.SpecialTokens) (*chat.Template, er
 	return chat.Parse(source, tokens)
 }
 
-// specialTokens returns the tokens of the model that templates write.
+// specialTokens returns the special tokens that templates may use.
 func specialTokens(in *head) (tokens chat.SpecialTokens) {
 	if id, ok := in.tok.BOS(); ok {
 		tokens.BOS = in.tok.Token(id)

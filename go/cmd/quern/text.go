@@ -10,15 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// maxText bounds what is read as a text: far above any context, far below what
-// would be trouble.
+// maxText bounds the size of a text read: far above any context, and still harmless.
 const maxText = 256 << 20
 
 // A textFlag is a text given as an argument, by -p, by -f, or on standard input.
 type textFlag struct {
-	args       []string // one at most, of a command that takes the text so
+	args       []string // at most one, for commands that take the text as an argument
 	text, file string
-	optional   bool // without any of these it is empty
+	optional   bool // none of these means empty
 	flags      *pflag.FlagSet
 }
 
@@ -28,8 +27,8 @@ func (t *textFlag) define(fs *pflag.FlagSet, what string) {
 	fs.StringVarP(&t.file, "file", "f", "", "read it from a `FILE` instead; - is standard input")
 }
 
-// read returns the text. Where no flag gives one it comes from stdin, unless
-// that is a terminal: nobody should wait for a program that waits for them.
+// read returns the text. Without a flag it is read from stdin, unless that is a
+// terminal: the program must not silently wait for input.
 func (t *textFlag) read(stdin io.Reader) (string, error) {
 	arg, prompt, file := len(t.args) > 0, t.flags.Changed("prompt"), t.flags.Changed("file")
 	switch {
@@ -51,7 +50,7 @@ func (t *textFlag) read(stdin io.Reader) (string, error) {
 	return readAll(stdin, "standard input")
 }
 
-// typed reports whether the text stands in the command line.
+// typed reports whether the text was given on the command line.
 func (t *textFlag) typed() bool { return len(t.args) > 0 || t.flags.Changed("prompt") }
 
 func readFile(name string) (string, error) {
@@ -77,7 +76,7 @@ func readAll(r io.Reader, name string) (string, error) {
 	return string(b), nil
 }
 
-// isTerminal reports whether a person sits at the other end of f.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

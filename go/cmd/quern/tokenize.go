@@ -88,8 +88,8 @@ func printPieces(w io.Writer, tok *tokenizer.Tokenizer, ids []int32) {
 	}
 }
 
-// printable returns a piece with the bytes escaped that would not print or
-// would end the line. Pieces may be parts of characters.
+// printable returns a piece with non-printable bytes and line breaks escaped. Pieces
+// may be parts of characters.
 func printable(piece []byte) string {
 	var b strings.Builder
 	for len(piece) > 0 {
@@ -105,8 +105,7 @@ func printable(piece []byte) string {
 	return b.String()
 }
 
-// parseIDs reads ids that white space, commas or brackets separate, each below
-// vocab.
+// parseIDs parses ids separated by white space, commas or brackets, each below vocab.
 func parseIDs(text string, vocab int) ([]int32, error) {
 	var ids []int32
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool {

@@ -14,9 +14,9 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
 
-// The flag values here refuse what makes no sense when they are set, so that
-// every command says the same of the same mistake: pflag adds the flag's name
-// and the value to what Set returns.
+// The flag values here validate when they are set, so that every command reports the
+// same mistake in the same words: pflag adds the flag's name and the value to what Set
+// returns.
 
 // intVar defines a flag for an integer from least to most.
 func intVar(fs *pflag.FlagSet, p *int, name, short string, value, least, most int, usage string) {
@@ -41,8 +41,8 @@ func (v *intValue) Set(s string) error {
 func (v *intValue) String() string { return strconv.Itoa(*v.p) }
 func (v *intValue) Type() string   { return "N" }
 
-// floatVar defines a flag for a number from least to most, both finite: so NaN
-// and the infinities are refused.
+// floatVar defines a flag for a number from least to most, both finite: NaN and
+// infinities are refused.
 func floatVar(fs *pflag.FlagSet, p *float32, name string, value, least, most float32, usage string) {
 	*p = value
 	fs.Var(&floatValue{p, least, most}, name, usage)
@@ -65,8 +65,7 @@ func (v *floatValue) Set(s string) error {
 func (v *floatValue) String() string { return strconv.FormatFloat(float64(*v.p), 'g', -1, 32) }
 func (v *floatValue) Type() string   { return "X" }
 
-// switchVar defines a flag that is on or off, and off by its name with --no-
-// before it too.
+// switchVar defines a boolean flag, which --no-NAME also turns off.
 func switchVar(fs *pflag.FlagSet, p *bool, name string, value bool, usage string) {
 	*p = value
 	fs.VarPF((*switchValue)(p), name, "", usage).NoOptDefVal = "true"
@@ -84,13 +83,13 @@ func (v *switchValue) String() string {
 	if *v {
 		return "on"
 	}
-	return "" // which help does not show
+	return "" // hidden from help
 }
 
 func (v *switchValue) Type() string { return "bool" }
 
-// auto lets the flag called name, whose number is at p, be given as one of words
-// too, which stand for its default.
+// auto lets the flag called name, whose number is at p, also take one of words, which
+// all mean its default.
 func auto(fs *pflag.FlagSet, name string, p *int, words ...string) {
 	f := fs.Lookup(name)
 	f.Value = &autoValue{f.Value, p, *p, words}
@@ -111,7 +110,7 @@ func (v *autoValue) Set(s string) error {
 	return nil
 }
 
-// choiceVar defines a flag for one of a few words.
+// choiceVar defines an enum flag.
 func choiceVar(fs *pflag.FlagSet, p *string, name, value string, choices []string, usage string) {
 	*p = value
 	fs.Var(&choiceValue{p, choices}, name, usage+": "+strings.Join(choices, ", "))
@@ -135,7 +134,7 @@ func (v *choiceValue) Set(s string) error {
 func (v *choiceValue) String() string { return *v.p }
 func (v *choiceValue) Type() string   { return "WORD" }
 
-// durationVar defines a flag for a time such as 150ms or 30s, not below 0.
+// durationVar defines a flag for a duration such as 150ms or 30s, not below 0.
 func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
 	*p = value
 	fs.Var((*durationValue)(p), name, usage)
@@ -161,7 +160,7 @@ func (v *durationValue) String() string {
 
 func (v *durationValue) Type() string { return "TIME" }
 
-// bytesVar defines a flag for a size such as 800M or 4G; 0 is no size given.
+// bytesVar defines a flag for a size such as 800M or 4G; 0 means not given.
 func bytesVar(fs *pflag.FlagSet, p *uint64, name, usage string) {
 	fs.Var((*bytesValue)(p), name, usage)
 }
@@ -183,7 +182,7 @@ func (v *bytesValue) String() string {
 
 func (v *bytesValue) Type() string { return "BYTES" }
 
-// parseBytes reads a size: a number with a unit of 1000s (4G, 4GB) or of 1024s
+// parseBytes parses a size: a number with a decimal unit (4G, 4GB) or a binary one
 // (4Gi, 4GiB), or bytes.
 func parseBytes(s string) (uint64, error) {
 	bad := errors.New("want bytes above 0, such as 800M, 4G or 3.5GiB")
@@ -201,7 +200,7 @@ func parseBytes(s string) (uint64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	// 2^63 is above every machine, and its floats still convert.
+	// 2^63 is above any machine's memory, and floats below it convert to uint64.
 	if err != nil || !(v*unit >= 1 && v*unit < 1<<63) {
 		return 0, bad
 	}

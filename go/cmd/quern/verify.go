@@ -19,7 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/verify"
 )
 
-// errBits is for a machine, or a program, that computes other bits.
+// errBits reports a machine, or a build, whose results differ from the table.
 var errBits = errors.New("this machine does not compute the bits of the table; please report it with the lines above and the output of \"quern doctor\"")
 
 type verifyFlags struct {
@@ -121,7 +121,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// row prints what comes of a model.
+// row prints the result for one model.
 func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 	kv, err := kvcache.ParseType(f.kv)
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the release's linker flags: -X main.version=v0.1.0.
+// version is set by the release build with -X main.version=v0.1.0.
 var version string
 
-// A build says what this binary was made from.
+// A build describes how this binary was built.
 type build struct {
 	Version string `json:"version"`
-	Commit  string `json:"commit"` // "unknown" when it was not built in a checkout
+	Commit  string `json:"commit"` // "unknown" if it was not built in a checkout
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	Kernels string `json:"kernels"` // the instruction sets in use here
 }
 
-// readBuild asks the linker's variable first and what Go recorded second.
+// readBuild uses the linker's variable, or else the build info that Go recorded.
 func readBuild() build {
 	b := build{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -1,7 +1,6 @@
-// Package browser opens pages in a headless Chromium and uses them as a person
-// does, with mouse and keys. It is for tests: whatever goes wrong fails the test
-// that was given, and so does all that a page has to complain about, from what it
-// writes to its console to what its content security policy had to stop.
+// Package browser drives pages in a headless Chromium with mouse and keyboard input,
+// for tests. Any failure fails the test, and so do console errors and violations of the
+// content security policy.
 package browser
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// How long anything on a page may take, on a machine that is busy.
+// The timeout of each step on a page, for a busy machine.
 const patience = 30 * time.Second
 
-// The programs that will do, the first that is there.
+// The executables to try, in order.
 var programs = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}
 
 // A Browser is one Chromium.
@@ -32,8 +31,8 @@ type Browser struct {
 	ctx context.Context
 }
 
-// Start starts a Chromium for the time of the test. Where there is none the test is
-// skipped with a reason; under CI=true it fails, so that no run passes by not looking.
+// Start starts a Chromium for the duration of the test. Without one the test is skipped
+// with a reason; under CI=true it fails, so that the check is not silently dropped.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	program := find()
@@ -80,8 +79,8 @@ type Page struct {
 	expected []string
 }
 
-// Open opens url in a tab with a profile of its own, for the time of the test. The
-// actions prepare the tab before.
+// Open opens url in a tab with its own profile, for the duration of the test. prepare
+// runs in the tab first.
 func (b *Browser) Open(t *testing.T, url string, prepare ...chromedp.Action[chromedp.Void]) *Page {
 	t.Helper()
 	ctx, quit := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -122,7 +121,7 @@ func newPage(t *testing.T, ctx context.Context, quit func(), url string, prepare
 	return p
 }
 
-// Expect says that a complaint that holds text is none.
+// Expect allows errors that contain text.
 func (p *Page) Expect(text string) { p.expected = append(p.expected, text) }
 
 func (p *Page) complain() {
@@ -159,20 +158,20 @@ func (p *Page) Reload() {
 	p.Do(chromedp.Reload())
 }
 
-// Click waits until the first element of a CSS selector is there to be seen, moves the mouse
-// to its middle, and clicks there as soon as nothing covers it.
+// Click waits until the first element of a CSS selector is visible, moves the mouse to
+// its center, and clicks as soon as nothing covers it.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.Wait(fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector))
 	p.Exec(fmt.Sprintf("document.querySelector(%q).scrollIntoView({block: 'nearest'})", selector))
-	x, y := p.middle(selector) // which the mouse may change: some buttons show only below it
+	x, y := p.middle(selector) // hovering may change it: some buttons appear only then
 	p.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
 	p.Wait(fmt.Sprintf("((e, [x, y]) => e.contains(document.elementFromPoint(x, y)))(document.querySelector(%q), %s)",
 		selector, middle(selector)))
 	p.Do(chromedp.MouseClickXY(p.middle(selector)))
 }
 
-// middle is the JavaScript expression of the middle of an element.
+// middle is a JavaScript expression for the center of an element.
 func middle(selector string) string {
 	return fmt.Sprintf("(({x, y, width, height}) => [x + width / 2, y + height / 2])(document.querySelector(%q).getBoundingClientRect())",
 		selector)
@@ -184,13 +183,13 @@ func (p *Page) middle(selector string) (x, y float64) {
 	return at[0], at[1]
 }
 
-// Type types text where the focus is.
+// Type types text into the focused element.
 func (p *Page) Type(text string) {
 	p.t.Helper()
 	p.Press(text)
 }
 
-// Press presses keys one after the other, such as kb.Enter, with modifiers held.
+// Press presses keys in sequence, such as kb.Enter, with modifiers held.
 func (p *Page) Press(keys string, modifiers ...kb.Modifier) {
 	p.t.Helper()
 	var held kb.Modifier
@@ -207,11 +206,11 @@ func (p *Page) Press(keys string, modifiers ...kb.Modifier) {
 	}))
 }
 
-// press differs from chromedp.KeyEvent in that the text goes with the key and not in an
-// event of its own: so, as with a keyboard, a page that handles the key gets no text.
+// press differs from chromedp.KeyEvent in that the text is part of the key event: as
+// with a keyboard, a page that handles the key gets no text.
 func press(ctx context.Context, t *chromedp.Target, r rune, held kb.Modifier) error {
 	if r == '\n' {
-		r = '\r' // the key of a new line is Enter
+		r = '\r' // Enter is the key for a new line
 	}
 	key, ok := kb.Keys[r]
 	if !ok {
@@ -239,13 +238,13 @@ func press(ctx context.Context, t *chromedp.Target, r rune, held kb.Modifier) er
 	return err
 }
 
-// Files chooses files in a file input.
+// Files selects files in a file input.
 func (p *Page) Files(selector string, paths ...string) {
 	p.t.Helper()
 	p.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), paths))
 }
 
-// Eval returns the value of a JavaScript expression, or of its promise.
+// Eval returns the value of a JavaScript expression, awaiting promises.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -257,7 +256,7 @@ func Eval[T any](p *Page, expression string) T {
 	return v
 }
 
-// Exec runs JavaScript that has no value.
+// Exec runs a JavaScript statement.
 func (p *Page) Exec(statement string) {
 	p.t.Helper()
 	Eval[chromedp.Void](p, statement)
@@ -285,7 +284,7 @@ func (p *Page) WaitText(selector, text string) {
 	p.Wait(fmt.Sprintf("document.querySelector(%q)?.textContent.includes(%q)", selector, text))
 }
 
-// Media sets a feature of the medium, such as prefers-color-scheme to dark.
+// Media emulates a media feature, such as prefers-color-scheme: dark.
 func (p *Page) Media(name, value string) {
 	p.t.Helper()
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -296,7 +295,7 @@ func (p *Page) Media(name, value string) {
 	}))
 }
 
-// Screenshot writes what the tab shows to a PNG file.
+// Screenshot writes a screenshot of the tab to a PNG file.
 func (p *Page) Screenshot(path string) {
 	p.t.Helper()
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -318,7 +317,7 @@ func (p *Page) visible() string {
 	return text
 }
 
-// Phone makes a tab the screen of a phone, which is touched.
+// Phone emulates the touch screen of a phone.
 func Phone(width, height int64, scale float64) chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(width, height, chromedp.EmulateScale(scale), chromedp.EmulateMobile, chromedp.EmulateTouch)
 }

@@ -1,8 +1,8 @@
-// Package exactmath has logarithms and powers that are the same numbers on
-// every machine. Those of package math are not: math.Exp, of which math.Pow is
-// made, fuses products and sums where a CPU can, and math.Log is assembly on
-// some. Results here are computed with 128 bits and rounded once. That takes
-// some ten microseconds: it is for numbers that are computed once.
+// Package exactmath provides logarithms and powers with identical results on every
+// machine. Package math does not: math.Exp, which math.Pow uses, fuses multiply-adds on
+// some CPUs, and math.Log is assembly on some. Results are computed with 128 bits and
+// rounded once. That takes some ten microseconds: use it for values that are computed
+// once.
 package exactmath
 
 import (
@@ -12,8 +12,8 @@ import (
 
 const precision = 128
 
-// Pow returns x to the y, for x above 0 and a result that is no subnormal. It
-// is math.Pow's for all others.
+// Pow returns x to the power y, for x above 0 and a result that is not subnormal. In
+// all other cases it is math.Pow.
 func Pow(x, y float64) float64 {
 	want := math.Pow(x, y)
 	if !(x > 0) || !regular(x) || !regular(y) || !regular(want) {
@@ -32,7 +32,7 @@ func Log(x float64) float64 {
 	return r
 }
 
-// counts reports whether adding a to sum changes it, or a bit beyond it.
+// counts reports whether adding a to sum changes it, or the bit below its last.
 func counts(a, sum *big.Float) bool {
 	return a.Sign() != 0 && (sum.Sign() == 0 || a.MantExp(nil) > sum.MantExp(nil)-precision-2)
 }
@@ -67,7 +67,7 @@ func atanh2(t *big.Float) *big.Float {
 	return sum
 }
 
-// exp is 2^n times the series of the rest, which is at most ln 2.
+// exp is 2^n times the series of the remainder, which is at most ln 2.
 func exp(x *big.Float) *big.Float {
 	n, _ := num().Quo(x, ln2).Int64()
 	rest := num().Sub(x, num().Mul(of(int(n)), ln2))

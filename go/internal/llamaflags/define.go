@@ -10,17 +10,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Annotations of a flag: what Rewrite and Environment know of it.
+// Annotations of a flag, for Rewrite and Environment.
 const (
-	namesKey = "names"     // further names that mean it, with their dashes
-	offKey   = "off-names" // those that turn it off
-	envKey   = "variables" // of the environment
-	kindKey  = "kind"      // it takes two arguments, or perhaps none
+	namesKey = "names"     // aliases, with their dashes
+	offKey   = "off-names" // names that turn it off
+	envKey   = "variables" // environment variables
+	kindKey  = "kind"      // takes two arguments, or an optional one
 )
 
-// Define adds llama-server's flags to those of a command, which are defined
-// already: those that the command has get their further names and variables,
-// the others are added, out of sight.
+// Define adds llama-server's flags to those of a command, which are defined already:
+// existing flags get aliases and variables, the others are added as hidden flags.
 func Define(fs *pflag.FlagSet, groups ...Group) {
 	for _, r := range Rows() {
 		if !slices.Contains(groups, r.Group) {
@@ -46,7 +45,7 @@ func Define(fs *pflag.FlagSet, groups ...Group) {
 	}
 }
 
-// possible reports whether fs has what the flag is done with.
+// possible reports whether fs has all flags that the row maps to.
 func (r *Row) possible(fs *pflag.FlagSet) bool {
 	for _, to := range r.Becomes {
 		name, _, _ := strings.Cut(to, "=")
@@ -57,7 +56,7 @@ func (r *Row) possible(fs *pflag.FlagSet) bool {
 	return r.Flag == ""
 }
 
-// elsewhere is the flag in a command that does not do it.
+// elsewhere is the row in a command that does not support the flag.
 func (r Row) elsewhere() Row {
 	const why = "only quern serve does that"
 	if r.Flag, r.Becomes = "", nil; r.Group == Sampling {
@@ -80,7 +79,7 @@ func annotate(f *pflag.Flag, r *Row) {
 	}
 	for _, n := range r.names() {
 		if n == "--"+f.Name || len(n) == 2 && f.Shorthand != "" || slices.Contains(f.Annotations[namesKey], n) {
-			continue // pflag knows it, or it is known
+			continue // known already
 		}
 		note(namesKey, []string{n})
 		if n[1] != '-' && !f.Hidden {
@@ -97,18 +96,18 @@ func annotate(f *pflag.Flag, r *Row) {
 	}
 }
 
-// Alias lets the flag called name be given under a further name, such as -sys.
-// pflag itself would read that as -s -y -s.
+// Alias adds an alias such as -sys for the flag called name. pflag itself would parse
+// that as -s -y -s.
 func Alias(fs *pflag.FlagSet, name, as string) {
 	annotate(fs.Lookup(name), &Row{Names: as})
 }
 
-// A value is a flag that the table says all of: what it was given.
+// A value is the value of a flag that is defined by the table alone.
 type value struct {
 	row   Row
 	fs    *pflag.FlagSet
 	given string
-	from  string // the variable that said so, empty where an argument did
+	from  string // the environment variable that set it, empty if an argument did
 }
 
 func (v *value) String() string { return v.given }
@@ -120,8 +119,8 @@ func (v *value) Type() string {
 	return "string"
 }
 
-// Set takes what llama-server would. What is refused is kept, for Refused: so
-// that the error is in words of its own.
+// Set accepts what llama-server accepts. Refusals are left to Refused, which has its
+// own error messages.
 func (v *value) Set(s string) error {
 	s, err := v.row.parse(s)
 	if err != nil {
@@ -142,7 +141,7 @@ func (v *value) Set(s string) error {
 	return nil
 }
 
-// wants are the values that mean something.
+// wants lists the meaningful values.
 func (r *Row) wants() []string {
 	var all []string
 	for s := range r.Becomes {
@@ -152,7 +151,7 @@ func (r *Row) wants() []string {
 	return append(all, strings.Fields(r.Neutral)...)
 }
 
-// parse checks s by the kind of the flag, and spells switches one way.
+// parse validates s by the kind of the flag, and normalizes switches.
 func (r *Row) parse(s string) (string, error) {
 	switch r.Kind {
 	case Bare, Switch:
@@ -175,8 +174,7 @@ func (r *Row) parse(s string) (string, error) {
 	return s, nil
 }
 
-// ParseSwitch reads whether something is on, in llama-server's words and those
-// of Go.
+// ParseSwitch parses a boolean, in llama-server's words and Go's.
 func ParseSwitch(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "on", "true", "1", "enabled", "t":
@@ -187,7 +185,7 @@ func ParseSwitch(s string) (bool, error) {
 	return false, errors.New("want on or off")
 }
 
-// neutral reports whether s asks for nothing.
+// neutral reports whether s has no effect.
 func (r *Row) neutral(s string) bool {
 	n, err := strconv.ParseFloat(s, 64)
 	number := err == nil
@@ -202,7 +200,7 @@ func (r *Row) neutral(s string) bool {
 	return r.Kind == Bare && s == "off"
 }
 
-// settled reports whether nothing needs to be said of what the flag was given.
+// settled reports whether the value needs no warning.
 func (v *value) settled() bool {
 	if v.given == "" || v.row.neutral(v.given) || v.row.Always != "" {
 		return true
@@ -212,7 +210,7 @@ func (v *value) settled() bool {
 	return one || any
 }
 
-// Warning says that the flag decides nothing, and why.
+// Warning says that the flag has no effect, and why.
 func (v *value) Warning() string {
 	if v.settled() || v.row.Ignored == "" {
 		return ""
@@ -220,11 +218,11 @@ func (v *value) Warning() string {
 	return v.shown() + " decides nothing here: " + v.row.Ignored
 }
 
-// From says which variable of the environment the value came from.
+// From records the environment variable that set the value.
 func (v *value) From(variable string) { v.from = variable }
 
-// shown is the flag as it was given, with its value where another one would
-// mean something else: it may be long, or secret.
+// shown is the flag as it was given. The value is included only where it matters: it
+// may be long, or secret.
 func (v *value) shown() string {
 	name := v.row.name()
 	switch off := v.row.off(); {
@@ -239,11 +237,11 @@ func (v *value) shown() string {
 	return name
 }
 
-// A Warner is a flag's value that has something to say once it is set.
+// A Warner is a flag's value that may have a warning once it is set.
 type Warner interface{ Warning() string }
 
-// Warnings returns a line for each flag of fs that was given and does not do
-// what its users may expect.
+// Warnings returns a line for each flag of fs that was given and may not do what its
+// users expect.
 func Warnings(fs *pflag.FlagSet) []string {
 	var lines []string
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -256,8 +254,8 @@ func Warnings(fs *pflag.FlagSet) []string {
 	return lines
 }
 
-// Refused returns an error for the first flag of fs that was given and cannot be
-// done, which says what to do instead.
+// Refused returns an error for the first given flag of fs that is not supported; it
+// says what to do instead.
 func Refused(fs *pflag.FlagSet) error {
 	var err error
 	fs.VisitAll(func(f *pflag.Flag) {

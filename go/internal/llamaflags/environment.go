@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Environment returns the variable under which the environment speaks of a
-// flag by llama-server's name for it, and what it says. Empty counts as not set.
-// The command line comes first, also where it gave a flag that decides the same.
+// Environment returns the environment variable that sets a flag, by llama-server's name
+// for it, and its value. Empty counts as not set. The command line takes precedence,
+// including other flags that set the same.
 func Environment(f *pflag.Flag) (variable, says string) {
 	v, ours := f.Value.(*value)
 	if ours && v.decided() {
@@ -25,7 +25,7 @@ func Environment(f *pflag.Flag) (variable, says string) {
 		if s := os.Getenv(name); s != "" {
 			return name, s
 		}
-		// Set to anything, it turns a switch off.
+		// LLAMA_ARG_NO_ with any value turns a switch off.
 		no := strings.Replace(name, "LLAMA_ARG_", "LLAMA_ARG_NO_", 1)
 		if f.Annotations[offKey] != nil && no != name && os.Getenv(no) != "" {
 			return no, "off"
@@ -45,8 +45,8 @@ func (v *value) decided() bool {
 	return false
 }
 
-// done has the variables of the flags that are done by one of ours, for the
-// commands that have such a flag and not the rest.
+// done maps Quern's flags to the variables of the llama-server flags that they
+// implement, for the commands that have only Quern's.
 var done = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for _, r := range Rows() {

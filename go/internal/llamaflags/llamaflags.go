@@ -1,8 +1,7 @@
-// Package llamaflags is what llama-server's users type: each of its flags, with
-// its names and environment variable, and what becomes of it here. A flag does
-// what it says, is taken with a warning, or is refused with what to do instead;
-// none is unknown. Registration, warnings, refusals, variables and the tables of
-// docs/migrating.md are all made from the one table.
+// Package llamaflags handles llama-server's flags: their names, environment variables,
+// and effects in Quern. A flag is implemented, accepted with a warning, or refused with
+// an alternative; none is unknown. Registration, warnings, refusals, variables and the
+// tables of docs/migrating.md are all generated from one table.
 package llamaflags
 
 import (
@@ -10,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Kind is what a flag takes.
+// A Kind is the arguments that a flag takes.
 type Kind int
 
 const (
@@ -18,12 +17,12 @@ const (
 	Int                // one whole number
 	Num                // one number
 	Pair               // two values
-	Maybe              // one value, or none before the next flag: it is on
+	Maybe              // one optional value: on without one
 	Bare               // none
 	Switch             // none, and it has names that turn it off
 )
 
-// A Group says which commands a flag is for.
+// A Group is the set of commands that a flag applies to.
 type Group int
 
 const (
@@ -33,23 +32,23 @@ const (
 	Server                   // quern serve
 )
 
-// A Row is a flag of llama-server and what becomes of it. One of Flag, Becomes,
-// Always, Ignored and Refused says what; Becomes and Neutral may stand beside
-// one of the last two, for some of the values.
+// A Row is a flag of llama-server and its effect here. One of Flag, Becomes, Always,
+// Ignored and Refused describes it; Becomes and Neutral may be combined with one of the
+// last two, for some of the values.
 type Row struct {
-	Names string // as they are typed, with spaces between; the last is what messages say
+	Names string // separated by spaces; messages use the last
 	No    string // names that turn a switch off
 	Kind  Kind
 	Env   string
 	Group Group
 
-	Flag    string            // our flag that does it
-	Becomes map[string]string // by value, or "*" for all others: the FLAG=VALUE of ours that does it
-	Always  string            // it is so anyway, and why
-	Neutral string            // values that ask for nothing, with spaces between; <0 and <=0 are ranges
-	Ignored string            // it decides nothing, and why or what does
-	Refused string            // why it cannot be done, and what to do instead
-	Note    string            // for readers: what is different about what it does
+	Flag    string            // Quern's flag that implements it
+	Becomes map[string]string // by value, or "*" for all others: the FLAG=VALUE of Quern that implements it
+	Always  string            // why it is always in effect
+	Neutral string            // values without effect, separated by spaces; <0 and <=0 are ranges
+	Ignored string            // why it has no effect, or what to use
+	Refused string            // why it is not supported, and what to do instead
+	Note    string            // for the documentation: differences in its effect
 }
 
 // Rows returns the whole table.
@@ -58,7 +57,7 @@ func Rows() []Row { return slices.Concat(common, sampling, speculation, server) 
 func (r *Row) names() []string { return strings.Fields(r.Names) }
 func (r *Row) off() []string   { return strings.Fields(r.No) }
 
-// name is what messages call the flag: its last long name, or that of ours.
+// name is the flag's name in messages: its last long name, or Quern's.
 func (r *Row) name() string {
 	if r.Flag != "" {
 		return "--" + r.Flag
@@ -72,5 +71,5 @@ func (r *Row) name() string {
 	return all[len(all)-1]
 }
 
-// canonical is the name under which pflag knows the flag.
+// canonical is the flag's name in pflag.
 func (r *Row) canonical() string { return strings.TrimLeft(r.name(), "-") }

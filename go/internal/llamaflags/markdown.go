@@ -20,7 +20,7 @@ func Markdown(g Group) string {
 	return b.String()
 }
 
-// Class is what becomes of a flag, in a word.
+// Class is the effect of a flag, in a word.
 func (r *Row) Class() string {
 	switch {
 	case r.Refused != "":
@@ -31,7 +31,7 @@ func (r *Row) Class() string {
 	return "does it"
 }
 
-// describe is what a reader should know of a flag.
+// describe is the description of a flag in the documentation.
 func (r *Row) describe() string {
 	var parts []string
 	add := func(text string) {
@@ -75,7 +75,7 @@ func (r *Row) describe() string {
 	return strings.Join(parts, "; ")
 }
 
-// code sets words as code.
+// code formats words as code.
 func code(words ...string) string {
 	for i, w := range words {
 		words[i] = "`" + w + "`"

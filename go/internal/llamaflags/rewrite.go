@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A name is what an argument that names a flag stands for.
+// A name is the meaning of an argument that names a flag.
 type name struct {
 	flag  string
 	off   bool
@@ -16,9 +16,9 @@ type name struct {
 	maybe bool
 }
 
-// further returns the names beyond those that pflag knows, with their dashes.
+// further returns the names that pflag does not know, with their dashes.
 func further(fs *pflag.FlagSet) map[string]name {
-	names := map[string]name{"--usage": {flag: "help"}} // which cobra adds
+	names := map[string]name{"--usage": {flag: "help"}} // added by cobra
 	fs.VisitAll(func(f *pflag.Flag) {
 		kind := f.Annotations[kindKey]
 		to := name{flag: f.Name, pair: slices.Contains(kind, "pair"), maybe: slices.Contains(kind, "maybe")}
@@ -35,10 +35,9 @@ func further(fs *pflag.FlagSet) map[string]name {
 	return names
 }
 
-// Rewrite turns args into what pflag takes: short names of several letters, and
-// names that turn a flag off, become its own name. Values are left as they are.
-// A short name with its value in one argument is refused: pflag would read it as
-// another flag.
+// Rewrite converts args for pflag: multi-letter short names, and names that turn a flag
+// off, are replaced by the flag's own name. Values are not changed. A short name with
+// its value in the same argument is refused: pflag would parse it as another flag.
 func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 	names := further(fs)
 	var out []string
@@ -84,7 +83,7 @@ func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
-// dashed reads --top_k as --top-k, as llama.cpp does.
+// dashed normalizes --top_k to --top-k, as llama.cpp does.
 func dashed(typed string) string {
 	if strings.HasPrefix(typed, "--") {
 		return strings.ReplaceAll(typed, "_", "-")
@@ -92,8 +91,8 @@ func dashed(typed string) string {
 	return typed
 }
 
-// glued returns an error for a short name that has its value in the same
-// argument, -ngl99 for -ngl 99.
+// glued returns an error for a multi-letter short name with its value in the same
+// argument, such as -ngl99 for -ngl 99.
 func glued(fs *pflag.FlagSet, names map[string]name, arg string) error {
 	if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
 		return nil

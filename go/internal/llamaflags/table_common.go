@@ -1,6 +1,6 @@
 package llamaflags
 
-// Why whole families of flags decide nothing, or are refused.
+// Reasons why groups of flags have no effect, or are refused.
 const (
 	noGPU      = "there is no GPU: everything runs on the CPU"
 	oneTeam    = "one team of threads reads prompts and generates; --threads sets its size"

@@ -11,8 +11,8 @@ const (
 	noDynamic  = "dynamic temperature is not supported yet; --temp is"
 )
 
-// sampling are the flags that say how tokens are chosen. Requests may say
-// otherwise.
+// sampling are the flags that control how tokens are chosen. Requests may override
+// them.
 var sampling = []Row{
 	{Names: "--samplers", Group: Sampling, Flag: "samplers", Note: "the order is fixed; those left out are off"},
 	{Names: "--sampling-seq --sampler-seq", Group: Sampling, Flag: "sampler-seq", Note: "as --samplers, in letters"},

@@ -5,7 +5,7 @@ const (
 	drafts  = "speculation is not supported yet"
 )
 
-// speculation are the flags of draft models and of drafts made of the text.
+// speculation are the flags of speculative decoding, with draft models or without.
 var speculation = []Row{
 	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Refused: noDraft},
 	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Refused: noDraft},

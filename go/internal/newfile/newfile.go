@@ -1,4 +1,4 @@
-// Package newfile writes files that appear whole, or not at all.
+// Package newfile writes files atomically.
 package newfile
 
 import (
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write gives the name path and the permissions perm to a file that fill writes,
-// and returns its bytes. A file that is there already is an error that wraps
-// fs.ErrExist, unless replace is set; what is no file, such as a device, is one in
-// any case. A disk with room for fewer than need bytes is an error, too.
+// Write creates a file at path with the permissions perm and the content that fill
+// writes, atomically, and returns its size. An existing file is an error that wraps
+// fs.ErrExist, unless replace is set; anything other than a regular file, such as a
+// device, is always an error. So is a disk with less than need bytes free.
 func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
@@ -54,7 +54,7 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	return n, nil
 }
 
-// checkSpace returns an error if fewer than need bytes are free where dir is.
+// checkSpace returns an error if fewer than need bytes are free in dir's file system.
 func checkSpace(dir string, need uint64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -1,7 +1,6 @@
-// Package testdata finds the real models, vocabularies and hostile files that
-// some tests need and that are too large, or not ours, to keep in this
-// repository. QUERN_TESTDATA names their folder; the default lies beside the
-// checkout.
+// Package testdata locates the models, vocabularies and malformed files that some tests
+// need and that are too large, or not ours, to keep in this repository. QUERN_TESTDATA
+// names their folder; by default it is next to the checkout.
 package testdata
 
 import (
@@ -11,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dir returns the folder of the test data, whether or not it exists.
+// Dir returns the folder of the test data, even if it does not exist.
 func Dir() string {
 	if dir := os.Getenv("QUERN_TESTDATA"); dir != "" {
 		return dir
@@ -20,9 +19,9 @@ func Dir() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..", "..", "shared", "data")
 }
 
-// Path returns the path of one file or folder in the test data. Where it is
-// missing the test is skipped with a reason; under CI=true it fails, so that
-// no run passes by not looking.
+// Path returns the path of a file or folder in the test data. If it is missing, the
+// test is skipped with a reason; under CI=true it fails, so that the check is not
+// silently dropped.
 func Path(tb testing.TB, name string) string {
 	tb.Helper()
 	path := filepath.Join(Dir(), filepath.FromSlash(name))

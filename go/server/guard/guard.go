@@ -14,11 +14,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Names under which a request's context has what the guard found out.
+// Keys of the request's context under which the middleware leaves its findings.
 const (
 	RequestID = "request-id" // string
 	Client    = "client"     // string: whose request it is, for fair shares and the log
-	Weight    = "weight"     // float64: of that share
+	Weight    = "weight"     // weight of that share
 )
 
 // refuse ends a request with llama-server's error object.
@@ -26,8 +26,8 @@ func refuse(c *gin.Context, status int, kind, message string) {
 	c.AbortWithStatusJSON(status, gin.H{"error": gin.H{"code": status, "message": message, "type": kind}})
 }
 
-// Identify gives each request a number to be found by, or takes the one that it
-// has from a proxy, and says it in the answer.
+// Identify gives each request an id, or keeps the one that a proxy set, and returns it
+// in the response header.
 func Identify() gin.HandlerFunc {
 	return func(c *gin.Context) {
 		id := c.GetHeader("X-Request-Id")
@@ -42,7 +42,7 @@ func Identify() gin.HandlerFunc {
 	}
 }
 
-// plain tells whether a number from outside is fit for the log.
+// plain tells whether an id from outside is safe to log.
 func plain(id string) bool {
 	if len(id) == 0 || len(id) > 64 {
 		return false
@@ -52,8 +52,8 @@ func plain(id string) bool {
 	})
 }
 
-// Recover turns a panic of a handler into a 500 that names the request, and
-// writes the rest to the log. An answer that has begun is cut off.
+// Recover turns a panic of a handler into a 500 with the request's id, and logs the
+// details. A response that has begun is aborted.
 func Recover(log zerolog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		defer func() {
@@ -62,7 +62,7 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 				return
 			}
 			if p == http.ErrAbortHandler {
-				panic(p) // net/http's own way to cut an answer off
+				panic(p) // net/http's own way to abort a response
 			}
 			id := c.GetString(RequestID)
 			log.Error().Str("request", id).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
@@ -75,8 +75,8 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Auth asks for a key on all paths but the public ones, where there are keys. It
-// names the client: by key, or else by address.
+// Auth requires a key, if there are any, on all paths but the public ones. It names the
+// client by its key, or else by its address.
 func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if keys.Len() == 0 {
@@ -101,7 +101,8 @@ func presented(r *http.Request) string {
 	return r.Header.Get("X-Api-Key")
 }
 
-// address is a client's address without its port; all on a unix socket are one.
+// address is a client's address without its port; all clients of a unix socket share
+// one.
 func address(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host
@@ -109,8 +110,8 @@ func address(remote string) string {
 	return "local"
 }
 
-// Body refuses bodies of more than n bytes: at once where the client says how
-// long it is, else when it is read.
+// Body refuses bodies of more than n bytes: at once if Content-Length says so, else
+// while reading.
 func Body(n int64) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if c.Request.ContentLength > n {

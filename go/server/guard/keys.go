@@ -1,8 +1,7 @@
-// Package guard is what stands before the API: keys, origins of other pages,
-// limits on what a request may send, and what happens when a handler panics.
+// Package guard is the middleware in front of the API: keys, origins and host names,
+// limits on request bodies, and recovery from panics.
 //
-// Its middleware answers with llama-server's error object, so that a client
-// meets one shape of error whoever refuses.
+// Its errors are llama-server's error object, the same as those of the API.
 package guard
 
 import (
@@ -27,17 +26,17 @@ type key struct {
 	weight float64
 }
 
-// hashPrefix marks a key that is given by its SHA-256, in hexadecimal digits. Keys
-// are random and long: a slow hash would protect nothing more.
+// hashPrefix marks a key that is given as its SHA-256 in hexadecimal. Keys are random
+// and long, so a slow hash would not protect them better.
 const hashPrefix = "sha256:"
 
-// maxWeight is far beyond what a share can mean.
+// maxWeight is a sanity bound, far above any useful share.
 const maxWeight = 1000
 
-// minKey is the length below which a key can be guessed over a network.
+// minKey is the length below which a key can be brute-forced over a network.
 const minKey = 8
 
-// NewKeys returns the keys of a list, each as it is or as "sha256:" and its hash.
+// NewKeys returns the keys of a list, each in plain text or as "sha256:" and its hash.
 func NewKeys(list []string) (*Keys, error) {
 	k := &Keys{}
 	for i, key := range list {
@@ -48,9 +47,9 @@ func NewKeys(list []string) (*Keys, error) {
 	return k, nil
 }
 
-// AddFile adds the keys of a file: one a line, after it the weight of its share
-// of the machine unless that is 1; empty lines and lines that begin with # are left
-// out. Errors name the file and the line, and no key.
+// AddFile adds the keys of a file: one per line, optionally followed by the weight of
+// its share of the machine, 1 by default; empty lines and lines that begin with # are
+// ignored. Errors give the file and the line, and never a key.
 func (k *Keys) AddFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,7 +81,7 @@ func (k *Keys) AddFile(path string) error {
 	return nil
 }
 
-// cutWeight takes a line apart.
+// cutWeight splits a line into key and weight.
 func cutWeight(line string) (key string, weight float64, err error) {
 	key, rest, found := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
 	if !found {
@@ -95,7 +94,7 @@ func cutWeight(line string) (key string, weight float64, err error) {
 	return key, weight, nil
 }
 
-// add adds a key. Errors name where it stands.
+// add adds a key. where is its position, for errors.
 func (k *Keys) add(text string, weight float64, where string) error {
 	var h [sha256.Size]byte
 	if digits, ok := strings.CutPrefix(text, hashPrefix); ok {
@@ -117,21 +116,20 @@ func (k *Keys) add(text string, weight float64, where string) error {
 	return nil
 }
 
-// Weak returns an error for the first key that is short enough to be guessed over
+// Weak returns an error for the first key that is short enough to be brute-forced over
 // a network, nil where there is none.
 func (k *Keys) Weak() error { return k.weak }
 
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.list) }
 
-// Check tells whether text is one of them. It gives it a name that is safe to
-// log, the beginning of its hash, and says what weight it has. It takes constant
-// time.
+// Check looks text up among the keys, in constant time. It returns a name for the key
+// that is safe to log, the beginning of its hash, and the key's weight.
 func (k *Keys) Check(text string) (name string, weight float64, ok bool) {
 	h := sha256.Sum256([]byte(text))
 	for i := range k.list {
 		if subtle.ConstantTimeCompare(h[:], k.list[i].hash[:]) == 1 {
-			weight = k.list[i].weight // and on, to the last
+			weight = k.list[i].weight // no early exit: constant time
 		}
 	}
 	if weight == 0 {

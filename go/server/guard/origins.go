@@ -11,15 +11,15 @@ import (
 	"github.com/rs/cors"
 )
 
-// Origins are the sites whose pages may use the API. Programs have no origin,
-// and the pages of the server itself need no permission.
+// Origins are the sites whose pages may use the API. Non-browser clients send no
+// origin, and the server's own pages are same-origin.
 type Origins struct {
 	all, local bool
 	list       map[string]bool
 }
 
-// NewOrigins reads a list of origins such as https://example.com. "localhost"
-// stands for all pages that this machine serves, "*" for all pages.
+// NewOrigins parses a list of origins such as https://example.com. "localhost" stands
+// for all origins on this machine, "*" for all origins.
 func NewOrigins(list []string) (*Origins, error) {
 	o := &Origins{list: map[string]bool{}}
 	for _, text := range list {
@@ -40,8 +40,8 @@ func NewOrigins(list []string) (*Origins, error) {
 	return o, nil
 }
 
-// origin is how browsers write it: in small letters, without a port that goes
-// without saying.
+// origin normalizes a URL's origin as browsers do: in lower case, without a default
+// port.
 func origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {
@@ -60,7 +60,7 @@ func (o *Origins) allowed(origin string) bool {
 	return o.local && err == nil && localName(u.Hostname())
 }
 
-// localName tells whether a name can only be this machine's.
+// localName tells whether a host name always means this machine.
 func localName(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -70,14 +70,14 @@ func localName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// CrossOrigin lets pages of the allowed origins use the API, answers what their
-// browsers ask before, and refuses what pages of others want done: browsers send
-// some requests without asking, and only keep the answer from the page.
+// CrossOrigin allows requests from pages of the allowed origins, answers preflight
+// requests, and refuses requests from other origins: browsers send simple requests
+// without a preflight, and withhold only the response from the page.
 func CrossOrigin(o *Origins) gin.HandlerFunc {
 	options := cors.Options{
 		AllowOriginFunc: o.allowed,
 		AllowedMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
-		AllowedHeaders:  []string{"*"}, // those that are asked for: clients have many of their own
+		AllowedHeaders:  []string{"*"}, // those requested: clients have many of their own
 		ExposedHeaders:  []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
 		MaxAge:          600,
 
@@ -105,9 +105,9 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	}
 }
 
-// Hosts refuses requests for names that are neither this machine's own nor among
-// names, where guarded says so: a page of a stranger whose name was made to point
-// at this machine would be its own. "*" in names is all of them.
+// Hosts refuses requests whose Host is neither this machine's own name nor among names,
+// where guarded says so. This stops DNS rebinding: a hostile name that resolves to this
+// machine would be same-origin. "*" in names allows all.
 func Hosts(names []string, guarded func(*http.Request) bool) gin.HandlerFunc {
 	known := map[string]bool{}
 	for _, name := range names {
@@ -122,7 +122,7 @@ func Hosts(names []string, guarded func(*http.Request) bool) gin.HandlerFunc {
 	}
 }
 
-// hostname is the name in a Host header, in small letters and without the port.
+// hostname is the name in a Host header, in lower case and without the port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,6 +1,6 @@
-// Package host runs a handler on addresses and sockets, from the moment that the
-// process begins to load until the last stream has ended: probes answer all the
-// while, and a shutdown lets what runs finish.
+// Package host serves a handler on addresses and sockets, from the start of loading
+// until the last stream has ended: probes are answered throughout, and a shutdown
+// drains the running requests.
 package host
 
 import (
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Limits on what a client can hold on to. Answers as a whole have none: a stream
-// may take hours. Their parts have the limit that New is given.
+// Time and size limits against slow clients. A whole response has no time limit, since
+// a stream may take hours; each part of one has the limit given to New.
 const (
 	headerTime  = 10 * time.Second  // to send the head of a request
 	bodyTime    = 60 * time.Second  // and its body after that
@@ -24,7 +24,7 @@ const (
 	headerBytes = 64 << 10
 )
 
-// A Host serves a handler, and answers probes by itself.
+// A Host serves a handler, and answers health probes itself.
 type Host struct {
 	handler  http.Handler
 	limit    time.Duration
@@ -34,9 +34,9 @@ type Host struct {
 	server   *http.Server
 }
 
-// New returns a Host that is starting. Probes are found under prefix as well. A
-// client has limit to take each part of an answer. What net/http has to say of
-// connections goes to errors.
+// New returns a Host that is not ready yet. Probes are answered under prefix as well. A
+// client has limit to read each part of a response. net/http's errors about connections
+// go to errors.
 func New(handler http.Handler, prefix string, limit time.Duration, errors *log.Logger) *Host {
 	h := &Host{handler: handler, prefix: prefix, limit: limit}
 	h.server = &http.Server{
@@ -50,10 +50,10 @@ func New(handler http.Handler, prefix string, limit time.Duration, errors *log.L
 	return h
 }
 
-// Ready says that requests are served from now on.
+// Ready starts serving requests.
 func (h *Host) Ready() { h.loaded.Store(true) }
 
-// ServeHTTP answers probes, and hands the rest on.
+// ServeHTTP answers probes, and passes other requests to the handler.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = pace(w, h.limit)
 	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
@@ -72,13 +72,14 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.ContentLength != 0 {
-		// Not of the connection: a stream that follows may take as long as it likes.
+		// This deadline is the request's, not the connection's: the stream that follows
+		// has none.
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	h.handler.ServeHTTP(w, r)
 }
 
-// answer is what probes get: a word, and the status that is read.
+// answer writes the response to a probe.
 func answer(w http.ResponseWriter, ok bool, why string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -90,8 +91,8 @@ func answer(w http.ResponseWriter, ok bool, why string) {
 	fmt.Fprintln(w, why)
 }
 
-// Serve serves all listeners, and returns the first error of one of them, or nil
-// after Shutdown.
+// Serve serves all listeners until Shutdown, when it returns nil, or until one of them
+// fails, when it returns that error.
 func (h *Host) Serve(listeners []net.Listener) error {
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -106,9 +107,9 @@ func (h *Host) Serve(listeners []net.Listener) error {
 	return nil
 }
 
-// Shutdown makes the host not ready, takes no more connections, and waits until
-// the requests that run have ended. It is for the caller to have them end: when
-// ctx does, connections are cut.
+// Shutdown makes the host not ready, accepts no more connections, and waits until the
+// running requests have ended, which is for the caller to bring about. When ctx ends,
+// remaining connections are closed.
 func (h *Host) Shutdown(ctx context.Context) {
 	h.draining.Store(true)
 	if err := h.server.Shutdown(ctx); err != nil {
@@ -116,5 +117,5 @@ func (h *Host) Shutdown(ctx context.Context) {
 	}
 }
 
-// Close cuts all connections.
+// Close closes all connections at once.
 func (h *Host) Close() { h.server.Close() }

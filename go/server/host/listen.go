@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens what each of the hosts names: an address of this machine, or a
-// path that ends in .sock. With a certificate and its key it speaks TLS, but for
-// sockets. Where the port is shared, other processes may listen there as well, and
-// the system deals the connections out.
+// Listen opens each of the hosts: an address of this machine, or a socket path that
+// ends in .sock. With a certificate and its key it serves TLS, except on sockets. If
+// shared, other processes may listen on the same port (SO_REUSEPORT), and the kernel
+// distributes connections.
 func Listen(hosts []string, port int, shared bool, certFile, keyFile string) ([]net.Listener, error) {
 	var conf *tls.Config
 	switch {
@@ -73,15 +73,15 @@ func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener,
 	return l, nil
 }
 
-// sharePort sets the option that lets several processes listen at one port.
+// sharePort sets SO_REUSEPORT.
 func sharePort(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 	return errors.Join(err, failed)
 }
 
-// listenSocket listens at path, for its owner and group. A socket that a process
-// left behind which is gone is taken over; anything else that is there stays.
+// listenSocket listens at path, with access for its owner and group. A stale socket,
+// whose process is gone, is replaced; any other existing file is kept.
 func listenSocket(path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
@@ -106,7 +106,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Local tells whether only this machine reaches the hosts.
+// Local tells whether the hosts are reachable only from this machine.
 func Local(hosts []string) bool {
 	for _, host := range hosts {
 		if strings.HasSuffix(host, ".sock") || host == "localhost" {
@@ -119,24 +119,25 @@ func Local(hosts []string) bool {
 	return true
 }
 
-// listensAlone is the context's key for whether only this machine reaches the
-// listener, by a name.
+// listensAlone is the context key for whether the listener is on a TCP loopback
+// address.
 type listensAlone struct{}
 
-// baseContext is that of a listener's requests. Pages reach no sockets.
+// baseContext is the context of a listener's requests. Sockets do not count: pages
+// cannot reach them.
 func baseContext(l net.Listener) context.Context {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	return context.WithValue(context.Background(), listensAlone{}, ok && addr.IP.IsLoopback())
 }
 
-// Loopback tells whether a request came to an address that only this machine
-// reaches.
+// Loopback tells whether a request came to an address that is reachable only from this
+// machine.
 func Loopback(r *http.Request) bool {
 	alone, _ := r.Context().Value(listensAlone{}).(bool)
 	return alone
 }
 
-// A certificate is read again when its file has changed, as it does every few
+// A certificate is reloaded when its file changes: certificates are renewed every few
 // weeks while the server runs.
 type certificate struct {
 	cert, key string
@@ -159,5 +160,5 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.pair == nil {
 		return nil, fmt.Errorf("TLS certificate %s: %w", c.cert, err)
 	}
-	return c.pair, nil // the old one, until the new one is whole
+	return c.pair, nil // keep the old one until the new one is complete
 }

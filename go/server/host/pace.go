@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// partBytes is how much a client has to take within the limit.
+// partBytes is how many bytes a client has to read within the limit.
 const partBytes = 256 << 10
 
-// A pacedWriter gives the client a time limit for each part of an answer, so that
-// who does not read holds neither the answer nor what makes it for long.
+// A pacedWriter sets a write deadline for each part of a response, so that a client
+// that stops reading does not hold the response and its resources for long.
 type pacedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	limit   time.Duration
 }
 
-// pace returns w with a limit on the writing of each part. A limit that an answer
-// before this one left on the connection is gone.
+// pace returns w with a deadline for the writing of each part. It clears the deadline
+// that an earlier response left on the connection.
 func pace(w http.ResponseWriter, limit time.Duration) *pacedWriter {
 	p := &pacedWriter{w, http.NewResponseController(w), limit}
 	_ = p.control.SetWriteDeadline(time.Time{}) // not supported where there is no connection
 	return p
 }
 
-// Write sets the limit, which stays: what is still in buffers has it too.
+// Write sets the deadline, which stays set: it also covers what is still in buffers.
 func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	for {
 		part := b[n:min(len(b), n+partBytes)]
@@ -37,9 +37,9 @@ func (p *pacedWriter) Write(b []byte) (n int, err error) {
 	}
 }
 
-// Flush is for those who ask for a http.Flusher.
+// Flush implements http.Flusher.
 func (p *pacedWriter) Flush() { _ = p.control.Flush() }
 
-// FlushError and Unwrap are for http.ResponseController.
+// FlushError and Unwrap are used by http.ResponseController.
 func (p *pacedWriter) FlushError() error           { return p.control.Flush() }
 func (p *pacedWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -1,12 +1,12 @@
-// Package page is the chat page: one HTML file, a stylesheet and JavaScript
-// modules, kept in the program and served as they are, with nothing to build and
-// nothing to fetch from elsewhere. It is a client of the HTTP API like any other:
-// it asks v1/chat/completions, v1/models and props, relative to its own address,
-// and keeps conversations and settings in the browser.
+// Package page is the chat page: one HTML file, a stylesheet and JavaScript modules,
+// embedded in the program and served as they are, without a build step or external
+// resources. It is an ordinary client of the HTTP API: it uses v1/chat/completions,
+// v1/models and props, relative to its own address, and keeps conversations and
+// settings in the browser.
 //
-// What a model writes is hostile input. The page makes text nodes of it, never
-// HTML, and its policy has the browser refuse the rest: foreign or inline code,
-// foreign images and styles, and any string used as markup.
+// Model output is untrusted. The page inserts it as text nodes, never as HTML, and its
+// content security policy blocks the rest: foreign or inline scripts, foreign images
+// and styles, and strings used as markup.
 package page
 
 import (
@@ -29,7 +29,7 @@ import (
 //go:embed index.html assets
 var files embed.FS
 
-// Not from package mime, whose answers depend on the machine's own tables.
+// Not from package mime, whose results depend on the system's tables.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -41,14 +41,14 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// A file is what one address answers: the bytes, and the same bytes packed.
+// A file is the resource at one path, plain and compressed.
 type file struct {
 	contentType  string
 	plain, gzip  []byte
-	etag, packed string // the tags of the two
+	etag, packed string // the ETags of the two
 }
 
-// served has the files by their addresses.
+// served maps paths to files.
 var served = sync.OnceValue(func() map[string]*file {
 	all := map[string]*file{}
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -63,19 +63,19 @@ var served = sync.OnceValue(func() map[string]*file {
 		return nil
 	})
 	if err != nil {
-		panic(err) // the files are in the program
+		panic(err) // unreachable: the files are embedded
 	}
 	all["/"] = all["/index.html"]
 	delete(all, "/index.html")
 	return all
 })
 
-// Paths returns the addresses that Handler serves: / and those of its parts, below
-// /assets/. They are public: the page itself asks for the API key.
+// Paths returns the paths that Handler serves: / and the assets below /assets/. They
+// are public: the page itself asks for the API key.
 func Paths() []string { return slices.Sorted(maps.Keys(served())) }
 
-// Handler serves the page. Under a prefix, strip it before; the page's own address
-// must end in a slash, since it asks for all else relative to it.
+// Handler serves the page. Strip a prefix before calling it; the page's own URL must
+// end in a slash, since all its requests are relative to it.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ok := served()[r.URL.Path]
@@ -110,8 +110,8 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the page is only read: GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	// Asked anew each time and answered 304, so that a new program's page is seen at once
-	// and its modules are never those of two programs.
+	// Revalidated on each use, with 304 if unchanged: a new version of the program
+	// takes effect at once, and modules of two versions never mix.
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Content-Type", f.contentType)
@@ -127,7 +127,8 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// acceptsGzip reads an Accept-Encoding header: gzip or *, unless its weight is 0.
+// acceptsGzip parses an Accept-Encoding header for gzip or *, with a weight other than
+// 0.
 func acceptsGzip(header string) bool {
 	accepted := false
 	for part := range strings.SplitSeq(header, ",") {

@@ -13,26 +13,26 @@ import (
 	"github.com/quern-llm/quern/go/server/guard"
 )
 
-// LogConfig says how a log looks.
+// LogConfig configures a log.
 type LogConfig struct {
 	Level  zerolog.Level
 	Format Format
 	Colors Format    // Auto, Always or Never
-	Times  bool      // each line begins with when it was written
-	Copy   io.Writer // gets every line as JSON too; nil: there is none
+	Times  bool      // each line begins with a timestamp
+	Copy   io.Writer // also gets every line as JSON; nil: none
 }
 
-// A Format is one of two things, or the one that suits what is written to.
+// A Format selects between two formats, or leaves the choice to the output.
 type Format int
 
 const (
-	Auto   Format = iota // what suits a terminal on terminals
-	Always               // for people, or with colors
-	Never                // a JSON object a line, or without
+	Auto   Format = iota // by whether the output is a terminal
+	Always               // human-readable, or colored
+	Never                // one JSON object per line, or uncolored
 )
 
-// NewLog returns a log on w: for people on a terminal, else a JSON object a line,
-// unless c says otherwise.
+// NewLog returns a log on w: human-readable on a terminal, else one JSON object per
+// line, unless c says otherwise.
 func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
 	f, ok := w.(interface{ Fd() uintptr })
 	terminal := ok && isatty.IsTerminal(f.Fd())
@@ -53,10 +53,11 @@ func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
 	return log
 }
 
-// quiet are the routes that are asked every few seconds by machines.
+// quiet are the routes that machines poll every few seconds.
 var quiet = map[string]bool{"/health": true, "/v1/health": true, "/metrics": true, "/slots": true}
 
-// methodLabel is one of few: a client may send any word, and each label is kept.
+// methodLabel maps methods to a bounded set of labels: clients may send any method, and
+// each label takes memory.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -65,14 +66,14 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// Requests writes a line for each request when it has ended, and counts it.
+// Requests logs and counts each request when it has ended.
 func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		begun := time.Now()
 		ended := false
 		done := func() {
 			status := c.Writer.Status()
-			if !ended { // a panic is on its way up
+			if !ended { // a panic is propagating
 				status = 500
 			}
 			route := c.FullPath()
@@ -97,6 +98,5 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Fields is the name under which a handler leaves a map of what the log should
-// say of its request.
+// Fields is the context key under which a handler leaves a map of its log fields.
 const Fields = "log-fields"

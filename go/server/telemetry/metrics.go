@@ -16,21 +16,21 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Metrics are what Prometheus reads. Those of llama-server have their names, and
-// mean the same, so that a dashboard made for it works.
+// Metrics are exported to Prometheus. Those that llama-server also has keep its names
+// and meanings, so that dashboards made for it work.
 type Metrics struct {
 	registry *prometheus.Registry
 	begun    time.Time
 
 	http *prometheus.CounterVec
-	// By model.
+	// Labelled by model.
 	requests                                       *prometheus.CounterVec
 	firstToken, gap, queue, prefill, decode, whole *prometheus.HistogramVec
 	promptTokens, outputTokens                     *prometheus.HistogramVec
 	passTime, passSequences, passTokens            *prometheus.HistogramVec
 }
 
-// modelLabel is the label of what is counted for each model.
+// modelLabel is the label of metrics that are counted per model.
 const modelLabel = "model"
 
 // ModelMetrics are the metrics of one model.
@@ -41,7 +41,7 @@ type ModelMetrics struct {
 	firstToken, gap, queue, prefill, decode, whole prometheus.Observer
 	promptTokens, outputTokens                     prometheus.Observer
 	passTime, passSequences, passTokens            prometheus.Observer
-	longest                                        atomic.Int64 // sequence that has ended, in tokens
+	longest                                        atomic.Int64 // tokens of the longest sequence that has ended
 }
 
 // Model returns the metrics of the model called name.
@@ -56,14 +56,14 @@ func (m *Metrics) Model(name string) *ModelMetrics {
 	}
 }
 
-// Buckets of times: of requests to minutes, of tokens to seconds.
+// Histogram buckets of times: requests up to minutes, tokens up to seconds.
 var (
 	long  = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	short = []float64{.001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2.5, 10}
 	count = prometheus.ExponentialBuckets(1, 2, 18)
 )
 
-// NewMetrics returns metrics that nothing has been counted in yet.
+// NewMetrics returns metrics with all counters at 0.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now()}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
@@ -93,14 +93,14 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Pass counts a pass.
+// Pass counts a forward pass.
 func (m *ModelMetrics) Pass(p engine.PassInfo) {
 	m.passTime.Observe(p.Took.Seconds())
 	m.passSequences.Observe(float64(p.Sequences))
 	m.passTokens.Observe(float64(p.PromptTokens + p.DecodeTokens))
 }
 
-// ran notes the length of a sequence that has ended.
+// ran records the length of a sequence that has ended.
 func (m *ModelMetrics) ran(tokens int) {
 	for n := int64(tokens); ; {
 		if was := m.longest.Load(); was >= n || m.longest.CompareAndSwap(was, n) {
@@ -109,18 +109,18 @@ func (m *ModelMetrics) ran(tokens int) {
 	}
 }
 
-// Read has the metrics show the state of a model, whose own name they carry: what
-// status says, and how many requests have leased it.
+// Read adds the state of a model, under its own name: its status, and how many requests
+// hold a lease on it.
 func (m *ModelMetrics) Read(status func() engine.Status, leases func() int) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { m.collect(out, status(), leases()) }))
 }
 
-// Read has the metrics show the state of the machine.
+// Read adds the state of the machine.
 func (m *Metrics) Read(budget *mem.Budget, version string) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { collect(out, budget, version) }))
 }
 
-// Handler answers with the metrics, and with the time since which they count.
+// Handler serves the metrics, and the time since which they count.
 func (m *Metrics) Handler() http.Handler {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,16 +129,17 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// A collector makes metrics of a state at the moment they are asked for.
+// A collector computes metrics from the current state when they are scraped.
 type collector func(out chan<- prometheus.Metric)
 
-// Describe says nothing: the metrics are checked as they come.
+// Describe sends nothing, which makes the collector unchecked: metrics are checked when
+// they are collected.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads the state.
+// Collect computes the metrics.
 func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
-// An emitter sends metrics that all have the same labels, and some of their own.
+// An emitter sends metrics with common labels, and further ones per metric.
 type emitter struct {
 	out    chan<- prometheus.Metric
 	labels prometheus.Labels

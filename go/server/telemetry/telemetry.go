@@ -1,8 +1,8 @@
-// Package telemetry shows what a server does: metrics for Prometheus, one line of
-// log for each request, and spans for OpenTelemetry. It sees requests where they
-// enter the engine, so that what it measures is the same whichever API they came by.
+// Package telemetry observes a server: Prometheus metrics, one log line for each
+// request, and OpenTelemetry spans. It measures requests where they enter the engine,
+// so that results do not depend on the API that they came through.
 //
-// No prompt and no answer goes into any of it.
+// Prompts and answers are never recorded.
 package telemetry
 
 import (
@@ -26,8 +26,7 @@ type Observer struct {
 // NewObserver returns an Observer that counts in m and makes spans with t.
 func NewObserver(m *ModelMetrics, t trace.Tracer) *Observer { return &Observer{m, t} }
 
-// Watch has the Observer see what becomes of a request. It is called before the
-// request is submitted.
+// Watch observes a request to its end. It is called before the request is submitted.
 func (o *Observer) Watch(r *engine.Request) {
 	s := &sink{Sink: r.Sink, o: o, begun: time.Now(), ctx: r.Origin}
 	if s.ctx == nil {
@@ -36,10 +35,10 @@ func (o *Observer) Watch(r *engine.Request) {
 	r.Sink = s
 }
 
-// Refused counts a request that was not taken in.
+// Refused counts a request that was not admitted.
 func (o *Observer) Refused(err error) { o.metrics.requests.WithLabelValues(outcome("", err)).Inc() }
 
-// sink is a Sink with a clock.
+// sink is a Sink that records times.
 type sink struct {
 	engine.Sink
 	o           *Observer
@@ -74,8 +73,7 @@ func (s *sink) Done(r engine.Result) {
 	s.Sink.Done(r)
 }
 
-// trace makes the spans of a request's stages, now that it is known when they
-// began and ended.
+// trace makes the spans of a request's stages, once their times are known.
 func (s *sink) trace(r engine.Result, now time.Time) {
 	if !trace.SpanFromContext(s.ctx).IsRecording() {
 		return
@@ -105,7 +103,7 @@ func (s *sink) trace(r engine.Result, now time.Time) {
 	}
 }
 
-// outcome names how a request ended, for a label.
+// outcome is the label for how a request ended.
 func outcome(f engine.Finish, err error) string {
 	var busy *engine.BusyError
 	switch {

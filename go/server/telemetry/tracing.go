@@ -16,16 +16,16 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Tracing is where spans go.
+// Tracing exports spans.
 type Tracing struct {
 	Provider   trace.TracerProvider
 	Propagator propagation.TextMapPropagator
 	close      func(context.Context) error
 }
 
-// NewTracing sends spans to an OTLP collector at endpoint, such as
-// http://localhost:4318; empty is nowhere. A collector that is away costs
-// nothing but the spans.
+// NewTracing exports spans to an OTLP collector at endpoint, such as
+// http://localhost:4318; empty disables it. If the collector is unreachable, spans are
+// dropped and nothing else is affected.
 func NewTracing(endpoint, version string) (*Tracing, error) {
 	t := &Tracing{
 		Provider:   noop.NewTracerProvider(),
@@ -40,7 +40,7 @@ func NewTracing(endpoint, version string) (*Tracing, error) {
 		return nil, fmt.Errorf("traces to %q: no address, want one such as http://localhost:4318", endpoint)
 	}
 	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces" // where collectors take them
+		u.Path = "/v1/traces" // the standard OTLP path
 	}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(u.String()))
 	if err != nil {
@@ -52,10 +52,10 @@ func NewTracing(endpoint, version string) (*Tracing, error) {
 	return t, nil
 }
 
-// Tracer returns what makes the spans of the engine.
+// Tracer returns the engine's tracer.
 func (t *Tracing) Tracer() trace.Tracer { return t.Provider.Tracer("github.com/quern-llm/quern") }
 
-// Close sends what is left, for a moment.
+// Close flushes the remaining spans, with a short timeout.
 func (t *Tracing) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
