@@ -296,6 +296,61 @@ static void refuses_simple(void)
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
+/* An operation that is taken, and is not with one field changed. */
+#define REFUSES_OF(base, field, value)                           \
+	do {                                                     \
+		struct qn_op op_ = base;                         \
+		op_.field = value;                               \
+		expect(&op_, QN_EINVAL, #field " = " #value);    \
+	} while (0)
+
+static void refuses_rows(void)
+{
+	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
+	const struct qn_op gate = {.kind = QN_OP_GATE, .src = X, .dst = FF, .n_col = N_FF};
+	const float w[64 * 4] = {0};
+	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_tap = 4, .vec = w,
+	                           .col = {0, 64, 128}};
+
+	expect(&norm, QN_OK, "norm of rows");
+	REFUSES_OF(norm, norm, 2);
+	REFUSES_OF(norm, norm, -1);
+	REFUSES_OF(norm, rows, QN_ROWS_PAIR);
+	REFUSES_OF(norm, n_col, 0);
+	REFUSES_OF(norm, n_col, N_EMBD);
+	REFUSES_OF(norm, n_seg, 0);
+	REFUSES_OF(norm, n_seg, INT32_MAX);
+	REFUSES_OF(norm, scale, 0);
+	REFUSES_OF(norm, epilogue, QN_EPI_GLU);
+	expect(&gate, QN_OK, "gate");
+	REFUSES_OF(gate, fn, -1);
+	REFUSES_OF(gate, fn, QN_N_FN);
+	REFUSES_OF(gate, rows, QN_ROWS_PAIR);
+	REFUSES_OF(gate, n_col, 0);
+	REFUSES_OF(gate, n_col, N_EMBD);
+	expect(&conv, QN_OK, "convolution");
+	REFUSES_OF(conv, vec, NULL);
+	REFUSES_OF(conv, n_col, 0);
+	REFUSES_OF(conv, n_col, N_EMBD);
+	REFUSES_OF(conv, n_tap, 1);
+	REFUSES_OF(conv, n_tap, 65);
+	REFUSES_OF(conv, group, -1);
+	REFUSES_OF(conv, kv_offset, -64);
+	REFUSES_OF(conv, kv_offset, 63);
+	REFUSES_OF(conv, col[2], N_EMBD - 32);
+	for (int i = 0; i < 3; i++) {
+		const struct qn_op *op = i == 0 ? &norm : i == 1 ? &gate : &conv;
+
+		REFUSES_OF(*op, src, -1);
+		REFUSES_OF(*op, src, N_BUFS);
+		REFUSES_OF(*op, dst, -1);
+		REFUSES_OF(*op, dst, N_BUFS);
+		REFUSES_OF(*op, col[0], 8);
+		REFUSES_OF(*op, col[0], -16);
+		REFUSES_OF(*op, col[1], INT32_MAX - 15);
+	}
+}
+
 static void refuses_matmul(void)
 {
 	for (int nth = 0; nth < 5; nth++) { /* store, add, glu, add, router */
@@ -494,6 +549,7 @@ static void refuses(void)
 	for (int i = 0; i < model.n_ops; i++)
 		expect(&model.ops[i], QN_OK, "as it is");
 	refuses_simple();
+	refuses_rows();
 	refuses_matmul();
 	refuses_attention();
 	refuses_moe();

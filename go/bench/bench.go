@@ -91,11 +91,11 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	for _, c := range b.plan.Cases {
 		need = max(need, c.Prompt+c.Gen+c.Depth)
 	}
-	eng, err := b.plan.Load(file, s, need)
+	eng, done, err := b.plan.Load(file, s, need)
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
+	defer done()
 	seq := eng.NewSequence()
 	defer seq.Close()
 	for _, c := range b.plan.Cases {

@@ -26,7 +26,7 @@ type Plan struct {
 
 	Machine *machine.Machine
 	Open    func(model string) (*model.File, error)
-	Load    func(file *model.File, s Setup, ctx int) (*engine.Engine, error) // for ctx positions; the file is the engine's then
+	Load    func(file *model.File, s Setup, ctx int) (e *engine.Engine, done func() error, err error) // for ctx positions; the file is the engine's then
 }
 
 // Columns are those of the Markdown table that are there on request.

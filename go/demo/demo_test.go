@@ -21,13 +21,18 @@ import (
 // update is for another model: scripts/go.sh test ./go/demo -update
 var update = flag.Bool("update", false, "write what the model says into testdata anew; read the diff before you commit it")
 
-func open(tb testing.TB, c engine.Config) *engine.Engine {
+func open(tb testing.TB, threads int, c engine.Config) *engine.Engine {
 	tb.Helper()
 	f, err := model.OpenBytes(demo.Name, demo.GGUF())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c.Budget = mem.NewBudget(1<<30, "test")
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: threads, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(d.Close)
+	c.Device = d
 	e, err := engine.New(f, c)
 	if err != nil {
 		tb.Fatal(err)
@@ -83,7 +88,7 @@ func TestLiesInTheProgram(t *testing.T) {
 	if at%32 != 0 {
 		t.Errorf("it is at %#x, which is no multiple of 32", at)
 	}
-	e := open(t, engine.Config{Residency: model.Mapped, Threads: 1})
+	e := open(t, 1, engine.Config{Residency: model.Mapped})
 	if text, _ := greedy(t, e, vocabulary(t), "Once upon a time", 4); text == "" {
 		t.Error("it says nothing")
 	}

@@ -43,7 +43,7 @@ func TestGreedyTexts(t *testing.T) {
 		return g
 	}
 	if *update {
-		e := open(t, engine.Config{Threads: 1})
+		e := open(t, 1, engine.Config{})
 		var all []golden
 		for _, g := range []golden{
 			{}, {Prompt: "Once upon a time"}, {Prompt: "One day, a little dog"}, {Prompt: `"Where are you going?" asked the cat.`},
@@ -70,11 +70,11 @@ func TestGreedyTexts(t *testing.T) {
 	if err := json.Unmarshal(b, &all); err != nil || len(all) == 0 {
 		t.Fatalf("%s: %d texts, %v", goldenFile, len(all), err)
 	}
-	for _, c := range []engine.Config{{Threads: 1}, {Threads: 2, Residency: model.Mapped, Batch: 3}} {
-		e := open(t, c)
+	for i, c := range []engine.Config{{}, {Residency: model.Mapped, Batch: 3}} {
+		e := open(t, i+1, c)
 		for _, want := range all {
 			if got := say(e, want); got != want {
-				t.Errorf("%d threads, %v:\ngot  %+v\nwant %+v", c.Threads, c.Residency, got, want)
+				t.Errorf("%d threads, %v:\ngot  %+v\nwant %+v", i+1, c.Residency, got, want)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func TestPerplexity(t *testing.T) {
 	}
 	tok := vocabulary(t)
 	perplexity := func(kv kvcache.Types) float64 {
-		e := open(t, engine.Config{KV: kv})
+		e := open(t, 2, engine.Config{KV: kv})
 		c := quant.Chunks{Ctx: 256, AddBOS: tok.AddBOS()}
 		c.BOS, _ = tok.BOS()
 		est, err := quant.Perplexity(t.Context(), func(ctx context.Context, ids []int32, from int, visit func(int, []float32) error) error {

@@ -22,15 +22,20 @@ func (l *Loop) calibrate() error {
 		}
 		s := &Sequence{e: l.e, table: table, ids: make([]int32, depth)}
 		defer s.Close()
-		leave := l.e.enter()
+		leave := l.e.device.enter()
 		defer leave()
-		start := time.Now()
+		var took time.Duration
 		items := []Item{{Seq: s, IDs: make([]int32, n), Rows: 1}}
-		if err := l.e.pass(nil, items); err != nil {
-			return 0, err
-		}
-		err = l.e.heads(items, func([]part) error { return nil })
-		return time.Since(start), err
+		err = l.e.device.inTurn(func() error {
+			start := time.Now()
+			if err := l.e.pass(nil, items); err != nil {
+				return err
+			}
+			err := l.e.heads(items, func([]part) error { return nil })
+			took = time.Since(start)
+			return err
+		})
+		return took, err
 	}
 	if _, err := run(0, 1); err != nil { // the first finds nothing in the caches
 		return err

@@ -1,6 +1,7 @@
-// Package engine runs a model over sequences of tokens: it owns the weights, the
-// threads, the cache of keys and values and the buffers, and every change to
-// them. Text is above it; it deals in token ids.
+// Package engine runs models over sequences of tokens. An Engine is one model: it
+// owns the weights, the cache of keys and values and the buffers, and every change
+// to them. A Device is the threads and the memory that engines share. Text is above
+// it; it deals in token ids.
 //
 // A token's logits do not depend on which other sequences share a pass, on how
 // a prompt was cut, on the number of threads, or on where the weights lie.
@@ -11,13 +12,10 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -34,26 +32,24 @@ const (
 	maxContext = 1 << 28
 )
 
-// Config says how to open a model. The zero value takes everything from the
-// model and the machine.
+// Config says how to open a model. It has a Device; what else is zero is taken from
+// the model and from that.
 type Config struct {
+	Device    *Device
 	Ctx       int           // positions of a sequence; 0: the model's own, as far as memory allows
 	Sequences int           // at a time; 0: one
 	Shared    bool          // sequences share one memory for keys and values; else each has room for Ctx positions
 	KVBytes   uint64        // of the shared memory; 0: half of what is free beside the model
 	Batch     int           // most tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are kept
-	Threads   int           // 0: as many as the machine grants
-	CPUs      []int         // one for each thread, the first for the caller's; nil: not pinned
 	Residency model.Residency
-	Budget    *mem.Budget              // nil: all memory that the process can hope for
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 }
 
 // An Engine is a model, ready to run.
 type Engine struct {
 	file   *model.File
-	pool   *kernel.Pool
+	device *Device
 	model  *model.Model
 	runner *model.Runner
 	kv     *kvcache.Pool
@@ -61,8 +57,6 @@ type Engine struct {
 	ctx    int
 	batch  int
 	seqs   int // of a pass at most
-	budget *mem.Budget
-	cpu    int // of the caller's thread while it runs; -1: any
 
 	item [1]Item // of passes over a single sequence
 	ids  []int32 // of those
@@ -94,10 +88,7 @@ func New(file *model.File, c Config) (*Engine, error) {
 		file.Close()
 		return nil, err
 	}
-	e := &Engine{file: file, cpu: -1, kvTypes: c.KV}
-	if c.CPUs != nil {
-		e.cpu = c.CPUs[0]
-	}
+	e := &Engine{file: file, device: c.Device, kvTypes: c.KV}
 	if err := e.load(c); err != nil {
 		e.Close()
 		return nil, fmt.Errorf("%s: %w", file.Paths[0], err)
@@ -111,7 +102,7 @@ func (c *Config) fill() error {
 		name    string
 		n, most int
 	}{
-		{"context", c.Ctx, maxContext}, {"sequences", c.Sequences, 1 << 16}, {"batch", c.Batch, 1 << 20}, {"threads", c.Threads, kernel.MaxThreads},
+		{"context", c.Ctx, maxContext}, {"sequences", c.Sequences, 1 << 16}, {"batch", c.Batch, 1 << 20},
 	} {
 		if v.n < 0 || v.n > v.most {
 			return fmt.Errorf("%s %d, want 0 to %d", v.name, v.n, v.most)
@@ -128,24 +119,6 @@ func (c *Config) fill() error {
 	if c.Batch == 0 {
 		c.Batch = defaultBatch
 	}
-	if c.Threads == 0 {
-		c.Threads = len(c.CPUs)
-	}
-	if c.Threads == 0 || c.Budget == nil {
-		m, err := machine.Read()
-		if err != nil {
-			return err
-		}
-		if c.Threads == 0 {
-			c.Threads = m.Threads()
-		}
-		if c.Budget == nil {
-			c.Budget = mem.NewBudget(m.MemoryLimit())
-		}
-	}
-	if c.CPUs != nil && len(c.CPUs) < c.Threads {
-		return fmt.Errorf("%d CPUs for %d threads, want one for each", len(c.CPUs), c.Threads)
-	}
 	return nil
 }
 
@@ -160,7 +133,8 @@ func (c *Config) KVTypes() kernel.KVTypes {
 }
 
 func (e *Engine) load(c Config) error {
-	// Sizes first: a file that cannot run is refused before threads start.
+	// Sizes first: a file that cannot run is refused before anything is read.
+	budget := c.Device.budget
 	survey, err := model.NewSurvey(e.file, c.KVTypes())
 	if err != nil {
 		return err
@@ -169,38 +143,34 @@ func (e *Engine) load(c Config) error {
 	if err != nil {
 		return err
 	}
-	held, err := hold(c.Budget, u, need)
+	held, err := hold(budget, u, need)
 	if err != nil {
 		return err
 	}
 	defer held.release()
-	if e.pool, err = kernel.NewPool(c.Threads, c.CPUs); err != nil {
-		return err
-	}
-	leave := e.enter()
+	leave := c.Device.enter()
 	defer leave()
 	e.model, err = survey.Load(model.Options{
-		Pool: e.pool, Budget: c.Budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
+		Pack: c.Device.pack, Budget: budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
 	})
 	if err != nil {
 		return err
 	}
 	held.release()
 
-	free := c.Budget.Free()
+	free := budget.Free()
 	free -= min(free, need.Activations)
 	kv, err := c.kvBytes(&u, need.Layout, free)
 	if err != nil {
 		return err
 	}
-	e.budget = c.Budget
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
-	if e.kv, err = kvcache.NewPool(c.Budget, need.Layout, kv); err != nil {
+	if e.kv, err = kvcache.NewPool(budget, need.Layout, kv); err != nil {
 		return err
 	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: e.pool, Budget: c.Budget,
+		Pool: c.Device.pool, Budget: budget,
 		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {
@@ -216,20 +186,17 @@ func (e *Engine) load(c Config) error {
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
 
+// KV returns the types in which keys and values are kept.
+func (e *Engine) KV() kvcache.Types { return e.kvTypes }
+
 // Ctx returns how many positions a sequence may have.
 func (e *Engine) Ctx() int { return e.ctx }
 
 // Batch returns the most tokens of a pass.
 func (e *Engine) Batch() int { return e.batch }
 
-// Threads returns the number of threads that run.
-func (e *Engine) Threads() int { return e.pool.Threads() }
-
-// Pool returns the threads, for measurements between passes.
-func (e *Engine) Pool() *kernel.Pool { return e.pool }
-
-// Close gives everything back. Sequences must not be used afterwards. Closing
-// again does nothing.
+// Close gives everything back, and leaves the device. Sequences must not be used
+// afterwards. Closing again does nothing.
 func (e *Engine) Close() error {
 	if e.kv != nil {
 		e.kv.Close()
@@ -240,19 +207,5 @@ func (e *Engine) Close() error {
 	if e.model != nil {
 		e.model.Close()
 	}
-	if e.pool != nil {
-		e.pool.Close()
-	}
 	return e.file.Close()
-}
-
-// enter ties the goroutine to its thread, and that to its CPU, while kernels
-// run: the pool's first thread is the caller's. What it returns undoes it.
-func (e *Engine) enter() (leave func()) {
-	runtime.LockOSThread()
-	unpin := machine.Pin(e.cpu)
-	return func() {
-		unpin()
-		runtime.UnlockOSThread()
-	}
 }

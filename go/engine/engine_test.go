@@ -23,7 +23,7 @@ var tiny = filepath.Join(golden, "tiny-llama-f32.gguf")
 
 // Decoding leaves the Go heap alone: what it needs was there before.
 func TestDecodeDoesNotGrowTheHeap(t *testing.T) {
-	e := open(t, tiny, Config{Threads: 2})
+	e := open(t, tiny, Config{Device: device(t, 2)})
 	s := e.NewSequence()
 	defer s.Close()
 	var from, to runtime.MemStats
@@ -51,7 +51,7 @@ func TestDecodeDoesNotGrowTheHeap(t *testing.T) {
 // would take all of every window; what else the test process does falls into
 // some of them at most.
 func TestIdleTakesNoCPU(t *testing.T) {
-	e := open(t, tiny, Config{Threads: 3})
+	e := open(t, tiny, Config{Device: device(t, 3)})
 	s := e.NewSequence()
 	defer s.Close()
 	if _, err := e.Generate(context.Background(), s, likeliest(randomIDs(e, 1, 20), 8), func(int32) error { return nil }); err != nil {
@@ -202,7 +202,8 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		return path
 	}
-	small := mem.NewBudget(10_000, "a test")
+	small := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(10_000, "a test")})
+	ample := device(t, 1)
 	var limit *mem.LimitError
 	for _, tt := range []struct {
 		name, path string
@@ -215,16 +216,14 @@ func TestOpenRefuses(t *testing.T) {
 		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3 `},
 		{"missing key", write("key.gguf", bytes.Replace(whole, []byte("llama.block_count"), []byte("llama.block_xount"), 1)), Config{}, `key "llama.block_count"`},
 		{"missing tensor", write("tensor.gguf", bytes.Replace(whole, []byte("blk.1.attn_k.weight"), []byte("blk.1.attn_x.weight"), 1)), Config{}, `tensor "blk.1.attn_k.weight" is missing`},
-		{"too little memory", tiny, Config{Budget: small, Residency: model.Packed}, "packed weights need"},
+		{"too little memory", tiny, Config{Device: small, Residency: model.Packed}, "packed weights need"},
 		{"context too large", tiny, Config{Ctx: 1 << 27}, "keys and values need"},
 		{"negative batch", tiny, Config{Batch: -1}, "batch -1"},
-		{"absurd threads", tiny, Config{Threads: 1 << 20}, "threads"},
 		{"unknown KV type", tiny, Config{KV: kvcache.Both(7)}, "KV type 7"},
-		{"too few CPUs", tiny, Config{Threads: 2, CPUs: []int{0}}, "1 CPUs for 2 threads"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.c.Budget == nil {
-				tt.c.Budget = testBudget()
+			if tt.c.Device == nil {
+				tt.c.Device = ample
 			}
 			e, err := Open(tt.path, tt.c)
 			if err == nil {
@@ -234,11 +233,11 @@ func TestOpenRefuses(t *testing.T) {
 			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line with %q", err, tt.want)
 			}
-			if tt.c.Budget == small && !errors.As(err, &limit) {
+			if tt.c.Device == small && !errors.As(err, &limit) {
 				t.Errorf("error %v, want a LimitError", err)
 			}
-			if used := tt.c.Budget.Used(); used != 0 {
-				t.Errorf("%d bytes are still taken: %v", used, tt.c.Budget.ByPurpose())
+			if used := tt.c.Device.Budget().Used(); used != 0 {
+				t.Errorf("%d bytes are still taken: %v", used, tt.c.Device.Budget().ByPurpose())
 			}
 		})
 	}
@@ -248,7 +247,7 @@ func TestOpenRefuses(t *testing.T) {
 // memory allows.
 func TestBudget(t *testing.T) {
 	b := mem.NewBudget(900_000, "a test")
-	e, err := Open(tiny, Config{Budget: b, Threads: 1, Batch: 8})
+	e, err := Open(tiny, Config{Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: b}), Batch: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +261,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d bytes are still taken", b.Used())
 	}
 	// A little less than all of it leaves a part of the context.
-	e, err = Open(tiny, Config{Budget: mem.NewBudget(used-1000, "a test"), Threads: 1, Batch: 8, Residency: model.Packed})
+	e, err = Open(tiny, Config{Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(used-1000, "a test")}), Batch: 8, Residency: model.Packed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
 	}
-	leave := e.enter()
+	leave := e.device.enter()
 	defer leave()
 	for at := 0; at < len(ids); {
 		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
@@ -90,18 +90,20 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 			it.Rows = min(max(at+n-from, 0), n)
 		}
 		e.item[0] = it
-		if err := e.pass(ctx.Err, e.item[:]); err != nil {
-			return err
-		}
 		next := at + n - it.Rows
-		err := e.heads(e.item[:], func(parts []part) error {
-			for _, logits := range parts[0].rows {
-				if err := visit(next, logits); err != nil {
-					return err
-				}
-				next++
+		err := e.device.inTurn(func() error {
+			if err := e.pass(ctx.Err, e.item[:]); err != nil {
+				return err
 			}
-			return nil
+			return e.heads(e.item[:], func(parts []part) error {
+				for _, logits := range parts[0].rows {
+					if err := visit(next, logits); err != nil {
+						return err
+					}
+					next++
+				}
+				return nil
+			})
 		})
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func (e *Engine) fits(s *Sequence, n int) error {
 }
 
 // pass appends the items' tokens to their sequences and runs the model over
-// them, without logits. When it fails, it leaves the sequences as they were.
+// them, without logits. The device is its caller's. When it fails, it leaves the sequences as they were.
 func (e *Engine) pass(cancel func() error, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {

@@ -48,26 +48,28 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the logits of the last are wanted
 	g.Resume(st.CachedTokens)
 	cuts := cuts(e.tree.Cuts("", p.Prompt, st.CachedTokens))
-	leave := e.enter()
+	leave := e.device.enter()
 	defer leave()
 	begun := time.Now()
 	for {
 		e.ids = g.Pending(e.ids[:0], cuts.slice(s.Len(), e.batch))
 		n := len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
-		if err := e.pass(ctx.Err, e.item[:]); err != nil {
-			return st, err
-		}
-		if st.TTFT == 0 {
-			st.Prefill = time.Since(begun)
-			if e.kv.Layout().Forgets() {
-				s.keepPrompt("", cuts, len(p.Prompt))
-			}
-		}
 		var step Step
-		err := e.heads(e.item[:], func(parts []part) (err error) {
-			step, err = g.Advance(n, parts[0].rows)
-			return err
+		err := e.device.inTurn(func() error {
+			if err := e.pass(ctx.Err, e.item[:]); err != nil {
+				return err
+			}
+			if st.TTFT == 0 {
+				st.Prefill = time.Since(begun)
+				if e.kv.Layout().Forgets() {
+					s.keepPrompt("", cuts, len(p.Prompt))
+				}
+			}
+			return e.heads(e.item[:], func(parts []part) (err error) {
+				step, err = g.Advance(n, parts[0].rows)
+				return err
+			})
 		})
 		if at := g.Evaluated(); s.Len() > at {
 			g.Resume(s.Truncate(at))

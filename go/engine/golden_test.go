@@ -19,13 +19,26 @@ const golden = "../../scripts/golden"
 // testBudget is more than any test needs and less than a machine has.
 func testBudget() *mem.Budget { return mem.NewBudget(1<<30, "test") }
 
+// device returns a Device of so many threads.
+func device(tb testing.TB, threads int) *Device {
+	tb.Helper()
+	return deviceOf(tb, DeviceConfig{Threads: threads, Budget: testBudget()})
+}
+
+func deviceOf(tb testing.TB, c DeviceConfig) *Device {
+	tb.Helper()
+	d, err := NewDevice(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(d.Close)
+	return d
+}
+
 func open(tb testing.TB, path string, c Config) *Engine {
 	tb.Helper()
-	if c.Threads == 0 {
-		c.Threads = 1
-	}
-	if c.Budget == nil {
-		c.Budget = testBudget()
+	if c.Device == nil {
+		c.Device = device(tb, 1)
 	}
 	e, err := Open(path, c)
 	if err != nil {

@@ -62,19 +62,20 @@ func invariant(t *testing.T, path string) {
 		ids := randomIDs(base, 5, nIDs)
 		want := logits(t, base, ids, nil)
 		for _, c := range []Config{
-			{Threads: 2},
-			{Threads: 2, CPUs: []int{0, 1}, Batch: 31},
+			{Device: device(t, 2)},
+			{Device: deviceOf(t, DeviceConfig{Threads: 2, CPUs: []int{0, 1}, Budget: testBudget()}), Batch: 31},
 			{Residency: model.Mapped},
-			{Residency: model.Mapped, Threads: 2, Batch: 64},
+			{Residency: model.Mapped, Device: device(t, 2), Batch: 64},
 			{Batch: 1},
 			{Batch: 7},
-			{Batch: 13, Threads: 2},
+			{Batch: 13, Device: device(t, 2)},
 		} {
 			c.KV = kv
-			what := fmt.Sprintf("kv %v, %d threads, batch %d, %v", kv, c.Threads, c.Batch, c.Residency)
-			mustEqual(t, what, logits(t, open(t, path, c), ids, nil), want)
+			e := open(t, path, c)
+			what := fmt.Sprintf("kv %v, %d threads, batch %d, %v", kv, e.device.Threads(), c.Batch, c.Residency)
+			mustEqual(t, what, logits(t, e, ids, nil), want)
 		}
-		together(t, open(t, path, Config{KV: kv, Threads: 2, Sequences: 4}), ids, want)
+		together(t, open(t, path, Config{KV: kv, Device: device(t, 2), Sequences: 4}), ids, want)
 		forked(t, open(t, path, Config{KV: kv, Sequences: 3}), ids, want)
 	}
 

@@ -255,7 +255,7 @@ func TestYieldedIsInNoPass(t *testing.T) {
 // What requests take beside their KV blocks is bounded before they begin.
 func TestRequestsAreReservedFor(t *testing.T) {
 	b := testBudget()
-	l := openLoop(t, tiny, Config{Sequences: 3, Ctx: 128, Budget: b}, LoopConfig{})
+	l := openLoop(t, tiny, Config{Sequences: 3, Ctx: 128, Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: b})}, LoopConfig{})
 	nVocab := l.e.model.Config.NVocab
 	reserved := 0
 	for purpose, bytes := range b.ByPurpose() {

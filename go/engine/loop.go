@@ -75,7 +75,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	}
 	var err error
 	each := generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits)) + 4*e.ctx // the ids of its sequence
-	if l.held, err = e.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
+	if l.held, err = e.device.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
 		return nil, err
 	}
 	if err := l.calibrate(); err != nil {
@@ -139,7 +139,7 @@ func (l *Loop) nudge() {
 // run is the goroutine.
 func (l *Loop) run() {
 	defer close(l.closed)
-	leave := l.e.enter()
+	leave := l.e.device.enter()
 	defer leave()
 	for {
 		l.mu.Lock()

@@ -16,16 +16,8 @@ var errGone = errors.New("most of the pass is for requests that were cancelled")
 // pass runs what plan put together, and hands its tokens out.
 func (l *Loop) pass() {
 	l.announce()
-	start := time.Now()
 	steps := make([]step, len(l.batch))
-	prepared := l.prepare(steps)
-	err := l.e.runner.Forward(func() error {
-		if l.goneTokens.Load()*2 >= l.passTokens.Load() {
-			return errGone
-		}
-		return nil
-	})
-	prepared.Wait()
+	took, err := l.forward(steps)
 	if err != nil { // it can only be that one: tokens were checked when they came
 		l.mu.Lock()
 		undo(l.items)
@@ -35,12 +27,6 @@ func (l *Loop) pass() {
 		l.mu.Unlock()
 		return
 	}
-	l.mu.Lock()
-	commit(l.items)
-	l.mu.Unlock()
-	l.advance(steps)
-	took := time.Since(start)
-
 	l.mu.Lock()
 	info := PassInfo{Took: took, Sequences: len(l.batch)}
 	for i, j := range l.batch {
@@ -74,6 +60,32 @@ func (l *Loop) pass() {
 			l.deliver(j, steps[i])
 		}
 	}
+}
+
+// forward runs the model over the pass and has its requests go on from their
+// logits, when it is the engine's turn. The time is that from there on.
+func (l *Loop) forward(steps []step) (took time.Duration, err error) {
+	prepared := l.prepare(steps)
+	err = l.e.device.inTurn(func() error {
+		start := time.Now()
+		err := l.e.runner.Forward(func() error {
+			if l.goneTokens.Load()*2 >= l.passTokens.Load() {
+				return errGone
+			}
+			return nil
+		})
+		prepared.Wait()
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		commit(l.items)
+		l.mu.Unlock()
+		l.advance(steps)
+		took = time.Since(start)
+		return nil
+	})
+	return took, err
 }
 
 // announce tells the Sinks of requests whose evaluation begins what the cache had.

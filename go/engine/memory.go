@@ -15,9 +15,10 @@ import (
 // weights when none was asked for.
 const autoCtx = 4096
 
-// Memory returns what Open would take for the model in f, with the model's own
-// context where c has none, and with packed weights where c leaves that open.
-func Memory(f *model.File, c Config) (model.Estimate, error) {
+// Memory returns what Open would take for the model in f on a device of so many
+// threads, with the model's own context where c has none, and with packed weights
+// where c leaves that open. c needs no Device.
+func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
@@ -25,13 +26,13 @@ func Memory(f *model.File, c Config) (model.Estimate, error) {
 	if err != nil {
 		return model.Estimate{}, err
 	}
-	return s.Memory(c.use(s))
+	return s.Memory(c.use(s, threads))
 }
 
-// use returns what c means for a model.
-func (c *Config) use(s *model.Survey) model.Use {
+// use returns what c means for a model on so many threads.
+func (c *Config) use(s *model.Survey, threads int) model.Use {
 	u := model.Use{
-		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: c.Threads, Residency: c.Residency,
+		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
 	u.MaxOut = min(maxOut, u.Batch)
@@ -41,7 +42,7 @@ func (c *Config) use(s *model.Survey) model.Use {
 // place decides where the weights are to be, and returns what the model then
 // needs. Where no context was asked for, that is with the least which will do.
 func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err error) {
-	u = c.use(s)
+	u = c.use(s, c.Device.Threads())
 	within := func(positions int) {
 		switch {
 		case c.Shared && c.KVBytes > 0:
@@ -59,7 +60,7 @@ func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err e
 		if need, err = s.Memory(u); err != nil {
 			return u, need, err
 		}
-		if within(autoCtx); need.Total() > c.Budget.Free() {
+		if within(autoCtx); need.Total() > c.Device.budget.Free() {
 			u.Residency = model.Mapped
 		}
 	}

@@ -21,25 +21,29 @@ func TestMemoryIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		for _, c := range []Config{
-			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Packed},
-			{Ctx: 200, Threads: 2, Sequences: 3, Residency: model.Packed, KV: kvcache.Both(kvcache.F32)},
-			{Ctx: 64, Batch: 1, Threads: 1, Residency: model.Mapped},
-			{Ctx: 200, Batch: 8, Threads: 3, Residency: model.Mapped},
+		for _, tt := range []struct {
+			threads int
+			Config
+		}{
+			{1, Config{Ctx: 64, Batch: 1, Residency: model.Packed}},
+			{2, Config{Ctx: 200, Sequences: 3, Residency: model.Packed, KV: kvcache.Both(kvcache.F32)}},
+			{1, Config{Ctx: 64, Batch: 1, Residency: model.Mapped}},
+			{3, Config{Ctx: 200, Batch: 8, Residency: model.Mapped}},
 		} {
-			c.Budget = testBudget()
-			need, err := Memory(f, c)
+			c := tt.Config
+			need, err := Memory(f, tt.threads, c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Budget = mem.NewBudget(need.Total(), "a test")
+			c.Device = deviceOf(t, DeviceConfig{Threads: tt.threads, Budget: mem.NewBudget(need.Total(), "a test")})
+			budget := c.Device.Budget()
 			e, err := Open(path, c)
 			if err != nil {
 				t.Errorf("%s, %+v: %v", file, c, err)
 				continue
 			}
-			if got := c.Budget.ByPurpose(); got["keys and values"] != need.KV || got["activations"] != need.Activations || c.Budget.Peak() != need.Total() {
-				t.Errorf("%s, %v: took %v, %d at most, want %+v", file, c.Residency, got, c.Budget.Peak(), need)
+			if got := budget.ByPurpose(); got["keys and values"] != need.KV || got["activations"] != need.Activations || budget.Peak() != need.Total() {
+				t.Errorf("%s, %v: took %v, %d at most, want %+v", file, c.Residency, got, budget.Peak(), need)
 			}
 			e.Close()
 
@@ -49,13 +53,14 @@ func TestMemoryIsExact(t *testing.T) {
 				less uint64
 				want string
 			}{{1, "activations need"}, {need.Activations + 1, "keys and values need"}, {need.Activations + need.KV + 1, "weights"}} {
-				c.Budget = mem.NewBudget(need.Weights+need.KV+need.Activations-tt.less, "a test")
+				budget := mem.NewBudget(need.Weights+need.KV+need.Activations-tt.less, "a test")
+				c.Device = deviceOf(t, DeviceConfig{Threads: c.Device.Threads(), Budget: budget})
 				var limit *mem.LimitError
 				if _, err := Open(path, c); !errors.As(err, &limit) || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%s, %v, %d bytes less: error %v, want %q", file, c.Residency, tt.less, err, tt.want)
 				}
-				if read || c.Budget.Used() != 0 {
-					t.Errorf("%s, %v: weights were read: %v; %d bytes are still taken", file, c.Residency, read, c.Budget.Used())
+				if read || budget.Used() != 0 {
+					t.Errorf("%s, %v: weights were read: %v; %d bytes are still taken", file, c.Residency, read, budget.Used())
 				}
 			}
 		}
@@ -70,14 +75,13 @@ func TestAutoResidency(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, c := range []Config{{Ctx: 100, Batch: 4, Threads: 1}, {Batch: 4, Threads: 1}} {
-		c.Budget = testBudget()
-		need, err := Memory(f, c)
+	for _, c := range []Config{{Ctx: 100, Batch: 4}, {Batch: 4}} {
+		need, err := Memory(f, 1, c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for less, want := range map[uint64]model.Residency{0: model.Packed, 1: model.Mapped} {
-			e := open(t, path, Config{Ctx: c.Ctx, Batch: 4, Threads: 1, Budget: mem.NewBudget(need.Total()-less, "a test")})
+			e := open(t, path, Config{Ctx: c.Ctx, Batch: 4, Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(need.Total()-less, "a test")})})
 			if got := e.Model().Residency; got != want {
 				t.Errorf("context %d, %d bytes less: %v, want %v", c.Ctx, less, got, want)
 			}
@@ -94,12 +98,12 @@ func TestSharedMemory(t *testing.T) {
 		t.Errorf("%d bytes, context %d", e.kv.Limit(), e.Ctx())
 	}
 	b := testBudget()
-	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Budget: b, Threads: 1})
+	_, err := Open(tiny, Config{Shared: true, Ctx: 200, KVBytes: 4 * block, Device: deviceOf(t, DeviceConfig{Threads: 1, Budget: b})})
 	if err == nil || !strings.Contains(err.Error(), "200 tokens") || b.Used() != 0 {
 		t.Errorf("a context beyond the memory: %v, %d bytes taken", err, b.Used())
 	}
 	var limit *mem.LimitError
-	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Budget: testBudget(), Threads: 1}); !errors.As(err, &limit) {
+	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Device: device(t, 1)}); !errors.As(err, &limit) {
 		t.Errorf("more than the budget: %v", err)
 	}
 }

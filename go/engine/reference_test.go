@@ -39,7 +39,7 @@ func TestReferences(t *testing.T) {
 			}
 			models++
 			t.Run(file, func(t *testing.T) {
-				e := open(t, testdata.Path(t, "models/"+file), Config{KV: kvcache.Both(kvcache.F32), Threads: 2})
+				e := open(t, testdata.Path(t, "models/"+file), Config{KV: kvcache.Both(kvcache.F32), Device: device(t, 2)})
 				for _, r := range runs {
 					after := len(r.PromptIDs) - 1
 					first := logits(t, e, r.PromptIDs, []int{after})[after]

@@ -119,7 +119,7 @@ func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Load(Options{Pool: pool, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
+	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err == nil {
 		tb.Cleanup(m.Close)
 	}

@@ -46,7 +46,7 @@ func ParseResidency(s string) (Residency, error) {
 
 // Options say how to load.
 type Options struct {
-	Pool      *kernel.Pool // packs; borrowed during Load
+	Pack      func(dst []byte, src kernel.Matrix) error // as kernel.Pool's PackMat, which it may be
 	Budget    *mem.Budget
 	Residency Residency
 	// Lent is how much of the budget the caller holds for what comes later. Load
@@ -140,7 +140,7 @@ func (m *Model) read(o Options) error {
 				if x.Layout == kernel.Rows {
 					dst = spare.Bytes()
 				}
-				if err := o.Pool.PackMat(dst[:n:n], src); err != nil {
+				if err := o.Pack(dst[:n:n], src); err != nil {
 					return fmt.Errorf("tensor %q: %w", t.Name, err)
 				}
 				dst = dst[n:]

@@ -76,7 +76,12 @@ type bench struct {
 // begin returns a session over the tiny model, with a context of so many tokens.
 func begin(t *testing.T, ctx int, change func(c *Config)) *bench {
 	t.Helper()
-	eng, err := engine.Open(tiny, engine.Config{Ctx: ctx, Threads: 1})
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	eng, err := engine.Open(tiny, engine.Config{Device: d, Ctx: ctx})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,16 +9,43 @@ import (
 )
 
 // readBody takes the body of a request into its fields.
-func readBody(c *gin.Context, q query) error {
-	body, err := readAll(c)
-	if err != nil {
-		return err
-	}
-	return readFields(body, q.fields())
+func readBody(c *gin.Context, q query) error { return readFields(received(c), q.fields()) }
+
+// receive reads the body of a request, which received returns from then on.
+func receive(c *gin.Context) ([]byte, error) {
+	body, err := readAll(c.Request.Body)
+	c.Set(gin.BodyBytesKey, body)
+	return body, err
 }
 
-func readAll(c *gin.Context) ([]byte, error) {
-	body, err := io.ReadAll(c.Request.Body)
+func received(c *gin.Context) []byte {
+	body, _ := c.Get(gin.BodyBytesKey)
+	b, _ := body.([]byte)
+	return b
+}
+
+// errNamed ends the walk of a body when it has said which model it is for.
+var errNamed = errors.New("the model is named")
+
+// modelName returns which model a body is for, or nothing. Whatever is wrong with the
+// body is found when it is read for its fields.
+func modelName(body []byte) (name string) {
+	r := newReader(body)
+	_ = r.members("an object", func(member string) (err error) {
+		if member != "model" || r.kind() != '"' {
+			_, err = r.raw()
+			return err
+		}
+		if name, err = r.text("a name"); err == nil {
+			err = errNamed
+		}
+		return err
+	})
+	return name
+}
+
+func readAll(from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(from)
 	var slow interface{ Timeout() bool }
 	var large *http.MaxBytesError
 	switch {

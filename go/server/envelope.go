@@ -10,11 +10,8 @@ type envelope struct {
 }
 
 func (s *Server) envelope(g *generation) envelope {
-	return envelope{ID: g.id, Created: g.created, Model: g.model.Name, Fingerprint: s.fingerprint()}
+	return envelope{ID: g.id, Created: g.created, Model: g.model.Name, Fingerprint: g.model.Fingerprint}
 }
-
-// fingerprint names what a seed's text depends on besides the request.
-func (s *Server) fingerprint() string { return s.c.Build }
 
 // A tail is what they may end with.
 type tail struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // statusCancelled is what a request ends with whose client has gone or asked
@@ -80,6 +81,7 @@ func toAPI(c *gin.Context, err error) *apiError {
 	var busy *engine.BusyError
 	var long *engine.TooLongError
 	var body *http.MaxBytesError
+	var missing *models.NotFoundError
 	switch {
 	case errors.As(err, &api):
 		return api
@@ -103,6 +105,14 @@ func toAPI(c *gin.Context, err error) *apiError {
 			status:  http.StatusRequestEntityTooLarge,
 			message: fmt.Sprintf("the body is larger than %d bytes, which is the limit", body.Limit),
 		}
+	case errors.As(err, &missing):
+		e := &apiError{status: http.StatusNotFound, message: missing.Error(), param: "model"}
+		if c.GetBool(openAI) {
+			e.extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
+		}
+		return e
+	case errors.Is(err, models.ErrLoading):
+		return &apiError{status: http.StatusServiceUnavailable, message: "Loading model"}
 	case errors.Is(err, engine.ErrDeadline):
 		return &apiError{status: http.StatusGatewayTimeout, message: err.Error()}
 	case errors.Is(err, engine.ErrClosing):

@@ -221,15 +221,25 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 	}
 	f := &fakeEngine{tok: tok, reply: reply}
 	c := Config{Build: "test", Ping: -1}
-	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Ctx: 512, Sampling: sample.Defaults()}
+	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults()}
 	if change != nil {
 		change(&c, &m, f)
 	}
 	s := New(c)
-	s.SetModel(m)
+	s.with(t, m)
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(h.Close)
 	return &site{f, s, h.URL, t}
+}
+
+// with adds a model that is loaded.
+func (s *Server) with(t testing.TB, m Model) {
+	t.Helper()
+	loaded, err := s.Add(append([]string{m.Name}, m.Aliases...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded(m)
 }
 
 // do sends a request and returns the status and the answer.

@@ -28,7 +28,7 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 		f.Fatal(err)
 	}
 	s := New(Config{SlotPath: f.TempDir(), Ping: -1})
-	s.SetModel(Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	s.with(f, Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
 	for _, seed := range append(seeds, ``, `{}`, `[]`, `{"stream":true}`, `{"n":2,"stop":["a",""],"logit_bias":{"5":-1.5},"seed":-1}`, "{\"a\":\"\xff\"}") {
 		f.Add(seed)

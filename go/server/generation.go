@@ -100,7 +100,7 @@ func (g *generation) close() {
 // note is what the log says of a generation. There is no text in it.
 func (g *generation) note() map[string]any {
 	return map[string]any{
-		"completion": g.id, "prompt_tokens": g.used.PromptTokens,
+		"completion": g.id, "model": g.model.Name, "prompt_tokens": g.used.PromptTokens,
 		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens,
 	}
 }

@@ -21,9 +21,7 @@ import (
 // remember gives a site a memory budget for answers.
 func remember(s *site, bytes uint64) *mem.Budget {
 	b := mem.NewBudget(bytes, "a test")
-	m := *s.server.model.Load()
-	m.Memory = b
-	s.server.model.Store(&m)
+	s.server.models.Loaded()[0].Memory = b
 	return b
 }
 
@@ -190,7 +188,7 @@ func TestMemoryOfSlowReader(t *testing.T) {
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		busy := 0
-		for _, slot := range s.server.model.Load().Engine.Status().Slots {
+		for _, slot := range s.server.models.Loaded()[0].Engine.Status().Slots {
 			if slot.Busy {
 				busy++
 			}

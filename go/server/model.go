@@ -27,7 +27,7 @@ type Ticket interface {
 	Cancel() // the request ends soon, with context.Canceled
 }
 
-// A Model is what a Server serves.
+// A Model is one of those that a Server serves.
 type Model struct {
 	Engine    Engine
 	Tokenizer *tokenizer.Tokenizer
@@ -36,11 +36,14 @@ type Model struct {
 
 	TemplateWarning string // why Template is not the model's own; empty where it is, or was chosen
 
-	Name    string // by which clients know it
+	Name    string // by which clients know it; Add sets it
 	Aliases []string
 	Tags    []string
 	Path    string
-	Ctx     int // positions of a sequence
+	// Fingerprint names what the text of a seed depends on besides the model and the
+	// request: how numbers are computed, and the types of keys and values.
+	Fingerprint string
+	Ctx         int // positions of a sequence
 
 	// What requests that say nothing get.
 	Sampling        sample.Params // but for the seed

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/models"
 )
 
 type (
@@ -83,15 +84,23 @@ func (m *Model) card() modelCard {
 	}
 }
 
-func (s *Server) listModels(c *gin.Context, m *Model) error {
-	reply(c, http.StatusOK, modelList{"list", []modelEntry{m.entry()}, []modelCard{m.card()}})
+// listModels shows the models that are loaded.
+func (s *Server) listModels(c *gin.Context, _ *Model) error {
+	list := modelList{Object: "list"}
+	for _, m := range s.models.Loaded() {
+		list.Data, list.Models = append(list.Data, m.entry()), append(list.Models, m.card())
+	}
+	reply(c, http.StatusOK, list)
 	return nil
 }
 
-func (s *Server) oneModel(c *gin.Context, m *Model) error {
-	if id := strings.TrimPrefix(c.Param("id"), "/"); id != m.Name && !slices.Contains(m.Aliases, id) {
-		return &apiError{status: http.StatusNotFound, message: "there is no model " + quote(id) + ", want " + quote(m.Name)}
+func (s *Server) oneModel(c *gin.Context, _ *Model) error {
+	id := strings.TrimPrefix(c.Param("id"), "/")
+	for _, m := range s.models.Loaded() {
+		if id == m.Name || slices.Contains(m.Aliases, id) {
+			reply(c, http.StatusOK, m.entry())
+			return nil
+		}
 	}
-	reply(c, http.StatusOK, m.entry())
-	return nil
+	return &models.NotFoundError{Name: id, Names: s.models.Names()}
 }

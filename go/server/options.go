@@ -10,7 +10,7 @@ import (
 
 // options are what all endpoints that generate take.
 type options struct {
-	model string // the client's name for it, which is not looked at
+	model string // the client's name for it, which was looked at before: see modelName
 	sampling
 	limits
 	output
@@ -22,7 +22,7 @@ func newOptions(m *Model) options {
 
 func (o *options) fields() []field {
 	return slices.Concat([]field{
-		input("model", text{p: &o.model}, "A name for the model. There is one, whatever the name says."),
+		input("model", text{p: &o.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
 	}, o.limits.fields(), o.sampling.fields(), o.output.fields())
 }
 

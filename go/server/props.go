@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/models"
 )
 
 type (
@@ -42,6 +43,9 @@ type (
 )
 
 func (s *Server) health(c *gin.Context, _ *Model) error {
+	if !s.models.Ready() {
+		return models.ErrLoading
+	}
 	reply(c, http.StatusOK, status{"ok"})
 	return nil
 }
@@ -79,12 +83,8 @@ func (s *Server) adapters(c *gin.Context, _ *Model) error {
 
 // setAdapters takes an empty list, which is what there is.
 func (s *Server) setAdapters(c *gin.Context, _ *Model) error {
-	body, err := readAll(c)
-	if err != nil {
-		return err
-	}
-	r := newReader(body)
-	err = r.elements("an array", func(int) error { return bad("there are no LoRA adapters, want an empty array") })
+	r := newReader(received(c))
+	err := r.elements("an array", func(int) error { return bad("there are no LoRA adapters, want an empty array") })
 	switch {
 	case r.fault != nil:
 		return r.fault

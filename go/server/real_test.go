@@ -36,6 +36,30 @@ func (e realEngine) Submit(r *engine.Request) (Ticket, error) {
 // newRealSite serves the demo model with an engine of its own.
 func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*engine.Request)) *site {
 	t.Helper()
+	return newRealSites(t, c, lc, submitted, "demo")
+}
+
+// newRealSites serves the demo model under several names, each with an engine of its
+// own, on one device.
+func newRealSites(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*engine.Request), names ...string) *site {
+	t.Helper()
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	c.Build, c.Ping = "test", -1
+	s := New(c)
+	for _, name := range names {
+		s.with(t, realModel(t, d, lc, submitted, name))
+	}
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	return &site{nil, s, h.URL, t}
+}
+
+func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string) Model {
+	t.Helper()
 	file, err := model.OpenBytes(demo.Name, demo.GGUF())
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +77,7 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 		t.Fatal(err)
 	}
 	meta := file.GGUF
-	e, err := engine.New(file, engine.Config{Threads: 2, Sequences: 6, Shared: true, Ctx: 1024, Budget: mem.NewBudget(1<<30, "test")})
+	e, err := engine.New(file, engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +87,10 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close(); e.Close() })
-	c.Build, c.Ping = "test", -1
-	s := New(c)
-	s.SetModel(Model{
+	return Model{
 		Engine: realEngine{l, submitted}, Tokenizer: tok, Template: tmpl, Metadata: meta,
-		Name: "demo", Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
-	})
-	h := httptest.NewServer(s.Handler())
-	t.Cleanup(h.Close)
-	return &site{nil, s, h.URL, t}
+		Name: name, Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
+	}
 }
 
 // Several answers to a prompt are those that each seed gives alone, whatever else

@@ -12,9 +12,21 @@ import (
 type registry struct {
 	mu   sync.Mutex
 	byID map[string]*generation
-	by   map[uint64]task
-	last map[int]task // by slot
+	by   map[ticketKey]task
+	last map[slotKey]task
 }
+
+// Tickets and slots are each model's own.
+type (
+	ticketKey struct {
+		model  *Model
+		ticket uint64
+	}
+	slotKey struct {
+		model *Model
+		slot  int
+	}
+)
 
 // A task is a sequence as /slots shows it.
 type task struct {
@@ -25,7 +37,7 @@ type task struct {
 }
 
 func newRegistry() *registry {
-	return &registry{byID: map[string]*generation{}, by: map[uint64]task{}, last: map[int]task{}}
+	return &registry{byID: map[string]*generation{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
 }
 
 func (r *registry) add(g *generation) {
@@ -33,7 +45,7 @@ func (r *registry) add(g *generation) {
 	defer r.mu.Unlock()
 	r.byID[g.id] = g
 	for i, t := range g.tickets {
-		r.by[t.ID()] = task{ticket: t.ID(), opts: g.opts, seq: g.seqs[i]}
+		r.by[ticketKey{g.model, t.ID()}] = task{ticket: t.ID(), opts: g.opts, seq: g.seqs[i]}
 	}
 }
 
@@ -42,7 +54,7 @@ func (r *registry) remove(g *generation) {
 	defer r.mu.Unlock()
 	delete(r.byID, g.id)
 	for _, t := range g.tickets {
-		delete(r.by, t.ID())
+		delete(r.by, ticketKey{g.model, t.ID()})
 	}
 }
 
@@ -51,7 +63,7 @@ func (r *registry) ended(g *generation, e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ticket := g.tickets[e.seq.index].ID()
-	if slot := e.usage.Slot; slot >= 0 && r.last[slot].ticket < ticket {
+	if slot := (slotKey{g.model, e.usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
 		r.last[slot] = task{ticket: ticket, opts: g.opts, line: e.seq.hasLine.Load()}
 	}
 }
@@ -64,14 +76,14 @@ func (r *registry) generation(id string) *generation {
 }
 
 // task returns what runs under the engine's number, or ran last in the slot.
-func (r *registry) task(ticket uint64, slot int) (t task, ok bool) {
+func (r *registry) task(m *Model, ticket uint64, slot int) (t task, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t, ok = r.by[ticket]; ok {
+	if t, ok = r.by[ticketKey{m, ticket}]; ok {
 		t.line = t.seq.hasLine.Load()
 		return t, true
 	}
-	t = r.last[slot]
+	t = r.last[slotKey{m, slot}]
 	return t, t.opts != nil && t.ticket == ticket
 }
 

@@ -36,7 +36,10 @@ func bodyOf[Q query](name string, defaults func(*Model) Q) body {
 // A param is a parameter in the path or the query.
 type param struct{ in, name, doc string }
 
-var pathID = []param{{"path", "id", "The id."}}
+var (
+	pathID  = []param{{"path", "id", "The id."}}
+	ofModel = param{"query", "model", "Which model, where there are several; by default the first."}
+)
 
 // table is all routes.
 func (s *Server) table() []route {
@@ -72,7 +75,7 @@ func (s *Server) table() []route {
 			example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
-			handle: s.listModels, summary: "List the model", answer: modelList{},
+			handle: s.listModels, summary: "List the models", answer: modelList{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models/*id", "/models/*id"},
 			handle: s.oneModel, summary: "Describe a model", params: pathID, answer: modelEntry{},
@@ -90,18 +93,18 @@ func (s *Server) table() []route {
 			body: bodyOf("TemplateRequest", newTemplateQuery), answer: rendered{}, example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodGet, paths: []string{"/props"},
-			handle: s.props, summary: "Describe the server: its model, and the defaults of requests", answer: props{},
+			handle: s.props, summary: "Describe the server: a model, and the defaults of requests", params: []param{ofModel}, answer: props{},
 		}, {
 			method: http.MethodPost, paths: []string{"/props"},
 			handle: s.setProps, summary: "Not supported: no property can be changed", answer: schema{"type": "object"},
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
 			handle: s.slots, summary: "Describe the sequences that run",
-			params: []param{{"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slotEntry{},
+			params: []param{ofModel, {"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slotEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
 			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
-			body: bodyOf("SlotRequest", newSlotQuery), params: append(pathID, param{"query", "action", "save, restore or erase; the last needs no body."}),
+			body: bodyOf("SlotRequest", newSlotQuery), params: append(pathID, ofModel, param{"query", "action", "save, restore or erase; the last needs no body."}),
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
@@ -111,7 +114,7 @@ func (s *Server) table() []route {
 			handle: s.setAdapters, summary: "Set the scales of LoRA adapters: there are none", answer: success{},
 		}, {
 			method: http.MethodGet, paths: []string{"/health", "/v1/health"},
-			handle: s.health, summary: "Say whether the model is loaded", answer: status{},
+			handle: s.health, summary: "Say whether the models are loaded", answer: status{},
 		}, {
 			method: http.MethodGet, paths: []string{"/openapi.json"}, always: true,
 			handle: s.serveDocument, summary: "This document", answer: schema{"type": "object"},

@@ -1,4 +1,4 @@
-// Package server is the HTTP interface of a model: OpenAI's endpoints and
+// Package server is the HTTP interface of models: OpenAI's endpoints and
 // llama-server's own, with their fields, defaults and errors.
 //
 // Text is at this edge: templates, tokens made of text and text made of tokens,
@@ -12,15 +12,16 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // Config says how to serve. The zero value will do.
@@ -46,17 +47,16 @@ type Config struct {
 // A Page is a GET endpoint besides the API.
 type Page struct{ Path, Summary, ContentType string }
 
-// A Server answers requests. Until it has a model it says that it is loading
-// one.
+// A Server answers requests. Until a model is loaded it says that it is loading.
 type Server struct {
 	c       Config
-	model   atomic.Pointer[Model]
+	models  models.Set[Model]
 	running *registry
 	routes  []route
 	openAPI []byte
 }
 
-// New returns a Server without a model.
+// New returns a Server without models.
 func New(c Config) *Server {
 	if c.Ping == 0 {
 		c.Ping = 30 * time.Second
@@ -73,15 +73,31 @@ func New(c Config) *Server {
 	return s
 }
 
-// SetModel lets requests in. It is called once, when the model is loaded.
-func (s *Server) SetModel(m Model) {
+// Add makes a model known by its names, the first of which is its own; the first
+// model is the default. All are added before requests come. What Add returns is
+// called once, when the model is loaded, and lets requests for it in; it returns what
+// tells how many have it.
+func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), err error) {
+	e, err := s.models.Add(names...)
+	if err != nil {
+		return nil, err
+	}
+	return func(m Model) func() int {
+		m.Name, m.Aliases = names[0], names[1:]
+		m.complete()
+		e.Loaded(&m)
+		return e.Leases
+	}, nil
+}
+
+// complete fills in what follows from the rest.
+func (m *Model) complete() {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
 		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
 	})
-	s.model.Store(&m)
 }
 
 // Register adds the routes to r, which may be a group with a prefix.
@@ -124,14 +140,31 @@ func (s *Server) Missing(message string) gin.HandlerFunc {
 // serve answers requests for a route.
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		m := s.model.Load()
-		if m == nil && !r.always {
-			s.fail(c, &apiError{status: http.StatusServiceUnavailable, message: "Loading model"})
-			return
-		}
 		c.Set(openAI, r.openAI)
-		if err := r.handle(c, m); err != nil {
+		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}
 	}
+}
+
+func (s *Server) answer(c *gin.Context, r route) error {
+	if r.always {
+		return r.handle(c, nil)
+	}
+	name := c.Query("model")
+	if r.method == http.MethodPost {
+		body, err := receive(c)
+		if err != nil {
+			return err
+		}
+		if s.models.Several() {
+			name = cmp.Or(modelName(body), name)
+		}
+	}
+	lease, err := s.models.Acquire(c.Request.Context(), name)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	return r.handle(c, lease.Model)
 }

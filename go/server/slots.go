@@ -19,6 +19,7 @@ import (
 // one that runs or ran last.
 type slotEntry struct {
 	ID          int            `json:"id"`
+	Model       string         `json:"model"`
 	Task        int64          `json:"id_task"`
 	Ctx         int            `json:"n_ctx"`
 	Speculative bool           `json:"speculative"`
@@ -42,7 +43,7 @@ func (m *Model) idleSlot(id int) slotEntry {
 	o := newOptions(m)
 	filled(m, &o)
 	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused with requests
-	return slotEntry{ID: id, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
@@ -61,7 +62,7 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 			if from.MaxTokens >= 0 {
 				next.Remain = from.MaxTokens - from.Generated
 			}
-			if t, ok := s.running.task(from.Request, i); ok {
+			if t, ok := s.running.task(m, from.Request, i); ok {
 				one.Params, next.HasLine = t.opts.settings(), t.line
 			}
 			one.Next = []nextToken{next}

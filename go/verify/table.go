@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
@@ -36,7 +37,7 @@ var Profile = sync.OnceValue(func() string {
 })
 
 // Check computes a row again. An error says what came out differently.
-func (want *Row) Check(ctx context.Context, c Config) error {
+func (want *Row) Check(ctx context.Context, c engine.DeviceConfig) error {
 	kv, err := kvcache.ParseType(want.KV)
 	if err != nil {
 		return err

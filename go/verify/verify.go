@@ -19,7 +19,6 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -33,21 +32,18 @@ type Row struct {
 	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian
 }
 
-// Config says how to compute.
-type Config struct {
-	Threads int // 0: as many as the machine grants
-	CPUs    []int
-	Budget  *mem.Budget // nil: all memory that the process can hope for
-}
-
 // Compute continues a prompt by n tokens and returns the row that comes of it. It
 // closes the file. Logits are computed twice, token by token and again for
 // all tokens in one pass, and an error says where they differ.
-func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c Config) (Row, error) {
+func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig) (Row, error) {
 	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
-	e, err := engine.New(f, engine.Config{
-		Ctx: len(prompt) + n, KV: kvcache.Both(kv), Threads: c.Threads, CPUs: c.CPUs, Budget: c.Budget,
-	})
+	d, err := engine.NewDevice(c)
+	if err != nil {
+		f.Close()
+		return r, err
+	}
+	defer d.Close()
+	e, err := engine.New(f, engine.Config{Device: d, Ctx: len(prompt) + n, KV: kvcache.Both(kv)})
 	if err != nil {
 		return r, err
 	}

@@ -41,13 +41,16 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		Setups: setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
 		Machine: m, Open: openFile,
-		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, error) {
+		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, func() error, error) {
 			load := modelFlags{
 				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
 			}
-			eng, _, err := load.open(file, stderr)
-			return eng, err
+			eng, err := load.open(file, stderr)
+			if err != nil {
+				return nil, nil, err
+			}
+			return eng.Engine, eng.Close, nil
 		},
 	}, nil
 }

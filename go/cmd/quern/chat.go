@@ -83,13 +83,13 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		note(warning)
 	}
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
-	eng, _, err := f.model.open(in.file, stderr)
+	eng, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
 	c := repl.Config{
-		Engine: eng, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
+		Engine: eng.Engine, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,8 +132,24 @@ func (s *service) post(path, body string) (int, map[string]any) {
 	return r.StatusCode, v
 }
 
-// metric returns the value of a metric, -1 when there is none.
+// modelLabel is in the metrics of a model.
+var modelLabel = regexp.MustCompile(`model="[^"]*",?`)
+
+// metric returns the value of a metric of the first model, -1 when there is none.
 func (s *service) metric(name string) float64 {
+	s.t.Helper()
+	return s.find(name, func(line string) string {
+		return strings.Replace(modelLabel.ReplaceAllString(line, ""), "{}", "", 1)
+	})
+}
+
+// value is metric, with all labels in the name.
+func (s *service) value(name string) float64 {
+	s.t.Helper()
+	return s.find(name, func(line string) string { return line })
+}
+
+func (s *service) find(name string, edit func(line string) string) float64 {
 	s.t.Helper()
 	r, err := s.client.Get("http://quern/metrics")
 	if err != nil {
@@ -140,7 +157,7 @@ func (s *service) metric(name string) float64 {
 	}
 	defer r.Body.Close()
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+		if value, ok := strings.CutPrefix(edit(lines.Text()), name+" "); ok {
 			var v float64
 			fmt.Sscan(value, &v)
 			return v

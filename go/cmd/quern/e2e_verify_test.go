@@ -36,3 +36,12 @@ func TestVerifyModel(t *testing.T) {
 	quern(t, "verify", "--expect", "0123").refused(t, 2, "--expect", "-m FILE")
 	quern(t, "verify", "-m", "missing.gguf").refused(t, 1, "missing.gguf")
 }
+
+// Answers say by which profile they were computed, and with which types of keys and values.
+func TestAnswersNameTheProfile(t *testing.T) {
+	s := serve(t, "demo", "-ctk", "q8_0", "-ctv", "f16")
+	status, answer := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":1}`)
+	if want := verify.Profile() + "-q8_0/f16"; status != 200 || answer["system_fingerprint"] != want {
+		t.Errorf("%d %v, want the fingerprint %s", status, answer, want)
+	}
+}

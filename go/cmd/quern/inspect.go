@@ -136,7 +136,11 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	est, err := engine.Memory(file, cfg)
+	device, err := flags.device()
+	if err != nil {
+		return nil, err
+	}
+	est, err := engine.Memory(file, device.Threads, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +148,7 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 		Ctx: cfg.Ctx, Weights: est.Weights, Checks: est.Checks, KV: est.KV, KVPer1K: est.KVPer1K,
 		Activations: est.Activations, Total: est.Total(), mapped: cfg.Residency == model.Mapped,
 	}
-	need.Limit, need.LimitReason = cfg.Budget.Limit()
+	need.Limit, need.LimitReason = device.Budget.Limit()
 	return need, nil
 }
 

@@ -153,19 +153,31 @@ func openFile(name string) (*model.File, error) {
 	return model.OpenFile(name)
 }
 
-// config turns the flags into an engine's Config, for a model whose own
-// context is modelCtx.
-func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
+// device returns what the flags leave of the machine.
+func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
 	if err != nil {
-		return engine.Config{}, err
+		return engine.DeviceConfig{}, err
 	}
 	only := f.cpus.ids()
 	if only != nil {
 		if err := m.Restrict(only); err != nil {
-			return engine.Config{}, usagef("--cpu-mask, --cpu-range: %w", err)
+			return engine.DeviceConfig{}, usagef("--cpu-mask, --cpu-range: %w", err)
 		}
 	}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, f.memory)}
+	if c.Threads == 0 {
+		c.Threads = m.Threads()
+	}
+	if c.CPUs = m.WorkerCPUs(c.Threads); c.CPUs == nil && only != nil {
+		return engine.DeviceConfig{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", c.Threads)
+	}
+	return c, nil
+}
+
+// config turns the flags into an engine's Config but for the Device, for a model
+// whose own context is modelCtx.
+func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	k, err := kvcache.ParseType(f.typeK)
 	if err != nil {
 		return engine.Config{}, err
@@ -178,21 +190,12 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if err != nil {
 		return engine.Config{}, err
 	}
-	cfg := engine.Config{
+	return engine.Config{
 		Ctx:       f.context(modelCtx),
 		Batch:     min(f.pass(), f.context(modelCtx)),
 		KV:        kvcache.Types{K: k, V: v},
-		Threads:   f.threads,
 		Residency: residency,
-		Budget:    newBudget(m, f.memory),
-	}
-	if cfg.Threads == 0 {
-		cfg.Threads = m.Threads()
-	}
-	if cfg.CPUs = m.WorkerCPUs(cfg.Threads); cfg.CPUs == nil && only != nil {
-		return engine.Config{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", cfg.Threads)
-	}
-	return cfg, nil
+	}, nil
 }
 
 // pass returns the most tokens of one forward pass.
@@ -218,25 +221,55 @@ func (f *modelFlags) context(modelCtx int) int {
 	return f.ctx
 }
 
-// open loads the model in file, showing its progress on stderr to a person, and
-// returns how long it took. The file is the engine's from here on.
-func (f *modelFlags) open(file *model.File, stderr io.Writer) (*engine.Engine, time.Duration, error) {
+// A single is an engine with a device of its own, closed with it.
+type single struct {
+	*engine.Engine
+	device *engine.Device
+	took   time.Duration // to load
+}
+
+func (s *single) Close() error {
+	err := s.Engine.Close()
+	s.device.Close()
+	return err
+}
+
+// configFor is config for the model in file, with a Device of the flags.
+func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 	head, err := file.Config()
 	if err != nil {
-		file.Close()
-		return nil, 0, fmt.Errorf("%s: %w", f.path, err)
+		return engine.Config{}, fmt.Errorf("%s: %w", f.path, err)
 	}
-	cfg, err := f.config(head.NCtx)
+	c, err := f.config(head.NCtx)
+	if err != nil {
+		return c, err
+	}
+	of, err := f.device()
+	if err != nil {
+		return c, err
+	}
+	c.Device, err = engine.NewDevice(of)
+	return c, err
+}
+
+// open loads the model in file, showing its progress on stderr to a person. The file
+// is the engine's from here on.
+func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
+	cfg, err := f.configFor(file)
 	if err != nil {
 		file.Close()
-		return nil, 0, err
+		return nil, err
 	}
 	bar := newLoadBar(stderr)
 	defer bar.done()
 	cfg.Progress = bar.update
 	start := time.Now()
 	eng, err := engine.New(file, cfg)
-	return eng, time.Since(start), err
+	if err != nil {
+		cfg.Device.Close()
+		return nil, err
+	}
+	return &single{eng, cfg.Device, time.Since(start)}, nil
 }
 
 // loadTokenizer reads the vocabulary of the model called name.

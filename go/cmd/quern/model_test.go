@@ -24,7 +24,7 @@ func TestModelIsOpenedOnce(t *testing.T) {
 	if err := os.Rename(tinyModel(t), path); err != nil {
 		t.Fatal(err)
 	}
-	eng, _, err := flags.open(head.file, io.Discard)
+	eng, err := flags.open(head.file, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

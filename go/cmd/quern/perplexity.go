@@ -49,14 +49,14 @@ second half of each is scored. The estimate so far is printed after each chunk.`
 			if _, err := c.Count(len(ids)); err != nil {
 				return err // before the model is loaded, which may take long
 			}
-			eng, _, err := model.open(head.file, cmd.ErrOrStderr())
+			eng, err := model.open(head.file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer eng.Close()
 
 			out := cmd.OutOrStdout()
-			est, err := quant.Perplexity(cmd.Context(), evaluator(eng), ids, c, func(e quant.Estimate) error {
+			est, err := quant.Perplexity(cmd.Context(), evaluator(eng.Engine), ids, c, func(e quant.Estimate) error {
 				_, err := fmt.Fprintf(out, "[%d]%.4f,", e.Chunks, e.PPL)
 				return err
 			})

@@ -103,7 +103,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := f.model.context(modelCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
-	eng, loaded, err := f.model.open(head.file, stderr)
+	eng, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size\n", eng.Ctx())
 	}
 	if f.stats {
-		printStats(stderr, st, loaded)
+		printStats(stderr, st, eng.took)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,14 +31,17 @@ func newServeCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a model over HTTP",
-		Long: `Serve a model over HTTP: the endpoints of OpenAI and of llama-server, metrics at
+		Short: "Serve models over HTTP",
+		Long: `Serve models over HTTP: the endpoints of OpenAI and of llama-server, metrics at
 /metrics, probes at /livez, /readyz and /startupz, all of it described at
 /openapi.json, and a page to chat with at /.
 
 Requests share the machine: those that generate go first, and prompts take what
 is left of the time between two tokens. A text that was seen before is not
 computed again. SIGTERM lets what runs finish for --drain; a second one does not.
+
+-m may be given again: requests say which model they mean by its name, and those that
+do not have the first. The models share the threads and the memory of the machine.
 
 ` + orDemoHelp + ` Sampling is as the
 request says, or the flags, or the model's file (general.sampling.*), or as below.
@@ -49,6 +51,7 @@ they do there, or a line in the log says what decides instead, or what to do
 instead is said at once. docs/migrating.md has all of them.`,
 		Example: `  quern serve
   quern serve -m model.gguf
+  quern serve -m small=model-1b.gguf -m large=model-8b.gguf
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
 		Args:    cobra.NoArgs,
 		Version: readBuild().Version,
@@ -70,32 +73,21 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer closeLog()
-	f.model.orDemo(func(line string) { logs.Info().Msg(line) })
-	// Everything that can be wrong is found before the model is loaded.
-	in, err := readHead(f.model.path, true)
+	// Everything that can be wrong is found before a model is loaded.
+	fleet, err := f.readModels(logs)
 	if err != nil {
 		return err
 	}
 	loading := false
 	defer func() {
 		if !loading {
-			in.file.Close()
+			fleet.close()
 		}
 	}()
 	f.warn(logs)
 	defaults, err := f.requests.defaults()
 	if err != nil {
 		return err
-	}
-	if err := f.requests.checkIDs(in.tok.Len()); err != nil {
-		return err
-	}
-	tmpl, warning, err := f.template.read(in)
-	if err != nil {
-		return err
-	}
-	if warning != "" {
-		logs.Warn().Msg(warning)
 	}
 	keys, err := f.keys()
 	if err != nil {
@@ -133,6 +125,11 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		Log:      logs,
 		Besides:  f.pages(),
 	})
+	for _, m := range fleet {
+		if m.loaded, err = api.Add(m.names...); err != nil {
+			return usagef("%w; name them with -m NAME=FILE", err)
+		}
+	}
 	var static []gin.HandlerFunc
 	if f.path != "" {
 		serve, done, err := files(f.path, f.prefix)
@@ -142,7 +139,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		defer done()
 		static = append(static, serve)
 	}
-	handler, err := f.handler(api, f.maxBody(in.cfg.NCtx), origins, keys, metrics, tracing, logs, static...)
+	handler, err := f.handler(api, f.maxBody(fleet.longest()), origins, keys, metrics, tracing, logs, static...)
 	if err != nil {
 		return err
 	}
@@ -160,27 +157,28 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	start := time.Now()
-	loading = true // from here on the file is the engine's
-	loaded := make(chan loadResult, 1)
-	go func() { loaded <- f.load(in, metrics, logs, stderr) }()
-	var l loadResult
+	device, err := f.newDevice()
+	if err != nil {
+		return err
+	}
+	metrics.Read(device.Budget(), readBuild().Version)
+	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
+	loaded := make(chan error, 1)
+	loading = true // from here on the files are the loader's
+	go func() { loaded <- l.load(fleet) }()
 	select {
 	case err := <-served:
 		return err
 	case <-stop.Done():
 		return context.Canceled
-	case l = <-loaded:
+	case err := <-loaded:
+		if err != nil {
+			return err
+		}
 	}
-	if l.err != nil {
-		return l.err
-	}
-	defer l.close()
-	metrics.Read(telemetry.Source{Status: l.loop.Status, Budget: l.budget, Version: readBuild().Version})
-	m := f.serverModel(in, tmpl, warning, defaults, observed{l.loop, telemetry.NewObserver(metrics, tracing.Tracer())}, l.eng.Ctx(), logs)
-	m.Memory = l.budget
-	api.SetModel(m)
-	f.announce(logs, listeners, l, time.Since(start))
+	defer device.Close()
+	defer fleet.stop()
+	f.announce(logs, listeners, device, fleet)
 	h.Ready()
 
 	select {
@@ -189,19 +187,19 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	case <-stop.Done():
 	}
 	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
-	f.shutDown(h, l.loop)
+	f.shutDown(h, fleet)
 	logs.Info().Msg("stopped")
 	return nil
 }
 
 // shutDown lets requests finish for as long as --drain says. Those that run even
 // then are ended a little before, so that their clients are told in time.
-func (f *serveFlags) shutDown(h *host.Host, loop *engine.Loop) {
+func (f *serveFlags) shutDown(h *host.Host, fleet fleet) {
 	whole := max(f.drain, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), min(f.drain, whole-min(whole/2, 2*time.Second)))
 	defer cancel()
 	drained := make(chan struct{})
-	go func() { loop.Drain(ctx); close(drained) }()
+	go func() { fleet.drain(ctx); close(drained) }()
 	last, done := context.WithTimeout(context.Background(), whole)
 	defer done()
 	h.Shutdown(last)
@@ -281,74 +279,16 @@ func (f *serveFlags) pages() []server.Page {
 }
 
 // announce says where the server is to be found.
-func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, l loadResult, took time.Duration) {
-	var at []string
+func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, device *engine.Device, fleet fleet) {
+	var at, names []string
 	for _, n := range listeners {
 		at = append(at, n.Addr().String())
 	}
-	used := l.budget.Used()
-	limit, _ := l.budget.Limit()
-	cost := l.loop.Status().Cost
-	logs.Info().Strs("address", at).Str("model", filepath.Base(f.model.path)).Dur("load", took).Int("context", l.eng.Ctx()).
-		Int("parallel", f.parallel).Int("threads", l.eng.Threads()).Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).
-		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("ready")
-}
-
-// observed is an engine whose requests are measured.
-type observed struct {
-	*engine.Loop
-	observer *telemetry.Observer
-}
-
-func (o observed) Submit(r *engine.Request) (server.Ticket, error) {
-	o.observer.Watch(r)
-	t, err := o.Loop.Submit(r)
-	if err != nil {
-		o.observer.Refused(err)
-		return nil, err // not a Ticket that is nil inside
+	for _, m := range fleet {
+		names = append(names, m.names[0])
 	}
-	return t, nil
-}
-
-// loadResult is a model that is loaded, or why not.
-type loadResult struct {
-	eng    *engine.Engine
-	loop   *engine.Loop
-	budget *mem.Budget
-	err    error
-}
-
-func (l loadResult) close() {
-	l.loop.Close()
-	l.eng.Close()
-}
-
-// load loads the model and starts its loop.
-func (f *serveFlags) load(in *head, metrics *telemetry.Metrics, logs zerolog.Logger, stderr io.Writer) (l loadResult) {
-	cfg, err := f.model.config(in.cfg.NCtx)
-	if err != nil {
-		in.file.Close()
-		return loadResult{err: err}
-	}
-	cfg.Ctx = max(f.model.ctx, 0)
-	cfg.Batch = f.model.pass()
-	cfg.Shared, cfg.Sequences, cfg.KVBytes = true, f.parallel, f.kvMemory
-	bar := newLoadBar(stderr)
-	cfg.Progress = bar.update
-	l.budget = cfg.Budget
-	l.eng, l.err = engine.New(in.file, cfg)
-	bar.done()
-	if l.err != nil {
-		return l
-	}
-	l.loop, l.err = engine.NewLoop(l.eng, engine.LoopConfig{
-		Queue: f.queue, TargetITL: f.targetITL, OnPass: metrics.Pass,
-		OnPanic: func(p *engine.PanicError) {
-			logs.Error().Uint64("sequence", p.Request).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
-		},
-	})
-	if l.err != nil {
-		l.eng.Close()
-	}
-	return l
+	used := device.Budget().Used()
+	limit, _ := device.Budget().Limit()
+	logs.Info().Strs("address", at).Strs("models", names).Int("parallel", f.parallel).Int("threads", device.Threads()).
+		Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).Msg("ready")
 }

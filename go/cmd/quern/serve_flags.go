@@ -22,7 +22,8 @@ type serveFlags struct {
 	queue     int
 	targetITL time.Duration
 	drain     time.Duration
-	names     []string // of the model, for clients
+	models    []namedModel // none: the demo
+	names     []string     // of the first, for clients
 	tags      []string
 	slotPath  string
 	template  templateFlags
@@ -52,13 +53,15 @@ type serveFlags struct {
 
 func (f *serveFlags) define(fs *pflag.FlagSet) {
 	f.model.define(fs)
+	fs.Lookup("model").Value = &modelsValue{&f.models}
+	fs.Lookup("model").Usage = "GGUF `FILE`, or NAME=FILE; of a split model, the first file; demo is the model inside the program; may be given again"
 	f.model.defineContext(fs, 0, 0, "most tokens of a request, prompt and answer; 0 is the model's own, as far as memory goes")
 	fs.StringSliceVar(&f.hosts, "host", []string{"127.0.0.1"}, "`ADDRESS` to listen at, or a path that ends in .sock; several with commas")
 	intVar(fs, &f.port, "port", "", 8080, 0, 65535, "port to listen at")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 	switchVar(fs, &f.shared, "reuse-port", false, "let other processes listen at the port too")
-	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the model for clients (default: the file's); several with commas")
-	fs.StringSliceVar(&f.tags, "tags", nil, "`TAGS` of the model for clients to read, with commas")
+	fs.StringSliceVarP(&f.names, "alias", "a", nil, "`NAME` of the first model for clients (default: the file's); several with commas")
+	fs.StringSliceVar(&f.tags, "tags", nil, "`TAGS` of the first model for clients to read, with commas")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "requests that run at a time; they share one memory")
 	auto(fs, "parallel", &f.parallel, "-1")

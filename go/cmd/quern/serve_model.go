@@ -3,35 +3,24 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/rs/zerolog"
 
-	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/verify"
 )
 
-// serverModel describes the model to the server. warning is what is wrong with its
-// own template, where tmpl is not that.
-func (f *serveFlags) serverModel(in *head, tmpl *chat.Template, warning string, defaults server.Defaults, eng server.Engine, ctx int, logs zerolog.Logger) server.Model {
+// serverModel describes a model that is loaded to the server.
+func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server.Engine, logs zerolog.Logger) server.Model {
+	in := s.head
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Template: tmpl, TemplateWarning: warning, Metadata: in.file.GGUF,
-		Tags: f.tags, Path: f.model.path, Ctx: ctx,
+		Engine: eng, Tokenizer: in.tok, Template: s.template, TemplateWarning: s.warning, Metadata: in.file.GGUF,
+		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(), Fingerprint: verify.Profile() + "-" + s.eng.KV().String(),
 		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
 		Info: server.ModelInfo{
 			Arch: in.cfg.Arch, FileType: in.file.GGUF.MixName(), VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
 		},
-	}
-	switch {
-	case len(f.names) > 0:
-		m.Name, m.Aliases = f.names[0], f.names[1:]
-	case m.Path == demo.Name:
-		m.Name = "quern-demo"
-	default:
-		m.Name = strings.TrimSuffix(filepath.Base(m.Path), ".gguf")
 	}
 	if f.sampling.seed >= 0 {
 		seed := uint32(f.sampling.seed)

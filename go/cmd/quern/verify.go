@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
@@ -72,12 +73,12 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 }
 
 // config says how to compute on this machine.
-func (f *verifyFlags) config() (verify.Config, error) {
+func (f *verifyFlags) device() (engine.DeviceConfig, error) {
 	m, err := machine.Read()
 	if err != nil {
-		return verify.Config{}, err
+		return engine.DeviceConfig{}, err
 	}
-	c := verify.Config{Threads: f.threads, Budget: newBudget(m, 0)}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, 0)}
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}
@@ -91,7 +92,7 @@ func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.config()
+	c, err := f.device()
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.config()
+	c, err := f.device()
 	if err != nil {
 		return err
 	}

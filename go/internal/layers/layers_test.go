@@ -16,7 +16,7 @@ const module = "github.com/quern-llm/quern/go/"
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
 	"internal/browser internal/exactmath internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
-	"gguf safetensors mem machine tokenizer chat constrain grammar sample sched kernel hub demo server/page",
+	"gguf safetensors mem machine tokenizer chat constrain grammar sample sched kernel hub demo models server/page",
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",

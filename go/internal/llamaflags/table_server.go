@@ -1,7 +1,8 @@
 package llamaflags
 
 const (
-	oneModel     = "a server has one model, which -m names; start one for each"
+	byName       = "models are named one by one: -m FILE or -m NAME=FILE, which may be given again"
+	allLoaded    = "all models that -m names are loaded at the start and stay"
 	noEmbeddings = "embeddings and reranking are not supported yet; another program serves them"
 	noAgent      = "the server calls no tools and no MCP servers; the client does"
 	ownPage      = "the page to chat with has settings of its own, which it keeps in the browser"
@@ -83,10 +84,10 @@ var server = []Row{
 	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Neutral: "none", Refused: noEmbeddings},
 	{Names: "--embd-normalize", Kind: Int, Group: Server, Ignored: "embeddings are not supported yet"},
 	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Ignored: "there are no adapters to apply"},
-	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Refused: oneModel},
-	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Refused: oneModel},
-	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Ignored: oneModel},
-	{Names: "--models-autoload", No: "--no-models-autoload", Kind: Switch, Env: "LLAMA_ARG_MODELS_AUTOLOAD", Group: Server, Ignored: oneModel},
+	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Refused: byName},
+	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Refused: byName},
+	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Ignored: allLoaded},
+	{Names: "--models-autoload", No: "--no-models-autoload", Kind: Switch, Env: "LLAMA_ARG_MODELS_AUTOLOAD", Group: Server, Ignored: allLoaded},
 	{Names: "--log-prompts-dir", Group: Server, Refused: "prompts and answers are never written to the log; a proxy in front can keep them"},
 
 	{Names: "--embd-gemma-default", Kind: Bare, Group: Server, Refused: noDownload},

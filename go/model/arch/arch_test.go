@@ -1,9 +1,12 @@
 package arch
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
 )
 
 // README names every architecture.
@@ -24,4 +27,58 @@ func TestReadme(t *testing.T) {
 		return
 	}
 	t.Error("README has no row of architectures")
+}
+
+// What is wrong in the keys of an architecture is one line that names the key.
+func TestConfigRefuses(t *testing.T) {
+	base := map[string]any{
+		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(4), "feed_forward_length": uint32(64),
+		"attention.head_count": uint32(4), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
+		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3),
+	}
+	for _, tt := range []struct {
+		arch, key string
+		value     any // nil: the key is missing
+		want      string
+	}{
+		{"gemma2", "attention.sliding_window", nil, `"gemma2.attention.sliding_window"`},
+		{"gemma2", "attention.sliding_window", uint32(0), "0, want 1 to"},
+		{"gemma2", "attention.sliding_window_pattern", []bool{true, false}, "2 elements, want one for each of the 4 layers"},
+		{"gemma2", "final_logit_softcapping", float32(-1), "-1, want 0 to"},
+		{"gemma3", "rope.freq_base_swa", float32(0), "freq_base_swa"},
+		{"phi2", "attention.layer_norm_epsilon", nil, "layer_norm_epsilon"},
+		{"command-r", "logit_scale", float32(0), "logit_scale"},
+		{"granite", "attention.scale", float32(0), `"granite.attention.scale"`},
+		{"lfm2", "shortconv.l_cache", nil, "l_cache"},
+		{"lfm2", "shortconv.l_cache", uint32(1 << 20), "want 2 to 64"},
+		{"lfm2", "attention.head_count_kv", []int32{0, 3, 0, 4}, "3, want a divisor of the 4 heads"},
+		{"olmo2", "attention.head_count_kv", []int32{0, 4, 0, 4}, "0, want 1 to"},
+		{"qwen3moe", "expert_count", nil, `"qwen3moe.expert_count"`},
+		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
+	} {
+		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {
+			w := gguf.NewWriter()
+			w.Set("general.architecture", tt.arch)
+			for k, v := range base {
+				if k != tt.key {
+					w.Set(tt.arch+"."+k, v)
+				}
+			}
+			if tt.value != nil {
+				w.Set(tt.arch+"."+tt.key, tt.value)
+			}
+			w.AddTensor("token_embd.weight", gguf.F32, []uint64{64, 1}, gguf.Bytes(make([]byte, 256)))
+			var b bytes.Buffer
+			if _, err := w.WriteTo(&b); err != nil {
+				t.Fatal(err)
+			}
+			f, err := gguf.Parse(b.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadConfig(f); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, tt.want)
+			}
+		})
+	}
 }

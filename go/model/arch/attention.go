@@ -97,7 +97,10 @@ func (l layer) queries(a attention) projection {
 		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
 		width += kernel.Pad(n)
 	}
-	if l.w.Has(l.blk+"attn_qkv.weight") && nq%kernel.Panel == 0 && nk%kernel.Panel == 0 {
+	if fused := l.blk + "attn_qkv.weight"; l.w.Has(fused) {
+		if nq%kernel.Panel != 0 || nk%kernel.Panel != 0 {
+			keep(l.builder, 0, fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", fused, nq, nk, kernel.Panel))
+		}
 		part("attn_qkv", nq+nk+nv)
 		q.col = [3]int{0, nq, nq + nk}
 	} else {

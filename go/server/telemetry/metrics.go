@@ -22,12 +22,38 @@ type Metrics struct {
 	registry *prometheus.Registry
 	begun    time.Time
 
+	http *prometheus.CounterVec
+	// By model.
 	requests                                       *prometheus.CounterVec
-	http                                           *prometheus.CounterVec
-	firstToken, gap, queue, prefill, decode, whole prometheus.Histogram
-	promptTokens, outputTokens                     prometheus.Histogram
-	passTime, passSequences, passTokens            prometheus.Histogram
+	firstToken, gap, queue, prefill, decode, whole *prometheus.HistogramVec
+	promptTokens, outputTokens                     *prometheus.HistogramVec
+	passTime, passSequences, passTokens            *prometheus.HistogramVec
+}
+
+// modelLabel is the label of what is counted for each model.
+const modelLabel = "model"
+
+// ModelMetrics are the metrics of one model.
+type ModelMetrics struct {
+	name                                           string
+	registry                                       *prometheus.Registry
+	requests                                       *prometheus.CounterVec
+	firstToken, gap, queue, prefill, decode, whole prometheus.Observer
+	promptTokens, outputTokens                     prometheus.Observer
+	passTime, passSequences, passTokens            prometheus.Observer
 	longest                                        atomic.Int64 // sequence that has ended, in tokens
+}
+
+// Model returns the metrics of the model called name.
+func (m *Metrics) Model(name string) *ModelMetrics {
+	return &ModelMetrics{
+		name: name, registry: m.registry,
+		requests:   m.requests.MustCurryWith(prometheus.Labels{modelLabel: name}),
+		firstToken: m.firstToken.WithLabelValues(name), gap: m.gap.WithLabelValues(name), queue: m.queue.WithLabelValues(name),
+		prefill: m.prefill.WithLabelValues(name), decode: m.decode.WithLabelValues(name), whole: m.whole.WithLabelValues(name),
+		promptTokens: m.promptTokens.WithLabelValues(name), outputTokens: m.outputTokens.WithLabelValues(name),
+		passTime: m.passTime.WithLabelValues(name), passSequences: m.passSequences.WithLabelValues(name), passTokens: m.passTokens.WithLabelValues(name),
+	}
 }
 
 // Buckets of times: of requests to minutes, of tokens to seconds.
@@ -40,8 +66,8 @@ var (
 // NewMetrics returns metrics that nothing has been counted in yet.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now()}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{modelLabel})
 		m.registry.MustRegister(h)
 		return h
 	}
@@ -58,7 +84,7 @@ func NewMetrics() *Metrics {
 	m.passTokens = histogram("quern_pass_tokens", "Tokens in a pass.", count)
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_requests_total", Help: "Requests to the engine, by how they ended.",
-	}, []string{"outcome"})
+	}, []string{modelLabel, "outcome"})
 	m.http = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_http_requests_total", Help: "HTTP requests, by route and status.",
 	}, []string{"route", "method", "status"})
@@ -68,14 +94,14 @@ func NewMetrics() *Metrics {
 }
 
 // Pass counts a pass.
-func (m *Metrics) Pass(p engine.PassInfo) {
+func (m *ModelMetrics) Pass(p engine.PassInfo) {
 	m.passTime.Observe(p.Took.Seconds())
 	m.passSequences.Observe(float64(p.Sequences))
 	m.passTokens.Observe(float64(p.PromptTokens + p.DecodeTokens))
 }
 
 // ran notes the length of a sequence that has ended.
-func (m *Metrics) ran(tokens int) {
+func (m *ModelMetrics) ran(tokens int) {
 	for n := int64(tokens); ; {
 		if was := m.longest.Load(); was >= n || m.longest.CompareAndSwap(was, n) {
 			return
@@ -83,16 +109,15 @@ func (m *Metrics) ran(tokens int) {
 	}
 }
 
-// Source is what the metrics read when they are asked for.
-type Source struct {
-	Status  func() engine.Status
-	Budget  *mem.Budget
-	Version string
+// Read has the metrics show the state of a model, whose own name they carry: what
+// status says, and how many requests have leased it.
+func (m *ModelMetrics) Read(status func() engine.Status, leases func() int) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { m.collect(out, status(), leases()) }))
 }
 
-// Read has the metrics show a source's state.
-func (m *Metrics) Read(s Source) {
-	m.registry.MustRegister(&collector{s, m})
+// Read has the metrics show the state of the machine.
+func (m *Metrics) Read(budget *mem.Budget, version string) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { collect(out, budget, version) }))
 }
 
 // Handler answers with the metrics, and with the time since which they count.
@@ -104,32 +129,41 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// A collector turns a source's state into metrics at the moment they are asked for.
-type collector struct {
-	Source
-	m *Metrics
-}
+// A collector makes metrics of a state at the moment they are asked for.
+type collector func(out chan<- prometheus.Metric)
 
 // Describe says nothing: the metrics are checked as they come.
-func (c *collector) Describe(chan<- *prometheus.Desc) {}
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads the source.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
-	s := c.Status()
-	emit := func(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
-		var names, values []string
-		for i := 0; i < len(labels); i += 2 {
-			names, values = append(names, labels[i]), append(values, labels[i+1])
-		}
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, v, values...)
+// Collect reads the state.
+func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
+
+// An emitter sends metrics that all have the same labels, and some of their own.
+type emitter struct {
+	out    chan<- prometheus.Metric
+	labels prometheus.Labels
+}
+
+func (e emitter) emit(kind prometheus.ValueType, name, help string, v float64, labels []string) {
+	var names, values []string
+	for i := 0; i < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
 	}
-	counter := func(name, help string, v float64, labels ...string) {
-		emit(prometheus.CounterValue, name, help, v, labels...)
-	}
-	gauge := func(name, help string, v float64, labels ...string) {
-		emit(prometheus.GaugeValue, name, help, v, labels...)
-	}
-	busy, longest := 0, int(c.m.longest.Load())
+	e.out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, e.labels), kind, v, values...)
+}
+
+func (e emitter) counter(name, help string, v float64, labels ...string) {
+	e.emit(prometheus.CounterValue, name, help, v, labels)
+}
+
+func (e emitter) gauge(name, help string, v float64, labels ...string) {
+	e.emit(prometheus.GaugeValue, name, help, v, labels)
+}
+
+func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, leases int) {
+	e := emitter{out, prometheus.Labels{modelLabel: m.name}}
+	counter, gauge := e.counter, e.gauge
+	busy, longest := 0, int(m.longest.Load())
 	for _, slot := range s.Slots {
 		if slot.Busy {
 			busy++
@@ -160,19 +194,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter("quern_cancellations_total", "Requests that were cancelled.", float64(n.Cancellations))
 	counter("quern_rejected_requests_total", "Requests that the queue had no room for.", float64(n.RejectedRequests))
 	counter("quern_evicted_kv_blocks_total", "Cached KV blocks and recurrent states given away.", float64(n.EvictedBlocks))
+	gauge("quern_model_leases", "HTTP requests that use the model.", float64(leases))
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
 
-	for purpose, bytes := range c.Budget.ByPurpose() {
+}
+
+func collect(out chan<- prometheus.Metric, budget *mem.Budget, version string) {
+	e := emitter{out, nil}
+	counter, gauge := e.counter, e.gauge
+	for purpose, bytes := range budget.ByPurpose() {
 		gauge("quern_memory_bytes", "Memory taken from the budget, by purpose.", float64(bytes), "purpose", purpose)
 	}
-	limit, _ := c.Budget.Limit()
+	limit, _ := budget.Limit()
 	gauge("quern_memory_limit_bytes", "The memory budget.", float64(limit))
 	p := machine.ReadPressure()
 	counter("quern_cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", float64(p.ThrottledPeriods))
 	counter("quern_cpu_throttled_seconds_total", "Time that threads were held for the CPU quota.", p.Throttled.Seconds())
 	counter("quern_cpu_steal_seconds_total", "CPU time that the host gave to others.", p.Steal.Seconds())
-	gauge("quern_build_info", "The program.", 1, "version", c.Version, "arch", runtime.GOARCH)
+	gauge("quern_build_info", "The program.", 1, "version", version, "arch", runtime.GOARCH)
 }
 
 func perSecond(n uint64, took time.Duration) float64 {

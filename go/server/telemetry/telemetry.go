@@ -17,14 +17,14 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// Observer measures requests on their way through an engine.
+// Observer measures requests on their way through a model's engine.
 type Observer struct {
-	metrics *Metrics
+	metrics *ModelMetrics
 	tracer  trace.Tracer
 }
 
 // NewObserver returns an Observer that counts in m and makes spans with t.
-func NewObserver(m *Metrics, t trace.Tracer) *Observer { return &Observer{m, t} }
+func NewObserver(m *ModelMetrics, t trace.Tracer) *Observer { return &Observer{m, t} }
 
 // Watch has the Observer see what becomes of a request. It is called before the
 // request is submitted.

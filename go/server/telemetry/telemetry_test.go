@@ -44,7 +44,7 @@ func page(t *testing.T, m *Metrics) string {
 }
 
 // full returns metrics that have counted something of everything.
-func full(t *testing.T) *Metrics {
+func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	t.Helper()
 	m := NewMetrics()
 	budget := mem.NewBudget(1000, "a test")
@@ -53,35 +53,39 @@ func full(t *testing.T) *Metrics {
 		t.Fatal(err)
 	}
 	t.Cleanup(res.Release)
-	m.Read(Source{Budget: budget, Version: "v1", Status: func() engine.Status {
+	m.Read(budget, "v1")
+	one := m.Model("a/b")
+	one.Read(func() engine.Status {
 		return engine.Status{
 			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5}, {}},
 			Queued: 3, Parked: 1,
 			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5},
 			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
 		}
-	}})
-	m.Pass(engine.PassInfo{Took: 20 * time.Millisecond, Sequences: 2, PromptTokens: 30, DecodeTokens: 1})
-	o := NewObserver(m, noop.NewTracerProvider().Tracer(""))
+	}, func() int { return 2 })
+	one.Pass(engine.PassInfo{Took: 20 * time.Millisecond, Sequences: 2, PromptTokens: 30, DecodeTokens: 1})
+	o := NewObserver(one, noop.NewTracerProvider().Tracer(""))
 	r := &engine.Request{Sink: discard{}}
 	o.Watch(r)
 	r.Sink.Token(engine.Token{})
 	r.Sink.Token(engine.Token{})
 	r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second}})
 	o.Refused(&engine.BusyError{})
-	return m
+	return m, one
 }
 
 func TestMetrics(t *testing.T) {
-	got := page(t, full(t))
+	m, _ := full(t)
+	got := page(t, m)
 	for _, want := range []string{
-		"llamacpp:prompt_tokens_total 200", "llamacpp:prompt_tokens_seconds 100", "llamacpp:predicted_tokens_seconds 50",
-		"llamacpp:requests_processing 1", "llamacpp:requests_deferred 3", "llamacpp:n_busy_slots_per_decode 1.5", "llamacpp:n_tokens_max 105", "llamacpp:prompt_tokens_cached_total 7",
-		`quern_kv_bytes{state="used"} 4`, `quern_kv_bytes{state="cached"} 5`, `quern_kv_bytes{state="free"} 1`,
-		`quern_memory_bytes{purpose="packed weights"} 600`, "quern_memory_limit_bytes 1000", "quern_prompt_cached_tokens_total 7",
-		"quern_time_to_first_token_seconds_count 1", "quern_inter_token_latency_seconds_count 1", `quern_request_queue_seconds_bucket{le="1"} 1`,
-		`quern_request_queue_seconds_bucket{le="0.5"} 0`, `quern_requests_total{outcome="length"} 1`, `quern_requests_total{outcome="rejected"} 1`,
-		"quern_pass_tokens_sum 31", "quern_cpu_steal_seconds_total", "process_resident_memory_bytes",
+		`llamacpp:prompt_tokens_total{model="a/b"} 200`, `llamacpp:prompt_tokens_seconds{model="a/b"} 100`, `llamacpp:predicted_tokens_seconds{model="a/b"} 50`,
+		`llamacpp:requests_processing{model="a/b"} 1`, `llamacpp:requests_deferred{model="a/b"} 3`, `llamacpp:n_busy_slots_per_decode{model="a/b"} 1.5`,
+		`llamacpp:n_tokens_max{model="a/b"} 105`, `llamacpp:prompt_tokens_cached_total{model="a/b"} 7`, `quern_kv_bytes{model="a/b",state="used"} 4`,
+		`quern_kv_bytes{model="a/b",state="cached"} 5`, `quern_kv_bytes{model="a/b",state="free"} 1`, `quern_memory_bytes{purpose="packed weights"} 600`,
+		"quern_memory_limit_bytes 1000", `quern_prompt_cached_tokens_total{model="a/b"} 7`, `quern_time_to_first_token_seconds_count{model="a/b"} 1`,
+		`quern_inter_token_latency_seconds_count{model="a/b"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="1"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="0.5"} 0`,
+		`quern_requests_total{model="a/b",outcome="length"} 1`, `quern_requests_total{model="a/b",outcome="rejected"} 1`, `quern_pass_tokens_sum{model="a/b"} 31`,
+		"quern_cpu_steal_seconds_total", "process_resident_memory_bytes", `quern_model_leases{model="a/b"} 2`,
 	} {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -92,18 +96,18 @@ func TestMetrics(t *testing.T) {
 
 // The longest sequence there was stays, as a counter has to.
 func TestLongest(t *testing.T) {
-	m := full(t)
+	m, one := full(t)
 	for _, n := range []int{50, 300, 200} {
-		m.ran(n)
+		one.ran(n)
 	}
-	if got := page(t, m); !strings.Contains(got, "\nllamacpp:n_tokens_max 300\n") || !strings.Contains(got, "\n# TYPE llamacpp:n_tokens_max counter\n") {
+	if got := page(t, m); !strings.Contains(got, "\nllamacpp:n_tokens_max{model=\"a/b\"} 300\n") || !strings.Contains(got, "\n# TYPE llamacpp:n_tokens_max counter\n") {
 		t.Errorf("got\n%s", got)
 	}
 }
 
 // The dashboard and the alerts ask for nothing that there is not.
 func TestDashboard(t *testing.T) {
-	m := full(t)
+	m, _ := full(t)
 	m.http.WithLabelValues("/", "GET", "200").Inc()
 	there := page(t, m)
 	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
@@ -130,7 +134,7 @@ func TestTraces(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	ctx, parent := p.Tracer("").Start(context.Background(), "request")
-	o := NewObserver(NewMetrics(), p.Tracer(""))
+	o := NewObserver(NewMetrics().Model("m"), p.Tracer(""))
 	r := &engine.Request{Sink: discard{}, Origin: ctx}
 	o.Watch(r)
 	r.Sink.Progress(engine.Progress{})

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""What attention loses by the type in which keys and values are kept, for heads as real models have them.
+
+Needs Python 3.9 and NumPy (Debian: python3-numpy), and nothing else.
+
+    kv_error.py [--positions N] [--queries N] [--seed N]
+
+One head at a time: queries, keys and values are drawn, attention is computed in
+float64, and again with keys and values (and, for integers, queries and weights)
+rounded as csrc/kv.c and csrc/scalar/attn.c do. Scores are scaled so that their
+standard deviation is 3 without what the case adds. Prints a Markdown table of
+
+    scores   rms error of the scores, natural logarithms, of keys that have weight (1e-3 of a query's best), in 1e-4
+    KL       of the weights from those of float64, in 1e-9 nats, mean over queries
+    output   rms error of the output, of its rms, in 1e-4
+    channel  the same, channel by channel, each by its own rms: what a following matrix sees that undoes the sizes of channels
+
+The cases, of what is known of real models:
+
+    normal     independent normal numbers
+    channels   a rotated pair of key channels 20 times as large, which queries meet in full
+    balanced   the same pair 100 times as large, and queries as much smaller there: what scaling a
+               channel of the weights of keys and undoing it in those of queries gives
+    bias       a pair of key channels has 100 added (biases as large as those of Qwen 2)
+    sink       position 0 takes most of the weight, its value is small (Xiao and others 2023)
+    values     two value channels 50 times as large
+    tails      Student's t with 4 degrees, keys, queries and values
+    spread     sizes of positions' keys and values vary log-normally
+"""
+
+import argparse
+import sys
+
+sys.dont_write_bytecode = True  # leave no cache beside the sources
+
+import numpy as np  # noqa: E402
+
+BLOCK = 64  # positions of a KV block
+F = np.float32
+
+
+def f16(x):
+    return np.clip(x, -65504, 65504).astype(np.float16).astype(np.float64)
+
+
+def bf16(x):
+    b = np.ascontiguousarray(x, dtype=F).view(np.uint32).astype(np.uint64)
+    b = (b + 0x7FFF + ((b >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xFFFF0000)
+    return b.astype(np.uint32).view(F).astype(np.float64)
+
+
+def integers(x, top, length=0.0):
+    """x as integers of a vector (the last axis) and their scale: scale_of() of csrc/kv.c."""
+    inv = top / np.abs(x).max(axis=-1, keepdims=True)
+    if length:
+        inv = np.minimum(inv, length / np.sqrt((x * x).sum(axis=-1, keepdims=True)))
+    return np.rint(x * inv), 1 / inv
+
+
+I16 = dict(key=(32700.0, 46250.0), value=8190.0)
+Q8 = dict(key=(127.0, 0.0), value=127.0)
+
+
+def integer_scores(kind, q, k):
+    qi, qd = integers(q, *kind["key"])
+    ki, kd = integers(k, *kind["key"])
+    return (qi @ ki.T) * qd * kd.T
+
+
+def integer_output(kind, e, v):
+    """Weights e [queries][positions], not yet normalised, times values, block by block."""
+    vi, vd = integers(v, kind["value"])
+    out = np.zeros((e.shape[0], v.shape[1]))
+    for at in range(0, e.shape[1], BLOCK):
+        w = e[:, at : at + BLOCK] * vd[at : at + BLOCK].T
+        u = np.maximum(w.max(axis=1) / 32760.0, w.sum(axis=1) / 262000.0)[:, None]
+        codes = np.divide(w, u, out=np.zeros_like(w), where=u > 0)
+        out += (np.rint(codes) @ vi[at : at + BLOCK]) * u
+    return out
+
+
+def attention(kind, q, k, v):
+    """Scores, weights that sum to one, output."""
+    if kind in (I16, Q8):
+        s = integer_scores(kind, q, k)
+    else:
+        s = q @ kind(k).T
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    total = e.sum(axis=1, keepdims=True)
+    o = integer_output(kind, e, v) if kind in (I16, Q8) else e @ kind(v)
+    return s, e / total, o / total
+
+
+def draw(case, rng, positions, queries, dims):
+    def normal(*shape):
+        return rng.standard_t(4, shape) / np.sqrt(2) if case == "tails" else rng.standard_normal(shape)
+
+    q, k, v = normal(queries, dims), normal(positions, dims), normal(positions, dims)
+    q *= 3 / np.sqrt(dims)
+    pair = [5, 5 + dims // 2]
+    if case == "channels":
+        k[:, pair] *= 20
+        q *= 3 / (q @ k.T).std()
+    elif case == "balanced":
+        k[:, pair] *= 100
+        q[:, pair] /= 100
+    elif case == "bias":
+        k[:, pair] += 100
+    elif case == "sink":
+        k[0] *= 0.1
+        k[0, pair] = 60
+        q[:, pair] = np.abs(q[:, pair]) * 0.2 + 0.12
+        v[0] *= 0.02
+    elif case == "values":
+        v[:, [3, 3 + dims // 2]] *= 50
+    elif case == "spread":
+        k *= np.exp(0.5 * rng.standard_normal((positions, 1)))
+        v *= np.exp(rng.standard_normal((positions, 1)))
+        q *= 3 / (q @ k.T).std()
+    return (x.astype(F).astype(np.float64) for x in (q, k, v))
+
+
+CASES = ["normal", "channels", "balanced", "bias", "sink", "values", "tails", "spread"]
+KINDS = {"f16": f16, "bf16": bf16, "i16": I16, "q8_0": Q8}
+
+
+def row(case, dims, args):
+    rng = np.random.default_rng([args.seed, dims, CASES.index(case)])
+    q, k, v = draw(case, rng, args.positions, args.queries, dims)
+    s0 = q @ k.T
+    e = np.exp(s0 - s0.max(axis=1, keepdims=True))
+    p0 = e / e.sum(axis=1, keepdims=True)
+    o0 = p0 @ v
+    counts = s0 > s0.max(axis=1, keepdims=True) + np.log(1e-3)
+    for name, kind in KINDS.items():
+        s, p, o = attention(kind, q, k, v)
+        d = s - s0
+        d -= (p0 * d).sum(axis=1, keepdims=True)  # what all scores share changes nothing
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kl = np.where(p0 > 0, p0 * (np.log(p0) - np.log(p)), 0).sum(axis=1).mean()
+        err = o - o0
+        each = np.sqrt((err**2).mean(axis=0) / (o0**2).mean(axis=0))
+        yield name, np.sqrt((d[counts] ** 2).mean()), kl, np.sqrt((err**2).mean() / (o0**2).mean()), np.sqrt((each**2).mean())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--positions", type=int, default=4096)
+    parser.add_argument("--queries", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    print("| dimensions | case | type | scores | KL | output | channel |")
+    print("| ---: | --- | --- | ---: | ---: | ---: | ---: |")
+    for dims in (64, 96, 128, 192, 256):
+        for case in CASES:
+            for name, s, kl, o, c in row(case, dims, args):
+                print(f"| {dims} | {case} | {name} | {s * 1e4:.3g} | {max(kl, 0) * 1e9:.3g} | {o * 1e4:.3g} | {c * 1e4:.3g} |")
+
+
+if __name__ == "__main__":
+    main()
