@@ -7,12 +7,12 @@
 
 static void int8_rounds_scalar(int64_t n)
 {
-	volatile int32_t sink;
-	int32_t a[4] = {1, 2, 3, 4};
+	volatile uint32_t sink;
+	uint32_t a[4] = {1, 2, 3, 4}; /* it overflows */
 
 	for (int64_t i = 0; i < n; i++)
 		for (int j = 0; j < 4; j++)
-			a[j] += a[j] * (int8_t)i;
+			a[j] += a[j] * (uint32_t)(int8_t)i;
 	sink = a[0] + a[1] + a[2] + a[3];
 	(void)sink;
 }
