@@ -8,6 +8,9 @@
 
 #include "v16.h"
 
+#define DELTA_PANELS 1
+#include "v16_delta.h"
+
 #define ATTN_VECS 1
 #include "v16_attn.h"
 
@@ -30,6 +33,7 @@ void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
 	v16_fill_neon(k);
+	delta_fill_neon(k);
 	attn_fill_neon(k);
 	attn_int_fill_neon(k);
 	/*

@@ -133,8 +133,8 @@ func (m *Model) read(o Options) error {
 		dst := x.Data
 		for _, t := range x.parts {
 			for row, rows := 0, int(t.Elems())/x.In; row < rows; {
-				// A chunk ends where a matrix does: the next begins a new panel.
-				src.Out = min(step, x.Out-row%x.Out)
+				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
+				src.Out = min(step, x.Out-row%x.Out, rows-row)
 				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
 				n := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {

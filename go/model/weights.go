@@ -88,15 +88,45 @@ func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) 
 	if err := kernel.Type(t.Type).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
 	}
+	m := &matrix{parts: []*gguf.Tensor{rowsOf(t, in, from, n)}}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// Heads implements arch.Weights.
+func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s from row %d of each head", name, from)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := kernel.Type(t.Type).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if n%kernel.Panel != 0 {
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: %d rows of each head, want a multiple of %d", name, n, kernel.Panel)
+	}
+	m := &matrix{}
+	for h := range heads {
+		m.parts = append(m.parts, rowsOf(t, in, h*of+from, n))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n*heads, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// rowsOf returns n rows of a matrix as a tensor.
+func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 	row := kernel.RowBytes(kernel.Type(t.Type), in)
 	part := *t
 	part.Dims = []uint64{uint64(in), uint64(n)}
 	part.Data = t.Data[from*row : (from+n)*row]
 	part.Offset += uint64(from * row)
-	m := &matrix{parts: []*gguf.Tensor{&part}}
-	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
-	w.keep(key, m)
-	return m.Matrix, nil
+	return &part
 }
 
 // keep adds a matrix, in the form that it is to have.

@@ -23,7 +23,7 @@ type Arch struct {
 // archs is the supported architectures, in the order in which errors list them.
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
-	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
+	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe, qwen35,
 }
 
 // Lookup returns the architecture called name.
@@ -61,6 +61,9 @@ type Weights interface {
 	Stack(names []string, in, out int) (kernel.Matrix, error)
 	// Part returns n rows, from number `from` on, of a matrix of `of` rows.
 	Part(name string, in, of, from, n int) (kernel.Matrix, error)
+	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
+	// one matrix. n is a multiple of kernel.Panel.
+	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)

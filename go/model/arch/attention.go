@@ -17,12 +17,21 @@ const (
 	normRow            // all heads of a token together
 )
 
+// gateFrom says where the gate of an attention comes from.
+type gateFrom int
+
+const (
+	gateNone  gateFrom = iota
+	gateOwn            // attn_gate
+	gateQuery          // attn_q, which has of each head the query and then the gate
+)
+
 // attention says what the attention of an architecture has besides the four
 // projections. Biases are used where the file has them.
 type attention struct {
 	bias bool     // of queries, keys and values: required
 	norm headNorm // by attn_q_norm and attn_k_norm
-	gate bool     // the result is multiplied by sigmoid(attn_gate(input))
+	gate gateFrom // the result is multiplied by the sigmoid of a projection
 	post string   // the norm of the result, before it is added
 }
 
@@ -36,8 +45,13 @@ func (l layer) attention(a attention) half {
 		h.in = append(h.in, p.Matrix)
 	}
 	var gate kernel.Matrix
-	if a.gate {
+	switch a.gate {
+	case gateOwn:
 		gate = l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, nOut)
+	case gateQuery:
+		gate = l.perHead("attn_q", l.HeadDim, l.ValueDim)
+	}
+	if a.gate != gateNone {
 		h.in = append(h.in, gate)
 	}
 	h.run = func(act kernel.Act) {
@@ -54,7 +68,7 @@ func (l layer) attention(a attention) half {
 		l.add(l.store(a, heads))
 		att := l.floats("att", kernel.TokRows, nOut)
 		l.add(kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Softcap: l.cfg.AttnCap})
-		if a.gate {
+		if a.gate != gateNone {
 			g := l.floats("gate", kernel.TokRows, nOut)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
 			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
@@ -93,7 +107,12 @@ func (l layer) queries(a attention) projection {
 	}
 	width := 0
 	part := func(name string, n int) {
-		m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, n)
+		var m kernel.Matrix
+		if name == "attn_q" && a.gate == gateQuery {
+			m = l.perHead(name, 0, l.HeadDim)
+		} else {
+			m = l.matrix(l.blk+name+".weight", l.cfg.NEmbd, n)
+		}
 		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
 		width += kernel.Pad(n)
 	}
@@ -112,6 +131,13 @@ func (l layer) queries(a attention) projection {
 	}
 	q.buf = l.floats("qkv", kernel.TokRows, width)
 	return q
+}
+
+// perHead returns the n rows from number `from` on of each head of a projection that has
+// a query and a gate of each.
+func (l layer) perHead(name string, from, n int) kernel.Matrix {
+	m, err := l.w.Heads(l.blk+name+".weight", l.cfg.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead)
+	return keep(l.builder, m, err)
 }
 
 // normHeads normalises heads of queries or keys in place.

@@ -31,7 +31,14 @@ type Config struct {
 	NExpertUsed int // by each token
 	NFFExpert   int // feed-forward width of an expert
 
-	NTap int // positions that a short convolution sees, its own included; 0: there is none
+	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
+	Delta Delta // the zero value: there are no delta nets
+}
+
+// A Delta is the sizes of the gated delta nets of a model, in place of attention.
+type Delta struct {
+	NHead, NHeadKey  int // of values; of queries and keys
+	KeyDim, ValueDim int // of a head
 }
 
 // A Layer is the sizes of one block.
@@ -58,6 +65,7 @@ const (
 	maxExpert  = 1 << 12
 	maxUsed    = 1 << 8
 	maxTap     = 1 << 6
+	maxNextN   = 1 << 6
 )
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.
