@@ -111,12 +111,6 @@ struct kernels {
 	void (*attn_weights)(const struct attn_rows *a); /* e, m, l, c: the step of the online softmax */
 	attn_fn *attn_values[QN_N_KV_TYPES]; /* o = o * c + e V, by the type of V, but Q4 */
 
-	void (*delta)(const struct delta_rows *d);
-	/* decay = exp(rate * softplus(a + dt)), beta = sigmoid(b); n floats. */
-	void (*delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n);
-	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
-	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
-
 	/* Sum of squares of n floats: 16 lanes by i % 16, each a chain of fma; halves added 8, 4, 2, 1. */
 	float (*sumsq)(const float *x, int64_t n);
 	/* y = (x * r) * w; n floats. w may be NULL, for ones. */
@@ -146,6 +140,13 @@ struct kernels {
 
 	double int8_per_round; /* multiply-adds of one round of int8_rounds */
 	void (*int8_rounds)(int64_t n);
+
+	/* The gated delta rule. */
+	void (*delta)(const struct delta_rows *d);
+	/* decay = exp(rate * softplus(a + dt)), beta = sigmoid(b); n floats. */
+	void (*delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n);
+	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
+	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
 };
 
 /* The kernels in use. Written by qn_init() and by nothing else. */

@@ -1,6 +1,11 @@
 package synth
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // A Shape has the dimensions of a model, as its publisher gives them.
 type Shape struct {
@@ -9,6 +14,7 @@ type Shape struct {
 	NLayer    int
 	NEmbd     int
 	NFF       int // of one expert where there are experts
+	NFFShared int // of the expert that every token uses; 0: there is none
 	NHead     int
 	NHeadKV   int
 	HeadDim   int
@@ -23,7 +29,18 @@ type Shape struct {
 	RMSEps     float32
 	Tied       bool // the embeddings are also the output matrix
 	QKNorm     bool // queries and keys are normalised by head
+	NRot       int  // rotated dimensions of a head; 0: all
+	Delta      *Delta
 	Vocab      vocabulary
+}
+
+// A Delta has the dimensions of the gated delta nets that three of four layers have; in
+// the fourth, the queries of the attention come with a gate.
+type Delta struct {
+	NHead, NHeadKey int  // of values; of queries and keys
+	Dim             int  // of any head
+	NTap            int  // of the convolution
+	Grouped         bool // the two gates are one matrix
 }
 
 // shapes are those that ParseShape knows. tiny is not a published model: it is for
@@ -59,6 +76,21 @@ var shapes = []Shape{
 		NVocab: 50304, NCtx: 4096, NExpert: 64, NUsed: 8, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
 	},
 	{
+		Name: "qwen3.6-35b-a3b", Arch: "qwen35moe", NLayer: 40, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
+		NVocab: 248320, NCtx: 262144, NExpert: 256, NUsed: 8, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen35,
+		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4},
+	},
+	{
+		Name: "qwen3.8-27b", Arch: "qwen35", NLayer: 64, NEmbd: 5120, NFF: 17408, NHead: 24, NHeadKV: 4, HeadDim: 256,
+		NVocab: 248320, NCtx: 262144, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen35,
+		Delta: &Delta{NHead: 48, NHeadKey: 16, Dim: 128, NTap: 4},
+	},
+	{
+		Name: "qwen3-next-80b-a3b", Arch: "qwen3next", NLayer: 48, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
+		NVocab: 151936, NCtx: 262144, NExpert: 512, NUsed: 10, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen2,
+		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4, Grouped: true},
+	},
+	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
 	},
@@ -73,11 +105,21 @@ func Shapes() []string {
 	return names
 }
 
-func findShape(name string) *Shape {
-	for i := range shapes {
-		if strings.EqualFold(name, shapes[i].Name) {
-			return &shapes[i]
-		}
+// findShape returns the shape called name, or, of "NAME/N", its first N layers.
+func findShape(name string) (*Shape, error) {
+	whole, layers, cut := strings.Cut(name, "/")
+	i := slices.IndexFunc(shapes, func(s Shape) bool { return strings.EqualFold(whole, s.Name) })
+	if i < 0 {
+		return nil, fmt.Errorf("unknown shape %q, known are %s, and of each NAME/N, its first N layers", whole, strings.Join(Shapes(), " "))
 	}
-	return nil
+	s := shapes[i]
+	if cut {
+		n, err := strconv.Atoi(layers)
+		if err != nil || n < 1 || n > s.NLayer {
+			return nil, fmt.Errorf("shape %q: %q layers, want 1 to %d", name, layers, s.NLayer)
+		}
+		s.NLayer = n
+		s.Name = fmt.Sprintf("%s/%d", s.Name, n)
+	}
+	return &s, nil
 }

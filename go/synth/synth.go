@@ -25,17 +25,19 @@ type Model struct {
 }
 
 // ParseShape returns the model that "SHAPE:MIX" names, such as
-// "llama-3.1-8b:Q4_K_M". Case does not matter. Without a mix it is Q4_K_M.
+// "llama-3.1-8b:Q4_K_M", or "llama-3.1-8b/12:Q4_K_M" with 12 layers only. Case does not
+// matter. Without a mix it is Q4_K_M.
 func ParseShape(spec string) (Model, error) {
 	name, mix, found := strings.Cut(spec, ":")
 	if !found {
 		mix = "Q4_K_M"
 	}
-	s, m := findShape(name), findMix(mix)
-	switch {
-	case s == nil:
-		return Model{}, fmt.Errorf("unknown shape %q, known are %s", name, strings.Join(Shapes(), " "))
-	case m == nil:
+	s, err := findShape(name)
+	if err != nil {
+		return Model{}, err
+	}
+	m := findMix(mix)
+	if m == nil {
 		return Model{}, fmt.Errorf("unknown type %q, known are %s", mix, strings.Join(Mixes(), " "))
 	}
 	return Model{Shape: s, Mix: m}, nil

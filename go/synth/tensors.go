@@ -7,6 +7,9 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
+// attentionEvery is the layer that has attention where others have delta nets.
+const attentionEvery = 4
+
 // A tensor is one entry of the file's directory.
 type tensor struct {
 	name   string
@@ -22,12 +25,19 @@ func (m Model) tensors() []tensor {
 	matrix := func(name string, r role, layer int, dims ...int) {
 		list = append(list, tensor{name: name + ".weight", typ: m.Mix.typeOf(s, r, layer), dims: sizes(dims)})
 	}
-	ones := func(name string, n int) {
+	vector := func(name string, value func(i int) float32, dims ...int) {
+		n := 1
+		for _, d := range dims {
+			n *= d
+		}
 		v := make([]float32, n)
 		for i := range v {
-			v[i] = 1
+			v[i] = value(i)
 		}
-		list = append(list, tensor{name: name + ".weight", typ: gguf.F32, dims: sizes([]int{n}), values: v})
+		list = append(list, tensor{name: name, typ: gguf.F32, dims: sizes(dims), values: v})
+	}
+	ones := func(name string, n int) {
+		vector(name+".weight", func(int) float32 { return 1 }, n)
 	}
 	embedRole := embed
 	if s.Tied {
@@ -38,10 +48,12 @@ func (m Model) tensors() []tensor {
 		f := s.ropeFreqs()
 		list = append(list, tensor{name: "rope_freqs.weight", typ: gguf.F32, dims: sizes([]int{len(f)}), values: f})
 	}
-	for i := range s.NLayer {
-		blk := fmt.Sprintf("blk.%d.", i)
-		ones(blk+"attn_norm", s.NEmbd)
-		matrix(blk+"attn_q", attnQ, i, s.NEmbd, s.NHead*s.HeadDim)
+	attention := func(blk string, i int) {
+		width := s.NHead * s.HeadDim
+		if s.Delta != nil {
+			width *= 2 // of each head the query and the gate
+		}
+		matrix(blk+"attn_q", attnQ, i, s.NEmbd, width)
 		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
 		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
 		if s.QKNorm {
@@ -49,17 +61,52 @@ func (m Model) tensors() []tensor {
 			ones(blk+"attn_k_norm", s.HeadDim)
 		}
 		matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
-		ones(blk+"ffn_norm", s.NEmbd)
+	}
+	deltaNet := func(blk string, i int, d *Delta) {
+		values := d.NHead * d.Dim
+		cols := 2*d.NHeadKey*d.Dim + values
+		matrix(blk+"attn_qkv", attnQKV, i, s.NEmbd, cols)
+		matrix(blk+"attn_gate", attnQ, i, s.NEmbd, values)
+		vector(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%d.NTap) / 10 }, d.NTap, cols)
+		vector(blk+"ssm_dt.bias", func(int) float32 { return -4 }, d.NHead)
+		vector(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, d.NHead)
+		if d.Grouped {
+			matrix(blk+"ssm_ba", attnK, i, s.NEmbd, 2*d.NHead)
+		} else {
+			matrix(blk+"ssm_beta", attnK, i, s.NEmbd, d.NHead)
+			matrix(blk+"ssm_alpha", attnK, i, s.NEmbd, d.NHead)
+		}
+		ones(blk+"ssm_norm", d.Dim)
+		matrix(blk+"ssm_out", attnOut, i, values, s.NEmbd)
+	}
+	feedForward := func(blk, suffix string, i, width int, experts ...int) {
+		matrix(blk+"ffn_gate"+suffix, ffnUp, i, append([]int{s.NEmbd, width}, experts...)...)
+		matrix(blk+"ffn_up"+suffix, ffnUp, i, append([]int{s.NEmbd, width}, experts...)...)
+		matrix(blk+"ffn_down"+suffix, ffnDown, i, append([]int{width, s.NEmbd}, experts...)...)
+	}
+	for i := range s.NLayer {
+		blk := fmt.Sprintf("blk.%d.", i)
+		ones(blk+"attn_norm", s.NEmbd)
+		if s.Delta != nil && (i+1)%attentionEvery != 0 {
+			deltaNet(blk, i, s.Delta)
+		} else {
+			attention(blk, i)
+		}
+		if s.Delta != nil {
+			ones(blk+"post_attention_norm", s.NEmbd)
+		} else {
+			ones(blk+"ffn_norm", s.NEmbd)
+		}
 		if s.NExpert == 0 {
-			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_down", ffnDown, i, s.NFF, s.NEmbd)
+			feedForward(blk, "", i, s.NFF)
 			continue
 		}
 		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
-		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
-		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
-		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
+		feedForward(blk, "_exps", i, s.NFF, s.NExpert)
+		if s.NFFShared > 0 {
+			list = append(list, tensor{name: blk + "ffn_gate_inp_shexp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd})})
+			feedForward(blk, "_shexp", i, s.NFFShared)
+		}
 	}
 	ones("output_norm", s.NEmbd)
 	if !s.Tied {

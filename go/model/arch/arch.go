@@ -23,7 +23,9 @@ type Arch struct {
 // archs is the supported architectures, in the order in which errors list them.
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
-	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe, qwen35,
+	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
+	qwen2moe,
+	qwen35, qwen35moe, qwen3next,
 }
 
 // Lookup returns the architecture called name.

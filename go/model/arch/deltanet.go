@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -19,24 +20,20 @@ func (l layer) deltaNet(d deltaNet) half {
 	c, n := l.cfg, l.cfg.Delta
 	nKey, nValue := n.NHeadKey*n.KeyDim, n.NHead*n.ValueDim
 	nQKV := 2*nKey + nValue
-	in := []kernel.Part{
-		{Matrix: l.matrix(l.blk+"attn_qkv.weight", c.NEmbd, nQKV)},
-		{Matrix: l.matrix(l.blk+"attn_gate.weight", c.NEmbd, nValue), Col: kernel.Pad(nQKV)},
-	}
+	in := l.deltaInput(nQKV, nValue)
 	gates, gateHeads := l.deltaGates(d)
 	out := l.matrix(l.blk+"ssm_out.weight", nValue, c.NEmbd)
-	h := half{}
-	for _, p := range append(in[:2:2], gates...) {
-		h.in = append(h.in, p.Matrix)
-	}
+	h := half{in: append(matrices(in), matrices(gates)...)}
 	h.run = func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, kernel.Pad(nQKV)+nValue)
 		gate := l.floats("delta.gates", kernel.TokRows, 2*kernel.Pad(n.NHead))
 		qkv := l.floats("delta.qkv", kernel.TokRows, nQKV)
 		y := l.floats("delta", kernel.TokRows, nValue)
 		outAct := l.act("delta", kernel.TokRows, nValue, out)
-		l.add(kernel.Matmul{Dst: src, Act: l.only(act, in[0].Matrix, in[1].Matrix), Parts: in})
-		l.add(kernel.Matmul{Dst: gate, Act: l.only(act, h.in[2:]...), Parts: gates})
+		for parts := range slices.Chunk(in, kernel.MaxParts) {
+			l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(parts)...), Parts: parts})
+		}
+		l.add(kernel.Matmul{Dst: gate, Act: l.only(act, matrices(gates)...), Parts: gates})
 
 		group, offset := l.state(recurrent(kernel.ConvBytes(nQKV, c.NTap)))
 		l.add(kernel.Conv{
@@ -71,6 +68,33 @@ func (l layer) deltaOrAttention(d deltaNet) half {
 		return l.deltaNet(d)
 	}
 	return l.attention(attention{norm: normHead, gate: gateQuery})
+}
+
+// deltaInput binds the projections of queries, keys and values, and behind them of the
+// gate of the result. Early files of Qwen 3 Next have all in ssm_in, by key heads.
+func (l layer) deltaInput(nQKV, nValue int) []kernel.Part {
+	embd, n, old := l.cfg.NEmbd, l.cfg.Delta, l.blk+"ssm_in.weight"
+	gate := kernel.Pad(nQKV)
+	if !l.w.Has(old) {
+		return []kernel.Part{
+			{Matrix: l.matrix(l.blk+"attn_qkv.weight", embd, nQKV)},
+			{Matrix: l.matrix(l.blk+"attn_gate.weight", embd, nValue), Col: gate},
+		}
+	}
+	k, v := n.KeyDim, nValue/n.NHeadKey // rows of a key head
+	part := func(from, rows, col int) kernel.Part {
+		m, err := l.w.Heads(old, embd, 2*k+2*v, from, rows, n.NHeadKey)
+		return kernel.Part{Matrix: keep(l.builder, m, err), Col: col}
+	}
+	return []kernel.Part{part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate)}
+}
+
+func matrices(parts []kernel.Part) []kernel.Matrix {
+	var m []kernel.Matrix
+	for _, p := range parts {
+		m = append(m, p.Matrix)
+	}
+	return m
 }
 
 // deltaGates binds the projections of the gates of value heads, as kernel.Delta takes
