@@ -115,7 +115,7 @@ func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	s, err := NewSurvey(f, kvF32)
+	s, err := NewSurvey(f, kvF32, 0)
 	if err != nil {
 		return nil, err
 	}
