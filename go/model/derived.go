@@ -2,6 +2,8 @@ package model
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -30,49 +32,51 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 	return m.squares.rows, nil
 }
 
-// A mean square is that of at most runs runs of runColumns columns, far from each other:
-// it decides by powers of two, and loading takes no longer for it.
-const (
-	runs       = 2
-	runColumns = 256
-)
+// sample is how many columns in the middle of a row, at most, its mean square is taken
+// of. What follows from it are powers of two, and reading all takes longer than packing.
+const sample = 256
 
-// read takes the rows of x from number first on, which are whole.
+// read takes the rows of x from number first on, which are whole, with all CPUs.
 func (s *squares) read(x *matrix, first int, rows []byte) {
 	if s.rows == nil {
 		s.rows = make([]float64, x.Out)
 	}
-	all := (x.In + runColumns - 1) / runColumns
-	var w [runColumns]float32
-	rowBytes := kernel.RowBytes(x.Type, x.In)
-	for r := first; len(rows) > 0; r, rows = r+1, rows[rowBytes:] {
-		sum, n := 0.0, 0
-		for i := range min(runs, all) {
-			col := i * all / min(runs, all) * runColumns
-			run := w[:min(runColumns, x.In-col)]
-			from, bytes := kernel.RowBytes(x.Type, col), kernel.RowBytes(x.Type, len(run))
-			if err := kernel.Dequantize(x.Type, run, rows[from:from+bytes]); err != nil {
-				panic(err) // packing has taken the row
-			}
-			sum += sumSquares(run, s.norm, col)
-			n += len(run)
-		}
-		s.rows[r] = sum * float64(x.In) / float64(n)
+	from := (x.In - 1) / sample / 2 * sample
+	to := min(from+sample, x.In)
+	var norm []float32
+	if s.norm != nil {
+		norm = s.norm.v[from:to]
 	}
+	row, at, n := kernel.RowBytes(x.Type, x.In), kernel.RowBytes(x.Type, from), kernel.RowBytes(x.Type, to-from)
+	dst := s.rows[first : first+len(rows)/row]
+	part := len(dst)/runtime.GOMAXPROCS(0) + 1
+	var done sync.WaitGroup
+	for begin := 0; begin < len(dst); begin += part {
+		done.Go(func() {
+			w := make([]float32, to-from)
+			for r := begin; r < min(begin+part, len(dst)); r++ {
+				if err := kernel.Dequantize(x.Type, w, rows[r*row+at:r*row+at+n]); err != nil {
+					panic(err) // packing has taken the row
+				}
+				dst[r] = sumSquares(w, norm) / float64(len(w)) * float64(x.In)
+			}
+		})
+	}
+	done.Wait()
 }
 
-// sumSquares is the sum of squares of run, whose first column is col, times the norm.
-// Products are converted before they are added, so that no compiler fuses them.
-func sumSquares(run []float32, norm *vector, col int) float64 {
-	var sum [4]float64 // independent, so that they overlap
-	for i, w := range run {
-		x := float64(w)
+// sumSquares is the sum of squares of w, times norm where there is one. Products are
+// converted before they are added, so that no compiler fuses them.
+func sumSquares(w, norm []float32) float64 {
+	sum := 0.0
+	for i, x := range w {
+		y := float64(x)
 		if norm != nil {
-			x *= float64(norm.v[col+i])
+			y *= float64(norm[i])
 		}
-		sum[i%4] += float64(x * x)
+		sum += float64(y * y)
 	}
-	return sum[0] + sum[1] + sum[2] + sum[3]
+	return sum
 }
 
 // dropSquares releases what has served.

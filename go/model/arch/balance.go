@@ -124,27 +124,27 @@ func (l layer) factors(name string, heads, dim, root int, size func(h, c int) fl
 }
 
 const (
-	leastExponent = 2  // a head is left as it is where no channel differs by more than about 3
+	leastExponent = 2  // a head in which no factor would be 2^2 or more, or 2^-2 or less, is left as it is
 	mostExponent  = 12 // far from where floats overflow or lose bits
 )
 
 // exponents returns the base-2 logarithms of the root-th roots of sizes relative to their
-// median, rounded to integers: all 0 where none is leastExponent or more. Channels of
-// nothing have 0.
+// median, rounded to integers: all 0 where none is leastExponent or more before that.
+// Channels of nothing have 0.
 func exponents(sizes []float64, root int) []int {
-	es, most := make([]int, len(sizes)), 0
+	es, uneven := make([]int, len(sizes)), false
 	nothing := func(x float64) bool { return !(x > 0) || math.IsInf(x, 1) }
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(sizes)), nothing)
 	for c, x := range sizes {
 		if nothing(x) {
 			continue
 		}
-		log := float64(math.Ilogb(x / sorted[len(sorted)/2])) // rounded down, which leaves the next line as it is
-		e := int(math.Floor((log + float64(root/2)) / float64(root)))
+		log := math.Ilogb(x / sorted[len(sorted)/2]) // rounded down, which changes neither line below
+		uneven = uneven || log >= leastExponent*root || log < -leastExponent*root
+		e := int(math.Floor(float64(log+root/2) / float64(root)))
 		es[c] = min(max(e, -mostExponent), mostExponent)
-		most = max(most, es[c], -es[c])
 	}
-	if most < leastExponent {
+	if !uneven {
 		clear(es)
 	}
 	return es

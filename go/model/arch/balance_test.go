@@ -16,7 +16,7 @@ func TestExponents(t *testing.T) {
 		want  []int
 	}{
 		{"even", []float64{1, 1.9, 0.6, 1}, 2, []int{0, 0, 0, 0}},
-		{"a little uneven", []float64{1, 1, 7.9, 0.26}, 2, []int{0, 0, 0, 0}},
+		{"a little uneven", []float64{1, 1, 15.9, 1. / 16, 1}, 2, []int{0, 0, 0, 0, 0}},
 		{"a large one, then all", []float64{1, 1, 1, 1 << 12, 3}, 2, []int{0, 0, 0, 6, 1}},
 		{"a small one", []float64{1, 1, 0x1p-12, 1}, 2, []int{0, 0, -6, 0}},
 		{"fourth roots", []float64{1, 1, 0x1p28, 0x1p-28, 1}, 4, []int{0, 0, 7, -7, 0}},
