@@ -17,13 +17,22 @@
  *	MM_TOKENS              tokens of a tile: their sums and products stay in registers
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *	MM_BY                  2 in a set with matrix instructions, else not defined
+ *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
+ *	MM_SUMS_AWAY           defined in a set without registers for the sums of a tile
+ *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
  *
- * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2:
+ * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
  *
  *	words   MM_BY words: words_of(a, b) words_load(p) words_store(p, a)
  *	dots    products of MM_BY tokens: dots_set1(s, t) from a start for each, dots_of(a, k) those of token k.
  *	        ints_dot() and ints_dot8() are of dots, words and acts
  *	acts_of(p, q)          acts for them: 4 * MM_BY int8 of each of the tokens
+ *	mults   scales of 16 rows as ints_scaled(sum, dots, mults) wants them: mults_of(p) from 16 int8, mults_one()
+ *
+ * Without 32-bit products of bytes, vpmaddubsw gives two 16-bit sums of two products for each row. Adding these up in 16
+ * bits, over as many words as cannot overflow, and only then widening them, by vpmaddwd with the scale as its other factor,
+ * costs 2 instructions a word instead of 3, and no multiplication by scales. Starts do not fit 16 bits: offsets are
+ * then taken off as minimums are.
  */
 #include <string.h>
 
@@ -32,7 +41,9 @@
 #ifndef MM_BY
 #define MM_BY 1
 typedef bytes words;
+#ifndef MM_NARROW
 typedef ints dots;
+#endif
 
 INLINE words words_of(bytes a, bytes b) { return (void)b, a; }
 INLINE words words_load(const void *p) { return bytes_load(p); }
@@ -42,8 +53,29 @@ INLINE ints dots_of(dots a, int k) { return (void)k, a; }
 INLINE acts acts_of(const int8_t *p, const int8_t *q) { return (void)q, acts_load(p); }
 #endif
 
+#ifdef MM_NARROW
+typedef ints mults;
+#else
+#define MM_NARROW 0
+typedef ints mults;
+
+INLINE mults mults_of(const int8_t *p) { return ints_of8(p); }
+INLINE mults mults_one(void) { return ints_set1(1); }
+INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, dot, m); }
+#endif
+
+/* Keeps x, a sum, in memory, in sets that have registers for products only: left alone, compilers keep the wrong ones. */
+#ifdef MM_SUMS_AWAY
+#define KEPT(x) __asm__("" : "+m"(x))
+#else
+#define KEPT(x) (void)(x)
+#endif
+
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
-#define MM_READY_MIN 24 /* tokens from which to unpack a block pays; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
+#define MM_READY_MIN 24 /* the same of two panels as MM_READY_FROM; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
+#ifndef MM_READY_FROM
+#define MM_READY_FROM (MM_CALL + 1)
+#endif
 #define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
 #define MM_DOTS_MAX ((MM_TOKENS_MAX + MM_BY - 1) / MM_BY)
 
@@ -97,10 +129,26 @@ INLINE int beside(int t, int nt)
 	return t + MM_BY <= nt ? t + MM_BY - 1 : t;
 }
 
+/* Whether a type's offset is taken off the sums of super-blocks: that of products that start from nothing. */
+INLINE int offset_apart(int type)
+{
+	return MM_NARROW && offset_of(type);
+}
+
+/* The words whose products dots can add up: without bound, but in 16 bits, where a product of two is 2 * 127 words. */
+INLINE int run_of(int type)
+{
+	const int most = has_8_bits(type) ? 128 : type_row(type).most;
+
+	return !MM_NARROW ? 8 : 32767 / (2 * 127 * most) > 8 ? 8 : 32767 / (2 * 127 * most);
+}
+
 /* What products i of token t of nt, and of the one beside it, start from. */
 INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int i)
 {
-	return offset_of(type) ? dots_set1(start[t][i], start[beside(t, nt)][i]) : dots_set1(0, 0);
+	if (MM_NARROW || !offset_of(type))
+		return dots_set1(0, 0);
+	return dots_set1(start[t][i], start[beside(t, nt)][i]);
 }
 
 INLINE dots dots_add(int type, dots acc, words w, acts x)
@@ -136,7 +184,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
                        const struct act8 *x, const int32_t (*start)[16], int first)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
-	const int has_min = type_row(type).min;
+	const int has_min = type_row(type).min, run = run_of(type);
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -147,7 +195,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			float *y = out + r * stride + t * QN_PANEL;
 
 			sum[r][t] = ints_zero();
-			if (has_min) {
+			if (has_min || offset_apart(type)) {
 				ints min = ints_zero();
 
 #pragma GCC unroll 8
@@ -155,9 +203,13 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 					min = ints_pair(min, w[r].s.pair[i],
 					                acts_load(n_words == 8 ? &x[t].sum32[2 * i]
 					                                       : &x[t].sum16[2 * i]));
-				floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
-				                            floats_of(min), floats_load(y)));
+				if (has_min)
+					floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
+					                            floats_of(min), floats_load(y)));
+				else
+					sum[r][t] = ints_muladd(sum[r][t], min, ints_set1(-offset_of(type)));
 			}
+			KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
 		if (first)
@@ -170,11 +222,6 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			const int8_t *xs = x[0].qs + sub * n_words * 4;
 			dots dot[2][MM_DOTS_MAX];
 
-#pragma GCC unroll 2
-			for (int r = 0; r < np; r++)
-#pragma GCC unroll 16
-				for (int t = 0; t < nt; t += MM_BY)
-					dot[r][t / MM_BY] = dots_start(type, start, t, nt, sub);
 #pragma GCC unroll 8
 			for (int i = 0; i < n_words; i += MM_BY) {
 				const int at = sub * n_words + i, part = j * n_words + i;
@@ -187,19 +234,24 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 					                        xs + beside(t, nt) * (int)sizeof *x + i * 4);
 					const int k = t / MM_BY;
 
+					if (i % run == 0)
+						dot[0][k] = dot[1][k] = dots_start(type, start, t, nt, sub);
 					dot[0][k] = dots_add(type, dot[0][k], a, xt);
 					if (np == 2)
 						dot[1][k] = dots_add(type, dot[1][k], b, xt);
 				}
-			}
+				if ((i + MM_BY) % run && i + MM_BY < n_words)
+					continue;
 #pragma GCC unroll 2
-			for (int r = 0; r < np; r++) {
-				const ints scale = ints_of8(w[r].s.scale[sub]);
+				for (int r = 0; r < np; r++) {
+					const mults scale = mults_of(w[r].s.scale[sub]);
 
 #pragma GCC unroll 16
-				for (int t = 0; t < nt; t++)
-					sum[r][t] = ints_muladd(sum[r][t], dots_of(dot[r][t / MM_BY], t % MM_BY),
-					                        scale);
+					for (int t = 0; t < nt; t++) {
+						sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t / MM_BY], t % MM_BY), scale);
+						KEPT(sum[r][t]);
+					}
+				}
 			}
 		}
 	}
@@ -218,7 +270,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
-	const int has_m = type_row(type).min;
+	const int has_m = type_row(type).min, run = run_of(type);
 	const int lines = small_lines(type);
 	floats y[2][MM_TOKENS_MAX];
 
@@ -229,16 +281,12 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
 		dots dot[2][MM_DOTS_MAX];
+		ints sum[2][MM_TOKENS_MAX];
 
 		if (first)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				ask_ahead(&w[r], j * lines * 64, lines * 64);
-#pragma GCC unroll 2
-		for (int r = 0; r < np; r++)
-#pragma GCC unroll 16
-			for (int t = 0; t < nt; t += MM_BY)
-				dot[r][t / MM_BY] = dots_start(type, start, t, nt, j);
 #pragma GCC unroll 8
 		for (int i = 0; i < 8; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
@@ -250,10 +298,22 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				const acts xt = acts_of(x[t].qs + at, x[beside(t, nt)].qs + at);
 				const int k = t / MM_BY;
 
+				if (i % run == 0)
+					dot[0][k] = dot[1][k] = dots_start(type, start, t, nt, j);
 				dot[0][k] = dots_add(type, dot[0][k], a, xt);
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
+			if (!MM_NARROW || ((i + 1) % run && i < 7))
+				continue;
+#pragma GCC unroll 2
+			for (int r = 0; r < np; r++)
+#pragma GCC unroll 16
+				for (int t = 0; t < nt; t++) {
+					if (i < run)
+						sum[r][t] = offset_of(type) ? ints_set1(start[t][j]) : ints_zero();
+					sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t], 0), mults_one());
+				}
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
@@ -262,7 +322,8 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				floats f = floats_mul(dj, floats_of(dots_of(dot[r][t / MM_BY], t % MM_BY)));
+				const ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+				floats f = floats_mul(dj, floats_of(dt));
 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
@@ -278,15 +339,14 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			floats_store(out + r * stride + t * QN_PANEL, y[r][t]);
 }
 
-/*
- * Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. Words
- * by twos always are when there is a second tile.
- */
+/* Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. */
 INLINE int unpack_pays(int type, int np, int n)
 {
-	if (MM_BY == 2)
-		return n > MM_TOKENS;
-	return np == 2 && n >= MM_READY_MIN && (type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
+	if (MM_BY == 1 && (is_coded(type) || type_row(type).bits == 8)) /* they lie as products want them */
+		return 0;
+	if (np == 1)
+		return n >= MM_READY_FROM;
+	return n >= MM_READY_MIN && (MM_NARROW || type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
@@ -353,18 +413,20 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 					decode(type, &w[r].u, w[r].p);
 					scales_of(&w[r].s, type, &w[r].u);
 					w[r].d = floats_load(w[r].u.d);
-					continue;
+				} else {
+					scales_of(&w[r].s, type, w[r].p);
+					w[r].d = floats_f16(super_d(type, w[r].p));
 				}
-				scales_of(&w[r].s, type, w[r].p);
-				w[r].d = floats_f16(super_d(type, w[r].p));
 				if (type_row(type).min)
 					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
+				else if (offset_apart(type))
+					pair_scales(&w[r].s);
 			}
 		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				unpack(type, super, &w[r], nb);
-		if (offset_of(type))
+		if (offset_of(type) && !(super && offset_apart(type)))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {

@@ -218,7 +218,7 @@ static struct small small_of(int type)
 	return (struct small){qs + n_qs, t.min ? t.scale : -1, t.bits == 5 ? qh : -1, qs, n_qs};
 }
 
-#define SMALL(name, NAME, bits, offset, min, scale) \
+#define SMALL(name, NAME, bits, offset, most, min, scale) \
 	_Static_assert(sizeof(struct name) == scale * (1 + min) + QK * bits / 8, "as small_of() has it");
 QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
 #undef SMALL

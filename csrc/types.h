@@ -5,12 +5,13 @@
  * x16_name of x16.h, and GGUF's, as the number QN_NAME; what follows is
  *
  *	FLOAT(name, NAME, element)                    the C type that holds a weight
- *	SMALL(name, NAME, bits, offset, min, scale)   a scale for 32 weights
- *	SUPER(name, NAME, offset, min, parts, subs)   a super-block of 256, with scales inside
+ *	SMALL(name, NAME, bits, offset, most, min, scale)   a scale for 32 weights
+ *	SUPER(name, NAME, offset, most, min, parts, subs)   a super-block of 256, with scales inside
  *	CODED(name, NAME, run)                        the same, of codes for several weights: see coded.h
  *
  *	bits         of a weight as it lies in its lines
  *	offset       a word w stands for w - offset; 128: weights have all 8 bits
+ *	most         the largest word
  *	min          1 where blocks have minimums beside their scales
  *	scale        bytes of a scale: 2, a half, or 1, an exponent
  *	parts, subs  how a super-block is cut up, see x16_words.h: parts, and sub-blocks in each
@@ -26,19 +27,19 @@
 	FLOAT(f32, F32, float)               \
 	FLOAT(f16, F16, uint16_t)            \
 	FLOAT(bf16, BF16, uint16_t)          \
-	SMALL(q4_0, Q4_0, 4, 8, 0, 2)        \
-	SMALL(q4_1, Q4_1, 4, 0, 1, 2)        \
-	SMALL(q5_0, Q5_0, 5, 16, 0, 2)       \
-	SMALL(q5_1, Q5_1, 5, 0, 1, 2)        \
-	SMALL(q8_0, Q8_0, 8, 128, 0, 2)      \
-	SUPER(q2k, Q2_K, 0, 1, 2, 8)         \
-	SUPER(q3k, Q3_K, 4, 0, 2, 8)         \
-	SUPER(q4k, Q4_K, 0, 1, 4, 2)         \
-	SUPER(q5k, Q5_K, 0, 1, 4, 2)         \
-	SUPER(q6k, Q6_K, 32, 0, 4, 4)        \
-	SMALL(iq4_nl, IQ4_NL, 4, 128, 0, 2)  \
-	SUPER(iq4_xs, IQ4_XS, 128, 0, 8, 1)  \
-	SMALL(mxfp4, MXFP4, 4, 12, 0, 1)     \
+	SMALL(q4_0, Q4_0, 4, 8, 15, 0, 2)   \
+	SMALL(q4_1, Q4_1, 4, 0, 15, 1, 2)   \
+	SMALL(q5_0, Q5_0, 5, 16, 31, 0, 2)  \
+	SMALL(q5_1, Q5_1, 5, 0, 31, 1, 2)   \
+	SMALL(q8_0, Q8_0, 8, 128, 255, 0, 2)\
+	SUPER(q2k, Q2_K, 0, 3, 1, 2, 8)     \
+	SUPER(q3k, Q3_K, 4, 7, 0, 2, 8)     \
+	SUPER(q4k, Q4_K, 0, 15, 1, 4, 2)    \
+	SUPER(q5k, Q5_K, 0, 31, 1, 4, 2)    \
+	SUPER(q6k, Q6_K, 32, 63, 0, 4, 4)   \
+	SMALL(iq4_nl, IQ4_NL, 4, 128, 241, 0, 2)\
+	SUPER(iq4_xs, IQ4_XS, 128, 241, 0, 8, 1)\
+	SMALL(mxfp4, MXFP4, 4, 12, 24, 0, 1)\
 	CODED(iq1_s, IQ1_S, 32)              \
 	CODED(iq1_m, IQ1_M, 16)              \
 	CODED(iq2_xxs, IQ2_XXS, 32)          \
@@ -47,7 +48,7 @@
 	CODED(iq3_xxs, IQ3_XXS, 32)          \
 	CODED(iq3_s, IQ3_S, 32)              \
 	CODED(tq1_0, TQ1_0, 32)              \
-	SUPER(tq2_0, TQ2_0, 1, 0, 2, 4)
+	SUPER(tq2_0, TQ2_0, 1, 3, 0, 2, 4)
 
 /* For the families that a list leaves out. */
 #define QN_SKIP(...)
@@ -62,7 +63,7 @@ enum { QN_N_TYPES = sizeof(union { QN_TYPES(QN_ROW, QN_ROW, QN_ROW, QN_ROW) }) }
 
 /* Columns of a row; 0 where the family does not have them. */
 struct type_row {
-	int bits, offset, min, scale;
+	int bits, offset, most, min, scale;
 	int parts, subs, words; /* words: of a sub-block */
 };
 
@@ -70,15 +71,15 @@ struct type_row {
 INLINE struct type_row type_row(int type)
 {
 	switch (type) {
-#define SMALL(name, NAME, b, o, m, s) \
-	case QN_##NAME:               \
-		return (struct type_row){.bits = b, .offset = o, .min = m, .scale = s};
-#define SUPER(name, NAME, o, m, p, s) \
-	case QN_##NAME:               \
-		return (struct type_row){.offset = o, .min = m, .parts = p, .subs = s, .words = 64 / (p * s)};
+#define SMALL(name, NAME, b, o, w, m, s) \
+	case QN_##NAME:                  \
+		return (struct type_row){.bits = b, .offset = o, .most = w, .min = m, .scale = s};
+#define SUPER(name, NAME, o, w, m, p, s) \
+	case QN_##NAME:                  \
+		return (struct type_row){.offset = o, .most = w, .min = m, .parts = p, .subs = s, .words = 64 / (p * s)};
 #define CODED(name, NAME, run) \
 	case QN_##NAME:        \
-		return (struct type_row){.offset = CODED_OFFSET, .parts = 256 / run, .subs = 1, .words = run / 4};
+		return (struct type_row){.offset = CODED_OFFSET, .most = CODED_OFFSET + 62, .parts = 256 / run, .subs = 1, .words = run / 4};
 		QN_TYPES(QN_SKIP, SMALL, SUPER, CODED)
 #undef SMALL
 #undef SUPER

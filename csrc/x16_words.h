@@ -15,7 +15,7 @@
 /* Scales and minimums of a super-block, unpacked to bytes. Sub-blocks 2i, 2i + 1 make a pair. */
 struct scales {
 	_Alignas(64) int8_t scale[16][QN_PANEL];
-	_Alignas(64) int8_t pair[8][QN_PANEL][2]; /* minimums */
+	_Alignas(64) int8_t pair[8][QN_PANEL][2]; /* minimums, or the scales again: see pair_scales() */
 };
 
 INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL])
@@ -102,6 +102,14 @@ INLINE void scales_of(struct scales *s, int type, const void *p)
 #undef SUPER
 	}
 	memcpy(s->scale, ((const struct decoded *)p)->scale, sizeof s->scale);
+}
+
+/* Scales in pairs, where no minimums are: of products that an offset is taken off. */
+INLINE void pair_scales(struct scales *s)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++)
+		rows_zip(s->pair[i], rows_load(s->scale[2 * i]), rows_load(s->scale[2 * i + 1]));
 }
 
 /* Line l with its bit `at` moved to bit `to`. All constant but l. */

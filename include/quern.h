@@ -133,7 +133,10 @@ enum qn_op_kind {
 	QN_OP_NORM_ROWS,
 	/* act = the first n_col columns of src, into the same buffers. */
 	QN_OP_ACT,
-	/* dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	/*
+	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a single
+	 * column for all of them. Not QN_ROWS_PAIR.
+	 */
 	QN_OP_GATE,
 	/*
 	 * For each of n_mat matrices, with y = mat[i] * act + bias[i]: dst[col[i] ...] = scale * y. Rows of
@@ -215,6 +218,7 @@ struct qn_op {
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */
+	int32_t by_row;
 };
 
 /* Bytes of the routing of n_tok tokens (QN_OP_MOE_ROUTE). */

@@ -11,6 +11,7 @@
 #define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 1
 #define MM_BY 2
+#define MM_READY_FROM (MM_TOKENS + 1) /* a second tile: by then words also lie interleaved */
 
 /* Register j has 8 weights of row 2j, then 8 of row 2j + 1. */
 typedef struct {

@@ -142,7 +142,8 @@ static void gate(const struct scene *s)
 
 	for (int64_t t = 0; t < n_rows(s); t++)
 		for (int i = 0; i < op->n_col; i++) {
-			const double want = fn_of(op->fn, (double)row(s, op->src, t)[op->col[0] + i]) *
+			const int from = op->col[0] + (op->by_row ? 0 : i);
+			const double want = fn_of(op->fn, (double)row(s, op->src, t)[from]) *
 			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
 
 			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], want, 1e-6 * fabs(want) + 1e-30);

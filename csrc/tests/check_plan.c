@@ -328,6 +328,12 @@ static void refuses_rows(void)
 	REFUSES_OF(gate, rows, QN_ROWS_PAIR);
 	REFUSES_OF(gate, n_col, 0);
 	REFUSES_OF(gate, n_col, N_EMBD);
+	REFUSES_OF(gate, src, ROUTER);
+	struct qn_op by_row = gate;
+	by_row.src = ROUTER; /* narrower than dst */
+	by_row.by_row = 1;
+	expect(&by_row, QN_OK, "gate by row");
+	REFUSES_OF(by_row, n_col, N_EMBD);
 	expect(&conv, QN_OK, "convolution");
 	REFUSES_OF(conv, vec, NULL);
 	REFUSES_OF(conv, n_col, 0);

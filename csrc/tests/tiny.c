@@ -201,6 +201,12 @@ static void attention(struct tiny *t)
 		op->dst = ATT;
 		op->col[0] = 16;
 		op->n_col = n_q - 16;
+		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
+		op->fn = QN_FN_SIGMOID;
+		op->by_row = 1;
+		op->src = QKV;
+		op->dst = ATT;
+		op->n_col = n_att;
 	}
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_att, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, ANY);

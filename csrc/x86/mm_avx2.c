@@ -1,4 +1,4 @@
-/* mm_avx2.c - products on AVX2 without VNNI: vpmaddubsw to int16 pairs, vpmaddwd to int32. */
+/* mm_avx2.c - products on AVX2 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by scales. */
 #include "x86/set.h"
 
 #include "x86/mm_ymm.h"
@@ -7,16 +7,17 @@
 #define MM_TOKENS 4
 #define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 0
+#define MM_NARROW 1
+#define MM_READY_FROM (2 * MM_TOKENS + 1)
+#define MM_SUMS_AWAY
 
-/* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
-static inline __m256i dot(__m256i acc, __m256i w, __m256i x)
-{
-	return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
-}
+typedef ints dots;
 
-static inline ints ints_dot(ints acc, bytes w, acts x)
+/* w < 128: a pair of products is at most 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
+static inline dots ints_dot(dots acc, bytes w, acts x)
 {
-	return (ints){dot(acc.lo, w.lo, x), dot(acc.hi, w.hi, x)};
+	return (dots){_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(w.lo, x)),
+	              _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(w.hi, x))};
 }
 
 /*
@@ -27,12 +28,28 @@ static inline __m256i dot8(__m256i acc, __m256i w, __m256i x)
 {
 	const __m256i s = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
 
-	return dot(acc, _mm256_abs_epi8(s), _mm256_sign_epi8(x, s));
+	return _mm256_add_epi16(acc, _mm256_maddubs_epi16(_mm256_abs_epi8(s), _mm256_sign_epi8(x, s)));
 }
 
-static inline ints ints_dot8(ints acc, bytes w, acts x)
+static inline dots ints_dot8(dots acc, bytes w, acts x)
 {
-	return (ints){dot8(acc.lo, w.lo, x), dot8(acc.hi, w.hi, x)};
+	return (dots){dot8(acc.lo, w.lo, x), dot8(acc.hi, w.hi, x)};
+}
+
+/* 16 int8 as int16, each twice. */
+static inline dots mults_of(const int8_t *p)
+{
+	const rows a = rows_load(p);
+
+	return (dots){_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, a)), _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, a))};
+}
+
+static inline dots mults_one(void) { return (dots){_mm256_set1_epi16(1), _mm256_set1_epi16(1)}; }
+
+static inline ints ints_scaled(ints sum, dots a, dots m)
+{
+	return (ints){_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, m.lo)),
+	              _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, m.hi))};
 }
 
 static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)

@@ -1,32 +1,40 @@
-/* mm_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, vpmaddwd to int32. */
+/* mm_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by scales. */
 #include "x86/set.h"
 
 #include "x86/mm_zmm.h"
 
 #define MM(name) name##_avx512
 #define MM_TOKENS 8
-#define MM_PAIR_TOKENS 5
+#define MM_PAIR_TOKENS 6
 #define MM_DOT8_OFFSET 0
+#define MM_NARROW 1
 
-/* w < 128: a pair of products is below 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
-static inline ints dot(ints acc, __m512i w, __m512i x)
-{
-	return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(w, x), _mm512_set1_epi16(1)));
-}
+typedef ints dots;
 
-static inline ints ints_dot(ints acc, bytes w, acts x) { return dot(acc, w, x); }
+/* w < 128: a pair of products is at most 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
+static inline dots ints_dot(dots acc, bytes w, acts x) { return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x)); }
 
 /*
  * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
  * pair is at most 2 * 128 * 127 < 2^15.
  */
-static inline ints ints_dot8(ints acc, bytes w, acts x)
+static inline dots ints_dot8(dots acc, bytes w, acts x)
 {
 	const __mmask64 negative = ~_mm512_movepi8_mask(w); /* w < 128 */
 	const __m512i s = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
 
-	return dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(x, negative, _mm512_setzero_si512(), x));
+	return ints_dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(x, negative, _mm512_setzero_si512(), x));
 }
+
+/* 16 int8 as int16, each twice. */
+static inline dots mults_of(const int8_t *p)
+{
+	return _mm512_shufflehi_epi16(_mm512_shufflelo_epi16(ints_of8(p), 0xa0), 0xa0);
+}
+
+static inline dots mults_one(void) { return _mm512_set1_epi16(1); }
+
+static inline ints ints_scaled(ints sum, dots a, dots m) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, m)); }
 
 static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 {

@@ -7,6 +7,7 @@
 #define MM_TOKENS 4
 #define MM_PAIR_TOKENS 0
 #define MM_DOT8_OFFSET 1
+#define MM_READY_FROM (2 * MM_TOKENS + 1)
 
 static inline ints ints_dot(ints acc, bytes w, acts x)
 {

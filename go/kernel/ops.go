@@ -184,13 +184,15 @@ const (
 	ReLU2   Fn = C.QN_FN_RELU2    // max(x, 0) squared
 )
 
-// Gate is Dst = Fn(Src) * Dst, Cols columns from SrcCol and DstCol.
+// Gate is Dst = Fn(Src) * Dst, Cols columns from SrcCol and DstCol. With ByRow Src has
+// a single column for all of them.
 type Gate struct {
 	Dst, Src       Buf
 	DstCol, SrcCol int // multiples of Panel
 	Rows           RowSet
 	Cols           int
 	Fn             Fn
+	ByRow          bool
 }
 
 func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -198,7 +200,11 @@ func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.rows, c.fn = C.int32_t(o.Rows), C.int32_t(o.Fn)
 	c.n_col = C.int32_t(o.Cols)
 	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
+	n := o.Cols
+	if o.ByRow {
+		n, c.by_row = 1, 1
+	}
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+n); err != nil {
 		return err
 	}
 	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols)

@@ -30,6 +30,7 @@ type Config struct {
 	NExpert     int // 0: the feed-forward part is dense
 	NExpertUsed int // by each token
 	NFFExpert   int // feed-forward width of an expert
+	NFFShared   int // and of the experts that every token uses, together
 
 	NTap int // positions that a short convolution sees, its own included; 0: there is none
 }

@@ -5,18 +5,24 @@ import "github.com/quern-llm/quern/go/kernel"
 // feedForward says what a dense feed-forward is. Biases are used where the file
 // has them.
 type feedForward struct {
-	fn    kernel.Fn
-	plain bool   // there is no gate: down(fn(up(input)))
-	fused bool   // ffn_up has the rows of the gate before its own
-	post  string // the norm of the result, before it is added
+	fn     kernel.Fn
+	plain  bool   // there is no gate: down(fn(up(input)))
+	fused  bool   // ffn_up has the rows of the gate before its own
+	shared bool   // the experts that every token uses, in one: tensors end in _shexp
+	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
+	post   string // the norm of the result, before it is added
 }
 
 // feedForward is down(fn(gate(input)) * up(input)).
 func (l layer) feedForward(f feedForward) half {
 	c := l.cfg
+	width, suffix := l.NFF, ""
+	if f.shared {
+		width, suffix = c.NFFShared, "_shexp"
+	}
 	part := func(name string) kernel.Part {
-		m := l.matrix(l.blk+name+".weight", c.NEmbd, l.NFF)
-		return kernel.Part{Matrix: m, Bias: l.optional(l.blk+name+".bias", l.NFF)}
+		name = l.blk + name + suffix
+		return kernel.Part{Matrix: l.matrix(name+".weight", c.NEmbd, width), Bias: l.optional(name+".bias", width)}
 	}
 	var parts []kernel.Part
 	switch {
@@ -24,27 +30,38 @@ func (l layer) feedForward(f feedForward) half {
 		parts = []kernel.Part{part("ffn_up")}
 	case f.fused:
 		parts = []kernel.Part{
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*l.NFF, 0, l.NFF)},
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*l.NFF, l.NFF, l.NFF)},
+			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, 0, width)},
+			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, width, width)},
 		}
 	default:
 		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}
 	}
-	down := l.matrix(l.blk+"ffn_down.weight", l.NFF, c.NEmbd)
+	downName := l.blk + "ffn_down" + suffix
+	down := l.matrix(downName+".weight", width, c.NEmbd)
 	h := half{}
 	for _, p := range parts {
 		h.in = append(h.in, p.Matrix)
 	}
+	var gate kernel.Matrix
+	if f.gated {
+		gate = l.matrix(l.blk+"ffn_gate_inp_shexp.weight", c.NEmbd, 1)
+		h.in = append(h.in, gate)
+	}
 	h.run = func(act kernel.Act) {
-		ffn := l.floats("ffn", kernel.TokRows, l.NFF)
-		ffnAct := l.act("ffn", kernel.TokRows, l.NFF, down)
+		ffn := l.floats("ffn", kernel.TokRows, width)
+		ffnAct := l.act("ffn", kernel.TokRows, width, down)
 		epilogue := kernel.GLU
 		if f.plain {
 			epilogue = kernel.Apply
 		}
 		l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn})
-		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: l.NFF})
-		l.result(ffnAct, kernel.Part{Matrix: down, Bias: l.optional(l.blk+"ffn_down.bias", c.NEmbd)}, f.post)
+		if f.gated { // before the last product, which is linear: there the rows are short
+			g := l.floats("shared.gate", kernel.TokRows, 1)
+			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
+			l.add(kernel.Gate{Dst: ffn, Src: g, Cols: width, Fn: kernel.Sigmoid, ByRow: true})
+		}
+		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: width})
+		l.result(ffnAct, kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}, f.post)
 	}
 	return h
 }

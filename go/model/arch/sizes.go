@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -86,6 +87,23 @@ func (k *keys) experts() {
 		c.NFFExpert = k.int("expert_feed_forward_length", 1, maxFF)
 	} else {
 		c.NFFExpert = k.int("feed_forward_length", 1, maxFF)
+	}
+}
+
+// sharedExperts takes the width of the experts that every token uses from the first
+// layer that has them: what the keys for it mean differs from converter to converter.
+func (k *keys) sharedExperts() {
+	for il := range k.c.Layers {
+		t, ok := k.f.Tensor(fmt.Sprintf("blk.%d.ffn_up_shexp.weight", il))
+		if !ok {
+			continue
+		}
+		if len(t.Dims) != 2 || t.Dims[1] > maxFF {
+			k.keep(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", t.Name, t.Dims, maxFF))
+			return
+		}
+		k.c.NFFShared = int(t.Dims[1])
+		return
 	}
 }
 
