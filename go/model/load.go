@@ -101,6 +101,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 		return err
 	}
 	m.program, err = s.arch.Build(s.Config, m.weights, s.kv) // as in the survey, now with memory
+	m.weights.dropSquares()
 	return err
 }
 
@@ -130,9 +131,10 @@ func (m *Model) read(o Options) error {
 		src.Layout, src.N = kernel.Rows, 1
 		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
 		step := chunkRows(x)
-		dst := x.Data
+		dst, before := x.Data, 0 // rows of the parts before this one
 		for _, t := range x.parts {
-			for row, rows := 0, int(t.Elems())/x.In; row < rows; {
+			rows := int(t.Elems()) / x.In
+			for row := 0; row < rows; {
 				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
 				src.Out = min(step, x.Out-row%x.Out, rows-row)
 				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
@@ -144,6 +146,9 @@ func (m *Model) read(o Options) error {
 					return fmt.Errorf("tensor %q: %w", t.Name, err)
 				}
 				dst = dst[n:]
+				if x.squares != nil {
+					x.squares.read(x, before+row, src.Data)
+				}
 				m.file.drop(t, row*rowBytes, len(src.Data))
 				row += src.Out
 				done += uint64(len(src.Data))
@@ -151,6 +156,7 @@ func (m *Model) read(o Options) error {
 					o.Progress(done, total)
 				}
 			}
+			before += rows
 		}
 	}
 	return nil

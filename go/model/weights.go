@@ -32,11 +32,13 @@ type matrix struct {
 	kernel.Matrix
 	parts []*gguf.Tensor
 	rows  bool // looked up, not multiplied: never packed
+
+	squares *squares // nil where nobody wants them
 }
 
-// A vector is the floats of a tensor.
+// A vector is the floats of a tensor, or what the architecture computes.
 type vector struct {
-	t *gguf.Tensor
+	t *gguf.Tensor // nil if computed
 	n int
 	v []float32 // nil until there is memory; padded to whole panels
 }
@@ -76,27 +78,30 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 }
 
 // Part implements arch.Weights.
-func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) {
+func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of), uint64(mats)})
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
 	if err := kernel.Type(t.Type).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
 	}
-	m := &matrix{parts: []*gguf.Tensor{rowsOf(t, in, from, n)}}
-	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
+	m := &matrix{}
+	for i := range mats {
+		m.parts = append(m.parts, rowsOf(t, in, i*of+from, n))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
 	w.keep(key, m)
 	return m.Matrix, nil
 }
 
 // Heads implements arch.Weights.
 func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
-	key := fmt.Sprintf("%s from row %d of each head", name, from)
+	key := arch.HeadsName(name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
@@ -230,13 +235,8 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 	if i := slices.IndexFunc(w.ropes, func(o *rotations) bool { return o.rope == r }); i >= 0 {
 		return w.ropes[i].freqs, nil
 	}
-	for _, name := range []string{"rope_factors_long.weight", "rope_factors_short.weight"} {
-		if w.Has(name) {
-			return nil, fmt.Errorf("tensor %q: factors for long and short contexts are not supported", name)
-		}
-	}
 	o := &rotations{rope: r}
-	if r.Factors != "" && w.Has(r.Factors) {
+	if r.Factors != "" && (r.Long != "" || w.Has(r.Factors)) {
 		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
 			return nil, err
 		}
@@ -330,6 +330,9 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 	for _, v := range w.vecs {
 		n := vectorBytes(v)
 		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
+		if v.t == nil {
+			continue
+		}
 		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
 			return unsupported(v.t, err)
 		}

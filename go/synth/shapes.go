@@ -1,11 +1,6 @@
 package synth
 
-import (
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // A Shape has the dimensions of a model, as its publisher gives them.
 type Shape struct {
@@ -27,8 +22,12 @@ type Shape struct {
 	// model first trained on 8192 positions; 0 leaves them as they are.
 	RopeFactor float64
 	RMSEps     float32
-	Tied       bool // the embeddings are also the output matrix
-	QKNorm     bool // queries and keys are normalised by head
+	Tied       bool    // the embeddings are also the output matrix
+	QKNorm     bool    // queries and keys are normalised by head
+	Window     int     // positions that layers with a window see; 0: there are none
+	YaRN       float64 // factor of a YaRN over NCtxOrig positions; 0: there is none
+	NCtxOrig   int
+	GPTOSS     bool // biases everywhere, a sink for each head
 	NRot       int  // rotated dimensions of a head; 0: all
 	Delta      *Delta
 	Vocab      vocabulary
@@ -40,8 +39,14 @@ type Delta struct {
 	NHead, NHeadKey int  // of values; of queries and keys
 	Dim             int  // of any head
 	NTap            int  // of the convolution
-	Grouped         bool // the two gates are one matrix
+	Grouped         bool // the gates of value heads are one matrix
 }
+
+// attentionEvery is the layer that has attention where others have delta nets.
+const attentionEvery = 4
+
+// deltaNet says whether layer i has a delta net.
+func (s *Shape) deltaNet(i int) bool { return s.Delta != nil && (i+1)%attentionEvery != 0 }
 
 // shapes are those that ParseShape knows. tiny is not a published model: it is for
 // tests, and for trying the program without a download.
@@ -76,6 +81,11 @@ var shapes = []Shape{
 		NVocab: 50304, NCtx: 4096, NExpert: 64, NUsed: 8, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
 	},
 	{
+		Name: "gpt-oss-20b", Arch: "gpt-oss", NLayer: 24, NEmbd: 2880, NFF: 2880, NHead: 64, NHeadKV: 8, HeadDim: 64,
+		NVocab: 201088, NCtx: 131072, NExpert: 32, NUsed: 4, RopeTheta: 150000, RMSEps: 1e-5, Window: 128, YaRN: 32, NCtxOrig: 4096,
+		GPTOSS: true, Vocab: o200k,
+	},
+	{
 		Name: "qwen3.6-35b-a3b", Arch: "qwen35moe", NLayer: 40, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
 		NVocab: 248320, NCtx: 262144, NExpert: 256, NUsed: 8, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen35,
 		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4},
@@ -105,21 +115,11 @@ func Shapes() []string {
 	return names
 }
 
-// findShape returns the shape called name, or, of "NAME/N", its first N layers.
-func findShape(name string) (*Shape, error) {
-	whole, layers, cut := strings.Cut(name, "/")
-	i := slices.IndexFunc(shapes, func(s Shape) bool { return strings.EqualFold(whole, s.Name) })
-	if i < 0 {
-		return nil, fmt.Errorf("unknown shape %q, known are %s, and of each NAME/N, its first N layers", whole, strings.Join(Shapes(), " "))
-	}
-	s := shapes[i]
-	if cut {
-		n, err := strconv.Atoi(layers)
-		if err != nil || n < 1 || n > s.NLayer {
-			return nil, fmt.Errorf("shape %q: %q layers, want 1 to %d", name, layers, s.NLayer)
+func findShape(name string) *Shape {
+	for i := range shapes {
+		if strings.EqualFold(name, shapes[i].Name) {
+			return &shapes[i]
 		}
-		s.NLayer = n
-		s.Name = fmt.Sprintf("%s/%d", s.Name, n)
 	}
-	return &s, nil
+	return nil
 }

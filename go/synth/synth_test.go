@@ -27,31 +27,6 @@ func write(t *testing.T, m Model) []byte {
 	return buf.Bytes()
 }
 
-func shape(t *testing.T, name string) *Shape {
-	t.Helper()
-	s, err := findShape(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// A shape may have fewer layers, and no more.
-func TestLayers(t *testing.T) {
-	m, err := ParseShape("Qwen3.8-27B/16:q8_0")
-	if err != nil || m.Shape.NLayer != 16 || m.String() != "qwen3.8-27b/16:Q8_0" {
-		t.Fatalf("%v, %v", m, err)
-	}
-	if whole := shape(t, "qwen3.8-27b"); whole.NLayer != 64 {
-		t.Errorf("%d layers of all, want 64", whole.NLayer)
-	}
-	for _, spec := range []string{"tiny/0", "tiny/5", "tiny/", "tiny/x", "tiny/-1", "huge/2", "/"} {
-		if _, err := ParseShape(spec); err == nil || !strings.Contains(err.Error(), "shape") {
-			t.Errorf("%s: %v", spec, err)
-		}
-	}
-}
-
 // The tiny shape, in every mix, can be read back.
 func TestRoundTrip(t *testing.T) {
 	for _, mix := range Mixes() {
@@ -109,11 +84,12 @@ func TestVocabularies(t *testing.T) {
 		{"llama-3.2-1b", "<|begin_of_text|>", "<|end_of_text|>"},
 		{"qwen3-0.6b", "<|endoftext|>", "<|im_end|>"},
 		{"mixtral-8x7b", "<s>", "</s>"},
+		{"gpt-oss-20b", "<|startoftext|>", "<|return|>"},
 		{"qwen3.8-27b", "<|endoftext|>", "<|im_end|>"},
 		{"tiny", "<|begin_of_text|>", "<|end_of_text|>"},
 	} {
 		kv := map[string]any{}
-		s := shape(t, tt.shape)
+		s := findShape(tt.shape)
 		s.tokenizer(func(key string, v any) { kv[strings.TrimPrefix(key, "tokenizer.ggml.")] = v })
 		tokens := kv["tokens"].([]string)
 		types := kv["token_type"].([]int32)
@@ -148,7 +124,7 @@ func TestVocabularies(t *testing.T) {
 
 // Llama 3.1's divisors: 1 for the fast rotations, 8 for the slow.
 func TestRopeFreqs(t *testing.T) {
-	f := shape(t, "llama-3.1-8b").ropeFreqs()
+	f := findShape("llama-3.1-8b").ropeFreqs()
 	if len(f) != 64 || f[0] != 1 || f[28] != 1 || f[35] != 8 || f[63] != 8 {
 		t.Errorf("divisors %v", f)
 	}

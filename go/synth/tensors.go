@@ -7,9 +7,6 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// attentionEvery is the layer that has attention where others have delta nets.
-const attentionEvery = 4
-
 // A tensor is one entry of the file's directory.
 type tensor struct {
 	name   string
@@ -23,21 +20,72 @@ func (m Model) tensors() []tensor {
 	s := m.Shape
 	var list []tensor
 	matrix := func(name string, r role, layer int, dims ...int) {
-		list = append(list, tensor{name: name + ".weight", typ: m.Mix.typeOf(s, r, layer), dims: sizes(dims)})
+		list = append(list, tensor{name: name + ".weight", typ: fitting(m.Mix.typeOf(s, r, layer), dims[0]), dims: sizes(dims)})
 	}
-	vector := func(name string, value func(i int) float32, dims ...int) {
+	ones := func(name string, n int) {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = 1
+		}
+		list = append(list, tensor{name: name + ".weight", typ: gguf.F32, dims: sizes([]int{n}), values: v})
+	}
+	values := func(name string, of func(i int) float32, dims ...int) {
 		n := 1
 		for _, d := range dims {
 			n *= d
 		}
 		v := make([]float32, n)
 		for i := range v {
-			v[i] = value(i)
+			v[i] = of(i)
 		}
 		list = append(list, tensor{name: name, typ: gguf.F32, dims: sizes(dims), values: v})
 	}
-	ones := func(name string, n int) {
-		vector(name+".weight", func(int) float32 { return 1 }, n)
+	bias := func(name string, dims ...int) {
+		if s.GPTOSS {
+			values(name+".bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, dims...)
+		}
+	}
+	ffnNorm := "ffn_norm"
+	if s.GPTOSS || s.Delta != nil {
+		ffnNorm = "post_attention_norm"
+	}
+	attention := func(blk string, i int) {
+		query := s.NHead * s.HeadDim
+		if s.Delta != nil {
+			query *= 2 // of each head the query and a gate
+		}
+		matrix(blk+"attn_q", attnQ, i, s.NEmbd, query)
+		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+		bias(blk+"attn_q", s.NHead*s.HeadDim)
+		bias(blk+"attn_k", s.NHeadKV*s.HeadDim)
+		bias(blk+"attn_v", s.NHeadKV*s.HeadDim)
+		if s.QKNorm {
+			ones(blk+"attn_q_norm", s.HeadDim)
+			ones(blk+"attn_k_norm", s.HeadDim)
+		}
+		matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
+		bias(blk+"attn_output", s.NEmbd)
+		if s.GPTOSS {
+			values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
+		}
+	}
+	deltaNet := func(blk string, i int, d *Delta) {
+		inner := d.NHead * d.Dim
+		cols := 2*d.NHeadKey*d.Dim + inner
+		matrix(blk+"attn_qkv", attnQKV, i, s.NEmbd, cols)
+		matrix(blk+"attn_gate", attnQ, i, s.NEmbd, inner)
+		values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%d.NTap) / 10 }, d.NTap, cols)
+		values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, d.NHead)
+		values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, d.NHead)
+		if d.Grouped {
+			matrix(blk+"ssm_ba", attnK, i, s.NEmbd, 2*d.NHead)
+		} else {
+			matrix(blk+"ssm_beta", attnK, i, s.NEmbd, d.NHead)
+			matrix(blk+"ssm_alpha", attnK, i, s.NEmbd, d.NHead)
+		}
+		ones(blk+"ssm_norm", d.Dim)
+		matrix(blk+"ssm_out", attnOut, i, inner, s.NEmbd)
 	}
 	embedRole := embed
 	if s.Tied {
@@ -48,64 +96,34 @@ func (m Model) tensors() []tensor {
 		f := s.ropeFreqs()
 		list = append(list, tensor{name: "rope_freqs.weight", typ: gguf.F32, dims: sizes([]int{len(f)}), values: f})
 	}
-	attention := func(blk string, i int) {
-		width := s.NHead * s.HeadDim
-		if s.Delta != nil {
-			width *= 2 // of each head the query and the gate
-		}
-		matrix(blk+"attn_q", attnQ, i, s.NEmbd, width)
-		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
-		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
-		if s.QKNorm {
-			ones(blk+"attn_q_norm", s.HeadDim)
-			ones(blk+"attn_k_norm", s.HeadDim)
-		}
-		matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
-	}
-	deltaNet := func(blk string, i int, d *Delta) {
-		values := d.NHead * d.Dim
-		cols := 2*d.NHeadKey*d.Dim + values
-		matrix(blk+"attn_qkv", attnQKV, i, s.NEmbd, cols)
-		matrix(blk+"attn_gate", attnQ, i, s.NEmbd, values)
-		vector(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%d.NTap) / 10 }, d.NTap, cols)
-		vector(blk+"ssm_dt.bias", func(int) float32 { return -4 }, d.NHead)
-		vector(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, d.NHead)
-		if d.Grouped {
-			matrix(blk+"ssm_ba", attnK, i, s.NEmbd, 2*d.NHead)
-		} else {
-			matrix(blk+"ssm_beta", attnK, i, s.NEmbd, d.NHead)
-			matrix(blk+"ssm_alpha", attnK, i, s.NEmbd, d.NHead)
-		}
-		ones(blk+"ssm_norm", d.Dim)
-		matrix(blk+"ssm_out", attnOut, i, values, s.NEmbd)
-	}
-	feedForward := func(blk, suffix string, i, width int, experts ...int) {
-		matrix(blk+"ffn_gate"+suffix, ffnUp, i, append([]int{s.NEmbd, width}, experts...)...)
-		matrix(blk+"ffn_up"+suffix, ffnUp, i, append([]int{s.NEmbd, width}, experts...)...)
-		matrix(blk+"ffn_down"+suffix, ffnDown, i, append([]int{width, s.NEmbd}, experts...)...)
-	}
 	for i := range s.NLayer {
 		blk := fmt.Sprintf("blk.%d.", i)
 		ones(blk+"attn_norm", s.NEmbd)
-		if s.Delta != nil && (i+1)%attentionEvery != 0 {
+		if s.deltaNet(i) {
 			deltaNet(blk, i, s.Delta)
 		} else {
 			attention(blk, i)
 		}
-		if s.Delta != nil {
-			ones(blk+"post_attention_norm", s.NEmbd)
-		} else {
-			ones(blk+"ffn_norm", s.NEmbd)
-		}
+		ones(blk+ffnNorm, s.NEmbd)
 		if s.NExpert == 0 {
-			feedForward(blk, "", i, s.NFF)
+			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
+			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
+			matrix(blk+"ffn_down", ffnDown, i, s.NFF, s.NEmbd)
 			continue
 		}
 		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
-		feedForward(blk, "_exps", i, s.NFF, s.NExpert)
+		bias(blk+"ffn_gate_inp", s.NExpert)
+		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
+		bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
+		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
+		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
 		if s.NFFShared > 0 {
-			list = append(list, tensor{name: blk + "ffn_gate_inp_shexp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd})})
-			feedForward(blk, "_shexp", i, s.NFFShared)
+			values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+			matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			matrix(blk+"ffn_up_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			matrix(blk+"ffn_down_shexp", ffnDown, i, s.NFFShared, s.NEmbd)
 		}
 	}
 	ones("output_norm", s.NEmbd)

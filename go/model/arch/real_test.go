@@ -268,8 +268,8 @@ func (s *shapesOnly) Matrix(name string, in, out, n int) (kernel.Matrix, error) 
 func (s *shapesOnly) Stack(names []string, in, out int) (kernel.Matrix, error) {
 	return kernel.Matrix{}, fmt.Errorf("%q in pieces", names[0])
 }
-func (s *shapesOnly) Part(name string, in, of, _, n int) (kernel.Matrix, error) {
-	return s.mat(name, in, of, n, 1)
+func (s *shapesOnly) Part(name string, in, of, _, n, mats int) (kernel.Matrix, error) {
+	return s.mat(name, in, of, n, mats, mats)
 }
 func (s *shapesOnly) Heads(name string, in, of, _, n, heads int) (kernel.Matrix, error) {
 	return s.mat(name, in, of*heads, n*heads, 1)
@@ -277,4 +277,6 @@ func (s *shapesOnly) Heads(name string, in, of, _, n, heads int) (kernel.Matrix,
 func (s *shapesOnly) Vector(name string, dims ...int) ([]float32, error) {
 	return nil, s.take(name, dims...)
 }
-func (s *shapesOnly) Rope(Rope) ([]float64, error) { return nil, nil }
+func (s *shapesOnly) Rope(Rope) ([]float64, error)           { return nil, nil }
+func (s *shapesOnly) Squares(_, _ string) ([]float64, error) { return nil, nil }
+func (s *shapesOnly) Floats(string, int) []float32           { return nil }
