@@ -182,6 +182,22 @@ FN(gelu_erf, qgelu_erf(x))
 FN(relu2, (x > 0 ? x : x * 0) * (x > 0 ? x : x * 0)) /* NaN stays NaN */
 #undef FN
 
+static void VEC(swiglu_clamp)(float *y, const float *g, const float *u, int64_t n)
+{
+	if (u)
+		for (int64_t i = 0; i < n; i++) {
+			const float x = g[i] > 7 ? 7 : g[i], low = u[i] < -7 ? -7 : u[i];
+
+			y[i] = x / (1 + qexp(-1.702f * x)) * (1 + (low > 7 ? 7 : low));
+		}
+	else
+		for (int64_t i = 0; i < n; i++) {
+			const float x = g[i] > 7 ? 7 : g[i];
+
+			y[i] = x / (1 + qexp(-1.702f * x));
+		}
+}
+
 static void VEC(softcap)(float *y, const float *x, float cap, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -274,6 +290,7 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->fn[QN_FN_GELU] = VEC(gelu);
 	k->fn[QN_FN_GELU_ERF] = VEC(gelu_erf);
 	k->fn[QN_FN_RELU2] = VEC(relu2);
+	k->fn[QN_FN_SWIGLU_CLAMP] = VEC(swiglu_clamp);
 	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);

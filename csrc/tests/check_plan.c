@@ -324,7 +324,7 @@ static void refuses_simple(void)
 {
 	REFUSES(QN_OP_EMBED, 0, kind, 0);
 	REFUSES(QN_OP_EMBED, 0, kind, -1);
-	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_MOE_COMBINE + 1);
+	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_XIELU + 1);
 	REFUSES_MAT(QN_OP_EMBED, 0, 0);
 	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
 	REFUSES_BUF(QN_OP_EMBED, 0, dst);
@@ -399,6 +399,14 @@ static void refuses_rows(void)
 	by_row.by_row = 1;
 	expect(&by_row, QN_OK, "gate by row");
 	REFUSES_OF(by_row, n_col, N_EMBD);
+	const struct qn_op xielu = {.kind = QN_OP_XIELU, .dst = FF, .n_col = N_FF, .xielu = {1, 1, 1, -1e-6f}};
+	expect(&xielu, QN_OK, "xIELU");
+	REFUSES_OF(xielu, rows, QN_ROWS_PAIR);
+	REFUSES_OF(xielu, n_col, 0);
+	REFUSES_OF(xielu, n_col, N_EMBD);
+	REFUSES_OF(xielu, dst, N_BUFS);
+	REFUSES_OF(xielu, xielu[3], 1);
+	REFUSES_OF(xielu, xielu[3], NAN);
 	expect(&conv, QN_OK, "convolution");
 	REFUSES_OF(conv, vec, NULL);
 	REFUSES_OF(conv, n_col, 0);
@@ -513,6 +521,15 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_QKV, 0, n_rot, 3);
 	REFUSES(QN_OP_QKV, 0, n_rot, 34);
 	REFUSES(QN_OP_QKV, 0, n_rot, -2);
+	REFUSES(QN_OP_QKV, 0, temp, 0.1f); /* no span */
+	REFUSES(QN_OP_QKV, 0, temp, -0.1f);
+	REFUSES(QN_OP_QKV, 0, temp, NAN);
+	op = model.ops[find(QN_OP_QKV, 0)];
+	op.temp = 0.1f;
+	op.temp_span = 7;
+	expect(&op, QN_OK, "a temperature");
+	op.temp_offset = -1;
+	expect(&op, QN_EINVAL, "a negative offset");
 	REFUSES_BUF(QN_OP_QKV, 0, aux);
 	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
 	REFUSES(QN_OP_QKV, 0, rope, -1);
@@ -539,6 +556,19 @@ static void refuses_moe(void)
 		REFUSES(kinds[i], 0, n_used, -1);
 		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
 	}
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_CHOSEN + 1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, 2); /* of 5 experts */
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, N_EXPERT); /* of which none is used */
+	struct qn_op op = model.ops[find(QN_OP_MOE_ROUTE, 0)];
+	op.n_group = N_EXPERT;
+	op.n_group_used = N_USED;
+	expect(&op, QN_OK, "groups of one");
+	op.n_group_used = N_USED - 1;
+	expect(&op, QN_EINVAL, "groups with too few experts");
+	op.n_group_used = N_EXPERT + 1;
+	expect(&op, QN_EINVAL, "more groups than there are");
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, dst);
 	REFUSES_BUF(QN_OP_MOE_GATHER, 0, aux);

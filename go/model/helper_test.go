@@ -118,7 +118,7 @@ func loadFile(tb testing.TB, f *File, r Residency, kv kernel.KVTypes) (*Model, e
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	s, err := NewSurvey(f, kv)
+	s, err := NewSurvey(f, kv, 0)
 	if err != nil {
 		return nil, err
 	}

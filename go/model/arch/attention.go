@@ -15,15 +15,18 @@ const (
 	normAfter          // the same, after the rotation
 	normEach           // each head with weights of its own, by the model's kind of norm
 	normRow            // all heads of a token together
+	normMaybe          // as normHead, where the file has weights
+	normPlain          // each head, without weights
 )
 
 // attention says what the attention of an architecture has besides the four
 // projections. Biases are used where the file has them.
 type attention struct {
-	bias bool     // of queries, keys and values: required
-	norm headNorm // by attn_q_norm and attn_k_norm
-	gate bool     // the result is multiplied by sigmoid(attn_gate(input))
-	post string   // the norm of the result, before it is added
+	bias  bool     // of queries, keys and values: required
+	norm  headNorm // by attn_q_norm and attn_k_norm
+	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
+	gate  bool     // the result is multiplied by sigmoid(attn_gate(input))
+	post  string   // the norm of the result, before it is added
 }
 
 // attention is output(attend(rope(qkv(input)))).
@@ -42,7 +45,7 @@ func (l layer) attention(a attention) half {
 	}
 	h.run = func(act kernel.Act) {
 		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
-		if a.norm == normEach || a.norm == normRow {
+		if a.norm == normEach || a.norm == normRow || a.norm == normPlain {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -54,7 +57,11 @@ func (l layer) attention(a attention) half {
 		even := l.balance(a, q)
 		l.add(l.store(a, heads, even))
 		att := l.floats("att", kernel.TokRows, nOut)
-		l.add(kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Softcap: l.cfg.AttnCap, Mul: even.out})
+		attend := kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Mul: even.out}
+		if a.sinks {
+			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
+		}
+		l.add(attend)
 		if a.gate {
 			g := l.floats("gate", kernel.TokRows, nOut)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
@@ -127,6 +134,8 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 	switch kind {
 	case normHead, normAfter:
 		return l.vector(name, l.HeadDim), l.HeadDim
+	case normMaybe:
+		return l.optional(name, l.HeadDim), l.HeadDim
 	case normEach: // only some models of the architecture have it
 		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
 	case normRow:
@@ -144,7 +153,9 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 		Dst: q.buf, Src: q.buf, DstCol: col, SrcCol: col, Cols: l.HeadDim, Segs: heads, SegWeights: true,
 		Kind: l.cfg.Norm, Eps: l.cfg.Eps, Scale: 1,
 	}
-	if kind == normRow {
+	if kind == normPlain {
+		op.SegWeights = false
+	} else if kind == normRow {
 		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
 	}
 	op.Weight, _ = l.headNorm(kind, name, heads)
@@ -155,12 +166,13 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 func (l layer) store(a attention, heads kernel.Heads, even balance) kernel.StoreKV {
 	s := kernel.StoreKV{
 		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale,
-		QMul: even.q, KMul: even.k, VMul: even.v,
+		Temperature: l.Temperature,
+		QMul:        even.q, KMul: even.k, VMul: even.v,
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		s.Table = l.ropeTable(l.Rope)
 	}
-	if a.norm == normHead || a.norm == normAfter {
+	if a.norm == normHead || a.norm == normMaybe || a.norm == normAfter {
 		s.QNorm, _ = l.headNorm(a.norm, "attn_q_norm", l.NHead)
 		s.KNorm, _ = l.headNorm(a.norm, "attn_k_norm", l.NHeadKV)
 		s.RopeFirst = a.norm == normAfter
