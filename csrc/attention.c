@@ -59,18 +59,18 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
-/* What the n channels of kv head h are multiplied by; NULL for ones. */
-static const float *channels(const float *mul, int h, int n)
-{
-	return mul ? mul + (int64_t)h * n : NULL;
-}
-
 /* What queries at a position are scaled by. */
 static float query_scale(const struct qn_op *op, int64_t pos)
 {
 	if (op->temp == 0)
 		return op->scale;
 	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
+}
+
+/* What the n channels of kv head h are multiplied by; NULL for ones. */
+static const float *channels(const float *mul, int h, int n)
+{
+	return mul ? mul + (int64_t)h * n : NULL;
 }
 
 static int heads_ok(const struct qn_op *op)
@@ -106,8 +106,8 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 		float *row = buf_row(c, op->src, t);
 		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
-		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
 		const float scale = query_scale(op, pos);
+		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
 
 		for (int g = 0; g < group; g++) {
 			float *x = q + g * op->head_dim;

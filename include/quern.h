@@ -150,9 +150,9 @@ enum qn_op_kind {
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
-	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
-	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
-	 * or NULL for ones; query heads take the channels of the kv head that they share.
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are written, q, k
+	 * and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim], or NULL for ones;
+	 * query heads take the channels of the kv head that they share.
 	 */
 	QN_OP_QKV,
 	/*
@@ -160,8 +160,8 @@ enum qn_op_kind {
 	 * The score of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec:
 	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
 	 * others not touched; 0 is no window. Where chunked is set, a token sees no key before the last multiple of
-	 * `window` instead. vec2[head] (or NULL) is the score of a sink, which takes weight and has no value. The
-	 * result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
+	 * `window` instead. vec2[head] (or NULL) is the score of a sink, which takes weight
+	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
 	 */
 	QN_OP_ATTEND,
 	/*

@@ -391,10 +391,10 @@ static void qkv(const struct scene *s)
 		const float *was = row_was(s, QKV, t);
 
 		for (int h = 0; h < op->n_head; h++) {
-			const int hk = h / (op->n_head / op->n_head_kv);
 			const double span = op->temp_span ? (double)op->temp_span : 1;
 			const double at = floor((s->r->batch.pos[t] + op->temp_offset) / span);
 			const double scale = (double)op->scale * (1 + (double)op->temp * log(at + 1));
+			const int hk = h / (op->n_head / op->n_head_kv);
 
 			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
 			for (int d = 0; d < op->head_dim; d++)

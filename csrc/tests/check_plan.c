@@ -204,7 +204,7 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 				madds += (int64_t)rows * op->mat[k].n_in * op->mat[k].n_out;
 			}
 			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
-				const int seen = t.pos[k] + 1;
+				const int seen = (op->chunked ? t.pos[k] % op->window : t.pos[k]) + 1;
 
 				madds += (op->head_dim + op->v_dim) * op->n_head *
 				         (op->window && op->window < seen ? op->window : seen);

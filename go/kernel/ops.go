@@ -359,8 +359,8 @@ type StoreKV struct {
 	RopeFirst        bool // the norms come after the rotation
 	Eps              float32
 	Scale            float32
-	QMul, KMul, VMul []float32 // of each kv head
 	Temperature      Temperature
+	QMul, KMul, VMul []float32 // of each kv head
 }
 
 // A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
