@@ -67,6 +67,12 @@ static float query_scale(const struct qn_op *op, int64_t pos)
 	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
 }
 
+/* What the n channels of kv head h are multiplied by; NULL for ones. */
+static const float *channels(const float *mul, int h, int n)
+{
+	return mul ? mul + (int64_t)h * n : NULL;
+}
+
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
@@ -101,20 +107,24 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
 		const float scale = query_scale(op, pos);
+		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
 
 		for (int g = 0; g < group; g++) {
 			float *x = q + g * op->head_dim;
 
 			norm_rope(c, op, x, op->vec, t);
-			qn_kernels.scale_rows(x, x, scale, NULL, op->head_dim);
+			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
 		}
 		norm_rope(c, op, k, op->vec2, t);
+		if (op->mul[1])
+			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
+		if (op->mul[2])
+			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
 
 		uint8_t *kv = kv_head(c, op, t, pos, h);
 
 		kv_put_k(op->k_type, kv, p, k, op->head_dim);
-		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p,
-		         row + op->col[2] + (int64_t)h * op->v_dim, op->v_dim);
+		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p, v, op->v_dim);
 	}
 }
 
@@ -342,6 +352,8 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
 		if (op->v_type == QN_KV_Q4)
 			kv_hadamard(y, op->v_dim);
+		if (op->mul[0])
+			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);
 	}
 }
 

@@ -150,7 +150,9 @@ enum qn_op_kind {
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
-	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well.
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are written, q, k
+	 * and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim], or NULL for ones;
+	 * query heads take the channels of the kv head that they share.
 	 */
 	QN_OP_QKV,
 	/*
@@ -159,7 +161,7 @@ enum qn_op_kind {
 	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
 	 * others not touched; 0 is no window. Where chunked is set, a token sees no key before the last multiple of
 	 * `window` instead. vec2[head] (or NULL) is the score of a sink, which takes weight
-	 * and has no value.
+	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
 	 */
 	QN_OP_ATTEND,
 	/*
@@ -205,6 +207,7 @@ struct qn_op {
 	struct qn_mat mat[3];
 	const float *bias[3]; /* [n_mat][n_out padded to 16] or NULL */
 	const float *vec, *vec2;
+	const float *mul[3];  /* of channels of heads */
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
 	int64_t kv_offset;    /* bytes before this layer's state in a unit, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */

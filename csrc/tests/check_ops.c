@@ -376,6 +376,12 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 		rotate(s, y, t);
 }
 
+/* What channel d of kv head h is multiplied by. */
+static double channel(const float *mul, int h, int n, int d)
+{
+	return mul ? (double)mul[h * n + d] : 1;
+}
+
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
@@ -388,8 +394,11 @@ static void qkv(const struct scene *s)
 			const double span = op->temp_span ? (double)op->temp_span : 1;
 			const double at = floor((s->r->batch.pos[t] + op->temp_offset) / span);
 			const double scale = (double)op->scale * (1 + (double)op->temp * log(at + 1));
+			const int hk = h / (op->n_head / op->n_head_kv);
 
 			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
+			for (int d = 0; d < op->head_dim; d++)
+				y[d] *= channel(op->mul[0], hk, op->head_dim, d);
 			for (int d = 0; d < op->head_dim; d++)
 				check_near(
 					"q", h * op->head_dim + d,
@@ -398,8 +407,11 @@ static void qkv(const struct scene *s)
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
+			for (int d = 0; d < op->head_dim; d++)
+				y[d] *= channel(op->mul[1], h, op->head_dim, d);
 			for (int d = 0; d < op->v_dim; d++)
-				v[d] = (double)was[op->col[2] + h * op->v_dim + d];
+				v[d] = (double)was[op->col[2] + h * op->v_dim + d] *
+				       channel(op->mul[2], h, op->v_dim, d);
 			if (op->k_type == QN_KV_Q4)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
@@ -490,7 +502,7 @@ static void attend(const struct scene *s)
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
 			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d];
+				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] / channel(op->mul[0], hk, op->v_dim, d);
 			if (op->v_type == QN_KV_Q4)
 				check_hadamard(y, op->v_dim);
 			for (int d = 0; d < op->v_dim; d++) {

@@ -12,16 +12,16 @@
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
-	 0, 0, QN_FN_SILU, 0, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
-	 36, 1, QN_FN_GELU, 0, 0, 0},
+	 36, 1, QN_FN_GELU, 0, 0, 0, 1},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
 	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32,
-	 8, 0, QN_FN_RELU2, 1, 3, 0},
+	 8, 0, QN_FN_RELU2, 1, 3, 0, 1},
 	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_SILU, 0, 0, 1},
+	 0, 0, QN_FN_SILU, 0, 0, 1, 0},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -194,6 +194,9 @@ static void attention(struct tiny *t)
 		op->vec = vec(s->head_dim, 1, 0.5f);
 		op->vec2 = vec(s->head_dim, 1, 0.5f);
 	}
+	if (s->mul)
+		for (int i = 0; i < 3; i++)
+			op->mul[i] = vec(i == 2 ? n_v : n_k, 1, 0.5f);
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
 	op->group = KV_GROUP;
@@ -203,6 +206,7 @@ static void attention(struct tiny *t)
 	op->softcap = s->softcap;
 	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
 	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
+	op->mul[0] = s->mul ? vec(n_v, 1, 0.5f) : NULL;
 	if (s->layer) {
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
 		op->fn = QN_FN_SIGMOID;

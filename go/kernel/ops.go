@@ -301,6 +301,9 @@ const (
 	KVQ4   KVType = C.QN_KV_Q4
 )
 
+// Integer reports whether the channels of a head have one scale.
+func (t KVType) Integer() bool { return t == KVI16 || t == KVQ8 || t == KVQ4 }
+
 // KVTypes is the types of keys and of values.
 type KVTypes struct{ K, V KVType }
 
@@ -345,17 +348,19 @@ func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.Head
 
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
 // are set, rotates their first NRot dimensions by Table, scales the queries,
-// and writes keys and values into the blocks of the group.
+// and writes keys and values into the blocks of the group. The channels of all three
+// are last multiplied by QMul, KMul and VMul where these are set.
 type StoreKV struct {
 	Heads
-	Rope         Rope
-	NRot         int
-	Table        Buf // from RopeTable
-	QNorm, KNorm []float32
-	RopeFirst    bool // the norms come after the rotation
-	Eps          float32
-	Scale        float32
-	Temperature  Temperature
+	Rope             Rope
+	NRot             int
+	Table            Buf // from RopeTable
+	QNorm, KNorm     []float32
+	RopeFirst        bool // the norms come after the rotation
+	Eps              float32
+	Scale            float32
+	Temperature      Temperature
+	QMul, KMul, VMul []float32 // of each kv head
 }
 
 // A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
@@ -391,6 +396,15 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if err := optional(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
 		return err
 	}
+	for i, mul := range [][]float32{o.QMul, o.KMul, o.VMul} {
+		dim := o.HeadDim
+		if i == 2 {
+			dim = o.valueDim()
+		}
+		if err := optional(b, &c.mul[i], mul, o.NHeadKV*dim); err != nil {
+			return err
+		}
+	}
 	return o.Heads.fill(b, c)
 }
 
@@ -404,6 +418,7 @@ type Attend struct {
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
 	Slopes  []float32 // of each head, ALiBi: subtracted from a score for each position of distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
+	Mul     []float32 // of each kv head: channels of the result are multiplied by it
 }
 
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -420,6 +435,9 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+		return err
+	}
+	if err := optional(b, &c.mul[0], o.Mul, o.NHeadKV*o.valueDim()); err != nil {
 		return err
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {

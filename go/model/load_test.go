@@ -269,7 +269,7 @@ func TestOpenBytes(t *testing.T) {
 		if f.Size() != uint64(len(b)) || !slices.Equal(f.Paths, []string{"inside"}) {
 			t.Errorf("%d bytes of %v", f.Size(), f.Paths)
 		}
-		if m, err = loadFile(t, f, r); err != nil {
+		if m, err = loadFile(t, f, r, kvF32); err != nil {
 			t.Fatal(err)
 		}
 		for i, row := range logits(t, m, ids) {

@@ -23,7 +23,9 @@ func (w *weights) unknown(cfg *arch.Config) error {
 		}
 	}
 	for _, v := range w.vecs {
-		used[v.t.Name] = true
+		if v.t != nil { // computed from others
+			used[v.t.Name] = true
+		}
 	}
 	for _, t := range w.f.Tensors {
 		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) {

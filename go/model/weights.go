@@ -32,11 +32,13 @@ type matrix struct {
 	kernel.Matrix
 	parts []*gguf.Tensor
 	rows  bool // looked up, not multiplied: never packed
+
+	squares *squares // nil where nobody wants them
 }
 
-// A vector is the floats of a tensor.
+// A vector is the floats of a tensor, or what the architecture computes.
 type vector struct {
-	t *gguf.Tensor
+	t *gguf.Tensor // nil if computed
 	n int
 	v []float32 // nil until there is memory; padded to whole panels
 }
@@ -298,6 +300,9 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 	for _, v := range w.vecs {
 		n := vectorBytes(v)
 		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
+		if v.t == nil {
+			continue
+		}
 		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
 			return unsupported(v.t, err)
 		}

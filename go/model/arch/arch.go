@@ -66,6 +66,13 @@ type Weights interface {
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
+	// Squares returns the mean squares of what the rows of a matrix for products make
+	// of independent inputs of mean square 1 that a norm with these weights, unless
+	// its name is empty, has multiplied. It is nil as long as there is no memory.
+	Squares(name, norm string) ([]float64, error)
+	// Floats returns memory for n floats that are computed from the weights, under a
+	// name of the caller's. It is nil as long as there is none.
+	Floats(name string, n int) []float32
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
 }
