@@ -207,7 +207,7 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 		return w.ropes[i].freqs, nil
 	}
 	o := &rotations{rope: r}
-	if r.Factors != "" && (r.Long != "" || w.Has(r.Factors)) {
+	if r.Factors != "" && (r.NCtxShort > 0 || w.Has(r.Factors)) {
 		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
 			return nil, err
 		}
