@@ -21,13 +21,7 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 		return nil, fmt.Errorf("tensor %q is not one matrix for products", name)
 	}
 	if m.squares == nil {
-		m.squares = &squares{}
-		if norm != "" {
-			if _, err := w.Vector(norm, m.In); err != nil {
-				return nil, err
-			}
-			m.squares.norm = w.byVec[norm]
-		}
+		m.squares = &squares{norm: w.byVec[norm]}
 	}
 	return m.squares.rows, nil
 }
@@ -91,7 +85,7 @@ func (w *weights) Floats(name string, n int) []float32 {
 	v, ok := w.byVec[name]
 	if !ok {
 		v = &vector{n: n}
-		w.vecs = append(w.vecs, v)
+		w.made = append(w.made, v)
 		w.byVec[name] = v
 	}
 	return v.v
@@ -101,10 +95,8 @@ func (w *weights) Floats(name string, n int) []float32 {
 // it asked for memory. It is part of what determines keys and values.
 func (m *Model) Computed() [][]float32 {
 	var all [][]float32
-	for _, v := range m.weights.vecs {
-		if v.t == nil {
-			all = append(all, v.v)
-		}
+	for _, v := range m.weights.made {
+		all = append(all, v.v)
 	}
 	return all
 }

@@ -23,9 +23,7 @@ func (w *weights) unknown(cfg *arch.Config) error {
 		}
 	}
 	for _, v := range w.vecs {
-		if v.t != nil { // computed from others
-			used[v.t.Name] = true
-		}
+		used[v.t.Name] = true
 	}
 	for _, t := range w.f.Tensors {
 		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) {

@@ -20,6 +20,7 @@ type weights struct {
 	pack   bool // matrices for products; else they stay in the file
 	mats   []*matrix
 	vecs   []*vector
+	made   []*vector // what the architecture computes, see Floats
 	byName map[string]*matrix
 	byVec  map[string]*vector
 	ropes  []*rotations
@@ -38,7 +39,7 @@ type matrix struct {
 
 // A vector is the floats of a tensor, or what the architecture computes.
 type vector struct {
-	t *gguf.Tensor // nil if computed
+	t *gguf.Tensor // nil if the architecture computes it
 	n int
 	v []float32 // nil until there is memory; padded to whole panels
 }
@@ -236,7 +237,7 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 		return w.ropes[i].freqs, nil
 	}
 	o := &rotations{rope: r}
-	if r.Factors != "" && (r.Long != "" || w.Has(r.Factors)) {
+	if r.Factors != "" && (r.NCtxShort > 0 || w.Has(r.Factors)) {
 		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
 			return nil, err
 		}
@@ -266,7 +267,7 @@ func (w *weights) smallBytes() uint64 {
 	for _, o := range w.ropes {
 		n += ropeBytes(o)
 	}
-	for _, v := range w.vecs {
+	for _, v := range slices.Concat(w.vecs, w.made) {
 		n += vectorBytes(v)
 	}
 	return n
@@ -327,7 +328,7 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		n := ropeBytes(o)
 		o.freqs, rest = mem.Float64s(rest[:n:n])[:o.rope.NRot/2], rest[n:]
 	}
-	for _, v := range w.vecs {
+	for _, v := range slices.Concat(w.vecs, w.made) {
 		n := vectorBytes(v)
 		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
 		if v.t == nil {

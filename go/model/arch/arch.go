@@ -71,8 +71,8 @@ type Weights interface {
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
 	// Squares returns the mean squares of what the rows of a matrix for products make
-	// of independent inputs of mean square 1 that a norm with these weights, unless
-	// its name is empty, has multiplied. It is nil as long as there is no memory.
+	// of independent inputs of mean square 1 that a norm has multiplied, by the vector
+	// of that name if it was asked for before. It is nil as long as there is no memory.
 	Squares(name, norm string) ([]float64, error)
 	// Floats returns memory for n floats that are computed from the weights, under a
 	// name of the caller's. It is nil as long as there is none.

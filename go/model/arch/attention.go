@@ -165,6 +165,8 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 	switch kind {
 	case normHead, normAfter:
 		return l.vector(name, l.HeadDim), l.HeadDim
+	case normMaybe:
+		return l.optional(name, l.HeadDim), l.HeadDim
 	case normEach: // only some models of the architecture have it
 		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
 	case normRow:
@@ -195,15 +197,13 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 func (l layer) store(a attention, heads kernel.Heads, even balance) kernel.StoreKV {
 	s := kernel.StoreKV{
 		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale,
-		Temperature: l.Temperature, QMul: even.q, KMul: even.k, VMul: even.v,
+		Temperature: l.Temperature,
+		QMul:        even.q, KMul: even.k, VMul: even.v,
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		s.Table = l.ropeTable(l.Rope)
 	}
-	if a.norm == normMaybe && l.w.Has(l.blk+"attn_q_norm.weight") {
-		a.norm = normHead
-	}
-	if a.norm == normHead || a.norm == normAfter {
+	if a.norm == normHead || a.norm == normMaybe || a.norm == normAfter {
 		s.QNorm, _ = l.headNorm(a.norm, "attn_q_norm", l.NHead)
 		s.KNorm, _ = l.headNorm(a.norm, "attn_k_norm", l.NHeadKV)
 		s.RopeFirst = a.norm == normAfter

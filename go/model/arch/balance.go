@@ -42,12 +42,8 @@ func (l layer) balance(a attention, p projection) balance {
 // 2) as attention takes them, up to a factor for each head; nil as long as the weights
 // have no memory. Their input is what the norm before them makes of independent numbers.
 func (l layer) sizes(a attention, p projection, part, heads, dim int) []float64 {
-	input := l.blk + "attn_norm.weight"
-	if !l.w.Has(input) {
-		input = ""
-	}
 	from := p.from[part]
-	squares, err := l.w.Squares(p.names[from.part], input)
+	squares, err := l.w.Squares(p.names[from.part], l.blk+"attn_norm.weight")
 	if keep(l.builder, squares, err) == nil {
 		return nil
 	}

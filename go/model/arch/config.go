@@ -111,8 +111,12 @@ func (c *Config) For(ctx int) *Config {
 	cfg.Layers = slices.Clone(c.Layers)
 	for il := range cfg.Layers {
 		r := &cfg.Layers[il].Rope
-		if r.Long != "" && cmp.Or(ctx, c.NCtx) > r.NCtxShort {
-			r.Factors = r.Long
+		if r.NCtxShort == 0 {
+			continue
+		}
+		r.Factors = shortFactors
+		if cmp.Or(ctx, c.NCtx) > r.NCtxShort {
+			r.Factors = longFactors
 		}
 	}
 	return &cfg

@@ -16,11 +16,15 @@ type Rope struct {
 	Scaling Scaling
 	Factors string // a tensor that divides the frequencies, where the file has it
 
-	// Of LongRoPE (Ding et al. 2024): the tensor that does so in contexts of more than
-	// NCtxShort positions. See Config.For.
-	Long      string
+	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
+	// more than so many positions those of longFactors. See Config.For.
 	NCtxShort int
 }
+
+const (
+	shortFactors = "rope_factors_short.weight"
+	longFactors  = "rope_factors_long.weight"
+)
 
 // Scaling says how rotations are stretched beyond the positions that the model
 // was first trained for.

@@ -168,8 +168,7 @@ func (k *keys) rope(style kernel.Rope) {
 	for i := range k.c.Layers {
 		l := &k.c.Layers[i]
 		r := Rope{Style: style, Base: base, Scaling: scaling, Factors: "rope_freqs.weight"}
-		if _, ok := k.f.Tensor("rope_factors_long.weight"); ok {
-			r.Factors, r.Long = "rope_factors_short.weight", "rope_factors_long.weight"
+		if _, ok := k.f.Tensor(longFactors); ok {
 			r.NCtxShort = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 		}
 		r.NRot = k.intOr("rope.dimension_count", l.HeadDim, 2, max(l.HeadDim, 2))
