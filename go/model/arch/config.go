@@ -78,7 +78,6 @@ const (
 	maxExpert  = 1 << 12
 	maxUsed    = 1 << 8
 	maxTap     = 1 << 6
-	maxNextN   = 1 << 6
 )
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.

@@ -42,10 +42,12 @@ func (k *keys) recurrent() []bool {
 		all, err := k.f.Bools(k.name(list))
 		if err != nil {
 			k.keep(err)
-		} else if len(all) != n {
-			k.fail(list, "%d elements, want one for each of the %d layers", len(all), n)
+			return nil
 		}
-		return all[:min(len(all), n)]
+		if !k.forLayers(list, len(all)) {
+			return nil
+		}
+		return all[:n]
 	}
 	linear := allBut(k.intOr("full_attention_interval", 4, 1, maxLayer))
 	all := make([]bool, n)
@@ -80,11 +82,4 @@ func (k *keys) textSections() {
 			}
 		}
 	}
-}
-
-// nextN drops the layers at the end that predict further tokens: they take no part in
-// predicting the next one.
-func (k *keys) nextN() {
-	n := k.intOr("nextn_predict_layers", 0, 0, min(len(k.c.Layers)-1, maxNextN))
-	k.c.Layers = k.c.Layers[:len(k.c.Layers)-n]
 }

@@ -3,8 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // qwen35 is Qwen 3.5 to 3.8: gated delta nets in most layers, in every fourth attention
-// whose queries come with a gate. The last layers, which predict further tokens, are
-// left out.
+// whose queries come with a gate.
 var qwen35 = Arch{
 	Name: "qwen35",
 	config: func(k *keys) {
@@ -14,7 +13,6 @@ var qwen35 = Arch{
 		k.rope(kernel.RopeNeox)
 		k.textSections()
 		k.deltaNets()
-		k.nextN()
 	},
 	build: func(b *builder) {
 		b.begin()

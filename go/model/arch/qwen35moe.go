@@ -14,7 +14,6 @@ var qwen35moe = Arch{
 		k.rope(kernel.RopeNeox)
 		k.textSections()
 		k.deltaNets()
-		k.nextN()
 	},
 	build: func(b *builder) {
 		b.begin()

@@ -13,7 +13,6 @@ var qwen3next = Arch{
 		k.sharedExperts()
 		k.rope(kernel.RopeNeox)
 		k.deltaNets()
-		k.nextN()
 	},
 	build: func(b *builder) {
 		b.begin()
