@@ -77,7 +77,7 @@ func TestForgetfulModelsGoOn(t *testing.T) {
 // A sequence alone goes on in the same way: what chat does.
 func TestForgetfulSequences(t *testing.T) {
 	forgetful(t, func(t *testing.T, path string) {
-		probe, e := open(t, path, Config{}), open(t, path, Config{Batch: 50})
+		probe, e := open(t, path, Config{}), open(t, path, Config{Batch: 50, Ctx: 2048}) // room for states
 		s := e.NewSequence()
 		defer s.Close()
 		prompt := randomIDs(e, 1, 120)
