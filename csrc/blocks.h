@@ -83,6 +83,22 @@ struct mxfp4 { uint8_t e; uint8_t qs[QK / 2]; };
 _Static_assert(sizeof(struct mxfp4) == 17, "MXFP4");
 
 /*
+ * Four sub-blocks of 16: w = d[k / 16] / 2 * qn_mxfp4_values[q]; scales are floats of 4 bits of exponent and 3 of mantissa,
+ * see f32_of_ue4m3_half(). Weights k and k + 8 of sub-block j share byte 8 j + k. What a converter has beside the blocks, one more
+ * scale for a whole matrix, is a tensor of its own.
+ */
+struct nvfp4 { uint8_t d[4]; uint8_t qs[32]; };
+_Static_assert(sizeof(struct nvfp4) == 36, "NVFP4");
+
+/* 128 weights: w = d * (2 q - 1); weight k is bit k % 8 of qs[k / 8]. */
+struct q1_0 { uint16_t d; uint8_t qs[16]; };
+_Static_assert(sizeof(struct q1_0) == 18, "Q1_0");
+
+/* 64 weights: w = d * (q - 1); weight k is bits 2 (k % 4) of qs[k / 4]. */
+struct q2_0 { uint16_t d; uint8_t qs[16]; };
+_Static_assert(sizeof(struct q2_0) == 18, "Q2_0");
+
+/*
  * The IQ2 and IQ3 types: w = d / D * scale * level * sign, an integer of 11 bits at most times d / D. Levels
  * come from the type's codebook (iq.h), for 8 or 4 weights at once. Where signs have 7 bits, the eighth makes
  * the number of minuses even: iq_signs().
@@ -134,7 +150,7 @@ _Static_assert(sizeof(struct tq1_0) == 54, "TQ1_0");
 struct tq2_0 { uint8_t qs[64]; uint16_t d; };
 _Static_assert(sizeof(struct tq2_0) == 66, "TQ2_0");
 
-/* Twice the sixteen values of MXFP4: a sign, two bits of exponent, one of mantissa. */
+/* Twice the sixteen values of MXFP4 and NVFP4: a sign, two bits of exponent, one of mantissa. */
 static const int8_t qn_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* The sixteen values of IQ4_NL and IQ4_XS, spaced as the weights of trained models are. */

@@ -22,8 +22,12 @@ struct act8 {
 			float d;
 			float unused[3]; /* rounds the block up to five cache lines */
 		};
-		struct { /* QN_ACT_Q8_32: x = d32[k / 32] * q */
-			float d32[QN_ACT_BLOCK / 32], fsum32[QN_ACT_BLOCK / 32];
+		struct { /* QN_ACT_Q8_32 and QN_ACT_Q8_32_16: x = d32[k / 32] * q */
+			float d32[QN_ACT_BLOCK / 32];
+			union {
+				float fsum32[QN_ACT_BLOCK / 32];
+				int16_t half_sum[QN_ACT_BLOCK / 16]; /* QN_ACT_Q8_32_16: of each 16 */
+			};
 		};
 	};
 };

@@ -9,7 +9,7 @@ static const struct {
 	const char *name;
 } types[QN_N_TYPES] = {
 #define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), #NAME},
-#define SMALL(name, NAME, ...) [QN_##NAME] = {QK, sizeof(struct name), #NAME},
+#define SMALL(name, NAME, elems, ...) [QN_##NAME] = {elems, sizeof(struct name), #NAME},
 #define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), #NAME},
 	QN_TYPES(FLOAT, SMALL, SUPER, SUPER)
 };
@@ -44,14 +44,11 @@ int qn_type_ok(int32_t type, int64_t n_in)
 
 enum qn_act qn_type_act(int32_t type)
 {
-	switch (known(type) ? types[type].elems : 0) { /* scales as the weights have them: one to a block */
-	case QK:
-		return QN_ACT_Q8_32;
-	case QK_K:
-		return QN_ACT_Q8_256;
-	default:
+	if (!known(type) || types[type].elems == 1)
 		return QN_ACT_F32;
-	}
+	if (types[type].elems == QK_K) /* scales as the weights have them: one to a super-block */
+		return QN_ACT_Q8_256;
+	return type_row(type).run < QK ? QN_ACT_Q8_32_16 : QN_ACT_Q8_32;
 }
 
 size_t qn_row_bytes(int32_t type, int64_t n_in)

@@ -149,29 +149,29 @@ struct x16_tq1_0 {
 _Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
 
 /*
- * Types of 32-weight blocks: up to 8 blocks make a group, lines first, then scales, so that lines
- * stay 64-byte aligned. Only the last group of a row can be shorter. In bytes, for n blocks:
+ * Types of small blocks: up to 256 weights make a group, lines first, then scales, so that lines stay 64-byte
+ * aligned. Only the last group of a row can be shorter. For n times 32 weights:
  *
  *   lines   Q8_0 8n: weight + 128, word 8j + g in line 8j + g
  *           Q4_0, Q4_1, IQ4_NL, MXFP4 4n: as IQ4_XS
+ *           NVFP4 4n: word 4j + g in the low nibbles of line 2j + g, 4j + 2 + g in the high ones
  *           Q5_0, Q5_1 4n as Q4_0, then n lines of fifth bits
- *   d       n x 16 halves; MXFP4: bytes
+ *           Q2_0 2n: word 4j + g in bits 2g of line j; Q1_0 n: word 8j + g in bit g of line j
+ *   d       n x 16 halves; MXFP4: bytes, NVFP4: two of them; Q2_0: half as many, Q1_0: a fourth
  *   m       n x 16 halves (Q4_1, Q5_1)
  */
 #define X16_GROUP 8
 
-/* Bytes of lines of n blocks, without scales. */
+/* Bytes of lines of n times 32 weights, without scales. */
 static inline int64_t x16_line_bytes(int type, int64_t n)
 {
-	const int bits = type_row(type).bits;
-
-	return n * (bits == 8 ? 512 : bits == 5 ? 256 + 64 : 256);
+	return n * 64 * type_row(type).bits;
 }
 
-/* Bytes of the scales and minimums of n blocks. */
+/* Bytes of their scales and minimums. */
 static inline int64_t x16_scale_bytes(int type, int64_t n)
 {
-	return n * QN_PANEL * type_row(type).scale * (1 + type_row(type).min);
+	return n * 32 / type_row(type).run * QN_PANEL * type_row(type).scale * (1 + type_row(type).min);
 }
 
 /* Floats: [n_in][16] of the type's element. */

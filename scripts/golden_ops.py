@@ -67,6 +67,7 @@ def matmul(s):
     shapes = [(name, 17, 512) for name in TYPES]
     shapes += [(name, 9, 172) for name in ("F32", "F16", "BF16")]
     shapes += [(name, 9, 288) for name, t in TYPES.items() if t.weights == 32]
+    shapes += [(name, 9, 5 * t.weights) for name, t in TYPES.items() if 32 < t.weights < 256]
     shapes += [(name, 33, 256) for name in ("Q4_K", "Q6_K")]
     for name, rows, cols in shapes:
         n_tok = 5

@@ -206,6 +206,24 @@ def _mxfp4(b):
     return np.ldexp(1.0, b[:, 0:1].astype(np.int64) - 128) * FP4_LEVELS[_nibbles(b[:, 1:17])]
 
 
+# The float of 4 bits of exponent and 3 of mantissa that each byte is: its sign does not count, and 127 is no number.
+UE4M3 = np.array([np.ldexp(8.0 + x % 8, (x >> 3 & 15) - 10) if x >> 3 & 15 else np.ldexp(x % 8, -9) for x in range(256)])
+UE4M3[127] = 0
+
+
+def _nvfp4(b):
+    levels = FP4_LEVELS[_nibbles(b[:, 4:36].reshape(-1, 8)).reshape(-1, 64)]
+    return np.repeat(UE4M3[b[:, 0:4]] / 2, 16, axis=1) * levels
+
+
+def _q1_0(b):
+    return _half(b, 0) * (2 * _bits(b[:, 2:18].astype(np.int64), 1, 8) - 1)
+
+
+def _q2_0(b):
+    return _half(b, 0) * (_bits(b[:, 2:18].astype(np.int64), 2, 4) - 1)
+
+
 def _words(b, dtype):
     """The bytes of every block as numbers."""
     return np.ascontiguousarray(b).view(dtype).astype(np.int64)
@@ -319,6 +337,13 @@ def _put_e8m0(b, at, values):
     b[:, at] = exp
 
 
+def _put_ue4m3(b, at, values):
+    """Four scales, each somewhat below the one before: of a magnitude, those below."""
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    for i in range(4):
+        b[:, at + i] = np.searchsorted(UE4M3[:127], sizes * (8 - i) / 8, side="right") - 1
+
+
 def _put_split(b, at, values):
     """A half in the upper nibbles of every second byte (IQ1_M)."""
     h = np.asarray(values).astype("<f2").view("<u2")
@@ -332,7 +357,7 @@ class Type:
     weights: int  # per block
     bytes: int  # per block
     decode: Callable
-    d: Optional[int] = None  # where the scale is, an fp16 but for MXFP4 and IQ1_M
+    d: Optional[int] = None  # where the scale is, an fp16 but for MXFP4, NVFP4 and IQ1_M
     m: Optional[int] = None  # where the fp16 minimum is
     # The minimum that centres uniformly random codes, in units of the scale:
     # the mean code, with the sign that the type gives its minimum.
@@ -366,6 +391,9 @@ TYPES = {
     "IQ1_M": Type(29, 256, 56, _iq1_m, d=48, put=_put_split),
     "TQ1_0": Type(34, 256, 54, _tq1_0, d=52),
     "TQ2_0": Type(35, 256, 66, _tq2_0, d=64),
+    "NVFP4": Type(40, 64, 36, _nvfp4, d=0, put=_put_ue4m3),
+    "Q1_0": Type(41, 128, 18, _q1_0, d=0),
+    "Q2_0": Type(42, 64, 18, _q2_0, d=0),
 }
 NAMES = {t.id: name for name, t in TYPES.items()}
 

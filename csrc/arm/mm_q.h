@@ -221,6 +221,17 @@ static inline floats floats_f16(const uint16_t *p)
 	                 vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
 }
 
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	const uint8x16_t a = vld1q_u8(p);
+	const float16x8_t lo = vreinterpretq_f16_u16(vshll_n_u8(vget_low_u8(a), 7));
+	const float16x8_t hi = vreinterpretq_f16_u16(vshll_n_u8(vget_high_u8(a), 7));
+
+	return (floats){{vmulq_n_f32(vcvt_f32_f16(vget_low_f16(lo)), 128), vmulq_n_f32(vcvt_high_f32_f16(lo), 128),
+	                 vmulq_n_f32(vcvt_f32_f16(vget_low_f16(hi)), 128), vmulq_n_f32(vcvt_high_f32_f16(hi), 128)}};
+}
+
 static inline floats floats_of(ints a)
 {
 	return (floats){{vcvtq_f32_s32(a.q[0]), vcvtq_f32_s32(a.q[1]), vcvtq_f32_s32(a.q[2]), vcvtq_f32_s32(a.q[3])}};

@@ -156,6 +156,29 @@ static void dequant_mxfp4(float *y, const struct mxfp4 *b)
 	}
 }
 
+static void dequant_nvfp4(float *y, const struct nvfp4 *b)
+{
+	for (int k = 0; k < 64; k++)
+		y[k] = f32_of_ue4m3_half(b->d[k / 16]) *
+		       (float)qn_mxfp4_values[b->qs[k / 16 * 8 + k % 8] >> 4 * (k / 8 % 2) & 15];
+}
+
+static void dequant_q1_0(float *y, const struct q1_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 128; k++)
+		y[k] = b->qs[k / 8] >> k % 8 & 1 ? d : -d;
+}
+
+static void dequant_q2_0(float *y, const struct q2_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 64; k++)
+		y[k] = d * (float)((b->qs[k / 4] >> 2 * (k % 4) & 3) - 1);
+}
+
 static void dequant_tq2_0(float *y, const struct tq2_0 *b)
 {
 	const float d = f32_of_f16(b->d);
@@ -189,7 +212,7 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 			dequant_##name(y + i * (n), (const block *)row + i);  \
 		return;
 #define FLOAT(name, NAME, element) BLOCKS(name, NAME, element, 1)
-#define SMALL(name, NAME, ...) BLOCKS(name, NAME, struct name, QK)
+#define SMALL(name, NAME, elems, ...) BLOCKS(name, NAME, struct name, elems)
 #define SUPER(name, NAME, ...) BLOCKS(name, NAME, struct name, QK_K)
 #define CODED(name, NAME, run) case QN_##NAME:
 		QN_TYPES(FLOAT, SMALL, SUPER, QN_SKIP)

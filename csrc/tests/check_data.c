@@ -24,6 +24,9 @@ const struct type check_types[] = {
 	{"q6_K", QN_Q6_K, 256, SMALL(q6k, -1, 32 * 128)},
 	{"iq4_xs", QN_IQ4_XS, 256, SMALL(iq4_xs, -1, 127 * 32)},
 	{"mxfp4", QN_MXFP4, 32, sizeof(struct mxfp4), 0, -1, 12},
+	{"nvfp4", QN_NVFP4, 64, sizeof(struct nvfp4), 0, -1, 6},
+	{"q1_0", QN_Q1_0, 128, SMALL(q1_0, -1, 1)},
+	{"q2_0", QN_Q2_0, 64, SMALL(q2_0, -1, 2)},
 	{"iq2_xxs", QN_IQ2_XXS, 256, SMALL(iq2_xxs, -1, 31 * 43 / 8.f)},
 	{"iq2_xs", QN_IQ2_XS, 256, SMALL(iq2_xs, -1, 31 * 43 / 8.f)},
 	{"iq2_s", QN_IQ2_S, 256, SMALL(iq2_s, -1, 31 * 43 / 8.f)},
@@ -65,6 +68,15 @@ uint16_t half_nearest(double x)
 	return sign | (uint16_t)((exp + 14) * 1024 + (int)n);
 }
 
+/* The largest float of 4 bits of exponent and 3 of mantissa that is not above x. */
+static uint8_t ue4m3_below(double x)
+{
+	for (int i = 0x7e; i > 0; i--)
+		if ((i >> 3 ? ldexp(8 + i % 8, (i >> 3) - 10) : ldexp(i, -9)) <= x)
+			return (uint8_t)i;
+	return 0;
+}
+
 void put_scale(const struct type *t, uint8_t *block, uint16_t h)
 {
 	int exp;
@@ -73,6 +85,10 @@ void put_scale(const struct type *t, uint8_t *block, uint16_t h)
 	case QN_MXFP4: /* 2^(e - 128): the power of two below, and NaN for what is not finite */
 		frexp(half_value(h), &exp);
 		*block = (h & 0x7c00) == 0x7c00 ? 255 : (uint8_t)(127 + exp);
+		break;
+	case QN_NVFP4: /* four, each somewhat less than the one before */
+		for (int i = 0; i < 4; i++)
+			block[i] = ue4m3_below(fabs(half_value(h)) * (8 - i) / 8);
 		break;
 	case QN_IQ1_M: /* a nibble above the scales of each 64 weights */
 		for (int i = 0; i < 4; i++)
@@ -137,6 +153,9 @@ void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d)
 		if (kind == QN_ACT_Q8_32) {
 			y->d32[i / 32] = d;
 			y->fsum32[i / 32] += q[i];
+		} else if (kind == QN_ACT_Q8_32_16) {
+			y->d32[i / 32] = d;
+			y->half_sum[i / 16] = (int16_t)(y->half_sum[i / 16] + q[i]);
 		} else {
 			y->d = d;
 			y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
@@ -151,7 +170,7 @@ double act_value(const void *block, enum qn_act kind, int k)
 
 	if (kind == QN_ACT_F32)
 		return (double)((const struct actf *)block)->x[k];
-	return (double)(kind == QN_ACT_Q8_32 ? x->d32[k / 32] : x->d) * x->qs[k];
+	return (double)(kind == QN_ACT_Q8_256 ? x->d : x->d32[k / 32]) * x->qs[k];
 }
 
 void check_hadamard(double *x, int n)

@@ -141,6 +141,22 @@ static void encode(int type, uint8_t *b, const struct said *s)
 		b[0] = (uint8_t)s->d;
 		put_nibbles(b, 1, s->q, 32, 16);
 		break;
+	case QN_NVFP4:
+		for (int j = 0; j < 4; j++) {
+			b[j] = (uint8_t)s->scale[j];
+			put_nibbles(b, 4 + 8 * j, s->q + 16 * j, 16, 8);
+		}
+		break;
+	case QN_Q1_0:
+		put_half(b, 0, s->d);
+		for (int k = 0; k < 128; k++)
+			put(b, 2 + k / 8, k % 8, 1, s->q[k]);
+		break;
+	case QN_Q2_0:
+		put_half(b, 0, s->d);
+		for (int k = 0; k < 64; k++)
+			put(b, 2 + k / 4, k % 4 * 2, 2, s->q[k]);
+		break;
 	case QN_TQ2_0:
 		put_pairs(b, 0, s->q, 0);
 		put_half(b, 64, s->d);
@@ -168,18 +184,28 @@ static const struct range {
 	{QN_Q2_K, 2, 0, 0, 15, 15, 16},    {QN_Q3_K, 3, 4, -32, 31, 0, 16},  {QN_Q4_K, 4, 0, 0, 63, 63, 32},
 	{QN_Q5_K, 5, 0, 0, 63, 63, 32},    {QN_Q6_K, 6, 32, -128, 127, 0, 16},
 	{QN_IQ4_XS, 4, 0, -32, 31, 0, 32}, {QN_MXFP4, 4, 0, 1, 1, 0, 32},    {QN_TQ2_0, 2, 1, 1, 1, 0, 32},
-	{QN_TQ1_0, 1, 1, 1, 1, 0, 32},
+	{QN_TQ1_0, 1, 1, 1, 1, 0, 32},     {QN_NVFP4, 4, 0, 0, 255, 0, 16},  {QN_Q1_0, 1, 0, 1, 1, 0, 32},
+	{QN_Q2_0, 2, 1, 1, 1, 0, 32},
 };
+
+/* A float of a sign that does not count, 4 bits of exponent and 3 of mantissa. */
+static double ue4m3(int x)
+{
+	const int exp = x >> 3 & 15, frac = x & 7;
+
+	return x == 0x7f ? 0 : exp ? ldexp(8 + frac, exp - 10) : ldexp(frac, -9);
+}
 
 /* The sign of the minimum: the K types subtract it. */
 static double weight(const struct range *r, const struct said *s, int k, double *size)
 {
 	const int q = r->type == QN_IQ4_NL || r->type == QN_IQ4_XS ? iq4[s->q[k]]
-	            : r->type == QN_MXFP4                          ? mxfp4[s->q[k]]
+	            : r->type == QN_MXFP4 || r->type == QN_NVFP4   ? mxfp4[s->q[k]]
+	            : r->type == QN_Q1_0                           ? 2 * s->q[k] - 1
 	            : r->type == QN_Q8_0                           ? (int8_t)s->q[k]
 	                                                           : s->q[k] - r->offset;
 	const double d = r->type == QN_MXFP4 ? ldexp(1, s->d - 128) : half_value(s->d);
-	const double a = d * s->scale[k / 16] * q;
+	const double a = r->type == QN_NVFP4 ? ue4m3(s->scale[k / 16]) / 2 * q : d * s->scale[k / 16] * q;
 	const double b = half_value(s->m) * s->minimum[k / 16] * (r->minimum_max > 1 ? -1 : 1);
 
 	*size = fabs(a) + fabs(b);

@@ -157,6 +157,16 @@ static inline floats floats_e8m0(const uint8_t *p)
 	return (floats){e8m0(e), e8m0(_mm_unpackhi_epi64(e, e))};
 }
 
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	const __m256i half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(rows_load(p)), 7);
+	const __m256 unit = _mm256_set1_ps(128);
+
+	return (floats){_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), unit),
+	                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), unit)};
+}
+
 static inline floats floats_f16(const uint16_t *p)
 {
 	return (floats){_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),

@@ -89,6 +89,13 @@ static inline floats floats_e8m0(const uint8_t *p)
 	                     _mm512_set1_ps(0.5f));
 }
 
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(rows_load(p)), 7)),
+	                     _mm512_set1_ps(128));
+}
+
 static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 static inline floats floats_of(ints a) { return _mm512_cvtepi32_ps(a); }
 static inline floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }

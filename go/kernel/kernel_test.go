@@ -425,6 +425,10 @@ func fill(r *rand.Rand, typ Type, b []byte) {
 			b[at] = 0x24
 			continue
 		}
+		if typ == NVFP4 { // four bytes, each a number, of which 0x24 is 1/4
+			copy(b[at:], []byte{0x24, 0x25, 0x26, 0x27})
+			continue
+		}
 		if typ == IQ1_M { // a nibble above every second byte of scales
 			b[at+55] = b[at+55]&15 | 0x20
 			continue
@@ -436,7 +440,7 @@ func fill(r *rand.Rand, typ Type, b []byte) {
 }
 
 func blockLen(typ Type) int {
-	for _, n := range []int{32, 256} {
+	for _, n := range []int{32, 64, 128, 256} {
 		if typ.Check(n) == nil {
 			return n
 		}

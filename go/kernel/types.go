@@ -39,6 +39,9 @@ const (
 	IQ4_XS Type = C.QN_IQ4_XS
 
 	MXFP4   Type = C.QN_MXFP4
+	NVFP4   Type = C.QN_NVFP4
+	Q1_0    Type = C.QN_Q1_0
+	Q2_0    Type = C.QN_Q2_0
 	IQ1_S   Type = C.QN_IQ1_S
 	IQ1_M   Type = C.QN_IQ1_M
 	IQ2_XXS Type = C.QN_IQ2_XXS

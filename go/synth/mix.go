@@ -31,6 +31,8 @@ var mixes = []Mix{
 	{"Q6_K", 18, gguf.Q6_K},
 	{"IQ4_NL", 25, gguf.IQ4_NL},
 	{"IQ4_XS", 30, gguf.IQ4_XS},
+	{"Q1_0", 40, gguf.Q1_0},
+	{"Q2_0", 41, gguf.Q2_0},
 }
 
 // Mixes returns the names of the mixes that ParseShape knows.
