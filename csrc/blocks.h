@@ -150,6 +150,62 @@ _Static_assert(sizeof(struct tq1_0) == 54, "TQ1_0");
 struct tq2_0 { uint8_t qs[64]; uint16_t d; };
 _Static_assert(sizeof(struct tq2_0) == 66, "TQ2_0");
 
+/*
+ * ik_llama.cpp's types: w = d * scale * (level + shift * b), an integer of 16 bits times d, a level from a table of
+ * ik_levels.h. b is a bit of a sub-block, of 16 weights in those named _K, of 32 in the others. _KS, _KSS and _KL have
+ * one d for a row, before its blocks.
+ *
+ * IQ2_K, shift 5: scale j is nibble j % 2 of scales[j / 2], less 8; b is bit j of extra. qs as in Q2_K.
+ */
+struct iq2_k { uint16_t d, extra; uint8_t scales[8]; uint8_t qs[64]; };
+_Static_assert(sizeof(struct iq2_k) == 76, "IQ2_K");
+
+/* Shift 4: scale 2 s + 1, s such a nibble, negative where bit j of signs is set. Third bits of qs as in Q5_K the fifth. */
+struct iq3_k { uint16_t d, extra, signs; uint8_t scales[8]; uint8_t qs[64]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq3_k) == 110, "IQ3_K");
+
+/* Shift 4: scale j is such a nibble, above it bits 2 (j % 4) of scales_h[j / 4], less 32. qs as in IQ4_XS. */
+struct iq4_k { uint16_t d, extra; uint8_t scales_h[4], scales[8]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct iq4_k) == 144, "IQ4_K");
+
+/* Shift 2: scales as in IQ4_K, qs and qh as in Q5_K. */
+struct iq5_k { uint16_t d, extra; uint8_t scales_h[4], scales[8]; uint8_t qs[128]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq5_k) == 176, "IQ5_K");
+
+/* Shift 1: qs as in Q4_K, and above each nibble two bits as in Q2_K. */
+struct iq6_k { uint16_t d, extra; int8_t scales[16]; uint8_t qs[128]; uint8_t qh[64]; };
+_Static_assert(sizeof(struct iq6_k) == 212, "IQ6_K");
+
+/* Shift 5, d a half: scale j is nibble j % 2 of scales[j / 2], above it bit 8 + j of extra, less 16; b is bit j. */
+struct iq2_ks { uint16_t extra; uint8_t scales[4]; uint8_t qs[64]; };
+_Static_assert(sizeof(struct iq2_ks) == 70, "IQ2_KS");
+
+/*
+ * d a half: scale j is nibble j / 4 of scales[j % 4], above it bits 2 j of scales_h, less 32. A code stands for two
+ * weights, and there is no b: codes i < 16 of sub-block j are nibble j % 2 of qs[16 (j / 2) + i], below bit j of qh[i].
+ */
+struct iq2_kl { uint16_t scales_h; uint8_t scales[4]; uint8_t qs[64]; uint8_t qh[16]; };
+_Static_assert(sizeof(struct iq2_kl) == 86, "IQ2_KL");
+
+/* Shift 4, d a half: scale j is such a nibble, above it bit j of extra, less 16; b is bit 8 + j. Codes as in IQ3_K. */
+struct iq3_ks { uint16_t extra; uint8_t scales[4]; uint8_t qs[64]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq3_ks) == 102, "IQ3_KS");
+
+/* Shift 4, d a float: scales[j] without its lowest bit, less 127; the lowest bit is b. qs as in IQ4_XS. */
+struct iq4_ks { uint8_t scales[8]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct iq4_ks) == 136, "IQ4_KS");
+
+/*
+ * The same with bit i of scales[j] in the lowest bit of half qs[8 j + i], whose other bits are a Gray code: with the
+ * lowest bit cleared, x ^ x >> 1 are the four nibbles.
+ */
+struct iq4_kss { uint16_t qs[64]; };
+_Static_assert(sizeof(struct iq4_kss) == 128, "IQ4_KSS");
+
+/* Shift 2: scales as in IQ4_KS, qs and qh as in Q5_K. */
+struct iq5_ks { uint8_t scales[8]; uint8_t qs[128]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq5_ks) == 168, "IQ5_KS");
+
 /* Twice the sixteen values of MXFP4 and NVFP4: a sign, two bits of exponent, one of mantissa. */
 static const int8_t qn_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

@@ -130,6 +130,9 @@ struct kernels {
 	void (*int8_rounds)(int64_t n);
 };
 
+/* Bytes of a block of a known type: rows may have a few before the first. */
+int64_t block_bytes(int32_t type);
+
 /* The kernels in use. Written by qn_init() and by nothing else. */
 extern struct kernels qn_kernels;
 

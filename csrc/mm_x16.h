@@ -412,6 +412,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	for (int r = 0; r < np; r++) {
 		w[r].p = r ? p1 : p0;
 		w[r].end = w[r].p + size;
+		if (super && type_row(type).head)
+			w[r].d = head_d(type, w[r].p, n_in);
 		w[r].skip = skip;
 	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
@@ -425,7 +427,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
 					scales_of(&w[r].s, type, &w[r].u);
-					w[r].d = floats_load(w[r].u.d);
+					if (!type_row(type).head)
+						w[r].d = floats_load(w[r].u.d);
 				} else {
 					scales_of(&w[r].s, type, w[r].p);
 					w[r].d = floats_f16(super_d(type, w[r].p));

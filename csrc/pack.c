@@ -6,6 +6,7 @@
  * move 32-bit words (lines.h). Runs at load, and for weights that are used where they lie in the file.
  */
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -196,12 +197,26 @@ static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
 	const uint8_t *b[QN_PANEL];
 	uint16_t d[QN_PANEL];
 
-	blocks(b, s, i, qn_row_bytes(type, QK_K));
+	blocks(b, s, i, (size_t)block_bytes(type));
 	coded_to_panel(type, p, b);
+	if (type_row(type).head)
+		return 1;
 	halves_of(d, b, type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0);
 	for (int r = 0; type == QN_IQ1_M && r < QN_PANEL; r++)
 		d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
 	return finite(d);
+}
+
+/* The scales that rows begin with, of `head` bytes, which lie before s->base. */
+static int pack_heads(uint8_t *p, const struct rows *s, int head)
+{
+	int ok = 1;
+
+	for (int r = 0; r < QN_PANEL; r++, p += head) {
+		memcpy(p, r < s->n ? s->base - head + r * s->stride : zeros, (size_t)head);
+		ok &= isfinite(coded_head(head, p)) != 0;
+	}
+	return ok;
 }
 
 /* Where the parts of a small block lie: bytes from its start, -1 for none. m is right behind d. */
@@ -380,8 +395,9 @@ static void ask_rows(const struct rows *s, int64_t at, int64_t n)
 
 static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in, int away)
 {
-	const struct rows s = {rows, (int64_t)qn_row_bytes(type, n_in), n_rows};
-	const int64_t block_bytes = n_in >= QK_K ? s.stride / (n_in / QK_K) : 0;
+	const int head = type_row(type).head;
+	const struct rows s = {(const uint8_t *)rows + head, (int64_t)qn_row_bytes(type, n_in), n_rows};
+	const int64_t bytes = n_in >= QK_K ? s.stride / (n_in / QK_K) : 0;
 	struct panel p;
 	int ok = 1;
 
@@ -398,25 +414,25 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 #undef SMALL
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);
-			const int per = type_row(type).elems / QK, bytes = small_of(type).bytes;
+			const int per = type_row(type).elems / QK, size = small_of(type).bytes;
 
-			ask_rows(&s, i / per * bytes, n / per * bytes);
+			ask_rows(&s, i / per * size, n / per * size);
 			ok &= pack_group(type, piece(&p), &s, i, n);
-			piece_done(&p, (size_t)(n / per * QN_PANEL * bytes));
+			piece_done(&p, (size_t)(n / per * QN_PANEL * size));
 		}
 		break;
 #define SUPER(name, NAME, ...)                                \
 	case QN_##NAME:                                       \
 		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
-			ask_rows(&s, i * block_bytes, block_bytes); \
+			ask_rows(&s, i * bytes, bytes);       \
 			ok &= pack_##name(piece(&p), &s, i);  \
 			piece_done(&p, sizeof(struct x16_##name)); \
 		}                                             \
 		break;
-#define CODED(name, NAME, run)                                \
+#define CODED(name, NAME, ...)                                \
 	case QN_##NAME:                                       \
 		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
-			ask_rows(&s, i * block_bytes, block_bytes); \
+			ask_rows(&s, i * bytes, bytes);       \
 			ok &= pack_coded(type, piece(&p), &s, i); \
 			piece_done(&p, sizeof(struct x16_##name)); \
 		}                                             \
@@ -424,6 +440,10 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	QN_TYPES(QN_SKIP, QN_SKIP, SUPER, CODED)
 #undef SUPER
 #undef CODED
+	}
+	if (head) {
+		ok &= pack_heads(piece(&p), &s, head);
+		piece_done(&p, (size_t)(QN_PANEL * head));
 	}
 	if (away)
 		copied_away();

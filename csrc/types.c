@@ -5,13 +5,14 @@
 
 /* Weights of a block and bytes it takes, and GGUF's name; 0 and NULL for types that the kernels do not know. */
 static const struct {
-	int16_t elems, bytes;
+	int16_t elems, bytes, head; /* head: bytes before the blocks of a row */
 	const char *name;
 } types[QN_N_TYPES] = {
-#define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), #NAME},
-#define SMALL(name, NAME, elems, ...) [QN_##NAME] = {elems, sizeof(struct name), #NAME},
-#define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), #NAME},
-	QN_TYPES(FLOAT, SMALL, SUPER, SUPER)
+#define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), 0, #NAME},
+#define SMALL(name, NAME, elems, ...) [QN_##NAME] = {elems, sizeof(struct name), 0, #NAME},
+#define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), 0, #NAME},
+#define CODED(name, NAME, run, offset, head) [QN_##NAME] = {QK_K, sizeof(struct name), head, #NAME},
+	QN_TYPES(FLOAT, SMALL, SUPER, CODED)
 };
 
 /* Rows longer than this are refused: the largest models have 2^17, and sums must fit. */
@@ -55,7 +56,12 @@ size_t qn_row_bytes(int32_t type, int64_t n_in)
 {
 	if (!qn_type_ok(type, n_in))
 		return 0;
-	return (size_t)(n_in / types[type].elems * types[type].bytes);
+	return (size_t)(types[type].head + n_in / types[type].elems * types[type].bytes);
+}
+
+int64_t block_bytes(int32_t type)
+{
+	return types[type].bytes;
 }
 
 size_t qn_panel_bytes(int32_t type, int64_t n_in)

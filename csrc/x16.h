@@ -149,6 +149,84 @@ struct x16_tq1_0 {
 _Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
 
 /*
+ * ik_llama.cpp's: lines of nibbles are those of Q4_K and Q5_K or of IQ4_XS, of bit pairs those of Q2_K. Line i of qh has
+ * bit j of word i of each 32 weights j. Where a row begins with a scale, those of 16 rows lie behind all super-blocks.
+ */
+struct x16_iq2_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[16];
+};
+_Static_assert(sizeof(struct x16_iq2_k) == 16 * 76, "packing does not grow");
+
+struct x16_iq3_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL], signs[QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[16], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq3_k) == 16 * 110, "packing does not grow");
+
+struct x16_iq4_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales_h[4][QN_PANEL], scales[8][QN_PANEL];
+	x16_line qs[32];
+};
+_Static_assert(sizeof(struct x16_iq4_k) == 16 * 144, "packing does not grow");
+
+struct x16_iq5_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales_h[4][QN_PANEL], scales[8][QN_PANEL];
+	x16_line qs[32], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq5_k) == 16 * 176, "packing does not grow");
+
+struct x16_iq6_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	int8_t scales[16][QN_PANEL];
+	x16_line qs[32], qh[16]; /* qh: as the qs of Q2_K */
+};
+_Static_assert(sizeof(struct x16_iq6_k) == 16 * 212, "packing does not grow");
+
+struct x16_iq2_ks {
+	uint16_t extra[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16];
+};
+_Static_assert(sizeof(struct x16_iq2_ks) == 16 * 70, "packing does not grow");
+
+/* Codes of two weights each, four of a row in a line. */
+struct x16_iq2_kl {
+	uint16_t scales_h[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16], qh[4];
+};
+_Static_assert(sizeof(struct x16_iq2_kl) == 16 * 86, "packing does not grow");
+
+struct x16_iq3_ks {
+	uint16_t extra[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq3_ks) == 16 * 102, "packing does not grow");
+
+struct x16_iq4_ks {
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[32];
+};
+_Static_assert(sizeof(struct x16_iq4_ks) == 16 * 136, "packing does not grow");
+
+struct x16_iq4_kss {
+	uint32_t qs[32][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq4_kss) == 16 * 128, "packing does not grow");
+
+struct x16_iq5_ks {
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[32], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq5_ks) == 16 * 168, "packing does not grow");
+
+/*
  * Types of small blocks: up to 256 weights make a group, lines first, then scales, so that lines stay 64-byte
  * aligned. Only the last group of a row can be shorter. For n times 32 weights:
  *

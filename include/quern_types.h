@@ -26,6 +26,9 @@ enum qn_type {
 	QN_IQ2_XXS = 16, QN_IQ2_XS = 17, QN_IQ3_XXS = 18, QN_IQ1_S = 19, QN_IQ4_NL = 20, QN_IQ3_S = 21,
 	QN_IQ2_S = 22, QN_IQ4_XS = 23, QN_IQ1_M = 29, QN_BF16 = 30, QN_TQ1_0 = 34, QN_TQ2_0 = 35, QN_MXFP4 = 39,
 	QN_NVFP4 = 40, QN_Q1_0 = 41, QN_Q2_0 = 42,
+	/* ik_llama.cpp's */
+	QN_IQ2_K = 137, QN_IQ3_K = 138, QN_IQ4_K = 139, QN_IQ5_K = 140, QN_IQ6_K = 141, QN_IQ4_KS = 144,
+	QN_IQ2_KS = 145, QN_IQ4_KSS = 146, QN_IQ5_KS = 152, QN_IQ3_KS = 156, QN_IQ2_KL = 157,
 };
 
 enum {

@@ -54,7 +54,7 @@ def dequant(s):
     for name, t in TYPES.items():
         op = "dequant_" + name.lower()
         raw = random_rows(Rand(op), name, rows, cols, 1.0, SCALES)
-        if t.d is None:
+        if t.weights == 1:
             values = decode(name, raw)
             values[0, : len(EDGES)] = EDGES
             raw = encode(name, values)

@@ -69,6 +69,22 @@ static inline bytes bytes_mxfp4(bytes a)
 	return (bytes)EACH1(lookup, a, vld1q_u8(table));
 }
 
+static inline uint8x16_t lookup_in(uint8x16_t a, const uint8_t *t, int n)
+{
+	if (n == 1)
+		return vqtbl1q_u8(vld1q_u8(t), a);
+	if (n == 2)
+		return vqtbl2q_u8((uint8x16x2_t){{vld1q_u8(t), vld1q_u8(t + 16)}}, a);
+	return vqtbl4q_u8((uint8x16x4_t){{vld1q_u8(t), vld1q_u8(t + 16), vld1q_u8(t + 32), vld1q_u8(t + 48)}}, a);
+}
+
+static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
+{
+	return (bytes){{lookup_in(a.q[0], t, n), lookup_in(a.q[1], t, n), lookup_in(a.q[2], t, n), lookup_in(a.q[3], t, n)}};
+}
+
+static inline bytes bytes_add(bytes a, bytes b) { return (bytes)EACH2(vaddq_u8, a, b); }
+
 /* The bits of 2 bytes, each as a byte of zeros or ones. */
 static inline uint8x16_t spread_bits(const uint8_t *s)
 {

@@ -13,7 +13,7 @@
  *	TQ2_0, coded.h    the same; the scales of TQ2_0 and TQ1_0 are 1
  *
  * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31. The types of coded.h
- * come after it: 256 * 31 * (64 + 62) * 127 = 1.3e8.
+ * come after it, 256 * 31 * (64 + 62) * 127 = 1.3e8, but for some of ik_llama.cpp's: 256 * 128 * 128 * 127 = 5.4e8.
  *
  * Types of small blocks have a float scale for each 32 weights or more, as their activations do: dx[j]. NVFP4 has one
  * for each 16, and two such sums for a dx.
@@ -85,13 +85,13 @@ static void unpack_scales(struct super *s, const uint8_t sl[8][QN_PANEL], const 
 /* A super-block of codes. */
 static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_t b, int r)
 {
-	_Alignas(4) uint8_t block[128];
+	_Alignas(4) uint8_t block[256];
 	struct coded c;
 
-	coded_of_panel(type, block, panel + b * QN_PANEL * (int64_t)qn_row_bytes(type, QK_K), r);
+	coded_of_panel(type, block, panel + b * QN_PANEL * block_bytes(type), r);
 	coded_block(&c, type, block);
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(c.q[k] + CODED_OFFSET);
+		s->q[k] = (uint8_t)(c.q[k] + s->offset);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = c.scale[j];
 	s->d = c.d;
@@ -188,12 +188,16 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 static void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
+	const int head = type_row(type).head;
 	struct super s;
 
 	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
 	for (int64_t b = 0; b < n_in / QK_K; b++) {
 		for (int r = 0; r < QN_PANEL; r++) {
 			unpack(&s, type, panel, b, r);
+			if (head)
+				s.d = coded_head(head, (const uint8_t *)panel + n_in / QK_K * QN_PANEL * block_bytes(type) +
+				                                r * head);
 			for (int t = 0; t < n; t++) {
 				const struct act8 *x = &act[b * n_act + t];
 				float *y = &out[t * QN_PANEL + r];

@@ -65,7 +65,7 @@ static void mm(struct set *s, double peak)
 				xf[b].x[k] = rnd_normal();
 			check_sets[0].k.quantize(&x8[b], xf[b].x, QN_ACT_BLOCK, kind);
 		}
-		rnd_weights(t, rows, 16 * N_IN / t->elems, 1);
+		rnd_weights(t, rows, 16, N_IN, 1);
 		for (int p = 0; p < PANELS; p++)
 			qn_pack(t->type, w + (size_t)p * panel, rows, 16, N_IN);
 		for (int i = 0; i < COUNT(counts) && counts[i] <= s->k.mm_tile[t->type]; i++) {

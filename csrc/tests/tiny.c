@@ -52,7 +52,7 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 	const size_t row = qn_row_bytes(type, n_in), panel = qn_panel_bytes(type, n_in);
 	uint8_t *src = guard_alloc((size_t)rows * row), *dst = guard_alloc((size_t)panels * panel);
 
-	rnd_weights(ty, src, rows * n_in / ty->elems, 2 / sqrtf((float)n_in));
+	rnd_weights(ty, src, rows, n_in, 2 / sqrtf((float)n_in));
 	for (int e = 0; e < n_mat; e++)
 		for (int r = 0; r < n_out; r += 16) {
 			const int status = qn_pack(type, dst, src + ((int64_t)e * n_out + r) * (int64_t)row,
@@ -342,7 +342,7 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
 	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
 	op->mat[0].data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
-	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB * N_EMBD / type_of(shape->embed)->elems, 1);
+	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB, N_EMBD, 1);
 	op->dst = X;
 	op->scale = 3;
 	attention(t);

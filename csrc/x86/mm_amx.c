@@ -211,6 +211,7 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 	struct decoded decoded;
 	struct planes w;
 	struct scales s;
+	const floats head = type_row(type).head ? head_d(type, p, n_in) : floats_set1(0);
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_set1(0);
@@ -221,7 +222,7 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 
 		if (is_coded(type)) {
 			decode(type, &decoded, p);
-			d = floats_load(decoded.d);
+			d = type_row(type).head ? head : floats_load(decoded.d);
 		} else {
 			d = floats_f16(super_d(type, p));
 		}

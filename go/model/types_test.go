@@ -29,7 +29,7 @@ func TestTypesAgree(t *testing.T) {
 		if k.String() != typ.String() {
 			t.Errorf("type %d is %v in files and %v in kernels", typ, typ, k)
 		}
-		if got, want := kernel.RowBytes(k, 512), 512/typ.BlockElems()*typ.BlockBytes(); got != want {
+		if got, want := kernel.RowBytes(k, 512), 512/typ.BlockElems()*typ.BlockBytes()+typ.RowHead(); got != want {
 			t.Errorf("%v: rows of %d bytes in kernels, of %d in files", typ, got, want)
 		}
 	}
