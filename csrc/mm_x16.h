@@ -226,6 +226,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			const int8_t *xs = x[0].qs + sub * n_words * 4;
 			dots dot[2][MM_DOTS_MAX];
 
+			if (MM_SUMS_AWAY) /* lines that sub-blocks share are loaded again, not kept */
+				__asm__ volatile("" : : : "memory");
 #pragma GCC unroll 8
 			for (int i = 0; i < n_words; i += step) {
 				words a[2][2];

@@ -8,18 +8,48 @@
  *	ints_dot(sum, a, pair)          sum + the two products of each lane
  *	bytes, bytes_load(p)            words of four bytes of keys
  *	quad, quad_of(p)                one word of four signed bytes in all lanes
- *	bytes_dot(sum, a, quad)         sum + the four products of each lane
+ *	bytes_dot(sum, part, a, quad)   sum + the four products of each lane
  *	KEYS_OFFSET                     1 where bytes are taken with their offset of 128, 0 where without
+ *	KEYS_PARTS                      2 where bytes are half a vector of keys, and part says which half. 1
+ *	QUAD_BYTES                      8 where quad_of() takes four bytes widened by quads_store(y, x), of 16. 4
  *	shorts_store(p, a)              16 whole numbers plus QEXP_MAGIC as 16-bit integers
  */
 #include "attn_rows.h"
+
+#ifndef KEYS_PARTS
+#define KEYS_PARTS 1
+#endif
+#ifdef QUAD_BYTES
+#define WIDE_BYTES (KV_HEAD_DIM_MAX / 4 * QUAD_BYTES)
+
+/* The queries of nr rows as quad_of() takes them, WIDE_BYTES apart. */
+INLINE void widen(int nr, uint8_t *y, const uint8_t *q, int64_t q_bytes, int words)
+{
+	for (int r = 0; r < nr; r++)
+		for (int w = 0; w < words; w += 4)
+			quads_store(y + r * WIDE_BYTES + w * QUAD_BYTES, q + r * q_bytes + 4 * w);
+}
+#else
+#define QUAD_BYTES 4
+#endif
 
 INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, const void *k)
 {
 	const int words = (int)(type == QN_KV_I16 ? kv_pad(a->head_dim, 2) / 2 : kv_pad(a->head_dim, 4) / 4);
 	const float *kd = (const float *)((const uint8_t *)k + kv_k_elems(type, a->head_dim));
 	const uint8_t *q = (const uint8_t *)a->q + r0 * a->q_bytes;
+	const int q_word = type == QN_KV_Q8 ? QUAD_BYTES : 4;
+	int64_t q_bytes = a->q_bytes;
 	float *e = a->e + r0 * QN_KV_BLOCK;
+#ifdef WIDE_BYTES
+	_Alignas(64) uint8_t wide[ATTN_ROWS_AT_ONCE * WIDE_BYTES];
+
+	if (type == QN_KV_Q8) {
+		widen(nr, wide, q, q_bytes, words);
+		q = wide;
+		q_bytes = WIDE_BYTES;
+	}
+#endif
 
 	for (int j0 = 0; j0 < KV_VECS; j0 += ATTN_VECS) {
 		v16i acc[ATTN_ROWS_AT_ONCE][ATTN_VECS];
@@ -30,7 +60,7 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 			for (int j = 0; j < ATTN_VECS; j++)
 				acc[r][j] = v16i_set1(type == QN_KV_Q8 && KEYS_OFFSET ? -a->qsum[r0 + r] : 0);
 		for (int w = 0; w < words; w++) {
-			const uint8_t *qw = q + 4 * w;
+			const uint8_t *qw = q + q_word * w;
 
 			ask_next(a, (w * QN_KV_BLOCK + 16 * j0) * 4, 64 * ATTN_VECS);
 #pragma GCC unroll 4
@@ -42,13 +72,16 @@ INLINE void integer_scores(int type, int nr, const struct attn_rows *a, int r0, 
 
 #pragma GCC unroll 6
 					for (int r = 0; r < nr; r++)
-						acc[r][j] = ints_dot(acc[r][j], kv, pair_of(qw + r * a->q_bytes));
-				} else {
-					const bytes kv = bytes_load(at);
+						acc[r][j] = ints_dot(acc[r][j], kv, pair_of(qw + r * q_bytes));
+					continue;
+				}
+#pragma GCC unroll 2
+				for (int h = 0; h < KEYS_PARTS; h++) {
+					const bytes kv = bytes_load(at + h * 64 / KEYS_PARTS);
 
 #pragma GCC unroll 6
 					for (int r = 0; r < nr; r++)
-						acc[r][j] = bytes_dot(acc[r][j], kv, quad_of(qw + r * a->q_bytes));
+						acc[r][j] = bytes_dot(acc[r][j], h, kv, quad_of(qw + r * q_bytes));
 				}
 			}
 		}

@@ -80,14 +80,15 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in);
  */
 enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, QN_KV_Q8 = 4, QN_KV_Q4 = 5 };
 
-/* Functions of one number. */
+/* Functions of one number, by whose result another is multiplied. */
 enum qn_fn {
 	QN_FN_SILU = 0,    /* x / (1 + e^-x) */
 	QN_FN_SIGMOID = 1, /* 1 / (1 + e^-x) */
 	QN_FN_GELU = 2,    /* the form with tanh: x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3) */
 	QN_FN_GELU_ERF = 3, /* x / 2 (1 + erf(x / sqrt 2)) */
 	QN_FN_RELU2 = 4,   /* max(x, 0)^2 */
-	QN_N_FN = 5,
+	QN_FN_SWIGLU_CLAMP = 5, /* x / (1 + e^-1.702 x) of x at most 7; a factor u counts as 1 + u, of u within 7 */
+	QN_N_FN = 6,
 };
 
 #ifdef __cplusplus

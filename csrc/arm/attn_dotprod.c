@@ -5,8 +5,9 @@
 #define VEC(name) name##_dotprod
 #define ATTN_VECS 1
 
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 {
+	(void)part;
 	for (int i = 0; i < 4; i++)
 		sum.q[i] = vdotq_s32(sum.q[i], a.q[i], b);
 	return sum;

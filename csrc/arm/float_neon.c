@@ -13,8 +13,9 @@
 
 #include "arm/ints_neon.h"
 
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 {
+	(void)part;
 	for (int i = 0; i < 4; i++) {
 		const int32x4_t lo = vpaddlq_s16(vmull_s8(vget_low_s8(a.q[i]), vget_low_s8(b)));
 		const int32x4_t hi = vpaddlq_s16(vmull_high_s8(a.q[i], b));

@@ -108,7 +108,28 @@ static void over_blocks(const struct set *s, int type, struct attn_rows *a, cons
 	}
 }
 
-/* Bytes of keys and values a second as one head's are read, and products of both kinds a second. */
+/* Each slot of attention alone, on one block that is in the first-level cache. */
+static void attn_slots(struct set *s, int type, struct attn_rows *a, const uint8_t *kv)
+{
+	const uint8_t *v = kv + kv_k_bytes(type, a->head_dim);
+	const double macs = (double)a->n * a->head_dim * QN_KV_BLOCK;
+	double scores, weights, values;
+
+	if (type == QN_KV_Q4)
+		return;
+	a->ahead = kv;
+	TIME(scores, s->k.attn_scores[type](a, kv));
+	TIME(weights, s->k.attn_weights(a));
+	a->ahead = v;
+	TIME(values, s->k.attn_values[type](a, v));
+	printf(", scores %.1f, values %.1f, weights %.1f ns a row", macs / scores * 1e-9, macs / values * 1e-9,
+	       weights / a->n * 1e9);
+}
+
+/*
+ * Bytes of keys and values a second as one head's are read, and products of both kinds a second; of data in the caches
+ * each slot for itself as well.
+ */
 static void attn_of(struct set *s, int type, int dim, int n, int blocks)
 {
 	static const char *const names[QN_N_KV_TYPES] = {"f16", "f32", "bf16", "i16", "q8", "q4"};
@@ -139,9 +160,12 @@ static void attn_of(struct set *s, int type, int dim, int n, int blocks)
 	}
 	memset(o, 0, sizeof o);
 	TIME(time, over_blocks(s, type, &a, kv, blocks));
-	printf("%-10s  attn %-5s head_dim %-3d n %-3d from %s %7.2f GB/s %8.1f GMAC/s\n", s->name, names[type], dim, n,
+	printf("%-10s  attn %-5s head_dim %-3d n %-3d from %s %7.2f GB/s %8.1f GMAC/s", s->name, names[type], dim, n,
 	       blocks > 64 ? "memory" : "caches", (double)(bytes * (size_t)blocks) / time * 1e-9,
 	       2.0 * n * dim * QN_KV_BLOCK * blocks / time * 1e-9);
+	if (blocks <= 64)
+		attn_slots(s, type, &a, kv);
+	printf("\n");
 	guard_free_all();
 }
 

@@ -199,17 +199,30 @@ static double relu2_of(double x)
 	return x > 0 ? x * x : 0;
 }
 
+static double swiglu_clamp_of(double x)
+{
+	x = x > 7 ? 7 : x;
+	return x / (1 + exp(-1.702 * x));
+}
+
+static double plus_one_within_7(double u)
+{
+	return 1 + (u > 7 ? 7 : u < -7 ? -7 : u);
+}
+
 /* The arguments of exponentials are rounded: far below zero that is a larger share of a result near 0. */
 static const struct {
 	const char *name;
 	double (*exact)(double x);
 	double relative, least;
+	double (*factor)(double u); /* NULL: u itself */
 } functions[QN_N_FN] = {
-	[QN_FN_SILU] = {"silu", silu_of, 1e-6, 1e-43},
-	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43},
-	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7},
-	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7},
-	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0},
+	[QN_FN_SILU] = {"silu", silu_of, 1e-6, 1e-43, NULL},
+	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43, NULL},
+	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7, NULL},
+	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7, NULL},
+	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0, NULL},
+	[QN_FN_SWIGLU_CLAMP] = {"swiglu_clamp", swiglu_clamp_of, 1e-5, 1e-36, plus_one_within_7},
 };
 
 static void fn_fill(float *g, float *u, int n, float size)
@@ -242,7 +255,9 @@ static void function(enum qn_fn f)
 		check_at(check_sets, "%s n %d", name, n);
 		check_sets[0].k.fn[f](want, g, by, n);
 		for (int k = 0; k < n; k++) {
-			const double x = (double)g[k], v = by ? (double)u[k] : 1, exact = functions[f].exact(x) * v;
+			const double x = (double)g[k], w = by ? (double)u[k] : 1;
+			const double v = by && functions[f].factor ? functions[f].factor(w) : w;
+			const double exact = functions[f].exact(x) * v;
 
 			if (isfinite(x) && fabs(x) < 80)
 				check_near("y", k, (double)want[k], exact,

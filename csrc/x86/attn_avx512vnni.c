@@ -20,8 +20,9 @@ static inline v16i ints_dot(v16i sum, ints a, pair b)
 static inline bytes bytes_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
 static inline quad quad_of(const void *p) { return pair_of(p); }
 
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 {
+	(void)part;
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 	return sum;
 }

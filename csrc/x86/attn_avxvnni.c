@@ -5,22 +5,38 @@
 #define VEC(name) name##_avxvnni
 #define ATTN_VECS 1
 
+typedef __m256i pair;
 typedef ints bytes;
 typedef pair quad;
 
 #define KEYS_OFFSET 1
 
 /* As text: GCC 12 copies the sums of its builtins from register to register, and to the stack. */
-#define DOT(name, insn)                                                                    \
-	static inline v16i name(v16i sum, ints a, pair b)                                  \
-	{                                                                                  \
-		__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b)); \
-		__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b)); \
-		return sum;                                                                \
-	}
-DOT(ints_dot, "vpdpwssd")
-DOT(bytes_dot, "vpdpbusd")
+#define DOT(sum, insn, a, b)                                                           \
+	__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b)); \
+	__asm__("%{vex%} " insn " %2, %1, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b))
+
+static inline v16i ints_dot(v16i sum, ints a, pair b)
+{
+	DOT(sum, "vpdpwssd", a, b);
+	return sum;
+}
+
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
+{
+	(void)part;
+	DOT(sum, "vpdpbusd", a, b);
+	return sum;
+}
 #undef DOT
+
+static inline pair pair_of(const void *p)
+{
+	int32_t x;
+
+	memcpy(&x, p, sizeof x);
+	return _mm256_set1_epi32(x);
+}
 
 static inline bytes bytes_load(const uint8_t *p) { return ints_load((const int16_t *)p); }
 static inline quad quad_of(const void *p) { return pair_of(p); }

@@ -13,41 +13,61 @@
 
 #include "x86/ints_ymm.h"
 
+/* In memory: with 12 sums, 2 vectors of keys and 2 for products no register is left. */
+typedef const uint8_t *pair;
+typedef int32_t __attribute__((may_alias)) word;
+
+static inline pair pair_of(const void *p) { return p; }
+
+/* As text, so that a product is added before the next one is made: GCC makes all of them first, and spills. */
 static inline v16i ints_dot(v16i sum, ints a, pair b)
 {
-	return (v16i){_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b)),
-	              _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b))};
+	__m256i x, y;
+
+	__asm__("vpbroadcastd %6, %2\n\t"
+	        "vpmaddwd %2, %4, %3\n\tvpaddd %3, %0, %0\n\t"
+	        "vpmaddwd %2, %5, %2\n\tvpaddd %2, %1, %1"
+	        : "+x"(sum.lo), "+x"(sum.hi), "=&x"(x), "=&x"(y)
+	        : "x"(a.lo), "x"(a.hi), "m"(*(const word *)b));
+	return sum;
 }
 
-/* Bytes as words of 16 bits: 0 and 2, then 1 and 3. */
+/* Half a vector of keys, as words of 16 bits: bytes 0 and 2 of each four, then 1 and 3. */
 typedef struct {
-	ints even, odd;
+	__m256i even, odd;
 } bytes;
-typedef struct {
-	pair even, odd;
-} quad;
+typedef const uint8_t *quad;
 
 #define KEYS_OFFSET 1
+#define KEYS_PARTS 2
+#define QUAD_BYTES 8
 
 static inline bytes bytes_load(const uint8_t *p)
 {
-	const ints a = ints_load((const int16_t *)p);
-	const __m256i mask = _mm256_set1_epi16(0xff);
+	const __m256i a = _mm256_loadu_si256((const void *)p);
 
-	return (bytes){{_mm256_and_si256(a.lo, mask), _mm256_and_si256(a.hi, mask)},
-	               {_mm256_srli_epi16(a.lo, 8), _mm256_srli_epi16(a.hi, 8)}};
+	return (bytes){_mm256_and_si256(a, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(a, 8)};
 }
 
-static inline quad quad_of(const void *p)
-{
-	const __m256i a = pair_of(p);
+static inline quad quad_of(const void *p) { return p; }
 
-	return (quad){_mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), _mm256_srai_epi16(a, 8)};
+/* 16 bytes: four quads, each in the order of the keys' words. */
+static inline void quads_store(uint8_t *y, const uint8_t *x)
+{
+	const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)x));
+
+	_mm256_storeu_si256((void *)y, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(a, 0xd8), 0xd8));
 }
 
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 {
-	return ints_dot(ints_dot(sum, a.even, b.even), a.odd, b.odd);
+	__m256i *half = part ? &sum.hi : &sum.lo, x;
+
+	__asm__("vpbroadcastd %4, %1\n\tvpmaddwd %1, %2, %1\n\tvpaddd %1, %0, %0\n\t"
+	        "vpbroadcastd %5, %1\n\tvpmaddwd %1, %3, %1\n\tvpaddd %1, %0, %0"
+	        : "+x"(*half), "=&x"(x)
+	        : "x"(a.even), "x"(a.odd), "m"(*(const word *)b), "m"(*(const word *)(b + 4)));
+	return sum;
 }
 
 #include "v16_attn_int.h"

@@ -22,6 +22,7 @@ typedef struct {
 typedef bytes quad;
 
 #define KEYS_OFFSET 1
+#define QUAD_BYTES 8
 
 static inline bytes bytes_load(const uint8_t *p)
 {
@@ -30,17 +31,19 @@ static inline bytes bytes_load(const uint8_t *p)
 	return (bytes){_mm512_and_si512(a, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(a, 8)};
 }
 
-static inline quad quad_of(const void *p)
-{
-	int32_t x;
+static inline quad quad_of(const void *p) { return (quad){pair_of(p), pair_of((const uint8_t *)p + 4)}; }
 
-	memcpy(&x, p, sizeof x);
-	return (quad){_mm512_srai_epi16(_mm512_slli_epi16(_mm512_set1_epi32(x), 8), 8),
-	              _mm512_srai_epi16(_mm512_set1_epi32(x), 8)};
+/* 16 bytes: four quads, each in the order of the keys' words. */
+static inline void quads_store(uint8_t *y, const uint8_t *x)
+{
+	const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)x));
+
+	_mm256_storeu_si256((void *)y, _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(a, 0xd8), 0xd8));
 }
 
-static inline v16i bytes_dot(v16i sum, bytes a, quad b)
+static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 {
+	(void)part;
 	return ints_dot(ints_dot(sum, a.even, b.even), a.odd, b.odd);
 }
 

@@ -1,4 +1,4 @@
-/* ints_ymm.h - integers of v16_attn_int.h in ymm registers, all but the dot products. */
+/* ints_ymm.h - integers of v16_attn_int.h in ymm registers, all but the dot products and their operands. */
 #ifndef QN_INTS_YMM_H
 #define QN_INTS_YMM_H
 
@@ -10,7 +10,6 @@ typedef struct {
 	__m256i lo, hi;
 } v16i;
 typedef v16i ints;
-typedef __m256i pair;
 
 static inline v16i v16i_set1(int32_t x) { return (v16i){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 static inline v16 v16i_float(v16i a) { return (v16){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
@@ -24,14 +23,6 @@ static inline ints ints_widen(const int8_t *p)
 {
 	return (ints){_mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)p)),
 	              _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(p + 16)))};
-}
-
-static inline pair pair_of(const void *p)
-{
-	int32_t x;
-
-	memcpy(&x, p, sizeof x);
-	return _mm256_set1_epi32(x);
 }
 
 /* The low halves of 32-bit words. */

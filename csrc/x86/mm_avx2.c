@@ -62,8 +62,10 @@ static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 
 #include "mm_x16.h"
 
+/* A product and an addition of 16 bits: what is left where sums stay in 16 bits as long as a type's bounds allow. */
 static void int8_rounds_avx2(int64_t n)
 {
+	const __m256i x = _mm256_set1_epi8(1);
 	__m256i a[8];
 	int32_t sink[8];
 
@@ -75,8 +77,9 @@ static void int8_rounds_avx2(int64_t n)
 		for (int j = 0; j < 8; j++) {
 			__m256i p;
 
-			__asm__ volatile("vpmaddubsw %0, %0, %1\n\tvpmaddwd %1, %1, %1\n\tvpaddd %1, %0, %0"
-			                 : "+x"(a[j]), "=&x"(p));
+			__asm__ volatile("vpmaddubsw %2, %2, %1\n\tvpaddw %1, %0, %0"
+			                 : "+x"(a[j]), "=&x"(p)
+			                 : "x"(x));
 		}
 #pragma GCC unroll 8
 	for (int j = 0; j < 8; j++) {

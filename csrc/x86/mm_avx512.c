@@ -43,8 +43,10 @@ static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)
 
 #include "mm_x16.h"
 
+/* A product and an addition of 16 bits: what is left where sums stay in 16 bits as long as a type's bounds allow. */
 static void int8_rounds_avx512(int64_t n)
 {
+	const __m512i x = _mm512_set1_epi8(1);
 	__m512i a[12];
 	int32_t sink[16];
 
@@ -56,8 +58,9 @@ static void int8_rounds_avx512(int64_t n)
 		for (int j = 0; j < 12; j++) {
 			__m512i p;
 
-			__asm__ volatile("vpmaddubsw %0, %0, %1\n\tvpmaddwd %1, %1, %1\n\tvpaddd %1, %0, %0"
-			                 : "+v"(a[j]), "=&v"(p));
+			__asm__ volatile("vpmaddubsw %2, %2, %1\n\tvpaddw %1, %0, %0"
+			                 : "+v"(a[j]), "=&v"(p)
+			                 : "v"(x));
 		}
 #pragma GCC unroll 12
 	for (int j = 0; j < 12; j++) {

@@ -1,29 +1,17 @@
 package model
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
-// Queries, keys and values in one matrix, as many files have them, are those in three.
-func TestFusedProjections(t *testing.T) {
-	raw, err := os.ReadFile(testdata.Path(t, "archs/phi2.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := []int32{1, 20, 30, 40, 50}
-	apart := &draft{f.KVs, f.Tensors}
-	fused := &draft{kvs: f.KVs}
-	for _, x := range f.Tensors {
+// fuse returns the model with queries, keys and values in one matrix.
+func fuse(apart *draft) *draft {
+	fused := &draft{kvs: apart.kvs}
+	for _, x := range apart.tensors {
 		prefix, rest, ok := strings.Cut(x.Name, "attn_q.")
 		if !ok {
 			if !strings.Contains(x.Name, "attn_k.") && !strings.Contains(x.Name, "attn_v.") {
@@ -40,6 +28,14 @@ func TestFusedProjections(t *testing.T) {
 		}
 		fused.tensors = append(fused.tensors, all)
 	}
+	return fused
+}
+
+// Queries, keys and values in one matrix, as many files have them, are those in three.
+func TestFusedProjections(t *testing.T) {
+	ids := []int32{1, 20, 30, 40, 50}
+	apart := read(t, testdata.Path(t, "archs/phi2.gguf"))
+	fused := fuse(apart)
 	for _, r := range []Residency{Packed, Mapped} {
 		m, err := load(t, apart.write(t, "apart.gguf"), r)
 		if err != nil {
