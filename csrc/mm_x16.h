@@ -111,7 +111,10 @@ INLINE int offset_of(int type)
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
 INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
-	if (!super)
+	if (!super && type_row(type).words == 4)
+		for (int i = 0; i < 16; i++)
+			start[i] = -offset_of(type) * x->half_sum[i];
+	else if (!super)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
 	else if (type_row(type).words == 8)
@@ -164,13 +167,13 @@ INLINE words super_words(int type, int ready, const struct block *w, int g, int 
 	             : words_of(super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
 }
 
-/* Words i .. of block j of a group of nb. */
+/* Words i .. of block j of a group of nb, of 32 weights or of 16. */
 INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
 {
 	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
-	return ready ? words_load(w->u.word[8 * j + i])
+	return ready ? words_load(w->u.word[type_row(type).words * j + i])
 	             : words_of(small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
 }
 
@@ -278,12 +281,12 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 }
 
-/* The same for a group of nb blocks of 32 weights. */
+/* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
 	const int has_m = type_row(type).min, run = run_of(type);
-	const int lines = small_lines(type);
+	const int lines = small_lines(type), n_words = type_row(type).words;
 	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
@@ -300,10 +303,10 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			for (int r = 0; r < np; r++)
 				ask_ahead(&w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY) {
+		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
 			const words b = np == 1 ? a : small_words(type, ready, &w[1], nb, j, i);
-			const int at = j * QK + i * 4;
+			const int at = (j * n_words + i) * 4;
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t += MM_BY) {
@@ -316,7 +319,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
-			if (!MM_NARROW || ((i + 1) % run && i < 7))
+			if (!MM_NARROW || ((i + 1) % run && i < n_words - 1))
 				continue;
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -329,7 +332,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
-			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb));
+			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb * n_words / 8));
 			const floats dj = small_d(type, d, j);
 
 #pragma GCC unroll 16
@@ -340,7 +343,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
 					               floats_set1(x[t].fsum32[j]), f);
-				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j]), y[r][t]);
+				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j * n_words / 8]), y[r][t]);
 			}
 		}
 	}
@@ -375,8 +378,8 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		}
 	for (int j = 0; !super && j < nb; j++)
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY)
-			words_store(w->u.word[8 * j + i], small_words(type, 0, w, nb, j, i));
+		for (int i = 0; i < s.words; i += MM_BY)
+			words_store(w->u.word[s.words * j + i], small_words(type, 0, w, nb, j, i));
 }
 
 #define MM_TILE(np, nt)                                                                                       \
@@ -386,7 +389,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		if (super)                                                                                    \
 			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, small);        \
 		break;
 
 /*
@@ -411,11 +414,13 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	for (int r = 0; r < np; r++) {
 		w[r].p = r ? p1 : p0;
 		w[r].end = w[r].p + size;
+		if (super && type_row(type).head)
+			w[r].d = head_d(type, w[r].p, n_in);
 		w[r].skip = skip;
 	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
-		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
+		const int nb = left < X16_GROUP ? (int)left : X16_GROUP, small = nb * 8 / type_row(type).words;
 		int longer = units % tiles;
 
 		if (super)
@@ -424,7 +429,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
 					scales_of(&w[r].s, type, &w[r].u);
-					w[r].d = floats_load(w[r].u.d);
+					if (!type_row(type).head)
+						w[r].d = floats_load(w[r].u.d);
 				} else {
 					scales_of(&w[r].s, type, w[r].p);
 					w[r].d = floats_f16(super_d(type, w[r].p));
@@ -437,7 +443,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				unpack(type, super, &w[r], nb);
+				unpack(type, super, &w[r], small);
 		if (offset_of(type) && !(super && offset_apart(type)))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);
