@@ -10,6 +10,7 @@
 
 #include "kv.h"
 #include "ops.h"
+#include "qlog.h"
 
 /* KV blocks whose partial result is merged as one: 1024 positions. */
 #define CHUNK 16
@@ -58,6 +59,20 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
+/* What queries at a position are scaled by. */
+static float query_scale(const struct qn_op *op, int64_t pos)
+{
+	if (op->temp == 0)
+		return op->scale;
+	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
+}
+
+/* What the n channels of kv head h are multiplied by; NULL for ones. */
+static const float *channels(const float *mul, int h, int n)
+{
+	return mul ? mul + (int64_t)h * n : NULL;
+}
+
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
@@ -73,6 +88,7 @@ static int qkv_check(const struct plan *p, const struct qn_op *op)
 	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
 	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
+	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
 	                                     buf_ok(p, op->aux, op->n_rot)));
 }
@@ -90,20 +106,25 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 		float *row = buf_row(c, op->src, t);
 		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
+		const float scale = query_scale(op, pos);
+		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
 
 		for (int g = 0; g < group; g++) {
 			float *x = q + g * op->head_dim;
 
 			norm_rope(c, op, x, op->vec, t);
-			qn_kernels.scale_rows(x, x, op->scale, NULL, op->head_dim);
+			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
 		}
 		norm_rope(c, op, k, op->vec2, t);
+		if (op->mul[1])
+			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
+		if (op->mul[2])
+			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
 
 		uint8_t *kv = kv_head(c, op, t, pos, h);
 
 		kv_put_k(op->k_type, kv, p, k, op->head_dim);
-		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p,
-		         row + op->col[2] + (int64_t)h * op->v_dim, op->v_dim);
+		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p, v, op->v_dim);
 	}
 }
 
@@ -247,12 +268,18 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 	}
 }
 
+/* The first position that a token at pos sees, with a window. */
+static int64_t first_seen(const struct qn_op *op, int64_t pos)
+{
+	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
+}
+
 /* Blocks that some row of the tile sees. */
 static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
 {
 	const int32_t *pos = c->batch->pos;
-	const int64_t before = op->window > 0 ? (int64_t)pos[tile->t0] - op->window + 1 : 0;
+	const int64_t before = op->window > 0 ? first_seen(op, pos[tile->t0]) : 0;
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
 	*end = pos[tile->t1 - 1] / QN_KV_BLOCK + 1;
@@ -299,8 +326,10 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 		if (qn_ahead && b + 1 < end)
 			next = kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h);
 		for (int r = 0; r < n; r++) {
-			w->lim[r] = (int32_t)(c->batch->pos[tile->t0 + r / heads] + 1 - b * QN_KV_BLOCK);
-			w->from[r] = op->window > 0 ? w->lim[r] - op->window : 0;
+			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
+
+			w->lim[r] = (int32_t)(pos + 1 - b * QN_KV_BLOCK);
+			w->from[r] = op->window > 0 ? (int32_t)(first_seen(op, pos) - b * QN_KV_BLOCK) : 0;
 		}
 		attend_block(op, w, n, kv, next);
 	}
@@ -323,6 +352,8 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
 		if (op->v_type == QN_KV_Q4)
 			kv_hadamard(y, op->v_dim);
+		if (op->mul[0])
+			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);
 	}
 }
 
@@ -499,10 +530,10 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 		tile_blocks(c, op, &tile, &first, &end);
 		m.bytes += (end - first) * head_bytes(op);
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
-			const int64_t seen = (int64_t)c->batch->pos[t] + 1;
+			const int64_t pos = c->batch->pos[t], from = op->window > 0 ? first_seen(op, pos) : 0;
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
-			           (op->window > 0 && op->window < seen ? op->window : seen);
+			           (pos + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

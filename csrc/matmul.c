@@ -90,12 +90,13 @@ static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int p
 struct panels {
 	const struct operand *o, *twin;
 	const void *w[2];
-	int64_t p;
+	int64_t e, p; /* of expert e */
+	int64_t bias; /* where the biases of panel p are */
 };
 
 static struct panels panels_at(const struct operand *o, const struct operand *twin, int64_t e, int64_t p, int64_t end)
 {
-	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, p};
+	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, e, p, (e * o->panels + p) * QN_PANEL};
 
 	if (twin)
 		s.w[1] = panel_of(twin, e, p, 1);
@@ -104,11 +105,18 @@ static struct panels panels_at(const struct operand *o, const struct operand *tw
 	return s;
 }
 
-/* Adds the bias of panel p to n rows of its products. */
-static void add_bias(float *tile, const float *bias, int64_t p, int n)
+/* Multiplies n rows of products by the scale of matrix e. */
+static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
+{
+	if (o->m->scale)
+		qn_kernels.scale_rows(tile, tile, o->m->scale[e], NULL, n * QN_PANEL);
+}
+
+/* Adds a panel's biases, from number `at` on, to n rows of its products. */
+static void add_bias(float *tile, const float *bias, int64_t at, int n)
 {
 	if (bias)
-		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + p * QN_PANEL, 1, n, 0);
+		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
 }
 
 /* Panels times rows t .. t + n of n_act rows of activations. */
@@ -133,12 +141,15 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 		if (s->w[1])
 			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
 	}
+	scale_tile(tile, o, s->e, n);
+	if (s->w[1])
+		scale_tile(tile2, second, s->e, n);
 	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
 		const int i2 = (int)(second->m - op->mat);
 
-		add_bias(tile, op->bias[i], s->p, n);
+		add_bias(tile, op->bias[i], s->bias, n);
 		if (s->w[1])
-			add_bias(tile2, op->bias[i2], s->twin ? s->p : s->p + 1, n);
+			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
 		if (s->twin)
 			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
 		else
@@ -152,7 +163,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 			qn_kernels.store_tile(y, stride, j ? tile2 : tile, NULL, 1, n, 0);
 		else
 			qn_kernels.store_tile(y, stride, j ? tile2 : tile,
-			                      op->bias[i] ? op->bias[i] + (s->p + j) * QN_PANEL : NULL, op->scale, n,
+			                      op->bias[i] ? op->bias[i] + s->bias + j * QN_PANEL : NULL, op->scale, n,
 			                      op->epilogue == QN_EPI_ADD);
 		if (op->softcap > 0)
 			for (int k = 0; k < n; k++, y += stride)

@@ -18,7 +18,7 @@
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *	MM_BY                  2 in a set with matrix instructions, else not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
- *	MM_SUMS_AWAY           defined in a set without registers for the sums of a tile
+ *	MM_SUMS_AWAY           1 in a set without registers for the sums of a tile
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
  *
  * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
@@ -64,11 +64,10 @@ INLINE mults mults_one(void) { return ints_set1(1); }
 INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, dot, m); }
 #endif
 
-/* Keeps x, a sum, in memory, in sets that have registers for products only: left alone, compilers keep the wrong ones. */
-#ifdef MM_SUMS_AWAY
+/* Keeps x, a sum, in memory: left alone, compilers keep products there. */
 #define KEPT(x) __asm__("" : "+m"(x))
-#else
-#define KEPT(x) (void)(x)
+#ifndef MM_SUMS_AWAY
+#define MM_SUMS_AWAY 0
 #endif
 
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
@@ -112,7 +111,10 @@ INLINE int offset_of(int type)
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
 INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
-	if (!super)
+	if (!super && type_row(type).words == 4)
+		for (int i = 0; i < 16; i++)
+			start[i] = -offset_of(type) * x->half_sum[i];
+	else if (!super)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
 	else if (type_row(type).words == 8)
@@ -165,13 +167,13 @@ INLINE words super_words(int type, int ready, const struct block *w, int g, int 
 	             : words_of(super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
 }
 
-/* Words i .. of block j of a group of nb. */
+/* Words i .. of block j of a group of nb, of 32 weights or of 16. */
 INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
 {
 	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
-	return ready ? words_load(w->u.word[8 * j + i])
+	return ready ? words_load(w->u.word[type_row(type).words * j + i])
 	             : words_of(small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
 }
 
@@ -184,7 +186,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
                        const struct act8 *x, const int32_t (*start)[16], int first)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
-	const int has_min = type_row(type).min, run = run_of(type);
+	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
+	const int away = MM_SUMS_AWAY && run > 2; /* of shorter runs products need few registers, and sums are needed often */
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -209,7 +212,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				else
 					sum[r][t] = ints_muladd(sum[r][t], min, ints_set1(-offset_of(type)));
 			}
-			KEPT(sum[r][t]);
+			if (away)
+				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
 		if (first)
@@ -222,25 +226,35 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			const int8_t *xs = x[0].qs + sub * n_words * 4;
 			dots dot[2][MM_DOTS_MAX];
 
+			if (MM_SUMS_AWAY) /* lines that sub-blocks share are loaded again, not kept */
+				__asm__ volatile("" : : : "memory");
 #pragma GCC unroll 8
-			for (int i = 0; i < n_words; i += MM_BY) {
-				const int at = sub * n_words + i, part = j * n_words + i;
-				const words a = super_words(type, ready, &w[0], g, part, at);
-				const words b = np == 1 ? a : super_words(type, ready, &w[1], g, part, at);
+			for (int i = 0; i < n_words; i += step) {
+				words a[2][2];
 
+#pragma GCC unroll 2
+				for (int r = 0; r < np; r++)
+#pragma GCC unroll 2
+					for (int k = 0; k < step; k += MM_BY)
+						a[r][k / MM_BY] = super_words(type, ready, &w[r], g, j * n_words + i + k,
+						                              sub * n_words + i + k);
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t += MM_BY) {
-					const acts xt = acts_of(xs + t * (int)sizeof *x + i * 4,
-					                        xs + beside(t, nt) * (int)sizeof *x + i * 4);
-					const int k = t / MM_BY;
+					dots *const d0 = &dot[0][t / MM_BY], *const d1 = &dot[1][t / MM_BY];
 
 					if (i % run == 0)
-						dot[0][k] = dot[1][k] = dots_start(type, start, t, nt, sub);
-					dot[0][k] = dots_add(type, dot[0][k], a, xt);
-					if (np == 2)
-						dot[1][k] = dots_add(type, dot[1][k], b, xt);
+						*d0 = *d1 = dots_start(type, start, t, nt, sub);
+#pragma GCC unroll 2
+					for (int k = 0; k < step; k += MM_BY) {
+						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
+						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
+
+						*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
+						if (np == 2)
+							*d1 = dots_add(type, *d1, a[1][k / MM_BY], xk);
+					}
 				}
-				if ((i + MM_BY) % run && i + MM_BY < n_words)
+				if ((i + step) % run && i + step < n_words)
 					continue;
 #pragma GCC unroll 2
 				for (int r = 0; r < np; r++) {
@@ -249,7 +263,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
 						sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t / MM_BY], t % MM_BY), scale);
-						KEPT(sum[r][t]);
+						if (away)
+							KEPT(sum[r][t]);
 					}
 				}
 			}
@@ -266,12 +281,12 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 }
 
-/* The same for a group of nb blocks of 32 weights. */
+/* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
 	const int has_m = type_row(type).min, run = run_of(type);
-	const int lines = small_lines(type);
+	const int lines = small_lines(type), n_words = type_row(type).words;
 	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
@@ -288,10 +303,10 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			for (int r = 0; r < np; r++)
 				ask_ahead(&w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY) {
+		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
 			const words b = np == 1 ? a : small_words(type, ready, &w[1], nb, j, i);
-			const int at = j * QK + i * 4;
+			const int at = (j * n_words + i) * 4;
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t += MM_BY) {
@@ -304,7 +319,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
-			if (!MM_NARROW || ((i + 1) % run && i < 7))
+			if (!MM_NARROW || ((i + 1) % run && i < n_words - 1))
 				continue;
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -317,7 +332,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
-			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb));
+			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb * n_words / 8));
 			const floats dj = small_d(type, d, j);
 
 #pragma GCC unroll 16
@@ -328,7 +343,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
 					               floats_set1(x[t].fsum32[j]), f);
-				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j]), y[r][t]);
+				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j * n_words / 8]), y[r][t]);
 			}
 		}
 	}
@@ -363,8 +378,8 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		}
 	for (int j = 0; !super && j < nb; j++)
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY)
-			words_store(w->u.word[8 * j + i], small_words(type, 0, w, nb, j, i));
+		for (int i = 0; i < s.words; i += MM_BY)
+			words_store(w->u.word[s.words * j + i], small_words(type, 0, w, nb, j, i));
 }
 
 #define MM_TILE(np, nt)                                                                                       \
@@ -374,7 +389,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		if (super)                                                                                    \
 			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, small);        \
 		break;
 
 /*
@@ -387,7 +402,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
 	const int units = (n + MM_BY - 1) / MM_BY; /* of tokens */
 	/* The smallest tile there is for these n: fewer cases to compile. */
-	const int least = np == 1 ? (ready ? 1 : MM_BY) : ready ? most - 1 : QN_PAIR_MIN / 2;
+	const int least = MM_BY == 2 ? (ready ? 1 : 2) : ready ? most - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
@@ -399,11 +414,13 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	for (int r = 0; r < np; r++) {
 		w[r].p = r ? p1 : p0;
 		w[r].end = w[r].p + size;
+		if (super && type_row(type).head)
+			w[r].d = head_d(type, w[r].p, n_in);
 		w[r].skip = skip;
 	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
-		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
+		const int nb = left < X16_GROUP ? (int)left : X16_GROUP, small = nb * 8 / type_row(type).words;
 		int longer = units % tiles;
 
 		if (super)
@@ -412,7 +429,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
 					scales_of(&w[r].s, type, &w[r].u);
-					w[r].d = floats_load(w[r].u.d);
+					if (!type_row(type).head)
+						w[r].d = floats_load(w[r].u.d);
 				} else {
 					scales_of(&w[r].s, type, w[r].p);
 					w[r].d = floats_f16(super_d(type, w[r].p));
@@ -425,7 +443,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				unpack(type, super, &w[r], nb);
+				unpack(type, super, &w[r], small);
 		if (offset_of(type) && !(super && offset_apart(type)))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fp16.h"
 #include "ops.h"
 #include "qmath.h"
 #include "route.h"
@@ -31,77 +32,181 @@ struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert,
 
 	r.offset = (int32_t *)p;
 	p += aligned(sizeof(int32_t) * (size_t)(n_expert + 1));
-	r.tok = (int32_t *)p;
-	r.pair = (int32_t *)(p + pairs);
-	r.expert = (int32_t *)(p + 2 * pairs);
-	r.weight = (float *)(p + 3 * pairs);
+	r.pair = (int32_t *)p;
+	r.expert = (int32_t *)(p + pairs);
+	r.weight = (float *)(p + 2 * pairs);
 	return r;
 }
 
 size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
 {
 	return aligned(sizeof(int32_t) * (size_t)(n_expert + 1)) +
-	       4 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+	       3 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
 }
 
-/* The n_used largest of logits, best first, and their softmax weights. */
+/*
+ * A number that is larger the earlier an expert comes: by score, then the lower index; no two are equal. A score that
+ * is NaN comes last.
+ */
+static uint64_t rank_of(float score, int e)
+{
+	const uint32_t bits = bits_of_f32(score + 0.0f); /* -0 is 0 */
+	const uint32_t up = score != score ? 0 : bits & 0x80000000 ? ~bits : bits | 0x80000000;
+
+	return (uint64_t)up << 32 | (uint32_t)~e;
+}
+
+/* Puts r at the top of a heap of n, and from there to where it belongs: the smallest is at the top. */
+static void sift(uint64_t *heap, int n, uint64_t r)
+{
+	int i = 0, child;
+
+	while ((child = 2 * i + 1) < n) {
+		if (child + 1 < n && heap[child + 1] < heap[child])
+			child++;
+		if (r < heap[child])
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = r;
+}
+
+/* The k largest of n scores, best first. Takes time in n log k. */
+static void best_of(const float *score, int n, int k, int32_t *best)
+{
+	uint64_t heap[QN_USED_MAX];
+
+	memset(heap, 0, sizeof *heap * (size_t)k);
+	for (int e = 0; e < n; e++) {
+		const uint64_t r = rank_of(score[e], e);
+
+		if (r > heap[0])
+			sift(heap, k, r);
+	}
+	for (int i = k - 1; i >= 0; i--) {
+		best[i] = (int32_t)~(uint32_t)heap[0];
+		sift(heap, i, heap[i]);
+	}
+}
+
+/* Takes the groups out of score that are not among the best n_group_used by the sum of their two best scores. */
+static void keep_groups(const struct qn_op *op, float *score)
+{
+	const int size = op->n_expert / op->n_group;
+	float sum[QN_EXPERTS_MAX];
+	int32_t best[QN_USED_MAX];
+	uint8_t kept[QN_EXPERTS_MAX] = {0};
+
+	for (int g = 0; g < op->n_group; g++) {
+		const int two = size < 2 ? size : 2;
+
+		best_of(score + g * size, size, two, best);
+		sum[g] = score[g * size + best[0]] + (two > 1 ? score[g * size + best[1]] : 0);
+	}
+	best_of(sum, op->n_group, op->n_group_used, best);
+	for (int i = 0; i < op->n_group_used; i++)
+		kept[best[i]] = 1;
+	for (int e = 0; e < op->n_expert; e++)
+		if (!kept[e / size])
+			score[e] = -INFINITY;
+}
+
+/* What a router's logit is worth; of a softmax over all, max and sum are those of its exponentials. */
+static float worth(const struct qn_op *op, float logit, float max, float sum)
+{
+	switch (op->gating) {
+	case QN_GATE_SIGMOID:
+		return (1 + logit * 0) / (1 + qexp(-logit)); /* NaN stays NaN */
+	case QN_GATE_CHOSEN:
+		return logit;
+	default:
+		return qexp(logit - max) / sum;
+	}
+}
+
+/* The n_used experts of a token, best first, and their weights. */
 static void choose(const struct qn_op *op, const float *logits, int32_t *expert, float *weight)
 {
-	uint8_t taken[QN_EXPERTS_MAX / 8] = {0}; /* by bit */
 	float max = logits[0], sum = 0, chosen = 0;
 
-	for (int e = 1; e < op->n_expert; e++)
-		max = logits[e] > max ? logits[e] : max;
-	for (int e = 0; e < op->n_expert; e++)
-		sum += qexp(logits[e] - max);
-	for (int k = 0; k < op->n_used; k++) {
-		int best = -1;
+	if (op->gating == QN_GATE_SOFTMAX) {
+		for (int e = 1; e < op->n_expert; e++)
+			max = logits[e] > max ? logits[e] : max;
+		for (int e = 0; e < op->n_expert; e++)
+			sum += qexp(logits[e] - max);
+	}
+	if (op->vec || op->n_group > 1) {
+		float score[QN_EXPERTS_MAX];
 
 		for (int e = 0; e < op->n_expert; e++)
-			/* not >=: of equals, and of NaN, the lowest free one */
-			if (!(taken[e / 8] >> e % 8 & 1) && (best < 0 || logits[e] > logits[best]))
-				best = e;
-		taken[best / 8] |= (uint8_t)(1 << best % 8);
-		expert[k] = best;
-		weight[k] = qexp(logits[best] - max) / sum;
-		chosen += weight[k];
+			score[e] = worth(op, logits[e], max, sum) + (op->vec ? op->vec[e] : 0);
+		if (op->n_group > 1)
+			keep_groups(op, score);
+		best_of(score, op->n_expert, op->n_used, expert);
+	} else { /* what they are worth is in the order of the logits, but rounds to equals */
+		best_of(logits, op->n_expert, op->n_used, expert);
 	}
+	for (int k = 0; k < op->n_used; k++)
+		weight[k] = worth(op, logits[expert[k]], max, sum);
+	if (op->gating == QN_GATE_CHOSEN) {
+		max = weight[0];
+		for (int k = 1; k < op->n_used; k++)
+			max = weight[k] > max ? weight[k] : max;
+		for (int k = 0; k < op->n_used; k++)
+			sum += weight[k] = qexp(weight[k] - max);
+		for (int k = 0; k < op->n_used; k++)
+			weight[k] /= sum;
+	}
+	for (int k = 0; k < op->n_used; k++)
+		chosen += weight[k];
+	chosen = chosen < 1e-20f ? 1e-20f : chosen; /* all sigmoids of zero */
 	for (int k = 0; k < op->n_used; k++)
 		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
 }
 
 static int route_check(const struct plan *p, const struct qn_op *op)
 {
-	return experts_ok(op) && buf_ok(p, op->src, op->n_expert) && buf_ok(p, op->dst, 0);
+	if (!experts_ok(op) || !buf_ok(p, op->src, op->n_expert) || !buf_ok(p, op->dst, 0))
+		return 0;
+	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_CHOSEN || op->n_group < 0)
+		return 0;
+	return op->n_group <= 1 ||
+	       (op->n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
+	        op->n_group_used <= QN_USED_MAX && op->n_used <= op->n_expert / op->n_group * op->n_group_used);
 }
 
+/*
+ * Every thread chooses for its share of the tokens, then counts all pairs, which tells it where those of its tokens
+ * lie, and puts these there.
+ */
 static void route_run(struct run *c, const struct qn_op *op)
 {
-	const int64_t n_tok = c->batch->n_tok;
+	const int64_t n_tok = c->batch->n_tok, t0 = n_tok * c->ith / c->nth, t1 = n_tok * (c->ith + 1) / c->nth;
 	const struct route r = route_of(&c->bufs[op->dst], n_tok, op->n_expert, op->n_used);
+	int32_t count[QN_EXPERTS_MAX], next[QN_EXPERTS_MAX], pairs = 0;
+	const size_t count_bytes = sizeof *count * (size_t)op->n_expert;
+	int64_t i = 0;
 
-	for (int64_t t = n_tok * c->ith / c->nth; t < n_tok * (c->ith + 1) / c->nth; t++)
+	memset(count, 0, count_bytes);
+	for (int64_t t = t0; t < t1; t++)
 		choose(op, buf_row(c, op->src, t), r.expert + t * op->n_used, r.weight + t * op->n_used);
 	run_barrier(c);
-	if (c->ith)
-		return;
-
-	const int64_t pairs = n_tok * op->n_used;
-
-	memset(r.offset, 0, sizeof *r.offset * (size_t)(op->n_expert + 1));
-	for (int64_t i = 0; i < pairs; i++)
-		r.offset[r.expert[i] + 1]++;
-	for (int e = 0; e < op->n_expert; e++)
-		r.offset[e + 1] += r.offset[e];
-	for (int64_t i = 0; i < pairs; i++) { /* offset[e] runs through e's pairs, up to offset[e + 1] */
-		const int32_t p = r.offset[r.expert[i]]++;
-
-		r.pair[i] = p;
-		r.tok[p] = (int32_t)(i / op->n_used);
+	for (; i < t0 * op->n_used; i++)
+		count[r.expert[i]]++;
+	memcpy(next, count, count_bytes); /* pairs of an expert with tokens before t0 */
+	for (; i < n_tok * op->n_used; i++)
+		count[r.expert[i]]++;
+	for (int e = 0; e < op->n_expert; e++) {
+		next[e] += pairs;
+		if (c->ith == 0)
+			r.offset[e] = pairs;
+		pairs += count[e];
 	}
-	for (int e = op->n_expert; e > 0; e--)
-		r.offset[e] = r.offset[e - 1];
-	r.offset[0] = 0;
+	if (c->ith == 0)
+		r.offset[op->n_expert] = pairs;
+	for (i = t0 * op->n_used; i < t1 * op->n_used; i++)
+		r.pair[i] = next[r.expert[i]]++;
 }
 
 const struct operation op_moe_route = {.check = route_check, .routing = ROUTING_WRITES, .run = route_run};
@@ -111,20 +216,36 @@ static int gather_check(const struct plan *p, const struct qn_op *op)
 	return experts_ok(op) && op->n_col > 0 && act_ok(p, op->act, op->src_act, op->n_col) && buf_ok(p, op->aux, 0);
 }
 
+/* A block of activations times w: its scales, where it has some. */
+static void weigh(void *block, enum qn_act kind, float w)
+{
+	struct act8 *y = block;
+
+	if (kind == QN_ACT_F32)
+		qn_kernels.scale_rows(block, block, w, NULL, QN_ACT_BLOCK);
+	else if (kind == QN_ACT_Q8_32)
+		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
+	else
+		y->d *= w;
+}
+
 static void gather_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * op->n_used;
 	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, pairs);
-	int64_t p;
+	struct deal d = deal_begin(c->ith, c->nth, n_tok * op->n_used);
+	int64_t i;
 
-	while ((p = deal_next(c->pool, c->step, &d)) >= 0)
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
-			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++)
-				memcpy(act_block(c, op->act[k], k, b * pairs + p),
-				       act_block(c, op->src_act[k], k, b * n_tok + r.tok[p]),
-				       (size_t)act_bytes(k));
+			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++) {
+				void *y = act_block(c, op->act[k], k, b * pairs + r.pair[i]);
+
+				memcpy(y, act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used), (size_t)act_bytes(k));
+				if (op->weigh_input)
+					weigh(y, k, r.weight[i]);
+			}
 }
 
 const struct operation op_moe_gather = {
@@ -151,7 +272,7 @@ static void combine_run(struct run *c, const struct qn_op *op)
 		float *y = buf_row(c, op->dst, t);
 
 		for (int k = 0; k < op->n_used; k++) {
-			const float w = r.weight[t * op->n_used + k];
+			const float w = op->weigh_input ? 1 : r.weight[t * op->n_used + k];
 			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);
 
 			for (int64_t i = 0; i < c->bufs[op->dst].width; i++)

@@ -11,7 +11,6 @@
 /* Lies in a buffer, followed by the arrays it points to. */
 struct route {
 	int32_t *offset; /* [n_expert + 1] first pair of each expert */
-	int32_t *tok;    /* [n_pairs] token of each pair */
 	int32_t *pair;   /* [n_tok][n_used] pair of each token's choices, best first */
 	int32_t *expert; /* [n_tok][n_used] */
 	float *weight;   /* [n_tok][n_used] */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops.h"
+#include "qmath.h"
 
 static int embed_check(const struct plan *p, const struct qn_op *op)
 {
@@ -182,3 +183,37 @@ static void gate_run(struct run *c, const struct qn_op *op)
 }
 
 const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};
+
+/* e^x - 1 - x of x <= 0: near 0, where the others cancel, by its series. */
+static float exp_rest(float x)
+{
+	if (x < -0.5f)
+		return qexp(x) - 1 - x;
+	return x * x * (1.0f / 2 + x * (1.0f / 6 + x * (1.0f / 24 + x * (1.0f / 120 + x * (1.0f / 720 + x / 5040)))));
+}
+
+static int xielu_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 && col_ok(p, op->dst, op->col[1], op->n_col);
+}
+
+static void xielu_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const float positive = op->xielu[0], other = op->xielu[1], beta = op->xielu[2], eps = op->xielu[3];
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
+		float *y = buf_row(c, op->dst, i / blocks) + op->col[1] + at;
+
+		for (int64_t k = 0; k < (left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK); k++) {
+			const float x = y[k], low = x < eps ? x : eps;
+
+			y[k] = x > 0 ? positive * x * x + beta * x : (exp_rest(low) + (low - x)) * other + beta * x;
+		}
+	}
+}
+
+const struct operation op_xielu = {.check = xielu_check, .counters = 1, .run = xielu_run};

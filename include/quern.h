@@ -62,6 +62,7 @@ struct qn_mat {
 	int32_t n_in;   /* a multiple of the type's block */
 	int32_t n_out;
 	int32_t n_mat;
+	const float *scale; /* [n_mat] that products are multiplied by, or NULL: what some files have beside blocks */
 };
 
 /* ------------------------------------------------------------------ batches */
@@ -139,25 +140,29 @@ enum qn_op_kind {
 	 */
 	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices, with y = mat[i] * act + bias[i]: dst[col[i] ...] = scale * y. Rows of
+	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y. Rows of
 	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
-	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and each pair uses its expert's.
+	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's.
 	 */
 	QN_OP_MATMUL,
 	/*
 	 * src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
-	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset.
+	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are written, q, k
+	 * and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim], or NULL for ones;
+	 * query heads take the channels of the kv head that they share.
 	 */
 	QN_OP_QKV,
 	/*
 	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][v_dim].
 	 * The score of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec:
 	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
-	 * others not touched; 0 is no window. vec2[head] (or NULL) is the score of a sink, which takes weight
-	 * and has no value.
+	 * others not touched; 0 is no window. Where chunked is set, a token sees no key before the last multiple of
+	 * `window` instead. vec2[head] (or NULL) is the score of a sink, which takes weight
+	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
 	 */
 	QN_OP_ATTEND,
 	/*
@@ -167,15 +172,22 @@ enum qn_op_kind {
 	 */
 	QN_OP_CONV,
 	/*
-	 * src: [n_tok][n_expert] router logits. Chooses the n_used best by softmax (ties: lower index
-	 * first), weights renormalised if norm_weights, times scale. Writes the routing (struct in
-	 * buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
+	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
+	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
+	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
+	 * two best. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
+	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
-	/* n_col columns of each token's activations (src_act) copied to its pairs (act). */
+	/* n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input. */
 	QN_OP_MOE_GATHER,
-	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair]. */
+	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input. */
 	QN_OP_MOE_COMBINE,
+	/*
+	 * dst = xielu(dst), n_col columns from col[1]: xielu[0] x^2 + xielu[2] x of x > 0, else
+	 * (e^min(x, xielu[3]) - 1 - x) xielu[1] + xielu[2] x. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_XIELU,
 };
 
 /* What becomes of the results of an operation. */
@@ -185,6 +197,8 @@ enum qn_epilogue {
 	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
 	QN_EPI_FN = 3,  /* dst = fn(y) */
 };
+/* Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. */
+enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
@@ -192,8 +206,9 @@ enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
 struct qn_op {
 	struct qn_mat mat[3];
-	const float *bias[3]; /* [n_out padded to 16] or NULL */
+	const float *bias[3]; /* [n_mat][n_out padded to 16] or NULL */
 	const float *vec, *vec2;
+	const float *mul[3];  /* of channels of heads */
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
 	int64_t kv_offset;    /* bytes before this layer's state in a unit, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
@@ -219,6 +234,12 @@ struct qn_op {
 	float eps, scale;
 	float softcap;        /* 0: none */
 	int32_t by_row;
+	int32_t gating;       /* enum qn_gating */
+	int32_t n_group, n_group_used, weigh_input;
+	float temp;
+	int32_t temp_span, temp_offset;
+	int32_t chunked;
+	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };
 
 /* Bytes of the routing of n_tok tokens (QN_OP_MOE_ROUTE). */

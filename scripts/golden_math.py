@@ -148,14 +148,27 @@ def attention(q, k, v, n_past, window=0, softcap=0.0, slopes=None, sinks=None):
     return y
 
 
-def moe_route(logits, n_used, renormalise):
-    """The n_used likeliest experts per token, likeliest first, and their weights.
+def moe_route(logits, n_used, renormalise, gating="softmax", bias=0.0, groups=1, groups_used=1):
+    """The n_used best experts per token, best first, and their weights.
 
-    Equal weights go to the lower index. Renormalised weights sum to 1.
+    Weights are the softmax of the logits, their sigmoids, or the softmax of the
+    chosen ones alone. A bias is added for the choice (DeepSeek V3), which is among
+    the best groups by the sum of their two best. Equals go to the lower index.
+    Renormalised weights sum to 1.
     """
-    p = softmax(logits)
-    ids = np.argsort(-p, axis=-1, kind="stable")[:, :n_used]
+    n_tok, n_expert = logits.shape
+    p = {"softmax": softmax, "sigmoid": sigmoid, "chosen": lambda x: x}[gating](logits)
+    score = p + bias
+    if groups > 1:
+        two = np.sort(score.reshape(n_tok, groups, -1), axis=-1)[:, :, -2:].sum(axis=-1)
+        best = np.argsort(-two, axis=-1, kind="stable")[:, :groups_used]
+        kept = np.zeros((n_tok, groups), dtype=bool)
+        np.put_along_axis(kept, best, True, axis=-1)
+        score = np.where(np.repeat(kept, n_expert // groups, axis=-1), score, -np.inf)
+    ids = np.argsort(-score, axis=-1, kind="stable")[:, :n_used]
     w = np.take_along_axis(p, ids, axis=-1)
+    if gating == "chosen":
+        w = softmax(w)
     if renormalise:
         w = w / w.sum(axis=-1, keepdims=True)
     return ids, w

@@ -54,7 +54,7 @@ def dequant(s):
     for name, t in TYPES.items():
         op = "dequant_" + name.lower()
         raw = random_rows(Rand(op), name, rows, cols, 1.0, SCALES)
-        if t.d is None:
+        if t.weights == 1:
             values = decode(name, raw)
             values[0, : len(EDGES)] = EDGES
             raw = encode(name, values)
@@ -67,6 +67,7 @@ def matmul(s):
     shapes = [(name, 17, 512) for name in TYPES]
     shapes += [(name, 9, 172) for name in ("F32", "F16", "BF16")]
     shapes += [(name, 9, 288) for name, t in TYPES.items() if t.weights == 32]
+    shapes += [(name, 9, 5 * t.weights) for name, t in TYPES.items() if 32 < t.weights < 256]
     shapes += [(name, 33, 256) for name in ("Q4_K", "Q6_K")]
     for name, rows, cols in shapes:
         n_tok = 5
@@ -202,3 +203,21 @@ def route(s):
         params = {"n_expert": n_expert, "n_expert_used": n_used, "renormalise": renormalise}
         case(s, "moe_route", "moe_route_" + name, params,
              logits=("f32", logits), ids=("i32", ids, True), weights=("f64", w, True))  # fmt: skip
+    for name, n_expert, n_used, renormalise, gating, groups, groups_used, biased in (
+        ("sigmoid", 128, 8, True, "sigmoid", 1, 1, True),
+        ("sigmoid_groups", 256, 8, True, "sigmoid", 8, 4, True),
+        ("sigmoid_plain", 16, 1, False, "sigmoid", 1, 1, False),
+        ("chosen", 32, 4, False, "chosen", 1, 1, False),
+        ("softmax_groups", 60, 6, False, "softmax", 6, 3, False),
+        ("softmax_bias", 64, 6, True, "softmax", 1, 1, True),
+    ):
+        r = Rand("route " + name)
+        logits = f32(r.normal((7, n_expert), 2))
+        bias = f32(r.normal(n_expert, 0.3 if gating == "sigmoid" else 0.02))
+        b = bias.astype(np.float64) if biased else 0.0
+        ids, w = moe_route(logits.astype(np.float64), n_used, renormalise, gating, b, groups, groups_used)
+        params = {"n_expert": n_expert, "n_expert_used": n_used, "renormalise": renormalise}
+        params |= {"gating": gating, "groups": groups, "groups_used": groups_used}
+        tensors = {"logits": ("f32", logits)} | ({"bias": ("f32", bias)} if biased else {})
+        case(s, "moe_route", "moe_route_" + name, params, **tensors,
+             ids=("i32", ids, True), weights=("f64", w, True))  # fmt: skip

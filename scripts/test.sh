@@ -42,6 +42,11 @@ if ((stage_failed)); then
 fi
 stage "bin/quern is static" static
 stage "C kernels, native" build/csrc/check
+if [ "$(uname -m)" = x86_64 ] && grep -q 'CMAKE_C_COMPILER:.*\(gcc\|/cc\)$' build/CMakeCache.txt; then
+	stage "loops of products do not spill" scripts/check_spills.py build
+else
+	skip "loops of products do not spill" "the limits are GCC's on x86-64"
+fi
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
 	stage "C kernels, Arm under QEMU" arm64
 	stage "the published bits, Arm under QEMU" verify_arm64

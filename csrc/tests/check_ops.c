@@ -132,6 +132,7 @@ static double fn_of(int fn, double x)
 	case QN_FN_SIGMOID: return 1 / (1 + exp(-x));
 	case QN_FN_GELU: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 	case QN_FN_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+	case QN_FN_SWIGLU_CLAMP: return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
 	default: return x > 0 ? x * x : 0;
 	}
 }
@@ -147,6 +148,20 @@ static void gate(const struct scene *s)
 			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
 
 			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], want, 1e-6 * fabs(want) + 1e-30);
+		}
+}
+
+static void xielu(const struct scene *s)
+{
+	const struct qn_op *op = s->op;
+
+	for (int64_t t = 0; t < n_rows(s); t++)
+		for (int i = 0; i < op->n_col; i++) {
+			const double x = (double)row_was(s, op->dst, t)[op->col[1] + i], low = fmin(x, (double)op->xielu[3]);
+			const double bent = x > 0 ? (double)op->xielu[0] * x * x : (expm1(low) - x) * (double)op->xielu[1];
+
+			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], bent + (double)op->xielu[2] * x,
+			           2e-7 * (fabs(bent) + fabs(x)));
 		}
 }
 
@@ -166,7 +181,7 @@ static void act(const struct scene *s)
 				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
-				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
+				const int run = k == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
@@ -190,8 +205,8 @@ static float *dequantized(const struct qn_mat *m, const void *rows, int e)
 	return w;
 }
 
-/* Row r of w times the activations of row t. */
-static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int64_t rows, int64_t t, int r,
+/* Row r of w, matrix e of m, times the activations of row t. */
+static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int e, int64_t rows, int64_t t, int r,
                   double *size)
 {
 	double sum = 0;
@@ -204,7 +219,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 		sum += x;
 		*size += fabs(x);
 	}
-	return sum;
+	*size *= m->scale ? fabs((double)m->scale[e]) : 1;
+	return m->scale ? sum * (double)m->scale[e] : sum;
 }
 
 /* Rows t0 .. t1 of mat[k] of expert e. */
@@ -213,20 +229,23 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 {
 	const struct qn_mat *m = &s->op->mat[k];
 	const int64_t rows = n_rows(s);
+	const int bias = e * ((m->n_out + 15) / 16 * 16);
 	float *w = dequantized(m, data, e), *w2 = data2 ? dequantized(&s->op->mat[1], data2, e) : NULL;
 
 	for (int64_t t = t0; t < t1; t++)
 		for (int r = 0; r < m->n_out; r++) {
-			double size, size2, want = dot(s, m, w, rows, t, r, &size);
+			double size, size2, want = dot(s, m, w, e, rows, t, r, &size);
 
 			if (s->op->bias[k])
-				want += (double)s->op->bias[k][r];
+				want += (double)s->op->bias[k][bias + r];
 			if (w2) {
 				const double gate = want;
-				double up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+				double up = dot(s, &s->op->mat[1], w2, e, rows, t, r, &size2);
 
 				if (s->op->bias[1])
-					up += (double)s->op->bias[1][r];
+					up += (double)s->op->bias[1][bias + r];
+				if (s->op->fn == QN_FN_SWIGLU_CLAMP)
+					up = 1 + fmax(fmin(up, 7), -7);
 				want = fn_of(s->op->fn, gate) * up;
 				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
 			} else if (s->op->epilogue == QN_EPI_FN) {
@@ -358,6 +377,12 @@ static void head(const struct scene *s, double *y, const float *x, const float *
 		rotate(s, y, t);
 }
 
+/* What channel d of kv head h is multiplied by. */
+static double channel(const float *mul, int h, int n, int d)
+{
+	return mul ? (double)mul[h * n + d] : 1;
+}
+
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
@@ -367,17 +392,27 @@ static void qkv(const struct scene *s)
 		const float *was = row_was(s, QKV, t);
 
 		for (int h = 0; h < op->n_head; h++) {
+			const double span = op->temp_span ? (double)op->temp_span : 1;
+			const double at = floor((s->r->batch.pos[t] + op->temp_offset) / span);
+			const double scale = (double)op->scale * (1 + (double)op->temp * log(at + 1));
+			const int hk = h / (op->n_head / op->n_head_kv);
+
 			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
+			for (int d = 0; d < op->head_dim; d++)
+				y[d] *= channel(op->mul[0], hk, op->head_dim, d);
 			for (int d = 0; d < op->head_dim; d++)
 				check_near(
 					"q", h * op->head_dim + d,
 					(double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
-					y[d] * (double)op->scale, 2e-6 * (1 + fabs(y[d])));
+					y[d] * scale, 2e-6 * (1 + fabs(y[d])));
 		}
 		for (int h = 0; h < op->n_head_kv; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
+			for (int d = 0; d < op->head_dim; d++)
+				y[d] *= channel(op->mul[1], h, op->head_dim, d);
 			for (int d = 0; d < op->v_dim; d++)
-				v[d] = (double)was[op->col[2] + h * op->v_dim + d];
+				v[d] = (double)was[op->col[2] + h * op->v_dim + d] *
+				       channel(op->mul[2], h, op->v_dim, d);
 			if (op->k_type == QN_KV_Q4)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
@@ -435,7 +470,8 @@ static void attend(const struct scene *s)
 		for (int h = 0; h < op->n_head; h++) {
 			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
 				  hk = h / (op->n_head / op->n_head_kv);
-			const int from = op->window && pos >= op->window ? pos - op->window + 1 : 0;
+			const int near = op->window && pos >= op->window ? pos - op->window + 1 : 0;
+			const int from = op->chunked ? pos / op->window * op->window : near;
 			double q[64], y[64];
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
@@ -467,7 +503,7 @@ static void attend(const struct scene *s)
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
 			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d];
+				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] / channel(op->mul[0], hk, op->v_dim, d);
 			if (op->v_type == QN_KV_Q4)
 				check_hadamard(y, op->v_dim);
 			for (int d = 0; d < op->v_dim; d++) {
@@ -485,40 +521,113 @@ static void attend(const struct scene *s)
 		}
 }
 
-/* The routing is a permutation of pairs by expert, and its choices are the best. */
-static void moe_route(const struct scene *s)
+/* What op says an expert's logit is worth among all of a token's. */
+static double worth(const struct qn_op *op, const float *logits, int e)
 {
-	const int n_tok = s->r->batch.n_tok;
-	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
+	double sum = 0;
 
-	check_true(r.offset[0] == 0 && r.offset[N_EXPERT] == n_tok * N_USED, "offsets from %d to %d", r.offset[0],
-	           r.offset[N_EXPERT]);
-	for (int e = 0; e < N_EXPERT; e++)
-		for (int p = r.offset[e] + 1; p < r.offset[e + 1]; p++)
-			check_true(r.tok[p - 1] < r.tok[p], "tokens of expert %d do not ascend", e);
-	for (int t = 0; t < n_tok; t++) {
-		const float *x = row(s, ROUTER, t);
-		double sum = 0, chosen = 0;
+	if (op->gating == QN_GATE_SIGMOID)
+		return 1 / (1 + exp(-(double)logits[e]));
+	for (int i = 0; i < op->n_expert; i++)
+		sum += exp((double)logits[i]);
+	return exp((double)logits[e]) / sum;
+}
 
-		for (int e = 0; e < N_EXPERT; e++)
-			sum += exp((double)x[e]);
-		for (int k = 0; k < N_USED; k++)
-			chosen += exp((double)x[r.expert[t * N_USED + k]]) / sum;
-		for (int k = 0; k < N_USED; k++) {
-			const int e = r.expert[t * N_USED + k], p = r.pair[t * N_USED + k];
-			int better = 0;
+/* How an expert is ranked, before groups are left out. */
+static double score_of(const struct qn_op *op, const float *logits, int e)
+{
+	return worth(op, logits, e) + (op->vec ? (double)op->vec[e] : 0);
+}
 
-			for (int i = 0; i < N_EXPERT; i++)
-				better += x[i] > x[e] || (x[i] == x[e] && i < e);
-			check_true(better == k, "choice %d of token %d is number %d", k, t, better);
-			check_true(p >= r.offset[e] && p < r.offset[e + 1] && r.tok[p] == t,
-			           "pair %d of token %d", p, t);
-			check_near("weight", t * N_USED + k, (double)r.weight[t * N_USED + k],
-			           exp((double)x[e]) / sum / (s->op->norm_weights ? chosen : 1) *
-			                   (double)s->op->scale,
-			           1e-5);
+/* A group's sum of two best. */
+static double group_score(const struct qn_op *op, const float *logits, int g)
+{
+	const int size = op->n_expert / op->n_group;
+	double best = -INFINITY, second = -INFINITY;
+
+	for (int e = g * size; e < (g + 1) * size; e++) {
+		const double x = score_of(op, logits, e);
+
+		second = x > best ? best : x > second ? x : second;
+		best = x > best ? x : best;
+	}
+	return size > 1 ? best + second : best;
+}
+
+/* 1 where so many groups are better than that of expert e that it cannot be chosen. */
+static int left_out(const struct qn_op *op, const float *logits, int e)
+{
+	const int g = op->n_group > 1 ? e / (op->n_expert / op->n_group) : 0;
+	int better = 0;
+
+	for (int i = 0; i < op->n_group && op->n_group > 1; i++)
+		better += group_score(op, logits, i) > group_score(op, logits, g) + 1e-6;
+	return op->n_group > 1 && better >= op->n_group_used;
+}
+
+/* The choices of a token are the best, best first, and weigh what they should. */
+static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
+{
+	double sum = 0, all = 0;
+
+	for (int k = 0; k < op->n_used; k++) {
+		sum += worth(op, logits, expert[k]);
+		all += exp((double)logits[expert[k]]);
+	}
+	for (int k = 0; k < op->n_used; k++) {
+		const int e = expert[k];
+		double want = worth(op, logits, e);
+
+		if (op->gating == QN_GATE_CHOSEN)
+			want = exp((double)logits[e]) / all;
+		else if (op->norm_weights)
+			want /= sum;
+		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
+		if (!check_true(!left_out(op, logits, e), "expert %d is of a group that is left out", e))
+			return;
+		for (int i = 0; i < op->n_expert; i++) {
+			int before = 0;
+
+			for (int j = 0; j < k; j++)
+				before |= expert[j] == i;
+			if (before || i == e || left_out(op, logits, i))
+				continue;
+			/* groups that are nearly as good as each other could be left out or not */
+			if (op->n_group > 1 && i / (op->n_expert / op->n_group) != e / (op->n_expert / op->n_group))
+				continue;
+			if (!check_true(op->vec || op->n_group > 1 ? score_of(op, logits, i) <= score_of(op, logits, e) + 1e-6
+			                                           : logits[i] < logits[e] || (logits[i] == logits[e] && i > e),
+			                "choice %d is %d, and %d is better", k, e, i))
+				return;
 		}
 	}
+}
+
+/* The routing is a permutation of pairs by expert, and its choices are the best. */
+static void routing(const struct qn_op *op, const struct qn_buf *src, const struct qn_buf *dst, int n_tok)
+{
+	const struct route r = route_of(dst, n_tok, op->n_expert, op->n_used);
+	int32_t *last = calloc((size_t)op->n_expert, sizeof *last); /* pair of each expert's last token */
+
+	check_true(r.offset[0] == 0 && r.offset[op->n_expert] == n_tok * op->n_used, "offsets from %d to %d", r.offset[0],
+	           r.offset[op->n_expert]);
+	for (int e = 0; e < op->n_expert; e++)
+		last[e] = r.offset[e] - 1;
+	for (int t = 0; t < n_tok; t++) {
+		chosen(op, (const float *)src->data + t * src->width, r.expert + t * op->n_used, r.weight + t * op->n_used);
+		for (int k = 0; k < op->n_used; k++) {
+			const int e = r.expert[t * op->n_used + k], p = r.pair[t * op->n_used + k];
+
+			check_true(p == last[e] + 1 && p < r.offset[e + 1], "pair %d of token %d, expert %d", p, t, e);
+			last[e] = p;
+		}
+	}
+	free(last);
+}
+
+static void moe_route(const struct scene *s)
+{
+	routing(s->op, &s->r->bufs[ROUTER], &s->r->bufs[ROUTE], s->r->batch.n_tok);
 }
 
 static void moe_gather(const struct scene *s)
@@ -526,15 +635,21 @@ static void moe_gather(const struct scene *s)
 	const int n_tok = s->r->batch.n_tok, pairs = n_tok * N_USED;
 	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
 
-	for (enum qn_act k = 0; k < QN_N_ACT; k++) {
-		const uint8_t *got = s->r->bufs[PAIR + k].data, *want = s->r->bufs[ACT + k].data;
-		const int64_t bytes = act_bytes(k);
+	for (enum qn_act k = 0; k < QN_N_ACT; k++)
+		for (int i = 0; i < pairs; i++)
+			for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++) {
+				const uint8_t *got = s->r->bufs[PAIR + k].data, *want = s->r->bufs[ACT + k].data;
 
-		for (int p = 0; p < pairs; p++)
-			for (int b = 0; b < N_EMBD / QN_ACT_BLOCK; b++)
-				check_bytes("activations", got + (b * pairs + p) * bytes,
-				            want + (b * n_tok + r.tok[p]) * bytes, bytes);
-	}
+				got += (b * pairs + r.pair[i]) * act_bytes(k);
+				want += (b * n_tok + i / N_USED) * act_bytes(k);
+				if (!s->op->weigh_input)
+					check_bytes("activations", got, want, act_bytes(k));
+				for (int j = 0; j < QN_ACT_BLOCK && s->op->weigh_input; j++) {
+					const double y = act_value(want, k, j) * (double)r.weight[i];
+
+					check_near("activation", j, act_value(got, k, j), y, 1e-6 * fabs(y));
+				}
+			}
 }
 
 static void moe_combine(const struct scene *s)
@@ -546,7 +661,7 @@ static void moe_combine(const struct scene *s)
 			double want = (double)row_was(s, X, t)[i], size = fabs(want);
 
 			for (int k = 0; k < N_USED; k++) {
-				const double x = (double)r.weight[t * N_USED + k] *
+				const double x = (s->op->weigh_input ? 1 : (double)r.weight[t * N_USED + k]) *
 				                 (double)row(s, PAIR_OUT, r.pair[t * N_USED + k])[i];
 
 				want += x;
@@ -584,6 +699,7 @@ static void judge(const struct scene *s, int first)
 	case QN_OP_NORM: case QN_OP_ACT: act(s); break;
 	case QN_OP_NORM_ROWS: norm_rows(s); break;
 	case QN_OP_GATE: gate(s); break;
+	case QN_OP_XIELU: xielu(s); break;
 	case QN_OP_MATMUL: matmul(s, first); break;
 	case QN_OP_QKV: qkv(s); break;
 	case QN_OP_ATTEND: attend(s); break;
@@ -684,7 +800,7 @@ static void conv(struct qn_pool *pool, int n)
 	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST, .col = {0, width, 2 * width},
-	                         .n_col = n, .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1}};
+	                         .n_col = n, .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns", n);
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
@@ -733,6 +849,44 @@ static void conv(struct qn_pool *pool, int n)
 	guard_free_all();
 }
 
+/* Routings of the kinds that models have, in one share and in several. */
+static void routes(struct qn_pool *pool)
+{
+	static const struct {
+		int n_expert, n_used, gating, norm, bias, n_group, n_group_used;
+	} kinds[] = {
+		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0}, {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4},
+		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1}, {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0},
+		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2}, {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0},
+		{5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5}, {4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0},
+	};
+
+	for (int i = 0; i < COUNT(kinds); i++) {
+		const int n = kinds[i].n_expert, n_tok = n > 1000 ? 3 : 37, width = (n + 15) / 16 * 16;
+		const size_t bytes = qn_route_bytes(n_tok, n, kinds[i].n_used);
+		float *logits = guard_alloc(sizeof *logits * (size_t)(n_tok * width)), *bias = guard_alloc(sizeof *bias * (size_t)n);
+		struct qn_buf bufs[2] = {{logits, width}, {guard_alloc(bytes), 16}};
+		const struct qn_batch batch = {.n_tok = n_tok};
+		const struct qn_op op = {
+			.kind = QN_OP_MOE_ROUTE, .src = 0, .dst = 1, .n_expert = n, .n_used = kinds[i].n_used,
+			.gating = kinds[i].gating, .norm_weights = kinds[i].norm, .scale = 2.5f,
+			.vec = kinds[i].bias ? bias : NULL, .n_group = kinds[i].n_group, .n_group_used = kinds[i].n_group_used,
+			.act = {-1, -1, -1}, .src_act = {-1, -1, -1},
+		};
+
+		for (int k = 0; k < n; k++)
+			bias[k] = rnd_uniform();
+		for (int k = 0; k < n_tok * width; k++)
+			logits[k] = rnd_below(8) ? 2 * rnd_normal() : (float)rnd_below(3); /* some are equal */
+		memset(bufs[1].data, 0x55, bytes);
+		check_at(check_sets, "routing to %d of %d experts, gating %d", op.n_used, n, op.gating);
+		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+		qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+		routing(&op, &bufs[0], &bufs[1], n_tok);
+	}
+	guard_free_all();
+}
+
 void check_ops(void)
 {
 	struct qn_pool *pool;
@@ -745,5 +899,6 @@ void check_ops(void)
 		model(&tiny_shapes[i], pool, i % 3);
 	conv(pool, 64);
 	conv(pool, 200);
+	routes(pool);
 	qn_pool_destroy(pool);
 }

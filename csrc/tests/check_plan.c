@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kv.h"
 #include "../pool.h"
 #include "tiny.h"
 
@@ -99,6 +100,70 @@ static void invariance(const struct shape *shape, struct qn_pool *const pools[],
 	guard_free_all();
 }
 
+/* n powers of two, 2^-9 to 2^9, and what undoes them. */
+static void powers(float *by, float *undo, int n)
+{
+	for (int i = 0; i < n; i++) {
+		by[i] = ldexpf(1, rnd_below(19) - 9);
+		undo[i] = 1 / by[i];
+	}
+}
+
+/*
+ * Channels of floats multiplied by powers of two, keys against queries and values against results, give the same
+ * bits. What lies in the pool is multiplied as well.
+ */
+static void balance(struct qn_pool *pool)
+{
+	enum { CHANNELS = 4 * 36 };
+	struct shape shape = tiny_shapes[1];
+	static float q[CHANNELS], k[CHANNELS], v[CHANNELS], y[CHANNELS];
+	static struct outcome want, got;
+	static struct tiny t;
+
+	shape.name = "balanced";
+	shape.k_type = shape.v_type = QN_KV_F32;
+	shape.mul = shape.layer = 0; /* gates of that are of queries */
+	tiny_new(&t, &shape);
+	tiny_layout(&t, QN_X16);
+	want.kv = guard_alloc((size_t)t.kv_bytes);
+	got.kv = guard_alloc((size_t)t.kv_bytes);
+	run(&t, pool, N_TOK, N_TOK, 1, &want, NULL);
+
+	const int dv = (tiny_v_dim(&shape) + 15) / 16 * 16;
+	const int64_t k_bytes = kv_k_bytes(QN_KV_F32, shape.head_dim), head = k_bytes + kv_v_bytes(QN_KV_F32, dv);
+
+	powers(k, q, shape.n_head_kv * shape.head_dim);
+	powers(v, y, shape.n_head_kv * tiny_v_dim(&shape));
+	for (int64_t at = t.kv_offset; at < t.kv_bytes; at += t.kv_block_bytes)
+		for (int h = 0; h < shape.n_head_kv; h++) {
+			float *keys = (float *)(t.kv_start + at + h * head), *values = keys + k_bytes / 4;
+
+			for (int i = 0; i < QN_KV_BLOCK; i++) {
+				for (int d = 0; d < shape.head_dim; d++)
+					keys[d * QN_KV_BLOCK + i] *= k[h * shape.head_dim + d];
+				for (int d = 0; d < tiny_v_dim(&shape); d++)
+					values[i * dv + d] *= v[h * tiny_v_dim(&shape) + d];
+			}
+		}
+	for (int i = 0; i < t.n_ops; i++)
+		if (t.ops[i].kind == QN_OP_QKV) {
+			t.ops[i].mul[0] = q;
+			t.ops[i].mul[1] = k;
+			t.ops[i].mul[2] = v;
+		} else if (t.ops[i].kind == QN_OP_ATTEND) {
+			t.ops[i].mul[0] = y;
+		}
+	check_at(check_sets, "balanced channels");
+	run(&t, pool, N_TOK, N_TOK, 1, &got, NULL);
+	check_true(memcmp(got.kv, want.kv, (size_t)t.kv_bytes) != 0, "the same keys and values are kept");
+	for (int i = 0; i < N_TOK; i++) {
+		check_floats("x", got.x[i], want.x[i], N_EMBD);
+		check_floats("logits", got.logits[i], want.logits[i], N_VOCAB);
+	}
+	guard_free_all();
+}
+
 /* A run with ticks gives the same bits, adds up its time, and counts what products and attention read. */
 static void ticks(const struct shape *shape, struct qn_pool *pool)
 {
@@ -139,7 +204,7 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 				madds += (int64_t)rows * op->mat[k].n_in * op->mat[k].n_out;
 			}
 			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
-				const int seen = t.pos[k] + 1;
+				const int seen = (op->chunked ? t.pos[k] % op->window : t.pos[k]) + 1;
 
 				madds += (op->head_dim + op->v_dim) * op->n_head *
 				         (op->window && op->window < seen ? op->window : seen);
@@ -167,12 +232,12 @@ static void pack_mat(struct qn_pool *pool)
 	const size_t row = qn_row_bytes(QN_Q5_1, N_IN), panel = qn_panel_bytes(QN_Q5_1, N_IN);
 	uint8_t *rows = guard_alloc(N_OUT * N_MAT * row), *dst = guard_alloc(PANELS * N_MAT * panel);
 	uint8_t *want = guard_alloc(panel);
-	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT}, bad;
+	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT, NULL}, bad;
 
 	check_at(check_sets, "qn_pack_mat, %d threads", qn_pool_threads(pool));
 	EACH_TYPE(t)
 		if (t->type == QN_Q5_1)
-			rnd_weights(t, rows, N_OUT * N_MAT * N_IN / t->elems, 1);
+			rnd_weights(t, rows, N_OUT * N_MAT, N_IN, 1);
 	check_true(qn_pack_mat(pool, dst, &m) == QN_OK, "refused");
 	for (int e = 0; e < N_MAT; e++)
 		for (int p = 0; p < PANELS; p++) {
@@ -259,7 +324,7 @@ static void refuses_simple(void)
 {
 	REFUSES(QN_OP_EMBED, 0, kind, 0);
 	REFUSES(QN_OP_EMBED, 0, kind, -1);
-	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_MOE_COMBINE + 1);
+	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_XIELU + 1);
 	REFUSES_MAT(QN_OP_EMBED, 0, 0);
 	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
 	REFUSES_BUF(QN_OP_EMBED, 0, dst);
@@ -334,6 +399,14 @@ static void refuses_rows(void)
 	by_row.by_row = 1;
 	expect(&by_row, QN_OK, "gate by row");
 	REFUSES_OF(by_row, n_col, N_EMBD);
+	const struct qn_op xielu = {.kind = QN_OP_XIELU, .dst = FF, .n_col = N_FF, .xielu = {1, 1, 1, -1e-6f}};
+	expect(&xielu, QN_OK, "xIELU");
+	REFUSES_OF(xielu, rows, QN_ROWS_PAIR);
+	REFUSES_OF(xielu, n_col, 0);
+	REFUSES_OF(xielu, n_col, N_EMBD);
+	REFUSES_OF(xielu, dst, N_BUFS);
+	REFUSES_OF(xielu, xielu[3], 1);
+	REFUSES_OF(xielu, xielu[3], NAN);
 	expect(&conv, QN_OK, "convolution");
 	REFUSES_OF(conv, vec, NULL);
 	REFUSES_OF(conv, n_col, 0);
@@ -448,6 +521,15 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_QKV, 0, n_rot, 3);
 	REFUSES(QN_OP_QKV, 0, n_rot, 34);
 	REFUSES(QN_OP_QKV, 0, n_rot, -2);
+	REFUSES(QN_OP_QKV, 0, temp, 0.1f); /* no span */
+	REFUSES(QN_OP_QKV, 0, temp, -0.1f);
+	REFUSES(QN_OP_QKV, 0, temp, NAN);
+	op = model.ops[find(QN_OP_QKV, 0)];
+	op.temp = 0.1f;
+	op.temp_span = 7;
+	expect(&op, QN_OK, "a temperature");
+	op.temp_offset = -1;
+	expect(&op, QN_EINVAL, "a negative offset");
 	REFUSES_BUF(QN_OP_QKV, 0, aux);
 	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
 	REFUSES(QN_OP_QKV, 0, rope, -1);
@@ -474,6 +556,19 @@ static void refuses_moe(void)
 		REFUSES(kinds[i], 0, n_used, -1);
 		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
 	}
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_CHOSEN + 1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, 2); /* of 5 experts */
+	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, N_EXPERT); /* of which none is used */
+	struct qn_op op = model.ops[find(QN_OP_MOE_ROUTE, 0)];
+	op.n_group = N_EXPERT;
+	op.n_group_used = N_USED;
+	expect(&op, QN_OK, "groups of one");
+	op.n_group_used = N_USED - 1;
+	expect(&op, QN_EINVAL, "groups with too few experts");
+	op.n_group_used = N_EXPERT + 1;
+	expect(&op, QN_EINVAL, "more groups than there are");
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, dst);
 	REFUSES_BUF(QN_OP_MOE_GATHER, 0, aux);
@@ -598,6 +693,7 @@ void check_plan(void)
 		ticks(&tiny_shapes[i % tiny_n_shapes], pools[i]);
 	for (int i = 0; i < tiny_n_shapes; i++)
 		invariance(&tiny_shapes[i], pools, n);
+	balance(pools[1]);
 	for (int i = 0; i < n; i++)
 		qn_pool_destroy(pools[i]);
 }

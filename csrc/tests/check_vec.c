@@ -103,19 +103,22 @@ static void quantize_oracle(const struct act8 *y, enum qn_act kind, const float 
 	for (int j = 0; j < 8; j++) {
 		const int want = sum_of(y->qs + 32 * j, 32);
 
-		const float got = kind == QN_ACT_Q8_32 ? y->fsum32[j] : y->sum32[j];
+		const float got = kind == QN_ACT_Q8_32      ? y->fsum32[j]
+		                : kind == QN_ACT_Q8_32_16 ? (float)(y->half_sum[2 * j] + y->half_sum[2 * j + 1])
+		                                          : y->sum32[j];
 
 		check_true(got == (float)want, "sum of 32 at %d = %g, want %d", 32 * j, (double)got, want);
-		if (kind == QN_ACT_Q8_32)
+		if (kind != QN_ACT_Q8_256)
 			run_oracle(y->qs + 32 * j, y->d32[j], x + 32 * j, n - 32 * j, 32);
 	}
 	if (kind == QN_ACT_Q8_32)
 		return;
-	run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
+	if (kind == QN_ACT_Q8_256)
+		run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
 	for (int j = 0; j < 16; j++) {
-		const int want = sum_of(y->qs + 16 * j, 16);
+		const int want = sum_of(y->qs + 16 * j, 16), got = kind == QN_ACT_Q8_256 ? y->sum16[j] : y->half_sum[j];
 
-		check_true(y->sum16[j] == want, "sum16[%d] = %d, want %d", j, y->sum16[j], want);
+		check_true(got == want, "sum of 16 at %d = %d, want %d", 16 * j, got, want);
 	}
 }
 
@@ -150,20 +153,20 @@ static void quantize_fill(float *x, int n, int kind)
 static void quantize(void)
 {
 	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 7 : 1)
-		for (int i = 0; i < 20; i++) {
-			const enum qn_act kind = i % 2 ? QN_ACT_Q8_32 : QN_ACT_Q8_256;
+		for (int i = 0; i < 30; i++) {
+			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % 3);
 			float *x = guard_fill(&in, sizeof *x * (size_t)n);
 			struct act8 want;
 
-			quantize_fill(x, n, i / 2);
+			quantize_fill(x, n, i / 3);
 			memset(&want, 0x77, sizeof want);
-			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 3);
 			check_sets[0].k.quantize(&want, x, n, kind);
 			quantize_oracle(&want, kind, x, n);
 			EACH_SET(s) {
 				struct act8 *y = guard_fill(&out, sizeof *y);
 
-				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 3);
 				s->k.quantize(y, x, n, kind);
 				check_bytes("block", y, &want, sizeof *y);
 				guard_intact("block", &out);
@@ -196,17 +199,30 @@ static double relu2_of(double x)
 	return x > 0 ? x * x : 0;
 }
 
+static double swiglu_clamp_of(double x)
+{
+	x = x > 7 ? 7 : x;
+	return x / (1 + exp(-1.702 * x));
+}
+
+static double plus_one_within_7(double u)
+{
+	return 1 + (u > 7 ? 7 : u < -7 ? -7 : u);
+}
+
 /* The arguments of exponentials are rounded: far below zero that is a larger share of a result near 0. */
 static const struct {
 	const char *name;
 	double (*exact)(double x);
 	double relative, least;
+	double (*factor)(double u); /* NULL: u itself */
 } functions[QN_N_FN] = {
-	[QN_FN_SILU] = {"silu", silu_of, 1e-6, 1e-43},
-	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43},
-	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7},
-	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7},
-	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0},
+	[QN_FN_SILU] = {"silu", silu_of, 1e-6, 1e-43, NULL},
+	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43, NULL},
+	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7, NULL},
+	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7, NULL},
+	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0, NULL},
+	[QN_FN_SWIGLU_CLAMP] = {"swiglu_clamp", swiglu_clamp_of, 1e-5, 1e-36, plus_one_within_7},
 };
 
 static void fn_fill(float *g, float *u, int n, float size)
@@ -239,7 +255,9 @@ static void function(enum qn_fn f)
 		check_at(check_sets, "%s n %d", name, n);
 		check_sets[0].k.fn[f](want, g, by, n);
 		for (int k = 0; k < n; k++) {
-			const double x = (double)g[k], v = by ? (double)u[k] : 1, exact = functions[f].exact(x) * v;
+			const double x = (double)g[k], w = by ? (double)u[k] : 1;
+			const double v = by && functions[f].factor ? functions[f].factor(w) : w;
+			const double exact = functions[f].exact(x) * v;
 
 			if (isfinite(x) && fabs(x) < 80)
 				check_near("y", k, (double)want[k], exact,

@@ -12,13 +12,16 @@
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
-	 0, 0, QN_FN_SILU, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
-	 36, 1, QN_FN_GELU, 0, 0},
+	 36, 1, QN_FN_GELU, 0, 0, 0, 1},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
-	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32,
-	 8, 0, QN_FN_RELU2, 1, 3},
+	 {QN_Q2_K, QN_NVFP4, QN_IQ4_NL}, QN_Q4_1, QN_NVFP4, QN_IQ4_NL, QN_Q5_0, QN_NVFP4, QN_Q4_0, QN_F32,
+	 8, 0, QN_FN_RELU2, 1, 3, 0, 1},
+	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
+	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
+	 0, 0, QN_FN_SILU, 0, 0, 1, 0},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -35,6 +38,15 @@ static const struct type *type_of(int type)
 	return NULL;
 }
 
+static const float *vec(int n, float about, float spread)
+{
+	float *v = guard_alloc(sizeof *v * (size_t)n);
+
+	for (int i = 0; i < n; i++)
+		v[i] = about + spread * rnd_uniform();
+	return v;
+}
+
 /* A matrix with random weights, in both layouts; mats[] and the ops' mat[] go together by data. */
 static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_mat)
 {
@@ -43,7 +55,7 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 	const size_t row = qn_row_bytes(type, n_in), panel = qn_panel_bytes(type, n_in);
 	uint8_t *src = guard_alloc((size_t)rows * row), *dst = guard_alloc((size_t)panels * panel);
 
-	rnd_weights(ty, src, rows * n_in / ty->elems, 2 / sqrtf((float)n_in));
+	rnd_weights(ty, src, rows, n_in, 2 / sqrtf((float)n_in));
 	for (int e = 0; e < n_mat; e++)
 		for (int r = 0; r < n_out; r += 16) {
 			const int status = qn_pack(type, dst, src + ((int64_t)e * n_out + r) * (int64_t)row,
@@ -54,16 +66,7 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 		}
 	t->mats[t->n_mats].rows = src;
 	t->mats[t->n_mats++].x16 = dst - (size_t)panels * panel;
-	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat};
-}
-
-static const float *vec(int n, float about, float spread)
-{
-	float *v = guard_alloc(sizeof *v * (size_t)n);
-
-	for (int i = 0; i < n; i++)
-		v[i] = about + spread * rnd_uniform();
-	return v;
+	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat, type == QN_NVFP4 ? vec(n_mat, 1, 0.5f) : NULL};
 }
 
 static struct qn_op *add(struct tiny *t, int kind, int rows)
@@ -71,8 +74,8 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 	struct qn_op *op = &t->ops[t->n_ops++];
 
 	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1,
-	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1},
-	                     .src_act = {-1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
+	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1, -1},
+	                     .src_act = {-1, -1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
 	                     .n_used = N_USED};
 	return op;
 }
@@ -118,7 +121,7 @@ static void put_mat(struct tiny *t, struct qn_op *op, int type, int n_in, int n_
 	op->mat[i] = mat(t, type, n_in, n_out, op->rows == QN_ROWS_PAIR ? N_EXPERT : 1);
 	op->col[i] = col;
 	if (bias)
-		op->bias[i] = vec(pad16(n_out), 0, 0.3f);
+		op->bias[i] = vec(op->mat[i].n_mat * pad16(n_out), 0, 0.3f);
 }
 
 static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
@@ -182,18 +185,28 @@ static void attention(struct tiny *t)
 	op->group = KV_GROUP;
 	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
 	op->scale = 1 / sqrtf((float)s->head_dim);
+	if (s->layer) {
+		op->temp = 0.1f;
+		op->temp_span = 24;
+		op->temp_offset = 1;
+	}
 	if (s->norm_heads) {
 		op->vec = vec(s->head_dim, 1, 0.5f);
 		op->vec2 = vec(s->head_dim, 1, 0.5f);
 	}
+	if (s->mul)
+		for (int i = 0; i < 3; i++)
+			op->mul[i] = vec(i == 2 ? n_v : n_k, 1, 0.5f);
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
 	heads(s, op, t->kv_offset);
 	op->group = KV_GROUP;
 	op->dst = ATT;
 	op->window = s->window;
+	op->chunked = s->chunked;
 	op->softcap = s->softcap;
 	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
 	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
+	op->mul[0] = s->mul ? vec(n_v, 1, 0.5f) : NULL;
 	if (s->layer) {
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
 		op->fn = QN_FN_SIGMOID;
@@ -235,6 +248,15 @@ static void dense(struct tiny *t)
 	put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->plain || s->layer);
 	if (!s->plain)
 		put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->layer);
+	if (s->chunked) {
+		op = add(t, QN_OP_XIELU, QN_ROWS_TOK);
+		op->dst = FF;
+		op->n_col = N_FF;
+		op->xielu[0] = 0.8f;
+		op->xielu[1] = 1.3f;
+		op->xielu[2] = 0.5f;
+		op->xielu[3] = -1e-6f;
+	}
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT, s->down);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, s->down);
 	put_mat(t, op, s->down, N_FF, N_EMBD, 0, 0);
@@ -251,21 +273,26 @@ static void sparse(struct tiny *t)
 	op->src = ROUTER;
 	op->dst = ROUTE;
 	op->norm_weights = t->shape->norm_weights;
+	op->gating = t->shape->layer ? QN_GATE_SIGMOID : QN_GATE_SOFTMAX;
+	op->vec = t->shape->layer ? vec(N_EXPERT, 0, 0.3f) : NULL;
 	op->scale = 1.5f;
 	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
 	op->n_col = N_EMBD;
+	op->weigh_input = t->shape->plain;
 	put_acts(op->src_act, ACT, ANY);
 	put_acts(op->act, PAIR, ANY);
 	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_GLU, PAIR, ANY);
-	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, 0);
-	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, 0);
+	op->fn = t->shape->layer ? QN_FN_SWIGLU_CLAMP : QN_FN_SILU;
+	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, t->shape->layer);
+	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, t->shape->layer);
 	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_ACT, ANY);
 	op = add_matmul(t, QN_ROWS_PAIR, PAIR_OUT, QN_EPI_STORE, PAIR_FF_ACT, ANY);
-	put_mat(t, op, t->shape->exp_down, N_FF_EXP, N_EMBD, 0, 0);
+	put_mat(t, op, t->shape->exp_down, N_FF_EXP, N_EMBD, 0, t->shape->layer);
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
 	op->src = PAIR_OUT;
 	op->dst = X;
 	op->aux = ROUTE;
+	op->weigh_input = t->shape->plain;
 }
 
 static void logits(struct tiny *t)
@@ -342,7 +369,7 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
 	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
 	op->mat[0].data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
-	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB * N_EMBD / type_of(shape->embed)->elems, 1);
+	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB, N_EMBD, 1);
 	op->dst = X;
 	op->scale = 3;
 	attention(t);

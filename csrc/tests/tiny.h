@@ -42,6 +42,8 @@ struct shape {
 	int fn;      /* enum qn_fn of the dense feed-forward */
 	int plain;   /* which has no gate */
 	float cap;   /* of the logits */
+	int chunked; /* the window is the length of chunks */
+	int mul;     /* channels of queries, keys, values and results have factors */
 };
 static inline int tiny_v_dim(const struct shape *s)
 {

@@ -4,7 +4,7 @@
 #include "x86/mm_zmm.h"
 
 #define MM(name) name##_avx512
-#define MM_TOKENS 8
+#define MM_TOKENS 6
 #define MM_PAIR_TOKENS 6
 #define MM_DOT8_OFFSET 0
 #define MM_NARROW 1

@@ -4,7 +4,7 @@
 #include "x86/mm_zmm_vnni.h"
 
 #define MM(name) name##_avx512vnni
-#define MM_TOKENS 8
+#define MM_TOKENS 6
 #define MM_PAIR_TOKENS 6
 
 #include "mm_x16.h"

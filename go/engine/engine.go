@@ -135,7 +135,7 @@ func (c *Config) KVTypes() kernel.KVTypes {
 func (e *Engine) load(c Config) error {
 	// Sizes first: a model that cannot run is refused before its weights are read.
 	budget := c.Device.budget
-	survey, err := model.NewSurvey(e.file, c.KVTypes())
+	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
 		return err
 	}

@@ -191,17 +191,23 @@ func TestForgetfulStorm(t *testing.T) {
 		const n = 20
 		probe := open(t, path, Config{})
 		l := openLoop(t, path, Config{Sequences: 5, Batch: 48, Ctx: 250, KVBytes: 2 * least(probe.kv.Layout(), 250)}, LoopConfig{Queue: 100})
+		const workers, each = 6, 25
+		var prompts, wants [workers][each][]int32 // computed first: requests then come faster than they end
+		for w := range workers {
+			rng := rand.New(rand.NewPCG(uint64(w), 8))
+			for i := range each {
+				prompts[w][i] = slices.Concat(randomIDs(probe, uint64(rng.IntN(2)), 200)[:rng.IntN(180)], randomIDs(probe, uint64(rng.IntN(4)), 1+rng.IntN(40)))
+				wants[w][i] = greedy(t, probe, prompts[w][i], n)
+			}
+		}
 		var wg sync.WaitGroup
-		var mu sync.Mutex // of probe
+		var mu sync.Mutex
 		kinds := map[string]int{}
-		for w := range 6 {
+		for w := range workers {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(w), 9))
-				for range 25 {
-					mu.Lock()
-					prompt := slices.Concat(randomIDs(probe, uint64(rng.IntN(2)), 200)[:rng.IntN(180)], randomIDs(probe, uint64(rng.IntN(4)), 1+rng.IntN(40)))
-					want := greedy(t, probe, prompt, n)
-					mu.Unlock()
+				for i, prompt := range prompts[w] {
+					want := wants[w][i]
 					r := greedyRequest(prompt, n)
 					r.Flow, r.Priority, r.NoCache = fmt.Sprint(w%3), rng.IntN(2), rng.IntN(6) == 0
 					c := r.Sink.(*catcher)

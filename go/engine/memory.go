@@ -22,7 +22,7 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
-	s, err := model.NewSurvey(f, c.KVTypes())
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx)
 	if err != nil {
 		return model.Estimate{}, err
 	}

@@ -170,8 +170,8 @@ func (l *Loop) slotText(slot int) ([]int32, error) {
 
 // fingerprint is a hash of everything that determines the state of a text: the
 // configuration, with its rotations and norms, the types of keys and values, the groups
-// of state and their layout in memory, and the name, shape, offset and first bytes of
-// each tensor.
+// of state and their layout in memory, the factors of channels that follow from all of
+// the weights, and the name, shape, offset and first bytes of each tensor.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
@@ -179,6 +179,9 @@ func (e *Engine) fingerprint() []byte {
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
 			h.Write(t.Data[:min(len(t.Data), 4096)])
+		}
+		for _, v := range e.model.Computed() {
+			binary.Write(h, binary.LittleEndian, v) // a hash takes all
 		}
 		e.print = h.Sum(nil)
 	})

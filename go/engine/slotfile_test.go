@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
@@ -111,5 +113,40 @@ func TestSlotFileKnowsTheConfiguration(t *testing.T) {
 		if _, err := c.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
 			t.Errorf("another type of keys and values: %v", err)
 		}
+	}
+}
+
+// The factors of channels follow from all of the weights, of which the fingerprint has the
+// first bytes only.
+func TestSlotFileKnowsTheFactors(t *testing.T) {
+	raw, err := os.ReadFile(testdata.Path(t, "archs/llama.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := slices.Clone(raw)
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := f.Tensor("blk.0.attn_q.weight")
+	if !ok || x.Type != gguf.F16 || len(x.Data) <= 4096 {
+		t.Fatalf("%+v", x.Dims)
+	}
+	last := x.Data[len(x.Data)-4*int(x.Dims[0]):] // two rows
+	for i := 1; i < len(last); i += 2 {
+		last[i] += 7 << 2 // times 128
+	}
+	prints := map[string]bool{}
+	for _, kv := range []kvcache.Type{kvcache.I16, kvcache.F32} {
+		for _, b := range [][]byte{whole, raw} {
+			path := filepath.Join(t.TempDir(), "m.gguf")
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			prints[string(openLoop(t, path, Config{KV: kvcache.Both(kv)}, LoopConfig{}).e.fingerprint())] = true
+		}
+	}
+	if len(prints) != 3 { // floats have no factors
+		t.Errorf("%d fingerprints, want 3", len(prints))
 	}
 }

@@ -30,6 +30,9 @@ type goldenCase struct {
 		NExpert     int `json:"n_expert"`
 		NUsed       int `json:"n_expert_used"`
 		Renormalise bool
+		Gating      string
+		Groups      int
+		GroupsUsed  int `json:"groups_used"`
 		Eps         float32
 		KVType      string `json:"kv_type"`
 		Window      int
@@ -423,7 +426,7 @@ func largest(v []float64) float64 {
 
 // experts runs a routing with experts that answer with their own number: what is
 // combined is then the weight of each expert.
-func experts(t *testing.T, logits []float64, nExpert, nUsed int, renorm bool) [][]float32 {
+func experts(t *testing.T, logits []float64, nExpert, nUsed int, op MoeRoute) [][]float32 {
 	tok := len(logits) / nExpert
 	specs := []BufSpec{
 		{Width: Pad(nExpert)}, // logits
@@ -445,7 +448,8 @@ func experts(t *testing.T, logits []float64, nExpert, nUsed int, renorm bool) []
 		g.bufs.Row(2, i)[0] = 1
 	}
 	one, pair := Act{ActF32: 3}, Act{ActF32: 4}
-	g.run(t, MoeRoute{Dst: 1, Src: 0, Renorm: renorm, Scale: 1}, ToAct{Act: one, Src: 2, Cols: 16},
+	op.Dst, op.Src, op.Scale = 1, 0, 1
+	g.run(t, op, ToAct{Act: one, Src: 2, Cols: 16},
 		MoeGather{Dst: pair, Src: one, Cols: 16, Route: 1},
 		Matmul{Dst: 5, Act: pair, Rows: PairRows, Route: 1, Parts: []Part{{Matrix: m}}},
 		MoeCombine{Dst: 6, Src: 5, Route: 1})
@@ -458,7 +462,13 @@ func experts(t *testing.T, logits []float64, nExpert, nUsed int, renorm bool) []
 
 func goldenRoute(t *testing.T, c *goldenCase) {
 	p := c.Params
-	got := experts(t, c.values(t, "logits"), p.NExpert, p.NUsed, p.Renormalise)
+	gating, ok := map[string]Gating{"": GateSoftmax, "softmax": GateSoftmax, "sigmoid": GateSigmoid, "chosen": GateChosen}[p.Gating]
+	if !ok {
+		t.Fatalf("gating %q", p.Gating)
+	}
+	got := experts(t, c.values(t, "logits"), p.NExpert, p.NUsed, MoeRoute{
+		Gating: gating, Bias: c.vector(t, "bias"), Groups: p.Groups, GroupsUsed: p.GroupsUsed, Renorm: p.Renormalise,
+	})
 	ids, weights := c.values(t, "ids"), c.values(t, "weights")
 	for i, row := range got {
 		want := make([]float64, p.NExpert)
@@ -476,7 +486,7 @@ func goldenRoute(t *testing.T, c *goldenCase) {
 func goldenSoftmax(t *testing.T, c *goldenCase) {
 	n := c.Tensors["x"].Shape[1]
 	x, want := c.values(t, "x"), c.values(t, "y")
-	for i, row := range experts(t, x, n, n, false) {
+	for i, row := range experts(t, x, n, n, MoeRoute{}) {
 		top := slices.Max(x[i*n : (i+1)*n])
 		for e, got := range row {
 			// The difference to the largest is rounded to a float before e is

@@ -182,6 +182,9 @@ const (
 	GELU    Fn = C.QN_FN_GELU     // the form with tanh
 	GELUErf Fn = C.QN_FN_GELU_ERF // the form with erf
 	ReLU2   Fn = C.QN_FN_RELU2    // max(x, 0) squared
+	// SwiGLUClamp is x * sigmoid(1.702 x) of x at most 7; what it multiplies counts as 1 + u,
+	// of u within 7.
+	SwiGLUClamp Fn = C.QN_FN_SWIGLU_CLAMP
 )
 
 // Gate is Dst = Fn(Src) * Dst, Cols columns from SrcCol and DstCol. With ByRow Src has
@@ -223,7 +226,7 @@ const (
 // A Part is one of the matrices of a Matmul.
 type Part struct {
 	Matrix
-	Bias []float32 // of whole panels, or nil
+	Bias []float32 // of whole panels, for each of N matrices, or nil
 	Col  int       // of Dst, where its product begins; a multiple of Panel
 }
 
@@ -257,7 +260,7 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		if err := b.matrix(&c.mat[i], p.Matrix); err != nil {
 			return err
 		}
-		if err := optional(b, &c.bias[i], p.Bias, Pad(p.Out)); err != nil {
+		if err := optional(b, &c.bias[i], p.Bias, p.N*Pad(p.Out)); err != nil {
 			return err
 		}
 		c.col[i] = C.int32_t(p.Col)
@@ -297,6 +300,9 @@ const (
 	KVQ8   KVType = C.QN_KV_Q8
 	KVQ4   KVType = C.QN_KV_Q4
 )
+
+// Integer reports whether the channels of a head have one scale.
+func (t KVType) Integer() bool { return t == KVI16 || t == KVQ8 || t == KVQ4 }
 
 // KVTypes is the types of keys and of values.
 type KVTypes struct{ K, V KVType }
@@ -342,16 +348,26 @@ func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.Head
 
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
 // are set, rotates their first NRot dimensions by Table, scales the queries,
-// and writes keys and values into the blocks of the group.
+// and writes keys and values into the blocks of the group. The channels of all three
+// are last multiplied by QMul, KMul and VMul where these are set.
 type StoreKV struct {
 	Heads
-	Rope         Rope
-	NRot         int
-	Table        Buf // from RopeTable
-	QNorm, KNorm []float32
-	RopeFirst    bool // the norms come after the rotation
-	Eps          float32
+	Rope             Rope
+	NRot             int
+	Table            Buf // from RopeTable
+	QNorm, KNorm     []float32
+	RopeFirst        bool // the norms come after the rotation
+	Eps              float32
+	Scale            float32
+	Temperature      Temperature
+	QMul, KMul, VMul []float32 // of each kv head
+}
+
+// A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
+// Scale is not 0.
+type Temperature struct {
 	Scale        float32
+	Span, Offset int
 }
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -368,11 +384,26 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if o.RopeFirst {
 		c.rope_first = 1
 	}
+	if t := o.Temperature; t.Scale != 0 {
+		if t.Span < 1 || t.Span > math.MaxInt32 || t.Offset < 0 || t.Offset > math.MaxInt32 {
+			return shapeErr("temperature of queries over %d positions from %d", t.Span, t.Offset)
+		}
+		c.temp, c.temp_span, c.temp_offset = C.float(t.Scale), C.int32_t(t.Span), C.int32_t(t.Offset)
+	}
 	if err := optional(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
 		return err
 	}
 	if err := optional(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
 		return err
+	}
+	for i, mul := range [][]float32{o.QMul, o.KMul, o.VMul} {
+		dim := o.HeadDim
+		if i == 2 {
+			dim = o.valueDim()
+		}
+		if err := optional(b, &c.mul[i], mul, o.NHeadKV*dim); err != nil {
+			return err
+		}
 	}
 	return o.Heads.fill(b, c)
 }
@@ -383,9 +414,11 @@ type Attend struct {
 	Heads
 	Dst     Buf
 	Window  int       // positions that a token sees, with its own; 0: all
+	Chunked bool      // of them only those since the last multiple of Window
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
 	Slopes  []float32 // of each head, ALiBi: subtracted from a score for each position of distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
+	Mul     []float32 // of each kv head: channels of the result are multiplied by it
 }
 
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -394,11 +427,17 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
 	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
+	if o.Chunked {
+		c.chunked = 1
+	}
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
 	if err := optional(b, &c.vec, o.Slopes, o.NHead); err != nil {
 		return err
 	}
 	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+		return err
+	}
+	if err := optional(b, &c.mul[0], o.Mul, o.NHeadKV*o.valueDim()); err != nil {
 		return err
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {
@@ -443,22 +482,39 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
 }
 
-// MoeRoute chooses the experts of each token by its router logits in Src, and
-// weighs them by softmax, times Scale.
+// Gating says what the weights of experts are.
+type Gating int32
+
+const (
+	GateSoftmax Gating = C.QN_GATE_SOFTMAX // softmax of a router's logits
+	GateSigmoid Gating = C.QN_GATE_SIGMOID // their sigmoids
+	GateChosen  Gating = C.QN_GATE_CHOSEN  // softmax of the logits of the chosen experts alone
+)
+
+// MoeRoute chooses the experts of each token by its router logits in Src, those of the
+// largest weights, and weighs them, times Scale. Of more than one group only the experts
+// in the GroupsUsed best are considered; a group counts for its two best.
 type MoeRoute struct {
-	Dst    Buf // of kind Route
-	Src    Buf
-	Renorm bool // the weights of the chosen sum to Scale
-	Scale  float32
+	Dst                Buf // of kind Route
+	Src                Buf
+	Gating             Gating
+	Bias               []float32 // of each expert, added for the choice alone; nil: none
+	Groups, GroupsUsed int
+	Renorm             bool // the weights of the chosen sum to Scale
+	Scale              float32
 }
 
 func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_ROUTE
-	c.scale = C.float(o.Scale)
+	c.scale, c.gating = C.float(o.Scale), C.int32_t(o.Gating)
+	c.n_group, c.n_group_used = C.int32_t(o.Groups), C.int32_t(o.GroupsUsed)
 	if o.Renorm {
 		c.norm_weights = 1
 	}
 	if err := b.route(c, &c.dst, o.Dst); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec, o.Bias, b.specs[o.Dst].NExpert); err != nil {
 		return err
 	}
 	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert)
@@ -470,11 +526,15 @@ type MoeGather struct {
 	Dst, Src Act
 	Cols     int
 	Route    Buf
+	Weigh    bool // times the weight of the pair's expert
 }
 
 func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_GATHER
 	c.n_col = C.int32_t(o.Cols)
+	if o.Weigh {
+		c.weigh_input = 1
+	}
 	if err := b.act(&c.src_act, o.Src, TokRows); err != nil {
 		return err
 	}
@@ -485,11 +545,17 @@ func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // MoeCombine is Dst[t] += the sum over t's pairs, best expert first, of the
-// expert's weight times Src[pair].
-type MoeCombine struct{ Dst, Src, Route Buf }
+// expert's weight times Src[pair], or of Src[pair] where the input was weighed.
+type MoeCombine struct {
+	Dst, Src, Route Buf
+	Weighed         bool
+}
 
 func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_COMBINE
+	if o.Weighed {
+		c.weigh_input = 1
+	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, 1); err != nil {
 		return err
 	}
@@ -497,6 +563,25 @@ func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	return b.route(c, &c.aux, o.Route)
+}
+
+// XIELU is Dst = xielu(Dst), Cols columns: AlphaP x^2 + Beta x of positive x, else
+// (e^min(x, Eps) - 1 - x) AlphaN + Beta x.
+type XIELU struct {
+	Dst  Buf
+	Rows RowSet
+	Cols int
+	XIELUParams
+}
+
+// XIELUParams are the constants of an XIELU. Eps is at most 0.
+type XIELUParams struct{ AlphaP, AlphaN, Beta, Eps float32 }
+
+func (o XIELU) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_XIELU
+	c.rows, c.n_col = C.int32_t(o.Rows), C.int32_t(o.Cols)
+	c.xielu = [4]C.float{C.float(o.AlphaP), C.float(o.AlphaN), C.float(o.Beta), C.float(o.Eps)}
+	return b.floats(&c.dst, o.Dst, o.Rows, o.Cols)
 }
 
 // planBuilder checks the operands of operations, and records whether all of them are
@@ -568,7 +653,7 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 		return shapeErr("no activations")
 	}
 	for kind, buf := range a {
-		if kind < ActF32 || kind > ActQ8x32 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
+		if kind < ActF32 || kind > ActQ8x32Sum16 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
 			return shapeErr("buffer %d for activations", buf)
 		}
 		c[kind.act()] = C.int32_t(buf)

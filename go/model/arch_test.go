@@ -69,7 +69,7 @@ func against(t *testing.T, f *File, path string) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		t.Fatal(err)
 	}
-	m, err := loadFile(t, f, Packed)
+	m, err := loadFile(t, f, Packed, kvF32)
 	if err != nil {
 		t.Fatal(err)
 	}

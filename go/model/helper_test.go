@@ -20,10 +20,13 @@ type draft struct {
 	tensors []gguf.Tensor
 }
 
-// read drafts a copy of a golden model.
+// read drafts a copy of a golden model, or of the file at an absolute path.
 func read(tb testing.TB, name string) *draft {
 	tb.Helper()
-	raw, err := os.ReadFile(filepath.Join(golden, name))
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(golden, name)
+	}
+	raw, err := os.ReadFile(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -104,10 +107,10 @@ func load(tb testing.TB, path string, r Residency) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loadFile(tb, f, r)
+	return loadFile(tb, f, r, kvF32)
 }
 
-func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
+func loadFile(tb testing.TB, f *File, r Residency, kv kernel.KVTypes) (*Model, error) {
 	tb.Helper()
 	tb.Cleanup(func() { f.Close() })
 	pool, err := kernel.NewPool(1, nil)
@@ -115,7 +118,7 @@ func loadFile(tb testing.TB, f *File, r Residency) (*Model, error) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	s, err := NewSurvey(f, kvF32)
+	s, err := NewSurvey(f, kv, 0)
 	if err != nil {
 		return nil, err
 	}

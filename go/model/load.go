@@ -101,6 +101,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 		return err
 	}
 	m.program, err = s.arch.Build(s.Config, m.weights, s.kv) // as in the survey, now with memory
+	m.weights.dropSquares()
 	return err
 }
 
@@ -127,7 +128,7 @@ func (m *Model) read(o Options) error {
 			continue
 		}
 		src := x.Matrix
-		src.Layout, src.N = kernel.Rows, 1
+		src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
 		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
 		step := chunkRows(x)
 		dst := x.Data
@@ -144,6 +145,9 @@ func (m *Model) read(o Options) error {
 					return fmt.Errorf("tensor %q: %w", t.Name, err)
 				}
 				dst = dst[n:]
+				if x.squares != nil {
+					x.squares.read(x, row, src.Data)
+				}
 				m.file.drop(t, row*rowBytes, len(src.Data))
 				row += src.Out
 				done += uint64(len(src.Data))

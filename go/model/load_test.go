@@ -61,8 +61,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"odd rotation", key("rope.dimension_count", uint32(5)), "even"},
 		{"long rotation", key("rope.dimension_count", uint32(64)), "dimension_count"},
 		{"zero base", key("rope.freq_base", float32(0)), "freq_base"},
-		{"rope type", key("rope.scaling.type", "longrope"), `"longrope" is not supported`},
-		{"rope factors", func(d *draft) { d.add("rope_factors_long.weight", gguf.F32, f32(4), 4) }, "rope_factors_long.weight"},
+		{"rope type", key("rope.scaling.type", "dynamic"), `"dynamic" is not supported`},
+		{"rope factors", func(d *draft) { d.add("rope_factors_long.weight", gguf.F32, f32(4), 4) }, `tensor "rope_factors_short.weight" is missing`},
+		{"unknown tensor", func(d *draft) { d.add("blk.1.attn_q_norm.weight", gguf.F32, f32(8), 8) }, `tensor "blk.1.attn_q_norm.weight" is none that llama models have`},
 		{"rope factors of 0", func(d *draft) { d.add("rope_freqs.weight", gguf.F32, f32(4), 4) }, "rope_freqs.weight"},
 		{"rope factors too few", func(d *draft) { d.add("rope_freqs.weight", gguf.F32, f32(3), 3) }, "shape [3], want [4]"},
 		{"no embedding", func(d *draft) { d.drop("token_embd.weight") }, `tensor "token_embd.weight" is missing`},
@@ -268,7 +269,7 @@ func TestOpenBytes(t *testing.T) {
 		if f.Size() != uint64(len(b)) || !slices.Equal(f.Paths, []string{"inside"}) {
 			t.Errorf("%d bytes of %v", f.Size(), f.Paths)
 		}
-		if m, err = loadFile(t, f, r); err != nil {
+		if m, err = loadFile(t, f, r, kvF32); err != nil {
 			t.Fatal(err)
 		}
 		for i, row := range logits(t, m, ids) {
@@ -299,7 +300,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	survey, err := NewSurvey(f, kernel.KVTypes{})
+	survey, err := NewSurvey(f, kernel.KVTypes{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

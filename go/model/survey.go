@@ -29,12 +29,14 @@ type find struct {
 }
 
 // NewSurvey surveys the model in f, whose keys and values are to be kept as kv
-// says. Errors name the key or the tensor, not the file.
-func NewSurvey(f *File, kv kernel.KVTypes) (*Survey, error) {
+// says, for sequences of up to ctx positions; 0 is as many as the model was trained for.
+// Errors name the key or the tensor, not the file.
+func NewSurvey(f *File, kv kernel.KVTypes, ctx int) (*Survey, error) {
 	cfg, err := f.Config()
 	if err != nil {
 		return nil, err
 	}
+	cfg = cfg.For(ctx)
 	a, err := arch.Lookup(cfg.Arch)
 	if err != nil {
 		return nil, err
@@ -65,6 +67,9 @@ func (s *Survey) find(r Residency) (*find, error) {
 	w := newWeights(s.file.GGUF, s.Config.Arch, r != Mapped)
 	p, err := s.arch.Build(s.Config, w, s.kv)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.unknown(s.Config); err != nil {
 		return nil, err
 	}
 	ps, err := newPlans(p) // checks every operation

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -20,6 +21,7 @@ type weights struct {
 	pack   bool // matrices for products; else they stay in the file
 	mats   []*matrix
 	vecs   []*vector
+	made   []*vector // what the architecture computes, see Floats
 	byName map[string]*matrix
 	byVec  map[string]*vector
 	ropes  []*rotations
@@ -30,13 +32,16 @@ type weights struct {
 // A matrix is one or, for experts with a tensor each, several tensors.
 type matrix struct {
 	kernel.Matrix
-	parts []*gguf.Tensor
-	rows  bool // looked up, not multiplied: never packed
+	parts  []*gguf.Tensor
+	rows   bool    // looked up, not multiplied: never packed
+	scales *vector // of the products; nil where the file has none
+
+	squares *squares // nil where nobody wants them
 }
 
-// A vector is the floats of a tensor.
+// A vector is the floats of a tensor, or what the architecture computes.
 type vector struct {
-	t *gguf.Tensor
+	t *gguf.Tensor // nil if the architecture computes it
 	n int
 	v []float32 // nil until there is memory; padded to whole panels
 }
@@ -76,12 +81,12 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 }
 
 // Part implements arch.Weights.
-func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) {
+func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(in), uint64(of)})
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of), uint64(mats)})
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
@@ -89,12 +94,18 @@ func (w *weights) Part(name string, in, of, from, n int) (kernel.Matrix, error) 
 		return kernel.Matrix{}, unsupported(t, err)
 	}
 	row := kernel.RowBytes(kernel.Type(t.Type), in)
-	part := *t
-	part.Dims = []uint64{uint64(in), uint64(n)}
-	part.Data = t.Data[from*row : (from+n)*row]
-	part.Offset += uint64(from * row)
-	m := &matrix{parts: []*gguf.Tensor{&part}}
-	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, 1
+	m := &matrix{}
+	for ; len(m.parts) < mats; from += of {
+		part := *t
+		part.Dims = []uint64{uint64(in), uint64(n)}
+		part.Data = t.Data[from*row : (from+n)*row]
+		part.Offset += uint64(from * row)
+		m.parts = append(m.parts, &part)
+	}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
+	if m.scales, err = w.scales(name, mats); err != nil {
+		return kernel.Matrix{}, err
+	}
 	w.keep(key, m)
 	return m.Matrix, nil
 }
@@ -140,8 +151,28 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		}
 		m.parts = append(m.parts, t)
 	}
+	s, err := w.scales(names[0], n)
+	switch {
+	case err != nil:
+		return kernel.Matrix{}, err
+	case s != nil && (rows || len(names) > 1):
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: scales of %q are not supported", s.t.Name, names[0])
+	}
+	m.scales = s
 	w.keep(key, m)
 	return m.Matrix, nil
+}
+
+// scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
+func (w *weights) scales(name string, n int) (*vector, error) {
+	base, ok := strings.CutSuffix(name, ".weight")
+	if !ok || !w.Has(base+".scale") {
+		return nil, nil
+	}
+	if _, err := w.Vector(base+".scale", n); err != nil {
+		return nil, err
+	}
+	return w.byVec[base+".scale"], nil
 }
 
 // tensor returns a tensor of this shape, or of this shape and dimensions of 1.
@@ -200,13 +231,8 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 	if i := slices.IndexFunc(w.ropes, func(o *rotations) bool { return o.rope == r }); i >= 0 {
 		return w.ropes[i].freqs, nil
 	}
-	for _, name := range []string{"rope_factors_long.weight", "rope_factors_short.weight"} {
-		if w.Has(name) {
-			return nil, fmt.Errorf("tensor %q: factors for long and short contexts are not supported", name)
-		}
-	}
 	o := &rotations{rope: r}
-	if r.Factors != "" && w.Has(r.Factors) {
+	if r.Factors != "" && (r.NCtxShort > 0 || w.Has(r.Factors)) {
 		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
 			return nil, err
 		}
@@ -236,7 +262,7 @@ func (w *weights) smallBytes() uint64 {
 	for _, o := range w.ropes {
 		n += ropeBytes(o)
 	}
-	for _, v := range w.vecs {
+	for _, v := range slices.Concat(w.vecs, w.made) {
 		n += vectorBytes(v)
 	}
 	return n
@@ -297,14 +323,22 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		n := ropeBytes(o)
 		o.freqs, rest = mem.Float64s(rest[:n:n])[:o.rope.NRot/2], rest[n:]
 	}
-	for _, v := range w.vecs {
+	for _, v := range slices.Concat(w.vecs, w.made) {
 		n := vectorBytes(v)
 		v.v, rest = mem.Float32s(rest[:n:n]), rest[n:]
+		if v.t == nil {
+			continue
+		}
 		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
 			return unsupported(v.t, err)
 		}
 		if err := finite(v.v); err != nil {
 			return fmt.Errorf("tensor %q: %w", v.t.Name, err)
+		}
+	}
+	for _, m := range w.mats {
+		if m.scales != nil {
+			m.Scales = m.scales.v[:m.N]
 		}
 	}
 	return w.fillRopes()

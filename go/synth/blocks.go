@@ -14,6 +14,30 @@ type recipe struct {
 	rms    float64 // of the block's weights if its first scale is 1
 }
 
+// mxfp4Values are the 16 levels of MXFP4. Its scale is not a float16 but the exponent of a power
+// of two, 0 for 2^-128.
+var mxfp4Values = [16]float64{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+// mxfp4Exponents returns the exponents of `choices` scales: two neighbours, in the proportion that
+// gives weights the standard deviation sigma.
+func mxfp4Exponents(sigma float64) []byte {
+	square := 0.0
+	for _, v := range mxfp4Values {
+		square += v * v / 16
+	}
+	want := sigma * sigma / square // the mean square of the scales
+	low := math.Floor(math.Log2(want) / 2)
+	above := (want/math.Exp2(2*low) - 1) / 3 // how many have the larger one
+	table := make([]byte, choices)
+	for i := range table {
+		table[i] = byte(128 + low)
+		if float64(i) < above*choices {
+			table[i]++
+		}
+	}
+	return table
+}
+
 // A field is a float16 in a block, ratio times the first scale.
 type field struct {
 	offset int
@@ -74,6 +98,8 @@ var recipes = func() map[gguf.Type]recipe {
 		gguf.Q6_K:   scaled(208, uniform(-128, 127), signed6),
 		gguf.IQ4_NL: scaled(0, one, iq4()),
 		gguf.IQ4_XS: scaled(0, signed6, iq4()),
+		gguf.Q1_0:   scaled(0, one, moments{0, 1}), // -1 or 1
+		gguf.Q2_0:   scaled(0, one, uniform(-1, 2)),
 	}
 }()
 
@@ -91,6 +117,9 @@ const choices = 1 << 12
 
 // newMaker returns a maker of weights of type t with standard deviation sigma.
 func newMaker(t gguf.Type, sigma float64) *maker {
+	if t == gguf.MXFP4 {
+		return &maker{bytes: t.BlockBytes(), fields: []field{{}}, table: mxfp4Exponents(sigma), width: 1}
+	}
 	r, quantized := recipes[t]
 	m := &maker{bytes: t.BlockBytes(), fields: r.fields}
 	for i := range choices {
@@ -125,8 +154,9 @@ func (m *maker) make(p []byte) {
 			continue
 		}
 		e := entry(p[m.fields[0].offset:])
+		size := m.width / len(m.fields)
 		for i, f := range m.fields {
-			copy(p[f.offset:f.offset+2], e[2*i:])
+			copy(p[f.offset:f.offset+size], e[size*i:])
 		}
 	}
 }

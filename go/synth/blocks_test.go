@@ -87,10 +87,16 @@ func dequantize(t *testing.T, typ gguf.Type, p []byte) []float64 {
 				w = f16(b[208:]) * float64(int8(b[192+i/16])) * float64(int(low|high<<4)-32)
 			case gguf.IQ4_NL:
 				w = f16(b) * iq4Values[nibble(b[2:])]
+			case gguf.MXFP4:
+				w = math.Ldexp(mxfp4Values[nibble(b[1:])], int(b[0])-128)
 			case gguf.IQ4_XS:
 				j := i / 32
 				s := int(b[4+j/2]>>(j%2*4)&15) | int(u16(b[2:])>>(2*j)&3)<<4
 				w = f16(b) * float64(s-32) * iq4Values[int(b[8+j*16+i%16]>>(i%32/16*4)&15)]
+			case gguf.Q1_0:
+				w = f16(b) * float64(2*bit(b[2:], i)-1)
+			case gguf.Q2_0:
+				w = f16(b) * float64(int(b[2+i/4]>>(i%4*2)&3)-1)
 			default:
 				t.Fatalf("no definition of %s", typ)
 			}
@@ -105,7 +111,7 @@ func dequantize(t *testing.T, typ gguf.Type, p []byte) []float64 {
 func TestFill(t *testing.T) {
 	for _, typ := range []gguf.Type{
 		gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K,
-		gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS,
+		gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS, gguf.MXFP4, gguf.Q1_0, gguf.Q2_0,
 	} {
 		const nIn, nOut = 14336, 64
 		tn := tensor{name: "t", typ: typ, dims: []uint64{nIn, nOut}}

@@ -26,6 +26,15 @@ func (m Model) metadata(set func(key string, value any)) {
 	if s.NExpert > 0 {
 		set(p+"expert_count", uint32(s.NExpert))
 		set(p+"expert_used_count", uint32(s.NUsed))
+		set(p+"expert_feed_forward_length", uint32(s.NFF))
+	}
+	if s.Window > 0 {
+		set(p+"attention.sliding_window", uint32(s.Window))
+	}
+	if s.YaRN > 0 {
+		set(p+"rope.scaling.type", "yarn")
+		set(p+"rope.scaling.factor", float32(s.YaRN))
+		set(p+"rope.scaling.original_context_length", uint32(s.NCtxOrig))
 	}
 	s.tokenizer(set)
 }

@@ -31,6 +31,9 @@ var mixes = []Mix{
 	{"Q6_K", 18, gguf.Q6_K},
 	{"IQ4_NL", 25, gguf.IQ4_NL},
 	{"IQ4_XS", 30, gguf.IQ4_XS},
+	{"MXFP4_MOE", 38, gguf.MXFP4}, // experts; all else is Q8_0
+	{"Q1_0", 40, gguf.Q1_0},
+	{"Q2_0", 41, gguf.Q2_0},
 }
 
 // Mixes returns the names of the mixes that ParseShape knows.
@@ -69,6 +72,9 @@ const (
 func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 	if m.base.BlockElems() == 1 {
 		return m.base
+	}
+	if m.base == gguf.MXFP4 {
+		return pick(s.NExpert > 0 && (r == ffnUp || r == ffnDown), gguf.MXFP4, gguf.Q8_0)
 	}
 	var (
 		n       = s.NLayer
@@ -121,6 +127,25 @@ func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 		}
 	}
 	return m.base
+}
+
+// fitting returns t, or the type that llama.cpp's quantizer takes instead where rows of n weights
+// are no whole blocks of t.
+func fitting(t gguf.Type, n int) gguf.Type {
+	if n%t.BlockElems() == 0 {
+		return t
+	}
+	switch t {
+	case gguf.Q4_K:
+		return gguf.Q5_0
+	case gguf.Q5_K:
+		return gguf.Q5_1
+	case gguf.Q6_K:
+		return gguf.Q8_0
+	case gguf.Q2_K, gguf.Q3_K, gguf.IQ4_XS:
+		return gguf.IQ4_NL
+	}
+	return t
 }
 
 // moreBits selects the layers whose errors matter most: the first and the last eighth,

@@ -28,6 +28,8 @@ func TestMixCounts(t *testing.T) {
 		{"llama-3.1-8b:Q3_K_M", map[gguf.Type]int{gguf.F32: 66, gguf.Q3_K: 129, gguf.Q4_K: 92, gguf.Q5_K: 4, gguf.Q6_K: 1}},
 		{"llama-3.1-8b:Q2_K", map[gguf.Type]int{gguf.F32: 66, gguf.Q2_K: 129, gguf.Q3_K: 64, gguf.Q4_K: 32, gguf.Q6_K: 1}},
 		{"llama-3.1-8b:IQ4_XS", map[gguf.Type]int{gguf.F32: 66, gguf.IQ4_XS: 189, gguf.Q5_K: 36, gguf.Q6_K: 1}},
+		{"gpt-oss-20b:MXFP4_MOE", map[gguf.Type]int{gguf.F32: 289, gguf.Q8_0: 98, gguf.MXFP4: 72}},
+		{"gpt-oss-20b/6:MXFP4_MOE", map[gguf.Type]int{gguf.F32: 73, gguf.Q8_0: 26, gguf.MXFP4: 18}},
 		{"llama-3.1-8b:F16", map[gguf.Type]int{gguf.F32: 66, gguf.F16: 226}},
 		{"llama-3.1-8b:F32", map[gguf.Type]int{gguf.F32: 292}},
 	} {

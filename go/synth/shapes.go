@@ -21,8 +21,12 @@ type Shape struct {
 	// model first trained on 8192 positions; 0 leaves them as they are.
 	RopeFactor float64
 	RMSEps     float32
-	Tied       bool // the embeddings are also the output matrix
-	QKNorm     bool // queries and keys are normalised by head
+	Tied       bool    // the embeddings are also the output matrix
+	QKNorm     bool    // queries and keys are normalised by head
+	Window     int     // positions that layers with a window see; 0: there are none
+	YaRN       float64 // factor of a YaRN over NCtxOrig positions; 0: there is none
+	NCtxOrig   int
+	GPTOSS     bool // biases everywhere, a sink for each head
 	Vocab      vocabulary
 }
 
@@ -57,6 +61,11 @@ var shapes = []Shape{
 		// Stored as a llama, and so without its norms of queries and keys.
 		Name: "olmoe-7b", Arch: "llama", NLayer: 16, NEmbd: 2048, NFF: 1024, NHead: 16, NHeadKV: 16, HeadDim: 128,
 		NVocab: 50304, NCtx: 4096, NExpert: 64, NUsed: 8, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
+	},
+	{
+		Name: "gpt-oss-20b", Arch: "gpt-oss", NLayer: 24, NEmbd: 2880, NFF: 2880, NHead: 64, NHeadKV: 8, HeadDim: 64,
+		NVocab: 201088, NCtx: 131072, NExpert: 32, NUsed: 4, RopeTheta: 150000, RMSEps: 1e-5, Window: 128, YaRN: 32, NCtxOrig: 4096,
+		GPTOSS: true, Vocab: o200k,
 	},
 	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,

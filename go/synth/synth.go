@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -25,18 +26,29 @@ type Model struct {
 }
 
 // ParseShape returns the model that "SHAPE:MIX" names, such as
-// "llama-3.1-8b:Q4_K_M". Case does not matter. Without a mix it is Q4_K_M.
+// "llama-3.1-8b:Q4_K_M", or "SHAPE/N:MIX", with its first N layers alone. Case does not
+// matter. Without a mix it is Q4_K_M.
 func ParseShape(spec string) (Model, error) {
 	name, mix, found := strings.Cut(spec, ":")
 	if !found {
 		mix = "Q4_K_M"
 	}
+	name, layers, cut := strings.Cut(name, "/")
 	s, m := findShape(name), findMix(mix)
 	switch {
 	case s == nil:
 		return Model{}, fmt.Errorf("unknown shape %q, known are %s", name, strings.Join(Shapes(), " "))
 	case m == nil:
 		return Model{}, fmt.Errorf("unknown type %q, known are %s", mix, strings.Join(Mixes(), " "))
+	}
+	if cut {
+		n, err := strconv.Atoi(layers)
+		if err != nil || n < 1 || n > s.NLayer {
+			return Model{}, fmt.Errorf("shape %q: %q layers, want 1 to %d", name, layers, s.NLayer)
+		}
+		part := *s
+		part.Name, part.NLayer = fmt.Sprintf("%s/%d", s.Name, n), n
+		s = &part
 	}
 	return Model{Shape: s, Mix: m}, nil
 }

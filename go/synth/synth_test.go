@@ -84,6 +84,7 @@ func TestVocabularies(t *testing.T) {
 		{"llama-3.2-1b", "<|begin_of_text|>", "<|end_of_text|>"},
 		{"qwen3-0.6b", "<|endoftext|>", "<|im_end|>"},
 		{"mixtral-8x7b", "<s>", "</s>"},
+		{"gpt-oss-20b", "<|startoftext|>", "<|return|>"},
 		{"tiny", "<|begin_of_text|>", "<|end_of_text|>"},
 	} {
 		kv := map[string]any{}

@@ -20,7 +20,7 @@ func (m Model) tensors() []tensor {
 	s := m.Shape
 	var list []tensor
 	matrix := func(name string, r role, layer int, dims ...int) {
-		list = append(list, tensor{name: name + ".weight", typ: m.Mix.typeOf(s, r, layer), dims: sizes(dims)})
+		list = append(list, tensor{name: name + ".weight", typ: fitting(m.Mix.typeOf(s, r, layer), dims[0]), dims: sizes(dims)})
 	}
 	ones := func(name string, n int) {
 		v := make([]float32, n)
@@ -28,6 +28,26 @@ func (m Model) tensors() []tensor {
 			v[i] = 1
 		}
 		list = append(list, tensor{name: name + ".weight", typ: gguf.F32, dims: sizes([]int{n}), values: v})
+	}
+	values := func(name string, of func(i int) float32, dims ...int) {
+		n := 1
+		for _, d := range dims {
+			n *= d
+		}
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = of(i)
+		}
+		list = append(list, tensor{name: name, typ: gguf.F32, dims: sizes(dims), values: v})
+	}
+	bias := func(name string, dims ...int) {
+		if s.GPTOSS {
+			values(name+".bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, dims...)
+		}
+	}
+	ffnNorm := "ffn_norm"
+	if s.GPTOSS {
+		ffnNorm = "post_attention_norm"
 	}
 	embedRole := embed
 	if s.Tied {
@@ -44,12 +64,19 @@ func (m Model) tensors() []tensor {
 		matrix(blk+"attn_q", attnQ, i, s.NEmbd, s.NHead*s.HeadDim)
 		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
 		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+		bias(blk+"attn_q", s.NHead*s.HeadDim)
+		bias(blk+"attn_k", s.NHeadKV*s.HeadDim)
+		bias(blk+"attn_v", s.NHeadKV*s.HeadDim)
 		if s.QKNorm {
 			ones(blk+"attn_q_norm", s.HeadDim)
 			ones(blk+"attn_k_norm", s.HeadDim)
 		}
 		matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
-		ones(blk+"ffn_norm", s.NEmbd)
+		bias(blk+"attn_output", s.NEmbd)
+		if s.GPTOSS {
+			values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
+		}
+		ones(blk+ffnNorm, s.NEmbd)
 		if s.NExpert == 0 {
 			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
 			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
@@ -57,9 +84,13 @@ func (m Model) tensors() []tensor {
 			continue
 		}
 		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
+		bias(blk+"ffn_gate_inp", s.NExpert)
 		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
+		bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
+		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
+		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
 	}
 	ones("output_norm", s.NEmbd)
 	if !s.Tied {

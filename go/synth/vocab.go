@@ -10,6 +10,7 @@ const (
 	llama3 vocabulary = iota // byte-level BPE, as Llama 3 splits text
 	qwen2                    // byte-level BPE, as Qwen 2 and 3 split text
 	spm                      // SentencePiece, as Llama 2 and Mixtral
+	o200k                    // byte-level BPE, as gpt-oss splits text
 )
 
 // Kinds of tokens, as GGUF numbers them.
@@ -129,6 +130,27 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"bos_token_id", uint32(text))
 		set(p+"eos_token_id", uint32(text+2))
 		set(p+"padding_token_id", uint32(text))
+		set(p+"add_bos_token", false)
+	case o200k:
+		const text = 199998
+		t.byteLevel()
+		t.words(spaceByte, text)
+		names := map[int]string{
+			199998: "<|startoftext|>", 199999: "<|endoftext|>", 200002: "<|return|>", 200003: "<|constrain|>",
+			200005: "<|channel|>", 200006: "<|start|>", 200007: "<|end|>", 200008: "<|message|>", 200012: "<|call|>",
+		}
+		for i := len(t.tokens); i < s.NVocab; i++ {
+			name, ok := names[i]
+			if !ok {
+				name = fmt.Sprintf("<|reserved_%d|>", i)
+			}
+			t.add(name, control)
+		}
+		set(p+"model", "gpt2")
+		set(p+"pre", "gpt-4o")
+		set(p+"bos_token_id", uint32(199998))
+		set(p+"eos_token_id", uint32(200002))
+		set(p+"padding_token_id", uint32(199999))
 		set(p+"add_bos_token", false)
 	case spm:
 		t.add("<unk>", unknown)

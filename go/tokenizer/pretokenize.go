@@ -31,7 +31,7 @@ var preTokenizers = []*preTokenizer{
 		// No key in a file asks for composition; the tokenizers of these
 		// models do.
 		name:    "qwen2",
-		aliases: []string{"deepseek-r1-qwen"},
+		aliases: []string{"deepseek-r1-qwen", "megrez"},
 		stages:  []finder{at(qwen2Words)},
 		nfc:     true,
 	},
@@ -58,6 +58,21 @@ var preTokenizers = []*preTokenizer{
 		stages:     []finder{at(tekkenWords)},
 		wholeWords: true,
 		addBOS:     true,
+	},
+	{
+		name:    "gpt-4o",
+		aliases: []string{"llama4", "minimax-m2", "kanana2", "talkie"},
+		stages:  []finder{at(gpt4oWords)},
+	},
+	{
+		name:    "glm4",
+		aliases: []string{"chatglm-bpe", "dbrx", "smaug-bpe"},
+		stages:  []finder{at(llama3Words)},
+	},
+	{
+		name:    "hunyuan",
+		aliases: []string{"bailingmoe", "bailingmoe2", "llada-moe", "stablelm2", "solar-open", "grok-2"},
+		stages:  []finder{at(qwen2Words)},
 	},
 	{
 		name:   "default",

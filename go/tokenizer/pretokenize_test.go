@@ -23,6 +23,9 @@ var published = map[string][]string{
 	"gpt-2":     {gpt2Pattern},
 	"smollm":    {`\p{N}`, gpt2Pattern},
 	"tekken":    {`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"gpt-4o":    {`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"glm4":      {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"hunyuan":   {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"default":   {`[\p{P}\$\+<=>\^~\|]+`, gpt2Pattern, `\p{N}+`, `[0-9][0-9][0-9]`},
 	"deepseek-llm": {
 		`[\r\n]`,
@@ -138,6 +141,9 @@ func TestWords(t *testing.T) {
 		{"tekken", "camelCase HTTPServer", "camel|Case| HTTPServer"},
 		{"tekken", "HTTPServerERROR x", "HTTPServer|ERROR| x"},
 		{"tekken", "don't 42", "don|'t| |4|2"},
+		{"gpt-4o", "don't I'LL 12345 camelCase", "don't| I'LL| |123|45| camel|Case"},
+		{"glm4", "don't 12345", "don|'t| |123|45"},
+		{"hunyuan", "don't 123\n\n x", "don|'t| |1|2|3|\n\n| x"},
 		{"tekken", "a/b //\n/ c", "a|/b| //\n/| c"},
 		{"tekken", "日本語テキスト ÉCOLE école", "日本語テキスト| ÉCOLE| école"},
 		// The signs of the third step include ASCII letters, and so cut words.

@@ -177,7 +177,23 @@ func numbersSignsWhite(s string, i, digits int, trailing func(rune) bool) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|
 //	\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func tekkenWords(s string, i int) int {
+func tekkenWords(s string, i int) int { return casedWords(s, i, 1, false) }
+
+// gpt4oWords is tekkenWords with a contraction at the end of letters, where there is one, and
+// up to three digits together:
+//
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func gpt4oWords(s string, i int) int { return casedWords(s, i, 3, true) }
+
+func casedWords(s string, i, digits int, contracted bool) int {
+	tail := func(end int) int {
+		if contracted && end < len(s) {
+			return contraction(s, end, true)
+		}
+		return end
+	}
 	letters := i
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if leads(r) {
@@ -185,14 +201,14 @@ func tekkenWords(s string, i int) int {
 	}
 	for _, form := range [...]func(string, int) int{capitalsSmall, capitals} {
 		if end := form(s, letters); end > letters {
-			return end
+			return tail(end)
 		}
 		// A mark may lead a word or be part of it.
 		if end := form(s, i); letters > i && end > i {
-			return end
+			return tail(end)
 		}
 	}
-	return numbersSignsWhite(s, i, 1, func(r rune) bool { return newline(r) || r == '/' })
+	return numbersSignsWhite(s, i, digits, func(r rune) bool { return newline(r) || r == '/' })
 }
 
 // capital says that a character may stand in the capital part of a word.

@@ -24,7 +24,8 @@ type Arch struct {
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
-	qwen2moe,
+	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
+	phi3, mistral3, llama4, apertus,
 }
 
 // Lookup returns the architecture called name.
@@ -60,11 +61,18 @@ type Weights interface {
 	Matrix(name string, in, out, n int) (kernel.Matrix, error)
 	// Stack returns matrices for products that are a tensor each.
 	Stack(names []string, in, out int) (kernel.Matrix, error)
-	// Part returns n rows, from number `from` on, of a matrix of `of` rows.
-	Part(name string, in, of, from, n int) (kernel.Matrix, error)
+	// Part returns n rows, from number `from` on, of each of mats matrices of `of` rows.
+	Part(name string, in, of, from, n, mats int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
+	// Squares returns the mean squares of what the rows of a matrix for products make
+	// of independent inputs of mean square 1 that a norm has multiplied, by the vector
+	// of that name if it was asked for before. It is nil as long as there is no memory.
+	Squares(name, norm string) ([]float64, error)
+	// Floats returns memory for n floats that are computed from the weights, under a
+	// name of the caller's. It is nil as long as there is none.
+	Floats(name string, n int) []float32
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
 }

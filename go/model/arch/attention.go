@@ -15,15 +15,18 @@ const (
 	normAfter          // the same, after the rotation
 	normEach           // each head with weights of its own, by the model's kind of norm
 	normRow            // all heads of a token together
+	normMaybe          // as normHead, where the file has weights
+	normPlain          // each head, without weights
 )
 
 // attention says what the attention of an architecture has besides the four
 // projections. Biases are used where the file has them.
 type attention struct {
-	bias bool     // of queries, keys and values: required
-	norm headNorm // by attn_q_norm and attn_k_norm
-	gate bool     // the result is multiplied by sigmoid(attn_gate(input))
-	post string   // the norm of the result, before it is added
+	bias  bool     // of queries, keys and values: required
+	norm  headNorm // by attn_q_norm and attn_k_norm
+	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
+	gate  bool     // the result is multiplied by sigmoid(attn_gate(input))
+	post  string   // the norm of the result, before it is added
 }
 
 // attention is output(attend(rope(qkv(input)))).
@@ -42,7 +45,7 @@ func (l layer) attention(a attention) half {
 	}
 	h.run = func(act kernel.Act) {
 		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
-		if a.norm == normEach || a.norm == normRow {
+		if a.norm == normEach || a.norm == normRow || a.norm == normPlain {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -51,9 +54,14 @@ func (l layer) attention(a attention) half {
 			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
 			Group: group, KVOffset: offset,
 		}
-		l.add(l.store(a, heads))
+		even := l.balance(a, q)
+		l.add(l.store(a, heads, even))
 		att := l.floats("att", kernel.TokRows, nOut)
-		l.add(kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Softcap: l.cfg.AttnCap})
+		attend := kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Mul: even.out}
+		if a.sinks {
+			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
+		}
+		l.add(attend)
 		if a.gate {
 			g := l.floats("gate", kernel.TokRows, nOut)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
@@ -79,6 +87,8 @@ func (l layer) keysAndValues() kernel.Group {
 // A projection is where queries, keys and values come from, and where they are.
 type projection struct {
 	parts []kernel.Part
+	names []string // of the parts' matrices
+	from  [3]struct{ part, row int }
 	buf   kernel.Buf
 	col   [3]int
 }
@@ -94,6 +104,7 @@ func (l layer) queries(a attention) projection {
 	width := 0
 	part := func(name string, n int) {
 		m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, n)
+		q.names = append(q.names, l.blk+name+".weight")
 		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
 		width += kernel.Pad(n)
 	}
@@ -103,41 +114,67 @@ func (l layer) queries(a attention) projection {
 		}
 		part("attn_qkv", nq+nk+nv)
 		q.col = [3]int{0, nq, nq + nk}
+		q.from[1].row, q.from[2].row = nq, nq+nk
 	} else {
 		part("attn_q", nq)
 		q.col[1] = width
 		part("attn_k", nk)
 		q.col[2] = width
 		part("attn_v", nv)
+		q.from[1].part, q.from[2].part = 1, 2
 	}
 	q.buf = l.floats("qkv", kernel.TokRows, width)
 	return q
 }
 
+// headNorm returns the weights of a norm of queries or keys and after how many of them
+// they repeat; nil where there is none.
+func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) {
+	name = l.blk + name + ".weight"
+	switch kind {
+	case normHead, normAfter:
+		return l.vector(name, l.HeadDim), l.HeadDim
+	case normMaybe:
+		return l.optional(name, l.HeadDim), l.HeadDim
+	case normEach: // only some models of the architecture have it
+		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
+	case normRow:
+		return l.vector(name, heads*l.HeadDim), heads * l.HeadDim
+	}
+	return nil, l.HeadDim
+}
+
 // normHeads normalises heads of queries or keys in place.
 func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
+	if kind == normEach && !l.w.Has(l.blk+name+".weight") {
+		return
+	}
 	op := kernel.NormRows{
 		Dst: q.buf, Src: q.buf, DstCol: col, SrcCol: col, Cols: l.HeadDim, Segs: heads, SegWeights: true,
 		Kind: l.cfg.Norm, Eps: l.cfg.Eps, Scale: 1,
 	}
-	if kind == normRow {
+	if kind == normPlain {
+		op.SegWeights = false
+	} else if kind == normRow {
 		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
-		op.Weight = l.vector(l.blk+name+".weight", op.Cols)
-	} else if op.Weight = l.optional(l.blk+name+".weight", l.HeadDim, heads); !l.w.Has(l.blk + name + ".weight") {
-		return // only some models of the architecture have it
 	}
+	op.Weight, _ = l.headNorm(kind, name, heads)
 	l.add(op)
 }
 
 // store is the operation that stores keys and values.
-func (l layer) store(a attention, heads kernel.Heads) kernel.StoreKV {
-	s := kernel.StoreKV{Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale}
+func (l layer) store(a attention, heads kernel.Heads, even balance) kernel.StoreKV {
+	s := kernel.StoreKV{
+		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale,
+		Temperature: l.Temperature,
+		QMul:        even.q, KMul: even.k, VMul: even.v,
+	}
 	if l.Rope.Style != kernel.RopeNone {
 		s.Table = l.ropeTable(l.Rope)
 	}
-	if a.norm == normHead || a.norm == normAfter {
-		s.QNorm = l.vector(l.blk+"attn_q_norm.weight", l.HeadDim)
-		s.KNorm = l.vector(l.blk+"attn_k_norm.weight", l.HeadDim)
+	if a.norm == normHead || a.norm == normMaybe || a.norm == normAfter {
+		s.QNorm, _ = l.headNorm(a.norm, "attn_q_norm", l.NHead)
+		s.KNorm, _ = l.headNorm(a.norm, "attn_k_norm", l.NHeadKV)
 		s.RopeFirst = a.norm == normAfter
 	}
 	return s

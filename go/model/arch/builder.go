@@ -48,9 +48,9 @@ func (b *builder) matrix(name string, in, out int) kernel.Matrix {
 	return keep(b, m, err)
 }
 
-// rows returns n rows from number `from` on of a matrix of `of` rows.
-func (b *builder) rows(name string, in, of, from, n int) kernel.Matrix {
-	m, err := b.w.Part(name, in, of, from, n)
+// rows returns n rows from number `from` on of each of mats matrices of `of` rows.
+func (b *builder) rows(name string, in, of, from, n, mats int) kernel.Matrix {
+	m, err := b.w.Part(name, in, of, from, n, mats)
 	return keep(b, m, err)
 }
 

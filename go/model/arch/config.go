@@ -1,7 +1,9 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -17,6 +19,7 @@ type Config struct {
 	NCtx   int // positions that the model was trained for
 	NEmbd  int // residual width
 	Layers []Layer
+	NNext  int // blocks after those layers, which predict tokens further on: they are not computed
 
 	Norm          kernel.NormKind // of the residual
 	Eps           float32
@@ -27,23 +30,32 @@ type Config struct {
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
 	LogitCap      float32 // so do logits
 
-	NExpert     int // 0: the feed-forward part is dense
-	NExpertUsed int // by each token
-	NFFExpert   int // feed-forward width of an expert
-	NFFShared   int // and of the experts that every token uses, together
+	NExpert      int // 0: the feed-forward part is dense
+	NExpertUsed  int // by each token
+	NFFExpert    int // feed-forward width of an expert
+	NFFShared    int // and of the experts that every token uses, together
+	NGroup       int // of experts, of which a token uses NGroupUsed; 0: they have no groups
+	NGroupUsed   int
+	ExpertGating kernel.Gating
+	ExpertNorm   bool    // the weights of the experts of a token sum to 1
+	ExpertScale  float32 // of these weights
 
 	NTap int // positions that a short convolution sees, its own included; 0: there is none
 }
 
 // A Layer is the sizes of one block.
 type Layer struct {
-	NHead, NHeadKV int     // without key-value heads it is another kind of layer
-	HeadDim        int     // of a query and of a key
-	ValueDim       int     // of a value
-	AttnScale      float32 // scale of queries
-	Window         int     // positions that a token sees, its own included; 0: all
-	Rope           Rope    // the zero value: none
-	NFF            int     // feed-forward width
+	NHead, NHeadKV int                // without key-value heads it is another kind of layer
+	HeadDim        int                // of a query and of a key
+	ValueDim       int                // of a value
+	AttnScale      float32            // scale of queries
+	Window         int                // positions that a token sees, its own included; 0: all
+	Chunked        bool               // of them only those since the last multiple of Window
+	Temperature    kernel.Temperature // of queries
+	Rope           Rope               // the zero value: none
+	NFF            int                // feed-forward width
+	Sparse         bool               // it has experts
+	XIELU          kernel.XIELUParams
 }
 
 // Limits on the sizes of a model. Real ones stay far below; a file beyond them is
@@ -71,7 +83,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1}}
+	k := keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
 	a.config(&k)
@@ -82,6 +94,24 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 		return nil, err
 	}
 	return k.c, nil
+}
+
+// For returns the configuration for sequences of up to ctx positions; 0 is as many as the
+// model was trained for.
+func (c *Config) For(ctx int) *Config {
+	cfg := *c
+	cfg.Layers = slices.Clone(c.Layers)
+	for il := range cfg.Layers {
+		r := &cfg.Layers[il].Rope
+		if r.NCtxShort == 0 {
+			continue
+		}
+		r.Factors = shortFactors
+		if cmp.Or(ctx, c.NCtx) > r.NCtxShort {
+			r.Factors = longFactors
+		}
+	}
+	return &cfg
 }
 
 // vocab returns the rows of the embedding. That is what logits are made for:

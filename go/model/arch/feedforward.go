@@ -7,6 +7,7 @@ import "github.com/quern-llm/quern/go/kernel"
 type feedForward struct {
 	fn     kernel.Fn
 	plain  bool   // there is no gate: down(fn(up(input)))
+	xielu  bool   // so it is, and fn is xIELU
 	fused  bool   // ffn_up has the rows of the gate before its own
 	shared bool   // the experts that every token uses, in one: tensors end in _shexp
 	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
@@ -26,12 +27,12 @@ func (l layer) feedForward(f feedForward) half {
 	}
 	var parts []kernel.Part
 	switch {
-	case f.plain:
+	case f.plain || f.xielu:
 		parts = []kernel.Part{part("ffn_up")}
 	case f.fused:
 		parts = []kernel.Part{
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, 0, width)},
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, width, width)},
+			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, 0, width, 1)},
+			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, width, width, 1)},
 		}
 	default:
 		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}
@@ -54,7 +55,13 @@ func (l layer) feedForward(f feedForward) half {
 		if f.plain {
 			epilogue = kernel.Apply
 		}
+		if f.xielu {
+			epilogue = kernel.Store
+		}
 		l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn})
+		if f.xielu {
+			l.add(kernel.XIELU{Dst: ffn, Cols: width, XIELUParams: l.XIELU})
+		}
 		if f.gated { // before the last product, which is linear: there the rows are short
 			g := l.floats("shared.gate", kernel.TokRows, 1)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})

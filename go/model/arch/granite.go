@@ -7,26 +7,46 @@ import "github.com/quern-llm/quern/go/kernel"
 var granite = Arch{
 	Name: "granite",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.EmbedScale = float32(k.floatOr("embedding_scale", 1, 1e-6, 1e6))
-		k.c.ResidualScale = float32(k.floatOr("residual_scale", 1, 1e-6, 1e6))
-		k.c.LogitScale = float32(1 / k.floatOr("logit_scale", 1, 1e-6, 1e6))
-		if k.has("attention.scale") {
-			scale := float32(k.float("attention.scale", 1e-6, 1e6))
-			for il := range k.c.Layers {
-				k.c.Layers[il].AttnScale = scale
-			}
+		graniteConfig(k)
+		if k.someExperts(); k.c.NExpert == 0 {
+			k.feedForward()
 		}
+		k.sharedExperts()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
-		})
-		b.end("output_norm")
+	build: graniteBuild,
+}
+
+// granitemoe is Granite 3 with experts: softmax routing, in some models a shared expert.
+var granitemoe = Arch{
+	Name: "granitemoe",
+	config: func(k *keys) {
+		graniteConfig(k)
+		k.experts()
+		k.sharedExperts()
 	},
+	build: graniteBuild,
+}
+
+func graniteConfig(k *keys) {
+	k.rms()
+	k.heads()
+	k.rope(kernel.RopeNorm)
+	k.c.EmbedScale = float32(k.floatOr("embedding_scale", 1, 1e-6, 1e6))
+	k.c.ResidualScale = float32(k.floatOr("residual_scale", 1, 1e-6, 1e6))
+	k.c.LogitScale = float32(1 / k.floatOr("logit_scale", 1, 1e-6, 1e6))
+	if k.has("attention.scale") {
+		scale := float32(k.float("attention.scale", 1e-6, 1e6))
+		for il := range k.c.Layers {
+			k.c.Layers[il].AttnScale = scale
+		}
+	}
+}
+
+func graniteBuild(b *builder) {
+	b.begin()
+	b.layers(func(l layer) {
+		l.residual("attn_norm", l.attention(attention{}))
+		l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
+	})
+	b.end("output_norm")
 }

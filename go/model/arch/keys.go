@@ -70,13 +70,23 @@ func (k *keys) intOr(key string, def, lo, hi int) int {
 	return k.int(key, lo, hi)
 }
 
+// forLayers reports whether an array of n is one for each layer, of which there may be
+// more than are computed.
+func (k *keys) forLayers(key string, n int) bool {
+	layers := len(k.c.Layers)
+	if n != layers && n != layers+k.c.NNext {
+		k.fail(key, "%d elements, want one for each of the %d layers", n, layers+k.c.NNext)
+		return false
+	}
+	return true
+}
+
 // each has set take a key for each layer, from lo to hi: one number for all, or
 // an array of as many as there are layers.
 func (k *keys) each(key string, lo, hi int, set func(l *Layer, n int)) {
 	layers := k.c.Layers
 	if all, err := k.f.Ints(k.name(key)); err == nil {
-		if len(all) != len(layers) {
-			k.fail(key, "%d elements, want one for each of the %d layers", len(all), len(layers))
+		if !k.forLayers(key, len(all)) {
 			return
 		}
 		for i := range layers {
@@ -108,6 +118,32 @@ func (k *keys) float(key string, lo, hi float64) float64 {
 		return 0
 	}
 	return v
+}
+
+// eachConstant has set take a constant of each layer, whose key carries no name of an
+// architecture: one number for all, or an array.
+func (k *keys) eachConstant(name string, set func(l *Layer, v float64)) {
+	layers := k.c.Layers
+	v, err := k.f.Float(name)
+	all, arrErr := k.f.Floats(name)
+	if err != nil && arrErr != nil {
+		k.keep(err)
+		return
+	}
+	if err != nil && len(all) != len(layers) {
+		k.keep(fmt.Errorf("key %q: %d elements, want one for each of the %d layers", name, len(all), len(layers)))
+		return
+	}
+	for il := range layers {
+		if err != nil {
+			v = float64(all[il])
+		}
+		if math.IsNaN(v) || math.Abs(v) > 1e3 {
+			k.keep(fmt.Errorf("key %q: %v, want -1000 to 1000", name, v))
+			return
+		}
+		set(&layers[il], v)
+	}
 }
 
 func (k *keys) floatOr(key string, def, lo, hi float64) float64 {

@@ -19,11 +19,7 @@ var llama = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{}))
-			if b.cfg.NExpert > 0 {
-				l.residual("ffn_norm", l.experts(experts{renorm: true}))
-			} else {
-				l.residual("ffn_norm", l.feedForward(feedForward{}))
-			}
+			l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
 		})
 		b.end("output_norm")
 	},

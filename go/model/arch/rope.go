@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -14,7 +15,16 @@ type Rope struct {
 	Base    float64
 	Scaling Scaling
 	Factors string // a tensor that divides the frequencies, where the file has it
+
+	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
+	// more than so many positions those of longFactors. See Config.For.
+	NCtxShort int
 }
+
+const (
+	shortFactors = "rope_factors_short.weight"
+	longFactors  = "rope_factors_long.weight"
+)
 
 // Scaling says how rotations are stretched beyond the positions that the model
 // was first trained for.
@@ -22,10 +32,11 @@ type Scaling struct {
 	Type   string  // "none", "linear" or "yarn"
 	Factor float64 // by which the positions are compressed
 
+	AttnFactor float64 // by which rotated pairs grow; 0: 1
+
 	// Of yarn.
 	NCtxOrig           int
 	ExtFactor          float64
-	AttnFactor         float64
 	LogMultiplier      float64 // 0: none
 	BetaFast, BetaSlow float64
 }
@@ -70,11 +81,8 @@ func (r Rope) Freqs(factors []float32) []float64 {
 // Scale returns the length by which rotated pairs grow.
 func (r Rope) Scale() float32 {
 	s := r.Scaling
-	if s.Type != "yarn" {
-		return 1
-	}
-	length := s.AttnFactor
-	if s.ExtFactor != 0 {
+	length := cmp.Or(s.AttnFactor, 1)
+	if s.Type == "yarn" && s.ExtFactor != 0 {
 		length *= 1 + float64(0.1*exactmath.Log(s.Factor))
 		length /= 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
 	}

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,7 +15,9 @@ import (
 func (k *keys) model() {
 	k.c.NCtx = k.int("context_length", 1, maxCtx)
 	k.c.NEmbd = k.int("embedding_length", 1, maxEmbd)
-	k.c.Layers = make([]Layer, k.int("block_count", 1, maxLayer))
+	blocks := k.int("block_count", 1, maxLayer)
+	k.c.NNext = k.intOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
+	k.c.Layers = make([]Layer, blocks-k.c.NNext)
 }
 
 // rms reads the epsilon of RMS norms.
@@ -83,10 +86,61 @@ func (k *keys) experts() {
 	c := k.c
 	c.NExpert = k.int("expert_count", 1, maxExpert)
 	c.NExpertUsed = k.int("expert_used_count", 1, min(c.NExpert, maxUsed))
+	for il := range c.Layers {
+		c.Layers[il].Sparse = true
+	}
+	if c.NGroup = k.intOr("expert_group_count", 0, 0, c.NExpert); c.NGroup > 1 {
+		c.NGroupUsed = k.int("expert_group_used_count", 1, c.NGroup)
+	}
+	if scale := k.floatOr("expert_weights_scale", 0, 0, 1e6); scale != 0 { // 0 is how some files say 1
+		c.ExpertScale = float32(scale)
+	}
 	if k.has("expert_feed_forward_length") {
 		c.NFFExpert = k.int("expert_feed_forward_length", 1, maxFF)
 	} else {
 		c.NFFExpert = k.int("feed_forward_length", 1, maxFF)
+	}
+}
+
+// expertWeights reads how the weights of experts come from a router's logits, which files
+// may leave out where it is this.
+func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
+	k.c.ExpertGating, k.c.ExpertNorm = gating, norm
+	const fn = "expert_gating_func"
+	switch n := k.intOr(fn, 0, 0, math.MaxInt32); n {
+	case 0:
+	case 1:
+		k.c.ExpertGating = kernel.GateSoftmax
+	case 2:
+		k.c.ExpertGating = kernel.GateSigmoid
+	case 3:
+		k.c.ExpertGating = kernel.GateChosen
+	default:
+		k.fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)", n)
+	}
+	if name := k.name("expert_weights_norm"); k.has("expert_weights_norm") {
+		var err error
+		if k.c.ExpertNorm, err = k.f.Bool(name); err != nil {
+			k.keep(err)
+		}
+	}
+}
+
+// denseLead reads how many of the first layers have no experts.
+func (k *keys) denseLead() {
+	n := k.intOr("leading_dense_block_count", 0, 0, len(k.c.Layers))
+	for il := range n {
+		k.c.Layers[il].Sparse = false
+	}
+}
+
+// sparseEvery reads that every n-th layer has experts, and the others none.
+func (k *keys) sparseEvery() {
+	n := k.int("interleave_moe_layer_step", 1, maxLayer)
+	for il := range k.c.Layers {
+		if n > 0 && (il+1)%n != 0 {
+			k.c.Layers[il].Sparse = false
+		}
 	}
 }
 
@@ -114,6 +168,9 @@ func (k *keys) rope(style kernel.Rope) {
 	for i := range k.c.Layers {
 		l := &k.c.Layers[i]
 		r := Rope{Style: style, Base: base, Scaling: scaling, Factors: "rope_freqs.weight"}
+		if _, ok := k.f.Tensor(longFactors); ok {
+			r.NCtxShort = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
+		}
 		r.NRot = k.intOr("rope.dimension_count", l.HeadDim, 2, max(l.HeadDim, 2))
 		if k.err == nil && r.NRot%2 != 0 {
 			k.fail("rope.dimension_count", "%d, want an even number", r.NRot)
@@ -128,8 +185,7 @@ func (k *keys) windows(windowed func(il int) bool) {
 	n := k.int("attention.sliding_window", 1, maxCtx)
 	const pattern = "attention.sliding_window_pattern"
 	if all, err := k.f.Bools(k.name(pattern)); err == nil {
-		if len(all) != len(k.c.Layers) {
-			k.fail(pattern, "%d elements, want one for each of the %d layers", len(all), len(k.c.Layers))
+		if !k.forLayers(pattern, len(all)) {
 			return
 		}
 		windowed = func(il int) bool { return all[il] }
@@ -171,11 +227,14 @@ func (k *keys) scaling() Scaling {
 	case k.has("rope.scaling.factor") || k.has("rope.scale_linear"):
 		s.Type = "linear" // what the key meant before there were types
 	}
-	if !slices.Contains([]string{"none", "linear", "yarn"}, s.Type) {
-		k.fail(typ, "%.40q is not supported, supported are none linear yarn", s.Type)
+	if !slices.Contains([]string{"none", "linear", "yarn", "longrope"}, s.Type) {
+		k.fail(typ, "%.40q is not supported, supported are none linear yarn longrope", s.Type)
 		return s
 	}
-	if s.Type == "none" {
+	if k.has("rope.scaling.attn_factor") {
+		s.AttnFactor = k.float("rope.scaling.attn_factor", 1e-3, 1e3)
+	}
+	if s.Type == "none" || s.Type == "longrope" {
 		return s
 	}
 	s.Factor = k.floatOr("rope.scaling.factor", k.floatOr("rope.scale_linear", 1, 0, 1e6), 0, 1e6)
@@ -187,7 +246,7 @@ func (k *keys) scaling() Scaling {
 	}
 	s.NCtxOrig = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 	s.ExtFactor = k.floatOr("rope.scaling.yarn_ext_factor", 1, 0, 1)
-	s.AttnFactor = k.floatOr("rope.scaling.yarn_attn_factor", k.floatOr("rope.scaling.attn_factor", 1, 1e-3, 1e3), 1e-3, 1e3)
+	s.AttnFactor = k.floatOr("rope.scaling.yarn_attn_factor", cmp.Or(s.AttnFactor, 1), 1e-3, 1e3)
 	s.LogMultiplier = k.floatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
 	s.BetaFast = k.floatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
 	s.BetaSlow = k.floatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)

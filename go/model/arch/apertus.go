@@ -1,0 +1,41 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// apertus is Apertus: each head of queries and keys normalised, xIELU (Huang and Schlag 2025)
+// without a gate, whose constants are keys of each layer. As in the original, alpha of positive
+// numbers is softplus(key), that of others beta + softplus(key).
+var apertus = Arch{
+	Name: "apertus",
+	config: func(k *keys) {
+		k.rms()
+		k.heads()
+		k.feedForward()
+		k.rope(kernel.RopeNeox)
+		k.eachConstant("xielu.beta", func(l *Layer, v float64) { l.XIELU.Beta = float32(v) })
+		k.eachConstant("xielu.alpha_p", func(l *Layer, v float64) { l.XIELU.AlphaP = float32(softplus(v)) })
+		k.eachConstant("xielu.alpha_n", func(l *Layer, v float64) { l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v)) })
+		k.eachConstant("xielu.eps", func(l *Layer, v float64) { l.XIELU.Eps = float32(min(v, 0)) })
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.layers(func(l layer) {
+			l.residual("attn_norm", l.attention(attention{norm: normHead}))
+			l.residual("ffn_norm", l.feedForward(feedForward{xielu: true}))
+		})
+		b.end("output_norm")
+	},
+}
+
+// softplus is ln(1 + e^x), of which x itself is the nearest double from some 40 on.
+func softplus(x float64) float64 {
+	if x > 40 {
+		return x
+	}
+	return exactmath.Log(1 + exactmath.Pow(math.E, x))
+}

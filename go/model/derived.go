@@ -1,0 +1,102 @@
+package model
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// squares is the mean squares of a matrix's rows. See arch.Weights.Squares.
+type squares struct {
+	norm *vector // of the inputs; may be nil
+	rows []float64
+}
+
+// Squares implements arch.Weights.
+func (w *weights) Squares(name, norm string) ([]float64, error) {
+	m, ok := w.byName[name]
+	if !ok || m.N != 1 {
+		return nil, fmt.Errorf("tensor %q is not one matrix for products", name)
+	}
+	if m.squares == nil {
+		m.squares = &squares{norm: w.byVec[norm]}
+	}
+	return m.squares.rows, nil
+}
+
+// sample is how many columns in the middle of a row, at most, its mean square is taken
+// of. What follows from it are powers of two, and reading all takes longer than packing.
+const sample = 256
+
+// read takes the rows of x from number first on, which are whole, with all CPUs.
+func (s *squares) read(x *matrix, first int, rows []byte) {
+	if s.rows == nil {
+		s.rows = make([]float64, x.Out)
+	}
+	from := (x.In - 1) / sample / 2 * sample
+	to := min(from+sample, x.In)
+	var norm []float32
+	if s.norm != nil {
+		norm = s.norm.v[from:to]
+	}
+	row, at, n := kernel.RowBytes(x.Type, x.In), kernel.RowBytes(x.Type, from), kernel.RowBytes(x.Type, to-from)
+	dst := s.rows[first : first+len(rows)/row]
+	part := len(dst)/runtime.GOMAXPROCS(0) + 1
+	var done sync.WaitGroup
+	for begin := 0; begin < len(dst); begin += part {
+		done.Go(func() {
+			w := make([]float32, to-from)
+			for r := begin; r < min(begin+part, len(dst)); r++ {
+				if err := kernel.Dequantize(x.Type, w, rows[r*row+at:r*row+at+n]); err != nil {
+					panic(err) // packing has taken the row
+				}
+				dst[r] = sumSquares(w, norm) / float64(len(w)) * float64(x.In)
+			}
+		})
+	}
+	done.Wait()
+}
+
+// sumSquares is the sum of squares of w, times norm where there is one. Products are
+// converted before they are added, so that no compiler fuses them.
+func sumSquares(w, norm []float32) float64 {
+	sum := 0.0
+	for i, x := range w {
+		y := float64(x)
+		if norm != nil {
+			y *= float64(norm[i])
+		}
+		sum += float64(y * y)
+	}
+	return sum
+}
+
+// dropSquares releases what has served.
+func (w *weights) dropSquares() {
+	for _, m := range w.mats {
+		m.squares = nil
+	}
+}
+
+// Floats implements arch.Weights.
+func (w *weights) Floats(name string, n int) []float32 {
+	v, ok := w.byVec[name]
+	if !ok {
+		v = &vector{n: n}
+		w.made = append(w.made, v)
+		w.byVec[name] = v
+	}
+	return v.v
+}
+
+// Computed returns what the architecture computed from the weights, in the order in which
+// it asked for memory. It is part of what determines keys and values.
+func (m *Model) Computed() [][]float32 {
+	var all [][]float32
+	for _, v := range m.weights.made {
+		all = append(all, v.v)
+	}
+	return all
+}

@@ -1,0 +1,146 @@
+package model
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// Files of published models are taken as they are, and one that lacks a tensor of the last layer,
+// or has one more, is refused.
+func TestPublished(t *testing.T) {
+	for _, p := range publishedModels {
+		t.Run(p.name, func(t *testing.T) {
+			last := fmt.Sprintf("blk.%d.attn_norm.weight", p.layers-1)
+			if p.arch == "glm4moe" {
+				last = "blk.45.attn_norm.weight"
+			}
+			for _, tt := range []struct{ without, with, want string }{
+				{}, {without: last, want: last}, {with: "blk.0.ffn_other.weight", want: "blk.0.ffn_other.weight"},
+			} {
+				f, err := OpenFile(p.write(t, tt.without, tt.with))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := NewSurvey(f, kvF32, 0)
+				if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.want))) {
+					t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
+				}
+				if tt.want == "" && err == nil && !p.check(s.Config) {
+					t.Errorf("configuration is not that of %s, layer 0 is %+v", p.name, s.Config.Layers[0])
+				}
+				f.Close()
+			}
+		})
+	}
+}
+
+// write writes the file, with nothing in its tensors, and returns its path.
+func (p published) write(t *testing.T, without, with string) string {
+	w := gguf.NewWriter()
+	w.Set("general.architecture", p.arch)
+	w.Set(p.arch+".block_count", u32(p.layers))
+	for k, v := range p.keys {
+		if name, ok := strings.CutPrefix(k, "/"); ok {
+			w.Set(name, v)
+		} else {
+			w.Set(p.arch+"."+k, v)
+		}
+	}
+	add := func(name string, dims []uint64) {
+		if name == without {
+			return
+		}
+		typ := gguf.F32
+		if len(dims) > 1 && !strings.HasSuffix(name, ".bias") {
+			typ = gguf.F16
+		}
+		size, err := typ.Size(dims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.AddTensor(name, typ, dims, func(w io.Writer) error { return zeros(w, size) })
+	}
+	for _, line := range strings.Split(strings.TrimSpace(p.tensors), "\n") {
+		fields := strings.Fields(line)
+		name := fields[1]
+		if !strings.HasSuffix(name, ".bias") {
+			name += ".weight"
+		}
+		var dims []uint64
+		for _, s := range fields[2:] {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dims = append(dims, n)
+		}
+		if fields[0] == "-" {
+			add(name, dims)
+			continue
+		}
+		for il := range p.layers {
+			if within(t, fields[0], il) {
+				add(fmt.Sprintf("blk.%d.%s", il, name), dims)
+			}
+		}
+	}
+	if with != "" {
+		add(with, []uint64{32})
+	}
+	path := filepath.Join(t.TempDir(), "x.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := w.WriteTo(sparse{f})
+	if err == nil {
+		err = f.Truncate(n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// within reports whether a layer is among "*", "from:to" or "from::step".
+func within(t *testing.T, layers string, il int) bool {
+	from, to, step := 0, 1<<20, 1
+	if _, err := fmt.Sscanf(layers, "%d::%d", &from, &step); err != nil && layers != "*" {
+		if _, err := fmt.Sscanf(layers, "%d:%d", &from, &to); err != nil {
+			t.Fatalf("layers %q", layers)
+		}
+	}
+	return il >= from && il < to && (il-from)%step == 0
+}
+
+var zero [64 << 20]byte
+
+func zeros(w io.Writer, n uint64) error {
+	for n > 0 {
+		part := min(n, uint64(len(zero)))
+		if _, err := w.Write(zero[:part]); err != nil {
+			return err
+		}
+		n -= part
+	}
+	return nil
+}
+
+// A sparse file has a hole where parts of zero are written.
+type sparse struct{ f *os.File }
+
+func (s sparse) Write(p []byte) (int, error) {
+	if len(p) > 0 && &p[0] == &zero[0] {
+		_, err := s.f.Seek(int64(len(p)), io.SeekCurrent)
+		return len(p), err
+	}
+	return s.f.Write(p)
+}

@@ -1,0 +1,55 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// inert begins or ends the names of tensors that have no bearing on what is computed: images and
+// sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits.
+var inert = struct{ prefixes, suffixes []string }{
+	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale"},
+}
+
+// unknown returns an error for a tensor that the program of a model does not use: its results
+// would not be the model's.
+func (w *weights) unknown(cfg *arch.Config) error {
+	used := map[string]bool{}
+	for _, m := range w.mats {
+		for _, t := range m.parts {
+			used[t.Name] = true
+		}
+	}
+	for _, v := range w.vecs {
+		used[v.t.Name] = true
+	}
+	for _, t := range w.f.Tensors {
+		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) {
+			return fmt.Errorf("tensor %q is none that %s models have here: without it results would be wrong", t.Name, cfg.Arch)
+		}
+	}
+	return nil
+}
+
+func isInert(name string) bool {
+	for _, p := range inert.prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	for _, s := range inert.suffixes {
+		if strings.HasSuffix(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNext reports whether a tensor is of the blocks that predict tokens further on.
+func isNext(name string, cfg *arch.Config) bool {
+	var il int
+	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
+	return n == 1 && il >= len(cfg.Layers) && il < len(cfg.Layers)+cfg.NNext
+}
