@@ -22,8 +22,12 @@ struct act8 {
 			float d;
 			float unused[3]; /* rounds the block up to five cache lines */
 		};
-		struct { /* QN_ACT_Q8_32: x = d32[k / 32] * q */
-			float d32[QN_ACT_BLOCK / 32], fsum32[QN_ACT_BLOCK / 32];
+		struct { /* QN_ACT_Q8_32 and QN_ACT_Q8_32_16: x = d32[k / 32] * q */
+			float d32[QN_ACT_BLOCK / 32];
+			union {
+				float fsum32[QN_ACT_BLOCK / 32];
+				int16_t half_sum[QN_ACT_BLOCK / 16]; /* QN_ACT_Q8_32_16: of each 16 */
+			};
 		};
 	};
 };
@@ -148,6 +152,9 @@ struct kernels {
 	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
 	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
 };
+
+/* Bytes of a block of a known type: rows may have a few before the first. */
+int64_t block_bytes(int32_t type);
 
 /* The kernels in use. Written by qn_init() and by nothing else. */
 extern struct kernels qn_kernels;

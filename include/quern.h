@@ -62,6 +62,7 @@ struct qn_mat {
 	int32_t n_in;   /* a multiple of the type's block */
 	int32_t n_out;
 	int32_t n_mat;
+	const float *scale; /* [n_mat] that products are multiplied by, or NULL: what some files have beside blocks */
 };
 
 /* ------------------------------------------------------------------ batches */
@@ -139,7 +140,7 @@ enum qn_op_kind {
 	 */
 	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices, with y = mat[i] * act + bias[i]: dst[col[i] ...] = scale * y. Rows of
+	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y. Rows of
 	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's.

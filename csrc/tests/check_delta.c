@@ -169,7 +169,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	const struct qn_op op = {.kind = QN_OP_DELTA, .src = SRC, .dst = DST, .aux = GATES, .col = {0, n_key, 2 * n_key},
 	                         .n_head = s.heads, .n_head_kv = s.keys, .head_dim = s.dk, .v_dim = s.dv,
 	                         .n_seg = s.gate_heads, .k_tiled = s.tiled, .vec = vec, .vec2 = vec2, .scale = 0.5f,
-	                         .kv_offset = 64, .act = {-1, -1, -1}};
+	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
 	static double want[TOK * 64], st[128 * 64];
 
 	check_at(check_sets, "delta rule of %d heads of %d by %d", s.heads, s.dk, s.dv);

@@ -181,7 +181,7 @@ static void act(const struct scene *s)
 				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
-				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
+				const int run = k == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
@@ -205,8 +205,8 @@ static float *dequantized(const struct qn_mat *m, const void *rows, int e)
 	return w;
 }
 
-/* Row r of w times the activations of row t. */
-static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int64_t rows, int64_t t, int r,
+/* Row r of w, matrix e of m, times the activations of row t. */
+static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int e, int64_t rows, int64_t t, int r,
                   double *size)
 {
 	double sum = 0;
@@ -219,7 +219,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 		sum += x;
 		*size += fabs(x);
 	}
-	return sum;
+	*size *= m->scale ? fabs((double)m->scale[e]) : 1;
+	return m->scale ? sum * (double)m->scale[e] : sum;
 }
 
 /* Rows t0 .. t1 of mat[k] of expert e. */
@@ -233,13 +234,13 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 
 	for (int64_t t = t0; t < t1; t++)
 		for (int r = 0; r < m->n_out; r++) {
-			double size, size2, want = dot(s, m, w, rows, t, r, &size);
+			double size, size2, want = dot(s, m, w, e, rows, t, r, &size);
 
 			if (s->op->bias[k])
 				want += (double)s->op->bias[k][bias + r];
 			if (w2) {
 				const double gate = want;
-				double up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+				double up = dot(s, &s->op->mat[1], w2, e, rows, t, r, &size2);
 
 				if (s->op->bias[1])
 					up += (double)s->op->bias[1][bias + r];
@@ -800,7 +801,8 @@ static void conv(struct qn_pool *pool, int n, int plain)
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
-	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n, .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1}};
+	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
+	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)

@@ -232,12 +232,12 @@ static void pack_mat(struct qn_pool *pool)
 	const size_t row = qn_row_bytes(QN_Q5_1, N_IN), panel = qn_panel_bytes(QN_Q5_1, N_IN);
 	uint8_t *rows = guard_alloc(N_OUT * N_MAT * row), *dst = guard_alloc(PANELS * N_MAT * panel);
 	uint8_t *want = guard_alloc(panel);
-	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT}, bad;
+	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT, NULL}, bad;
 
 	check_at(check_sets, "qn_pack_mat, %d threads", qn_pool_threads(pool));
 	EACH_TYPE(t)
 		if (t->type == QN_Q5_1)
-			rnd_weights(t, rows, N_OUT * N_MAT * N_IN / t->elems, 1);
+			rnd_weights(t, rows, N_OUT * N_MAT, N_IN, 1);
 	check_true(qn_pack_mat(pool, dst, &m) == QN_OK, "refused");
 	for (int e = 0; e < N_MAT; e++)
 		for (int p = 0; p < PANELS; p++) {

@@ -6,6 +6,8 @@
 
 #include "x86/v16_ymm.h"
 
+/* 12 registers of sums, 2 of weights and one for activations. */
+#define MM_FLOAT_TOKENS 3
 #include "v16.h"
 
 #define DELTA_PANELS 1

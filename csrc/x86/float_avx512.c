@@ -6,6 +6,7 @@
 
 #include "x86/v16_zmm.h"
 
+#define MM_FLOAT_TOKENS 12
 #include "v16.h"
 
 #define DELTA_PANELS 2

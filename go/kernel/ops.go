@@ -722,7 +722,7 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 		return shapeErr("no activations")
 	}
 	for kind, buf := range a {
-		if kind < ActF32 || kind > ActQ8x32 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
+		if kind < ActF32 || kind > ActQ8x32Sum16 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
 			return shapeErr("buffer %d for activations", buf)
 		}
 		c[kind.act()] = C.int32_t(buf)

@@ -128,7 +128,7 @@ func (m *Model) read(o Options) error {
 			continue
 		}
 		src := x.Matrix
-		src.Layout, src.N = kernel.Rows, 1
+		src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
 		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
 		step := chunkRows(x)
 		dst, before := x.Data, 0 // rows of the parts before this one

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -31,8 +32,9 @@ type weights struct {
 // A matrix is one or, for experts with a tensor each, several tensors.
 type matrix struct {
 	kernel.Matrix
-	parts []*gguf.Tensor
-	rows  bool // looked up, not multiplied: never packed
+	parts  []*gguf.Tensor
+	rows   bool    // looked up, not multiplied: never packed
+	scales *vector // of the products; nil where the file has none
 
 	squares *squares // nil where nobody wants them
 }
@@ -96,6 +98,9 @@ func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, e
 		m.parts = append(m.parts, rowsOf(t, in, i*of+from, n))
 	}
 	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
+	if m.scales, err = w.scales(name, mats); err != nil {
+		return kernel.Matrix{}, err
+	}
 	w.keep(key, m)
 	return m.Matrix, nil
 }
@@ -176,8 +181,28 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		}
 		m.parts = append(m.parts, t)
 	}
+	s, err := w.scales(names[0], n)
+	switch {
+	case err != nil:
+		return kernel.Matrix{}, err
+	case s != nil && (rows || len(names) > 1):
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: scales of %q are not supported", s.t.Name, names[0])
+	}
+	m.scales = s
 	w.keep(key, m)
 	return m.Matrix, nil
+}
+
+// scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
+func (w *weights) scales(name string, n int) (*vector, error) {
+	base, ok := strings.CutSuffix(name, ".weight")
+	if !ok || !w.Has(base+".scale") {
+		return nil, nil
+	}
+	if _, err := w.Vector(base+".scale", n); err != nil {
+		return nil, err
+	}
+	return w.byVec[base+".scale"], nil
 }
 
 // tensor returns a tensor of this shape, or of this shape and dimensions of 1.
@@ -339,6 +364,11 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		}
 		if err := finite(v.v); err != nil {
 			return fmt.Errorf("tensor %q: %w", v.t.Name, err)
+		}
+	}
+	for _, m := range w.mats {
+		if m.scales != nil {
+			m.Scales = m.scales.v[:m.N]
 		}
 	}
 	return w.fillRopes()

@@ -32,6 +32,8 @@ var mixes = []Mix{
 	{"IQ4_NL", 25, gguf.IQ4_NL},
 	{"IQ4_XS", 30, gguf.IQ4_XS},
 	{"MXFP4_MOE", 38, gguf.MXFP4}, // experts; all else is Q8_0
+	{"Q1_0", 40, gguf.Q1_0},
+	{"Q2_0", 41, gguf.Q2_0},
 }
 
 // Mixes returns the names of the mixes that ParseShape knows.
