@@ -13,6 +13,9 @@
 #define MM_FLOAT_TOKENS 2
 #include "v16.h"
 
+#define DELTA_PANELS 1
+#include "v16_delta.h"
+
 #define ATTN_VECS 1
 #include "v16_attn.h"
 
@@ -36,6 +39,7 @@ void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
 	v16_fill_neon(k);
+	delta_fill_neon(k);
 	attn_fill_neon(k);
 	attn_int_fill_neon(k);
 }
