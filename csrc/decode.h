@@ -29,6 +29,9 @@ struct decoded {
 	_Alignas(64) float d[QN_PANEL];
 };
 
+/* One copy for all kernels of a type: many instructions, run once for 4096 weights. */
+#define DECODER static __attribute__((noinline)) void
+
 #define EACH_ROW for (int r = 0; r < QN_PANEL; r++)
 
 /* Makes compilers load x from memory: they would take its elements out of vectors, at several times the cost. */
@@ -143,7 +146,7 @@ INLINE void decode_signs7(struct decoded *w, int j, const uint32_t fields[QN_PAN
 	rows_unzip4(w->signs[4 * j], signs);
 }
 
-INLINE void decode_iq2_xxs(struct decoded *w, const void *p)
+DECODER decode_iq2_xxs(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_xxs *b = p;
 	uint8_t narrow[32][QN_PANEL];
@@ -162,7 +165,7 @@ INLINE void decode_iq2_xxs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq2_xs(struct decoded *w, const void *p)
+DECODER decode_iq2_xs(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_xs *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -185,7 +188,7 @@ INLINE void decode_iq2_xs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq2_s(struct decoded *w, const void *p)
+DECODER decode_iq2_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_s *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -201,7 +204,7 @@ INLINE void decode_iq2_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq3_xxs(struct decoded *w, const void *p)
+DECODER decode_iq3_xxs(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_xxs *b = p;
 	uint16_t code[64][QN_PANEL];
@@ -216,7 +219,7 @@ INLINE void decode_iq3_xxs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.25f);
 }
 
-INLINE void decode_iq3_s(struct decoded *w, const void *p)
+DECODER decode_iq3_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_s *b = p;
 	uint16_t code[64][QN_PANEL];
@@ -232,7 +235,7 @@ INLINE void decode_iq3_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq1_s(struct decoded *w, const void *p)
+DECODER decode_iq1_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq1_s *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -253,7 +256,7 @@ INLINE void decode_iq1_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq1_m(struct decoded *w, const void *p)
+DECODER decode_iq1_m(struct decoded *w, const void *p)
 {
 	const struct x16_iq1_m *b = p;
 	uint16_t code[32][QN_PANEL], d[QN_PANEL];
@@ -297,7 +300,7 @@ INLINE void decode_digits(struct decoded *w, const x16_line *line, int first, in
 	}
 }
 
-INLINE void decode_tq1_0(struct decoded *w, const void *p)
+DECODER decode_tq1_0(struct decoded *w, const void *p)
 {
 	const struct x16_tq1_0 *b = p;
 
@@ -394,7 +397,7 @@ INLINE void decode_scales6(struct decoded *w, const uint8_t high[4][QN_PANEL], c
 			(int8_t)(((low[j / 2][r] >> 4 * (j % 2) & 15) | (high[j / 4][r] >> 2 * (j % 4) & 3) << 4) - 32);
 }
 
-INLINE void decode_iq2_k(struct decoded *w, const void *p)
+DECODER decode_iq2_k(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_k *b = p;
 	_Alignas(64) uint32_t move[16][QN_PANEL];
@@ -408,7 +411,7 @@ INLINE void decode_iq2_k(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq3_k(struct decoded *w, const void *p)
+DECODER decode_iq3_k(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_k *b = p;
 	_Alignas(64) uint32_t move[16][QN_PANEL];
@@ -425,7 +428,7 @@ INLINE void decode_iq3_k(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq4_k(struct decoded *w, const void *p)
+DECODER decode_iq4_k(struct decoded *w, const void *p)
 {
 	const struct x16_iq4_k *b = p;
 	_Alignas(64) uint32_t move[16][QN_PANEL];
@@ -436,7 +439,7 @@ INLINE void decode_iq4_k(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq5_k(struct decoded *w, const void *p)
+DECODER decode_iq5_k(struct decoded *w, const void *p)
 {
 	const struct x16_iq5_k *b = p;
 	_Alignas(64) uint32_t move[16][QN_PANEL];
@@ -447,7 +450,7 @@ INLINE void decode_iq5_k(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq6_k(struct decoded *w, const void *p)
+DECODER decode_iq6_k(struct decoded *w, const void *p)
 {
 	const struct x16_iq6_k *b = p;
 	_Alignas(64) uint32_t move[16][QN_PANEL];
@@ -466,7 +469,7 @@ INLINE void decode_iq6_k(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq2_ks(struct decoded *w, const void *p)
+DECODER decode_iq2_ks(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_ks *b = p;
 	_Alignas(64) uint32_t move[8][QN_PANEL];
@@ -481,7 +484,7 @@ INLINE void decode_iq2_ks(struct decoded *w, const void *p)
 			(int8_t)(((scales[j / 2][r] >> 4 * (j % 2) & 15) | (b->extra[r] >> (8 + j) & 1) << 4) - 16);
 }
 
-INLINE void decode_iq2_kl(struct decoded *w, const void *p)
+DECODER decode_iq2_kl(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_kl *b = p;
 	uint8_t scales[4][QN_PANEL];
@@ -520,7 +523,7 @@ INLINE void decode_iq2_kl(struct decoded *w, const void *p)
 			(int8_t)(((scales[j % 4][r] >> 4 * (j / 4) & 15) | (b->scales_h[r] >> 2 * j & 3) << 4) - 32);
 }
 
-INLINE void decode_iq3_ks(struct decoded *w, const void *p)
+DECODER decode_iq3_ks(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_ks *b = p;
 	_Alignas(64) uint32_t move[8][QN_PANEL];
@@ -546,7 +549,7 @@ INLINE void decode_odd(struct decoded *w, uint32_t move[8][QN_PANEL], const uint
 	}
 }
 
-INLINE void decode_iq4_ks(struct decoded *w, const void *p)
+DECODER decode_iq4_ks(struct decoded *w, const void *p)
 {
 	const struct x16_iq4_ks *b = p;
 	_Alignas(64) uint32_t move[8][QN_PANEL];
@@ -555,7 +558,7 @@ INLINE void decode_iq4_ks(struct decoded *w, const void *p)
 	decode_nibbles(w, b->qs, move, 8);
 }
 
-INLINE void decode_iq4_kss(struct decoded *w, const void *p)
+DECODER decode_iq4_kss(struct decoded *w, const void *p)
 {
 	const struct x16_iq4_kss *b = p;
 	_Alignas(64) uint32_t move[8][QN_PANEL], qs[32][QN_PANEL];
@@ -579,7 +582,7 @@ INLINE void decode_iq4_kss(struct decoded *w, const void *p)
 	decode_nibbles(w, (const x16_line *)qs, move, 8);
 }
 
-INLINE void decode_iq5_ks(struct decoded *w, const void *p)
+DECODER decode_iq5_ks(struct decoded *w, const void *p)
 {
 	const struct x16_iq5_ks *b = p;
 	_Alignas(64) uint32_t move[8][QN_PANEL];

@@ -361,7 +361,7 @@ INLINE int unpack_pays(int type, int np, int n)
 		return 0;
 	if (np == 1)
 		return n >= MM_READY_FROM;
-	return n >= MM_READY_MIN && (MM_NARROW || type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
+	return n >= MM_READY_MIN && (MM_NARROW ? type_row(type).parts > 0 : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
@@ -382,6 +382,64 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 			words_store(w->u.word[s.words * j + i], small_words(type, 0, w, nb, j, i));
 }
 
+/* The smallest and largest tile of a call: fewer cases to compile. */
+INLINE int tile_most(int np)
+{
+	return np == 1 ? MM_TOKENS : MM_PAIR_TOKENS;
+}
+
+INLINE int tile_least(int np, int ready)
+{
+	return MM_BY == 2 ? (ready ? 1 : 2) : ready ? tile_most(np) - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
+}
+
+/*
+ * A tile of decoded words has nothing of their codes any more: one function serves all types whose sub-blocks and
+ * offsets are alike, named by one of them. In each type's kernel it would be most of the code of a set.
+ */
+#define MM_CODED_TILE(nt)                                                                      \
+	case nt:                                                                               \
+		if (nt >= tile_least(np, ready) && nt <= tile_most(np))                        \
+			super_tile(type, np, nt, ready, out, stride, w, x, start, 0);          \
+		break;
+#define MM_CODED_TILES(name, type_, np_, ready_)                                                                \
+	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, const struct block *w, \
+	                                               const struct act8 *x, const int32_t (*start)[16])       \
+	{                                                                                                       \
+		enum { type = type_, np = np_, ready = ready_ };                                                \
+                                                                                                                \
+		switch (nt) {                                                                                   \
+			MM_CODED_TILE(1) MM_CODED_TILE(2) MM_CODED_TILE(3) MM_CODED_TILE(4)                     \
+			MM_CODED_TILE(5) MM_CODED_TILE(6) MM_CODED_TILE(7) MM_CODED_TILE(8)                     \
+		}                                                                                               \
+	}
+#define MM_CODED(how, np, ready)                                                                                  \
+	MM_CODED_TILES(tile_iq2_xxs_##how, QN_IQ2_XXS, np, ready)                                                 \
+	MM_CODED_TILES(tile_iq2_xs_##how, QN_IQ2_XS, np, ready)                                                   \
+	MM_CODED_TILES(tile_iq4_ks_##how, QN_IQ4_KS, np, ready)                                                   \
+	MM_CODED_TILES(tile_iq4_k_##how, QN_IQ4_K, np, ready)                                                     \
+	INLINE void coded_tile_##how(int type, int nt, float *out, int64_t stride, const struct block *w,         \
+	                             const struct act8 *x, const int32_t (*start)[16])                            \
+	{                                                                                                         \
+		if (type_row(type).words == 8)                                                                    \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xxs_##how) : MM(tile_iq4_ks_##how))(           \
+				nt, out, stride, w, x, start);                                                    \
+		else                                                                                              \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xs_##how) : MM(tile_iq4_k_##how))(             \
+				nt, out, stride, w, x, start);                                                    \
+	}
+MM_CODED(one, 1, 0)
+#if MM_PAIR_TOKENS
+MM_CODED(two, 2, 0)
+#else
+#define coded_tile_two coded_tile_one
+#endif
+#if MM_BY == 2
+MM_CODED(ready, 1, 1)
+#else
+#define coded_tile_ready coded_tile_one
+#endif
+
 #define MM_TILE(np, nt)                                                                                       \
 	case nt:                                                                                              \
 		if (nt < least || nt > most)                                                                  \
@@ -399,10 +457,8 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 INLINE void mm_panels(int type, int super, int np, int ready, float *out, const uint8_t *p0, const uint8_t *p1,
                       const struct act8 *x, int64_t n_in, int64_t n_act, int n)
 {
-	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
+	const int most = tile_most(np), least = tile_least(np, ready), tiles = (n + most - 1) / most;
 	const int units = (n + MM_BY - 1) / MM_BY; /* of tokens */
-	/* The smallest tile there is for these n: fewer cases to compile. */
-	const int least = MM_BY == 2 ? (ready ? 1 : 2) : ready ? most - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
@@ -428,6 +484,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int r = 0; r < np; r++) {
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
+					ask_ahead(&w[r], 0, super_bytes(type));
 					scales_of(&w[r].s, type, &w[r].u);
 					if (!type_row(type).head)
 						w[r].d = floats_load(w[r].u.d);
@@ -453,6 +510,10 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			nt = (units / tiles + (longer-- > 0)) * MM_BY;
 			if (MM_BY == 2 && nt > n - t)
 				nt = n - t;
+			if (is_coded(type)) {
+				(ready ? coded_tile_ready : np == 2 ? coded_tile_two : coded_tile_one)(type, nt, y, stride, w, x + t, start + t);
+				continue;
+			}
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
 				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)

@@ -282,6 +282,29 @@ static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
 		}
 }
 
+static void VEC(delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const float x = rate * qsoftplus(a[i] + dt);
+
+		decay[i] = qexp(x) + x * 0; /* NaN where x is not finite */
+	}
+	for (int64_t i = 0; i < n; i++)
+		beta[i] = (1 + b[i] * 0) / (1 + qexp(-b[i]));
+}
+
+static void VEC(conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = 0;
+	for (int tap = 0; tap < n_tap; tap++, w += n) {
+		const float *x = u[tap];
+
+		for (int64_t i = 0; i < n; i++)
+			y[i] += x[i] * w[i];
+	}
+}
+
 static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n)
 {
 	const float m = *ma > mb ? *ma : mb;
@@ -336,6 +359,8 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
+	k->delta_gates = VEC(delta_gates);
+	k->conv = VEC(conv);
 	k->attn_merge = VEC(attn_merge);
 	k->kv_expand = VEC(kv_expand);
 }

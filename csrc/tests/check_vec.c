@@ -488,6 +488,36 @@ static void kv_expand(void)
 	}
 }
 
+static void conv(void)
+{
+	for (int i = 0, n; (n = length(i)) && n <= 1000; i++) {
+		const int taps = 1 + rnd_below(7);
+		float *w = guard_fill(&in, sizeof *w * (size_t)(taps * n)), want[1024];
+		float *x = guard_fill(&in2, sizeof *x * (size_t)(taps * n));
+		const float *u[8];
+
+		for (int k = 0; k < taps * n; k++) {
+			w[k] = rnd_sized();
+			x[k] = rnd_sized();
+		}
+		for (int tap = 0; tap < taps; tap++)
+			u[tap] = x + (taps - 1 - tap) * n;
+		for (int k = 0; k < n; k++) {
+			want[k] = 0;
+			for (int tap = 0; tap < taps; tap++)
+				want[k] += u[tap][k] * w[tap * n + k];
+		}
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "conv of %d taps n %d", taps, n);
+			s->k.conv(y, u, w, taps, n);
+			check_floats("y", y, want, n);
+			guard_intact("y", &out);
+		}
+	}
+}
+
 void check_vec(void)
 {
 	in = guard_new(8192 * sizeof(float));
@@ -503,6 +533,7 @@ void check_vec(void)
 	moments();
 	rope();
 	attn_merge();
+	conv();
 	kv_expand();
 	EACH_SET(s) {
 		check_at(s, "int8_rounds");

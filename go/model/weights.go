@@ -93,14 +93,9 @@ func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, e
 	if err := kernel.Type(t.Type).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
 	}
-	row := kernel.RowBytes(kernel.Type(t.Type), in)
 	m := &matrix{}
-	for ; len(m.parts) < mats; from += of {
-		part := *t
-		part.Dims = []uint64{uint64(in), uint64(n)}
-		part.Data = t.Data[from*row : (from+n)*row]
-		part.Offset += uint64(from * row)
-		m.parts = append(m.parts, &part)
+	for i := range mats {
+		m.parts = append(m.parts, rowsOf(t, in, i*of+from, n))
 	}
 	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
 	if m.scales, err = w.scales(name, mats); err != nil {
@@ -108,6 +103,41 @@ func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, e
 	}
 	w.keep(key, m)
 	return m.Matrix, nil
+}
+
+// Heads implements arch.Weights.
+func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
+	key := arch.HeadsName(name, from)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := kernel.Type(t.Type).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if n%kernel.Panel != 0 {
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: %d rows of each head, want a multiple of %d", name, n, kernel.Panel)
+	}
+	m := &matrix{}
+	for h := range heads {
+		m.parts = append(m.parts, rowsOf(t, in, h*of+from, n))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n*heads, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// rowsOf returns n rows of a matrix as a tensor.
+func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
+	row := kernel.RowBytes(kernel.Type(t.Type), in)
+	part := *t
+	part.Dims = []uint64{uint64(in), uint64(n)}
+	part.Data = t.Data[from*row : (from+n)*row]
+	part.Offset += uint64(from * row)
+	return &part
 }
 
 // keep adds a matrix, in the form that it is to have.

@@ -62,6 +62,7 @@ const (
 	embed  role = iota // token_embd, if output is a separate matrix
 	output             // output, or token_embd if it is also the output matrix
 	attnQ
+	attnQKV // all in one, as delta nets have them
 	attnK
 	attnV
 	attnOut
@@ -103,6 +104,15 @@ func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 			return pick(moreBits(i, n), gguf.Q6_K, m.base)
 		case "IQ4_NL", "IQ4_XS":
 			return pick(grouped, gguf.Q5_K, m.base)
+		}
+	case attnQKV:
+		switch m.Name {
+		case "Q3_K_M":
+			return gguf.Q4_K
+		case "Q4_K_M":
+			return gguf.Q5_K
+		case "Q5_K_M":
+			return gguf.Q6_K
 		}
 	case attnK:
 		return pick(eight, gguf.Q8_0, m.base)
