@@ -155,11 +155,7 @@ func fitting(t gguf.Type, n int) gguf.Type {
 		return gguf.Q8_0
 	case gguf.Q2_K, gguf.Q3_K, gguf.IQ4_XS:
 		return gguf.IQ4_NL
-<<<<<<< HEAD
 	case gguf.Q1_0, gguf.Q2_0, gguf.NVFP4:
-=======
-	case gguf.Q1_0, gguf.Q2_0:
->>>>>>> types
 		return gguf.Q4_0
 	}
 	return t
