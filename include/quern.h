@@ -209,8 +209,12 @@ enum qn_epilogue {
 	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
 	QN_EPI_FN = 3,  /* dst = fn(y) */
 };
-/* Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. */
-enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2 };
+/*
+ * Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. MIXER is that of
+ * SparseMixer (Liu et al. 2023): each choice weighs by a softmax of the logits x that earlier choices left and that are
+ * no less than 2 % of max(|x|, m) below m, its own.
+ */
+enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };

@@ -565,6 +565,24 @@ static int left_out(const struct qn_op *op, const float *logits, int e)
 	return op->n_group > 1 && better >= op->n_group_used;
 }
 
+/* The weight of choice k by SparseMixer: among those left that are nearly as good. */
+static double mixed(const struct qn_op *op, const float *logits, const int32_t *expert, int k)
+{
+	const double m = (double)logits[expert[k]];
+	double sum = 0;
+
+	for (int i = 0; i < op->n_expert; i++) {
+		const double x = (double)logits[i];
+		int before = 0;
+
+		for (int j = 0; j < k; j++)
+			before |= expert[j] == i;
+		if (!before && (m - x) <= 0.02f * fmax(fabs(x), m))
+			sum += exp(x - m);
+	}
+	return 1 / sum;
+}
+
 /* The choices of a token are the best, best first, and weigh what they should. */
 static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
 {
@@ -580,6 +598,8 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 
 		if (op->gating == QN_GATE_CHOSEN)
 			want = exp((double)logits[e]) / all;
+		else if (op->gating == QN_GATE_MIXER)
+			want = mixed(op, logits, expert, k);
 		else if (op->norm_weights)
 			want /= sum;
 		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
@@ -859,7 +879,7 @@ static void routes(struct qn_pool *pool)
 	} kinds[] = {
 		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0}, {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4},
 		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1}, {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0},
-		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2}, {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0},
+		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2}, {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0}, {16, 2, QN_GATE_MIXER, 0, 0, 0, 0},
 		{5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5}, {4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0},
 	};
 
