@@ -262,7 +262,9 @@ static void gather_run(struct run *c, const struct qn_op *op)
 			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++) {
 				void *y = act_block(c, op->act[k], k, b * pairs + r.pair[i]);
 
-				memcpy(y, act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used), (size_t)act_bytes(k));
+				memcpy(y,
+				       act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used),
+				       (size_t)act_bytes(k));
 				if (op->weigh_input)
 					weigh(y, k, r.weight[i]);
 			}

@@ -135,15 +135,16 @@ enum qn_op_kind {
 	/* act = the first n_col columns of src, into the same buffers. */
 	QN_OP_ACT,
 	/*
-	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a single
-	 * column for all of them. Not QN_ROWS_PAIR.
+	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
+	 * single column for all of them. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y. Rows of
-	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
+	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y.
+	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
-	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's.
+	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
+	 * expert's.
 	 */
 	QN_OP_MATMUL,
 	/*
@@ -151,9 +152,9 @@ enum qn_op_kind {
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
-	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are written, q, k
-	 * and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim], or NULL for ones;
-	 * query heads take the channels of the kv head that they share.
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
+	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
+	 * or NULL for ones; query heads take the channels of the kv head that they share.
 	 */
 	QN_OP_QKV,
 	/*
@@ -191,7 +192,9 @@ enum qn_op_kind {
 	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
-	/* n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input. */
+	/*
+	 * n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input.
+	 */
 	QN_OP_MOE_GATHER,
 	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input. */
 	QN_OP_MOE_COMBINE,
