@@ -80,7 +80,7 @@ static void act_run(struct run *c, const struct qn_op *op)
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-		const float *x = buf_row(c, op->src, i / blocks);
+		const float *x = buf_row(c, op->src, i / blocks) + (norm ? 0 : op->col[0]);
 		struct actf tmp;
 
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
@@ -105,9 +105,14 @@ static void act_run(struct run *c, const struct qn_op *op)
 	}
 }
 
+static int rows_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->n_col > 0 && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
+}
+
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
+	return rows_check(p, op) && col_ok(p, op->src, op->col[0], op->n_col);
 }
 
 static int norm_ok(const struct qn_op *op)
@@ -117,7 +122,7 @@ static int norm_ok(const struct qn_op *op)
 
 static int norm_check(const struct plan *p, const struct qn_op *op)
 {
-	return norm_ok(op) && act_check(p, op);
+	return norm_ok(op) && rows_check(p, op) && buf_ok(p, op->src, op->n_col);
 }
 
 const struct operation op_norm = {.check = norm_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};

@@ -149,20 +149,21 @@ func (o NormRows) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return optional(b, &c.vec2, o.Bias, n)
 }
 
-// ToAct is Act = the first Cols columns of Src.
+// ToAct is Act = Cols columns of Src, from SrcCol on.
 type ToAct struct {
-	Act   Act
-	Src   Buf
-	Rows  RowSet
-	Cols  int
-	Route Buf // with PairRows
+	Act    Act
+	Src    Buf
+	SrcCol int // a multiple of Panel
+	Rows   RowSet
+	Cols   int
+	Route  Buf // with PairRows
 }
 
 func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ACT
 	c.rows = C.int32_t(o.Rows)
-	c.n_col = C.int32_t(o.Cols)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
 		return err
 	}
 	if o.Rows == PairRows {
@@ -459,6 +460,7 @@ type Conv struct {
 	Gated      bool
 	Cols, Taps int
 	Weight     []float32 // [Cols][Taps]
+	Bias       []float32 // added to y; nil: zeros
 	Epilogue   Epilogue  // Store or Apply
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
@@ -488,6 +490,9 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
 		return err
 	}
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
