@@ -74,6 +74,9 @@ func TestParams(t *testing.T) {
 		"qwen3-4b":     4022468096,
 		"mixtral-8x7b": 46702792704,
 		"olmoe-7b":     6919161856 - 2*16*2048, // less the norms of queries and keys
+
+		"granite-4-h-tiny": 6939037248,
+		"nemotron-3-nano":  31577940288,
 	} {
 		m, err := ParseShape(shape)
 		if err != nil {

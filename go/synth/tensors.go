@@ -87,6 +87,17 @@ func (m Model) tensors() []tensor {
 		ones(blk+"ssm_norm", d.Dim)
 		matrix(blk+"ssm_out", attnOut, i, inner, s.NEmbd)
 	}
+	scan := func(blk string, i int, c *Scan) {
+		values := func(name string, of func(i int) float32, dims ...int) { values(blk+name, of, dims...) }
+		matrix(blk+"ssm_in", attnQ, i, s.NEmbd, c.inner()+c.conv()+c.NHead)
+		values("ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, c.conv())
+		values("ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, c.conv())
+		values("ssm_dt.bias", func(int) float32 { return -4 }, c.NHead)
+		values("ssm_a", func(i int) float32 { return -float32(1 + i%16) }, 1, c.NHead)
+		values("ssm_d", func(int) float32 { return 1 }, 1, c.NHead)
+		values("ssm_norm.weight", func(int) float32 { return 1 }, c.inner()/c.NGroup, c.NGroup)
+		matrix(blk+"ssm_out", attnOut, i, c.inner(), s.NEmbd)
+	}
 	embedRole := embed
 	if s.Tied {
 		embedRole = output
@@ -99,12 +110,19 @@ func (m Model) tensors() []tensor {
 	for i := range s.NLayer {
 		blk := fmt.Sprintf("blk.%d.", i)
 		ones(blk+"attn_norm", s.NEmbd)
-		if s.deltaNet(i) {
+		switch s.kind(i) {
+		case deltaLayer:
 			deltaNet(blk, i, s.Delta)
-		} else {
+		case scanLayer:
+			scan(blk, i, s.Scan)
+		case attentionLayer:
 			attention(blk, i)
 		}
-		ones(blk+ffnNorm, s.NEmbd)
+		if !s.separate() {
+			ones(blk+ffnNorm, s.NEmbd)
+		} else if s.kind(i) != feedForwardLayer {
+			continue
+		}
 		if s.NExpert == 0 {
 			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
 			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
@@ -113,15 +131,23 @@ func (m Model) tensors() []tensor {
 		}
 		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
 		bias(blk+"ffn_gate_inp", s.NExpert)
-		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+		if s.ReLU2 {
+			values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
+		} else {
+			matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+		}
 		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
 		bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
 		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
 		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
 		if s.NFFShared > 0 {
-			values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
-			matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			if s.Delta != nil {
+				values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+			}
+			if !s.ReLU2 {
+				matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			}
 			matrix(blk+"ffn_up_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
 			matrix(blk+"ffn_down_shexp", ffnDown, i, s.NFFShared, s.NEmbd)
 		}
