@@ -13,7 +13,7 @@ import (
 // Models with windows and with recurrent states say in company, and going on from
 // a text that was kept, what another implementation says alone.
 func TestStatefulArchitectures(t *testing.T) {
-	for _, name := range []string{"gemma2", "gemma3", "cohere2", "olmo3", "lfm2"} {
+	for _, name := range []string{"gemma2", "gemma3", "gemma3n", "gemma4", "gemma4-moe", "cohere2", "olmo3", "lfm2"} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".json"))
 			if err != nil {

@@ -80,11 +80,21 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 
 // Part implements arch.Weights.
 func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(of), uint64(mats)}, in, from, n, mats, of)
+}
+
+// Nth implements arch.Weights.
+func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(out), uint64(n)}, in, i*out, out, 1, out)
+}
+
+// cut returns n rows from number from on of a tensor of this shape, and mats times that, `of` rows apart.
+func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(in), uint64(of), uint64(mats)})
+	t, err := w.tensor(name, shape)
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
