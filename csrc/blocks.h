@@ -83,6 +83,22 @@ struct mxfp4 { uint8_t e; uint8_t qs[QK / 2]; };
 _Static_assert(sizeof(struct mxfp4) == 17, "MXFP4");
 
 /*
+ * Four sub-blocks of 16: w = d[k / 16] / 2 * qn_mxfp4_values[q]; scales are floats of 4 bits of exponent and 3 of mantissa,
+ * see f32_of_ue4m3_half(). Weights k and k + 8 of sub-block j share byte 8 j + k. What a converter has beside the blocks, one more
+ * scale for a whole matrix, is a tensor of its own.
+ */
+struct nvfp4 { uint8_t d[4]; uint8_t qs[32]; };
+_Static_assert(sizeof(struct nvfp4) == 36, "NVFP4");
+
+/* 128 weights: w = d * (2 q - 1); weight k is bit k % 8 of qs[k / 8]. */
+struct q1_0 { uint16_t d; uint8_t qs[16]; };
+_Static_assert(sizeof(struct q1_0) == 18, "Q1_0");
+
+/* 64 weights: w = d * (q - 1); weight k is bits 2 (k % 4) of qs[k / 4]. */
+struct q2_0 { uint16_t d; uint8_t qs[16]; };
+_Static_assert(sizeof(struct q2_0) == 18, "Q2_0");
+
+/*
  * The IQ2 and IQ3 types: w = d / D * scale * level * sign, an integer of 11 bits at most times d / D. Levels
  * come from the type's codebook (iq.h), for 8 or 4 weights at once. Where signs have 7 bits, the eighth makes
  * the number of minuses even: iq_signs().
@@ -134,7 +150,63 @@ _Static_assert(sizeof(struct tq1_0) == 54, "TQ1_0");
 struct tq2_0 { uint8_t qs[64]; uint16_t d; };
 _Static_assert(sizeof(struct tq2_0) == 66, "TQ2_0");
 
-/* Twice the sixteen values of MXFP4: a sign, two bits of exponent, one of mantissa. */
+/*
+ * ik_llama.cpp's types: w = d * scale * (level + shift * b), an integer of 16 bits times d, a level from a table of
+ * ik_levels.h. b is a bit of a sub-block, of 16 weights in those named _K, of 32 in the others. _KS, _KSS and _KL have
+ * one d for a row, before its blocks.
+ *
+ * IQ2_K, shift 5: scale j is nibble j % 2 of scales[j / 2], less 8; b is bit j of extra. qs as in Q2_K.
+ */
+struct iq2_k { uint16_t d, extra; uint8_t scales[8]; uint8_t qs[64]; };
+_Static_assert(sizeof(struct iq2_k) == 76, "IQ2_K");
+
+/* Shift 4: scale 2 s + 1, s such a nibble, negative where bit j of signs is set. Third bits of qs as in Q5_K the fifth. */
+struct iq3_k { uint16_t d, extra, signs; uint8_t scales[8]; uint8_t qs[64]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq3_k) == 110, "IQ3_K");
+
+/* Shift 4: scale j is such a nibble, above it bits 2 (j % 4) of scales_h[j / 4], less 32. qs as in IQ4_XS. */
+struct iq4_k { uint16_t d, extra; uint8_t scales_h[4], scales[8]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct iq4_k) == 144, "IQ4_K");
+
+/* Shift 2: scales as in IQ4_K, qs and qh as in Q5_K. */
+struct iq5_k { uint16_t d, extra; uint8_t scales_h[4], scales[8]; uint8_t qs[128]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq5_k) == 176, "IQ5_K");
+
+/* Shift 1: qs as in Q4_K, and above each nibble two bits as in Q2_K. */
+struct iq6_k { uint16_t d, extra; int8_t scales[16]; uint8_t qs[128]; uint8_t qh[64]; };
+_Static_assert(sizeof(struct iq6_k) == 212, "IQ6_K");
+
+/* Shift 5, d a half: scale j is nibble j % 2 of scales[j / 2], above it bit 8 + j of extra, less 16; b is bit j. */
+struct iq2_ks { uint16_t extra; uint8_t scales[4]; uint8_t qs[64]; };
+_Static_assert(sizeof(struct iq2_ks) == 70, "IQ2_KS");
+
+/*
+ * d a half: scale j is nibble j / 4 of scales[j % 4], above it bits 2 j of scales_h, less 32. A code stands for two
+ * weights, and there is no b: codes i < 16 of sub-block j are nibble j % 2 of qs[16 (j / 2) + i], below bit j of qh[i].
+ */
+struct iq2_kl { uint16_t scales_h; uint8_t scales[4]; uint8_t qs[64]; uint8_t qh[16]; };
+_Static_assert(sizeof(struct iq2_kl) == 86, "IQ2_KL");
+
+/* Shift 4, d a half: scale j is such a nibble, above it bit j of extra, less 16; b is bit 8 + j. Codes as in IQ3_K. */
+struct iq3_ks { uint16_t extra; uint8_t scales[4]; uint8_t qs[64]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq3_ks) == 102, "IQ3_KS");
+
+/* Shift 4, d a float: scales[j] without its lowest bit, less 127; the lowest bit is b. qs as in IQ4_XS. */
+struct iq4_ks { uint8_t scales[8]; uint8_t qs[128]; };
+_Static_assert(sizeof(struct iq4_ks) == 136, "IQ4_KS");
+
+/*
+ * The same with bit i of scales[j] in the lowest bit of half qs[8 j + i], whose other bits are a Gray code: with the
+ * lowest bit cleared, x ^ x >> 1 are the four nibbles.
+ */
+struct iq4_kss { uint16_t qs[64]; };
+_Static_assert(sizeof(struct iq4_kss) == 128, "IQ4_KSS");
+
+/* Shift 2: scales as in IQ4_KS, qs and qh as in Q5_K. */
+struct iq5_ks { uint8_t scales[8]; uint8_t qs[128]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq5_ks) == 168, "IQ5_KS");
+
+/* Twice the sixteen values of MXFP4 and NVFP4: a sign, two bits of exponent, one of mantissa. */
 static const int8_t qn_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* The sixteen values of IQ4_NL and IQ4_XS, spaced as the weights of trained models are. */

@@ -41,9 +41,17 @@ static const struct run *runs_of(int type)
 	static const struct run iq2_s[] = {{2, 1}, {1, 80}, {0, 0}}, iq3_xxs[] = {{2, 1}, {1, 64}, {4, 8}, {0, 0}};
 	static const struct run iq3_s[] = {{2, 1}, {1, 108}, {0, 0}}, iq1_s[] = {{2, 1}, {1, 32}, {2, 8}, {0, 0}};
 	static const struct run iq1_m[] = {{1, 56}, {0, 0}}, tq1_0[] = {{4, 13}, {2, 1}, {0, 0}};
+	static const struct run iq2_k[] = {{2, 1}, {2, 1}, {1, 8}, {4, 16}, {0, 0}};
+	static const struct run iq3_k[] = {{2, 1}, {2, 1}, {2, 1}, {1, 8}, {4, 24}, {0, 0}};
+	static const struct run iq4_k[] = {{2, 1}, {2, 1}, {1, 12}, {4, 32}, {0, 0}};
+	static const struct run iq5_k[] = {{2, 1}, {2, 1}, {1, 12}, {4, 40}, {0, 0}};
+	static const struct run iq6_k[] = {{2, 1}, {2, 1}, {1, 16}, {4, 48}, {0, 0}};
+	static const struct run iq2_ks[] = {{2, 1}, {4, 1}, {4, 16}, {0, 0}}, iq2_kl[] = {{2, 1}, {4, 1}, {4, 20}, {0, 0}};
+	static const struct run iq3_ks[] = {{2, 1}, {4, 1}, {4, 24}, {0, 0}}, iq4_kss[] = {{4, 32}, {0, 0}};
+	static const struct run iq4_ks[] = {{1, 8}, {4, 32}, {0, 0}}, iq5_ks[] = {{1, 8}, {4, 40}, {0, 0}};
 
 	switch (type) {
-#define CODED(name, NAME, run) case QN_##NAME: return name;
+#define CODED(name, NAME, ...) case QN_##NAME: return name;
 		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
 #undef CODED
 	}
@@ -51,7 +59,7 @@ static const struct run *runs_of(int type)
 	return NULL;
 }
 
-/* Units i .. i + n - 1 of a run that starts at byte `at` of each block and at p. n of halves may be 1. */
+/* Units i .. i + n - 1 of a run that starts at byte `at` of each block and at p. n of halves and words may be 1. */
 static void units(int bytes, uint8_t *p, const uint8_t *const block[QN_PANEL], int64_t at, int i, int n)
 {
 	p += QN_PANEL * bytes * i;
@@ -67,7 +75,10 @@ static void units(int bytes, uint8_t *p, const uint8_t *const block[QN_PANEL], i
 			half_lines((uint16_t *)p, block, at, n);
 		break;
 	default:
-		lines(p, 4 * QN_PANEL, block, at, n);
+		if (n == 1)
+			line_of((union line *)p, block, at);
+		else
+			lines(p, 4 * QN_PANEL, block, at, n);
 	}
 }
 

@@ -1,8 +1,9 @@
 /*
- * coded.h - types whose codes stand for several weights each: IQ1, IQ2, IQ3 and TQ1_0. blocks.h has their formulas.
+ * coded.h - types whose codes stand for several weights each: IQ1, IQ2, IQ3 and TQ1_0, and those of ik_llama.cpp, whose
+ * codes stand for levels of two tables. blocks.h has their formulas.
  *
- * A weight is an integer of 7 bits with its sign, times a small odd scale, times one float for the super-block. So
- * all of them are decoded into one form, and products are computed on that.
+ * A weight is an integer of 7 or 8 bits with its sign, times a scale of 8 bits, times one float for the super-block or
+ * the row. So all of them are decoded into one form, and products are computed on that.
  */
 #ifndef QN_CODED_H
 #define QN_CODED_H
@@ -17,11 +18,17 @@ extern const uint64_t qn_iq2_xxs_grid[256], qn_iq2_xs_grid[512], qn_iq2_s_grid[1
 extern const uint32_t qn_iq3_xxs_grid[256], qn_iq3_s_grid[512];
 extern const uint64_t qn_iq1_grid[2048]; /* level + 1 */
 
-/* One super-block of one row: w = d * scale[k / 16] * q[k]. Exact: d is a half divided by a power of two. */
+/*
+ * One super-block of one row: w = d * scale[k / 16] * q[k]. Exact: d is a half divided by a power of two. Where the row
+ * has it, d is 1 here: coded_head().
+ */
 struct coded {
 	int8_t q[QK_K], scale[16];
 	float d;
 };
+
+/* The scale that a row begins with, of `head` bytes. */
+float coded_head(int head, const void *row);
 
 /* The specification, from the formulas. */
 void coded_block(struct coded *c, int type, const void *block);

@@ -1,4 +1,4 @@
-/* conv.c - short convolutions over the positions of a sequence, with gates before and after. */
+/* conv.c - short convolutions over the positions of a sequence, with gates before and after or a function. */
 #include <string.h>
 
 #include "ops.h"
@@ -9,77 +9,68 @@
 static int check(const struct plan *p, const struct qn_op *op)
 {
 	int ok = op->vec && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && op->group >= 0 &&
-	         op->kv_offset >= 0 && op->kv_offset % 64 == 0 && buf_ok(p, op->dst, op->n_col);
+	         op->kv_offset >= 0 && op->kv_offset % 64 == 0 && buf_ok(p, op->dst, op->n_col) &&
+	         col_ok(p, op->src, op->col[0], op->n_col);
 
-	for (int i = 0; i < 3; i++)
-		ok = ok && col_ok(p, op->src, op->col[i], op->n_col);
-	return ok;
+	for (int i = 1; i < 3; i++)
+		ok = ok && (op->col[i] == -1 || col_ok(p, op->src, op->col[i], op->n_col));
+	if (op->epilogue == QN_EPI_FN)
+		return ok && op->fn >= 0 && op->fn < QN_N_FN;
+	return ok && op->epilogue == QN_EPI_STORE;
 }
 
-/* The state of the token's sequence before or after the batch: [n_tap - 1][n_col]; NULL: zeros. */
-static float *state_of(const struct run *c, const struct qn_op *op, int64_t t, int after)
+/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_tap][n]. */
+static void sequence(const struct run *c, const struct qn_op *op, const float *w, int64_t t0, int64_t t1, int64_t i,
+                     int n)
 {
-	const struct qn_group *g = &c->batch->groups[op->group];
-	const int32_t unit = g->table[(int64_t)c->batch->seq[t] * g->cols + after];
+	static const float zeros[COLS];
+	const float *before = batch_state(c->batch, op, t0, 0), *u[TAPS_MAX];
+	float *after = batch_state(c->batch, op, t0, 1), gated[TAPS_MAX][COLS];
+	const int last = op->n_tap - 1;
 
-	return unit < 0 ? NULL : (float *)((uint8_t *)g->data + unit * g->unit_bytes + op->kv_offset);
-}
-
-/* u[n] = columns i .. of what is convolved, `back` positions before token t; t0 is the first of its sequence. */
-static void input(const struct run *c, const struct qn_op *op, float *u, int64_t t0, int64_t t, int back, int64_t i,
-                  int n)
-{
-	if (t - back >= t0) {
-		const float *row = buf_row(c, op->src, t - back) + i;
-
-		for (int k = 0; k < n; k++)
-			u[k] = row[op->col[0] + k] * row[op->col[2] + k];
-		return;
-	}
-
-	const float *state = state_of(c, op, t, 0);
-
-	if (state)
-		memcpy(u, state + (op->n_tap - 1 + t - back - t0) * op->n_col + i, sizeof *u * (size_t)n);
-	else
-		memset(u, 0, sizeof *u * (size_t)n);
-}
-
-/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence. */
-static void sequence(const struct run *c, const struct qn_op *op, int64_t t0, int64_t t1, int64_t i, int n)
-{
-	float *after = state_of(c, op, t0, 1), u[COLS], sum[COLS];
-
+	for (int tap = 0; tap < last; tap++)
+		u[tap] = before ? before + tap * (int64_t)op->n_col + i : zeros;
 	for (int64_t t = t0; t < t1; t++) {
-		const float *gate = buf_row(c, op->src, t) + op->col[1] + i;
+		const float *x = buf_row(c, op->src, t) + i, *gate = op->col[1] < 0 ? NULL : x + op->col[1];
 		float *y = buf_row(c, op->dst, t) + i;
 
-		memset(sum, 0, sizeof sum);
-		for (int tap = 0; tap < op->n_tap; tap++) {
-			input(c, op, u, t0, t, op->n_tap - 1 - tap, i, n);
+		u[last] = x + op->col[0];
+		if (op->col[2] >= 0) {
+			float *g = gated[t % op->n_tap]; /* that of the token that leaves the window */
+
 			for (int k = 0; k < n; k++)
-				sum[k] += u[k] * op->vec[(i + k) * op->n_tap + tap];
+				g[k] = x[op->col[0] + k] * x[op->col[2] + k];
+			u[last] = g;
 		}
-		for (int k = 0; k < n; k++)
-			y[k] = gate[k] * sum[k];
+		qn_kernels.conv(y, u, w, op->n_tap, n);
+		if (op->epilogue == QN_EPI_FN)
+			qn_kernels.fn[op->fn](y, y, gate, n);
+		else if (gate)
+			for (int k = 0; k < n; k++)
+				y[k] *= gate[k];
+		memmove(u, u + 1, sizeof *u * (size_t)last);
 	}
-	for (int tap = 0; tap < op->n_tap - 1; tap++)
-		input(c, op, after + tap * (int64_t)op->n_col + i, t0, t1 - 1, op->n_tap - 2 - tap, i, n);
+	for (int tap = 0; tap < last; tap++)
+		memcpy(after + tap * (int64_t)op->n_col + i, u[tap], sizeof *after * (size_t)n);
 }
 
 static void run(struct run *c, const struct qn_op *op)
 {
 	const struct qn_batch *b = c->batch;
 	struct deal d = deal_begin(c->ith, c->nth, (op->n_col + COLS - 1) / COLS);
+	float w[TAPS_MAX * COLS];
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t i = item * COLS, left = op->n_col - i;
+		const int n = (int)(left < COLS ? left : COLS);
 
+		for (int k = 0; k < n; k++)
+			for (int tap = 0; tap < op->n_tap; tap++)
+				w[tap * n + k] = op->vec[(i + k) * op->n_tap + tap];
 		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
-			for (t1 = t0 + 1; t1 < b->n_tok && b->seq[t1] == b->seq[t0]; t1++)
-				;
-			sequence(c, op, t0, t1, i, (int)(left < COLS ? left : COLS));
+			t1 = batch_run(b, t0);
+			sequence(c, op, w, t0, t1, i, n);
 		}
 	}
 }

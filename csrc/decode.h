@@ -10,14 +10,17 @@
 
 #include <string.h>
 
+#include "blocks.h"
 #include "coded.h"
+#include "ik_levels.h"
+#include "kernels.h"
 #include "mm_ops.h"
 #include "x16.h"
 
 /* A super-block of 16 rows. */
 struct decoded {
 	union {
-		_Alignas(64) x16_line word[64];     /* weight + 64, so that products need no sign */
+		_Alignas(64) x16_line word[64];     /* weight + the type's offset, so that products need no sign */
 		uint64_t levels[32][QN_PANEL];      /* before that: of 8 weights of a row, without signs */
 		uint32_t half_levels[32][QN_PANEL][2];
 	};
@@ -25,6 +28,9 @@ struct decoded {
 	_Alignas(64) uint8_t signs[32][QN_PANEL]; /* of 8 weights */
 	_Alignas(64) float d[QN_PANEL];
 };
+
+/* One copy for all kernels of a type: many instructions, run once for 4096 weights. */
+#define DECODER static __attribute__((noinline)) void
 
 #define EACH_ROW for (int r = 0; r < QN_PANEL; r++)
 
@@ -140,7 +146,7 @@ INLINE void decode_signs7(struct decoded *w, int j, const uint32_t fields[QN_PAN
 	rows_unzip4(w->signs[4 * j], signs);
 }
 
-INLINE void decode_iq2_xxs(struct decoded *w, const void *p)
+DECODER decode_iq2_xxs(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_xxs *b = p;
 	uint8_t narrow[32][QN_PANEL];
@@ -159,7 +165,7 @@ INLINE void decode_iq2_xxs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq2_xs(struct decoded *w, const void *p)
+DECODER decode_iq2_xs(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_xs *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -182,7 +188,7 @@ INLINE void decode_iq2_xs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq2_s(struct decoded *w, const void *p)
+DECODER decode_iq2_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq2_s *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -198,7 +204,7 @@ INLINE void decode_iq2_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq3_xxs(struct decoded *w, const void *p)
+DECODER decode_iq3_xxs(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_xxs *b = p;
 	uint16_t code[64][QN_PANEL];
@@ -213,7 +219,7 @@ INLINE void decode_iq3_xxs(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.25f);
 }
 
-INLINE void decode_iq3_s(struct decoded *w, const void *p)
+DECODER decode_iq3_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq3_s *b = p;
 	uint16_t code[64][QN_PANEL];
@@ -229,7 +235,7 @@ INLINE void decode_iq3_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
-INLINE void decode_iq1_s(struct decoded *w, const void *p)
+DECODER decode_iq1_s(struct decoded *w, const void *p)
 {
 	const struct x16_iq1_s *b = p;
 	uint16_t code[32][QN_PANEL];
@@ -250,7 +256,7 @@ INLINE void decode_iq1_s(struct decoded *w, const void *p)
 	decode_d(w, b->d, 0.125f);
 }
 
-INLINE void decode_iq1_m(struct decoded *w, const void *p)
+DECODER decode_iq1_m(struct decoded *w, const void *p)
 {
 	const struct x16_iq1_m *b = p;
 	uint16_t code[32][QN_PANEL], d[QN_PANEL];
@@ -294,7 +300,7 @@ INLINE void decode_digits(struct decoded *w, const x16_line *line, int first, in
 	}
 }
 
-INLINE void decode_tq1_0(struct decoded *w, const void *p)
+DECODER decode_tq1_0(struct decoded *w, const void *p)
 {
 	const struct x16_tq1_0 *b = p;
 
@@ -307,13 +313,299 @@ INLINE void decode_tq1_0(struct decoded *w, const void *p)
 	decode_d(w, b->d, 1);
 }
 
+/* Words of levels: 64 or 128 more than these, in tables of 16. */
+#define WORD(x) x + 64,
+static const uint8_t ik2_words[16] = {IK2_LEVELS(WORD)}, ik3_words[16] = {IK3_LEVELS(WORD)};
+#undef WORD
+#define WORD(x) x + 128,
+static const uint8_t ik5_words[32] = {IK5_LEVELS(WORD)}, ik6_words[64] = {IK6_LEVELS(WORD)};
+#undef WORD
+#define FIRST(x, y) x + 64,
+#define SECOND(x, y) y + 64,
+static const uint8_t ikl_words[2][32] = {{IQ2_KL_PAIRS(FIRST)}, {IQ2_KL_PAIRS(SECOND)}};
+#undef FIRST
+#undef SECOND
+
+/* What is added to the words of each of n sub-blocks: `by` where bit j of the row's number is set. */
+INLINE void decode_moves(uint32_t move[][QN_PANEL], const uint16_t bits[QN_PANEL], int n, int by)
+{
+	for (int j = 0; j < n; j++)
+		EACH_ROW move[j][r] = (uint32_t)(bits[r] >> j & 1) * ((uint32_t)by * 0x01010101);
+}
+
+/* Stores word i, of a sub-block of n words, moved by its number of `move`. */
+INLINE void put_word(struct decoded *w, int i, bytes a, const uint32_t move[][QN_PANEL], int n)
+{
+	bytes_store(w->word[i], bytes_add(a, bytes_load(move[i / n])));
+}
+
+/* Bits of a line, from bit `at` on, both constant: two, four, or one that goes to bit `to` above a. */
+INLINE bytes line_crumb(const x16_line *l, int at) { return bytes_and(bytes_shr(bytes_load(l), at), 3); }
+INLINE bytes line_nibble(const x16_line *l, int at) { return bytes_and(bytes_shr(bytes_load(l), at), 15); }
+INLINE bytes with_bit(bytes a, const x16_line *l, int at, int to)
+{
+	const bytes b = bytes_load(l);
+
+	return bytes_or_and(a, at > to ? bytes_shr(b, at - to) : bytes_shl(b, to - at), 1 << to);
+}
+
+/* Words of levels of two bits, or of three where there is a line of them. */
+INLINE void decode_crumbs(struct decoded *w, const x16_line *qs, const x16_line *qh, const uint32_t move[][QN_PANEL], int n)
+{
+	for (int h = 0; h < 2; h++)
+#pragma GCC unroll 4
+		for (int s = 0; s < 4; s++)
+#pragma GCC unroll 2
+			for (int i = 0; i < 8; i++) {
+				const bytes a = line_crumb(&qs[8 * h + i], 2 * s);
+
+				if (!qh)
+					put_word(w, 32 * h + 8 * s + i, bytes_lookup(a, ik2_words, 1), move, n);
+				else
+					put_word(w, 32 * h + 8 * s + i,
+					         bytes_lookup(h ? with_bit(a, &qh[i], 4 + s, 2) : with_bit(a, &qh[i], s, 2),
+					                      ik3_words, 1), move, n);
+			}
+}
+
+/* Words of levels of IQ4_NL. */
+INLINE void decode_nibbles(struct decoded *w, const x16_line *qs, const uint32_t move[][QN_PANEL], int n)
+{
+	for (int j = 0; j < 8; j++)
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i++)
+			put_word(w, 8 * j + i, bytes_iq4(line_nibble(&qs[4 * j + i % 4], 4 * (i / 4))), move, n);
+}
+
+/* Words of levels of five bits. */
+INLINE void decode_fives(struct decoded *w, const x16_line *qs, const x16_line *qh, const uint32_t move[][QN_PANEL], int n)
+{
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		for (int i = 0; i < 8; i++)
+			put_word(w, 8 * j + i,
+			         bytes_lookup(with_bit(line_nibble(&qs[j / 2 * 8 + i], 4 * (j % 2)), &qh[i], j, 4),
+			                      ik5_words, 2), move, n);
+}
+
+/* Scales of 6 bits: nibbles, and bit pairs above. */
+INLINE void decode_scales6(struct decoded *w, const uint8_t high[4][QN_PANEL], const uint8_t low[8][QN_PANEL])
+{
+#pragma GCC unroll 16
+	for (int j = 0; j < 16; j++)
+		EACH_ROW w->scale[j][r] =
+			(int8_t)(((low[j / 2][r] >> 4 * (j % 2) & 15) | (high[j / 4][r] >> 2 * (j % 4) & 3) << 4) - 32);
+}
+
+DECODER decode_iq2_k(struct decoded *w, const void *p)
+{
+	const struct x16_iq2_k *b = p;
+	_Alignas(64) uint32_t move[16][QN_PANEL];
+
+	decode_moves(move, b->extra, 16, 5);
+	decode_crumbs(w, b->qs, NULL, move, 4);
+	for (int j = 0; j < 8; j++) {
+		EACH_ROW w->scale[2 * j][r] = (int8_t)((b->scales[j][r] & 15) - 8);
+		EACH_ROW w->scale[2 * j + 1][r] = (int8_t)((b->scales[j][r] >> 4) - 8);
+	}
+	decode_d(w, b->d, 1);
+}
+
+DECODER decode_iq3_k(struct decoded *w, const void *p)
+{
+	const struct x16_iq3_k *b = p;
+	_Alignas(64) uint32_t move[16][QN_PANEL];
+
+	decode_moves(move, b->extra, 16, 4);
+	decode_crumbs(w, b->qs, b->qh, move, 4);
+	decode_scales(w, b->scales, 8);
+	for (int j = 0; j < 16; j++)
+		EACH_ROW {
+			const int minus = -(b->signs[r] >> j & 1);
+
+			w->scale[j][r] = (int8_t)((w->scale[j][r] ^ minus) - minus);
+		}
+	decode_d(w, b->d, 1);
+}
+
+DECODER decode_iq4_k(struct decoded *w, const void *p)
+{
+	const struct x16_iq4_k *b = p;
+	_Alignas(64) uint32_t move[16][QN_PANEL];
+
+	decode_moves(move, b->extra, 16, 4);
+	decode_nibbles(w, b->qs, move, 4);
+	decode_scales6(w, b->scales_h, b->scales);
+	decode_d(w, b->d, 1);
+}
+
+DECODER decode_iq5_k(struct decoded *w, const void *p)
+{
+	const struct x16_iq5_k *b = p;
+	_Alignas(64) uint32_t move[16][QN_PANEL];
+
+	decode_moves(move, b->extra, 16, 2);
+	decode_fives(w, b->qs, b->qh, move, 4);
+	decode_scales6(w, b->scales_h, b->scales);
+	decode_d(w, b->d, 1);
+}
+
+DECODER decode_iq6_k(struct decoded *w, const void *p)
+{
+	const struct x16_iq6_k *b = p;
+	_Alignas(64) uint32_t move[16][QN_PANEL];
+
+	decode_moves(move, b->extra, 16, 1);
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		for (int i = 0; i < 8; i++) {
+			const bytes low = line_nibble(&b->qs[j / 2 * 8 + i], 4 * (j % 2));
+			const bytes high = line_crumb(&b->qh[j / 4 * 8 + i], 2 * (j % 4));
+
+			put_word(w, 8 * j + i, bytes_lookup(bytes_or_and(low, bytes_shl(high, 4), 0x30), ik6_words, 4),
+			         move, 4);
+		}
+	memcpy(w->scale, b->scales, sizeof w->scale);
+	decode_d(w, b->d, 1);
+}
+
+DECODER decode_iq2_ks(struct decoded *w, const void *p)
+{
+	const struct x16_iq2_ks *b = p;
+	_Alignas(64) uint32_t move[8][QN_PANEL];
+	uint8_t scales[4][QN_PANEL];
+
+	decode_moves(move, b->extra, 8, 5);
+	decode_crumbs(w, b->qs, NULL, move, 8);
+	rows_unzip4(scales, b->scales);
+	STORED(scales);
+	for (int j = 0; j < 8; j++)
+		EACH_ROW w->scale[j][r] =
+			(int8_t)(((scales[j / 2][r] >> 4 * (j % 2) & 15) | (b->extra[r] >> (8 + j) & 1) << 4) - 16);
+}
+
+DECODER decode_iq2_kl(struct decoded *w, const void *p)
+{
+	const struct x16_iq2_kl *b = p;
+	uint8_t scales[4][QN_PANEL];
+
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		for (int i = 0; i < 4; i++) {
+			_Alignas(64) uint32_t code[QN_PANEL], pair[2][QN_PANEL];
+
+			bytes_store(code, with_bit(line_nibble(&b->qs[j / 2 * 4 + i], 4 * (j % 2)), &b->qh[i], j, 4));
+			STORED(code);
+			/* Of two codes, each in the place of both of its weights. */
+			for (int h = 0; h < 2; h++)
+				EACH_ROW {
+					const uint32_t c = code[r] >> 16 * h;
+
+					pair[h][r] = (c & 0xff) * 0x0101 | (c & 0xff00) * 0x010100;
+				}
+			STORED(pair);
+			for (int h = 0; h < 2; h++) {
+				_Alignas(64) uint32_t first[QN_PANEL], second[QN_PANEL];
+
+				EACH_ROW first[r] = pair[h][r] | 0x80008000;
+				EACH_ROW second[r] = pair[h][r] | 0x00800080;
+				STORED(first);
+				STORED(second);
+				bytes_store(w->word[8 * j + 2 * i + h],
+				            bytes_add(bytes_lookup(bytes_load(first), ikl_words[0], 2),
+				                      bytes_lookup(bytes_load(second), ikl_words[1], 2)));
+			}
+		}
+	rows_unzip4(scales, b->scales);
+	STORED(scales);
+	for (int j = 0; j < 8; j++)
+		EACH_ROW w->scale[j][r] =
+			(int8_t)(((scales[j % 4][r] >> 4 * (j / 4) & 15) | (b->scales_h[r] >> 2 * j & 3) << 4) - 32);
+}
+
+DECODER decode_iq3_ks(struct decoded *w, const void *p)
+{
+	const struct x16_iq3_ks *b = p;
+	_Alignas(64) uint32_t move[8][QN_PANEL];
+	uint8_t scales[4][QN_PANEL];
+	uint16_t bits[QN_PANEL];
+
+	EACH_ROW bits[r] = b->extra[r] >> 8;
+	decode_moves(move, bits, 8, 4);
+	decode_crumbs(w, b->qs, b->qh, move, 8);
+	rows_unzip4(scales, b->scales);
+	STORED(scales);
+	for (int j = 0; j < 8; j++)
+		EACH_ROW w->scale[j][r] =
+			(int8_t)(((scales[j % 4][r] >> 4 * (j / 4) & 15) | (b->extra[r] >> j & 1) << 4) - 16);
+}
+
+/* Odd scales of bytes, and moves by their lowest bits. */
+INLINE void decode_odd(struct decoded *w, uint32_t move[8][QN_PANEL], const uint8_t scales[8][QN_PANEL], int by)
+{
+	for (int j = 0; j < 8; j++) {
+		EACH_ROW w->scale[j][r] = (int8_t)((scales[j][r] & 254) - 127);
+		EACH_ROW move[j][r] = (scales[j][r] & 1u) * ((uint32_t)by * 0x01010101);
+	}
+}
+
+DECODER decode_iq4_ks(struct decoded *w, const void *p)
+{
+	const struct x16_iq4_ks *b = p;
+	_Alignas(64) uint32_t move[8][QN_PANEL];
+
+	decode_odd(w, move, b->scales, 4);
+	decode_nibbles(w, b->qs, move, 8);
+}
+
+DECODER decode_iq4_kss(struct decoded *w, const void *p)
+{
+	const struct x16_iq4_kss *b = p;
+	_Alignas(64) uint32_t move[8][QN_PANEL], qs[32][QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+
+	for (int l = 0; l < 32; l++)
+		EACH_ROW {
+			const uint32_t x = b->qs[l][r] & 0xfffefffe;
+
+			qs[l][r] = x ^ (x >> 1 & 0x7fff7fff);
+		}
+	for (int j = 0; j < 8; j++) {
+		uint32_t s[QN_PANEL] = {0};
+
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+			EACH_ROW s[r] |= (b->qs[4 * j + i][r] & 1) << 2 * i | (b->qs[4 * j + i][r] >> 16 & 1) << (2 * i + 1);
+		EACH_ROW scales[j][r] = (uint8_t)s[r];
+	}
+	decode_odd(w, move, scales, 4);
+	decode_nibbles(w, (const x16_line *)qs, move, 8);
+}
+
+DECODER decode_iq5_ks(struct decoded *w, const void *p)
+{
+	const struct x16_iq5_ks *b = p;
+	_Alignas(64) uint32_t move[8][QN_PANEL];
+
+	decode_odd(w, move, b->scales, 2);
+	decode_fives(w, b->qs, b->qh, move, 8);
+}
+
+/* Scales of 16 rows that begin with them: they lie behind the super-blocks of a panel. */
+INLINE floats head_d(int type, const uint8_t *panel, int64_t n_in)
+{
+	const uint8_t *p = panel + n_in / QK_K * QN_PANEL * block_bytes(type);
+
+	return type_row(type).head == 2 ? floats_f16((const uint16_t *)p) : floats_load((const float *)p);
+}
+
 #undef EACH_ROW
 
 /* Decodes a super-block of codes; type constant. */
 INLINE void decode(int type, struct decoded *w, const void *p)
 {
 	switch (type) {
-#define CODED(name, NAME, run)       \
+#define CODED(name, NAME, ...)       \
 	case QN_##NAME:              \
 		decode_##name(w, p); \
 		break;

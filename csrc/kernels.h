@@ -22,8 +22,12 @@ struct act8 {
 			float d;
 			float unused[3]; /* rounds the block up to five cache lines */
 		};
-		struct { /* QN_ACT_Q8_32: x = d32[k / 32] * q */
-			float d32[QN_ACT_BLOCK / 32], fsum32[QN_ACT_BLOCK / 32];
+		struct { /* QN_ACT_Q8_32 and QN_ACT_Q8_32_16: x = d32[k / 32] * q */
+			float d32[QN_ACT_BLOCK / 32];
+			union {
+				float fsum32[QN_ACT_BLOCK / 32];
+				int16_t half_sum[QN_ACT_BLOCK / 16]; /* QN_ACT_Q8_32_16: of each 16 */
+			};
 		};
 	};
 };
@@ -79,6 +83,22 @@ struct attn_rows {
 
 typedef void attn_fn(const struct attn_rows *a, const void *kv);
 
+/*
+ * Tokens of a sequence in one head of the gated delta rule: see scalar/delta.c. The state is panels of 16 columns,
+ * [panels][dk][16]; before and after are different units, or the same.
+ */
+struct delta_rows {
+	const float *q, *k, *v; /* of the first token; those of the next one are `stride` floats on */
+	float *o;               /* likewise, o_stride */
+	int64_t stride, o_stride;
+	const float *decay, *beta; /* [n] */
+	const float *before;
+	float *after;
+	int n, dk, panels; /* n > 0 */
+	float scale;       /* of o */
+};
+#define QN_DELTA_TOKENS 64 /* of one call, at most */
+
 typedef void fn_fn(float *y, const float *g, const float *u, int64_t n);
 
 struct kernels {
@@ -124,7 +144,17 @@ struct kernels {
 
 	double int8_per_round; /* multiply-adds of one round of int8_rounds */
 	void (*int8_rounds)(int64_t n);
+
+	/* The gated delta rule. */
+	void (*delta)(const struct delta_rows *d);
+	/* decay = exp(rate * softplus(a + dt)), beta = sigmoid(b); n floats. */
+	void (*delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n);
+	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
+	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
 };
+
+/* Bytes of a block of a known type: rows may have a few before the first. */
+int64_t block_bytes(int32_t type);
 
 /* The kernels in use. Written by qn_init() and by nothing else. */
 extern struct kernels qn_kernels;

@@ -4,6 +4,19 @@
 
 #include "kv.h"
 
+/* The largest magnitude of n floats, of which none is NaN: bits of magnitudes are in their order. */
+static float top_of(const float *x, int n)
+{
+	int32_t top = 0;
+
+	for (int i = 0; i < n; i++) {
+		const int32_t a = (int32_t)(bits_of_f32(x[i]) & 0x7fffffff);
+
+		top = a > top ? a : top;
+	}
+	return f32_of_bits((uint32_t)top);
+}
+
 /*
  * The scale of integers for x: 1 / d is the least of top / max|x| and length / |x|; 0 for a vector of
  * nothing. What is not finite gives d = NaN, so that the fault is seen. Returns 1 / d.
@@ -11,14 +24,13 @@
 static float scale_of(const float *x, int n, float top, float length, float *d)
 {
 	const float sum = qn_kernels.sumsq(x, n);
-	float max = 0, inv;
+	float max, inv;
 
 	if (!(sum <= FLT_MAX)) {
 		*d = NAN;
 		return 0;
 	}
-	for (int i = 0; i < n; i++)
-		max = max > fabsf(x[i]) ? max : fabsf(x[i]);
+	max = top_of(x, n);
 	if (max < KV_TINY) {
 		*d = 0;
 		return 0;
@@ -30,12 +42,20 @@ static float scale_of(const float *x, int n, float top, float length, float *d)
 	return inv;
 }
 
-/* x * inv to the nearest integer, ties to even; 0 where x is not finite (inv is 0 then). */
-static int rounded(float x, float inv)
+/*
+ * n integers of 16 bits nearest to x * inv, ties to even, and zeros up to `to`; all zeros where inv is 0, for x may then
+ * be anything.
+ */
+static void rounded(int16_t *q, const float *x, float inv, int n, int64_t to)
 {
-	const float t = x * inv + 0x1.8p23f;
+	if (!(inv > 0))
+		n = 0;
+	for (int i = 0; i < n; i++) {
+		const float t = x[i] * inv + 0x1.8p23f; /* the integer is in the low bits */
 
-	return inv > 0 ? (int)(bits_of_f32(t) - bits_of_f32(0x1.8p23f)) : 0;
+		q[i] = (int16_t)(bits_of_f32(t) & 0xffff);
+	}
+	memset(q + n, 0, sizeof *q * (size_t)(to - n));
 }
 
 /* The odd numbers of -15 .. 15 that are nearest to w * step / 2^15. */
@@ -82,8 +102,7 @@ static void codes_of(uint8_t code[KV_HEAD_DIM_MAX], const float *head, int n, fl
 	memcpy(x, head, sizeof *x * (size_t)n);
 	kv_hadamard(x, n);
 	inv = scale_of(x, n, TOP, 0, d);
-	for (int i = 0; i < n; i++)
-		w[i] = (int16_t)rounded(x[i], inv);
+	rounded(w, x, inv, n, n);
 	for (int16_t step = 112; step <= 184; step += 12) { /* w * step / 2^16 = w / TOP * 7 .. 11.5 */
 		int32_t wq = 0, qq = 0;
 		float gain;
@@ -120,6 +139,7 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 {
 	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim)), inv;
 	uint8_t code[KV_HEAD_DIM_MAX];
+	int16_t q[KV_HEAD_DIM_MAX];
 
 	switch (type) {
 	case QN_KV_F32:
@@ -136,15 +156,17 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 		break;
 	case QN_KV_I16:
 		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, &d[p]);
-		for (int i = 0; i < kv_pad(head_dim, 2); i++)
-			((int16_t *)k)[(i / 2 * QN_KV_BLOCK + p) * 2 + i % 2] =
-				(int16_t)(i < head_dim ? rounded(x[i], inv) : 0);
+		rounded(q, x, inv, head_dim, kv_pad(head_dim, 2));
+		for (int i = 0; i < head_dim; i += 2)
+			memcpy((int16_t *)k + (i / 2 * QN_KV_BLOCK + p) * 2, q + i, 4);
 		break;
 	case QN_KV_Q8:
 		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
+		rounded(q, x, inv, head_dim, kv_pad(head_dim, 4));
 		for (int i = 0; i < kv_pad(head_dim, 4); i++)
-			((uint8_t *)k)[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] =
-				(uint8_t)(128 + (i < head_dim ? rounded(x[i], inv) : 0));
+			code[i] = (uint8_t)(128 + q[i]);
+		for (int i = 0; i < head_dim; i += 4)
+			memcpy((uint8_t *)k + (i / 4 * QN_KV_BLOCK + p) * 4, code + i, 4);
 		break;
 	case QN_KV_Q4:
 		codes_of(code, x, head_dim, &d[p]);
@@ -160,6 +182,7 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 	const int64_t dv = kv_pad(head_dim, 16);
 	float *d = (float *)((uint8_t *)v + kv_v_elems(type, dv)), inv;
 	uint8_t code[KV_HEAD_DIM_MAX];
+	int16_t q[KV_HEAD_DIM_MAX];
 
 	switch (type) {
 	case QN_KV_F32:
@@ -176,15 +199,15 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 		break;
 	case QN_KV_I16:
 		inv = scale_of(x, head_dim, KV_I16_VALUE, 0, &d[p]);
+		rounded(q, x, inv, head_dim, dv);
 		for (int i = 0; i < dv; i++)
-			((int16_t *)v)[(p / 2 * dv + i) * 2 + p % 2] =
-				(int16_t)(i < head_dim ? rounded(x[i], inv) : 0);
+			((int16_t *)v)[(p / 2 * dv + i) * 2 + p % 2] = q[i];
 		break;
 	case QN_KV_Q8:
 		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
+		rounded(q, x, inv, head_dim, dv);
 		for (int i = 0; i < dv; i++)
-			((int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2] =
-				(int8_t)(i < head_dim ? rounded(x[i], inv) : 0);
+			((int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2] = (int8_t)q[i];
 		break;
 	case QN_KV_Q4:
 		codes_of(code, x, head_dim, &d[p]);
@@ -213,15 +236,14 @@ void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead)
 void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int head_dim)
 {
 	float inv, y[KV_HEAD_DIM_MAX];
+	int16_t r[KV_HEAD_DIM_MAX];
+	int all = 0;
 
 	*sum = 0;
 	switch (type) {
 	case QN_KV_I16:
 		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, d);
-		for (int i = 0; i < head_dim; i++)
-			((int16_t *)q)[i] = (int16_t)rounded(x[i], inv);
-		if (head_dim % 2)
-			((int16_t *)q)[head_dim] = 0;
+		rounded(q, x, inv, head_dim, kv_pad(head_dim, 2));
 		break;
 	case QN_KV_Q4:
 		memcpy(y, x, sizeof *y * (size_t)head_dim);
@@ -230,10 +252,12 @@ void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int hea
 		return;
 	case QN_KV_Q8:
 		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, d);
+		rounded(r, x, inv, head_dim, kv_pad(head_dim, 4));
+		for (int i = 0; i < kv_pad(head_dim, 4); i++)
+			((int8_t *)q)[i] = (int8_t)r[i];
 		for (int i = 0; i < head_dim; i++)
-			*sum += ((int8_t *)q)[i] = (int8_t)rounded(x[i], inv);
-		memset((int8_t *)q + head_dim, 0, (size_t)(kv_pad(head_dim, 4) - head_dim));
-		*sum *= 128;
+			all += r[i];
+		*sum = 128 * all;
 		break;
 	default:
 		*d = 1;

@@ -213,21 +213,25 @@ static inline void lines_transpose_bits(union line l[8])
 	}
 }
 
-/* Bit 4g + t of each word becomes bit g of byte t: exchanges the bits of their numbers, two by two. */
-static inline void line_spread_bits(union line *l)
+/*
+ * Fields of `bits` bits, 1 or 2: field 4g + t of each word becomes field g of byte t: exchanges the bits of their numbers,
+ * two by two.
+ */
+static inline void line_spread(union line *l, int bits)
 {
 	static const struct {
 		int d;
 		uint32_t mask;
-	} step[4] = {{3, 0x0a0a0a0a}, {6, 0x00cc00cc}, {12, 0x0000f0f0}, {8, 0x0000ff00}};
+	} steps[] = {{3, 0x0a0a0a0a}, {6, 0x00cc00cc}, {12, 0x0000f0f0}, {8, 0x0000ff00}};
+	const int first = bits == 1 ? 0 : 1, last = bits == 1 ? 3 : 2;
 
 	for (int q = 0; q < QN_PANEL / 4; q++) {
 		words4 w = l->v[q];
 
-		for (int s = 0; s < 4; s++) {
-			const words4 t = (w >> step[s].d ^ w) & step[s].mask;
+		for (int s = first; s <= last; s++) {
+			const words4 t = (w >> steps[s].d ^ w) & steps[s].mask;
 
-			w ^= t ^ t << step[s].d;
+			w ^= t ^ t << steps[s].d;
 		}
 		l->v[q] = w;
 	}

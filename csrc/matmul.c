@@ -90,19 +90,26 @@ static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int p
 struct panels {
 	const struct operand *o, *twin;
 	const void *w[2];
-	int64_t p;
+	int64_t e, p; /* of expert e */
 	int64_t bias; /* where the biases of panel p are */
 };
 
 static struct panels panels_at(const struct operand *o, const struct operand *twin, int64_t e, int64_t p, int64_t end)
 {
-	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, p, (e * o->panels + p) * QN_PANEL};
+	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, e, p, (e * o->panels + p) * QN_PANEL};
 
 	if (twin)
 		s.w[1] = panel_of(twin, e, p, 1);
 	else if (p + 1 < end)
 		s.w[1] = panel_of(o, e, p + 1, 1);
 	return s;
+}
+
+/* Multiplies n rows of products by the scale of matrix e. */
+static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
+{
+	if (o->m->scale)
+		qn_kernels.scale_rows(tile, tile, o->m->scale[e], NULL, n * QN_PANEL);
 }
 
 /* Adds a panel's biases, from number `at` on, to n rows of its products. */
@@ -134,6 +141,9 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 		if (s->w[1])
 			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
 	}
+	scale_tile(tile, o, s->e, n);
+	if (s->w[1])
+		scale_tile(tile2, second, s->e, n);
 	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
 		const int i2 = (int)(second->m - op->mat);
 

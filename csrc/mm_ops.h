@@ -9,7 +9,9 @@
  *
  *	bytes_load(p) bytes_store(p, a) bytes_and(a, mask) bytes_or_and(a, b, mask) bytes_shr(a, n) bytes_shl(a, n)
  *	    shifts may move bits across the bytes of a 16-bit pair: a mask follows
- *	bytes_iq4(a)           table value + 128 of each nibble; bytes_mxfp4(a): table value + 12
+ *	bytes_iq4(a)           table value + 128 of each nibble; bytes_mxfp4(a): table value + 12, of NVFP4 as well
+ *	bytes_lookup(a, t, n)  entry of a table of 16 n bytes, n 1, 2 or 4, for each byte; 0 for bytes from 128 on
+ *	bytes_add(a, b)
  *	bytes_signed(a, s)     64 + a, or 64 - a where bit i % 8 of s[i / 8] is set; a at most 64
  *	bytes_shifted(a, s)    57 + 8 a, or 55 + 8 a where the bit is set; a at most 2
  *	bytes_unzip(p, a, b)   stores two lines: the even 32-bit words of a and b, then the odd ones
@@ -28,6 +30,7 @@
  *	ints_muladd(acc, a, b) acc + a * b
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes
+ *	floats_ue4m3(p)        of 16 bytes below 128, halved: see fp16.h
  *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)
  */
 #ifndef QN_MM_OPS_H

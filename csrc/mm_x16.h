@@ -111,7 +111,10 @@ INLINE int offset_of(int type)
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
 INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
-	if (!super)
+	if (!super && type_row(type).words == 4)
+		for (int i = 0; i < 16; i++)
+			start[i] = -offset_of(type) * x->half_sum[i];
+	else if (!super)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
 	else if (type_row(type).words == 8)
@@ -164,13 +167,13 @@ INLINE words super_words(int type, int ready, const struct block *w, int g, int 
 	             : words_of(super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
 }
 
-/* Words i .. of block j of a group of nb. */
+/* Words i .. of block j of a group of nb, of 32 weights or of 16. */
 INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
 {
 	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
-	return ready ? words_load(w->u.word[8 * j + i])
+	return ready ? words_load(w->u.word[type_row(type).words * j + i])
 	             : words_of(small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
 }
 
@@ -278,12 +281,12 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 }
 
-/* The same for a group of nb blocks of 32 weights. */
+/* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int first, int nb)
 {
 	const int has_m = type_row(type).min, run = run_of(type);
-	const int lines = small_lines(type);
+	const int lines = small_lines(type), n_words = type_row(type).words;
 	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
@@ -300,10 +303,10 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			for (int r = 0; r < np; r++)
 				ask_ahead(&w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY) {
+		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
 			const words b = np == 1 ? a : small_words(type, ready, &w[1], nb, j, i);
-			const int at = j * QK + i * 4;
+			const int at = (j * n_words + i) * 4;
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t += MM_BY) {
@@ -316,7 +319,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
-			if (!MM_NARROW || ((i + 1) % run && i < 7))
+			if (!MM_NARROW || ((i + 1) % run && i < n_words - 1))
 				continue;
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -329,7 +332,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
-			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb));
+			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb * n_words / 8));
 			const floats dj = small_d(type, d, j);
 
 #pragma GCC unroll 16
@@ -340,7 +343,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
 					               floats_set1(x[t].fsum32[j]), f);
-				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j]), y[r][t]);
+				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j * n_words / 8]), y[r][t]);
 			}
 		}
 	}
@@ -358,7 +361,7 @@ INLINE int unpack_pays(int type, int np, int n)
 		return 0;
 	if (np == 1)
 		return n >= MM_READY_FROM;
-	return n >= MM_READY_MIN && (MM_NARROW || type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
+	return n >= MM_READY_MIN && (MM_NARROW ? type_row(type).parts > 0 : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
@@ -375,9 +378,67 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		}
 	for (int j = 0; !super && j < nb; j++)
 #pragma GCC unroll 8
-		for (int i = 0; i < 8; i += MM_BY)
-			words_store(w->u.word[8 * j + i], small_words(type, 0, w, nb, j, i));
+		for (int i = 0; i < s.words; i += MM_BY)
+			words_store(w->u.word[s.words * j + i], small_words(type, 0, w, nb, j, i));
 }
+
+/* The smallest and largest tile of a call: fewer cases to compile. */
+INLINE int tile_most(int np)
+{
+	return np == 1 ? MM_TOKENS : MM_PAIR_TOKENS;
+}
+
+INLINE int tile_least(int np, int ready)
+{
+	return MM_BY == 2 ? (ready ? 1 : 2) : ready ? tile_most(np) - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
+}
+
+/*
+ * A tile of decoded words has nothing of their codes any more: one function serves all types whose sub-blocks and
+ * offsets are alike, named by one of them. In each type's kernel it would be most of the code of a set.
+ */
+#define MM_CODED_TILE(nt)                                                                      \
+	case nt:                                                                               \
+		if (nt >= tile_least(np, ready) && nt <= tile_most(np))                        \
+			super_tile(type, np, nt, ready, out, stride, w, x, start, 0);          \
+		break;
+#define MM_CODED_TILES(name, type_, np_, ready_)                                                                \
+	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, const struct block *w, \
+	                                               const struct act8 *x, const int32_t (*start)[16])       \
+	{                                                                                                       \
+		enum { type = type_, np = np_, ready = ready_ };                                                \
+                                                                                                                \
+		switch (nt) {                                                                                   \
+			MM_CODED_TILE(1) MM_CODED_TILE(2) MM_CODED_TILE(3) MM_CODED_TILE(4)                     \
+			MM_CODED_TILE(5) MM_CODED_TILE(6) MM_CODED_TILE(7) MM_CODED_TILE(8)                     \
+		}                                                                                               \
+	}
+#define MM_CODED(how, np, ready)                                                                                  \
+	MM_CODED_TILES(tile_iq2_xxs_##how, QN_IQ2_XXS, np, ready)                                                 \
+	MM_CODED_TILES(tile_iq2_xs_##how, QN_IQ2_XS, np, ready)                                                   \
+	MM_CODED_TILES(tile_iq4_ks_##how, QN_IQ4_KS, np, ready)                                                   \
+	MM_CODED_TILES(tile_iq4_k_##how, QN_IQ4_K, np, ready)                                                     \
+	INLINE void coded_tile_##how(int type, int nt, float *out, int64_t stride, const struct block *w,         \
+	                             const struct act8 *x, const int32_t (*start)[16])                            \
+	{                                                                                                         \
+		if (type_row(type).words == 8)                                                                    \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xxs_##how) : MM(tile_iq4_ks_##how))(           \
+				nt, out, stride, w, x, start);                                                    \
+		else                                                                                              \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xs_##how) : MM(tile_iq4_k_##how))(             \
+				nt, out, stride, w, x, start);                                                    \
+	}
+MM_CODED(one, 1, 0)
+#if MM_PAIR_TOKENS
+MM_CODED(two, 2, 0)
+#else
+#define coded_tile_two coded_tile_one
+#endif
+#if MM_BY == 2
+MM_CODED(ready, 1, 1)
+#else
+#define coded_tile_ready coded_tile_one
+#endif
 
 #define MM_TILE(np, nt)                                                                                       \
 	case nt:                                                                                              \
@@ -386,7 +447,7 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		if (super)                                                                                    \
 			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, nb);          \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, small);        \
 		break;
 
 /*
@@ -396,10 +457,8 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 INLINE void mm_panels(int type, int super, int np, int ready, float *out, const uint8_t *p0, const uint8_t *p1,
                       const struct act8 *x, int64_t n_in, int64_t n_act, int n)
 {
-	const int most = np == 1 ? MM_TOKENS : MM_PAIR_TOKENS, tiles = (n + most - 1) / most;
+	const int most = tile_most(np), least = tile_least(np, ready), tiles = (n + most - 1) / most;
 	const int units = (n + MM_BY - 1) / MM_BY; /* of tokens */
-	/* The smallest tile there is for these n: fewer cases to compile. */
-	const int least = MM_BY == 2 ? (ready ? 1 : 2) : ready ? most - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
 	/* Of two neighbours neither is followed by the other. */
@@ -411,11 +470,13 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	for (int r = 0; r < np; r++) {
 		w[r].p = r ? p1 : p0;
 		w[r].end = w[r].p + size;
+		if (super && type_row(type).head)
+			w[r].d = head_d(type, w[r].p, n_in);
 		w[r].skip = skip;
 	}
 	memset(out, 0, sizeof *out * (size_t)(np * stride));
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
-		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
+		const int nb = left < X16_GROUP ? (int)left : X16_GROUP, small = nb * 8 / type_row(type).words;
 		int longer = units % tiles;
 
 		if (super)
@@ -423,8 +484,10 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int r = 0; r < np; r++) {
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
+					ask_ahead(&w[r], 0, super_bytes(type));
 					scales_of(&w[r].s, type, &w[r].u);
-					w[r].d = floats_load(w[r].u.d);
+					if (!type_row(type).head)
+						w[r].d = floats_load(w[r].u.d);
 				} else {
 					scales_of(&w[r].s, type, w[r].p);
 					w[r].d = floats_f16(super_d(type, w[r].p));
@@ -437,7 +500,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				unpack(type, super, &w[r], nb);
+				unpack(type, super, &w[r], small);
 		if (offset_of(type) && !(super && offset_apart(type)))
 			for (int t = 0; t < n; t++)
 				starts_of(type, super, start[t], x + t);
@@ -447,6 +510,10 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			nt = (units / tiles + (longer-- > 0)) * MM_BY;
 			if (MM_BY == 2 && nt > n - t)
 				nt = n - t;
+			if (is_coded(type)) {
+				(ready ? coded_tile_ready : np == 2 ? coded_tile_two : coded_tile_one)(type, nt, y, stride, w, x + t, start + t);
+				continue;
+			}
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
 				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)

@@ -224,7 +224,7 @@ static void weigh(void *block, enum qn_act kind, float w)
 
 	if (kind == QN_ACT_F32)
 		qn_kernels.scale_rows(block, block, w, NULL, QN_ACT_BLOCK);
-	else if (kind == QN_ACT_Q8_32)
+	else if (kind == QN_ACT_Q8_32 || kind == QN_ACT_Q8_32_16)
 		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
 	else
 		y->d *= w;

@@ -6,6 +6,7 @@
  * move 32-bit words (lines.h). Runs at load, and for weights that are used where they lie in the file.
  */
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -196,62 +197,101 @@ static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
 	const uint8_t *b[QN_PANEL];
 	uint16_t d[QN_PANEL];
 
-	blocks(b, s, i, qn_row_bytes(type, QK_K));
+	blocks(b, s, i, (size_t)block_bytes(type));
 	coded_to_panel(type, p, b);
+	if (type_row(type).head)
+		return 1;
 	halves_of(d, b, type == QN_TQ1_0 ? offsetof(struct tq1_0, d) : 0);
 	for (int r = 0; type == QN_IQ1_M && r < QN_PANEL; r++)
 		d[r] = iq1m_d(b[r] + offsetof(struct iq1_m, scales));
 	return finite(d);
 }
 
-/* Where the parts of a block of 32 weights lie: bytes from its start, -1 for none. m is right behind d. */
+/* The scales that rows begin with, of `head` bytes, which lie before s->base. */
+static int pack_heads(uint8_t *p, const struct rows *s, int head)
+{
+	int ok = 1;
+
+	for (int r = 0; r < QN_PANEL; r++, p += head) {
+		memcpy(p, r < s->n ? s->base - head + r * s->stride : zeros, (size_t)head);
+		ok &= isfinite(coded_head(head, p)) != 0;
+	}
+	return ok;
+}
+
+/* Where the parts of a small block lie: bytes from its start, -1 for none. m is right behind d. */
 struct small {
 	int bytes, m, qh, qs, n_qs;
 };
 
-/* d, m, fifth bits, quants: each where the one before ends. */
+/* Scales, minimums, fifth bits, quants: each where the one before ends. */
 static struct small small_of(int type)
 {
 	const struct type_row t = type_row(type);
-	const int qh = t.scale * (1 + t.min), qs = qh + (t.bits == 5 ? QK / 8 : 0), n_qs = t.bits == 8 ? QK : QK / 2;
+	const int qh = t.scale * (1 + t.min) * t.elems / t.run, qs = qh + (t.bits == 5 ? QK / 8 : 0);
+	const int n_qs = t.elems * (t.bits == 5 ? 4 : t.bits) / 8;
 
 	return (struct small){qs + n_qs, t.min ? t.scale : -1, t.bits == 5 ? qh : -1, qs, n_qs};
 }
 
-#define SMALL(name, NAME, bits, offset, most, min, scale) \
-	_Static_assert(sizeof(struct name) == scale * (1 + min) + QK * bits / 8, "as small_of() has it");
+#define SMALL(name, NAME, elems, run, bits, offset, most, min, scale) \
+	_Static_assert(sizeof(struct name) == scale * (1 + min) * elems / run + elems * bits / 8, "as small_of() has it");
 QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
 #undef SMALL
 
-/* A group of n blocks of 32 weights, blocks i .. i + n - 1 of each row. */
+/* Scales of one byte: those of a block, from byte `at` of each row. */
+static int pack_bytes(int type, uint8_t e[][QN_PANEL], const uint8_t *const b[QN_PANEL], int64_t at)
+{
+	union line w;
+	int ok = 1;
+
+	if (type == QN_NVFP4) { /* so that 0..127 are the numbers that they look like */
+		line_of(&w, b, at);
+		for (int s = 0; s < 4; s++) {
+			line_byte(e[s], &w, s);
+			for (int r = 0; r < QN_PANEL; r++)
+				e[s][r] = e[s][r] == 0x7f ? 0 : e[s][r] & 0x7f;
+		}
+		return 1;
+	}
+	for (int r = 0; r < QN_PANEL; r++) {
+		e[0][r] = b[r][at];
+		ok &= e[0][r] < 253; /* from 2^125 on the largest value, 12, is too much for a float */
+	}
+	return ok;
+}
+
+/* A group of n times 32 weights, from number i of each row on. */
 static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int n)
 {
 	const struct small f = small_of(type);
-	x16_line *qs = (x16_line *)p;
-	x16_line *qh = qs + n * f.n_qs / 4;
-	uint16_t(*d)[QN_PANEL] = (uint16_t(*)[QN_PANEL])(p + x16_line_bytes(type, n));
+	const struct type_row t = type_row(type);
+	const int per = t.elems / QK, n_blocks = n / per;
+	union line *qs = (union line *)p;
+	union line *qh = qs + n_blocks * f.n_qs / 4;
+	uint8_t *scales = p + x16_line_bytes(type, n);
+	uint16_t(*d)[QN_PANEL] = (uint16_t(*)[QN_PANEL])scales;
 	uint16_t(*m)[QN_PANEL] = d + n;
-	const int exps = type_row(type).scale == 1;
-	uint8_t *e = (uint8_t *)d; /* exponents instead of d */
 	/* A row of zeros has d = 0, which also silences Q8_0's offset. */
 	const uint32_t flip = type == QN_Q8_0 ? 0x80808080 : 0;
 	const uint8_t *b[QN_PANEL];
 	int ok = 1;
 
-	blocks(b, s, i, (size_t)f.bytes);
-	lines_apart(qs, sizeof *qs, b, f.qs, f.n_qs / 4, f.bytes, n, flip);
-	for (int j = 0; j < n; j++) {
+	blocks(b, s, i / per, (size_t)f.bytes);
+	lines_apart(qs, sizeof *qs, b, f.qs, f.n_qs / 4, f.bytes, n_blocks, flip);
+	for (int l = 0; t.bits <= 2 && l < n_blocks * f.n_qs / 4; l++)
+		line_spread(&qs[l], t.bits);
+	for (int j = 0; j < n_blocks; j++) {
 		const int64_t at = (int64_t)j * f.bytes;
 		union line w;
 
 		if (f.qh >= 0) {
 			line_of(&w, b, at + f.qh);
-			line_spread_bits(&w);
-			memcpy(qh[j], &w, sizeof w);
+			line_spread(&w, 1);
+			memcpy(&qh[j], &w, sizeof w);
 		}
-		if (exps) {
-			for (int r = 0; r < QN_PANEL; r++)
-				e[j * QN_PANEL + r] = b[r][at];
+		if (t.scale == 1) {
+			ok &= pack_bytes(type, (uint8_t(*)[QN_PANEL])scales + j * t.elems / t.run, b, at);
 			continue;
 		}
 		if (f.m < 0) {
@@ -264,8 +304,6 @@ static int pack_group(int type, uint8_t *p, const struct rows *s, int64_t i, int
 		}
 		ok &= finite(d[j]);
 	}
-	for (int k = 0; exps && k < n * QN_PANEL; k++)
-		ok &= e[k] < 253; /* from 2^125 on the largest value, 12, is too much for a float */
 	return ok;
 }
 
@@ -357,8 +395,9 @@ static void ask_rows(const struct rows *s, int64_t at, int64_t n)
 
 static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int64_t n_in, int away)
 {
-	const struct rows s = {rows, (int64_t)qn_row_bytes(type, n_in), n_rows};
-	const int64_t block_bytes = n_in >= QK_K ? s.stride / (n_in / QK_K) : 0;
+	const int head = type_row(type).head;
+	const struct rows s = {(const uint8_t *)rows + head, (int64_t)qn_row_bytes(type, n_in), n_rows};
+	const int64_t bytes = n_in >= QK_K ? s.stride / (n_in / QK_K) : 0;
 	struct panel p;
 	int ok = 1;
 
@@ -375,24 +414,25 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 #undef SMALL
 		for (int64_t i = 0; i < n_in / QK; i += X16_GROUP) {
 			const int n = (int)(n_in / QK - i < X16_GROUP ? n_in / QK - i : X16_GROUP);
+			const int per = type_row(type).elems / QK, size = small_of(type).bytes;
 
-			ask_rows(&s, i * small_of(type).bytes, n * small_of(type).bytes);
+			ask_rows(&s, i / per * size, n / per * size);
 			ok &= pack_group(type, piece(&p), &s, i, n);
-			piece_done(&p, (size_t)(n * QN_PANEL * small_of(type).bytes));
+			piece_done(&p, (size_t)(n / per * QN_PANEL * size));
 		}
 		break;
 #define SUPER(name, NAME, ...)                                \
 	case QN_##NAME:                                       \
 		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
-			ask_rows(&s, i * block_bytes, block_bytes); \
+			ask_rows(&s, i * bytes, bytes);       \
 			ok &= pack_##name(piece(&p), &s, i);  \
 			piece_done(&p, sizeof(struct x16_##name)); \
 		}                                             \
 		break;
-#define CODED(name, NAME, run)                                \
+#define CODED(name, NAME, ...)                                \
 	case QN_##NAME:                                       \
 		for (int64_t i = 0; i < n_in / QK_K; i++) {   \
-			ask_rows(&s, i * block_bytes, block_bytes); \
+			ask_rows(&s, i * bytes, bytes);       \
 			ok &= pack_coded(type, piece(&p), &s, i); \
 			piece_done(&p, sizeof(struct x16_##name)); \
 		}                                             \
@@ -400,6 +440,10 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 	QN_TYPES(QN_SKIP, QN_SKIP, SUPER, CODED)
 #undef SUPER
 #undef CODED
+	}
+	if (head) {
+		ok &= pack_heads(piece(&p), &s, head);
+		piece_done(&p, (size_t)(QN_PANEL * head));
 	}
 	if (away)
 		copied_away();

@@ -44,4 +44,23 @@ static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
 	}
 }
 
+/* The token after the last that is of the same sequence as token t. */
+static inline int64_t batch_run(const struct qn_batch *b, int64_t t)
+{
+	int64_t end = t + 1;
+
+	while (end < b->n_tok && b->seq[end] == b->seq[t])
+		end++;
+	return end;
+}
+
+/* Op's state of token t's sequence before or after the batch, of a group of such; NULL: zeros. */
+static inline float *batch_state(const struct qn_batch *b, const struct qn_op *op, int64_t t, int after)
+{
+	const struct qn_group *g = &b->groups[op->group];
+	const int32_t unit = g->table[(int64_t)b->seq[t] * g->cols + after];
+
+	return unit < 0 ? NULL : (float *)((uint8_t *)g->data + unit * g->unit_bytes + op->kv_offset);
+}
+
 #endif

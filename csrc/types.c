@@ -5,13 +5,14 @@
 
 /* Weights of a block and bytes it takes, and GGUF's name; 0 and NULL for types that the kernels do not know. */
 static const struct {
-	int16_t elems, bytes;
+	int16_t elems, bytes, head; /* head: bytes before the blocks of a row */
 	const char *name;
 } types[QN_N_TYPES] = {
-#define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), #NAME},
-#define SMALL(name, NAME, ...) [QN_##NAME] = {QK, sizeof(struct name), #NAME},
-#define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), #NAME},
-	QN_TYPES(FLOAT, SMALL, SUPER, SUPER)
+#define FLOAT(name, NAME, element) [QN_##NAME] = {1, sizeof(element), 0, #NAME},
+#define SMALL(name, NAME, elems, ...) [QN_##NAME] = {elems, sizeof(struct name), 0, #NAME},
+#define SUPER(name, NAME, ...) [QN_##NAME] = {QK_K, sizeof(struct name), 0, #NAME},
+#define CODED(name, NAME, run, offset, head) [QN_##NAME] = {QK_K, sizeof(struct name), head, #NAME},
+	QN_TYPES(FLOAT, SMALL, SUPER, CODED)
 };
 
 /* Rows longer than this are refused: the largest models have 2^17, and sums must fit. */
@@ -44,21 +45,23 @@ int qn_type_ok(int32_t type, int64_t n_in)
 
 enum qn_act qn_type_act(int32_t type)
 {
-	switch (known(type) ? types[type].elems : 0) { /* scales as the weights have them: one to a block */
-	case QK:
-		return QN_ACT_Q8_32;
-	case QK_K:
-		return QN_ACT_Q8_256;
-	default:
+	if (!known(type) || types[type].elems == 1)
 		return QN_ACT_F32;
-	}
+	if (types[type].elems == QK_K) /* scales as the weights have them: one to a super-block */
+		return QN_ACT_Q8_256;
+	return type_row(type).run < QK ? QN_ACT_Q8_32_16 : QN_ACT_Q8_32;
 }
 
 size_t qn_row_bytes(int32_t type, int64_t n_in)
 {
 	if (!qn_type_ok(type, n_in))
 		return 0;
-	return (size_t)(n_in / types[type].elems * types[type].bytes);
+	return (size_t)(types[type].head + n_in / types[type].elems * types[type].bytes);
+}
+
+int64_t block_bytes(int32_t type)
+{
+	return types[type].bytes;
 }
 
 size_t qn_panel_bytes(int32_t type, int64_t n_in)

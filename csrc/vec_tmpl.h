@@ -141,6 +141,17 @@ static inline __attribute__((always_inline)) float VEC(quantize_run)(int8_t *q, 
 	return inv > 0 ? max / 127.0f : 0;
 }
 
+static inline __attribute__((always_inline)) void VEC(sums_of_16)(int16_t *sum16, const int8_t *q)
+{
+	for (int j = 0; j < QN_ACT_BLOCK / 16; j++) {
+		int sum = 0;
+
+		for (int i = 0; i < 16; i++)
+			sum += q[16 * j + i];
+		sum16[j] = (int16_t)sum;
+	}
+}
+
 static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kind)
 {
 	float padded[QN_ACT_BLOCK];
@@ -150,9 +161,13 @@ static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kin
 		memset(padded + n, 0, sizeof *padded * (size_t)(QN_ACT_BLOCK - n));
 		x = padded;
 	}
-	if (kind == QN_ACT_Q8_32) {
+	if (kind == QN_ACT_Q8_32 || kind == QN_ACT_Q8_32_16) {
 		for (int j = 0; j < QN_ACT_BLOCK / 32; j++)
 			y->d32[j] = VEC(quantize_run)(y->qs + 32 * j, x + 32 * j, 32);
+		if (kind == QN_ACT_Q8_32_16) {
+			VEC(sums_of_16)(y->half_sum, y->qs);
+			return;
+		}
 		for (int j = 0; j < QN_ACT_BLOCK / 32; j++) {
 			int sum = 0;
 
@@ -163,13 +178,7 @@ static void VEC(quantize)(struct act8 *y, const float *x, int n, enum qn_act kin
 		return;
 	}
 	y->d = VEC(quantize_run)(y->qs, x, QN_ACT_BLOCK);
-	for (int j = 0; j < QN_ACT_BLOCK / 16; j++) {
-		int sum = 0;
-
-		for (int i = 0; i < 16; i++)
-			sum += y->qs[16 * j + i];
-		y->sum16[j] = (int16_t)sum;
-	}
+	VEC(sums_of_16)(y->sum16, y->qs);
 	for (int j = 0; j < QN_ACT_BLOCK / 32; j++)
 		y->sum32[j] = (int16_t)(y->sum16[2 * j] + y->sum16[2 * j + 1]);
 	memset(y->unused, 0, sizeof y->unused);
@@ -273,6 +282,29 @@ static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
 		}
 }
 
+static void VEC(delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const float x = rate * qsoftplus(a[i] + dt);
+
+		decay[i] = qexp(x) + x * 0; /* NaN where x is not finite */
+	}
+	for (int64_t i = 0; i < n; i++)
+		beta[i] = (1 + b[i] * 0) / (1 + qexp(-b[i]));
+}
+
+static void VEC(conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = 0;
+	for (int tap = 0; tap < n_tap; tap++, w += n) {
+		const float *x = u[tap];
+
+		for (int64_t i = 0; i < n; i++)
+			y[i] += x[i] * w[i];
+	}
+}
+
 static void VEC(attn_merge)(float *oa, float *ma, float *la, const float *ob, float mb, float lb, int n)
 {
 	const float m = *ma > mb ? *ma : mb;
@@ -327,6 +359,8 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
+	k->delta_gates = VEC(delta_gates);
+	k->conv = VEC(conv);
 	k->attn_merge = VEC(attn_merge);
 	k->kv_expand = VEC(kv_expand);
 }

@@ -149,29 +149,107 @@ struct x16_tq1_0 {
 _Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
 
 /*
- * Types of 32-weight blocks: up to 8 blocks make a group, lines first, then scales, so that lines
- * stay 64-byte aligned. Only the last group of a row can be shorter. In bytes, for n blocks:
+ * ik_llama.cpp's: lines of nibbles are those of Q4_K and Q5_K or of IQ4_XS, of bit pairs those of Q2_K. Line i of qh has
+ * bit j of word i of each 32 weights j. Where a row begins with a scale, those of 16 rows lie behind all super-blocks.
+ */
+struct x16_iq2_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[16];
+};
+_Static_assert(sizeof(struct x16_iq2_k) == 16 * 76, "packing does not grow");
+
+struct x16_iq3_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL], signs[QN_PANEL];
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[16], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq3_k) == 16 * 110, "packing does not grow");
+
+struct x16_iq4_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales_h[4][QN_PANEL], scales[8][QN_PANEL];
+	x16_line qs[32];
+};
+_Static_assert(sizeof(struct x16_iq4_k) == 16 * 144, "packing does not grow");
+
+struct x16_iq5_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	uint8_t scales_h[4][QN_PANEL], scales[8][QN_PANEL];
+	x16_line qs[32], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq5_k) == 16 * 176, "packing does not grow");
+
+struct x16_iq6_k {
+	uint16_t d[QN_PANEL], extra[QN_PANEL];
+	int8_t scales[16][QN_PANEL];
+	x16_line qs[32], qh[16]; /* qh: as the qs of Q2_K */
+};
+_Static_assert(sizeof(struct x16_iq6_k) == 16 * 212, "packing does not grow");
+
+struct x16_iq2_ks {
+	uint16_t extra[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16];
+};
+_Static_assert(sizeof(struct x16_iq2_ks) == 16 * 70, "packing does not grow");
+
+/* Codes of two weights each, four of a row in a line. */
+struct x16_iq2_kl {
+	uint16_t scales_h[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16], qh[4];
+};
+_Static_assert(sizeof(struct x16_iq2_kl) == 16 * 86, "packing does not grow");
+
+struct x16_iq3_ks {
+	uint16_t extra[QN_PANEL];
+	uint8_t scales[QN_PANEL][4];
+	x16_line qs[16], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq3_ks) == 16 * 102, "packing does not grow");
+
+struct x16_iq4_ks {
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[32];
+};
+_Static_assert(sizeof(struct x16_iq4_ks) == 16 * 136, "packing does not grow");
+
+struct x16_iq4_kss {
+	uint32_t qs[32][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq4_kss) == 16 * 128, "packing does not grow");
+
+struct x16_iq5_ks {
+	uint8_t scales[8][QN_PANEL];
+	x16_line qs[32], qh[8];
+};
+_Static_assert(sizeof(struct x16_iq5_ks) == 16 * 168, "packing does not grow");
+
+/*
+ * Types of small blocks: up to 256 weights make a group, lines first, then scales, so that lines stay 64-byte
+ * aligned. Only the last group of a row can be shorter. For n times 32 weights:
  *
  *   lines   Q8_0 8n: weight + 128, word 8j + g in line 8j + g
  *           Q4_0, Q4_1, IQ4_NL, MXFP4 4n: as IQ4_XS
+ *           NVFP4 4n: word 4j + g in the low nibbles of line 2j + g, 4j + 2 + g in the high ones
  *           Q5_0, Q5_1 4n as Q4_0, then n lines of fifth bits
- *   d       n x 16 halves; MXFP4: bytes
+ *           Q2_0 2n: word 4j + g in bits 2g of line j; Q1_0 n: word 8j + g in bit g of line j
+ *   d       n x 16 halves; MXFP4: bytes, NVFP4: two of them; Q2_0: half as many, Q1_0: a fourth
  *   m       n x 16 halves (Q4_1, Q5_1)
  */
 #define X16_GROUP 8
 
-/* Bytes of lines of n blocks, without scales. */
+/* Bytes of lines of n times 32 weights, without scales. */
 static inline int64_t x16_line_bytes(int type, int64_t n)
 {
-	const int bits = type_row(type).bits;
-
-	return n * (bits == 8 ? 512 : bits == 5 ? 256 + 64 : 256);
+	return n * 64 * type_row(type).bits;
 }
 
-/* Bytes of the scales and minimums of n blocks. */
+/* Bytes of their scales and minimums. */
 static inline int64_t x16_scale_bytes(int type, int64_t n)
 {
-	return n * QN_PANEL * type_row(type).scale * (1 + type_row(type).min);
+	return n * 32 / type_row(type).run * QN_PANEL * type_row(type).scale * (1 + type_row(type).min);
 }
 
 /* Floats: [n_in][16] of the type's element. */

@@ -228,31 +228,42 @@ INLINE int has_8_bits(int type)
 	return type_row(type).offset == 128;
 }
 
-/* Lines of a block of 32 weights, without that of fifth bits. */
+/* Lines of a block of 32 weights, or of a run of 16, without that of fifth bits. */
 INLINE int small_lines(int type)
 {
-	return type_row(type).bits == 8 ? 8 : 4;
+	const struct type_row t = type_row(type);
+
+	return t.words * (t.bits == 5 ? 4 : t.bits) / 8;
 }
 
-/* Word i of a block of 32 weights: its lines, and its line of fifth bits. i is constant. */
+/* Word i of such a block: its lines, and its line of fifth bits. i is constant. */
 INLINE bytes small_word(int type, const x16_line *qs, const x16_line *qh, int i)
 {
+	const int lines = small_lines(type);
 	bytes a;
 
-	if (type_row(type).bits == 8)
+	switch (type_row(type).bits) {
+	case 1:
+		return bytes_and(moved(qs, i, 1), 2);
+	case 2:
+		return field(&qs[i / 4], 2 * (i % 4), 2);
+	case 8:
 		return bytes_load(&qs[i]);
-	a = field(&qs[i % 4], 4 * (i / 4), 4);
+	}
+	a = field(&qs[i % lines], 4 * (i / lines), 4);
 	if (type_row(type).bits == 5)
 		return with_field(a, qh, i, 1, 4);
-	return type == QN_IQ4_NL ? bytes_iq4(a) : type == QN_MXFP4 ? bytes_mxfp4(a) : a;
+	return type == QN_IQ4_NL ? bytes_iq4(a) : type_row(type).offset == 12 ? bytes_mxfp4(a) : a;
 }
 
-/* Scales of block j of a group. */
+/* Scales of such a block, number j of a group. */
 INLINE floats small_d(int type, const uint16_t *d, int j)
 {
-	if (type_row(type).scale == 1)
+	if (type == QN_MXFP4)
 		return floats_e8m0((const uint8_t *)d + j * QN_PANEL);
-	return floats_f16(d + j * QN_PANEL);
+	if (type == QN_NVFP4)
+		return floats_ue4m3((const uint8_t *)d + j * QN_PANEL);
+	return floats_f16(d + j * QK / type_row(type).run * QN_PANEL);
 }
 
 #endif

@@ -62,6 +62,7 @@ struct qn_mat {
 	int32_t n_in;   /* a multiple of the type's block */
 	int32_t n_out;
 	int32_t n_mat;
+	const float *scale; /* [n_mat] that products are multiplied by, or NULL: what some files have beside blocks */
 };
 
 /* ------------------------------------------------------------------ batches */
@@ -139,7 +140,7 @@ enum qn_op_kind {
 	 */
 	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices, with y = mat[i] * act + bias[i]: dst[col[i] ...] = scale * y. Rows of
+	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y. Rows of
 	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's.
@@ -166,11 +167,23 @@ enum qn_op_kind {
 	 */
 	QN_OP_ATTEND,
 	/*
-	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]. dst[t] = b[t] times the sum over i < n_tap
-	 * of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns; vec: [n_col][n_tap]. What lies before the batch
-	 * is the state of the sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
+	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones where their column is -1.
+	 * dst[t] = b[t] times the sum over i < n_tap of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns, or,
+	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. What lies before the batch is the state of the
+	 * sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
 	 */
 	QN_OP_CONV,
+	/*
+	 * The gated delta rule. Each of n_head value heads has a state S of head_dim rows and v_dim columns, 0 before
+	 * the first token. With q, k of its key head and v of its own, of each token
+	 *	x = b (v - g S^T k),  S = g S + k x^T,  dst[t] = scale * S^T q
+	 *	g = exp(vec2[head] * softplus(a + vec[head])),  b = sigmoid of the other gate
+	 * src: [n_tok] rows of q, k [n_head_kv][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst as v.
+	 * aux: rows of the gates: of each n_seg heads, n_seg numbers for b, then n_seg numbers a. Value head h has key
+	 * head h / (n_head / n_head_kv), or, where k_tiled is set, h % n_head_kv. The state is at kv_offset in a unit
+	 * of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_DELTA,
 	/*
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
@@ -242,6 +255,7 @@ struct qn_op {
 	int32_t n_tap;
 	int32_t n_head, n_head_kv, n_rot;
 	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
+	int32_t k_tiled;
 	int32_t rope_first;
 	int32_t rope;         /* enum qn_rope */
 	int32_t k_type, v_type; /* enum qn_kv_type */

@@ -25,6 +25,10 @@ enum qn_type {
 	QN_Q2_K = 10, QN_Q3_K = 11, QN_Q4_K = 12, QN_Q5_K = 13, QN_Q6_K = 14,
 	QN_IQ2_XXS = 16, QN_IQ2_XS = 17, QN_IQ3_XXS = 18, QN_IQ1_S = 19, QN_IQ4_NL = 20, QN_IQ3_S = 21,
 	QN_IQ2_S = 22, QN_IQ4_XS = 23, QN_IQ1_M = 29, QN_BF16 = 30, QN_TQ1_0 = 34, QN_TQ2_0 = 35, QN_MXFP4 = 39,
+	QN_NVFP4 = 40, QN_Q1_0 = 41, QN_Q2_0 = 42,
+	/* ik_llama.cpp's */
+	QN_IQ2_K = 137, QN_IQ3_K = 138, QN_IQ4_K = 139, QN_IQ5_K = 140, QN_IQ6_K = 141, QN_IQ4_KS = 144,
+	QN_IQ2_KS = 145, QN_IQ4_KSS = 146, QN_IQ5_KS = 152, QN_IQ3_KS = 156, QN_IQ2_KL = 157,
 };
 
 enum {
@@ -46,8 +50,9 @@ int qn_type_ok(int32_t type, int64_t n_in);
 enum qn_act {
 	QN_ACT_F32 = 0,    /* floats: weights that are floats */
 	QN_ACT_Q8_256 = 1, /* 8 bits, a scale for each 256: super-blocks of 256 weights */
-	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights */
-	QN_N_ACT = 3,
+	QN_ACT_Q8_32 = 2,  /* 8 bits, a scale for each 32: blocks of 32 weights and more with one scale */
+	QN_ACT_Q8_32_16 = 3, /* the same with sums of each 16: weights with a scale for each 16 */
+	QN_N_ACT = 4,
 };
 
 /* What products with this type take. */

@@ -54,7 +54,7 @@ def dequant(s):
     for name, t in TYPES.items():
         op = "dequant_" + name.lower()
         raw = random_rows(Rand(op), name, rows, cols, 1.0, SCALES)
-        if t.d is None:
+        if t.weights == 1:
             values = decode(name, raw)
             values[0, : len(EDGES)] = EDGES
             raw = encode(name, values)
@@ -67,6 +67,7 @@ def matmul(s):
     shapes = [(name, 17, 512) for name in TYPES]
     shapes += [(name, 9, 172) for name in ("F32", "F16", "BF16")]
     shapes += [(name, 9, 288) for name, t in TYPES.items() if t.weights == 32]
+    shapes += [(name, 9, 5 * t.weights) for name, t in TYPES.items() if 32 < t.weights < 256]
     shapes += [(name, 33, 256) for name in ("Q4_K", "Q6_K")]
     for name, rows, cols in shapes:
         n_tok = 5

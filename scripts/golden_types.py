@@ -206,6 +206,24 @@ def _mxfp4(b):
     return np.ldexp(1.0, b[:, 0:1].astype(np.int64) - 128) * FP4_LEVELS[_nibbles(b[:, 1:17])]
 
 
+# The float of 4 bits of exponent and 3 of mantissa that each byte is: its sign does not count, and 127 is no number.
+UE4M3 = np.array([np.ldexp(8.0 + x % 8, (x >> 3 & 15) - 10) if x >> 3 & 15 else np.ldexp(x % 8, -9) for x in range(256)])
+UE4M3[127] = 0
+
+
+def _nvfp4(b):
+    levels = FP4_LEVELS[_nibbles(b[:, 4:36].reshape(-1, 8)).reshape(-1, 64)]
+    return np.repeat(UE4M3[b[:, 0:4]] / 2, 16, axis=1) * levels
+
+
+def _q1_0(b):
+    return _half(b, 0) * (2 * _bits(b[:, 2:18].astype(np.int64), 1, 8) - 1)
+
+
+def _q2_0(b):
+    return _half(b, 0) * (_bits(b[:, 2:18].astype(np.int64), 2, 4) - 1)
+
+
 def _words(b, dtype):
     """The bytes of every block as numbers."""
     return np.ascontiguousarray(b).view(dtype).astype(np.int64)
@@ -308,6 +326,124 @@ def _tq2_0(b):
     return _half(b, 64) * (_crumbs(b[:, 0:64]) - 1)
 
 
+# The types of ik_llama.cpp: levels from a table, of which a bit of each sub-block moves all by as much.
+IQ2_NL = np.array([-31, -13, 1, 17])
+IQ3_NL = np.array([-63, -40, -23, -10, 1, 13, 28, 47])
+IQ5_NL = np.array(
+    [-126, -114, -103, -92, -83, -74, -65, -57, -50, -43, -36, -30, -24, -18, -12, -6]
+    + [-1, 5, 11, 17, 23, 29, 36, 43, 51, 59, 68, 77, 87, 97, 109, 121]
+)
+IQ6_NL = np.array(
+    [-127, -121, -115, -109, -104, -98, -93, -88, -84, -79, -74, -70, -66, -62, -58, -54]
+    + [-51, -47, -44, -40, -37, -34, -31, -28, -25, -22, -19, -16, -13, -11, -8, -5]
+    + [-2, 0, 3, 6, 9, 12, 14, 17, 20, 23, 27, 30, 33, 36, 40, 44]
+    + [47, 51, 55, 59, 63, 68, 72, 77, 82, 87, 92, 98, 103, 109, 115, 121]
+)
+# Of two weights at once: levels of IQ3_NL by their numbers.
+IQ2_KL_PAIRS = IQ3_NL[
+    np.array(
+        [[0, 2], [0, 5], [1, 0], [1, 3], [1, 5], [1, 7], [2, 1], [2, 2], [2, 4], [2, 5], [2, 6], [3, 0], [3, 4], [3, 5], [3, 7], [4, 2]]
+        + [[4, 3], [4, 4], [4, 5], [4, 6], [5, 1], [5, 2], [5, 3], [5, 4], [5, 5], [6, 0], [6, 2], [6, 4], [6, 6], [6, 7], [7, 2], [7, 5]]
+    )
+]
+
+
+def _moved(d, scales, levels, shift, bits):
+    """d * scale * (level + shift where the bit of the sub-block is set), scales and bits repeated to the weights."""
+    move = shift * np.repeat(bits, 256 // bits.shape[1], axis=1)
+    return d * np.repeat(scales, 256 // scales.shape[1], axis=1) * (levels + move)
+
+
+def _u16_bits(b, at, width, n):
+    return _bits(_words(b[:, at : at + 2], "<u2"), width, n)
+
+
+def _high_bits(qh):
+    """32 bytes: bit i of byte l belongs to weight 32 i + l."""
+    return ((qh[:, None, :] >> np.arange(8, dtype=np.uint8).reshape(1, 8, 1)) & 1).reshape(-1, 256).astype(np.int64)
+
+
+def _scales6(b, at):
+    """Four bytes of 16 bit pairs, and above them eight of 16 nibbles: 6 bits less 32."""
+    return (_bits(b[:, at + 4 : at + 12].astype(np.int64), 4, 2) | _bits(b[:, at : at + 4].astype(np.int64), 2, 4) << 4) - 32
+
+
+def _halves16(qs):
+    """128 bytes -> [n, 256]: each 16 bytes give 16 low nibbles, then 16 high."""
+    return _nibbles(qs.reshape(-1, 16)).reshape(-1, 256)
+
+
+def _iq2_k(b):
+    scales = _bits(b[:, 4:12].astype(np.int64), 4, 2) - 8
+    return _moved(_half(b, 0), scales, IQ2_NL[_crumbs(b[:, 12:76])], 5, _u16_bits(b, 2, 1, 16))
+
+
+def _iq3_k(b):
+    scales = (2 * _bits(b[:, 6:14].astype(np.int64), 4, 2) + 1) * (1 - 2 * _u16_bits(b, 4, 1, 16))
+    q = _crumbs(b[:, 14:78]) | _high_bits(b[:, 78:110]) << 2
+    return _moved(_half(b, 0), scales, IQ3_NL[q], 4, _u16_bits(b, 2, 1, 16))
+
+
+def _iq4_k(b):
+    return _moved(_half(b, 0), _scales6(b, 4), IQ4_LEVELS[_halves16(b[:, 16:144])], 4, _u16_bits(b, 2, 1, 16))
+
+
+def _iq5_k(b):
+    q = _nibble_pairs(b[:, 16:144]) | _high_bits(b[:, 144:176]) << 4
+    return _moved(_half(b, 0), _scales6(b, 4), IQ5_NL[q], 2, _u16_bits(b, 2, 1, 16))
+
+
+def _iq6_k(b):
+    """Levels are the integers nearest to a polynomial of the code, as ik's products have them."""
+    q = _nibble_pairs(b[:, 20:148]) | _crumbs(b[:, 148:212]) << 4
+    return _moved(_half(b, 0), b[:, 4:20].view(np.int8), IQ6_NL[q], 1, _u16_bits(b, 2, 1, 16))
+
+
+def _scales_odd(s):
+    """Bytes: a scale, odd and less 127, and in the lowest bit whether levels move."""
+    s = s.astype(np.int64)
+    return (s & 254) - 127, s & 1
+
+
+def _iq4_ks(b, d):
+    scales, bits = _scales_odd(b[:, 0:8])
+    return _moved(d, scales, IQ4_LEVELS[_halves16(b[:, 8:136])], 4, bits)
+
+
+def _iq5_ks(b, d):
+    scales, bits = _scales_odd(b[:, 0:8])
+    return _moved(d, scales, IQ5_NL[_nibble_pairs(b[:, 8:136]) | _high_bits(b[:, 136:168]) << 4], 2, bits)
+
+
+def _iq4_kss(b, d):
+    """As IQ4_KS; the byte of a scale is in the lowest bits of the eight halves, which are the Gray code of the rest."""
+    halves = _words(b, "<u2")
+    scales, bits = _scales_odd(((halves & 1).reshape(-1, 8, 8) << np.arange(8)).sum(axis=2))
+    codes = halves & 0xFFFE
+    codes = (codes ^ codes >> 1).astype("<u2").view(np.uint8).reshape(-1, 128)
+    return _moved(d, scales, IQ4_LEVELS[_halves16(codes)], 4, bits)
+
+
+def _iq2_ks(b, d):
+    extra = _u16_bits(b, 0, 1, 16)
+    scales = (_bits(b[:, 2:6].astype(np.int64), 4, 2) | extra[:, 8:] << 4) - 16
+    return _moved(d, scales, IQ2_NL[_crumbs(b[:, 6:70])], 5, extra[:, :8])
+
+
+def _iq3_ks(b, d):
+    extra = _u16_bits(b, 0, 1, 16)
+    scales = (_nibbles(b[:, 2:6]) | extra[:, :8] << 4) - 16
+    q = _crumbs(b[:, 6:70]) | _high_bits(b[:, 70:102]) << 2
+    return _moved(d, scales, IQ3_NL[q], 4, extra[:, 8:])
+
+
+def _iq2_kl(b, d):
+    scales = (_nibbles(b[:, 2:6]) | _u16_bits(b, 0, 2, 8) << 4) - 32
+    high = ((b[:, None, 70:86] >> np.arange(8, dtype=np.uint8).reshape(1, 8, 1)) & 1).reshape(-1, 128).astype(np.int64)
+    codes = _nibbles(b[:, 6:70].reshape(-1, 16)).reshape(-1, 128) | high << 4
+    return d * np.repeat(scales, 32, axis=1) * IQ2_KL_PAIRS[codes].reshape(-1, 256)
+
+
 def _put_half(b, at, values):
     b[:, at : at + 2] = np.asarray(values).astype("<f2").reshape(-1, 1).view(np.uint8)
 
@@ -317,6 +453,13 @@ def _put_e8m0(b, at, values):
     size = np.abs(np.asarray(values, dtype=np.float64))
     exp = np.where(size > 0, np.frexp(size)[1] + 127, 0)
     b[:, at] = exp
+
+
+def _put_ue4m3(b, at, values):
+    """Four scales, each somewhat below the one before: of a magnitude, those below."""
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    for i in range(4):
+        b[:, at + i] = np.searchsorted(UE4M3[:127], sizes * (8 - i) / 8, side="right") - 1
 
 
 def _put_split(b, at, values):
@@ -332,12 +475,13 @@ class Type:
     weights: int  # per block
     bytes: int  # per block
     decode: Callable
-    d: Optional[int] = None  # where the scale is, an fp16 but for MXFP4 and IQ1_M
+    d: Optional[int] = None  # where the scale is, an fp16 but for MXFP4, NVFP4 and IQ1_M
     m: Optional[int] = None  # where the fp16 minimum is
     # The minimum that centres uniformly random codes, in units of the scale:
     # the mean code, with the sign that the type gives its minimum.
     centre: float = 0.0
     put: Callable = _put_half  # puts the scales of blocks there
+    head: Optional[str] = None  # the type of the scale that rows begin with: decode takes it as well
 
 
 TYPES = {
@@ -366,6 +510,20 @@ TYPES = {
     "IQ1_M": Type(29, 256, 56, _iq1_m, d=48, put=_put_split),
     "TQ1_0": Type(34, 256, 54, _tq1_0, d=52),
     "TQ2_0": Type(35, 256, 66, _tq2_0, d=64),
+    "NVFP4": Type(40, 64, 36, _nvfp4, d=0, put=_put_ue4m3),
+    "Q1_0": Type(41, 128, 18, _q1_0, d=0),
+    "Q2_0": Type(42, 64, 18, _q2_0, d=0),
+    "IQ2_K": Type(137, 256, 76, _iq2_k, d=0),
+    "IQ3_K": Type(138, 256, 110, _iq3_k, d=0),
+    "IQ4_K": Type(139, 256, 144, _iq4_k, d=0),
+    "IQ5_K": Type(140, 256, 176, _iq5_k, d=0),
+    "IQ6_K": Type(141, 256, 212, _iq6_k, d=0),
+    "IQ2_KS": Type(145, 256, 70, _iq2_ks, head="<f2"),
+    "IQ2_KL": Type(157, 256, 86, _iq2_kl, head="<f2"),
+    "IQ3_KS": Type(156, 256, 102, _iq3_ks, head="<f2"),
+    "IQ4_KS": Type(144, 256, 136, _iq4_ks, head="<f4"),
+    "IQ4_KSS": Type(146, 256, 128, _iq4_kss, head="<f4"),
+    "IQ5_KS": Type(152, 256, 168, _iq5_ks, head="<f4"),
 }
 NAMES = {t.id: name for name, t in TYPES.items()}
 
@@ -374,12 +532,21 @@ def row_bytes(name, cols):
     t = TYPES[name]
     if cols % t.weights:
         raise ValueError(f"rows of {cols} weights do not divide into {name} blocks of {t.weights}")
-    return cols // t.weights * t.bytes
+    return _head_bytes(t) + cols // t.weights * t.bytes
+
+
+def _head_bytes(t):
+    return np.dtype(t.head).itemsize if t.head else 0
 
 
 def decode(name, raw):
     t = TYPES[name]
     rows = raw.shape[0]
+    if t.head:
+        head = _head_bytes(t)
+        d = np.ascontiguousarray(raw[:, :head]).view(t.head).astype(np.float64)
+        b = np.ascontiguousarray(raw[:, head:]).reshape(-1, t.bytes)
+        return t.decode(b, np.repeat(d, len(b) // rows, axis=0)).reshape(rows, -1)
     return t.decode(np.ascontiguousarray(raw).reshape(-1, t.bytes)).reshape(rows, -1)
 
 
@@ -410,6 +577,13 @@ def random_rows(rng, name, rows, cols, std, scales=None):
     replaces the first scales and minimums by values to be tried.
     """
     t = TYPES[name]
+    if t.head:
+        b = rng.bytes((rows, row_bytes(name, cols) - _head_bytes(t)))
+        d = rng.uniform(0.7, 1.4, rows) * (1 - 2 * rng.below(2, rows))
+        d *= std / t.decode(b.reshape(-1, t.bytes), np.ones((rows * cols // t.weights, 1))).std()
+        if scales is not None:
+            d[: len(scales[: rows - 1])] = scales[: rows - 1]
+        return np.concatenate([d.astype(t.head).reshape(-1, 1).view(np.uint8), b], axis=1)
     if t.d is None:
         return encode(name, rng.normal((rows, cols), std))
     n = rows * cols // t.weights

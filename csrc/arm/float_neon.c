@@ -6,7 +6,15 @@
 
 #include "arm/v16_neon.h"
 
+/*
+ * Two tokens: 16 sums and two vectors of weights are what 32 registers hold. More spill: by GCC
+ * 12, F16 takes 8.6 instructions a column and token with 2 tokens, 9.3 with 4, 11.2 with 8.
+ */
+#define MM_FLOAT_TOKENS 2
 #include "v16.h"
+
+#define DELTA_PANELS 1
+#include "v16_delta.h"
 
 #define ATTN_VECS 1
 #include "v16_attn.h"
@@ -31,11 +39,7 @@ void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
 	v16_fill_neon(k);
+	delta_fill_neon(k);
 	attn_fill_neon(k);
 	attn_int_fill_neon(k);
-	/*
-	 * Two tokens: 16 sums and two vectors of weights are what 32 registers hold. More spill: by GCC
-	 * 12, F16 takes 8.6 instructions a column and token with 2 tokens, 9.3 with 4, 11.2 with 8.
-	 */
-	k->mm_tile[QN_F32] = k->mm_tile[QN_F16] = k->mm_tile[QN_BF16] = 2;
 }

@@ -69,6 +69,22 @@ static inline bytes bytes_mxfp4(bytes a)
 	return (bytes)EACH1(lookup, a, vld1q_u8(table));
 }
 
+static inline uint8x16_t lookup_in(uint8x16_t a, const uint8_t *t, int n)
+{
+	if (n == 1)
+		return vqtbl1q_u8(vld1q_u8(t), a);
+	if (n == 2)
+		return vqtbl2q_u8((uint8x16x2_t){{vld1q_u8(t), vld1q_u8(t + 16)}}, a);
+	return vqtbl4q_u8((uint8x16x4_t){{vld1q_u8(t), vld1q_u8(t + 16), vld1q_u8(t + 32), vld1q_u8(t + 48)}}, a);
+}
+
+static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
+{
+	return (bytes){{lookup_in(a.q[0], t, n), lookup_in(a.q[1], t, n), lookup_in(a.q[2], t, n), lookup_in(a.q[3], t, n)}};
+}
+
+static inline bytes bytes_add(bytes a, bytes b) { return (bytes)EACH2(vaddq_u8, a, b); }
+
 /* The bits of 2 bytes, each as a byte of zeros or ones. */
 static inline uint8x16_t spread_bits(const uint8_t *s)
 {
@@ -219,6 +235,17 @@ static inline floats floats_f16(const uint16_t *p)
 
 	return (floats){{vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a),
 	                 vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
+}
+
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	const uint8x16_t a = vld1q_u8(p);
+	const float16x8_t lo = vreinterpretq_f16_u16(vshll_n_u8(vget_low_u8(a), 7));
+	const float16x8_t hi = vreinterpretq_f16_u16(vshll_n_u8(vget_high_u8(a), 7));
+
+	return (floats){{vmulq_n_f32(vcvt_f32_f16(vget_low_f16(lo)), 128), vmulq_n_f32(vcvt_high_f32_f16(lo), 128),
+	                 vmulq_n_f32(vcvt_f32_f16(vget_low_f16(hi)), 128), vmulq_n_f32(vcvt_high_f32_f16(hi), 128)}};
 }
 
 static inline floats floats_of(ints a)

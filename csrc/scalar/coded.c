@@ -3,6 +3,7 @@
 
 #include "coded.h"
 #include "fp16.h"
+#include "ik_levels.h"
 #include "kernels.h"
 
 /* Byte t of an entry of a codebook. */
@@ -127,10 +128,179 @@ static void tq1_0(struct coded *c, const struct tq1_0 *b)
 	c->d = f32_of_f16(b->d);
 }
 
+#define LEVEL(x) x,
+static const int8_t ik2[] = {IK2_LEVELS(LEVEL)}, ik3[] = {IK3_LEVELS(LEVEL)};
+static const int8_t ik5[] = {IK5_LEVELS(LEVEL)}, ik6[] = {IK6_LEVELS(LEVEL)};
+#undef LEVEL
+
+/* The low bits of weight k as Q2_K, Q4_K and IQ4_XS keep them. */
+static int crumb(const uint8_t *qs, int k)
+{
+	return qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3;
+}
+
+static int nibble64(const uint8_t *qs, int k)
+{
+	return qs[k / 64 * 32 + k % 32] >> 4 * (k / 32 % 2) & 15;
+}
+
+static int nibble32(const uint8_t *qs, int k)
+{
+	return qs[k / 32 * 16 + k % 16] >> 4 * (k / 16 % 2) & 15;
+}
+
+/* Bit k / 32 of byte k % 32: the bit above those. */
+static int above(const uint8_t *qh, int k)
+{
+	return qh[k % 32] >> k / 32 & 1;
+}
+
+/* Scale j of IQ4_K and IQ5_K. */
+static int scale6(const uint8_t *high, const uint8_t *low, int j)
+{
+	return (nibble(low, j) | (high[j / 4] >> 2 * (j % 4) & 3) << 4) - 32;
+}
+
+static void iq2_k(struct coded *c, const struct iq2_k *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		c->q[k] = (int8_t)(ik2[crumb(b->qs, k)] + 5 * (b->extra >> k / 16 & 1));
+		c->scale[k / 16] = (int8_t)(nibble(b->scales, k / 16) - 8);
+	}
+	c->d = f32_of_f16(b->d);
+}
+
+static void iq3_k(struct coded *c, const struct iq3_k *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 16, s = 2 * nibble(b->scales, j) + 1;
+
+		c->q[k] = (int8_t)(ik3[crumb(b->qs, k) | above(b->qh, k) << 2] + 4 * (b->extra >> j & 1));
+		c->scale[j] = (int8_t)(b->signs >> j & 1 ? -s : s);
+	}
+	c->d = f32_of_f16(b->d);
+}
+
+static void iq4_k(struct coded *c, const struct iq4_k *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		c->q[k] = (int8_t)(qn_iq4_values[nibble32(b->qs, k)] + 4 * (b->extra >> k / 16 & 1));
+		c->scale[k / 16] = (int8_t)scale6(b->scales_h, b->scales, k / 16);
+	}
+	c->d = f32_of_f16(b->d);
+}
+
+static void iq5_k(struct coded *c, const struct iq5_k *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		c->q[k] = (int8_t)(ik5[nibble64(b->qs, k) | above(b->qh, k) << 4] + 2 * (b->extra >> k / 16 & 1));
+		c->scale[k / 16] = (int8_t)scale6(b->scales_h, b->scales, k / 16);
+	}
+	c->d = f32_of_f16(b->d);
+}
+
+static void iq6_k(struct coded *c, const struct iq6_k *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		c->q[k] = (int8_t)(ik6[nibble64(b->qs, k) | crumb(b->qh, k) << 4] + (b->extra >> k / 16 & 1));
+		c->scale[k / 16] = b->scales[k / 16];
+	}
+	c->d = f32_of_f16(b->d);
+}
+
+static void iq2_ks(struct coded *c, const struct iq2_ks *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32;
+
+		c->q[k] = (int8_t)(ik2[crumb(b->qs, k)] + 5 * (b->extra >> j & 1));
+		c->scale[k / 16] = (int8_t)((nibble(b->scales, j) | (b->extra >> (8 + j) & 1) << 4) - 16);
+	}
+	c->d = 1;
+}
+
+static void iq2_kl(struct coded *c, const struct iq2_kl *b)
+{
+#define PAIR(x, y) {x, y},
+	static const int8_t pairs[32][2] = {IQ2_KL_PAIRS(PAIR)};
+#undef PAIR
+
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32, i = k % 32 / 2;
+		const int code = (b->qs[j / 2 * 16 + i] >> 4 * (j % 2) & 15) | (b->qh[i] >> j & 1) << 4;
+
+		c->q[k] = pairs[code][k % 2];
+		c->scale[k / 16] =
+			(int8_t)(((b->scales[j % 4] >> 4 * (j / 4) & 15) | (b->scales_h >> 2 * j & 3) << 4) - 32);
+	}
+	c->d = 1;
+}
+
+static void iq3_ks(struct coded *c, const struct iq3_ks *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32;
+
+		c->q[k] = (int8_t)(ik3[crumb(b->qs, k) | above(b->qh, k) << 2] + 4 * (b->extra >> (8 + j) & 1));
+		c->scale[k / 16] =
+			(int8_t)(((b->scales[j % 4] >> 4 * (j / 4) & 15) | (b->extra >> j & 1) << 4) - 16);
+	}
+	c->d = 1;
+}
+
+static void iq4_ks(struct coded *c, const struct iq4_ks *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int s = b->scales[k / 32];
+
+		c->q[k] = (int8_t)(qn_iq4_values[nibble32(b->qs, k)] + 4 * (s & 1));
+		c->scale[k / 16] = (int8_t)((s & 254) - 127);
+	}
+	c->d = 1;
+}
+
+static void iq4_kss(struct coded *c, const struct iq4_kss *b)
+{
+	struct iq4_ks plain = {0};
+
+	for (int i = 0; i < 64; i++) {
+		const int x = b->qs[i] & 0xfffe, codes = x ^ x >> 1;
+
+		plain.scales[i / 8] |= (uint8_t)((b->qs[i] & 1) << i % 8);
+		plain.qs[2 * i] = (uint8_t)codes;
+		plain.qs[2 * i + 1] = (uint8_t)(codes >> 8);
+	}
+	iq4_ks(c, &plain);
+}
+
+static void iq5_ks(struct coded *c, const struct iq5_ks *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int s = b->scales[k / 32];
+
+		c->q[k] = (int8_t)(ik5[nibble64(b->qs, k) | above(b->qh, k) << 4] + 2 * (s & 1));
+		c->scale[k / 16] = (int8_t)((s & 254) - 127);
+	}
+	c->d = 1;
+}
+
+float coded_head(int head, const void *row)
+{
+	uint16_t h;
+	float f;
+
+	if (head == sizeof h) {
+		memcpy(&h, row, sizeof h);
+		return f32_of_f16(h);
+	}
+	memcpy(&f, row, sizeof f);
+	return f;
+}
+
 void coded_block(struct coded *c, int type, const void *block)
 {
 	switch (type) {
-#define CODED(name, NAME, run)  \
+#define CODED(name, NAME, ...)  \
 	case QN_##NAME:         \
 		name(c, block); \
 		break;

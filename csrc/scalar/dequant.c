@@ -156,6 +156,29 @@ static void dequant_mxfp4(float *y, const struct mxfp4 *b)
 	}
 }
 
+static void dequant_nvfp4(float *y, const struct nvfp4 *b)
+{
+	for (int k = 0; k < 64; k++)
+		y[k] = f32_of_ue4m3_half(b->d[k / 16]) *
+		       (float)qn_mxfp4_values[b->qs[k / 16 * 8 + k % 8] >> 4 * (k / 8 % 2) & 15];
+}
+
+static void dequant_q1_0(float *y, const struct q1_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 128; k++)
+		y[k] = b->qs[k / 8] >> k % 8 & 1 ? d : -d;
+}
+
+static void dequant_q2_0(float *y, const struct q2_0 *b)
+{
+	const float d = f32_of_f16(b->d);
+
+	for (int k = 0; k < 64; k++)
+		y[k] = d * (float)((b->qs[k / 4] >> 2 * (k % 4) & 3) - 1);
+}
+
 static void dequant_tq2_0(float *y, const struct tq2_0 *b)
 {
 	const float d = f32_of_f16(b->d);
@@ -164,15 +187,17 @@ static void dequant_tq2_0(float *y, const struct tq2_0 *b)
 		y[k] = d * (float)((b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3) - 1);
 }
 
-/* IQ1, IQ2, IQ3, TQ1_0. */
+/* The types of coded.h. */
 static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
 {
+	const int head = type_row(type).head;
+	const float d = head ? coded_head(head, row) : 1;
 	struct coded c;
 
 	for (int64_t i = 0; i < n_in / QK_K; i++) {
-		coded_block(&c, type, row + i * (int64_t)qn_row_bytes(type, QK_K));
+		coded_block(&c, type, row + head + i * block_bytes(type));
 		for (int k = 0; k < QK_K; k++)
-			y[i * QK_K + k] = c.d * (float)(c.scale[k / 16] * c.q[k]);
+			y[i * QK_K + k] = d * c.d * (float)(c.scale[k / 16] * c.q[k]);
 	}
 }
 
@@ -189,9 +214,9 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 			dequant_##name(y + i * (n), (const block *)row + i);  \
 		return;
 #define FLOAT(name, NAME, element) BLOCKS(name, NAME, element, 1)
-#define SMALL(name, NAME, ...) BLOCKS(name, NAME, struct name, QK)
+#define SMALL(name, NAME, elems, ...) BLOCKS(name, NAME, struct name, elems)
 #define SUPER(name, NAME, ...) BLOCKS(name, NAME, struct name, QK_K)
-#define CODED(name, NAME, run) case QN_##NAME:
+#define CODED(name, NAME, ...) case QN_##NAME:
 		QN_TYPES(FLOAT, SMALL, SUPER, QN_SKIP)
 		QN_TYPES(QN_SKIP, QN_SKIP, QN_SKIP, CODED)
 		dequant_coded(type, y, row, n_in);

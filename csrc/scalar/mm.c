@@ -13,9 +13,10 @@
  *	TQ2_0, coded.h    the same; the scales of TQ2_0 and TQ1_0 are 1
  *
  * Bounds: |x| <= 127, and the largest S is IQ4_XS's, 256 * 32 * 255 * 127 = 2.7e8 < 2^31. The types of coded.h
- * come after it: 256 * 31 * (64 + 62) * 127 = 1.3e8.
+ * come after it, 256 * 31 * (64 + 62) * 127 = 1.3e8, but for some of ik_llama.cpp's: 256 * 128 * 128 * 127 = 5.4e8.
  *
- * Types of 32-weight blocks have a float scale for each, as their activations do: dx[j]
+ * Types of small blocks have a float scale for each 32 weights or more, as their activations do: dx[j]. NVFP4 has one
+ * for each 16, and two such sums for a dx.
  *
  *	f = d * sum((q - offset) * x), then f = fma(m, sum(x), f) where there is an m
  *	y = fma(f, dx, y)
@@ -84,13 +85,13 @@ static void unpack_scales(struct super *s, const uint8_t sl[8][QN_PANEL], const 
 /* A super-block of codes. */
 static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_t b, int r)
 {
-	_Alignas(4) uint8_t block[128];
+	_Alignas(4) uint8_t block[256];
 	struct coded c;
 
-	coded_of_panel(type, block, panel + b * QN_PANEL * (int64_t)qn_row_bytes(type, QK_K), r);
+	coded_of_panel(type, block, panel + b * QN_PANEL * block_bytes(type), r);
 	coded_block(&c, type, block);
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(c.q[k] + CODED_OFFSET);
+		s->q[k] = (uint8_t)(c.q[k] + s->offset);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = c.scale[j];
 	s->d = c.d;
@@ -187,12 +188,16 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 static void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
+	const int head = type_row(type).head;
 	struct super s;
 
 	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
 	for (int64_t b = 0; b < n_in / QK_K; b++) {
 		for (int r = 0; r < QN_PANEL; r++) {
 			unpack(&s, type, panel, b, r);
+			if (head)
+				s.d = coded_head(head, (const uint8_t *)panel + n_in / QK_K * QN_PANEL * block_bytes(type) +
+				                                r * head);
 			for (int t = 0; t < n; t++) {
 				const struct act8 *x = &act[b * n_act + t];
 				float *y = &out[t * QN_PANEL + r];
@@ -210,48 +215,63 @@ static void mm_super(int type, float *out, const void *panel, const struct act8 
 	}
 }
 
-/* Weight k of block j of a group of n, row r, without its offset. */
-static int small_weight(int type, const uint8_t *p, int n, int j, int k, int r)
+/* Weight k of a group of n times 32, row r, without its offset. */
+static int small_weight(int type, const uint8_t *p, int n, int k, int r)
 {
 	const struct type_row t = type_row(type);
 	const x16_line *lines = (const x16_line *)p;
 	int q;
 
-	if (t.bits == 8)
-		return lines[8 * j + k / 4][r][k % 4] - t.offset;
-	q = nibble(lines + 4 * j, k, r, 4);
+	switch (t.bits) {
+	case 1:
+		return 2 * onebit(lines, k, r) - 1;
+	case 2:
+		return (lines[k / 16][r][k % 4] >> 2 * (k / 4 % 4) & 3) - t.offset;
+	case 8:
+		return lines[k / 4][r][k % 4] - t.offset;
+	}
+	q = nibble(lines, k, r, t.run / 8);
 	if (t.bits == 5)
-		q |= onebit(lines + 4 * n + j, k, r) << 4;
-	return type == QN_IQ4_NL ? qn_iq4_values[q] : type == QN_MXFP4 ? qn_mxfp4_values[q] : q - t.offset;
+		q |= onebit(lines + 4 * n, k, r) << 4;
+	return type == QN_IQ4_NL ? qn_iq4_values[q] : t.offset == 12 ? qn_mxfp4_values[q] : q - t.offset;
+}
+
+/* The scale of weight k of a group, row r. */
+static float small_scale(int type, const uint8_t *d, int k, int r)
+{
+	const int i = k / type_row(type).run * QN_PANEL + r;
+
+	return type == QN_MXFP4 ? f32_of_e8m0_half(d[i])
+	     : type == QN_NVFP4 ? f32_of_ue4m3_half(d[i])
+	                        : f32_of_f16(((const uint16_t *)d)[i]);
 }
 
 static void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
-	const int has_m = type_row(type).min, exps = type_row(type).scale == 1;
+	const int has_m = type_row(type).min, run = 4 * type_row(type).words;
 
 	memset(out, 0, sizeof *out * QN_PANEL * (size_t)n);
 	for (int64_t b = 0; b * QN_ACT_BLOCK < n_in; b++) {
 		const int64_t left = n_in / QK - b * X16_GROUP;
 		const int nb = (int)(left < X16_GROUP ? left : X16_GROUP);
-		const uint8_t *e = panel + x16_line_bytes(type, nb);
-		const uint16_t *d = (const uint16_t *)e, *m = d + nb * QN_PANEL;
+		const uint8_t *d = panel + x16_line_bytes(type, nb);
+		const uint16_t *m = (const uint16_t *)d + nb * QN_PANEL;
 
 		for (int t = 0; t < n; t++) {
 			const struct act8 *x = &act[b * n_act + t];
 
 			for (int r = 0; r < QN_PANEL; r++)
-				for (int j = 0; j < nb; j++) {
+				for (int k = 0; k < nb * QK; k += run) {
 					int32_t dot = 0;
 					float f;
 
-					for (int k = 0; k < QK; k++)
-						dot += small_weight(type, panel, nb, j, k, r) * x->qs[j * QK + k];
-					f = (float)dot * (exps ? f32_of_e8m0_half(e[j * QN_PANEL + r])
-					                       : f32_of_f16(d[j * QN_PANEL + r]));
+					for (int i = k; i < k + run; i++)
+						dot += small_weight(type, panel, nb, i, r) * x->qs[i];
+					f = (float)dot * small_scale(type, d, k, r);
 					if (has_m)
-						f = fmaf(f32_of_f16(m[j * QN_PANEL + r]), x->fsum32[j], f);
-					out[t * QN_PANEL + r] = fmaf(f, x->d32[j], out[t * QN_PANEL + r]);
+						f = fmaf(f32_of_f16(m[k / QK * QN_PANEL + r]), x->fsum32[k / QK], f);
+					out[t * QN_PANEL + r] = fmaf(f, x->d32[k / QK], out[t * QN_PANEL + r]);
 				}
 		}
 		panel += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);

@@ -84,6 +84,7 @@ struct type {
 	int elems, bytes;
 	int d, m;      /* offsets of the scale, see put_scale(), and of the minimum; -1: none */
 	float top;     /* largest |integer| that d multiplies */
+	int head;      /* bytes of a scale before the blocks of a row: then blocks have none */
 };
 
 extern const struct type check_types[];
@@ -91,11 +92,14 @@ extern const int check_n_types;
 
 #define EACH_TYPE(t) for (const struct type *t = check_types; t < check_types + check_n_types; t++)
 
-/* n random GGUF blocks whose weights are about `size` at most; any bits are valid but for scales. */
-void rnd_weights(const struct type *t, void *blocks, int64_t n, float size);
+/* n random GGUF rows whose weights are about `size` at most; any bits are valid but for scales. */
+void rnd_weights(const struct type *t, void *rows, int64_t n, int64_t n_in, float size);
 
-/* Sets the scale of a block to h, or to what is nearest for the type. */
-void put_scale(const struct type *t, uint8_t *block, uint16_t h);
+/* Block i of rows, counted over all of them. */
+uint8_t *block_at(const struct type *t, void *rows, int64_t n_in, int64_t i);
+
+/* Sets the scale of block i, or of its row, to h, or to what is nearest for the type. */
+void put_scale(const struct type *t, void *rows, int64_t n_in, int64_t i, uint16_t h);
 
 /* Halves in and out by plain arithmetic, apart from fp16.h. Rounds to nearest even, saturates. */
 double half_value(uint16_t h);
@@ -119,6 +123,7 @@ void check_pack(void);
 void check_vec(void);
 void check_mm(void);
 void check_attn(void);
+void check_delta(void);
 void check_pool(void);
 void check_ops(void);
 void check_plan(void);

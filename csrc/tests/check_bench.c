@@ -65,7 +65,7 @@ static void mm(struct set *s, double peak)
 				xf[b].x[k] = rnd_normal();
 			check_sets[0].k.quantize(&x8[b], xf[b].x, QN_ACT_BLOCK, kind);
 		}
-		rnd_weights(t, rows, 16 * N_IN / t->elems, 1);
+		rnd_weights(t, rows, 16, N_IN, 1);
 		for (int p = 0; p < PANELS; p++)
 			qn_pack(t->type, w + (size_t)p * panel, rows, 16, N_IN);
 		for (int i = 0; i < COUNT(counts) && counts[i] <= s->k.mm_tile[t->type]; i++) {
@@ -207,7 +207,7 @@ static void vec(struct set *s)
 	for (enum qn_act kind = QN_ACT_Q8_256; kind < QN_N_ACT; kind++) {
 		TIME(time, for (int b = 0; b < N / QN_ACT_BLOCK; b++)
 		                   s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK, kind));
-		line(s, kind == QN_ACT_Q8_32 ? "quantize by 32" : "quantize", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
+		line(s, kind == QN_ACT_Q8_256 ? "quantize" : kind == QN_ACT_Q8_32 ? "quantize by 32" : "quantize by 32, sums of 16", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
 	}
 	TIME(time, s->k.fn[QN_FN_SILU](y, x, w, N));
 	line(s, "silu", (12) * N / time);

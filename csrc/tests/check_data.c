@@ -8,31 +8,45 @@
 #define SMALL(T, m, top) sizeof(struct T), offsetof(struct T, d), m, top
 
 const struct type check_types[] = {
-	{"f32", QN_F32, 1, 4, -1, -1, 1},
-	{"f16", QN_F16, 1, 2, -1, -1, 1},
-	{"bf16", QN_BF16, 1, 2, -1, -1, 1},
-	{"q4_0", QN_Q4_0, 32, SMALL(q4_0, -1, 8)},
-	{"q4_1", QN_Q4_1, 32, SMALL(q4_1, offsetof(struct q4_1, m), 15)},
-	{"q5_0", QN_Q5_0, 32, SMALL(q5_0, -1, 16)},
-	{"q5_1", QN_Q5_1, 32, SMALL(q5_1, offsetof(struct q5_1, m), 31)},
-	{"q8_0", QN_Q8_0, 32, SMALL(q8_0, -1, 128)},
-	{"iq4_nl", QN_IQ4_NL, 32, SMALL(iq4_nl, -1, 127)},
-	{"q2_K", QN_Q2_K, 256, SMALL(q2k, offsetof(struct q2k, dmin), 3 * 15)},
-	{"q3_K", QN_Q3_K, 256, SMALL(q3k, -1, 4 * 32)},
-	{"q4_K", QN_Q4_K, 256, SMALL(q4k, offsetof(struct q4k, dmin), 15 * 63)},
-	{"q5_K", QN_Q5_K, 256, SMALL(q5k, offsetof(struct q5k, dmin), 31 * 63)},
-	{"q6_K", QN_Q6_K, 256, SMALL(q6k, -1, 32 * 128)},
-	{"iq4_xs", QN_IQ4_XS, 256, SMALL(iq4_xs, -1, 127 * 32)},
-	{"mxfp4", QN_MXFP4, 32, sizeof(struct mxfp4), 0, -1, 12},
-	{"iq2_xxs", QN_IQ2_XXS, 256, SMALL(iq2_xxs, -1, 31 * 43 / 8.f)},
-	{"iq2_xs", QN_IQ2_XS, 256, SMALL(iq2_xs, -1, 31 * 43 / 8.f)},
-	{"iq2_s", QN_IQ2_S, 256, SMALL(iq2_s, -1, 31 * 43 / 8.f)},
-	{"iq3_xxs", QN_IQ3_XXS, 256, SMALL(iq3_xxs, -1, 31 * 62 / 4.f)},
-	{"iq3_s", QN_IQ3_S, 256, SMALL(iq3_s, -1, 31 * 15)},
-	{"iq1_s", QN_IQ1_S, 256, SMALL(iq1_s, -1, 15 * 9 / 8.f)},
-	{"iq1_m", QN_IQ1_M, 256, sizeof(struct iq1_m), offsetof(struct iq1_m, scales), -1, 15 * 9 / 8.f},
-	{"tq1_0", QN_TQ1_0, 256, SMALL(tq1_0, -1, 1)},
-	{"tq2_0", QN_TQ2_0, 256, SMALL(tq2_0, -1, 2)},
+	{"f32", QN_F32, 1, 4, -1, -1, 1, 0},
+	{"f16", QN_F16, 1, 2, -1, -1, 1, 0},
+	{"bf16", QN_BF16, 1, 2, -1, -1, 1, 0},
+	{"q4_0", QN_Q4_0, 32, SMALL(q4_0, -1, 8), 0},
+	{"q4_1", QN_Q4_1, 32, SMALL(q4_1, offsetof(struct q4_1, m), 15), 0},
+	{"q5_0", QN_Q5_0, 32, SMALL(q5_0, -1, 16), 0},
+	{"q5_1", QN_Q5_1, 32, SMALL(q5_1, offsetof(struct q5_1, m), 31), 0},
+	{"q8_0", QN_Q8_0, 32, SMALL(q8_0, -1, 128), 0},
+	{"iq4_nl", QN_IQ4_NL, 32, SMALL(iq4_nl, -1, 127), 0},
+	{"q2_K", QN_Q2_K, 256, SMALL(q2k, offsetof(struct q2k, dmin), 3 * 15), 0},
+	{"q3_K", QN_Q3_K, 256, SMALL(q3k, -1, 4 * 32), 0},
+	{"q4_K", QN_Q4_K, 256, SMALL(q4k, offsetof(struct q4k, dmin), 15 * 63), 0},
+	{"q5_K", QN_Q5_K, 256, SMALL(q5k, offsetof(struct q5k, dmin), 31 * 63), 0},
+	{"q6_K", QN_Q6_K, 256, SMALL(q6k, -1, 32 * 128), 0},
+	{"iq4_xs", QN_IQ4_XS, 256, SMALL(iq4_xs, -1, 127 * 32), 0},
+	{"mxfp4", QN_MXFP4, 32, sizeof(struct mxfp4), 0, -1, 12, 0},
+	{"nvfp4", QN_NVFP4, 64, sizeof(struct nvfp4), 0, -1, 6, 0},
+	{"q1_0", QN_Q1_0, 128, SMALL(q1_0, -1, 1), 0},
+	{"q2_0", QN_Q2_0, 64, SMALL(q2_0, -1, 2), 0},
+	{"iq2_xxs", QN_IQ2_XXS, 256, SMALL(iq2_xxs, -1, 31 * 43 / 8.f), 0},
+	{"iq2_xs", QN_IQ2_XS, 256, SMALL(iq2_xs, -1, 31 * 43 / 8.f), 0},
+	{"iq2_s", QN_IQ2_S, 256, SMALL(iq2_s, -1, 31 * 43 / 8.f), 0},
+	{"iq3_xxs", QN_IQ3_XXS, 256, SMALL(iq3_xxs, -1, 31 * 62 / 4.f), 0},
+	{"iq3_s", QN_IQ3_S, 256, SMALL(iq3_s, -1, 31 * 15), 0},
+	{"iq1_s", QN_IQ1_S, 256, SMALL(iq1_s, -1, 15 * 9 / 8.f), 0},
+	{"iq1_m", QN_IQ1_M, 256, sizeof(struct iq1_m), offsetof(struct iq1_m, scales), -1, 15 * 9 / 8.f, 0},
+	{"tq1_0", QN_TQ1_0, 256, SMALL(tq1_0, -1, 1), 0},
+	{"tq2_0", QN_TQ2_0, 256, SMALL(tq2_0, -1, 2), 0},
+	{"iq2_k", QN_IQ2_K, 256, SMALL(iq2_k, -1, 31 * 8), 0},
+	{"iq3_k", QN_IQ3_K, 256, SMALL(iq3_k, -1, 63 * 31), 0},
+	{"iq4_k", QN_IQ4_K, 256, SMALL(iq4_k, -1, 127 * 32), 0},
+	{"iq5_k", QN_IQ5_K, 256, SMALL(iq5_k, -1, 126 * 32), 0},
+	{"iq6_k", QN_IQ6_K, 256, SMALL(iq6_k, -1, 127 * 128), 0},
+	{"iq2_ks", QN_IQ2_KS, 256, sizeof(struct iq2_ks), 0, -1, 31 * 16, 2},
+	{"iq2_kl", QN_IQ2_KL, 256, sizeof(struct iq2_kl), 0, -1, 63 * 32, 2},
+	{"iq3_ks", QN_IQ3_KS, 256, sizeof(struct iq3_ks), 0, -1, 63 * 16, 2},
+	{"iq4_ks", QN_IQ4_KS, 256, sizeof(struct iq4_ks), 0, -1, 127 * 127, 4},
+	{"iq4_kss", QN_IQ4_KSS, 256, sizeof(struct iq4_kss), 0, -1, 127 * 127, 4},
+	{"iq5_ks", QN_IQ5_KS, 256, sizeof(struct iq5_ks), 0, -1, 126 * 127, 4},
 };
 const int check_n_types = COUNT(check_types);
 
@@ -65,18 +79,50 @@ uint16_t half_nearest(double x)
 	return sign | (uint16_t)((exp + 14) * 1024 + (int)n);
 }
 
-void put_scale(const struct type *t, uint8_t *block, uint16_t h)
+/* The largest float of 4 bits of exponent and 3 of mantissa that is not above x. */
+static uint8_t ue4m3_below(double x)
 {
+	for (int i = 0x7e; i > 0; i--)
+		if ((i >> 3 ? ldexp(8 + i % 8, (i >> 3) - 10) : ldexp(i, -9)) <= x)
+			return (uint8_t)i;
+	return 0;
+}
+
+/* Where row `row` begins. */
+static uint8_t *row_at(const struct type *t, void *rows, int64_t n_in, int64_t row)
+{
+	return (uint8_t *)rows + row * (int64_t)qn_row_bytes(t->type, n_in);
+}
+
+uint8_t *block_at(const struct type *t, void *rows, int64_t n_in, int64_t i)
+{
+	const int64_t each = n_in / t->elems;
+
+	return row_at(t, rows, n_in, i / each) + t->head + i % each * t->bytes;
+}
+
+void put_scale(const struct type *t, void *rows, int64_t n_in, int64_t i, uint16_t h)
+{
+	uint8_t *block = t->head ? row_at(t, rows, n_in, i / (n_in / t->elems)) : block_at(t, rows, n_in, i);
+	const float f = (float)half_value(h);
 	int exp;
 
+	if (t->head == 4) {
+		memcpy(block, &f, sizeof f);
+		return;
+	}
 	switch (t->type) {
 	case QN_MXFP4: /* 2^(e - 128): the power of two below, and NaN for what is not finite */
 		frexp(half_value(h), &exp);
 		*block = (h & 0x7c00) == 0x7c00 ? 255 : (uint8_t)(127 + exp);
 		break;
+	case QN_NVFP4: /* four, each somewhat less than the one before */
+		for (int k = 0; k < 4; k++)
+			block[k] = ue4m3_below(fabs(half_value(h)) * (8 - k) / 8);
+		break;
 	case QN_IQ1_M: /* a nibble above the scales of each 64 weights */
-		for (int i = 0; i < 4; i++)
-			block[t->d + 2 * i + 1] = (uint8_t)((block[t->d + 2 * i + 1] & 15) | (h >> 4 * i & 15) << 4);
+		for (int k = 0; k < 4; k++)
+			block[t->d + 2 * k + 1] = (uint8_t)((block[t->d + 2 * k + 1] & 15) | (h >> 4 * k & 15) << 4);
 		break;
 	default:
 		memcpy(block + t->d, &h, sizeof h);
@@ -96,13 +142,12 @@ static uint16_t rnd_scale(float size)
 	}
 }
 
-void rnd_weights(const struct type *t, void *blocks, int64_t n, float size)
+void rnd_weights(const struct type *t, void *rows, int64_t n, int64_t n_in, float size)
 {
-	uint8_t *p = blocks;
-
 	if (t->d >= 0)
-		rnd_bytes(p, (size_t)(n * t->bytes));
-	for (int64_t i = 0; i < n; i++, p += t->bytes) {
+		rnd_bytes(rows, (size_t)n * qn_row_bytes(t->type, n_in));
+	for (int64_t i = 0; i < n * n_in / t->elems; i++) {
+		uint8_t *p = block_at(t, rows, n_in, i);
 		const float x = size * rnd_uniform();
 		uint16_t h = half_nearest((double)x);
 		uint32_t u;
@@ -120,7 +165,7 @@ void rnd_weights(const struct type *t, void *blocks, int64_t n, float size)
 			break;
 		default:
 			h = rnd_scale(size / t->top);
-			put_scale(t, p, h);
+			put_scale(t, rows, n_in, i, h);
 			if (t->m >= 0) {
 				h = rnd_scale(t->elems == 32 ? size : size / 63);
 				memcpy(p + t->m, &h, sizeof h);
@@ -137,6 +182,9 @@ void act8_of(struct act8 *y, enum qn_act kind, const int8_t *q, float d)
 		if (kind == QN_ACT_Q8_32) {
 			y->d32[i / 32] = d;
 			y->fsum32[i / 32] += q[i];
+		} else if (kind == QN_ACT_Q8_32_16) {
+			y->d32[i / 32] = d;
+			y->half_sum[i / 16] = (int16_t)(y->half_sum[i / 16] + q[i]);
 		} else {
 			y->d = d;
 			y->sum16[i / 16] = (int16_t)(y->sum16[i / 16] + q[i]);
@@ -151,7 +199,7 @@ double act_value(const void *block, enum qn_act kind, int k)
 
 	if (kind == QN_ACT_F32)
 		return (double)((const struct actf *)block)->x[k];
-	return (double)(kind == QN_ACT_Q8_32 ? x->d32[k / 32] : x->d) * x->qs[k];
+	return (double)(kind == QN_ACT_Q8_256 ? x->d : x->d32[k / 32]) * x->qs[k];
 }
 
 void check_hadamard(double *x, int n)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../ik_levels.h"
 #include "../iq_grids.h"
 #include "check.h"
 
@@ -141,6 +142,22 @@ static void encode(int type, uint8_t *b, const struct said *s)
 		b[0] = (uint8_t)s->d;
 		put_nibbles(b, 1, s->q, 32, 16);
 		break;
+	case QN_NVFP4:
+		for (int j = 0; j < 4; j++) {
+			b[j] = (uint8_t)s->scale[j];
+			put_nibbles(b, 4 + 8 * j, s->q + 16 * j, 16, 8);
+		}
+		break;
+	case QN_Q1_0:
+		put_half(b, 0, s->d);
+		for (int k = 0; k < 128; k++)
+			put(b, 2 + k / 8, k % 8, 1, s->q[k]);
+		break;
+	case QN_Q2_0:
+		put_half(b, 0, s->d);
+		for (int k = 0; k < 64; k++)
+			put(b, 2 + k / 4, k % 4 * 2, 2, s->q[k]);
+		break;
 	case QN_TQ2_0:
 		put_pairs(b, 0, s->q, 0);
 		put_half(b, 64, s->d);
@@ -168,18 +185,28 @@ static const struct range {
 	{QN_Q2_K, 2, 0, 0, 15, 15, 16},    {QN_Q3_K, 3, 4, -32, 31, 0, 16},  {QN_Q4_K, 4, 0, 0, 63, 63, 32},
 	{QN_Q5_K, 5, 0, 0, 63, 63, 32},    {QN_Q6_K, 6, 32, -128, 127, 0, 16},
 	{QN_IQ4_XS, 4, 0, -32, 31, 0, 32}, {QN_MXFP4, 4, 0, 1, 1, 0, 32},    {QN_TQ2_0, 2, 1, 1, 1, 0, 32},
-	{QN_TQ1_0, 1, 1, 1, 1, 0, 32},
+	{QN_TQ1_0, 1, 1, 1, 1, 0, 32},     {QN_NVFP4, 4, 0, 0, 255, 0, 16},  {QN_Q1_0, 1, 0, 1, 1, 0, 32},
+	{QN_Q2_0, 2, 1, 1, 1, 0, 32},
 };
+
+/* A float of a sign that does not count, 4 bits of exponent and 3 of mantissa. */
+static double ue4m3(int x)
+{
+	const int exp = x >> 3 & 15, frac = x & 7;
+
+	return x == 0x7f ? 0 : exp ? ldexp(8 + frac, exp - 10) : ldexp(frac, -9);
+}
 
 /* The sign of the minimum: the K types subtract it. */
 static double weight(const struct range *r, const struct said *s, int k, double *size)
 {
 	const int q = r->type == QN_IQ4_NL || r->type == QN_IQ4_XS ? iq4[s->q[k]]
-	            : r->type == QN_MXFP4                          ? mxfp4[s->q[k]]
+	            : r->type == QN_MXFP4 || r->type == QN_NVFP4   ? mxfp4[s->q[k]]
+	            : r->type == QN_Q1_0                           ? 2 * s->q[k] - 1
 	            : r->type == QN_Q8_0                           ? (int8_t)s->q[k]
 	                                                           : s->q[k] - r->offset;
 	const double d = r->type == QN_MXFP4 ? ldexp(1, s->d - 128) : half_value(s->d);
-	const double a = d * s->scale[k / 16] * q;
+	const double a = r->type == QN_NVFP4 ? ue4m3(s->scale[k / 16]) / 2 * q : d * s->scale[k / 16] * q;
 	const double b = half_value(s->m) * s->minimum[k / 16] * (r->minimum_max > 1 ? -1 : 1);
 
 	*size = fabs(a) + fabs(b);
@@ -399,6 +426,160 @@ static void coded(const struct book *p, const struct type *t)
 	guard_free(&out);
 }
 
+/*
+ * ik_llama.cpp's types: levels of codes of some bits, for sub-blocks of `run` weights, moved by `shift` where a bit of the
+ * sub-block is set. Scales from the least to the largest, by steps of 1 or 2.
+ */
+#define LEVEL(x) x,
+static const int ik2[] = {IK2_LEVELS(LEVEL)}, ik3[] = {IK3_LEVELS(LEVEL)};
+static const int ik5[] = {IK5_LEVELS(LEVEL)}, ik6[] = {IK6_LEVELS(LEVEL)};
+#undef LEVEL
+#define PAIR(x, y) {x, y},
+static const int ik_pairs[][2] = {IQ2_KL_PAIRS(PAIR)};
+#undef PAIR
+static const struct ik {
+	int type, bits, run, shift, scale_min, scale_max, step;
+	const int *levels;
+} iks[] = {
+	{QN_IQ2_K, 2, 16, 5, -8, 7, 1, ik2},        {QN_IQ3_K, 3, 16, 4, -31, 31, 2, ik3},
+	{QN_IQ4_K, 4, 16, 4, -32, 31, 1, iq4},      {QN_IQ5_K, 5, 16, 2, -32, 31, 1, ik5},
+	{QN_IQ6_K, 6, 16, 1, -128, 127, 1, ik6},    {QN_IQ2_KS, 2, 32, 5, -16, 15, 1, ik2},
+	{QN_IQ2_KL, 5, 32, 0, -32, 31, 1, NULL},    {QN_IQ3_KS, 3, 32, 4, -16, 15, 1, ik3},
+	{QN_IQ4_KS, 4, 32, 4, -127, 127, 2, iq4},   {QN_IQ4_KSS, 4, 32, 4, -127, 127, 2, iq4},
+	{QN_IQ5_KS, 5, 32, 2, -127, 127, 2, ik5},
+};
+
+/* Bit k / 32 of byte k % 32. */
+static void put_above(uint8_t *b, int byte, const int *q, int bit)
+{
+	for (int k = 0; k < 256; k++)
+		put(b, byte + k % 32, k / 32, 1, q[k] >> bit);
+}
+
+/* A random block: its bytes, but for the scale, and the integers that it multiplies. */
+static void say_ik(const struct ik *p, uint8_t *b, int want[256])
+{
+	const int n = 256 / p->run, pairs = p->type == QN_IQ2_KL;
+	int q[256], s[16], moved[16];
+
+	for (int j = 0; j < n; j++) {
+		s[j] = p->scale_min + p->step * rnd_below((p->scale_max - p->scale_min) / p->step + 1);
+		moved[j] = pairs ? 0 : rnd_below(2);
+	}
+	for (int k = 0; k < (pairs ? 128 : 256); k++)
+		q[k] = rnd_below(1 << p->bits);
+	switch (p->type) {
+	case QN_IQ2_K:
+		for (int j = 0; j < 16; j++) {
+			put(b, 2 + j / 8, j % 8, 1, moved[j]);
+			put(b, 4 + j / 2, j % 2 * 4, 4, s[j] + 8);
+		}
+		put_pairs(b, 12, q, 0);
+		break;
+	case QN_IQ3_K:
+		for (int j = 0; j < 16; j++) {
+			put(b, 2 + j / 8, j % 8, 1, moved[j]);
+			put(b, 4 + j / 8, j % 8, 1, s[j] < 0);
+			put(b, 6 + j / 2, j % 2 * 4, 4, ((s[j] < 0 ? -s[j] : s[j]) - 1) / 2);
+		}
+		put_pairs(b, 14, q, 0);
+		put_above(b, 78, q, 2);
+		break;
+	case QN_IQ4_K: case QN_IQ5_K:
+		for (int j = 0; j < 16; j++) {
+			put(b, 2 + j / 8, j % 8, 1, moved[j]);
+			put(b, 4 + j / 4, j % 4 * 2, 2, (s[j] + 32) >> 4);
+			put(b, 8 + j / 2, j % 2 * 4, 4, s[j] + 32);
+		}
+		put_nibbles(b, 16, q, 256, p->type == QN_IQ4_K ? 16 : 32);
+		if (p->type == QN_IQ5_K)
+			put_above(b, 144, q, 4);
+		break;
+	case QN_IQ6_K:
+		for (int j = 0; j < 16; j++) {
+			put(b, 2 + j / 8, j % 8, 1, moved[j]);
+			put(b, 4 + j, 0, 8, s[j]);
+		}
+		put_nibbles(b, 20, q, 256, 32);
+		put_pairs(b, 148, q, 4);
+		break;
+	case QN_IQ2_KS:
+		for (int j = 0; j < 8; j++) {
+			put(b, 0, j, 1, moved[j]);
+			put(b, 1, j, 1, (s[j] + 16) >> 4);
+			put(b, 2 + j / 2, j % 2 * 4, 4, s[j] + 16);
+		}
+		put_pairs(b, 6, q, 0);
+		break;
+	case QN_IQ2_KL:
+		for (int j = 0; j < 8; j++) {
+			put(b, j / 4, j % 4 * 2, 2, (s[j] + 32) >> 4);
+			put(b, 2 + j % 4, j / 4 * 4, 4, s[j] + 32);
+		}
+		put_nibbles(b, 6, q, 128, 16);
+		for (int k = 0; k < 128; k++)
+			put(b, 70 + k % 16, k / 16, 1, q[k] >> 4);
+		break;
+	case QN_IQ3_KS:
+		for (int j = 0; j < 8; j++) {
+			put(b, 0, j, 1, (s[j] + 16) >> 4);
+			put(b, 1, j, 1, moved[j]);
+			put(b, 2 + j % 4, j / 4 * 4, 4, s[j] + 16);
+		}
+		put_pairs(b, 6, q, 0);
+		put_above(b, 70, q, 2);
+		break;
+	case QN_IQ4_KS: case QN_IQ5_KS:
+		for (int j = 0; j < 8; j++)
+			put(b, j, 0, 8, (s[j] + 127) | moved[j]);
+		put_nibbles(b, 8, q, 256, p->type == QN_IQ4_KS ? 16 : 32);
+		if (p->type == QN_IQ5_KS)
+			put_above(b, 136, q, 4);
+		break;
+	case QN_IQ4_KSS: /* 15 random bits, of which the codes follow */
+		for (int i = 0; i < 64; i++) {
+			const int x = rnd_below(1 << 15) << 1, gray = x ^ x >> 1, at = i / 8 * 32 + i % 8 * 2;
+
+			put_at(b, 16 * i, 16, x | (((s[i / 8] + 127) | moved[i / 8]) >> i % 8 & 1));
+			for (int t = 0; t < 4; t++)
+				q[at + t / 2 + t % 2 * 16] = gray >> 4 * t & 15;
+		}
+		break;
+	}
+	for (int k = 0; k < 256; k++)
+		want[k] = s[k / p->run] *
+		          (pairs ? ik_pairs[q[k / 2]][k % 2] : p->levels[q[k]] + p->shift * moved[k / p->run]);
+}
+
+static void ik(const struct ik *p, const struct type *t)
+{
+	struct guard row = guard_new(4 + 3 * 256), out = guard_new(3 * 256 * sizeof(float));
+
+	for (int round = 0; round < 100; round++) {
+		const int n = 1 + round % 3;
+		uint8_t *b = guard_fill(&row, (size_t)(t->head + n * t->bytes));
+		float *y = guard_fill(&out, sizeof *y * (size_t)(n * 256));
+		int want[3][256];
+		uint16_t d[3];
+
+		memset(b, 0, (size_t)(t->head + n * t->bytes));
+		for (int i = 0; i < n; i++) {
+			say_ik(p, b + t->head + i * t->bytes, want[i]);
+			d[i] = t->head && i ? d[0] : half_nearest((double)rnd_normal());
+			put_scale(t, b, (int64_t)n * 256, i, d[i]);
+		}
+		check_at(check_sets, "qn_dequantize %s", t->name);
+		qn_dequantize(t->type, y, b, (int64_t)n * 256);
+		for (int k = 0; k < n * 256; k++) /* rounded once */
+			if (!check_near("weight", k, (double)y[k], half_value(d[k / 256]) * want[k / 256][k % 256],
+			                6e-8 * fabs((double)y[k])))
+				break;
+		guard_intact("floats", &out);
+	}
+	guard_free(&row);
+	guard_free(&out);
+}
+
 static void floats(void)
 {
 	static const uint16_t halves[] = {0, 0x8000, 1, 0x83ff, 0x3c00, 0xc248, 0x7bff};
@@ -426,6 +607,8 @@ static void all_types(void)
 			n += ranges[i].type == t->type;
 		for (int i = 0; i < COUNT(books); i++)
 			n += books[i].type == t->type;
+		for (int i = 0; i < COUNT(iks); i++)
+			n += iks[i].type == t->type;
 		check_at(check_sets, "qn_dequantize %s", t->name);
 		check_true(n == 1, "%d encoders", n);
 	}
@@ -442,5 +625,9 @@ void check_dequant(void)
 		EACH_TYPE(t)
 			if (t->type == books[i].type)
 				coded(&books[i], t);
+	for (int i = 0; i < COUNT(iks); i++)
+		EACH_TYPE(t)
+			if (t->type == iks[i].type)
+				ik(&iks[i], t);
 	floats();
 }

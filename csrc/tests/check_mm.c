@@ -50,23 +50,25 @@ static void set_float(const struct type *t, uint8_t *p, float x)
 		memcpy(p, (const uint16_t[]){(uint16_t)(u >> 16)}, 2);
 }
 
-/* n blocks of weights. */
-static void fill_weights(const struct type *t, enum weights kind, uint8_t *p, int64_t n)
+/* n rows of weights. */
+static void fill_weights(const struct type *t, enum weights kind, uint8_t *rows, int64_t n, int64_t n_in)
 {
-	rnd_weights(t, p, n, kind == W_ONE_HUGE ? 1e-3f : 1);
-	for (int64_t i = 0; i < n && kind != W_RANDOM; i++, p += t->bytes) {
+	rnd_weights(t, rows, n, n_in, kind == W_ONE_HUGE ? 1e-3f : 1);
+	for (int64_t i = 0; i < n * n_in / t->elems && kind != W_RANDOM; i++) {
+		uint8_t *p = block_at(t, rows, n_in, i);
+
 		if (kind == W_ONE_HUGE) {
 			if (i % 7 == 3 && t->d < 0)
 				set_float(t, p, 6e4f);
 			else if (i % 7 == 3)
-				put_scale(t, p, half_nearest(6e4));
+				put_scale(t, rows, n_in, i, half_nearest(6e4));
 			continue;
 		}
 		memset(p, kind == W_ONES ? 0xff : 0, (size_t)t->bytes);
 		if (t->d < 0) {
 			set_float(t, p, kind == W_ONES ? 6e4f : 0);
 		} else {
-			put_scale(t, p, half_nearest(kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0));
+			put_scale(t, rows, n_in, i, half_nearest(kind == W_ONES ? 65504 : kind == W_ZERO_BITS ? 1 : 0));
 			put_half(p, t->m, kind == W_ONES ? -65504 : kind == W_ZERO_BITS ? 1 : 0);
 		}
 		if (t->type == QN_MXFP4 && kind == W_ZERO) { /* has no zero: the least scales, which are subnormal */
@@ -113,7 +115,7 @@ struct problem {
 
 static void fill(struct problem *p, enum weights w, enum acts a)
 {
-	fill_weights(p->t, w, p->rows, QN_PANEL * p->n_in / p->t->elems);
+	fill_weights(p->t, w, p->rows, QN_PANEL, p->n_in);
 	p->nan = -1;
 	for (int64_t b = 0; b < p->blocks; b++)
 		for (int i = 0; i < p->n_act; i++) {
@@ -166,7 +168,7 @@ static void oracle(const struct problem *p)
 			memcpy(row, p->rows + (size_t)r * bytes, bytes);
 			for (int64_t b = 0; b < p->n_in / p->t->elems; b++) {
 				if (i && p->t->d >= 0)
-					put_scale(p->t, row + b * p->t->bytes, 0);
+					put_scale(p->t, row, p->n_in, b, 0);
 				else if (!i)
 					put_half(row + b * p->t->bytes, p->t->m, 0);
 			}

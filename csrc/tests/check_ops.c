@@ -183,7 +183,7 @@ static void act(const struct scene *s)
 				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
 			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
-				const int run = k == QN_ACT_Q8_32 ? 32 : QN_ACT_BLOCK, at = i / run * run;
+				const int run = k == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
@@ -207,8 +207,8 @@ static float *dequantized(const struct qn_mat *m, const void *rows, int e)
 	return w;
 }
 
-/* Row r of w times the activations of row t. */
-static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int64_t rows, int64_t t, int r,
+/* Row r of w, matrix e of m, times the activations of row t. */
+static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int e, int64_t rows, int64_t t, int r,
                   double *size)
 {
 	double sum = 0;
@@ -221,7 +221,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 		sum += x;
 		*size += fabs(x);
 	}
-	return sum;
+	*size *= m->scale ? fabs((double)m->scale[e]) : 1;
+	return m->scale ? sum * (double)m->scale[e] : sum;
 }
 
 /* Rows t0 .. t1 of mat[k] of expert e. */
@@ -235,13 +236,13 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 
 	for (int64_t t = t0; t < t1; t++)
 		for (int r = 0; r < m->n_out; r++) {
-			double size, size2, want = dot(s, m, w, rows, t, r, &size);
+			double size, size2, want = dot(s, m, w, e, rows, t, r, &size);
 
 			if (s->op->bias[k])
 				want += (double)s->op->bias[k][bias + r];
 			if (w2) {
 				const double gate = want;
-				double up = dot(s, &s->op->mat[1], w2, rows, t, r, &size2);
+				double up = dot(s, &s->op->mat[1], w2, e, rows, t, r, &size2);
 
 				if (s->op->bias[1])
 					up += (double)s->op->bias[1][bias + r];
@@ -816,18 +817,20 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
 }
 
-/* A convolution over all tokens, and over them in two batches: the same, and the formula. */
-static void conv(struct qn_pool *pool, int n)
+/* A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU. */
+static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
 	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
 	float *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST, .col = {0, width, 2 * width},
-	                         .n_col = n, .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1}};
+	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
+	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
+	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
+	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
 
-	check_at(check_sets, "convolution of %d columns", n);
+	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
 	for (int i = 0; i < CONV_TAPS * n; i++)
@@ -842,6 +845,7 @@ static void conv(struct qn_pool *pool, int n)
 	for (int t = 0; t < CONV_TOK; t++)
 		for (int i = 0; i < n; i++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
+			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
 			double want = 0, size = 0;
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
@@ -849,15 +853,14 @@ static void conv(struct qn_pool *pool, int n)
 				const float *x = src + (int64_t)at * 3 * width + i;
 
 				if (at >= first) {
-					const double u = (double)x[0] * (double)x[2 * width];
+					const double u = (double)x[0] * (plain ? 1 : (double)x[2 * width]);
 
 					want += u * (double)w[i * CONV_TAPS + tap];
 					size += fabs(u * (double)w[i * CONV_TAPS + tap]);
 				}
 			}
-			check_near("y", t * n + i, (double)dst[0][t * width + i],
-			           want * (double)src[t * 3 * width + width + i],
-			           1e-6 * size * fabs((double)src[t * 3 * width + width + i]));
+			want *= plain ? 1 / (1 + exp(-want)) : gate;
+			check_near("y", t * n + i, (double)dst[0][t * width + i], want, 1e-6 * size * (plain ? 2 : fabs(gate)));
 		}
 	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
 		memset(state[1], 0x55, 4 * (size_t)unit);
@@ -1023,8 +1026,10 @@ void check_ops(void)
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
 		model(&tiny_shapes[i], pool, i % 3);
-	conv(pool, 64);
-	conv(pool, 200);
+	for (int plain = 0; plain < 2; plain++) {
+		conv(pool, 64, plain);
+		conv(pool, 200, plain);
+	}
 	routes(pool);
 	streams(pool);
 	qn_pool_destroy(pool);

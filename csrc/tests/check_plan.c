@@ -232,12 +232,12 @@ static void pack_mat(struct qn_pool *pool)
 	const size_t row = qn_row_bytes(QN_Q5_1, N_IN), panel = qn_panel_bytes(QN_Q5_1, N_IN);
 	uint8_t *rows = guard_alloc(N_OUT * N_MAT * row), *dst = guard_alloc(PANELS * N_MAT * panel);
 	uint8_t *want = guard_alloc(panel);
-	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT}, bad;
+	struct qn_mat m = {rows, QN_Q5_1, QN_ROWS, N_IN, N_OUT, N_MAT, NULL}, bad;
 
 	check_at(check_sets, "qn_pack_mat, %d threads", qn_pool_threads(pool));
 	EACH_TYPE(t)
 		if (t->type == QN_Q5_1)
-			rnd_weights(t, rows, N_OUT * N_MAT * N_IN / t->elems, 1);
+			rnd_weights(t, rows, N_OUT * N_MAT, N_IN, 1);
 	check_true(qn_pack_mat(pool, dst, &m) == QN_OK, "refused");
 	for (int e = 0; e < N_MAT; e++)
 		for (int p = 0; p < PANELS; p++) {
@@ -442,6 +442,35 @@ static void refuses_rows(void)
 	REFUSES_OF(conv, kv_offset, -64);
 	REFUSES_OF(conv, kv_offset, 63);
 	REFUSES_OF(conv, col[2], N_EMBD - 32);
+	REFUSES_OF(conv, col[0], -1); /* the others need not be there */
+	REFUSES_OF(conv, epilogue, QN_EPI_ADD);
+	struct qn_op silu = conv;
+
+	silu.col[1] = silu.col[2] = -1;
+	silu.epilogue = QN_EPI_FN;
+	expect(&silu, QN_OK, "convolution without gates");
+	REFUSES_OF(silu, fn, QN_N_FN);
+	const struct qn_op delta = {.kind = QN_OP_DELTA, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
+	                            .head_dim = 8, .v_dim = 16, .n_seg = 2, .vec = w, .vec2 = w, .col = {0, 16, 32}};
+
+	expect(&delta, QN_OK, "delta rule");
+	REFUSES_OF(delta, vec, NULL);
+	REFUSES_OF(delta, vec2, NULL);
+	REFUSES_OF(delta, n_head, 0);
+	REFUSES_OF(delta, n_head, 5);
+	REFUSES_OF(delta, n_head, INT32_MAX - 1);
+	REFUSES_OF(delta, n_head_kv, 0);
+	REFUSES_OF(delta, head_dim, 0);
+	REFUSES_OF(delta, head_dim, N_EMBD);
+	REFUSES_OF(delta, v_dim, 0);
+	REFUSES_OF(delta, v_dim, 24);
+	REFUSES_OF(delta, v_dim, N_FF);
+	REFUSES_OF(delta, n_seg, 0);
+	REFUSES_OF(delta, n_seg, INT32_MAX);
+	REFUSES_OF(delta, group, -1);
+	REFUSES_OF(delta, kv_offset, 32);
+	REFUSES_OF(delta, aux, N_BUFS);
+	REFUSES_OF(delta, aux, -1);
 	for (int i = 0; i < 3; i++) {
 		const struct qn_op *op = i == 0 ? &norm : i == 1 ? &gate : &conv;
 

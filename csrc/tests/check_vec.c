@@ -103,19 +103,22 @@ static void quantize_oracle(const struct act8 *y, enum qn_act kind, const float 
 	for (int j = 0; j < 8; j++) {
 		const int want = sum_of(y->qs + 32 * j, 32);
 
-		const float got = kind == QN_ACT_Q8_32 ? y->fsum32[j] : y->sum32[j];
+		const float got = kind == QN_ACT_Q8_32      ? y->fsum32[j]
+		                : kind == QN_ACT_Q8_32_16 ? (float)(y->half_sum[2 * j] + y->half_sum[2 * j + 1])
+		                                          : y->sum32[j];
 
 		check_true(got == (float)want, "sum of 32 at %d = %g, want %d", 32 * j, (double)got, want);
-		if (kind == QN_ACT_Q8_32)
+		if (kind != QN_ACT_Q8_256)
 			run_oracle(y->qs + 32 * j, y->d32[j], x + 32 * j, n - 32 * j, 32);
 	}
 	if (kind == QN_ACT_Q8_32)
 		return;
-	run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
+	if (kind == QN_ACT_Q8_256)
+		run_oracle(y->qs, y->d, x, n, QN_ACT_BLOCK);
 	for (int j = 0; j < 16; j++) {
-		const int want = sum_of(y->qs + 16 * j, 16);
+		const int want = sum_of(y->qs + 16 * j, 16), got = kind == QN_ACT_Q8_256 ? y->sum16[j] : y->half_sum[j];
 
-		check_true(y->sum16[j] == want, "sum16[%d] = %d, want %d", j, y->sum16[j], want);
+		check_true(got == want, "sum of 16 at %d = %d, want %d", 16 * j, got, want);
 	}
 }
 
@@ -150,20 +153,20 @@ static void quantize_fill(float *x, int n, int kind)
 static void quantize(void)
 {
 	for (int n = 1; n <= QN_ACT_BLOCK; n += check_quick ? 7 : 1)
-		for (int i = 0; i < 20; i++) {
-			const enum qn_act kind = i % 2 ? QN_ACT_Q8_32 : QN_ACT_Q8_256;
+		for (int i = 0; i < 30; i++) {
+			const enum qn_act kind = QN_ACT_Q8_256 + (enum qn_act)(i % 3);
 			float *x = guard_fill(&in, sizeof *x * (size_t)n);
 			struct act8 want;
 
-			quantize_fill(x, n, i / 2);
+			quantize_fill(x, n, i / 3);
 			memset(&want, 0x77, sizeof want);
-			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+			check_at(check_sets, "quantize n %d, kind %d, data %d", n, kind, i / 3);
 			check_sets[0].k.quantize(&want, x, n, kind);
 			quantize_oracle(&want, kind, x, n);
 			EACH_SET(s) {
 				struct act8 *y = guard_fill(&out, sizeof *y);
 
-				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 2);
+				check_at(s, "quantize n %d, kind %d, data %d", n, kind, i / 3);
 				s->k.quantize(y, x, n, kind);
 				check_bytes("block", y, &want, sizeof *y);
 				guard_intact("block", &out);
@@ -485,6 +488,36 @@ static void kv_expand(void)
 	}
 }
 
+static void conv(void)
+{
+	for (int i = 0, n; (n = length(i)) && n <= 1000; i++) {
+		const int taps = 1 + rnd_below(7);
+		float *w = guard_fill(&in, sizeof *w * (size_t)(taps * n)), want[1024];
+		float *x = guard_fill(&in2, sizeof *x * (size_t)(taps * n));
+		const float *u[8];
+
+		for (int k = 0; k < taps * n; k++) {
+			w[k] = rnd_sized();
+			x[k] = rnd_sized();
+		}
+		for (int tap = 0; tap < taps; tap++)
+			u[tap] = x + (taps - 1 - tap) * n;
+		for (int k = 0; k < n; k++) {
+			want[k] = 0;
+			for (int tap = 0; tap < taps; tap++)
+				want[k] += u[tap][k] * w[tap * n + k];
+		}
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "conv of %d taps n %d", taps, n);
+			s->k.conv(y, u, w, taps, n);
+			check_floats("y", y, want, n);
+			guard_intact("y", &out);
+		}
+	}
+}
+
 void check_vec(void)
 {
 	in = guard_new(8192 * sizeof(float));
@@ -500,6 +533,7 @@ void check_vec(void)
 	moments();
 	rope();
 	attn_merge();
+	conv();
 	kv_expand();
 	EACH_SET(s) {
 		check_at(s, "int8_rounds");

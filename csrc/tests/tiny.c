@@ -17,7 +17,7 @@ const struct shape tiny_shapes[] = {
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
 	 36, 1, QN_FN_GELU, 0, 0, 0, 1},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
-	 {QN_Q2_K, QN_Q5_0, QN_IQ4_NL}, QN_Q4_1, QN_Q4_1, QN_IQ4_NL, QN_Q5_0, QN_Q2_K, QN_Q4_0, QN_F32,
+	 {QN_Q2_K, QN_NVFP4, QN_IQ4_NL}, QN_Q4_1, QN_NVFP4, QN_IQ4_NL, QN_Q5_0, QN_NVFP4, QN_Q4_0, QN_F32,
 	 8, 0, QN_FN_RELU2, 1, 3, 0, 1},
 	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
@@ -38,6 +38,15 @@ static const struct type *type_of(int type)
 	return NULL;
 }
 
+static const float *vec(int n, float about, float spread)
+{
+	float *v = guard_alloc(sizeof *v * (size_t)n);
+
+	for (int i = 0; i < n; i++)
+		v[i] = about + spread * rnd_uniform();
+	return v;
+}
+
 /* A matrix with random weights, in both layouts; mats[] and the ops' mat[] go together by data. */
 static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_mat)
 {
@@ -46,7 +55,7 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 	const size_t row = qn_row_bytes(type, n_in), panel = qn_panel_bytes(type, n_in);
 	uint8_t *src = guard_alloc((size_t)rows * row), *dst = guard_alloc((size_t)panels * panel);
 
-	rnd_weights(ty, src, rows * n_in / ty->elems, 2 / sqrtf((float)n_in));
+	rnd_weights(ty, src, rows, n_in, 2 / sqrtf((float)n_in));
 	for (int e = 0; e < n_mat; e++)
 		for (int r = 0; r < n_out; r += 16) {
 			const int status = qn_pack(type, dst, src + ((int64_t)e * n_out + r) * (int64_t)row,
@@ -57,16 +66,7 @@ static struct qn_mat mat(struct tiny *t, int type, int n_in, int n_out, int n_ma
 		}
 	t->mats[t->n_mats].rows = src;
 	t->mats[t->n_mats++].x16 = dst - (size_t)panels * panel;
-	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat};
-}
-
-static const float *vec(int n, float about, float spread)
-{
-	float *v = guard_alloc(sizeof *v * (size_t)n);
-
-	for (int i = 0; i < n; i++)
-		v[i] = about + spread * rnd_uniform();
-	return v;
+	return (struct qn_mat){src, type, QN_ROWS, n_in, n_out, n_mat, type == QN_NVFP4 ? vec(n_mat, 1, 0.5f) : NULL};
 }
 
 static struct qn_op *add(struct tiny *t, int kind, int rows)
@@ -74,8 +74,8 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 	struct qn_op *op = &t->ops[t->n_ops++];
 
 	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1,
-	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1},
-	                     .src_act = {-1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
+	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1, -1},
+	                     .src_act = {-1, -1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
 	                     .n_used = N_USED};
 	return op;
 }
@@ -370,7 +370,7 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
 	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
 	op->mat[0].data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
-	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB * N_EMBD / type_of(shape->embed)->elems, 1);
+	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB, N_EMBD, 1);
 	op->dst = X;
 	op->scale = 3;
 	attention(t);

@@ -6,7 +6,12 @@
 
 #include "x86/v16_ymm.h"
 
+/* 12 registers of sums, 2 of weights and one for activations. */
+#define MM_FLOAT_TOKENS 3
 #include "v16.h"
+
+#define DELTA_PANELS 1
+#include "v16_delta.h"
 
 #define ATTN_VECS 1
 #include "v16_attn.h"
@@ -76,6 +81,7 @@ void float_init_avx2(struct kernels *k)
 {
 	vec_fill_avx2(k);
 	v16_fill_avx2(k);
+	delta_fill_avx2(k);
 	attn_fill_avx2(k);
 	attn_int_fill_avx2(k);
 }

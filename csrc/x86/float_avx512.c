@@ -6,7 +6,11 @@
 
 #include "x86/v16_zmm.h"
 
+#define MM_FLOAT_TOKENS 12
 #include "v16.h"
+
+#define DELTA_PANELS 2
+#include "v16_delta.h"
 
 #define ATTN_VECS 4
 #include "v16_attn.h"
@@ -53,6 +57,7 @@ void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
 	v16_fill_avx512(k);
+	delta_fill_avx512(k);
 	attn_fill_avx512(k);
 	attn_int_fill_avx512(k);
 }

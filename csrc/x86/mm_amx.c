@@ -211,6 +211,7 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 	struct decoded decoded;
 	struct planes w;
 	struct scales s;
+	const floats head = type_row(type).head ? head_d(type, p, n_in) : floats_set1(0);
 
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_set1(0);
@@ -221,7 +222,7 @@ INLINE void mm_super_m(int type, int m, float *out, const uint8_t *p, const stru
 
 		if (is_coded(type)) {
 			decode(type, &decoded, p);
-			d = floats_load(decoded.d);
+			d = type_row(type).head ? head : floats_load(decoded.d);
 		} else {
 			d = floats_f16(super_d(type, p));
 		}
@@ -260,7 +261,7 @@ INLINE void mm_super(int type, float *out, const uint8_t *p, const struct act8 *
 	_tile_release();
 }
 
-/* c[m][16] = x . w, one block of 32 columns. odd alternates the accumulators. */
+/* c[m][16] = x . w, one block of 32 columns, or of 16. odd alternates the accumulators. */
 INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
 {
 #define DOT(acc, a, b)                          \
@@ -278,10 +279,16 @@ INLINE void small_dot(int32_t *c, const int8_t *x, const uint8_t *w, int odd)
 #undef DOT
 }
 
-/* Adds one group of nb blocks of 32 weights to the results of m tokens; m constant. */
+/* The sum of the activations of block j. */
+INLINE float small_sum(int type, const struct act8 *x, int j)
+{
+	return type_row(type).words == 4 ? (float)x->half_sum[j] : x->fsum32[j];
+}
+
+/* Adds one group of nb blocks of 32 weights, or of 16, to the results of m tokens; m constant. */
 INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const uint8_t *w, int nb, const uint16_t *d)
 {
-	const int has_m = type_row(type).min;
+	const int has_m = type_row(type).min, words = type_row(type).words;
 	const float minus_offset = (float)-type_row(type).offset;
 	_Alignas(64) int32_t c[2][16 * 16];
 
@@ -290,17 +297,17 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 		const floats dj = small_d(type, d, j);
 
 		if (j + 1 < nb) /* the next product runs beside this fold */
-			small_dot(c[(j + 1) % 2], x->qs + (j + 1) * QK, w + (j + 1) * 512, (j + 1) % 2);
+			small_dot(c[(j + 1) % 2], x->qs + (j + 1) * words * 4, w + (j + 1) * words * 64, (j + 1) % 2);
 #pragma GCC unroll 16
 		for (int t = 0; t < m; t++) {
 			floats f = floats_of(_mm512_load_si512(&c[j % 2][t * 16])); /* exact: below 2^21 */
 
 			if (!has_m)
-				f = floats_fma(floats_set1(minus_offset), floats_set1(x[t].fsum32[j]), f);
+				f = floats_fma(floats_set1(minus_offset), floats_set1(small_sum(type, x + t, j)), f);
 			f = floats_mul(dj, f);
 			if (has_m)
 				f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL), floats_set1(x[t].fsum32[j]), f);
-			acc[t] = floats_fma(f, floats_set1(x[t].d32[j]), acc[t]);
+			acc[t] = floats_fma(f, floats_set1(x[t].d32[j * words / 8]), acc[t]);
 		}
 	}
 }
@@ -308,7 +315,7 @@ INLINE void small_add(int type, int m, floats *acc, const struct act8 *x, const 
 INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
                        int64_t n_act, int n)
 {
-	const int lines = small_lines(type);
+	const int lines = small_lines(type), words = type_row(type).words;
 	_Alignas(64) uint8_t w[64 * 64];
 	struct act8 rest[16] = {0};
 	floats acc[AMX_TILE];
@@ -316,18 +323,18 @@ INLINE void mm_small_m(int type, int m, float *out, const uint8_t *p, const stru
 	for (int t = 0; t < (n + m - 1) / m * m; t++)
 		acc[t] = floats_set1(0);
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
-		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
-		const uint16_t *d = (const uint16_t *)(p + x16_line_bytes(type, nb));
+		const int n32 = left < X16_GROUP ? (int)left : X16_GROUP, nb = n32 * 8 / words;
+		const uint16_t *d = (const uint16_t *)(p + x16_line_bytes(type, n32));
 
 		for (int j = 0; j < nb; j++)
 #pragma GCC unroll 8
-			for (int i = 0; i < 8; i++)
-				_mm512_store_si512(w + (j * 8 + i) * 64,
+			for (int i = 0; i < words; i++)
+				_mm512_store_si512(w + (j * words + i) * 64,
 				                   small_word(type, (const x16_line *)p + j * lines,
 				                              (const x16_line *)p + nb * lines + j, i));
 		for (int t = 0; t < n; t += m)
 			small_add(type, m, acc + t, t + m <= n ? x + t : padded(x + t, rest, n - t), w, nb, d);
-		p += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
+		p += x16_line_bytes(type, n32) + x16_scale_bytes(type, n32);
 	}
 	for (int t = 0; t < n; t++)
 		floats_store(out + t * QN_PANEL, acc[t]);
@@ -337,7 +344,7 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 {
 	const int m = tile_height(n);
 
-	configure(QK, m);
+	configure(4 * type_row(type).words, m);
 	if (m == 8)
 		mm_small_m(type, 8, out, p, x, n_in, n_act, n);
 	else

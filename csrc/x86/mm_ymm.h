@@ -67,6 +67,33 @@ static inline bytes bytes_mxfp4(bytes a)
 	return (bytes){_mm256_shuffle_epi8(table, a.lo), _mm256_shuffle_epi8(table, a.hi)};
 }
 
+/* Entries of one of n tables of 16: bytes that are not its numbers get bit 7, and so 0. */
+static inline __m256i lookup16(__m256i a, const uint8_t *t, int i, int n)
+{
+	const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t + i));
+
+	if (n > 1)
+		a = _mm256_adds_epu8(_mm256_sub_epi8(a, _mm256_set1_epi8((char)(16 * i))), _mm256_set1_epi8(0x70));
+	return _mm256_shuffle_epi8(table, a);
+}
+
+static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
+{
+	bytes y = {lookup16(a.lo, t, 0, n), lookup16(a.hi, t, 0, n)};
+
+#pragma GCC unroll 4
+	for (int i = 1; i < n; i++) {
+		y.lo = _mm256_or_si256(y.lo, lookup16(a.lo, t, i, n));
+		y.hi = _mm256_or_si256(y.hi, lookup16(a.hi, t, i, n));
+	}
+	return y;
+}
+
+static inline bytes bytes_add(bytes a, bytes b)
+{
+	return (bytes){_mm256_add_epi8(a.lo, b.lo), _mm256_add_epi8(a.hi, b.hi)};
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -155,6 +182,16 @@ static inline floats floats_e8m0(const uint8_t *p)
 	const rows e = rows_load(p);
 
 	return (floats){e8m0(e), e8m0(_mm_unpackhi_epi64(e, e))};
+}
+
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	const __m256i half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(rows_load(p)), 7);
+	const __m256 unit = _mm256_set1_ps(128);
+
+	return (floats){_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), unit),
+	                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), unit)};
 }
 
 static inline floats floats_f16(const uint16_t *p)

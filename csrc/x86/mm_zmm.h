@@ -66,6 +66,28 @@ static inline void bytes_unzip(void *p, bytes a, bytes b)
 	                    _mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b));
 }
 
+/* Entries of one of n tables of 16: bytes that are not its numbers get bit 7, and so 0. */
+static inline bytes lookup16(bytes a, const uint8_t *t, int i, int n)
+{
+	const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t + i));
+
+	if (n > 1)
+		a = _mm512_adds_epu8(_mm512_sub_epi8(a, _mm512_set1_epi8((char)(16 * i))), _mm512_set1_epi8(0x70));
+	return _mm512_shuffle_epi8(table, a);
+}
+
+static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
+{
+	bytes y = lookup16(a, t, 0, n);
+
+#pragma GCC unroll 4
+	for (int i = 1; i < n; i++)
+		y = _mm512_or_si512(y, lookup16(a, t, i, n));
+	return y;
+}
+
+static inline bytes bytes_add(bytes a, bytes b) { return _mm512_add_epi8(a, b); }
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -87,6 +109,13 @@ static inline floats floats_e8m0(const uint8_t *p)
 	/* as f32_of_e8m0_half() */
 	return _mm512_mul_ps(_mm512_castsi512_ps(_mm512_max_epi32(e, _mm512_set1_epi32(0x00400000))),
 	                     _mm512_set1_ps(0.5f));
+}
+
+/* As f32_of_ue4m3_half(). */
+static inline floats floats_ue4m3(const uint8_t *p)
+{
+	return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(rows_load(p)), 7)),
+	                     _mm512_set1_ps(128));
 }
 
 static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }

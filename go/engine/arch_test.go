@@ -10,10 +10,14 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// Models with windows and with recurrent states say in company, and going on from
-// a text that was kept, what another implementation says alone.
-func TestStatefulArchitectures(t *testing.T) {
-	for _, name := range []string{"gemma2", "gemma3", "gemma3n", "gemma4", "gemma4-moe", "cohere2", "olmo3", "lfm2"} {
+// Models with windows, with recurrent states, with experts and with queries that depend on
+// their position say in company, and going on from a text that was kept, what another
+// implementation says alone.
+func TestArchitecturesTogether(t *testing.T) {
+	for _, name := range []string{
+		"gemma2", "gemma3", "gemma3n", "gemma4", "gemma4-moe", "cohere2", "olmo3", "lfm2", "lfm2moe", "gpt-oss", "llama4", "mistral3", "glm4moe", "bailingmoe2",
+		"granitemoe", "minimax-m2", "phi3-long", "apertus", "qwen35", "qwen35moe", "qwen3next",
+	} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".json"))
 			if err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // forgetful are models that cannot go on from every position that they have seen:
-// one has windows of 16 positions, the other recurrent state.
+// one has windows of 16 positions, the others recurrent state.
 func forgetful(t *testing.T, test func(t *testing.T, path string)) {
-	for _, name := range []string{"gemma3", "lfm2"} {
+	for _, name := range []string{"gemma3", "lfm2", "qwen35", "qwen3next"} {
 		t.Run(name, func(t *testing.T) { test(t, testdata.Path(t, "archs/"+name+".gguf")) })
 	}
 }
@@ -77,7 +77,7 @@ func TestForgetfulModelsGoOn(t *testing.T) {
 // A sequence alone goes on in the same way: what chat does.
 func TestForgetfulSequences(t *testing.T) {
 	forgetful(t, func(t *testing.T, path string) {
-		probe, e := open(t, path, Config{}), open(t, path, Config{Batch: 50})
+		probe, e := open(t, path, Config{}), open(t, path, Config{Batch: 50, Ctx: 2048}) // room for states
 		s := e.NewSequence()
 		defer s.Close()
 		prompt := randomIDs(e, 1, 120)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Type says how a tensor's elements are stored. The numbers are ggml's.
+// A Type says how a tensor's elements are stored. The numbers are ggml's, and those above 130 ik_llama.cpp's.
 type Type uint32
 
 // The types that ggml stores in files. Elements are grouped in blocks within a
@@ -48,6 +48,18 @@ const (
 	NVFP4   Type = 40
 	Q1_0    Type = 41
 	Q2_0    Type = 42
+
+	IQ2_K   Type = 137
+	IQ3_K   Type = 138
+	IQ4_K   Type = 139
+	IQ5_K   Type = 140
+	IQ6_K   Type = 141
+	IQ4_KS  Type = 144
+	IQ2_KS  Type = 145
+	IQ4_KSS Type = 146
+	IQ5_KS  Type = 152
+	IQ3_KS  Type = 156
+	IQ2_KL  Type = 157
 )
 
 // types is indexed by Type; a row without elements is a number not in use. The
@@ -91,7 +103,21 @@ var types = [...]struct {
 	NVFP4:   {"NVFP4", 64, 4 + 32},
 	Q1_0:    {"Q1_0", 128, 2 + 16},
 	Q2_0:    {"Q2_0", 64, 2 + 16},
+	IQ2_K:   {"IQ2_K", 256, 2 + 2 + 8 + 64},
+	IQ3_K:   {"IQ3_K", 256, 2 + 2 + 2 + 8 + 32 + 64},
+	IQ4_K:   {"IQ4_K", 256, 2 + 2 + 4 + 8 + 128},
+	IQ5_K:   {"IQ5_K", 256, 2 + 2 + 4 + 8 + 32 + 128},
+	IQ6_K:   {"IQ6_K", 256, 2 + 2 + 16 + 64 + 128},
+	IQ4_KS:  {"IQ4_KS", 256, 8 + 128},
+	IQ2_KS:  {"IQ2_KS", 256, 2 + 4 + 64},
+	IQ4_KSS: {"IQ4_KSS", 256, 128},
+	IQ5_KS:  {"IQ5_KS", 256, 8 + 32 + 128},
+	IQ3_KS:  {"IQ3_KS", 256, 2 + 4 + 32 + 64},
+	IQ2_KL:  {"IQ2_KL", 256, 2 + 4 + 16 + 64},
 }
+
+// rowHeads has the bytes of the types whose rows begin with a scale.
+var rowHeads = map[Type]int{IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2}
 
 // retired maps numbers that older files use to a type to convert them to. The
 // interleaved ones were layouts for one CPU each, now made at load.
@@ -107,6 +133,23 @@ var retired = map[Type]struct {
 	36: {"IQ4_NL_4_4", IQ4_NL},
 	37: {"IQ4_NL_4_8", IQ4_NL},
 	38: {"IQ4_NL_8_8", IQ4_NL},
+}
+
+// foreign maps ik_llama.cpp's numbers of other types to their names, and for those with interleaved rows to what they
+// are otherwise.
+var foreign = map[Type]struct {
+	name string
+	of   Type
+}{
+	133: {"Q6_0", 0}, 134: {"IQ1_BN", 0}, 135: {"IQ2_BN", 0}, 151: {"Q8_KV", 0}, 158: {"IQ1_KT", 0}, 153: {"IQ2_KT", 0},
+	154: {"IQ3_KT", 0}, 155: {"IQ4_KT", 0}, 202: {"Q4_0_R8", Q4_0}, 206: {"Q5_0_R4", Q5_0}, 208: {"Q8_0_R8", Q8_0},
+	210: {"Q2_K_R4", Q2_K}, 211: {"Q3_K_R4", Q3_K}, 212: {"Q4_K_R4", Q4_K}, 213: {"Q5_K_R4", Q5_K},
+	214: {"Q6_K_R4", Q6_K}, 216: {"IQ2_XXS_R4", IQ2_XXS}, 217: {"IQ2_XS_R4", IQ2_XS}, 218: {"IQ3_XXS_R4", IQ3_XXS},
+	219: {"IQ1_S_R4", IQ1_S}, 220: {"IQ4_NL_R4", IQ4_NL}, 221: {"IQ3_S_R4", IQ3_S}, 222: {"IQ2_S_R4", IQ2_S},
+	223: {"IQ4_XS_R8", IQ4_XS}, 229: {"IQ1_M_R4", IQ1_M}, 230: {"BF16_R16", BF16}, 233: {"Q6_0_R4", 0},
+	335: {"IQ2_BN_R4", 0}, 337: {"IQ2_K_R4", IQ2_K}, 338: {"IQ3_K_R4", IQ3_K}, 339: {"IQ4_K_R4", IQ4_K},
+	340: {"IQ5_K_R4", IQ5_K}, 344: {"IQ4_KS_R4", IQ4_KS}, 352: {"IQ5_KS_R4", IQ5_KS}, 353: {"MXFP4_R8", MXFP4},
+	398: {"Q8_KV_R8", 0}, 399: {"Q8_K_R8", 0},
 }
 
 // Types returns every known type, by number.
@@ -158,6 +201,9 @@ func (t Type) BlockBytes() int {
 	return types[t].bytes
 }
 
+// RowHead returns the bytes that a row has before its blocks, 0 for most types.
+func (t Type) RowHead() int { return rowHeads[t] }
+
 // Size returns the bytes that a tensor of this type and shape takes, or an
 // error that wraps ErrFormat when there can be no such tensor. The size and
 // the number of elements both fit in an int64.
@@ -165,6 +211,11 @@ func (t Type) Size(dims []uint64) (uint64, error) {
 	if !t.Known() {
 		if old, ok := retired[t]; ok {
 			return 0, malformed("type %d (%s) is no longer in use, convert the file to %s", uint32(t), old.name, old.use)
+		}
+		if f, ok := foreign[t]; ok && f.of != 0 {
+			return 0, malformed("type %d (%s) is %s with interleaved rows, which is not supported: want the file with %s", uint32(t), f.name, f.of, f.of)
+		} else if ok {
+			return 0, malformed("type %d (%s) is not supported, supported are %s", uint32(t), f.name, typeList())
 		}
 		return 0, malformed("type %d is unknown, supported are %s", uint32(t), typeList())
 	}
@@ -188,6 +239,10 @@ func (t Type) Size(dims []uint64) (uint64, error) {
 	}
 	hi, size := bits.Mul64(elems/block, uint64(t.BlockBytes()))
 	if hi != 0 || size > math.MaxInt64 {
+		return 0, malformed("shape %v of %s has too many bytes", dims, t)
+	}
+	size += elems / dims[0] * uint64(t.RowHead()) // less than the blocks of the rows, so below 2^64
+	if size > math.MaxInt64 {
 		return 0, malformed("shape %v of %s has too many bytes", dims, t)
 	}
 	return size, nil

@@ -50,7 +50,19 @@ func TestTypes(t *testing.T) {
 		{NVFP4, 40, "NVFP4", 64, 36},
 		{Q1_0, 41, "Q1_0", 128, 18},
 		{Q2_0, 42, "Q2_0", 64, 18},
+		{IQ2_K, 137, "IQ2_K", 256, 76},
+		{IQ3_K, 138, "IQ3_K", 256, 110},
+		{IQ4_K, 139, "IQ4_K", 256, 144},
+		{IQ5_K, 140, "IQ5_K", 256, 176},
+		{IQ6_K, 141, "IQ6_K", 256, 212},
+		{IQ4_KS, 144, "IQ4_KS", 256, 136},
+		{IQ2_KS, 145, "IQ2_KS", 256, 70},
+		{IQ4_KSS, 146, "IQ4_KSS", 256, 128},
+		{IQ5_KS, 152, "IQ5_KS", 256, 168},
+		{IQ3_KS, 156, "IQ3_KS", 256, 102},
+		{IQ2_KL, 157, "IQ2_KL", 256, 86},
 	}
+	heads := map[Type]int{IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2}
 	if got := len(Types()); got != len(rows) {
 		t.Errorf("%d known types, want %d", got, len(rows))
 	}
@@ -67,14 +79,14 @@ func TestTypes(t *testing.T) {
 				t.Errorf("ParseType(%q) = %v, %v", s, got, err)
 			}
 		}
-		if got, err := r.typ.Size([]uint64{512, 3, 2}); got != uint64(512/r.elems*r.bytes*6) || err != nil {
+		if got, err := r.typ.Size([]uint64{512, 3, 2}); got != uint64((512/r.elems*r.bytes+heads[r.typ])*6) || err != nil {
 			t.Errorf("%s.Size(512, 3, 2) = %d, %v", r.name, got, err)
 		}
 	}
 }
 
 func TestUnknownTypes(t *testing.T) {
-	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 999, math.MaxUint32} {
+	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 133, 153, 214, 339, 999, math.MaxUint32} {
 		if typ.Known() || typ.BlockElems() != 0 || typ.BlockBytes() != 0 {
 			t.Errorf("type %d is known", uint32(typ))
 		}

@@ -19,11 +19,12 @@ const none Buf = -1
 type BufKind int32
 
 const (
-	Floats    BufKind = iota // rows of Width floats
-	ActF32                   // float activations
-	ActQ8x256                // 8-bit activations, a scale for each 256
-	ActQ8x32                 // 8-bit activations, a scale for each 32
-	Route                    // the experts that each token is routed to
+	Floats        BufKind = iota // rows of Width floats
+	ActF32                       // float activations
+	ActQ8x256                    // 8-bit activations, a scale for each 256
+	ActQ8x32                     // 8-bit activations, a scale for each 32
+	ActQ8x32Sum16                // the same, with sums of each 16
+	Route                        // the experts that each token is routed to
 )
 
 // act is C's number of a kind of activations.
@@ -62,7 +63,7 @@ func (s BufSpec) rows(maxTok, maxOut int) int {
 func (s BufSpec) bytes(maxTok, maxOut int) int {
 	n := s.rows(maxTok, maxOut)
 	switch s.Kind {
-	case ActF32, ActQ8x256, ActQ8x32:
+	case ActF32, ActQ8x256, ActQ8x32, ActQ8x32Sum16:
 		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act()), C.int64_t(n), C.int64_t(s.Width)))
 	case Route:
 		return int(C.qn_route_bytes(C.int64_t(maxTok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))

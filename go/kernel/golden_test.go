@@ -323,7 +323,7 @@ func goldenConv(t *testing.T, c *goldenCase) {
 	t.Cleanup(g.Batch.Close)
 	g.SetState(0, alloc(t, 2*state), state)
 	parts := [3][]float64{c.values(t, "a"), c.values(t, "b"), c.values(t, "c")}
-	op := Conv{Dst: 1, Src: 0, Col: [3]int{0, Pad(n), 2 * Pad(n)}, Cols: n, Taps: taps, Weight: c.vector(t, "w")}
+	op := Conv{Dst: 1, Src: 0, Col: [3]int{0, Pad(n), 2 * Pad(n)}, Gated: true, Cols: n, Taps: taps, Weight: c.vector(t, "w")}
 	want := c.values(t, "y")
 	pass := func(from, to int, in, out int32) {
 		g.Reset()

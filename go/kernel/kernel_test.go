@@ -361,7 +361,7 @@ func TestPackedMatchesRows(t *testing.T) {
 						mem.Float32s(rows.Data)[i] = r.Float32() - 0.5
 					}
 				} else {
-					fill(r, typ, rows.Data)
+					fill(r, typ, rows.Data, in)
 				}
 				err := pool.PackMat(packed.Data, rows)
 				if err == nil {
@@ -406,8 +406,8 @@ func TestPackedMatchesRows(t *testing.T) {
 	}
 }
 
-// fill sets random bits, with 16-bit floats that are small.
-func fill(r *rand.Rand, typ Type, b []byte) {
+// fill sets random bits of rows of n elements, with 16-bit floats that are small.
+func fill(r *rand.Rand, typ Type, b []byte, n int) {
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
@@ -419,10 +419,20 @@ func fill(r *rand.Rand, typ Type, b []byte) {
 	}
 	// Scales lie at different places of each type's block: 0x24 in the high byte
 	// of any 16 bits is a small and finite number.
-	block := RowBytes(typ, 256) / (256 / blockLen(typ))
+	block := (RowBytes(typ, 512) - RowBytes(typ, 256)) / (256 / blockLen(typ))
+	if row := RowBytes(typ, n); RowBytes(typ, 256) != block*(256/blockLen(typ)) { // a scale of the row, of 2 bytes or 4
+		for at := 0; at < len(b); at += row {
+			copy(b[at:], []byte{0, 0x24, 0, 0x3c}[:RowBytes(typ, 256)-block])
+		}
+		return
+	}
 	for at := 0; at < len(b); at += block {
 		if typ == MXFP4 { // a byte, of which 0x24 is a power of two
 			b[at] = 0x24
+			continue
+		}
+		if typ == NVFP4 { // four bytes, each a number, of which 0x24 is 1/4
+			copy(b[at:], []byte{0x24, 0x25, 0x26, 0x27})
 			continue
 		}
 		if typ == IQ1_M { // a nibble above every second byte of scales
@@ -436,7 +446,7 @@ func fill(r *rand.Rand, typ Type, b []byte) {
 }
 
 func blockLen(typ Type) int {
-	for _, n := range []int{32, 256} {
+	for _, n := range []int{32, 64, 128, 256} {
 		if typ.Check(n) == nil {
 			return n
 		}

@@ -25,6 +25,8 @@ type Matrix struct {
 	Layout  Layout
 	In, Out int
 	N       int // 1, or the number of experts
+	// Scales are N factors of the products, nil where there are none. They lie outside the Go heap.
+	Scales []float32
 }
 
 // Bytes returns the length that Data must have.
@@ -48,6 +50,8 @@ func (m Matrix) check() error {
 		return shapeErr("%d matrices of %d x %d", m.N, m.Out, m.In)
 	case m.Data != nil && len(m.Data) != m.Bytes():
 		return shapeErr("%d matrices of %d x %d %v in %d bytes, want %d", m.N, m.Out, m.In, m.Type, len(m.Data), m.Bytes())
+	case m.Scales != nil && len(m.Scales) != m.N:
+		return shapeErr("%d scales of %d matrices", len(m.Scales), m.N)
 	case m.Layout == X16 && !aligned(m.Data):
 		return shapeErr("packed matrix at an address that is no multiple of %d", Align)
 	}
@@ -66,6 +70,9 @@ func (m Matrix) c() C.struct_qn_mat {
 	}
 	if m.Data != nil {
 		c.data = unsafe.Pointer(unsafe.SliceData(m.Data))
+	}
+	if m.Scales != nil {
+		c.scale = (*C.float)(unsafe.SliceData(m.Scales))
 	}
 	return c
 }

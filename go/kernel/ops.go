@@ -233,7 +233,10 @@ type Part struct {
 	Col  int       // of Dst, where its product begins; a multiple of Panel
 }
 
-// Matmul multiplies up to three matrices with the same activations. With
+// MaxParts is how many matrices a Matmul may have.
+const MaxParts = 3
+
+// Matmul multiplies up to MaxParts matrices with the same activations. With
 // PairRows each matrix is of all experts, and each pair uses its expert's.
 type Matmul struct {
 	Dst      Buf
@@ -454,15 +457,18 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
-// Conv is a short convolution over the positions of a sequence. Src has a, b and
-// c of each token, Cols wide, at Col; Dst[t] = b[t] times the sum over i of
-// Weight[column][i] * u[t-(Taps-1)+i], u = a * c. What lies before the batch is
-// the state of the sequence.
+// Conv is a short convolution over the positions of a sequence: y = the sum over i of
+// Weight[column][i] * u[t-(Taps-1)+i]. Src has a of each token, Cols wide, at Col, and u
+// = a, Dst = y, or Fn(y) with Apply. Gated, Src has b and c as well, and u = a * c, Dst = b * y.
+// What lies before the batch is the state of the sequence.
 type Conv struct {
 	Dst, Src   Buf
-	Col        [3]int // multiples of Panel
+	Col        [3]int // of a, b and c; multiples of Panel
+	Gated      bool
 	Cols, Taps int
 	Weight     []float32 // [Cols][Taps]
+	Epilogue   Epilogue  // Store or Apply
+	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
 	Offset     int       // of this layer inside the state, in bytes
 }
@@ -478,7 +484,12 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
 	c.n_col, c.n_tap = C.int32_t(o.Cols), C.int32_t(o.Taps)
 	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
+	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
 	for i, col := range o.Col {
+		if i > 0 && !o.Gated {
+			c.col[i] = -1
+			continue
+		}
 		c.col[i] = C.int32_t(col)
 		if err := b.floats(&c.src, o.Src, TokRows, col+o.Cols); err != nil {
 			return err
@@ -488,6 +499,64 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
+}
+
+// Delta is the gated delta rule over the positions of a sequence. Each of NHead value
+// heads has a state S of KeyDim rows and ValueDim columns, and of each token
+//
+//	x = b (v - g S'k),  S = g S + k x',  Dst = Scale * S'q
+//	g = exp(Rate * softplus(a + Bias)),  b = sigmoid of the other gate
+//
+// with q and k of the value head's key head.
+type Delta struct {
+	Dst             Buf
+	Src             Buf    // queries and keys of the key heads, values
+	Col             [3]int // where in Src each of them begins; multiples of Panel
+	NHead, NHeadKey int
+	KeyDim          int
+	ValueDim        int  // a multiple of Panel
+	Tiled           bool // value head h has key head h mod NHeadKey; else neighbours share one
+	Gates           Buf  // of each GateHeads value heads the gates b, then a
+	GateHeads       int
+	Bias, Rate      []float32 // of each value head
+	Scale           float32
+	Group           int // of the batch, where the state is
+	Offset          int // of this layer inside the state, in bytes
+}
+
+// DeltaBytes returns the bytes of the state of a Delta.
+func DeltaBytes(nHead, keyDim, valueDim int) int { return AlignUp(nHead * keyDim * valueDim * 4) }
+
+func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_DELTA
+	if o.NHead < 1 || o.NHeadKey < 1 || o.NHead%o.NHeadKey != 0 || o.KeyDim < 1 || o.ValueDim < 1 || o.ValueDim%Panel != 0 || o.GateHeads < 1 {
+		return shapeErr("delta rule of %d heads of %d over %d of %d", o.NHead, o.ValueDim, o.NHeadKey, o.KeyDim)
+	}
+	b.use(groupUse{group: o.Group, bytes: o.Offset + DeltaBytes(o.NHead, o.KeyDim, o.ValueDim), perSequence: true})
+	c.n_head, c.n_head_kv = C.int32_t(o.NHead), C.int32_t(o.NHeadKey)
+	c.head_dim, c.v_dim = C.int32_t(o.KeyDim), C.int32_t(o.ValueDim)
+	c.n_seg, c.scale = C.int32_t(o.GateHeads), C.float(o.Scale)
+	if o.Tiled {
+		c.k_tiled = 1
+	}
+	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
+	for i, n := range [3]int{o.NHeadKey * o.KeyDim, o.NHeadKey * o.KeyDim, o.NHead * o.ValueDim} {
+		c.col[i] = C.int32_t(o.Col[i])
+		if err := b.floats(&c.src, o.Src, TokRows, o.Col[i]+n); err != nil {
+			return err
+		}
+	}
+	last := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads
+	if err := b.floats(&c.aux, o.Gates, TokRows, last+1); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec, o.Bias, o.NHead); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec2, o.Rate, o.NHead); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.ValueDim)
 }
 
 // Gating says what the weights of experts are.
@@ -510,7 +579,6 @@ type MoeRoute struct {
 	Groups, GroupsUsed int
 	Renorm             bool // the weights of the chosen sum to Scale
 	Scale              float32
-	ExpertScales       []float32 // of each expert, which its weight is multiplied by last; nil: ones
 }
 
 func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -524,9 +592,6 @@ func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	if err := optional(b, &c.vec, o.Bias, b.specs[o.Dst].NExpert); err != nil {
-		return err
-	}
-	if err := optional(b, &c.vec2, o.ExpertScales, b.specs[o.Dst].NExpert); err != nil {
 		return err
 	}
 	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert)
@@ -669,7 +734,7 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 		return shapeErr("no activations")
 	}
 	for kind, buf := range a {
-		if kind < ActF32 || kind > ActQ8x32 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
+		if kind < ActF32 || kind > ActQ8x32Sum16 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
 			return shapeErr("buffer %d for activations", buf)
 		}
 		c[kind.act()] = C.int32_t(buf)

@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-// Type is a type of weights. The numbers are GGUF's.
+// Type is a type of weights. The numbers are GGUF's, and those above 130 ik_llama.cpp's.
 type Type int32
 
 // The types that the kernels take.
@@ -39,6 +39,9 @@ const (
 	IQ4_XS Type = C.QN_IQ4_XS
 
 	MXFP4   Type = C.QN_MXFP4
+	NVFP4   Type = C.QN_NVFP4
+	Q1_0    Type = C.QN_Q1_0
+	Q2_0    Type = C.QN_Q2_0
 	IQ1_S   Type = C.QN_IQ1_S
 	IQ1_M   Type = C.QN_IQ1_M
 	IQ2_XXS Type = C.QN_IQ2_XXS
@@ -48,6 +51,17 @@ const (
 	IQ3_S   Type = C.QN_IQ3_S
 	TQ1_0   Type = C.QN_TQ1_0
 	TQ2_0   Type = C.QN_TQ2_0
+	IQ2_K   Type = C.QN_IQ2_K
+	IQ3_K   Type = C.QN_IQ3_K
+	IQ4_K   Type = C.QN_IQ4_K
+	IQ5_K   Type = C.QN_IQ5_K
+	IQ6_K   Type = C.QN_IQ6_K
+	IQ2_KS  Type = C.QN_IQ2_KS
+	IQ2_KL  Type = C.QN_IQ2_KL
+	IQ3_KS  Type = C.QN_IQ3_KS
+	IQ4_KS  Type = C.QN_IQ4_KS
+	IQ4_KSS Type = C.QN_IQ4_KSS
+	IQ5_KS  Type = C.QN_IQ5_KS
 )
 
 // types is C's list, in the order in which an error names them.

@@ -33,9 +33,40 @@ func fuse(apart *draft) *draft {
 
 // Queries, keys and values in one matrix, as many files have them, are those in three.
 func TestFusedProjections(t *testing.T) {
-	ids := []int32{1, 20, 30, 40, 50}
 	apart := read(t, testdata.Path(t, "archs/phi2.gguf"))
-	fused := fuse(apart)
+	sameLogits(t, apart, fuse(apart))
+}
+
+// Gates and ups of experts in one tensor, as some files have them, are those in two.
+func TestFusedExperts(t *testing.T) {
+	apart := read(t, testdata.Path(t, "archs/qwen2moe.gguf"))
+	fused := &draft{kvs: apart.kvs}
+	for _, x := range apart.tensors {
+		prefix, rest, ok := strings.Cut(x.Name, "ffn_gate_exps.")
+		if !ok {
+			if !strings.Contains(x.Name, "ffn_up_exps.") {
+				fused.tensors = append(fused.tensors, x)
+			}
+			continue
+		}
+		up := apart.tensor(prefix + "ffn_up_exps." + rest)
+		both := x
+		both.Name, both.Dims, both.Data = prefix+"ffn_gate_up_exps."+rest, slices.Clone(x.Dims), nil
+		both.Dims[1] *= 2
+		each := len(x.Data) / int(x.Dims[2])
+		for e := range int(x.Dims[2]) {
+			both.Data = append(both.Data, x.Data[e*each:(e+1)*each]...)
+			both.Data = append(both.Data, up.Data[e*each:(e+1)*each]...)
+		}
+		fused.tensors = append(fused.tensors, both)
+	}
+	sameLogits(t, apart, fused)
+}
+
+// sameLogits fails unless both files give the same bits.
+func sameLogits(t *testing.T, apart, fused *draft) {
+	t.Helper()
+	ids := []int32{1, 20, 30, 40, 50}
 	for _, r := range []Residency{Packed, Mapped} {
 		m, err := load(t, apart.write(t, "apart.gguf"), r)
 		if err != nil {

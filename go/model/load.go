@@ -128,14 +128,15 @@ func (m *Model) read(o Options) error {
 			continue
 		}
 		src := x.Matrix
-		src.Layout, src.N = kernel.Rows, 1
+		src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
 		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
 		step := chunkRows(x)
-		dst := x.Data
+		dst, before := x.Data, 0 // rows of the parts before this one
 		for _, t := range x.parts {
-			for row, rows := 0, int(t.Elems())/x.In; row < rows; {
-				// A chunk ends where a matrix does: the next begins a new panel.
-				src.Out = min(step, x.Out-row%x.Out)
+			rows := int(t.Elems()) / x.In
+			for row := 0; row < rows; {
+				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
+				src.Out = min(step, x.Out-row%x.Out, rows-row)
 				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
 				n := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {
@@ -146,7 +147,7 @@ func (m *Model) read(o Options) error {
 				}
 				dst = dst[n:]
 				if x.squares != nil {
-					x.squares.read(x, row, src.Data)
+					x.squares.read(x, before+row, src.Data)
 				}
 				m.file.drop(t, row*rowBytes, len(src.Data))
 				row += src.Out
@@ -155,6 +156,7 @@ func (m *Model) read(o Options) error {
 					o.Progress(done, total)
 				}
 			}
+			before += rows
 		}
 	}
 	return nil

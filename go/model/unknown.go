@@ -9,9 +9,9 @@ import (
 )
 
 // inert begins or ends the names of tensors that have no bearing on what is computed: images and
-// sounds, heads of classifiers, rotations that are computed instead.
+// sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits.
 var inert = struct{ prefixes, suffixes []string }{
-	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight"},
+	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale"},
 }
 
 // unknown returns an error for a tensor that the program of a model does not use: its results

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -31,8 +32,9 @@ type weights struct {
 // A matrix is one or, for experts with a tensor each, several tensors.
 type matrix struct {
 	kernel.Matrix
-	parts []*gguf.Tensor
-	rows  bool // looked up, not multiplied: never packed
+	parts  []*gguf.Tensor
+	rows   bool    // looked up, not multiplied: never packed
+	scales *vector // of the products; nil where the file has none
 
 	squares *squares // nil where nobody wants them
 }
@@ -101,18 +103,51 @@ func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (k
 	if err := kernel.Type(t.Type).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
 	}
-	row := kernel.RowBytes(kernel.Type(t.Type), in)
 	m := &matrix{}
-	for ; len(m.parts) < mats; from += of {
-		part := *t
-		part.Dims = []uint64{uint64(in), uint64(n)}
-		part.Data = t.Data[from*row : (from+n)*row]
-		part.Offset += uint64(from * row)
-		m.parts = append(m.parts, &part)
+	for i := range mats {
+		m.parts = append(m.parts, rowsOf(t, in, i*of+from, n))
 	}
 	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
+	if m.scales, err = w.scales(name, mats); err != nil {
+		return kernel.Matrix{}, err
+	}
 	w.keep(key, m)
 	return m.Matrix, nil
+}
+
+// Heads implements arch.Weights.
+func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
+	key := arch.HeadsName(name, from)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.tensor(name, []uint64{uint64(in), uint64(of * heads)})
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	if err := kernel.Type(t.Type).Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if n%kernel.Panel != 0 {
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: %d rows of each head, want a multiple of %d", name, n, kernel.Panel)
+	}
+	m := &matrix{}
+	for h := range heads {
+		m.parts = append(m.parts, rowsOf(t, in, h*of+from, n))
+	}
+	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n*heads, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// rowsOf returns n rows of a matrix as a tensor.
+func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
+	row := kernel.RowBytes(kernel.Type(t.Type), in)
+	part := *t
+	part.Dims = []uint64{uint64(in), uint64(n)}
+	part.Data = t.Data[from*row : (from+n)*row]
+	part.Offset += uint64(from * row)
+	return &part
 }
 
 // keep adds a matrix, in the form that it is to have.
@@ -156,8 +191,29 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		}
 		m.parts = append(m.parts, t)
 	}
+	s, err := w.scales(names[0], n)
+	switch {
+	case err != nil:
+		return kernel.Matrix{}, err
+	case s != nil && (rows || len(names) > 1):
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: scales of %q are not supported", s.t.Name, names[0])
+	}
+	m.scales = s
 	w.keep(key, m)
 	return m.Matrix, nil
+}
+
+// scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
+// Routers of Gemma 4 have none: beside theirs is what multiplies their input.
+func (w *weights) scales(name string, n int) (*vector, error) {
+	base, ok := strings.CutSuffix(name, ".weight")
+	if !ok || !w.Has(base+".scale") || w.arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
+		return nil, nil
+	}
+	if _, err := w.Vector(base+".scale", n); err != nil {
+		return nil, err
+	}
+	return w.byVec[base+".scale"], nil
 }
 
 // tensor returns a tensor of this shape, or of this shape and dimensions of 1.
@@ -319,6 +375,11 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		}
 		if err := finite(v.v); err != nil {
 			return fmt.Errorf("tensor %q: %w", v.t.Name, err)
+		}
+	}
+	for _, m := range w.mats {
+		if m.scales != nil {
+			m.Scales = m.scales.v[:m.N]
 		}
 	}
 	return w.fillRopes()

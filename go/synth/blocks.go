@@ -98,6 +98,8 @@ var recipes = func() map[gguf.Type]recipe {
 		gguf.Q6_K:   scaled(208, uniform(-128, 127), signed6),
 		gguf.IQ4_NL: scaled(0, one, iq4()),
 		gguf.IQ4_XS: scaled(0, signed6, iq4()),
+		gguf.Q1_0:   scaled(0, one, moments{0, 1}), // -1 or 1
+		gguf.Q2_0:   scaled(0, one, uniform(-1, 2)),
 	}
 }()
 

@@ -1,5 +1,7 @@
 package synth
 
+import "cmp"
+
 // metadata sets the keys that engines need to load the model.
 func (m Model) metadata(set func(key string, value any)) {
 	s := m.Shape
@@ -20,7 +22,7 @@ func (m Model) metadata(set func(key string, value any)) {
 	set(p+"attention.key_length", uint32(s.HeadDim))
 	set(p+"attention.value_length", uint32(s.HeadDim))
 	set(p+"attention.layer_norm_rms_epsilon", s.RMSEps)
-	set(p+"rope.dimension_count", uint32(s.HeadDim))
+	set(p+"rope.dimension_count", uint32(cmp.Or(s.NRot, s.HeadDim)))
 	set(p+"rope.freq_base", s.RopeTheta)
 	set(p+"vocab_size", uint32(s.NVocab))
 	if s.NExpert > 0 {
@@ -35,6 +37,20 @@ func (m Model) metadata(set func(key string, value any)) {
 		set(p+"rope.scaling.type", "yarn")
 		set(p+"rope.scaling.factor", float32(s.YaRN))
 		set(p+"rope.scaling.original_context_length", uint32(s.NCtxOrig))
+	}
+	if s.NFFShared > 0 {
+		set(p+"expert_shared_feed_forward_length", uint32(s.NFFShared))
+	}
+	if d := s.Delta; d != nil {
+		set(p+"full_attention_interval", uint32(attentionEvery))
+		set(p+"ssm.conv_kernel", uint32(d.NTap))
+		set(p+"ssm.state_size", uint32(d.Dim))
+		set(p+"ssm.group_count", uint32(d.NHeadKey))
+		set(p+"ssm.time_step_rank", uint32(d.NHead))
+		set(p+"ssm.inner_size", uint32(d.NHead*d.Dim))
+		if s.Vocab == qwen35 {
+			set(p+"rope.dimension_sections", []int32{11, 11, 10, 0})
+		}
 	}
 	s.tokenizer(set)
 }

@@ -32,6 +32,8 @@ var mixes = []Mix{
 	{"IQ4_NL", 25, gguf.IQ4_NL},
 	{"IQ4_XS", 30, gguf.IQ4_XS},
 	{"MXFP4_MOE", 38, gguf.MXFP4}, // experts; all else is Q8_0
+	{"Q1_0", 40, gguf.Q1_0},
+	{"Q2_0", 41, gguf.Q2_0},
 }
 
 // Mixes returns the names of the mixes that ParseShape knows.
@@ -59,6 +61,7 @@ const (
 	embed  role = iota // token_embd, if output is a separate matrix
 	output             // output, or token_embd if it is also the output matrix
 	attnQ
+	attnQKV // all in one, as delta nets have them
 	attnK
 	attnV
 	attnOut
@@ -100,6 +103,15 @@ func (m *Mix) typeOf(s *Shape, r role, i int) gguf.Type {
 			return pick(moreBits(i, n), gguf.Q6_K, m.base)
 		case "IQ4_NL", "IQ4_XS":
 			return pick(grouped, gguf.Q5_K, m.base)
+		}
+	case attnQKV:
+		switch m.Name {
+		case "Q3_K_M":
+			return gguf.Q4_K
+		case "Q4_K_M":
+			return gguf.Q5_K
+		case "Q5_K_M":
+			return gguf.Q6_K
 		}
 	case attnK:
 		return pick(eight, gguf.Q8_0, m.base)

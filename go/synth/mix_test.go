@@ -20,6 +20,10 @@ func TestMixCounts(t *testing.T) {
 		{"qwen3-0.6b:Q4_K_M", map[gguf.Type]int{gguf.F32: 113, gguf.Q4_K: 168, gguf.Q6_K: 29}},
 		{"qwen3-4b:Q4_K_M", map[gguf.Type]int{gguf.F32: 145, gguf.Q4_K: 216, gguf.Q6_K: 37}},
 		{"mixtral-8x7b:Q4_K_M", map[gguf.Type]int{gguf.F32: 97, gguf.Q4_K: 113, gguf.Q5_K: 32, gguf.Q6_K: 17, gguf.Q8_0: 64}},
+		// As many as loaders report: 851, 733 and 843.
+		{"qwen3.8-27b:Q4_K_M", map[gguf.Type]int{gguf.F32: 353, gguf.Q4_K: 409, gguf.Q5_K: 48, gguf.Q6_K: 41}},
+		{"qwen3.6-35b-a3b:Q8_0", map[gguf.Type]int{gguf.F32: 301, gguf.Q8_0: 432}},
+		{"qwen3-next-80b-a3b:Q8_0", map[gguf.Type]int{gguf.F32: 361, gguf.Q8_0: 482}},
 		{"llama-3.1-8b:Q8_0", map[gguf.Type]int{gguf.F32: 66, gguf.Q8_0: 226}},
 		{"llama-3.1-8b:Q6_K", map[gguf.Type]int{gguf.F32: 66, gguf.Q6_K: 226}},
 		{"llama-3.1-8b:Q4_0", map[gguf.Type]int{gguf.F32: 66, gguf.Q4_0: 225, gguf.Q6_K: 1}},

@@ -9,6 +9,7 @@ type Shape struct {
 	NLayer    int
 	NEmbd     int
 	NFF       int // of one expert where there are experts
+	NFFShared int // of the expert that every token uses; 0: there is none
 	NHead     int
 	NHeadKV   int
 	HeadDim   int
@@ -27,8 +28,25 @@ type Shape struct {
 	YaRN       float64 // factor of a YaRN over NCtxOrig positions; 0: there is none
 	NCtxOrig   int
 	GPTOSS     bool // biases everywhere, a sink for each head
+	NRot       int  // rotated dimensions of a head; 0: all
+	Delta      *Delta
 	Vocab      vocabulary
 }
+
+// A Delta has the dimensions of the gated delta nets that three of four layers have; in
+// the fourth, the queries of the attention come with a gate.
+type Delta struct {
+	NHead, NHeadKey int  // of values; of queries and keys
+	Dim             int  // of any head
+	NTap            int  // of the convolution
+	Grouped         bool // the gates of value heads are one matrix
+}
+
+// attentionEvery is the layer that has attention where others have delta nets.
+const attentionEvery = 4
+
+// deltaNet says whether layer i has a delta net.
+func (s *Shape) deltaNet(i int) bool { return s.Delta != nil && (i+1)%attentionEvery != 0 }
 
 // shapes are those that ParseShape knows. tiny is not a published model: it is for
 // tests, and for trying the program without a download.
@@ -66,6 +84,21 @@ var shapes = []Shape{
 		Name: "gpt-oss-20b", Arch: "gpt-oss", NLayer: 24, NEmbd: 2880, NFF: 2880, NHead: 64, NHeadKV: 8, HeadDim: 64,
 		NVocab: 201088, NCtx: 131072, NExpert: 32, NUsed: 4, RopeTheta: 150000, RMSEps: 1e-5, Window: 128, YaRN: 32, NCtxOrig: 4096,
 		GPTOSS: true, Vocab: o200k,
+	},
+	{
+		Name: "qwen3.6-35b-a3b", Arch: "qwen35moe", NLayer: 40, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
+		NVocab: 248320, NCtx: 262144, NExpert: 256, NUsed: 8, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen35,
+		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4},
+	},
+	{
+		Name: "qwen3.8-27b", Arch: "qwen35", NLayer: 64, NEmbd: 5120, NFF: 17408, NHead: 24, NHeadKV: 4, HeadDim: 256,
+		NVocab: 248320, NCtx: 262144, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen35,
+		Delta: &Delta{NHead: 48, NHeadKey: 16, Dim: 128, NTap: 4},
+	},
+	{
+		Name: "qwen3-next-80b-a3b", Arch: "qwen3next", NLayer: 48, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
+		NVocab: 151936, NCtx: 262144, NExpert: 512, NUsed: 10, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen2,
+		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4, Grouped: true},
 	},
 	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,

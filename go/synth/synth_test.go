@@ -85,6 +85,7 @@ func TestVocabularies(t *testing.T) {
 		{"qwen3-0.6b", "<|endoftext|>", "<|im_end|>"},
 		{"mixtral-8x7b", "<s>", "</s>"},
 		{"gpt-oss-20b", "<|startoftext|>", "<|return|>"},
+		{"qwen3.8-27b", "<|endoftext|>", "<|im_end|>"},
 		{"tiny", "<|begin_of_text|>", "<|end_of_text|>"},
 	} {
 		kv := map[string]any{}

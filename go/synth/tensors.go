@@ -46,22 +46,15 @@ func (m Model) tensors() []tensor {
 		}
 	}
 	ffnNorm := "ffn_norm"
-	if s.GPTOSS {
+	if s.GPTOSS || s.Delta != nil {
 		ffnNorm = "post_attention_norm"
 	}
-	embedRole := embed
-	if s.Tied {
-		embedRole = output
-	}
-	matrix("token_embd", embedRole, 0, s.NEmbd, s.NVocab)
-	if s.RopeFactor > 0 {
-		f := s.ropeFreqs()
-		list = append(list, tensor{name: "rope_freqs.weight", typ: gguf.F32, dims: sizes([]int{len(f)}), values: f})
-	}
-	for i := range s.NLayer {
-		blk := fmt.Sprintf("blk.%d.", i)
-		ones(blk+"attn_norm", s.NEmbd)
-		matrix(blk+"attn_q", attnQ, i, s.NEmbd, s.NHead*s.HeadDim)
+	attention := func(blk string, i int) {
+		query := s.NHead * s.HeadDim
+		if s.Delta != nil {
+			query *= 2 // of each head the query and a gate
+		}
+		matrix(blk+"attn_q", attnQ, i, s.NEmbd, query)
 		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
 		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
 		bias(blk+"attn_q", s.NHead*s.HeadDim)
@@ -75,6 +68,41 @@ func (m Model) tensors() []tensor {
 		bias(blk+"attn_output", s.NEmbd)
 		if s.GPTOSS {
 			values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
+		}
+	}
+	deltaNet := func(blk string, i int, d *Delta) {
+		inner := d.NHead * d.Dim
+		cols := 2*d.NHeadKey*d.Dim + inner
+		matrix(blk+"attn_qkv", attnQKV, i, s.NEmbd, cols)
+		matrix(blk+"attn_gate", attnQ, i, s.NEmbd, inner)
+		values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%d.NTap) / 10 }, d.NTap, cols)
+		values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, d.NHead)
+		values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, d.NHead)
+		if d.Grouped {
+			matrix(blk+"ssm_ba", attnK, i, s.NEmbd, 2*d.NHead)
+		} else {
+			matrix(blk+"ssm_beta", attnK, i, s.NEmbd, d.NHead)
+			matrix(blk+"ssm_alpha", attnK, i, s.NEmbd, d.NHead)
+		}
+		ones(blk+"ssm_norm", d.Dim)
+		matrix(blk+"ssm_out", attnOut, i, inner, s.NEmbd)
+	}
+	embedRole := embed
+	if s.Tied {
+		embedRole = output
+	}
+	matrix("token_embd", embedRole, 0, s.NEmbd, s.NVocab)
+	if s.RopeFactor > 0 {
+		f := s.ropeFreqs()
+		list = append(list, tensor{name: "rope_freqs.weight", typ: gguf.F32, dims: sizes([]int{len(f)}), values: f})
+	}
+	for i := range s.NLayer {
+		blk := fmt.Sprintf("blk.%d.", i)
+		ones(blk+"attn_norm", s.NEmbd)
+		if s.deltaNet(i) {
+			deltaNet(blk, i, s.Delta)
+		} else {
+			attention(blk, i)
 		}
 		ones(blk+ffnNorm, s.NEmbd)
 		if s.NExpert == 0 {
@@ -91,6 +119,12 @@ func (m Model) tensors() []tensor {
 		bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
 		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
 		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
+		if s.NFFShared > 0 {
+			values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+			matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			matrix(blk+"ffn_up_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
+			matrix(blk+"ffn_down_shexp", ffnDown, i, s.NFFShared, s.NEmbd)
+		}
 	}
 	ones("output_norm", s.NEmbd)
 	if !s.Tied {

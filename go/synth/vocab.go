@@ -9,6 +9,7 @@ type vocabulary int
 const (
 	llama3 vocabulary = iota // byte-level BPE, as Llama 3 splits text
 	qwen2                    // byte-level BPE, as Qwen 2 and 3 split text
+	qwen35                   // the same with more words, as Qwen 3.5 splits text
 	spm                      // SentencePiece, as Llama 2 and Mixtral
 	o200k                    // byte-level BPE, as gpt-oss splits text
 )
@@ -115,8 +116,11 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"bos_token_id", uint32(bos))
 		set(p+"eos_token_id", uint32(bos+1))
 		set(p+"add_bos_token", true)
-	case qwen2:
-		const text = 151643 // text tokens, as many as the real ones have
+	case qwen2, qwen35:
+		text, pre := 151643, "qwen2" // text tokens, as many as the real ones have
+		if s.Vocab == qwen35 {
+			text, pre = 248044, "qwen35"
+		}
 		t.byteLevel()
 		t.words(spaceByte, text)
 		for _, name := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"} {
@@ -126,7 +130,7 @@ func (s *Shape) tokenizer(set func(string, any)) {
 			t.add(fmt.Sprintf("[PAD%d]", i), unused)
 		}
 		set(p+"model", "gpt2")
-		set(p+"pre", "qwen2")
+		set(p+"pre", pre)
 		set(p+"bos_token_id", uint32(text))
 		set(p+"eos_token_id", uint32(text+2))
 		set(p+"padding_token_id", uint32(text))

@@ -36,6 +36,11 @@ var preTokenizers = []*preTokenizer{
 		nfc:     true,
 	},
 	{
+		name:   "qwen35",
+		stages: []finder{at(qwen35Words)},
+		nfc:    true,
+	},
+	{
 		name:    "gpt-2",
 		aliases: []string{"phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion"},
 		stages:  []finder{at(gpt2Words)},

@@ -20,6 +20,7 @@ const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 var published = map[string][]string{
 	"llama-bpe": {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"qwen2":     {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"qwen35":    {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"gpt-2":     {gpt2Pattern},
 	"smollm":    {`\p{N}`, gpt2Pattern},
 	"tekken":    {`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
@@ -132,6 +133,7 @@ func TestWords(t *testing.T) {
 		{"llama-bpe", "I'LL pay $12345.67!\n\n  ok", "I|'LL| pay| $|123|45|.|67|!\n\n| | ok"},
 		{"llama-bpe", "x\n \n  y", "x|\n \n| | y"},
 		{"qwen2", "in 2024, it's", "in| |2|0|2|4|,| it|'s"},
+		{"qwen35", "हिन्दी 12, e\u0301!\u0301", "हिन्दी| |1|2|,| e\u0301|!\u0301"},
 		{"gpt-2", "It's 2024,  he'LL", "It|'s| 2024|,| | he|'|LL"},
 		{"gpt-2", "tabs\t\tend\n", "tabs|\t|\t|end|\n"},
 		// Each digit stands alone, and takes no space with it.

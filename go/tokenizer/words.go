@@ -156,6 +156,37 @@ func llamaWords(s string, i, digits int) int {
 	return numbersSignsWhite(s, i, digits, newline)
 }
 
+// qwen35Words matches
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|
+//	 ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func qwen35Words(s string, i int) int {
+	if end := contraction(s, i, true); end > i {
+		return end
+	}
+	if r, size := utf8.DecodeRuneInString(s[i:]); leads(r) {
+		if end := run(s, i+size, letterOrMark); end > i+size {
+			return end
+		}
+	}
+	if end := run(s, i, letterOrMark); end > i {
+		return end
+	}
+	if end := runUpTo(1, s, i, unicode.IsNumber); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, sign); end > i {
+		return run(s, end, newline)
+	}
+	return whiteLines(s, i)
+}
+
+// letterOrMark is [\p{L}\p{M}].
+func letterOrMark(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) }
+
+// sign is [^\s\p{L}\p{M}\p{N}].
+func sign(r rune) bool { return other(r) && !unicode.IsMark(r) }
+
 // leads says that a character may stand before the letters of a word.
 func leads(r rune) bool { return !newline(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 

@@ -26,6 +26,7 @@ var archs = []Arch{
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, mistral3, llama4, apertus,
+	qwen35, qwen35moe, qwen3next,
 }
 
 // Lookup returns the architecture called name.
@@ -65,6 +66,9 @@ type Weights interface {
 	Part(name string, in, of, from, n, mats int) (kernel.Matrix, error)
 	// Nth returns matrix i of the n that a tensor has.
 	Nth(name string, in, out, n, i int) (kernel.Matrix, error)
+	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
+	// one matrix, whose name is then HeadsName(name, from). n is a multiple of kernel.Panel.
+	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
@@ -77,6 +81,11 @@ type Weights interface {
 	Floats(name string, n int) []float32
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
+}
+
+// HeadsName names the matrix of Weights.Heads.
+func HeadsName(name string, from int) string {
+	return fmt.Sprintf("%s from row %d of each head", name, from)
 }
 
 // A Program is what a model computes: operations over numbered buffers.

@@ -35,6 +35,8 @@ func TestConfigRefuses(t *testing.T) {
 		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
 		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3),
+		"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
+		"ssm.inner_size": uint32(128),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -54,6 +56,17 @@ func TestConfigRefuses(t *testing.T) {
 		{"lfm2", "attention.head_count_kv", []int32{0, 3, 0, 4}, "3, want a divisor of the 4 heads"},
 		{"olmo2", "attention.head_count_kv", []int32{0, 4, 0, 4}, "0, want 1 to"},
 		{"qwen3moe", "expert_count", nil, `"qwen3moe.expert_count"`},
+		{"qwen35", "ssm.state_size", nil, `"qwen35.ssm.state_size"`},
+		{"qwen35", "ssm.state_size", uint32(4), "4, want 2 heads of it to be a multiple of 16"},
+		{"qwen35", "ssm.conv_kernel", uint32(1), "1, want 2 to 64"},
+		{"qwen35", "ssm.group_count", uint32(3), "3, want a divisor of the 4 heads"},
+		{"qwen35", "ssm.time_step_rank", uint32(0), "0, want 1 to"},
+		{"qwen35", "ssm.inner_size", uint32(96), "96, want a multiple of 16 for each of the 4 heads"},
+		{"qwen35", "full_attention_interval", uint32(0), "0, want 1 to"},
+		{"qwen35", "attention.recurrent_layers", []bool{true}, "1 elements, want one for each of the 4 layers"},
+		{"qwen35", "rope.dimension_sections", []int32{3, 3}, "2 elements, want at least 3"},
+		{"qwen35", "rope.dimension_sections", []int32{3, 2, 2, 1}, "leaves pair 7 of 8 without a position"},
+		{"qwen35", "nextn_predict_layers", uint32(4), "4, want 0 to 3"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {

@@ -19,6 +19,15 @@ const (
 	normPlain          // each head, without weights
 )
 
+// gateFrom says where the gate of an attention comes from.
+type gateFrom int
+
+const (
+	gateNone  gateFrom = iota
+	gateOwn            // attn_gate
+	gateQuery          // attn_q, which has of each head the query and then the gate
+)
+
 // attention says what the attention of an architecture has besides the four
 // projections. Biases are used where the file has them.
 type attention struct {
@@ -26,7 +35,7 @@ type attention struct {
 	norm  headNorm // by attn_q_norm and attn_k_norm
 	value bool     // values are normalised by head without weights, and keys before their norm where there is no attn_v
 	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
-	gate  bool     // the result is multiplied by sigmoid(attn_gate(input))
+	gate  gateFrom // the result is multiplied by the sigmoid of a projection
 	post  string   // the norm of the result, before it is added
 }
 
@@ -40,8 +49,13 @@ func (l layer) attention(a attention) half {
 		h.in = append(h.in, p.Matrix)
 	}
 	var gate kernel.Matrix
-	if a.gate {
+	switch a.gate {
+	case gateOwn:
 		gate = l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, nOut)
+	case gateQuery:
+		gate, _ = l.perHead("attn_q", l.HeadDim, l.ValueDim)
+	}
+	if a.gate != gateNone {
 		h.in = append(h.in, gate)
 	}
 	h.run = func(act kernel.Act) {
@@ -66,7 +80,7 @@ func (l layer) attention(a attention) half {
 			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
 		}
 		l.add(attend)
-		if a.gate {
+		if a.gate != gateNone {
 			g := l.floats("gate", kernel.TokRows, nOut)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
 			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
@@ -124,8 +138,8 @@ func (l layer) queries(a attention) projection {
 	}
 	width := 0
 	part := func(name string, n int) {
-		m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, n)
-		q.names = append(q.names, l.blk+name+".weight")
+		m, matrix := l.projected(a, name, n)
+		q.names = append(q.names, matrix)
 		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
 		width += kernel.Pad(n)
 	}
@@ -152,6 +166,23 @@ func (l layer) queries(a attention) projection {
 	}
 	q.buf = l.floats("qkv", kernel.TokRows, width)
 	return q
+}
+
+// projected returns a projection and the name of its matrix.
+func (l layer) projected(a attention, name string, n int) (kernel.Matrix, string) {
+	if name == "attn_q" && a.gate == gateQuery {
+		return l.perHead(name, 0, l.HeadDim)
+	}
+	name = l.blk + name + ".weight"
+	return l.matrix(name, l.cfg.NEmbd, n), name
+}
+
+// perHead returns the n rows from number `from` on of each head of a projection that has
+// a query and a gate of each.
+func (l layer) perHead(name string, from, n int) (kernel.Matrix, string) {
+	name = l.blk + name + ".weight"
+	m, err := l.w.Heads(name, l.cfg.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead)
+	return keep(l.builder, m, err), HeadsName(name, from)
 }
 
 // headNorm returns the weights of a norm of queries or keys and after how many of them

@@ -42,7 +42,14 @@ type Config struct {
 
 	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
 
-	NTap int // positions that a short convolution sees, its own included; 0: there is none
+	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
+	Delta Delta // the zero value: there are no delta nets
+}
+
+// A Delta is the sizes of the gated delta nets of a model, in place of attention.
+type Delta struct {
+	NHead, NHeadKey  int // of values; of queries and keys
+	KeyDim, ValueDim int // of a head
 }
 
 // A Layer is the sizes of one block.

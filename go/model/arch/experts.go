@@ -70,7 +70,6 @@ func (l layer) experts(e experts) half {
 		l.add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: e.gating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
 			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, Renorm: e.renorm, Scale: c.ExpertScale * c.ResidualScale,
-			ExpertScales: l.optional(l.blk+"ffn_down_exps.scale", c.NExpert),
 		})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{

@@ -21,7 +21,7 @@ var museglimmer = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, gate: true, post: "post_attention_norm"}))
+			l.residual("attn_norm", l.attention(attention{norm: normHead, gate: gateOwn, post: "post_attention_norm"}))
 			l.residual("ffn_norm", l.feedForward(feedForward{post: "post_ffw_norm"}))
 		})
 		b.end("output_norm")

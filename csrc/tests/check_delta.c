@@ -1,0 +1,250 @@
+/*
+ * check_delta.c - the gated delta rule: the scalar kernel against the formula in double, every set against the scalar
+ * one, and the operation on sequences that are cut anywhere.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+
+/* The state and the results of a head after n tokens, in double. S: [dk][cols]. */
+static void oracle(double *s, double *o, int dk, int cols, int n, const float *q, const float *k, const float *v,
+                   int64_t stride, const float *decay, const float *beta, float scale)
+{
+	for (int t = 0; t < n; t++, q += stride, k += stride, v += stride)
+		for (int j = 0; j < cols; j++) {
+			double y = 0, sum = 0;
+
+			for (int i = 0; i < dk; i++)
+				y += (double)k[i] * s[i * cols + j];
+			const double x = (double)beta[t] * ((double)v[j] - (double)decay[t] * y);
+
+			for (int i = 0; i < dk; i++) {
+				s[i * cols + j] = (double)decay[t] * s[i * cols + j] + (double)k[i] * x;
+				sum += (double)q[i] * s[i * cols + j];
+			}
+			o[t * cols + j] = (double)scale * sum;
+		}
+}
+
+/* Random rows of length about 1, n of `width` floats. */
+static void unit_rows(float *x, int n, int width)
+{
+	for (int i = 0; i < n * width; i++)
+		x[i] = rnd_normal() / sqrtf((float)width);
+}
+
+static void kernel(int dk, int panels, int n)
+{
+	const int cols = panels * QN_PANEL, stride = 2 * dk + cols;
+	const size_t state = sizeof(float) * (size_t)(dk * cols);
+	float *rows = guard_alloc(sizeof *rows * (size_t)(n * stride)), *decay = guard_alloc(sizeof *decay * (size_t)n);
+	float *beta = guard_alloc(sizeof *beta * (size_t)n), *before = guard_alloc(state);
+	float *after[2], *o[2];
+	static double s[256 * 16 * 9], want[QN_DELTA_TOKENS * 16 * 9];
+
+	unit_rows(rows, n, stride);
+	for (int t = 0; t < n; t++) {
+		decay[t] = fabsf(rnd_uniform());
+		beta[t] = fabsf(rnd_uniform());
+	}
+	for (int i = 0; i < dk * cols; i++)
+		before[i] = rnd_normal();
+	for (int p = 0; p < panels; p++)
+		for (int i = 0; i < dk * QN_PANEL; i++)
+			s[i / QN_PANEL * cols + p * QN_PANEL + i % QN_PANEL] = (double)before[p * dk * QN_PANEL + i];
+	for (int i = 0; i < 2; i++) {
+		after[i] = guard_alloc(state);
+		o[i] = guard_alloc(sizeof **o * (size_t)(n * cols));
+	}
+	struct delta_rows d = {.q = rows, .k = rows + dk, .v = rows + 2 * dk, .stride = stride, .o_stride = cols,
+	                       .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk, .panels = panels,
+	                       .scale = 0.25f};
+
+	oracle(s, want, dk, cols, n, d.q, d.k, d.v, stride, decay, beta, d.scale);
+	EACH_SET(set) {
+		const int i = set != check_sets;
+
+		d.after = after[i];
+		d.o = o[i];
+		check_at(set, "delta rule of %d rows, %d panels, %d tokens", dk, panels, n);
+		set->k.delta(&d);
+		if (i) {
+			check_floats("state", after[1], after[0], dk * cols);
+			check_floats("o", o[1], o[0], n * cols);
+		} else {
+			for (int e = 0; e < n * cols; e++)
+				check_near("o", e, (double)o[0][e], want[e], 1e-5);
+			for (int e = 0; e < dk * cols; e++) {
+				const int p = e / (dk * QN_PANEL), r = e / QN_PANEL % dk, j = e % QN_PANEL;
+
+				check_near("state", e, (double)after[0][e], s[r * cols + p * QN_PANEL + j], 1e-5);
+			}
+		}
+		memcpy(after[1], before, state); /* in place */
+		d.before = d.after = after[1];
+		d.o = o[1];
+		set->k.delta(&d);
+		check_floats("state in place", after[1], after[0], dk * cols);
+		d.before = before;
+	}
+	guard_free_all();
+}
+
+static void gates(void)
+{
+	for (int n = 1; n <= QN_DELTA_TOKENS; n++) {
+		float a[QN_DELTA_TOKENS], b[QN_DELTA_TOKENS], want[2][QN_DELTA_TOKENS], got[2][QN_DELTA_TOKENS];
+		const float dt = rnd_normal(), rate = -fabsf(rnd_sized());
+
+		for (int i = 0; i < n; i++) {
+			a[i] = rnd_sized() * (rnd() & 1 ? 10 : 1);
+			b[i] = rnd_sized();
+		}
+		if (n > 8) {
+			a[3] = NAN, a[4] = INFINITY, a[5] = 1e30f, a[6] = -1e30f;
+			b[3] = NAN, b[4] = INFINITY, b[5] = 1e30f, b[6] = -1e30f;
+		}
+		EACH_SET(s) {
+			check_at(s, "gates of the delta rule, %d", n);
+			s->k.delta_gates(got[0], got[1], a, b, dt, rate, n);
+			if (s == check_sets) {
+				memcpy(want, got, sizeof want);
+				for (int i = 0; i < n; i++) {
+					const double z = (double)(a[i] + dt), soft = (z > 0 ? z : 0) + log1p(exp(-fabs(z)));
+					const double g = exp((double)rate * soft);
+
+					if (!isfinite(a[i]) || !isfinite(b[i])) {
+						check_true(isnan(got[0][i]) && isnan(got[1][i]), "%g and %g of %g and %g",
+						           (double)got[0][i], (double)got[1][i], (double)a[i], (double)b[i]);
+						continue;
+					}
+					check_near("decay", i, (double)got[0][i], g, 1e-6 + 4e-7 * g * fabs((double)rate * soft));
+					check_near("beta", i, (double)got[1][i], 1 / (1 + exp(-(double)b[i])), 2e-7);
+				}
+			}
+			check_floats("decay", got[0], want[0], n);
+			check_floats("beta", got[1], want[1], n);
+		}
+	}
+}
+
+enum { TOK = 80, SECOND = 5, SRC = 0, DST, GATES, N_BUFS_DELTA };
+
+struct shape {
+	int heads, keys, dk, dv, gate_heads, tiled;
+};
+
+/*
+ * Runs tokens from .. to of two sequences, the second of which is the last SECOND of all: from nothing where in < 0,
+ * else from the states in units 0 and 2, to those in 1 and 3.
+ */
+static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_buf *bufs, float *state, int64_t unit,
+                int from, int to, int in)
+{
+	int32_t seq[TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
+	const struct qn_group group = {state, unit, table[0], 2};
+	struct qn_buf moved[N_BUFS_DELTA];
+	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
+
+	for (int t = from; t < to; t++)
+		seq[t - from] = t >= TOK - SECOND;
+	for (int i = 0; i < N_BUFS_DELTA; i++)
+		moved[i] = (struct qn_buf){(float *)bufs[i].data + from * bufs[i].width, bufs[i].width};
+	check_true(qn_plan_check(op, 1, moved, N_BUFS_DELTA) == QN_OK, "refused");
+	qn_run(pool, op, 1, moved, &batch, NULL, 0, NULL);
+}
+
+/* Two sequences in one batch, and the first in two, with one thread and with two: the formula, and the same bits. */
+static void operation(struct qn_pool *pools[2], struct shape s)
+{
+	const int n_key = s.keys * s.dk, width = 2 * n_key + s.heads * s.dv, out = s.heads * s.dv;
+	const int gate_width = (2 * (s.heads + s.gate_heads) + 15) / 16 * 16;
+	const size_t bytes = sizeof(float) * (size_t)(s.heads * s.dk * s.dv);
+	const int64_t unit = (int64_t)bytes + 64;
+	float *src = guard_alloc(sizeof *src * (size_t)(TOK * width));
+	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * gate_width));
+	float *vec = guard_alloc(sizeof *vec * (size_t)s.heads), *vec2 = guard_alloc(sizeof *vec2 * (size_t)s.heads);
+	float *dst[2], *state[2];
+	const struct qn_op op = {.kind = QN_OP_DELTA, .src = SRC, .dst = DST, .aux = GATES, .col = {0, n_key, 2 * n_key},
+	                         .n_head = s.heads, .n_head_kv = s.keys, .head_dim = s.dk, .v_dim = s.dv,
+	                         .n_seg = s.gate_heads, .k_tiled = s.tiled, .vec = vec, .vec2 = vec2, .scale = 0.5f,
+	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	static double want[TOK * 64], st[128 * 64];
+
+	check_at(check_sets, "delta rule of %d heads of %d by %d", s.heads, s.dk, s.dv);
+	unit_rows(src, TOK, width);
+	for (int i = 0; i < TOK * gate_width; i++)
+		gate[i] = rnd_normal();
+	for (int h = 0; h < s.heads; h++) {
+		vec[h] = rnd_normal();
+		vec2[h] = -fabsf(rnd_normal());
+	}
+	for (int i = 0; i < 2; i++) {
+		dst[i] = guard_alloc(sizeof **dst * (size_t)(TOK * out));
+		state[i] = guard_alloc(4 * (size_t)unit);
+		memset(state[i], 0x55, 4 * (size_t)unit);
+	}
+	struct qn_buf bufs[N_BUFS_DELTA] = {{src, width}, {dst[0], out}, {gate, gate_width}};
+
+	run(pools[1], &op, bufs, state[0], unit, 0, TOK, -1);
+	for (int h = 0; h < s.heads; h++)
+		for (int seq = 0; seq < 2; seq++) {
+			const int first = seq ? TOK - SECOND : 0, n = seq ? SECOND : TOK - SECOND;
+			const int key = s.tiled ? h % s.keys : h / (s.heads / s.keys);
+			const int col = h / s.gate_heads * 2 * s.gate_heads + h % s.gate_heads;
+			float decay[TOK], beta[TOK];
+			const float *row = src + first * width;
+
+			for (int t = 0; t < n; t++) {
+				const float *g = gate + (first + t) * gate_width + col;
+				const double z = (double)g[s.gate_heads] + (double)vec[h];
+
+				decay[t] = (float)exp((double)vec2[h] * log1p(exp(z)));
+				beta[t] = (float)(1 / (1 + exp(-(double)g[0])));
+			}
+			memset(st, 0, sizeof st);
+			oracle(st, want, s.dk, s.dv, n, row + key * s.dk, row + n_key + key * s.dk,
+			       row + 2 * n_key + h * s.dv, width, decay, beta, op.scale);
+			for (int t = 0; t < n; t++)
+				for (int j = 0; j < s.dv; j++)
+					check_near("y", (first + t) * out + h * s.dv + j,
+					           (double)dst[0][(first + t) * out + h * s.dv + j],
+					           want[t * s.dv + j], 1e-5);
+		}
+	bufs[DST].data = dst[1];
+	for (int cut = 1; cut < TOK - SECOND; cut += 1 + rnd_below(9)) { /* of the first sequence */
+		check_at(check_sets, "delta rule of %d heads of %d by %d, cut at %d", s.heads, s.dk, s.dv, cut);
+		memset(state[1], 0x55, 4 * (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, 0, cut, -1);
+		memcpy(state[1], (uint8_t *)state[1] + unit, (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, cut, TOK - SECOND, 0);
+		check_floats("y", dst[1], dst[0], (TOK - SECOND) * out);
+		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64, (int64_t)bytes);
+	}
+	guard_free_all();
+}
+
+void check_delta(void)
+{
+	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
+	static const struct shape shapes[] = {
+		{4, 2, 32, 32, 16, 1}, {4, 2, 32, 32, 2, 0}, {6, 2, 24, 64, 3, 0}, {2, 2, 128, 48, 1, 1}, {1, 1, 16, 16, 1, 0},
+	};
+	struct qn_pool *pools[2];
+
+	gates();
+	for (int r = 0; r < COUNT(rows); r++)
+		for (int panels = 1; panels <= 5; panels++)
+			for (int t = 0; t < COUNT(tokens); t++)
+				kernel(rows[r], panels, tokens[t]);
+	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest */
+	check_at(check_sets, "qn_pool_create");
+	for (int i = 0; i < 2; i++)
+		if (!check_true(qn_pool_create(&pools[i], NULL, i + 1) == QN_OK, "no pool"))
+			return;
+	for (int i = 0; i < COUNT(shapes); i++)
+		operation(pools, shapes[i]);
+	for (int i = 0; i < 2; i++)
+		qn_pool_destroy(pools[i]);
+}

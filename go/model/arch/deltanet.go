@@ -1,0 +1,112 @@
+package arch
+
+import (
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// deltaNet says how a gated delta net is stored.
+type deltaNet struct {
+	// The value heads of a key head are neighbours, and ssm_ba has their gates. Else value
+	// head h has key head h mod the number of them, and there are ssm_beta and ssm_alpha.
+	grouped bool
+}
+
+// deltaNet is ssm_out(norm(delta(q, k, v)) * silu(attn_gate(input))), with q, k and v
+// from silu(conv(attn_qkv(input))), q and k normalised to length 1.
+func (l layer) deltaNet(d deltaNet) half {
+	c, n := l.cfg, l.cfg.Delta
+	nKey, nValue := n.NHeadKey*n.KeyDim, n.NHead*n.ValueDim
+	nQKV := 2*nKey + nValue
+	in := l.deltaInput(nQKV, nValue)
+	gates, gateHeads := l.deltaGates(d)
+	out := l.matrix(l.blk+"ssm_out.weight", nValue, c.NEmbd)
+	h := half{in: append(matrices(in), matrices(gates)...)}
+	h.run = func(act kernel.Act) {
+		src := l.floats("delta.in", kernel.TokRows, kernel.Pad(nQKV)+nValue)
+		gate := l.floats("delta.gates", kernel.TokRows, 2*kernel.Pad(n.NHead))
+		qkv := l.floats("delta.qkv", kernel.TokRows, nQKV)
+		y := l.floats("delta", kernel.TokRows, nValue)
+		outAct := l.act("delta", kernel.TokRows, nValue, out)
+		for parts := range slices.Chunk(in, kernel.MaxParts) {
+			l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(parts)...), Parts: parts})
+		}
+		l.add(kernel.Matmul{Dst: gate, Act: l.only(act, matrices(gates)...), Parts: gates})
+
+		group, offset := l.state(recurrent(kernel.ConvBytes(nQKV, c.NTap)))
+		l.add(kernel.Conv{
+			Dst: qkv, Src: src, Cols: nQKV, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+			Weight: l.vector(l.blk+"ssm_conv1d.weight", c.NTap, nQKV),
+		})
+		// Of length 1: an RMS norm whose mean is a sum.
+		length := float32(1 / math.Sqrt(float64(n.KeyDim)))
+		l.add(kernel.NormRows{Dst: qkv, Src: qkv, Cols: n.KeyDim, Segs: 2 * n.NHeadKey, Eps: c.Eps / float32(n.KeyDim), Scale: length})
+
+		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
+		l.add(kernel.Delta{
+			Dst: y, Src: qkv, Col: [3]int{0, nKey, 2 * nKey}, NHead: n.NHead, NHeadKey: n.NHeadKey, KeyDim: n.KeyDim,
+			ValueDim: n.ValueDim, Tiled: !d.grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group, Offset: offset,
+			Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
+		})
+		l.add(kernel.NormRows{
+			Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: c.Eps, Scale: 1,
+			Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
+		})
+		l.add(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: kernel.SiLU})
+		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: nValue})
+		l.result(outAct, kernel.Part{Matrix: out}, "")
+	}
+	return h
+}
+
+// deltaOrAttention is a delta net, or, in layers with key-value heads, attention whose
+// queries come with a gate.
+func (l layer) deltaOrAttention(d deltaNet) half {
+	if l.NHeadKV == 0 {
+		return l.deltaNet(d)
+	}
+	return l.attention(attention{norm: normHead, gate: gateQuery})
+}
+
+// deltaInput binds the projections of queries, keys and values, and behind them of the
+// gate of the result. Early files of Qwen 3 Next have all in ssm_in, by key heads.
+func (l layer) deltaInput(nQKV, nValue int) []kernel.Part {
+	embd, n, old := l.cfg.NEmbd, l.cfg.Delta, l.blk+"ssm_in.weight"
+	gate := kernel.Pad(nQKV)
+	if !l.w.Has(old) {
+		return []kernel.Part{
+			{Matrix: l.matrix(l.blk+"attn_qkv.weight", embd, nQKV)},
+			{Matrix: l.matrix(l.blk+"attn_gate.weight", embd, nValue), Col: gate},
+		}
+	}
+	k, v := n.KeyDim, nValue/n.NHeadKey // rows of a key head
+	part := func(from, rows, col int) kernel.Part {
+		m, err := l.w.Heads(old, embd, 2*k+2*v, from, rows, n.NHeadKey)
+		return kernel.Part{Matrix: keep(l.builder, m, err), Col: col}
+	}
+	return []kernel.Part{part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate)}
+}
+
+func matrices(parts []kernel.Part) []kernel.Matrix {
+	var m []kernel.Matrix
+	for _, p := range parts {
+		m = append(m, p.Matrix)
+	}
+	return m
+}
+
+// deltaGates binds the projections of the gates of value heads, as kernel.Delta takes
+// them: of some heads one gate, then the other.
+func (l layer) deltaGates(d deltaNet) (parts []kernel.Part, heads int) {
+	embd, n := l.cfg.NEmbd, l.cfg.Delta
+	if d.grouped {
+		return []kernel.Part{{Matrix: l.matrix(l.blk+"ssm_ba.weight", embd, 2*n.NHead)}}, n.NHead / n.NHeadKey
+	}
+	heads = kernel.Pad(n.NHead)
+	return []kernel.Part{
+		{Matrix: l.matrix(l.blk+"ssm_beta.weight", embd, n.NHead)},
+		{Matrix: l.matrix(l.blk+"ssm_alpha.weight", embd, n.NHead), Col: heads},
+	}, heads
+}
