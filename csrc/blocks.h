@@ -83,9 +83,9 @@ struct mxfp4 { uint8_t e; uint8_t qs[QK / 2]; };
 _Static_assert(sizeof(struct mxfp4) == 17, "MXFP4");
 
 /*
- * Four sub-blocks of 16: w = d[k / 16] / 2 * qn_mxfp4_values[q]; scales are floats of 4 bits of exponent and 3 of mantissa,
- * see f32_of_ue4m3_half(). Weights k and k + 8 of sub-block j share byte 8 j + k. What a converter has beside the blocks, one more
- * scale for a whole matrix, is a tensor of its own.
+ * Four sub-blocks of 16: w = d[k / 16] / 2 * qn_mxfp4_values[q]; scales are floats of 4 bits of exponent and 3 of
+ * mantissa, see f32_of_ue4m3_half(). Weights k and k + 8 of sub-block j share byte 8 j + k. What a converter has
+ * beside the blocks, one more scale for a whole matrix, is a tensor of its own.
  */
 struct nvfp4 { uint8_t d[4]; uint8_t qs[32]; };
 _Static_assert(sizeof(struct nvfp4) == 36, "NVFP4");
@@ -160,7 +160,9 @@ _Static_assert(sizeof(struct tq2_0) == 66, "TQ2_0");
 struct iq2_k { uint16_t d, extra; uint8_t scales[8]; uint8_t qs[64]; };
 _Static_assert(sizeof(struct iq2_k) == 76, "IQ2_K");
 
-/* Shift 4: scale 2 s + 1, s such a nibble, negative where bit j of signs is set. Third bits of qs as in Q5_K the fifth. */
+/*
+ * Shift 4: scale 2 s + 1, s such a nibble, negative where bit j of signs is set. Third bits of qs as in Q5_K the fifth.
+ */
 struct iq3_k { uint16_t d, extra, signs; uint8_t scales[8]; uint8_t qs[64]; uint8_t qh[32]; };
 _Static_assert(sizeof(struct iq3_k) == 110, "IQ3_K");
 

@@ -46,7 +46,8 @@ static const struct run *runs_of(int type)
 	static const struct run iq4_k[] = {{2, 1}, {2, 1}, {1, 12}, {4, 32}, {0, 0}};
 	static const struct run iq5_k[] = {{2, 1}, {2, 1}, {1, 12}, {4, 40}, {0, 0}};
 	static const struct run iq6_k[] = {{2, 1}, {2, 1}, {1, 16}, {4, 48}, {0, 0}};
-	static const struct run iq2_ks[] = {{2, 1}, {4, 1}, {4, 16}, {0, 0}}, iq2_kl[] = {{2, 1}, {4, 1}, {4, 20}, {0, 0}};
+	static const struct run iq2_ks[] = {{2, 1}, {4, 1}, {4, 16}, {0, 0}},
+				iq2_kl[] = {{2, 1}, {4, 1}, {4, 20}, {0, 0}};
 	static const struct run iq3_ks[] = {{2, 1}, {4, 1}, {4, 24}, {0, 0}}, iq4_kss[] = {{4, 32}, {0, 0}};
 	static const struct run iq4_ks[] = {{1, 8}, {4, 32}, {0, 0}}, iq5_ks[] = {{1, 8}, {4, 40}, {0, 0}};
 

@@ -350,7 +350,8 @@ INLINE bytes with_bit(bytes a, const x16_line *l, int at, int to)
 }
 
 /* Words of levels of two bits, or of three where there is a line of them. */
-INLINE void decode_crumbs(struct decoded *w, const x16_line *qs, const x16_line *qh, const uint32_t move[][QN_PANEL], int n)
+INLINE void decode_crumbs(struct decoded *w, const x16_line *qs, const x16_line *qh,
+                          const uint32_t move[][QN_PANEL], int n)
 {
 	for (int h = 0; h < 2; h++)
 #pragma GCC unroll 4
@@ -363,8 +364,10 @@ INLINE void decode_crumbs(struct decoded *w, const x16_line *qs, const x16_line 
 					put_word(w, 32 * h + 8 * s + i, bytes_lookup(a, ik2_words, 1), move, n);
 				else
 					put_word(w, 32 * h + 8 * s + i,
-					         bytes_lookup(h ? with_bit(a, &qh[i], 4 + s, 2) : with_bit(a, &qh[i], s, 2),
-					                      ik3_words, 1), move, n);
+					         bytes_lookup(h ? with_bit(a, &qh[i], 4 + s, 2)
+					                        : with_bit(a, &qh[i], s, 2),
+					                      ik3_words, 1),
+					         move, n);
 			}
 }
 
@@ -378,7 +381,8 @@ INLINE void decode_nibbles(struct decoded *w, const x16_line *qs, const uint32_t
 }
 
 /* Words of levels of five bits. */
-INLINE void decode_fives(struct decoded *w, const x16_line *qs, const x16_line *qh, const uint32_t move[][QN_PANEL], int n)
+INLINE void decode_fives(struct decoded *w, const x16_line *qs, const x16_line *qh,
+                         const uint32_t move[][QN_PANEL], int n)
 {
 #pragma GCC unroll 8
 	for (int j = 0; j < 8; j++)
@@ -575,7 +579,8 @@ DECODER decode_iq4_kss(struct decoded *w, const void *p)
 
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++)
-			EACH_ROW s[r] |= (b->qs[4 * j + i][r] & 1) << 2 * i | (b->qs[4 * j + i][r] >> 16 & 1) << (2 * i + 1);
+			EACH_ROW s[r] |= (b->qs[4 * j + i][r] & 1) << 2 * i |
+			                 (b->qs[4 * j + i][r] >> 16 & 1) << (2 * i + 1);
 		EACH_ROW scales[j][r] = (uint8_t)s[r];
 	}
 	decode_odd(w, move, scales, 4);

@@ -43,7 +43,9 @@ static inline float f32_of_f16(uint16_t h)
 	return f32_of_bits(sign | bits_of_f32((float)rest * 0x1p-24f));
 }
 
-/* The scale of NVFP4, halved: 4 bits of exponent, bias 7, and 3 of mantissa. The sign is not looked at, and 127 is 0. */
+/*
+ * The scale of NVFP4, halved: 4 bits of exponent, bias 7, and 3 of mantissa. The sign is not looked at, and 127 is 0.
+ */
 static inline float f32_of_ue4m3_half(uint8_t x)
 {
 	return x == 0x7f ? 0 : f32_of_f16((uint16_t)((x & 0x7f) << 7)) * 128;

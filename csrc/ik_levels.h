@@ -1,4 +1,6 @@
-/* ik_levels.h - the levels of ik_llama.cpp's types, as lists: LEVEL(x) of each. IQ4_K and its kin have those of IQ4_NL. */
+/*
+ * ik_levels.h - the levels of ik_llama.cpp's types, as lists: LEVEL(x) of each. IQ4_K and its kin have those of IQ4_NL.
+ */
 #ifndef QN_IK_LEVELS_H
 #define QN_IK_LEVELS_H
 
@@ -25,9 +27,13 @@
 
 /* The pairs that codes of IQ2_KL stand for: PAIR(a, b). */
 #define IQ2_KL_PAIRS(PAIR) \
-	PAIR(-63, -23) PAIR(-63, 13) PAIR(-40, -63) PAIR(-40, -10) PAIR(-40, 13) PAIR(-40, 47) PAIR(-23, -40) PAIR(-23, -23) \
-	PAIR(-23, 1) PAIR(-23, 13) PAIR(-23, 28) PAIR(-10, -63) PAIR(-10, 1) PAIR(-10, 13) PAIR(-10, 47) PAIR(1, -23) \
-	PAIR(1, -10) PAIR(1, 1) PAIR(1, 13) PAIR(1, 28) PAIR(13, -40) PAIR(13, -23) PAIR(13, -10) PAIR(13, 1) \
-	PAIR(13, 13) PAIR(28, -63) PAIR(28, -23) PAIR(28, 1) PAIR(28, 28) PAIR(28, 47) PAIR(47, -23) PAIR(47, 13)
+	PAIR(-63, -23) \
+	PAIR(-63, 13) PAIR(-40, -63) PAIR(-40, -10) PAIR(-40, 13) PAIR(-40, 47) PAIR(-23, -40) \
+		PAIR(-23, -23) PAIR(-23, 1) PAIR(-23, 13) PAIR(-23, 28) PAIR(-10, -63) \
+			PAIR(-10, 1) PAIR(-10, 13) PAIR(-10, 47) PAIR(1, -23) PAIR(1, -10) \
+				PAIR(1, 1) PAIR(1, 13) PAIR(1, 28) PAIR(13, -40) PAIR(13, -23) \
+					PAIR(13, -10) PAIR(13, 1) PAIR(13, 13) PAIR(28, -63) \
+						PAIR(28, -23) PAIR(28, 1) PAIR(28, 28) \
+							PAIR(28, 47) PAIR(47, -23) PAIR(47, 13)
 
 #endif

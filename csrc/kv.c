@@ -43,8 +43,8 @@ static float scale_of(const float *x, int n, float top, float length, float *d)
 }
 
 /*
- * n integers of 16 bits nearest to x * inv, ties to even, and zeros up to `to`; all zeros where inv is 0, for x may then
- * be anything.
+ * n integers of 16 bits nearest to x * inv, ties to even, and zeros up to `to`; all zeros where inv is 0, for x may
+ * then be anything.
  */
 static void rounded(int16_t *q, const float *x, float inv, int n, int64_t to)
 {

@@ -214,8 +214,8 @@ static inline void lines_transpose_bits(union line l[8])
 }
 
 /*
- * Fields of `bits` bits, 1 or 2: field 4g + t of each word becomes field g of byte t: exchanges the bits of their numbers,
- * two by two.
+ * Fields of `bits` bits, 1 or 2: field 4g + t of each word becomes field g of byte t: exchanges the bits of their
+ * numbers, two by two.
  */
 static inline void line_spread(union line *l, int bits)
 {

@@ -29,10 +29,10 @@
  *	acts_of(p, q)          acts for them: 4 * MM_BY int8 of each of the tokens
  *	mults   scales of 16 rows as ints_scaled(sum, dots, mults) wants them: mults_of(p) from 16 int8, mults_one()
  *
- * Without 32-bit products of bytes, vpmaddubsw gives two 16-bit sums of two products for each row. Adding these up in 16
- * bits, over as many words as cannot overflow, and only then widening them, by vpmaddwd with the scale as its other factor,
- * costs 2 instructions a word instead of 3, and no multiplication by scales. Starts do not fit 16 bits: offsets are
- * then taken off as minimums are.
+ * Without 32-bit products of bytes, vpmaddubsw gives two 16-bit sums of two products for each row. Adding these up in
+ * 16 bits, over as many words as cannot overflow, and only then widening them, by vpmaddwd with the scale as its other
+ * factor, costs 2 instructions a word instead of 3, and no multiplication by scales. Starts do not fit 16 bits:
+ * offsets are then taken off as minimums are.
  */
 #include <string.h>
 
@@ -187,7 +187,8 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
-	const int away = MM_SUMS_AWAY && run > 2; /* of shorter runs products need few registers, and sums are needed often */
+	/* Products of shorter runs need few registers, and sums are needed often. */
+	const int away = MM_SUMS_AWAY && run > 2;
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -236,8 +237,9 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				for (int r = 0; r < np; r++)
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY)
-						a[r][k / MM_BY] = super_words(type, ready, &w[r], g, j * n_words + i + k,
-						                              sub * n_words + i + k);
+						a[r][k / MM_BY] = super_words(
+							type, ready, &w[r], g, j * n_words + i + k,
+							sub * n_words + i + k);
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t += MM_BY) {
 					dots *const d0 = &dot[0][t / MM_BY], *const d1 = &dot[1][t / MM_BY];
@@ -262,7 +264,10 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t / MM_BY], t % MM_BY), scale);
+						sum[r][t] = ints_scaled(
+							sum[r][t],
+							dots_of(dot[r][t / MM_BY], t % MM_BY),
+							scale);
 						if (away)
 							KEPT(sum[r][t]);
 					}
@@ -361,7 +366,9 @@ INLINE int unpack_pays(int type, int np, int n)
 		return 0;
 	if (np == 1)
 		return n >= MM_READY_FROM;
-	return n >= MM_READY_MIN && (MM_NARROW ? type_row(type).parts > 0 : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
+	return n >= MM_READY_MIN &&
+	       (MM_NARROW ? type_row(type).parts > 0
+	                  : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
@@ -511,7 +518,12 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			if (MM_BY == 2 && nt > n - t)
 				nt = n - t;
 			if (is_coded(type)) {
-				(ready ? coded_tile_ready : np == 2 ? coded_tile_two : coded_tile_one)(type, nt, y, stride, w, x + t, start + t);
+				if (ready)
+					coded_tile_ready(type, nt, y, stride, w, x + t, start + t);
+				else if (np == 2)
+					coded_tile_two(type, nt, y, stride, w, x + t, start + t);
+				else
+					coded_tile_one(type, nt, y, stride, w, x + t, start + t);
 				continue;
 			}
 			switch (nt) {

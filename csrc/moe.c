@@ -119,10 +119,29 @@ static float worth(const struct qn_op *op, float logit, float max, float sum)
 	case QN_GATE_SIGMOID:
 		return (1 + logit * 0) / (1 + qexp(-logit)); /* NaN stays NaN */
 	case QN_GATE_CHOSEN:
+	case QN_GATE_MIXER:
 		return logit;
 	default:
 		return qexp(logit - max) / sum;
 	}
+}
+
+/* The weight of choice k by QN_GATE_MIXER. */
+static float mixer(const struct qn_op *op, const float *logits, const int32_t *expert, int k)
+{
+	const float m = logits[expert[k]];
+	float sum = 0;
+
+	for (int e = 0; e < op->n_expert; e++) {
+		const float size = fabsf(logits[e]) > m ? fabsf(logits[e]) : m;
+		int left = 1;
+
+		for (int j = 0; j < k; j++)
+			left &= expert[j] != e;
+		if (left && !(m - logits[e] > 0.02f * size))
+			sum += qexp(logits[e] - m);
+	}
+	return 1 / sum;
 }
 
 /* The n_used experts of a token, best first, and their weights. */
@@ -148,7 +167,8 @@ static void choose(const struct qn_op *op, const float *logits, int32_t *expert,
 		best_of(logits, op->n_expert, op->n_used, expert);
 	}
 	for (int k = 0; k < op->n_used; k++)
-		weight[k] = worth(op, logits[expert[k]], max, sum);
+		weight[k] = op->gating == QN_GATE_MIXER ? mixer(op, logits, expert, k) :
+		                                          worth(op, logits[expert[k]], max, sum);
 	if (op->gating == QN_GATE_CHOSEN) {
 		max = weight[0];
 		for (int k = 1; k < op->n_used; k++)
@@ -162,15 +182,14 @@ static void choose(const struct qn_op *op, const float *logits, int32_t *expert,
 		chosen += weight[k];
 	chosen = chosen < 1e-20f ? 1e-20f : chosen; /* all sigmoids of zero */
 	for (int k = 0; k < op->n_used; k++)
-		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale *
-		            (op->vec2 ? op->vec2[expert[k]] : 1);
+		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
 }
 
 static int route_check(const struct plan *p, const struct qn_op *op)
 {
 	if (!experts_ok(op) || !buf_ok(p, op->src, op->n_expert) || !buf_ok(p, op->dst, 0))
 		return 0;
-	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_CHOSEN || op->n_group < 0)
+	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_MIXER || op->n_group < 0)
 		return 0;
 	return op->n_group <= 1 ||
 	       (op->n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
@@ -224,10 +243,10 @@ static void weigh(void *block, enum qn_act kind, float w)
 
 	if (kind == QN_ACT_F32)
 		qn_kernels.scale_rows(block, block, w, NULL, QN_ACT_BLOCK);
-	else if (kind == QN_ACT_Q8_32 || kind == QN_ACT_Q8_32_16)
-		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
-	else
+	else if (kind == QN_ACT_Q8_256)
 		y->d *= w;
+	else
+		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
 }
 
 static void gather_run(struct run *c, const struct qn_op *op)
@@ -243,7 +262,9 @@ static void gather_run(struct run *c, const struct qn_op *op)
 			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++) {
 				void *y = act_block(c, op->act[k], k, b * pairs + r.pair[i]);
 
-				memcpy(y, act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used), (size_t)act_bytes(k));
+				memcpy(y,
+				       act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used),
+				       (size_t)act_bytes(k));
 				if (op->weigh_input)
 					weigh(y, k, r.weight[i]);
 			}

@@ -235,7 +235,8 @@ static struct small small_of(int type)
 }
 
 #define SMALL(name, NAME, elems, run, bits, offset, most, min, scale) \
-	_Static_assert(sizeof(struct name) == scale * (1 + min) * elems / run + elems * bits / 8, "as small_of() has it");
+	_Static_assert(sizeof(struct name) == scale * (1 + min) * elems / run + elems * bits / 8, \
+	               "as small_of() has it");
 QN_TYPES(QN_SKIP, SMALL, QN_SKIP, QN_SKIP)
 #undef SMALL
 

@@ -8,8 +8,8 @@
 #define QLOG_LN2 0x1.62e42fefa39efp-1
 
 /*
- * ln x of a normal x > 0. x = 2^n m, m from 2/3 to 4/3, and ln m = 2 (s + s^3 / 3 + s^5 / 5 + ..), s = (m - 1) / (m + 1),
- * |s| <= 1/5: what is left out is below 2^-53 of it.
+ * ln x of a normal x > 0. x = 2^n m, m from 2/3 to 4/3, and ln m = 2 (s + s^3 / 3 + s^5 / 5 + ..), s = (m - 1) / (m +
+ * 1), |s| <= 1/5: what is left out is below 2^-53 of it.
  */
 static inline double qln(double x)
 {

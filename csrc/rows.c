@@ -197,7 +197,8 @@ static float exp_rest(float x)
 
 static int xielu_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 && col_ok(p, op->dst, op->col[1], op->n_col);
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 &&
+	       col_ok(p, op->dst, op->col[1], op->n_col);
 }
 
 static void xielu_run(struct run *c, const struct qn_op *op)

@@ -87,15 +87,31 @@ INLINE struct type_row type_row(int type)
 {
 	switch (type) {
 #define SMALL(name, NAME, e, r, b, o, w, m, s) \
-	case QN_##NAME:                        \
-		return (struct type_row){.elems = e, .run = r, .bits = b, .offset = o, .most = w, .min = m, .scale = s, \
+	case QN_##NAME: \
+		return (struct type_row){.elems = e, \
+		                         .run = r, \
+		                         .bits = b, \
+		                         .offset = o, \
+		                         .most = w, \
+		                         .min = m, \
+		                         .scale = s, \
 		                         .words = r < 32 ? r / 4 : 8};
 #define SUPER(name, NAME, o, w, m, p, s) \
-	case QN_##NAME:                  \
-		return (struct type_row){.offset = o, .most = w, .min = m, .parts = p, .subs = s, .words = 64 / (p * s)};
+	case QN_##NAME: \
+		return (struct type_row){.offset = o, \
+		                         .most = w, \
+		                         .min = m, \
+		                         .parts = p, \
+		                         .subs = s, \
+		                         .words = 64 / (p * s)};
 #define CODED(name, NAME, r, o, h) \
-	case QN_##NAME:            \
-		return (struct type_row){.offset = o, .most = o + 63, .head = h, .parts = 256 / r, .subs = 1, .words = r / 4};
+	case QN_##NAME: \
+		return (struct type_row){.offset = o, \
+		                         .most = o + 63, \
+		                         .head = h, \
+		                         .parts = 256 / r, \
+		                         .subs = 1, \
+		                         .words = r / 4};
 		QN_TYPES(QN_SKIP, SMALL, SUPER, CODED)
 #undef SMALL
 #undef SUPER

@@ -149,8 +149,9 @@ struct x16_tq1_0 {
 _Static_assert(sizeof(struct x16_tq1_0) == 16 * 54, "packing does not grow");
 
 /*
- * ik_llama.cpp's: lines of nibbles are those of Q4_K and Q5_K or of IQ4_XS, of bit pairs those of Q2_K. Line i of qh has
- * bit j of word i of each 32 weights j. Where a row begins with a scale, those of 16 rows lie behind all super-blocks.
+ * ik_llama.cpp's: lines of nibbles are those of Q4_K and Q5_K or of IQ4_XS, of bit pairs those of Q2_K. Line i of qh
+ * has bit j of word i of each 32 weights j. Where a row begins with a scale, those of 16 rows lie behind all
+ * super-blocks.
  */
 struct x16_iq2_k {
 	uint16_t d[QN_PANEL], extra[QN_PANEL];

@@ -135,15 +135,16 @@ enum qn_op_kind {
 	/* act = n_col columns of src from col[0], into the same buffers. */
 	QN_OP_ACT,
 	/*
-	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a single
-	 * column for all of them. Not QN_ROWS_PAIR.
+	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
+	 * single column for all of them. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_GATE,
 	/*
-	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y. Rows of
-	 * dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
+	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y.
+	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
-	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's.
+	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
+	 * expert's.
 	 */
 	QN_OP_MATMUL,
 	/*
@@ -151,10 +152,10 @@ enum qn_op_kind {
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
-	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are written, q, k
-	 * and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim], or NULL for ones;
-	 * query heads take the channels of the kv head that they share. Where q_only is set, there are no keys and values:
-	 * nothing is read or written but q.
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
+	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
+	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there are no
+	 * keys and values: nothing is read or written but q.
 	 */
 	QN_OP_QKV,
 	/*
@@ -188,12 +189,13 @@ enum qn_op_kind {
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
-	 * two best. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale and by vec2 (vec2:
-	 * [n_expert] or NULL for ones). Writes the
+	 * two best. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
 	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
-	/* n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input. */
+	/*
+	 * n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input.
+	 */
 	QN_OP_MOE_GATHER,
 	/*
 	 * dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input; or
@@ -226,8 +228,12 @@ enum qn_epilogue {
 	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
 	QN_EPI_FN = 3,  /* dst = fn(y) */
 };
-/* Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. */
-enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2 };
+/*
+ * Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. MIXER is that of
+ * SparseMixer (Liu et al. 2023): each choice weighs by a softmax of the logits x that earlier choices left and that are
+ * no less than 2 % of max(|x|, m) below m, its own.
+ */
+enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 # Spills for 100 multiplications, in a file's loops all together: GCC 12's, and a little more.
-LIMITS = {"mm_avx2.c": 3, "mm_avxvnni.c": 2, "mm_avx512.c": 1, "mm_avx512vnni.c": 1}
+LIMITS = {"mm_avx2.c": 4, "mm_avxvnni.c": 3, "mm_avx512.c": 1, "mm_avx512vnni.c": 1}
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\t(?:\{vex\} )?(\S+)(?:\s+(.*))?$")
 PRODUCT = re.compile(r"^vp(maddubsw|dpbusd|dpwssd|maddwd)$")

@@ -80,7 +80,8 @@ static inline uint8x16_t lookup_in(uint8x16_t a, const uint8_t *t, int n)
 
 static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
 {
-	return (bytes){{lookup_in(a.q[0], t, n), lookup_in(a.q[1], t, n), lookup_in(a.q[2], t, n), lookup_in(a.q[3], t, n)}};
+	return (bytes){{lookup_in(a.q[0], t, n), lookup_in(a.q[1], t, n), lookup_in(a.q[2], t, n),
+	                lookup_in(a.q[3], t, n)}};
 }
 
 static inline bytes bytes_add(bytes a, bytes b) { return (bytes)EACH2(vaddq_u8, a, b); }

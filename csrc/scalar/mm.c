@@ -196,8 +196,10 @@ static void mm_super(int type, float *out, const void *panel, const struct act8 
 		for (int r = 0; r < QN_PANEL; r++) {
 			unpack(&s, type, panel, b, r);
 			if (head)
-				s.d = coded_head(head, (const uint8_t *)panel + n_in / QK_K * QN_PANEL * block_bytes(type) +
-				                                r * head);
+				s.d = coded_head(head, (const uint8_t *)panel +
+				                               n_in / QK_K * QN_PANEL *
+				                                       block_bytes(type) +
+				                               r * head);
 			for (int t = 0; t < n; t++) {
 				const struct act8 *x = &act[b * n_act + t];
 				float *y = &out[t * QN_PANEL + r];

@@ -207,7 +207,11 @@ static void vec(struct set *s)
 	for (enum qn_act kind = QN_ACT_Q8_256; kind < QN_N_ACT; kind++) {
 		TIME(time, for (int b = 0; b < N / QN_ACT_BLOCK; b++)
 		                   s->k.quantize(&q[b], x + b * QN_ACT_BLOCK, QN_ACT_BLOCK, kind));
-		line(s, kind == QN_ACT_Q8_256 ? "quantize" : kind == QN_ACT_Q8_32 ? "quantize by 32" : "quantize by 32, sums of 16", (4 + 320.0 / QN_ACT_BLOCK) * N / time);
+		line(s,
+		     kind == QN_ACT_Q8_256  ? "quantize"
+		     : kind == QN_ACT_Q8_32 ? "quantize by 32"
+		                            : "quantize by 32, sums of 16",
+		     (4 + 320.0 / QN_ACT_BLOCK) * N / time);
 	}
 	TIME(time, s->k.fn[QN_FN_SILU](y, x, w, N));
 	line(s, "silu", (12) * N / time);

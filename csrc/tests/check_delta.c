@@ -111,15 +111,19 @@ static void gates(void)
 			if (s == check_sets) {
 				memcpy(want, got, sizeof want);
 				for (int i = 0; i < n; i++) {
-					const double z = (double)(a[i] + dt), soft = (z > 0 ? z : 0) + log1p(exp(-fabs(z)));
+					const double z = (double)(a[i] + dt),
+						     soft = (z > 0 ? z : 0) + log1p(exp(-fabs(z)));
 					const double g = exp((double)rate * soft);
 
 					if (!isfinite(a[i]) || !isfinite(b[i])) {
-						check_true(isnan(got[0][i]) && isnan(got[1][i]), "%g and %g of %g and %g",
-						           (double)got[0][i], (double)got[1][i], (double)a[i], (double)b[i]);
+						check_true(isnan(got[0][i]) && isnan(got[1][i]),
+						           "%g and %g of %g and %g",
+						           (double)got[0][i], (double)got[1][i],
+						           (double)a[i], (double)b[i]);
 						continue;
 					}
-					check_near("decay", i, (double)got[0][i], g, 1e-6 + 4e-7 * g * fabs((double)rate * soft));
+					check_near("decay", i, (double)got[0][i], g,
+					           1e-6 + 4e-7 * g * fabs((double)rate * soft));
 					check_near("beta", i, (double)got[1][i], 1 / (1 + exp(-(double)b[i])), 2e-7);
 				}
 			}
@@ -166,10 +170,22 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * gate_width));
 	float *vec = guard_alloc(sizeof *vec * (size_t)s.heads), *vec2 = guard_alloc(sizeof *vec2 * (size_t)s.heads);
 	float *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_DELTA, .src = SRC, .dst = DST, .aux = GATES, .col = {0, n_key, 2 * n_key},
-	                         .n_head = s.heads, .n_head_kv = s.keys, .head_dim = s.dk, .v_dim = s.dv,
-	                         .n_seg = s.gate_heads, .k_tiled = s.tiled, .vec = vec, .vec2 = vec2, .scale = 0.5f,
-	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {.kind = QN_OP_DELTA,
+	                         .src = SRC,
+	                         .dst = DST,
+	                         .aux = GATES,
+	                         .col = {0, n_key, 2 * n_key},
+	                         .n_head = s.heads,
+	                         .n_head_kv = s.keys,
+	                         .head_dim = s.dk,
+	                         .v_dim = s.dv,
+	                         .n_seg = s.gate_heads,
+	                         .k_tiled = s.tiled,
+	                         .vec = vec,
+	                         .vec2 = vec2,
+	                         .scale = 0.5f,
+	                         .kv_offset = 64,
+	                         .act = {-1, -1, -1, -1}};
 	static double want[TOK * 64], st[128 * 64];
 
 	check_at(check_sets, "delta rule of %d heads of %d by %d", s.heads, s.dk, s.dv);
@@ -229,7 +245,8 @@ void check_delta(void)
 {
 	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
 	static const struct shape shapes[] = {
-		{4, 2, 32, 32, 16, 1}, {4, 2, 32, 32, 2, 0}, {6, 2, 24, 64, 3, 0}, {2, 2, 128, 48, 1, 1}, {1, 1, 16, 16, 1, 0},
+		{4, 2, 32, 32, 16, 1}, {4, 2, 32, 32, 2, 0}, {6, 2, 24, 64, 3, 0},
+		{2, 2, 128, 48, 1, 1}, {1, 1, 16, 16, 1, 0},
 	};
 	struct qn_pool *pools[2];
 

@@ -427,8 +427,8 @@ static void coded(const struct book *p, const struct type *t)
 }
 
 /*
- * ik_llama.cpp's types: levels of codes of some bits, for sub-blocks of `run` weights, moved by `shift` where a bit of the
- * sub-block is set. Scales from the least to the largest, by steps of 1 or 2.
+ * ik_llama.cpp's types: levels of codes of some bits, for sub-blocks of `run` weights, moved by `shift` where a bit of
+ * the sub-block is set. Scales from the least to the largest, by steps of 1 or 2.
  */
 #define LEVEL(x) x,
 static const int ik2[] = {IK2_LEVELS(LEVEL)}, ik3[] = {IK3_LEVELS(LEVEL)};

@@ -159,8 +159,10 @@ static void xielu(const struct scene *s)
 
 	for (int64_t t = 0; t < n_rows(s); t++)
 		for (int i = 0; i < op->n_col; i++) {
-			const double x = (double)row_was(s, op->dst, t)[op->col[1] + i], low = fmin(x, (double)op->xielu[3]);
-			const double bent = x > 0 ? (double)op->xielu[0] * x * x : (expm1(low) - x) * (double)op->xielu[1];
+			const double x = (double)row_was(s, op->dst, t)[op->col[1] + i],
+				     low = fmin(x, (double)op->xielu[3]);
+			const double bent = x > 0 ? (double)op->xielu[0] * x * x
+			                          : (expm1(low) - x) * (double)op->xielu[1];
 
 			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], bent + (double)op->xielu[2] * x,
 			           2e-7 * (fabs(bent) + fabs(x)));
@@ -505,7 +507,8 @@ static void attend(const struct scene *s)
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
 			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] / channel(op->mul[0], hk, op->v_dim, d);
+				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] /
+				       channel(op->mul[0], hk, op->v_dim, d);
 			if (op->v_type == QN_KV_Q4)
 				check_hadamard(y, op->v_dim);
 			for (int d = 0; d < op->v_dim; d++) {
@@ -567,6 +570,24 @@ static int left_out(const struct qn_op *op, const float *logits, int e)
 	return op->n_group > 1 && better >= op->n_group_used;
 }
 
+/* The weight of choice k by SparseMixer: among those left that are nearly as good. */
+static double mixed(const struct qn_op *op, const float *logits, const int32_t *expert, int k)
+{
+	const double m = (double)logits[expert[k]];
+	double sum = 0;
+
+	for (int i = 0; i < op->n_expert; i++) {
+		const double x = (double)logits[i];
+		int before = 0;
+
+		for (int j = 0; j < k; j++)
+			before |= expert[j] == i;
+		if (!before && (m - x) <= 0.02f * fmax(fabs(x), m))
+			sum += exp(x - m);
+	}
+	return 1 / sum;
+}
+
 /* The choices of a token are the best, best first, and weigh what they should. */
 static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
 {
@@ -582,10 +603,11 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 
 		if (op->gating == QN_GATE_CHOSEN)
 			want = exp((double)logits[e]) / all;
+		else if (op->gating == QN_GATE_MIXER)
+			want = mixed(op, logits, expert, k);
 		else if (op->norm_weights)
 			want /= sum;
-		want *= (double)op->scale * (op->vec2 ? (double)op->vec2[e] : 1);
-		check_near("weight", k, (double)weight[k], want, 1e-5 * want + 1e-30);
+		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
 		if (!check_true(!left_out(op, logits, e), "expert %d is of a group that is left out", e))
 			return;
 		for (int i = 0; i < op->n_expert; i++) {
@@ -598,8 +620,11 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 			/* groups that are nearly as good as each other could be left out or not */
 			if (op->n_group > 1 && i / (op->n_expert / op->n_group) != e / (op->n_expert / op->n_group))
 				continue;
-			if (!check_true(op->vec || op->n_group > 1 ? score_of(op, logits, i) <= score_of(op, logits, e) + 1e-6
-			                                           : logits[i] < logits[e] || (logits[i] == logits[e] && i > e),
+			if (!check_true(op->vec || op->n_group > 1
+			                        ? score_of(op, logits, i) <=
+			                                  score_of(op, logits, e) + 1e-6
+			                        : logits[i] < logits[e] ||
+			                                  (logits[i] == logits[e] && i > e),
 			                "choice %d is %d, and %d is better", k, e, i))
 				return;
 		}
@@ -612,12 +637,13 @@ static void routing(const struct qn_op *op, const struct qn_buf *src, const stru
 	const struct route r = route_of(dst, n_tok, op->n_expert, op->n_used);
 	int32_t *last = calloc((size_t)op->n_expert, sizeof *last); /* pair of each expert's last token */
 
-	check_true(r.offset[0] == 0 && r.offset[op->n_expert] == n_tok * op->n_used, "offsets from %d to %d", r.offset[0],
-	           r.offset[op->n_expert]);
+	check_true(r.offset[0] == 0 && r.offset[op->n_expert] == n_tok * op->n_used,
+	           "offsets from %d to %d", r.offset[0], r.offset[op->n_expert]);
 	for (int e = 0; e < op->n_expert; e++)
 		last[e] = r.offset[e] - 1;
 	for (int t = 0; t < n_tok; t++) {
-		chosen(op, (const float *)src->data + t * src->width, r.expert + t * op->n_used, r.weight + t * op->n_used);
+		chosen(op, (const float *)src->data + t * src->width, r.expert + t * op->n_used,
+		       r.weight + t * op->n_used);
 		for (int k = 0; k < op->n_used; k++) {
 			const int e = r.expert[t * op->n_used + k], p = r.pair[t * op->n_used + k];
 
@@ -817,7 +843,9 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
 }
 
-/* A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU. */
+/*
+ * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU.
+ */
 static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
@@ -860,7 +888,8 @@ static void conv(struct qn_pool *pool, int n, int plain)
 				}
 			}
 			want *= plain ? 1 / (1 + exp(-want)) : gate;
-			check_near("y", t * n + i, (double)dst[0][t * width + i], want, 1e-6 * size * (plain ? 2 : fabs(gate)));
+			check_near("y", t * n + i, (double)dst[0][t * width + i], want,
+			           1e-6 * size * (plain ? 2 : fabs(gate)));
 		}
 	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
 		memset(state[1], 0x55, 4 * (size_t)unit);
@@ -883,30 +912,38 @@ static void routes(struct qn_pool *pool)
 	static const struct {
 		int n_expert, n_used, gating, norm, bias, n_group, n_group_used;
 	} kinds[] = {
-		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0}, {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4},
-		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1}, {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0},
-		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2}, {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0},
-		{5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5}, {4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0},
+		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0},    {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4},
+		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1},    {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0},
+		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2},     {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0},
+		{16, 2, QN_GATE_MIXER, 0, 0, 0, 0},       {5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5},
+		{4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0},
 	};
 
 	for (int i = 0; i < COUNT(kinds); i++) {
 		const int n = kinds[i].n_expert, n_tok = n > 1000 ? 3 : 37, width = (n + 15) / 16 * 16;
 		const size_t bytes = qn_route_bytes(n_tok, n, kinds[i].n_used);
-		float *logits = guard_alloc(sizeof *logits * (size_t)(n_tok * width)), *bias = guard_alloc(sizeof *bias * (size_t)n);
-		float *scales = guard_alloc(sizeof *scales * (size_t)n);
+		float *logits = guard_alloc(sizeof *logits * (size_t)(n_tok * width)),
+		      *bias = guard_alloc(sizeof *bias * (size_t)n);
 		struct qn_buf bufs[2] = {{logits, width}, {guard_alloc(bytes), 16}};
 		const struct qn_batch batch = {.n_tok = n_tok};
 		const struct qn_op op = {
-			.kind = QN_OP_MOE_ROUTE, .src = 0, .dst = 1, .n_expert = n, .n_used = kinds[i].n_used,
-			.gating = kinds[i].gating, .norm_weights = kinds[i].norm, .scale = 2.5f,
-			.vec = kinds[i].bias ? bias : NULL, .vec2 = i % 2 ? NULL : scales, .n_group = kinds[i].n_group, .n_group_used = kinds[i].n_group_used,
-			.act = {-1, -1, -1}, .src_act = {-1, -1, -1},
+			.kind = QN_OP_MOE_ROUTE,
+			.src = 0,
+			.dst = 1,
+			.n_expert = n,
+			.n_used = kinds[i].n_used,
+			.gating = kinds[i].gating,
+			.norm_weights = kinds[i].norm,
+			.scale = 2.5f,
+			.vec = kinds[i].bias ? bias : NULL,
+			.n_group = kinds[i].n_group,
+			.n_group_used = kinds[i].n_group_used,
+			.act = {-1, -1, -1},
+			.src_act = {-1, -1, -1},
 		};
 
-		for (int k = 0; k < n; k++) {
+		for (int k = 0; k < n; k++)
 			bias[k] = rnd_uniform();
-			scales[k] = 1.5f + rnd_uniform();
-		}
 		for (int k = 0; k < n_tok * width; k++)
 			logits[k] = rnd_below(8) ? 2 * rnd_normal() : (float)rnd_below(3); /* some are equal */
 		memset(bufs[1].data, 0x55, bytes);

@@ -611,7 +611,7 @@ static void refuses_moe(void)
 		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
 	}
 	REFUSES(QN_OP_MOE_ROUTE, 0, gating, -1);
-	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_CHOSEN + 1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_MIXER + 1);
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, -1);
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, 2); /* of 5 experts */
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, N_EXPERT); /* of which none is used */

@@ -1,4 +1,7 @@
-/* mm_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by scales. */
+/*
+ * mm_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by
+ * scales.
+ */
 #include "x86/set.h"
 
 #include "x86/mm_zmm.h"

@@ -566,6 +566,7 @@ const (
 	GateSoftmax Gating = C.QN_GATE_SOFTMAX // softmax of a router's logits
 	GateSigmoid Gating = C.QN_GATE_SIGMOID // their sigmoids
 	GateChosen  Gating = C.QN_GATE_CHOSEN  // softmax of the logits of the chosen experts alone
+	GateMixer   Gating = C.QN_GATE_MIXER   // each choice: softmax of the logits that are left and nearly as large
 )
 
 // MoeRoute chooses the experts of each token by its router logits in Src, those of the

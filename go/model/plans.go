@@ -15,8 +15,8 @@ type plans struct {
 	outputs []*kernel.Plan
 }
 
-func newPlans(p *arch.Program) (ps *plans, err error) {
-	ps = &plans{}
+func newPlans(p *arch.Program) (_ *plans, err error) {
+	ps := &plans{}
 	defer func() {
 		if err != nil {
 			ps.close()

@@ -38,6 +38,37 @@ func mxfp4Exponents(sigma float64) []byte {
 	return table
 }
 
+// ue4m3 is the number that the byte b below 128 is as a scale of NVFP4: 4 bits of exponent, 3 of mantissa.
+func ue4m3(b int) float64 {
+	if b < 8 {
+		return math.Ldexp(float64(b), -9)
+	}
+	return math.Ldexp(float64(8+b%8), b/8-10)
+}
+
+// nvfp4Scales returns `choices` times four scales: two neighbours, in the proportion that gives weights the standard
+// deviation sigma.
+func nvfp4Scales(sigma float64) []byte {
+	square := 0.0
+	for _, v := range mxfp4Values { // twice the levels
+		square += v * v / 4 / 16
+	}
+	want, low := sigma*sigma/square, 0
+	for low < 125 && ue4m3(low+1)*ue4m3(low+1) <= want {
+		low++
+	}
+	least, next := ue4m3(low)*ue4m3(low), ue4m3(low+1)*ue4m3(low+1)
+	above := (want - least) / (next - least) // how many have the larger one
+	table := make([]byte, 4*choices)
+	for i := range table {
+		table[i] = byte(low)
+		if float64(i) < above*4*choices {
+			table[i]++
+		}
+	}
+	return table
+}
+
 // A field is a float16 in a block, ratio times the first scale.
 type field struct {
 	offset int
@@ -119,6 +150,9 @@ const choices = 1 << 12
 func newMaker(t gguf.Type, sigma float64) *maker {
 	if t == gguf.MXFP4 {
 		return &maker{bytes: t.BlockBytes(), fields: []field{{}}, table: mxfp4Exponents(sigma), width: 1}
+	}
+	if t == gguf.NVFP4 {
+		return &maker{bytes: t.BlockBytes(), fields: []field{{0, 1}, {1, 1}, {2, 1}, {3, 1}}, table: nvfp4Scales(sigma), width: 4}
 	}
 	r, quantized := recipes[t]
 	m := &maker{bytes: t.BlockBytes(), fields: r.fields}

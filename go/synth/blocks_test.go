@@ -93,6 +93,8 @@ func dequantize(t *testing.T, typ gguf.Type, p []byte) []float64 {
 				j := i / 32
 				s := int(b[4+j/2]>>(j%2*4)&15) | int(u16(b[2:])>>(2*j)&3)<<4
 				w = f16(b) * float64(s-32) * iq4Values[int(b[8+j*16+i%16]>>(i%32/16*4)&15)]
+			case gguf.NVFP4:
+				w = ue4m3(int(b[i/16])) / 2 * mxfp4Values[b[4+i/16*8+i%8]>>(i/8%2*4)&15]
 			case gguf.Q1_0:
 				w = f16(b) * float64(2*bit(b[2:], i)-1)
 			case gguf.Q2_0:
@@ -111,7 +113,7 @@ func dequantize(t *testing.T, typ gguf.Type, p []byte) []float64 {
 func TestFill(t *testing.T) {
 	for _, typ := range []gguf.Type{
 		gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K,
-		gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS, gguf.MXFP4, gguf.Q1_0, gguf.Q2_0,
+		gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS, gguf.MXFP4, gguf.NVFP4, gguf.Q1_0, gguf.Q2_0,
 	} {
 		const nIn, nOut = 14336, 64
 		tn := tensor{name: "t", typ: typ, dims: []uint64{nIn, nOut}}

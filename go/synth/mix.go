@@ -32,6 +32,7 @@ var mixes = []Mix{
 	{"IQ4_NL", 25, gguf.IQ4_NL},
 	{"IQ4_XS", 30, gguf.IQ4_XS},
 	{"MXFP4_MOE", 38, gguf.MXFP4}, // experts; all else is Q8_0
+	{"NVFP4", 39, gguf.NVFP4},
 	{"Q1_0", 40, gguf.Q1_0},
 	{"Q2_0", 41, gguf.Q2_0},
 }
@@ -154,6 +155,8 @@ func fitting(t gguf.Type, n int) gguf.Type {
 		return gguf.Q8_0
 	case gguf.Q2_K, gguf.Q3_K, gguf.IQ4_XS:
 		return gguf.IQ4_NL
+	case gguf.Q1_0, gguf.Q2_0, gguf.NVFP4:
+		return gguf.Q4_0
 	}
 	return t
 }

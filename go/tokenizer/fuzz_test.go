@@ -39,7 +39,7 @@ func FuzzEncode(f *testing.F) {
 				}
 				want := text
 				switch {
-				case name == "qwen2":
+				case name == "qwen2" || name == "qwen35":
 					want = norm.NFC.String(text)
 				case strings.HasPrefix(name, "spm"):
 					want = strings.ReplaceAll(text, escapedSpace, " ")

@@ -25,7 +25,7 @@ var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
-	phi3, mistral3, llama4, apertus,
+	phi3, phimoe, mistral3, llama4, apertus,
 	qwen35, qwen35moe, qwen3next,
 }
 
