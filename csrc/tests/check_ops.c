@@ -974,7 +974,7 @@ static void streams(struct qn_pool *pool)
 	float *x = guard_alloc(sizeof *x * N), *y = guard_alloc(sizeof *y * N), *was = guard_alloc(sizeof *was * N);
 	float *w = guard_alloc(sizeof *w * STREAM_TOK * 16);
 	struct qn_op op = {.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = 2, .n_col = STREAM_COLS, .n_seg = STREAMS,
-	                   .n_src = STREAMS, .act = {-1, -1, -1}, .src_act = {-1, -1, -1}};
+	                   .n_src = STREAMS, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
 
 	for (int i = 0; i < N; i++) {
 		x[i] = rnd_normal();
@@ -1040,7 +1040,7 @@ static void streams(struct qn_pool *pool)
 	}
 	check_at(check_sets, "activations from a column");
 	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS, .col = {STREAM_COLS},
-	                    .vec = x, .act = {-1, -1, -1}, .src_act = {-1, -1, -1}};
+	                    .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
 	op.act[QN_ACT_F32] = 1;
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < STREAM_TOK * STREAM_COLS; i++) {
