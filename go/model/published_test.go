@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range publishedModels {
+	for _, p := range slices.Concat(publishedModels, publishedGemma) {
 		t.Run(p.name, func(t *testing.T) {
 			last := fmt.Sprintf("blk.%d.attn_norm.weight", p.layers-1)
 			if p.arch == "glm4moe" {
@@ -70,7 +71,7 @@ func (p published) write(t *testing.T, without, with string) string {
 	for _, line := range strings.Split(strings.TrimSpace(p.tensors), "\n") {
 		fields := strings.Fields(line)
 		name := fields[1]
-		if !strings.HasSuffix(name, ".bias") {
+		if !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, ".scale") {
 			name += ".weight"
 		}
 		var dims []uint64
