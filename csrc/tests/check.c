@@ -16,7 +16,7 @@
 #include "check.h"
 
 #define LINES_MAX 12 /* failures of a family that get a line; the rest are counted */
-#define FAMILY_SECONDS 300 /* a family that takes longer hangs; in an emulator it takes 100 */
+#define LIMIT_SECONDS 300 /* a family, or one type's products, that takes longer hangs; in an emulator it takes 100 */
 
 static const struct {
 	const char *name;
@@ -241,6 +241,11 @@ void rnd_bytes(void *p, size_t n)
 		*b++ = (uint8_t)rnd();
 }
 
+void check_limit(void)
+{
+	alarm(LIMIT_SECONDS);
+}
+
 /* ------------------------------------------------------------------ the program */
 
 static void open_sets(const char *only)
@@ -287,9 +292,10 @@ static void open_sets(const char *only)
 static void usage(void)
 {
 	fprintf(stderr,
-	        "usage: check [--bench[=mm|attn|vec]] [--quick] [--isa NAME] [--seed N]\n"
+	        "usage: check [--bench[=mm|attn|vec]] [--quick] [--only|--skip FAMILY] [--isa NAME] [--seed N]\n"
 	        "  --bench     measure each kernel after the checks, or those of one kind\n"
 	        "  --quick     fewer sizes: for emulators\n"
+	        "  --only, --skip  one family of checks, or all but one: both together are all\n"
 	        "  --isa NAME  this set against scalar, and no other; fails where the CPU lacks it\n"
 	        "  --seed N    of the random data; also CHECK_SEED in the environment\n");
 	exit(2);
@@ -314,8 +320,8 @@ int main(int argc, char **argv)
 		{"attn", check_attn}, {"pool", check_pool},     {"ops", check_ops},
 		{"plan", check_plan}, {"delta", check_delta},
 	};
-	const char *only = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
-	int bench = 0;
+	const char *only = NULL, *family = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
+	int bench = 0, skip = 0, known = 0;
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--bench"))
@@ -325,6 +331,8 @@ int main(int argc, char **argv)
 			bench = 1, bench_only = strchr(argv[i], '=') + 1;
 		else if (!strcmp(argv[i], "--quick"))
 			check_quick = 1;
+		else if ((!strcmp(argv[i], "--only") || !strcmp(argv[i], "--skip")) && i + 1 < argc && !family)
+			skip = !strcmp(argv[i], "--skip"), family = argv[++i];
 		else if (!strcmp(argv[i], "--isa") && i + 1 < argc)
 			only = argv[++i];
 		else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
@@ -332,6 +340,10 @@ int main(int argc, char **argv)
 		else
 			usage();
 	}
+	for (int i = 0; i < COUNT(families); i++)
+		known |= !family || !strcmp(families[i].name, family);
+	if (!known)
+		usage();
 	seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("seed %llu\n", (unsigned long long)seed);
@@ -346,8 +358,10 @@ int main(int argc, char **argv)
 		const double start = seconds();
 		const int before = failures;
 
+		if (family && skip == !strcmp(families[i].name, family))
+			continue;
 		lines = 0;
-		alarm(FAMILY_SECONDS);
+		check_limit();
 		state = seed * COUNT(families) + (uint64_t)i; /* a family's data depend on no other */
 		families[i].run();
 		printf("  %-8s %s, %.1f s\n", families[i].name, failures > before ? "FAILED" : "ok",

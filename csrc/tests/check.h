@@ -37,6 +37,9 @@ extern int check_quick; /* fewer sizes, for emulators */
 /* Says what is being checked: the start of the lines about failures, and of that about a crash. */
 __attribute__((format(printf, 2, 3))) void check_at(struct set *s, const char *format, ...);
 
+/* Starts the time that the next checks may take: a run that hangs ends. */
+void check_limit(void);
+
 /* Counts a failure of what check_at() said, unless ok. Returns ok. */
 __attribute__((format(printf, 2, 3))) int check_true(int ok, const char *format, ...);
 

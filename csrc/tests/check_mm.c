@@ -291,11 +291,13 @@ void check_mm(void)
 		                           s->k.mm_tile[t->type] <= QN_TILE_MAX,
 		                   "no kernel, or a tile of %d", s->k.mm_tile[t->type]);
 		}
-	EACH_TYPE(t)
+	EACH_TYPE(t) {
+		check_limit();
 		for (int i = 0; i < COUNT(blocks); i++) {
 			const int64_t n_in = t->elems == 1 ? floats[i] : blocks[i];
 
 			if (qn_type_ok(t->type, n_in) && !(check_quick && n_in > 600))
 				sized(t, n_in);
 		}
+	}
 }

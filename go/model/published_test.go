@@ -11,17 +11,16 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedGemma) {
+	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma) {
 		t.Run(p.name, func(t *testing.T) {
-			last := fmt.Sprintf("blk.%d.attn_norm.weight", p.layers-1)
-			if p.arch == "glm4moe" {
-				last = "blk.45.attn_norm.weight"
-			}
+			next, _ := p.keys["nextn_predict_layers"].(uint32)
+			last := fmt.Sprintf("blk.%d.attn_norm.weight", p.layers-int(next)-1)
 			for _, tt := range []struct{ without, with, want string }{
 				{}, {without: last, want: last}, {with: "blk.0.ffn_other.weight", want: "blk.0.ffn_other.weight"},
 			} {
@@ -29,12 +28,14 @@ func TestPublished(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, err := NewSurvey(f, kvF32, 0)
-				if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.want))) {
-					t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
-				}
-				if tt.want == "" && err == nil && !p.check(s.Config) {
-					t.Errorf("configuration is not that of %s, layer 0 is %+v", p.name, s.Config.Layers[0])
+				for _, kv := range []kernel.KVTypes{kvF32, {K: kernel.KVI16, V: kernel.KVI16}} {
+					s, err := NewSurvey(f, kv, 0)
+					if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.want))) {
+						t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
+					}
+					if tt.want == "" && err == nil && !p.check(s.Config) {
+						t.Errorf("configuration is not that of %s, layer 0 is %+v", p.name, s.Config.Layers[0])
+					}
 				}
 				f.Close()
 			}
@@ -71,7 +72,7 @@ func (p published) write(t *testing.T, without, with string) string {
 	for _, line := range strings.Split(strings.TrimSpace(p.tensors), "\n") {
 		fields := strings.Fields(line)
 		name := fields[1]
-		if !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, ".scale") {
+		if !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, ".scale") && name != "ssm_a" {
 			name += ".weight"
 		}
 		var dims []uint64
@@ -111,14 +112,20 @@ func (p published) write(t *testing.T, without, with string) string {
 	return path
 }
 
-// within reports whether a layer is among "*", "from:to" or "from::step".
+// within reports whether a layer is among "*", "from:to", "from::step" or "from:to:step".
 func within(t *testing.T, layers string, il int) bool {
-	from, to, step := 0, 1<<20, 1
-	if _, err := fmt.Sscanf(layers, "%d::%d", &from, &step); err != nil && layers != "*" {
-		if _, err := fmt.Sscanf(layers, "%d:%d", &from, &to); err != nil {
+	bounds := [3]int{0, 1 << 20, 1}
+	for i, s := range strings.Split(strings.TrimSuffix(layers, "*"), ":") {
+		if s == "" {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || i >= len(bounds) {
 			t.Fatalf("layers %q", layers)
 		}
+		bounds[i] = n
 	}
+	from, to, step := bounds[0], bounds[1], bounds[2]
 	return il >= from && il < to && (il-from)%step == 0
 }
 

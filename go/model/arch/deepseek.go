@@ -19,7 +19,7 @@ var deepseek = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{}, feedForward{})
+			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},

@@ -7,13 +7,11 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// experts says what a mixture of experts is. Biases, of the router, of the choice and
-// of experts, are used where the file has them.
+// experts says what a mixture of experts is, beside the Config, which has how they are chosen and
+// weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
 type experts struct {
 	fn     kernel.Fn
-	gating kernel.Gating
-	renorm bool   // the weights of the chosen sum to 1
-	early  bool   // they multiply the input of the experts, not the result
+	early  bool   // weights multiply the input of the experts, not the result
 	router bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
 	post   string // the norm of the result, which is added to that of the feed-forward beside it, see both
 }
@@ -23,10 +21,10 @@ func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg
 
 // mixture adds the experts and the shared ones of a layer that has some, else the dense
 // feed-forward.
-func (l layer) mixture(norm string, e experts, dense feedForward) {
+func (l layer) mixture(norm string, e experts) {
 	switch {
 	case !l.Sparse:
-		l.residual(norm, l.feedForward(dense))
+		l.residual(norm, l.feedForward(feedForward{}))
 	case l.cfg.NFFShared == 0:
 		l.residual(norm, l.experts(e))
 	default:
@@ -68,8 +66,8 @@ func (l layer) experts(e experts) half {
 			l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Parts: []kernel.Part{router}})
 		}
 		l.add(kernel.MoeRoute{
-			Dst: route, Src: logits, Gating: e.gating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
-			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, Renorm: e.renorm, Scale: c.ExpertScale * c.ResidualScale,
+			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
+			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
 		})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{

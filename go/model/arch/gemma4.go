@@ -14,6 +14,7 @@ var gemma4 = Arch{
 		k.heads()
 		k.feedForward()
 		k.someExperts()
+		k.c.ExpertNorm = true
 		k.rope(kernel.RopeNeox)
 		k.windows(allBut(6))
 		k.inWindows()
@@ -32,7 +33,7 @@ var gemma4 = Arch{
 			l.residual("attn_norm", l.attention(attention{norm: normHead, value: true, post: "post_attention_norm"}))
 			if l.Sparse {
 				l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, beside: true, post: "post_ffw_norm_1"}))
-				l.residual("pre_ffw_norm_2", l.experts(experts{fn: kernel.GELU, renorm: true, router: true, post: "post_ffw_norm_2"}))
+				l.residual("pre_ffw_norm_2", l.experts(experts{fn: kernel.GELU, router: true, post: "post_ffw_norm_2"}))
 				l.normTo(l.x(), l.both(), kernel.Add, "post_ffw_norm")
 			} else {
 				l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))

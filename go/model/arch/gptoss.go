@@ -11,6 +11,7 @@ var gptoss = Arch{
 		k.rms()
 		k.heads()
 		k.experts()
+		k.c.ExpertGating = kernel.GateChosen
 		k.rope(kernel.RopeNeox)
 		k.windows(allBut(2))
 	},
@@ -18,7 +19,7 @@ var gptoss = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{bias: true, sinks: true}))
-			l.mixture("post_attention_norm", experts{fn: kernel.SwiGLUClamp, gating: kernel.GateChosen}, feedForward{})
+			l.mixture("post_attention_norm", experts{fn: kernel.SwiGLUClamp})
 		})
 		b.end("output_norm")
 	},

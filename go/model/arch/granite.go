@@ -31,6 +31,7 @@ func graniteConfig(k *keys) {
 	k.rms()
 	k.heads()
 	k.rope(kernel.RopeNorm)
+	k.c.ExpertNorm = true
 	k.c.EmbedScale = float32(k.floatOr("embedding_scale", 1, 1e-6, 1e6))
 	k.c.ResidualScale = float32(k.floatOr("residual_scale", 1, 1e-6, 1e6))
 	k.c.LogitScale = float32(1 / k.floatOr("logit_scale", 1, 1e-6, 1e6))
@@ -46,7 +47,7 @@ func graniteBuild(b *builder) {
 	b.begin()
 	b.layers(func(l layer) {
 		l.residual("attn_norm", l.attention(attention{}))
-		l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
+		l.mixture("ffn_norm", experts{})
 	})
 	b.end("output_norm")
 }

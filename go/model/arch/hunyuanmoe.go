@@ -9,6 +9,7 @@ var hunyuanmoe = Arch{
 		k.rms()
 		k.heads()
 		k.experts()
+		k.c.ExpertNorm = true
 		k.sharedExperts()
 		k.rope(kernel.RopeNeox)
 	},
@@ -16,7 +17,7 @@ var hunyuanmoe = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{norm: normAfter}))
-			l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
+			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},

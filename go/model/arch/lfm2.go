@@ -39,7 +39,7 @@ func lfm2Build(b *builder) {
 		} else {
 			l.residual("attn_norm", l.attention(attention{norm: normHead}))
 		}
-		l.mixture("ffn_norm", experts{gating: b.cfg.ExpertGating, renorm: b.cfg.ExpertNorm}, feedForward{})
+		l.mixture("ffn_norm", experts{})
 	})
 	b.end("token_embd_norm")
 }

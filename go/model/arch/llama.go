@@ -13,13 +13,14 @@ var llama = Arch{
 		if k.someExperts(); k.c.NExpert == 0 {
 			k.feedForward()
 		}
+		k.c.ExpertNorm = true
 		k.rope(kernel.RopeNorm)
 	},
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
+			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},

@@ -20,6 +20,7 @@ var llama4 = Arch{
 		k.heads()
 		k.feedForward()
 		k.experts()
+		k.c.ExpertGating = kernel.GateSigmoid
 		k.sparseEvery()
 		k.sharedExperts()
 		k.rope(kernel.RopeNorm)
@@ -44,7 +45,7 @@ var llama4 = Arch{
 				norm = normPlain
 			}
 			l.residual("attn_norm", l.attention(attention{norm: norm}))
-			l.mixture("ffn_norm", experts{gating: kernel.GateSigmoid, early: true}, feedForward{})
+			l.mixture("ffn_norm", experts{early: true})
 		})
 		b.end("output_norm")
 	},

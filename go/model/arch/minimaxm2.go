@@ -17,7 +17,7 @@ var minimaxm2 = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{norm: normRow}))
-			l.mixture("ffn_norm", experts{gating: l.cfg.ExpertGating, renorm: l.cfg.ExpertNorm}, feedForward{})
+			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},

@@ -7,12 +7,7 @@ import "github.com/quern-llm/quern/go/kernel"
 var mistral3 = Arch{
 	Name: "mistral3",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		if k.someExperts(); k.c.NExpert == 0 {
-			k.feedForward()
-		}
-		k.rope(kernel.RopeNorm)
+		llama.config(k)
 		scale := float32(k.floatOr("attention.temperature_scale", 0, 0, 1e3))
 		if scale == 0 {
 			return
@@ -22,12 +17,5 @@ var mistral3 = Arch{
 			k.c.Layers[il].Temperature = kernel.Temperature{Scale: scale, Span: span}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{renorm: true}, feedForward{})
-		})
-		b.end("output_norm")
-	},
+	build: llama.build,
 }

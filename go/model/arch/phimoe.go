@@ -19,7 +19,7 @@ var phimoe = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{gating: l.cfg.ExpertGating, renorm: l.cfg.ExpertNorm}, feedForward{})
+			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},

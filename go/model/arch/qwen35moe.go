@@ -10,6 +10,7 @@ var qwen35moe = Arch{
 		k.rms()
 		k.heads()
 		k.experts()
+		k.c.ExpertNorm = true
 		k.sharedExperts()
 		k.rope(kernel.RopeNeox)
 		k.textSections()
@@ -19,7 +20,7 @@ var qwen35moe = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.deltaOrAttention(deltaNet{}))
-			l.residual("post_attention_norm", l.experts(experts{renorm: true}), l.feedForward(feedForward{shared: true, gated: true}))
+			l.residual("post_attention_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
 		})
 		b.end("output_norm")
 	},

@@ -9,13 +9,14 @@ var qwen3moe = Arch{
 		k.rms()
 		k.heads()
 		k.experts()
+		k.c.ExpertNorm = true
 		k.rope(kernel.RopeNeox)
 	},
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{norm: normHead}))
-			l.residual("ffn_norm", l.experts(experts{renorm: true}))
+			l.residual("ffn_norm", l.experts(experts{}))
 		})
 		b.end("output_norm")
 	},
