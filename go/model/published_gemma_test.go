@@ -51,11 +51,11 @@ func doubled(layers, from, n int) []int32 {
 }
 
 // gemma4 is the sizes of a model: one layer of `every` sees all positions and has `all` heads of keys and
-// values, the others `window`. Layers from own on have none, and are wider where wide is set. Without values
-// these are the keys where there is no window.
+// values, the others `window`. Layers from wide on have twice the feed-forward. Where noValues is set, keys
+// are the values of layers without a window.
 type gemma4 struct {
-	embd, ff, heads, window, all, every, own, layers int
-	wide, noValues                                   bool
+	embd, ff, heads, window, all, every, layers, wide int
+	noValues                                          bool
 }
 
 // tensors is those that all have.
@@ -74,7 +74,7 @@ func (g gemma4) tensors() string {
 		if windowed {
 			dim, kv = 256, g.window
 		}
-		if g.wide && il >= g.own {
+		if g.wide > 0 && il >= g.wide {
 			ff *= 2
 		}
 		add(at, "ffn_gate %d %d", g.embd, ff)
@@ -83,9 +83,6 @@ func (g gemma4) tensors() string {
 		add(at, "attn_q %d %d", g.embd, g.heads*dim)
 		add(at, "attn_q_norm %d", dim)
 		add(at, "attn_output %d %d", g.heads*dim, g.embd)
-		if il >= g.own {
-			continue
-		}
 		add(at, "attn_k %d %d", g.embd, kv*dim)
 		add(at, "attn_k_norm %d", dim)
 		if windowed || !g.noValues {
@@ -137,7 +134,7 @@ var publishedGemma = []published{
 			"attention.head_count": u32(16), "attention.head_count_kv": gemma4KVHeads(30, 8, 2), "attention.sliding_window": u32(1024),
 			"attention.shared_kv_layers": u32(0), "embedding_length_per_layer_input": u32(0),
 			"expert_count": u32(128), "expert_used_count": u32(8), "expert_feed_forward_length": u32(704),
-		}), gemma4{embd: 2816, ff: 2112, heads: 16, window: 8, all: 2, every: 6, own: 30, layers: 30, noValues: true}.tensors() + `
+		}), gemma4{embd: 2816, ff: 2112, heads: 16, window: 8, all: 2, every: 6, layers: 30, noValues: true}.tensors() + `
 * ffn_gate_inp 2816 128
 * ffn_gate_inp.scale 2816
 * pre_ffw_norm_2 2816
@@ -156,7 +153,7 @@ var publishedGemma = []published{
 			"context_length": u32(131072), "embedding_length": u32(2560), "feed_forward_length": u32(10240),
 			"attention.head_count": u32(8), "attention.head_count_kv": u32(2), "attention.sliding_window": u32(512),
 			"attention.shared_kv_layers": u32(18), "embedding_length_per_layer_input": u32(256),
-		}), gemma4{embd: 2560, ff: 10240, heads: 8, window: 2, all: 2, every: 6, own: 24, layers: 42}.tensors() + perLayerTensors(2560, 42, 262144),
+		}), gemma4{embd: 2560, ff: 10240, heads: 8, window: 2, all: 2, every: 6, layers: 42}.tensors() + perLayerTensors(2560, 42, 262144),
 		func(c *Config) bool {
 			return c.NPerLayer == 256 && !c.Layers[23].Shared && c.Layers[24].Shared && c.Layers[41].Rope.NRot == 512
 		},
@@ -166,7 +163,7 @@ var publishedGemma = []published{
 			"context_length": u32(262144), "embedding_length": u32(5376), "feed_forward_length": u32(21504),
 			"attention.head_count": u32(32), "attention.head_count_kv": gemma4KVHeads(60, 16, 4), "attention.sliding_window": u32(1024),
 			"attention.shared_kv_layers": u32(0), "embedding_length_per_layer_input": u32(0),
-		}), gemma4{embd: 5376, ff: 21504, heads: 32, window: 16, all: 4, every: 6, own: 60, layers: 60, noValues: true}.tensors(),
+		}), gemma4{embd: 5376, ff: 21504, heads: 32, window: 16, all: 4, every: 6, layers: 60, noValues: true}.tensors(),
 		func(c *Config) bool { return c.Layers[59].NHeadKV == 4 && c.Layers[59].AttnScale == 1 },
 	},
 	{
@@ -174,7 +171,7 @@ var publishedGemma = []published{
 			"context_length": u32(131072), "embedding_length": u32(1536), "feed_forward_length": doubled(35, 15, 6144),
 			"attention.head_count": u32(8), "attention.head_count_kv": u32(1), "attention.sliding_window": u32(512),
 			"attention.shared_kv_layers": u32(20), "embedding_length_per_layer_input": u32(256),
-		}), gemma4{embd: 1536, ff: 6144, heads: 8, window: 1, all: 1, every: 5, own: 15, layers: 35, wide: true}.tensors() +
+		}), gemma4{embd: 1536, ff: 6144, heads: 8, window: 1, all: 1, every: 5, layers: 35, wide: 15}.tensors() +
 			perLayerTensors(1536, 35, 262144),
 		func(c *Config) bool {
 			return c.Layers[14].NFF == 6144 && c.Layers[15].NFF == 12288 && c.Layers[15].Shared && !c.Layers[14].Shared && c.Layers[14].Window == 0
