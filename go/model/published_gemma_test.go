@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // gemmaWindows says that layers have a window but for one of so many.
@@ -235,4 +238,53 @@ var publishedGemma = []published{
 		}, gemmaTensors(3072, 24576, 16, 16, 256000),
 		func(c *Config) bool { return c.Layers[0].HeadDim == 256 && c.EmbedScale > 55 && c.EmbedScale < 56 },
 	},
+}
+
+// Layers that read the keys and values of others hold nothing, those with a window only that, and the
+// table of embeddings for each layer stays in the file, of which a token reads one row.
+func TestPublishedGemmaMemory(t *testing.T) {
+	kv := kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}
+	block := func(heads, dim int) int { return kernel.KVBytes(kv, heads, dim, dim) }
+	pages := func(n int) int { return (n + 4095) / 4096 * 4096 }
+	for _, tt := range []struct {
+		name     string
+		all, win int    // bytes of a block
+		window   int    // positions
+		table    uint64 // numbers
+		unused   uint64 // numbers of keys and values of layers that have none
+	}{
+		{"Gemma-4-26B-A4B", 5 * block(2, 512), 25 * block(8, 256), 1024, 0, 0},
+		{"Gemma-4-E4B", 4 * block(2, 512), 20 * block(2, 256), 512, 10752 * 262144, 15*2*2560*512 + 3*2*2560*1024},
+		{"Gemma-4-E2B", 3 * block(1, 512), 12 * block(1, 256), 512, 8960 * 262144, 16*2*1536*256 + 4*2*1536*512},
+		{"Gemma-3n-E4B", 4 * block(2, 256), 16 * block(2, 256), 512, 8960 * 262400, 15 * 2 * 2048 * 512},
+	} {
+		p := publishedGemma[slices.IndexFunc(publishedGemma, func(p published) bool { return p.name == tt.name })]
+		f, err := OpenFile(p.write(t, "", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		s, err := NewSurvey(f, kv, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[int]int{}
+		for _, g := range s.Layout {
+			got[g.Window] = g.Bytes
+		}
+		if len(got) != 2 || got[0] != pages(tt.all) || got[tt.window] != pages(tt.win) {
+			t.Errorf("%s: blocks of %v, want %d and %d, in whole pages", p.name, got, tt.all, tt.win)
+		}
+		e, err := s.Memory(Use{Ctx: 4096, Sequences: 1, Batch: 512, MaxOut: 1, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := uint64(0) // in the file's types, which panels are as large as
+		for _, x := range f.GGUF.Tensors {
+			weights += uint64(len(x.Data))
+		}
+		if weights -= 2 * (tt.table + tt.unused); e.Weights < weights-weights/1000 || e.Weights > weights+weights/100 {
+			t.Errorf("%s: %d bytes of weights, want %d", p.name, e.Weights, weights)
+		}
+	}
 }
