@@ -85,8 +85,8 @@ static int heads_ok(const struct qn_op *op)
 static int qkv_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
-	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim) &&
+	       (op->q_only || (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+	                       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim))) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
 	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
@@ -115,6 +115,8 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 			norm_rope(c, op, x, op->vec, t);
 			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
 		}
+		if (op->q_only)
+			continue;
 		norm_rope(c, op, k, op->vec2, t);
 		if (op->mul[1])
 			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);

@@ -44,7 +44,10 @@ struct operation {
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)  \
-	X(QN_OP_XIELU, op_xielu)
+	X(QN_OP_XIELU, op_xielu)              \
+	X(QN_OP_SPARSE, op_sparse)            \
+	X(QN_OP_MATCH, op_match)              \
+	X(QN_OP_MIX, op_mix)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

@@ -51,6 +51,9 @@ struct norm {
 
 static struct norm norm_of(const struct qn_op *op, const float *x)
 {
+	if (op->norm == QN_NORM_NONE)
+		return (struct norm){0, 1};
+
 	const int64_t n = op->n_col;
 	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
 	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
@@ -62,7 +65,7 @@ static struct norm norm_of(const struct qn_op *op, const float *x)
 static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
                      int64_t n)
 {
-	if (op->norm == QN_NORM_RMS && !b)
+	if (op->norm != QN_NORM_LAYER && !b)
 		qn_kernels.scale_rows(y, x, s.r, w, n);
 	else
 		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
@@ -80,7 +83,7 @@ static void act_run(struct run *c, const struct qn_op *op)
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-		const float *x = buf_row(c, op->src, i / blocks);
+		const float *x = buf_row(c, op->src, i / blocks) + op->col[0];
 		struct actf tmp;
 
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
@@ -107,12 +110,12 @@ static void act_run(struct run *c, const struct qn_op *op)
 
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
+	return op->n_col > 0 && col_ok(p, op->src, op->col[0], op->n_col) && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
 }
 
 static int norm_ok(const struct qn_op *op)
 {
-	return op->norm == QN_NORM_RMS || op->norm == QN_NORM_LAYER;
+	return op->norm >= QN_NORM_RMS && op->norm <= QN_NORM_NONE;
 }
 
 static int norm_check(const struct plan *p, const struct qn_op *op)

@@ -122,7 +122,7 @@ enum qn_op_kind {
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
 	/*
-	 * act = norm(src) * vec + vec2 over the first n_col columns, vec, vec2: [n_col] or NULL, for ones
+	 * act = norm(src) * vec + vec2 over n_col columns from col[0], vec, vec2: [n_col] or NULL, for ones
 	 * and zeros; into those of the buffers act that are not -1. See enum qn_norm.
 	 */
 	QN_OP_NORM,
@@ -132,7 +132,7 @@ enum qn_op_kind {
 	 * the same. vec, vec2: [n_col], or [n_seg][n_col] where seg_weights is set, or NULL. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_NORM_ROWS,
-	/* act = the first n_col columns of src, into the same buffers. */
+	/* act = n_col columns of src from col[0], into the same buffers. */
 	QN_OP_ACT,
 	/*
 	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
@@ -154,7 +154,8 @@ enum qn_op_kind {
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
 	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
 	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
-	 * or NULL for ones; query heads take the channels of the kv head that they share.
+	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there are no
+	 * keys and values: nothing is read or written but q.
 	 */
 	QN_OP_QKV,
 	/*
@@ -196,13 +197,28 @@ enum qn_op_kind {
 	 * n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input.
 	 */
 	QN_OP_MOE_GATHER,
-	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input. */
+	/*
+	 * dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input; or
+	 * that added to dst (QN_EPI_ADD).
+	 */
 	QN_OP_MOE_COMBINE,
 	/*
 	 * dst = xielu(dst), n_col columns from col[1]: xielu[0] x^2 + xielu[2] x of x > 0, else
 	 * (e^min(x, xielu[3]) - 1 - x) xielu[1] + xielu[2] x. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_XIELU,
+	/*
+	 * dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row from col[1], whose deviation is
+	 * that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_SPARSE,
+	/* dst = dst * |src| / |dst|, lengths of n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	QN_OP_MATCH,
+	/*
+	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of n_col
+	 * columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_MIX,
 };
 
 /* What becomes of the results of an operation. */
@@ -218,8 +234,8 @@ enum qn_epilogue {
  * no less than 2 % of max(|x|, m) below m, its own.
  */
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
-/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
-enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
+/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
+enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
@@ -259,6 +275,9 @@ struct qn_op {
 	float temp;
 	int32_t temp_span, temp_offset;
 	int32_t chunked;
+	int32_t q_only;
+	int32_t n_src;
+	float cutoff;
 	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };
 

@@ -356,7 +356,9 @@ static void refuses_simple(void)
 		REFUSES(model.ops[i].kind, 0, rows, -1);
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_PAIR + 1);
 	}
-	REFUSES(QN_OP_NORM, 0, norm, 2);
+	REFUSES(QN_OP_NORM, 0, norm, QN_NORM_NONE + 1);
+	REFUSES(QN_OP_NORM, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], 1 << 20);
 	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
@@ -377,8 +379,31 @@ static void refuses_rows(void)
 	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_tap = 4, .vec = w,
 	                           .col = {0, 64, 128}};
 
+	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
+	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
+	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2, .n_src = 2};
+
+	expect(&sparse, QN_OK, "sparse");
+	REFUSES_OF(sparse, n_col, 1);
+	REFUSES_OF(sparse, n_col, 1 << 20);
+	REFUSES_OF(sparse, col[1], 8);
+	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
+	expect(&match, QN_OK, "match");
+	REFUSES_OF(match, n_col, 0);
+	REFUSES_OF(match, col[0], 1 << 20);
+	REFUSES_OF(match, col[1], 8);
+	REFUSES_OF(match, rows, QN_ROWS_PAIR);
+	expect(&mix, QN_OK, "mix");
+	REFUSES_OF(mix, n_col, 0);
+	REFUSES_OF(mix, n_seg, 0);
+	REFUSES_OF(mix, n_seg, 17);
+	REFUSES_OF(mix, n_src, -1);
+	REFUSES_OF(mix, n_src, 17);
+	REFUSES_OF(mix, aux, -1);
+	REFUSES_OF(mix, col[0], 1 << 20);
+	REFUSES_OF(mix, col[1], 1 << 20);
 	expect(&norm, QN_OK, "norm of rows");
-	REFUSES_OF(norm, norm, 2);
+	REFUSES_OF(norm, norm, QN_NORM_NONE + 1);
 	REFUSES_OF(norm, norm, -1);
 	REFUSES_OF(norm, rows, QN_ROWS_PAIR);
 	REFUSES_OF(norm, n_col, 0);
@@ -612,6 +637,7 @@ static void refuses_moe(void)
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, dst);
 	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
+	REFUSES(QN_OP_MOE_COMBINE, 0, epilogue, QN_EPI_GLU);
 }
 
 /* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */

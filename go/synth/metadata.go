@@ -52,5 +52,8 @@ func (m Model) metadata(set func(key string, value any)) {
 			set(p+"rope.dimension_sections", []int32{11, 11, 10, 0})
 		}
 	}
+	if g := s.Gemma; g != nil {
+		g.metadata(s, func(key string, value any) { set(p+key, value) })
+	}
 	s.tokenizer(set)
 }

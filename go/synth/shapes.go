@@ -30,6 +30,7 @@ type Shape struct {
 	GPTOSS     bool // biases everywhere, a sink for each head
 	NRot       int  // rotated dimensions of a head; 0: all
 	Delta      *Delta
+	Gemma      *Gemma
 	Vocab      vocabulary
 }
 
@@ -99,6 +100,21 @@ var shapes = []Shape{
 		Name: "qwen3-next-80b-a3b", Arch: "qwen3next", NLayer: 48, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
 		NVocab: 151936, NCtx: 262144, NExpert: 512, NUsed: 10, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen2,
 		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4, Grouped: true},
+	},
+	{
+		Name: "gemma-4-26b-a4b", Arch: "gemma4", NLayer: 30, NEmbd: 2816, NFF: 704, NHead: 16, NHeadKV: 8, HeadDim: 256,
+		NVocab: 262144, NCtx: 262144, NExpert: 128, NUsed: 8, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 1024, Vocab: gemmaMerges,
+		Gemma: &Gemma{Every: 6, NHeadKV: 2, HeadDim: 512, KeysServe: true, NOwn: 30, NFF: 2112},
+	},
+	{
+		Name: "gemma-4-e4b", Arch: "gemma4", NLayer: 42, NEmbd: 2560, NFF: 10240, NHead: 8, NHeadKV: 2, HeadDim: 256,
+		NVocab: 262144, NCtx: 131072, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 512, Vocab: gemmaMerges,
+		Gemma: &Gemma{Every: 6, NHeadKV: 2, HeadDim: 512, NOwn: 24, NPerLayer: 256},
+	},
+	{
+		Name: "gemma-3n-e4b", Arch: "gemma3n", NLayer: 35, NEmbd: 2048, NFF: 16384, NHead: 8, NHeadKV: 2, HeadDim: 256,
+		NVocab: 262400, NCtx: 32768, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 512, Vocab: gemmaScores,
+		Gemma: &Gemma{Every: 5, NHeadKV: 2, HeadDim: 256, NOwn: 20, NPerLayer: 256, NFFSparse: 10, Streams: 4, LaurelRank: 64},
 	},
 	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,
