@@ -41,6 +41,7 @@ struct operation {
 	X(QN_OP_ATTEND, op_attend)            \
 	X(QN_OP_CONV, op_conv)                \
 	X(QN_OP_DELTA, op_delta)              \
+	X(QN_OP_SCAN, op_scan)                \
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)  \

@@ -132,7 +132,7 @@ enum qn_op_kind {
 	 * the same. vec, vec2: [n_col], or [n_seg][n_col] where seg_weights is set, or NULL. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_NORM_ROWS,
-	/* act = n_col columns of src from col[0], into the same buffers. */
+	/* act = n_col columns of src, from col[0] on, into the same buffers. */
 	QN_OP_ACT,
 	/*
 	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
@@ -170,7 +170,8 @@ enum qn_op_kind {
 	/*
 	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones where their column is -1.
 	 * dst[t] = b[t] times the sum over i < n_tap of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns, or,
-	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. What lies before the batch is the state of the
+	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. Where vec2 is set, [n_col], it is added to the
+	 * sum. What lies before the batch is the state of the
 	 * sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
 	 */
 	QN_OP_CONV,
@@ -185,6 +186,17 @@ enum qn_op_kind {
 	 * of the group: [n_head][v_dim / 16][head_dim][16] floats.
 	 */
 	QN_OP_DELTA,
+	/*
+	 * A selective state space. Each of n_head heads has a state S of head_dim rows and v_dim columns, 0 before the
+	 * first token. With x of the head, b and c of its group of n_head / n_head_kv heads, of each token
+	 *	S[i][j] = exp(dt * A) S[i][j] + b[i] dt x[j],  dst[t][j] = the sum over i of c[i] S[i][j], + D x[j]
+	 *	dt = softplus(a number + vec)
+	 * A (vec2), D (mul[0]) and vec are a number for each head, as those at col[3] of each row of aux are. Where
+	 * by_channel is set, they are numbers for each head's columns, and A also for each of their rows, in the order
+	 * of the state. src: rows of x [n_head][v_dim], b, c [n_head_kv][head_dim] at col[0], col[1], col[2]; dst as x.
+	 * The state is at kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_SCAN,
 	/*
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
@@ -252,7 +264,7 @@ struct qn_op {
 	int32_t src, dst, aux;
 	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
-	int32_t col[3];       /* first column of each part, multiples of 16 */
+	int32_t col[4];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;
 	int32_t epilogue;     /* enum qn_epilogue */
 	int32_t fn;           /* enum qn_fn */
@@ -269,7 +281,7 @@ struct qn_op {
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */
-	int32_t by_row;
+	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
 	int32_t n_group, n_group_used, weigh_input;
 	float temp;

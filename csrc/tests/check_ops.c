@@ -847,25 +847,29 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 }
 
 /*
- * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU.
+ * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU;
+ * 2: and biases.
  */
 static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
-	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n), *bias = guard_alloc(sizeof *bias * (size_t)n);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	                         .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
+	                         .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
 	for (int i = 0; i < CONV_TAPS * n; i++)
 		w[i] = rnd_normal();
+	for (int i = 0; i < n; i++)
+		bias[i] = rnd_normal();
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -877,7 +881,7 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		for (int i = 0; i < n; i++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = 0, size = 0;
+			double want = op.vec2 ? (double)bias[i] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -907,6 +911,25 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
 	guard_free_all();
+}
+
+/* Activations of some columns. */
+static void columns(struct qn_pool *pool)
+{
+	float src[3][96], act[3][QN_ACT_BLOCK];
+	const struct qn_buf bufs[] = {{src, 96}, {act, QN_ACT_BLOCK}};
+	const struct qn_batch batch = {.n_tok = 3};
+	struct qn_op op = {.kind = QN_OP_ACT, .n_col = 40, .col = {48}};
+
+	for (int i = 0; i < 3 * 96; i++)
+		src[i / 96][i % 96] = rnd_normal();
+	for (int k = 0; k < QN_N_ACT; k++)
+		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
+	check_at(check_sets, "activations of columns from %d on", op.col[0]);
+	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+	qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+	for (int t = 0; t < 3; t++)
+		check_floats("act", act[t], src[t] + 48, 40);
 }
 
 /* Routings of the kinds that models have, in one share and in several. */
@@ -1066,10 +1089,11 @@ void check_ops(void)
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
 		model(&tiny_shapes[i], pool, i % 3);
-	for (int plain = 0; plain < 2; plain++) {
+	for (int plain = 0; plain < 3; plain++) {
 		conv(pool, 64, plain);
 		conv(pool, 200, plain);
 	}
+	columns(pool);
 	routes(pool);
 	streams(pool);
 	qn_pool_destroy(pool);

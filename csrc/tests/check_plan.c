@@ -360,6 +360,9 @@ static void refuses_simple(void)
 	REFUSES(QN_OP_NORM, 0, col[0], 8);
 	REFUSES(QN_OP_ACT, 0, col[0], 1 << 20);
 	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 0, col[0], -16);
+	REFUSES(QN_OP_ACT, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], INT32_MAX - 15);
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
@@ -370,6 +373,48 @@ static void refuses_simple(void)
 		op_.field = value;                               \
 		expect(&op_, QN_EINVAL, #field " = " #value);    \
 	} while (0)
+
+static void refuses_scan(void)
+{
+	const float w[64] = {0};
+	const struct qn_op scan = {.kind = QN_OP_SCAN, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
+	                           .head_dim = 8, .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 64, 80, 16}};
+
+	expect(&scan, QN_OK, "scan");
+	REFUSES_OF(scan, vec, NULL);
+	REFUSES_OF(scan, vec2, NULL);
+	REFUSES_OF(scan, mul[0], NULL);
+	REFUSES_OF(scan, n_head, 0);
+	REFUSES_OF(scan, n_head, 5);
+	REFUSES_OF(scan, n_head, INT32_MAX - 1);
+	REFUSES_OF(scan, n_head_kv, 0);
+	REFUSES_OF(scan, head_dim, 0);
+	REFUSES_OF(scan, head_dim, N_EMBD);
+	REFUSES_OF(scan, v_dim, 0);
+	REFUSES_OF(scan, v_dim, 24);
+	REFUSES_OF(scan, v_dim, N_FF);
+	REFUSES_OF(scan, group, -1);
+	REFUSES_OF(scan, kv_offset, 32);
+	REFUSES_OF(scan, kv_offset, -64);
+	for (int i = 0; i < 4; i++) {
+		REFUSES_OF(scan, col[i], -16);
+		REFUSES_OF(scan, col[i], 8);
+		REFUSES_OF(scan, col[i], INT32_MAX - 15);
+	}
+	REFUSES_OF(scan, src, -1);
+	REFUSES_OF(scan, dst, N_BUFS);
+	REFUSES_OF(scan, aux, N_BUFS);
+	REFUSES_OF(scan, aux, -1);
+	struct qn_op channels = scan;
+
+	channels.by_channel = 1;
+	channels.n_head = channels.n_head_kv = 1;
+	expect(&channels, QN_OK, "scan by channel");
+	channels.col[1] = channels.col[2] = 16;
+	channels.head_dim = 256;
+	expect(&channels, QN_OK, "scan by channel of many rows");
+	REFUSES_OF(channels, head_dim, 257);
+}
 
 static void refuses_rows(void)
 {
@@ -706,6 +751,7 @@ static void refuses(void)
 		expect(&model.ops[i], QN_OK, "as it is");
 	refuses_simple();
 	refuses_rows();
+	refuses_scan();
 	refuses_matmul();
 	refuses_attention();
 	refuses_moe();

@@ -467,6 +467,7 @@ type Conv struct {
 	Gated      bool
 	Cols, Taps int
 	Weight     []float32 // [Cols][Taps]
+	Bias       []float32 // added to y; nil: zeros
 	Epilogue   Epilogue  // Store or Apply
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
@@ -496,6 +497,9 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
 		return err
 	}
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)

@@ -27,6 +27,7 @@ var archs = []Arch{
 	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, phimoe, mistral3, llama4, apertus,
 	qwen35, qwen35moe, qwen3next,
+	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
 }
 
 // Lookup returns the architecture called name.

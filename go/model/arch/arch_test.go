@@ -73,6 +73,16 @@ func TestConfigRefuses(t *testing.T) {
 		{"qwen35", "rope.dimension_sections", []int32{3, 3}, "2 elements, want at least 3"},
 		{"qwen35", "rope.dimension_sections", []int32{3, 2, 2, 1}, "leaves pair 7 of 8 without a position"},
 		{"qwen35", "nextn_predict_layers", uint32(4), "4, want 0 to 3"},
+		{"mamba", "ssm.time_step_rank", uint32(24), "24, want a multiple of 16"},
+		{"mamba", "ssm.state_size", uint32(1024), "1024, want 1 to 256"},
+		{"mamba", "ssm.state_size", uint32(8), "8, want a multiple of 16"},
+		{"mamba2", "ssm.inner_size", nil, `"mamba2.ssm.inner_size"`},
+		{"mamba2", "ssm.inner_size", uint32(96), "96, want a multiple of 16 for each of the 4 heads"},
+		{"mamba2", "ssm.group_count", uint32(3), "3, want a divisor of the 4 heads"},
+		{"mamba2", "ssm.state_size", uint32(4), "4, want 2 groups of it to be a multiple of 16"},
+		{"granitehybrid", "rope.scaling.finetuned", uint32(1), "finetuned"},
+		{"nemotron_h", "feed_forward_length", []int32{64, 0}, "2 elements"},
+		{"nemotron_h_moe", "expert_count", nil, `"nemotron_h_moe.expert_count"`},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {
