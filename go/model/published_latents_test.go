@@ -53,7 +53,10 @@ func publishedLatents() []published {
 			name: "mistral-small-4", arch: "mistral4", layers: 36, embd: 4096, heads: 32, vocab: 131072, ff: 12288,
 			queryRank: 1024, rank: 256, plain: 64, rotated: 64, value: 128, experts: 128, used: 4, ffExpert: 2048, shared: 1,
 			groups: 1, groupsUsed: 1, yarn: 128, mscale: 0.1,
-			extra: map[string]any{"attention.temperature_scale": float32(0.1), "attention.temperature_length": u32(8192)},
+			extra: map[string]any{
+				"attention.temperature_scale": float32(0.1), "attention.temperature_length": u32(8192),
+				"rope.scaling.original_context_length": u32(8192),
+			},
 		},
 	} {
 		all = append(all, s.published())

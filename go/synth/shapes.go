@@ -30,7 +30,19 @@ type Shape struct {
 	GPTOSS     bool // biases everywhere, a sink for each head
 	NRot       int  // rotated dimensions of a head; 0: all
 	Delta      *Delta
+	Latent     *Latent
+	NDense     int // first layers without experts, NFFDense wide
+	NFFDense   int
 	Vocab      vocabulary
+}
+
+// A Latent has the dimensions of attention over latents. Its experts are weighed by sigmoids,
+// with a correction of the choice.
+type Latent struct {
+	Rank, QueryRank int
+	Plain, Rotated  int // channels of a query of a head
+	Value           int
+	Scale           float32 // of the weights of experts
 }
 
 // A Delta has the dimensions of the gated delta nets that three of four layers have; in
@@ -42,13 +54,21 @@ type Delta struct {
 	Grouped         bool // the gates of value heads are one matrix
 }
 
+// valueDim is the width of a value as it is kept.
+func (s *Shape) valueDim() int {
+	if s.Latent != nil {
+		return s.Latent.Rank
+	}
+	return s.HeadDim
+}
+
 // attentionEvery is the layer that has attention where others have delta nets.
 const attentionEvery = 4
 
 // deltaNet says whether layer i has a delta net.
 func (s *Shape) deltaNet(i int) bool { return s.Delta != nil && (i+1)%attentionEvery != 0 }
 
-// shapes are those that ParseShape knows. tiny is not a published model: it is for
+// shapes are those that ParseShape knows. The tiny ones are no published models: they are for
 // tests, and for trying the program without a download.
 var shapes = []Shape{
 	{
@@ -99,6 +119,16 @@ var shapes = []Shape{
 		Name: "qwen3-next-80b-a3b", Arch: "qwen3next", NLayer: 48, NEmbd: 2048, NFF: 512, NFFShared: 512, NHead: 16, NHeadKV: 2, HeadDim: 256,
 		NVocab: 151936, NCtx: 262144, NExpert: 512, NUsed: 10, RopeTheta: 1e7, NRot: 64, RMSEps: 1e-6, QKNorm: true, Vocab: qwen2,
 		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4, Grouped: true},
+	},
+	{
+		Name: "glm-4.7-flash", Arch: "deepseek2", NLayer: 47, NEmbd: 2048, NFF: 1536, NFFShared: 1536, NHead: 20, NHeadKV: 1, HeadDim: 576,
+		NVocab: 154880, NCtx: 202752, NExpert: 64, NUsed: 4, RopeTheta: 1e6, NRot: 64, RMSEps: 1e-5, Vocab: glm4, NDense: 1, NFFDense: 10240,
+		Latent: &Latent{Rank: 512, QueryRank: 768, Plain: 192, Rotated: 64, Value: 256, Scale: 1.8},
+	},
+	{
+		Name: "tiny-latent", Arch: "deepseek2", NLayer: 3, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 1, HeadDim: 288,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 2, RopeTheta: 10000, NRot: 32, RMSEps: 1e-5, Vocab: llama3, NDense: 1, NFFDense: 768,
+		Latent: &Latent{Rank: 256, QueryRank: 128, Plain: 64, Rotated: 32, Value: 64, Scale: 1.8},
 	},
 	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -70,6 +71,16 @@ func (m Model) tensors() []tensor {
 			values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
 		}
 	}
+	latents := func(blk string, i int, l *Latent) {
+		matrix(blk+"attn_q_a", attnQ, i, s.NEmbd, l.QueryRank)
+		ones(blk+"attn_q_a_norm", l.QueryRank)
+		matrix(blk+"attn_q_b", attnQ, i, l.QueryRank, s.NHead*(l.Plain+l.Rotated))
+		matrix(blk+"attn_kv_a_mqa", attnK, i, s.NEmbd, l.Rank+l.Rotated)
+		ones(blk+"attn_kv_a_norm", l.Rank)
+		matrix(blk+"attn_k_b", attnK, i, l.Plain, l.Rank, s.NHead)
+		matrix(blk+"attn_v_b", attnK, i, l.Rank, l.Value, s.NHead)
+		matrix(blk+"attn_output", attnOut, i, s.NHead*l.Value, s.NEmbd)
+	}
 	deltaNet := func(blk string, i int, d *Delta) {
 		inner := d.NHead * d.Dim
 		cols := 2*d.NHeadKey*d.Dim + inner
@@ -99,20 +110,27 @@ func (m Model) tensors() []tensor {
 	for i := range s.NLayer {
 		blk := fmt.Sprintf("blk.%d.", i)
 		ones(blk+"attn_norm", s.NEmbd)
-		if s.deltaNet(i) {
+		switch {
+		case s.deltaNet(i):
 			deltaNet(blk, i, s.Delta)
-		} else {
+		case s.Latent != nil:
+			latents(blk, i, s.Latent)
+		default:
 			attention(blk, i)
 		}
 		ones(blk+ffnNorm, s.NEmbd)
-		if s.NExpert == 0 {
-			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_down", ffnDown, i, s.NFF, s.NEmbd)
+		if s.NExpert == 0 || i < s.NDense {
+			width := cmp.Or(s.NFFDense, s.NFF)
+			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, width)
+			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, width)
+			matrix(blk+"ffn_down", ffnDown, i, width, s.NEmbd)
 			continue
 		}
 		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
 		bias(blk+"ffn_gate_inp", s.NExpert)
+		if s.Latent != nil {
+			values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
+		}
 		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
@@ -120,7 +138,9 @@ func (m Model) tensors() []tensor {
 		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
 		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
 		if s.NFFShared > 0 {
-			values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+			if s.Latent == nil {
+				values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+			}
 			matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
 			matrix(blk+"ffn_up_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
 			matrix(blk+"ffn_down_shexp", ffnDown, i, s.NFFShared, s.NEmbd)
