@@ -563,7 +563,7 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 //	x = b (v - g S'k),  S = g S + k x',  Dst = Scale * S'q
 //	g = exp(Rate * softplus(a + Bias)),  b = sigmoid of the other gate
 //
-// with q and k of the value head's key head.
+// with q and k of the value head's key head. ByChannel, each row of the state has its own g.
 type Delta struct {
 	Dst             Buf
 	Src             Buf    // queries and keys of the key heads, values
@@ -574,7 +574,8 @@ type Delta struct {
 	Tiled           bool // value head h has key head h mod NHeadKey; else neighbours share one
 	Gates           Buf  // of each GateHeads value heads the gates b, then a
 	GateHeads       int
-	Bias, Rate      []float32 // of each value head
+	ByChannel       bool      // Gates: GateHeads gates b, and behind them KeyDim numbers a of each head
+	Bias, Rate      []float32 // of each value head; Bias also of each channel, ByChannel
 	Scale           float32
 	Group           int // of the batch, where the state is
 	Offset          int // of this layer inside the state, in bytes
@@ -602,11 +603,17 @@ func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	last := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads
-	if err := b.floats(&c.aux, o.Gates, TokRows, last+1); err != nil {
+	gates := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads + 1
+	biases := o.NHead
+	if o.ByChannel {
+		c.by_channel = 1
+		biases = o.NHead * o.KeyDim
+		gates = o.GateHeads + biases
+	}
+	if err := b.floats(&c.aux, o.Gates, TokRows, gates); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Bias, o.NHead); err != nil {
+	if err := vector(b, &c.vec, o.Bias, biases); err != nil {
 		return err
 	}
 	if err := vector(b, &c.vec2, o.Rate, o.NHead); err != nil {

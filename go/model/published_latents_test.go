@@ -61,7 +61,72 @@ func publishedLatents() []published {
 	} {
 		all = append(all, s.published())
 	}
-	return all
+	return append(all, kimiLinear48b())
+}
+
+// kimiLinear48b is the file of Kimi Linear: every fourth layer and the last have latents, the others delta nets.
+func kimiLinear48b() published {
+	headsKV := make([]int32, 27)
+	for il := range headsKV {
+		if il%4 == 3 || il == 26 {
+			headsKV[il] = 1
+		}
+	}
+	keys := map[string]any{
+		"context_length": u32(1048576), "embedding_length": u32(2304), "feed_forward_length": u32(9216), "attention.head_count": u32(32),
+		"attention.head_count_kv": headsKV, "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(10000),
+		"ssm.conv_kernel": u32(4), "kda.head_dim": u32(128), "attention.kv_lora_rank": u32(512), "rope.dimension_count": u32(64),
+		"attention.key_length": u32(576), "attention.key_length_mla": u32(192), "attention.value_length_mla": u32(128),
+		"expert_count": u32(256), "expert_used_count": u32(8), "expert_feed_forward_length": u32(1024), "expert_shared_count": u32(1),
+		"leading_dense_block_count": u32(1), "expert_weights_scale": float32(2.446), "expert_gating_func": u32(2),
+	}
+	lines := []string{`
+- token_embd 2304 163840
+- output 2304 163840
+- output_norm 2304
+* attn_norm 2304
+* ffn_norm 2304
+* attn_output 4096 2304
+0:1 ffn_gate 2304 9216
+0:1 ffn_up 2304 9216
+0:1 ffn_down 9216 2304
+1: ffn_gate_inp 2304 256
+1: exp_probs_b.bias 256
+1: ffn_gate_exps 2304 1024 256
+1: ffn_up_exps 2304 1024 256
+1: ffn_down_exps 1024 2304 256
+1: ffn_gate_shexp 2304 1024
+1: ffn_up_shexp 2304 1024
+1: ffn_down_shexp 1024 2304`}
+	latents := `
+attn_q 2304 6144
+attn_kv_a_mqa 2304 576
+attn_kv_a_norm 512
+attn_k_b 128 512 32
+attn_v_b 512 128 32`
+	deltas := `
+attn_q 2304 4096
+attn_k 2304 4096
+attn_v 2304 4096
+ssm_conv1d_q 4 1 4096 1
+ssm_conv1d_k 4 1 4096 1
+ssm_conv1d_v 4 1 4096 1
+ssm_f_a 2304 128
+ssm_f_b 128 4096
+ssm_g_a 2304 128
+ssm_g_b 128 4096
+ssm_beta 2304 32
+ssm_a 1 32 1 1
+ssm_dt.bias 4096
+ssm_norm 128`
+	for layers, tensors := range map[string]string{
+		"3:26:4": latents, "26:": latents, "0:24:4": deltas, "1:24:4": deltas, "2:24:4": deltas, "24:26": deltas,
+	} {
+		lines = append(lines, strings.ReplaceAll(tensors, "\n", "\n"+layers+" "))
+	}
+	return published{"kimi-linear-48b-a3b", "kimi-linear", 27, keys, strings.Join(lines, ""), func(c *Config) bool {
+		return len(c.Layers) == 27 && c.Layers[2].NHeadKV == 0 && c.Layers[3].NHeadKV == 1 && c.Layers[26].NHeadKV == 1 && c.Delta.NHead == 32
+	}}
 }
 
 func (s latentShape) published() published {
