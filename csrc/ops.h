@@ -21,6 +21,7 @@ struct operation {
 	/* Counters of the pool that run() deals items with: c->step and those after it. */
 	int counters;
 	enum routing routing;
+	int by_head; /* its rows may be QN_ROWS_HEAD */
 	/* What it reads of weights, keys and values in this run, and multiplies with; NULL: nothing to speak of. */
 	struct qn_ticks_op (*moves)(const struct run *c, const struct qn_op *op);
 	/* This thread's share of the work. The next operation begins when all threads are back. */

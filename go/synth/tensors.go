@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -92,6 +93,8 @@ func (d *directory) layer(i int) {
 		d.deltaNet(blk, i, s.Delta)
 	case scanLayer:
 		d.scan(blk, i, s.Scan)
+	case latentLayer:
+		d.latents(blk, i, s.Latent)
 	case attentionLayer:
 		d.attention(blk, i)
 	}
@@ -112,15 +115,16 @@ func (d *directory) layer(i int) {
 // mixture adds experts and the one that all tokens use, or a dense feed-forward.
 func (d *directory) mixture(blk string, i int) {
 	s := d.m.Shape
-	if s.NExpert == 0 {
-		d.feedForward(blk, "", i, s.NFF)
+	if s.NExpert == 0 || i < s.NDense {
+		d.feedForward(blk, "", i, cmp.Or(s.NFFDense, s.NFF))
 		return
 	}
 	d.typed(blk+"ffn_gate_inp", gguf.F32, s.NEmbd, s.NExpert)
 	d.bias(blk+"ffn_gate_inp", s.NExpert)
-	if s.ReLU2 {
+	if s.ReLU2 || s.Latent != nil {
 		d.values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
-	} else {
+	}
+	if !s.ReLU2 {
 		d.matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 	}
 	d.matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
@@ -166,6 +170,18 @@ func (d *directory) attention(blk string, i int) {
 	if s.GPTOSS {
 		d.values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
 	}
+}
+
+func (d *directory) latents(blk string, i int, l *Latent) {
+	s := d.m.Shape
+	d.matrix(blk+"attn_q_a", attnQ, i, s.NEmbd, l.QueryRank)
+	d.ones(blk+"attn_q_a_norm", l.QueryRank)
+	d.matrix(blk+"attn_q_b", attnQ, i, l.QueryRank, s.NHead*(l.Plain+l.Rotated))
+	d.matrix(blk+"attn_kv_a_mqa", attnK, i, s.NEmbd, l.Rank+l.Rotated)
+	d.ones(blk+"attn_kv_a_norm", l.Rank)
+	d.matrix(blk+"attn_k_b", attnK, i, l.Plain, l.Rank, s.NHead)
+	d.matrix(blk+"attn_v_b", attnK, i, l.Rank, l.Value, s.NHead)
+	d.matrix(blk+"attn_output", attnOut, i, s.NHead*l.Value, s.NEmbd)
 }
 
 func (d *directory) deltaNet(blk string, i int, n *Delta) {

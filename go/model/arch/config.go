@@ -45,6 +45,18 @@ type Config struct {
 	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
 	Delta Delta // the zero value: there are no delta nets
 	Scan  Scan  // the zero value: there are no selective state spaces
+
+	Latent Latent // the zero value: attention keeps keys and values
+}
+
+// A Latent is the sizes of attention over latents. What a layer calls its heads is then
+// the latent with the rotated part, and the latent.
+type Latent struct {
+	Rank      int // of keys and values together
+	QueryRank int // of queries; 0: they have all of it
+	KeyDim    int // of a query of a head, of which RopeDim are rotated
+	RopeDim   int
+	ValueDim  int
 }
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.
