@@ -19,7 +19,7 @@ func (m Model) metadata(set func(key string, value any)) {
 	if s.separate() {
 		set(p+"feed_forward_length", s.each(feedForwardLayer, s.NFF))
 	} else {
-		set(p+"feed_forward_length", uint32(s.NFF))
+		set(p+"feed_forward_length", uint32(cmp.Or(s.NFFDense, s.NFF)))
 	}
 	set(p+"attention.head_count", uint32(s.NHead))
 	if s.Scan != nil {
@@ -28,7 +28,7 @@ func (m Model) metadata(set func(key string, value any)) {
 		set(p+"attention.head_count_kv", uint32(s.NHeadKV))
 	}
 	set(p+"attention.key_length", uint32(s.HeadDim))
-	set(p+"attention.value_length", uint32(s.HeadDim))
+	set(p+"attention.value_length", uint32(s.valueDim()))
 	set(p+"attention.layer_norm_rms_epsilon", s.RMSEps)
 	if s.RopeTheta > 0 {
 		set(p+"rope.dimension_count", uint32(cmp.Or(s.NRot, s.HeadDim)))
@@ -51,6 +51,17 @@ func (m Model) metadata(set func(key string, value any)) {
 	if s.NFFShared > 0 {
 		set(p+"expert_shared_feed_forward_length", uint32(s.NFFShared))
 	}
+	if l := s.Latent; l != nil {
+		set(p+"leading_dense_block_count", uint32(s.NDense))
+		set(p+"expert_shared_count", uint32(1))
+		set(p+"expert_gating_func", uint32(2))
+		set(p+"expert_weights_norm", true)
+		set(p+"expert_weights_scale", l.Scale)
+		set(p+"attention.q_lora_rank", uint32(l.QueryRank))
+		set(p+"attention.kv_lora_rank", uint32(l.Rank))
+		set(p+"attention.key_length_mla", uint32(l.Plain+l.Rotated))
+		set(p+"attention.value_length_mla", uint32(l.Value))
+	}
 	if d := s.Delta; d != nil {
 		set(p+"full_attention_interval", uint32(attentionEvery))
 		set(p+"ssm.conv_kernel", uint32(d.NTap))
@@ -61,6 +72,9 @@ func (m Model) metadata(set func(key string, value any)) {
 		if s.Vocab == qwen35 {
 			set(p+"rope.dimension_sections", []int32{11, 11, 10, 0})
 		}
+	}
+	if g := s.Gemma; g != nil {
+		g.metadata(s, func(key string, value any) { set(p+key, value) })
 	}
 	if c := s.Scan; c != nil {
 		set(p+"rope.scaling.finetuned", false) // no rotations

@@ -36,7 +36,9 @@ func TestConfigRefuses(t *testing.T) {
 		"attention.head_count": uint32(4), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
 		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3),
 		"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
-		"ssm.inner_size": uint32(128),
+		"ssm.inner_size": uint32(128), "rope.dimension_count": uint32(16), "attention.kv_lora_rank": uint32(32),
+		"attention.key_length_mla": uint32(48), "attention.value_length_mla": uint32(32), "kda.head_dim": uint32(32),
+		"expert_count": uint32(4), "expert_used_count": uint32(2), "attention.head_count_kv": uint32(4),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -48,6 +50,12 @@ func TestConfigRefuses(t *testing.T) {
 		{"gemma2", "attention.sliding_window_pattern", []bool{true, false}, "2 elements, want one for each of the 4 layers"},
 		{"gemma2", "final_logit_softcapping", float32(-1), "-1, want 0 to"},
 		{"gemma3", "rope.freq_base_swa", float32(0), "freq_base_swa"},
+		{"gemma4", "attention.shared_kv_layers", uint32(4), "4, want 0 to 3"},
+		{"gemma4", "attention.head_count_kv", []int32{4, 4, 4, 3}, "3, want a divisor of the 4 heads"},
+		{"gemma4", "attention.value_length", uint32(32), "32 in layer 0, want the 16 of keys"},
+		{"gemma4", "embedding_length_per_layer_input", uint32(8), "8, want a multiple of 16"},
+		{"gemma4", "rope.dimension_count_swa", uint32(7), "7, want an even number"},
+		{"gemma3n", "embedding_length_per_layer_input", nil, "0 of 64, want more than 0"},
 		{"phi2", "attention.layer_norm_epsilon", nil, "layer_norm_epsilon"},
 		{"command-r", "logit_scale", float32(0), "logit_scale"},
 		{"granite", "attention.scale", float32(0), `"granite.attention.scale"`},
@@ -77,6 +85,17 @@ func TestConfigRefuses(t *testing.T) {
 		{"granitehybrid", "rope.scaling.finetuned", uint32(1), "finetuned"},
 		{"nemotron_h", "feed_forward_length", []int32{64, 0}, "2 elements"},
 		{"nemotron_h_moe", "expert_count", nil, `"nemotron_h_moe.expert_count"`},
+		{"deepseek2", "attention.kv_lora_rank", nil, `"deepseek2.attention.kv_lora_rank"`},
+		{"deepseek2", "attention.kv_lora_rank", uint32(16), "16, want a multiple of 16, at least the 32 of a head that are not rotated"},
+		{"deepseek2", "attention.kv_lora_rank", uint32(40), "40, want a multiple of 16"},
+		{"deepseek2", "attention.key_length_mla", uint32(16), "16, want a multiple of 16 more than the 16 that are rotated"},
+		{"deepseek2", "attention.value_length_mla", uint32(24), "24, want a multiple of 16"},
+		{"deepseek2", "rope.dimension_count", uint32(8), "8, want a multiple of 16"},
+		{"deepseek2", "rope.dimension_count", nil, `"deepseek2.rope.dimension_count"`},
+		{"mistral4", "attention.temperature_scale", float32(-1), "-1, want 0 to"},
+		{"kimi-linear", "kda.head_dim", uint32(24), "24, want a multiple of 16"},
+		{"kimi-linear", "attention.head_count", []uint32{4, 4, 8, 4}, "4 for layer 0 and 8 for layer 2"},
+		{"kimi-linear", "attention.head_count_kv", []uint32{0, 1}, "2 elements, want one for each of the 4 layers"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {

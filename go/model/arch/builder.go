@@ -16,7 +16,8 @@ type builder struct {
 	p     *Program
 	ops   []kernel.Op // of the current step
 	slots map[slot]kernel.Buf
-	ropes []Rope // the tables that Begin computes
+	ropes []Rope       // the tables that Begin computes
+	kept  map[int]kept // by the window of the layers
 	err   error
 }
 
@@ -175,7 +176,7 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, fmt.Sprintf("blk.%d.", il)})
+		build(layer{b, sizes, il, fmt.Sprintf("blk.%d.", il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }

@@ -129,6 +129,16 @@ func (k *keys) denseLead() {
 	}
 }
 
+// corrected reports whether the choice of experts has a correction.
+func (k *keys) corrected() bool {
+	for il := range k.c.Layers {
+		if _, ok := k.f.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", il)); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // sparseEvery reads that every n-th layer has experts, and the others none.
 func (k *keys) sparseEvery() {
 	n := k.int("interleave_moe_layer_step", 1, maxLayer)
@@ -171,6 +181,22 @@ func (k *keys) rope(style kernel.Rope) {
 			k.fail("rope.dimension_count", "%d, want an even number", r.NRot)
 		}
 		l.Rope = r
+	}
+}
+
+// temperature reads by what queries grow with their position, over as many positions as a
+// key says.
+func (k *keys) temperature(span string) {
+	scale := float32(k.floatOr("attention.temperature_scale", 0, 0, 1e3))
+	if scale == 0 {
+		return
+	}
+	if !k.has(span) {
+		span = "rope.scaling.original_context_length"
+	}
+	t := kernel.Temperature{Scale: scale, Span: k.intOr(span, k.c.NCtx, 1, maxCtx)}
+	for il := range k.c.Layers {
+		k.c.Layers[il].Temperature = t
 	}
 }
 
