@@ -297,7 +297,12 @@ func TestNewPlanRejects(t *testing.T) {
 		return Matmul{Dst: bufY, Act: act, Parts: []Part{{Matrix: m}}}
 	}
 	heads := Heads{NHead: 2, NHeadKV: 1, HeadDim: 8, QKV: bufX, Col: [3]int{0, 16, 16}}
-	if p, err := NewPlan(specs, part(func(*Matrix) {}), Attend{Heads: heads, Dst: bufY}); err != nil {
+	scan := func(change func(s *Scan)) Scan {
+		s := Scan{Dst: bufY, Src: bufX, Col: [3]int{0, 16, 16}, Steps: bufX, NHead: 1, NGroup: 1, StateDim: 4, HeadDim: 16}
+		change(&s)
+		return s
+	}
+	if p, err := NewPlan(specs, part(func(*Matrix) {}), Attend{Heads: heads, Dst: bufY}, scan(func(*Scan) {})); err != nil {
 		t.Fatal(err)
 	} else {
 		p.Close()
@@ -327,6 +332,13 @@ func TestNewPlanRejects(t *testing.T) {
 		{"odd rotation", RopeTable{Dst: bufX, NRot: 7}, ErrShape},
 		{"heads that do not divide", Attend{Heads: Heads{NHead: 3, NHeadKV: 2, HeadDim: 8, QKV: bufX}, Dst: bufY}, ErrShape},
 		{"huge heads", Attend{Heads: Heads{NHead: 1, NHeadKV: 1, HeadDim: 1 << 20, QKV: bufX}, Dst: bufY}, ErrShape},
+		{"groups that do not divide", scan(func(s *Scan) { s.NHead, s.NGroup = 1, 2 }), ErrShape},
+		{"columns of a state in no panels", scan(func(s *Scan) { s.HeadDim = 8 }), ErrShape},
+		{"b beyond the row", scan(func(s *Scan) { s.Col[1] = 32 }), ErrShape},
+		{"steps beyond the row", scan(func(s *Scan) { s.StepCol = 32 }), ErrShape},
+		{"steps of channels beyond the row", scan(func(s *Scan) { s.ByChannel, s.StepCol = true, 32 }), ErrShape},
+		{"short rates", scan(func(s *Scan) { s.ByChannel, s.Rate = true, make([]float32, 16) }), ErrShape},
+		{"wide state of channels", scan(func(s *Scan) { s.ByChannel, s.StateDim = true, 1<<20 }), ErrShape},
 		{"route into floats", MoeRoute{Dst: bufY, Src: bufX}, ErrShape},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

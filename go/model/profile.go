@@ -76,6 +76,10 @@ func (n names) of(op kernel.Op) string {
 		return n.vectors[unsafe.SliceData(op.Weight)]
 	case kernel.Conv:
 		return n.vectors[unsafe.SliceData(op.Weight)]
+	case kernel.Delta:
+		return n.vectors[unsafe.SliceData(op.Rate)]
+	case kernel.Scan:
+		return n.vectors[unsafe.SliceData(op.Skip)]
 	case kernel.Matmul:
 		var list []string
 		for _, p := range op.Parts {
