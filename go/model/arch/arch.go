@@ -27,7 +27,7 @@ var archs = []Arch{
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, kimiLinear,
-	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
+	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
 }
 
 // Lookup returns the architecture called name.
