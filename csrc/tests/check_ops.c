@@ -526,32 +526,32 @@ static void attend(const struct scene *s)
 		}
 }
 
-/* What op says an expert's logit is worth among all of a token's. */
-static double worth(const struct qn_op *op, const float *logits, int e)
+/* What op says the experts' logits of a token are worth. */
+static void worths(double *worth, const struct qn_op *op, const float *logits)
 {
 	double sum = 0;
 
-	if (op->gating == QN_GATE_SIGMOID)
-		return 1 / (1 + exp(-(double)logits[e]));
-	for (int i = 0; i < op->n_expert; i++)
-		sum += exp((double)logits[i]);
-	return exp((double)logits[e]) / sum;
+	for (int e = 0; e < op->n_expert; e++)
+		sum += worth[e] = op->gating == QN_GATE_SIGMOID ? 1 / (1 + exp(-(double)logits[e]))
+		                                                : exp((double)logits[e]);
+	for (int e = 0; e < op->n_expert && op->gating != QN_GATE_SIGMOID; e++)
+		worth[e] /= sum;
 }
 
 /* How an expert is ranked, before groups are left out. */
-static double score_of(const struct qn_op *op, const float *logits, int e)
+static double score_of(const struct qn_op *op, const double *worth, int e)
 {
-	return worth(op, logits, e) + (op->vec ? (double)op->vec[e] : 0);
+	return worth[e] + (op->vec ? (double)op->vec[e] : 0);
 }
 
 /* A group's sum of two best. */
-static double group_score(const struct qn_op *op, const float *logits, int g)
+static double group_score(const struct qn_op *op, const double *worth, int g)
 {
 	const int size = op->n_expert / op->n_group;
 	double best = -INFINITY, second = -INFINITY;
 
 	for (int e = g * size; e < (g + 1) * size; e++) {
-		const double x = score_of(op, logits, e);
+		const double x = score_of(op, worth, e);
 
 		second = x > best ? best : x > second ? x : second;
 		best = x > best ? x : best;
@@ -560,13 +560,13 @@ static double group_score(const struct qn_op *op, const float *logits, int g)
 }
 
 /* 1 where so many groups are better than that of expert e that it cannot be chosen. */
-static int left_out(const struct qn_op *op, const float *logits, int e)
+static int left_out(const struct qn_op *op, const double *worth, int e)
 {
 	const int g = op->n_group > 1 ? e / (op->n_expert / op->n_group) : 0;
 	int better = 0;
 
 	for (int i = 0; i < op->n_group && op->n_group > 1; i++)
-		better += group_score(op, logits, i) > group_score(op, logits, g) + 1e-6;
+		better += group_score(op, worth, i) > group_score(op, worth, g) + 1e-6;
 	return op->n_group > 1 && better >= op->n_group_used;
 }
 
@@ -591,15 +591,18 @@ static double mixed(const struct qn_op *op, const float *logits, const int32_t *
 /* The choices of a token are the best, best first, and weigh what they should. */
 static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
 {
+	static double worth[4096];
 	double sum = 0, all = 0;
 
+	check_true(op->n_expert <= COUNT(worth), "more experts than the check has room for");
+	worths(worth, op, logits);
 	for (int k = 0; k < op->n_used; k++) {
-		sum += worth(op, logits, expert[k]);
+		sum += worth[expert[k]];
 		all += exp((double)logits[expert[k]]);
 	}
 	for (int k = 0; k < op->n_used; k++) {
 		const int e = expert[k];
-		double want = worth(op, logits, e);
+		double want = worth[e];
 
 		if (op->gating == QN_GATE_CHOSEN)
 			want = exp((double)logits[e]) / all;
@@ -608,21 +611,21 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 		else if (op->norm_weights)
 			want /= sum;
 		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
-		if (!check_true(!left_out(op, logits, e), "expert %d is of a group that is left out", e))
+		if (!check_true(!left_out(op, worth, e), "expert %d is of a group that is left out", e))
 			return;
 		for (int i = 0; i < op->n_expert; i++) {
 			int before = 0;
 
 			for (int j = 0; j < k; j++)
 				before |= expert[j] == i;
-			if (before || i == e || left_out(op, logits, i))
+			if (before || i == e || left_out(op, worth, i))
 				continue;
 			/* groups that are nearly as good as each other could be left out or not */
 			if (op->n_group > 1 && i / (op->n_expert / op->n_group) != e / (op->n_expert / op->n_group))
 				continue;
 			if (!check_true(op->vec || op->n_group > 1
-			                        ? score_of(op, logits, i) <=
-			                                  score_of(op, logits, e) + 1e-6
+			                        ? score_of(op, worth, i) <=
+			                                  score_of(op, worth, e) + 1e-6
 			                        : logits[i] < logits[e] ||
 			                                  (logits[i] == logits[e] && i > e),
 			                "choice %d is %d, and %d is better", k, e, i))
