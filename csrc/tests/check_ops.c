@@ -33,7 +33,16 @@ static int64_t n_rows(const struct scene *s)
 {
 	const struct qn_batch *b = &s->r->batch;
 
-	return s->op->rows == QN_ROWS_OUT ? b->n_out : s->op->rows == QN_ROWS_PAIR ? b->n_tok * N_USED : b->n_tok;
+	switch (s->op->rows) {
+	case QN_ROWS_OUT:
+		return b->n_out;
+	case QN_ROWS_PAIR:
+		return b->n_tok * N_USED;
+	case QN_ROWS_HEAD:
+		return (int64_t)b->n_tok * s->op->n_seg;
+	default:
+		return b->n_tok;
+	}
 }
 
 static void embed(const struct scene *s)
@@ -175,7 +184,8 @@ static void act(const struct scene *s)
 	const int64_t rows = n_rows(s);
 
 	for (int64_t t = 0; t < rows; t++) {
-		const float *x = row(s, s->op->src, t);
+		const int64_t n_tok = s->op->rows == QN_ROWS_HEAD ? s->r->batch.n_tok : rows, h = t / n_tok;
+		const float *x = row(s, s->op->src, t % n_tok) + (n_tok < rows ? s->op->col[0] + h * s->op->step : 0);
 		double y[1024];
 
 		if (s->op->kind == QN_OP_NORM)
@@ -227,7 +237,26 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 	return m->scale ? sum * (double)m->scale[e] : sum;
 }
 
-/* Rows t0 .. t1 of mat[k] of expert e. */
+/* Where the product of row t of the activations with row r of mat[k], of matrix e, goes. */
+static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k, int e,
+                            int64_t t, int r)
+{
+	const struct qn_op *op = s->op;
+	const int64_t n_tok = s->r->batch.n_tok;
+	int64_t col = op->col[k] + r;
+
+	if (op->rows == QN_ROWS_HEAD) {
+		t -= e * n_tok;
+		col += (int64_t)e * op->step;
+	} else if (op->rows == QN_ROWS_TOK && op->n_seg) {
+		const int each = op->mat[k].n_out / op->n_seg;
+
+		col = op->col[k] + r / each * (int64_t)op->step + r % each;
+	}
+	return rows(s, op->dst, t) + col;
+}
+
+/* Rows t0 .. t1 of mat[k] of expert or head e. */
 static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2,
                         int64_t t0, int64_t t1)
 {
@@ -261,8 +290,8 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 			if (s->op->softcap > 0)
 				want = (double)s->op->softcap * tanh(want / (double)s->op->softcap);
 			if (s->op->epilogue == QN_EPI_ADD)
-				want += (double)row_was(s, s->op->dst, t)[s->op->col[k] + r];
-			if (!check_near("y", t * m->n_out + r, (double)row(s, s->op->dst, t)[s->op->col[k] + r], want,
+				want += (double)*product(s, row_was, k, e, t, r);
+			if (!check_near("y", t * m->n_out + r, (double)*product(s, row, k, e, t, r), want,
 			                1e-5 * (size + fabs(want)) + 1e-6))
 				break;
 		}
@@ -279,7 +308,10 @@ static void matmul(const struct scene *s, int first)
 	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
 		const void *data = s->t->mats[first + k].rows, *data2 = glu ? s->t->mats[first + 1].rows : NULL;
 
-		if (s->op->rows != QN_ROWS_PAIR)
+		if (s->op->rows == QN_ROWS_HEAD)
+			for (int h = 0; h < s->op->n_seg; h++)
+				matmul_rows(s, k, h, data, data2, h * s->r->batch.n_tok, (h + 1) * s->r->batch.n_tok);
+		else if (s->op->rows != QN_ROWS_PAIR)
 			matmul_rows(s, k, 0, data, data2, 0, n_rows(s));
 		else
 			for (int e = 0; e < N_EXPERT; e++)
@@ -313,12 +345,16 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
+
+	if (op->v_in_k)
+		part = 0;
+
 	const int at = pos % 64, v_dim = (op->v_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
 	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
 	float scale = 1;
 
-	p += h * (k_bytes + kv_v_bytes(op->v_type, op->v_dim)) + (part ? k_bytes : 0);
+	p += h * tiny_kv_bytes(s->t->shape) + (part ? k_bytes : 0);
 	if (kv_integer(type))
 		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
 	if (!kv_integer(type))
@@ -352,6 +388,7 @@ static void rotate(const struct scene *s, double *y, int64_t t)
 	const struct qn_op *op = s->op;
 	const int half = op->n_rot / 2;
 
+	y += op->rope_at;
 	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
 		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
 		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
@@ -387,10 +424,16 @@ static double channel(const float *mul, int h, int n, int d)
 	return mul ? (double)mul[h * n + d] : 1;
 }
 
+/* The type in which values are kept. */
+static int value_type(const struct qn_op *op)
+{
+	return op->v_in_k ? op->k_type : op->v_type;
+}
+
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
-	double y[64], v[64];
+	double y[128], v[128];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
 		const float *was = row_was(s, QKV, t);
@@ -421,6 +464,8 @@ static void qkv(const struct scene *s)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
 				check_hadamard(v, op->v_dim);
+			if (op->v_in_k)
+				memcpy(v, y, sizeof v);
 			for (int d = 0; d < op->head_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
@@ -433,9 +478,9 @@ static void qkv(const struct scene *s)
 
 				check_near("v", h * op->v_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
-				           kv_eps(op->v_type) * (1 + fabs(v[d])));
+				           kv_eps(value_type(op)) * (1 + fabs(v[d])));
 			}
-			for (int d = op->v_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
+			for (int d = op->v_dim; d % 16 && !op->v_in_k && op->v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -476,7 +521,7 @@ static void attend(const struct scene *s)
 				  hk = h / (op->n_head / op->n_head_kv);
 			const int near = op->window && pos >= op->window ? pos - op->window + 1 : 0;
 			const int from = op->chunked ? pos / op->window * op->window : near;
-			double q[64], y[64];
+			double q[128], y[128];
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
 			for (int d = 0; d < op->head_dim; d++)
@@ -509,8 +554,14 @@ static void attend(const struct scene *s)
 			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
 				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] /
 				       channel(op->mul[0], hk, op->v_dim, d);
-			if (op->v_type == QN_KV_Q4)
+			if (op->v_in_k && op->k_type == QN_KV_Q4) { /* with what was transformed with them */
+				const int block = op->head_dim & -op->head_dim;
+
+				for (int at = 0; at < op->v_dim; at += block)
+					check_hadamard(y + at, block);
+			} else if (value_type(op) == QN_KV_Q4) {
 				check_hadamard(y, op->v_dim);
+			}
 			for (int d = 0; d < op->v_dim; d++) {
 				double want = 0, size = 0;
 
@@ -521,7 +572,7 @@ static void attend(const struct scene *s)
 					size += fabs(x);
 				}
 				check_near("y", h * op->v_dim + d, y[d], want,
-				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
+				           expm1(2 * error) * size + (kv_integer(value_type(op)) ? 1e-3 : 0));
 			}
 		}
 }
@@ -847,25 +898,29 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 }
 
 /*
- * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU.
+ * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU;
+ * 2: and biases.
  */
 static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
-	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n), *bias = guard_alloc(sizeof *bias * (size_t)n);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	                         .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
+	                         .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
 	for (int i = 0; i < CONV_TAPS * n; i++)
 		w[i] = rnd_normal();
+	for (int i = 0; i < n; i++)
+		bias[i] = rnd_normal();
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -877,7 +932,7 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		for (int i = 0; i < n; i++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = 0, size = 0;
+			double want = op.vec2 ? (double)bias[i] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -907,6 +962,25 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
 	guard_free_all();
+}
+
+/* Activations of some columns. */
+static void columns(struct qn_pool *pool)
+{
+	float src[3][96], act[3][QN_ACT_BLOCK];
+	const struct qn_buf bufs[] = {{src, 96}, {act, QN_ACT_BLOCK}};
+	const struct qn_batch batch = {.n_tok = 3};
+	struct qn_op op = {.kind = QN_OP_ACT, .n_col = 40, .col = {48}};
+
+	for (int i = 0; i < 3 * 96; i++)
+		src[i / 96][i % 96] = rnd_normal();
+	for (int k = 0; k < QN_N_ACT; k++)
+		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
+	check_at(check_sets, "activations of columns from %d on", op.col[0]);
+	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+	qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+	for (int t = 0; t < 3; t++)
+		check_floats("act", act[t], src[t] + 48, 40);
 }
 
 /* Routings of the kinds that models have, in one share and in several. */
@@ -1066,10 +1140,17 @@ void check_ops(void)
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
 		model(&tiny_shapes[i], pool, i % 3);
-	for (int plain = 0; plain < 2; plain++) {
+	for (int type = 0; type < QN_N_KV_TYPES; type++) { /* values in keys of each type */
+		struct shape shape = tiny_shapes[tiny_n_shapes - 1];
+
+		shape.k_type = type;
+		model(&shape, pool, type % 3);
+	}
+	for (int plain = 0; plain < 3; plain++) {
 		conv(pool, 64, plain);
 		conv(pool, 200, plain);
 	}
+	columns(pool);
 	routes(pool);
 	streams(pool);
 	qn_pool_destroy(pool);

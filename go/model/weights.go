@@ -36,6 +36,8 @@ type matrix struct {
 	rows   bool    // looked up, not multiplied: never packed
 	scales *vector // of the products; nil where the file has none
 
+	transposed bool // of each part, as floats
+
 	squares *squares // nil where nobody wants them
 }
 
@@ -153,7 +155,7 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
 	// A matrix in several tensors has to be copied together, so it is packed as well.
-	if !m.rows && (w.pack || len(m.parts) > 1) {
+	if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -327,12 +329,15 @@ func (w *weights) sourceBytes() uint64 {
 }
 
 // checkBytes returns the memory of the panels through which matrices that are
-// not packed have their values checked, some rows at a time.
+// not packed have their values checked, some rows at a time, or in which others are transposed.
 func (w *weights) checkBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
 		if m.Layout == kernel.Rows && !w.readElsewhere(m) {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+		}
+		if m.transposed {
+			n = max(n, m.In*m.Out*4) // a part
 		}
 	}
 	return uint64(n)

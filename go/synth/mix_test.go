@@ -82,6 +82,9 @@ func TestParams(t *testing.T) {
 		"gemma-4-e4b":     7518069290,
 		"gemma-3n-e4b":    6868990448,
 		"olmoe-7b":        6919161856 - 2*16*2048, // less the norms of queries and keys
+
+		"granite-4-h-tiny": 6939037248,
+		"nemotron-3-nano":  31577940288,
 	} {
 		m, err := ParseShape(shape)
 		if err != nil {

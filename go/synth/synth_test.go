@@ -88,6 +88,7 @@ func TestVocabularies(t *testing.T) {
 		{"qwen3.8-27b", "<|endoftext|>", "<|im_end|>"},
 		{"gemma-4-e4b", "<bos>", "<eos>"},
 		{"gemma-3n-e4b", "<bos>", "<eos>"},
+		{"glm-4.7-flash", "[gMASK]", "<|endoftext|>"},
 		{"tiny", "<|begin_of_text|>", "<|end_of_text|>"},
 	} {
 		kv := map[string]any{}

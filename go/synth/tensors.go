@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -87,37 +88,63 @@ func (d *directory) layer(i int) {
 	s := d.m.Shape
 	blk := fmt.Sprintf("blk.%d.", i)
 	d.ones(blk+"attn_norm", s.NEmbd)
-	if s.deltaNet(i) {
+	switch s.kind(i) {
+	case deltaLayer:
 		d.deltaNet(blk, i, s.Delta)
-	} else {
+	case scanLayer:
+		d.scan(blk, i, s.Scan)
+	case latentLayer:
+		d.latents(blk, i, s.Latent)
+	case attentionLayer:
 		d.attention(blk, i)
+	}
+	if s.separate() {
+		if s.kind(i) == feedForwardLayer {
+			d.mixture(blk, i)
+		}
+		return
 	}
 	ffnNorm := "ffn_norm"
 	if s.GPTOSS || s.Delta != nil {
 		ffnNorm = "post_attention_norm"
 	}
 	d.ones(blk+ffnNorm, s.NEmbd)
-	if s.NExpert == 0 {
-		d.feedForward(blk, "", i, s.NFF)
+	d.mixture(blk, i)
+}
+
+// mixture adds experts and the one that all tokens use, or a dense feed-forward.
+func (d *directory) mixture(blk string, i int) {
+	s := d.m.Shape
+	if s.NExpert == 0 || i < s.NDense {
+		d.feedForward(blk, "", i, cmp.Or(s.NFFDense, s.NFF))
 		return
 	}
 	d.typed(blk+"ffn_gate_inp", gguf.F32, s.NEmbd, s.NExpert)
 	d.bias(blk+"ffn_gate_inp", s.NExpert)
-	d.matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+	if s.ReLU2 || s.Latent != nil {
+		d.values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
+	}
+	if !s.ReLU2 {
+		d.matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+	}
 	d.matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
 	d.matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
 	d.bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
 	d.bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
 	d.bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
 	if s.NFFShared > 0 {
-		d.values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+		if s.Delta != nil {
+			d.values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
+		}
 		d.feedForward(blk, "_shexp", i, s.NFFShared)
 	}
 }
 
 func (d *directory) feedForward(blk, suffix string, i, width int) {
 	n := d.m.Shape.NEmbd
-	d.matrix(blk+"ffn_gate"+suffix, ffnUp, i, n, width)
+	if !d.m.Shape.ReLU2 {
+		d.matrix(blk+"ffn_gate"+suffix, ffnUp, i, n, width)
+	}
 	d.matrix(blk+"ffn_up"+suffix, ffnUp, i, n, width)
 	d.matrix(blk+"ffn_down"+suffix, ffnDown, i, width, n)
 }
@@ -145,6 +172,18 @@ func (d *directory) attention(blk string, i int) {
 	}
 }
 
+func (d *directory) latents(blk string, i int, l *Latent) {
+	s := d.m.Shape
+	d.matrix(blk+"attn_q_a", attnQ, i, s.NEmbd, l.QueryRank)
+	d.ones(blk+"attn_q_a_norm", l.QueryRank)
+	d.matrix(blk+"attn_q_b", attnQ, i, l.QueryRank, s.NHead*(l.Plain+l.Rotated))
+	d.matrix(blk+"attn_kv_a_mqa", attnK, i, s.NEmbd, l.Rank+l.Rotated)
+	d.ones(blk+"attn_kv_a_norm", l.Rank)
+	d.matrix(blk+"attn_k_b", attnK, i, l.Plain, l.Rank, s.NHead)
+	d.matrix(blk+"attn_v_b", attnK, i, l.Rank, l.Value, s.NHead)
+	d.matrix(blk+"attn_output", attnOut, i, s.NHead*l.Value, s.NEmbd)
+}
+
 func (d *directory) deltaNet(blk string, i int, n *Delta) {
 	embd := d.m.Shape.NEmbd
 	inner := n.NHead * n.Dim
@@ -162,6 +201,18 @@ func (d *directory) deltaNet(blk string, i int, n *Delta) {
 	}
 	d.ones(blk+"ssm_norm", n.Dim)
 	d.matrix(blk+"ssm_out", attnOut, i, inner, embd)
+}
+
+func (d *directory) scan(blk string, i int, c *Scan) {
+	embd := d.m.Shape.NEmbd
+	d.matrix(blk+"ssm_in", attnQ, i, embd, c.inner()+c.conv()+c.NHead)
+	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, c.conv())
+	d.values(blk+"ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, c.conv())
+	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, c.NHead)
+	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, 1, c.NHead)
+	d.values(blk+"ssm_d", func(int) float32 { return 1 }, 1, c.NHead)
+	d.values(blk+"ssm_norm.weight", func(int) float32 { return 1 }, c.inner()/c.NGroup, c.NGroup)
+	d.matrix(blk+"ssm_out", attnOut, i, c.inner(), embd)
 }
 
 // ropeFreqs returns what each rotation's frequency is divided by. Rotations

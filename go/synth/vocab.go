@@ -14,6 +14,7 @@ const (
 	o200k                         // byte-level BPE, as gpt-oss splits text
 	gemmaScores                   // SentencePiece, as Gemma 3n
 	gemmaMerges                   // BPE in SentencePiece's spelling, as Gemma 4
+	glm4                          // byte-level BPE, as GLM 4 splits text
 )
 
 // Kinds of tokens, as GGUF numbers them.
@@ -179,6 +180,25 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"bos_token_id", uint32(199998))
 		set(p+"eos_token_id", uint32(200002))
 		set(p+"padding_token_id", uint32(199999))
+		set(p+"add_bos_token", false)
+	case glm4:
+		const text = 154820
+		t.byteLevel()
+		t.words(spaceByte, text)
+		for _, name := range []string{
+			"<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>",
+		} {
+			t.add(name, control)
+		}
+		for i := len(t.tokens); i < s.NVocab; i++ {
+			t.add(fmt.Sprintf("[PAD%d]", i), unused)
+		}
+		set(p+"model", "gpt2")
+		set(p+"pre", "glm4")
+		set(p+"bos_token_id", uint32(text+2))
+		set(p+"eos_token_id", uint32(text))
+		set(p+"eot_token_id", uint32(text+7))
+		set(p+"padding_token_id", uint32(text))
 		set(p+"add_bos_token", false)
 	case spm:
 		t.add("<unk>", unknown)

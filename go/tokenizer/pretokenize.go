@@ -54,6 +54,15 @@ var preTokenizers = []*preTokenizer{
 		stages: []finder{at(lineBreak), at(spacedLetters), at(spacedPunctuation), at(eastAsian), at(oneNumber)},
 	},
 	{
+		name:    "deepseek-v3",
+		aliases: []string{"hunyuan-dense", "joyai-llm"},
+		stages:  []finder{at(upToThreeNumbers), at(chineseJapanese), at(deepseek3Words)},
+	},
+	{
+		name:   "kimi-k2",
+		stages: []finder{at(kimiWords)},
+	},
+	{
 		name:    "smollm",
 		aliases: []string{"starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
 		stages:  []finder{at(oneNumber), at(gpt2Words)},

@@ -36,6 +36,11 @@ var published = map[string][]string{
 		`[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`,
 		`\p{N}+`,
 	},
+	"deepseek-v3": {
+		`\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`,
+		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+	},
+	"kimi-k2":        {`\p{Han}+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"deepseek-coder": {`[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, `[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`, `\p{N}`},
 }
 
@@ -88,7 +93,7 @@ func TestWordsEqualPublished(t *testing.T) {
 		" ", " ", " ", "\n", "\r", "\t", "\u00a0", "\u3000", "\u2028", "\u0085",
 		"a", "s", "re", "ll", "T", "VE", "Z", "é", "É", "ß", "ǅ", "ʰ", "ª", "ก", "字", "あ", "가", "Ж", "ж", "Ա", "ա", "ა", "\u1f7d", "\u2126",
 		"\u0301", "\u0300", "\u094d", "1", "2", "34", "567", "٣", "½", "Ⅷ",
-		"'", "'", "’", ".", ",", "/", "!", "$", "+", "~", "^", "`", "<|", "-", "_", "～", "。", "、", "？", "🦙", "\u200d", "\U0001e900", "\U00010400", "\x00", "\x7f",
+		"'", "'", "’", ".", ",", "/", "!", "$", "+", "~", "^", "`", "<|", "-", "_", "～", "。", "、", "？", "⺀", "〇", "々", "🦙", "\u200d", "\U0001e900", "\U00010400", "\x00", "\x7f",
 	}
 	for _, p := range preTokenizers {
 		patterns, ok := published[p.name]
@@ -152,6 +157,8 @@ func TestWords(t *testing.T) {
 		{"deepseek-llm", "Grüße, 123 世界\n", "Gr|üß|e|,| |123| |世界|\n"},
 		{"deepseek-coder", "f(x) = 12\n", "f|(|x|)| = |1|2|\n"},
 		{"default", "a+b 1234", "a|+|b| |123|4"},
+		{"deepseek-v3", "f(x) = 1234 世界 don't a_b\n\n x", "f|(x|)| =| |123|4| |世界| don|'t| a|_b|\n\n| x"},
+		{"kimi-k2", "I'LL说 camelCase,世界 1234 don't", "I'LL|说| camel|Case|,|世界| |123|4| don't"},
 	} {
 		p := newPreTokenizer(&reader{m: fields{prefix + "pre": c.pre}})
 		if got := strings.Join(p.words(c.text), "|"); got != c.want {

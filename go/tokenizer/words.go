@@ -208,7 +208,9 @@ func numbersSignsWhite(s string, i, digits int, trailing func(rune) bool) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|
 //	\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func tekkenWords(s string, i int) int { return casedWords(s, i, 1, false) }
+func tekkenWords(s string, i int) int {
+	return casedWords(s, i, 1, false, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+}
 
 // gpt4oWords is tekkenWords with a contraction at the end of letters, where there is one, and
 // up to three digits together:
@@ -216,9 +218,24 @@ func tekkenWords(s string, i int) int { return casedWords(s, i, 1, false) }
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func gpt4oWords(s string, i int) int { return casedWords(s, i, 3, true) }
+func gpt4oWords(s string, i int) int {
+	return casedWords(s, i, 3, true, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+}
 
-func casedWords(s string, i, digits int, contracted bool) int {
+// kimiWords is gpt4oWords with the characters of Chinese, whatever these are, apart:
+//
+//	[\p{Han}]+|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func kimiWords(s string, i int) int {
+	if end := run(s, i, han); end > i {
+		return end
+	}
+	return casedWords(s, i, 3, true, notHan, newline)
+}
+
+func casedWords(s string, i, digits int, contracted bool, c cases, trailing func(rune) bool) int {
 	tail := func(end int) int {
 		if contracted && end < len(s) {
 			return contraction(s, end, true)
@@ -230,7 +247,7 @@ func casedWords(s string, i, digits int, contracted bool) int {
 	if leads(r) {
 		letters += size
 	}
-	for _, form := range [...]func(string, int) int{capitalsSmall, capitals} {
+	for _, form := range [...]func(string, int) int{c.capitalsSmall, c.capitals} {
 		if end := form(s, letters); end > letters {
 			return tail(end)
 		}
@@ -239,8 +256,21 @@ func casedWords(s string, i, digits int, contracted bool) int {
 			return tail(end)
 		}
 	}
-	return numbersSignsWhite(s, i, digits, func(r rune) bool { return newline(r) || r == '/' })
+	return numbersSignsWhite(s, i, digits, trailing)
 }
+
+// cases says which characters may stand in the capital and in the small part of a word.
+type cases struct{ capital, small func(rune) bool }
+
+var (
+	anyScript = cases{capital, small}
+	notHan    = cases{
+		func(r rune) bool { return capital(r) && !han(r) },
+		func(r rune) bool { return small(r) && !han(r) },
+	}
+)
+
+func han(r rune) bool { return unicode.Is(unicode.Han, r) }
 
 // capital says that a character may stand in the capital part of a word.
 // Letters without case, and marks, are both capital and small.
@@ -254,16 +284,16 @@ func small(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.L
 // capitalsSmall matches
 //
 //	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+
-func capitalsSmall(s string, i int) int {
-	turn := run(s, i, capital)
-	if end := run(s, turn, small); end > turn {
+func (c cases) capitalsSmall(s string, i int) int {
+	turn := run(s, i, c.capital)
+	if end := run(s, turn, c.small); end > turn {
 		return end
 	}
 	// The small part must then come out of the capital one: its last
 	// character that is both.
 	for turn > i {
 		r, size := utf8.DecodeLastRuneInString(s[i:turn])
-		if small(r) {
+		if c.small(r) {
 			return turn
 		}
 		turn -= size
@@ -274,9 +304,9 @@ func capitalsSmall(s string, i int) int {
 // capitals matches
 //
 //	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*
-func capitals(s string, i int) int {
-	if turn := run(s, i, capital); turn > i {
-		return run(s, turn, small)
+func (c cases) capitals(s string, i int) int {
+	if turn := run(s, i, c.capital); turn > i {
+		return run(s, turn, c.small)
 	}
 	return i
 }

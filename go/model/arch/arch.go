@@ -24,9 +24,10 @@ type Arch struct {
 var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
-	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
-	phi3, phimoe, mistral3, llama4, apertus,
-	qwen35, qwen35moe, qwen3next,
+	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
+	phi3, phimoe, mistral3, mistral4, llama4, apertus,
+	qwen35, qwen35moe, qwen3next, kimiLinear,
+	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
 }
 
 // Lookup returns the architecture called name.
@@ -69,6 +70,9 @@ type Weights interface {
 	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
 	// one matrix, whose name is then HeadsName(name, from). n is a multiple of kernel.Panel.
 	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
+	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
+	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)

@@ -36,7 +36,9 @@ func TestConfigRefuses(t *testing.T) {
 		"attention.head_count": uint32(4), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
 		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3),
 		"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
-		"ssm.inner_size": uint32(128),
+		"ssm.inner_size": uint32(128), "rope.dimension_count": uint32(16), "attention.kv_lora_rank": uint32(32),
+		"attention.key_length_mla": uint32(48), "attention.value_length_mla": uint32(32), "kda.head_dim": uint32(32),
+		"expert_count": uint32(4), "expert_used_count": uint32(2), "attention.head_count_kv": uint32(4),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -73,6 +75,27 @@ func TestConfigRefuses(t *testing.T) {
 		{"qwen35", "rope.dimension_sections", []int32{3, 3}, "2 elements, want at least 3"},
 		{"qwen35", "rope.dimension_sections", []int32{3, 2, 2, 1}, "leaves pair 7 of 8 without a position"},
 		{"qwen35", "nextn_predict_layers", uint32(4), "4, want 0 to 3"},
+		{"mamba", "ssm.time_step_rank", uint32(24), "24, want a multiple of 16"},
+		{"mamba", "ssm.state_size", uint32(1024), "1024, want 1 to 256"},
+		{"mamba", "ssm.state_size", uint32(8), "8, want a multiple of 16"},
+		{"mamba2", "ssm.inner_size", nil, `"mamba2.ssm.inner_size"`},
+		{"mamba2", "ssm.inner_size", uint32(96), "96, want a multiple of 16 for each of the 4 heads"},
+		{"mamba2", "ssm.group_count", uint32(3), "3, want a divisor of the 4 heads"},
+		{"mamba2", "ssm.state_size", uint32(4), "4, want 2 groups of it to be a multiple of 16"},
+		{"granitehybrid", "rope.scaling.finetuned", uint32(1), "finetuned"},
+		{"nemotron_h", "feed_forward_length", []int32{64, 0}, "2 elements"},
+		{"nemotron_h_moe", "expert_count", nil, `"nemotron_h_moe.expert_count"`},
+		{"deepseek2", "attention.kv_lora_rank", nil, `"deepseek2.attention.kv_lora_rank"`},
+		{"deepseek2", "attention.kv_lora_rank", uint32(16), "16, want a multiple of 16, at least the 32 of a head that are not rotated"},
+		{"deepseek2", "attention.kv_lora_rank", uint32(40), "40, want a multiple of 16"},
+		{"deepseek2", "attention.key_length_mla", uint32(16), "16, want a multiple of 16 more than the 16 that are rotated"},
+		{"deepseek2", "attention.value_length_mla", uint32(24), "24, want a multiple of 16"},
+		{"deepseek2", "rope.dimension_count", uint32(8), "8, want a multiple of 16"},
+		{"deepseek2", "rope.dimension_count", nil, `"deepseek2.rope.dimension_count"`},
+		{"mistral4", "attention.temperature_scale", float32(-1), "-1, want 0 to"},
+		{"kimi-linear", "kda.head_dim", uint32(24), "24, want a multiple of 16"},
+		{"kimi-linear", "attention.head_count", []uint32{4, 4, 8, 4}, "4 for layer 0 and 8 for layer 2"},
+		{"kimi-linear", "attention.head_count_kv", []uint32{0, 1}, "2 elements, want one for each of the 4 layers"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {

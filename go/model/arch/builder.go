@@ -138,12 +138,15 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 }
 
 // norm returns the model's norm of src into act. The bias is used where the file
-// has it.
+// has it. Some files have the weights under the bare name.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
-	c := b.cfg
+	c, weight := b.cfg, name+".weight"
+	if b.w.Has(name) {
+		weight = name
+	}
 	return kernel.Norm{
 		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
-		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+		Weight: b.vector(weight, c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
 	}
 }
 

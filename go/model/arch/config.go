@@ -44,12 +44,33 @@ type Config struct {
 
 	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
 	Delta Delta // the zero value: there are no delta nets
+	Scan  Scan  // the zero value: there are no selective state spaces
+
+	Latent Latent // the zero value: attention keeps keys and values
+}
+
+// A Latent is the sizes of attention over latents. What a layer calls its heads is then
+// the latent with the rotated part, and the latent.
+type Latent struct {
+	Rank      int // of keys and values together
+	QueryRank int // of queries; 0: they have all of it
+	KeyDim    int // of a query of a head, of which RopeDim are rotated
+	RopeDim   int
+	ValueDim  int
 }
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.
 type Delta struct {
 	NHead, NHeadKey  int // of values; of queries and keys
 	KeyDim, ValueDim int // of a head
+}
+
+// A Scan is the sizes of the selective state spaces of a model, beside attention or in place of it.
+type Scan struct {
+	Inner, State  int  // channels, and numbers of the state of each
+	NHead, NGroup int  // of the second kind (Mamba 2): heads have a step, groups what multiplies the state
+	Rank          int  // of the first kind (Mamba): that of the projection of the steps, which channels have
+	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
 }
 
 // A Layer is the sizes of one block.

@@ -11,6 +11,7 @@ import (
 // weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
 type experts struct {
 	fn     kernel.Fn
+	plain  bool   // there is no gate: down(fn(up(input)))
 	early  bool   // weights multiply the input of the experts, not the result
 	router bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
 	post   string // the norm of the result, which is added to that of the feed-forward beside it, see both
@@ -24,11 +25,11 @@ func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg
 func (l layer) mixture(norm string, e experts) {
 	switch {
 	case !l.Sparse:
-		l.residual(norm, l.feedForward(feedForward{}))
+		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain}))
 	case l.cfg.NFFShared == 0:
 		l.residual(norm, l.experts(e))
 	default:
-		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, shared: true}))
+		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true}))
 	}
 }
 
@@ -40,9 +41,12 @@ func (l layer) experts(e experts) half {
 		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert),
 		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", c.NExpert),
 	}
-	parts := l.expertInputs()
+	parts, epilogue := l.expertInputs(e), kernel.GLU
+	if e.plain {
+		epilogue = kernel.Apply
+	}
 	down := l.expertPart("ffn_down", c.NFFExpert, c.NEmbd)
-	in := []kernel.Matrix{parts[0].Matrix, parts[1].Matrix}
+	in := matrices(parts)
 
 	takes := in
 	if !e.router {
@@ -71,7 +75,7 @@ func (l layer) experts(e experts) half {
 		})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
-			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: kernel.GLU, Fn: e.fn,
+			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn,
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
@@ -85,9 +89,12 @@ func (l layer) experts(e experts) half {
 }
 
 // expertInputs returns the gates of all experts and what they open to, which some files
-// have in one tensor.
-func (l layer) expertInputs() []kernel.Part {
+// have in one tensor; without gates, that alone.
+func (l layer) expertInputs(e experts) []kernel.Part {
 	c := l.cfg
+	if e.plain {
+		return []kernel.Part{l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
+	}
 	both := l.blk + "ffn_gate_up_exps.weight"
 	if !l.w.Has(both) {
 		return []kernel.Part{l.expertPart("ffn_gate", c.NEmbd, c.NFFExpert), l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
