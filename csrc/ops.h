@@ -45,7 +45,8 @@ struct operation {
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)  \
-	X(QN_OP_XIELU, op_xielu)
+	X(QN_OP_XIELU, op_xielu)              \
+	X(QN_OP_SELECT, op_select)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)
