@@ -26,7 +26,7 @@ var archs = []Arch{
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
-	qwen35, qwen35moe, qwen3next, kimiLinear,
+	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
 	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
 }
 
