@@ -19,7 +19,7 @@ func TestArchitecturesTogether(t *testing.T) {
 		"granitemoe", "minimax-m2", "phi3-long", "apertus", "qwen35", "qwen35moe", "qwen3next",
 		"mamba", "mamba2", "jamba", "falcon-h1", "granitehybrid", "granitehybrid-dense", "nemotron_h", "nemotron_h_moe",
 		"bitnet",
-		"deepseek2", "deepseek2-lite", "deepseek2-mha", "mistral4", "kimi-linear",
+		"deepseek2", "deepseek2-lite", "deepseek2-mha", "mistral4", "kimi-linear", "deepseek32", "glm-dsa",
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".json"))
