@@ -115,9 +115,13 @@ static void act_run(struct run *c, const struct qn_op *op)
 
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->n_col > 0 && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col) &&
-	       (op->rows == QN_ROWS_HEAD ? col_ok(p, op->src, op->col[0], (op->n_seg - 1) * (int64_t)op->step + op->n_col)
-	                                 : buf_ok(p, op->src, op->n_col));
+	const int64_t others = (op->n_seg - 1) * (int64_t)op->step; /* of all heads but the last */
+
+	if (op->n_col <= 0 || !act_ok(p, op->act, NULL, op->n_col) || !rows_ok(p, op, op->n_col))
+		return 0;
+	if (op->rows == QN_ROWS_HEAD)
+		return col_ok(p, op->src, op->col[0], others + op->n_col);
+	return buf_ok(p, op->src, op->n_col);
 }
 
 static int norm_ok(const struct qn_op *op)

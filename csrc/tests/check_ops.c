@@ -236,8 +236,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 }
 
 /* Where the product of row t of the activations with row r of mat[k], of matrix e, goes. */
-static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k, int e,
-                            int64_t t, int r)
+static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k,
+                            int e, int64_t t, int r)
 {
 	const struct qn_op *op = s->op;
 	const int64_t n_tok = s->r->batch.n_tok;
