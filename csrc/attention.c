@@ -18,8 +18,9 @@
 /* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
 #define TILE_ROWS 120
 
-/* Bytes of each thread's scratch for results of chunks that threads share out. */
+/* Bytes of each thread's scratch for results of chunks that threads share out, and how many of a token's there are. */
 #define PARTS_BYTES (256 << 10)
+#define PARTS_LEAST 8
 
 #define SOFTCAP_MAX 0x1p100f
 
@@ -101,8 +102,9 @@ static int heads_ok(const struct qn_op *op)
 static int qkv_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
-	       (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)) &&
+	       (op->q_only ||
+	        (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+	         (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)))) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
 	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
@@ -131,6 +133,8 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 			norm_rope(c, op, x, op->vec, t);
 			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
 		}
+		if (op->q_only)
+			continue;
 		norm_rope(c, op, k, op->vec2, t);
 		if (op->mul[1])
 			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
@@ -235,9 +239,26 @@ static size_t work_scratch(const struct qn_op *op)
 	                chosen_k(op));
 }
 
+/* Bytes of the result of a chunk for so many rows. */
+static int64_t part_bytes(const struct qn_op *op, int64_t rows)
+{
+	return rows * (kv_pad(op->v_dim, 16) + 2) * (int64_t)sizeof(float);
+}
+
+static int64_t parts_bytes(const struct qn_op *op)
+{
+	int toks, heads;
+
+	tile_shape(op, &toks, &heads);
+
+	const int64_t least = kv_pad(PARTS_LEAST * part_bytes(op, heads), 64);
+
+	return least > PARTS_BYTES ? least : PARTS_BYTES;
+}
+
 static size_t attend_scratch(const struct qn_op *op)
 {
-	return work_scratch(op) + PARTS_BYTES;
+	return work_scratch(op) + (size_t)parts_bytes(op);
 }
 
 static void part_clear(struct part *p, int n, int64_t dv)
@@ -459,6 +480,8 @@ static struct items items_of(const struct run *c, const struct qn_op *op)
 	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
 
 	tile_shape(op, &it.toks, &it.heads);
+	if (it.toks > c->batch->n_tok)
+		it.toks = c->batch->n_tok; /* results of chunks take no more room than that */
 	it.splits = (it.group + it.heads - 1) / it.heads;
 	it.per_tile = (int64_t)op->n_head_kv * it.splits;
 	while (next_tile(c->batch, it.toks, &it.t0, &it.t1))
@@ -490,7 +513,7 @@ static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const st
 static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
 {
 	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->v_dim, 16);
-	const int64_t each = PARTS_BYTES / (rows * (dv + 2) * (int64_t)sizeof(float));
+	const int64_t each = parts_bytes(op) / part_bytes(op, rows);
 	struct part p = {0};
 
 	if (u >= each * c->nth)

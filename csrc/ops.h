@@ -42,10 +42,14 @@ struct operation {
 	X(QN_OP_ATTEND, op_attend)            \
 	X(QN_OP_CONV, op_conv)                \
 	X(QN_OP_DELTA, op_delta)              \
+	X(QN_OP_SCAN, op_scan)                \
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)  \
 	X(QN_OP_XIELU, op_xielu)              \
+	X(QN_OP_SPARSE, op_sparse)            \
+	X(QN_OP_MATCH, op_match)              \
+	X(QN_OP_MIX, op_mix)                  \
 	X(QN_OP_SELECT, op_select)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;

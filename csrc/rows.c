@@ -51,6 +51,9 @@ struct norm {
 
 static struct norm norm_of(const struct qn_op *op, const float *x)
 {
+	if (op->norm == QN_NORM_NONE)
+		return (struct norm){0, 1};
+
 	const int64_t n = op->n_col;
 	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
 	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
@@ -62,7 +65,7 @@ static struct norm norm_of(const struct qn_op *op, const float *x)
 static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
                      int64_t n)
 {
-	if (op->norm == QN_NORM_RMS && !b)
+	if (op->norm != QN_NORM_LAYER && !b)
 		qn_kernels.scale_rows(y, x, s.r, w, n);
 	else
 		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
@@ -72,7 +75,7 @@ static void norm_row(const struct qn_op *op, struct norm s, float *y, const floa
 static const float *act_src(const struct run *c, const struct qn_op *op, int64_t i)
 {
 	if (op->rows != QN_ROWS_HEAD)
-		return buf_row(c, op->src, i);
+		return buf_row(c, op->src, i) + op->col[0];
 	return buf_row(c, op->src, i % c->batch->n_tok) + op->col[0] + i / c->batch->n_tok * op->step;
 }
 
@@ -115,18 +118,15 @@ static void act_run(struct run *c, const struct qn_op *op)
 
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	const int64_t others = (op->n_seg - 1) * (int64_t)op->step; /* of all heads but the last */
+	const int64_t heads = op->rows == QN_ROWS_HEAD ? (op->n_seg - 1) * (int64_t)op->step : 0;
 
-	if (op->n_col <= 0 || !act_ok(p, op->act, NULL, op->n_col) || !rows_ok(p, op, op->n_col))
-		return 0;
-	if (op->rows == QN_ROWS_HEAD)
-		return col_ok(p, op->src, op->col[0], others + op->n_col);
-	return buf_ok(p, op->src, op->n_col);
+	return op->n_col > 0 && col_ok(p, op->src, op->col[0], heads + op->n_col) &&
+	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col);
 }
 
 static int norm_ok(const struct qn_op *op)
 {
-	return op->norm == QN_NORM_RMS || op->norm == QN_NORM_LAYER;
+	return op->norm >= QN_NORM_RMS && op->norm <= QN_NORM_NONE;
 }
 
 static int norm_check(const struct plan *p, const struct qn_op *op)

@@ -123,7 +123,7 @@ enum qn_op_kind {
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
 	/*
-	 * act = norm(src) * vec + vec2 over the first n_col columns, vec, vec2: [n_col] or NULL, for ones
+	 * act = norm(src) * vec + vec2 over n_col columns from col[0], vec, vec2: [n_col] or NULL, for ones
 	 * and zeros; into those of the buffers act that are not -1. See enum qn_norm.
 	 */
 	QN_OP_NORM,
@@ -134,8 +134,8 @@ enum qn_op_kind {
 	 */
 	QN_OP_NORM_ROWS,
 	/*
-	 * act = the first n_col columns of src, into the same buffers. With QN_ROWS_HEAD those of head h begin at
-	 * column col[0] + h * step.
+	 * act = n_col columns of src, from col[0] on, into the same buffers. With QN_ROWS_HEAD those of head h begin
+	 * at column col[0] + h * step.
 	 */
 	QN_OP_ACT,
 	/*
@@ -159,7 +159,8 @@ enum qn_op_kind {
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
 	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
 	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
-	 * or NULL for ones; query heads take the channels of the kv head that they share.
+	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there
+	 * are no keys and values: nothing is read or written but q.
 	 * Where v_in_k is set, values are the first v_dim channels of keys as they are written: there are none in
 	 * src, and none are kept.
 	 */
@@ -178,7 +179,8 @@ enum qn_op_kind {
 	/*
 	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones where their column is -1.
 	 * dst[t] = b[t] times the sum over i < n_tap of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns, or,
-	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. What lies before the batch is the state of the
+	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. Where vec2 is set, [n_col], it is added to the
+	 * sum. What lies before the batch is the state of the
 	 * sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
 	 */
 	QN_OP_CONV,
@@ -198,6 +200,17 @@ enum qn_op_kind {
 	 */
 	QN_OP_DELTA,
 	/*
+	 * A selective state space. Each of n_head heads has a state S of head_dim rows and v_dim columns, 0 before the
+	 * first token. With x of the head, b and c of its group of n_head / n_head_kv heads, of each token
+	 *	S[i][j] = exp(dt * A) S[i][j] + b[i] dt x[j],  dst[t][j] = the sum over i of c[i] S[i][j], + D x[j]
+	 *	dt = softplus(a number + vec)
+	 * A (vec2), D (mul[0]) and vec are a number for each head, as those at col[3] of each row of aux are. Where
+	 * by_channel is set, they are numbers for each head's columns, and A also for each of their rows, in the order
+	 * of the state. src: rows of x [n_head][v_dim], b, c [n_head_kv][head_dim] at col[0], col[1], col[2]; dst as x.
+	 * The state is at kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_SCAN,
+	/*
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
@@ -209,13 +222,28 @@ enum qn_op_kind {
 	 * n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input.
 	 */
 	QN_OP_MOE_GATHER,
-	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input. */
+	/*
+	 * dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input; or
+	 * that added to dst (QN_EPI_ADD).
+	 */
 	QN_OP_MOE_COMBINE,
 	/*
 	 * dst = xielu(dst), n_col columns from col[1]: xielu[0] x^2 + xielu[2] x of x > 0, else
 	 * (e^min(x, xielu[3]) - 1 - x) xielu[1] + xielu[2] x. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_XIELU,
+	/*
+	 * dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row from col[1], whose deviation is
+	 * that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_SPARSE,
+	/* dst = dst * |src| / |dst|, lengths of n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	QN_OP_MATCH,
+	/*
+	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of n_col
+	 * columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_MIX,
 	/*
 	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising.
 	 * The score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at
@@ -238,8 +266,8 @@ enum qn_epilogue {
  * no less than 2 % of max(|x|, m) below m, its own.
  */
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
-/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
-enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
+/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
+enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
@@ -256,7 +284,7 @@ struct qn_op {
 	int32_t src, dst, aux;
 	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
-	int32_t col[3];       /* first column of each part, multiples of 16 */
+	int32_t col[4];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;
 	int32_t epilogue;     /* enum qn_epilogue */
 	int32_t fn;           /* enum qn_fn */
@@ -267,7 +295,7 @@ struct qn_op {
 	int32_t n_head, n_head_kv, n_rot, rope_at;
 	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
 	int32_t v_in_k;       /* v_dim is a multiple of 16 then, and v_type is not used */
-	int32_t k_tiled, by_channel;
+	int32_t k_tiled;
 	int32_t rope_first;
 	int32_t rope;         /* enum qn_rope */
 	int32_t k_type, v_type; /* enum qn_kv_type */
@@ -276,12 +304,15 @@ struct qn_op {
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */
-	int32_t by_row;
+	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
 	int32_t n_group, n_group_used, weigh_input;
 	float temp;
 	int32_t temp_span, temp_offset;
 	int32_t chunked;
+	int32_t q_only;
+	int32_t n_src;
+	float cutoff;
 	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };
 

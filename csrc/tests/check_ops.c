@@ -101,14 +101,16 @@ static double largest(const double *y, int n)
 static void norm(const struct qn_op *op, double *y, const float *x, const float *w, const float *b)
 {
 	const int n = op->n_col;
-	double mean = 0, sum = 0;
+	double mean = 0, sum = 0, size = 1;
 
 	for (int i = 0; i < n && op->norm == QN_NORM_LAYER; i++)
 		mean += (double)x[i] / n;
 	for (int i = 0; i < n; i++)
 		sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+	if (op->norm != QN_NORM_NONE)
+		size = sqrt(sum / n + (double)op->eps);
 	for (int i = 0; i < n; i++)
-		y[i] = ((double)x[i] - mean) / sqrt(sum / n + (double)op->eps) * (w ? (double)w[i] : 1) +
+		y[i] = ((double)x[i] - mean) / size * (w ? (double)w[i] : 1) +
 		       (b ? (double)b[i] : 0);
 }
 
@@ -451,7 +453,7 @@ static void qkv(const struct scene *s)
 					(double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
 					y[d] * scale, 2e-6 * (1 + fabs(y[d])));
 		}
-		for (int h = 0; h < op->n_head_kv; h++) {
+		for (int h = 0; h < op->n_head_kv && !op->q_only; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
 			for (int d = 0; d < op->head_dim; d++)
 				y[d] *= channel(op->mul[1], h, op->head_dim, d);
@@ -739,7 +741,7 @@ static void moe_combine(const struct scene *s)
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int i = 0; i < N_EMBD; i++) {
-			double want = (double)row_was(s, X, t)[i], size = fabs(want);
+			double want = s->op->epilogue == QN_EPI_ADD ? (double)row_was(s, X, t)[i] : 0, size = fabs(want);
 
 			for (int k = 0; k < N_USED; k++) {
 				const double x = (s->op->weigh_input ? 1 : (double)r.weight[t * N_USED + k]) *
@@ -767,7 +769,7 @@ static void untouched(const struct scene *s)
 			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i],
 			            (int64_t)s->r->bytes[i]);
 	}
-	if (op->kind != QN_OP_QKV)
+	if (op->kind != QN_OP_QKV || op->q_only)
 		check_bytes("the KV pool", s->kv, s->kv_was, s->t->kv_bytes);
 }
 
@@ -815,6 +817,27 @@ static void embed_wide(struct scene *s, struct qn_pool *pool)
 			check_near("padding", i, (double)row(s, ATT, t)[i], 0, 0);
 }
 
+/* Queries alone: keys, values and the KV pool stay. */
+static void queries(struct scene *s, struct qn_pool *pool)
+{
+	struct qn_op op = {0};
+
+	for (int i = 0; i < s->t->n_ops; i++)
+		if (s->t->ops[i].kind == QN_OP_QKV)
+			op = s->t->ops[i];
+	op.q_only = 1;
+	s->op = &op;
+	for (int b = 0; b < N_BUFS; b++)
+		memcpy(s->was[b], s->r->bufs[b].data, s->r->bytes[b]);
+	memcpy(s->kv_was, s->kv, (size_t)s->t->kv_bytes);
+	run(s, pool);
+	qkv(s);
+	untouched(s);
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		check_floats("keys and values", row(s, QKV, t) + op.col[1], row_was(s, QKV, t) + op.col[1],
+		             s->r->bufs[QKV].width - op.col[1]);
+}
+
 static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 {
 	static struct tiny t;
@@ -846,6 +869,8 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 	check_at(check_sets, "embedding of tiny model %s in wide rows", shape->name);
 	if (r.bufs[ATT].width > N_EMBD)
 		embed_wide(&s, pool);
+	check_at(check_sets, "queries of tiny model %s", shape->name);
+	queries(&s, pool);
 	tiny_close(&r);
 	guard_free_all();
 }
@@ -873,25 +898,29 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 }
 
 /*
- * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU.
+ * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU;
+ * 2: and biases.
  */
 static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
-	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n), *bias = guard_alloc(sizeof *bias * (size_t)n);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	                         .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
+	                         .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
 	for (int i = 0; i < CONV_TAPS * n; i++)
 		w[i] = rnd_normal();
+	for (int i = 0; i < n; i++)
+		bias[i] = rnd_normal();
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -903,7 +932,7 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		for (int i = 0; i < n; i++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = 0, size = 0;
+			double want = op.vec2 ? (double)bias[i] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -933,6 +962,25 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
 	guard_free_all();
+}
+
+/* Activations of some columns. */
+static void columns(struct qn_pool *pool)
+{
+	float src[3][96], act[3][QN_ACT_BLOCK];
+	const struct qn_buf bufs[] = {{src, 96}, {act, QN_ACT_BLOCK}};
+	const struct qn_batch batch = {.n_tok = 3};
+	struct qn_op op = {.kind = QN_OP_ACT, .n_col = 40, .col = {48}};
+
+	for (int i = 0; i < 3 * 96; i++)
+		src[i / 96][i % 96] = rnd_normal();
+	for (int k = 0; k < QN_N_ACT; k++)
+		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
+	check_at(check_sets, "activations of columns from %d on", op.col[0]);
+	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+	qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+	for (int t = 0; t < 3; t++)
+		check_floats("act", act[t], src[t] + 48, 40);
 }
 
 /* Routings of the kinds that models have, in one share and in several. */
@@ -984,6 +1032,104 @@ static void routes(struct qn_pool *pool)
 	guard_free_all();
 }
 
+enum { STREAM_TOK = 9, STREAM_COLS = 272, STREAMS = 4 }; /* two blocks of columns */
+
+/* Runs op over buffers of STREAM_TOK rows of x and y, and of the weights w. */
+static void stream_run(struct qn_pool *pool, const struct qn_op *op, float *x, float *y, float *w)
+{
+	const struct qn_buf bufs[3] = {{x, STREAM_COLS * STREAMS}, {y, STREAM_COLS * STREAMS}, {w, 16}};
+	const struct qn_batch batch = {.n_tok = STREAM_TOK};
+
+	check_true(qn_plan_check(op, 1, bufs, 3) == QN_OK, "refused");
+	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+}
+
+/* What streams are mixed, matched and made sparse with, against the formulas. */
+static void streams(struct qn_pool *pool)
+{
+	enum { ROW = STREAM_COLS * STREAMS, N = STREAM_TOK * ROW };
+	float *x = guard_alloc(sizeof *x * N), *y = guard_alloc(sizeof *y * N), *was = guard_alloc(sizeof *was * N);
+	float *w = guard_alloc(sizeof *w * STREAM_TOK * 16);
+	struct qn_op op = {.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = 2, .n_col = STREAM_COLS, .n_seg = STREAMS,
+	                   .n_src = STREAMS, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+
+	for (int i = 0; i < N; i++) {
+		x[i] = rnd_normal();
+		y[i] = rnd_normal();
+	}
+	for (int i = 0; i < STREAM_TOK * 16; i++)
+		w[i] = rnd_normal();
+	for (int in_place = 0; in_place < 2; in_place++) {
+		const float *from = in_place ? was : x;
+
+		check_at(check_sets, "mix of streams, in place %d", in_place);
+		op.src = in_place;
+		memcpy(was, y, sizeof *y * N);
+		stream_run(pool, &op, x, y, w);
+		for (int i = 0; i < N; i++) {
+			const int t = i / ROW, s = i % ROW / STREAM_COLS, at = i % STREAM_COLS;
+			double want = (double)was[i], size = fabs(want);
+
+			for (int j = 0; j < STREAMS; j++) {
+				const double a = (double)w[t * 16 + s * STREAMS + j] * (double)from[t * ROW + j * STREAM_COLS + at];
+
+				want += a;
+				size += fabs(a);
+			}
+			check_near("y", i, (double)y[i], want, 1e-6 * size);
+		}
+	}
+	check_at(check_sets, "length of a stream");
+	op = (struct qn_op){.kind = QN_OP_MATCH, .src = 0, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}};
+	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* of token 0: it stays nothing */
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int t = 0; t < STREAM_TOK; t++) {
+		double is = 0, want = 0;
+
+		for (int i = 0; i < STREAM_COLS; i++) {
+			want += pow((double)x[t * ROW + i], 2);
+			is += pow((double)was[t * ROW + STREAM_COLS + i], 2);
+		}
+		for (int i = 0; i < ROW; i++) {
+			const int of = i / STREAM_COLS == 1;
+			const double y0 = (double)was[t * ROW + i] * (of && is > 0 ? sqrt(want / is) : 1);
+
+			check_near("y", i, (double)y[t * ROW + i], y0, of ? 1e-6 * fabs(y0) : 0);
+		}
+	}
+	check_at(check_sets, "sparse");
+	op = (struct qn_op){.kind = QN_OP_SPARSE, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}, .cutoff = 1.2f};
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int t = 0; t < STREAM_TOK; t++) {
+		const float *z = was + t * ROW + STREAM_COLS;
+		double mean = 0, squares = 0;
+
+		for (int i = 0; i < STREAM_COLS; i++)
+			mean += (double)z[i] / STREAM_COLS;
+		for (int i = 0; i < STREAM_COLS; i++)
+			squares += pow((double)z[i] - mean, 2);
+		for (int i = 0; i < STREAM_COLS; i++)
+			check_near("y", i, (double)y[t * ROW + STREAM_COLS + i],
+			           fmax((double)z[i] - mean - (double)op.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0), 1e-5);
+		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
+	}
+	check_at(check_sets, "activations from a column");
+	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS, .col = {STREAM_COLS},
+	                    .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+	op.act[QN_ACT_F32] = 1;
+	stream_run(pool, &op, x, y, w);
+	for (int i = 0; i < STREAM_TOK * STREAM_COLS; i++) {
+		const int t = i / STREAM_COLS, at = i % STREAM_COLS;
+		const uint8_t *blocks = (const uint8_t *)y + (at / QN_ACT_BLOCK * STREAM_TOK + t) * act_bytes(QN_ACT_F32);
+
+		check_near("activation", i, act_value(blocks, QN_ACT_F32, at % QN_ACT_BLOCK),
+		           (double)x[t * ROW + STREAM_COLS + at] * (double)x[at], 1e-6);
+	}
+	guard_free_all();
+}
+
 void check_ops(void)
 {
 	struct qn_pool *pool;
@@ -1000,10 +1146,12 @@ void check_ops(void)
 		shape.k_type = type;
 		model(&shape, pool, type % 3);
 	}
-	for (int plain = 0; plain < 2; plain++) {
+	for (int plain = 0; plain < 3; plain++) {
 		conv(pool, 64, plain);
 		conv(pool, 200, plain);
 	}
+	columns(pool);
 	routes(pool);
+	streams(pool);
 	qn_pool_destroy(pool);
 }

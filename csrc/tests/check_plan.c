@@ -412,8 +412,13 @@ static void refuses_simple(void)
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD + 1);
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD); /* without heads, or at all */
 	}
-	REFUSES(QN_OP_NORM, 0, norm, 2);
+	REFUSES(QN_OP_NORM, 0, norm, QN_NORM_NONE + 1);
+	REFUSES(QN_OP_NORM, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], 1 << 20);
 	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 0, col[0], -16);
+	REFUSES(QN_OP_ACT, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], INT32_MAX - 15);
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
@@ -425,6 +430,48 @@ static void refuses_simple(void)
 		expect(&op_, QN_EINVAL, #field " = " #value);    \
 	} while (0)
 
+static void refuses_scan(void)
+{
+	const float w[64] = {0};
+	const struct qn_op scan = {.kind = QN_OP_SCAN, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
+	                           .head_dim = 8, .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 64, 80, 16}};
+
+	expect(&scan, QN_OK, "scan");
+	REFUSES_OF(scan, vec, NULL);
+	REFUSES_OF(scan, vec2, NULL);
+	REFUSES_OF(scan, mul[0], NULL);
+	REFUSES_OF(scan, n_head, 0);
+	REFUSES_OF(scan, n_head, 5);
+	REFUSES_OF(scan, n_head, INT32_MAX - 1);
+	REFUSES_OF(scan, n_head_kv, 0);
+	REFUSES_OF(scan, head_dim, 0);
+	REFUSES_OF(scan, head_dim, N_EMBD);
+	REFUSES_OF(scan, v_dim, 0);
+	REFUSES_OF(scan, v_dim, 24);
+	REFUSES_OF(scan, v_dim, N_FF);
+	REFUSES_OF(scan, group, -1);
+	REFUSES_OF(scan, kv_offset, 32);
+	REFUSES_OF(scan, kv_offset, -64);
+	for (int i = 0; i < 4; i++) {
+		REFUSES_OF(scan, col[i], -16);
+		REFUSES_OF(scan, col[i], 8);
+		REFUSES_OF(scan, col[i], INT32_MAX - 15);
+	}
+	REFUSES_OF(scan, src, -1);
+	REFUSES_OF(scan, dst, N_BUFS);
+	REFUSES_OF(scan, aux, N_BUFS);
+	REFUSES_OF(scan, aux, -1);
+	struct qn_op channels = scan;
+
+	channels.by_channel = 1;
+	channels.n_head = channels.n_head_kv = 1;
+	expect(&channels, QN_OK, "scan by channel");
+	channels.col[1] = channels.col[2] = 16;
+	channels.head_dim = 256;
+	expect(&channels, QN_OK, "scan by channel of many rows");
+	REFUSES_OF(channels, head_dim, 257);
+}
+
 static void refuses_rows(void)
 {
 	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
@@ -433,8 +480,31 @@ static void refuses_rows(void)
 	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_tap = 4, .vec = w,
 	                           .col = {0, 64, 128}};
 
+	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
+	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
+	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2, .n_src = 2};
+
+	expect(&sparse, QN_OK, "sparse");
+	REFUSES_OF(sparse, n_col, 1);
+	REFUSES_OF(sparse, n_col, 1 << 20);
+	REFUSES_OF(sparse, col[1], 8);
+	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
+	expect(&match, QN_OK, "match");
+	REFUSES_OF(match, n_col, 0);
+	REFUSES_OF(match, col[0], 1 << 20);
+	REFUSES_OF(match, col[1], 8);
+	REFUSES_OF(match, rows, QN_ROWS_PAIR);
+	expect(&mix, QN_OK, "mix");
+	REFUSES_OF(mix, n_col, 0);
+	REFUSES_OF(mix, n_seg, 0);
+	REFUSES_OF(mix, n_seg, 17);
+	REFUSES_OF(mix, n_src, -1);
+	REFUSES_OF(mix, n_src, 17);
+	REFUSES_OF(mix, aux, -1);
+	REFUSES_OF(mix, col[0], 1 << 20);
+	REFUSES_OF(mix, col[1], 1 << 20);
 	expect(&norm, QN_OK, "norm of rows");
-	REFUSES_OF(norm, norm, 2);
+	REFUSES_OF(norm, norm, QN_NORM_NONE + 1);
 	REFUSES_OF(norm, norm, -1);
 	REFUSES_OF(norm, rows, QN_ROWS_PAIR);
 	REFUSES_OF(norm, n_col, 0);
@@ -776,6 +846,7 @@ static void refuses_moe(void)
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, dst);
 	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
+	REFUSES(QN_OP_MOE_COMBINE, 0, epilogue, QN_EPI_GLU);
 }
 
 /* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */
@@ -844,6 +915,7 @@ static void refuses(void)
 		expect(&model.ops[i], QN_OK, "as it is");
 	refuses_simple();
 	refuses_rows();
+	refuses_scan();
 	refuses_matmul();
 	refuses_attention();
 	refuses_heads();

@@ -332,6 +332,7 @@ static void sparse(struct tiny *t)
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
 	op->src = PAIR_OUT;
 	op->dst = X;
+	op->epilogue = t->shape->chunked ? QN_EPI_STORE : QN_EPI_ADD;
 	op->aux = ROUTE;
 	op->weigh_input = t->shape->plain;
 }

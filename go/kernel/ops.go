@@ -76,12 +76,14 @@ type NormKind int32
 const (
 	RMS       NormKind = C.QN_NORM_RMS   // x / rms(x)
 	LayerNorm NormKind = C.QN_NORM_LAYER // (x - mean(x)) / its standard deviation
+	NoNorm    NormKind = C.QN_NORM_NONE  // x
 )
 
-// Norm is Act = norm(Src) * Weight + Bias, over the first Cols columns.
+// Norm is Act = norm(Src) * Weight + Bias, over Cols columns from SrcCol.
 type Norm struct {
 	Act    Act
 	Src    Buf
+	SrcCol int // a multiple of Panel
 	Rows   RowSet
 	Cols   int
 	Kind   NormKind
@@ -94,8 +96,8 @@ func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_NORM
 	c.rows = C.int32_t(o.Rows)
 	c.norm, c.eps = C.int32_t(o.Kind), C.float(o.Eps)
-	c.n_col = C.int32_t(o.Cols)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
 		return err
 	}
 	if err := optional(b, &c.vec, o.Weight, o.Cols); err != nil {
@@ -149,15 +151,15 @@ func (o NormRows) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return optional(b, &c.vec2, o.Bias, n)
 }
 
-// ToAct is Act = the first Cols columns of Src, or with HeadRows Cols columns of each head.
+// ToAct is Act = Cols columns of Src from SrcCol, or with HeadRows as many of each head.
 type ToAct struct {
-	Act   Act
-	Src   Buf
-	Rows  RowSet
-	Cols  int
-	Route Buf    // with PairRows
-	Col   int    // with HeadRows: where the first head's begin
-	Heads Spread // with HeadRows
+	Act    Act
+	Src    Buf
+	SrcCol int // a multiple of Panel
+	Rows   RowSet
+	Cols   int
+	Route  Buf    // with PairRows
+	Heads  Spread // with HeadRows
 }
 
 // A Spread says where the columns of heads lie in rows of tokens: Step from one to the next, which
@@ -190,8 +192,8 @@ func (s Spread) of(b *planBuilder, a Act, rows RowSet) error {
 func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ACT
 	c.rows = C.int32_t(o.Rows)
-	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.Col)
-	n, err := o.Heads.fill(c, o.Col, o.Cols)
+	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
+	n, err := o.Heads.fill(c, o.SrcCol, o.Cols)
 	if err != nil {
 		return err
 	}
@@ -428,6 +430,7 @@ type StoreKV struct {
 	Scale            float32
 	Temperature      Temperature
 	QMul, KMul, VMul []float32 // of each kv head
+	QueriesOnly      bool      // there are no keys and values: those that Attend reads are of another layer
 }
 
 // A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
@@ -439,7 +442,11 @@ type Temperature struct {
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_QKV
-	b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+	if o.QueriesOnly {
+		c.q_only = 1
+	} else {
+		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+	}
 	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
 	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
 	c.aux = C.int32_t(none)
@@ -557,6 +564,7 @@ type Conv struct {
 	Gated      bool
 	Cols, Taps int
 	Weight     []float32 // [Cols][Taps]
+	Bias       []float32 // added to y; nil: zeros
 	Epilogue   Epilogue  // Store or Apply
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
@@ -586,6 +594,9 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
 		return err
 	}
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
@@ -720,14 +731,18 @@ func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // MoeCombine is Dst[t] += the sum over t's pairs, best expert first, of the
-// expert's weight times Src[pair], or of Src[pair] where the input was weighed.
+// expert's weight times Src[pair], or of Src[pair] where the input was weighed. With Store
+// it is that sum.
 type MoeCombine struct {
 	Dst, Src, Route Buf
-	Weighed         bool
+	Weighed, Store  bool
 }
 
 func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_COMBINE
+	if !o.Store {
+		c.epilogue = C.QN_EPI_ADD
+	}
 	if o.Weighed {
 		c.weigh_input = 1
 	}

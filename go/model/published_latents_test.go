@@ -134,7 +134,7 @@ ssm_f_b 128 4096
 ssm_g_a 2304 128
 ssm_g_b 128 4096
 ssm_beta 2304 32
-ssm_a 1 32 1 1
+ssm_a! 1 32 1 1
 ssm_dt.bias 4096
 ssm_norm 128`
 	for layers, tensors := range map[string]string{

@@ -84,11 +84,21 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 
 // Part implements arch.Weights.
 func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(of), uint64(mats)}, in, from, n, mats, of)
+}
+
+// Nth implements arch.Weights.
+func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(out), uint64(n)}, in, i*out, out, 1, out)
+}
+
+// cut returns n rows from number from on of a tensor of this shape, and mats times that, `of` rows apart.
+func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(in), uint64(of), uint64(mats)})
+	t, err := w.tensor(name, shape)
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
@@ -196,9 +206,10 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 }
 
 // scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
+// Routers of Gemma 4 have none: beside theirs is what multiplies their input.
 func (w *weights) scales(name string, n int) (*vector, error) {
 	base, ok := strings.CutSuffix(name, ".weight")
-	if !ok || !w.Has(base+".scale") {
+	if !ok || !w.Has(base+".scale") || w.arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
 		return nil, nil
 	}
 	if _, err := w.Vector(base+".scale", n); err != nil {

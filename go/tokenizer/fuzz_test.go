@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// FuzzEncode gives any text to small vocabularies of both kinds and of every
+// FuzzEncode gives any text to small vocabularies of all kinds and of every
 // pre-tokenizer. Ids are in range, and plain text comes back as it was.
 func FuzzEncode(f *testing.F) {
 	for _, seed := range []string{"", " ", "abc the  the\n", "<s>a</s>", "é字🦙", "\xff\xc3", "it's 1234 <|end|>x", "\u2581", "e\u0301"} {
@@ -16,6 +16,7 @@ func FuzzEncode(f *testing.F) {
 	toks := map[string]*Tokenizer{
 		"spm":        mustNew(f, spmFields("▁", "t", "h", "e", "th", "▁t", "▁th", "▁the", "é", "▁▁", "▁▁▁▁")),
 		"spm-across": mustNew(f, spmFields("▁", "t", "e", "e▁", "e▁t", "te", "▁t")),
+		"spm-merges": mustNew(f, mergedFields("t h", "th e", "▁ the", "▁ ▁", "▁▁ ▁▁", "> ▁", ">▁ t", "é é", "th x")),
 		"no-bytes": mustNew(f, fields{
 			prefix + "model":  "llama",
 			prefix + "tokens": []string{"<unk>", "<s>", "</s>", "▁", "a", "▁a"},
@@ -64,7 +65,10 @@ func FuzzNew(f *testing.F) {
 		bpe := bpeFields(nil, "a b").with("merges", []string{"a b", merge})
 		bpe[prefix+"tokens"] = append(bpe[prefix+"tokens"].([]string), token)
 		bpe[prefix+"token_type"] = append(bpe[prefix+"token_type"].([]int32), typ)
-		for _, m := range []fields{spm, bpe} {
+		merged := mergedFields("a b").with("merges", []string{"a b", merge})
+		merged[prefix+"tokens"] = append(merged[prefix+"tokens"].([]string), token)
+		merged[prefix+"token_type"] = append(merged[prefix+"token_type"].([]int32), typ)
+		for _, m := range []fields{spm, bpe, merged} {
 			tok, err := New(m.with("eos_token_id", id, "add_eos_token", flag, "add_space_prefix", flag, "unknown_token_id", id))
 			if err != nil {
 				continue

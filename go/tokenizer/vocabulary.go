@@ -13,8 +13,8 @@ import (
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
-	if r.err == nil && kind != "llama" && kind != "gpt2" {
-		return nil, fmt.Errorf("%smodel %q is not supported; supported are \"llama\" and \"gpt2\"", prefix, kind)
+	if r.err == nil && kind != "llama" && kind != "gpt2" && kind != "gemma4" {
+		return nil, fmt.Errorf("%smodel %q is not supported; supported are \"llama\", \"gpt2\" and \"gemma4\"", prefix, kind)
 	}
 	t := &Tokenizer{tokens: r.strs("tokens")}
 	switch {
@@ -35,13 +35,19 @@ func New(m Metadata) (*Tokenizer, error) {
 		return nil, err
 	}
 	unk := t.unknown(r)
-	if kind == "llama" {
+	switch kind {
+	case "llama":
 		t.model = newSPM(r, t, index, unk)
 		t.spacePrefix, _ = r.flag("add_space_prefix", true)
 		t.bos = t.byDefault(r, "bos_token_id", t.bos, 1)
 		t.eos = t.byDefault(r, "eos_token_id", t.eos, 2)
 		t.readAdditions(r, true)
-	} else {
+	case "gemma4":
+		t.model = newCharBPE(r, t, index, unk)
+		t.spacePrefix, _ = r.flag("add_space_prefix", false)
+		t.readAdditions(r, true)
+		t.addBOS = t.bos != none // though early files say otherwise
+	default:
 		pre := newPreTokenizer(r)
 		t.model = newBPE(r, t, index, unk, pre)
 		t.spacePrefix, _ = r.flag("add_space_prefix", false)
@@ -75,9 +81,9 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 		id := int32(i)
 		_, isByte := byteToken(text)
 		switch {
-		case kind == "llama" && isByte:
+		case kind != "gpt2" && isByte:
 			t.types[i] = Byte
-		case kind == "llama" && text == "<unk>":
+		case kind != "gpt2" && text == "<unk>":
 			t.types[i] = Unknown
 		case id == t.bos || id == t.eos || kind == "llama" && (text == "<s>" || text == "</s>"):
 			t.types[i] = Control

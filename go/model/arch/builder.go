@@ -16,7 +16,8 @@ type builder struct {
 	p     *Program
 	ops   []kernel.Op // of the current step
 	slots map[slot]kernel.Buf
-	ropes []Rope // the tables that Begin computes
+	ropes []Rope       // the tables that Begin computes
+	kept  map[int]kept // by the window of the layers
 	err   error
 }
 
@@ -137,12 +138,15 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 }
 
 // norm returns the model's norm of src into act. The bias is used where the file
-// has it.
+// has it. Some files have the weights under the bare name.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
-	c := b.cfg
+	c, weight := b.cfg, name+".weight"
+	if b.w.Has(name) {
+		weight = name
+	}
 	return kernel.Norm{
 		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
-		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+		Weight: b.vector(weight, c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
 	}
 }
 
@@ -172,7 +176,7 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, fmt.Sprintf("blk.%d.", il)})
+		build(layer{b, sizes, il, fmt.Sprintf("blk.%d.", il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }

@@ -38,7 +38,7 @@ func (l layer) latentAttention() half {
 			Parts: []kernel.Part{{Matrix: query, Col: n.Rank - plain}},
 		})
 		queries := l.headAct(plain, keys)
-		l.add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, Col: n.Rank - plain, Heads: heads})
+		l.add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain, Heads: heads})
 		l.add(kernel.Matmul{Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}}, Heads: heads})
 
 		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, l.HeadDim, 0)})

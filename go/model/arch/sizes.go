@@ -105,7 +105,7 @@ func (k *keys) experts() {
 // expertWeights reads how the weights of experts come from a router's logits, which files
 // may leave out where it is this.
 func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
-	k.c.ExpertGating, k.c.ExpertNorm = gating, norm
+	k.c.ExpertGating = gating
 	const fn = "expert_gating_func"
 	switch n := k.intOr(fn, 0, 0, math.MaxInt32); n {
 	case 0:
@@ -118,12 +118,7 @@ func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
 	default:
 		k.fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)", n)
 	}
-	if name := k.name("expert_weights_norm"); k.has("expert_weights_norm") {
-		var err error
-		if k.c.ExpertNorm, err = k.f.Bool(name); err != nil {
-			k.keep(err)
-		}
-	}
+	k.c.ExpertNorm = k.boolOr("expert_weights_norm", norm)
 }
 
 // denseLead reads how many of the first layers have no experts.
