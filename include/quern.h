@@ -214,7 +214,7 @@ enum qn_op_kind {
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
-	 * two best. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
+	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
 	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
@@ -306,7 +306,7 @@ struct qn_op {
 	float softcap;        /* 0: none */
 	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
-	int32_t n_group, n_group_used, weigh_input;
+	int32_t n_group, n_group_used, group_best, weigh_input;
 	float temp;
 	int32_t temp_span, temp_offset;
 	int32_t chunked;
