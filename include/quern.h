@@ -214,8 +214,9 @@ enum qn_op_kind {
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
-	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
-	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
+	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if norm_weights,
+	 * and are multiplied by scale. Writes the routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR
+	 * operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
 	/*
