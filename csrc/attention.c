@@ -18,8 +18,9 @@
 /* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
 #define TILE_ROWS 120
 
-/* Bytes of each thread's scratch for results of chunks that threads share out. */
+/* Bytes of each thread's scratch for results of chunks that threads share out, and how many of a token's there are. */
 #define PARTS_BYTES (256 << 10)
+#define PARTS_LEAST 8
 
 #define SOFTCAP_MAX 0x1p100f
 
@@ -238,9 +239,26 @@ static size_t work_scratch(const struct qn_op *op)
 	                chosen_k(op));
 }
 
+/* Bytes of the result of a chunk for so many rows. */
+static int64_t part_bytes(const struct qn_op *op, int64_t rows)
+{
+	return rows * (kv_pad(op->v_dim, 16) + 2) * (int64_t)sizeof(float);
+}
+
+static int64_t parts_bytes(const struct qn_op *op)
+{
+	int toks, heads;
+
+	tile_shape(op, &toks, &heads);
+
+	const int64_t least = kv_pad(PARTS_LEAST * part_bytes(op, heads), 64);
+
+	return least > PARTS_BYTES ? least : PARTS_BYTES;
+}
+
 static size_t attend_scratch(const struct qn_op *op)
 {
-	return work_scratch(op) + PARTS_BYTES;
+	return work_scratch(op) + (size_t)parts_bytes(op);
 }
 
 static void part_clear(struct part *p, int n, int64_t dv)
@@ -462,6 +480,8 @@ static struct items items_of(const struct run *c, const struct qn_op *op)
 	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
 
 	tile_shape(op, &it.toks, &it.heads);
+	if (it.toks > c->batch->n_tok)
+		it.toks = c->batch->n_tok; /* results of chunks take no more room than that */
 	it.splits = (it.group + it.heads - 1) / it.heads;
 	it.per_tile = (int64_t)op->n_head_kv * it.splits;
 	while (next_tile(c->batch, it.toks, &it.t0, &it.t1))
@@ -493,7 +513,7 @@ static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const st
 static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
 {
 	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->v_dim, 16);
-	const int64_t each = PARTS_BYTES / (rows * (dv + 2) * (int64_t)sizeof(float));
+	const int64_t each = parts_bytes(op) / part_bytes(op, rows);
 	struct part p = {0};
 
 	if (u >= each * c->nth)

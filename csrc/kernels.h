@@ -92,7 +92,7 @@ struct delta_rows {
 	float *o;               /* likewise, o_stride */
 	int64_t stride, o_stride;
 	const float *decay, *beta; /* [n] */
-	/* Where rows of the state decay apart: their decays and the keys times these, g_stride floats apart; else NULL. */
+	/* Where rows of the state decay apart, their decays and keys times these, g_stride floats apart; else NULL. */
 	const float *g, *gk;
 	int64_t g_stride;
 	const float *before;

@@ -244,13 +244,15 @@ static words words_at(const void *p)
 /* Words of four rows of K, of positions p .. p + 3: row by row becomes position by position. */
 static void turn(words w[4])
 {
-	const words ab = __builtin_shufflevector(w[0], w[1], 0, 4, 1, 5), ab2 = __builtin_shufflevector(w[0], w[1], 2, 6, 3, 7);
-	const words cd = __builtin_shufflevector(w[2], w[3], 0, 4, 1, 5), cd2 = __builtin_shufflevector(w[2], w[3], 2, 6, 3, 7);
+	const words low = __builtin_shufflevector(w[0], w[1], 0, 4, 1, 5);
+	const words high = __builtin_shufflevector(w[0], w[1], 2, 6, 3, 7);
+	const words low2 = __builtin_shufflevector(w[2], w[3], 0, 4, 1, 5);
+	const words high2 = __builtin_shufflevector(w[2], w[3], 2, 6, 3, 7);
 
-	w[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-	w[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-	w[2] = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
-	w[3] = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+	w[0] = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
+	w[1] = __builtin_shufflevector(low, low2, 2, 3, 6, 7);
+	w[2] = __builtin_shufflevector(high, high2, 0, 1, 4, 5);
+	w[3] = __builtin_shufflevector(high, high2, 2, 3, 6, 7);
 }
 
 /* The elements of two positions, in turns. */
@@ -265,9 +267,9 @@ static void store_halves(uint8_t *y, words a, words b)
 
 static void store_bytes(uint8_t *y, words a, words b)
 {
-	const bytes low = __builtin_shufflevector((bytes)a, (bytes)b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-	const bytes high = __builtin_shufflevector((bytes)a, (bytes)b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
-	                                           15, 31);
+	const bytes x = (bytes)a, z = (bytes)b;
+	const bytes low = __builtin_shufflevector(x, z, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+	const bytes high = __builtin_shufflevector(x, z, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 
 	memcpy(y, &low, sizeof low);
 	memcpy(y + sizeof low, &high, sizeof high);
@@ -316,7 +318,7 @@ void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim
 				turn(w[0]);
 				turn(w[1]);
 				for (int i = 0; i < 8; i++)
-					memcpy(y + ((int64_t)(p + i) * v_dim + d) * 2, &w[i / 4][i % 4], sizeof w[0][0]);
+					memcpy(y + ((int64_t)(p + i) * v_dim + d) * 2, &w[i / 4][i % 4], sizeof(words));
 			}
 		break;
 	case QN_KV_I16:

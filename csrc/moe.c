@@ -63,7 +63,7 @@ static void best_of(const float *score, int n, int k, int32_t *best)
 	}
 }
 
-/* Takes the groups out of score that are not among the best n_group_used by the sum of their two best scores. */
+/* Takes the groups out of score that are not among the best n_group_used by their best score, or the sum of two. */
 static void keep_groups(const struct qn_op *op, float *score)
 {
 	const int size = op->n_expert / op->n_group;
@@ -72,7 +72,7 @@ static void keep_groups(const struct qn_op *op, float *score)
 	uint8_t kept[QN_EXPERTS_MAX] = {0};
 
 	for (int g = 0; g < op->n_group; g++) {
-		const int two = size < 2 ? size : 2;
+		const int two = op->group_best || size < 2 ? 1 : 2;
 
 		best_of(score + g * size, size, two, best);
 		sum[g] = score[g * size + best[0]] + (two > 1 ? score[g * size + best[1]] : 0);

@@ -2,8 +2,8 @@
  * select.c - the positions that a token attends to, where it does not attend to all (DeepSeek-AI 2025, "DeepSeek-V3.2":
  * the lightning indexer).
  *
- * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: each thread the best of
- * its blocks and then one of them the best of these, or a thread all of a token's where there are many tokens.
+ * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: each thread the best
+ * of its blocks and then one of them the best of these, or a thread all of a token's where there are many tokens.
  */
 #include <string.h>
 

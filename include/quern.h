@@ -134,8 +134,8 @@ enum qn_op_kind {
 	 */
 	QN_OP_NORM_ROWS,
 	/*
-	 * act = n_col columns of src, from col[0] on, into the same buffers. With QN_ROWS_HEAD those of head h begin at
-	 * column col[0] + h * step.
+	 * act = n_col columns of src, from col[0] on, into the same buffers. With QN_ROWS_HEAD those of head h begin
+	 * at column col[0] + h * step.
 	 */
 	QN_OP_ACT,
 	/*
@@ -149,7 +149,7 @@ enum qn_op_kind {
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
 	 * expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
-	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of the rows of mat[i].
+	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
 	 */
 	QN_OP_MATMUL,
 	/*
@@ -159,10 +159,10 @@ enum qn_op_kind {
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
 	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
 	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
-	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there are no
-	 * keys and values: nothing is read or written but q.
-	 * Where v_in_k is set, values are the first v_dim channels of keys as they are written: there are none in src, and
-	 * none are kept.
+	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there
+	 * are no keys and values: nothing is read or written but q.
+	 * Where v_in_k is set, values are the first v_dim channels of keys as they are written: there are none in
+	 * src, and none are kept.
 	 */
 	QN_OP_QKV,
 	/*
@@ -194,9 +194,9 @@ enum qn_op_kind {
 	 * head h / (n_head / n_head_kv), or, where k_tiled is set, h % n_head_kv. The state is at kv_offset in a unit
 	 * of the group: [n_head][v_dim / 16][head_dim][16] floats.
 	 *
-	 * Where by_channel is set, each row of the state has a g of its own, from head_dim numbers a of each head, and vec
-	 * is [n_head][head_dim]. aux then has n_seg >= n_head numbers for b, and behind them a of all heads. Keys are as
-	 * many as heads.
+	 * Where by_channel is set, each row of the state has a g of its own, from head_dim numbers a of each head, and
+	 * vec is [n_head][head_dim]. aux then has n_seg >= n_head numbers for b, and behind them a of all heads. Keys
+	 * are as many as heads.
 	 */
 	QN_OP_DELTA,
 	/*
@@ -214,8 +214,9 @@ enum qn_op_kind {
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
-	 * two best. The weights of the chosen sum to 1 if norm_weights, and are multiplied by scale. Writes the
-	 * routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR operations that follow with aux = dst.
+	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if norm_weights,
+	 * and are multiplied by scale. Writes the routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR
+	 * operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
 	/*
@@ -245,10 +246,10 @@ enum qn_op_kind {
 	 */
 	QN_OP_MIX,
 	/*
-	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising. The
-	 * score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at col[0] of
-	 * src; ties: lower position first. Keys are those of the single head that a QN_OP_QKV with v_in_k wrote at
-	 * kv_offset. Of tokens that see no more than n_select positions nothing is written.
+	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising.
+	 * The score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at
+	 * col[0] of src; ties: lower position first. Keys are those of the single head that a QN_OP_QKV with v_in_k
+	 * wrote at kv_offset. Of tokens that see no more than n_select positions nothing is written.
 	 */
 	QN_OP_SELECT,
 };
@@ -306,7 +307,7 @@ struct qn_op {
 	float softcap;        /* 0: none */
 	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
-	int32_t n_group, n_group_used, weigh_input;
+	int32_t n_group, n_group_used, group_best, weigh_input;
 	float temp;
 	int32_t temp_span, temp_offset;
 	int32_t chunked;

@@ -8,8 +8,8 @@
 #include "check.h"
 
 /*
- * The state and the results of a head after n tokens, in double. S: [dk][cols]. Decays are one for each token, or, where
- * apart is set, dk of them.
+ * The state and the results of a head after n tokens, in double. S: [dk][cols]. Decays are one for each token, or,
+ * where apart is set, dk of them.
  */
 static void oracle(double *s, double *o, int dk, int cols, int n, const float *q, const float *k, const float *v,
                    int64_t stride, const float *decay, int apart, const float *beta, float scale)
@@ -230,7 +230,8 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 		for (int seq = 0; seq < 2; seq++) {
 			const int first = seq ? TOK - SECOND : 0, n = seq ? SECOND : TOK - SECOND;
 			const int key = s.tiled ? h % s.keys : h / (s.heads / s.keys);
-			const int col = h / s.gate_heads * 2 * s.gate_heads + h % s.gate_heads, each = s.apart ? s.dk : 1;
+			const int col = h / s.gate_heads * 2 * s.gate_heads + h % s.gate_heads;
+			const int each = s.apart ? s.dk : 1;
 			float decay[TOK * 32], beta[TOK];
 			const float *row = src + first * width;
 

@@ -238,8 +238,8 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 }
 
 /* Where the product of row t of the activations with row r of mat[k], of matrix e, goes. */
-static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k, int e,
-                            int64_t t, int r)
+static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k,
+                            int e, int64_t t, int r)
 {
 	const struct qn_op *op = s->op;
 	const int64_t n_tok = s->r->batch.n_tok;
@@ -595,7 +595,7 @@ static double score_of(const struct qn_op *op, const double *worth, int e)
 	return worth[e] + (op->vec ? (double)op->vec[e] : 0);
 }
 
-/* A group's sum of two best. */
+/* A group's best, or the sum of its two best. */
 static double group_score(const struct qn_op *op, const double *worth, int g)
 {
 	const int size = op->n_expert / op->n_group;
@@ -607,7 +607,7 @@ static double group_score(const struct qn_op *op, const double *worth, int g)
 		second = x > best ? best : x > second ? x : second;
 		best = x > best ? x : best;
 	}
-	return size > 1 ? best + second : best;
+	return size > 1 && !op->group_best ? best + second : best;
 }
 
 /* 1 where so many groups are better than that of expert e that it cannot be chosen. */
@@ -987,13 +987,13 @@ static void columns(struct qn_pool *pool)
 static void routes(struct qn_pool *pool)
 {
 	static const struct {
-		int n_expert, n_used, gating, norm, bias, n_group, n_group_used;
+		int n_expert, n_used, gating, norm, bias, n_group, n_group_used, group_best;
 	} kinds[] = {
-		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0},    {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4},
-		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1},    {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0},
-		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2},     {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0},
-		{16, 2, QN_GATE_MIXER, 0, 0, 0, 0},       {5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5},
-		{4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0},
+		{256, 8, QN_GATE_SOFTMAX, 1, 0, 0, 0, 0}, {256, 8, QN_GATE_SIGMOID, 1, 1, 8, 4, 0},
+		{384, 8, QN_GATE_SIGMOID, 0, 1, 1, 1, 0}, {32, 4, QN_GATE_CHOSEN, 0, 0, 0, 0, 0},
+		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2, 0},  {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0, 0},
+		{16, 2, QN_GATE_MIXER, 0, 0, 0, 0, 0},    {5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5, 0},
+		{160, 6, QN_GATE_SOFTMAX, 0, 0, 8, 3, 1}, {4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0, 0},
 	};
 
 	for (int i = 0; i < COUNT(kinds); i++) {
@@ -1015,6 +1015,7 @@ static void routes(struct qn_pool *pool)
 			.vec = kinds[i].bias ? bias : NULL,
 			.n_group = kinds[i].n_group,
 			.n_group_used = kinds[i].n_group_used,
+			.group_best = kinds[i].group_best,
 			.act = {-1, -1, -1},
 			.src_act = {-1, -1, -1},
 		};

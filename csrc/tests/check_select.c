@@ -41,7 +41,8 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 {
 	static int32_t seq[TOK], table[TOK][N_BLOCKS];
 	const int n = to - from, width = 80;
-	const size_t chosen_bytes = sizeof(float) * (size_t)(n * width), y_bytes = sizeof(float) * (size_t)(n * HEADS * V_DIM);
+	const size_t chosen_bytes = sizeof(float) * (size_t)(n * width);
+	const size_t y_bytes = sizeof(float) * (size_t)(n * HEADS * V_DIM);
 	struct guard chosen_guard = guard_new(chosen_bytes), y_guard = guard_new(y_bytes);
 	float *chosen = guard_fill(&chosen_guard, chosen_bytes), *y = guard_fill(&y_guard, y_bytes);
 	const struct qn_buf bufs[N_BUFS_SELECT] = {{p->src + from * HEADS * DIM, HEADS * DIM},

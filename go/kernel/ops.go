@@ -679,13 +679,14 @@ const (
 
 // MoeRoute chooses the experts of each token by its router logits in Src, those of the
 // largest weights, and weighs them, times Scale. Of more than one group only the experts
-// in the GroupsUsed best are considered; a group counts for its two best.
+// in the GroupsUsed best are considered; a group counts for its two best, or with BestOfGroup for its best alone.
 type MoeRoute struct {
 	Dst                Buf // of kind Route
 	Src                Buf
 	Gating             Gating
 	Bias               []float32 // of each expert, added for the choice alone; nil: none
 	Groups, GroupsUsed int
+	BestOfGroup        bool
 	Renorm             bool // the weights of the chosen sum to Scale
 	Scale              float32
 }
@@ -694,6 +695,9 @@ func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_ROUTE
 	c.scale, c.gating = C.float(o.Scale), C.int32_t(o.Gating)
 	c.n_group, c.n_group_used = C.int32_t(o.Groups), C.int32_t(o.GroupsUsed)
+	if o.BestOfGroup {
+		c.group_best = 1
+	}
 	if o.Renorm {
 		c.norm_weights = 1
 	}

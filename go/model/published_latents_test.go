@@ -38,6 +38,11 @@ func publishedLatents() []published {
 			mscale: 0.0707, whole: true,
 		},
 		{
+			name: "deepseek-v2", arch: "deepseek2", layers: 60, dense: 1, embd: 5120, heads: 128, vocab: 102400, ff: 12288,
+			queryRank: 1536, rank: 512, plain: 128, rotated: 64, value: 128, experts: 160, used: 6, ffExpert: 1536, shared: 2,
+			groups: 8, groupsUsed: 3, yarn: 40, mscale: 0.0707,
+		},
+		{
 			name: "deepseek-v3", arch: "deepseek2", layers: 61, dense: 3, embd: 7168, heads: 128, vocab: 129280, ff: 18432,
 			queryRank: 1536, rank: 512, plain: 128, rotated: 64, value: 128, experts: 256, used: 8, ffExpert: 2048, shared: 1,
 			groups: 8, groupsUsed: 4, corrected: true, yarn: 40, mscale: 0.1,
@@ -193,7 +198,8 @@ func (s latentShape) published() published {
 		n, last := c.Latent, c.Layers[s.layers-1]
 		return len(c.Layers) == s.layers && c.NNext == s.next && n.Rank == s.rank && n.QueryRank == s.queryRank &&
 			n.KeyDim == s.plain+s.rotated && n.ValueDim == s.value && last.HeadDim == s.rank+s.rotated && last.NHeadKV == 1 &&
-			(s.dense == 0 || !c.Layers[s.dense-1].Sparse) && c.Layers[s.dense].Sparse && s.indexed == count(c.Layers)
+			(s.dense == 0 || !c.Layers[s.dense-1].Sparse) && c.Layers[s.dense].Sparse && s.indexed == count(c.Layers) &&
+			c.GroupBest == (s.arch == "deepseek2" && !s.corrected)
 	}}
 }
 

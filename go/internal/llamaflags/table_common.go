@@ -50,7 +50,7 @@ var common = []Row{
 	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured"},
 	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "texts are taken as they are; the shell's $'...' writes escapes"},
 	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl are kept as q4_0, q5_0 and q5_1 as q8_0, with a warning; the default is i16"},
-	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk"},
+	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk; models that keep latents (MLA) have no values beside the keys"},
 	{Names: "-dt --defrag-thold", Kind: Num, Env: "LLAMA_ARG_DEFRAG_THOLD", Ignored: "keys and values lie in blocks, which need no defragmenting"},
 
 	{Names: "-lm --load-mode", Env: "LLAMA_ARG_LOAD_MODE", Becomes: map[string]string{"auto": "weights=auto", "mmap": "weights=mapped", "none": "weights=packed", "dio": "weights=packed"}, Ignored: noLock},

@@ -36,6 +36,7 @@ type Config struct {
 	NFFShared    int // and of the experts that every token uses, together
 	NGroup       int // of experts, of which a token uses NGroupUsed; 0: they have no groups
 	NGroupUsed   int
+	GroupBest    bool // a group counts for its best expert alone, not for two
 	ExpertGating kernel.Gating
 	ExpertNorm   bool    // the weights of the experts of a token sum to 1
 	ExpertScale  float32 // of these weights

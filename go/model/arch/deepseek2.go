@@ -4,11 +4,13 @@ import "github.com/quern-llm/quern/go/kernel"
 
 // deepseek2 is DeepSeek V2, V3 and R1, Kimi K2, GLM 4.7 Flash and others: attention over latents, dense
 // first layers, then shared experts beside routed ones. V3 weighs these by sigmoids, with a
-// correction of the choice and groups; those before by softmax.
+// correction of the choice, and a group of them counts for its two best; those before by
+// softmax, and a group counts for its best.
 var deepseek2 = Arch{
 	Name: "deepseek2",
 	config: func(k *keys) {
 		deepseek2Config(k)
+		k.c.GroupBest = k.c.ExpertGating == kernel.GateSoftmax // as in V2's code; llama.cpp adds two
 		k.latentRope(true)
 	},
 	build: deepseek2Build,

@@ -71,7 +71,8 @@ func (l layer) experts(e experts) half {
 		}
 		l.add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
-			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
+			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, BestOfGroup: c.GroupBest,
+			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
 		})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
