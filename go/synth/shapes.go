@@ -226,6 +226,16 @@ var shapes = []Shape{
 		Scan:    &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4},
 		Pattern: "MM*MM*",
 	},
+	{
+		Name: "tiny-gemma4", Arch: "gemma4", NLayer: 8, NEmbd: 256, NFF: 128, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 8, Vocab: gemmaMerges,
+		Gemma: &Gemma{Every: 3, NHeadKV: 1, HeadDim: 128, KeysServe: true, NOwn: 5, NPerLayer: 32, NFF: 512},
+	},
+	{
+		Name: "tiny-gemma3n", Arch: "gemma3n", NLayer: 6, NEmbd: 256, NFF: 512, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 8, Vocab: gemmaScores,
+		Gemma: &Gemma{Every: 2, NHeadKV: 2, HeadDim: 64, NOwn: 4, NPerLayer: 32, NFFSparse: 3, Streams: 4, LaurelRank: 64},
+	},
 }
 
 // Shapes returns the names of the shapes that ParseShape knows.
