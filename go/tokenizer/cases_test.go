@@ -62,14 +62,14 @@ var vocabularies = map[string]string{
 	"gpt-2":            "gpt-2.gguf",
 	"deepseek-llm":     "deepseek-llm.gguf",
 	"deepseek-coder":   "deepseek-coder.gguf",
+	"bert-bge":         "bert-bge.gguf",
+	"nomic-bert-moe":   "nomic-bert-moe.gguf.zst",
 }
 
-// otherKinds are cases whose kind of vocabulary is not supported: WordPiece, Gemma 4's
-// merges over SentencePiece's alphabet, Unigram.
+// otherKinds are cases whose kind of vocabulary is not supported: Gemma 4's merges over
+// SentencePiece's alphabet.
 var otherKinds = map[string]struct{ file, kind string }{
-	"bert-bge":       {"bert-bge.gguf", "bert"},
-	"gemma-4":        {"gemma-4.gguf.zst", "gemma4"},
-	"nomic-bert-moe": {"nomic-bert-moe.gguf.zst", "t5"},
+	"gemma-4": {"gemma-4.gguf.zst", "gemma4"},
 }
 
 // A kind that is not supported is refused by its name.
@@ -111,6 +111,9 @@ func TestCases(t *testing.T) {
 			tok := load(t, casesDir+file)
 			inputs := texts(t, name)
 			outputs := strings.Split(strings.TrimSuffix(string(read(t, casesDir+name+".gguf.out")), "\n"), "\n")
+			if n := len(inputs); len(outputs) == n+1 && outputs[n] == "" {
+				outputs = outputs[:n] // of the nothing after the last text
+			}
 			if len(inputs) != len(outputs) || len(inputs) < 40 {
 				t.Fatalf("%d texts, %d outputs", len(inputs), len(outputs))
 			}
@@ -178,11 +181,17 @@ func TestReferencePrompts(t *testing.T) {
 	}
 }
 
+// normalizing are the vocabularies that change a text before they spell it.
+var normalizing = []string{"bert-bge", "nomic-bert-moe"}
+
 // TestRoundTrip decodes what it encoded, for each vocabulary that can spell
 // every text.
 func TestRoundTrip(t *testing.T) {
 	wiki := string(read(t, "corpus/wiki.test.raw.zst"))[:100_000]
 	for name, file := range vocabularies {
+		if slices.Contains(normalizing, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			tok := load(t, casesDir+file)
 			inputs := append(texts(t, name), wiki, "\u00e9\u00e8 \u0410\u0411 \U0001f999", "trailing  ", "\t\t", "a\x00b")
@@ -288,7 +297,7 @@ func TestLoadTime(t *testing.T) {
 
 // TestEncodeIsNotQuadratic encodes texts that are one long word.
 func TestEncodeIsNotQuadratic(t *testing.T) {
-	files := []string{casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf"}
+	files := []string{casesDir + "bert-bge.gguf", casesDir + "nomic-bert-moe.gguf.zst", casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf"}
 	for _, file := range files {
 		tok := load(t, file)
 		for _, unit := range []string{"a", " ", "字", "<", "\xff", "\n"} {

@@ -63,16 +63,21 @@ func rankOf(score float32) uint32 {
 }
 
 func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
-	text = strings.ReplaceAll(text, " ", escapedSpace)
+	return eachWord(dst, strings.ReplaceAll(text, " ", escapedSpace), m.crosses, s, m.word)
+}
+
+// eachWord appends the ids of a text with escaped spaces, word by word where no token crosses from one
+// to the next.
+func eachWord(dst []int32, text string, crosses bool, s *scratch, encode func([]int32, string, *scratch) []int32) []int32 {
 	for len(text) > 0 {
-		word := text[:m.wordEnd(text)]
+		word := text[:wordEnd(text, crosses)]
 		text = text[len(word):]
 		var known bool
 		if dst, known = s.recall(dst, word); known {
 			continue
 		}
 		start := len(dst)
-		dst = m.word(dst, word, s)
+		dst = encode(dst, word, s)
 		s.remember(word, dst[start:])
 	}
 	return dst
@@ -80,14 +85,14 @@ func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 
 // wordEnd returns where the first word of text ends: before the first space
 // that follows something else.
-func (m *spm) wordEnd(text string) int {
+func wordEnd(text string, crosses bool) int {
 	limit := len(text)
 	if limit > maxWord {
 		for limit = maxWord; limit > maxWord-utf8.UTFMax && !utf8.RuneStart(text[limit]); {
 			limit--
 		}
 	}
-	if m.crosses {
+	if crosses {
 		return limit
 	}
 	spaces := 0
