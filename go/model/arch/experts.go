@@ -10,6 +10,7 @@ import (
 // weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
 type experts struct {
 	fn    kernel.Fn
+	plain bool // there is no gate: down(fn(up(input)))
 	early bool // weights multiply the input of the experts, not the result
 }
 
@@ -34,9 +35,15 @@ func (l layer) experts(e experts) half {
 		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert),
 		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", c.NExpert),
 	}
-	parts := l.expertInputs()
+	parts, epilogue := l.expertInputs(e.plain), kernel.GLU
+	if e.plain {
+		epilogue = kernel.Apply
+	}
 	down := l.expertPart("ffn_down", c.NFFExpert, c.NEmbd)
-	in := []kernel.Matrix{parts[0].Matrix, parts[1].Matrix}
+	var in []kernel.Matrix
+	for _, p := range parts {
+		in = append(in, p.Matrix)
+	}
 
 	return half{in: append([]kernel.Matrix{router.Matrix}, in...), run: func(act kernel.Act) {
 		logits := l.floats("router", kernel.TokRows, c.NExpert)
@@ -53,7 +60,7 @@ func (l layer) experts(e experts) half {
 		})
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
-			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: kernel.GLU, Fn: e.fn,
+			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn,
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
@@ -61,10 +68,13 @@ func (l layer) experts(e experts) half {
 	}}
 }
 
-// expertInputs returns the gates of all experts and what they open to, which some files
-// have in one tensor.
-func (l layer) expertInputs() []kernel.Part {
+// expertInputs returns the gates of all experts, unless there are none, and what they open to,
+// which some files have in one tensor.
+func (l layer) expertInputs(plain bool) []kernel.Part {
 	c := l.cfg
+	if plain {
+		return []kernel.Part{l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
+	}
 	both := l.blk + "ffn_gate_up_exps.weight"
 	if !l.w.Has(both) {
 		return []kernel.Part{l.expertPart("ffn_gate", c.NEmbd, c.NFFExpert), l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
