@@ -44,7 +44,7 @@ test:
 	@scripts/test.sh
 
 check: lib
-	$(BUILD)/csrc/check
+	@scripts/check.sh $(BUILD)/csrc/check
 
 sanitize: setup
 	@$(MAKE) check BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'

@@ -26,12 +26,14 @@
 
 static int64_t head_bytes(const struct qn_op *op)
 {
-	return kv_k_bytes(op->k_type, op->head_dim) + kv_v_bytes(op->v_type, op->v_dim);
+	return kv_k_bytes(op->k_type, op->head_dim) + (op->v_in_k ? 0 : kv_v_bytes(op->v_type, op->v_dim));
 }
 
 size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim)
 {
-	const struct qn_op op = {.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim};
+	const struct qn_op op = {
+		.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim, .v_in_k = v_dim == 0,
+	};
 
 	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
 		return 0;
@@ -53,11 +55,11 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 	const int64_t n = op->head_dim;
 
 	if (op->rope != QN_ROPE_NONE && op->rope_first)
-		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
+		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 	if (norm)
 		qn_kernels.scale_rows(x, x, 1 / sqrtf(qn_kernels.sumsq(x, n) / (float)n + op->eps), norm, n);
 	if (op->rope != QN_ROPE_NONE && !op->rope_first)
-		qn_kernels.rope(x, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
+		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
 /* What queries at a position are scaled by. */
@@ -74,23 +76,39 @@ static const float *channels(const float *mul, int h, int n)
 	return mul ? mul + (int64_t)h * n : NULL;
 }
 
+/* Channels that Q4 transforms together. */
+static int transformed(int n)
+{
+	return n & -n;
+}
+
+/* Values are channels of keys as these are kept, of whole transforms. */
+static int v_in_k_ok(const struct qn_op *op)
+{
+	return op->v_dim <= op->head_dim && op->v_dim % 16 == 0 &&
+	       (op->k_type != QN_KV_Q4 || op->v_dim % transformed(op->head_dim) == 0);
+}
+
 static int heads_ok(const struct qn_op *op)
 {
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
 	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
 	       op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
 	       op->kv_offset % 64 == 0 &&
-	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES;
+	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES &&
+	       (!op->v_in_k || v_in_k_ok(op));
 }
 
 static int qkv_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
-	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim) &&
+	       (op->q_only ||
+	        (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+	         (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)))) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
 	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
+	                                     op->rope_at >= 0 && op->rope_at <= op->head_dim - op->n_rot &&
 	                                     buf_ok(p, op->aux, op->n_rot)));
 }
 
@@ -108,7 +126,6 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
 		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
 		const float scale = query_scale(op, pos);
-		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
 
 		for (int g = 0; g < group; g++) {
 			float *x = q + g * op->head_dim;
@@ -116,14 +133,23 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 			norm_rope(c, op, x, op->vec, t);
 			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
 		}
+		if (op->q_only)
+			continue;
 		norm_rope(c, op, k, op->vec2, t);
 		if (op->mul[1])
 			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
-		if (op->mul[2])
-			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
 
 		uint8_t *kv = kv_head(c, op, t, pos, h);
 
+		if (op->v_in_k) {
+			kv_put_kv(op->k_type, kv, p, k, op->head_dim);
+			continue;
+		}
+
+		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
+
+		if (op->mul[2])
+			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
 		kv_put_k(op->k_type, kv, p, k, op->head_dim);
 		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p, v, op->v_dim);
 	}
@@ -137,12 +163,12 @@ struct tile {
 	int h0, h1;
 };
 
-/* Tokens and heads of a tile, so that their product fits TILE_ROWS. */
+/* Tokens and heads of a tile, so that their product fits TILE_ROWS. More heads than that are split evenly. */
 static void tile_shape(const struct qn_op *op, int *toks, int *heads)
 {
-	const int group = op->n_head / op->n_head_kv;
+	const int group = op->n_head / op->n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
 
-	*heads = group < TILE_ROWS ? group : TILE_ROWS;
+	*heads = (group + splits - 1) / splits;
 	*toks = TILE_ROWS / *heads;
 }
 
@@ -168,7 +194,7 @@ struct part {
 
 /* What a thread needs for one tile, in its scratch. */
 struct work {
-	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded */
+	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded, or whose values are keys */
 	struct part chunk, sum;
 	float *e;
 	float qd[TILE_ROWS], c[QN_ATTN_ROWS];
@@ -183,7 +209,13 @@ static int64_t q_bytes(const struct qn_op *op)
 	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
 }
 
-/* Bytes of a thread's K and V of Q8, where the op's are codes. */
+/* The type of values that kernels take. */
+static int value_type(const struct qn_op *op)
+{
+	return kv_expanded(op->v_in_k ? op->k_type : op->v_type);
+}
+
+/* Bytes of a thread's K and V of Q8, where the op's are codes, and of V where it is in K. */
 static int64_t expanded_k(const struct qn_op *op)
 {
 	return op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0;
@@ -191,7 +223,7 @@ static int64_t expanded_k(const struct qn_op *op)
 
 static int64_t expanded_v(const struct qn_op *op)
 {
-	return op->v_type == QN_KV_Q4 ? kv_v_bytes(QN_KV_Q8, op->v_dim) : 0;
+	return op->v_in_k || op->v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op), op->v_dim) : 0;
 }
 
 static size_t work_scratch(const struct qn_op *op)
@@ -236,7 +268,10 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		kv_expand_k(w->k, k, op->head_dim, next_k);
 		next_k = k = w->k;
 	}
-	if (r0 < end && op->v_type == QN_KV_Q4) {
+	if (r0 < end && op->v_in_k) {
+		kv_values_of_keys(value_type(op), w->v, k, op->head_dim, op->v_dim);
+		next_v = v = w->v;
+	} else if (r0 < end && op->v_type == QN_KV_Q4) {
 		kv_expand_v(w->v, v, op->v_dim, next_v);
 		next_v = v = w->v;
 	}
@@ -264,7 +299,7 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		qn_kernels.attn_scores[kv_expanded(op->k_type)](&a, k);
 		qn_kernels.attn_weights(&a);
 		a.ahead = next_v;
-		qn_kernels.attn_values[kv_expanded(op->v_type)](&a, v);
+		qn_kernels.attn_values[value_type(op)](&a, v);
 		next_k = k; /* the others find it asked for */
 		next_v = v;
 	}
@@ -369,7 +404,10 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
 			                      op->vec2[head] * LOG2E, 1, (int)dv);
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
-		if (op->v_type == QN_KV_Q4)
+		if (op->v_in_k && op->k_type == QN_KV_Q4)
+			for (int at = 0; at < op->v_dim; at += transformed(op->head_dim))
+				kv_hadamard(y + at, transformed(op->head_dim));
+		else if (!op->v_in_k && op->v_type == QN_KV_Q4)
 			kv_hadamard(y, op->v_dim);
 		if (op->mul[0])
 			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);

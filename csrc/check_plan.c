@@ -36,9 +36,11 @@ int act_ok(const struct plan *p, const int32_t *act, const int32_t *from, int64_
 	return some;
 }
 
-int rows_ok(const struct plan *p, const struct qn_op *op)
+int rows_ok(const struct plan *p, const struct qn_op *op, int64_t n)
 {
-	return op->rows != QN_ROWS_PAIR || (experts_ok(op) && buf_ok(p, op->aux, 0));
+	if (op->rows == QN_ROWS_PAIR)
+		return experts_ok(op) && buf_ok(p, op->aux, 0);
+	return op->rows != QN_ROWS_HEAD || (op->n_seg > 0 && op->step >= n && op->step % 16 == 0);
 }
 
 /* The buffer of the routing that op reads or writes, -1 for none. */
@@ -90,7 +92,8 @@ int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *b
 	for (int32_t i = 0; i < n_ops; i++) {
 		const struct operation *o = operation_of(ops[i].kind);
 
-		if (!o || ops[i].rows < QN_ROWS_TOK || ops[i].rows > QN_ROWS_PAIR || !o->check(&p, &ops[i]))
+		if (!o || ops[i].rows < QN_ROWS_TOK || ops[i].rows > (o->by_head ? QN_ROWS_HEAD : QN_ROWS_PAIR) ||
+		    !o->check(&p, &ops[i]))
 			return QN_EINVAL;
 		counters += o->counters;
 		if (counters > POOL_COUNTERS || !routing_ok(&p, i))

@@ -43,6 +43,9 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 			u[last] = g;
 		}
 		qn_kernels.conv(y, u, w, op->n_tap, n);
+		if (op->vec2)
+			for (int k = 0; k < n; k++)
+				y[k] += op->vec2[i + k];
 		if (op->epilogue == QN_EPI_FN)
 			qn_kernels.fn[op->fn](y, y, gate, n);
 		else if (gate)

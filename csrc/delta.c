@@ -11,6 +11,15 @@ static int64_t gate_col(const struct qn_op *op, int64_t h)
 	return h / op->n_seg * 2 * op->n_seg + h % op->n_seg;
 }
 
+/* The columns of gates. */
+static int gates_ok(const struct plan *p, const struct qn_op *op)
+{
+	if (!op->by_channel)
+		return buf_ok(p, op->aux, gate_col(op, op->n_head - 1) + op->n_seg + 1);
+	return op->n_seg >= op->n_head && op->n_head_kv == op->n_head &&
+	       buf_ok(p, op->aux, op->n_seg + (int64_t)op->n_head * op->head_dim);
+}
+
 static int check(const struct plan *p, const struct qn_op *op)
 {
 	return op->vec && op->vec2 && op->n_head > 0 && op->n_head_kv > 0 && op->n_head % op->n_head_kv == 0 &&
@@ -19,8 +28,37 @@ static int check(const struct plan *p, const struct qn_op *op)
 	       col_ok(p, op->src, op->col[0], (int64_t)op->n_head_kv * op->head_dim) &&
 	       col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
 	       col_ok(p, op->src, op->col[2], (int64_t)op->n_head * op->v_dim) &&
-	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) &&
-	       buf_ok(p, op->aux, gate_col(op, op->n_head - 1) + op->n_seg + 1);
+	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && gates_ok(p, op);
+}
+
+/* Floats of a thread's decays and keys times these, for as many tokens as a kernel takes. */
+static int64_t apart_floats(const struct qn_op *op)
+{
+	return op->by_channel ? 2 * (int64_t)QN_DELTA_TOKENS * op->head_dim : 0;
+}
+
+static size_t scratch(const struct qn_op *op)
+{
+	return sizeof(float) * (size_t)apart_floats(op);
+}
+
+/* The decays of the rows of head h, and the keys times these, of the d->n tokens from t on. */
+static void rows_apart(const struct run *c, const struct qn_op *op, int64_t h, int64_t t, struct delta_rows *d)
+{
+	float *g = (float *)c->scratch, *gk = g + (int64_t)QN_DELTA_TOKENS * op->head_dim;
+
+	d->g = g;
+	d->gk = gk;
+	d->g_stride = op->head_dim;
+	for (int i = 0; i < d->n; i++, g += op->head_dim, gk += op->head_dim) {
+		const float *a = buf_row(c, op->aux, t + i) + op->n_seg + h * op->head_dim, *k = d->k + i * d->stride;
+
+		for (int r = 0; r < op->head_dim; r++)
+			g[r] = a[r] + op->vec[h * op->head_dim + r];
+		qn_kernels.delta_gates(g, gk, g, g, 0, op->vec2[h], op->head_dim);
+		for (int r = 0; r < op->head_dim; r++)
+			gk[r] = g[r] * k[r];
+	}
 }
 
 /* Panels at .. at + n of head h, tokens t0 .. t1 of a sequence. */
@@ -55,11 +93,13 @@ static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int
 			const float *g = buf_row(c, op->aux, t + i) + gate;
 
 			b[i] = g[0];
-			a[i] = g[op->n_seg];
+			a[i] = op->by_channel ? 0 : g[op->n_seg];
 		}
-		qn_kernels.delta_gates(decay, beta, a, b, op->vec[h], op->vec2[h], d.n);
+		qn_kernels.delta_gates(decay, beta, a, b, op->by_channel ? 0 : op->vec[h], op->vec2[h], d.n);
 		d.q = row + op->col[0] + key * op->head_dim;
 		d.k = row + op->col[1] + key * op->head_dim;
+		if (op->by_channel)
+			rows_apart(c, op, h, t, &d);
 		d.v = row + op->col[2] + col;
 		d.o = buf_row(c, op->dst, t) + col;
 		qn_kernels.delta(&d);
@@ -94,4 +134,6 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 	return (struct qn_ticks_op){2 * runs * state * (int64_t)sizeof(float), 3 * c->batch->n_tok * state};
 }
 
-const struct operation op_delta = {.check = check, .counters = 1, .moves = moves, .run = run};
+const struct operation op_delta = {
+	.check = check, .scratch = scratch, .counters = 1, .moves = moves, .run = run,
+};

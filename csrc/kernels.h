@@ -92,12 +92,32 @@ struct delta_rows {
 	float *o;               /* likewise, o_stride */
 	int64_t stride, o_stride;
 	const float *decay, *beta; /* [n] */
+	/* Where rows of the state decay apart: their decays and the keys times these, g_stride floats apart; else NULL. */
+	const float *g, *gk;
+	int64_t g_stride;
 	const float *before;
 	float *after;
 	int n, dk, panels; /* n > 0 */
 	float scale;       /* of o */
 };
 #define QN_DELTA_TOKENS 64 /* of one call, at most */
+
+/*
+ * Tokens of a sequence in panels of 16 columns of a selective state space: see scalar/scan.c. The state is
+ * [panels][n_state][16]; before and after are different units, or the same.
+ */
+struct scan_rows {
+	const float *x, *b, *c; /* of the first token; those of the next one are `stride` floats on */
+	float *o;               /* likewise, o_stride */
+	int64_t stride, o_stride;
+	const float *dt, *decay; /* [n]; by_channel: [n][16] and [n][n_state][16] */
+	const float *d;          /* [panels][16] */
+	const float *before;
+	float *after;
+	int n, n_state, panels; /* n > 0; by_channel: one panel */
+	int by_channel;
+};
+#define QN_SCAN_TOKENS 64 /* of one call, at most */
 
 typedef void fn_fn(float *y, const float *g, const float *u, int64_t n);
 
@@ -149,6 +169,12 @@ struct kernels {
 	void (*delta)(const struct delta_rows *d);
 	/* decay = exp(rate * softplus(a + dt)), beta = sigmoid(b); n floats. */
 	void (*delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n);
+	/* The selective scan. */
+	void (*scan)(const struct scan_rows *s);
+	/* y = log(1 + e^x); n floats. */
+	void (*softplus)(float *y, const float *x, int64_t n);
+	/* y[i][j] = exp(dt[j] * rate[i][j]), j < 16, i < n. */
+	void (*scan_decays)(float *y, const float *dt, const float *rate, int64_t n);
 	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
 	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
 };

@@ -135,7 +135,8 @@ static uint16_t bf16_of_f32(float f)
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
+/* top: the largest integer of I16. */
+static void put_k(int type, void *k, int p, const float *x, int head_dim, float top)
 {
 	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim)), inv;
 	uint8_t code[KV_HEAD_DIM_MAX];
@@ -155,7 +156,7 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 			((uint16_t *)k)[i * QN_KV_BLOCK + p] = bf16_of_f32(x[i]);
 		break;
 	case QN_KV_I16:
-		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, &d[p]);
+		inv = scale_of(x, head_dim, top, KV_I16_LENGTH, &d[p]);
 		rounded(q, x, inv, head_dim, kv_pad(head_dim, 2));
 		for (int i = 0; i < head_dim; i += 2)
 			memcpy((int16_t *)k + (i / 2 * QN_KV_BLOCK + p) * 2, q + i, 4);
@@ -175,6 +176,16 @@ void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
 				(uint8_t)(code[i / 4 * 8 + i % 4] | code[i / 4 * 8 + i % 4 + 4] << 4);
 		break;
 	}
+}
+
+void kv_put_k(int type, void *k, int p, const float *x, int head_dim)
+{
+	put_k(type, k, p, x, head_dim, KV_I16_TOP);
+}
+
+void kv_put_kv(int type, void *k, int p, const float *x, int head_dim)
+{
+	put_k(type, k, p, x, head_dim, KV_I16_VALUE);
 }
 
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
@@ -215,6 +226,125 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 			((uint8_t *)v)[p / 2 * dv + 2 * i + p % 2] = (uint8_t)(code[i] | code[dv / 2 + i] << 4);
 		break;
 	}
+}
+
+/* 16 bytes of words, of halves and of bytes of them; every compiler's baseline has these shuffles. */
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint16_t halves __attribute__((vector_size(16)));
+typedef uint8_t bytes __attribute__((vector_size(16)));
+
+static words words_at(const void *p)
+{
+	words w;
+
+	memcpy(&w, p, sizeof w);
+	return w;
+}
+
+/* Words of four rows of K, of positions p .. p + 3: row by row becomes position by position. */
+static void turn(words w[4])
+{
+	const words ab = __builtin_shufflevector(w[0], w[1], 0, 4, 1, 5), ab2 = __builtin_shufflevector(w[0], w[1], 2, 6, 3, 7);
+	const words cd = __builtin_shufflevector(w[2], w[3], 0, 4, 1, 5), cd2 = __builtin_shufflevector(w[2], w[3], 2, 6, 3, 7);
+
+	w[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+	w[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	w[2] = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+	w[3] = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+}
+
+/* The elements of two positions, in turns. */
+static void store_halves(uint8_t *y, words a, words b)
+{
+	const halves low = __builtin_shufflevector((halves)a, (halves)b, 0, 8, 1, 9, 2, 10, 3, 11);
+	const halves high = __builtin_shufflevector((halves)a, (halves)b, 4, 12, 5, 13, 6, 14, 7, 15);
+
+	memcpy(y, &low, sizeof low);
+	memcpy(y + sizeof low, &high, sizeof high);
+}
+
+static void store_bytes(uint8_t *y, words a, words b)
+{
+	const bytes low = __builtin_shufflevector((bytes)a, (bytes)b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+	const bytes high = __builtin_shufflevector((bytes)a, (bytes)b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+	                                           15, 31);
+
+	memcpy(y, &low, sizeof low);
+	memcpy(y + sizeof low, &high, sizeof high);
+}
+
+/* Words of two dimensions out of rows d and d + 1 of 16-bit floats, of positions p .. p + 7. */
+static void pair_rows(words w[2], const uint16_t *row)
+{
+	const words a = words_at(row), b = words_at(row + QN_KV_BLOCK);
+
+	store_halves((uint8_t *)w, a, b);
+}
+
+void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim)
+{
+	const int64_t row = QN_KV_BLOCK * 4; /* bytes of a row of words */
+	const uint8_t *x = k;
+	uint8_t *y = v;
+
+	switch (type) {
+	case QN_KV_F32:
+		for (int d = 0; d < v_dim; d += 4)
+			for (int p = 0; p < QN_KV_BLOCK; p += 4) {
+				words w[4];
+
+				for (int i = 0; i < 4; i++)
+					w[i] = words_at(x + (d + i) * row + p * 4);
+				turn(w);
+				for (int i = 0; i < 4; i++)
+					memcpy(y + ((int64_t)(p + i) * v_dim + d) * 4, &w[i], sizeof w[i]);
+			}
+		break;
+	case QN_KV_F16:
+	case QN_KV_BF16:
+		for (int d = 0; d < v_dim; d += 8)
+			for (int p = 0; p < QN_KV_BLOCK; p += 8) {
+				words w[2][4];
+
+				for (int i = 0; i < 4; i++) {
+					words two[2];
+
+					pair_rows(two, (const uint16_t *)k + (d + 2 * i) * QN_KV_BLOCK + p);
+					w[0][i] = two[0];
+					w[1][i] = two[1];
+				}
+				turn(w[0]);
+				turn(w[1]);
+				for (int i = 0; i < 8; i++)
+					memcpy(y + ((int64_t)(p + i) * v_dim + d) * 2, &w[i / 4][i % 4], sizeof w[0][0]);
+			}
+		break;
+	case QN_KV_I16:
+		for (int d = 0; d < v_dim; d += 8)
+			for (int p = 0; p < QN_KV_BLOCK; p += 4) {
+				words w[4];
+
+				for (int i = 0; i < 4; i++)
+					w[i] = words_at(x + (d / 2 + i) * row + p * 4);
+				turn(w);
+				store_halves(y + ((int64_t)p / 2 * v_dim + d) * 4, w[0], w[1]);
+				store_halves(y + ((int64_t)(p / 2 + 1) * v_dim + d) * 4, w[2], w[3]);
+			}
+		break;
+	default: /* Q8: of keys with an offset of 128 */
+		for (int d = 0; d < v_dim; d += 16)
+			for (int p = 0; p < QN_KV_BLOCK; p += 4) {
+				words w[4];
+
+				for (int i = 0; i < 4; i++)
+					w[i] = words_at(x + (d / 4 + i) * row + p * 4) ^ 0x80808080;
+				turn(w);
+				store_bytes(y + ((int64_t)p / 2 * v_dim + d) * 2, w[0], w[1]);
+				store_bytes(y + ((int64_t)(p / 2 + 1) * v_dim + d) * 2, w[2], w[3]);
+			}
+		break;
+	}
+	memcpy(y + kv_v_elems(type, v_dim), x + kv_k_elems(type, head_dim), (size_t)kv_scales(type));
 }
 
 void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead)

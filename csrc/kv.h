@@ -11,6 +11,9 @@
  * Integers are x = d * q with a scale of their own for each position; K of Q8 is q + 128. Words of
  * two positions or two to four dimensions are what integer dot products take in one lane.
  *
+ * Where values are the first channels of keys, only K is kept. Scores are dot products along the channels, results
+ * along the positions: a tile of attention turns each block of K into V once for all of its rows.
+ *
  * Q4 is 16 levels of Q8, q = 2 * code - 15, of the head after a Hadamard transform. That spreads what a
  * few channels have over all of them, so that one scale does; it is orthogonal, so transformed queries
  * give the same scores, and weighted sums of values are transformed back. A byte has the codes of one
@@ -119,6 +122,15 @@ static inline float kv_weight_unit(float max, float sum, float *u)
 /* Position p's key and value into a head's K and V. */
 void kv_put_k(int type, void *k, int p, const float *x, int head_dim);
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim);
+
+/* The same for a key whose first channels are the value: it is kept as precisely as either would be. */
+void kv_put_kv(int type, void *k, int p, const float *x, int head_dim);
+
+/*
+ * V of the first v_dim channels of K, as V lies; v_dim is a multiple of 16, type not Q4. Nothing is computed, so V is
+ * what K is, bit by bit.
+ */
+void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim);
 
 /*
  * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with

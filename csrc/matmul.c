@@ -105,6 +105,19 @@ static struct panels panels_at(const struct operand *o, const struct operand *tw
 	return s;
 }
 
+/* Which column of dst panel p of matrix e begins at, from that of the first. */
+static int64_t panel_col(const struct qn_op *op, const struct operand *o, int64_t e, int64_t p)
+{
+	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
+		return p * QN_PANEL;
+	if (op->rows == QN_ROWS_HEAD)
+		return e * op->step + p * QN_PANEL;
+
+	const int64_t each = o->panels / op->n_seg;
+
+	return p / each * op->step + p % each * QN_PANEL;
+}
+
 /* Multiplies n rows of products by the scale of matrix e. */
 static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
 {
@@ -125,7 +138,10 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 {
 	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
 	const int i = (int)(o->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
-	const int64_t col = op->col[i] + s->p * QN_PANEL;
+	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
+	const int64_t col[2] = {
+		op->col[i] + panel_col(op, o, s->e, s->p), op->col[i] + panel_col(op, o, s->e, s->p + 1),
+	};
 	const uint8_t *act = o->act + t * o->act_bytes;
 	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
 	float *tile2 = tile + n * QN_PANEL;
@@ -133,7 +149,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
 	for (int k = 0; k < n; k++)
 		for (int j = 0; j < n_store; j++)
-			__builtin_prefetch(buf_row(c, op->dst, t + k) + col + j * QN_PANEL, 1);
+			__builtin_prefetch(buf_row(c, op->dst, row + k) + col[j], 1);
 	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
 		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
 	} else {
@@ -156,7 +172,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 			qn_kernels.fn[op->fn](tile, tile, NULL, n_store * n * QN_PANEL);
 	}
 	for (int j = 0; j < n_store; j++) {
-		float *y = buf_row(c, op->dst, t) + col + j * QN_PANEL;
+		float *y = buf_row(c, op->dst, row) + col[j];
 		const int64_t stride = c->bufs[op->dst].width;
 
 		if (op->epilogue == QN_EPI_GLU || op->epilogue == QN_EPI_FN)
@@ -225,6 +241,27 @@ static int group_size(const struct qn_op *op, int64_t rows)
 	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
 }
 
+/* Matrices that each of the op's holds. */
+static int64_t n_mat(const struct qn_op *op)
+{
+	return op->rows == QN_ROWS_PAIR ? op->n_expert : op->rows == QN_ROWS_HEAD ? op->n_seg : 1;
+}
+
+/* The columns of dst for the results of m, which are there for each head where there are heads. */
+static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, const struct qn_mat *m)
+{
+	int64_t each = m->n_out;
+
+	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
+		return col_ok(p, op->dst, col, (each + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+	if (op->n_seg < 0 || (op->rows != QN_ROWS_HEAD && each % op->n_seg != 0))
+		return 0;
+	if (op->rows != QN_ROWS_HEAD)
+		each /= op->n_seg;
+	return each % QN_PANEL == 0 && op->step % QN_PANEL == 0 && op->step >= each &&
+	       col_ok(p, op->dst, col, (op->n_seg - 1) * (int64_t)op->step + each);
+}
+
 static int check(const struct plan *p, const struct qn_op *op)
 {
 	const int glu = op->epilogue == QN_EPI_GLU, fn = glu || op->epilogue == QN_EPI_FN;
@@ -237,16 +274,16 @@ static int check(const struct plan *p, const struct qn_op *op)
 		return 0;
 	if (op->softcap != 0 && (op->epilogue != QN_EPI_STORE || !(op->softcap > 0)))
 		return 0;
-	if (!rows_ok(p, op))
+	if (!rows_ok(p, op, 0))
 		return 0;
 	for (int i = 0; i < op->n_mat; i++) {
 		const struct qn_mat *m = &op->mat[i];
 
-		if (!mat_ok(m) || m->n_mat != (op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
+		if (!mat_ok(m) || m->n_mat != n_mat(op))
 			return 0;
 		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
 			return 0;
-		if (!(glu && i) && !col_ok(p, op->dst, op->col[i], ((int64_t)m->n_out + 15) / 16 * 16))
+		if (!(glu && i) && !dst_ok(p, op, op->col[i], m))
 			return 0;
 	}
 	return 1;
@@ -256,9 +293,9 @@ static void run(struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
 	const int glu = op->epilogue == QN_EPI_GLU;
-	const int n_mat = glu ? 1 : op->n_mat;
-	const int size = group_size(op, rows);
-	int64_t items[3] = {0}, per_expert = 0, n_active = 1, i;
+	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->n_mat;
+	const int size = group_size(op, by_head ? c->batch->n_tok : rows);
+	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i;
 	struct route route = {0};
 	struct operand o[3];
 
@@ -266,7 +303,7 @@ static void run(struct run *c, const struct qn_op *op)
 		return;
 	for (int k = 0; k < op->n_mat; k++)
 		o[k] = operand_of(c, op, k);
-	for (int k = 0; k < n_mat; k++)
+	for (int k = 0; k < parts; k++)
 		per_expert += items[k] = (o[k].panels + size - 1) / size;
 	if (op->rows == QN_ROWS_PAIR) {
 		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
@@ -290,6 +327,10 @@ static void run(struct run *c, const struct qn_op *op)
 			e = expert;
 			t0 = route.offset[e];
 			t1 = route.offset[e + 1];
+		} else if (by_head) {
+			e = i / per_expert;
+			t0 = e * c->batch->n_tok;
+			t1 = t0 + c->batch->n_tok;
 		}
 		while (rest >= items[k])
 			rest -= items[k++];
@@ -304,7 +345,7 @@ static void run(struct run *c, const struct qn_op *op)
 static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
-	int64_t used = rows > 0;
+	int64_t used = rows > 0 ? n_mat(op) : 0;
 	struct qn_ticks_op m = {0};
 
 	if (op->rows == QN_ROWS_PAIR) {
@@ -329,5 +370,6 @@ const struct operation op_matmul = {
 	.counters = 1,
 	.moves = moves,
 	.routing = ROUTING_PAIRS,
+	.by_head = 1,
 	.run = run,
 };

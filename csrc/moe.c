@@ -280,7 +280,8 @@ const struct operation op_moe_gather = {
 static int combine_check(const struct plan *p, const struct qn_op *op)
 {
 	return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
-	       buf_ok(p, op->src, p->bufs[op->dst].width);
+	       buf_ok(p, op->src, p->bufs[op->dst].width) &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
 }
 
 static void combine_run(struct run *c, const struct qn_op *op)
@@ -293,6 +294,8 @@ static void combine_run(struct run *c, const struct qn_op *op)
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
 		float *y = buf_row(c, op->dst, t);
 
+		if (op->epilogue == QN_EPI_STORE)
+			memset(y, 0, sizeof *y * (size_t)c->bufs[op->dst].width);
 		for (int k = 0; k < op->n_used; k++) {
 			const float w = op->weigh_input ? 1 : r.weight[t * op->n_used + k];
 			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);

@@ -21,6 +21,7 @@ struct operation {
 	/* Counters of the pool that run() deals items with: c->step and those after it. */
 	int counters;
 	enum routing routing;
+	int by_head; /* its rows may be QN_ROWS_HEAD */
 	/* What it reads of weights, keys and values in this run, and multiplies with; NULL: nothing to speak of. */
 	struct qn_ticks_op (*moves)(const struct run *c, const struct qn_op *op);
 	/* This thread's share of the work. The next operation begins when all threads are back. */
@@ -41,10 +42,14 @@ struct operation {
 	X(QN_OP_ATTEND, op_attend)            \
 	X(QN_OP_CONV, op_conv)                \
 	X(QN_OP_DELTA, op_delta)              \
+	X(QN_OP_SCAN, op_scan)                \
 	X(QN_OP_MOE_ROUTE, op_moe_route)      \
 	X(QN_OP_MOE_GATHER, op_moe_gather)    \
 	X(QN_OP_MOE_COMBINE, op_moe_combine)  \
-	X(QN_OP_XIELU, op_xielu)
+	X(QN_OP_XIELU, op_xielu)              \
+	X(QN_OP_SPARSE, op_sparse)            \
+	X(QN_OP_MATCH, op_match)              \
+	X(QN_OP_MIX, op_mix)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

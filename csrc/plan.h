@@ -22,7 +22,7 @@ int mat_ok(const struct qn_mat *m);
 /* Activations of n columns, of some kind at least; `from`, or NULL, says of each that is there what it comes from. */
 int act_ok(const struct plan *p, const int32_t *act, const int32_t *from, int64_t n);
 
-/* The rows are of tokens, or of pairs whose routing is in aux. */
-int rows_ok(const struct plan *p, const struct qn_op *op);
+/* The rows are of tokens, of pairs whose routing is in aux, or of heads whose columns are n apart or more. */
+int rows_ok(const struct plan *p, const struct qn_op *op, int64_t n);
 
 #endif

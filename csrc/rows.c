@@ -64,6 +64,9 @@ struct norm {
 
 static struct norm norm_of(const struct qn_op *op, const float *x)
 {
+	if (op->norm == QN_NORM_NONE)
+		return (struct norm){0, 1};
+
 	const int64_t n = op->n_col;
 	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
 	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
@@ -75,10 +78,18 @@ static struct norm norm_of(const struct qn_op *op, const float *x)
 static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
                      int64_t n)
 {
-	if (op->norm == QN_NORM_RMS && !b)
+	if (op->norm != QN_NORM_LAYER && !b)
 		qn_kernels.scale_rows(y, x, s.r, w, n);
 	else
 		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
+}
+
+/* Columns of row i of NORM and ACT: of QN_ROWS_HEAD, n_tok rows of each head. */
+static const float *act_src(const struct run *c, const struct qn_op *op, int64_t i)
+{
+	if (op->rows != QN_ROWS_HEAD)
+		return buf_row(c, op->src, i) + op->col[0];
+	return buf_row(c, op->src, i % c->batch->n_tok) + op->col[0] + i / c->batch->n_tok * op->step;
 }
 
 /* NORM and ACT. Items are blocks of rows: one row alone is still shared by all threads. */
@@ -93,7 +104,7 @@ static void act_run(struct run *c, const struct qn_op *op)
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-		const float *x = buf_row(c, op->src, i / blocks);
+		const float *x = act_src(c, op, i / blocks);
 		struct actf tmp;
 
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
@@ -120,12 +131,15 @@ static void act_run(struct run *c, const struct qn_op *op)
 
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->n_col > 0 && buf_ok(p, op->src, op->n_col) && act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op);
+	const int64_t heads = op->rows == QN_ROWS_HEAD ? (op->n_seg - 1) * (int64_t)op->step : 0;
+
+	return op->n_col > 0 && col_ok(p, op->src, op->col[0], heads + op->n_col) &&
+	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col);
 }
 
 static int norm_ok(const struct qn_op *op)
 {
-	return op->norm == QN_NORM_RMS || op->norm == QN_NORM_LAYER;
+	return op->norm >= QN_NORM_RMS && op->norm <= QN_NORM_NONE;
 }
 
 static int norm_check(const struct plan *p, const struct qn_op *op)
@@ -134,7 +148,9 @@ static int norm_check(const struct plan *p, const struct qn_op *op)
 }
 
 const struct operation op_norm = {.check = norm_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
-const struct operation op_act = {.check = act_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
+const struct operation op_act = {
+	.check = act_check, .counters = 1, .routing = ROUTING_PAIRS, .by_head = 1, .run = act_run,
+};
 
 static int norm_rows_check(const struct plan *p, const struct qn_op *op)
 {

@@ -39,6 +39,8 @@ static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
 		return c->batch->n_out;
 	case QN_ROWS_PAIR:
 		return (int64_t)c->batch->n_tok * op->n_used;
+	case QN_ROWS_HEAD:
+		return (int64_t)c->batch->n_tok * op->n_seg;
 	default:
 		return c->batch->n_tok;
 	}

@@ -293,6 +293,23 @@ static void VEC(delta_gates)(float *decay, float *beta, const float *a, const fl
 		beta[i] = (1 + b[i] * 0) / (1 + qexp(-b[i]));
 }
 
+static void VEC(softplus)(float *y, const float *x, int64_t n)
+{
+	IN_PLACE
+	for (int64_t i = 0; i < n; i++)
+		y[i] = qsoftplus(x[i]);
+}
+
+static void VEC(scan_decays)(float *y, const float *dt, const float *rate, int64_t n)
+{
+	for (int64_t i = 0; i < n * LANES; i += LANES)
+		for (int j = 0; j < LANES; j++) {
+			const float x = dt[j] * rate[i + j];
+
+			y[i + j] = qexp(x) + x * 0; /* NaN where x is not finite */
+		}
+}
+
 static void VEC(conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -360,6 +377,8 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->delta_gates = VEC(delta_gates);
+	k->softplus = VEC(softplus);
+	k->scan_decays = VEC(scan_decays);
 	k->conv = VEC(conv);
 	k->attn_merge = VEC(attn_merge);
 	k->kv_expand = VEC(kv_expand);

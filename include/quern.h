@@ -110,6 +110,7 @@ enum qn_rows {
 	QN_ROWS_TOK = 0,  /* every token of the batch */
 	QN_ROWS_OUT = 1,  /* the tokens whose logits are wanted */
 	QN_ROWS_PAIR = 2, /* (token, expert) pairs, grouped by expert: n_tok * n_used of them */
+	QN_ROWS_HEAD = 3, /* (head, token) pairs, grouped by head: n_seg * n_tok of them. QN_OP_ACT, QN_OP_MATMUL */
 };
 
 /* ------------------------------------------------------------------ plans */
@@ -122,7 +123,7 @@ enum qn_op_kind {
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
 	/*
-	 * act = norm(src) * vec + vec2 over the first n_col columns, vec, vec2: [n_col] or NULL, for ones
+	 * act = norm(src) * vec + vec2 over n_col columns from col[0], vec, vec2: [n_col] or NULL, for ones
 	 * and zeros; into those of the buffers act that are not -1. See enum qn_norm.
 	 */
 	QN_OP_NORM,
@@ -132,7 +133,10 @@ enum qn_op_kind {
 	 * the same. vec, vec2: [n_col], or [n_seg][n_col] where seg_weights is set, or NULL. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_NORM_ROWS,
-	/* act = the first n_col columns of src, into the same buffers. */
+	/*
+	 * act = n_col columns of src, from col[0] on, into the same buffers. With QN_ROWS_HEAD those of head h begin at
+	 * column col[0] + h * step.
+	 */
 	QN_OP_ACT,
 	/*
 	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
@@ -144,17 +148,21 @@ enum qn_op_kind {
 	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
-	 * expert's.
+	 * expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
+	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of the rows of mat[i].
 	 */
 	QN_OP_MATMUL,
 	/*
 	 * src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
-	 * rotates the first n_rot dimensions by the table in buffer aux (before the norm where rope_first
+	 * rotates n_rot dimensions from number rope_at on by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
 	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
 	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
-	 * or NULL for ones; query heads take the channels of the kv head that they share.
+	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there are no
+	 * keys and values: nothing is read or written but q.
+	 * Where v_in_k is set, values are the first v_dim channels of keys as they are written: there are none in src, and
+	 * none are kept.
 	 */
 	QN_OP_QKV,
 	/*
@@ -172,7 +180,8 @@ enum qn_op_kind {
 	/*
 	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones where their column is -1.
 	 * dst[t] = b[t] times the sum over i < n_tap of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns, or,
-	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. What lies before the batch is the state of the
+	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. Where vec2 is set, [n_col], it is added to the
+	 * sum. What lies before the batch is the state of the
 	 * sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
 	 */
 	QN_OP_CONV,
@@ -185,8 +194,23 @@ enum qn_op_kind {
 	 * aux: rows of the gates: of each n_seg heads, n_seg numbers for b, then n_seg numbers a. Value head h has key
 	 * head h / (n_head / n_head_kv), or, where k_tiled is set, h % n_head_kv. The state is at kv_offset in a unit
 	 * of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 *
+	 * Where by_channel is set, each row of the state has a g of its own, from head_dim numbers a of each head, and vec
+	 * is [n_head][head_dim]. aux then has n_seg >= n_head numbers for b, and behind them a of all heads. Keys are as
+	 * many as heads.
 	 */
 	QN_OP_DELTA,
+	/*
+	 * A selective state space. Each of n_head heads has a state S of head_dim rows and v_dim columns, 0 before the
+	 * first token. With x of the head, b and c of its group of n_head / n_head_kv heads, of each token
+	 *	S[i][j] = exp(dt * A) S[i][j] + b[i] dt x[j],  dst[t][j] = the sum over i of c[i] S[i][j], + D x[j]
+	 *	dt = softplus(a number + vec)
+	 * A (vec2), D (mul[0]) and vec are a number for each head, as those at col[3] of each row of aux are. Where
+	 * by_channel is set, they are numbers for each head's columns, and A also for each of their rows, in the order
+	 * of the state. src: rows of x [n_head][v_dim], b, c [n_head_kv][head_dim] at col[0], col[1], col[2]; dst as x.
+	 * The state is at kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_SCAN,
 	/*
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
@@ -199,13 +223,28 @@ enum qn_op_kind {
 	 * n_col columns of each token's activations (src_act) copied to its pairs (act), times weight if weigh_input.
 	 */
 	QN_OP_MOE_GATHER,
-	/* dst[t] += sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input. */
+	/*
+	 * dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] if weigh_input; or
+	 * that added to dst (QN_EPI_ADD).
+	 */
 	QN_OP_MOE_COMBINE,
 	/*
 	 * dst = xielu(dst), n_col columns from col[1]: xielu[0] x^2 + xielu[2] x of x > 0, else
 	 * (e^min(x, xielu[3]) - 1 - x) xielu[1] + xielu[2] x. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_XIELU,
+	/*
+	 * dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row from col[1], whose deviation is
+	 * that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_SPARSE,
+	/* dst = dst * |src| / |dst|, lengths of n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	QN_OP_MATCH,
+	/*
+	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of n_col
+	 * columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
+	 */
+	QN_OP_MIX,
 };
 
 /* What becomes of the results of an operation. */
@@ -221,8 +260,8 @@ enum qn_epilogue {
  * no less than 2 % of max(|x|, m) below m, its own.
  */
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
-/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). */
-enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1 };
+/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
+enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 /* Rows that a token looks up: that of its id, that of its position, or the first; each is there, which nobody checks. */
 enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
@@ -241,15 +280,17 @@ struct qn_op {
 	int32_t src, dst, aux;
 	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
-	int32_t col[3];       /* first column of each part, multiples of 16 */
+	int32_t col[4];       /* first column of each part, multiples of 16 */
 	int32_t n_mat;
 	int32_t epilogue;     /* enum qn_epilogue */
 	int32_t fn;           /* enum qn_fn */
 	int32_t norm;         /* enum qn_norm */
 	int32_t n_seg, seg_weights;
+	int32_t step;         /* columns from one head's to the next one's, a multiple of 16 */
 	int32_t n_tap;
-	int32_t n_head, n_head_kv, n_rot;
+	int32_t n_head, n_head_kv, n_rot, rope_at;
 	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
+	int32_t v_in_k;       /* v_dim is a multiple of 16 then, and v_type is not used */
 	int32_t k_tiled;
 	int32_t rope_first;
 	int32_t rope;         /* enum qn_rope */
@@ -261,12 +302,15 @@ struct qn_op {
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */
-	int32_t by_row;
+	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
 	int32_t n_group, n_group_used, weigh_input;
 	float temp;
 	int32_t temp_span, temp_offset;
 	int32_t chunked;
+	int32_t q_only;
+	int32_t n_src;
+	float cutoff;
 	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };
 
@@ -275,7 +319,7 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
 
 /*
  * Bytes of one layer's keys and values in a KV block, a multiple of 64; 0 for types that there are
- * not. What lies in them is the kernels' business.
+ * not. v_dim is 0 where values are channels of keys. What lies in them is the kernels' business.
  */
 size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim);
 

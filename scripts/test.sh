@@ -10,17 +10,7 @@ scripts/setup.sh test
 arm64() {
 	cmake -S . -B build-arm64 --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null &&
 		cmake --build build-arm64 --parallel "$(nproc)" &&
-		check_arm64
-}
-
-# An emulator takes minutes: products, which are half of that, beside the rest. max: with dotprod and i8mm.
-check_arm64() {
-	qemu-aarch64 -cpu max build-arm64/csrc/check --only mm >build-arm64/mm.log &
-	local mm=$! status=0
-	qemu-aarch64 -cpu max build-arm64/csrc/check --skip mm || status=1
-	wait "$mm" || status=1
-	cat build-arm64/mm.log
-	return "$status"
+		scripts/check.sh qemu-aarch64 -cpu max build-arm64/csrc/check # max: with dotprod and i8mm
 }
 
 # The published bits come out of Arm's instruction sets too.
@@ -51,7 +41,7 @@ if ((stage_failed)); then
 	exit
 fi
 stage "bin/quern is static" static
-stage "C kernels, native" build/csrc/check
+stage "C kernels, native" scripts/check.sh build/csrc/check
 if [ "$(uname -m)" = x86_64 ] && grep -q 'CMAKE_C_COMPILER:.*\(gcc\|/cc\)$' build/CMakeCache.txt; then
 	stage "loops of products do not spill" scripts/check_spills.py build
 else

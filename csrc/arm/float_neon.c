@@ -16,6 +16,9 @@
 #define DELTA_PANELS 1
 #include "v16_delta.h"
 
+#define SCAN_PANELS 1
+#include "v16_scan.h"
+
 #define ATTN_VECS 1
 #include "v16_attn.h"
 
@@ -40,6 +43,7 @@ void float_init_neon(struct kernels *k)
 	vec_fill_neon(k);
 	v16_fill_neon(k);
 	delta_fill_neon(k);
+	scan_fill_neon(k);
 	attn_fill_neon(k);
 	attn_int_fill_neon(k);
 }

@@ -7,6 +7,12 @@
  *	S[i]  = fma(k[i], x, decay * S[i][j])
  *	o[j]  = scale * (sum over i of q[i] * S[i][j]), of the new S
  *
+ * Where rows decay apart (Kimi Delta Attention: Kimi Team 2025, "Kimi Linear"), gk[i] being g[i] * k[i]:
+ *
+ *	y     = sum over i of gk[i] * S[i][j]
+ *	x     = (v[j] - y) * beta
+ *	S[i]  = fma(k[i], x, g[i] * S[i][j])
+ *
  * A sum is two chains of fma, over even and over odd i, which are added.
  *
  * It is a recurrence over tokens: what a token computes does not depend on where a prompt was cut. The form in
@@ -24,16 +30,17 @@ static void column(const struct delta_rows *d, int p, int j)
 
 	for (int t = 0; t < d->n; t++, from = to) {
 		const float *q = d->q + t * d->stride, *k = d->k + t * d->stride;
+		const float *g = d->g ? d->g + t * d->g_stride : NULL, *seen = d->g ? d->gk + t * d->g_stride : k;
 		float y[2] = {0}, o[2] = {0};
 
 		for (int i = 0; i < d->dk; i++)
-			y[i % 2] = fmaf(k[i], from[i * QN_PANEL], y[i % 2]);
+			y[i % 2] = fmaf(seen[i], from[i * QN_PANEL], y[i % 2]);
 
-		const float v = d->v[t * d->stride + p * QN_PANEL + j];
-		const float x = fmaf(-d->decay[t], y[0] + y[1], v) * d->beta[t];
+		const float v = d->v[t * d->stride + p * QN_PANEL + j], found = y[0] + y[1];
+		const float x = (g ? v - found : fmaf(-d->decay[t], found, v)) * d->beta[t];
 
 		for (int i = 0; i < d->dk; i++) {
-			to[i * QN_PANEL] = fmaf(k[i], x, d->decay[t] * from[i * QN_PANEL]);
+			to[i * QN_PANEL] = fmaf(k[i], x, (g ? g[i] : d->decay[t]) * from[i * QN_PANEL]);
 			o[i % 2] = fmaf(q[i], to[i * QN_PANEL], o[i % 2]);
 		}
 		d->o[t * d->o_stride + p * QN_PANEL + j] = d->scale * (o[0] + o[1]);

@@ -35,9 +35,8 @@
 
 /* One super-block of one row, unpacked. */
 struct super {
-	uint8_t q[QK_K];
+	int16_t q[QK_K];                /* without their offset: a type has that or minimums */
 	int16_t scale[16], minimum[16]; /* of each 16 weights, even where a sub-block is 32 */
-	int offset;                     /* of q; a type has this or minimums */
 	float d, dmin;
 };
 
@@ -91,7 +90,7 @@ static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_
 	coded_of_panel(type, block, panel + b * QN_PANEL * block_bytes(type), r);
 	coded_block(&c, type, block);
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(c.q[k] + s->offset);
+		s->q[k] = c.q[k];
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = c.scale[j];
 	s->d = c.d;
@@ -100,7 +99,7 @@ static void unpack_coded(struct super *s, int type, const uint8_t *panel, int64_
 static void unpack_q4k(struct super *s, const struct x16_q4k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)nibble(p->qs, k, r, 8);
+		s->q[k] = (int16_t)nibble(p->qs, k, r, 8);
 	unpack_scales(s, p->sl, p->sh, r);
 	s->d = f32_of_f16(p->d[r]);
 	s->dmin = f32_of_f16(p->dmin[r]);
@@ -109,7 +108,7 @@ static void unpack_q4k(struct super *s, const struct x16_q4k *p, int r)
 static void unpack_q5k(struct super *s, const struct x16_q5k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(nibble(p->part[k / 64].qs, k % 64, r, 8) |
+		s->q[k] = (int16_t)(nibble(p->part[k / 64].qs, k % 64, r, 8) |
 		                    onebit(p->part[k / 64].qh, k % 64, r) << 4);
 	unpack_scales(s, p->sl, p->sh, r);
 	s->d = f32_of_f16(p->d[r]);
@@ -119,7 +118,7 @@ static void unpack_q5k(struct super *s, const struct x16_q5k *p, int r)
 static void unpack_q6k(struct super *s, const struct x16_q6k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)q6(p, k, r);
+		s->q[k] = (int16_t)(q6(p, k, r) - 32);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = p->sc[j][r];
 	s->d = f32_of_f16(p->d[r]);
@@ -128,7 +127,7 @@ static void unpack_q6k(struct super *s, const struct x16_q6k *p, int r)
 static void unpack_q2k(struct super *s, const struct x16_q2k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)twobit(p->qs, k, r);
+		s->q[k] = (int16_t)twobit(p->qs, k, r);
 	for (int j = 0; j < 16; j++) {
 		s->scale[j] = p->sl[j][r] & 15;
 		s->minimum[j] = p->sl[j][r] >> 4;
@@ -140,8 +139,8 @@ static void unpack_q2k(struct super *s, const struct x16_q2k *p, int r)
 static void unpack_q3k(struct super *s, const struct x16_q3k *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(twobit(p->half[k / 128].qs, k % 128, r) |
-		                    onebit(p->half[k / 128].qh, k % 128, r) << 2);
+		s->q[k] = (int16_t)((twobit(p->half[k / 128].qs, k % 128, r) |
+		                     onebit(p->half[k / 128].qh, k % 128, r) << 2) - 4);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = (int16_t)(((p->sl[j % 8][r] >> 4 * (j / 8) & 15) |
 		                         (p->sh[j % 4][r] >> 2 * (j / 4) & 3) << 4) - 32);
@@ -151,7 +150,7 @@ static void unpack_q3k(struct super *s, const struct x16_q3k *p, int r)
 static void unpack_iq4_xs(struct super *s, const struct x16_iq4_xs *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)(qn_iq4_values[nibble(p->qs, k, r, 4)] + 128);
+		s->q[k] = qn_iq4_values[nibble(p->qs, k, r, 4)];
 	for (int j = 0; j < 16; j++) {
 		const int i = j / 2;
 
@@ -164,16 +163,15 @@ static void unpack_iq4_xs(struct super *s, const struct x16_iq4_xs *p, int r)
 static void unpack_tq2_0(struct super *s, const struct x16_tq2_0 *p, int r)
 {
 	for (int k = 0; k < QK_K; k++)
-		s->q[k] = (uint8_t)twobit(p->qs, k, r);
+		s->q[k] = (int16_t)(twobit(p->qs, k, r) - 1);
 	for (int j = 0; j < 16; j++)
 		s->scale[j] = 1;
 	s->d = f32_of_f16(p->d[r]);
 }
 
-static void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
+INLINE void unpack(struct super *s, int type, const void *panel, int64_t b, int r)
 {
 	memset(s, 0, sizeof *s);
-	s->offset = type_row(type).offset;
 	switch (type) {
 #define SUPER(name, NAME, ...)                                              \
 	case QN_##NAME:                                                     \
@@ -185,7 +183,17 @@ static void unpack(struct super *s, int type, const void *panel, int64_t b, int 
 	unpack_coded(s, type, panel, b, r);
 }
 
-static void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
+/* The sum of n products of weights and activations. */
+INLINE int32_t dot(const int16_t *q, const int8_t *x, int n)
+{
+	int32_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += q[i] * x[i];
+	return sum;
+}
+
+INLINE void mm_super(int type, float *out, const void *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
 	const int head = type_row(type).head;
@@ -205,11 +213,11 @@ static void mm_super(int type, float *out, const void *panel, const struct act8 
 				float *y = &out[t * QN_PANEL + r];
 				int32_t sum = 0, mins = 0;
 
-				for (int k = 0; k < QK_K; k++)
-					sum += s.scale[k / 16] * (s.q[k] - s.offset) * x->qs[k];
-				for (int j = 0; j < 16; j++)
+				for (int j = 0; j < 16; j++) {
+					sum += s.scale[j] * dot(s.q + 16 * j, x->qs + 16 * j, 16);
 					mins += s.minimum[j] * x->sum16[j];
-				if (!s.offset)
+				}
+				if (!type_row(type).offset)
 					*y = fmaf(-(s.dmin * x->d), (float)mins, *y);
 				*y = fmaf(s.d * x->d, (float)sum, *y);
 			}
@@ -218,7 +226,7 @@ static void mm_super(int type, float *out, const void *panel, const struct act8 
 }
 
 /* Weight k of a group of n times 32, row r, without its offset. */
-static int small_weight(int type, const uint8_t *p, int n, int k, int r)
+INLINE int small_weight(int type, const uint8_t *p, int n, int k, int r)
 {
 	const struct type_row t = type_row(type);
 	const x16_line *lines = (const x16_line *)p;
@@ -239,7 +247,7 @@ static int small_weight(int type, const uint8_t *p, int n, int k, int r)
 }
 
 /* The scale of weight k of a group, row r. */
-static float small_scale(int type, const uint8_t *d, int k, int r)
+INLINE float small_scale(int type, const uint8_t *d, int k, int r)
 {
 	const int i = k / type_row(type).run * QN_PANEL + r;
 
@@ -248,7 +256,7 @@ static float small_scale(int type, const uint8_t *d, int k, int r)
 	                        : f32_of_f16(((const uint16_t *)d)[i]);
 }
 
-static void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
+INLINE void mm_small(int type, float *out, const uint8_t *panel, const struct act8 *act, int64_t n_in,
                      int64_t n_act, int n)
 {
 	const int has_m = type_row(type).min, run = 4 * type_row(type).words;
@@ -260,27 +268,29 @@ static void mm_small(int type, float *out, const uint8_t *panel, const struct ac
 		const uint8_t *d = panel + x16_line_bytes(type, nb);
 		const uint16_t *m = (const uint16_t *)d + nb * QN_PANEL;
 
-		for (int t = 0; t < n; t++) {
-			const struct act8 *x = &act[b * n_act + t];
+		for (int r = 0; r < QN_PANEL; r++) {
+			int16_t q[QN_ACT_BLOCK];
 
-			for (int r = 0; r < QN_PANEL; r++)
+			for (int k = 0; k < nb * QK; k++)
+				q[k] = (int16_t)small_weight(type, panel, nb, k, r);
+			for (int t = 0; t < n; t++) {
+				const struct act8 *x = &act[b * n_act + t];
+				float *y = &out[t * QN_PANEL + r];
+
 				for (int k = 0; k < nb * QK; k += run) {
-					int32_t dot = 0;
-					float f;
+					float f = (float)dot(q + k, x->qs + k, run) * small_scale(type, d, k, r);
 
-					for (int i = k; i < k + run; i++)
-						dot += small_weight(type, panel, nb, i, r) * x->qs[i];
-					f = (float)dot * small_scale(type, d, k, r);
 					if (has_m)
 						f = fmaf(f32_of_f16(m[k / QK * QN_PANEL + r]), x->fsum32[k / QK], f);
-					out[t * QN_PANEL + r] = fmaf(f, x->d32[k / QK], out[t * QN_PANEL + r]);
+					*y = fmaf(f, x->d32[k / QK], *y);
 				}
+			}
 		}
 		panel += x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
 	}
 }
 
-static void mm_float(int type, float *out, const void *panel, const struct actf *act, int64_t n_in,
+INLINE void mm_float(int type, float *out, const void *panel, const struct actf *act, int64_t n_in,
                      int64_t n_act, int n)
 {
 	for (int t = 0; t < n; t++) {

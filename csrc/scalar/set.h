@@ -8,5 +8,6 @@ void mm_init_scalar(struct kernels *k);
 void vec_init_scalar(struct kernels *k);
 void attn_init_scalar(struct kernels *k);
 void delta_init_scalar(struct kernels *k);
+void scan_init_scalar(struct kernels *k);
 
 #endif

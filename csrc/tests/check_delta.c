@@ -7,20 +7,24 @@
 
 #include "check.h"
 
-/* The state and the results of a head after n tokens, in double. S: [dk][cols]. */
+/*
+ * The state and the results of a head after n tokens, in double. S: [dk][cols]. Decays are one for each token, or, where
+ * apart is set, dk of them.
+ */
 static void oracle(double *s, double *o, int dk, int cols, int n, const float *q, const float *k, const float *v,
-                   int64_t stride, const float *decay, const float *beta, float scale)
+                   int64_t stride, const float *decay, int apart, const float *beta, float scale)
 {
 	for (int t = 0; t < n; t++, q += stride, k += stride, v += stride)
 		for (int j = 0; j < cols; j++) {
+			const float *g = decay + (apart ? t * dk : t);
 			double y = 0, sum = 0;
 
 			for (int i = 0; i < dk; i++)
-				y += (double)k[i] * s[i * cols + j];
-			const double x = (double)beta[t] * ((double)v[j] - (double)decay[t] * y);
+				y += (double)k[i] * (double)g[apart ? i : 0] * s[i * cols + j];
+			const double x = (double)beta[t] * ((double)v[j] - y);
 
 			for (int i = 0; i < dk; i++) {
-				s[i * cols + j] = (double)decay[t] * s[i * cols + j] + (double)k[i] * x;
+				s[i * cols + j] = (double)g[apart ? i : 0] * s[i * cols + j] + (double)k[i] * x;
 				sum += (double)q[i] * s[i * cols + j];
 			}
 			o[t * cols + j] = (double)scale * sum;
@@ -34,18 +38,22 @@ static void unit_rows(float *x, int n, int width)
 		x[i] = rnd_normal() / sqrtf((float)width);
 }
 
-static void kernel(int dk, int panels, int n)
+static void kernel(int dk, int panels, int n, int apart)
 {
 	const int cols = panels * QN_PANEL, stride = 2 * dk + cols;
 	const size_t state = sizeof(float) * (size_t)(dk * cols);
-	float *rows = guard_alloc(sizeof *rows * (size_t)(n * stride)), *decay = guard_alloc(sizeof *decay * (size_t)n);
+	float *rows = guard_alloc(sizeof *rows * (size_t)(n * stride));
+	float *decay = guard_alloc(sizeof *decay * (size_t)(n * dk)), *gk = guard_alloc(sizeof *gk * (size_t)(n * dk));
 	float *beta = guard_alloc(sizeof *beta * (size_t)n), *before = guard_alloc(state);
 	float *after[2], *o[2];
 	static double s[256 * 16 * 9], want[QN_DELTA_TOKENS * 16 * 9];
 
 	unit_rows(rows, n, stride);
+	for (int i = 0; i < n * dk; i++) {
+		decay[i] = fabsf(rnd_uniform());
+		gk[i] = decay[i] * rows[i / dk * stride + dk + i % dk];
+	}
 	for (int t = 0; t < n; t++) {
-		decay[t] = fabsf(rnd_uniform());
 		beta[t] = fabsf(rnd_uniform());
 	}
 	for (int i = 0; i < dk * cols; i++)
@@ -61,13 +69,19 @@ static void kernel(int dk, int panels, int n)
 	                       .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk, .panels = panels,
 	                       .scale = 0.25f};
 
-	oracle(s, want, dk, cols, n, d.q, d.k, d.v, stride, decay, beta, d.scale);
+	if (apart) {
+		d.decay = NULL;
+		d.g = decay;
+		d.gk = gk;
+		d.g_stride = dk;
+	}
+	oracle(s, want, dk, cols, n, d.q, d.k, d.v, stride, decay, apart, beta, d.scale);
 	EACH_SET(set) {
 		const int i = set != check_sets;
 
 		d.after = after[i];
 		d.o = o[i];
-		check_at(set, "delta rule of %d rows, %d panels, %d tokens", dk, panels, n);
+		check_at(set, "delta rule of %d rows%s, %d panels, %d tokens", dk, apart ? " apart" : "", panels, n);
 		set->k.delta(&d);
 		if (i) {
 			check_floats("state", after[1], after[0], dk * cols);
@@ -136,7 +150,7 @@ static void gates(void)
 enum { TOK = 80, SECOND = 5, SRC = 0, DST, GATES, N_BUFS_DELTA };
 
 struct shape {
-	int heads, keys, dk, dv, gate_heads, tiled;
+	int heads, keys, dk, dv, gate_heads, tiled, apart;
 };
 
 /*
@@ -156,19 +170,26 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_bu
 	for (int i = 0; i < N_BUFS_DELTA; i++)
 		moved[i] = (struct qn_buf){(float *)bufs[i].data + from * bufs[i].width, bufs[i].width};
 	check_true(qn_plan_check(op, 1, moved, N_BUFS_DELTA) == QN_OK, "refused");
-	qn_run(pool, op, 1, moved, &batch, NULL, 0, NULL);
+
+	const size_t bytes = qn_plan_scratch(op, 1, to - from) * (size_t)qn_pool_threads(pool);
+	struct guard scratch = guard_new(bytes);
+
+	qn_run(pool, op, 1, moved, &batch, guard_fill(&scratch, bytes), bytes, NULL);
+	guard_intact("scratch", &scratch);
+	guard_free(&scratch);
 }
 
 /* Two sequences in one batch, and the first in two, with one thread and with two: the formula, and the same bits. */
 static void operation(struct qn_pool *pools[2], struct shape s)
 {
 	const int n_key = s.keys * s.dk, width = 2 * n_key + s.heads * s.dv, out = s.heads * s.dv;
-	const int gate_width = (2 * (s.heads + s.gate_heads) + 15) / 16 * 16;
+	const int n_gates = s.apart ? s.gate_heads + s.heads * s.dk : 2 * (s.heads + s.gate_heads);
+	const int gate_width = (n_gates + 15) / 16 * 16, n_bias = s.heads * (s.apart ? s.dk : 1);
 	const size_t bytes = sizeof(float) * (size_t)(s.heads * s.dk * s.dv);
 	const int64_t unit = (int64_t)bytes + 64;
 	float *src = guard_alloc(sizeof *src * (size_t)(TOK * width));
 	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * gate_width));
-	float *vec = guard_alloc(sizeof *vec * (size_t)s.heads), *vec2 = guard_alloc(sizeof *vec2 * (size_t)s.heads);
+	float *vec = guard_alloc(sizeof *vec * (size_t)n_bias), *vec2 = guard_alloc(sizeof *vec2 * (size_t)s.heads);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_DELTA,
 	                         .src = SRC,
@@ -181,6 +202,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	                         .v_dim = s.dv,
 	                         .n_seg = s.gate_heads,
 	                         .k_tiled = s.tiled,
+	                         .by_channel = s.apart,
 	                         .vec = vec,
 	                         .vec2 = vec2,
 	                         .scale = 0.5f,
@@ -192,10 +214,10 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	unit_rows(src, TOK, width);
 	for (int i = 0; i < TOK * gate_width; i++)
 		gate[i] = rnd_normal();
-	for (int h = 0; h < s.heads; h++) {
-		vec[h] = rnd_normal();
+	for (int i = 0; i < n_bias; i++)
+		vec[i] = rnd_normal();
+	for (int h = 0; h < s.heads; h++)
 		vec2[h] = -fabsf(rnd_normal());
-	}
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * (size_t)(TOK * out));
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -208,20 +230,23 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 		for (int seq = 0; seq < 2; seq++) {
 			const int first = seq ? TOK - SECOND : 0, n = seq ? SECOND : TOK - SECOND;
 			const int key = s.tiled ? h % s.keys : h / (s.heads / s.keys);
-			const int col = h / s.gate_heads * 2 * s.gate_heads + h % s.gate_heads;
-			float decay[TOK], beta[TOK];
+			const int col = h / s.gate_heads * 2 * s.gate_heads + h % s.gate_heads, each = s.apart ? s.dk : 1;
+			float decay[TOK * 32], beta[TOK];
 			const float *row = src + first * width;
 
 			for (int t = 0; t < n; t++) {
 				const float *g = gate + (first + t) * gate_width + col;
-				const double z = (double)g[s.gate_heads] + (double)vec[h];
+				for (int i = 0; i < each; i++) {
+					const float a = s.apart ? g[s.gate_heads - h + h * s.dk + i] : g[s.gate_heads];
+					const double z = (double)a + (double)vec[h * each + i];
 
-				decay[t] = (float)exp((double)vec2[h] * log1p(exp(z)));
+					decay[t * each + i] = (float)exp((double)vec2[h] * log1p(exp(z)));
+				}
 				beta[t] = (float)(1 / (1 + exp(-(double)g[0])));
 			}
 			memset(st, 0, sizeof st);
 			oracle(st, want, s.dk, s.dv, n, row + key * s.dk, row + n_key + key * s.dk,
-			       row + 2 * n_key + h * s.dv, width, decay, beta, op.scale);
+			       row + 2 * n_key + h * s.dv, width, decay, s.apart, beta, op.scale);
 			for (int t = 0; t < n; t++)
 				for (int j = 0; j < s.dv; j++)
 					check_near("y", (first + t) * out + h * s.dv + j,
@@ -245,8 +270,8 @@ void check_delta(void)
 {
 	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
 	static const struct shape shapes[] = {
-		{4, 2, 32, 32, 16, 1}, {4, 2, 32, 32, 2, 0}, {6, 2, 24, 64, 3, 0},
-		{2, 2, 128, 48, 1, 1}, {1, 1, 16, 16, 1, 0},
+		{4, 2, 32, 32, 16, 1, 0}, {4, 2, 32, 32, 2, 0, 0}, {6, 2, 24, 64, 3, 0, 0},
+		{2, 2, 128, 48, 1, 1, 0}, {1, 1, 16, 16, 1, 0, 0}, {2, 2, 32, 32, 16, 0, 1}, {2, 2, 24, 64, 3, 0, 1},
 	};
 	struct qn_pool *pools[2];
 
@@ -254,7 +279,8 @@ void check_delta(void)
 	for (int r = 0; r < COUNT(rows); r++)
 		for (int panels = 1; panels <= 5; panels++)
 			for (int t = 0; t < COUNT(tokens); t++)
-				kernel(rows[r], panels, tokens[t]);
+				for (int apart = 0; apart < 2; apart++)
+					kernel(rows[r], panels, tokens[t], apart);
 	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest */
 	check_at(check_sets, "qn_pool_create");
 	for (int i = 0; i < 2; i++)

@@ -12,6 +12,7 @@
 #include "check.h"
 
 #define N_ACT_MAX (QN_TILE_MAX + 3)
+#define N_IN_MAX 1280
 
 enum weights { W_RANDOM, W_ONES, W_ZERO_BITS, W_ZERO, W_ONE_HUGE };
 enum acts { A_RANDOM, A_MAX, A_MIN, A_SIGNS, A_ZERO, A_ONE_HUGE, A_NAN };
@@ -140,11 +141,15 @@ static void fill(struct problem *p, enum weights w, enum acts a)
 	check_true(qn_pack(p->t->type, p->panel2, p->turned, QN_PANEL, p->n_in) == QN_OK, "qn_pack refuses");
 }
 
-static double activation(const struct problem *p, int token, int64_t k)
+/* All activations of a token. */
+static void activations(const struct problem *p, int token, double *x)
 {
-	const int64_t i = k / QN_ACT_BLOCK * p->n_act + token;
+	for (int64_t k = 0; k < p->n_in; k++) {
+		const int64_t i = k / QN_ACT_BLOCK * p->n_act + token;
 
-	return act_value(p->kind == QN_ACT_F32 ? (void *)&p->xf[i] : (void *)&p->x8[i], p->kind, k % QN_ACT_BLOCK);
+		x[k] = act_value(p->kind == QN_ACT_F32 ? (void *)&p->xf[i] : (void *)&p->x8[i], p->kind,
+		                 k % QN_ACT_BLOCK);
+	}
 }
 
 /* Activations from token t on. */
@@ -154,15 +159,19 @@ static const void *act_from(const struct problem *p, int t)
 }
 
 /*
- * The scalar product against dequantized rows. A row is dequantized twice, once without its
- * minimums and once without its scales, because the two may cancel.
+ * The scalar product against dequantized rows: each row with every fourth token, each token with every
+ * fourth row. A row is dequantized twice, once without its minimums and once without its scales, because
+ * the two may cancel.
  */
 static void oracle(const struct problem *p)
 {
-	static float part[2][4096];
-	static uint8_t row[4096 * 4];
+	static float part[2][N_IN_MAX];
+	static double x[N_ACT_MAX][N_IN_MAX];
+	static uint8_t row[N_IN_MAX * 4];
 	const size_t bytes = qn_row_bytes(p->t->type, p->n_in);
 
+	for (int t = 0; t < p->n_act; t++)
+		activations(p, t, x[t]);
 	for (int r = 0; r < QN_PANEL; r++) {
 		for (int i = 0; i < 2; i++) {
 			memcpy(row, p->rows + (size_t)r * bytes, bytes);
@@ -176,14 +185,12 @@ static void oracle(const struct problem *p)
 			if (i && p->t->m < 0)
 				memset(part[i], 0, sizeof part[i]);
 		}
-		for (int t = 0; t < p->n_act; t++) {
+		for (int t = r % 4; t < p->n_act; t += 4) {
 			double sum = 0, size = 0;
 
 			for (int64_t k = 0; k < p->n_in; k++) {
-				const double x = activation(p, t, k);
-
-				sum += ((double)part[0][k] + (double)part[1][k]) * x;
-				size += (fabs((double)part[0][k]) + fabs((double)part[1][k])) * fabs(x);
+				sum += ((double)part[0][k] + (double)part[1][k]) * x[t][k];
+				size += (fabs((double)part[0][k]) + fabs((double)part[1][k])) * fabs(x[t][k]);
 			}
 			if (t == p->nan)
 				check_true(isnan(p->want[t][r]), "token %d, row %d hides a NaN", t, r);
@@ -281,7 +288,7 @@ static void sized(const struct type *t, int64_t n_in)
 
 void check_mm(void)
 {
-	static const int64_t blocks[] = {32, 64, 96, 224, 256, 288, 512, 736, 1280};
+	static const int64_t blocks[] = {32, 64, 96, 224, 256, 288, 512, 736, N_IN_MAX};
 	static const int64_t floats[] = {1, 2, 3, 64, 172, 255, 256, 257, 600};
 
 	EACH_SET(s)

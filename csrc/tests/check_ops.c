@@ -34,7 +34,16 @@ static int64_t n_rows(const struct scene *s)
 {
 	const struct qn_batch *b = &s->r->batch;
 
-	return s->op->rows == QN_ROWS_OUT ? b->n_out : s->op->rows == QN_ROWS_PAIR ? b->n_tok * N_USED : b->n_tok;
+	switch (s->op->rows) {
+	case QN_ROWS_OUT:
+		return b->n_out;
+	case QN_ROWS_PAIR:
+		return b->n_tok * N_USED;
+	case QN_ROWS_HEAD:
+		return (int64_t)b->n_tok * s->op->n_seg;
+	default:
+		return b->n_tok;
+	}
 }
 
 static void embed(const struct scene *s)
@@ -98,14 +107,16 @@ static double largest(const double *y, int n)
 static void norm(const struct qn_op *op, double *y, const float *x, const float *w, const float *b)
 {
 	const int n = op->n_col;
-	double mean = 0, sum = 0;
+	double mean = 0, sum = 0, size = 1;
 
 	for (int i = 0; i < n && op->norm == QN_NORM_LAYER; i++)
 		mean += (double)x[i] / n;
 	for (int i = 0; i < n; i++)
 		sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+	if (op->norm != QN_NORM_NONE)
+		size = sqrt(sum / n + (double)op->eps);
 	for (int i = 0; i < n; i++)
-		y[i] = ((double)x[i] - mean) / sqrt(sum / n + (double)op->eps) * (w ? (double)w[i] : 1) +
+		y[i] = ((double)x[i] - mean) / size * (w ? (double)w[i] : 1) +
 		       (b ? (double)b[i] : 0);
 }
 
@@ -179,7 +190,8 @@ static void act(const struct scene *s)
 	const int64_t rows = n_rows(s);
 
 	for (int64_t t = 0; t < rows; t++) {
-		const float *x = row(s, s->op->src, t);
+		const int64_t n_tok = s->op->rows == QN_ROWS_HEAD ? s->r->batch.n_tok : rows, h = t / n_tok;
+		const float *x = row(s, s->op->src, t % n_tok) + (n_tok < rows ? s->op->col[0] + h * s->op->step : 0);
 		double y[1024];
 
 		if (s->op->kind == QN_OP_NORM)
@@ -231,7 +243,26 @@ static double dot(const struct scene *s, const struct qn_mat *m, const float *w,
 	return m->scale ? sum * (double)m->scale[e] : sum;
 }
 
-/* Rows t0 .. t1 of mat[k] of expert e. */
+/* Where the product of row t of the activations with row r of mat[k], of matrix e, goes. */
+static const float *product(const struct scene *s, const float *(*rows)(const struct scene *, int, int64_t), int k, int e,
+                            int64_t t, int r)
+{
+	const struct qn_op *op = s->op;
+	const int64_t n_tok = s->r->batch.n_tok;
+	int64_t col = op->col[k] + r;
+
+	if (op->rows == QN_ROWS_HEAD) {
+		t -= e * n_tok;
+		col += (int64_t)e * op->step;
+	} else if (op->rows == QN_ROWS_TOK && op->n_seg) {
+		const int each = op->mat[k].n_out / op->n_seg;
+
+		col = op->col[k] + r / each * (int64_t)op->step + r % each;
+	}
+	return rows(s, op->dst, t) + col;
+}
+
+/* Rows t0 .. t1 of mat[k] of expert or head e. */
 static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2,
                         int64_t t0, int64_t t1)
 {
@@ -265,8 +296,8 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 			if (s->op->softcap > 0)
 				want = (double)s->op->softcap * tanh(want / (double)s->op->softcap);
 			if (s->op->epilogue == QN_EPI_ADD)
-				want += (double)row_was(s, s->op->dst, t)[s->op->col[k] + r];
-			if (!check_near("y", t * m->n_out + r, (double)row(s, s->op->dst, t)[s->op->col[k] + r], want,
+				want += (double)*product(s, row_was, k, e, t, r);
+			if (!check_near("y", t * m->n_out + r, (double)*product(s, row, k, e, t, r), want,
 			                1e-5 * (size + fabs(want)) + 1e-6))
 				break;
 		}
@@ -283,7 +314,10 @@ static void matmul(const struct scene *s, int first)
 	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
 		const void *data = s->t->mats[first + k].rows, *data2 = glu ? s->t->mats[first + 1].rows : NULL;
 
-		if (s->op->rows != QN_ROWS_PAIR)
+		if (s->op->rows == QN_ROWS_HEAD)
+			for (int h = 0; h < s->op->n_seg; h++)
+				matmul_rows(s, k, h, data, data2, h * s->r->batch.n_tok, (h + 1) * s->r->batch.n_tok);
+		else if (s->op->rows != QN_ROWS_PAIR)
 			matmul_rows(s, k, 0, data, data2, 0, n_rows(s));
 		else
 			for (int e = 0; e < N_EXPERT; e++)
@@ -317,12 +351,16 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
 	const struct qn_op *op = s->op;
+
+	if (op->v_in_k)
+		part = 0;
+
 	const int at = pos % 64, v_dim = (op->v_dim + 15) / 16 * 16, type = part ? op->v_type : op->k_type;
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
 	const uint8_t *p = kv + s->t->kv_table[seq][pos / 64] * s->t->kv_block_bytes + s->t->kv_offset;
 	float scale = 1;
 
-	p += h * (k_bytes + kv_v_bytes(op->v_type, op->v_dim)) + (part ? k_bytes : 0);
+	p += h * tiny_kv_bytes(s->t->shape) + (part ? k_bytes : 0);
 	if (kv_integer(type))
 		memcpy(&scale, p + 4 * at + (part ? kv_v_elems(type, v_dim) : kv_k_elems(type, op->head_dim)), 4);
 	if (!kv_integer(type))
@@ -356,6 +394,7 @@ static void rotate(const struct scene *s, double *y, int64_t t)
 	const struct qn_op *op = s->op;
 	const int half = op->n_rot / 2;
 
+	y += op->rope_at;
 	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
 		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
 		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
@@ -391,10 +430,16 @@ static double channel(const float *mul, int h, int n, int d)
 	return mul ? (double)mul[h * n + d] : 1;
 }
 
+/* The type in which values are kept. */
+static int value_type(const struct qn_op *op)
+{
+	return op->v_in_k ? op->k_type : op->v_type;
+}
+
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
-	double y[64], v[64];
+	double y[128], v[128];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
 		const float *was = row_was(s, QKV, t);
@@ -414,7 +459,7 @@ static void qkv(const struct scene *s)
 					(double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
 					y[d] * scale, 2e-6 * (1 + fabs(y[d])));
 		}
-		for (int h = 0; h < op->n_head_kv; h++) {
+		for (int h = 0; h < op->n_head_kv && !op->q_only; h++) {
 			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
 			for (int d = 0; d < op->head_dim; d++)
 				y[d] *= channel(op->mul[1], h, op->head_dim, d);
@@ -425,6 +470,8 @@ static void qkv(const struct scene *s)
 				check_hadamard(y, op->head_dim);
 			if (op->v_type == QN_KV_Q4)
 				check_hadamard(v, op->v_dim);
+			if (op->v_in_k)
+				memcpy(v, y, sizeof v);
 			for (int d = 0; d < op->head_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
@@ -437,9 +484,9 @@ static void qkv(const struct scene *s)
 
 				check_near("v", h * op->v_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
-				           kv_eps(op->v_type) * (1 + fabs(v[d])));
+				           kv_eps(value_type(op)) * (1 + fabs(v[d])));
 			}
-			for (int d = op->v_dim; d % 16 && op->v_type != QN_KV_Q4; d++)
+			for (int d = op->v_dim; d % 16 && !op->v_in_k && op->v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -482,7 +529,7 @@ static void attend(const struct scene *s)
 			const int last = end - pos > op->ahead ? pos + op->ahead : end;
 			const int near = op->window && pos >= op->window ? pos - op->window + 1 : 0;
 			const int from = op->chunked ? pos / op->window * op->window : near;
-			double q[64], y[64];
+			double q[128], y[128];
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
 
 			for (int d = 0; d < op->head_dim; d++)
@@ -518,8 +565,14 @@ static void attend(const struct scene *s)
 			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
 				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] /
 				       channel(op->mul[0], hk, op->v_dim, d);
-			if (op->v_type == QN_KV_Q4)
+			if (op->v_in_k && op->k_type == QN_KV_Q4) { /* with what was transformed with them */
+				const int block = op->head_dim & -op->head_dim;
+
+				for (int at = 0; at < op->v_dim; at += block)
+					check_hadamard(y + at, block);
+			} else if (value_type(op) == QN_KV_Q4) {
 				check_hadamard(y, op->v_dim);
+			}
 			for (int d = 0; d < op->v_dim; d++) {
 				double want = 0, size = 0;
 
@@ -530,37 +583,37 @@ static void attend(const struct scene *s)
 					size += fabs(x);
 				}
 				check_near("y", h * op->v_dim + d, y[d], want,
-				           expm1(2 * error) * size + (kv_integer(op->v_type) ? 1e-3 : 0));
+				           expm1(2 * error) * size + (kv_integer(value_type(op)) ? 1e-3 : 0));
 			}
 		}
 }
 
-/* What op says an expert's logit is worth among all of a token's. */
-static double worth(const struct qn_op *op, const float *logits, int e)
+/* What op says the experts' logits of a token are worth. */
+static void worths(double *worth, const struct qn_op *op, const float *logits)
 {
 	double sum = 0;
 
-	if (op->gating == QN_GATE_SIGMOID)
-		return 1 / (1 + exp(-(double)logits[e]));
-	for (int i = 0; i < op->n_expert; i++)
-		sum += exp((double)logits[i]);
-	return exp((double)logits[e]) / sum;
+	for (int e = 0; e < op->n_expert; e++)
+		sum += worth[e] = op->gating == QN_GATE_SIGMOID ? 1 / (1 + exp(-(double)logits[e]))
+		                                                : exp((double)logits[e]);
+	for (int e = 0; e < op->n_expert && op->gating != QN_GATE_SIGMOID; e++)
+		worth[e] /= sum;
 }
 
 /* How an expert is ranked, before groups are left out. */
-static double score_of(const struct qn_op *op, const float *logits, int e)
+static double score_of(const struct qn_op *op, const double *worth, int e)
 {
-	return worth(op, logits, e) + (op->vec ? (double)op->vec[e] : 0);
+	return worth[e] + (op->vec ? (double)op->vec[e] : 0);
 }
 
 /* A group's sum of two best. */
-static double group_score(const struct qn_op *op, const float *logits, int g)
+static double group_score(const struct qn_op *op, const double *worth, int g)
 {
 	const int size = op->n_expert / op->n_group;
 	double best = -INFINITY, second = -INFINITY;
 
 	for (int e = g * size; e < (g + 1) * size; e++) {
-		const double x = score_of(op, logits, e);
+		const double x = score_of(op, worth, e);
 
 		second = x > best ? best : x > second ? x : second;
 		best = x > best ? x : best;
@@ -569,13 +622,13 @@ static double group_score(const struct qn_op *op, const float *logits, int g)
 }
 
 /* 1 where so many groups are better than that of expert e that it cannot be chosen. */
-static int left_out(const struct qn_op *op, const float *logits, int e)
+static int left_out(const struct qn_op *op, const double *worth, int e)
 {
 	const int g = op->n_group > 1 ? e / (op->n_expert / op->n_group) : 0;
 	int better = 0;
 
 	for (int i = 0; i < op->n_group && op->n_group > 1; i++)
-		better += group_score(op, logits, i) > group_score(op, logits, g) + 1e-6;
+		better += group_score(op, worth, i) > group_score(op, worth, g) + 1e-6;
 	return op->n_group > 1 && better >= op->n_group_used;
 }
 
@@ -600,15 +653,18 @@ static double mixed(const struct qn_op *op, const float *logits, const int32_t *
 /* The choices of a token are the best, best first, and weigh what they should. */
 static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
 {
+	static double worth[4096];
 	double sum = 0, all = 0;
 
+	check_true(op->n_expert <= COUNT(worth), "more experts than the check has room for");
+	worths(worth, op, logits);
 	for (int k = 0; k < op->n_used; k++) {
-		sum += worth(op, logits, expert[k]);
+		sum += worth[expert[k]];
 		all += exp((double)logits[expert[k]]);
 	}
 	for (int k = 0; k < op->n_used; k++) {
 		const int e = expert[k];
-		double want = worth(op, logits, e);
+		double want = worth[e];
 
 		if (op->gating == QN_GATE_CHOSEN)
 			want = exp((double)logits[e]) / all;
@@ -617,21 +673,21 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 		else if (op->norm_weights)
 			want /= sum;
 		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
-		if (!check_true(!left_out(op, logits, e), "expert %d is of a group that is left out", e))
+		if (!check_true(!left_out(op, worth, e), "expert %d is of a group that is left out", e))
 			return;
 		for (int i = 0; i < op->n_expert; i++) {
 			int before = 0;
 
 			for (int j = 0; j < k; j++)
 				before |= expert[j] == i;
-			if (before || i == e || left_out(op, logits, i))
+			if (before || i == e || left_out(op, worth, i))
 				continue;
 			/* groups that are nearly as good as each other could be left out or not */
 			if (op->n_group > 1 && i / (op->n_expert / op->n_group) != e / (op->n_expert / op->n_group))
 				continue;
 			if (!check_true(op->vec || op->n_group > 1
-			                        ? score_of(op, logits, i) <=
-			                                  score_of(op, logits, e) + 1e-6
+			                        ? score_of(op, worth, i) <=
+			                                  score_of(op, worth, e) + 1e-6
 			                        : logits[i] < logits[e] ||
 			                                  (logits[i] == logits[e] && i > e),
 			                "choice %d is %d, and %d is better", k, e, i))
@@ -696,7 +752,7 @@ static void moe_combine(const struct scene *s)
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int i = 0; i < N_EMBD; i++) {
-			double want = (double)row_was(s, X, t)[i], size = fabs(want);
+			double want = s->op->epilogue == QN_EPI_ADD ? (double)row_was(s, X, t)[i] : 0, size = fabs(want);
 
 			for (int k = 0; k < N_USED; k++) {
 				const double x = (s->op->weigh_input ? 1 : (double)r.weight[t * N_USED + k]) *
@@ -724,7 +780,7 @@ static void untouched(const struct scene *s)
 			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i],
 			            (int64_t)s->r->bytes[i]);
 	}
-	if (op->kind != QN_OP_QKV)
+	if (op->kind != QN_OP_QKV || op->q_only)
 		check_bytes("the KV pool", s->kv, s->kv_was, s->t->kv_bytes);
 }
 
@@ -812,6 +868,27 @@ static void attend_alone(const struct scene *s, struct qn_pool *pool)
 	}
 }
 
+/* Queries alone: keys, values and the KV pool stay. */
+static void queries(struct scene *s, struct qn_pool *pool)
+{
+	struct qn_op op = {0};
+
+	for (int i = 0; i < s->t->n_ops; i++)
+		if (s->t->ops[i].kind == QN_OP_QKV)
+			op = s->t->ops[i];
+	op.q_only = 1;
+	s->op = &op;
+	for (int b = 0; b < N_BUFS; b++)
+		memcpy(s->was[b], s->r->bufs[b].data, s->r->bytes[b]);
+	memcpy(s->kv_was, s->kv, (size_t)s->t->kv_bytes);
+	run(s, pool);
+	qkv(s);
+	untouched(s);
+	for (int t = 0; t < s->r->batch.n_tok; t++)
+		check_floats("keys and values", row(s, QKV, t) + op.col[1], row_was(s, QKV, t) + op.col[1],
+		             s->r->bufs[QKV].width - op.col[1]);
+}
+
 static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 {
 	static struct tiny t;
@@ -847,6 +924,8 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 	check_at(check_sets, "embedding of tiny model %s in wide rows", shape->name);
 	if (r.bufs[ATT].width > N_EMBD)
 		embed_wide(&s, pool);
+	check_at(check_sets, "queries of tiny model %s", shape->name);
+	queries(&s, pool);
 	tiny_close(&r);
 	guard_free_all();
 }
@@ -874,25 +953,29 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 }
 
 /*
- * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU.
+ * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU;
+ * 2: and biases.
  */
 static void conv(struct qn_pool *pool, int n, int plain)
 {
 	const int width = (n + 15) / 16 * 16;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
-	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n), *bias = guard_alloc(sizeof *bias * (size_t)n);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_tap = CONV_TAPS, .vec = w, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	                         .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
+	                         .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
 	for (int i = 0; i < CONV_TAPS * n; i++)
 		w[i] = rnd_normal();
+	for (int i = 0; i < n; i++)
+		bias[i] = rnd_normal();
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -904,7 +987,7 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		for (int i = 0; i < n; i++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = 0, size = 0;
+			double want = op.vec2 ? (double)bias[i] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -934,6 +1017,25 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
 	guard_free_all();
+}
+
+/* Activations of some columns. */
+static void columns(struct qn_pool *pool)
+{
+	float src[3][96], act[3][QN_ACT_BLOCK];
+	const struct qn_buf bufs[] = {{src, 96}, {act, QN_ACT_BLOCK}};
+	const struct qn_batch batch = {.n_tok = 3};
+	struct qn_op op = {.kind = QN_OP_ACT, .n_col = 40, .col = {48}};
+
+	for (int i = 0; i < 3 * 96; i++)
+		src[i / 96][i % 96] = rnd_normal();
+	for (int k = 0; k < QN_N_ACT; k++)
+		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
+	check_at(check_sets, "activations of columns from %d on", op.col[0]);
+	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+	qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+	for (int t = 0; t < 3; t++)
+		check_floats("act", act[t], src[t] + 48, 40);
 }
 
 /* Routings of the kinds that models have, in one share and in several. */
@@ -989,11 +1091,109 @@ static void routes(struct qn_pool *pool)
 static const struct shape encoders[] = {
 	{"encoder", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_I16, 0, 0, 5, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 0, 1, QN_FN_GELU_ERF, 0, 0, 0, 0, INT32_MAX},
+	 0, 1, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, INT32_MAX},
 	{"windowed encoder", 4, 4, 32, 32, QN_ROPE_NEOX, QN_KV_F16, QN_KV_F32, 4, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 3},
+	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, 3},
 };
+
+enum { STREAM_TOK = 9, STREAM_COLS = 272, STREAMS = 4 }; /* two blocks of columns */
+
+/* Runs op over buffers of STREAM_TOK rows of x and y, and of the weights w. */
+static void stream_run(struct qn_pool *pool, const struct qn_op *op, float *x, float *y, float *w)
+{
+	const struct qn_buf bufs[3] = {{x, STREAM_COLS * STREAMS}, {y, STREAM_COLS * STREAMS}, {w, 16}};
+	const struct qn_batch batch = {.n_tok = STREAM_TOK};
+
+	check_true(qn_plan_check(op, 1, bufs, 3) == QN_OK, "refused");
+	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+}
+
+/* What streams are mixed, matched and made sparse with, against the formulas. */
+static void streams(struct qn_pool *pool)
+{
+	enum { ROW = STREAM_COLS * STREAMS, N = STREAM_TOK * ROW };
+	float *x = guard_alloc(sizeof *x * N), *y = guard_alloc(sizeof *y * N), *was = guard_alloc(sizeof *was * N);
+	float *w = guard_alloc(sizeof *w * STREAM_TOK * 16);
+	struct qn_op op = {.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = 2, .n_col = STREAM_COLS, .n_seg = STREAMS,
+	                   .n_src = STREAMS, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+
+	for (int i = 0; i < N; i++) {
+		x[i] = rnd_normal();
+		y[i] = rnd_normal();
+	}
+	for (int i = 0; i < STREAM_TOK * 16; i++)
+		w[i] = rnd_normal();
+	for (int in_place = 0; in_place < 2; in_place++) {
+		const float *from = in_place ? was : x;
+
+		check_at(check_sets, "mix of streams, in place %d", in_place);
+		op.src = in_place;
+		memcpy(was, y, sizeof *y * N);
+		stream_run(pool, &op, x, y, w);
+		for (int i = 0; i < N; i++) {
+			const int t = i / ROW, s = i % ROW / STREAM_COLS, at = i % STREAM_COLS;
+			double want = (double)was[i], size = fabs(want);
+
+			for (int j = 0; j < STREAMS; j++) {
+				const double a = (double)w[t * 16 + s * STREAMS + j] * (double)from[t * ROW + j * STREAM_COLS + at];
+
+				want += a;
+				size += fabs(a);
+			}
+			check_near("y", i, (double)y[i], want, 1e-6 * size);
+		}
+	}
+	check_at(check_sets, "length of a stream");
+	op = (struct qn_op){.kind = QN_OP_MATCH, .src = 0, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}};
+	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* of token 0: it stays nothing */
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int t = 0; t < STREAM_TOK; t++) {
+		double is = 0, want = 0;
+
+		for (int i = 0; i < STREAM_COLS; i++) {
+			want += pow((double)x[t * ROW + i], 2);
+			is += pow((double)was[t * ROW + STREAM_COLS + i], 2);
+		}
+		for (int i = 0; i < ROW; i++) {
+			const int of = i / STREAM_COLS == 1;
+			const double y0 = (double)was[t * ROW + i] * (of && is > 0 ? sqrt(want / is) : 1);
+
+			check_near("y", i, (double)y[t * ROW + i], y0, of ? 1e-6 * fabs(y0) : 0);
+		}
+	}
+	check_at(check_sets, "sparse");
+	op = (struct qn_op){.kind = QN_OP_SPARSE, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}, .cutoff = 1.2f};
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int t = 0; t < STREAM_TOK; t++) {
+		const float *z = was + t * ROW + STREAM_COLS;
+		double mean = 0, squares = 0;
+
+		for (int i = 0; i < STREAM_COLS; i++)
+			mean += (double)z[i] / STREAM_COLS;
+		for (int i = 0; i < STREAM_COLS; i++)
+			squares += pow((double)z[i] - mean, 2);
+		for (int i = 0; i < STREAM_COLS; i++)
+			check_near("y", i, (double)y[t * ROW + STREAM_COLS + i],
+			           fmax((double)z[i] - mean - (double)op.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0), 1e-5);
+		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
+	}
+	check_at(check_sets, "activations from a column");
+	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS, .col = {STREAM_COLS},
+	                    .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+	op.act[QN_ACT_F32] = 1;
+	stream_run(pool, &op, x, y, w);
+	for (int i = 0; i < STREAM_TOK * STREAM_COLS; i++) {
+		const int t = i / STREAM_COLS, at = i % STREAM_COLS;
+		const uint8_t *blocks = (const uint8_t *)y + (at / QN_ACT_BLOCK * STREAM_TOK + t) * act_bytes(QN_ACT_F32);
+
+		check_near("activation", i, act_value(blocks, QN_ACT_F32, at % QN_ACT_BLOCK),
+		           (double)x[t * ROW + STREAM_COLS + at] * (double)x[at], 1e-6);
+	}
+	guard_free_all();
+}
 
 void check_ops(void)
 {
@@ -1005,12 +1205,20 @@ void check_ops(void)
 		return;
 	for (int i = 0; i < tiny_n_shapes; i++)
 		model(&tiny_shapes[i], pool, i % 3);
+	for (int type = 0; type < QN_N_KV_TYPES; type++) { /* values in keys of each type */
+		struct shape shape = tiny_shapes[tiny_n_shapes - 1];
+
+		shape.k_type = type;
+		model(&shape, pool, type % 3);
+	}
 	for (int i = 0; i < COUNT(encoders); i++)
 		model(&encoders[i], pool, i);
-	for (int plain = 0; plain < 2; plain++) {
+	for (int plain = 0; plain < 3; plain++) {
 		conv(pool, 64, plain);
 		conv(pool, 200, plain);
 	}
+	columns(pool);
 	routes(pool);
+	streams(pool);
 	qn_pool_destroy(pool);
 }

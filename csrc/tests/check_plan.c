@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fp16.h"
 #include "../kv.h"
 #include "../pool.h"
 #include "tiny.h"
@@ -164,6 +165,58 @@ static void balance(struct qn_pool *pool)
 	guard_free_all();
 }
 
+/*
+ * Values that are channels of keys are what they would be if they were kept beside them: with floats, which round no
+ * differently there, to the bit.
+ */
+static void latents(struct qn_pool *pool, int type)
+{
+	struct shape shape = tiny_shapes[tiny_n_shapes - 1];
+	static struct outcome want, got;
+	static struct tiny t;
+
+	shape.k_type = shape.v_type = type;
+	check_at(check_sets, "values in keys of type %d", type);
+	tiny_new(&t, &shape);
+	tiny_layout(&t, QN_X16);
+	got.kv = guard_alloc((size_t)t.kv_bytes);
+	run(&t, pool, N_TOK, N_TOK, 1, &got, NULL);
+
+	/* The same with room for values, which are those channels of the same keys. */
+	const int64_t k_bytes = kv_k_bytes(type, shape.head_dim), block = t.kv_block_bytes, blocks = t.kv_bytes / block;
+	const uint8_t *start = t.kv_start;
+
+	t.kv_block_bytes += kv_v_bytes(type, shape.v_dim);
+	t.kv_bytes = t.kv_block_bytes * blocks;
+	t.kv_start = guard_alloc((size_t)t.kv_bytes);
+	want.kv = guard_alloc((size_t)t.kv_bytes);
+	for (int64_t i = 0; i < blocks; i++) {
+		uint8_t *k = t.kv_start + i * t.kv_block_bytes + t.kv_offset;
+
+		memcpy(k, start + i * block + t.kv_offset, (size_t)k_bytes);
+		for (int p = 0; p < QN_KV_BLOCK; p++) {
+			float x[128];
+
+			for (int d = 0; d < shape.v_dim; d++)
+				x[d] = type == QN_KV_F32   ? ((const float *)k)[d * QN_KV_BLOCK + p]
+				       : type == QN_KV_F16 ? f32_of_f16(((const uint16_t *)k)[d * QN_KV_BLOCK + p])
+				                           : f32_of_bf16(((const uint16_t *)k)[d * QN_KV_BLOCK + p]);
+			kv_put_v(type, k + k_bytes, p, x, shape.v_dim);
+		}
+	}
+	for (int i = 0; i < t.n_ops; i++) {
+		t.ops[i].v_in_k = 0;
+		if (t.ops[i].kind == QN_OP_QKV)
+			t.ops[i].col[2] = t.ops[i].col[1];
+	}
+	run(&t, pool, N_TOK, N_TOK, 1, &want, NULL);
+	for (int i = 0; i < N_TOK; i++) {
+		check_floats("x", got.x[i], want.x[i], N_EMBD);
+		check_floats("logits", got.logits[i], want.logits[i], N_VOCAB);
+	}
+	guard_free_all();
+}
+
 /* A run with ticks gives the same bits, adds up its time, and counts what products and attention read. */
 static void ticks(const struct shape *shape, struct qn_pool *pool)
 {
@@ -196,7 +249,9 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 			check_true(busy > 0 && (nth == 1 || wait > 0), "operation %d: %lld ns, waited %lld", i,
 			           (long long)busy, (long long)wait);
 			for (int k = 0; k < op->n_mat && op->kind == QN_OP_MATMUL; k++) {
-				const int rows = op->rows == QN_ROWS_PAIR ? N_TOK * N_USED : N_TOK;
+				const int rows = op->rows == QN_ROWS_PAIR   ? N_TOK * N_USED
+				                 : op->rows == QN_ROWS_HEAD ? N_TOK * op->n_seg
+				                                            : N_TOK;
 
 				/* of experts those that are used */
 				bytes += (int64_t)qn_row_bytes(op->mat[k].type, op->mat[k].n_in) * op->mat[k].n_out *
@@ -358,10 +413,16 @@ static void refuses_simple(void)
 	}
 	for (int i = 0; i < model.n_ops; i++) {
 		REFUSES(model.ops[i].kind, 0, rows, -1);
-		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_PAIR + 1);
+		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD + 1);
+		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD); /* without heads, or at all */
 	}
-	REFUSES(QN_OP_NORM, 0, norm, 2);
+	REFUSES(QN_OP_NORM, 0, norm, QN_NORM_NONE + 1);
+	REFUSES(QN_OP_NORM, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], 1 << 20);
 	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 0, col[0], -16);
+	REFUSES(QN_OP_ACT, 0, col[0], 8);
+	REFUSES(QN_OP_ACT, 0, col[0], INT32_MAX - 15);
 	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
 }
 
@@ -373,6 +434,48 @@ static void refuses_simple(void)
 		expect(&op_, QN_EINVAL, #field " = " #value);    \
 	} while (0)
 
+static void refuses_scan(void)
+{
+	const float w[64] = {0};
+	const struct qn_op scan = {.kind = QN_OP_SCAN, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
+	                           .head_dim = 8, .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 64, 80, 16}};
+
+	expect(&scan, QN_OK, "scan");
+	REFUSES_OF(scan, vec, NULL);
+	REFUSES_OF(scan, vec2, NULL);
+	REFUSES_OF(scan, mul[0], NULL);
+	REFUSES_OF(scan, n_head, 0);
+	REFUSES_OF(scan, n_head, 5);
+	REFUSES_OF(scan, n_head, INT32_MAX - 1);
+	REFUSES_OF(scan, n_head_kv, 0);
+	REFUSES_OF(scan, head_dim, 0);
+	REFUSES_OF(scan, head_dim, N_EMBD);
+	REFUSES_OF(scan, v_dim, 0);
+	REFUSES_OF(scan, v_dim, 24);
+	REFUSES_OF(scan, v_dim, N_FF);
+	REFUSES_OF(scan, group, -1);
+	REFUSES_OF(scan, kv_offset, 32);
+	REFUSES_OF(scan, kv_offset, -64);
+	for (int i = 0; i < 4; i++) {
+		REFUSES_OF(scan, col[i], -16);
+		REFUSES_OF(scan, col[i], 8);
+		REFUSES_OF(scan, col[i], INT32_MAX - 15);
+	}
+	REFUSES_OF(scan, src, -1);
+	REFUSES_OF(scan, dst, N_BUFS);
+	REFUSES_OF(scan, aux, N_BUFS);
+	REFUSES_OF(scan, aux, -1);
+	struct qn_op channels = scan;
+
+	channels.by_channel = 1;
+	channels.n_head = channels.n_head_kv = 1;
+	expect(&channels, QN_OK, "scan by channel");
+	channels.col[1] = channels.col[2] = 16;
+	channels.head_dim = 256;
+	expect(&channels, QN_OK, "scan by channel of many rows");
+	REFUSES_OF(channels, head_dim, 257);
+}
+
 static void refuses_rows(void)
 {
 	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
@@ -381,8 +484,31 @@ static void refuses_rows(void)
 	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_tap = 4, .vec = w,
 	                           .col = {0, 64, 128}};
 
+	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
+	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
+	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2, .n_src = 2};
+
+	expect(&sparse, QN_OK, "sparse");
+	REFUSES_OF(sparse, n_col, 1);
+	REFUSES_OF(sparse, n_col, 1 << 20);
+	REFUSES_OF(sparse, col[1], 8);
+	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
+	expect(&match, QN_OK, "match");
+	REFUSES_OF(match, n_col, 0);
+	REFUSES_OF(match, col[0], 1 << 20);
+	REFUSES_OF(match, col[1], 8);
+	REFUSES_OF(match, rows, QN_ROWS_PAIR);
+	expect(&mix, QN_OK, "mix");
+	REFUSES_OF(mix, n_col, 0);
+	REFUSES_OF(mix, n_seg, 0);
+	REFUSES_OF(mix, n_seg, 17);
+	REFUSES_OF(mix, n_src, -1);
+	REFUSES_OF(mix, n_src, 17);
+	REFUSES_OF(mix, aux, -1);
+	REFUSES_OF(mix, col[0], 1 << 20);
+	REFUSES_OF(mix, col[1], 1 << 20);
 	expect(&norm, QN_OK, "norm of rows");
-	REFUSES_OF(norm, norm, 2);
+	REFUSES_OF(norm, norm, QN_NORM_NONE + 1);
 	REFUSES_OF(norm, norm, -1);
 	REFUSES_OF(norm, rows, QN_ROWS_PAIR);
 	REFUSES_OF(norm, n_col, 0);
@@ -450,6 +576,17 @@ static void refuses_rows(void)
 	REFUSES_OF(delta, kv_offset, 32);
 	REFUSES_OF(delta, aux, N_BUFS);
 	REFUSES_OF(delta, aux, -1);
+	REFUSES_OF(delta, by_channel, 1); /* with keys of two heads */
+	struct qn_op apart = delta;
+
+	apart.by_channel = 1;
+	apart.n_head_kv = 4;
+	apart.n_seg = 16;
+	expect(&apart, QN_OK, "delta rule with decays of channels");
+	REFUSES_OF(apart, n_seg, 3);
+	REFUSES_OF(apart, n_seg, INT32_MAX);
+	REFUSES_OF(apart, head_dim, 128);
+	REFUSES_OF(apart, aux, ROUTER);
 	for (int i = 0; i < 3; i++) {
 		const struct qn_op *op = i == 0 ? &norm : i == 1 ? &gate : &conv;
 
@@ -581,6 +718,72 @@ static void refuses_attention(void)
 	REFUSES(QN_OP_ATTEND, 0, dst, ROUTER);
 }
 
+/* Heads whose columns lie apart, and values in keys. */
+static void refuses_heads(void)
+{
+	struct qn_op base = model.ops[find(QN_OP_ACT, 0)];
+
+	base.rows = QN_ROWS_HEAD;
+	base.src = X;
+	base.n_col = 48;
+	base.n_seg = 4;
+	base.step = 96;
+	base.col[0] = 32;
+	expect(&base, QN_OK, "activations of heads");
+	REFUSES_OF(base, n_seg, 0);
+	REFUSES_OF(base, n_seg, -1);
+	REFUSES_OF(base, n_seg, INT32_MAX);
+	REFUSES_OF(base, step, 32);
+	REFUSES_OF(base, step, 88);
+	REFUSES_OF(base, step, INT32_MAX - 15);
+	REFUSES_OF(base, n_col, N_EMBD);
+	REFUSES_OF(base, col[0], 8);
+	REFUSES_OF(base, col[0], -16);
+	REFUSES_OF(base, col[0], N_EMBD);
+
+	base = model.ops[find(QN_OP_MATMUL, 1)]; /* N_EMBD results */
+	base.n_seg = 4;
+	base.step = N_EMBD / 4;
+	expect(&base, QN_OK, "results of heads");
+	REFUSES_OF(base, n_seg, -1);
+	REFUSES_OF(base, n_seg, 3);
+	REFUSES_OF(base, n_seg, N_EMBD / 8); /* of half a panel each */
+	REFUSES_OF(base, step, N_EMBD / 4 - 16);
+	REFUSES_OF(base, step, N_EMBD / 4 + 8);
+	REFUSES_OF(base, step, N_EMBD / 4 + 16);
+	REFUSES_OF(base, col[0], 16);
+	REFUSES_OF(base, rows, QN_ROWS_HEAD); /* of one matrix */
+	base.rows = QN_ROWS_HEAD;
+	base.mat[0].n_mat = 4;
+	base.mat[0].n_out = N_EMBD / 4;
+	expect(&base, QN_OK, "a matrix of each head");
+	REFUSES_OF(base, n_seg, 0);
+	REFUSES_OF(base, n_seg, 5);
+	REFUSES_OF(base, mat[0].n_out, N_EMBD / 4 - 8);
+	REFUSES_OF(base, step, N_EMBD / 4 - 16);
+	REFUSES_OF(base, step, N_EMBD / 4 + 16);
+	REFUSES_OF(base, rows, QN_ROWS_TOK);
+
+	for (int i = 0; i < 2; i++) {
+		base = model.ops[find(i ? QN_OP_ATTEND : QN_OP_QKV, 0)];
+		base.v_in_k = 1;
+		base.v_dim = 16;
+		base.k_type = QN_KV_F16;
+		expect(&base, QN_OK, "values in keys");
+		REFUSES_OF(base, v_dim, 24);
+		REFUSES_OF(base, v_dim, 48); /* of 32 */
+		base.k_type = QN_KV_Q4;
+		expect(&base, QN_EINVAL, "half of what is transformed together");
+	}
+	base = model.ops[find(QN_OP_QKV, 0)];
+	base.n_rot = 16;
+	base.rope_at = 16;
+	expect(&base, QN_OK, "the last channels are rotated");
+	REFUSES_OF(base, rope_at, 17);
+	REFUSES_OF(base, rope_at, -1);
+	REFUSES_OF(base, rope_at, INT32_MAX);
+}
+
 static void refuses_moe(void)
 {
 	static const int kinds[] = {QN_OP_MOE_ROUTE, QN_OP_MOE_GATHER, QN_OP_MOE_COMBINE};
@@ -620,6 +823,7 @@ static void refuses_moe(void)
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, src);
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, dst);
 	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
+	REFUSES(QN_OP_MOE_COMBINE, 0, epilogue, QN_EPI_GLU);
 }
 
 /* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */
@@ -688,8 +892,10 @@ static void refuses(void)
 		expect(&model.ops[i], QN_OK, "as it is");
 	refuses_simple();
 	refuses_rows();
+	refuses_scan();
 	refuses_matmul();
 	refuses_attention();
+	refuses_heads();
 	refuses_moe();
 	refuses_routing();
 	check_true(n_refused > 250, "only %d refusals tried", n_refused);
@@ -726,11 +932,14 @@ void check_plan(void)
 			exit(1);
 		pack_mat(pools[i]);
 	}
-	for (int i = 0; i < n; i++)
-		ticks(&tiny_shapes[i % tiny_n_shapes], pools[i]);
+	for (int i = 0; i < tiny_n_shapes; i++)
+		ticks(&tiny_shapes[i], pools[i % n]);
 	for (int i = 0; i < tiny_n_shapes; i++)
 		invariance(&tiny_shapes[i], pools, n);
 	balance(pools[1]);
+	latents(pools[1], QN_KV_F32);
+	latents(pools[1], QN_KV_F16);
+	latents(pools[1], QN_KV_BF16);
 	for (int i = 0; i < n; i++)
 		qn_pool_destroy(pools[i]);
 }

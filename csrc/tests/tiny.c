@@ -7,21 +7,24 @@
 
 /*
  * Together they have every type of weights but some, keys shared by 1, 4 and 40 query heads (more
- * than a call of attention has rows), heads of no multiple of 16, and what attention can do.
+ * than a call of attention has rows), heads of no multiple of 16, values in keys, and what attention can do.
  */
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
-	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
-	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0},
+	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0, 0},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 40, 5, 0, 1,
 	 {QN_Q2_K, QN_NVFP4, QN_IQ4_NL}, QN_Q4_1, QN_NVFP4, QN_IQ4_NL, QN_Q5_0, QN_NVFP4, QN_Q4_0, QN_F32,
-	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0},
+	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0, 0},
 	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0, 0},
+	{"latent", 6, 1, 80, 16, QN_ROPE_NORM, QN_KV_I16, QN_KV_F16, 0, 0, 0, 0, 0, 1,
+	 {QN_Q8_0, QN_Q8_0, QN_Q4_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
+	 64, 0, QN_FN_SILU, 0, 0, 0, 0, 32, 0},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -132,7 +135,8 @@ static void put_mat(struct tiny *t, struct qn_op *op, int type, int n_in, int n_
 {
 	const int i = op->n_mat++;
 
-	op->mat[i] = mat(t, type, n_in, n_out, op->rows == QN_ROWS_PAIR ? N_EXPERT : 1);
+	op->mat[i] = mat(t, type, n_in, n_out,
+	                 op->rows == QN_ROWS_PAIR ? N_EXPERT : op->rows == QN_ROWS_HEAD ? op->n_seg : 1);
 	op->col[i] = col;
 	if (bias)
 		op->bias[i] = vec(op->mat[i].n_mat * pad16(n_out), 0, 0.3f);
@@ -149,6 +153,8 @@ static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
 	op->k_type = s->k_type;
 	op->v_type = s->v_type;
 	op->kv_offset = kv_offset;
+	op->v_in_k = s->latent != 0;
+	op->rope_at = s->latent ? tiny_v_dim(s) : 0;
 	op->col[1] = pad16(s->n_head * s->head_dim);
 	op->col[2] = op->col[1] + pad16(s->n_head_kv * s->head_dim);
 	op->src = QKV;
@@ -164,6 +170,35 @@ static struct qn_op *add_norm_rows(struct tiny *t, int norm, int src, int dst, i
 	op->n_col = n;
 	op->n_seg = n_seg;
 	return op;
+}
+
+/* Products of each head with a matrix of its own: n_in columns of src from col on, `from` apart, to n_out of dst. */
+static void by_head(struct tiny *t, int type, int src, int col, int n_in, int from, int dst, int n_out, int to)
+{
+	struct qn_op *op = add_act(t, QN_OP_ACT, QN_ROWS_HEAD, src, n_in, HEADS, type);
+
+	op->col[0] = col;
+	op->n_seg = t->shape->n_head;
+	op->step = from;
+	op = add_matmul(t, QN_ROWS_HEAD, dst, QN_EPI_STORE, HEADS, type);
+	op->n_seg = t->shape->n_head;
+	op->step = to;
+	put_mat(t, op, type, n_in, n_out, 0, 1);
+}
+
+/* Queries whose last n_rot channels are where they belong, and keys. */
+static void latent_queries(struct tiny *t)
+{
+	const struct shape *s = t->shape;
+	const int plain = s->latent, n_v = tiny_v_dim(s);
+	struct qn_op *op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
+
+	put_mat(t, op, s->qkv[1], N_EMBD, s->head_dim, s->n_head * s->head_dim, 0);
+	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
+	op->n_seg = s->n_head;
+	op->step = s->head_dim;
+	put_mat(t, op, s->qkv[0], N_EMBD, s->n_head * (plain + s->n_rot), n_v - plain, 0);
+	by_head(t, s->qkv[2], QKV, n_v - plain, plain, s->head_dim, QKV, n_v, s->head_dim);
 }
 
 static void attention(struct tiny *t)
@@ -185,10 +220,14 @@ static void attention(struct tiny *t)
 		op->scale = 1.1f;
 	}
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, ANY);
-	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
-	put_mat(t, op, s->qkv[0], N_EMBD, n_q, 0, 1);
-	put_mat(t, op, s->qkv[1], N_EMBD, n_k, pad16(n_q), 0);
-	put_mat(t, op, s->qkv[2], N_EMBD, n_v, pad16(n_q) + pad16(n_k), 1);
+	if (s->latent) {
+		latent_queries(t);
+	} else {
+		op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
+		put_mat(t, op, s->qkv[0], N_EMBD, n_q, 0, 1);
+		put_mat(t, op, s->qkv[1], N_EMBD, n_k, pad16(n_q), 0);
+		put_mat(t, op, s->qkv[2], N_EMBD, n_v, pad16(n_q) + pad16(n_k), 1);
+	}
 	if (s->layer) { /* queries, with weights for each head */
 		op = add_norm_rows(t, QN_NORM_LAYER, QKV, QKV, s->head_dim, s->n_head);
 		op->seg_weights = 1;
@@ -237,7 +276,9 @@ static void attention(struct tiny *t)
 		op->dst = ATT;
 		op->n_col = n_att;
 	}
-	add_act(t, QN_OP_ACT, QN_ROWS_TOK, ATT, n_att, ACT, ANY);
+	if (s->latent)
+		by_head(t, s->out, ATT, 0, n_v, n_v, VALUES, n_v, n_v + 16);
+	add_act(t, QN_OP_ACT, QN_ROWS_TOK, s->latent ? VALUES : ATT, n_att, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, ANY);
 	put_mat(t, op, s->out, n_att, N_EMBD, 0, 1);
 	op->scale = s->layer ? 0.7f : 1;
@@ -307,6 +348,7 @@ static void sparse(struct tiny *t)
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
 	op->src = PAIR_OUT;
 	op->dst = X;
+	op->epilogue = t->shape->chunked ? QN_EPI_STORE : QN_EPI_ADD;
 	op->aux = ROUTE;
 	op->weigh_input = t->shape->plain;
 }
@@ -356,14 +398,18 @@ static void tokens(struct tiny *t)
 	}
 }
 
+int64_t tiny_kv_bytes(const struct shape *s)
+{
+	return (int64_t)qn_kv_bytes(s->k_type, s->v_type, 1, s->head_dim, s->latent ? 0 : tiny_v_dim(s));
+}
+
 void tiny_new(struct tiny *t, const struct shape *shape)
 {
 	struct qn_op *op;
 
 	check_at(check_sets, "tiny model %s", shape->name);
 	*t = (struct tiny){.shape = shape, .kv_offset = 128};
-	const int64_t k_bytes = kv_k_bytes(shape->k_type, shape->head_dim);
-	const int64_t head = k_bytes + kv_v_bytes(shape->v_type, tiny_v_dim(shape));
+	const int64_t k_bytes = kv_k_bytes(shape->k_type, shape->head_dim), head = tiny_kv_bytes(shape);
 
 	t->kv_block_bytes = 128 + head * shape->n_head_kv + 64;
 	t->kv_bytes = t->kv_block_bytes * N_KV_BLOCKS;
@@ -376,6 +422,11 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 				for (int d = 0; d < shape->head_dim || d < tiny_v_dim(shape); d++) {
 					x[0][d] = rnd_normal();
 					x[1][d] = rnd_normal();
+				}
+				if (shape->latent) {
+					kv_put_kv(shape->k_type, t->kv_start + at + 128 + h * head, p, x[0],
+					          shape->head_dim);
+					continue;
 				}
 				kv_put_k(shape->k_type, t->kv_start + at + 128 + h * head, p, x[0], shape->head_dim);
 				kv_put_v(shape->v_type, t->kv_start + at + 128 + h * head + k_bytes, p, x[1],
@@ -453,6 +504,8 @@ void tiny_open(struct tiny_run *r, const struct tiny *t, void *kv, int from, int
 	floats(r, PAIR_OUT, pairs, N_EMBD);
 	floats(r, LAST, n_out, N_EMBD);
 	floats(r, LOGITS, n_out, pad16(N_VOCAB));
+	acts(r, HEADS, n * (s->latent ? s->n_head : 1), pad16(tiny_v_dim(s)));
+	floats(r, VALUES, n, s->n_head * (pad16(tiny_v_dim(s)) + 16));
 }
 
 void tiny_close(struct tiny_run *r)

@@ -25,7 +25,7 @@ enum {
 /* Buffers. Activations have one for each kind. */
 enum {
 	X, ROPE, ACT, QKV = ACT + QN_N_ACT, ATT, FF, ROUTER, ROUTE, PAIR, PAIR_FF = PAIR + QN_N_ACT,
-	PAIR_FF_ACT, PAIR_OUT = PAIR_FF_ACT + QN_N_ACT, LAST, LOGITS, N_BUFS
+	PAIR_FF_ACT, PAIR_OUT = PAIR_FF_ACT + QN_N_ACT, LAST, LOGITS, HEADS, VALUES = HEADS + QN_N_ACT, N_BUFS
 };
 
 /* What differs from one model to another. */
@@ -44,16 +44,19 @@ struct shape {
 	float cap;   /* of the logits */
 	int chunked; /* the window is the length of chunks */
 	int mul;     /* channels of queries, keys, values and results have factors */
+	int latent;  /* values are channels of keys; so many of a query become v_dim by a matrix of each head */
 	int ahead;   /* positions that a token sees after its own */
 };
 static inline int tiny_v_dim(const struct shape *s)
 {
 	return s->v_dim ? s->v_dim : s->head_dim;
 }
+/* Bytes of K and V of a kv head in a block. */
+int64_t tiny_kv_bytes(const struct shape *s);
 extern const struct shape tiny_shapes[];
 extern const int tiny_n_shapes;
 
-#define TINY_MATS 16
+#define TINY_MATS 18
 #define TINY_OPS 32
 
 /* A model with its weights in both layouts. Its memory is guard_alloc()'s. */

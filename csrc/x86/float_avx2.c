@@ -13,6 +13,9 @@
 #define DELTA_PANELS 1
 #include "v16_delta.h"
 
+#define SCAN_PANELS 1
+#include "v16_scan.h"
+
 #define ATTN_VECS 1
 #include "v16_attn.h"
 
@@ -82,6 +85,7 @@ void float_init_avx2(struct kernels *k)
 	vec_fill_avx2(k);
 	v16_fill_avx2(k);
 	delta_fill_avx2(k);
+	scan_fill_avx2(k);
 	attn_fill_avx2(k);
 	attn_int_fill_avx2(k);
 }

@@ -12,6 +12,9 @@
 #define DELTA_PANELS 2
 #include "v16_delta.h"
 
+#define SCAN_PANELS 2
+#include "v16_scan.h"
+
 #define ATTN_VECS 4
 #include "v16_attn.h"
 
@@ -58,6 +61,7 @@ void float_init_avx512(struct kernels *k)
 	vec_fill_avx512(k);
 	v16_fill_avx512(k);
 	delta_fill_avx512(k);
+	scan_fill_avx512(k);
 	attn_fill_avx512(k);
 	attn_int_fill_avx512(k);
 }

@@ -7,11 +7,26 @@ import (
 	"strings"
 )
 
-// Default is the builtin template for models that have none.
+// Default is the builtin template for models that have none, and whose vocabulary tells of none.
 const Default = "chatml"
 
+// vocabularies tells by the token that begins a turn which builtin template a vocabulary is for.
+var vocabularies = [...]struct{ mark, name string }{
+	{"<|turn>", "gemma4"}, {"<start_of_turn>", "gemma"}, {"<|im_start|>", "chatml"}, {"<|start_header_id|>", "llama3"},
+}
+
+// For returns the name of the builtin template for a vocabulary, whose tokens isToken knows by their text.
+func For(isToken func(text string) bool) string {
+	for _, v := range vocabularies {
+		if isToken(v.mark) {
+			return v.name
+		}
+	}
+	return Default
+}
+
 // Builtin returns the source of a builtin template. The names are llama.cpp's, and
-// the templates produce the same prompts.
+// the templates produce the same prompts; gemma4 is our own, after the models' template.
 func Builtin(name string) (string, error) {
 	if source, ok := builtins[name]; ok {
 		return source, nil
@@ -89,6 +104,13 @@ var builtins = map[string]string{
 		`{% if message.role != 'assistant' %}{{ ns.system }}{% set ns.system = '' %}{% endif %}` +
 		`{{ message.content|trim }}<end_of_turn>` + "\n" +
 		`{% endif %}{% endfor %}{% if add_generation_prompt %}<start_of_turn>model` + "\n" + `{% endif %}`,
+
+	"gemma4": `{% set own = messages[0].role == 'system' %}{% if own or enable_thinking %}<|turn>system` + "\n" +
+		`{% if enable_thinking %}<|think|>` + "\n" + `{% endif %}{% if own %}{{ messages[0].content|trim }}{% endif %}<turn|>` + "\n" +
+		`{% endif %}{% for message in messages %}{% if not (own and loop.first) %}` +
+		`<|turn>{{ 'model' if message.role == 'assistant' else message.role }}` + "\n{{ message.content|trim }}<turn|>\n" +
+		`{% endif %}{% endfor %}{% if add_generation_prompt %}<|turn>model` + "\n" +
+		`{% if not enable_thinking %}<|channel>thought` + "\n" + `<channel|>{% endif %}{% endif %}`,
 }
 
 // bailing is a turn of the Ling and Ring models, without its end.

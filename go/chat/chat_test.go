@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,48 @@ func TestBuiltin(t *testing.T) {
 	}
 	if _, err := Builtin("nope"); err == nil || !strings.Contains(err.Error(), "chatml, ") {
 		t.Errorf("the error for an unknown name does not list the names: %v", err)
+	}
+}
+
+// The builtin template of Gemma 4 writes what the models' own does, but for BOS.
+func TestBuiltinGemma4(t *testing.T) {
+	own, ours := parse(t, templates(t)["gemma4_31b_chat_template"]), builtin(t, "gemma4")
+	for _, messages := range []string{
+		`[{"role":"user","content":" Hello\n"}]`,
+		`[{"role":"system","content":" Be brief. "},{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes.\n"},{"role":"user","content":"Bye"}]`,
+	} {
+		for _, kwargs := range []string{"", `{"enable_thinking":false}`} {
+			for _, prompt := range []bool{true, false} {
+				in := input(t, messages, kwargs, now)
+				in.AddGenerationPrompt = prompt
+				want, err := own.Render(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := ours.Render(in)
+				if err != nil || tokens.BOS+got.Text != want.Text {
+					t.Errorf("%s, %s:\n got %q, %v\nwant %q", messages, kwargs, got.Text, err, want.Text)
+				}
+				d := append(got.Reply().Write("<|channel>thought\nhm<channel|>Yes"), got.Reply().Close()...)
+				if prompt && kwargs == "" && !slices.Equal(d, []Delta{{Reasoning: "hm"}, {Content: "Yes"}}) {
+					t.Errorf("reply: %+v", d)
+				}
+			}
+		}
+	}
+}
+
+// A vocabulary tells which builtin template it is for.
+func TestFor(t *testing.T) {
+	for mark, want := range map[string]string{"<|turn>": "gemma4", "<start_of_turn>": "gemma", "<|im_start|>": "chatml", "<s>": Default} {
+		if got := For(func(text string) bool { return text == mark }); got != want {
+			t.Errorf("%s: %s, want %s", mark, got, want)
+		}
+	}
+	for _, v := range vocabularies {
+		if source, err := Builtin(v.name); err != nil || !strings.Contains(source, v.mark) {
+			t.Errorf("%s: no such template, or its turns do not begin with %s", v.name, v.mark)
+		}
 	}
 }
 

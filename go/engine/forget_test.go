@@ -15,9 +15,10 @@ import (
 )
 
 // forgetful are models that cannot go on from every position that they have seen:
-// one has windows of 16 positions, the others recurrent state.
+// some have windows of 16 positions, of which some have layers that read the keys and values of
+// others, and the others recurrent state.
 func forgetful(t *testing.T, test func(t *testing.T, path string)) {
-	for _, name := range []string{"gemma3", "lfm2", "qwen35", "qwen3next"} {
+	for _, name := range []string{"gemma3", "gemma3n", "gemma4", "lfm2", "qwen35", "qwen3next", "mamba", "granitehybrid", "nemotron_h_moe"} {
 		t.Run(name, func(t *testing.T) { test(t, testdata.Path(t, "archs/"+name+".gguf")) })
 	}
 }

@@ -37,7 +37,17 @@ const (
 	TokRows  RowSet = C.QN_ROWS_TOK  // every token of the batch
 	OutRows  RowSet = C.QN_ROWS_OUT  // the tokens whose logits are requested
 	PairRows RowSet = C.QN_ROWS_PAIR // (token, expert) pairs, grouped by expert
+	HeadRows RowSet = C.QN_ROWS_HEAD // (head, token) pairs, grouped by head: of activations
 )
+
+// floats returns the rows of floats that an operation on rows r reads or writes: those of
+// heads are columns of tokens.
+func (r RowSet) floats() RowSet {
+	if r == HeadRows {
+		return TokRows
+	}
+	return r
+}
 
 // A BufSpec describes a buffer of the forward pass.
 type BufSpec struct {
@@ -46,6 +56,7 @@ type BufSpec struct {
 	Width int // columns; a multiple of Panel in Floats
 
 	NExpert, NUsed int // of Route and of PairRows
+	NHead          int // of HeadRows
 }
 
 // rows returns the most rows that the buffer has.
@@ -55,6 +66,8 @@ func (s BufSpec) rows(maxTok, maxOut int) int {
 		return maxOut
 	case PairRows:
 		return maxTok * s.NUsed
+	case HeadRows:
+		return maxTok * s.NHead
 	}
 	return maxTok
 }
@@ -78,6 +91,8 @@ func (s BufSpec) check(i int) error {
 		return shapeErr("buffer %d of %d columns", i, s.Width)
 	case (s.Rows == PairRows || s.Kind == Route) && (s.NUsed < 1 || s.NUsed > s.NExpert):
 		return shapeErr("buffer %d for %d of %d experts", i, s.NUsed, s.NExpert)
+	case s.Rows == HeadRows && (s.NHead < 1 || s.Kind == Floats || s.Kind == Route):
+		return shapeErr("buffer %d of kind %d for %d heads", i, s.Kind, s.NHead)
 	}
 	return nil
 }

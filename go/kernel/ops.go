@@ -93,12 +93,14 @@ type NormKind int32
 const (
 	RMS       NormKind = C.QN_NORM_RMS   // x / rms(x)
 	LayerNorm NormKind = C.QN_NORM_LAYER // (x - mean(x)) / its standard deviation
+	NoNorm    NormKind = C.QN_NORM_NONE  // x
 )
 
-// Norm is Act = norm(Src) * Weight + Bias, over the first Cols columns.
+// Norm is Act = norm(Src) * Weight + Bias, over Cols columns from SrcCol.
 type Norm struct {
 	Act    Act
 	Src    Buf
+	SrcCol int // a multiple of Panel
 	Rows   RowSet
 	Cols   int
 	Kind   NormKind
@@ -111,8 +113,8 @@ func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_NORM
 	c.rows = C.int32_t(o.Rows)
 	c.norm, c.eps = C.int32_t(o.Kind), C.float(o.Eps)
-	c.n_col = C.int32_t(o.Cols)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
 		return err
 	}
 	if err := optional(b, &c.vec, o.Weight, o.Cols); err != nil {
@@ -166,20 +168,56 @@ func (o NormRows) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return optional(b, &c.vec2, o.Bias, n)
 }
 
-// ToAct is Act = the first Cols columns of Src.
+// ToAct is Act = Cols columns of Src from SrcCol, or with HeadRows as many of each head.
 type ToAct struct {
-	Act   Act
-	Src   Buf
-	Rows  RowSet
-	Cols  int
-	Route Buf // with PairRows
+	Act    Act
+	Src    Buf
+	SrcCol int // a multiple of Panel
+	Rows   RowSet
+	Cols   int
+	Route  Buf    // with PairRows
+	Heads  Spread // with HeadRows
+}
+
+// A Spread says where the columns of heads lie in rows of tokens: Step from one to the next, which
+// is a multiple of Panel. Of the zero value there are no heads.
+type Spread struct{ N, Step int }
+
+// fill sets the heads of an operation, each of which has n columns from col on, and returns
+// how many columns that is. The activations of HeadRows are of as many heads.
+func (s Spread) fill(c *C.struct_qn_op, col, n int) (int, error) {
+	if s.N == 0 {
+		return col + n, nil
+	}
+	if s.N < 0 || s.Step < n || s.Step%Panel != 0 || s.Step > math.MaxInt32/s.N || col < 0 {
+		return 0, shapeErr("%d heads of %d columns, %d apart", s.N, n, s.Step)
+	}
+	c.n_seg, c.step = C.int32_t(s.N), C.int32_t(s.Step)
+	return col + (s.N-1)*s.Step + n, nil
+}
+
+// of checks that activations are of these heads, where they are of any.
+func (s Spread) of(b *planBuilder, a Act, rows RowSet) error {
+	for _, buf := range a {
+		if rows == HeadRows && b.has(buf) && b.specs[buf].NHead != s.N {
+			return shapeErr("activations of %d heads, want %d", b.specs[buf].NHead, s.N)
+		}
+	}
+	return nil
 }
 
 func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ACT
 	c.rows = C.int32_t(o.Rows)
-	c.n_col = C.int32_t(o.Cols)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.Cols); err != nil {
+	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
+	n, err := o.Heads.fill(c, o.SrcCol, o.Cols)
+	if err != nil {
+		return err
+	}
+	if err := b.floats(&c.src, o.Src, o.Rows.floats(), n); err != nil {
+		return err
+	}
+	if err := o.Heads.of(b, o.Act, o.Rows); err != nil {
 		return err
 	}
 	if o.Rows == PairRows {
@@ -251,7 +289,9 @@ type Part struct {
 const MaxParts = 3
 
 // Matmul multiplies up to MaxParts matrices with the same activations. With
-// PairRows each matrix is of all experts, and each pair uses its expert's.
+// PairRows each matrix is of all experts, and each pair uses its expert's. With
+// HeadRows each is of all heads, and the results of a head go to its columns. With
+// TokRows and Heads the rows of each matrix are those of one head after the other.
 type Matmul struct {
 	Dst      Buf
 	Act      Act
@@ -262,6 +302,7 @@ type Matmul struct {
 	Fn       Fn      // of GLU and Apply
 	Scale    float32 // of Store and Add; 0: 1
 	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
+	Heads    Spread
 }
 
 func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -284,7 +325,15 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 		c.col[i] = C.int32_t(p.Col)
-		if err := b.floats(&c.dst, o.Dst, o.Rows, p.Col+p.Out); err != nil {
+		each := p.Out
+		if o.Heads.N > 0 && o.Rows != HeadRows {
+			each /= o.Heads.N
+		}
+		n, err := o.Heads.fill(c, p.Col, each)
+		if err != nil {
+			return err
+		}
+		if err := b.floats(&c.dst, o.Dst, o.Rows.floats(), n); err != nil {
 			return err
 		}
 		used, ok := o.Act[p.Type.Act()]
@@ -296,6 +345,9 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		if err := b.route(c, &c.aux, o.Route); err != nil {
 			return err
 		}
+	}
+	if err := o.Heads.of(b, o.Act, o.Rows); err != nil {
+		return err
 	}
 	return b.act(&c.act, o.Act, o.Rows)
 }
@@ -327,7 +379,8 @@ func (t KVType) Integer() bool { return t == KVI16 || t == KVQ8 || t == KVQ4 }
 // KVTypes is the types of keys and of values.
 type KVTypes struct{ K, V KVType }
 
-// KVBytes returns the bytes of one layer's keys and values in a KV block.
+// KVBytes returns the bytes of one layer's keys and values in a KV block. valueDim is 0 where
+// values are channels of keys.
 func KVBytes(t KVTypes, nHeadKV, headDim, valueDim int) int {
 	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim), C.int32_t(valueDim)))
 }
@@ -335,8 +388,9 @@ func KVBytes(t KVTypes, nHeadKV, headDim, valueDim int) int {
 // Heads is the shape of an attention, and where its queries, keys and values lie.
 type Heads struct {
 	NHead, NHeadKV int
-	HeadDim        int // of a query and a key
-	ValueDim       int // of a value; 0: HeadDim
+	HeadDim        int  // of a query and a key
+	ValueDim       int  // of a value; 0: HeadDim
+	InKeys         bool // values are the first ValueDim channels of keys: there are no others
 	KV             KVTypes
 	Group          int    // of the batch, where keys and values are
 	KVOffset       int    // of this layer inside a block of the group, in bytes
@@ -353,8 +407,14 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.n_head, c.n_head_kv = C.int32_t(h.NHead), C.int32_t(h.NHeadKV)
 	c.head_dim, c.v_dim = C.int32_t(h.HeadDim), C.int32_t(h.valueDim())
 	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
+	if h.InKeys {
+		c.v_in_k = 1
+	}
 	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
 	for i, n := range [3]int{h.NHead * h.HeadDim, h.NHeadKV * h.HeadDim, h.NHeadKV * h.valueDim()} {
+		if i == 2 && h.InKeys {
+			break
+		}
 		c.col[i] = C.int32_t(h.Col[i])
 		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n); err != nil {
 			return err
@@ -364,16 +424,22 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // reach is how far into a block the layer's keys and values go.
-func (h Heads) reach() int { return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, h.valueDim()) }
+func (h Heads) reach() int {
+	kept := h.valueDim()
+	if h.InKeys {
+		kept = 0
+	}
+	return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, kept)
+}
 
 // StoreKV normalises each head of the queries and keys where QNorm and KNorm
-// are set, rotates their first NRot dimensions by Table, scales the queries,
+// are set, rotates NRot of their dimensions from RopeAt on by Table, scales the queries,
 // and writes keys and values into the blocks of the group. The channels of all three
 // are last multiplied by QMul, KMul and VMul where these are set.
 type StoreKV struct {
 	Heads
 	Rope             Rope
-	NRot             int
+	RopeAt, NRot     int
 	Table            Buf // from RopeTable
 	QNorm, KNorm     []float32
 	RopeFirst        bool // the norms come after the rotation
@@ -381,6 +447,7 @@ type StoreKV struct {
 	Scale            float32
 	Temperature      Temperature
 	QMul, KMul, VMul []float32 // of each kv head
+	QueriesOnly      bool      // there are no keys and values: those that Attend reads are of another layer
 }
 
 // A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
@@ -392,8 +459,12 @@ type Temperature struct {
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_QKV
-	b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
-	c.rope, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.NRot)
+	if o.QueriesOnly {
+		c.q_only = 1
+	} else {
+		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+	}
+	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
 	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
 	c.aux = C.int32_t(none)
 	if o.Rope != RopeNone {
@@ -495,6 +566,7 @@ type Conv struct {
 	Gated      bool
 	Cols, Taps int
 	Weight     []float32 // [Cols][Taps]
+	Bias       []float32 // added to y; nil: zeros
 	Epilogue   Epilogue  // Store or Apply
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
@@ -526,6 +598,9 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
 		return err
 	}
+	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
+		return err
+	}
 	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
 }
 
@@ -535,7 +610,7 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 //	x = b (v - g S'k),  S = g S + k x',  Dst = Scale * S'q
 //	g = exp(Rate * softplus(a + Bias)),  b = sigmoid of the other gate
 //
-// with q and k of the value head's key head.
+// with q and k of the value head's key head. ByChannel, each row of the state has its own g.
 type Delta struct {
 	Dst             Buf
 	Src             Buf    // queries and keys of the key heads, values
@@ -546,7 +621,8 @@ type Delta struct {
 	Tiled           bool // value head h has key head h mod NHeadKey; else neighbours share one
 	Gates           Buf  // of each GateHeads value heads the gates b, then a
 	GateHeads       int
-	Bias, Rate      []float32 // of each value head
+	ByChannel       bool      // Gates: GateHeads gates b, and behind them KeyDim numbers a of each head
+	Bias, Rate      []float32 // of each value head; Bias also of each channel, ByChannel
 	Scale           float32
 	Group           int // of the batch, where the state is
 	Offset          int // of this layer inside the state, in bytes
@@ -574,11 +650,17 @@ func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	last := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads
-	if err := b.floats(&c.aux, o.Gates, TokRows, last+1); err != nil {
+	gates := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads + 1
+	biases := o.NHead
+	if o.ByChannel {
+		c.by_channel = 1
+		biases = o.NHead * o.KeyDim
+		gates = o.GateHeads + biases
+	}
+	if err := b.floats(&c.aux, o.Gates, TokRows, gates); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Bias, o.NHead); err != nil {
+	if err := vector(b, &c.vec, o.Bias, biases); err != nil {
 		return err
 	}
 	if err := vector(b, &c.vec2, o.Rate, o.NHead); err != nil {
@@ -651,14 +733,18 @@ func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // MoeCombine is Dst[t] += the sum over t's pairs, best expert first, of the
-// expert's weight times Src[pair], or of Src[pair] where the input was weighed.
+// expert's weight times Src[pair], or of Src[pair] where the input was weighed. With Store
+// it is that sum.
 type MoeCombine struct {
 	Dst, Src, Route Buf
-	Weighed         bool
+	Weighed, Store  bool
 }
 
 func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MOE_COMBINE
+	if !o.Store {
+		c.epilogue = C.QN_EPI_ADD
+	}
 	if o.Weighed {
 		c.weigh_input = 1
 	}

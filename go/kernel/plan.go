@@ -76,7 +76,7 @@ func describe(c *C.struct_qn_op) string {
 		return "matrices " + s
 	case C.QN_OP_QKV, C.QN_OP_ATTEND:
 		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, n_rot %d", c.n_head, c.n_head_kv, c.head_dim, c.n_rot)
-	case C.QN_OP_DELTA:
+	case C.QN_OP_DELTA, C.QN_OP_SCAN:
 		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, v_dim %d", c.n_head, c.n_head_kv, c.head_dim, c.v_dim)
 	case C.QN_OP_CONV, C.QN_OP_NORM_ROWS, C.QN_OP_GATE:
 		return fmt.Sprintf("%d columns, %d segments, %d taps", c.n_col, c.n_seg, c.n_tap)

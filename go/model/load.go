@@ -133,25 +133,35 @@ func (m *Model) read(o Options) error {
 		step := chunkRows(x)
 		dst, before := x.Data, 0 // rows of the parts before this one
 		for _, t := range x.parts {
-			rows := int(t.Elems()) / x.In
+			data := t.Data
+			if x.transposed {
+				if data, err = transpose(spare.Bytes(), t); err != nil {
+					return fmt.Errorf("tensor %q: %w", t.Name, err)
+				}
+			}
+			rows := len(data) / rowBytes
 			for row := 0; row < rows; {
 				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
 				src.Out = min(step, x.Out-row%x.Out, rows-row)
-				src.Data = t.Data[row*rowBytes : (row+src.Out)*rowBytes]
-				n := kernel.Pad(src.Out) / kernel.Panel * panel
+				src.Data = data[row*rowBytes : (row+src.Out)*rowBytes]
+				packed := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {
 					dst = spare.Bytes()
 				}
-				if err := o.Pack(dst[:n:n], src); err != nil {
+				if err := o.Pack(dst[:packed:packed], src); err != nil {
 					return fmt.Errorf("tensor %q: %w", t.Name, err)
 				}
-				dst = dst[n:]
+				dst = dst[packed:]
 				if x.squares != nil {
 					x.squares.read(x, before+row, src.Data)
 				}
-				m.file.drop(t, row*rowBytes, len(src.Data))
+				at, n := row*rowBytes, len(src.Data)
+				if x.transposed {
+					at, n = 0, len(t.Data)*src.Out/rows
+				}
+				m.file.drop(t, at, n)
 				row += src.Out
-				done += uint64(len(src.Data))
+				done += uint64(n)
 				if o.Progress != nil {
 					o.Progress(done, total)
 				}

@@ -102,7 +102,7 @@ func (s deltaShape) published() published {
 			add(deltas, "ssm_alpha ssm_beta", s.embd, s.valueHeads)
 		}
 		add(deltas, "ssm_conv1d", 4, 4096+inner)
-		add(deltas, "ssm_dt.bias ssm_a", s.valueHeads)
+		add(deltas, "ssm_dt.bias ssm_a!", s.valueHeads)
 		add(deltas, "ssm_norm", 128)
 		add(deltas, "ssm_out", inner, s.embd)
 	}

@@ -2,7 +2,7 @@ package model
 
 // A published is what the file of a published model has: its keys, without the name of the
 // architecture, and its tensors as converters name them. A line of tensors says in which layers,
-// * for all and - for none, the name, to which .weight belongs, and the dimensions.
+// * for all and - for none, the name, to which .weight belongs unless ! follows, and the dimensions.
 type published struct {
 	name, arch string
 	layers     int // of the file, with those that predict further tokens

@@ -17,7 +17,7 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedEncoders) {
+	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma, publishedScans(), publishedLatents(), publishedEncoders) {
 		t.Run(p.name, func(t *testing.T) {
 			next, _ := p.keys["nextn_predict_layers"].(uint32)
 			norm := "attn_norm"
@@ -85,8 +85,8 @@ func (p published) write(t *testing.T, without, with string) string {
 	}
 	for _, line := range strings.Split(strings.TrimSpace(p.tensors), "\n") {
 		fields := strings.Fields(line)
-		name := fields[1]
-		if !strings.HasSuffix(name, ".bias") && name != "ssm_a" {
+		name, bare := strings.CutSuffix(fields[1], "!")
+		if !bare && !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, ".scale") {
 			name += ".weight"
 		}
 		var dims []uint64

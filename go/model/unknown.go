@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/model/arch"
@@ -26,7 +27,7 @@ func (w *weights) unknown(cfg *arch.Config) error {
 		used[v.t.Name] = true
 	}
 	for _, t := range w.f.Tensors {
-		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) {
+		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) && !isShared(t.Name, cfg) {
 			return fmt.Errorf("tensor %q is none that %s models have here: without it results would be wrong", t.Name, cfg.Arch)
 		}
 	}
@@ -52,4 +53,14 @@ func isNext(name string, cfg *arch.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
 	return n == 1 && il >= len(cfg.Layers) && il < len(cfg.Layers)+cfg.NNext
+}
+
+// isShared reports whether a tensor is for keys and values of a layer that reads another's.
+func isShared(name string, cfg *arch.Config) bool {
+	var il int
+	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
+	if n != 1 || il < 0 || il >= len(cfg.Layers) || !cfg.Layers[il].Shared {
+		return false
+	}
+	return slices.Contains([]string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}, strings.TrimPrefix(name, fmt.Sprintf("blk.%d.", il)))
 }

@@ -36,6 +36,8 @@ type matrix struct {
 	rows   bool    // looked up, not multiplied: never packed
 	scales *vector // of the products; nil where the file has none
 
+	transposed bool // of each part, as floats
+
 	squares *squares // nil where nobody wants them
 }
 
@@ -82,11 +84,21 @@ func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 
 // Part implements arch.Weights.
 func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(of), uint64(mats)}, in, from, n, mats, of)
+}
+
+// Nth implements arch.Weights.
+func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
+	return w.cut(name, []uint64{uint64(in), uint64(out), uint64(n)}, in, i*out, out, 1, out)
+}
+
+// cut returns n rows from number from on of a tensor of this shape, and mats times that, `of` rows apart.
+func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
-	t, err := w.tensor(name, []uint64{uint64(in), uint64(of), uint64(mats)})
+	t, err := w.tensor(name, shape)
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
@@ -143,7 +155,7 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
 	// A matrix in several tensors has to be copied together, so it is packed as well.
-	if !m.rows && (w.pack || len(m.parts) > 1) {
+	if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -194,9 +206,10 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 }
 
 // scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
+// Routers of Gemma 4 have none: beside theirs is what multiplies their input.
 func (w *weights) scales(name string, n int) (*vector, error) {
 	base, ok := strings.CutSuffix(name, ".weight")
-	if !ok || !w.Has(base+".scale") {
+	if !ok || !w.Has(base+".scale") || w.arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
 		return nil, nil
 	}
 	if _, err := w.Vector(base+".scale", n); err != nil {
@@ -316,12 +329,15 @@ func (w *weights) sourceBytes() uint64 {
 }
 
 // checkBytes returns the memory of the panels through which matrices that are
-// not packed have their values checked, some rows at a time.
+// not packed have their values checked, some rows at a time, or in which others are transposed.
 func (w *weights) checkBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
 		if m.Layout == kernel.Rows && !w.readElsewhere(m) {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+		}
+		if m.transposed {
+			n = max(n, m.In*m.Out*4) // a part
 		}
 	}
 	return uint64(n)

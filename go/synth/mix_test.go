@@ -24,6 +24,10 @@ func TestMixCounts(t *testing.T) {
 		{"qwen3.8-27b:Q4_K_M", map[gguf.Type]int{gguf.F32: 353, gguf.Q4_K: 409, gguf.Q5_K: 48, gguf.Q6_K: 41}},
 		{"qwen3.6-35b-a3b:Q8_0", map[gguf.Type]int{gguf.F32: 301, gguf.Q8_0: 432}},
 		{"qwen3-next-80b-a3b:Q8_0", map[gguf.Type]int{gguf.F32: 361, gguf.Q8_0: 482}},
+		// 658, 720 and 847.
+		{"gemma-4-26b-a4b:Q8_0", map[gguf.Type]int{gguf.F32: 392, gguf.Q8_0: 266}},
+		{"gemma-4-e4b:Q4_K_M", map[gguf.Type]int{gguf.F32: 339, gguf.BF16: 1, gguf.Q4_K: 336, gguf.Q6_K: 44}},
+		{"gemma-3n-e4b:Q8_0", map[gguf.Type]int{gguf.F32: 422, gguf.F16: 107, gguf.BF16: 1, gguf.Q8_0: 317}},
 		{"llama-3.1-8b:Q8_0", map[gguf.Type]int{gguf.F32: 66, gguf.Q8_0: 226}},
 		{"llama-3.1-8b:Q6_K", map[gguf.Type]int{gguf.F32: 66, gguf.Q6_K: 226}},
 		{"llama-3.1-8b:Q4_0", map[gguf.Type]int{gguf.F32: 66, gguf.Q4_0: 225, gguf.Q6_K: 1}},
@@ -73,7 +77,14 @@ func TestParams(t *testing.T) {
 		"qwen3-0.6b":   596049920,
 		"qwen3-4b":     4022468096,
 		"mixtral-8x7b": 46702792704,
-		"olmoe-7b":     6919161856 - 2*16*2048, // less the norms of queries and keys
+		// Of these loaders report 25.23, 7.52 and 6.87 billions.
+		"gemma-4-26b-a4b": 25233142046,
+		"gemma-4-e4b":     7518069290,
+		"gemma-3n-e4b":    6868990448,
+		"olmoe-7b":        6919161856 - 2*16*2048, // less the norms of queries and keys
+
+		"granite-4-h-tiny": 6939037248,
+		"nemotron-3-nano":  31577940288,
 	} {
 		m, err := ParseShape(shape)
 		if err != nil {

@@ -30,7 +30,23 @@ type Shape struct {
 	GPTOSS     bool // biases everywhere, a sink for each head
 	NRot       int  // rotated dimensions of a head; 0: all
 	Delta      *Delta
+	Gemma      *Gemma
+	Scan       *Scan
+	ReLU2      bool    // the feed-forward and experts have no gate, and these a correction of the choice
+	Scales     []Scale // of embeddings and the like
+	Latent     *Latent
+	NDense     int // first layers without experts, NFFDense wide
+	NFFDense   int
 	Vocab      vocabulary
+}
+
+// A Latent has the dimensions of attention over latents. Its experts are weighed by sigmoids,
+// with a correction of the choice.
+type Latent struct {
+	Rank, QueryRank int
+	Plain, Rotated  int // channels of a query of a head
+	Value           int
+	Scale           float32 // of the weights of experts
 }
 
 // A Delta has the dimensions of the gated delta nets that three of four layers have; in
@@ -42,13 +58,66 @@ type Delta struct {
 	Grouped         bool // the gates of value heads are one matrix
 }
 
+// A Scan has the dimensions of the selective state spaces that some layers have.
+type Scan struct {
+	NHead, NGroup  int
+	HeadDim, State int
+	NTap           int // of the convolution
+	// Pattern is the kind of each layer: M for a state space, * for attention, and E for a
+	// feed-forward, which then the others do not have.
+	Pattern string
+}
+
+func (s *Scan) inner() int { return s.NHead * s.HeadDim }
+
+// conv returns the columns of the convolution.
+func (s *Scan) conv() int { return s.inner() + 2*s.NGroup*s.State }
+
+// A Scale is a key of a factor, without the name of the architecture.
+type Scale struct {
+	Key   string
+	Value float32
+}
+
+// The kinds of layers.
+const (
+	attentionLayer   = '*'
+	scanLayer        = 'M'
+	feedForwardLayer = 'E'
+	deltaLayer       = 'D'
+	latentLayer      = 'L'
+)
+
+// kind returns the kind of layer i.
+func (s *Shape) kind(i int) byte {
+	switch {
+	case s.Scan != nil:
+		return s.Scan.Pattern[i]
+	case s.Delta != nil && (i+1)%attentionEvery != 0:
+		return deltaLayer
+	case s.Latent != nil:
+		return latentLayer
+	}
+	return attentionLayer
+}
+
+// separate says whether a feed-forward is a layer of its own.
+func (s *Shape) separate() bool {
+	return s.Scan != nil && strings.IndexByte(s.Scan.Pattern, feedForwardLayer) >= 0
+}
+
+// valueDim is the width of a value as it is kept.
+func (s *Shape) valueDim() int {
+	if s.Latent != nil {
+		return s.Latent.Rank
+	}
+	return s.HeadDim
+}
+
 // attentionEvery is the layer that has attention where others have delta nets.
 const attentionEvery = 4
 
-// deltaNet says whether layer i has a delta net.
-func (s *Shape) deltaNet(i int) bool { return s.Delta != nil && (i+1)%attentionEvery != 0 }
-
-// shapes are those that ParseShape knows. tiny is not a published model: it is for
+// shapes are those that ParseShape knows. The tiny ones are no published models: they are for
 // tests, and for trying the program without a download.
 var shapes = []Shape{
 	{
@@ -101,8 +170,50 @@ var shapes = []Shape{
 		Delta: &Delta{NHead: 32, NHeadKey: 16, Dim: 128, NTap: 4, Grouped: true},
 	},
 	{
+		Name: "gemma-4-26b-a4b", Arch: "gemma4", NLayer: 30, NEmbd: 2816, NFF: 704, NHead: 16, NHeadKV: 8, HeadDim: 256,
+		NVocab: 262144, NCtx: 262144, NExpert: 128, NUsed: 8, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 1024, Vocab: gemmaMerges,
+		Gemma: &Gemma{Every: 6, NHeadKV: 2, HeadDim: 512, KeysServe: true, NOwn: 30, NFF: 2112},
+	},
+	{
+		Name: "gemma-4-e4b", Arch: "gemma4", NLayer: 42, NEmbd: 2560, NFF: 10240, NHead: 8, NHeadKV: 2, HeadDim: 256,
+		NVocab: 262144, NCtx: 131072, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 512, Vocab: gemmaMerges,
+		Gemma: &Gemma{Every: 6, NHeadKV: 2, HeadDim: 512, NOwn: 24, NPerLayer: 256},
+	},
+	{
+		Name: "gemma-3n-e4b", Arch: "gemma3n", NLayer: 35, NEmbd: 2048, NFF: 16384, NHead: 8, NHeadKV: 2, HeadDim: 256,
+		NVocab: 262400, NCtx: 32768, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 512, Vocab: gemmaScores,
+		Gemma: &Gemma{Every: 5, NHeadKV: 2, HeadDim: 256, NOwn: 20, NPerLayer: 256, NFFSparse: 10, Streams: 4, LaurelRank: 64},
+	},
+	{
+		Name: "granite-4-h-tiny", Arch: "granitehybrid", NLayer: 40, NEmbd: 1536, NFF: 512, NFFShared: 1024, NHead: 12, NHeadKV: 4, HeadDim: 128,
+		NVocab: 100352, NCtx: 1 << 20, NExpert: 64, NUsed: 6, RopeTheta: 10000, RMSEps: 1e-5, Tied: true, Vocab: llama3,
+		Scan:   &Scan{NHead: 48, NGroup: 1, HeadDim: 64, State: 128, NTap: 4, Pattern: strings.Repeat("MMMMM*MMMM", 4)},
+		Scales: []Scale{{"attention.scale", 1. / 128}, {"embedding_scale", 12}, {"residual_scale", 0.22}, {"logit_scale", 6}},
+	},
+	{
+		Name: "nemotron-3-nano", Arch: "nemotron_h_moe", NLayer: 52, NEmbd: 2688, NFF: 1856, NFFShared: 3712, NHead: 32, NHeadKV: 2, HeadDim: 128,
+		NVocab: 131072, NCtx: 262144, NExpert: 128, NUsed: 6, RMSEps: 1e-5, ReLU2: true, Vocab: llama3,
+		Scan:   &Scan{NHead: 64, NGroup: 8, HeadDim: 64, State: 128, NTap: 4, Pattern: "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"},
+		Scales: []Scale{{"expert_weights_scale", 2.5}},
+	},
+	{
+		Name: "glm-4.7-flash", Arch: "deepseek2", NLayer: 47, NEmbd: 2048, NFF: 1536, NFFShared: 1536, NHead: 20, NHeadKV: 1, HeadDim: 576,
+		NVocab: 154880, NCtx: 202752, NExpert: 64, NUsed: 4, RopeTheta: 1e6, NRot: 64, RMSEps: 1e-5, Vocab: glm4, NDense: 1, NFFDense: 10240,
+		Latent: &Latent{Rank: 512, QueryRank: 768, Plain: 192, Rotated: 64, Value: 256, Scale: 1.8},
+	},
+	{
+		Name: "tiny-latent", Arch: "deepseek2", NLayer: 3, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 1, HeadDim: 288,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 2, RopeTheta: 10000, NRot: 32, RMSEps: 1e-5, Vocab: llama3, NDense: 1, NFFDense: 768,
+		Latent: &Latent{Rank: 256, QueryRank: 128, Plain: 64, Rotated: 32, Value: 64, Scale: 1.8},
+	},
+	{
 		Name: "tiny", Arch: "llama", NLayer: 4, NEmbd: 256, NFF: 768, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, RopeTheta: 10000, RMSEps: 1e-5, Vocab: llama3,
+	},
+	{
+		Name: "tiny-hybrid", Arch: "granitehybrid", NLayer: 6, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 10000, RMSEps: 1e-5, Tied: true, Vocab: llama3,
+		Scan: &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4, Pattern: "MM*MM*"},
 	},
 }
 

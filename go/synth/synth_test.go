@@ -86,6 +86,9 @@ func TestVocabularies(t *testing.T) {
 		{"mixtral-8x7b", "<s>", "</s>"},
 		{"gpt-oss-20b", "<|startoftext|>", "<|return|>"},
 		{"qwen3.8-27b", "<|endoftext|>", "<|im_end|>"},
+		{"gemma-4-e4b", "<bos>", "<eos>"},
+		{"gemma-3n-e4b", "<bos>", "<eos>"},
+		{"glm-4.7-flash", "[gMASK]", "<|endoftext|>"},
 		{"tiny", "<|begin_of_text|>", "<|end_of_text|>"},
 	} {
 		kv := map[string]any{}

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -15,122 +16,203 @@ type tensor struct {
 	values []float32 // of a vector with fixed values
 }
 
+// A directory lists the tensors of a model.
+type directory struct {
+	m    Model
+	list []tensor
+}
+
+// matrix adds a matrix of the type that the mix has for its role.
+func (d *directory) matrix(name string, r role, layer int, dims ...int) {
+	d.typed(name, fitting(d.m.Mix.typeOf(d.m.Shape, r, layer), dims[0]), dims...)
+}
+
+// typed adds a matrix of a type.
+func (d *directory) typed(name string, typ gguf.Type, dims ...int) {
+	d.list = append(d.list, tensor{name: name + ".weight", typ: typ, dims: sizes(dims)})
+}
+
+// ones adds the weights of a norm.
+func (d *directory) ones(name string, n int) {
+	d.values(name+".weight", func(int) float32 { return 1 }, n)
+}
+
+// values adds a tensor with fixed values.
+func (d *directory) values(name string, of func(i int) float32, dims ...int) {
+	n := 1
+	for _, x := range dims {
+		n *= x
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = of(i)
+	}
+	d.list = append(d.list, tensor{name: name, typ: gguf.F32, dims: sizes(dims), values: v})
+}
+
+// bias adds a bias, if the model has some.
+func (d *directory) bias(name string, dims ...int) {
+	if d.m.Shape.GPTOSS {
+		d.values(name+".bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, dims...)
+	}
+}
+
 // tensors lists the tensors in file order.
 func (m Model) tensors() []tensor {
+	d := directory{m: m}
 	s := m.Shape
-	var list []tensor
-	matrix := func(name string, r role, layer int, dims ...int) {
-		list = append(list, tensor{name: name + ".weight", typ: fitting(m.Mix.typeOf(s, r, layer), dims[0]), dims: sizes(dims)})
+	embedRole := embed
+	if s.Tied {
+		embedRole = output
 	}
-	ones := func(name string, n int) {
-		v := make([]float32, n)
-		for i := range v {
-			v[i] = 1
-		}
-		list = append(list, tensor{name: name + ".weight", typ: gguf.F32, dims: sizes([]int{n}), values: v})
+	d.matrix("token_embd", embedRole, 0, s.NEmbd, s.NVocab)
+	if s.RopeFactor > 0 {
+		f := s.ropeFreqs()
+		d.values("rope_freqs.weight", func(i int) float32 { return f[i] }, len(f))
 	}
-	values := func(name string, of func(i int) float32, dims ...int) {
-		n := 1
-		for _, d := range dims {
-			n *= d
+	if s.Gemma != nil {
+		d.gemma()
+	} else {
+		for i := range s.NLayer {
+			d.layer(i)
 		}
-		v := make([]float32, n)
-		for i := range v {
-			v[i] = of(i)
-		}
-		list = append(list, tensor{name: name, typ: gguf.F32, dims: sizes(dims), values: v})
 	}
-	bias := func(name string, dims ...int) {
-		if s.GPTOSS {
-			values(name+".bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, dims...)
+	d.ones("output_norm", s.NEmbd)
+	if !s.Tied {
+		d.matrix("output", output, 0, s.NEmbd, s.NVocab)
+	}
+	return d.list
+}
+
+func (d *directory) layer(i int) {
+	s := d.m.Shape
+	blk := fmt.Sprintf("blk.%d.", i)
+	d.ones(blk+"attn_norm", s.NEmbd)
+	switch s.kind(i) {
+	case deltaLayer:
+		d.deltaNet(blk, i, s.Delta)
+	case scanLayer:
+		d.scan(blk, i, s.Scan)
+	case latentLayer:
+		d.latents(blk, i, s.Latent)
+	case attentionLayer:
+		d.attention(blk, i)
+	}
+	if s.separate() {
+		if s.kind(i) == feedForwardLayer {
+			d.mixture(blk, i)
 		}
+		return
 	}
 	ffnNorm := "ffn_norm"
 	if s.GPTOSS || s.Delta != nil {
 		ffnNorm = "post_attention_norm"
 	}
-	attention := func(blk string, i int) {
-		query := s.NHead * s.HeadDim
+	d.ones(blk+ffnNorm, s.NEmbd)
+	d.mixture(blk, i)
+}
+
+// mixture adds experts and the one that all tokens use, or a dense feed-forward.
+func (d *directory) mixture(blk string, i int) {
+	s := d.m.Shape
+	if s.NExpert == 0 || i < s.NDense {
+		d.feedForward(blk, "", i, cmp.Or(s.NFFDense, s.NFF))
+		return
+	}
+	d.typed(blk+"ffn_gate_inp", gguf.F32, s.NEmbd, s.NExpert)
+	d.bias(blk+"ffn_gate_inp", s.NExpert)
+	if s.ReLU2 || s.Latent != nil {
+		d.values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
+	}
+	if !s.ReLU2 {
+		d.matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+	}
+	d.matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+	d.matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
+	d.bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
+	d.bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
+	d.bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
+	if s.NFFShared > 0 {
 		if s.Delta != nil {
-			query *= 2 // of each head the query and a gate
+			d.values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
 		}
-		matrix(blk+"attn_q", attnQ, i, s.NEmbd, query)
-		matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
-		matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
-		bias(blk+"attn_q", s.NHead*s.HeadDim)
-		bias(blk+"attn_k", s.NHeadKV*s.HeadDim)
-		bias(blk+"attn_v", s.NHeadKV*s.HeadDim)
-		if s.QKNorm {
-			ones(blk+"attn_q_norm", s.HeadDim)
-			ones(blk+"attn_k_norm", s.HeadDim)
-		}
-		matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
-		bias(blk+"attn_output", s.NEmbd)
-		if s.GPTOSS {
-			values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
-		}
+		d.feedForward(blk, "_shexp", i, s.NFFShared)
 	}
-	deltaNet := func(blk string, i int, d *Delta) {
-		inner := d.NHead * d.Dim
-		cols := 2*d.NHeadKey*d.Dim + inner
-		matrix(blk+"attn_qkv", attnQKV, i, s.NEmbd, cols)
-		matrix(blk+"attn_gate", attnQ, i, s.NEmbd, inner)
-		values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%d.NTap) / 10 }, d.NTap, cols)
-		values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, d.NHead)
-		values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, d.NHead)
-		if d.Grouped {
-			matrix(blk+"ssm_ba", attnK, i, s.NEmbd, 2*d.NHead)
-		} else {
-			matrix(blk+"ssm_beta", attnK, i, s.NEmbd, d.NHead)
-			matrix(blk+"ssm_alpha", attnK, i, s.NEmbd, d.NHead)
-		}
-		ones(blk+"ssm_norm", d.Dim)
-		matrix(blk+"ssm_out", attnOut, i, inner, s.NEmbd)
+}
+
+func (d *directory) feedForward(blk, suffix string, i, width int) {
+	n := d.m.Shape.NEmbd
+	if !d.m.Shape.ReLU2 {
+		d.matrix(blk+"ffn_gate"+suffix, ffnUp, i, n, width)
 	}
-	embedRole := embed
-	if s.Tied {
-		embedRole = output
+	d.matrix(blk+"ffn_up"+suffix, ffnUp, i, n, width)
+	d.matrix(blk+"ffn_down"+suffix, ffnDown, i, width, n)
+}
+
+func (d *directory) attention(blk string, i int) {
+	s := d.m.Shape
+	query := s.NHead * s.HeadDim
+	if s.Delta != nil {
+		query *= 2 // of each head the query and a gate
 	}
-	matrix("token_embd", embedRole, 0, s.NEmbd, s.NVocab)
-	if s.RopeFactor > 0 {
-		f := s.ropeFreqs()
-		list = append(list, tensor{name: "rope_freqs.weight", typ: gguf.F32, dims: sizes([]int{len(f)}), values: f})
+	d.matrix(blk+"attn_q", attnQ, i, s.NEmbd, query)
+	d.matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+	d.matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+	d.bias(blk+"attn_q", s.NHead*s.HeadDim)
+	d.bias(blk+"attn_k", s.NHeadKV*s.HeadDim)
+	d.bias(blk+"attn_v", s.NHeadKV*s.HeadDim)
+	if s.QKNorm {
+		d.ones(blk+"attn_q_norm", s.HeadDim)
+		d.ones(blk+"attn_k_norm", s.HeadDim)
 	}
-	for i := range s.NLayer {
-		blk := fmt.Sprintf("blk.%d.", i)
-		ones(blk+"attn_norm", s.NEmbd)
-		if s.deltaNet(i) {
-			deltaNet(blk, i, s.Delta)
-		} else {
-			attention(blk, i)
-		}
-		ones(blk+ffnNorm, s.NEmbd)
-		if s.NExpert == 0 {
-			matrix(blk+"ffn_gate", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_up", ffnUp, i, s.NEmbd, s.NFF)
-			matrix(blk+"ffn_down", ffnDown, i, s.NFF, s.NEmbd)
-			continue
-		}
-		list = append(list, tensor{name: blk + "ffn_gate_inp.weight", typ: gguf.F32, dims: sizes([]int{s.NEmbd, s.NExpert})})
-		bias(blk+"ffn_gate_inp", s.NExpert)
-		matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
-		matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
-		matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
-		bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
-		bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
-		bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
-		if s.NFFShared > 0 {
-			values(blk+"ffn_gate_inp_shexp.weight", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NEmbd)
-			matrix(blk+"ffn_gate_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
-			matrix(blk+"ffn_up_shexp", ffnUp, i, s.NEmbd, s.NFFShared)
-			matrix(blk+"ffn_down_shexp", ffnDown, i, s.NFFShared, s.NEmbd)
-		}
+	d.matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
+	d.bias(blk+"attn_output", s.NEmbd)
+	if s.GPTOSS {
+		d.values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
 	}
-	ones("output_norm", s.NEmbd)
-	if !s.Tied {
-		matrix("output", output, 0, s.NEmbd, s.NVocab)
+}
+
+func (d *directory) latents(blk string, i int, l *Latent) {
+	s := d.m.Shape
+	d.matrix(blk+"attn_q_a", attnQ, i, s.NEmbd, l.QueryRank)
+	d.ones(blk+"attn_q_a_norm", l.QueryRank)
+	d.matrix(blk+"attn_q_b", attnQ, i, l.QueryRank, s.NHead*(l.Plain+l.Rotated))
+	d.matrix(blk+"attn_kv_a_mqa", attnK, i, s.NEmbd, l.Rank+l.Rotated)
+	d.ones(blk+"attn_kv_a_norm", l.Rank)
+	d.matrix(blk+"attn_k_b", attnK, i, l.Plain, l.Rank, s.NHead)
+	d.matrix(blk+"attn_v_b", attnK, i, l.Rank, l.Value, s.NHead)
+	d.matrix(blk+"attn_output", attnOut, i, s.NHead*l.Value, s.NEmbd)
+}
+
+func (d *directory) deltaNet(blk string, i int, n *Delta) {
+	embd := d.m.Shape.NEmbd
+	inner := n.NHead * n.Dim
+	cols := 2*n.NHeadKey*n.Dim + inner
+	d.matrix(blk+"attn_qkv", attnQKV, i, embd, cols)
+	d.matrix(blk+"attn_gate", attnQ, i, embd, inner)
+	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%n.NTap) / 10 }, n.NTap, cols)
+	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, n.NHead)
+	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, n.NHead)
+	if n.Grouped {
+		d.matrix(blk+"ssm_ba", attnK, i, embd, 2*n.NHead)
+	} else {
+		d.matrix(blk+"ssm_beta", attnK, i, embd, n.NHead)
+		d.matrix(blk+"ssm_alpha", attnK, i, embd, n.NHead)
 	}
-	return list
+	d.ones(blk+"ssm_norm", n.Dim)
+	d.matrix(blk+"ssm_out", attnOut, i, inner, embd)
+}
+
+func (d *directory) scan(blk string, i int, c *Scan) {
+	embd := d.m.Shape.NEmbd
+	d.matrix(blk+"ssm_in", attnQ, i, embd, c.inner()+c.conv()+c.NHead)
+	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, c.conv())
+	d.values(blk+"ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, c.conv())
+	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, c.NHead)
+	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, 1, c.NHead)
+	d.values(blk+"ssm_d", func(int) float32 { return 1 }, 1, c.NHead)
+	d.values(blk+"ssm_norm.weight", func(int) float32 { return 1 }, c.inner()/c.NGroup, c.NGroup)
+	d.matrix(blk+"ssm_out", attnOut, i, c.inner(), embd)
 }
 
 // ropeFreqs returns what each rotation's frequency is divided by. Rotations

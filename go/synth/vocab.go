@@ -7,11 +7,14 @@ import "fmt"
 type vocabulary int
 
 const (
-	llama3 vocabulary = iota // byte-level BPE, as Llama 3 splits text
-	qwen2                    // byte-level BPE, as Qwen 2 and 3 split text
-	qwen35                   // the same with more words, as Qwen 3.5 splits text
-	spm                      // SentencePiece, as Llama 2 and Mixtral
-	o200k                    // byte-level BPE, as gpt-oss splits text
+	llama3      vocabulary = iota // byte-level BPE, as Llama 3 splits text
+	qwen2                         // byte-level BPE, as Qwen 2 and 3 split text
+	qwen35                        // the same with more words, as Qwen 3.5 splits text
+	spm                           // SentencePiece, as Llama 2 and Mixtral
+	o200k                         // byte-level BPE, as gpt-oss splits text
+	gemmaScores                   // SentencePiece, as Gemma 3n
+	gemmaMerges                   // BPE in SentencePiece's spelling, as Gemma 4
+	glm4                          // byte-level BPE, as GLM 4 splits text
 )
 
 // Kinds of tokens, as GGUF numbers them.
@@ -76,6 +79,28 @@ func (t *table) byteLevel() {
 			t.add(string(stand), normal)
 			stand++
 		}
+	}
+}
+
+// pieces adds bytes, characters and words in SentencePiece's spelling until there are n tokens, which
+// are joined by scores or by merges.
+func (t *table) pieces(n int, scores bool) {
+	for b := range 256 {
+		t.add(fmt.Sprintf("<0x%02X>", b), byteTok)
+	}
+	t.add(spaceMark, normal)
+	for c := '!'; c <= '~'; c++ {
+		t.add(string(c), normal)
+	}
+	first := len(t.tokens) // of the words: a lower score is merged later
+	t.words(spaceMark, n)
+	if !scores {
+		return
+	}
+	t.merges = nil
+	t.scores = make([]float32, len(t.tokens))
+	for i := first; i < len(t.scores); i++ {
+		t.scores[i] = float32(first - i)
 	}
 }
 
@@ -156,24 +181,30 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"eos_token_id", uint32(200002))
 		set(p+"padding_token_id", uint32(199999))
 		set(p+"add_bos_token", false)
+	case glm4:
+		const text = 154820
+		t.byteLevel()
+		t.words(spaceByte, text)
+		for _, name := range []string{
+			"<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>",
+		} {
+			t.add(name, control)
+		}
+		for i := len(t.tokens); i < s.NVocab; i++ {
+			t.add(fmt.Sprintf("[PAD%d]", i), unused)
+		}
+		set(p+"model", "gpt2")
+		set(p+"pre", "glm4")
+		set(p+"bos_token_id", uint32(text+2))
+		set(p+"eos_token_id", uint32(text))
+		set(p+"eot_token_id", uint32(text+7))
+		set(p+"padding_token_id", uint32(text))
+		set(p+"add_bos_token", false)
 	case spm:
 		t.add("<unk>", unknown)
 		t.add("<s>", control)
 		t.add("</s>", control)
-		for b := range 256 {
-			t.add(fmt.Sprintf("<0x%02X>", b), byteTok)
-		}
-		t.add(spaceMark, normal)
-		for c := '!'; c <= '~'; c++ {
-			t.add(string(c), normal)
-		}
-		first := len(t.tokens) // of the words: a lower score is merged later
-		t.words(spaceMark, s.NVocab)
-		t.merges = nil
-		t.scores = make([]float32, len(t.tokens))
-		for i := first; i < len(t.scores); i++ {
-			t.scores[i] = float32(first - i)
-		}
+		t.pieces(s.NVocab, true)
 		set(p+"model", "llama")
 		set(p+"pre", "default")
 		set(p+"bos_token_id", uint32(1))
@@ -181,6 +212,26 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"unknown_token_id", uint32(0))
 		set(p+"add_bos_token", true)
 		set(p+"add_eos_token", false)
+	case gemmaScores, gemmaMerges:
+		model, turns := "llama", []string{"<start_of_turn>", "<end_of_turn>"}
+		if s.Vocab == gemmaMerges {
+			model, turns = "gemma4", []string{"<|turn>", "<turn|>"}
+		}
+		for _, name := range append([]string{"<pad>", "<eos>", "<bos>"}, turns...) {
+			t.add(name, control)
+		}
+		t.add("<unk>", unknown)
+		t.pieces(s.NVocab, s.Vocab == gemmaScores)
+		set(p+"model", model)
+		set(p+"pre", "default")
+		set(p+"bos_token_id", uint32(2))
+		set(p+"eos_token_id", uint32(1))
+		set(p+"eot_token_id", uint32(4))
+		set(p+"unknown_token_id", uint32(5))
+		set(p+"padding_token_id", uint32(0))
+		set(p+"add_bos_token", true)
+		set(p+"add_eos_token", false)
+		set(p+"add_space_prefix", false)
 	}
 	set(p+"tokens", t.tokens)
 	set(p+"token_type", t.types)

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -11,59 +10,23 @@ import (
 // the order of the list of merges. Tokens spell each byte as one printable
 // character (see byteChars).
 type bpe struct {
+	merges
 	nVocab int32
 	pre    *preTokenizer
 	unk    int32
 	index  map[string]int32
 	bytes  [256]int32 // the initial symbol of each byte
-	merges map[uint64]merge
-}
-
-// merge is the symbol that a pair of symbols becomes, and its rank.
-type merge struct {
-	rank uint32
-	id   int32
 }
 
 func newBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32, pre *preTokenizer) *bpe {
-	m := &bpe{nVocab: int32(len(t.tokens)), pre: pre, unk: unk, index: index}
-	// Texts that are not in the vocabulary still take part in merges, under
-	// numbers from nVocab on. Those that are left in the end are spelled in
-	// bytes.
-	extra := map[string]int32{}
-	symbol := func(text []byte) int32 {
-		if id, ok := index[string(text)]; ok {
-			return id
-		}
-		id, ok := extra[string(text)]
-		if !ok {
-			id = m.nVocab + int32(len(extra))
-			extra[string(text)] = id
-		}
-		return id
-	}
+	s := newSymbols(t, index)
+	m := &bpe{nVocab: s.nVocab, pre: pre, unk: unk, index: index}
 	for b, char := range byteChars {
-		m.bytes[b] = symbol([]byte(string(char)))
+		m.bytes[b] = s.of([]byte(string(char)))
 	}
-	list := r.strs("merges")
-	m.merges = make(map[uint64]merge, len(list))
-	var text []byte
-	for rank, pair := range list {
-		cut := strings.IndexByte(pair, ' ')
-		if cut < 1 || cut == len(pair)-1 {
-			r.fail("%smerges[%d] is %q, want two parts with a space between", prefix, rank, pair)
-			return m
-		}
-		text = append(append(text[:0], pair[:cut]...), pair[cut+1:]...)
-		key := pairKey(symbol(text[:cut]), symbol(text[cut:]))
-		if _, again := m.merges[key]; !again {
-			m.merges[key] = merge{uint32(rank), symbol(text)}
-		}
-	}
+	m.merges = readMerges(r, s)
 	return m
 }
-
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
 
 func (m *bpe) encode(dst []int32, text string, s *scratch) []int32 {
 	if m.pre.nfc {
@@ -116,12 +79,6 @@ func (m *bpe) word(dst []int32, word string, s *scratch) []int32 {
 		}
 	}
 	return dst
-}
-
-// pair implements pairing.
-func (m *bpe) pair(_ string, left, right *symbol) (uint32, int32, bool) {
-	to, ok := m.merges[pairKey(left.id, right.id)]
-	return to.rank, to.id, ok
 }
 
 // byteChars is the character that byte-level vocabularies spell each byte as:

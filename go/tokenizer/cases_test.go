@@ -64,25 +64,7 @@ var vocabularies = map[string]string{
 	"deepseek-coder":   "deepseek-coder.gguf",
 	"bert-bge":         "bert-bge.gguf",
 	"nomic-bert-moe":   "nomic-bert-moe.gguf.zst",
-}
-
-// otherKinds are cases whose kind of vocabulary is not supported: Gemma 4's merges over
-// SentencePiece's alphabet.
-var otherKinds = map[string]struct{ file, kind string }{
-	"gemma-4": {"gemma-4.gguf.zst", "gemma4"},
-}
-
-// A kind that is not supported is refused by its name.
-func TestOtherKinds(t *testing.T) {
-	for name, other := range otherKinds {
-		f, err := gguf.Parse(read(t, casesDir+other.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tokenizer.New(f); err == nil || !strings.Contains(err.Error(), `"`+other.kind+`"`) {
-			t.Errorf("%s: %v, want an error that names the kind %q", name, err, other.kind)
-		}
-	}
+	"gemma-4":          "gemma-4.gguf.zst",
 }
 
 // texts returns the inputs of a case.
@@ -100,7 +82,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, e := range dir {
 		name, ok := strings.CutSuffix(strings.TrimPrefix(e.Name(), "ggml-vocab-"), ".gguf.out")
-		if _, other := otherKinds[name]; !ok || other {
+		if !ok {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +232,11 @@ func TestRealSpecials(t *testing.T) {
 		{"llama-spm.gguf", "<s>a</s> a", []int32{1, 263, 2, 29871, 263}, []int32{2}, 1},
 		// Phi-3's tokens swallow the space after them.
 		{"phi-3.gguf", "<|user|>\na<|end|>\n<|assistant|>", []int32{32010, 263, 32007, 32001}, []int32{2, 32000, 32007}, 1},
+		// A call of a tool ends where its result begins; "</s>" is text.
+		{
+			"gemma-4.gguf.zst", "<|turn>user\na</s><turn|>\n<|channel>", []int32{105, 2364, 107, 236746, 954, 236751, 236813, 106, 107, 100},
+			[]int32{1, 50, 106}, 2,
+		},
 		{"gpt-2.gguf", "a<|endoftext|>", []int32{64, 50256}, []int32{50256}, -1},
 	} {
 		tok := load(t, casesDir+c.file)
@@ -297,10 +284,13 @@ func TestLoadTime(t *testing.T) {
 
 // TestEncodeIsNotQuadratic encodes texts that are one long word.
 func TestEncodeIsNotQuadratic(t *testing.T) {
-	files := []string{casesDir + "bert-bge.gguf", casesDir + "nomic-bert-moe.gguf.zst", casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf"}
+	files := []string{
+		casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", casesDir + "gemma-4.gguf.zst", casesDir + "bert-bge.gguf",
+		casesDir + "nomic-bert-moe.gguf.zst", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf",
+	}
 	for _, file := range files {
 		tok := load(t, file)
-		for _, unit := range []string{"a", " ", "字", "<", "\xff", "\n"} {
+		for _, unit := range []string{"a", " ", "字", "<", "\xff", "\n", "> "} {
 			text := strings.Repeat(unit, 300_000/len(unit))
 			start := time.Now()
 			n := len(tok.Encode(text, tokenizer.Options{ParseSpecial: true}))
@@ -315,7 +305,7 @@ func TestEncodeIsNotQuadratic(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	wiki := string(read(b, "corpus/wiki.test.raw.zst"))[:1_000_000]
-	for _, file := range []string{"llama-spm.gguf", "llama-bpe.gguf.zst", "qwen2.gguf.zst", "gpt-2.gguf", "deepseek-llm.gguf"} {
+	for _, file := range []string{"llama-spm.gguf", "llama-bpe.gguf.zst", "qwen2.gguf.zst", "gpt-2.gguf", "deepseek-llm.gguf", "gemma-4.gguf.zst"} {
 		tok := load(b, casesDir+file)
 		b.Run(strings.Split(file, ".")[0], func(b *testing.B) {
 			b.SetBytes(int64(len(wiki)))

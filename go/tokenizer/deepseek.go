@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // The first DeepSeek tokenizers list their classes of characters one by one:
 // letters of scripts that have case, most of them; ASCII signs, letters and
@@ -29,6 +32,45 @@ func asciiLike(s string, i int) int {
 //	[一-龥ࠀ-一가-퟿]+
 func eastAsian(s string, i int) int {
 	return run(s, i, func(r rune) bool { return 0x800 <= r && r <= 0x9fa5 || 0xac00 <= r && r <= 0xd7ff })
+}
+
+// upToThreeNumbers matches
+//
+//	\p{N}{1,3}
+func upToThreeNumbers(s string, i int) int { return runUpTo(3, s, i, unicode.IsNumber) }
+
+// chineseJapanese matches
+//
+//	[一-龥぀-ゟ゠-ヿ]+
+func chineseJapanese(s string, i int) int {
+	return run(s, i, func(r rune) bool { return 0x4e00 <= r && r <= 0x9fa5 || 0x3040 <= r && r <= 0x30ff })
+}
+
+// deepseek3Words matches
+//
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+//	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func deepseek3Words(s string, i int) int {
+	letter := func(r rune) bool { return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' }
+	mark := func(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+	r, size := utf8.DecodeRuneInString(s[i:])
+	if r < 0x80 && mark(r) {
+		if end := run(s, i+size, letter); end > i+size {
+			return end
+		}
+	}
+	if !newline(r) && !unicode.IsLetter(r) && !mark(r) {
+		if end := run(s, i+size, letterOrMark); end > i+size {
+			return end
+		}
+	}
+	if end := run(s, i, letterOrMark); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, mark); end > i {
+		return run(s, end, newline)
+	}
+	return whiteLines(s, i)
 }
 
 var cased = &unicode.RangeTable{

@@ -233,6 +233,30 @@ func TestMergeEqualsRule(t *testing.T) {
 	}
 }
 
+// Words that are encoded one by one give the ids of the whole text, also where tokens reach across them.
+func TestWordsEqualWhole(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	toks := []*Tokenizer{
+		mustNew(t, spmFields("▁", "t", "e", "é", "e▁", "e▁t", "te", "▁t", "é▁▁", "▁▁")),
+		mustNew(t, mergedFields("e ▁", "e▁ t", "t e", "▁ t", "▁ ▁", "é ▁▁")),
+	}
+	for range 3000 {
+		var b strings.Builder
+		for range 1 + rng.IntN(20) {
+			b.WriteString([]string{" ", "t", "e", "é", "x"}[rng.IntN(5)])
+		}
+		for i, tok := range toks {
+			word := tok.model.(interface {
+				word([]int32, string, *scratch) []int32
+			}).word
+			want := word(nil, strings.ReplaceAll(b.String(), " ", escapedSpace), new(scratch))
+			if got := tok.model.encode(nil, b.String(), new(scratch)); !slices.Equal(got, want) {
+				t.Fatalf("vocabulary %d: %q: got %v, want %v", i, b.String(), got, want)
+			}
+		}
+	}
+}
+
 // cutSlowly finds special tokens as the rule says: for each length from the
 // longest on, from left to right, where nothing is taken.
 func cutSlowly(texts map[string]int32, text string) []claim {

@@ -18,6 +18,7 @@ func FuzzEncode(f *testing.F) {
 	toks := map[string]*Tokenizer{
 		"spm":        mustNew(f, spmFields("▁", "t", "h", "e", "th", "▁t", "▁th", "▁the", "é", "▁▁", "▁▁▁▁")),
 		"spm-across": mustNew(f, spmFields("▁", "t", "e", "e▁", "e▁t", "te", "▁t")),
+		"spm-merges": mustNew(f, mergedFields("t h", "th e", "▁ the", "▁ ▁", "▁▁ ▁▁", "> ▁", ">▁ t", "é é", "th x")),
 		"no-bytes": mustNew(f, fields{
 			prefix + "model":  "llama",
 			prefix + "tokens": []string{"<unk>", "<s>", "</s>", "▁", "a", "▁a"},
@@ -70,7 +71,11 @@ func FuzzNew(f *testing.F) {
 		bpe := bpeFields(nil, "a b").with("merges", []string{"a b", merge})
 		bpe[prefix+"tokens"] = append(bpe[prefix+"tokens"].([]string), token)
 		bpe[prefix+"token_type"] = append(bpe[prefix+"token_type"].([]int32), typ)
-		for _, m := range []fields{spm, bpe, spm.with("model", "t5", "precompiled_charsmap", []byte(merge)), spm.with("model", "bert")} {
+		merged := mergedFields("a b").with("merges", []string{"a b", merge})
+		merged[prefix+"tokens"] = append(merged[prefix+"tokens"].([]string), token)
+		merged[prefix+"token_type"] = append(merged[prefix+"token_type"].([]int32), typ)
+		unigram := spm.with("model", "t5", "precompiled_charsmap", []byte(merge))
+		for _, m := range []fields{spm, bpe, merged, unigram, spm.with("model", "bert")} {
 			tok, err := New(m.with("eos_token_id", id, "add_eos_token", flag, "add_space_prefix", flag, "unknown_token_id", id))
 			if err != nil {
 				continue

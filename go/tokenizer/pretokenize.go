@@ -22,7 +22,7 @@ type preTokenizer struct {
 var preTokenizers = []*preTokenizer{
 	{
 		name:       "llama-bpe",
-		aliases:    []string{"llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+		aliases:    []string{"llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
 		stages:     []finder{at(llama3Words)},
 		wholeWords: true,
 		addBOS:     true,
@@ -31,7 +31,7 @@ var preTokenizers = []*preTokenizer{
 		// No key in a file asks for composition; the tokenizers of these
 		// models do.
 		name:    "qwen2",
-		aliases: []string{"deepseek-r1-qwen", "megrez"},
+		aliases: []string{"deepseek-r1-qwen", "megrez", "kormo", "f2llmv2"},
 		stages:  []finder{at(qwen2Words)},
 		nfc:     true,
 	},
@@ -42,7 +42,7 @@ var preTokenizers = []*preTokenizer{
 	},
 	{
 		name:    "gpt-2",
-		aliases: []string{"phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion"},
+		aliases: []string{"phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion", "granite-docling", "jina-v1-en", "jina-v2-code", "roberta-bpe"},
 		stages:  []finder{at(gpt2Words)},
 	},
 	{
@@ -52,6 +52,15 @@ var preTokenizers = []*preTokenizer{
 	{
 		name:   "deepseek-coder",
 		stages: []finder{at(lineBreak), at(spacedLetters), at(spacedPunctuation), at(eastAsian), at(oneNumber)},
+	},
+	{
+		name:    "deepseek-v3",
+		aliases: []string{"hunyuan-dense", "joyai-llm"},
+		stages:  []finder{at(upToThreeNumbers), at(chineseJapanese), at(deepseek3Words)},
+	},
+	{
+		name:   "kimi-k2",
+		stages: []finder{at(kimiWords)},
 	},
 	{
 		name:    "smollm",
@@ -70,6 +79,11 @@ var preTokenizers = []*preTokenizer{
 		stages:  []finder{at(gpt4oWords)},
 	},
 	{
+		name:       "granite-embed-multi-97m",
+		stages:     []finder{at(gpt4oWords)},
+		wholeWords: true,
+	},
+	{
 		name:    "glm4",
 		aliases: []string{"chatglm-bpe", "dbrx", "smaug-bpe"},
 		stages:  []finder{at(llama3Words)},
@@ -78,6 +92,36 @@ var preTokenizers = []*preTokenizer{
 		name:    "hunyuan",
 		aliases: []string{"bailingmoe", "bailingmoe2", "llada-moe", "stablelm2", "solar-open", "grok-2"},
 		stages:  []finder{at(qwen2Words)},
+	},
+	{
+		name:   "falcon",
+		stages: []finder{at(falconSigns), at(gpt2Words), at(threeDigits)},
+	},
+	{
+		name:    "bloom",
+		aliases: []string{"poro-chat", "gpt3-finnish"},
+		stages:  []finder{at(bloomWords)},
+	},
+	{
+		name:   "viking",
+		stages: []finder{at(bloomWords), at(oneNumber)},
+	},
+	{
+		name:   "seed-coder",
+		stages: []finder{at(seedCoderWords)},
+	},
+	{
+		name:   "ufakzeka",
+		stages: []finder{at(plainWords)},
+	},
+	{
+		name:       "minicpm5",
+		stages:     []finder{at(upToThreeNumbers), at(llama3Words)},
+		wholeWords: true,
+	},
+	{
+		name:   "laguna",
+		stages: []finder{at(linesAndBreaks), at(qwen2Words)},
 	},
 	{
 		name:   "default",

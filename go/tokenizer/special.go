@@ -139,7 +139,7 @@ func (sp *specials) hits(text string) (hits []hit, longest int) {
 // file, in the vocabularies of many families.
 var endTexts = []string{
 	"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>",
-	"<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
+	"<end_of_turn>", "<turn|>", "<|tool_response>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
 	"<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|EOT|>", "<end_of_utterance>",
 	"<\uff5cend\u2581of\u2581sentence\uff5c>",
 	"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<|file_sep|>",

@@ -18,10 +18,10 @@ type unigram struct {
 	unk      int32
 	unkScore float64
 	chars    *charsMap
+	crossings
 
-	merge   bool // a run of spaces is one, and at the ends of a text none
-	prefix  bool // the first word has a space before it too
-	crosses bool // some token has a space after something else; see spm
+	merge  bool // a run of spaces is one, and at the ends of a text none
+	prefix bool // the first word has a space before it too
 }
 
 // maxUnigram bounds the bytes of a token that is looked for at each character of a text.
@@ -43,7 +43,7 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 			r.fail("%stokens has one of %d bytes, want at most %d", prefix, len(text), maxUnigram)
 		}
 		m.texts = append(m.texts, text)
-		m.crosses = m.crosses || strings.Contains(strings.TrimLeft(text, escapedSpace), escapedSpace)
+		m.add(text)
 	}
 	slices.Sort(m.texts)
 	worst := 0.0
@@ -71,7 +71,7 @@ func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
 			text = " " + text
 		}
 	}
-	return eachWord(dst, strings.ReplaceAll(text, " ", escapedSpace), m.crosses, s, m.word)
+	return encodeWords(dst, text, s, &m.crossings, m.word)
 }
 
 // A step is the best way to spell the beginning of a word: its last token, where that begins, and

@@ -13,7 +13,7 @@ import (
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
-	if kinds := []string{"llama", "gpt2", "bert", "t5"}; r.err == nil && !slices.Contains(kinds, kind) {
+	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5"}; r.err == nil && !slices.Contains(kinds, kind) {
 		return nil, fmt.Errorf("%smodel %q is not supported, supported are %s", prefix, kind, strings.Join(kinds, " "))
 	}
 	t := &Tokenizer{tokens: r.strs("tokens")}
@@ -42,6 +42,11 @@ func New(m Metadata) (*Tokenizer, error) {
 		t.bos = t.byDefault(r, "bos_token_id", t.bos, 1)
 		t.eos = t.byDefault(r, "eos_token_id", t.eos, 2)
 		t.readAdditions(r, true, false)
+	case "gemma4":
+		t.model = newCharBPE(r, t, index, unk)
+		t.spacePrefix, _ = r.flag("add_space_prefix", false)
+		t.readAdditions(r, true, false)
+		t.addBOS = t.bos != none // though early files say otherwise
 	case "gpt2":
 		pre := newPreTokenizer(r)
 		t.model = newBPE(r, t, index, unk, pre)
@@ -85,9 +90,9 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 		id := int32(i)
 		_, isByte := byteToken(text)
 		switch {
-		case kind == "llama" && isByte:
+		case kind != "gpt2" && isByte:
 			t.types[i] = Byte
-		case kind == "llama" && text == "<unk>":
+		case kind != "gpt2" && text == "<unk>":
 			t.types[i] = Unknown
 		case id == t.bos || id == t.eos || kind == "llama" && (text == "<s>" || text == "</s>"):
 			t.types[i] = Control

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,21 @@ func spmFields(texts ...string) fields {
 		prefix + "bos_token_id": uint32(1),
 		prefix + "eos_token_id": uint32(2),
 	}
+}
+
+// mergedFields is a small vocabulary of merges in SentencePiece's spelling: bytes, the parts of the
+// merges, and what these make.
+func mergedFields(merges ...string) fields {
+	var texts []string
+	for _, m := range merges {
+		left, right, _ := strings.Cut(m, " ")
+		for _, text := range []string{left, right, left + right} {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return spmFields(texts...).with("model", "gemma4", "scores", nil, "merges", merges)
 }
 
 // bpeFields is a small byte-level vocabulary: 0 to 255 are the bytes, then
@@ -103,7 +119,7 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"nothing", fields{}, []string{"tokenizer.ggml.model", "missing"}},
 		{"model of wrong type", spm.with("model", uint32(3)), []string{"tokenizer.ggml.model", "uint32", "string"}},
-		{"unknown model", spm.with("model", "klingon"), []string{`"klingon"`, "llama gpt2 bert t5"}},
+		{"unknown model", spm.with("model", "klingon"), []string{`"klingon"`, "llama gpt2 gemma4 bert t5"}},
 		{"no tokens", spm.with("tokens", nil), []string{"tokenizer.ggml.tokens", "missing"}},
 		{"tokens of wrong type", spm.with("tokens", []int32{1}), []string{"tokenizer.ggml.tokens", "[]int32", "strings"}},
 		{"empty vocabulary", spm.with("tokens", []string{}), []string{"tokenizer.ggml.tokens", "empty"}},
@@ -133,6 +149,7 @@ func TestNewErrors(t *testing.T) {
 		{"merge of one part", bpe.with("merges", []string{"a b", "ab"}), []string{"merges[1]", `"ab"`}},
 		{"merge with nothing left", bpe.with("merges", []string{" b"}), []string{"merges[0]"}},
 		{"merge with nothing right", bpe.with("merges", []string{"a "}), []string{"merges[0]"}},
+		{"no merges in SentencePiece's spelling", spm.with("model", "gemma4"), []string{"tokenizer.ggml.merges", "missing"}},
 		{"empty merge", bpe.with("merges", []string{""}), []string{"merges[0]"}},
 		{"unknown pre-tokenizer", bpe.with("pre", "klingon"), []string{"tokenizer.ggml.pre", "klingon", "llama-bpe", "tekken"}},
 	} {

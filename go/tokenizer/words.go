@@ -136,15 +136,28 @@ func gpt2Words(s string, i int) int {
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func llama3Words(s string, i int) int { return llamaWords(s, i, 3) }
+func llama3Words(s string, i int) int { return llamaWords(s, i, 3, newline) }
 
 // qwen2Words is llama3Words with each digit alone.
-func qwen2Words(s string, i int) int { return llamaWords(s, i, 1) }
+func qwen2Words(s string, i int) int { return llamaWords(s, i, 1, newline) }
 
-func llamaWords(s string, i, digits int) int {
+// seedCoderWords is qwen2Words with signs that take no line breaks.
+func seedCoderWords(s string, i int) int {
+	return llamaWords(s, i, 1, func(rune) bool { return false })
+}
+
+func llamaWords(s string, i, digits int, trailing func(rune) bool) int {
 	if end := contraction(s, i, true); end > i {
 		return end
 	}
+	return wordsWithout(s, i, digits, trailing)
+}
+
+// plainWords is qwen2Words without contractions.
+func plainWords(s string, i int) int { return wordsWithout(s, i, 1, newline) }
+
+// wordsWithout is llamaWords without contractions.
+func wordsWithout(s string, i, digits int, trailing func(rune) bool) int {
 	letters := i
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if leads(r) {
@@ -153,7 +166,7 @@ func llamaWords(s string, i, digits int) int {
 	if end := run(s, letters, unicode.IsLetter); end > letters {
 		return end
 	}
-	return numbersSignsWhite(s, i, digits, newline)
+	return numbersSignsWhite(s, i, digits, trailing)
 }
 
 // qwen35Words matches
@@ -208,7 +221,9 @@ func numbersSignsWhite(s string, i, digits int, trailing func(rune) bool) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|
 //	\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func tekkenWords(s string, i int) int { return casedWords(s, i, 1, false) }
+func tekkenWords(s string, i int) int {
+	return casedWords(s, i, 1, false, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+}
 
 // gpt4oWords is tekkenWords with a contraction at the end of letters, where there is one, and
 // up to three digits together:
@@ -216,9 +231,24 @@ func tekkenWords(s string, i int) int { return casedWords(s, i, 1, false) }
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func gpt4oWords(s string, i int) int { return casedWords(s, i, 3, true) }
+func gpt4oWords(s string, i int) int {
+	return casedWords(s, i, 3, true, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+}
 
-func casedWords(s string, i, digits int, contracted bool) int {
+// kimiWords is gpt4oWords with the characters of Chinese, whatever these are, apart:
+//
+//	[\p{Han}]+|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func kimiWords(s string, i int) int {
+	if end := run(s, i, han); end > i {
+		return end
+	}
+	return casedWords(s, i, 3, true, notHan, newline)
+}
+
+func casedWords(s string, i, digits int, contracted bool, c cases, trailing func(rune) bool) int {
 	tail := func(end int) int {
 		if contracted && end < len(s) {
 			return contraction(s, end, true)
@@ -230,7 +260,7 @@ func casedWords(s string, i, digits int, contracted bool) int {
 	if leads(r) {
 		letters += size
 	}
-	for _, form := range [...]func(string, int) int{capitalsSmall, capitals} {
+	for _, form := range [...]func(string, int) int{c.capitalsSmall, c.capitals} {
 		if end := form(s, letters); end > letters {
 			return tail(end)
 		}
@@ -239,8 +269,21 @@ func casedWords(s string, i, digits int, contracted bool) int {
 			return tail(end)
 		}
 	}
-	return numbersSignsWhite(s, i, digits, func(r rune) bool { return newline(r) || r == '/' })
+	return numbersSignsWhite(s, i, digits, trailing)
 }
+
+// cases says which characters may stand in the capital and in the small part of a word.
+type cases struct{ capital, small func(rune) bool }
+
+var (
+	anyScript = cases{capital, small}
+	notHan    = cases{
+		func(r rune) bool { return capital(r) && !han(r) },
+		func(r rune) bool { return small(r) && !han(r) },
+	}
+)
+
+func han(r rune) bool { return unicode.Is(unicode.Han, r) }
 
 // capital says that a character may stand in the capital part of a word.
 // Letters without case, and marks, are both capital and small.
@@ -254,16 +297,16 @@ func small(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.L
 // capitalsSmall matches
 //
 //	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+
-func capitalsSmall(s string, i int) int {
-	turn := run(s, i, capital)
-	if end := run(s, turn, small); end > turn {
+func (c cases) capitalsSmall(s string, i int) int {
+	turn := run(s, i, c.capital)
+	if end := run(s, turn, c.small); end > turn {
 		return end
 	}
 	// The small part must then come out of the capital one: its last
 	// character that is both.
 	for turn > i {
 		r, size := utf8.DecodeLastRuneInString(s[i:turn])
-		if small(r) {
+		if c.small(r) {
 			return turn
 		}
 		turn -= size
@@ -274,9 +317,9 @@ func capitalsSmall(s string, i int) int {
 // capitals matches
 //
 //	[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*
-func capitals(s string, i int) int {
-	if turn := run(s, i, capital); turn > i {
-		return run(s, turn, small)
+func (c cases) capitals(s string, i int) int {
+	if turn := run(s, i, c.capital); turn > i {
+		return run(s, turn, c.small)
 	}
 	return i
 }
@@ -314,6 +357,30 @@ func threeDigits(s string, i int) int {
 //	[\p{P}\$\+<=>\^~\|]+
 func signs(s string, i int) int {
 	return run(s, i, func(r rune) bool { return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^~|", r) })
+}
+
+// falconSigns matches
+//
+//	[\p{P}\$\+<=>\^~\|`]+
+func falconSigns(s string, i int) int {
+	return run(s, i, func(r rune) bool { return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^~|`", r) })
+}
+
+// bloomWords matches
+//
+//	?[^(\s|.,!?…。，、।۔،)]+
+func bloomWords(s string, i int) int {
+	return afterSpace(s, i, func(r rune) bool {
+		return !unicode.IsSpace(r) && !strings.ContainsRune("(|.,!?…。，、।۔،)", r)
+	})
+}
+
+// linesAndBreaks matches
+//
+//	[^\n]+|[\n]+
+func linesAndBreaks(s string, i int) int {
+	breaks := s[i] == '\n'
+	return run(s, i, func(r rune) bool { return (r == '\n') == breaks })
 }
 
 // spacedLetters matches

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write table.json anew: every bit that changed changes the profile; say why in the commit")
 
 // rows are the computations of the table: the demo with every type of keys and values,
-// and random weights of every mix of types.
+// random weights of every mix of types, and of layers of other kinds.
 func rows() (rows []Row) {
 	for _, kv := range kvcache.TypeNames() {
 		rows = append(rows, Row{Model: demo.Name, KV: kv})
@@ -30,6 +30,8 @@ func rows() (rows []Row) {
 		}
 		rows = append(rows, Row{Model: "tiny:" + mix, KV: kvcache.I16.String()})
 	}
+	rows = append(rows, Row{Model: "tiny-hybrid:Q4_K_M", KV: kvcache.I16.String()}) // state spaces, experts
+	rows = append(rows, Row{Model: "tiny-latent:Q8_0", KV: kvcache.I16.String()})
 	for i := range rows {
 		for k := range 24 {
 			rows[i].Prompt = append(rows[i].Prompt, int32((i*131+k*k*17+k*29)%2000))

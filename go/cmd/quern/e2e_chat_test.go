@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // bare is a template that adds nothing, so that a chat's first answer is what
@@ -77,6 +80,30 @@ func TestChatWithoutTemplateSaysWhichItTakes(t *testing.T) {
 	args := []string{"chat", "-m", name, "--temp", "0", "-n", "16", "-p", "hi"}
 	r, want := quern(t, args...), succeed(t, append(args, "--chat-template", "chatml")...)
 	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "no chat template: chatml is used") {
+		t.Errorf("got code %d, %q and %q", r.code, r.stdout, r.stderr)
+	}
+}
+
+// A vocabulary with another family's marks of turns is given that family's template, whose turns end the reply.
+func TestChatWithoutTemplateTakesTheVocabularys(t *testing.T) {
+	f, err := gguf.Parse(demo.GGUF())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(key string) any {
+		v, _ := f.Value("tokenizer.ggml." + key)
+		return v
+	}
+	tokens, types := slices.Clone(read("tokens").([]string)), slices.Clone(read("token_type").([]int32))
+	for i, mark := range []string{"<|turn>", "<turn|>", "<|channel>", "<channel|>"} {
+		at := len(tokens) - 1 - i
+		tokens[at], types[at] = mark, int32(tokenizer.UserDefined)
+	}
+	name := changedDemo(t, map[string]any{
+		"tokenizer.chat_template": nil, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types,
+	})
+	r := quern(t, "chat", "-m", name, "--temp", "0", "-n", "8", "-p", "hi")
+	if r.code != 0 || r.stdout == "" || !strings.Contains(r.stderr, "no chat template: gemma4 is used") {
 		t.Errorf("got code %d, %q and %q", r.code, r.stdout, r.stderr)
 	}
 }

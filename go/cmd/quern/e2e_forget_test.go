@@ -11,7 +11,7 @@ import (
 // A server goes on where a conversation was, also with a model of windows or of
 // recurrent state, and from a slot's file.
 func TestServeForgetfulModels(t *testing.T) {
-	for _, name := range []string{"gemma3", "lfm2", "qwen35moe"} {
+	for _, name := range []string{"gemma3", "gemma4", "lfm2", "qwen35moe", "granitehybrid", "mamba2"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := serve(t, "", "-m", testdata.Path(t, "archs/"+name+".gguf"), "-np", "2", "--slot-save-path", dir)

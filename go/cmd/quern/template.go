@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // templateFlags select the chat template.
@@ -29,7 +30,7 @@ func (f *templateFlags) check() error {
 }
 
 // read returns the template that the flags select, or else the model's own. If that is
-// missing or unusable, it is ChatML, and warning says why.
+// missing or unusable, it is a built-in one for its vocabulary, and warning says why.
 func (f *templateFlags) read(in *head) (t *chat.Template, warning string, err error) {
 	tokens := specialTokens(in)
 	if f.source == "" && f.file == "" {
@@ -41,8 +42,9 @@ func (f *templateFlags) read(in *head) (t *chat.Template, warning string, err er
 			}
 			why = "the model's " + oneLine(err)
 		}
-		t, err = builtinTemplate(chat.Default, tokens)
-		return t, why + ": " + chat.Default + " is used; --chat-template gives another", err
+		name := chat.For(in.isToken)
+		t, err = builtinTemplate(name, tokens)
+		return t, why + ": " + name + " is used; --chat-template gives another", err
 	}
 	switch {
 	case f.file != "":
@@ -62,6 +64,12 @@ func (f *templateFlags) read(in *head) (t *chat.Template, warning string, err er
 		return nil, "", usagef("%w", err)
 	}
 	return t, "", nil
+}
+
+// isToken reports whether text is one token of the vocabulary, and not plain text.
+func (h *head) isToken(text string) bool {
+	ids := h.tok.Encode(text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+	return len(ids) == 1 && h.tok.Token(ids[0]) == text
 }
 
 func builtinTemplate(name string, tokens chat.SpecialTokens) (*chat.Template, error) {

@@ -22,11 +22,12 @@ type Arch struct {
 
 // archs is the supported architectures, in the order in which errors list them.
 var archs = []Arch{
-	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
+	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
-	qwen2moe, granitemoe, deepseek, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
-	phi3, phimoe, mistral3, llama4, apertus,
-	qwen35, qwen35moe, qwen3next,
+	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
+	phi3, phimoe, mistral3, mistral4, llama4, apertus,
+	qwen35, qwen35moe, qwen3next, kimiLinear,
+	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
 	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder,
 }
 
@@ -65,9 +66,14 @@ type Weights interface {
 	Stack(names []string, in, out int) (kernel.Matrix, error)
 	// Part returns n rows, from number `from` on, of each of mats matrices of `of` rows.
 	Part(name string, in, of, from, n, mats int) (kernel.Matrix, error)
+	// Nth returns matrix i of the n that a tensor has.
+	Nth(name string, in, out, n, i int) (kernel.Matrix, error)
 	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
 	// one matrix, whose name is then HeadsName(name, from). n is a multiple of kernel.Panel.
 	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
+	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
+	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)
@@ -117,7 +123,7 @@ const (
 // Build returns the program of a model of this architecture. Keys and values are stored
 // in the types of kv.
 func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes) (*Program, error) {
-	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}}
+	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}, kept: map[int]kept{}}
 	a.build(b)
 	if b.err != nil {
 		return nil, b.err

@@ -36,6 +36,7 @@ const (
 type attention struct {
 	bias  bool     // of queries, keys and values: required
 	norm  headNorm // by attn_q_norm and attn_k_norm
+	value bool     // values are normalised by head without weights, and keys before their norm where there is no attn_v
 	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 	gate  gateFrom // the result is multiplied by the sigmoid of a projection
 	post  string   // the norm of the result, before it is added
@@ -68,12 +69,15 @@ func (l layer) attention(a attention) half {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
-		group, offset := l.state(l.keysAndValues())
+		if a.value && !l.Shared {
+			l.normValues(q)
+		}
+		kv := l.cache(a, q)
 		heads := kernel.Heads{
 			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
-			Group: group, KVOffset: offset,
+			Group: kv.group, KVOffset: kv.offset,
 		}
-		even := l.balance(a, q)
+		even := kv.even
 		l.add(l.store(a, heads, even))
 		att := l.floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Bias: l.bias(), Mul: even.out}
@@ -104,6 +108,23 @@ func (l layer) sight() (window, ahead int) {
 		return 0, math.MaxInt32
 	}
 	return l.Window/2 + 1, l.Window / 2
+}
+
+// kept is where the keys and values of a layer are, and what their channels are multiplied by.
+type kept struct {
+	group, offset int
+	even          balance
+}
+
+// cache has memory for the keys and values of the layer, or finds those that it shares.
+func (l layer) cache(a attention, q projection) kept {
+	if l.Shared {
+		return l.kept[l.Window]
+	}
+	k := kept{even: l.balance(a, q)}
+	k.group, k.offset = l.state(l.keysAndValues())
+	l.kept[l.Window] = k
+	return k
 }
 
 // keysAndValues is the layer's share of a block. Layers with a window have a group
@@ -152,11 +173,17 @@ func (l layer) queries(a attention) projection {
 		q.from[1].row, q.from[2].row = nq, nq+nk
 	} else {
 		part("attn_q", nq)
-		q.col[1] = width
-		part("attn_k", nk)
-		q.col[2] = width
-		part("attn_v", nv)
-		q.from[1].part, q.from[2].part = 1, 2
+		if !l.Shared {
+			q.col[1], q.from[1].part = width, 1
+			part("attn_k", nk)
+			q.col[2], q.from[2].part = width, 1
+			if !a.value || l.w.Has(l.blk+"attn_v.weight") {
+				q.from[2].part = 2
+				part("attn_v", nv)
+			} else {
+				width += kernel.Pad(nv)
+			}
+		}
 	}
 	q.buf = l.floats("qkv", kernel.TokRows, width)
 	return q
@@ -217,19 +244,34 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 	l.add(op)
 }
 
+// normValues normalises values by head, without weights, from where their projection is.
+func (l layer) normValues(q projection) {
+	src := q.col[2]
+	if q.from[2] == q.from[1] {
+		src = q.col[1]
+	}
+	l.add(kernel.NormRows{
+		Dst: q.buf, Src: q.buf, DstCol: q.col[2], SrcCol: src, Cols: l.ValueDim, Segs: l.NHeadKV,
+		Kind: l.cfg.Norm, Eps: l.cfg.Eps, Scale: 1,
+	})
+}
+
 // store is the operation that stores keys and values.
 func (l layer) store(a attention, heads kernel.Heads, even balance) kernel.StoreKV {
 	s := kernel.StoreKV{
 		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.cfg.Eps, Scale: l.AttnScale,
 		Temperature: l.Temperature,
 		QMul:        even.q, KMul: even.k, VMul: even.v,
+		QueriesOnly: l.Shared,
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		s.Table = l.ropeTable(l.Rope)
 	}
 	if a.norm == normHead || a.norm == normMaybe || a.norm == normAfter {
 		s.QNorm, _ = l.headNorm(a.norm, "attn_q_norm", l.NHead)
-		s.KNorm, _ = l.headNorm(a.norm, "attn_k_norm", l.NHeadKV)
+		if !l.Shared {
+			s.KNorm, _ = l.headNorm(a.norm, "attn_k_norm", l.NHeadKV)
+		}
 		s.RopeFirst = a.norm == normAfter
 	}
 	return s

@@ -17,6 +17,7 @@ type builder struct {
 	ops        []kernel.Op // of the current step
 	slots      map[slot]kernel.Buf
 	ropes      []Rope       // the tables that Begin computes
+	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
 	err        error
@@ -139,12 +140,15 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 }
 
 // norm returns the model's norm of src into act. The bias is used where the file
-// has it.
+// has it. Some files have the weights under the bare name.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
-	c := b.cfg
+	c, weight := b.cfg, name+".weight"
+	if b.w.Has(name) {
+		weight = name
+	}
 	return kernel.Norm{
 		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
-		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+		Weight: b.vector(weight, c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
 	}
 }
 
@@ -178,7 +182,7 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, fmt.Sprintf("%sblk.%d.", b.stem, il)})
+		build(layer{b, sizes, il, fmt.Sprintf("%sblk.%d.", b.stem, il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }

@@ -50,8 +50,23 @@ type Config struct {
 	ExpertNorm   bool    // the weights of the experts of a token sum to 1
 	ExpertScale  float32 // of these weights
 
+	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
+
 	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
 	Delta Delta // the zero value: there are no delta nets
+	Scan  Scan  // the zero value: there are no selective state spaces
+
+	Latent Latent // the zero value: attention keeps keys and values
+}
+
+// A Latent is the sizes of attention over latents. What a layer calls its heads is then
+// the latent with the rotated part, and the latent.
+type Latent struct {
+	Rank      int // of keys and values together
+	QueryRank int // of queries; 0: they have all of it
+	KeyDim    int // of a query of a head, of which RopeDim are rotated
+	RopeDim   int
+	ValueDim  int
 }
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.
@@ -60,17 +75,27 @@ type Delta struct {
 	KeyDim, ValueDim int // of a head
 }
 
+// A Scan is the sizes of the selective state spaces of a model, beside attention or in place of it.
+type Scan struct {
+	Inner, State  int  // channels, and numbers of the state of each
+	NHead, NGroup int  // of the second kind (Mamba 2): heads have a step, groups what multiplies the state
+	Rank          int  // of the first kind (Mamba): that of the projection of the steps, which channels have
+	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
+}
+
 // A Layer is the sizes of one block.
 type Layer struct {
 	NHead, NHeadKV int                // without key-value heads it is another kind of layer
 	HeadDim        int                // of a query and of a key
 	ValueDim       int                // of a value
 	AttnScale      float32            // scale of queries
+	Shared         bool               // it has no keys and values: it reads those of the last layer of the same window that has
 	Window         int                // positions that a token sees, its own included; 0: all
 	Chunked        bool               // of them only those since the last multiple of Window
 	Temperature    kernel.Temperature // of queries
 	Rope           Rope               // the zero value: none
 	NFF            int                // feed-forward width
+	GateCutoff     float32            // gates of the feed-forward are open that are so many standard deviations above the mean; 0: all
 	Sparse         bool               // it has experts
 	XIELU          kernel.XIELUParams
 }

@@ -40,9 +40,7 @@ func (l layer) deltaNet(d deltaNet) half {
 			Dst: qkv, Src: src, Cols: nQKV, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
 			Weight: l.vector(l.blk+"ssm_conv1d.weight", c.NTap, nQKV),
 		})
-		// Of length 1: an RMS norm whose mean is a sum.
-		length := float32(1 / math.Sqrt(float64(n.KeyDim)))
-		l.add(kernel.NormRows{Dst: qkv, Src: qkv, Cols: n.KeyDim, Segs: 2 * n.NHeadKey, Eps: c.Eps / float32(n.KeyDim), Scale: length})
+		length := l.unitLength(qkv, 2*n.NHeadKey)
 
 		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
 		l.add(kernel.Delta{
@@ -59,6 +57,15 @@ func (l layer) deltaNet(d deltaNet) half {
 		l.result(outAct, kernel.Part{Matrix: out}, "")
 	}
 	return h
+}
+
+// unitLength normalises the first heads of queries and keys to length 1: an RMS norm whose mean is
+// a sum. It returns the length of one whose elements are 1, inverted.
+func (l layer) unitLength(buf kernel.Buf, heads int) float32 {
+	dim := l.cfg.Delta.KeyDim
+	length := float32(1 / math.Sqrt(float64(dim)))
+	l.add(kernel.NormRows{Dst: buf, Src: buf, Cols: dim, Segs: heads, Eps: l.cfg.Eps / float32(dim), Scale: length})
+	return length
 }
 
 // deltaOrAttention is a delta net, or, in layers with key-value heads, attention whose

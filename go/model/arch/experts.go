@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -9,21 +10,26 @@ import (
 // experts says what a mixture of experts is, beside the Config, which has how they are chosen and
 // weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
 type experts struct {
-	fn    kernel.Fn
-	plain bool // there is no gate: down(fn(up(input)))
-	early bool // weights multiply the input of the experts, not the result
+	fn     kernel.Fn
+	plain  bool   // there is no gate: down(fn(up(input)))
+	early  bool   // weights multiply the input of the experts, not the result
+	router bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
+	post   string // the norm of the result, which is added to that of the feed-forward beside it, see both
 }
+
+// both has the sum of a feed-forward and of the experts beside it.
+func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg.NEmbd) }
 
 // mixture adds the experts and the shared ones of a layer that has some, else the dense
 // feed-forward.
 func (l layer) mixture(norm string, e experts) {
 	switch {
 	case !l.Sparse:
-		l.residual(norm, l.feedForward(feedForward{}))
+		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain}))
 	case l.cfg.NFFShared == 0:
 		l.residual(norm, l.experts(e))
 	default:
-		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, shared: true}))
+		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true}))
 	}
 }
 
@@ -35,17 +41,18 @@ func (l layer) experts(e experts) half {
 		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert),
 		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", c.NExpert),
 	}
-	parts, epilogue := l.expertInputs(e.plain), kernel.GLU
+	parts, epilogue := l.expertInputs(e), kernel.GLU
 	if e.plain {
 		epilogue = kernel.Apply
 	}
 	down := l.expertPart("ffn_down", c.NFFExpert, c.NEmbd)
-	var in []kernel.Matrix
-	for _, p := range parts {
-		in = append(in, p.Matrix)
-	}
+	in := matrices(parts)
 
-	return half{in: append([]kernel.Matrix{router.Matrix}, in...), run: func(act kernel.Act) {
+	takes := in
+	if !e.router {
+		takes = append([]kernel.Matrix{router.Matrix}, in...)
+	}
+	return half{in: takes, run: func(act kernel.Act) {
 		logits := l.floats("router", kernel.TokRows, c.NExpert)
 		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
 		pairAct := l.act("pair.embd", kernel.PairRows, c.NEmbd, in...)
@@ -53,7 +60,15 @@ func (l layer) experts(e experts) half {
 		ffnAct := l.act("pair.ffn", kernel.PairRows, c.NFFExpert, down.Matrix)
 		out := l.floats("pair.out", kernel.PairRows, c.NEmbd)
 
-		l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Parts: []kernel.Part{router}})
+		if e.router {
+			own := l.act("router", kernel.TokRows, c.NEmbd, router.Matrix)
+			l.add(kernel.Norm{
+				Act: own, Src: l.x(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.vector(l.blk+"ffn_gate_inp.scale", c.NEmbd),
+			})
+			l.add(kernel.Matmul{Dst: logits, Act: own, Parts: []kernel.Part{router}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
+		} else {
+			l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Parts: []kernel.Part{router}})
+		}
 		l.add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
 			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
@@ -64,15 +79,20 @@ func (l layer) experts(e experts) half {
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
-		l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early})
+		if e.post == "" {
+			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early})
+			return
+		}
+		l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
+		l.normTo(l.both(), l.half(), kernel.Add, e.post)
 	}}
 }
 
-// expertInputs returns the gates of all experts, unless there are none, and what they open to,
-// which some files have in one tensor.
-func (l layer) expertInputs(plain bool) []kernel.Part {
+// expertInputs returns the gates of all experts and what they open to, which some files
+// have in one tensor; without gates, that alone.
+func (l layer) expertInputs(e experts) []kernel.Part {
 	c := l.cfg
-	if plain {
+	if e.plain {
 		return []kernel.Part{l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
 	}
 	both := l.blk + "ffn_gate_up_exps.weight"

@@ -11,6 +11,7 @@ type feedForward struct {
 	fused  bool   // ffn_up has the rows of the gate before its own
 	shared bool   // the experts that every token uses, in one: tensors end in _shexp
 	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
+	beside bool   // experts are beside it: the result is stored for theirs to be added, see experts.post
 	post   string // the norm of the result, before it is added
 }
 
@@ -58,7 +59,11 @@ func (l layer) feedForward(f feedForward) half {
 		if f.xielu {
 			epilogue = kernel.Store
 		}
-		l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn})
+		if l.GateCutoff != 0 {
+			l.sparse(act, ffn, parts, f.fn)
+		} else {
+			l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn})
+		}
 		if f.xielu {
 			l.add(kernel.XIELU{Dst: ffn, Cols: width, XIELUParams: l.XIELU})
 		}
@@ -68,7 +73,22 @@ func (l layer) feedForward(f feedForward) half {
 			l.add(kernel.Gate{Dst: ffn, Src: g, Cols: width, Fn: kernel.Sigmoid, ByRow: true})
 		}
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: width})
-		l.result(ffnAct, kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}, f.post)
+		out := kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}
+		if f.beside {
+			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Parts: []kernel.Part{out}})
+			l.normTo(l.both(), l.half(), kernel.Store, f.post)
+			return
+		}
+		l.result(ffnAct, out, f.post)
 	}
 	return h
+}
+
+// sparse is fn(gate(input)) * up(input) with most gates closed: fn of 0 is 0.
+func (l layer) sparse(act kernel.Act, dst kernel.Buf, parts []kernel.Part, fn kernel.Fn) {
+	gate := l.floats("ffn gate", kernel.TokRows, l.NFF)
+	l.add(kernel.Matmul{Dst: gate, Act: l.only(act, parts[0].Matrix), Parts: parts[:1]})
+	l.add(kernel.Sparse{Dst: gate, Cols: l.NFF, Cutoff: l.GateCutoff})
+	l.add(kernel.Matmul{Dst: dst, Act: l.only(act, parts[1].Matrix), Parts: parts[1:]})
+	l.add(kernel.Gate{Dst: dst, Src: gate, Cols: l.NFF, Fn: fn})
 }

@@ -14,7 +14,7 @@ var gemma = Arch{
 		k.heads()
 		k.feedForward()
 		k.rope(kernel.RopeNeox)
-		k.c.EmbedScale = float32(math.Sqrt(float64(k.c.NEmbd)))
+		k.embedScale()
 	},
 	build: func(b *builder) {
 		b.begin()
@@ -25,3 +25,6 @@ var gemma = Arch{
 		b.end("output_norm")
 	},
 }
+
+// embedScale says that embeddings are multiplied by the root of their width.
+func (k *keys) embedScale() { k.c.EmbedScale = float32(math.Sqrt(float64(k.c.NEmbd))) }

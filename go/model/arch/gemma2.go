@@ -36,7 +36,7 @@ func gemmaConfig(k *keys) {
 	k.heads()
 	k.feedForward()
 	k.rope(kernel.RopeNeox)
-	k.c.EmbedScale = float32(math.Sqrt(float64(k.c.NEmbd)))
+	k.embedScale()
 	if n := len(k.c.Layers); n == 46 && k.c.Arch == "gemma2" || n == 62 {
 		for il := range k.c.Layers {
 			l := &k.c.Layers[il]

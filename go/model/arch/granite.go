@@ -7,6 +7,7 @@ import "github.com/quern-llm/quern/go/kernel"
 var granite = Arch{
 	Name: "granite",
 	config: func(k *keys) {
+		k.heads()
 		graniteConfig(k)
 		if k.someExperts(); k.c.NExpert == 0 {
 			k.feedForward()
@@ -20,6 +21,7 @@ var granite = Arch{
 var granitemoe = Arch{
 	Name: "granitemoe",
 	config: func(k *keys) {
+		k.heads()
 		graniteConfig(k)
 		k.experts()
 		k.sharedExperts()
@@ -27,9 +29,29 @@ var granitemoe = Arch{
 	build: graniteBuild,
 }
 
+// granitehybrid is Granite 4 and Bamba: granite or granitemoe with state spaces of the second
+// kind in most layers, attention where there are key-value heads, mostly without rotations.
+var granitehybrid = Arch{
+	Name: "granitehybrid",
+	config: func(k *keys) {
+		k.mixedHeads()
+		graniteConfig(k)
+		k.mamba2()
+		if k.someExperts(); k.c.NExpert == 0 {
+			k.feedForward()
+		}
+		k.sharedExperts()
+		if !k.boolOr("rope.scaling.finetuned", true) {
+			for il := range k.c.Layers {
+				k.c.Layers[il].Rope = Rope{}
+			}
+		}
+	},
+	build: graniteBuild,
+}
+
 func graniteConfig(k *keys) {
 	k.rms()
-	k.heads()
 	k.rope(kernel.RopeNorm)
 	k.c.ExpertNorm = true
 	k.c.EmbedScale = float32(k.floatOr("embedding_scale", 1, 1e-6, 1e6))
@@ -46,7 +68,11 @@ func graniteConfig(k *keys) {
 func graniteBuild(b *builder) {
 	b.begin()
 	b.layers(func(l layer) {
-		l.residual("attn_norm", l.attention(attention{}))
+		if l.NHeadKV == 0 {
+			l.residual("attn_norm", l.mamba2(false))
+		} else {
+			l.residual("attn_norm", l.attention(attention{}))
+		}
 		l.mixture("ffn_norm", experts{})
 	})
 	b.end("output_norm")

@@ -146,6 +146,17 @@ func (k *keys) eachConstant(name string, set func(l *Layer, v float64)) {
 	}
 }
 
+func (k *keys) boolOr(key string, def bool) bool {
+	if !k.has(key) {
+		return def
+	}
+	v, err := k.f.Bool(k.name(key))
+	if err != nil {
+		k.keep(err)
+	}
+	return v
+}
+
 func (k *keys) floatOr(key string, def, lo, hi float64) float64 {
 	if !k.has(key) {
 		return def

@@ -7,6 +7,7 @@ import "github.com/quern-llm/quern/go/kernel"
 type layer struct {
 	*builder
 	Layer
+	il  int
 	blk string
 }
 
@@ -43,11 +44,19 @@ func (l layer) result(act kernel.Act, out kernel.Part, post string) {
 		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: kernel.Add, Scale: c.ResidualScale, Parts: []kernel.Part{out}})
 		return
 	}
-	y := l.floats("half", kernel.TokRows, c.NEmbd)
-	l.add(kernel.Matmul{Dst: y, Act: act, Parts: []kernel.Part{out}})
+	l.add(kernel.Matmul{Dst: l.half(), Act: act, Parts: []kernel.Part{out}})
+	l.normTo(l.x(), l.half(), kernel.Add, post)
+}
+
+// half has the result of a half before it is normalised.
+func (l layer) half() kernel.Buf { return l.floats("half", kernel.TokRows, l.cfg.NEmbd) }
+
+// normTo stores the norm of src in dst, or adds it.
+func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
+	c := l.cfg
 	l.add(kernel.NormRows{
-		Dst: l.x(), Src: y, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: kernel.Add,
-		Weight: l.vector(l.blk+post+".weight", c.NEmbd), Bias: l.optional(l.blk+post+".bias", c.NEmbd),
+		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: to,
+		Weight: l.vector(l.blk+name+".weight", c.NEmbd), Bias: l.optional(l.blk+name+".bias", c.NEmbd),
 	})
 }
 

@@ -38,6 +38,7 @@ type Scaling struct {
 	NCtxOrig           int
 	ExtFactor          float64
 	LogMultiplier      float64 // 0: none
+	Mscale             float64 // of the numerator; 0: 1
 	BetaFast, BetaSlow float64
 }
 
@@ -83,7 +84,7 @@ func (r Rope) Scale() float32 {
 	s := r.Scaling
 	length := cmp.Or(s.AttnFactor, 1)
 	if s.Type == "yarn" && s.ExtFactor != 0 {
-		length *= 1 + float64(0.1*exactmath.Log(s.Factor))
+		length *= 1 + float64(0.1*cmp.Or(s.Mscale, 1)*exactmath.Log(s.Factor))
 		length /= 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
 	}
 	return float32(length)

@@ -111,7 +111,7 @@ func (k *keys) experts() {
 // expertWeights reads how the weights of experts come from a router's logits, which files
 // may leave out where it is this.
 func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
-	k.c.ExpertGating, k.c.ExpertNorm = gating, norm
+	k.c.ExpertGating = gating
 	const fn = "expert_gating_func"
 	switch n := k.intOr(fn, 0, 0, math.MaxInt32); n {
 	case 0:
@@ -124,12 +124,7 @@ func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
 	default:
 		k.fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)", n)
 	}
-	if name := k.name("expert_weights_norm"); k.has("expert_weights_norm") {
-		var err error
-		if k.c.ExpertNorm, err = k.f.Bool(name); err != nil {
-			k.keep(err)
-		}
-	}
+	k.c.ExpertNorm = k.boolOr("expert_weights_norm", norm)
 }
 
 // denseLead reads how many of the first layers have no experts.
@@ -138,6 +133,16 @@ func (k *keys) denseLead() {
 	for il := range n {
 		k.c.Layers[il].Sparse = false
 	}
+}
+
+// corrected reports whether the choice of experts has a correction.
+func (k *keys) corrected() bool {
+	for il := range k.c.Layers {
+		if _, ok := k.f.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", il)); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // sparseEvery reads that every n-th layer has experts, and the others none.
@@ -182,6 +187,22 @@ func (k *keys) rope(style kernel.Rope) {
 			k.fail("rope.dimension_count", "%d, want an even number", r.NRot)
 		}
 		l.Rope = r
+	}
+}
+
+// temperature reads by what queries grow with their position, over as many positions as a
+// key says.
+func (k *keys) temperature(span string) {
+	scale := float32(k.floatOr("attention.temperature_scale", 0, 0, 1e3))
+	if scale == 0 {
+		return
+	}
+	if !k.has(span) {
+		span = "rope.scaling.original_context_length"
+	}
+	t := kernel.Temperature{Scale: scale, Span: k.intOr(span, k.c.NCtx, 1, maxCtx)}
+	for il := range k.c.Layers {
+		k.c.Layers[il].Temperature = t
 	}
 }
 

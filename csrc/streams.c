@@ -1,0 +1,88 @@
+/* streams.c - operations of models whose residual is several streams, and of their sparse activations. */
+#include <math.h>
+
+#include "ops.h"
+
+static int sparse_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 1 && col_ok(p, op->dst, op->col[1], op->n_col);
+}
+
+static void sparse_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	const int64_t n = op->n_col;
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *y = buf_row(c, op->dst, t) + op->col[1];
+		const float mean = qn_kernels.sum(y, n) / (float)n;
+		const float least = mean + op->cutoff * sqrtf(qn_kernels.sumsq_about(y, mean, n) / (float)(n - 1));
+
+		for (int64_t i = 0; i < n; i++)
+			y[i] = y[i] <= least ? 0 : y[i] - least; /* NaN stays NaN */
+	}
+}
+
+const struct operation op_sparse = {.check = sparse_check, .counters = 1, .run = sparse_run};
+
+static int match_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && col_ok(p, op->src, op->col[0], op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], op->n_col);
+}
+
+static void match_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *y = buf_row(c, op->dst, t) + op->col[1];
+		const float want = qn_kernels.sumsq(buf_row(c, op->src, t) + op->col[0], op->n_col);
+		const float is = qn_kernels.sumsq(y, op->n_col);
+
+		/* nothing has no direction, and stays nothing */
+		qn_kernels.scale_rows(y, y, is == 0 ? 0 : sqrtf(want) / sqrtf(is), NULL, op->n_col);
+	}
+}
+
+const struct operation op_match = {.check = match_check, .counters = 1, .run = match_run};
+
+#define STREAMS_MAX 16
+
+static int mix_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX && op->n_src > 0 &&
+	       op->n_src <= STREAMS_MAX && buf_ok(p, op->aux, (int64_t)op->n_seg * op->n_src) &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col);
+}
+
+static void mix_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n = op->n_col, blocks = (n + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	int64_t at;
+
+	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
+		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
+		const float *x = buf_row(c, op->src, t) + op->col[0], *w = buf_row(c, op->aux, t);
+		float *y = buf_row(c, op->dst, t) + op->col[1], was[STREAMS_MAX];
+
+		for (int64_t i = from; i < to; i++) {
+			for (int j = 0; j < op->n_src; j++)
+				was[j] = x[j * n + i]; /* before dst, which may be the same, changes */
+			for (int s = 0; s < op->n_seg; s++) {
+				float sum = 0;
+
+				for (int j = 0; j < op->n_src; j++)
+					sum += w[s * op->n_src + j] * was[j];
+				y[s * n + i] += sum;
+			}
+		}
+	}
+}
+
+const struct operation op_mix = {.check = mix_check, .counters = 1, .run = mix_run};

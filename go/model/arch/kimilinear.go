@@ -1,0 +1,132 @@
+package arch
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// kimiLinear is Kimi Linear: of four layers three have a delta net whose decays are of channels,
+// and the fourth attention over latents, without rotations; experts as DeepSeek V3's.
+var kimiLinear = Arch{
+	Name: "kimi-linear",
+	config: func(k *keys) {
+		k.rms()
+		k.latents()
+		k.channelDelta()
+		k.feedForward()
+		k.experts()
+		k.expertWeights(kernel.GateSigmoid, true)
+		k.denseLead()
+		k.sharedExperts()
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.layers(func(l layer) {
+			mix := l.latentAttention
+			if l.NHeadKV == 0 {
+				mix = l.channelDelta
+			}
+			l.residual("attn_norm", mix())
+			l.mixture("ffn_norm", experts{})
+		})
+		b.end("output_norm")
+	},
+}
+
+// channelDelta reads the sizes of delta nets whose decays are of channels, and which layers are
+// such: these have no key-value heads.
+func (k *keys) channelDelta() {
+	c := k.c
+	c.NTap = k.int("ssm.conv_kernel", 2, maxTap)
+	dim := k.int("kda.head_dim", 1, maxHeadDim)
+	k.each("attention.head_count_kv", 0, maxHead, func(l *Layer, n int) { l.NHeadKV = min(n, 1) })
+	if k.err != nil {
+		return
+	}
+	if dim%kernel.Panel != 0 {
+		k.fail("kda.head_dim", "%d, want a multiple of %d", dim, kernel.Panel)
+	}
+	heads := c.Layers[0].NHead
+	if i := slices.IndexFunc(c.Layers, func(l Layer) bool { return l.NHead != heads }); i > 0 {
+		k.fail("attention.head_count", "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", heads, c.Layers[i].NHead, i)
+	}
+	c.Delta = Delta{NHead: heads, NHeadKey: heads, KeyDim: dim, ValueDim: dim}
+}
+
+// channelDelta is attn_output(norm(delta(q, k, v)) * sigmoid(g_b(g_a(input)))), with q, k and v from
+// silu(conv(attn_q(input))) and so on, q and k normalised to length 1, and a decay for each channel of
+// keys, out of f_b(f_a(input)).
+func (l layer) channelDelta() half {
+	c, n := l.cfg, l.cfg.Delta
+	width := n.NHead * n.KeyDim // of queries, of keys, of values
+	qkv := []kernel.Part{
+		{Matrix: l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)},
+		{Matrix: l.matrix(l.blk+"attn_k.weight", c.NEmbd, width), Col: width},
+		{Matrix: l.matrix(l.blk+"attn_v.weight", c.NEmbd, width), Col: 2 * width},
+	}
+	low := []kernel.Part{ // of decays and of the gate of the result, and the other gate
+		{Matrix: l.matrix(l.blk+"ssm_f_a.weight", c.NEmbd, n.KeyDim)},
+		{Matrix: l.matrix(l.blk+"ssm_g_a.weight", c.NEmbd, n.KeyDim)},
+		{Matrix: l.matrix(l.blk+"ssm_beta.weight", c.NEmbd, n.NHead)},
+	}
+	decay, gate := l.matrix(l.blk+"ssm_f_b.weight", n.KeyDim, width), l.matrix(l.blk+"ssm_g_b.weight", n.KeyDim, width)
+	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
+	return half{in: append(matrices(qkv), matrices(low)...), run: func(act kernel.Act) {
+		src := l.floats("delta.in", kernel.TokRows, 3*width)
+		mixed := l.floats("delta.qkv", kernel.TokRows, 3*width)
+		gates := l.floats("delta.gates", kernel.TokRows, kernel.Pad(n.NHead)+width)
+		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv})
+		l.add(kernel.Matmul{Dst: gates, Act: l.only(act, low[2].Matrix), Parts: low[2:]})
+		l.lowRank("delta.decay", act, low[0].Matrix, decay, gates, kernel.Pad(n.NHead))
+		y, g := l.floats("delta", kernel.TokRows, width), l.floats("delta.gate", kernel.TokRows, width)
+		l.lowRank("delta.gate", act, low[1].Matrix, gate, g, 0)
+
+		group, offset := l.state(recurrent(kernel.ConvBytes(3*width, c.NTap)))
+		l.add(kernel.Conv{
+			Dst: mixed, Src: src, Cols: 3 * width, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+			Weight: l.joined("ssm_conv1d_qkv", c.NTap*width, l.conv("q"), l.conv("k"), l.conv("v")),
+		})
+		length := l.unitLength(mixed, 2*n.NHead)
+		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
+		l.add(kernel.Delta{
+			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim, ValueDim: n.ValueDim,
+			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Scale: length, Group: group, Offset: offset,
+			Bias: l.vector(l.blk+"ssm_dt.bias", width), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
+		})
+		l.add(kernel.NormRows{
+			Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: c.Eps, Scale: 1, Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
+		})
+		l.add(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid})
+		outAct := l.act("delta", kernel.TokRows, width, out)
+		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: width})
+		l.result(outAct, kernel.Part{Matrix: out}, "")
+	}}
+}
+
+// lowRank is dst = second(first(input)), from column col on.
+func (l layer) lowRank(use string, act kernel.Act, first, second kernel.Matrix, dst kernel.Buf, col int) {
+	low := l.floats(use+".low", kernel.TokRows, first.Out)
+	lowAct := l.act(use+".low", kernel.TokRows, first.Out, second)
+	l.add(kernel.Matmul{Dst: low, Act: l.only(act, first), Parts: []kernel.Part{{Matrix: first}}})
+	l.add(kernel.ToAct{Act: lowAct, Src: low, Cols: first.Out})
+	l.add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{{Matrix: second, Col: col}}})
+}
+
+// conv returns the weights of the convolution of queries, keys or values.
+func (l layer) conv(of string) []float32 {
+	n := l.cfg.Delta
+	return l.vector(l.blk+"ssm_conv1d_"+of+".weight", l.cfg.NTap, 1, n.NHead*n.KeyDim)
+}
+
+// joined returns vectors of n floats one after the other; nil as long as there is no memory.
+func (l layer) joined(name string, n int, vectors ...[]float32) []float32 {
+	all := l.w.Floats(l.blk+name, n*len(vectors))
+	if all == nil {
+		return nil
+	}
+	for i, v := range vectors {
+		copy(all[i*n:(i+1)*n], v[:n])
+	}
+	return all
+}

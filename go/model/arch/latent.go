@@ -1,0 +1,120 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// latentAttention is attention whose keys and values are products of one vector for each
+// position, the latent, which is all that is kept (DeepSeek-AI 2024, "DeepSeek-V2"): MLA.
+//
+// Of each head, k = [W_k c; r] and v = W_v c, with the latent c and a rotated part r that all heads
+// share. A score q.k is [W_k' q; q_r].[c; r], and a sum of values is W_v times that of latents. So
+// both matrices are absorbed into queries and results, and what is left is attention with one
+// key-value head, whose keys are [c; r] and whose values are the first channels of these.
+func (l layer) latentAttention() half {
+	c, n := l.cfg, l.cfg.Latent
+	plain := n.KeyDim - n.RopeDim // channels of a query that are not rotated
+	heads := kernel.Spread{N: l.NHead, Step: l.HeadDim}
+	results := kernel.Spread{N: l.NHead, Step: l.ValueDim}
+	first, query := l.latentQueries()
+	in := l.matrix(l.blk+"attn_kv_a_mqa.weight", c.NEmbd, l.HeadDim)
+	keys, values := l.absorbed(plain)
+	out := l.matrix(l.blk+"attn_output.weight", l.NHead*n.ValueDim, c.NEmbd)
+	return half{in: []kernel.Matrix{first, in}, run: func(act kernel.Act) {
+		qkv := l.floats("qkv", kernel.TokRows, (l.NHead+1)*l.HeadDim)
+		key := l.NHead * l.HeadDim // where it begins
+		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
+		l.add(kernel.NormRows{
+			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: n.Rank, Segs: 1, Eps: c.Eps, Scale: 1,
+			Weight: l.vector(l.blk+"attn_kv_a_norm.weight", n.Rank),
+		})
+		// A query lies such that its rotated part is where it belongs, and before it what is absorbed.
+		l.add(kernel.Matmul{
+			Dst: qkv, Act: l.queryInput(l.only(act, first), first, query), Heads: heads,
+			Parts: []kernel.Part{{Matrix: query, Col: n.Rank - plain}},
+		})
+		queries := l.headAct(plain, keys)
+		l.add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain, Heads: heads})
+		l.add(kernel.Matmul{Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}}, Heads: heads})
+
+		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, l.HeadDim, 0)})
+		shape := kernel.Heads{
+			NHead: l.NHead, NHeadKV: 1, HeadDim: l.HeadDim, ValueDim: l.ValueDim, InKeys: true, KV: l.kv, QKV: qkv,
+			Col: [3]int{0, key}, Group: group, KVOffset: offset,
+		}
+		store := l.store(attention{}, shape, balance{})
+		store.RopeAt = n.Rank
+		l.add(store)
+		att := l.floats("att", kernel.TokRows, l.NHead*l.ValueDim)
+		l.add(kernel.Attend{Heads: shape, Dst: att})
+
+		latents := l.headAct(l.ValueDim, values)
+		y := l.floats("att.values", kernel.TokRows, l.NHead*n.ValueDim)
+		l.add(kernel.ToAct{Act: latents, Src: att, Rows: kernel.HeadRows, Cols: l.ValueDim, Heads: results})
+		l.add(kernel.Matmul{
+			Dst: y, Act: latents, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: values}},
+			Heads: kernel.Spread{N: l.NHead, Step: n.ValueDim},
+		})
+		outAct := l.act("att", kernel.TokRows, l.NHead*n.ValueDim, out)
+		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: l.NHead * n.ValueDim})
+		l.result(outAct, kernel.Part{Matrix: out}, "")
+	}}
+}
+
+// latentQueries binds the projection of queries, of which small models have one matrix and
+// others two of lower rank, with a norm between them. first is what multiplies the layer's
+// input.
+func (l layer) latentQueries() (first, query kernel.Matrix) {
+	c, n := l.cfg, l.cfg.Latent
+	width := l.NHead * n.KeyDim
+	if n.QueryRank == 0 || l.w.Has(l.blk+"attn_q.weight") {
+		query = l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)
+		return query, query
+	}
+	return l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, n.QueryRank), l.matrix(l.blk+"attn_q_b.weight", n.QueryRank, width)
+}
+
+// queryInput returns what the projection of queries multiplies, given what the first of its
+// matrices does.
+func (l layer) queryInput(act kernel.Act, first, query kernel.Matrix) kernel.Act {
+	n := l.cfg.Latent
+	if n.QueryRank == 0 || l.w.Has(l.blk+"attn_q.weight") {
+		return act
+	}
+	low := l.floats("q.low", kernel.TokRows, n.QueryRank)
+	lowAct := l.act("q.low", kernel.TokRows, n.QueryRank, query)
+	l.add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: first}}})
+	l.add(kernel.Norm{
+		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.cfg.Eps, Weight: l.vector(l.blk+"attn_q_a_norm.weight", n.QueryRank),
+	})
+	return lowAct
+}
+
+// absorbed binds the matrices that make keys and values of latents, one for each head: that of
+// keys transposed. Files from before there was a cache of latents have both in attn_kv_b.
+func (l layer) absorbed(plain int) (keys, values kernel.Matrix) {
+	n := l.cfg.Latent
+	old := l.blk + "attn_kv_b.weight"
+	if !l.w.Has(l.blk+"attn_k_b.weight") && l.w.Has(old) {
+		of := plain + n.ValueDim
+		keys, err := l.w.Transposed(old, n.Rank, of, 0, plain, l.NHead)
+		keep(l.builder, 0, err)
+		values, err := l.w.Heads(old, n.Rank, of, plain, n.ValueDim, l.NHead)
+		keep(l.builder, 0, err)
+		values.Out, values.N = n.ValueDim, l.NHead // whole panels of each: they lie as they would apart
+		return keys, values
+	}
+	keys, err := l.w.Matrix(l.blk+"attn_k_b.weight", plain, n.Rank, l.NHead)
+	keep(l.builder, 0, err)
+	values, err = l.w.Matrix(l.blk+"attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
+	return keys, keep(l.builder, values, err)
+}
+
+// headAct returns activations of each head, as products with m take them.
+func (l layer) headAct(width int, m kernel.Matrix) kernel.Act {
+	kind := m.Type.Act()
+	use := fmt.Sprintf("%d heads", l.NHead)
+	return kernel.Act{kind: l.buf(use, kernel.BufSpec{Kind: kind, Rows: kernel.HeadRows, Width: kernel.Pad(width), NHead: l.NHead})}
+}

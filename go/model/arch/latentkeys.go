@@ -1,0 +1,73 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// latents reads the sizes of attention over latents, and its rotations. A layer's key-value
+// head is then the latent with the rotated part. Files of before say the sizes of heads
+// without _mla.
+func (k *keys) latents() {
+	c := k.c
+	c.Latent = Latent{
+		Rank:      k.int("attention.kv_lora_rank", 1, maxHeadDim),
+		QueryRank: k.intOr("attention.q_lora_rank", 0, 0, maxEmbd),
+		RopeDim:   k.int("rope.dimension_count", 2, maxHeadDim),
+		KeyDim:    k.int(k.ofHeads("attention.key_length"), 1, maxHeadDim),
+		ValueDim:  k.int(k.ofHeads("attention.value_length"), 1, maxHeadDim),
+	}
+	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, 1 })
+	if k.err != nil {
+		return
+	}
+	n := c.Latent
+	plain := n.KeyDim - n.RopeDim
+	switch {
+	case n.RopeDim%kernel.Panel != 0:
+		k.fail("rope.dimension_count", "%d, want a multiple of %d", n.RopeDim, kernel.Panel)
+	case plain < 1 || plain%kernel.Panel != 0:
+		k.fail(k.ofHeads("attention.key_length"), "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
+	case n.Rank < plain || n.Rank%kernel.Panel != 0:
+		k.fail("attention.kv_lora_rank", "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
+	case n.ValueDim%kernel.Panel != 0:
+		k.fail(k.ofHeads("attention.value_length"), "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
+	}
+	for i := range c.Layers {
+		l := &c.Layers[i]
+		l.HeadDim, l.ValueDim = n.Rank+n.RopeDim, n.Rank
+		l.AttnScale = float32(1 / math.Sqrt(float64(n.KeyDim)))
+	}
+}
+
+// ofHeads is the key of a width of heads, rather than of what is kept of them.
+func (k *keys) ofHeads(key string) string {
+	if k.has(key + "_mla") {
+		return key + "_mla"
+	}
+	return key
+}
+
+// latentRope is rope for attention over latents. YaRN's factor of the scores, (1 + 0.1 m ln f)^2,
+// is one of queries here, and files have 0.1 m instead of m. A model that does not say m has
+// none, as in DeepSeek's code; llama.cpp multiplies by the same with m = 1 then.
+//
+// likewise: rotated pairs grow by the same m, and so not at all.
+func (k *keys) latentRope(likewise bool) {
+	k.rope(kernel.RopeNorm)
+	for i := range k.c.Layers {
+		l := &k.c.Layers[i]
+		s := &l.Rope.Scaling
+		if s.Type != "yarn" || s.LogMultiplier == 0 {
+			continue
+		}
+		s.LogMultiplier = float64(float32(s.LogMultiplier) / 0.1)
+		if likewise {
+			s.Mscale = s.LogMultiplier
+		}
+		grow := 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
+		l.AttnScale = float32(float64(grow*grow) / math.Sqrt(float64(k.c.Latent.KeyDim)))
+	}
+}

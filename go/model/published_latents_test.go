@@ -1,0 +1,226 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// A latentShape is the sizes in which published models with attention over latents differ.
+type latentShape struct {
+	name, arch                      string
+	layers, next, dense             int // without those that predict further tokens, these, and the first without experts
+	embd, heads, vocab, ff          int
+	queryRank, rank, plain, rotated int
+	value                           int
+	experts, used, ffExpert, shared int
+	groups, groupsUsed              int
+	corrected                       bool    // the choice of experts
+	yarn, mscale                    float32 // 0.1 times what config.json says
+	whole                           bool    // as files were before latents were kept
+	extra                           map[string]any
+}
+
+// publishedLatents are the files of DeepSeek V2 and of what followed it.
+func publishedLatents() []published {
+	var all []published
+	for _, s := range []latentShape{
+		{
+			name: "deepseek-v2-lite", arch: "deepseek2", layers: 27, dense: 1, embd: 2048, heads: 16, vocab: 102400, ff: 10944,
+			rank: 512, plain: 128, rotated: 64, value: 128, experts: 64, used: 6, ffExpert: 1408, shared: 2, yarn: 40, mscale: 0.0707,
+		},
+		{
+			name: "deepseek-v2-lite, in one piece", arch: "deepseek2", layers: 27, dense: 1, embd: 2048, heads: 16, vocab: 102400,
+			ff: 10944, rank: 512, plain: 128, rotated: 64, value: 128, experts: 64, used: 6, ffExpert: 1408, shared: 2, yarn: 40,
+			mscale: 0.0707, whole: true,
+		},
+		{
+			name: "deepseek-v3", arch: "deepseek2", layers: 61, dense: 3, embd: 7168, heads: 128, vocab: 129280, ff: 18432,
+			queryRank: 1536, rank: 512, plain: 128, rotated: 64, value: 128, experts: 256, used: 8, ffExpert: 2048, shared: 1,
+			groups: 8, groupsUsed: 4, corrected: true, yarn: 40, mscale: 0.1,
+		},
+		{
+			name: "kimi-k2", arch: "deepseek2", layers: 61, dense: 1, embd: 7168, heads: 64, vocab: 163840, ff: 18432,
+			queryRank: 1536, rank: 512, plain: 128, rotated: 64, value: 128, experts: 384, used: 8, ffExpert: 2048, shared: 1,
+			groups: 1, groupsUsed: 1, corrected: true, yarn: 32, mscale: 0.1,
+		},
+		{
+			name: "glm-4.7-flash", arch: "deepseek2", layers: 47, next: 1, dense: 1, embd: 2048, heads: 20, vocab: 154880, ff: 10240,
+			queryRank: 768, rank: 512, plain: 192, rotated: 64, value: 256, experts: 64, used: 4, ffExpert: 1536, shared: 1,
+			groups: 1, groupsUsed: 1, corrected: true,
+		},
+		{
+			name: "mistral-small-4", arch: "mistral4", layers: 36, embd: 4096, heads: 32, vocab: 131072, ff: 12288,
+			queryRank: 1024, rank: 256, plain: 64, rotated: 64, value: 128, experts: 128, used: 4, ffExpert: 2048, shared: 1,
+			groups: 1, groupsUsed: 1, yarn: 128, mscale: 0.1,
+			extra: map[string]any{
+				"attention.temperature_scale": float32(0.1), "attention.temperature_length": u32(8192),
+				"rope.scaling.original_context_length": u32(8192),
+			},
+		},
+	} {
+		all = append(all, s.published())
+	}
+	return append(all, kimiLinear48b())
+}
+
+// kimiLinear48b is the file of Kimi Linear: every fourth layer and the last have latents, the others delta nets.
+func kimiLinear48b() published {
+	headsKV := make([]int32, 27)
+	for il := range headsKV {
+		if il%4 == 3 || il == 26 {
+			headsKV[il] = 1
+		}
+	}
+	keys := map[string]any{
+		"context_length": u32(1048576), "embedding_length": u32(2304), "feed_forward_length": u32(9216), "attention.head_count": u32(32),
+		"attention.head_count_kv": headsKV, "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(10000),
+		"ssm.conv_kernel": u32(4), "kda.head_dim": u32(128), "attention.kv_lora_rank": u32(512), "rope.dimension_count": u32(64),
+		"attention.key_length": u32(576), "attention.key_length_mla": u32(192), "attention.value_length_mla": u32(128),
+		"expert_count": u32(256), "expert_used_count": u32(8), "expert_feed_forward_length": u32(1024), "expert_shared_count": u32(1),
+		"leading_dense_block_count": u32(1), "expert_weights_scale": float32(2.446), "expert_gating_func": u32(2),
+	}
+	lines := []string{`
+- token_embd 2304 163840
+- output 2304 163840
+- output_norm 2304
+* attn_norm 2304
+* ffn_norm 2304
+* attn_output 4096 2304
+0:1 ffn_gate 2304 9216
+0:1 ffn_up 2304 9216
+0:1 ffn_down 9216 2304
+1: ffn_gate_inp 2304 256
+1: exp_probs_b.bias 256
+1: ffn_gate_exps 2304 1024 256
+1: ffn_up_exps 2304 1024 256
+1: ffn_down_exps 1024 2304 256
+1: ffn_gate_shexp 2304 1024
+1: ffn_up_shexp 2304 1024
+1: ffn_down_shexp 1024 2304`}
+	latents := `
+attn_q 2304 6144
+attn_kv_a_mqa 2304 576
+attn_kv_a_norm 512
+attn_k_b 128 512 32
+attn_v_b 512 128 32`
+	deltas := `
+attn_q 2304 4096
+attn_k 2304 4096
+attn_v 2304 4096
+ssm_conv1d_q 4 1 4096 1
+ssm_conv1d_k 4 1 4096 1
+ssm_conv1d_v 4 1 4096 1
+ssm_f_a 2304 128
+ssm_f_b 128 4096
+ssm_g_a 2304 128
+ssm_g_b 128 4096
+ssm_beta 2304 32
+ssm_a! 1 32 1 1
+ssm_dt.bias 4096
+ssm_norm 128`
+	for layers, tensors := range map[string]string{
+		"3:26:4": latents, "26:": latents, "0:24:4": deltas, "1:24:4": deltas, "2:24:4": deltas, "24:26": deltas,
+	} {
+		lines = append(lines, strings.ReplaceAll(tensors, "\n", "\n"+layers+" "))
+	}
+	return published{"kimi-linear-48b-a3b", "kimi-linear", 27, keys, strings.Join(lines, ""), func(c *Config) bool {
+		return len(c.Layers) == 27 && c.Layers[2].NHeadKV == 0 && c.Layers[3].NHeadKV == 1 && c.Layers[26].NHeadKV == 1 && c.Delta.NHead == 32
+	}}
+}
+
+func (s latentShape) published() published {
+	keys := map[string]any{
+		"context_length": u32(163840), "embedding_length": u32(s.embd), "feed_forward_length": u32(s.ff),
+		"attention.head_count": u32(s.heads), "attention.head_count_kv": u32(1), "attention.kv_lora_rank": u32(s.rank),
+		"attention.key_length": u32(s.rank + s.rotated), "attention.value_length": u32(s.rank),
+		"attention.key_length_mla": u32(s.plain + s.rotated), "attention.value_length_mla": u32(s.value),
+		"rope.dimension_count": u32(s.rotated), "attention.layer_norm_rms_epsilon": float32(1e-6), "vocab_size": u32(s.vocab),
+		"expert_count": u32(s.experts), "expert_used_count": u32(s.used), "expert_feed_forward_length": u32(s.ffExpert),
+		"expert_shared_count": u32(s.shared), "leading_dense_block_count": u32(s.dense), "expert_gating_func": u32(1),
+		"expert_weights_scale": float32(1),
+	}
+	if s.whole {
+		delete(keys, "attention.key_length_mla")
+		delete(keys, "attention.value_length_mla")
+		maps.Copy(keys, map[string]any{
+			"attention.head_count_kv": u32(s.heads), "attention.key_length": u32(s.plain + s.rotated), "attention.value_length": u32(s.value),
+		})
+	}
+	if s.queryRank > 0 {
+		keys["attention.q_lora_rank"] = u32(s.queryRank)
+	}
+	if s.corrected {
+		keys["expert_gating_func"], keys["expert_weights_norm"] = u32(2), true
+	}
+	if s.groups > 0 {
+		keys["expert_group_count"], keys["expert_group_used_count"] = u32(s.groups), u32(s.groupsUsed)
+	}
+	if s.yarn > 0 {
+		maps.Copy(keys, map[string]any{
+			"rope.scaling.type": "yarn", "rope.scaling.factor": s.yarn, "rope.scaling.original_context_length": u32(4096),
+			"rope.scaling.yarn_log_multiplier": s.mscale,
+		})
+	}
+	if s.next > 0 {
+		keys["nextn_predict_layers"] = u32(s.next)
+	}
+	maps.Copy(keys, s.extra)
+	return published{s.name, s.arch, s.layers + s.next, keys, s.tensors(), func(c *Config) bool {
+		n, last := c.Latent, c.Layers[s.layers-1]
+		return len(c.Layers) == s.layers && c.NNext == s.next && n.Rank == s.rank && n.QueryRank == s.queryRank &&
+			n.KeyDim == s.plain+s.rotated && n.ValueDim == s.value && last.HeadDim == s.rank+s.rotated && last.NHeadKV == 1 &&
+			(s.dense == 0 || !c.Layers[s.dense-1].Sparse) && c.Layers[s.dense].Sparse
+	}}
+}
+
+func (s latentShape) tensors() string {
+	var lines []string
+	add := func(layers, names string, dims ...int) {
+		for name := range strings.FieldsSeq(names) {
+			lines = append(lines, layers+" "+name+" "+strings.Trim(fmt.Sprint(dims), "[]"))
+		}
+	}
+	add("-", "token_embd output", s.embd, s.vocab)
+	add("-", "output_norm", s.embd)
+	add("*", "attn_norm ffn_norm", s.embd)
+	if s.queryRank > 0 {
+		add("*", "attn_q_a", s.embd, s.queryRank)
+		add("*", "attn_q_a_norm", s.queryRank)
+		add("*", "attn_q_b", s.queryRank, s.heads*(s.plain+s.rotated))
+	} else {
+		add("*", "attn_q", s.embd, s.heads*(s.plain+s.rotated))
+	}
+	add("*", "attn_kv_a_mqa", s.embd, s.rank+s.rotated)
+	add("*", "attn_kv_a_norm", s.rank)
+	if s.whole {
+		add("*", "attn_kv_b", s.rank, s.heads*(s.plain+s.value))
+	} else {
+		add("*", "attn_k_b", s.plain, s.rank, s.heads)
+		add("*", "attn_v_b", s.rank, s.value, s.heads)
+	}
+	add("*", "attn_output", s.heads*s.value, s.embd)
+	first, rest := fmt.Sprintf("0:%d", s.dense), fmt.Sprintf("%d:", s.dense)
+	if s.dense > 0 {
+		add(first, "ffn_gate ffn_up", s.embd, s.ff)
+		add(first, "ffn_down", s.ff, s.embd)
+	}
+	add(rest, "ffn_gate_inp", s.embd, s.experts)
+	if s.corrected {
+		add(rest, "exp_probs_b.bias", s.experts)
+	}
+	if s.arch == "mistral4" {
+		add(rest, "ffn_gate_up_exps", s.embd, 2*s.ffExpert, s.experts)
+	} else {
+		add(rest, "ffn_gate_exps ffn_up_exps", s.embd, s.ffExpert, s.experts)
+	}
+	add(rest, "ffn_down_exps", s.ffExpert, s.embd, s.experts)
+	add(rest, "ffn_gate_shexp ffn_up_shexp", s.embd, s.ffExpert*s.shared)
+	add(rest, "ffn_down_shexp", s.ffExpert*s.shared, s.embd)
+	if s.next > 0 {
+		next := fmt.Sprintf("%d:", s.layers)
+		add(next, "nextn.eh_proj", 2*s.embd, s.embd)
+		add(next, "nextn.enorm nextn.hnorm nextn.shared_head_norm", s.embd)
+	}
+	return strings.Join(lines, "\n")
+}

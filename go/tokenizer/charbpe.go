@@ -1,0 +1,49 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// charBPE is a vocabulary with merges in SentencePiece's spelling, that of Gemma 4: the characters
+// of a text are joined in the order of the list of merges, across words as well.
+type charBPE struct {
+	chars map[rune]int32 // the initial symbol of each character that has one
+	merges
+	crossings
+	speller
+}
+
+func newCharBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32) *charBPE {
+	s := newSymbols(t, index)
+	m := &charBPE{chars: map[rune]int32{}, merges: readMerges(r, s), speller: newSpeller(t, unk)}
+	for _, texts := range []map[string]int32{s.index, s.extra} {
+		for text, id := range texts {
+			if char, size := utf8.DecodeRuneInString(text); size == len(text) && size > 0 && !invalid(char, size) {
+				m.chars[char] = id
+			}
+			m.add(text)
+		}
+	}
+	return m
+}
+
+// invalid reports whether what DecodeRune returned is a byte that is not UTF-8.
+func invalid(char rune, size int) bool { return char == utf8.RuneError && size == 1 }
+
+func (m *charBPE) encode(dst []int32, text string, s *scratch) []int32 {
+	return encodeWords(dst, text, s, &m.crossings, m.word)
+}
+
+func (m *charBPE) word(dst []int32, word string, s *scratch) []int32 {
+	q := &s.merger
+	q.reset()
+	for at := 0; at < len(word); {
+		char, size := utf8.DecodeRuneInString(word[at:])
+		id, ok := m.chars[char]
+		if !ok || invalid(char, size) {
+			id = none // in no merge
+		}
+		q.add(at, size, id)
+		at += size
+	}
+	q.run(word, m)
+	return m.spell(dst, word, q.symbols)
+}

@@ -1,0 +1,64 @@
+package tokenizer
+
+import "strings"
+
+// symbols numbers texts: those of the vocabulary by their ids, and the others that take part
+// in merges, or come of one, from the size of the vocabulary on.
+type symbols struct {
+	index  map[string]int32
+	extra  map[string]int32
+	nVocab int32
+}
+
+func newSymbols(t *Tokenizer, index map[string]int32) *symbols {
+	return &symbols{index: index, extra: map[string]int32{}, nVocab: int32(len(t.tokens))}
+}
+
+func (s *symbols) of(text []byte) int32 {
+	if id, ok := s.index[string(text)]; ok {
+		return id
+	}
+	id, ok := s.extra[string(text)]
+	if !ok {
+		id = s.nVocab + int32(len(s.extra))
+		s.extra[string(text)] = id
+	}
+	return id
+}
+
+// merges is what pairs of symbols become.
+type merges map[uint64]merge
+
+// merge is the symbol that a pair of symbols becomes, and its rank.
+type merge struct {
+	rank uint32
+	id   int32
+}
+
+// readMerges reads the list of merges, of which the first is done first.
+func readMerges(r *reader, s *symbols) merges {
+	list := r.strs("merges")
+	m := make(merges, len(list))
+	var text []byte
+	for rank, pair := range list {
+		cut := strings.IndexByte(pair, ' ')
+		if cut < 1 || cut == len(pair)-1 {
+			r.fail("%smerges[%d] is %q, want two parts with a space between", prefix, rank, pair)
+			return m
+		}
+		text = append(append(text[:0], pair[:cut]...), pair[cut+1:]...)
+		key := pairKey(s.of(text[:cut]), s.of(text[cut:]))
+		if _, again := m[key]; !again {
+			m[key] = merge{uint32(rank), s.of(text)}
+		}
+	}
+	return m
+}
+
+func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
+
+// pair implements pairing.
+func (m merges) pair(_ string, left, right *symbol) (uint32, int32, bool) {
+	to, ok := m[pairKey(left.id, right.id)]
+	return to.rank, to.id, ok
+}

@@ -1,0 +1,127 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// What vocabularies in SentencePiece's spelling have in common: where texts may be cut, and how
+// characters without a token are spelled.
+
+// escapedSpace is how SentencePiece spells a space inside tokens.
+const escapedSpace = "\u2581"
+
+// crossings has the bytes that some token has before a space. After any other byte nothing is ever
+// joined across the start of a word, so that words can be encoded one by one, and remembered.
+type crossings [256]bool
+
+// add takes the text of a token.
+func (c *crossings) add(text string) {
+	for {
+		text = strings.TrimLeft(text, escapedSpace)
+		at := strings.Index(text, escapedSpace)
+		if at < 0 {
+			return
+		}
+		c[text[at-1]] = true
+		text = text[at:]
+	}
+}
+
+// wordEnd returns where the first word of text ends: before the first space after something that
+// no token has before one.
+func (c *crossings) wordEnd(text string) int {
+	limit := len(text)
+	if limit > maxWord {
+		for limit = maxWord; limit > maxWord-utf8.UTFMax && !utf8.RuneStart(text[limit]); {
+			limit--
+		}
+	}
+	for at := 0; ; {
+		for strings.HasPrefix(text[at:limit], escapedSpace) {
+			at += len(escapedSpace)
+		}
+		next := strings.Index(text[at:limit], escapedSpace)
+		if next < 0 {
+			return limit
+		}
+		if at += next; !c[text[at-1]] {
+			return at
+		}
+	}
+}
+
+// encodeWords encodes the words of a text, each once as long as it is remembered.
+func encodeWords(dst []int32, text string, s *scratch, c *crossings, encode func([]int32, string, *scratch) []int32) []int32 {
+	text = strings.ReplaceAll(text, " ", escapedSpace)
+	for len(text) > 0 {
+		word := text[:c.wordEnd(text)]
+		text = text[len(word):]
+		var known bool
+		if dst, known = s.recall(dst, word); known {
+			continue
+		}
+		start := len(dst)
+		dst = encode(dst, word, s)
+		s.remember(word, dst[start:])
+	}
+	return dst
+}
+
+// A speller writes the tokens of a word's symbols. A symbol without one becomes its bytes, or
+// where the vocabulary lacks those, the unknown token.
+type speller struct {
+	nVocab int32      // smaller ids are tokens
+	bytes  [256]int32 // tokens of single bytes, or none
+	unk    int32
+}
+
+func newSpeller(t *Tokenizer, unk int32) speller {
+	s := speller{nVocab: int32(len(t.tokens)), unk: unk}
+	for i := range s.bytes {
+		s.bytes[i] = none
+	}
+	for i, text := range t.tokens {
+		if b, ok := byteToken(text); ok && t.types[i] == Byte {
+			s.bytes[b] = int32(i)
+		}
+	}
+	return s
+}
+
+// spell appends the ids of a word whose symbols were joined.
+func (s *speller) spell(dst []int32, word string, symbols []symbol) []int32 {
+	unknown := false
+	for i := int32(0); i >= 0; i = symbols[i].next {
+		sym := &symbols[i]
+		if sym.id != none && sym.id < s.nVocab {
+			dst = append(dst, sym.id)
+			unknown = false
+			continue
+		}
+		var spelled bool
+		if dst, spelled = s.spellBytes(dst, word[sym.start:sym.start+sym.size]); spelled {
+			unknown = false
+			continue
+		}
+		// Neighbours that are unknown are one unknown.
+		if s.unk != none && !unknown {
+			dst = append(dst, s.unk)
+		}
+		unknown = true
+	}
+	return dst
+}
+
+// spellBytes appends the bytes of text, if the vocabulary has all of them.
+func (s *speller) spellBytes(dst []int32, text string) ([]int32, bool) {
+	start := len(dst)
+	for i := range len(text) {
+		id := s.bytes[text[i]]
+		if id == none {
+			return dst[:start], false
+		}
+		dst = append(dst, id)
+	}
+	return dst, true
+}
