@@ -169,7 +169,7 @@ static void tile_shape(const struct qn_op *op, int *toks, int *heads)
 	const int group = op->n_head / op->n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
 
 	*heads = (group + splits - 1) / splits;
-	*toks = TILE_ROWS / *heads;
+	*toks = op->n_select ? 1 : TILE_ROWS / *heads; /* each token has positions of its own */
 }
 
 /*
@@ -195,6 +195,7 @@ struct part {
 /* What a thread needs for one tile, in its scratch. */
 struct work {
 	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded, or whose values are keys */
+	uint8_t *chosen;    /* K of positions out of many blocks */
 	struct part chunk, sum;
 	float *e;
 	float qd[TILE_ROWS], c[QN_ATTN_ROWS];
@@ -226,10 +227,17 @@ static int64_t expanded_v(const struct qn_op *op)
 	return op->v_in_k || op->v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op), op->v_dim) : 0;
 }
 
+/* Bytes of a thread's block of chosen positions. */
+static int64_t chosen_k(const struct qn_op *op)
+{
+	return op->n_select ? kv_k_bytes(op->k_type, op->head_dim) : 0;
+}
+
 static size_t work_scratch(const struct qn_op *op)
 {
 	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float)) +
-	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op));
+	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op) +
+	                chosen_k(op));
 }
 
 static size_t attend_scratch(const struct qn_op *op)
@@ -326,7 +334,15 @@ static const float *bias_at(const struct qn_op *op, int head, int64_t i)
 	return op->vec + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
 }
 
-/* Blocks that some row of the tile sees. */
+/* The positions that the token of a tile chose, NULL where it sees all. */
+static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	if (!op->n_select || c->batch->pos[tile->t0] < op->n_select)
+		return NULL;
+	return (const int32_t *)buf_row(c, op->aux, tile->t0);
+}
+
+/* Blocks that some row of the tile sees; of chosen positions, as many as hold them. */
 static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
 {
@@ -334,7 +350,15 @@ static void tile_blocks(const struct run *c, const struct qn_op *op, const struc
 	const int64_t before = op->window > 0 ? first_seen(op, pos[tile->t0]) : 0;
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
-	*end = last_seen(op, tile, pos[tile->t1 - 1]) / QN_KV_BLOCK + 1;
+	*end = (chosen(c, op, tile) ? op->n_select - 1 : last_seen(op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
+}
+
+/* K of n chosen positions, or of the first that a block holds. */
+static void gather(const struct run *c, const struct qn_op *op, const struct tile *tile, const int32_t *pos, int64_t n,
+                   uint8_t *k)
+{
+	for (int i = 0; i < (n < QN_KV_BLOCK ? n : QN_KV_BLOCK); i++)
+		kv_copy_k(op->k_type, k, i, kv_head(c, op, tile->t0, pos[i], 0), pos[i] % QN_KV_BLOCK, op->head_dim);
 }
 
 static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
@@ -349,6 +373,7 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	w->e = w->sum.o + TILE_ROWS * dv;
 	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
 	w->v = w->k + expanded_k(op);
+	w->chosen = w->v + expanded_v(op);
 	for (int r = 0; r < n; r++) {
 		const int head = h * group + tile->h0 + r % heads;
 
@@ -372,9 +397,21 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
 	part_clear(&w->chunk, n, kv_pad(op->v_dim, 16));
 	for (int64_t b = first; b < end; b++) {
-		const uint8_t *kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
-		const uint8_t *next = kv;
+		const int32_t *some = chosen(c, op, tile);
+		const uint8_t *kv, *next;
 
+		if (some) {
+			const int64_t left = op->n_select - b * QN_KV_BLOCK;
+
+			gather(c, op, tile, some + b * QN_KV_BLOCK, left, w->chosen);
+			for (int r = 0; r < n; r++) {
+				w->lim[r] = (int32_t)left;
+				w->from[r] = 0;
+			}
+			attend_block(op, w, n, w->chosen, w->chosen);
+			continue;
+		}
+		next = kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
 		if (qn_ahead && b + 1 < end)
 			next = kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h);
 		for (int r = 0; r < n; r++) {
@@ -553,11 +590,18 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 	return 1;
 }
 
+static int select_ok(const struct plan *p, const struct qn_op *op)
+{
+	return op->n_select == 0 || (op->n_select > 0 && op->v_in_k && op->n_head_kv == 1 && op->window == 0 &&
+	                             op->ahead == 0 && !op->vec && buf_ok(p, op->aux, op->n_select));
+}
+
 static int attend_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
-	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX;
+	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
+	       select_ok(p, op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *op)
@@ -593,7 +637,7 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 			const int64_t pos = c->batch->pos[t], from = op->window > 0 ? first_seen(op, pos) : 0;
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
-			           (last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0));
+			           (chosen(c, op, &tile) ? op->n_select : last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

@@ -347,6 +347,20 @@ void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim
 	memcpy(y + kv_v_elems(type, v_dim), x + kv_k_elems(type, head_dim), (size_t)kv_scales(type));
 }
 
+void kv_copy_k(int type, void *to, int p, const void *k, int from, int head_dim)
+{
+	const int64_t elems = kv_k_elems(type, head_dim);
+
+	if (type == QN_KV_F16 || type == QN_KV_BF16)
+		for (int64_t i = 0; i < elems / 2; i += QN_KV_BLOCK)
+			((uint16_t *)to)[i + p] = ((const uint16_t *)k)[i + from];
+	else /* floats and words of integers */
+		for (int64_t i = 0; i < elems / 4; i += QN_KV_BLOCK)
+			((uint32_t *)to)[i + p] = ((const uint32_t *)k)[i + from];
+	if (kv_integer(type))
+		((float *)((uint8_t *)to + elems))[p] = ((const float *)((const uint8_t *)k + elems))[from];
+}
+
 void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead)
 {
 	const int64_t n = kv_k_elems(QN_KV_Q4, head_dim);

@@ -132,6 +132,9 @@ void kv_put_kv(int type, void *k, int p, const float *x, int head_dim);
  */
 void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim);
 
+/* Position `from` of K as it is kept as position p of another block. */
+void kv_copy_k(int type, void *to, int p, const void *k, int from, int head_dim);
+
 /*
  * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with
  * head_dim rounded up to 8.

@@ -11,6 +11,7 @@
 #include "fp16.h"
 #include "ops.h"
 #include "qmath.h"
+#include "rank.h"
 #include "route.h"
 
 static size_t aligned(size_t bytes)
@@ -44,34 +45,6 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
 	       3 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
 }
 
-/*
- * A number that is larger the earlier an expert comes: by score, then the lower index; no two are equal. A score that
- * is NaN comes last.
- */
-static uint64_t rank_of(float score, int e)
-{
-	const uint32_t bits = bits_of_f32(score + 0.0f); /* -0 is 0 */
-	const uint32_t up = score != score ? 0 : bits & 0x80000000 ? ~bits : bits | 0x80000000;
-
-	return (uint64_t)up << 32 | (uint32_t)~e;
-}
-
-/* Puts r at the top of a heap of n, and from there to where it belongs: the smallest is at the top. */
-static void sift(uint64_t *heap, int n, uint64_t r)
-{
-	int i = 0, child;
-
-	while ((child = 2 * i + 1) < n) {
-		if (child + 1 < n && heap[child + 1] < heap[child])
-			child++;
-		if (r < heap[child])
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = r;
-}
-
 /* The k largest of n scores, best first. Takes time in n log k. */
 static void best_of(const float *score, int n, int k, int32_t *best)
 {
@@ -85,7 +58,7 @@ static void best_of(const float *score, int n, int k, int32_t *best)
 			sift(heap, k, r);
 	}
 	for (int i = k - 1; i >= 0; i--) {
-		best[i] = (int32_t)~(uint32_t)heap[0];
+		best[i] = ranked(heap[0]);
 		sift(heap, i, heap[i]);
 	}
 }

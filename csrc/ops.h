@@ -49,7 +49,8 @@ struct operation {
 	X(QN_OP_XIELU, op_xielu)              \
 	X(QN_OP_SPARSE, op_sparse)            \
 	X(QN_OP_MATCH, op_match)              \
-	X(QN_OP_MIX, op_mix)
+	X(QN_OP_MIX, op_mix)                  \
+	X(QN_OP_SELECT, op_select)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

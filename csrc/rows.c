@@ -22,7 +22,6 @@ static void embed_run(struct run *c, const struct qn_op *op)
 {
 	const struct qn_mat *m = &op->mat[0];
 	const int64_t n = c->batch->n_tok, bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
-
 	const int add = op->epilogue == QN_EPI_ADD;
 
 	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {

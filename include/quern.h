@@ -175,6 +175,8 @@ enum qn_op_kind {
 	 * `window` instead. Of those after it, it sees `ahead`, as far as its sequence goes in the batch: a text that
 	 * is read in both directions is in one batch. vec2[head] (or NULL) is the score of a sink, which takes weight
 	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
+	 * Where n_select is set, tokens with more positions than that see those that QN_OP_SELECT wrote into row t of
+	 * buffer aux and no others; there are then no windows, no biases, nothing ahead, and a single kv head.
 	 */
 	QN_OP_ATTEND,
 	/*
@@ -245,6 +247,13 @@ enum qn_op_kind {
 	 * columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_MIX,
+	/*
+	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising. The
+	 * score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at col[0] of
+	 * src; ties: lower position first. Keys are those of the single head that a QN_OP_QKV with v_in_k wrote at
+	 * kv_offset. Of tokens that see no more than n_select positions nothing is written.
+	 */
+	QN_OP_SELECT,
 };
 
 /* What becomes of the results of an operation. */
@@ -299,6 +308,7 @@ struct qn_op {
 	int32_t ahead;        /* and after it; 0: none */
 	int32_t span;
 	int32_t index;        /* enum qn_index */
+	int32_t n_select;
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */

@@ -322,7 +322,8 @@ int main(int argc, char **argv)
 		{"half", check_half}, {"sincos", check_sincos}, {"dequant", check_dequant},
 		{"pack", check_pack}, {"vec", check_vec},       {"mm", check_mm},
 		{"attn", check_attn}, {"pool", check_pool},     {"ops", check_ops},
-		{"plan", check_plan}, {"delta", check_delta}, {"scan", check_scan},
+		{"plan", check_plan}, {"delta", check_delta},   {"scan", check_scan},
+		{"select", check_select},
 	};
 	const char *only = NULL, *family = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0, skip = 0, known = 0;

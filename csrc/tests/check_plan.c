@@ -379,7 +379,7 @@ static void refuses_simple(void)
 {
 	REFUSES(QN_OP_EMBED, 0, kind, 0);
 	REFUSES(QN_OP_EMBED, 0, kind, -1);
-	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_XIELU + 1);
+	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_SELECT + 1);
 	REFUSES_MAT(QN_OP_EMBED, 0, 0);
 	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
 	REFUSES_BUF(QN_OP_EMBED, 0, dst);
@@ -775,6 +775,37 @@ static void refuses_heads(void)
 		base.k_type = QN_KV_Q4;
 		expect(&base, QN_EINVAL, "half of what is transformed together");
 	}
+	base = model.ops[find(QN_OP_ATTEND, 0)]; /* with 8 heads of 32 */
+	base.n_head_kv = 1;
+	base.v_in_k = 1;
+	base.v_dim = 32;
+	base.aux = X;
+	base.n_select = N_EMBD;
+	expect(&base, QN_OK, "attention over chosen positions");
+	REFUSES_OF(base, n_select, -1);
+	REFUSES_OF(base, n_select, N_EMBD + 1);
+	REFUSES_OF(base, aux, N_BUFS);
+	REFUSES_OF(base, window, 64);
+	REFUSES_OF(base, n_head_kv, 2);
+	REFUSES_OF(base, v_in_k, 0);
+	REFUSES_OF(base, vec, (const float *)model_run.bufs[X].data);
+	base.kind = QN_OP_SELECT;
+	base.aux = ROUTER;
+	base.dst = X;
+	expect(&base, QN_OK, "a choice of positions");
+	REFUSES_OF(base, n_select, 0);
+	REFUSES_OF(base, n_select, N_EMBD + 1);
+	REFUSES_OF(base, n_head, 0);
+	REFUSES_OF(base, n_head, 17); /* of 16 weights */
+	REFUSES_OF(base, head_dim, 0);
+	REFUSES_OF(base, head_dim, 2048);
+	REFUSES_OF(base, k_type, QN_KV_Q4 + 1);
+	REFUSES_OF(base, group, -1);
+	REFUSES_OF(base, kv_offset, 32);
+	REFUSES_OF(base, col[0], 8);
+	REFUSES_OF(base, src, N_BUFS);
+	REFUSES_OF(base, aux, -1);
+	REFUSES_OF(base, dst, ROUTER);
 	base = model.ops[find(QN_OP_QKV, 0)];
 	base.n_rot = 16;
 	base.rope_at = 16;

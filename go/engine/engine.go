@@ -58,6 +58,7 @@ type Engine struct {
 	ctx    int
 	batch  int
 	seqs   int // maximum of a pass
+	banned []int32
 
 	item [1]Item // scratch of passes over a single sequence
 	ids  []int32 // scratch of the same
@@ -143,6 +144,9 @@ func (e *Engine) load(c Config) error {
 	}
 	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
+		return err
+	}
+	if e.banned, err = banned(e.file.GGUF, survey.Config.NVocab); err != nil {
 		return err
 	}
 	u, need, err := c.place(survey)

@@ -38,7 +38,7 @@ func rate(n int, took time.Duration) float64 {
 // with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
-	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
+	g, err := e.generation(p)
 	if err != nil {
 		return st, err
 	}

@@ -74,6 +74,7 @@ type Generation struct {
 	Params
 	nVocab    int
 	ctx       int
+	banned    []int32
 	smp       *sample.Sampler // created on first use
 	ids       []int32         // the prompt and the sampled tokens; aliases the prompt while there are none
 	done      int             // of which are evaluated
@@ -254,11 +255,14 @@ func (g *Generation) Cut(n int) {
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	raw := logits // logprobs are the model's own, before bias and constraint
-	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || g.Constraint != nil) {
+	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
 	}
 	for _, b := range g.Bias {
 		logits[b.ID] += b.Value
+	}
+	for _, id := range g.banned {
+		logits[id] = float32(math.Inf(-1))
 	}
 	if g.Constraint != nil {
 		g.masks[k].Ban(logits, float32(math.Inf(-1)))

@@ -18,7 +18,7 @@ type Ticket struct {
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, ErrClosing,
 // or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
-	gen, err := NewGeneration(r.Params, l.e.model.Config.NVocab, l.e.ctx)
+	gen, err := l.e.generation(r.Params)
 	if err != nil {
 		return nil, err
 	}

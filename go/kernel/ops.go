@@ -511,6 +511,8 @@ type Attend struct {
 	Bias    Bias      // what is added to scores, by distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
 	Mul     []float32 // of each kv head: channels of the result are multiplied by it
+	Best    int       // tokens with more positions see the best of them that a Select chose; 0: all
+	Chosen  Buf       // with Best
 }
 
 // A Bias is what is added to the scores of attention, by the distance of the key. The zero value is none.
@@ -541,6 +543,12 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		c.chunked = 1
 	}
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
+	if o.Best > 0 {
+		c.n_select = C.int32_t(o.Best)
+		if err := b.floats(&c.aux, o.Chosen, TokRows, o.Best); err != nil {
+			return err
+		}
+	}
 	if err := optional(b, &c.vec, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
 		return err
 	}
@@ -551,6 +559,32 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {
+		return err
+	}
+	return o.Heads.fill(b, c)
+}
+
+// Select chooses the N positions of each token with the best scores, of those up to its own: the
+// sum over heads of a weight times max(query . key, 0). Src has the queries, as a StoreKV of
+// the same heads left them that wrote their keys. Where there are no more positions than N it writes nothing.
+type Select struct {
+	Heads
+	Dst     Buf // N columns
+	Weights Buf // of each head
+	N       int
+}
+
+func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_SELECT
+	if o.N < 1 || o.N > math.MaxInt32 || o.NHeadKV != 1 || !o.InKeys {
+		return shapeErr("the best %d positions by %d heads of keys", o.N, o.NHeadKV)
+	}
+	b.use(groupUse{group: o.Group, bytes: o.reach()})
+	c.n_select = C.int32_t(o.N)
+	if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
+		return err
+	}
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.N); err != nil {
 		return err
 	}
 	return o.Heads.fill(b, c)

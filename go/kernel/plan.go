@@ -74,7 +74,7 @@ func describe(c *C.struct_qn_op) string {
 			s += fmt.Sprintf("[%d %d %d %v] ", m.n_mat, m.n_out, m.n_in, Type(m._type))
 		}
 		return "matrices " + s
-	case C.QN_OP_QKV, C.QN_OP_ATTEND:
+	case C.QN_OP_QKV, C.QN_OP_ATTEND, C.QN_OP_SELECT:
 		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, n_rot %d", c.n_head, c.n_head_kv, c.head_dim, c.n_rot)
 	case C.QN_OP_DELTA, C.QN_OP_SCAN:
 		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, v_dim %d", c.n_head, c.n_head_kv, c.head_dim, c.v_dim)

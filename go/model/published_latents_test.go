@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // A latentShape is the sizes in which published models with attention over latents differ.
@@ -18,6 +20,7 @@ type latentShape struct {
 	corrected                       bool    // the choice of experts
 	yarn, mscale                    float32 // 0.1 times what config.json says
 	whole                           bool    // as files were before latents were kept
+	indexHeads, indexed             int     // what chooses positions, in so many layers
 	extra                           map[string]any
 }
 
@@ -48,6 +51,21 @@ func publishedLatents() []published {
 			name: "glm-4.7-flash", arch: "deepseek2", layers: 47, next: 1, dense: 1, embd: 2048, heads: 20, vocab: 154880, ff: 10240,
 			queryRank: 768, rank: 512, plain: 192, rotated: 64, value: 256, experts: 64, used: 4, ffExpert: 1536, shared: 1,
 			groups: 1, groupsUsed: 1, corrected: true,
+		},
+		{
+			name: "deepseek-v3.2", arch: "deepseek32", layers: 61, next: 1, dense: 3, embd: 7168, heads: 128, vocab: 129280, ff: 18432,
+			queryRank: 1536, rank: 512, plain: 128, rotated: 64, value: 128, experts: 256, used: 8, ffExpert: 2048, shared: 1,
+			groups: 8, groupsUsed: 4, corrected: true, yarn: 40, mscale: 0.1, indexHeads: 64, indexed: 61,
+		},
+		{
+			name: "glm-5", arch: "glm-dsa", layers: 78, next: 1, dense: 3, embd: 6144, heads: 64, vocab: 154880, ff: 12288,
+			queryRank: 2048, rank: 512, plain: 192, rotated: 64, value: 256, experts: 256, used: 8, ffExpert: 2048, shared: 1,
+			groups: 1, groupsUsed: 1, corrected: true, indexHeads: 32, indexed: 78,
+		},
+		{
+			name: "glm-5.2", arch: "glm-dsa", layers: 78, next: 1, dense: 3, embd: 6144, heads: 64, vocab: 154880, ff: 12288,
+			queryRank: 2048, rank: 512, plain: 192, rotated: 64, value: 256, experts: 256, used: 8, ffExpert: 2048, shared: 1,
+			groups: 1, groupsUsed: 1, corrected: true, indexHeads: 32, indexed: 21, extra: map[string]any{"context_length": u32(1 << 20)},
 		},
 		{
 			name: "mistral-small-4", arch: "mistral4", layers: 36, embd: 4096, heads: 32, vocab: 131072, ff: 12288,
@@ -165,13 +183,28 @@ func (s latentShape) published() published {
 	if s.next > 0 {
 		keys["nextn_predict_layers"] = u32(s.next)
 	}
+	if s.indexHeads > 0 {
+		maps.Copy(keys, map[string]any{
+			"attention.indexer.head_count": u32(s.indexHeads), "attention.indexer.key_length": u32(128), "attention.indexer.top_k": u32(2048),
+		})
+	}
 	maps.Copy(keys, s.extra)
 	return published{s.name, s.arch, s.layers + s.next, keys, s.tensors(), func(c *Config) bool {
 		n, last := c.Latent, c.Layers[s.layers-1]
 		return len(c.Layers) == s.layers && c.NNext == s.next && n.Rank == s.rank && n.QueryRank == s.queryRank &&
 			n.KeyDim == s.plain+s.rotated && n.ValueDim == s.value && last.HeadDim == s.rank+s.rotated && last.NHeadKV == 1 &&
-			(s.dense == 0 || !c.Layers[s.dense-1].Sparse) && c.Layers[s.dense].Sparse
+			(s.dense == 0 || !c.Layers[s.dense-1].Sparse) && c.Layers[s.dense].Sparse && s.indexed == count(c.Layers)
 	}}
+}
+
+// count returns how many layers choose positions.
+func count(layers []arch.Layer) (n int) {
+	for _, l := range layers {
+		if l.Indexed {
+			n++
+		}
+	}
+	return n
 }
 
 func (s latentShape) tensors() string {
@@ -200,6 +233,18 @@ func (s latentShape) tensors() string {
 		add("*", "attn_v_b", s.rank, s.value, s.heads)
 	}
 	add("*", "attn_output", s.heads*s.value, s.embd)
+	indexed := []string{"*"}
+	if s.indexed < s.layers { // the first three and every fourth, and that of further tokens
+		indexed = []string{"0:2", "2:78:4", "78:"}
+	}
+	for _, layers := range indexed {
+		if s.indexHeads > 0 {
+			add(layers, "indexer.attn_q_b", s.queryRank, s.indexHeads*128)
+			add(layers, "indexer.attn_k", s.embd, 128)
+			add(layers, "indexer.k_norm indexer.k_norm.bias", 128)
+			add(layers, "indexer.proj", s.embd, s.indexHeads)
+		}
+	}
 	first, rest := fmt.Sprintf("0:%d", s.dense), fmt.Sprintf("%d:", s.dense)
 	if s.dense > 0 {
 		add(first, "ffn_gate ffn_up", s.embd, s.ff)

@@ -15,6 +15,73 @@ func u32(n int) uint32 { return uint32(n) }
 
 var publishedModels = []published{
 	{
+		"bitnet-b1.58-2B-4T", "bitnet", 30, map[string]any{
+			"context_length": u32(4096), "embedding_length": u32(2560), "feed_forward_length": u32(6912), "attention.head_count": u32(20),
+			"attention.head_count_kv": u32(5), "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(500000),
+			"rope.scaling.type": "linear", "rope.scaling.factor": float32(1), "rope.dimension_count": u32(128),
+		}, `
+- token_embd 2560 128256
+- output_norm 2560
+* attn_norm 2560
+* attn_q 2560 2560
+* attn_q.scale! 1
+* attn_k 2560 640
+* attn_v 2560 640
+* attn_sub_norm 2560
+* attn_output 2560 2560
+* ffn_norm 2560
+* ffn_gate 2560 6912
+* ffn_up 2560 6912
+* ffn_sub_norm 6912
+* ffn_down 6912 2560
+* ffn_down.scale! 1`,
+		func(c *Config) bool { return c.Layers[29].HeadDim == 128 && c.Layers[0].Rope.NRot == 128 },
+	},
+	{
+		"bitnet_b1_58-3B", "bitnet", 26, map[string]any{
+			"context_length": u32(2048), "embedding_length": u32(3200), "feed_forward_length": u32(8640), "attention.head_count": u32(32),
+			"attention.head_count_kv": u32(32), "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(10000),
+			"rope.scaling.type": "linear", "rope.scaling.factor": float32(1), "rope.dimension_count": u32(100),
+		}, `
+- token_embd 3200 32002
+- output_norm 3200
+* attn_norm 3200
+* attn_q 3200 3200
+* attn_k 3200 3200
+* attn_v 3200 3200
+* attn_sub_norm 3200
+* attn_output 3200 3200
+* ffn_norm 3200
+* ffn_gate 3200 8640
+* ffn_up 3200 8640
+* ffn_sub_norm 8640
+* ffn_down 8640 3200`,
+		func(c *Config) bool { return c.Layers[0].HeadDim == 100 },
+	},
+	{
+		"minitron-4b", "nemotron", 32, map[string]any{
+			"context_length": u32(4096), "embedding_length": u32(3072), "feed_forward_length": u32(9216), "attention.head_count": u32(24),
+			"attention.head_count_kv": u32(8), "attention.key_length": u32(128), "attention.value_length": u32(128),
+			"attention.layer_norm_epsilon": float32(1e-5), "rope.freq_base": float32(10000), "rope.dimension_count": u32(64),
+			"rope.scaling.type": "none",
+		}, `
+- token_embd 3072 256000
+- output_norm 3072
+- output_norm.bias 3072
+- output 3072 256000
+* attn_norm 3072
+* attn_norm.bias 3072
+* attn_q 3072 3072
+* attn_k 3072 1024
+* attn_v 3072 1024
+* attn_output 3072 3072
+* ffn_norm 3072
+* ffn_norm.bias 3072
+* ffn_up 3072 9216
+* ffn_down 9216 3072`,
+		func(c *Config) bool { return c.Layers[0].HeadDim == 128 && c.Layers[0].Rope.NRot == 64 },
+	},
+	{
 		"gpt-oss-20b", "gpt-oss", 24, map[string]any{
 			"context_length": u32(131072), "embedding_length": u32(2880), "feed_forward_length": u32(2880),
 			"attention.head_count": u32(64), "attention.head_count_kv": u32(8), "attention.key_length": u32(64), "attention.value_length": u32(64),

@@ -22,7 +22,7 @@ func (m Model) metadata(set func(key string, value any)) {
 		set(p+"feed_forward_length", uint32(cmp.Or(s.NFFDense, s.NFF)))
 	}
 	set(p+"attention.head_count", uint32(s.NHead))
-	if s.Scan != nil {
+	if s.Pattern != "" {
 		set(p+"attention.head_count_kv", s.each(attentionLayer, s.NHeadKV))
 	} else {
 		set(p+"attention.head_count_kv", uint32(s.NHeadKV))
@@ -51,8 +51,14 @@ func (m Model) metadata(set func(key string, value any)) {
 	if s.NFFShared > 0 {
 		set(p+"expert_shared_feed_forward_length", uint32(s.NFFShared))
 	}
-	if l := s.Latent; l != nil {
+	if s.NDense > 0 {
 		set(p+"leading_dense_block_count", uint32(s.NDense))
+	}
+	if s.NTap > 0 {
+		set(p+"shortconv.l_cache", uint32(s.NTap))
+		set(p+"expert_gating_func", uint32(2))
+	}
+	if l := s.Latent; l != nil {
 		set(p+"expert_shared_count", uint32(1))
 		set(p+"expert_gating_func", uint32(2))
 		set(p+"expert_weights_norm", true)

@@ -83,6 +83,7 @@ func TestParams(t *testing.T) {
 		"gemma-3n-e4b":    6868990448,
 		"olmoe-7b":        6919161856 - 2*16*2048, // less the norms of queries and keys
 
+		"lfm2-8b-a1b":      8339930560,
 		"granite-4-h-tiny": 6939037248,
 		"nemotron-3-nano":  31577940288,
 	} {

@@ -32,12 +32,17 @@ type Shape struct {
 	Delta      *Delta
 	Gemma      *Gemma
 	Scan       *Scan
-	ReLU2      bool    // the feed-forward and experts have no gate, and these a correction of the choice
-	Scales     []Scale // of embeddings and the like
-	Latent     *Latent
-	NDense     int // first layers without experts, NFFDense wide
-	NFFDense   int
-	Vocab      vocabulary
+	NTap       int // of short convolutions
+	// Pattern is the kind of each layer, where they differ and no rule says how: M for a state
+	// space, C for a short convolution, * for attention, and E for a feed-forward, which then
+	// the others do not have.
+	Pattern  string
+	ReLU2    bool    // the feed-forward and experts have no gate, and these a correction of the choice
+	Scales   []Scale // of embeddings and the like
+	Latent   *Latent
+	NDense   int // first layers without experts, NFFDense wide
+	NFFDense int
+	Vocab    vocabulary
 }
 
 // A Latent has the dimensions of attention over latents. Its experts are weighed by sigmoids,
@@ -63,9 +68,6 @@ type Scan struct {
 	NHead, NGroup  int
 	HeadDim, State int
 	NTap           int // of the convolution
-	// Pattern is the kind of each layer: M for a state space, * for attention, and E for a
-	// feed-forward, which then the others do not have.
-	Pattern string
 }
 
 func (s *Scan) inner() int { return s.NHead * s.HeadDim }
@@ -86,13 +88,14 @@ const (
 	feedForwardLayer = 'E'
 	deltaLayer       = 'D'
 	latentLayer      = 'L'
+	convLayer        = 'C'
 )
 
 // kind returns the kind of layer i.
 func (s *Shape) kind(i int) byte {
 	switch {
-	case s.Scan != nil:
-		return s.Scan.Pattern[i]
+	case s.Pattern != "":
+		return s.Pattern[i]
 	case s.Delta != nil && (i+1)%attentionEvery != 0:
 		return deltaLayer
 	case s.Latent != nil:
@@ -103,7 +106,7 @@ func (s *Shape) kind(i int) byte {
 
 // separate says whether a feed-forward is a layer of its own.
 func (s *Shape) separate() bool {
-	return s.Scan != nil && strings.IndexByte(s.Scan.Pattern, feedForwardLayer) >= 0
+	return strings.IndexByte(s.Pattern, feedForwardLayer) >= 0
 }
 
 // valueDim is the width of a value as it is kept.
@@ -185,16 +188,23 @@ var shapes = []Shape{
 		Gemma: &Gemma{Every: 5, NHeadKV: 2, HeadDim: 256, NOwn: 20, NPerLayer: 256, NFFSparse: 10, Streams: 4, LaurelRank: 64},
 	},
 	{
+		Name: "lfm2-8b-a1b", Arch: "lfm2moe", NLayer: 24, NEmbd: 2048, NFF: 1792, NHead: 32, NHeadKV: 8, HeadDim: 64,
+		NVocab: 65536, NCtx: 128000, NExpert: 32, NUsed: 4, RopeTheta: 1e6, RMSEps: 1e-5, Tied: true, QKNorm: true, Vocab: llama3,
+		NTap: 3, NDense: 2, NFFDense: 7168, Pattern: "CC*CCC*CCC*CCC*CCC*CC*CC",
+	},
+	{
 		Name: "granite-4-h-tiny", Arch: "granitehybrid", NLayer: 40, NEmbd: 1536, NFF: 512, NFFShared: 1024, NHead: 12, NHeadKV: 4, HeadDim: 128,
 		NVocab: 100352, NCtx: 1 << 20, NExpert: 64, NUsed: 6, RopeTheta: 10000, RMSEps: 1e-5, Tied: true, Vocab: llama3,
-		Scan:   &Scan{NHead: 48, NGroup: 1, HeadDim: 64, State: 128, NTap: 4, Pattern: strings.Repeat("MMMMM*MMMM", 4)},
-		Scales: []Scale{{"attention.scale", 1. / 128}, {"embedding_scale", 12}, {"residual_scale", 0.22}, {"logit_scale", 6}},
+		Scan:    &Scan{NHead: 48, NGroup: 1, HeadDim: 64, State: 128, NTap: 4},
+		Pattern: strings.Repeat("MMMMM*MMMM", 4),
+		Scales:  []Scale{{"attention.scale", 1. / 128}, {"embedding_scale", 12}, {"residual_scale", 0.22}, {"logit_scale", 6}},
 	},
 	{
 		Name: "nemotron-3-nano", Arch: "nemotron_h_moe", NLayer: 52, NEmbd: 2688, NFF: 1856, NFFShared: 3712, NHead: 32, NHeadKV: 2, HeadDim: 128,
 		NVocab: 131072, NCtx: 262144, NExpert: 128, NUsed: 6, RMSEps: 1e-5, ReLU2: true, Vocab: llama3,
-		Scan:   &Scan{NHead: 64, NGroup: 8, HeadDim: 64, State: 128, NTap: 4, Pattern: "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"},
-		Scales: []Scale{{"expert_weights_scale", 2.5}},
+		Scan:    &Scan{NHead: 64, NGroup: 8, HeadDim: 64, State: 128, NTap: 4},
+		Pattern: "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+		Scales:  []Scale{{"expert_weights_scale", 2.5}},
 	},
 	{
 		Name: "glm-4.7-flash", Arch: "deepseek2", NLayer: 47, NEmbd: 2048, NFF: 1536, NFFShared: 1536, NHead: 20, NHeadKV: 1, HeadDim: 576,
@@ -213,7 +223,8 @@ var shapes = []Shape{
 	{
 		Name: "tiny-hybrid", Arch: "granitehybrid", NLayer: 6, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 10000, RMSEps: 1e-5, Tied: true, Vocab: llama3,
-		Scan: &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4, Pattern: "MM*MM*"},
+		Scan:    &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4},
+		Pattern: "MM*MM*",
 	},
 }
 

@@ -77,7 +77,11 @@ func (m Model) tensors() []tensor {
 			d.layer(i)
 		}
 	}
-	d.ones("output_norm", s.NEmbd)
+	last := "output_norm"
+	if s.NTap > 0 {
+		last = "token_embd_norm"
+	}
+	d.ones(last, s.NEmbd)
 	if !s.Tied {
 		d.matrix("output", output, 0, s.NEmbd, s.NVocab)
 	}
@@ -93,6 +97,10 @@ func (d *directory) layer(i int) {
 		d.deltaNet(blk, i, s.Delta)
 	case scanLayer:
 		d.scan(blk, i, s.Scan)
+	case convLayer:
+		d.matrix(blk+"shortconv.in_proj", attnQ, i, s.NEmbd, 3*s.NEmbd)
+		d.values(blk+"shortconv.conv.weight", func(i int) float32 { return float32(1+i%s.NTap) / 10 }, s.NTap, s.NEmbd)
+		d.matrix(blk+"shortconv.out_proj", attnOut, i, s.NEmbd, s.NEmbd)
 	case latentLayer:
 		d.latents(blk, i, s.Latent)
 	case attentionLayer:
@@ -121,7 +129,7 @@ func (d *directory) mixture(blk string, i int) {
 	}
 	d.typed(blk+"ffn_gate_inp", gguf.F32, s.NEmbd, s.NExpert)
 	d.bias(blk+"ffn_gate_inp", s.NExpert)
-	if s.ReLU2 || s.Latent != nil {
+	if s.ReLU2 || s.Latent != nil || s.NTap > 0 {
 		d.values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
 	}
 	if !s.ReLU2 {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -38,6 +39,24 @@ func eastAsian(s string, i int) int {
 //
 //	\p{N}{1,3}
 func upToThreeNumbers(s string, i int) int { return runUpTo(3, s, i, unicode.IsNumber) }
+
+// eastAsianRuns matches
+//
+//	[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+func eastAsianRuns(s string, i int) int {
+	for _, class := range [...]func(rune) bool{
+		func(r rune) bool { return 0xac00 <= r && r <= 0xd7a3 || 0x3131 <= r && r <= 0x318e },
+		func(r rune) bool {
+			return strings.ContainsRune("！…“”‘’—：；，", r) || 0x3001 <= r && r <= 0x303f || 0xfe30 <= r && r <= 0xfe4f
+		},
+		func(r rune) bool { return 0x3105 <= r && r <= 0x312f },
+	} {
+		if end := run(s, i, class); end > i {
+			return end
+		}
+	}
+	return chineseJapanese(s, i)
+}
 
 // chineseJapanese matches
 //

@@ -55,7 +55,7 @@ var preTokenizers = []*preTokenizer{
 	},
 	{
 		name:    "deepseek-v3",
-		aliases: []string{"hunyuan-dense", "joyai-llm"},
+		aliases: []string{"hunyuan-dense", "joyai-llm", "hy_v4"},
 		stages:  []finder{at(upToThreeNumbers), at(chineseJapanese), at(deepseek3Words)},
 	},
 	{
@@ -84,6 +84,21 @@ var preTokenizers = []*preTokenizer{
 		wholeWords: true,
 	},
 	{
+		name:       "youtu",
+		stages:     []finder{at(eastAsianRuns), at(youtuWords)},
+		wholeWords: true,
+	},
+	{
+		name:    "tiny_aya",
+		aliases: []string{"cohere2moe"},
+		stages:  []finder{thousands, at(gpt4oWords)},
+	},
+	{
+		name:       "minicpm5",
+		stages:     []finder{at(upToThreeNumbers), at(llama3Words)},
+		wholeWords: true,
+	},
+	{
 		name:    "glm4",
 		aliases: []string{"chatglm-bpe", "dbrx", "smaug-bpe"},
 		stages:  []finder{at(llama3Words)},
@@ -94,8 +109,12 @@ var preTokenizers = []*preTokenizer{
 		stages:  []finder{at(qwen2Words)},
 	},
 	{
-		name:   "falcon",
-		stages: []finder{at(falconSigns), at(gpt2Words), at(threeDigits)},
+		name:   "seed-coder",
+		stages: []finder{at(seedWords)},
+	},
+	{
+		name:   "exaone-moe",
+		stages: []finder{at(exaoneWords)},
 	},
 	{
 		name:    "bloom",
@@ -107,21 +126,16 @@ var preTokenizers = []*preTokenizer{
 		stages: []finder{at(bloomWords), at(oneNumber)},
 	},
 	{
-		name:   "seed-coder",
-		stages: []finder{at(seedCoderWords)},
-	},
-	{
 		name:   "ufakzeka",
 		stages: []finder{at(plainWords)},
 	},
 	{
-		name:       "minicpm5",
-		stages:     []finder{at(upToThreeNumbers), at(llama3Words)},
-		wholeWords: true,
-	},
-	{
 		name:   "laguna",
 		stages: []finder{at(linesAndBreaks), at(qwen2Words)},
+	},
+	{
+		name:   "falcon",
+		stages: []finder{at(signsOrBacktick), at(gpt2Words), at(threeDigits)},
 	},
 	{
 		name:   "default",

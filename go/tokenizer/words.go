@@ -141,10 +141,13 @@ func llama3Words(s string, i int) int { return llamaWords(s, i, 3, newline) }
 // qwen2Words is llama3Words with each digit alone.
 func qwen2Words(s string, i int) int { return llamaWords(s, i, 1, newline) }
 
-// seedCoderWords is qwen2Words with signs that take no line breaks.
-func seedCoderWords(s string, i int) int {
-	return llamaWords(s, i, 1, func(rune) bool { return false })
-}
+// seedWords is qwen2Words with line breaks apart from the signs before them:
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|
+//	 ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+
+func seedWords(s string, i int) int { return llamaWords(s, i, 1, nothing) }
+
+func nothing(rune) bool { return false }
 
 func llamaWords(s string, i, digits int, trailing func(rune) bool) int {
 	if end := contraction(s, i, true); end > i {
@@ -222,7 +225,7 @@ func numbersSignsWhite(s string, i, digits int, trailing func(rune) bool) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|
 //	\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func tekkenWords(s string, i int) int {
-	return casedWords(s, i, 1, false, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+	return casedWords(s, i, 1, false, anyScript, newlineOrSlash)
 }
 
 // gpt4oWords is tekkenWords with a contraction at the end of letters, where there is one, and
@@ -232,8 +235,14 @@ func tekkenWords(s string, i int) int {
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func gpt4oWords(s string, i int) int {
-	return casedWords(s, i, 3, true, anyScript, func(r rune) bool { return newline(r) || r == '/' })
+	return casedWords(s, i, 3, true, anyScript, newlineOrSlash)
 }
+
+// youtuWords is gpt4oWords with each digit alone.
+func youtuWords(s string, i int) int { return casedWords(s, i, 1, true, anyScript, newlineOrSlash) }
+
+// newlineOrSlash is [\r\n/].
+func newlineOrSlash(r rune) bool { return newline(r) || r == '/' }
 
 // kimiWords is gpt4oWords with the characters of Chinese, whatever these are, apart:
 //
@@ -359,10 +368,10 @@ func signs(s string, i int) int {
 	return run(s, i, func(r rune) bool { return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^~|", r) })
 }
 
-// falconSigns matches
+// signsOrBacktick matches
 //
 //	[\p{P}\$\+<=>\^~\|`]+
-func falconSigns(s string, i int) int {
+func signsOrBacktick(s string, i int) int {
 	return run(s, i, func(r rune) bool { return unicode.IsPunct(r) || r < 0x80 && strings.ContainsRune("$+<=>^~|`", r) })
 }
 
@@ -381,6 +390,77 @@ func bloomWords(s string, i int) int {
 func linesAndBreaks(s string, i int) int {
 	breaks := s[i] == '\n'
 	return run(s, i, func(r rune) bool { return (r == '\n') == breaks })
+}
+
+// exaoneWords matches words with single spaces between them, and
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|
+//	 ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+
+func exaoneWords(s string, i int) int {
+	if end := contraction(s, i, true); end > i {
+		return end
+	}
+	letters := i
+	if r, size := utf8.DecodeRuneInString(s[i:]); leads(r) {
+		letters += size
+	}
+	if end := spacedWords(s, letters); end > letters {
+		return end
+	}
+	if end := oneNumber(s, i); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, other); end > i {
+		return runUpTo(1, s, end, newlineOrSlash)
+	}
+	return whiteLines(s, i)
+}
+
+// spacedWords matches
+//
+//	(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
+func spacedWords(s string, i int) int {
+	for at := i; ; {
+		next := runUpTo(1, s, at, unicode.IsLetter)
+		if next == at {
+			return i // without the space before at
+		}
+		i = run(s, next, unicode.IsMark)
+		at = i
+		if at < len(s) && s[at] == ' ' {
+			at++
+		}
+	}
+}
+
+// thousands cuts digits into groups of three from the right, where no letter follows them:
+//
+//	\d{1,3}(?=(?:\d{3})*\b)
+func thousands(s string, i int) (start, end int) {
+	if before, _ := utf8.DecodeLastRuneInString(s[:i]); unicode.IsDigit(before) {
+		// A match ended here, and left a multiple of three digits.
+		if end = runUpTo(3, s, i, unicode.IsDigit); end > i {
+			return i, end
+		}
+	}
+	for i < len(s) {
+		next := strings.IndexFunc(s[i:], unicode.IsDigit)
+		if next < 0 {
+			break
+		}
+		start, end = i+next, run(s, i+next, unicode.IsDigit)
+		if after, _ := utf8.DecodeRuneInString(s[end:]); end == len(s) || !wordPart(after) {
+			n := utf8.RuneCountInString(s[start:end])
+			return start, runUpTo((n+2)%3+1, s, start, unicode.IsDigit)
+		}
+		i = end
+	}
+	return len(s), len(s)
+}
+
+// wordPart is \w.
+func wordPart(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc)
 }
 
 // spacedLetters matches

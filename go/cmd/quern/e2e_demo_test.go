@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // noted is the one line that those see who name no model.
@@ -308,6 +310,31 @@ func changedDemo(t *testing.T, changes map[string]any) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Tokens that the file says are never to be generated are not, whatever else is asked for.
+func TestSuppressedTokens(t *testing.T) {
+	f, err := gguf.Parse(demo.GGUF())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := succeed(t, story()...)
+	first := tok.Encode(want, tokenizer.Options{NoSpecial: true})[1] // the 0th may be joined with the prompt
+	name := changedDemo(t, map[string]any{"tokenizer.ggml.suppress_tokens": []int32{-1, first, 1 << 30, first}})
+	got := succeed(t, append(story(), "-m", name)...)
+	if strings.Contains(got, string(tok.Piece(first, false))) || !strings.Contains(want, string(tok.Piece(first, false))) {
+		t.Errorf("%q was suppressed in %q: %q", tok.Piece(first, false), want, got)
+	}
+	s := serve(t, "", "-m", name)
+	status, r := s.post("/completion", fmt.Sprintf(`{"prompt":"Once upon a time","n_predict":16,"temperature":0,"logit_bias":[[%d,1000]],"n_probs":1,"return_tokens":true}`, first))
+	if status != 200 || slices.Contains(r["tokens"].([]any), any(float64(first))) {
+		t.Errorf("%d: %v", status, r["tokens"])
+	}
+	quern(t, "run", "-m", changedDemo(t, map[string]any{"tokenizer.ggml.suppress_tokens": "none"}), "-p", "a").refused(t, 1, "suppress_tokens")
 }
 
 type metadata map[string]any

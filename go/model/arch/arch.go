@@ -26,8 +26,8 @@ var archs = []Arch{
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
-	qwen35, qwen35moe, qwen3next, kimiLinear,
-	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
+	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
+	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
 	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder,
 }
 
@@ -36,10 +36,24 @@ func Lookup(name string) (Arch, error) {
 	if i := slices.IndexFunc(archs, func(a Arch) bool { return a.Name == name }); i >= 0 {
 		return archs[i], nil
 	}
+	why := missing[name]
+	if why != "" {
+		why = ": its models need " + why
+	}
 	if len(name) > 64 {
 		name = name[:64] + "..."
 	}
-	return Arch{}, fmt.Errorf("architecture %q is not supported, supported are %s", name, strings.Join(Names(), " "))
+	return Arch{}, fmt.Errorf("architecture %q is not supported%s, supported are %s", name, why, strings.Join(Names(), " "))
+}
+
+// missing says, of architectures that people have files of, what these need and there is not yet.
+var missing = map[string]string{
+	"qwen4exp":  "several residual streams that are mixed (hyper-connections), sparse attention by blocks and embeddings of hashed n-grams",
+	"deepseek4": "several residual streams that are mixed (hyper-connections) and compressed keys and values",
+	"rwkv6":     "the time mixing of RWKV",
+	"rwkv7":     "the time mixing of RWKV",
+	"t5":        "a decoder that attends to an encoder; the encoder alone is t5encoder",
+	"clip":      "a language model beside them: they turn images into its embeddings",
 }
 
 // Names returns the names of all architectures.

@@ -38,7 +38,8 @@ func TestConfigRefuses(t *testing.T) {
 		"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
 		"ssm.inner_size": uint32(128), "rope.dimension_count": uint32(16), "attention.kv_lora_rank": uint32(32),
 		"attention.key_length_mla": uint32(48), "attention.value_length_mla": uint32(32), "kda.head_dim": uint32(32),
-		"expert_count": uint32(4), "expert_used_count": uint32(2), "attention.head_count_kv": uint32(4),
+		"attention.q_lora_rank": uint32(32), "attention.indexer.head_count": uint32(4), "attention.indexer.key_length": uint32(32),
+		"attention.indexer.top_k": uint32(16), "expert_count": uint32(4), "expert_used_count": uint32(2), "attention.head_count_kv": uint32(4),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -96,6 +97,12 @@ func TestConfigRefuses(t *testing.T) {
 		{"kimi-linear", "kda.head_dim", uint32(24), "24, want a multiple of 16"},
 		{"kimi-linear", "attention.head_count", []uint32{4, 4, 8, 4}, "4 for layer 0 and 8 for layer 2"},
 		{"kimi-linear", "attention.head_count_kv", []uint32{0, 1}, "2 elements, want one for each of the 4 layers"},
+		{"deepseek32", "attention.indexer.top_k", nil, `"deepseek32.attention.indexer.top_k"`},
+		{"deepseek32", "attention.indexer.top_k", uint32(1 << 20), "want 1 to 65536"},
+		{"deepseek32", "attention.indexer.key_length", uint32(8), "8, want a multiple of 16, at least the 16 that are rotated"},
+		{"deepseek32", "attention.q_lora_rank", nil, "want 1 or more for the queries of the index"},
+		{"glm-dsa", "attention.indexer.types", []bool{true}, "1 elements, want one for each of the 4 layers"},
+		{"glm-dsa", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {

@@ -39,6 +39,7 @@ type attention struct {
 	value bool     // values are normalised by head without weights, and keys before their norm where there is no attn_v
 	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 	gate  gateFrom // the result is multiplied by the sigmoid of a projection
+	sub   string   // the norm of what the heads have made, before the last product
 	post  string   // the norm of the result, before it is added
 	out   string   // the last projection, if not attn_output
 }
@@ -92,7 +93,7 @@ func (l layer) attention(a attention) half {
 			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
 		}
 		attAct := l.act("att", kernel.TokRows, nOut, out)
-		l.add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
+		l.inner(attAct, att, nOut, a.sub)
 		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.cfg.NEmbd)}, a.post)
 	}
 	return h

@@ -67,6 +67,14 @@ type Latent struct {
 	KeyDim    int // of a query of a head, of which RopeDim are rotated
 	RopeDim   int
 	ValueDim  int
+	Index     Index // the zero value: all positions are attended to
+}
+
+// An Index is the sizes of what chooses the positions that are attended to.
+type Index struct {
+	NHead, Dim int
+	Best       int // positions
+	Rope       kernel.Rope
 }
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.
@@ -97,6 +105,7 @@ type Layer struct {
 	NFF            int                // feed-forward width
 	GateCutoff     float32            // gates of the feed-forward are open that are so many standard deviations above the mean; 0: all
 	Sparse         bool               // it has experts
+	Indexed        bool               // it chooses positions; else they are those of the layer before
 	XIELU          kernel.XIELUParams
 }
 
@@ -113,6 +122,7 @@ const (
 	maxExpert  = 1 << 12
 	maxUsed    = 1 << 8
 	maxTap     = 1 << 6
+	maxChosen  = 1 << 16
 )
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.

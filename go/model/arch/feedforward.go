@@ -11,6 +11,7 @@ type feedForward struct {
 	fused  bool   // ffn_up has the rows of the gate before its own
 	shared bool   // the experts that every token uses, in one: tensors end in _shexp
 	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
+	sub    string // the norm of what down multiplies
 	beside bool   // experts are beside it: the result is stored for theirs to be added, see experts.post
 	post   string // the norm of the result, before it is added
 }
@@ -72,7 +73,7 @@ func (l layer) feedForward(f feedForward) half {
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
 			l.add(kernel.Gate{Dst: ffn, Src: g, Cols: width, Fn: kernel.Sigmoid, ByRow: true})
 		}
-		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: width})
+		l.inner(ffnAct, ffn, width, f.sub)
 		out := kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}
 		if f.beside {
 			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Parts: []kernel.Part{out}})

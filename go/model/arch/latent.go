@@ -22,7 +22,8 @@ func (l layer) latentAttention() half {
 	in := l.matrix(l.blk+"attn_kv_a_mqa.weight", c.NEmbd, l.HeadDim)
 	keys, values := l.absorbed(plain)
 	out := l.matrix(l.blk+"attn_output.weight", l.NHead*n.ValueDim, c.NEmbd)
-	return half{in: []kernel.Matrix{first, in}, run: func(act kernel.Act) {
+	index := l.index()
+	return half{in: append([]kernel.Matrix{first, in}, index.in...), run: func(act kernel.Act) {
 		qkv := l.floats("qkv", kernel.TokRows, (l.NHead+1)*l.HeadDim)
 		key := l.NHead * l.HeadDim // where it begins
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
@@ -31,8 +32,9 @@ func (l layer) latentAttention() half {
 			Weight: l.vector(l.blk+"attn_kv_a_norm.weight", n.Rank),
 		})
 		// A query lies such that its rotated part is where it belongs, and before it what is absorbed.
+		low := l.queryInput(l.only(act, first), first, append(index.low, query)...)
 		l.add(kernel.Matmul{
-			Dst: qkv, Act: l.queryInput(l.only(act, first), first, query), Heads: heads,
+			Dst: qkv, Act: l.only(low, query), Heads: heads,
 			Parts: []kernel.Part{{Matrix: query, Col: n.Rank - plain}},
 		})
 		queries := l.headAct(plain, keys)
@@ -48,7 +50,8 @@ func (l layer) latentAttention() half {
 		store.RopeAt = n.Rank
 		l.add(store)
 		att := l.floats("att", kernel.TokRows, l.NHead*l.ValueDim)
-		l.add(kernel.Attend{Heads: shape, Dst: att})
+		chosen := index.choose(act, low)
+		l.add(kernel.Attend{Heads: shape, Dst: att, Best: n.Index.Best, Chosen: chosen})
 
 		latents := l.headAct(l.ValueDim, values)
 		y := l.floats("att.values", kernel.TokRows, l.NHead*n.ValueDim)
@@ -76,15 +79,14 @@ func (l layer) latentQueries() (first, query kernel.Matrix) {
 	return l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, n.QueryRank), l.matrix(l.blk+"attn_q_b.weight", n.QueryRank, width)
 }
 
-// queryInput returns what the projection of queries multiplies, given what the first of its
-// matrices does.
-func (l layer) queryInput(act kernel.Act, first, query kernel.Matrix) kernel.Act {
+// queryInput returns what the last matrices of queries multiply, given what the first does.
+func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Matrix) kernel.Act {
 	n := l.cfg.Latent
 	if n.QueryRank == 0 || l.w.Has(l.blk+"attn_q.weight") {
 		return act
 	}
 	low := l.floats("q.low", kernel.TokRows, n.QueryRank)
-	lowAct := l.act("q.low", kernel.TokRows, n.QueryRank, query)
+	lowAct := l.act("q.low", kernel.TokRows, n.QueryRank, last...)
 	l.add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: first}}})
 	l.add(kernel.Norm{
 		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.cfg.Eps, Weight: l.vector(l.blk+"attn_q_a_norm.weight", n.QueryRank),

@@ -36,6 +36,16 @@ func (l layer) residual(norm string, halves ...half) {
 	}
 }
 
+// inner makes activations of n columns of src for the product that ends a half, normalised
+// where sub names a norm.
+func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
+	if sub == "" {
+		l.add(kernel.ToAct{Act: act, Src: src, Cols: n})
+		return
+	}
+	l.add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.cfg.Norm, Eps: l.cfg.Eps, Weight: l.vector(l.blk+sub+".weight", n)})
+}
+
 // result adds the product that ends a half to the residual, normalised where post
 // names a norm.
 func (l layer) result(act kernel.Act, out kernel.Part, post string) {

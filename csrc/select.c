@@ -1,0 +1,218 @@
+/*
+ * select.c - the positions that a token attends to, where it does not attend to all (DeepSeek-AI 2025, "DeepSeek-V3.2":
+ * the lightning indexer).
+ *
+ * Positions are ranked, and no two ranks are equal, so the best are the same whoever finds them: each thread the best of
+ * its blocks and then one of them the best of these, or a thread all of a token's where there are many tokens.
+ */
+#include <string.h>
+
+#include "kv.h"
+#include "ops.h"
+#include "rank.h"
+
+static int64_t padded(int64_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+static int64_t heap_bytes(const struct qn_op *op)
+{
+	return padded(op->n_select * (int64_t)sizeof(uint64_t));
+}
+
+static int64_t q_bytes(const struct qn_op *op)
+{
+	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
+}
+
+/* A thread's heap, queries, their scales and sums, scores of a block for some heads, and a block of expanded codes. */
+struct work {
+	uint64_t *heap;
+	uint8_t *q;
+	float *qd;
+	int32_t *qsum;
+	float *e;
+	uint8_t *k;
+};
+
+static int64_t work_of(const struct qn_op *op, uint8_t *scratch, struct work *w)
+{
+	const int64_t each = padded(op->n_head * (int64_t)sizeof(float));
+	int64_t at = heap_bytes(op);
+
+	w->heap = (uint64_t *)scratch;
+	w->q = scratch + at;
+	at += op->n_head * q_bytes(op);
+	w->qd = (float *)(scratch + at);
+	w->qsum = (int32_t *)(scratch + at + each);
+	at += 2 * each;
+	w->e = (float *)(scratch + at);
+	at += QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float);
+	w->k = scratch + at;
+	return at + (op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0);
+}
+
+static size_t scratch(const struct qn_op *op)
+{
+	static uint8_t nowhere[1];
+	struct work w;
+
+	return (size_t)work_of(op, nowhere, &w);
+}
+
+static int check(const struct plan *p, const struct qn_op *op)
+{
+	return op->n_head > 0 && op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->k_type >= 0 &&
+	       op->k_type < QN_N_KV_TYPES && op->n_select > 0 && op->group >= 0 && op->kv_offset >= 0 &&
+	       op->kv_offset % 64 == 0 && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+	       buf_ok(p, op->aux, op->n_head) && buf_ok(p, op->dst, op->n_select);
+}
+
+static const uint8_t *keys(const struct run *c, const struct qn_op *op, int64_t t, int64_t block)
+{
+	const struct qn_group *g = &c->batch->groups[op->group];
+	const int64_t unit = g->table[(int64_t)c->batch->seq[t] * g->cols + block];
+
+	return (const uint8_t *)g->data + unit * g->unit_bytes + op->kv_offset;
+}
+
+/* Ready for token t: its queries, and a heap of nothing. */
+static void begin(const struct run *c, const struct qn_op *op, int64_t t, struct work *w)
+{
+	memset(w->heap, 0, sizeof *w->heap * (size_t)op->n_select);
+	for (int h = 0; h < op->n_head; h++)
+		kv_query(op->k_type, w->q + h * q_bytes(op), &w->qd[h], &w->qsum[h],
+		         buf_row(c, op->src, t) + op->col[0] + (int64_t)h * op->head_dim, op->head_dim);
+}
+
+/* The scores of a block's positions. Heads are added in their order. */
+static void score(const struct run *c, const struct qn_op *op, int64_t t, const struct work *w, const uint8_t *k,
+                  float sum[QN_KV_BLOCK])
+{
+	const float *weight = buf_row(c, op->aux, t);
+
+	if (op->k_type == QN_KV_Q4) {
+		kv_expand_k(w->k, k, op->head_dim, k);
+		k = w->k;
+	}
+	memset(sum, 0, sizeof *sum * QN_KV_BLOCK);
+	for (int h0 = 0; h0 < op->n_head; h0 += QN_ATTN_ROWS) {
+		const int n = op->n_head - h0 < QN_ATTN_ROWS ? op->n_head - h0 : QN_ATTN_ROWS;
+		const struct attn_rows a = {
+			.e = w->e,
+			.q = w->q + h0 * q_bytes(op),
+			.qd = w->qd + h0,
+			.qsum = w->qsum + h0,
+			.n = n,
+			.head_dim = op->head_dim,
+			.q_bytes = q_bytes(op),
+			.ahead = k,
+		};
+
+		qn_kernels.attn_scores[kv_expanded(op->k_type)](&a, k);
+		for (int h = 0; h < n; h++)
+			for (int p = 0; p < QN_KV_BLOCK; p++) {
+				const float s = w->e[h * QN_KV_BLOCK + p];
+
+				sum[p] += weight[h0 + h] * (s < 0 ? 0 : s); /* NaN stays one */
+			}
+	}
+}
+
+/* Puts the positions of blocks first .. end, each step-th, that token t sees into the heap of the best. */
+static void rank_blocks(const struct run *c, const struct qn_op *op, int64_t t, struct work *w, int64_t first,
+                        int64_t step)
+{
+	const int64_t n = (int64_t)c->batch->pos[t] + 1;
+	float sum[QN_KV_BLOCK];
+
+	for (int64_t b = first; b * QN_KV_BLOCK < n; b += step) {
+		const int64_t at = b * QN_KV_BLOCK, left = n - at;
+
+		score(c, op, t, w, keys(c, op, t, b), sum);
+		for (int64_t p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++) {
+			const uint64_t r = rank_of(sum[p], (int32_t)(at + p));
+
+			if (r > w->heap[0])
+				sift(w->heap, op->n_select, r);
+		}
+	}
+}
+
+/* The positions in the heap, rising, into row t of dst. */
+static void finish(const struct run *c, const struct qn_op *op, int64_t t, uint64_t *heap)
+{
+	int32_t *y = (int32_t *)buf_row(c, op->dst, t);
+
+	for (int i = 0; i < op->n_select; i++)
+		heap[i] = ~(uint64_t)(uint32_t)ranked(heap[i]); /* the largest position is the smallest */
+	for (int i = op->n_select / 2; i-- > 0;)
+		sift_from(heap, op->n_select, i, heap[i]);
+	for (int i = op->n_select - 1; i >= 0; i--) {
+		y[i] = (int32_t)(uint32_t)~heap[0];
+		sift(heap, i, heap[i]);
+	}
+}
+
+/* All threads for token t. */
+static void together(struct run *c, const struct qn_op *op, int64_t t, struct work *w)
+{
+	begin(c, op, t, w);
+	rank_blocks(c, op, t, w, c->ith, c->nth);
+	run_barrier(c);
+	if (c->ith == 0) {
+		for (int i = 1; i < c->nth; i++) {
+			const uint64_t *other = (const uint64_t *)(c->scratch + i * (int64_t)c->scratch_each);
+
+			for (int k = 0; k < op->n_select; k++)
+				if (other[k] > w->heap[0])
+					sift(w->heap, op->n_select, other[k]);
+		}
+		finish(c, op, t, w->heap);
+	}
+	run_barrier(c);
+}
+
+static void run(struct run *c, const struct qn_op *op)
+{
+	const struct qn_batch *b = c->batch;
+	struct deal d = deal_begin(c->ith, c->nth, b->n_tok);
+	struct work w;
+	int64_t n = 0, t;
+
+	work_of(op, c->scratch, &w);
+	for (t = 0; t < b->n_tok; t++)
+		n += b->pos[t] >= op->n_select;
+	if (n < c->nth) {
+		for (t = 0; t < b->n_tok; t++)
+			if (b->pos[t] >= op->n_select)
+				together(c, op, t, &w);
+		return;
+	}
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		if (b->pos[t] < op->n_select)
+			continue;
+		begin(c, op, t, &w);
+		rank_blocks(c, op, t, &w, 0, 1);
+		finish(c, op, t, w.heap);
+	}
+}
+
+/* Each token meets the keys of all positions that it sees. */
+static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
+{
+	struct qn_ticks_op m = {0};
+
+	for (int64_t t = 0; t < c->batch->n_tok; t++) {
+		const int64_t n = (int64_t)c->batch->pos[t] + 1;
+
+		if (n <= op->n_select)
+			continue;
+		m.bytes += (n + QN_KV_BLOCK - 1) / QN_KV_BLOCK * kv_k_bytes(op->k_type, op->head_dim);
+		m.madds += n * op->n_head * op->head_dim;
+	}
+	return m;
+}
+
+const struct operation op_select = {.check = check, .scratch = scratch, .counters = 1, .moves = moves, .run = run};

@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// banned returns the tokens that a file says are never to be generated, such as those that stand for
+// images in models that were trained with these. Ids outside the vocabulary are ignored.
+func banned(f *gguf.File, nVocab int) ([]int32, error) {
+	const key = "tokenizer.ggml.suppress_tokens"
+	if _, ok := f.Value(key); !ok {
+		return nil, nil
+	}
+	list, err := f.Ints(key)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	for _, id := range list {
+		if id >= 0 && id < int64(nVocab) {
+			ids = append(ids, int32(id))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// generation returns a Generation for this model.
+func (e *Engine) generation(p Params) (*Generation, error) {
+	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
+	if err == nil {
+		g.banned = e.banned
+	}
+	return g, err
+}

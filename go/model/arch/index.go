@@ -1,0 +1,78 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// indexEps is that of the norm of an index's keys, which files do not say.
+const indexEps = 1e-6
+
+// An index chooses the positions that a layer attends to, where there are more than a number of
+// them, by small queries and keys of its own (DeepSeek-AI 2025, "DeepSeek-V3.2").
+type index struct {
+	in  []kernel.Matrix // what multiplies the layer's input
+	low []kernel.Matrix // and what multiplies that of its queries
+	// choose adds the operations, given these inputs, and returns the buffer of the positions.
+	choose func(act, low kernel.Act) kernel.Buf
+}
+
+// index binds the layer's index. Layers without one of their own attend to what the layer
+// before does.
+func (l layer) index() index {
+	n := l.cfg.Latent.Index
+	if n.Best == 0 {
+		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return 0 }}
+	}
+	if !l.Indexed {
+		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return l.chosen() }}
+	}
+	queries := l.matrix(l.blk+"indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
+	keys := l.matrix(l.blk+"indexer.attn_k.weight", l.cfg.NEmbd, n.Dim)
+	weigh := l.matrix(l.blk+"indexer.proj.weight", l.cfg.NEmbd, n.NHead)
+	return index{in: []kernel.Matrix{keys, weigh}, low: []kernel.Matrix{queries}, choose: func(act, low kernel.Act) kernel.Buf {
+		qk := l.floats("index", kernel.TokRows, (n.NHead+1)*n.Dim)
+		weights := l.floats("index.weights", kernel.TokRows, n.NHead)
+		key := n.NHead * n.Dim // where it begins
+		l.add(kernel.Matmul{Dst: qk, Act: l.only(act, keys), Parts: []kernel.Part{{Matrix: keys, Col: key}}})
+		l.add(kernel.Matmul{Dst: weights, Act: l.only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
+		l.add(kernel.Matmul{Dst: qk, Act: l.only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
+		l.add(kernel.NormRows{
+			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: indexEps, Scale: 1,
+			Weight: l.vector(l.blk+"indexer.k_norm.weight", n.Dim), Bias: l.vector(l.blk+"indexer.k_norm.bias", n.Dim),
+		})
+		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
+		heads := kernel.Heads{
+			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: kernel.Panel, InKeys: true, KV: l.kv, QKV: qk,
+			Col: [3]int{0, key}, Group: group, KVOffset: offset,
+		}
+		l.add(kernel.StoreKV{Heads: heads, Rope: n.Rope, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1})
+		l.add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.Best})
+		return l.chosen()
+	}}
+}
+
+// chosen is the buffer of the positions that tokens attend to.
+func (l layer) chosen() kernel.Buf {
+	return l.floats("chosen", kernel.TokRows, l.cfg.Latent.Index.Best)
+}
+
+// indexes reads the sizes of indexes, and which layers have one.
+func (k *keys) indexes(style kernel.Rope) {
+	n := &k.c.Latent
+	n.Index = Index{
+		NHead: k.int("attention.indexer.head_count", 1, maxHead),
+		Dim:   k.int("attention.indexer.key_length", 1, maxHeadDim),
+		Best:  k.int("attention.indexer.top_k", 1, maxChosen),
+		Rope:  style,
+	}
+	if k.err != nil {
+		return
+	}
+	if n.Index.Dim%kernel.Panel != 0 || n.Index.Dim < n.RopeDim {
+		k.fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Index.Dim, kernel.Panel, n.RopeDim)
+	}
+	if n.QueryRank == 0 {
+		k.fail("attention.q_lora_rank", "0, want 1 or more for the queries of the index")
+	}
+	for il := range k.c.Layers {
+		k.c.Layers[il].Indexed = true
+	}
+}
