@@ -23,6 +23,7 @@
 #define PARTS_LEAST 8
 
 #define SOFTCAP_MAX 0x1p100f
+#define SPAN_MAX (1 << 24)
 
 static int64_t head_bytes(const struct qn_op *op)
 {
@@ -157,9 +158,9 @@ static void qkv_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_qkv = {.check = qkv_check, .counters = 1, .run = qkv_run};
 
-/* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence. */
+/* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. */
 struct tile {
-	int64_t t0, t1;
+	int64_t t0, t1, last;
 	int h0, h1;
 };
 
@@ -198,7 +199,8 @@ struct work {
 	uint8_t *chosen;    /* K of positions out of many blocks */
 	struct part chunk, sum;
 	float *e;
-	float qd[TILE_ROWS], slope[TILE_ROWS], c[QN_ATTN_ROWS];
+	float qd[TILE_ROWS], c[QN_ATTN_ROWS];
+	const float *bias[TILE_ROWS];
 	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS];
 	int32_t qsum[TILE_ROWS];
 	int32_t from[TILE_ROWS], lim[TILE_ROWS];
@@ -311,7 +313,7 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 			.qsum = w->qsum + r0,
 			.from = w->from + r0,
 			.lim = w->lim + r0,
-			.slope = op->vec ? w->slope + r0 : NULL,
+			.bias = op->vec ? w->bias + r0 : NULL,
 			.cap = op->softcap * LOG2E,
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
 			.head_dim = op->head_dim,
@@ -335,6 +337,21 @@ static int64_t first_seen(const struct qn_op *op, int64_t pos)
 	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
 }
 
+/* The last position that a token of the tile at pos sees. */
+static int64_t last_seen(const struct qn_op *op, const struct tile *tile, int64_t pos)
+{
+	return pos + op->ahead < tile->last ? pos + op->ahead : tile->last;
+}
+
+/* What is added to the scores of 64 keys, of which the first is i positions after the head's own. */
+static const float *bias_at(const struct qn_op *op, int head, int64_t i)
+{
+	const int64_t span = op->span, edge = QN_KV_BLOCK - 1;
+
+	i = i < -span - edge ? -span - edge : i > span ? span : i;
+	return op->vec + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
+}
+
 /* The positions that the token of a tile chose, NULL where it sees all. */
 static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
 {
@@ -351,7 +368,7 @@ static void tile_blocks(const struct run *c, const struct qn_op *op, const struc
 	const int64_t before = op->window > 0 ? first_seen(op, pos[tile->t0]) : 0;
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
-	*end = ((chosen(c, op, tile) ? op->n_select - 1 : pos[tile->t1 - 1]) / QN_KV_BLOCK) + 1;
+	*end = (chosen(c, op, tile) ? op->n_select - 1 : last_seen(op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
 }
 
 /* K of n chosen positions, or of the first that a block holds. */
@@ -381,7 +398,6 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 		kv_query(op->k_type, w->q + r * q_bytes(op), &w->qd[r], &w->qsum[r],
 		         buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] + (int64_t)head * op->head_dim,
 		         op->head_dim);
-		w->slope[r] = op->vec ? op->vec[head] * LOG2E : 0;
 	}
 }
 
@@ -389,6 +405,7 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 static void tile_chunk(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w,
                        int64_t i)
 {
+	const int group = op->n_head / op->n_head_kv;
 	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
 
 	int64_t first, end;
@@ -418,7 +435,9 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 		for (int r = 0; r < n; r++) {
 			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
 
-			w->lim[r] = (int32_t)(pos + 1 - b * QN_KV_BLOCK);
+			w->lim[r] = (int32_t)(last_seen(op, tile, pos) + 1 - b * QN_KV_BLOCK);
+			if (op->vec)
+				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
 			w->from[r] = op->window > 0 ? (int32_t)(first_seen(op, pos) - b * QN_KV_BLOCK) : 0;
 		}
 		attend_block(op, w, n, kv, next);
@@ -472,7 +491,7 @@ struct items {
 	const struct qn_batch *batch;
 	int toks, heads, group, splits; /* splits: of a group too large for one tile */
 	int64_t per_tile, n, at;
-	int64_t t0, t1;
+	int64_t t0, t1, last;
 };
 
 static struct items items_of(const struct run *c, const struct qn_op *op)
@@ -495,9 +514,12 @@ static int item(struct items *it, int64_t i, struct tile *tile)
 {
 	const int h0 = (int)(i % it->splits) * it->heads;
 
-	for (; it->at < i / it->per_tile; it->at++)
+	for (; it->at < i / it->per_tile; it->at++) {
 		next_tile(it->batch, it->toks, &it->t0, &it->t1);
-	*tile = (struct tile){it->t0, it->t1, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
+		if (it->t0 == 0 || it->batch->seq[it->t0] != it->batch->seq[it->t0 - 1])
+			it->last = it->batch->pos[batch_run(it->batch, it->t0) - 1];
+	}
+	*tile = (struct tile){it->t0, it->t1, it->last, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
 	return (int)(i % it->per_tile) / it->splits;
 }
 
@@ -591,14 +613,15 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 static int select_ok(const struct plan *p, const struct qn_op *op)
 {
 	return op->n_select == 0 || (op->n_select > 0 && op->v_in_k && op->n_head_kv == 1 && op->window == 0 &&
-	                             !op->vec && buf_ok(p, op->aux, op->n_select));
+	                             op->ahead == 0 && !op->vec && buf_ok(p, op->aux, op->n_select));
 }
 
 static int attend_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->softcap >= 0 &&
-	       op->softcap <= SOFTCAP_MAX && select_ok(p, op);
+	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
+	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
+	       select_ok(p, op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *op)
@@ -634,7 +657,7 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 			const int64_t pos = c->batch->pos[t], from = op->window > 0 ? first_seen(op, pos) : 0;
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
-			           (chosen(c, op, &tile) ? op->n_select : pos + 1 - (from > 0 ? from : 0));
+			           (chosen(c, op, &tile) ? op->n_select : last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

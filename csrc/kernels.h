@@ -73,7 +73,7 @@ struct attn_rows {
 	const float *qd;     /* [n] their scales */
 	const int32_t *qsum; /* [n] 128 times the sum of their integers, for 8-bit keys */
 	const int32_t *from, *lim; /* [n] the row sees positions from .. lim - 1 of this block; both rising */
-	const float *slope;  /* [n] of ALiBi, times log2 e, or NULL: lim - 1 is the row's own position */
+	const float *const *bias; /* [n] what is added to a row's scores, [64] that count times log2 e; or NULL */
 	float cap;           /* of the scores' softcap, times log2 e; 0: none */
 	int n, head_dim, v_dim; /* v_dim: of a value, rounded up to 16 */
 	int64_t q_bytes;

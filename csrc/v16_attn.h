@@ -71,12 +71,11 @@ INLINE float row_max(int all, const struct attn_rows *a, int r)
 		s[j] = v16_load(e + 16 * j);
 		if (a->cap > 0)
 			s[j] = softcap(s[j], a->cap);
-		if (a->slope)
-			s[j] = v16_fma(v16_set1(a->slope[r]),
-			               v16_add(v16_iota(), v16_set1((float)(16 * j - (a->lim[r] - 1)))), s[j]);
+		if (a->bias)
+			s[j] = v16_fma(v16_load(a->bias[r] + 16 * j), v16_set1(LOG2E), s[j]);
 		if (!all)
 			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, -INFINITY);
-		if (!all || a->cap > 0 || a->slope)
+		if (!all || a->cap > 0 || a->bias)
 			v16_store(e + 16 * j, s[j]);
 	}
 	/* The first operand of a maximum is the one that may be NaN. */

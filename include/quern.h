@@ -116,7 +116,7 @@ enum qn_rows {
 /* ------------------------------------------------------------------ plans */
 
 enum qn_op_kind {
-	/* dst[t] = scale * row tok[t] of mat[0] (QN_ROWS). */
+	/* dst[t] = scale * row i of mat[0] (QN_ROWS), or that added to dst (QN_EPI_ADD): see enum qn_index for i. */
 	QN_OP_EMBED = 1,
 	/* dst[t][i] = cos, sin of pos[t] * vec[i], times scale: [n_tok][n_rot] floats, pairs; vec: [n_rot/2]. */
 	QN_OP_ROPE_TABLE,
@@ -167,13 +167,16 @@ enum qn_op_kind {
 	QN_OP_QKV,
 	/*
 	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][v_dim].
-	 * The score of the key at distance i is s = softcap * tanh(q k / softcap) - vec[head] * i (ALiBi; vec:
-	 * [n_head] or NULL). Keys at a distance of `window` or more are not seen, and blocks that hold no
+	 * The score of a key is s = softcap * tanh(q k / softcap) + vec[head][span + 63 + i] of the key i positions
+	 * after the token's own, before it where i is negative (vec: [n_head][2 (span + 64)] or NULL; keys further
+	 * away than `span` have the numbers of those at that distance, which are there 64 times). Keys `window`
+	 * positions or more before the token are not seen, and blocks that hold no
 	 * others not touched; 0 is no window. Where chunked is set, a token sees no key before the last multiple of
-	 * `window` instead. vec2[head] (or NULL) is the score of a sink, which takes weight
+	 * `window` instead. Of those after it, it sees `ahead`, as far as its sequence goes in the batch: a text that
+	 * is read in both directions is in one batch. vec2[head] (or NULL) is the score of a sink, which takes weight
 	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
 	 * Where n_select is set, tokens with more positions than that see those that QN_OP_SELECT wrote into row t of
-	 * buffer aux and no others; there are then no windows, no slopes, and a single kv head.
+	 * buffer aux and no others; there are then no windows, no biases, nothing ahead, and a single kv head.
 	 */
 	QN_OP_ATTEND,
 	/*
@@ -269,6 +272,8 @@ enum qn_epilogue {
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
+/* Rows that a token looks up: that of its id, that of its position, or the first; each is there, which nobody checks. */
+enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
@@ -300,7 +305,10 @@ struct qn_op {
 	int32_t rope_first;
 	int32_t rope;         /* enum qn_rope */
 	int32_t k_type, v_type; /* enum qn_kv_type */
-	int32_t window;       /* positions that a token sees, with its own; 0: all */
+	int32_t window;       /* positions that a token sees, with its own and those before; 0: all */
+	int32_t ahead;        /* and after it; 0: none */
+	int32_t span;
+	int32_t index;        /* enum qn_index */
 	int32_t n_select;
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;

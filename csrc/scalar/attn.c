@@ -9,7 +9,7 @@
  *
  * Weights:
  *	s[p]  = cap * tanh(s[p] / cap), where there is a cap
- *	s[p]  = fma(slope, p - own position, s[p]), where there are slopes
+ *	s[p]  = fma(bias[p], log2 e, s[p]), where there are biases
  *	m'    = max(m, s[p]), p in from .. lim - 1
  *	e[p]  = 2^(s[p] - m'), 0 for other p
  *	c     = 2^(m - m')
@@ -111,8 +111,8 @@ static void weights(const struct attn_rows *a)
 		for (int p = 0; p < QN_KV_BLOCK; p++) {
 			if (a->cap > 0)
 				e[p] = softcap(e[p], a->cap);
-			if (a->slope)
-				e[p] = fmaf(a->slope[r], (float)(p - (a->lim[r] - 1)), e[p]);
+			if (a->bias)
+				e[p] = fmaf(a->bias[r][p], LOG2E, e[p]);
 			if (p >= first && p < last && e[p] > m)
 				m = e[p];
 		}

@@ -24,14 +24,14 @@ struct problem {
 	int pos; /* of the first row's token; a token has `heads` rows */
 	int window, blocks;
 	float cap;      /* in powers of 2, as the kernels have it */
-	int slopes;
+	int biased;
 	enum data data;
 	uint8_t *k[BLOCKS_MAX], *v[BLOCKS_MAX];
 	uint8_t *k8, *v8; /* of a block whose codes are expanded */
 	float *x;       /* [n][head_dim] queries */
 	uint8_t *q;     /* the same by kv_query() */
 	int64_t q_bytes;
-	float qd[QN_ATTN_ROWS], slope[QN_ATTN_ROWS];
+	float qd[QN_ATTN_ROWS], bias[QN_ATTN_ROWS][BLOCKS_MAX * QN_KV_BLOCK];
 	int32_t qsum[QN_ATTN_ROWS];
 };
 
@@ -212,7 +212,8 @@ static void fill(struct problem *p)
 			                x[d] * 1.4426950408889634,
 			                error * 1.4427 * sqrt(len)))
 				break;
-		p->slope[r] = 0.3f * (float)(r % 5 + 1);
+		for (int i = 0; i < BLOCKS_MAX * QN_KV_BLOCK; i++)
+			p->bias[r][i] = rnd_normal();
 	}
 	for (int i = 0; i < p->blocks * QN_KV_BLOCK; i++) {
 		uint8_t *kb = p->k[i / QN_KV_BLOCK], *vb = p->v[i / QN_KV_BLOCK];
@@ -254,8 +255,7 @@ static struct guard g_o, g_m, g_l, g_e, g_c, g_from, g_lim;
 static struct attn_rows begin(const struct problem *p)
 {
 	struct attn_rows r = {.q = p->q, .qd = p->qd, .qsum = p->qsum, .q_bytes = p->q_bytes, .cap = p->cap,
-	                      .slope = p->slopes ? p->slope : NULL, .n = p->n, .head_dim = p->head_dim,
-	                      .v_dim = p->v_dim};
+	                      .n = p->n, .head_dim = p->head_dim, .v_dim = p->v_dim};
 	const size_t n = (size_t)p->n;
 
 	r.o = guard_fill(&g_o, sizeof *r.o * n * (size_t)p->v_dim);
@@ -276,9 +276,11 @@ static struct attn_rows begin(const struct problem *p)
 /* The rows that see something of the block. */
 static void step(const struct problem *p, const struct set *s, struct attn_rows r, int block)
 {
+	const float *bias[QN_ATTN_ROWS];
 	int first = 0, end = p->n;
 
 	for (int i = 0; i < p->n; i++) {
+		bias[i] = p->bias[i] + block * QN_KV_BLOCK;
 		((int32_t *)r.lim)[i] = limit(p, i, block);
 		((int32_t *)r.from)[i] = p->window ? r.lim[i] - p->window : rnd_below(2) - 1;
 	}
@@ -298,7 +300,7 @@ static void step(const struct problem *p, const struct set *s, struct attn_rows 
 	r.qsum += first;
 	r.from += first;
 	r.lim += first;
-	r.slope = r.slope ? r.slope + first : NULL;
+	r.bias = p->biased ? bias + first : NULL;
 	r.n = end - first;
 	const uint8_t *k = p->k[block], *v = p->v[block];
 
@@ -342,9 +344,9 @@ static void oracle(const struct problem *p, const struct state *s)
 			}
 			if (p->cap > 0)
 				score[i] = (double)p->cap * tanh(score[i] / (double)p->cap);
-			if (p->slopes) {
-				score[i] += (double)p->slope[r] * (i - (seen - 1));
-				size += fabs((double)p->slope[r] * (i - (seen - 1))) + fabs((double)p->cap);
+			if (p->biased) {
+				score[i] += (double)p->bias[r][i] * 1.4426950408889634;
+				size += 2 * fabs((double)p->bias[r][i]) + fabs((double)p->cap);
 			}
 			max = score[i] > max ? score[i] : max;
 			size = (size + (double)p->cap) * 2e-6; /* exp makes absolute errors relative */
@@ -396,9 +398,9 @@ static void one(struct problem *p)
 
 		qn_init(s->isa); /* for what expands codes */
 		check_at(s,
-		         "attn k %s, v %s, head_dim %d, %d rows of %d heads from %d, window %d, cap %g, %sslopes, %s",
+		         "attn k %s, v %s, head_dim %d, %d rows of %d heads from %d, window %d, cap %g, %sbiases, %s",
 		         kv_names[p->k_type], kv_names[p->v_type], p->head_dim, p->n, p->heads, p->pos, p->window,
-		         (double)p->cap, p->slopes ? "" : "no ", data_names[p->data]);
+		         (double)p->cap, p->biased ? "" : "no ", data_names[p->data]);
 		for (int b = 0; b < p->blocks; b++) {
 			step(p, s, r, b);
 			if (s == check_sets)
@@ -446,7 +448,7 @@ static void shape(int head_dim, int k_type, int v_type)
 			p.pos = pos[rnd_below(COUNT(pos))];
 			p.window = windows[rnd_below(COUNT(windows))];
 			p.cap = rnd_below(4) ? 0 : 3 + 20 * fabsf(rnd_uniform());
-			p.slopes = !rnd_below(4);
+			p.biased = !rnd_below(4);
 			p.data = (enum data)rnd_below(N_DATA);
 			p.blocks = (p.pos + (p.n - 1) / p.heads) / QN_KV_BLOCK + 1;
 			p.x = guard_fill(&x, sizeof *p.x * (size_t)(p.n * head_dim));

@@ -9,6 +9,7 @@
 #include "../route.h"
 #include "../fp16.h"
 #include "../kv.h"
+#include "../run.h"
 #include "tiny.h"
 
 /* One run, and a copy of the buffers and the KV pool as they were before the operation. */
@@ -51,12 +52,17 @@ static void embed(const struct scene *s)
 	float want[N_EMBD];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
+		const int32_t rows[] = {s->r->batch.tok[t], s->r->batch.pos[t], 0};
+
 		qn_dequantize(m->type, want,
 		              (const uint8_t *)m->data +
-		                      (size_t)s->r->batch.tok[t] * qn_row_bytes(m->type, m->n_in),
+		                      (size_t)rows[s->op->index] * qn_row_bytes(m->type, m->n_in),
 		              m->n_in);
-		for (int i = 0; i < N_EMBD; i++)
+		for (int i = 0; i < N_EMBD; i++) {
 			want[i] *= s->op->scale;
+			if (s->op->epilogue == QN_EPI_ADD)
+				want[i] += ((const float *)s->was[X])[t * N_EMBD + i];
+		}
 		check_floats("row", row(s, X, t), want, N_EMBD);
 	}
 }
@@ -519,6 +525,8 @@ static void attend(const struct scene *s)
 		for (int h = 0; h < op->n_head; h++) {
 			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
 				  hk = h / (op->n_head / op->n_head_kv);
+			const int end = s->r->batch.pos[batch_run(&s->r->batch, t) - 1];
+			const int last = end - pos > op->ahead ? pos + op->ahead : end;
 			const int near = op->window && pos >= op->window ? pos - op->window + 1 : 0;
 			const int from = op->chunked ? pos / op->window * op->window : near;
 			double q[128], y[128];
@@ -530,7 +538,7 @@ static void attend(const struct scene *s)
 				check_hadamard(q, op->head_dim);
 			for (int d = 0; d < op->head_dim; d++)
 				most = fabs(q[d]) > most ? fabs(q[d]) : most;
-			for (int p = from; p <= pos; p++) {
+			for (int p = from; p <= last; p++) {
 				double size = 0;
 
 				score[p] = 0;
@@ -543,11 +551,14 @@ static void attend(const struct scene *s)
 				error = size > error ? size : error;
 				if (op->softcap > 0)
 					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
-				if (op->vec)
-					score[p] -= (double)op->vec[h] * (pos - p);
+				if (op->vec) {
+					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
+
+					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 + i];
+				}
 				max = score[p] > max ? score[p] : max;
 			}
-			for (int p = from; p <= pos; p++)
+			for (int p = from; p <= last; p++)
 				sum += score[p] = exp(score[p] - max);
 			if (op->vec2)
 				sum += exp((double)op->vec2[h] - max);
@@ -565,7 +576,7 @@ static void attend(const struct scene *s)
 			for (int d = 0; d < op->v_dim; d++) {
 				double want = 0, size = 0;
 
-				for (int p = from; p <= pos; p++) {
+				for (int p = from; p <= last; p++) {
 					const double x = score[p] / sum * kv_at(s, s->kv, seq, p, hk, 1, d);
 
 					want += x;
@@ -817,6 +828,46 @@ static void embed_wide(struct scene *s, struct qn_pool *pool)
 			check_near("padding", i, (double)row(s, ATT, t)[i], 0, 0);
 }
 
+/* Rows by position, and the first, added to what is there. */
+static void embed_added(const struct scene *s, struct qn_pool *pool)
+{
+	struct scene one = *s;
+	const int n = s->r->batch.pos[s->r->batch.n_tok - 1] + 2000;
+	struct qn_op op = s->t->ops[0];
+	void *data = guard_alloc((size_t)n * qn_row_bytes(QN_F16, N_EMBD));
+
+	for (int i = 0; i < n * N_EMBD; i++)
+		((uint16_t *)data)[i] = (uint16_t)(0x3800 + rnd_below(0x800));
+	op.mat[0] = (struct qn_mat){.type = QN_F16, .data = data, .n_in = N_EMBD, .n_out = n, .n_mat = 1};
+	op.epilogue = QN_EPI_ADD;
+	one.op = &op;
+	for (op.index = QN_INDEX_TOK; op.index <= QN_INDEX_FIRST; op.index++) {
+		memcpy(s->was[X], s->r->bufs[X].data, s->r->bytes[X]);
+		run(&one, pool);
+		embed(&one);
+	}
+}
+
+/* A text alone has the results that it has among others. */
+static void attend_alone(const struct scene *s, struct qn_pool *pool)
+{
+	const struct qn_batch *b = &s->r->batch;
+
+	for (int t = 0, end; t < b->n_tok; t = end) {
+		const int64_t q = s->r->bufs[QKV].width, y = s->r->bufs[ATT].width;
+		struct scene one = *s;
+		struct tiny_run r;
+
+		end = (int)batch_run(b, t);
+		one.r = &r;
+		tiny_open(&r, s->t, s->kv, t, end, 2);
+		memcpy(r.bufs[QKV].data, row(s, QKV, t), sizeof(float) * (size_t)(q * (end - t)));
+		run(&one, pool);
+		check_floats("alone", r.bufs[ATT].data, row(s, ATT, t), (int)y * (end - t));
+		tiny_close(&r);
+	}
+}
+
 /* Queries alone: keys, values and the KV pool stay. */
 static void queries(struct scene *s, struct qn_pool *pool)
 {
@@ -865,7 +916,11 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 		run(&s, pool);
 		judge(&s, first);
 		untouched(&s);
+		if (s.op->kind == QN_OP_ATTEND)
+			attend_alone(&s, pool);
 	}
+	check_at(check_sets, "embeddings added to those of tiny model %s", shape->name);
+	embed_added(&s, pool);
 	check_at(check_sets, "embedding of tiny model %s in wide rows", shape->name);
 	if (r.bufs[ATT].width > N_EMBD)
 		embed_wide(&s, pool);
@@ -1033,6 +1088,16 @@ static void routes(struct qn_pool *pool)
 	guard_free_all();
 }
 
+/* Attention in both directions, to the ends of a text and in a window. */
+static const struct shape encoders[] = {
+	{"encoder", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_I16, 0, 0, 5, 0, 0, 1,
+	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
+	 0, 1, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, INT32_MAX},
+	{"windowed encoder", 4, 4, 32, 32, QN_ROPE_NEOX, QN_KV_F16, QN_KV_F32, 4, 0, 0, 0, 0, 1,
+	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
+	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, 3},
+};
+
 enum { STREAM_TOK = 9, STREAM_COLS = 272, STREAMS = 4 }; /* two blocks of columns */
 
 /* Runs op over buffers of STREAM_TOK rows of x and y, and of the weights w. */
@@ -1147,6 +1212,8 @@ void check_ops(void)
 		shape.k_type = type;
 		model(&shape, pool, type % 3);
 	}
+	for (int i = 0; i < COUNT(encoders); i++)
+		model(&encoders[i], pool, i);
 	for (int plain = 0; plain < 3; plain++) {
 		conv(pool, 64, plain);
 		conv(pool, 200, plain);

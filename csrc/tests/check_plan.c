@@ -384,6 +384,10 @@ static void refuses_simple(void)
 	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
 	REFUSES_BUF(QN_OP_EMBED, 0, dst);
 	REFUSES(QN_OP_EMBED, 0, dst, FF);
+	REFUSES(QN_OP_EMBED, 0, index, -1);
+	REFUSES(QN_OP_EMBED, 0, index, 3);
+	REFUSES(QN_OP_EMBED, 0, epilogue, QN_EPI_GLU);
+	TAKES(QN_OP_EMBED, 0, epilogue, QN_EPI_ADD);
 	REFUSES(QN_OP_ROPE_TABLE, 0, freq, NULL);
 	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 0);
 	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, -2);
@@ -676,6 +680,10 @@ static void refuses_attention(void)
 	}
 	REFUSES(QN_OP_ATTEND, 0, window, -1);
 	TAKES(QN_OP_ATTEND, 0, window, 1);
+	REFUSES(QN_OP_ATTEND, 0, ahead, -1);
+	TAKES(QN_OP_ATTEND, 0, ahead, INT32_MAX);
+	REFUSES(QN_OP_ATTEND, 0, span, -1);
+	REFUSES(QN_OP_ATTEND, 0, span, INT32_MAX);
 	REFUSES(QN_OP_ATTEND, 0, softcap, -1.0f);
 	REFUSES(QN_OP_ATTEND, 0, softcap, NAN);
 	REFUSES(QN_OP_ATTEND, 0, softcap, INFINITY);

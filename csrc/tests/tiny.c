@@ -12,19 +12,19 @@
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
-	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
-	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0},
-	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 1, 5, 0, 1,
+	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0, 0},
+	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 40, 5, 0, 1,
 	 {QN_Q2_K, QN_NVFP4, QN_IQ4_NL}, QN_Q4_1, QN_NVFP4, QN_IQ4_NL, QN_Q5_0, QN_NVFP4, QN_Q4_0, QN_F32,
-	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0},
+	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0, 0},
 	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0, 0},
 	{"latent", 6, 1, 80, 16, QN_ROPE_NORM, QN_KV_I16, QN_KV_F16, 0, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q4_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 64, 0, QN_FN_SILU, 0, 0, 0, 0, 32},
+	 64, 0, QN_FN_SILU, 0, 0, 0, 0, 32, 0},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -47,6 +47,20 @@ static const float *vec(int n, float about, float spread)
 
 	for (int i = 0; i < n; i++)
 		v[i] = about + spread * rnd_uniform();
+	return v;
+}
+
+/* Of each head as many as of distances to `span` both ways, the first and the last of them 64 times. */
+static const float *biases(int n_head, int span)
+{
+	const int n = 2 * (span + QN_KV_BLOCK), edge = QN_KV_BLOCK - 1;
+	float *v = (float *)vec(n_head * n, 0, 2);
+
+	for (int h = 0; h < n_head; h++)
+		for (int i = 0; i <= edge; i++) {
+			v[h * n + i] = v[h * n + edge];
+			v[(h + 1) * n - 1 - i] = v[h * n + edge + 2 * span];
+		}
 	return v;
 }
 
@@ -243,7 +257,9 @@ static void attention(struct tiny *t)
 	op->window = s->window;
 	op->chunked = s->chunked;
 	op->softcap = s->softcap;
-	op->vec = s->slopes ? vec(s->n_head, 0.1f, 0.1f) : NULL;
+	op->ahead = s->ahead;
+	op->span = s->span;
+	op->vec = s->span ? biases(s->n_head, s->span) : NULL;
 	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
 	op->mul[0] = s->mul ? vec(n_v, 1, 0.5f) : NULL;
 	if (s->layer) {

@@ -32,7 +32,7 @@ enum {
 struct shape {
 	const char *name;
 	int n_head, n_head_kv, head_dim, n_rot, rope, k_type, v_type;
-	int window, sinks, slopes;
+	int window, sinks, span; /* span: of biases by distance; 0: none */
 	float softcap;
 	int norm_heads; /* q and k are normalised */
 	int norm_weights;
@@ -45,6 +45,7 @@ struct shape {
 	int chunked; /* the window is the length of chunks */
 	int mul;     /* channels of queries, keys, values and results have factors */
 	int latent;  /* values are channels of keys; so many of a query become v_dim by a matrix of each head */
+	int ahead;   /* positions that a token sees after its own */
 };
 static inline int tiny_v_dim(const struct shape *s)
 {

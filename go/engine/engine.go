@@ -43,6 +43,7 @@ type Config struct {
 	Batch     int           // maximum tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are stored
 	Residency model.Residency
+	Vectors   bool                     // the model is asked for vectors of texts, not for logits; one sequence then has Ctx positions
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 }
 
@@ -136,6 +137,11 @@ func (c *Config) KVTypes() kernel.KVTypes {
 func (e *Engine) load(c Config) error {
 	// Sizes first: a model that cannot run is refused before its weights are read.
 	budget := c.Device.budget
+	if head, err := e.file.Config(); err != nil {
+		return err
+	} else if head.BothWays && !c.Vectors {
+		return fmt.Errorf("%s reads a text in both directions, to make a vector of it, and cannot continue one", head.Arch)
+	}
 	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
 		return err
@@ -169,13 +175,16 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	e.ctx, e.batch, e.seqs = u.Ctx, u.Batch, u.Sequences
+	if c.Vectors {
+		e.seqs = min(maxTexts, u.Batch)
+	}
 	if e.kv, err = kvcache.NewPool(budget, need.Layout, kv); err != nil {
 		return err
 	}
 	e.tree = kvcache.NewTree(e.kv)
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: c.Device.pool, Budget: budget,
-		MaxTokens: u.Batch, MaxSeqs: u.Sequences, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
+		MaxTokens: u.Batch, MaxSeqs: e.seqs, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {
 		return err

@@ -365,7 +365,15 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 	total := p.NPast + p.NTok
 	nq, nkv := p.NHead*p.HeadDim, p.NHeadKV*p.HeadDim
 	q, k, v, want := c.values(t, "q"), c.values(t, "k"), c.values(t, "v"), c.values(t, "y")
-	attend := Attend{Dst: 1, Window: p.Window, Softcap: p.Softcap, Slopes: c.vector(t, "slopes"), Sinks: c.vector(t, "sinks")}
+	attend := Attend{Dst: 1, Window: p.Window, Softcap: p.Softcap, Sinks: c.vector(t, "sinks")}
+	if slopes := c.vector(t, "slopes"); slopes != nil { // a number for each distance
+		attend.Bias = Bias{Span: total, By: make([]float32, p.NHead*BiasWidth(total))}
+		for h := range p.NHead {
+			for i := -total; i <= total; i++ {
+				attend.Bias.By[h*BiasWidth(total)+BiasAt(total, i)] = slopes[h] * float32(i)
+			}
+		}
+	}
 	types := []KVType{KVF32, KVI16}
 	if p.KVType == "F16" {
 		types = append(types, KVF16)

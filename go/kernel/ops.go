@@ -24,8 +24,19 @@ type Act map[BufKind]Buf
 type Embed struct {
 	Dst   Buf
 	Table Matrix
+	By    Index
+	Add   bool // Dst += it
 	Scale float32
 }
+
+// An Index says which row a token looks up.
+type Index int32
+
+const (
+	ByToken    Index = C.QN_INDEX_TOK
+	ByPosition Index = C.QN_INDEX_POS
+	First      Index = C.QN_INDEX_FIRST // the same row for all
+)
 
 func (o Embed) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_EMBED
@@ -35,8 +46,14 @@ func (o Embed) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if err := b.matrix(&c.mat[0], o.Table); err != nil {
 		return err
 	}
-	c.n_mat = 1
+	c.n_mat, c.index = 1, C.int32_t(o.By)
 	c.scale = C.float(o.Scale)
+	if o.Add {
+		c.epilogue = C.QN_EPI_ADD
+	}
+	if o.By == ByPosition {
+		b.positions = min(cmp.Or(b.positions, o.Table.Out), o.Table.Out)
+	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
 }
 
@@ -489,16 +506,35 @@ type Attend struct {
 	Dst     Buf
 	Window  int       // positions that a token sees, with its own; 0: all
 	Chunked bool      // of them only those since the last multiple of Window
+	Ahead   int       // positions after its own that a token sees, as far as its sequence goes in the batch
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
-	Slopes  []float32 // of each head, ALiBi: subtracted from a score for each position of distance
+	Bias    Bias      // what is added to scores, by distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
 	Mul     []float32 // of each kv head: channels of the result are multiplied by it
 	Best    int       // tokens with more positions see the best of them that a Select chose; 0: all
 	Chosen  Buf       // with Best
 }
 
+// A Bias is what is added to the scores of attention, by the distance of the key. The zero value is none.
+type Bias struct {
+	Span int       // keys further away count as at this distance
+	By   []float32 // [heads][BiasWidth(Span)]
+}
+
+// BiasWidth is the numbers that a Bias has for a head: that of a key i positions after the token's own, or before
+// it where i is negative, at BiasAt(Span, i).
+func BiasWidth(span int) int { return 2 * (span + KVBlock) }
+
+// BiasAt returns where a head has its number for keys i positions after the token's own; the numbers before that of
+// -span are the same as it, and those after that of span.
+func BiasAt(span, i int) int { return span + KVBlock - 1 + i }
+
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ATTEND
+	if o.Ahead < 0 || o.Ahead > math.MaxInt32 || o.Bias.Span < 0 || o.Bias.Span > math.MaxInt32 {
+		return shapeErr("attention to %d positions ahead, with biases to a distance of %d", o.Ahead, o.Bias.Span)
+	}
+	c.ahead, c.span = C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
 	if o.Window < 0 || o.Window > math.MaxInt32 || !(o.Softcap >= 0) {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
@@ -513,7 +549,7 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	if err := optional(b, &c.vec, o.Slopes, o.NHead); err != nil {
+	if err := optional(b, &c.vec, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
 		return err
 	}
 	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
@@ -781,9 +817,11 @@ func (o XIELU) fill(b *planBuilder, c *C.struct_qn_op) error {
 // planBuilder checks the operands of operations, and records whether all of them are
 // allocated.
 type planBuilder struct {
-	specs   []BufSpec
-	uses    []groupUse
-	unbound bool
+	specs []BufSpec
+	uses  []groupUse
+	// positions is how many the batch may have, where they are looked up; 0: any number.
+	positions int
+	unbound   bool
 }
 
 // A groupUse is what an operation requires of a group of the batch.

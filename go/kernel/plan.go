@@ -23,6 +23,8 @@ type Plan struct {
 	specs   []BufSpec
 	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
+
+	positions int // positions of the batch are below it; 0: any
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors
@@ -59,7 +61,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		p.Close()
 		return nil, err
 	}
-	p.unbound, p.uses = b.unbound, b.uses
+	p.unbound, p.uses, p.positions = b.unbound, b.uses, b.positions
 	return p, nil
 }
 
@@ -120,6 +122,9 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	}
 	for _, u := range p.uses {
 		b.mustServe(u)
+	}
+	if p.positions > 0 && int(slices.Max(b.pos[:b.nTok()])) >= p.positions {
+		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", slices.Max(b.pos[:b.nTok()]), p.positions))
 	}
 	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())) {
 		panic("kernel: scratch is too small or not aligned")

@@ -17,10 +17,16 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma, publishedScans(), publishedLatents()) {
+	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma, publishedScans(), publishedLatents(), publishedEncoders) {
 		t.Run(p.name, func(t *testing.T) {
 			next, _ := p.keys["nextn_predict_layers"].(uint32)
-			last := fmt.Sprintf("blk.%d.attn_norm.weight", p.layers-int(next)-1)
+			norm := "attn_norm"
+			if !strings.Contains(p.tensors, " attn_norm ") {
+				norm = "attn_output_norm"
+			} else if p.arch == "modern-bert" { // a layer may have none
+				norm = "ffn_norm"
+			}
+			last := fmt.Sprintf("%sblk.%d.%s.weight", p.stem(), p.layers-int(next)-1, norm)
 			for _, tt := range []struct{ without, with, want string }{
 				{}, {without: last, want: last}, {with: "blk.0.ffn_other.weight", want: "blk.0.ffn_other.weight"},
 			} {
@@ -41,6 +47,14 @@ func TestPublished(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stem is what stands before blk in the names of its tensors.
+func (p published) stem() string {
+	if p.arch == "t5encoder" {
+		return "enc."
+	}
+	return ""
 }
 
 // write writes the file, with nothing in its tensors, and returns its path.
@@ -89,7 +103,7 @@ func (p published) write(t *testing.T, without, with string) string {
 		}
 		for il := range p.layers {
 			if within(t, fields[0], il) {
-				add(fmt.Sprintf("blk.%d.%s", il, name), dims)
+				add(fmt.Sprintf("%sblk.%d.%s", p.stem(), il, name), dims)
 			}
 		}
 	}

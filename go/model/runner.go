@@ -116,14 +116,36 @@ func (r *Runner) Logits(i int) []float32 { return r.Row(i) }
 // Compute computes any output of the model, as Head does logits. It panics
 // where the model has no such output: see Model.Has.
 func (r *Runner) Compute(output string, rows []int32) {
+	r.pick(output, false)
+	r.run(rows)
+}
+
+// Apply computes an output of rows that are given, at most one for each token of the batch and
+// MaxOut. It panics where the model has no such output.
+func (r *Runner) Apply(output string, given [][]float32) {
+	r.pick(output, true)
+	var rows []int32
+	for i, row := range given {
+		dst := r.bufs.Row(r.outputs[r.out].In, i)
+		clear(dst[copy(dst, row):])
+		rows = append(rows, int32(i))
+	}
+	r.run(rows)
+}
+
+// pick makes an output the one that is computed.
+func (r *Runner) pick(output string, given bool) {
 	if r.ran == 0 || r.ran != len(r.batch.Tokens()) {
-		panic("model: Compute without a Forward of the batch")
+		panic("model: an output without a Forward of the batch")
 	}
 	r.nOut = 0
-	r.out = slices.IndexFunc(r.outputs, func(o arch.Output) bool { return o.Name == output })
+	r.out = slices.IndexFunc(r.outputs, func(o arch.Output) bool { return o.Name == output && o.Given == given })
 	if r.out < 0 {
 		panic("model: no output " + output)
 	}
+}
+
+func (r *Runner) run(rows []int32) {
 	if len(rows) == 0 {
 		return
 	}

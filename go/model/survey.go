@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -37,6 +39,9 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int) (*Survey, error) {
 		return nil, err
 	}
 	cfg = cfg.For(ctx)
+	if cfg.Positions && cfg.Ctx > cfg.NCtx {
+		return nil, fmt.Errorf("a context of %d tokens: the model has embeddings of %d positions; give a shorter one", cfg.Ctx, cfg.NCtx)
+	}
 	a, err := arch.Lookup(cfg.Arch)
 	if err != nil {
 		return nil, err

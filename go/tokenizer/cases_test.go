@@ -62,26 +62,9 @@ var vocabularies = map[string]string{
 	"gpt-2":            "gpt-2.gguf",
 	"deepseek-llm":     "deepseek-llm.gguf",
 	"deepseek-coder":   "deepseek-coder.gguf",
+	"bert-bge":         "bert-bge.gguf",
+	"nomic-bert-moe":   "nomic-bert-moe.gguf.zst",
 	"gemma-4":          "gemma-4.gguf.zst",
-}
-
-// otherKinds are cases whose kind of vocabulary is not supported: WordPiece, Unigram.
-var otherKinds = map[string]struct{ file, kind string }{
-	"bert-bge":       {"bert-bge.gguf", "bert"},
-	"nomic-bert-moe": {"nomic-bert-moe.gguf.zst", "t5"},
-}
-
-// A kind that is not supported is refused by its name.
-func TestOtherKinds(t *testing.T) {
-	for name, other := range otherKinds {
-		f, err := gguf.Parse(read(t, casesDir+other.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tokenizer.New(f); err == nil || !strings.Contains(err.Error(), `"`+other.kind+`"`) {
-			t.Errorf("%s: %v, want an error that names the kind %q", name, err, other.kind)
-		}
-	}
 }
 
 // texts returns the inputs of a case.
@@ -99,7 +82,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, e := range dir {
 		name, ok := strings.CutSuffix(strings.TrimPrefix(e.Name(), "ggml-vocab-"), ".gguf.out")
-		if _, other := otherKinds[name]; !ok || other {
+		if !ok {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +93,9 @@ func TestCases(t *testing.T) {
 			tok := load(t, casesDir+file)
 			inputs := texts(t, name)
 			outputs := strings.Split(strings.TrimSuffix(string(read(t, casesDir+name+".gguf.out")), "\n"), "\n")
+			if n := len(inputs); len(outputs) == n+1 && outputs[n] == "" {
+				outputs = outputs[:n] // of the nothing after the last text
+			}
 			if len(inputs) != len(outputs) || len(inputs) < 40 {
 				t.Fatalf("%d texts, %d outputs", len(inputs), len(outputs))
 			}
@@ -177,11 +163,17 @@ func TestReferencePrompts(t *testing.T) {
 	}
 }
 
+// normalizing are the vocabularies that change a text before they spell it.
+var normalizing = []string{"bert-bge", "nomic-bert-moe"}
+
 // TestRoundTrip decodes what it encoded, for each vocabulary that can spell
 // every text.
 func TestRoundTrip(t *testing.T) {
 	wiki := string(read(t, "corpus/wiki.test.raw.zst"))[:100_000]
 	for name, file := range vocabularies {
+		if slices.Contains(normalizing, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			tok := load(t, casesDir+file)
 			inputs := append(texts(t, name), wiki, "\u00e9\u00e8 \u0410\u0411 \U0001f999", "trailing  ", "\t\t", "a\x00b")
@@ -293,8 +285,8 @@ func TestLoadTime(t *testing.T) {
 // TestEncodeIsNotQuadratic encodes texts that are one long word.
 func TestEncodeIsNotQuadratic(t *testing.T) {
 	files := []string{
-		casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", casesDir + "gemma-4.gguf.zst",
-		"models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf",
+		casesDir + "llama-bpe.gguf.zst", casesDir + "llama-spm.gguf", casesDir + "gemma-4.gguf.zst", casesDir + "bert-bge.gguf",
+		casesDir + "nomic-bert-moe.gguf.zst", "models/TinyStories-656K-f32.gguf", "models/BabyLlama105-f32.gguf",
 	}
 	for _, file := range files {
 		tok := load(t, file)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,8 @@ import (
 )
 
 // FuzzEncode gives any text to small vocabularies of all kinds and of every
-// pre-tokenizer. Ids are in range, and plain text comes back as it was.
+// pre-tokenizer. Ids are in range, and plain text comes back as it was where the
+// vocabulary can spell it.
 func FuzzEncode(f *testing.F) {
 	for _, seed := range []string{"", " ", "abc the  the\n", "<s>a</s>", "é字🦙", "\xff\xc3", "it's 1234 <|end|>x", "\u2581", "e\u0301"} {
 		f.Add(seed)
@@ -23,6 +25,9 @@ func FuzzEncode(f *testing.F) {
 			prefix + "scores": make([]float32, 6),
 		}),
 	}
+	toks["bert"] = mustNew(f, bertFields("▁the", "the", "▁t", "h", "e", "▁字", "▁'", "▁é", "s"))
+	toks["unigram"] = mustNew(f, unigramFields("▁", "t", "h", "e", "th", "▁the", "é", "s"))
+	toks["unigram-across"] = mustNew(f, unigramFields("▁", "t", "e", "e▁t", "▁t").with("remove_extra_whitespaces", false))
 	for _, name := range names() {
 		toks[name] = mustNew(f, bpeFields([]string{"<s>", "</s>", "<|end|>"}, "t h", "th e", "Ġ the", "Ġ Ġ", "1 2", "Ã ©").with("pre", name))
 	}
@@ -35,7 +40,8 @@ func FuzzEncode(f *testing.F) {
 						t.Fatalf("%s: %q: id %d", name, text, id)
 					}
 				}
-				if o != (Options{}) || name == "no-bytes" {
+				if o != (Options{}) || slices.Contains([]string{"no-bytes", "bert", "unigram", "unigram-across"}, name) {
+					tok.Detokenize(ids, true)
 					continue
 				}
 				want := text
@@ -68,7 +74,8 @@ func FuzzNew(f *testing.F) {
 		merged := mergedFields("a b").with("merges", []string{"a b", merge})
 		merged[prefix+"tokens"] = append(merged[prefix+"tokens"].([]string), token)
 		merged[prefix+"token_type"] = append(merged[prefix+"token_type"].([]int32), typ)
-		for _, m := range []fields{spm, bpe, merged} {
+		unigram := spm.with("model", "t5", "precompiled_charsmap", []byte(merge))
+		for _, m := range []fields{spm, bpe, merged, unigram, spm.with("model", "bert")} {
 			tok, err := New(m.with("eos_token_id", id, "add_eos_token", flag, "add_space_prefix", flag, "unknown_token_id", id))
 			if err != nil {
 				continue
@@ -82,6 +89,23 @@ func FuzzNew(f *testing.F) {
 					}
 				}
 				tok.Detokenize(ids, flag)
+			}
+		}
+	})
+}
+
+// FuzzCharsMap normalizes with any map. It gives UTF-8, or refuses the map.
+func FuzzCharsMap(f *testing.F) {
+	f.Add([]byte(nil), "a")
+	f.Add(charsMapOf(map[string]string{"a": "b", "ab": "", "é": "xyz"}), "abaé\xff")
+	f.Fuzz(func(t *testing.T, blob []byte, text string) {
+		tok, err := New(unigramFields("▁", "a").with("precompiled_charsmap", blob))
+		if err != nil {
+			return
+		}
+		for _, id := range tok.Encode(text, Options{}) {
+			if !tok.valid(id) {
+				t.Fatalf("%q: id %d", text, id)
 			}
 		}
 	})

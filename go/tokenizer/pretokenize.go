@@ -126,6 +126,14 @@ var preTokenizers = []*preTokenizer{
 		stages: []finder{at(bloomWords), at(oneNumber)},
 	},
 	{
+		name:   "ufakzeka",
+		stages: []finder{at(plainWords)},
+	},
+	{
+		name:   "laguna",
+		stages: []finder{at(linesAndBreaks), at(qwen2Words)},
+	},
+	{
 		name:   "falcon",
 		stages: []finder{at(signsOrBacktick), at(gpt2Words), at(threeDigits)},
 	},

@@ -17,6 +17,7 @@ const maxKept = 1 << 16
 // it at a time; a Tokenizer keeps a pool of them.
 type scratch struct {
 	merger merger
+	steps  []step // of a unigram's word
 	text   []byte // a word in the spelling of the vocabulary
 	words  map[string]span
 	ids    []int32 // of all remembered words
@@ -29,6 +30,9 @@ type span struct{ start, end int32 }
 func (s *scratch) trim() {
 	if cap(s.merger.symbols) > maxKept {
 		s.merger = merger{}
+	}
+	if cap(s.steps) > maxKept {
+		s.steps = nil
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
-	if r.err == nil && kind != "llama" && kind != "gpt2" && kind != "gemma4" {
-		return nil, fmt.Errorf("%smodel %q is not supported; supported are \"llama\", \"gpt2\" and \"gemma4\"", prefix, kind)
+	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5"}; r.err == nil && !slices.Contains(kinds, kind) {
+		return nil, fmt.Errorf("%smodel %q is not supported, supported are %s", prefix, kind, strings.Join(kinds, " "))
 	}
 	t := &Tokenizer{tokens: r.strs("tokens")}
 	switch {
@@ -41,17 +41,26 @@ func New(m Metadata) (*Tokenizer, error) {
 		t.spacePrefix, _ = r.flag("add_space_prefix", true)
 		t.bos = t.byDefault(r, "bos_token_id", t.bos, 1)
 		t.eos = t.byDefault(r, "eos_token_id", t.eos, 2)
-		t.readAdditions(r, true)
+		t.readAdditions(r, true, false)
 	case "gemma4":
 		t.model = newCharBPE(r, t, index, unk)
 		t.spacePrefix, _ = r.flag("add_space_prefix", false)
-		t.readAdditions(r, true)
+		t.readAdditions(r, true, false)
 		t.addBOS = t.bos != none // though early files say otherwise
-	default:
+	case "gpt2":
 		pre := newPreTokenizer(r)
 		t.model = newBPE(r, t, index, unk, pre)
 		t.spacePrefix, _ = r.flag("add_space_prefix", false)
-		t.readAdditions(r, pre.addBOS)
+		t.readAdditions(r, pre.addBOS, false)
+	case "bert":
+		t.model = newWordPiece(r, index, unk)
+		t.spacePrefix = true
+		t.frame(r)
+	case "t5":
+		m := newUnigram(r, t, index, unk)
+		t.model, t.spacePrefix = m, m.prefix
+		t.eos = t.byDefault(r, "eos_token_id", t.eos, 1)
+		t.readAdditions(r, false, true)
 	}
 	t.findEOG(r)
 	if r.err != nil {
@@ -141,13 +150,26 @@ func (t *Tokenizer) byDefault(r *reader, key string, id, early int32) int32 {
 	return none
 }
 
+// frame finds the tokens that BERT puts around every text, [CLS] and [SEP], whatever a file says of them:
+// by the keys of the one, or of BOS and EOS, or where the first vocabulary had them.
+func (t *Tokenizer) frame(r *reader) {
+	if t.bos == none {
+		t.bos = t.byDefault(r, "cls_token_id", r.id("cls_token_id", len(t.tokens)), 101)
+	}
+	if sep := r.id("seperator_token_id", len(t.tokens)); sep != none {
+		t.eos = sep
+	}
+	t.eos = t.byDefault(r, "seperator_token_id", t.eos, 102)
+	t.addBOS, t.addEOS = t.bos != none, t.eos != none
+}
+
 // readAdditions reads what Encode adds to a text.
-func (t *Tokenizer) readAdditions(r *reader, addBOS bool) {
+func (t *Tokenizer) readAdditions(r *reader, addBOS, addEOS bool) {
 	bos, asked := r.flag("add_bos_token", addBOS)
 	if bos && asked && t.bos == none {
 		r.fail("%sadd_bos_token is true, but %sbos_token_id is not set", prefix, prefix)
 	}
-	eos, asked := r.flag("add_eos_token", false)
+	eos, asked := r.flag("add_eos_token", addEOS)
 	if eos && asked && t.eos == none {
 		r.fail("%sadd_eos_token is true, but %seos_token_id is not set", prefix, prefix)
 	}

@@ -110,6 +110,8 @@ func TestNewErrors(t *testing.T) {
 	bpe := bpeFields(nil, "a b")
 	nan := make([]float32, 261)
 	nan[7] = float32(math.NaN())
+	infinite := make([]float32, 261)
+	infinite[259] = float32(math.Inf(-1))
 	for _, c := range []struct {
 		name string
 		f    fields
@@ -117,7 +119,7 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"nothing", fields{}, []string{"tokenizer.ggml.model", "missing"}},
 		{"model of wrong type", spm.with("model", uint32(3)), []string{"tokenizer.ggml.model", "uint32", "string"}},
-		{"unknown model", spm.with("model", "bert"), []string{`"bert"`, `"llama"`, `"gpt2"`, `"gemma4"`}},
+		{"unknown model", spm.with("model", "klingon"), []string{`"klingon"`, "llama gpt2 gemma4 bert t5"}},
 		{"no tokens", spm.with("tokens", nil), []string{"tokenizer.ggml.tokens", "missing"}},
 		{"tokens of wrong type", spm.with("tokens", []int32{1}), []string{"tokenizer.ggml.tokens", "[]int32", "strings"}},
 		{"empty vocabulary", spm.with("tokens", []string{}), []string{"tokenizer.ggml.tokens", "empty"}},
@@ -139,6 +141,10 @@ func TestNewErrors(t *testing.T) {
 		{"flag of wrong type", spm.with("add_space_prefix", uint8(1)), []string{"add_space_prefix", "uint8", "bool"}},
 		{"BOS wanted, none there", bpe.with("add_bos_token", true), []string{"add_bos_token", "bos_token_id"}},
 		{"EOS wanted, none there", bpe.with("add_eos_token", true), []string{"add_eos_token", "eos_token_id"}},
+		{"infinite score", spm.with("model", "t5", "scores", infinite), []string{"tokenizer.ggml.scores[259]", "infinite"}},
+		{"long token", spmFields(strings.Repeat("a", 1025)).with("model", "t5"), []string{"tokenizer.ggml.tokens", "1025 bytes"}},
+		{"map of wrong type", spm.with("model", "t5", "precompiled_charsmap", "abc"), []string{"precompiled_charsmap", "string"}},
+		{"map cut short", spm.with("model", "t5", "precompiled_charsmap", []uint8{8, 0, 0, 0, 1}), []string{"precompiled_charsmap", "5 bytes", "8"}},
 		{"no merges", bpe.with("merges", nil), []string{"tokenizer.ggml.merges", "missing"}},
 		{"merge of one part", bpe.with("merges", []string{"a b", "ab"}), []string{"merges[1]", `"ab"`}},
 		{"merge with nothing left", bpe.with("merges", []string{" b"}), []string{"merges[0]"}},

@@ -153,6 +153,14 @@ func llamaWords(s string, i, digits int, trailing func(rune) bool) int {
 	if end := contraction(s, i, true); end > i {
 		return end
 	}
+	return wordsWithout(s, i, digits, trailing)
+}
+
+// plainWords is qwen2Words without contractions.
+func plainWords(s string, i int) int { return wordsWithout(s, i, 1, newline) }
+
+// wordsWithout is llamaWords without contractions.
+func wordsWithout(s string, i, digits int, trailing func(rune) bool) int {
 	letters := i
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if leads(r) {
@@ -374,6 +382,14 @@ func bloomWords(s string, i int) int {
 	return afterSpace(s, i, func(r rune) bool {
 		return !unicode.IsSpace(r) && !strings.ContainsRune("(|.,!?…。，、।۔،)", r)
 	})
+}
+
+// linesAndBreaks matches
+//
+//	[^\n]+|[\n]+
+func linesAndBreaks(s string, i int) int {
+	breaks := s[i] == '\n'
+	return run(s, i, func(r rune) bool { return (r == '\n') == breaks })
 }
 
 // exaoneWords matches words with single spaces between them, and

@@ -164,8 +164,8 @@ func TestInspectTotalSuffices(t *testing.T) {
 }
 
 func TestInspectShowsWhatCannotRun(t *testing.T) {
-	got := succeed(t, "inspect", modelPath(t, "tiny-random-bert-cls-f16.gguf"))
-	for _, want := range []string{"general.architecture", "bert", "token_embd.weight", "F16", "memory", "unknown: "} {
+	got := succeed(t, "inspect", testdata.Path(t, "archs/t5.gguf"))
+	for _, want := range []string{"general.architecture", "t5", "token_embd.weight", "F16", "memory", "unknown: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in the output", want)
 		}
@@ -252,7 +252,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "perplexity", "doctor", "version", "completion", "serve", "chat", "export-demo"} {
+	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "embed", "perplexity", "doctor", "version", "completion", "serve", "chat", "export-demo"} {
 		if got := succeed(t, "help", cmd); !strings.Contains(got, "quern "+cmd) || !strings.Contains(got, "Flags:") {
 			t.Errorf("help %s: got %q", cmd, got)
 		}

@@ -38,6 +38,7 @@ type modelFlags struct {
 	typeK, typeV string
 	weights      string
 	memory       uint64
+	vectors      bool // of texts, instead of logits
 	flags        *pflag.FlagSet
 }
 
@@ -195,6 +196,7 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 		Batch:     min(f.pass(), f.context(modelCtx)),
 		KV:        kvcache.Types{K: k, V: v},
 		Residency: residency,
+		Vectors:   f.vectors,
 	}, nil
 }
 

@@ -28,6 +28,7 @@ var archs = []Arch{
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
 	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
+	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder,
 }
 
 // Lookup returns the architecture called name.
@@ -116,10 +117,12 @@ type Program struct {
 }
 
 // An Output is a named result of a Program: operations on the tokens for which it is
-// requested, and the buffer that then has its rows.
+// requested, or on rows that are given, and the buffer that then has its rows.
 type Output struct {
 	Name  string
 	Ops   []kernel.Op
+	Given bool       // rows of NEmbd, in the buffer In
+	In    kernel.Buf // of those
 	Buf   kernel.Buf
 	Width int
 }
@@ -128,6 +131,7 @@ type Output struct {
 const (
 	Logits  = "logits"  // a number for each token of the vocabulary
 	Vectors = "vectors" // the last hidden state, normalised
+	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
 )
 
 // Build returns the program of a model of this architecture. Keys and values are stored

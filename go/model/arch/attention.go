@@ -1,7 +1,9 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -10,13 +12,14 @@ import (
 type headNorm int
 
 const (
-	normNone  headNorm = iota
-	normHead           // each head, all with the same weights, before the rotation
-	normAfter          // the same, after the rotation
-	normEach           // each head with weights of its own, by the model's kind of norm
-	normRow            // all heads of a token together
-	normMaybe          // as normHead, where the file has weights
-	normPlain          // each head, without weights
+	normNone     headNorm = iota
+	normHead              // each head, all with the same weights, before the rotation
+	normAfter             // the same, after the rotation
+	normEach              // each head with weights of its own, by the model's kind of norm
+	normRow               // all heads of a token together
+	normRowMaybe          // the same, where the file has weights
+	normMaybe             // as normHead, where the file has weights
+	normPlain             // each head, without weights
 )
 
 // gateFrom says where the gate of an attention comes from.
@@ -38,13 +41,15 @@ type attention struct {
 	gate  gateFrom // the result is multiplied by the sigmoid of a projection
 	sub   string   // the norm of what the heads have made, before the last product
 	post  string   // the norm of the result, before it is added
+	out   string   // the last projection, if not attn_output
 }
 
 // attention is output(attend(rope(qkv(input)))).
 func (l layer) attention(a attention) half {
 	q := l.queries(a)
 	nOut := l.NHead * l.ValueDim
-	out := l.matrix(l.blk+"attn_output.weight", nOut, l.cfg.NEmbd)
+	outName := l.blk + cmp.Or(a.out, "attn_output")
+	out := l.matrix(outName+".weight", nOut, l.cfg.NEmbd)
 	h := half{}
 	for _, p := range q.parts {
 		h.in = append(h.in, p.Matrix)
@@ -61,7 +66,7 @@ func (l layer) attention(a attention) half {
 	}
 	h.run = func(act kernel.Act) {
 		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
-		if a.norm == normEach || a.norm == normRow || a.norm == normPlain {
+		if a.norm == normEach || a.norm == normRow || a.norm == normRowMaybe || a.norm == normPlain {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -76,7 +81,8 @@ func (l layer) attention(a attention) half {
 		even := kv.even
 		l.add(l.store(a, heads, even))
 		att := l.floats("att", kernel.TokRows, nOut)
-		attend := kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Mul: even.out}
+		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Bias: l.bias(), Mul: even.out}
+		attend.Window, attend.Ahead = l.sight()
 		if a.sinks {
 			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
 		}
@@ -88,9 +94,21 @@ func (l layer) attention(a attention) half {
 		}
 		attAct := l.act("att", kernel.TokRows, nOut, out)
 		l.inner(attAct, att, nOut, a.sub)
-		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(l.blk+"attn_output.bias", l.cfg.NEmbd)}, a.post)
+		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.cfg.NEmbd)}, a.post)
 	}
 	return h
+}
+
+// sight returns how far a token sees: so many positions before it, its own included, 0 for all,
+// and so many after it. A window that is read in both directions has the token in its middle.
+func (l layer) sight() (window, ahead int) {
+	switch {
+	case !l.cfg.BothWays:
+		return l.Window, 0
+	case l.Window == 0:
+		return 0, math.MaxInt32
+	}
+	return l.Window/2 + 1, l.Window / 2
 }
 
 // kept is where the keys and values of a layer are, and what their channels are multiplied by.
@@ -111,10 +129,13 @@ func (l layer) cache(a attention, q projection) kept {
 }
 
 // keysAndValues is the layer's share of a block. Layers with a window have a group
-// of their own, whose blocks behind the window are released.
+// of their own, whose blocks behind the window are released, unless all is released when the
+// text was read.
 func (l layer) keysAndValues() kernel.Group {
 	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
-	if l.Window > 0 {
+	if l.cfg.BothWays {
+		g.Window = 0
+	} else if l.Window > 0 {
 		g.Name = fmt.Sprintf("window %d", l.Window)
 	}
 	return g
@@ -199,13 +220,15 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
 	case normRow:
 		return l.vector(name, heads*l.HeadDim), heads * l.HeadDim
+	case normRowMaybe:
+		return l.optional(name, heads*l.HeadDim), heads * l.HeadDim
 	}
 	return nil, l.HeadDim
 }
 
 // normHeads normalises heads of queries or keys in place.
 func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
-	if kind == normEach && !l.w.Has(l.blk+name+".weight") {
+	if (kind == normEach || kind == normRowMaybe) && !l.w.Has(l.blk+name+".weight") {
 		return
 	}
 	op := kernel.NormRows{
@@ -214,8 +237,9 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 	}
 	if kind == normPlain {
 		op.SegWeights = false
-	} else if kind == normRow {
+	} else if kind == normRow || kind == normRowMaybe {
 		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
+		op.Bias = l.optional(l.blk+name+".bias", heads*l.HeadDim)
 	}
 	op.Weight, _ = l.headNorm(kind, name, heads)
 	l.add(op)

@@ -10,15 +10,17 @@ import (
 // A builder builds a Program. After the first error it continues with zero values and
 // keeps the error, so that architectures read as lists of steps.
 type builder struct {
-	cfg   *Config
-	w     Weights
-	kv    kernel.KVTypes
-	p     *Program
-	ops   []kernel.Op // of the current step
-	slots map[slot]kernel.Buf
-	ropes []Rope       // the tables that Begin computes
-	kept  map[int]kept // by the window of the layers
-	err   error
+	cfg        *Config
+	w          Weights
+	kv         kernel.KVTypes
+	p          *Program
+	ops        []kernel.Op // of the current step
+	slots      map[slot]kernel.Buf
+	ropes      []Rope       // the tables that Begin computes
+	kept       map[int]kept // by the window of the layers
+	byDistance *kernel.Bias // see layer.bias
+	stem       string       // how the names of all tensors of layers begin, if not with "blk."
+	err        error
 }
 
 // A slot identifies a buffer by its use. Layers reuse the same ones.
@@ -150,13 +152,17 @@ func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name 
 	}
 }
 
-// begin embeds the tokens and computes the rotations of their positions.
-func (b *builder) begin() {
+// begin embeds the tokens, adds what else an architecture begins with, and computes the
+// rotations of their positions.
+func (b *builder) begin(more ...func()) {
 	c := b.cfg
 	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
 	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: c.EmbedScale})
 	if c.EmbedNorm {
 		b.add(kernel.NormRows{Dst: b.x(), Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1})
+	}
+	for _, add := range more {
+		add()
 	}
 	for _, l := range c.Layers {
 		if l.Rope.Style != kernel.RopeNone {
@@ -176,7 +182,7 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, il, fmt.Sprintf("blk.%d.", il)})
+		build(layer{b, sizes, il, fmt.Sprintf("%sblk.%d.", b.stem, il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
@@ -202,10 +208,20 @@ func (b *builder) end(norm string) {
 	})
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 
+	b.vectors(norm)
+}
+
+// vectors ends with the residual as an output, normalised where norm names one.
+func (b *builder) vectors(norm string) {
+	c := b.cfg
+	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
-	b.add(kernel.NormRows{
-		Dst: out, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Segs: 1, Scale: 1,
-		Kind: n.Kind, Eps: n.Eps, Weight: n.Weight, Bias: n.Bias,
-	})
+	if norm != "" {
+		n := b.norm(nil, out, kernel.OutRows, norm)
+		b.add(kernel.NormRows{
+			Dst: out, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Segs: 1, Scale: 1,
+			Kind: n.Kind, Eps: n.Eps, Weight: n.Weight, Bias: n.Bias,
+		})
+	}
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
 }

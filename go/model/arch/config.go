@@ -20,6 +20,16 @@ type Config struct {
 	NEmbd  int // residual width
 	Layers []Layer
 	NNext  int // blocks after those layers, which predict tokens further on: they are not computed
+	Ctx    int // positions that a sequence may have: NCtx, unless For was asked for others
+
+	BothWays  bool      // a token sees those after it as well: a text is one batch
+	Pooling   Pooling   // what the vector of a text is made of
+	Positions bool      // there are embeddings of NCtx positions, and no more
+	NType     int       // embeddings of types of tokens, of which only the first is used; 0: none
+	ALiBi     bool      // scores fall with the distance, in each head by another slope
+	EncoderFn kernel.Fn // of the feed-forward, where files say
+	NDense    int       // width between two products that end in the vector of a text; 0: there are none
+	NBucket   int       // of distances, for which heads have biases; 0: none
 
 	Norm          kernel.NormKind // of the residual
 	Eps           float32
@@ -126,10 +136,10 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k := &keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
-	a.config(&k)
+	a.config(k)
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -143,6 +153,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 // model was trained for.
 func (c *Config) For(ctx int) *Config {
 	cfg := *c
+	cfg.Ctx = cmp.Or(ctx, c.NCtx)
 	cfg.Layers = slices.Clone(c.Layers)
 	for il := range cfg.Layers {
 		r := &cfg.Layers[il].Rope
@@ -150,7 +161,7 @@ func (c *Config) For(ctx int) *Config {
 			continue
 		}
 		r.Factors = shortFactors
-		if cmp.Or(ctx, c.NCtx) > r.NCtxShort {
+		if cfg.Ctx > r.NCtxShort {
 			r.Factors = longFactors
 		}
 	}

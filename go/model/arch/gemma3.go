@@ -19,11 +19,15 @@ var gemma3 = Arch{
 		}
 	},
 	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, post: "post_attention_norm"}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
-		})
+		gemma3Layers(b)
 		b.end("output_norm")
 	},
+}
+
+func gemma3Layers(b *builder) {
+	b.begin()
+	b.layers(func(l layer) {
+		l.residual("attn_norm", l.attention(attention{norm: normHead, post: "post_attention_norm"}))
+		l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
+	})
 }

@@ -70,6 +70,16 @@ func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	})
 }
 
+// normalise replaces the residual by its norm: that of models whose halves are followed by one,
+// instead of preceded.
+func (b *builder) normalise(name string) {
+	c := b.cfg
+	b.add(kernel.NormRows{
+		Dst: b.x(), Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+		Weight: b.vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+	})
+}
+
 // only keeps of a the kinds that products with these matrices take.
 func (l layer) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	kept := kernel.Act{}

@@ -16,6 +16,12 @@ func (k *keys) model() {
 	k.c.NCtx = k.int("context_length", 1, maxCtx)
 	k.c.NEmbd = k.int("embedding_length", 1, maxEmbd)
 	blocks := k.int("block_count", 1, maxLayer)
+	if k.has("attention.causal") {
+		causal, err := k.f.Bool(k.name("attention.causal"))
+		k.keep(err)
+		k.c.BothWays = err == nil && !causal
+	}
+	k.pooling()
 	k.c.NNext = k.intOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
 	k.c.Layers = make([]Layer, blocks-k.c.NNext)
 }
@@ -202,7 +208,10 @@ func (k *keys) temperature(span string) {
 
 // windows gives a window to the layers that the file says, else to those that
 // windowed does.
-func (k *keys) windows(windowed func(il int) bool) {
+func (k *keys) windows(windowed func(il int) bool) { k.windowsIn(windowed, allBut) }
+
+// windowsIn is windows where the number of a pattern means what of makes of it.
+func (k *keys) windowsIn(windowed func(il int) bool, of func(n int) func(il int) bool) {
 	n := k.int("attention.sliding_window", 1, maxCtx)
 	const pattern = "attention.sliding_window_pattern"
 	if all, err := k.f.Bools(k.name(pattern)); err == nil {
@@ -211,7 +220,7 @@ func (k *keys) windows(windowed func(il int) bool) {
 		}
 		windowed = func(il int) bool { return all[il] }
 	} else if k.has(pattern) {
-		windowed = allBut(k.int(pattern, 0, maxLayer))
+		windowed = of(k.int(pattern, 0, maxLayer))
 	}
 	for il := range k.c.Layers {
 		if windowed(il) {
@@ -227,6 +236,11 @@ func (k *keys) ropeInWindows() {
 			l.Rope = Rope{}
 		}
 	}
+}
+
+// allButFirst is true for all layers but those whose number n divides; of 0, for all.
+func allButFirst(n int) func(il int) bool {
+	return func(il int) bool { return n == 0 || il%n != 0 }
 }
 
 // allBut is true for all layers but every n-th; of 0 and 1, for all and for none.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// poolings are the names of the ways to make a vector of a text.
+var poolings = map[string]arch.Pooling{
+	"none": arch.PoolNone, "mean": arch.PoolMean, "cls": arch.PoolCLS, "last": arch.PoolLast,
+}
+
+func newEmbedCommand() *cobra.Command {
+	var (
+		model                      = modelFlags{vectors: true}
+		text                       textFlag
+		pooling, format, separator string
+		normalize                  int
+	)
+	cmd := &cobra.Command{
+		Use:   "embed -m FILE [TEXT...]",
+		Short: "Turn texts into vectors",
+		Long: `Turn texts into vectors, by models made for it and by any other. Each TEXT is one;
+of -p, a file or standard input, each line is. Vectors are written in that order.
+
+A model file says how the vector of a text comes from those of its tokens: by their
+mean, the first one (cls), or the last one. Where it does not, --pooling is mean
+for models that read in both directions, and last for the others. With none, every
+token has a vector.`,
+		Example: `  quern embed -m model.gguf "a cat" "a kitten" --embd-output-format json+
+  quern embed -m model.gguf -f lines.txt > vectors.txt`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := model.required(); err != nil {
+				return err
+			}
+			model.warn(notes(cmd.ErrOrStderr()))
+			texts := args
+			switch {
+			case len(args) > 0 && (text.typed() || text.flags.Changed("file")):
+				return usagef("%.40q and a flag, -p or -f, both give texts; give one of them", args[0])
+			case separator == "":
+				return usagef("--embd-separator is empty; give what stands between texts")
+			case len(args) == 0:
+				all, err := text.read(cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				texts = strings.Split(strings.TrimSuffix(all, separator), separator)
+			}
+			head, err := readHead(model.path, true)
+			if err != nil {
+				return err
+			}
+			ids := make([][]int32, len(texts))
+			for i, t := range texts {
+				ids[i] = head.tok.Begin(head.tok.Encode(t, tokenizer.Options{ParseSpecial: true}))
+			}
+			eng, err := model.open(head.file, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer eng.Close()
+			pool, given := poolings[pooling]
+			if !given {
+				pool = eng.Pooling()
+			}
+			w := newVectorWriter(cmd.OutOrStdout(), format)
+			err = eng.Embed(cmd.Context(), ids, pool, func(_ int, vectors [][]float32) error {
+				for _, v := range vectors {
+					engine.Normalize(v, normalize)
+					if err := w.write(v); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", model.path, err)
+			}
+			return w.close()
+		},
+	}
+	fs := cmd.Flags()
+	text.define(fs, "with a text in each line")
+	fs.Lookup("prompt").Usage = "`TEXTS`, one in each line"
+	model.define(fs)
+	model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
+	choiceVar(fs, &pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "how the vector of a text comes from those of its tokens")
+	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760")
+	choiceVar(fs, &format, "embd-output-format", vectorFormats[0], vectorFormats, "lines of numbers, JSON as OpenAI's, or that with cosine similarities")
+	fs.StringVar(&separator, "embd-separator", "\n", "what stands between the `TEXT`s of -p, -f and standard input")
+	return cmd
+}

@@ -1,0 +1,142 @@
+package arch
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// What encoders are made of: models that read a text in both directions and make vectors of it.
+
+// Pooling says how the vector of a text comes from those of its tokens.
+type Pooling int
+
+// The numbers are those of GGUF, but for PoolUnset.
+const (
+	PoolUnset Pooling = -1
+	PoolNone  Pooling = 0 // every token has its own
+	PoolMean  Pooling = 1
+	PoolCLS   Pooling = 2 // the first token's
+	PoolLast  Pooling = 3
+	PoolRank  Pooling = 4 // a classifier's scores
+)
+
+// pooling reads what a file says of its vectors.
+func (k *keys) pooling() {
+	k.c.Pooling = Pooling(k.intOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
+}
+
+// encoder reads what encoders with LayerNorm have in common.
+func (k *keys) encoder() {
+	k.c.BothWays = true
+	k.layerNorm()
+	k.heads()
+	k.feedForward()
+	if t, ok := k.f.Tensor("token_types.weight"); ok && len(t.Dims) <= 2 {
+		k.c.NType = 1
+		if len(t.Dims) == 2 {
+			k.c.NType = int(min(t.Dims[1], maxVocab))
+		}
+	}
+}
+
+// bertBegin is the embeddings of BERT: of tokens, of types, all of which are the first, of
+// positions, and a norm.
+func (b *builder) bertBegin() {
+	b.begin(func() {
+		c := b.cfg
+		if c.NType > 0 {
+			types, err := b.w.Table("token_types.weight", c.NEmbd, c.NType)
+			b.add(kernel.Embed{Dst: b.x(), Table: keep(b, types, err), By: kernel.First, Add: true, Scale: 1})
+		}
+		if c.Positions {
+			positions, err := b.w.Table("position_embd.weight", c.NEmbd, c.NCtx)
+			b.add(kernel.Embed{Dst: b.x(), Table: keep(b, positions, err), By: kernel.ByPosition, Add: true, Scale: 1})
+		}
+		b.normalise("token_embd_norm")
+	})
+}
+
+// bertLayers is layers whose halves are followed by a norm of the residual.
+func (b *builder) bertLayers(a attention, ffn func(l layer) half) {
+	b.bertBegin()
+	b.layers(func(l layer) {
+		l.residual("", l.attention(a))
+		l.normalise(l.blk + "attn_output_norm")
+		l.residual("", ffn(l))
+		l.normalise(l.blk + "layer_output_norm")
+	})
+	b.vectors("")
+}
+
+// bias is what is added to the scores of a layer by distance.
+func (l layer) bias() kernel.Bias {
+	if l.byDistance != nil { // one table serves all layers, in files too
+		return *l.byDistance
+	}
+	l.byDistance = &kernel.Bias{}
+	switch {
+	case l.cfg.ALiBi:
+		slopes := make([]float64, l.NHead)
+		for h := range slopes {
+			slopes[h] = slope(h, l.NHead)
+		}
+		*l.byDistance = l.biases(l.cfg.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
+	case l.cfg.NBucket > 0:
+		table := l.vector(l.blk+"attn_rel_b.weight", l.NHead, l.cfg.NBucket)
+		buckets := make([]int, 2*bucketSpan+1)
+		for at := range buckets {
+			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket)
+		}
+		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
+	}
+	return *l.byDistance
+}
+
+// biases returns the biases that by gives to the keys at each distance.
+func (l layer) biases(span int, by func(head, i int) float32) kernel.Bias {
+	width := kernel.BiasWidth(span)
+	bias := kernel.Bias{Span: span, By: l.w.Floats("biases by distance", l.NHead*width)}
+	if bias.By == nil || l.err != nil {
+		return bias
+	}
+	for h := range l.NHead {
+		row := bias.By[h*width:][:width]
+		for at := range row {
+			row[at] = by(h, min(max(at-kernel.BiasAt(span, 0), -span), span))
+		}
+	}
+	return bias
+}
+
+// slope is that of a head with ALiBi (Press et al. 2022), of n heads: the powers of 2^(-8/n), and
+// where n is no power of two, those of the power below, then every other one of that of the next.
+func slope(h, n int) float64 {
+	whole := 1 << (bits.Len(uint(n)) - 1)
+	if h < whole {
+		return exactmath.Pow(2, -8*float64(h+1)/float64(whole))
+	}
+	return exactmath.Pow(2, -4*float64(2*(h-whole)+1)/float64(whole))
+}
+
+// bucketSpan is the distance from which on all keys are in the last bucket.
+const bucketSpan = 128
+
+// bucket is the bucket of T5 (Raffel et al. 2020) of keys i positions after a token, of n: half of
+// them are of keys after it, and of each half the first half has a distance each, and the others
+// grow with its logarithm.
+func bucket(i, n int) int {
+	half := n / 2
+	at := 0
+	if i > 0 {
+		at = half
+	}
+	far, exact := max(i, -i), half/2
+	if far < exact {
+		return at + far
+	}
+	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) * float64(half-exact)
+	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
+}

@@ -1,0 +1,112 @@
+package tokenizer
+
+import (
+	"encoding/binary"
+	"strings"
+	"unicode/utf8"
+)
+
+// A charsMap is how a SentencePiece model normalizes texts: strings and what they become. The
+// strings are a double array (Yata 2008), as SentencePiece writes it: the child of a unit by a byte
+// is at unit ^ offset ^ byte, and labelled with that byte. Where a string ends, the child by 0 has
+// the position of its replacement.
+type charsMap struct {
+	units []uint32
+	to    string // replacements, each ended by a zero
+}
+
+// The fields of a unit.
+const (
+	unitValue  = 1<<31 - 1    // of one that ends a string
+	unitLabel  = 1<<31 | 0xff // a byte; such a unit has none
+	unitEnds   = 1 << 8       // a string ends here
+	unitFar    = 1 << 9       // the offset counts in 256
+	unitOffset = 10           // the lowest bit of the offset
+)
+
+// newCharsMap reads the one of a file; without one, texts stay as they are.
+func newCharsMap(r *reader) *charsMap {
+	const key = "precompiled_charsmap"
+	var blob []byte
+	switch v, _ := r.value(key, false); v := v.(type) {
+	case nil:
+	case []uint8:
+		blob = v
+	case []int8:
+		blob = convert[int8, uint8](v)
+	default:
+		r.wrongType(key, v, "an array of bytes")
+	}
+	if len(blob) == 0 {
+		return &charsMap{}
+	}
+	n := uint64(0)
+	if len(blob) >= 4 {
+		n = uint64(binary.LittleEndian.Uint32(blob))
+	}
+	if len(blob) < 4 || n%4 != 0 || n > uint64(len(blob)-4) || n == 0 {
+		r.fail("%s%s has %d bytes, of which %d are to be strings; want 4 more than those, which are a multiple of 4", prefix, key, len(blob), n)
+		return &charsMap{}
+	}
+	c := &charsMap{units: make([]uint32, n/4), to: string(blob[4+n:])}
+	for i := range c.units {
+		c.units[i] = binary.LittleEndian.Uint32(blob[4+4*i:])
+	}
+	return c
+}
+
+// normalize replaces, from the left on, the longest strings that the map has. Bytes that are not
+// UTF-8 become U+FFFD each.
+func (c *charsMap) normalize(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for text != "" {
+		n, to := c.longest(text)
+		if n == 0 {
+			var r rune
+			r, n = utf8.DecodeRuneInString(text)
+			b.WriteRune(r)
+		} else {
+			b.WriteString(to)
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// longest returns the length of the longest string of the map that text begins with, and what it
+// becomes; 0 where there is none.
+func (c *charsMap) longest(text string) (n int, to string) {
+	if len(c.units) == 0 {
+		return 0, ""
+	}
+	at := unitNext(c.units[0])
+	for i := range len(text) {
+		at ^= uint32(text[i])
+		if int(at) >= len(c.units) || text[i] == 0 || c.units[at]&unitLabel != uint32(text[i]) {
+			break
+		}
+		unit := c.units[at]
+		at ^= unitNext(unit)
+		if unit&unitEnds == 0 {
+			continue
+		}
+		if int(at) >= len(c.units) {
+			break
+		}
+		if from := int(c.units[at] & unitValue); from < len(c.to) {
+			if end := strings.IndexByte(c.to[from:], 0); end >= 0 {
+				n, to = i+1, c.to[from:from+end]
+			}
+		}
+	}
+	return n, to
+}
+
+// unitNext is the offset of a unit.
+func unitNext(unit uint32) uint32 {
+	if unit&unitFar != 0 {
+		return unit >> unitOffset << 8
+	}
+	return unit >> unitOffset
+}

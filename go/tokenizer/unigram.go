@@ -1,0 +1,136 @@
+package tokenizer
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// unigram is a SentencePiece vocabulary whose scores are logarithms of probabilities (Kudo 2018): a
+// text is spelled by the tokens whose sum is the largest, which Viterbi's algorithm finds.
+type unigram struct {
+	texts    []string // of normal tokens, sorted
+	ids      []int32  // of these
+	scores   []float64
+	first    [257]int // where the texts begin that begin with a byte
+	unk      int32
+	unkScore float64
+	chars    *charsMap
+	crossings
+
+	merge  bool // a run of spaces is one, and at the ends of a text none
+	prefix bool // the first word has a space before it too
+}
+
+// maxUnigram bounds the bytes of a token that is looked for at each character of a text.
+const maxUnigram = 1024
+
+// unkPenalty is how far below the worst token an unknown character scores.
+const unkPenalty = 10
+
+func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *unigram {
+	m := &unigram{unk: unk, chars: newCharsMap(r)}
+	m.merge, _ = r.flag("remove_extra_whitespaces", false)
+	m.prefix, _ = r.flag("add_space_prefix", true)
+	scores := r.scores("scores", len(t.tokens))
+	if r.err != nil {
+		return m
+	}
+	for text := range index {
+		if len(text) > maxUnigram {
+			r.fail("%stokens has one of %d bytes, want at most %d", prefix, len(text), maxUnigram)
+		}
+		m.texts = append(m.texts, text)
+		m.add(text)
+	}
+	slices.Sort(m.texts)
+	worst := 0.0
+	for i, text := range m.texts {
+		id := index[text]
+		m.ids = append(m.ids, id)
+		m.scores = append(m.scores, float64(scores[id]))
+		worst = min(worst, m.scores[i])
+		if math.IsInf(m.scores[i], 0) {
+			r.fail("%sscores[%d] is infinite", prefix, id)
+		}
+	}
+	m.unkScore = worst - unkPenalty
+	for b := range m.first {
+		m.first[b] = sort.Search(len(m.texts), func(i int) bool { return int(m.texts[i][0]) >= b })
+	}
+	return m
+}
+
+func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
+	text = m.chars.normalize(text)
+	if m.merge {
+		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+		if m.prefix && text != "" {
+			text = " " + text
+		}
+	}
+	return encodeWords(dst, text, s, &m.crossings, m.word)
+}
+
+// A step is the best way to spell the beginning of a word: its last token, where that begins, and
+// its score.
+type step struct {
+	id    int32
+	from  int32
+	score float64
+}
+
+func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
+	best := append(s.steps[:0], step{})
+	for range len(word) {
+		best = append(best, step{score: math.Inf(-1)})
+	}
+	for at := 0; at < len(word); {
+		_, size := utf8.DecodeRuneInString(word[at:])
+		score, whole := best[at].score, false
+		reach := func(end int, id int32, by float64) {
+			if sum := score + by; sum > best[end].score {
+				best[end] = step{id, int32(at), sum}
+			}
+		}
+		lo, hi := m.first[word[at]], m.first[int(word[at])+1]
+		for n := 1; lo < hi; n++ {
+			if len(m.texts[lo]) == n {
+				reach(at+n, m.ids[lo], m.scores[lo])
+				whole = whole || n == size
+				lo++
+			}
+			if at+n == len(word) {
+				break
+			}
+			lo, hi = m.narrow(lo, hi, n, word[at+n])
+		}
+		if !whole {
+			reach(at+size, m.unk, m.unkScore)
+		}
+		at += size
+	}
+	start := len(dst)
+	for end := len(word); end > 0; end = int(best[end].from) {
+		// Neighbours that are unknown are one unknown.
+		if id := best[end].id; id != m.unk || len(dst) == start || dst[len(dst)-1] != id {
+			dst = append(dst, id)
+		}
+	}
+	slices.Reverse(dst[start:])
+	if m.unk == none {
+		dst = append(dst[:start], slices.DeleteFunc(dst[start:], func(id int32) bool { return id == none })...)
+	}
+	s.steps = best
+	return dst
+}
+
+// narrow returns which of the texts lo to hi, that agree in n bytes and are longer, go on with c.
+func (m *unigram) narrow(lo, hi, n int, c byte) (int, int) {
+	texts := m.texts[lo:hi]
+	from := sort.Search(len(texts), func(i int) bool { return texts[i][n] >= c })
+	to := from + sort.Search(len(texts)-from, func(i int) bool { return texts[from+i][n] > c })
+	return lo + from, lo + to
+}

@@ -1,0 +1,118 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// wordPiece is the vocabulary of BERT (Devlin et al. 2018): words and signs, each spelled by the
+// longest tokens from its left on. The first token of a word has an escaped space before it in a
+// file, where the original has ## before all others.
+type wordPiece struct {
+	index     map[string]int32
+	unk       int32
+	longest   int  // bytes of the longest token
+	lower     bool // letters lose their case
+	noAccents bool // and their marks
+}
+
+// maxWordPiece is the characters of a word beyond which it is unknown, as in the original. It bounds
+// the time that a word takes.
+const maxWordPiece = 100
+
+func newWordPiece(r *reader, index map[string]int32, unk int32) *wordPiece {
+	m := &wordPiece{index: index, unk: unk}
+	m.lower, _ = r.flag("normalizer.lowercase", true)
+	m.noAccents, _ = r.flag("normalizer.strip_accents", m.lower)
+	for text := range index {
+		m.longest = max(m.longest, len(text))
+	}
+	return m
+}
+
+func (m *wordPiece) encode(dst []int32, text string, s *scratch) []int32 {
+	if m.noAccents {
+		text = norm.NFD.String(text)
+	}
+	word := append(s.text[:0], escapedSpace...)
+	chars := 0
+	end := func() {
+		if chars > 0 {
+			dst = m.word(dst, word, chars, s)
+		}
+		word, chars = word[:len(escapedSpace)], 0
+	}
+	for _, r := range text {
+		switch {
+		case dropped(r) || m.noAccents && unicode.Is(unicode.Mn, r):
+			continue
+		case unicode.IsSpace(r):
+			end()
+			continue
+		}
+		alone := unicode.IsPunct(r) || asciiSign(r) || ideograph(r)
+		if alone {
+			end()
+		}
+		if m.lower {
+			r = unicode.ToLower(r)
+		}
+		word = utf8.AppendRune(word, r)
+		chars++
+		if alone {
+			end()
+		}
+	}
+	end()
+	s.text = word
+	return dst
+}
+
+// word appends the tokens of a word, which begins with an escaped space, or the unknown one.
+func (m *wordPiece) word(dst []int32, word []byte, chars int, s *scratch) []int32 {
+	if known, ok := s.recall(dst, string(word)); ok {
+		return known
+	}
+	start, least := len(dst), len(escapedSpace)
+	for at := 0; at < len(word); least = 0 {
+		end := min(len(word), at+m.longest)
+		id, ok := int32(none), false
+		for ; end > at+least && chars <= maxWordPiece; end-- {
+			if id, ok = m.index[string(word[at:end])]; ok {
+				break
+			}
+		}
+		if !ok {
+			dst = dst[:start]
+			if m.unk != none {
+				dst = append(dst, m.unk)
+			}
+			break
+		}
+		dst = append(dst, id)
+		at = end
+	}
+	s.remember(string(word), dst[start:])
+	return dst
+}
+
+// dropped is what leaves no trace in a text, not even between words: the characters of control
+// and format, and what stands for bytes that are not UTF-8.
+func dropped(r rune) bool {
+	return r == 0 || r == utf8.RuneError || unicode.Is(unicode.C, r) && r != '\t' && r != '\n' && r != '\r'
+}
+
+// asciiSign is the ASCII characters that are neither letters, digits nor spaces.
+func asciiSign(r rune) bool {
+	return '!' <= r && r <= '/' || ':' <= r && r <= '@' || '[' <= r && r <= '`' || '{' <= r && r <= '~'
+}
+
+// ideograph is the blocks of Chinese characters, each of which is a word. The last but one of BERT's
+// list begins where the first tokenizer in common use has it, 256 characters late.
+func ideograph(r rune) bool {
+	return 0x4e00 <= r && r <= 0x9fff || 0x3400 <= r && r <= 0x4dbf || 0x20000 <= r && r <= 0x2a6df ||
+		0x2a700 <= r && r <= 0x2b73f || 0x2b740 <= r && r <= 0x2b81f || 0x2b920 <= r && r <= 0x2ceaf ||
+		0xf900 <= r && r <= 0xfaff || 0x2f800 <= r && r <= 0x2fa1f
+}
