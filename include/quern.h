@@ -217,9 +217,9 @@ enum qn_op_kind {
 	 * src: [n_tok][n_expert] router logits, which enum qn_gating turns into weights. Chooses the n_used experts
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
-	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if norm_weights,
-	 * and are multiplied by scale. Writes the routing (struct in buffer dst, qn_route_bytes) for the QN_ROWS_PAIR
-	 * operations that follow with aux = dst.
+	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if
+	 * norm_weights, and are multiplied by scale. Writes the routing (struct in buffer dst, qn_route_bytes) for
+	 * the QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
 	/*
@@ -237,15 +237,15 @@ enum qn_op_kind {
 	 */
 	QN_OP_XIELU,
 	/*
-	 * dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row from col[1], whose deviation is
-	 * that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
+	 * dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row from col[1], whose deviation
+	 * is that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_SPARSE,
-	/* dst = dst * |src| / |dst|, lengths of n_col columns from col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
+	/* dst = dst * |src| / |dst|, lengths of n_col columns at col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
 	QN_OP_MATCH,
 	/*
-	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of n_col
-	 * columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
+	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of
+	 * n_col columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_MIX,
 	/*
@@ -272,7 +272,7 @@ enum qn_epilogue {
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
-/* Rows that a token looks up: that of its id, that of its position, or the first; each is there, which nobody checks. */
+/* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
 enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 

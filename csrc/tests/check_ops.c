@@ -554,7 +554,8 @@ static void attend(const struct scene *s)
 				if (op->vec) {
 					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
 
-					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 + i];
+					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
+					                            i];
 				}
 				max = score[p] > max ? score[p] : max;
 			}
@@ -752,7 +753,8 @@ static void moe_combine(const struct scene *s)
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int i = 0; i < N_EMBD; i++) {
-			double want = s->op->epilogue == QN_EPI_ADD ? (double)row_was(s, X, t)[i] : 0, size = fabs(want);
+			double want = s->op->epilogue == QN_EPI_ADD ? (double)row_was(s, X, t)[i] : 0;
+			double size = fabs(want);
 
 			for (int k = 0; k < N_USED; k++) {
 				const double x = (s->op->weigh_input ? 1 : (double)r.weight[t * N_USED + k]) *
@@ -1137,7 +1139,8 @@ static void streams(struct qn_pool *pool)
 			double want = (double)was[i], size = fabs(want);
 
 			for (int j = 0; j < STREAMS; j++) {
-				const double a = (double)w[t * 16 + s * STREAMS + j] * (double)from[t * ROW + j * STREAM_COLS + at];
+				const double a = (double)w[t * 16 + s * STREAMS + j] *
+				                 (double)from[t * ROW + j * STREAM_COLS + at];
 
 				want += a;
 				size += fabs(a);
@@ -1165,7 +1168,8 @@ static void streams(struct qn_pool *pool)
 		}
 	}
 	check_at(check_sets, "sparse");
-	op = (struct qn_op){.kind = QN_OP_SPARSE, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}, .cutoff = 1.2f};
+	op = (struct qn_op){.kind = QN_OP_SPARSE, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS},
+	                    .cutoff = 1.2f};
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
 	for (int t = 0; t < STREAM_TOK; t++) {
@@ -1178,17 +1182,19 @@ static void streams(struct qn_pool *pool)
 			squares += pow((double)z[i] - mean, 2);
 		for (int i = 0; i < STREAM_COLS; i++)
 			check_near("y", i, (double)y[t * ROW + STREAM_COLS + i],
-			           fmax((double)z[i] - mean - (double)op.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0), 1e-5);
+			           fmax((double)z[i] - mean - (double)op.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0),
+			           1e-5);
 		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
 	}
 	check_at(check_sets, "activations from a column");
-	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS, .col = {STREAM_COLS},
-	                    .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS,
+	                    .col = {STREAM_COLS}, .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
 	op.act[QN_ACT_F32] = 1;
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < STREAM_TOK * STREAM_COLS; i++) {
 		const int t = i / STREAM_COLS, at = i % STREAM_COLS;
-		const uint8_t *blocks = (const uint8_t *)y + (at / QN_ACT_BLOCK * STREAM_TOK + t) * act_bytes(QN_ACT_F32);
+		const uint8_t *blocks = (const uint8_t *)y +
+		                        (at / QN_ACT_BLOCK * STREAM_TOK + t) * act_bytes(QN_ACT_F32);
 
 		check_near("activation", i, act_value(blocks, QN_ACT_F32, at % QN_ACT_BLOCK),
 		           (double)x[t * ROW + STREAM_COLS + at] * (double)x[at], 1e-6);

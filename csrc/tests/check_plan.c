@@ -486,7 +486,8 @@ static void refuses_rows(void)
 
 	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
 	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
-	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2, .n_src = 2};
+	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2,
+	                          .n_src = 2};
 
 	expect(&sparse, QN_OK, "sparse");
 	REFUSES_OF(sparse, n_col, 1);
