@@ -658,7 +658,8 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 			const int64_t seen = last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0);
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
-			           (chosen(c, op, &tile) ? op->n_select : seen);
+			           (chosen(c, op, &tile) ? op->n_select
+			                                 : last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

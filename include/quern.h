@@ -241,7 +241,7 @@ enum qn_op_kind {
 	 * is that of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_SPARSE,
-	/* dst = dst * |src| / |dst|, lengths of n_col columns, col[0] of src and col[1] of dst on. Not QN_ROWS_PAIR. */
+	/* dst = dst * |src| / |dst|, lengths of n_col columns at col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
 	QN_OP_MATCH,
 	/*
 	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of
@@ -272,7 +272,7 @@ enum qn_epilogue {
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
-/* Rows that a token looks up: that of its id, of its position, or the first; each is there, which nobody checks. */
+/* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
 enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 

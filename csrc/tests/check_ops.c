@@ -555,7 +555,8 @@ static void attend(const struct scene *s)
 					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
 					const float *bias = op->vec + h * 2 * (n + QN_KV_BLOCK);
 
-					score[p] += (double)bias[n + QN_KV_BLOCK - 1 + i];
+					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
+					                            i];
 				}
 				max = score[p] > max ? score[p] : max;
 			}

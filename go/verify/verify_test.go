@@ -30,7 +30,7 @@ func rows() (rows []Row) {
 		}
 		rows = append(rows, Row{Model: "tiny:" + mix, KV: kvcache.I16.String()})
 	}
-	rows = append(rows, Row{Model: "tiny-hybrid:Q4_K_M", KV: kvcache.I16.String()}) // state spaces, experts
+	rows = append(rows, Row{Model: "tiny-hybrid:Q4_K_M", KV: kvcache.I16.String()})               // state spaces, experts
 	for _, model := range []string{"tiny-latent:Q8_0", "tiny-gemma4:Q8_0", "tiny-gemma3n:Q8_0"} { // windows, shared keys, streams
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}
