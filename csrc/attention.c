@@ -655,7 +655,6 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 		m.bytes += (end - first) * head_bytes(op);
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
 			const int64_t pos = c->batch->pos[t], from = op->window > 0 ? first_seen(op, pos) : 0;
-			const int64_t seen = last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0);
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
 			           (chosen(c, op, &tile) ? op->n_select

@@ -553,7 +553,6 @@ static void attend(const struct scene *s)
 					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
 				if (op->vec) {
 					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
-					const float *bias = op->vec + h * 2 * (n + QN_KV_BLOCK);
 
 					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
 					                            i];
