@@ -82,6 +82,26 @@ static int routing_ok(const struct plan *p, int32_t i)
 	return !written;
 }
 
+/*
+ * Chosen positions are read as they were written, as routings are: as many as a QN_OP_SELECT before chose. A plan
+ * without one reads what another plan wrote.
+ */
+static int chosen_ok(const struct plan *p, int32_t i)
+{
+	const struct qn_op *op = &p->ops[i];
+	int written = 0;
+
+	if (op->kind != QN_OP_ATTEND || !op->n_select)
+		return 1;
+	for (int32_t k = i - 1; k >= 0; k--)
+		if (p->ops[k].kind == QN_OP_SELECT) {
+			if (p->ops[k].dst == op->aux)
+				return p->ops[k].n_select == op->n_select;
+			written = 1;
+		}
+	return !written;
+}
+
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs)
 {
 	const struct plan p = {ops, n_ops, bufs, n_bufs};
@@ -96,7 +116,7 @@ int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *b
 		    !o->check(&p, &ops[i]))
 			return QN_EINVAL;
 		counters += o->counters;
-		if (counters > POOL_COUNTERS || !routing_ok(&p, i))
+		if (counters > POOL_COUNTERS || !routing_ok(&p, i) || !chosen_ok(&p, i))
 			return QN_EINVAL;
 	}
 	return QN_OK;

@@ -130,7 +130,7 @@ static void act_run(struct run *c, const struct qn_op *op)
 
 static int act_check(const struct plan *p, const struct qn_op *op)
 {
-	const int64_t heads = op->rows == QN_ROWS_HEAD ? (op->n_seg - 1) * (int64_t)op->step : 0;
+	const int64_t heads = op->rows == QN_ROWS_HEAD ? ((int64_t)op->n_seg - 1) * op->step : 0;
 
 	return op->n_col > 0 && col_ok(p, op->src, op->col[0], heads + op->n_col) &&
 	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col);

@@ -56,7 +56,8 @@ static int mix_check(const struct plan *p, const struct qn_op *op)
 	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
 	       op->n_src > 0 && op->n_src <= STREAMS_MAX && buf_ok(p, op->aux, (int64_t)op->n_seg * op->n_src) &&
 	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
-	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col);
+	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col) &&
+	       (op->src != op->dst || op->col[0] == op->col[1]); /* else what threads read others write */
 }
 
 static void mix_run(struct run *c, const struct qn_op *op)

@@ -284,6 +284,7 @@ static void VEC(rope)(float *x, const float *cs, int n_pairs, int neox)
 
 static void VEC(delta_gates)(float *decay, float *beta, const float *a, const float *b, float dt, float rate, int64_t n)
 {
+	IN_PLACE
 	for (int64_t i = 0; i < n; i++) {
 		const float x = rate * qsoftplus(a[i] + dt);
 

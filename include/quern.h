@@ -245,7 +245,8 @@ enum qn_op_kind {
 	QN_OP_MATCH,
 	/*
 	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of
-	 * n_col columns from col[1] of dst, and n_src from col[0] of src. dst may be src. Not QN_ROWS_PAIR.
+	 * n_col columns from col[1] of dst, and n_src from col[0] of src, 16 at most. dst may be src, with the same
+	 * columns. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_MIX,
 	/*

@@ -339,6 +339,15 @@ static void expect(const struct qn_op *op, int want, const char *what)
 	n_refused += want != QN_OK;
 }
 
+/* A plan of two. */
+static void expect_two(const struct qn_op *first, const struct qn_op *second, int want, const char *what)
+{
+	const struct qn_op ops[] = {*first, *second};
+
+	check_true(qn_plan_check(ops, 2, model_run.bufs, N_BUFS) == want, "%s: not %d", what, want);
+	n_refused += want != QN_OK;
+}
+
 /* Operation nth of a kind with one field changed. */
 #define TRY(kind, nth, field, value, want)                            \
 	do {                                                          \
@@ -503,6 +512,7 @@ static void refuses_rows(void)
 	REFUSES_OF(mix, n_col, 0);
 	REFUSES_OF(mix, n_seg, 0);
 	REFUSES_OF(mix, n_seg, 17);
+	REFUSES_OF(mix, col[0], 16); /* while others write there */
 	REFUSES_OF(mix, n_src, -1);
 	REFUSES_OF(mix, n_src, 17);
 	REFUSES_OF(mix, aux, -1);
@@ -722,6 +732,7 @@ static void refuses_attention(void)
 /* Heads whose columns lie apart, and values in keys. */
 static void refuses_heads(void)
 {
+	struct qn_op attend;
 	struct qn_op base = model.ops[find(QN_OP_ACT, 0)];
 
 	base.rows = QN_ROWS_HEAD;
@@ -790,10 +801,17 @@ static void refuses_heads(void)
 	REFUSES_OF(base, n_head_kv, 2);
 	REFUSES_OF(base, v_in_k, 0);
 	REFUSES_OF(base, vec, (const float *)model_run.bufs[X].data);
+	attend = base;
 	base.kind = QN_OP_SELECT;
 	base.aux = ROUTER;
 	base.dst = X;
 	expect(&base, QN_OK, "a choice of positions");
+	expect_two(&base, &attend, QN_OK, "attention over what was chosen");
+	attend.n_select--;
+	expect_two(&base, &attend, QN_EINVAL, "attention over fewer than were chosen");
+	attend.n_select++;
+	attend.aux = FF;
+	expect_two(&base, &attend, QN_EINVAL, "attention over positions of another buffer");
 	REFUSES_OF(base, n_select, 0);
 	REFUSES_OF(base, n_select, N_EMBD + 1);
 	REFUSES_OF(base, n_head, 0);

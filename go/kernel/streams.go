@@ -3,39 +3,34 @@ package kernel
 // #include "quern.h"
 import "C"
 
-// Sparse is Dst = max(Dst - (mean + Cutoff * deviation), 0) of Cols columns from Col, with the mean
-// and the standard deviation of a sample of these.
+// Sparse is Dst = max(Dst - (mean + Cutoff * deviation), 0) of the first Cols columns, with the
+// mean and the standard deviation of a sample of these.
 type Sparse struct {
 	Dst    Buf
-	Col    int // a multiple of Panel
-	Rows   RowSet
 	Cols   int
 	Cutoff float32
 }
 
 func (o Sparse) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_SPARSE
-	c.rows, c.n_col, c.col[1] = C.int32_t(o.Rows), C.int32_t(o.Cols), C.int32_t(o.Col)
-	c.cutoff = C.float(o.Cutoff)
-	return b.floats(&c.dst, o.Dst, o.Rows, o.Col+o.Cols)
+	c.n_col, c.cutoff = C.int32_t(o.Cols), C.float(o.Cutoff)
+	return b.floats(&c.dst, o.Dst, TokRows, o.Cols)
 }
 
-// Match gives Cols columns of Dst from DstCol the length of those of Src from SrcCol.
+// Match gives Cols columns of Dst from DstCol the length of the first Cols of Src.
 type Match struct {
-	Dst, Src       Buf
-	DstCol, SrcCol int // multiples of Panel
-	Rows           RowSet
-	Cols           int
+	Dst, Src Buf
+	DstCol   int // a multiple of Panel
+	Cols     int
 }
 
 func (o Match) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MATCH
-	c.rows, c.n_col = C.int32_t(o.Rows), C.int32_t(o.Cols)
-	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
+	c.n_col, c.col[1] = C.int32_t(o.Cols), C.int32_t(o.DstCol)
+	if err := b.floats(&c.src, o.Src, TokRows, o.Cols); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols)
+	return b.floats(&c.dst, o.Dst, TokRows, o.DstCol+o.Cols)
 }
 
 // Mix adds to each of the Segs segments of Dst, of Cols columns, the sum of the SrcSegs segments of

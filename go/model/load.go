@@ -157,7 +157,7 @@ func (m *Model) read(o Options) error {
 				}
 				at, n := row*rowBytes, len(src.Data)
 				if x.transposed {
-					at, n = 0, len(t.Data)*src.Out/rows
+					at, n = len(t.Data)*row/rows, len(t.Data)*src.Out/rows
 				}
 				m.file.drop(t, at, n)
 				row += src.Out

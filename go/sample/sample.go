@@ -10,7 +10,7 @@ import (
 )
 
 // ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
-var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf")
+var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf, or its token is banned")
 
 // A Sampler chooses the tokens of one sequence. It is not safe for concurrent use.
 type Sampler struct {

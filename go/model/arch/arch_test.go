@@ -39,7 +39,7 @@ func TestConfigRefuses(t *testing.T) {
 		"ssm.inner_size": uint32(128), "rope.dimension_count": uint32(16), "attention.kv_lora_rank": uint32(32),
 		"attention.key_length_mla": uint32(48), "attention.value_length_mla": uint32(32), "kda.head_dim": uint32(32),
 		"attention.q_lora_rank": uint32(32), "attention.indexer.head_count": uint32(4), "attention.indexer.key_length": uint32(32),
-		"attention.indexer.top_k": uint32(16), "expert_count": uint32(4), "expert_used_count": uint32(2), "attention.head_count_kv": uint32(4),
+		"attention.indexer.top_k": uint32(16), "expert_count": uint32(4), "expert_used_count": uint32(2), "expert_group_used_count": uint32(1), "attention.head_count_kv": uint32(4),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -96,6 +96,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"deepseek2", "rope.dimension_count", uint32(8), "8, want a multiple of 16"},
 		{"deepseek2", "rope.dimension_count", nil, `"deepseek2.rope.dimension_count"`},
 		{"mistral4", "attention.temperature_scale", float32(-1), "-1, want 0 to"},
+		{"deepseek2", "expert_group_count", uint32(3), "3, want a divisor of the"},
+		{"deepseek2", "expert_group_count", uint32(4), "1, whose experts are 1, want at least the 2"},
 		{"kimi-linear", "kda.head_dim", uint32(24), "24, want a multiple of 16"},
 		{"kimi-linear", "attention.head_count", []uint32{4, 4, 8, 4}, "4 for layer 0 and 8 for layer 2"},
 		{"kimi-linear", "attention.head_count_kv", []uint32{0, 1}, "2 elements, want one for each of the 4 layers"},

@@ -1,6 +1,10 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // indexEps is that of the norm of an index's keys, which files do not say.
 const indexEps = 1e-6
@@ -24,6 +28,9 @@ func (l layer) index() index {
 	if !l.Indexed {
 		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return l.chosen() }}
 	}
+	if !l.lowQueries() && l.err == nil {
+		l.err = fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.blk+"attn_q.weight")
+	}
 	queries := l.matrix(l.blk+"indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
 	keys := l.matrix(l.blk+"indexer.attn_k.weight", l.cfg.NEmbd, n.Dim)
 	weigh := l.matrix(l.blk+"indexer.proj.weight", l.cfg.NEmbd, n.NHead)
@@ -40,7 +47,7 @@ func (l layer) index() index {
 		})
 		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
 		heads := kernel.Heads{
-			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: kernel.Panel, InKeys: true, KV: l.kv, QKV: qk,
+			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
 			Col: [3]int{0, key}, Group: group, KVOffset: offset,
 		}
 		l.add(kernel.StoreKV{Heads: heads, Rope: n.Rope, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1})

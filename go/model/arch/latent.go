@@ -72,17 +72,22 @@ func (l layer) latentAttention() half {
 func (l layer) latentQueries() (first, query kernel.Matrix) {
 	c, n := l.cfg, l.cfg.Latent
 	width := l.NHead * n.KeyDim
-	if n.QueryRank == 0 || l.w.Has(l.blk+"attn_q.weight") {
+	if !l.lowQueries() {
 		query = l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)
 		return query, query
 	}
 	return l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, n.QueryRank), l.matrix(l.blk+"attn_q_b.weight", n.QueryRank, width)
 }
 
+// lowQueries says whether queries have two matrices.
+func (l layer) lowQueries() bool {
+	return l.cfg.Latent.QueryRank > 0 && !l.w.Has(l.blk+"attn_q.weight")
+}
+
 // queryInput returns what the last matrices of queries multiply, given what the first does.
 func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Matrix) kernel.Act {
 	n := l.cfg.Latent
-	if n.QueryRank == 0 || l.w.Has(l.blk+"attn_q.weight") {
+	if !l.lowQueries() {
 		return act
 	}
 	low := l.floats("q.low", kernel.TokRows, n.QueryRank)

@@ -97,6 +97,11 @@ func (k *keys) experts() {
 	}
 	if c.NGroup = k.intOr("expert_group_count", 0, 0, c.NExpert); c.NGroup > 1 {
 		c.NGroupUsed = k.int("expert_group_used_count", 1, c.NGroup)
+		if c.NExpert%c.NGroup != 0 {
+			k.fail("expert_group_count", "%d, want a divisor of the %d experts", c.NGroup, c.NExpert)
+		} else if has := c.NExpert / c.NGroup * c.NGroupUsed; has < c.NExpertUsed {
+			k.fail("expert_group_used_count", "%d, whose experts are %d, want at least the %d that a token uses", c.NGroupUsed, has, c.NExpertUsed)
+		}
 	}
 	if scale := k.floatOr("expert_weights_scale", 0, 0, 1e6); scale != 0 { // 0 is how some files say 1
 		c.ExpertScale = float32(scale)
