@@ -367,7 +367,7 @@ func goldenAttend(t *testing.T, c *goldenCase) {
 	q, k, v, want := c.values(t, "q"), c.values(t, "k"), c.values(t, "v"), c.values(t, "y")
 	attend := Attend{Dst: 1, Window: p.Window, Softcap: p.Softcap, Sinks: c.vector(t, "sinks")}
 	if slopes := c.vector(t, "slopes"); slopes != nil { // a number for each distance
-		attend.Bias = Bias{Span: total, By: make([]float32, p.NHead*BiasWidth(total))}
+		attend.Bias = Bias{Span: total, By: mem.Float32s(alloc(t, 4*p.NHead*BiasWidth(total)))}
 		for h := range p.NHead {
 			for i := -total; i <= total; i++ {
 				attend.Bias.By[h*BiasWidth(total)+BiasAt(total, i)] = slopes[h] * float32(i)
