@@ -225,19 +225,29 @@ static float *dequantized(const struct qn_mat *m, const void *rows, int e)
 	return w;
 }
 
-/* Row r of w, matrix e of m, times the activations of row t. */
-static double dot(const struct scene *s, const struct qn_mat *m, const float *w, int e, int64_t rows, int64_t t, int r,
-                  double *size)
+enum { N_IN_MAX = 1024 };
+
+/* The activations of row t that m multiplies. */
+static void activations(const struct scene *s, const struct qn_mat *m, int64_t rows, int64_t t, double *x)
+{
+	const enum qn_act kind = qn_type_act(m->type);
+
+	check_true(m->n_in <= N_IN_MAX, "a wider matrix than the check has room for");
+	for (int i = 0; i < m->n_in; i++)
+		x[i] = act_at(s, kind, rows, t, i);
+}
+
+/* Row r of w, matrix e of m, times x. */
+static double dot(const struct qn_mat *m, const float *w, int e, int r, const double *x, double *size)
 {
 	double sum = 0;
 
 	*size = 0;
 	for (int i = 0; i < m->n_in; i++) {
-		const double x = (double)w[r * m->n_in + i] *
-		                 act_at(s, qn_type_act(m->type), rows, t, i);
+		const double y = (double)w[r * m->n_in + i] * x[i];
 
-		sum += x;
-		*size += fabs(x);
+		sum += y;
+		*size += fabs(y);
 	}
 	*size *= m->scale ? fabs((double)m->scale[e]) : 1;
 	return m->scale ? sum * (double)m->scale[e] : sum;
@@ -271,15 +281,20 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 	const int bias = e * ((m->n_out + 15) / 16 * 16);
 	float *w = dequantized(m, data, e), *w2 = data2 ? dequantized(&s->op->mat[1], data2, e) : NULL;
 
-	for (int64_t t = t0; t < t1; t++)
+	for (int64_t t = t0; t < t1; t++) {
+		double x[N_IN_MAX], x2[N_IN_MAX];
+
+		activations(s, m, rows, t, x);
+		if (w2)
+			activations(s, &s->op->mat[1], rows, t, x2);
 		for (int r = 0; r < m->n_out; r++) {
-			double size, size2, want = dot(s, m, w, e, rows, t, r, &size);
+			double size, size2, want = dot(m, w, e, r, x, &size);
 
 			if (s->op->bias[k])
 				want += (double)s->op->bias[k][bias + r];
 			if (w2) {
 				const double gate = want;
-				double up = dot(s, &s->op->mat[1], w2, e, rows, t, r, &size2);
+				double up = dot(&s->op->mat[1], w2, e, r, x2, &size2);
 
 				if (s->op->bias[1])
 					up += (double)s->op->bias[1][bias + r];
@@ -301,6 +316,7 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 			                1e-5 * (size + fabs(want)) + 1e-6))
 				break;
 		}
+	}
 	free(w);
 	free(w2);
 }
