@@ -410,6 +410,9 @@ func TestModelFile(t *testing.T) {
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("made twice: %v", err)
 	}
+	if path, err := modelFile(context.Background(), "tiny/2:q4_k_m", cache, io.Discard); err != nil || filepath.Dir(path) != cache {
+		t.Errorf("with fewer layers: %s, %v", path, err)
+	}
 	for model, want := range map[string]string{"no.gguf": "no.gguf", "huge:Q4_K_M": "known are"} {
 		if _, err := modelFile(context.Background(), model, cache, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", model, err)

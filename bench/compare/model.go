@@ -27,7 +27,7 @@ func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (stri
 	if err != nil {
 		return "", fmt.Errorf("%s is not a file, and as a shape: %w", model, err)
 	}
-	path := filepath.Join(cache, strings.ReplaceAll(m.String(), ":", "-")+".gguf")
+	path := filepath.Join(cache, fileName(m.String())+".gguf")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -41,3 +41,6 @@ func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (stri
 
 // modelName is a model's name in reports, without its directory.
 func modelName(model string) string { return filepath.Base(model) }
+
+// fileName returns a model's name as part of a file's: shapes have a colon, and a slash before fewer layers.
+func fileName(model string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(model) }

@@ -204,7 +204,7 @@ func counted(n int, noun string) string {
 
 // plotName is the file name of a model's plot in the report called stem.
 func plotName(stem string, t *table) string {
-	return stem + "-" + strings.ReplaceAll(strings.TrimSuffix(t.model, ".gguf"), ":", "-") + ".svg"
+	return stem + "-" + fileName(strings.TrimSuffix(t.model, ".gguf")) + ".svg"
 }
 
 // write prints the whole report, whose file is called stem.
