@@ -39,8 +39,13 @@ func modelFile(ctx context.Context, model, cache string, stderr io.Writer) (stri
 	return path, err
 }
 
-// modelName is a model's name in reports, without its directory.
-func modelName(model string) string { return filepath.Base(model) }
+// modelName is a model's name in reports: a file without its directory, or a shape.
+func modelName(model string) string {
+	if _, err := synth.ParseShape(model); err == nil {
+		return model
+	}
+	return filepath.Base(model)
+}
 
 // fileName returns a model's name as part of a file's: shapes have a colon, and a slash before fewer layers.
 func fileName(model string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(model) }
