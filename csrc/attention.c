@@ -44,10 +44,7 @@ size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t he
 /* K of kv head h in the KV block that holds position pos of token t's sequence. */
 static uint8_t *kv_head(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos, int h)
 {
-	const struct qn_group *g = &c->batch->groups[op->group];
-	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
-
-	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset + h * head_bytes(op);
+	return kv_part(c, op, t, pos) + h * head_bytes(op);
 }
 
 /* Normalises and rotates one head in place. */
@@ -206,11 +203,6 @@ struct work {
 	int32_t from[TILE_ROWS], lim[TILE_ROWS];
 };
 
-static int64_t q_bytes(const struct qn_op *op)
-{
-	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
-}
-
 /* The type of values that kernels take. */
 static int value_type(const struct qn_op *op)
 {
@@ -236,7 +228,9 @@ static int64_t chosen_k(const struct qn_op *op)
 
 static size_t work_scratch(const struct qn_op *op)
 {
-	return (size_t)(TILE_ROWS * (q_bytes(op) + 2 * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float)) +
+	const int64_t row = kv_query_bytes(op->head_dim) + 2 * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
+
+	return (size_t)(TILE_ROWS * row +
 	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op) +
 	                chosen_k(op));
 }
@@ -308,7 +302,7 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 			.l = w->chunk.l + r0,
 			.e = w->e,
 			.c = w->c,
-			.q = w->q + r0 * q_bytes(op),
+			.q = w->q + r0 * kv_query_bytes(op->head_dim),
 			.qd = w->qd + r0,
 			.qsum = w->qsum + r0,
 			.from = w->from + r0,
@@ -318,7 +312,7 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
 			.head_dim = op->head_dim,
 			.v_dim = (int)dv,
-			.q_bytes = q_bytes(op),
+			.q_bytes = kv_query_bytes(op->head_dim),
 			.ahead = next_k,
 		};
 
@@ -386,7 +380,7 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 
 	w->q = c->scratch;
-	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes(op)), w->m, w->l};
+	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * kv_query_bytes(op->head_dim)), w->m, w->l};
 	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
 	w->e = w->sum.o + TILE_ROWS * dv;
 	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
@@ -395,7 +389,7 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	for (int r = 0; r < n; r++) {
 		const int head = h * group + tile->h0 + r % heads;
 
-		kv_query(op->k_type, w->q + r * q_bytes(op), &w->qd[r], &w->qsum[r],
+		kv_query(op->k_type, w->q + r * kv_query_bytes(op->head_dim), &w->qd[r], &w->qsum[r],
 		         buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] + (int64_t)head * op->head_dim,
 		         op->head_dim);
 	}

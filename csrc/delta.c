@@ -1,7 +1,6 @@
 /* delta.c - the gated delta rule over the positions of a sequence: see scalar/delta.c for what a step computes. */
-#include <string.h>
-
 #include "ops.h"
+#include "recur.h"
 
 #define ITEM_PANELS 4 /* of the state of a head, in an item */
 
@@ -65,26 +64,19 @@ static void rows_apart(const struct run *c, const struct qn_op *op, int64_t h, i
 static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int64_t at, int n, int64_t t0, int64_t t1)
 {
 	const int64_t key = op->k_tiled ? h % op->n_head_kv : h / (op->n_head / op->n_head_kv), gate = gate_col(op, h);
-	const int64_t panel = (int64_t)op->head_dim * QN_PANEL, state = (h * (op->v_dim / QN_PANEL) + at) * panel;
 	const int64_t col = h * op->v_dim + at * QN_PANEL;
-	const float *before = batch_state(c->batch, op, t0, 0);
 	float a[QN_DELTA_TOKENS], b[QN_DELTA_TOKENS], decay[QN_DELTA_TOKENS], beta[QN_DELTA_TOKENS];
 	struct delta_rows d = {
 		.stride = c->bufs[op->src].width,
 		.o_stride = c->bufs[op->dst].width,
 		.decay = decay,
 		.beta = beta,
-		.after = batch_state(c->batch, op, t0, 1) + state,
 		.dk = op->head_dim,
 		.panels = n,
 		.scale = op->scale,
 	};
 
-	d.before = d.after;
-	if (before)
-		d.before = before + state;
-	else
-		memset(d.after, 0, sizeof *d.after * (size_t)(n * panel));
+	d.after = recur_state(c, op, h, at, n, t0, &d.before);
 	for (int64_t t = t0; t < t1; t += d.n, d.before = d.after) {
 		const float *row = buf_row(c, op->src, t);
 
@@ -108,30 +100,12 @@ static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int
 
 static void run(struct run *c, const struct qn_op *op)
 {
-	const struct qn_batch *b = c->batch;
-	const int64_t panels = op->v_dim / QN_PANEL, parts = (panels + ITEM_PANELS - 1) / ITEM_PANELS;
-	struct deal d = deal_begin(c->ith, c->nth, op->n_head * parts);
-	int64_t item;
-
-	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
-		const int64_t at = item % parts * ITEM_PANELS, left = panels - at;
-
-		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
-			t1 = batch_run(b, t0);
-			sequence(c, op, item / parts, at, (int)(left < ITEM_PANELS ? left : ITEM_PANELS), t0, t1);
-		}
-	}
+	recur_run(c, op, ITEM_PANELS, sequence);
 }
 
-/* The state is read and written once a pass, however many tokens there are. */
 static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 {
-	const int64_t state = (int64_t)op->n_head * op->head_dim * op->v_dim;
-	int64_t runs = 0;
-
-	for (int64_t t = 0; t < c->batch->n_tok; t = batch_run(c->batch, t))
-		runs++;
-	return (struct qn_ticks_op){2 * runs * state * (int64_t)sizeof(float), 3 * c->batch->n_tok * state};
+	return recur_moves(c, op, 3);
 }
 
 const struct operation op_delta = {

@@ -151,4 +151,10 @@ void kv_hadamard(float *x, int n);
  */
 void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int head_dim);
 
+/* Bytes of room for a query of any type. */
+static inline int64_t kv_query_bytes(int head_dim)
+{
+	return kv_pad(head_dim, 16) * (int64_t)sizeof(float);
+}
+
 #endif

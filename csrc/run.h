@@ -56,6 +56,15 @@ static inline int64_t batch_run(const struct qn_batch *b, int64_t t)
 	return end;
 }
 
+/* Op's part of the KV block that holds position pos of token t's sequence. */
+static inline uint8_t *kv_part(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos)
+{
+	const struct qn_group *g = &c->batch->groups[op->group];
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
+
+	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset;
+}
+
 /* Op's state of token t's sequence before or after the batch, of a group of such; NULL: zeros. */
 static inline float *batch_state(const struct qn_batch *b, const struct qn_op *op, int64_t t, int after)
 {

@@ -1,7 +1,6 @@
 /* scan.c - selective state spaces over the positions of a sequence: see scalar/scan.c for what a step computes. */
-#include <string.h>
-
 #include "ops.h"
+#include "recur.h"
 
 #define ITEM_PANELS 4     /* of the state of a head, in an item */
 #define DECAYS_MAX  4096  /* by channel: what one call of the kernel has, in the first-level cache beside a panel */
@@ -62,24 +61,18 @@ static void by_channel(const struct run *c, const struct qn_op *op, struct scan_
 static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int64_t at, int n, int64_t t0, int64_t t1)
 {
 	const int64_t group = h / (op->n_head / op->n_head_kv), ch = h * op->v_dim + at * QN_PANEL;
-	const int64_t panel = (int64_t)op->head_dim * QN_PANEL, state = ch * op->head_dim;
+	const int64_t panel = (int64_t)op->head_dim * QN_PANEL;
 	const int64_t fit = op->by_channel ? DECAYS_MAX / panel : QN_SCAN_TOKENS;
 	const int64_t most = fit < QN_SCAN_TOKENS ? fit : QN_SCAN_TOKENS;
-	const float *before = batch_state(c->batch, op, t0, 0);
 	struct scan_rows s = {
 		.stride = c->bufs[op->src].width,
 		.o_stride = c->bufs[op->dst].width,
-		.after = batch_state(c->batch, op, t0, 1) + state,
 		.n_state = op->head_dim,
 		.panels = n,
 		.by_channel = op->by_channel,
 	};
 
-	s.before = s.after;
-	if (before)
-		s.before = before + state;
-	else
-		memset(s.after, 0, sizeof *s.after * (size_t)(n * panel));
+	s.after = recur_state(c, op, h, at, n, t0, &s.before);
 	for (int64_t t = t0; t < t1; t += s.n, s.before = s.after) {
 		const float *row = buf_row(c, op->src, t);
 
@@ -97,31 +90,12 @@ static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int
 
 static void run(struct run *c, const struct qn_op *op)
 {
-	const struct qn_batch *b = c->batch;
-	const int each = op->by_channel ? 1 : ITEM_PANELS;
-	const int64_t panels = op->v_dim / QN_PANEL, parts = (panels + each - 1) / each;
-	struct deal d = deal_begin(c->ith, c->nth, op->n_head * parts);
-	int64_t item;
-
-	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
-		const int64_t at = item % parts * each, left = panels - at;
-
-		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
-			t1 = batch_run(b, t0);
-			sequence(c, op, item / parts, at, (int)(left < each ? left : each), t0, t1);
-		}
-	}
+	recur_run(c, op, op->by_channel ? 1 : ITEM_PANELS, sequence);
 }
 
-/* The state is read and written once a pass, however many tokens there are. */
 static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 {
-	const int64_t state = (int64_t)op->n_head * op->head_dim * op->v_dim;
-	int64_t runs = 0;
-
-	for (int64_t t = 0; t < c->batch->n_tok; t = batch_run(c->batch, t))
-		runs++;
-	return (struct qn_ticks_op){2 * runs * state * (int64_t)sizeof(float), 2 * c->batch->n_tok * state};
+	return recur_moves(c, op, 2);
 }
 
 const struct operation op_scan = {.check = check, .counters = 1, .moves = moves, .run = run};

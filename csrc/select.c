@@ -21,11 +21,6 @@ static int64_t heap_bytes(const struct qn_op *op)
 	return padded(op->n_select * (int64_t)sizeof(uint64_t));
 }
 
-static int64_t q_bytes(const struct qn_op *op)
-{
-	return kv_pad(op->head_dim, 16) * (int64_t)sizeof(float);
-}
-
 /* A thread's heap, queries, their scales and sums, scores of a block for some heads, and a block of expanded codes. */
 struct work {
 	uint64_t *heap;
@@ -43,7 +38,7 @@ static int64_t work_of(const struct qn_op *op, uint8_t *scratch, struct work *w)
 
 	w->heap = (uint64_t *)scratch;
 	w->q = scratch + at;
-	at += op->n_head * q_bytes(op);
+	at += op->n_head * kv_query_bytes(op->head_dim);
 	w->qd = (float *)(scratch + at);
 	w->qsum = (int32_t *)(scratch + at + each);
 	at += 2 * each;
@@ -69,20 +64,12 @@ static int check(const struct plan *p, const struct qn_op *op)
 	       buf_ok(p, op->aux, op->n_head) && buf_ok(p, op->dst, op->n_select);
 }
 
-static const uint8_t *keys(const struct run *c, const struct qn_op *op, int64_t t, int64_t block)
-{
-	const struct qn_group *g = &c->batch->groups[op->group];
-	const int64_t unit = g->table[(int64_t)c->batch->seq[t] * g->cols + block];
-
-	return (const uint8_t *)g->data + unit * g->unit_bytes + op->kv_offset;
-}
-
 /* Ready for token t: its queries, and a heap of nothing. */
 static void begin(const struct run *c, const struct qn_op *op, int64_t t, struct work *w)
 {
 	memset(w->heap, 0, sizeof *w->heap * (size_t)op->n_select);
 	for (int h = 0; h < op->n_head; h++)
-		kv_query(op->k_type, w->q + h * q_bytes(op), &w->qd[h], &w->qsum[h],
+		kv_query(op->k_type, w->q + h * kv_query_bytes(op->head_dim), &w->qd[h], &w->qsum[h],
 		         buf_row(c, op->src, t) + op->col[0] + (int64_t)h * op->head_dim, op->head_dim);
 }
 
@@ -101,12 +88,12 @@ static void score(const struct run *c, const struct qn_op *op, int64_t t, const 
 		const int n = op->n_head - h0 < QN_ATTN_ROWS ? op->n_head - h0 : QN_ATTN_ROWS;
 		const struct attn_rows a = {
 			.e = w->e,
-			.q = w->q + h0 * q_bytes(op),
+			.q = w->q + h0 * kv_query_bytes(op->head_dim),
 			.qd = w->qd + h0,
 			.qsum = w->qsum + h0,
 			.n = n,
 			.head_dim = op->head_dim,
-			.q_bytes = q_bytes(op),
+			.q_bytes = kv_query_bytes(op->head_dim),
 			.ahead = k,
 		};
 
@@ -130,7 +117,7 @@ static void rank_blocks(const struct run *c, const struct qn_op *op, int64_t t, 
 	for (int64_t b = first; b * QN_KV_BLOCK < n; b += step) {
 		const int64_t at = b * QN_KV_BLOCK, left = n - at;
 
-		score(c, op, t, w, keys(c, op, t, b), sum);
+		score(c, op, t, w, kv_part(c, op, t, at), sum);
 		for (int64_t p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++) {
 			const uint64_t r = rank_of(sum[p], (int32_t)(at + p));
 
