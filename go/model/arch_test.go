@@ -82,13 +82,14 @@ var asWitnessed = map[string]func(c *Config){
 	"t5encoder": func(c *Config) { c.BothWays = false }, // no key tells it that the encoder reads both ways
 }
 
-func against(t *testing.T, f *File, path string) {
+// witnessed reads what the witness says of a model, and loads the model as the witness runs it.
+func witnessed(t *testing.T, f *File, path string, w any) *Model {
+	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var w witness
-	if err := json.Unmarshal(raw, &w); err != nil {
+	if err := json.Unmarshal(raw, w); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := f.Config()
@@ -102,6 +103,12 @@ func against(t *testing.T, f *File, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+func against(t *testing.T, f *File, path string) {
+	var w witness
+	m := witnessed(t, f, path, &w)
 	s := newStepper(t, m, len(w.IDs)+len(w.Greedy))
 	rows := s.step(t, w.IDs)
 	const tolerance = 1e-3

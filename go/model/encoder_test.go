@@ -1,9 +1,7 @@
 package model
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -23,27 +21,10 @@ type encoderWitness struct {
 // againstVectors compares the vectors of tokens with those of another implementation, which has GELU
 // with tanh where the originals have erf.
 func againstVectors(t *testing.T, f *File, path string) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var w encoderWitness
-	if err := json.Unmarshal(raw, &w); err != nil {
-		t.Fatal(err)
-	}
+	m := witnessed(t, f, path, &w)
 	if len(w.Tokens) == 0 {
 		t.Fatal("no vectors to compare with")
-	}
-	cfg, err := f.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if change := asWitnessed[cfg.Arch]; change != nil {
-		change(cfg)
-	}
-	m, err := loadFile(t, f, Packed, kvF32)
-	if err != nil {
-		t.Fatal(err)
 	}
 	tanhGELU(m.program)
 	got := vectorsOf(t, m, w.IDs)

@@ -29,7 +29,6 @@ func (l layer) deltaNet(d deltaNet) half {
 		gate := l.floats("delta.gates", kernel.TokRows, 2*kernel.Pad(n.NHead))
 		qkv := l.floats("delta.qkv", kernel.TokRows, nQKV)
 		y := l.floats("delta", kernel.TokRows, nValue)
-		outAct := l.act("delta", kernel.TokRows, nValue, out)
 		for parts := range slices.Chunk(in, kernel.MaxParts) {
 			l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(parts)...), Parts: parts})
 		}
@@ -48,15 +47,22 @@ func (l layer) deltaNet(d deltaNet) half {
 			ValueDim: n.ValueDim, Tiled: !d.grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group, Offset: offset,
 			Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
 		})
-		l.add(kernel.NormRows{
-			Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: c.Eps, Scale: 1,
-			Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
-		})
-		l.add(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: kernel.SiLU})
-		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: nValue})
-		l.result(outAct, kernel.Part{Matrix: out}, "")
+		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: kernel.SiLU}, out)
 	}
 	return h
+}
+
+// deltaResult normalises what each head has made, gates it, and adds its product with out to the residual.
+func (l layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
+	n, y := l.cfg.Delta, gate.Dst
+	l.add(kernel.NormRows{
+		Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: l.cfg.Eps, Scale: 1,
+		Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
+	})
+	l.add(gate)
+	act := l.act("delta", kernel.TokRows, gate.Cols, out)
+	l.add(kernel.ToAct{Act: act, Src: y, Cols: gate.Cols})
+	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
 // unitLength normalises the first heads of queries and keys to length 1: an RMS norm whose mean is

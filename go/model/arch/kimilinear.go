@@ -94,13 +94,7 @@ func (l layer) channelDelta() half {
 			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Scale: length, Group: group, Offset: offset,
 			Bias: l.vector(l.blk+"ssm_dt.bias", width), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
 		})
-		l.add(kernel.NormRows{
-			Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: c.Eps, Scale: 1, Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
-		})
-		l.add(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid})
-		outAct := l.act("delta", kernel.TokRows, width, out)
-		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: width})
-		l.result(outAct, kernel.Part{Matrix: out}, "")
+		l.deltaResult(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid}, out)
 	}}
 }
 

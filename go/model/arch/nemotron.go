@@ -5,13 +5,8 @@ import "github.com/quern-llm/quern/go/kernel"
 // nemotron is Nemotron 3 of 2023 to Minitron: layer norms, a feed-forward without a gate
 // whose function is the squared ReLU, part of each head rotated.
 var nemotron = Arch{
-	Name: "nemotron",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-	},
+	Name:   "nemotron",
+	config: starcoder2.config,
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
