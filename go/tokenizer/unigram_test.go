@@ -130,6 +130,7 @@ func charsMapOf(m map[string]string) []byte {
 	const size = 1 << 16
 	units := make([]uint32, size)
 	used := map[uint32]bool{0: true}
+	bases := map[uint32]bool{} // a unit names its label and no parent: two nodes may not share a base
 	var to []byte
 	type node map[byte]node
 	root := node{}
@@ -146,7 +147,7 @@ func charsMapOf(m map[string]string) []byte {
 	place = func(n node, at uint32, text string) {
 		_, ends := m[text]
 		fits := func(offset uint32) bool {
-			if ends && used[at^offset] {
+			if bases[at^offset] || ends && used[at^offset] {
 				return false
 			}
 			for b := range n {
@@ -160,6 +161,7 @@ func charsMapOf(m map[string]string) []byte {
 		for !fits(offset) {
 			offset++
 		}
+		bases[at^offset] = true
 		units[at] |= offset << unitOffset
 		if ends {
 			units[at] |= unitEnds
