@@ -2,11 +2,20 @@ package chat
 
 import "strings"
 
-// A Delta is what some text adds to a reply. It is of one kind: the other field
-// is empty. A tool call would be a third kind, with a field of its own.
+// A Delta is what some text adds to a reply. It is of one kind: the other fields
+// are empty.
 type Delta struct {
-	Content   string // what the model says to the user
-	Reasoning string // what it thinks before that
+	Content   string    // what the model says to the user
+	Reasoning string    // what it thinks before that
+	Call      *CallPart // part of a call of a tool
+}
+
+// A CallPart is part of a call of a tool. The first of a call has its id and its name, and
+// the arguments of all of them together are the JSON of an object.
+type CallPart struct {
+	Index     int // among the calls of a reply
+	ID, Name  string
+	Arguments string
 }
 
 // A style is how the models of a family mark the parts of a reply.

@@ -15,8 +15,9 @@ const module = "github.com/quern-llm/quern/go/"
 // A package may import the ones on the lines above its own, and no others of
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
-	"internal/browser internal/exactmath internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
-	"gguf safetensors mem machine tokenizer chat constrain grammar sample sched kernel hub demo models server/page",
+	"internal/browser internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
+	"grammar/gbnf grammar/jsonschema grammar/lark grammar/regex",
+	"gguf safetensors mem machine tokenizer chat constrain sample sched kernel hub demo models server/page",
 	"kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",

@@ -1,0 +1,66 @@
+// Package grammar describes sets of texts: context-free grammars over UTF-8, whose regular
+// parts may also be intersected and complemented. It knows neither tokens nor models;
+// package constrain compiles a Grammar for a vocabulary. The languages in which people
+// write grammars (GBNF, JSON Schema, regular expressions, Lark) are parsed into it.
+package grammar
+
+// A Grammar is a set of rules. The texts of rule 0 are the language.
+type Grammar struct{ Rules []Rule }
+
+// A Rule gives an expression a name, so that expressions can refer to each other.
+type Rule struct {
+	Name string // for messages only
+	Expr Expr
+}
+
+// An Expr is a set of texts.
+type Expr interface{ expr() }
+
+type (
+	// Lit is a single text, byte by byte; "" is the empty text.
+	Lit string
+	// Class is the texts of one code point within one of the ranges, which are sorted
+	// and do not overlap. An empty Class has no texts: nothing matches.
+	Class []Range
+	// Seq is one text of each, one after another. An empty Seq is the empty text.
+	Seq []Expr
+	// Alt is the texts of all of them. An empty Alt has no texts.
+	Alt []Expr
+	// Repeat is Min to Max texts, one after another; Max -1 is without a bound.
+	Repeat struct {
+		Expr     Expr
+		Min, Max int
+	}
+	// Ref is the texts of the rule with this index.
+	Ref int
+	// And is the texts that all of them have. Each must be regular: no rule within refers
+	// to itself.
+	And []Expr
+	// Not is all sequences of code points that a regular expression does not have.
+	Not struct{ Expr Expr }
+	// Token is a single token of the vocabulary, whatever it prints; with Not, any other
+	// token than these. It may not be inside And, Not or anything that must be regular.
+	Token struct {
+		IDs []int32
+		Not bool
+	}
+)
+
+// A Range is the code points from Lo to Hi, both included.
+type Range struct{ Lo, Hi rune }
+
+func (Lit) expr()    {}
+func (Class) expr()  {}
+func (Seq) expr()    {}
+func (Alt) expr()    {}
+func (Repeat) expr() {}
+func (Ref) expr()    {}
+func (And) expr()    {}
+func (Not) expr()    {}
+func (Token) expr()  {}
+
+// Add appends a rule and returns a reference to it.
+func (g *Grammar) Add(name string, e Expr) Ref {
+	g.Rules = append(g.Rules, Rule{name, e})
+	return Ref(len(g.Rules) - 1)
+}
