@@ -173,6 +173,7 @@ func (g *generation) count(events []event) {
 type answer struct {
 	seq                *sequence
 	content, reasoning strings.Builder
+	calls              []chat.ToolCall
 	tokens             []engine.Token
 	usage              engine.Usage
 	ending
@@ -188,6 +189,7 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 			for _, d := range e.piece.deltas {
 				a.content.WriteString(d.Content)
 				a.reasoning.WriteString(d.Reasoning)
+				a.call(d.Call)
 			}
 			a.tokens = append(a.tokens, e.piece.tokens...)
 			a.usage = e.usage
@@ -198,4 +200,15 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 		return nil
 	})
 	return answers, err
+}
+
+// call adds part of a call.
+func (a *answer) call(part *chat.CallPart) {
+	switch {
+	case part == nil:
+	case part.Name != "":
+		a.calls = append(a.calls, chat.ToolCall{ID: part.ID, Type: "function", Function: chat.Function{Name: part.Name, Arguments: chat.Arguments(part.Arguments)}})
+	default:
+		a.calls[len(a.calls)-1].Function.Arguments += chat.Arguments(part.Arguments)
+	}
 }

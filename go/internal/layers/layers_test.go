@@ -18,7 +18,7 @@ var layers = []string{
 	"internal/browser internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
 	"grammar/gbnf grammar/jsonschema grammar/lark grammar/regex",
 	"gguf safetensors mem machine tokenizer chat constrain sample sched kernel hub demo models server/page",
-	"kvcache measure model/arch synth",
+	"internal/scripted kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
 	"bench repl server server/telemetry verify",
