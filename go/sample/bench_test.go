@@ -14,11 +14,11 @@ var ways = []struct {
 }{
 	{"greedy", Params{RepeatPenalty: 1}},
 	{"defaults", Defaults()},
-	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
-	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, RepeatPenalty: 1}},
-	{"topp", Params{Temp: 0.8, TopP: 0.95, RepeatPenalty: 1}},
-	{"minp", Params{Temp: 0.8, TopP: 1, MinP: 0.05, RepeatPenalty: 1}},
-	{"temp", Params{Temp: 0.8, TopP: 1, RepeatPenalty: 1}},
+	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, TypicalP: 1, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
+	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
+	{"topp", Params{Temp: 0.8, TopP: 0.95, TypicalP: 1, RepeatPenalty: 1}},
+	{"minp", Params{Temp: 0.8, TopP: 1, TypicalP: 1, MinP: 0.05, RepeatPenalty: 1}},
+	{"temp", Params{Temp: 0.8, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
 }
 
 // modelLike returns logits with the spread of a model's and a few that stand out.
