@@ -89,6 +89,10 @@ func (s *Sampler) Accept(id int32) {
 	s.feedback.accept(id, &s.params, &s.chain)
 }
 
+// Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
+// the candidates, the bins, and what penalties and DRY know of the text.
+func Bytes(nVocab, ctx int) int { return 8*nVocab + 64<<10 + 32*ctx }
+
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.
 func (s *Sampler) Trim() {
