@@ -41,15 +41,6 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 	return q.options.settle(m, h)
 }
 
-func (q *chatQuery) source(m *Model) (source, error) {
-	prompt, err := q.render(m)
-	if err != nil {
-		return source{}, err
-	}
-	ids, err := m.encodeChat(prompt.Text)
-	return source{prompts: [][]int32{ids}, chat: &prompt}, err
-}
-
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
 	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, envelope: e}
@@ -125,7 +116,7 @@ func (f *chatFormat) whole(answers []answer) any {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
 			Index:    i,
-			Message:  chatMessage{"assistant", got.content.String(), got.reasoning.String()},
+			Message:  chatMessage{"assistant", got.blocks.join(textBlock), got.blocks.join(thoughtBlock)},
 			Logprobs: f.probs(got.tokens), Finish: got.finishReason(),
 		})
 	}
