@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,23 +13,22 @@ import (
 // A anthropicQuery is a request to Anthropic's /v1/messages.
 type anthropicQuery struct {
 	options
-	conversation
 	anthropicInput
 }
 
 // anthropicInput is the part of a request that its prompt is made of. It is the whole of a
 // request to /v1/messages/count_tokens.
 type anthropicInput struct {
+	conversation
 	system   anthropicSystem
 	turns    anthropicMessages
-	offered  anthropicTools
 	choice   anthropicChoice
 	thinking anthropicThinking
 	output   anthropicOutput
 }
 
 func newAnthropicQuery(m *Model) *anthropicQuery {
-	return filled(m, &anthropicQuery{options: newOptions(m), conversation: newConversation()})
+	return filled(m, &anthropicQuery{options: newOptions(m), anthropicInput: newAnthropicInput()})
 }
 
 func (q *anthropicQuery) fields() []field {
@@ -42,13 +42,16 @@ func (q *anthropicQuery) fields() []field {
 	}, without(q.options.fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
+func newAnthropicInput() anthropicInput { return anthropicInput{conversation: newConversation()} }
+
 func (in *anthropicInput) fields() []field {
 	return []field{
 		required("messages", &in.turns, "The conversation so far."),
 		input("system", &in.system, "The system prompt, a text or blocks of text."),
-		input("tools", &in.offered, "Tools that the model may call."),
+		input("tools", anthropicTools{&in.tools}, "Tools that the model may call."),
 		input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
+		setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
 		input("output_config", &in.output, "effort is passed to the chat template."),
 	}
 }
@@ -66,29 +69,28 @@ func (q *anthropicQuery) settle(m *Model, h http.Header) error {
 }
 
 func (q *anthropicQuery) source(m *Model) (source, error) {
-	if err := q.anthropicInput.converse(&q.conversation); err != nil {
+	if err := q.converse(); err != nil {
 		return source{}, err
 	}
 	return q.conversation.source(m)
 }
 
-// converse fills in a conversation with the input.
-func (in *anthropicInput) converse(c *conversation) error {
-	c.messages = in.turns.conversation(in.system)
-	if len(c.messages) == 0 {
+// converse fills in the conversation.
+func (in *anthropicInput) converse() error {
+	in.messages = in.turns.conversation(in.system)
+	if len(in.messages) == 0 {
 		return invalid("messages", "without text, want at least one with")
 	}
-	if in.output.effort != "" {
-		c.effort = in.output.effort
-	}
-	if c.kwargs == nil {
-		c.kwargs = templateValues{}
+	in.choice.apply(&in.toolbox)
+	in.effort = cmp.Or(in.output.effort, in.effort)
+	if in.kwargs == nil {
+		in.kwargs = templateValues{}
 	}
 	switch in.thinking.kind {
 	case "enabled", "adaptive":
-		c.kwargs["enable_thinking"] = []byte("true")
+		in.kwargs["enable_thinking"] = []byte("true")
 	case "disabled":
-		c.kwargs["enable_thinking"] = []byte("false")
+		in.kwargs["enable_thinking"] = []byte("false")
 	}
 	return nil
 }
@@ -165,12 +167,11 @@ func (object) schema() schema { return schema{"type": "object"} }
 // A anthropicCountQuery is a request to /v1/messages/count_tokens.
 type anthropicCountQuery struct {
 	model string
-	conversation
 	anthropicInput
 }
 
 func newAnthropicCountQuery(m *Model) *anthropicCountQuery {
-	return filled(m, &anthropicCountQuery{conversation: newConversation()})
+	return filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
 }
 
 func (q *anthropicCountQuery) fields() []field {
@@ -187,7 +188,7 @@ func (s *Server) anthropicCountTokens(c *gin.Context, m *Model) error {
 	if err := readBody(c, q); err != nil {
 		return err
 	}
-	if err := q.anthropicInput.converse(&q.conversation); err != nil {
+	if err := q.converse(); err != nil {
 		return err
 	}
 	src, err := q.conversation.source(m)

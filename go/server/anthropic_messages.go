@@ -2,12 +2,10 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -93,15 +91,6 @@ func readBlocks(r *reader) ([]anthropicBlock, error) {
 		return wrap(fmt.Sprintf("block %d", i), err)
 	})
 	return blocks, err
-}
-
-// mismatch words an error of decode.
-func mismatch(err error) error {
-	var wrong *json.SemanticError
-	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s has the wrong type: %s", quote(string(wrong.JSONPointer)), wrong.JSONKind)
-	}
-	return err
 }
 
 // check refuses blocks that a model of text cannot be given, and those that lack what

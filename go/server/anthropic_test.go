@@ -169,7 +169,7 @@ func TestAnthropicConversation(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if err := q.anthropicInput.converse(&q.conversation); err != nil {
+		if err := q.converse(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if got := shown(&q.conversation); got != c.want {
@@ -216,8 +216,8 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":[]}]}`:                                                       "without text",
 		`{` + ask1 + `,"thinking":{}}`:                                                                                     "thinking: type: missing",
 		`{` + ask1 + `,"thinking":{"type":"enabled","budget_tokens":0}}`:                                                   "thinking: budget_tokens",
-		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                                            "tools: tool 0: input_schema: missing",
-		`{` + ask1 + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                      "tools: tool 0: type: \"web_search_20250305\"",
+		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                                            "tools: element 0: input_schema: missing",
+		`{` + ask1 + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                      "tools: element 0: type: \"web_search_20250305\"",
 		`{` + ask1 + `,"tool_choice":{"type":"tool"}}`:                                                                     "tool_choice: name: missing",
 		`{` + ask1 + `,"metadata":5}`:                                                                                      "metadata: 5",
 		`{` + ask1 + `,"output_config":{"effort":"none at all"}}`:                                                          "output_config: effort",

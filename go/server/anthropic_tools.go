@@ -1,45 +1,17 @@
 package server
 
 import (
-	stdjson "encoding/json" // for the type of chat's values
-	"fmt"
-	"strings"
-
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A functionTool is a tool as chat templates have it.
-type functionTool struct {
-	Type     string       `json:"type"`
-	Function functionSpec `json:"function"`
-}
-
-type functionSpec struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description,omitzero"`
-	Parameters  jsontext.Value `json:"parameters,omitzero"`
-	Strict      bool           `json:"strict,omitzero"`
-}
-
-// raw returns the tool's JSON.
-func (f functionSpec) raw() (stdjson.RawMessage, error) {
-	b, err := encode(functionTool{"function", f})
-	return stdjson.RawMessage(b), err
-}
-
 // anthropicTools are tools as Anthropic's clients send them.
-type anthropicTools []stdjson.RawMessage
+type anthropicTools struct{ to *tools }
 
-func (l *anthropicTools) take(r *reader) error {
-	*l = anthropicTools{}
-	return r.elements("an array of tools", func(i int) error {
-		tool, err := readAnthropicTool(r)
-		*l = append(*l, tool)
-		return wrap(fmt.Sprintf("tool %d", i), err)
-	})
+func (l anthropicTools) take(r *reader) error {
+	return l.to.read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
 }
 
-func readAnthropicTool(r *reader) (stdjson.RawMessage, error) {
+func readAnthropicTool(r *reader) (tool, error) {
 	var t struct {
 		Type        string         `json:"type"`
 		Name        string         `json:"name"`
@@ -48,25 +20,39 @@ func readAnthropicTool(r *reader) (stdjson.RawMessage, error) {
 		Schema      jsontext.Value `json:"input_schema"`
 	}
 	if err := mismatch(r.decode(&t)); err != nil {
-		return nil, err
+		return tool{}, err
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return nil, bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", quote(t.Type))
-	case strings.TrimSpace(t.Name) == "":
-		return nil, bad("name: missing, want a string")
+		return tool{}, bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", quote(t.Type))
+	case t.Name == "":
+		return tool{}, bad("name: missing, want a string")
 	case t.Schema == nil:
-		return nil, bad("input_schema: missing, want an object")
+		return tool{}, bad("input_schema: missing, want an object")
 	case t.Schema.Kind() != '{':
-		return nil, bad("input_schema: %s, want an object", describe(t.Schema))
+		return tool{}, bad("input_schema: %s, want an object", describe(t.Schema))
 	}
-	return functionSpec{t.Name, t.Description, t.Schema, t.Strict}.raw()
+	return newTool(t.Name, t.Description, t.Schema, t.Strict)
 }
 
-func (l *anthropicTools) value() any { return nil }
+// newTool returns a function that the model may call.
+func newTool(name, description string, parameters jsontext.Value, strict bool) (tool, error) {
+	v, err := encode(struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description,omitzero"`
+		Parameters  jsontext.Value `json:"parameters,omitzero"`
+		Strict      bool           `json:"strict,omitzero"`
+	}{name, description, parameters, strict})
+	if err != nil {
+		return tool{}, err
+	}
+	return readFunction(newReader(v))
+}
 
-func (l *anthropicTools) schema() schema {
-	return schema{"type": "array", "items": schema{"type": "object", "required": []string{"name"}, "properties": schema{
+func (l anthropicTools) value() any { return nil }
+
+func (l anthropicTools) schema() schema {
+	return schema{"type": "array", "maxItems": maxTools, "items": schema{"type": "object", "required": []string{"name"}, "properties": schema{
 		"name": schema{"type": "string"}, "description": schema{"type": []string{"string", "null"}}, "input_schema": schema{"type": "object"},
 	}}}
 }
@@ -103,6 +89,19 @@ func (c *anthropicChoice) take(r *reader) error {
 		return bad("name: missing, want a tool's")
 	}
 	return nil
+}
+
+// apply tells the choice to the tools of a conversation.
+func (c *anthropicChoice) apply(b *toolbox) {
+	b.parallel = !c.single
+	switch c.kind {
+	case "any":
+		b.choice.mode = "required"
+	case "tool":
+		b.choice.mode, b.choice.names = "required", []string{c.name}
+	case "none":
+		b.choice.mode = "none"
+	}
 }
 
 func (c *anthropicChoice) value() any { return nil }

@@ -78,3 +78,14 @@ func (l blocks) join(kind blockKind) string {
 	}
 	return text.String()
 }
+
+// calls returns the calls of tools.
+func (l blocks) calls() []chat.ToolCall {
+	var all []chat.ToolCall
+	for _, b := range l {
+		if b.kind == callBlock {
+			all = append(all, chat.ToolCall{ID: b.id, Type: "function", Function: chat.Function{Name: b.name, Arguments: chat.Arguments(b.text.String())}})
+		}
+	}
+	return all
+}
