@@ -41,15 +41,6 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 	return q.options.settle(m, h)
 }
 
-func (q *chatQuery) source(m *Model) (source, error) {
-	prompt, err := q.render(m)
-	if err != nil {
-		return source{}, err
-	}
-	ids, err := m.encodeChat(prompt.Text)
-	return source{prompts: [][]int32{ids}, chat: &prompt}, err
-}
-
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
 	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, old: q.tools.old, envelope: e}
@@ -168,15 +159,16 @@ func (f *chatFormat) whole(answers []answer) any {
 }
 
 func (f *chatFormat) message(a *answer) chatMessage {
-	m := chatMessage{Role: "assistant", Reasoning: a.reasoning.String()}
-	if content := a.content.String(); content != "" || len(a.calls) == 0 {
+	m := chatMessage{Role: "assistant", Reasoning: a.blocks.join(thoughtBlock)}
+	calls := a.blocks.calls()
+	if content := a.blocks.join(textBlock); content != "" || len(calls) == 0 {
 		m.Content = &content
 	}
 	switch {
 	case !f.old:
-		m.Calls = a.calls
-	case len(a.calls) > 0:
-		m.Call = &a.calls[0].Function
+		m.Calls = calls
+	case len(calls) > 0:
+		m.Call = &calls[0].Function
 	}
 	return m
 }

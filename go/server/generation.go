@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -171,11 +170,10 @@ func (g *generation) count(events []event) {
 
 // An answer is the complete output of a sequence.
 type answer struct {
-	seq                *sequence
-	content, reasoning strings.Builder
-	calls              []chat.ToolCall
-	tokens             []engine.Token
-	usage              engine.Usage
+	seq    *sequence
+	blocks blocks
+	tokens []engine.Token
+	usage  engine.Usage
 	ending
 }
 
@@ -187,9 +185,7 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 			a := &answers[e.seq.index]
 			a.seq = e.seq
 			for _, d := range e.piece.deltas {
-				a.content.WriteString(d.Content)
-				a.reasoning.WriteString(d.Reasoning)
-				a.call(d.Call)
+				a.blocks.add(d)
 			}
 			a.tokens = append(a.tokens, e.piece.tokens...)
 			a.usage = e.usage
@@ -200,15 +196,4 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 		return nil
 	})
 	return answers, err
-}
-
-// call adds part of a call.
-func (a *answer) call(part *chat.CallPart) {
-	switch {
-	case part == nil:
-	case part.Name != "":
-		a.calls = append(a.calls, chat.ToolCall{ID: part.ID, Type: "function", Function: chat.Function{Name: part.Name, Arguments: chat.Arguments(part.Arguments)}})
-	default:
-		a.calls[len(a.calls)-1].Function.Arguments += chat.Arguments(part.Arguments)
-	}
 }

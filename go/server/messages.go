@@ -33,11 +33,14 @@ func (c *conversation) fields() []field {
 	return append([]field{
 		required("messages", &c.messages, "The conversation so far."),
 		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", text{&c.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}}, "For the chat template; none also turns reasoning off."),
+		setting("reasoning_effort", text{&c.effort, efforts}, "For the chat template; none also turns reasoning off."),
 		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
 	}, c.toolbox.fields()...)
 }
+
+// efforts are the values of reasoning_effort.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // messages are those of a conversation.
 type messages []chat.Message
@@ -271,6 +274,16 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
 	return prompt, nil
+}
+
+// source makes the prompt of a conversation.
+func (c *conversation) source(m *Model) (source, error) {
+	prompt, err := c.render(m)
+	if err != nil {
+		return source{}, err
+	}
+	ids, err := m.encodeChat(prompt.Text)
+	return source{prompts: [][]int32{ids}, chat: &prompt}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation.

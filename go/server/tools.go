@@ -90,16 +90,22 @@ func (l *tools) read(r *reader, want string, one func(r *reader) (tool, error)) 
 	l.list = []tool{}
 	return r.elements(want, func(i int) error {
 		t, err := one(r)
-		switch {
-		case err != nil:
-		case l.has(t.Name):
-			err = fmt.Errorf("a second tool with the name %s", quote(t.Name))
-		case len(l.list) == maxTools:
-			err = fmt.Errorf("more than %d tools", maxTools)
+		if err == nil {
+			err = l.add(t)
 		}
-		l.list = append(l.list, t)
 		return wrap(fmt.Sprintf("element %d", i), err)
 	})
+}
+
+func (l *tools) add(t tool) error {
+	switch {
+	case l.has(t.Name):
+		return fmt.Errorf("a second tool with the name %s", quote(t.Name))
+	case len(l.list) == maxTools:
+		return fmt.Errorf("more than %d tools", maxTools)
+	}
+	l.list = append(l.list, t)
+	return nil
 }
 
 func (l *tools) has(name string) bool {
