@@ -21,6 +21,7 @@ type Params struct {
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
 	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
+	Reader      Reader               // of the prompt: nothing is generated then; nil: none
 }
 
 // MaxTopLogprobs is how many alternatives a token may come with.
@@ -84,6 +85,7 @@ type Generation struct {
 	tokens    []Token         // of the last step
 	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
 	prepared  int             // of masks: how many are computed
+	reading   *reading        // nil: there is no Reader
 }
 
 // NewGeneration returns a Generation for a model of nVocab tokens and a context of
@@ -108,7 +110,23 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	}
 	// Without spare capacity: append copies, and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
-	return &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}, nil
+	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}
+	if p.Reader != nil {
+		g.MaxTokens = 0
+	}
+	var err error
+	g.reading, err = newReading(p.Reader, len(ids))
+	return g, err
+}
+
+// Skippable returns the known tokens that need not be evaluated where their state is cached: not
+// the last, for its logits, nor those that are read.
+func (g *Generation) Skippable() []int32 {
+	n := len(g.ids) - 1
+	if g.reading != nil {
+		n = min(n, g.reading.next)
+	}
+	return g.ids[:n]
 }
 
 // known returns an error that wraps model.ErrToken for ids outside the vocabulary.
