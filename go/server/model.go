@@ -60,6 +60,7 @@ type Model struct {
 
 	loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
+	samplers   *sample.Vocabulary
 	fim        fimTokens
 }
 

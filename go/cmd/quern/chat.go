@@ -99,6 +99,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if warning != "" {
 		note(warning)
 	}
+	f.settings.vocabulary = sample.NewVocabulary(in.tok)
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
 	box, err := f.tools(ctx)
 	if err != nil {
@@ -170,9 +171,10 @@ func dumb() bool {
 
 // chatSettings are the flags that can be changed during a chat.
 type chatSettings struct {
-	sampling samplingFlags
-	predict  int
-	flags    *pflag.FlagSet
+	sampling   samplingFlags
+	vocabulary *sample.Vocabulary
+	predict    int
+	flags      *pflag.FlagSet
 }
 
 func (s *chatSettings) define(fs *pflag.FlagSet) {
@@ -189,5 +191,5 @@ func (s *chatSettings) Each(show func(name, value, usage string)) {
 	s.flags.VisitAll(func(f *pflag.Flag) { show(f.Name, f.Value.String(), f.Usage) })
 }
 
-func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded() }
+func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded(s.vocabulary) }
 func (s *chatSettings) Predict() int            { return s.predict }
