@@ -81,7 +81,7 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.Namespace, ids[:len(ids)-1]) // the last is evaluated in any case, for its logits
+		table = l.tree.Find(j.Namespace, j.gen.Skippable())
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...)}
@@ -107,8 +107,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if j.NoCache {
 			return sched.Prefix{}
 		}
-		ids := j.gen.Known()
-		tokens, held := l.tree.Held(j.Namespace, ids[:len(ids)-1])
+		tokens, held := l.tree.Held(j.Namespace, j.gen.Skippable())
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {
