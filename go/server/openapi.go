@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -180,10 +181,13 @@ func typeSchema(t reflect.Type) schema {
 		return own.schema()
 	}
 	switch t.Kind() {
+	case reflect.Slice:
+		if t == reflect.TypeFor[jsontext.Value]() {
+			return schema{}
+		}
+		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Pointer:
 		return schema{"anyOf": []schema{typeSchema(t.Elem()), {"type": "null"}}}
-	case reflect.Slice:
-		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": typeSchema(t.Elem())}
 	case reflect.String:
@@ -192,7 +196,7 @@ func typeSchema(t reflect.Type) schema {
 		return schema{"type": "boolean"}
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return schema{"type": "integer"}
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		return schema{"type": "number"}
 	case reflect.Struct:
 		return structSchema(t)

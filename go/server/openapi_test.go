@@ -69,6 +69,7 @@ func TestDocument(t *testing.T) {
 	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
 		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
 	}
+	stored := post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
 	ids := map[string]bool{}
 	failing := inDocument(t, doc, "/components/schemas/Error")
 	for path, methods := range d.Paths {
@@ -92,6 +93,8 @@ func TestDocument(t *testing.T) {
 				real += "?action=erase"
 			case strings.Contains(path, "models/"):
 				real = strings.Replace(path, "{id}", "fake/model", 1)
+			case strings.Contains(path, "responses/{id}") && method != "delete":
+				real = strings.Replace(path, "{id}", stored, 1)
 			case path == "/lora-adapters" && method == "post":
 				body = "[]"
 			}
