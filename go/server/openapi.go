@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -89,7 +90,7 @@ func operationID(method, path string) string {
 func requestSchema(b body) schema {
 	properties := schema{}
 	required := []string{}
-	for _, f := range b.defaults(&Model{Sampling: sample.Defaults()}).fields() {
+	for _, f := range b.defaults(&Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).fields() {
 		for i, name := range f.names {
 			p := schema{"description": f.doc}
 			if i > 0 {
@@ -192,7 +193,7 @@ func typeSchema(t reflect.Type) schema {
 		return schema{"type": "boolean"}
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return schema{"type": "integer"}
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		return schema{"type": "number"}
 	case reflect.Struct:
 		return structSchema(t)
