@@ -19,6 +19,7 @@ type Params struct {
 	Bias        []sample.Bias
 	Stop        func(id int32) bool  // whether id is a stop token; nil: none is
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
+	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
 	Reader      Reader               // of the prompt: nothing is generated then; nil: none
 }
@@ -33,10 +34,10 @@ func TokenBytes(top int) int {
 }
 
 // generationBytes returns the maximum memory of a Generation for a text of ctx
-// tokens: its ids, the scratch of the sampler, a copy of the logits, and the tokens
-// sampled from `rows` of them at a time.
+// tokens: its ids, the state and the scratch of the sampler, a copy of the logits, and
+// the tokens sampled from `rows` of them at a time.
 func generationBytes(nVocab, ctx, rows int) int {
-	return 4*ctx + 8*nVocab + 32<<10 + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+	return 4*ctx + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
 // Finish says why a generation ended.
@@ -273,7 +274,7 @@ func (g *Generation) Cut(n int) {
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	raw := logits // logprobs are the model's own, before bias and constraint
-	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
+	if g.TopLogprobs >= 0 && !g.PostProbs && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
 	}
 	for _, b := range g.Bias {
@@ -294,10 +295,13 @@ func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	if t.ID, err = g.smp.Sample(logits); err != nil {
 		return t, err
 	}
-	g.smp.Accept(t.ID)
-	t.Stop = g.Stop != nil && g.Stop(t.ID)
-	if g.TopLogprobs >= 0 {
+	switch {
+	case g.TopLogprobs >= 0 && g.PostProbs:
+		t.Logprob, t.Top = g.smp.Chances(logits, t.ID, g.TopLogprobs)
+	case g.TopLogprobs >= 0:
 		t.Logprob, t.Top = sample.Logprobs(raw, t.ID, g.TopLogprobs)
 	}
+	g.smp.Accept(t.ID)
+	t.Stop = g.Stop != nil && g.Stop(t.ID)
 	return t, nil
 }
