@@ -22,11 +22,15 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
+	adapters, err := settled(r.Adapters)
+	if err != nil {
+		return nil, err
+	}
 	room := l.e.ctx - len(r.Prompt)
 	if room <= 0 {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
 	}
-	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now()}
+	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
@@ -44,15 +48,19 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 			return nil, ErrDeadline
 		}
 	}
+	if err := l.use(adapters); err != nil {
+		return nil, err
+	}
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
-	s.Leader, s.Shared = l.leader(r)
+	s.Leader, s.Shared = l.leader(j)
 	if leader := l.jobs[s.Leader]; leader != nil {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
+		l.unuse(adapters)
 		return nil, &BusyError{busy.Queued, busy.RetryAfter}
 	}
 	l.jobs[j.id] = j
@@ -63,13 +71,13 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 // leader returns the request that will compute the longest prefix of r that is not
 // cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
 // nothing: r would have to compute the same.
-func (l *Loop) leader(r *Request) (id uint64, shared int) {
+func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len(r.Namespace, r.Prompt[:len(r.Prompt)-1])
+	cached := l.tree.Len(r.namespace, r.Prompt[:len(r.Prompt)-1])
 	for _, j := range l.jobs {
-		if j.NoCache || j.Priority < r.Priority || j.Namespace != r.Namespace {
+		if j.NoCache || j.Priority < r.Priority || j.namespace != r.namespace {
 			continue
 		}
 		n := 0
