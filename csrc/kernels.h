@@ -191,6 +191,22 @@ extern struct kernels qn_kernels;
  */
 extern int32_t qn_ahead;
 
+/*
+ * As qn_ahead: while AHEAD_LANES pages are used, one after the other, the next ones are asked for, all
+ * at once: a line of each in turn.
+ */
+enum { AHEAD_IN_LANES = -1, AHEAD_LANES = 4, AHEAD_PAGE = 4096 };
+
+/* The line to ask for while that at p is used. Each is asked for once where each is used once. */
+INLINE const uint8_t *ahead_of(const uint8_t *p)
+{
+	const uintptr_t at = (uintptr_t)p / 64, lines = AHEAD_PAGE / 64, next = at / (AHEAD_LANES * lines) + 1;
+
+	if (qn_ahead != AHEAD_IN_LANES)
+		return p + qn_ahead;
+	return (const uint8_t *)(64 * (next * AHEAD_LANES * lines + at % AHEAD_LANES * lines + at / AHEAD_LANES % lines));
+}
+
 /* Each fills the slots it has and leaves the rest alone. */
 void kernels_init_scalar(struct kernels *k);
 void kernels_init_x86(struct kernels *k, uint32_t isa);

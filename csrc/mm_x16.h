@@ -88,18 +88,17 @@ struct block {
 	floats d, dmin;
 };
 
-/* Asks for the weights that follow bytes at .. at + n of a block by as much as this CPU likes. */
+/* Asks for weights to come while bytes at .. at + n of a block are used. */
 INLINE void ask_ahead(const struct block *w, int at, int n)
 {
-	const uint8_t *p = w->p + at + qn_ahead;
-
 	if (!qn_ahead)
 		return;
-	if (p >= w->end)
-		p += w->skip;
 #pragma GCC unroll 32
-	for (int i = 0; i < n; i += 64)
-		__builtin_prefetch(p + i);
+	for (int i = 0; i < n; i += 64) {
+		const uint8_t *p = ahead_of(w->p + at + i);
+
+		__builtin_prefetch(p >= w->end ? p + w->skip : p);
+	}
 }
 
 /* The offset of a type's weights, that is taken off by the caller of ints_dot(); 0 where it has none. */

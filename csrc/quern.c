@@ -98,7 +98,7 @@ static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		for (size_t i = from; i < to; i += 8) {
 			/* As the kernels ask for weights: without it some CPUs read at half their speed. */
 			if (qn_ahead)
-				__builtin_prefetch((const uint8_t *)&m->buf[i] + qn_ahead);
+				__builtin_prefetch(ahead_of((const uint8_t *)&m->buf[i]));
 			for (int j = 0; j < 8; j++)
 				sum[j] ^= m->buf[i + (size_t)j];
 		}

@@ -46,6 +46,7 @@ type Template struct {
 	tokens SpecialTokens
 	caps   Caps
 	style  *style
+	syntax *syntax
 	// noNull: null content becomes an empty string, since the template would print it.
 	noNull bool
 }
@@ -56,7 +57,7 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
-	t := &Template{jinja: parsed, source: source, tokens: tokens, style: styleOf(source)}
+	t := &Template{jinja: parsed, source: source, tokens: tokens, style: styleOf(source), syntax: syntaxOf(source)}
 	t.probe()
 	return t, nil
 }
@@ -92,7 +93,7 @@ func (p Prompt) Reply() *Reply { return &p.reply }
 
 // Marks returns the texts of the tokens that mark the parts of a reply. Some are
 // control tokens, which a tokenizer does not print by default; a Reply needs them.
-func (p Prompt) Marks() []string { return p.reply.style.marks() }
+func (p Prompt) Marks() []string { return append(p.reply.style.marks(), p.reply.syntax.marks()...) }
 
 // Render makes the prompt.
 func (t *Template) Render(in Input) (Prompt, error) {
@@ -125,6 +126,14 @@ func (t *Template) Render(in Input) (Prompt, error) {
 		return Prompt{}, err
 	}
 	p := Prompt{Text: text, reply: Reply{style: t.style}}
+	if len(in.Tools) > 0 {
+		p.reply.syntax = t.syntax
+		for _, raw := range in.Tools {
+			if tool, ok := readTool(raw); ok {
+				p.reply.tools = append(p.reply.tools, tool)
+			}
+		}
+	}
 	p.reply.after(text, begun)
 	return p, nil
 }

@@ -1,6 +1,9 @@
 package chat
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // A Delta is what some text adds to a reply. It is of one kind: the other fields
 // are empty.
@@ -11,7 +14,8 @@ type Delta struct {
 }
 
 // A CallPart is part of a call of a tool. The first of a call has its id and its name, and
-// the arguments of all of them together are the JSON of an object.
+// the arguments of all of them together are the JSON of an object, or the beginning of it
+// where the text ended or went wrong within them.
 type CallPart struct {
 	Index     int // among the calls of a reply
 	ID, Name  string
@@ -62,16 +66,21 @@ func (s *style) opened(reasoning string) string {
 
 // A Reply parses what a model generates after a Prompt. The result does not
 // depend on how the text is split into pieces. A possible prefix of a mark is held
-// back, and so is white space around the reasoning, which is dropped.
+// back, and so is white space around the reasoning and calls, which is dropped. Calls are parsed
+// where the prompt has tools; what begins as one and is none is content.
 type Reply struct {
-	style *style // nil: all is content
-	state replyState
-	held  string // a possible prefix of a mark
-	space []byte // white space that is dropped unless more of the same part follows
-	trim  bool   // the space before the content is dropped
-	once  bool   // the reasoning has ended: there is no second
-	some  bool   // part of the reasoning was returned
-	out   []Delta
+	style  *style  // nil: there is no reasoning
+	syntax *syntax // nil: there are no calls
+	tools  []Tool
+	state  replyState
+	caller *caller // of the calls that have begun
+	calls  int     // that have ended
+	held   string  // a possible prefix of a mark
+	space  []byte  // white space that is dropped unless more of the same part follows
+	trim   bool    // the space before the content is dropped
+	once   bool    // the reasoning has ended: there is no second
+	some   bool    // part of the reasoning was returned
+	out    []Delta
 }
 
 type replyState int
@@ -80,20 +89,22 @@ const (
 	beginning replyState = iota // white space only, before the content or the reasoning
 	reasoning
 	answering
+	calling
 )
+
+// KeepReasoning leaves the reasoning and its marks in the content. It comes before Write.
+func (r *Reply) KeepReasoning() { r.style, r.state, r.trim = nil, beginning, false }
 
 // after sets the state at the end of a prompt, which may open the reasoning, or
 // close it as empty. Where the prompt ends inside an assistant message, begun is
 // what the model would have written of that message.
 func (r *Reply) after(prompt, begun string) {
-	if r.style == nil {
-		return
-	}
 	end := strings.TrimRight(prompt, whiteSpace)
 	switch {
 	case begun != "":
 		r.Write(begun)
 		r.held, r.space = "", nil // belongs to the prompt
+	case r.style == nil:
 	case strings.HasSuffix(end, r.style.open):
 		r.state = reasoning
 	case strings.HasSuffix(end, r.style.shut):
@@ -107,10 +118,12 @@ const whiteSpace = " \n\t\r"
 func (r *Reply) Write(text string) []Delta {
 	text, r.held = r.held+text, ""
 	for text != "" {
-		switch {
-		case r.style == nil || r.state == answering:
+		switch r.state {
+		case calling:
+			text = r.call(text)
+		case answering:
 			text = r.answer(text)
-		case r.state == reasoning:
+		case reasoning:
 			text = r.reason(text)
 		default:
 			text = r.begin(text)
@@ -127,7 +140,13 @@ func (r *Reply) Close() []Delta {
 	case reasoning:
 		r.think(r.held)
 	case answering:
-		r.add(Delta{Content: r.held})
+		r.add(Delta{Content: string(r.space) + r.held})
+	case calling:
+		r.hear()
+		if r.caller.loose() {
+			r.say(string(r.caller.raw))
+		}
+		r.caller = nil
 	}
 	r.held = ""
 	return r.take()
@@ -143,7 +162,7 @@ func (r *Reply) add(d Delta) {
 	last := len(r.out) - 1
 	switch {
 	case d == Delta{}:
-	case last >= 0 && (r.out[last].Content == "") == (d.Content == ""):
+	case last >= 0 && d.Call == nil && r.out[last].Call == nil && (r.out[last].Content == "") == (d.Content == ""):
 		r.out[last].Content += d.Content
 		r.out[last].Reasoning += d.Reasoning
 	default:
@@ -152,20 +171,38 @@ func (r *Reply) add(d Delta) {
 }
 
 // begin takes text before the content, up to where it is known whether
-// reasoning comes first. Like answer and reason, it returns the text that is left.
+// reasoning or a call comes first. Like answer, reason and call, it returns the text that is left.
 func (r *Reply) begin(text string) string {
 	word := strings.TrimLeft(text, whiteSpace)
 	r.space = append(r.space, text[:len(text)-len(word)]...)
 	switch {
 	case word == "":
 		return ""
-	case r.once:
+	case r.style == nil || r.once:
 	case strings.HasPrefix(word, r.style.open):
 		r.state, r.space = reasoning, nil
 		return word[len(r.style.open):]
 	case strings.HasPrefix(r.style.open, word):
 		r.held = word
 		return ""
+	}
+	if r.syntax != nil {
+		if r.syntax.bare && word[0] == '{' {
+			r.ring("")
+			return word
+		}
+		for _, mark := range r.syntax.starts() {
+			switch {
+			case strings.HasPrefix(word, mark):
+				r.ring(mark)
+				return word[len(mark):]
+			case strings.HasPrefix(mark, word):
+				r.held = word
+			}
+		}
+		if r.held != "" {
+			return ""
+		}
 	}
 	r.state = answering
 	r.say("")
@@ -177,7 +214,7 @@ func (r *Reply) say(text string) {
 	if !r.trim {
 		text = string(r.space) + text
 	}
-	r.space = nil
+	r.space, r.trim = nil, false
 	r.add(Delta{Content: text})
 }
 
@@ -208,29 +245,90 @@ func (r *Reply) think(text string) {
 	r.space = append(r.space, after...)
 }
 
-// answer takes text of the content.
+// answer takes text of the content, of which white space before a call is no part.
 func (r *Reply) answer(text string) string {
-	if r.style == nil {
-		r.add(Delta{Content: text})
-		return ""
-	}
 	at, mark := len(text), ""
-	for _, m := range r.style.dropped {
-		if i := strings.Index(text[:at], m); i >= 0 {
-			at, mark = i, m
-		}
-	}
-	if mark == "" {
-		for _, m := range r.style.dropped {
-			if p := partial(text, m); len(p) > len(r.held) {
+	find := func(marks []string) bool {
+		found := false
+		for _, m := range marks {
+			if i := strings.Index(text[:min(at+len(m)-1, len(text))], m); i >= 0 && i < at {
+				at, mark, found = i, m, true
+			} else if p := partial(text, m); len(p) > len(r.held) {
 				r.held = p
 			}
 		}
-		r.add(Delta{Content: text[:len(text)-len(r.held)]})
-		return ""
+		return found
 	}
-	r.add(Delta{Content: text[:at]})
+	called := false
+	if r.style != nil {
+		find(r.style.dropped)
+	}
+	if r.syntax != nil {
+		called = find(r.syntax.starts())
+	}
+	if mark != "" {
+		r.held = ""
+	}
+	words := text[:min(at, len(text)-len(r.held))]
+	if r.syntax != nil {
+		whole := string(r.space) + words
+		words = strings.TrimRight(whole, whiteSpace)
+		r.space = []byte(whole[len(words):])
+	}
+	r.add(Delta{Content: words})
+	switch {
+	case mark == "":
+		return ""
+	case called:
+		r.ring(mark)
+	}
 	return text[at+len(mark):]
+}
+
+// ring begins calls, whose mark was taken.
+func (r *Reply) ring(mark string) {
+	r.state = calling
+	r.caller = r.syntax.calls(mark, r.tools, r.calls)
+}
+
+// call takes text of calls.
+func (r *Reply) call(text string) string {
+	for i := range len(text) {
+		ok := r.caller.write(text[i])
+		if ok && !r.caller.done {
+			continue
+		}
+		r.hear()
+		raw := r.caller.raw
+		calls := r.caller.index
+		some := calls > r.calls
+		r.calls, r.caller = calls, nil
+		if ok { // more calls may follow
+			r.state, r.space, r.trim, r.once = beginning, nil, true, true
+			return text[i+1:]
+		}
+		raw = raw[:len(raw)-1]
+		for ; i > 0 && len(raw) > 0 && !utf8.RuneStart(text[i]); i-- {
+			raw = raw[:len(raw)-1]
+		}
+		if some {
+			r.space = nil
+		}
+		r.state = answering
+		r.say(string(raw))
+		return text[i:]
+	}
+	r.hear()
+	return ""
+}
+
+// hear takes what the caller has.
+func (r *Reply) hear() {
+	r.caller.flush()
+	for _, part := range r.caller.out {
+		r.out = append(r.out, Delta{Call: &part})
+	}
+	r.caller.out = nil
 }
 
 // partial returns the longest beginning of mark that text ends with.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -25,7 +26,10 @@ func (l *Loop) calibrate() error {
 		leave := l.e.device.enter()
 		defer leave()
 		var took time.Duration
-		items := []Item{{Seq: s, IDs: make([]int32, n), Rows: 1}}
+		items := []Item{{Seq: s, IDs: make([]int32, n)}}
+		if l.e.model.Has(arch.Logits) {
+			items[0].Rows = 1
+		}
 		err = l.e.device.inTurn(func() error {
 			start := time.Now()
 			if err := l.e.pass(nil, items); err != nil {
@@ -54,8 +58,8 @@ func (l *Loop) calibrate() error {
 			break
 		}
 	}
-	if at < kvcache.BlockTokens || took[64] == 0 {
-		return nil // in so small a context attention is negligible
+	if at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.BothWays {
+		return nil // in so small a context attention is negligible, and an encoder begins at 0
 	}
 	one, err := run(at, 1)
 	if err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
@@ -93,6 +94,18 @@ func (d *Device) inTurn(f func() error) error {
 	return f()
 }
 
+// yield lets all who wait for their turn have it before the caller's goes on, and returns how long
+// that took.
+func (d *Device) yield() time.Duration {
+	if !d.turn.awaited() {
+		return 0
+	}
+	start := time.Now()
+	d.turn.give()
+	d.turn.take()
+	return time.Since(start)
+}
+
 // pack packs a part of a matrix. Other engines may take a turn between two parts.
 func (d *Device) pack(dst []byte, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackMat(dst, src) })
@@ -117,6 +130,13 @@ func (t *turn) take() {
 	t.queue = append(t.queue, mine)
 	t.mu.Unlock()
 	<-mine
+}
+
+// awaited reports whether others wait for it.
+func (t *turn) awaited() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.queue) > 0
 }
 
 func (t *turn) give() {

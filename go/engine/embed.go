@@ -2,12 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // maxTexts is how many texts share a pass, at most.
@@ -26,11 +29,84 @@ func (e *Engine) Pooling() arch.Pooling {
 	return arch.PoolLast
 }
 
-// Embed calls visit with the vector of each text in turn, or with those of its tokens where pooling
-// is PoolNone. A vector does not depend on the other texts. The engine was opened for Vectors.
+// An Embedding makes the vectors of a text of so many tokens from those of its tokens. It is a Reader.
+type Embedding struct {
+	pooling arch.Pooling
+	n       int
+	after   string // the output that makes the result of what was pooled; empty: none does
+	softmax bool   // the result is scores, which become probabilities
+	sum     []float64
+	all     [][]float32
+}
+
+// Embedding returns the Embedding of a text. It refuses a pooling that the model does not have.
+func (e *Engine) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
+	m := &Embedding{pooling: pooling, n: tokens}
+	switch {
+	case pooling == arch.PoolRank && !e.model.Has(arch.Scores):
+		return nil, fmt.Errorf("%w: its file has no classifier; supported are vectors by mean, cls, last or none", ErrNoScores)
+	case pooling == arch.PoolRank:
+		m.after, m.pooling, m.softmax = arch.Scores, e.model.Config.Classifier.Pooling, e.model.Config.Classifier.Softmax
+	case pooling != arch.PoolNone && e.model.Has(arch.Pooled):
+		m.after = arch.Pooled
+	}
+	return m, nil
+}
+
+// ErrNoScores reports a model that cannot score texts.
+var ErrNoScores = errors.New("the model does not rank")
+
+// Reads implements Reader.
+func (m *Embedding) Reads() (output string, from, to int) {
+	switch m.pooling {
+	case arch.PoolCLS:
+		return arch.Vectors, 0, 1
+	case arch.PoolLast:
+		return arch.Vectors, m.n - 1, m.n
+	}
+	return arch.Vectors, 0, m.n
+}
+
+// Read implements Reader.
+func (m *Embedding) Read(_ int, row []float32) {
+	if m.pooling != arch.PoolMean {
+		m.all = append(m.all, slices.Clone(row))
+		return
+	}
+	if m.sum == nil {
+		m.sum = make([]float64, len(row))
+	}
+	for i, x := range row {
+		m.sum[i] += float64(x)
+	}
+}
+
+// End implements Reader.
+func (m *Embedding) End(apply func(output string, given []float32) []float32) {
+	if m.pooling == arch.PoolMean {
+		mean := make([]float32, len(m.sum))
+		for i, x := range m.sum {
+			mean[i] = float32(x / float64(m.n))
+		}
+		m.all = [][]float32{mean}
+	}
+	if m.after != "" {
+		m.all[0] = slices.Clone(apply(m.after, m.all[0]))
+	}
+	if m.softmax {
+		softmax(m.all[0])
+	}
+}
+
+// Vectors returns the vector of the text, or those of its tokens where pooling is PoolNone, or its
+// scores where it is PoolRank. They are there once the request is done.
+func (m *Embedding) Vectors() [][]float32 { return m.all }
+
+// Embed calls visit with the vectors of each text in turn. A vector does not depend on the other
+// texts. The engine was opened for Vectors.
 func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Pooling, visit func(text int, vectors [][]float32) error) error {
-	if pooling == arch.PoolRank {
-		return fmt.Errorf("scores of a classifier are not supported; supported are vectors by mean, cls, last or none")
+	if _, err := e.Embedding(1, pooling); err != nil {
+		return err
 	}
 	for i, ids := range texts {
 		switch {
@@ -44,7 +120,7 @@ func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 	defer leave()
 	for at := 0; at < len(texts); {
 		n := e.together(texts[at:])
-		var all [][][]float32
+		var all []*Embedding
 		err := e.device.inTurn(func() (err error) {
 			all, err = e.embed(ctx, texts[at:at+n], pooling)
 			return err
@@ -52,8 +128,8 @@ func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 		if err != nil {
 			return err
 		}
-		for i, vectors := range all {
-			if err := visit(at+i, vectors); err != nil {
+		for i, m := range all {
+			if err := visit(at+i, m.Vectors()); err != nil {
 				return err
 			}
 		}
@@ -78,12 +154,18 @@ func (e *Engine) together(texts [][]int32) int {
 
 func blocksOf(tokens int) int { return (tokens + kvcache.BlockTokens - 1) / kvcache.BlockTokens }
 
-// embed returns the vectors of texts that fit in a pass, or of a single one, in slices.
-func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Pooling) ([][][]float32, error) {
-	pools, items := make([]pool, len(texts)), make([]Item, len(texts))
+// embed evaluates texts that fit in a pass, or a single one, in slices.
+func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Pooling) ([]*Embedding, error) {
+	all, items, readers := make([]*Embedding, len(texts)), make([]Item, len(texts)), make([]*reading, len(texts))
 	longest := 0
 	for i, ids := range texts {
-		pools[i] = pool{pooling: pooling, n: len(ids)}
+		var err error
+		if all[i], err = e.Embedding(len(ids), pooling); err != nil {
+			return nil, err
+		}
+		if readers[i], err = newReading(all[i], len(ids)); err != nil {
+			return nil, err
+		}
 		items[i].Seq = e.NewSequence()
 		defer items[i].Seq.Close()
 		longest = max(longest, len(ids))
@@ -95,87 +177,21 @@ func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 		if err := e.pass(ctx.Err, items); err != nil {
 			return nil, err
 		}
-		e.vectors(items, pools)
-	}
-	all := make([][][]float32, len(texts))
-	for i := range pools {
-		all[i] = pools[i].vectors()
-	}
-	if pooling != arch.PoolNone && e.model.Has(arch.Pooled) {
-		for i := range all {
-			e.runner.Apply(arch.Pooled, all[i])
-			all[i][0] = slices.Clone(e.runner.Row(0))
-		}
+		e.read(items, readers, func(_ int, f func()) { f() })
 	}
 	return all, nil
 }
 
-// vectors gives to each pool the vectors that it asks for of its item's tokens of the last pass.
-func (e *Engine) vectors(items []Item, pools []pool) {
-	rows, owners := e.rows[:0], make([]int, 0, cap(e.rows))
-	flush := func() {
-		e.runner.Compute(arch.Vectors, rows)
-		for k, i := range owners {
-			pools[i].add(e.runner.Row(k))
-		}
-		rows, owners = rows[:0], owners[:0]
+// softmax makes probabilities of a few scores, the same on all CPUs.
+func softmax(scores []float32) {
+	logs := make([]float64, len(scores))
+	for i := range scores {
+		own, _ := sample.Logprobs(scores, int32(i), 0)
+		logs[i] = exactmath.Pow(math.E, float64(own.Value))
 	}
-	row := int32(0)
-	for i, it := range items {
-		before := it.Seq.Len() - len(it.IDs)
-		for k := range it.IDs {
-			if pools[i].wants(before + k) {
-				rows, owners = append(rows, row), append(owners, i)
-			}
-			if row++; len(rows) == cap(e.rows) {
-				flush()
-			}
-		}
+	for i, p := range logs {
+		scores[i] = float32(p)
 	}
-	flush()
-}
-
-// A pool makes the vectors of a text of n tokens from those of its tokens, which come in their order.
-type pool struct {
-	pooling arch.Pooling
-	n       int
-	sum     []float64
-	all     [][]float32
-}
-
-// wants reports whether the vector of token i counts.
-func (p *pool) wants(i int) bool {
-	switch p.pooling {
-	case arch.PoolCLS:
-		return i == 0
-	case arch.PoolLast:
-		return i == p.n-1
-	}
-	return true
-}
-
-func (p *pool) add(v []float32) {
-	if p.pooling != arch.PoolMean {
-		p.all = append(p.all, slices.Clone(v))
-		return
-	}
-	if p.sum == nil {
-		p.sum = make([]float64, len(v))
-	}
-	for i, x := range v {
-		p.sum[i] += float64(x)
-	}
-}
-
-func (p *pool) vectors() [][]float32 {
-	if p.pooling != arch.PoolMean {
-		return p.all
-	}
-	mean := make([]float32, len(p.sum))
-	for i, x := range p.sum {
-		mean[i] = float32(x / float64(p.n))
-	}
-	return [][]float32{mean}
 }
 
 // Euclidean is the norm by which vectors are compared.

@@ -67,6 +67,7 @@ type Engine struct {
 
 	// Scratch of heads: rows as the model.Runner counts them, their owners, the logits.
 	rows   []int32
+	owners []int
 	parts  []part
 	logits [][]float32
 
@@ -142,7 +143,7 @@ func (e *Engine) load(c Config) error {
 	if head, err := e.file.Config(); err != nil {
 		return err
 	} else if head.BothWays && !c.Vectors {
-		return fmt.Errorf("%s reads a text in both directions, to make a vector of it, and cannot continue one", head.Arch)
+		return fmt.Errorf("%s %w", head.Arch, ErrBothWays)
 	}
 	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
@@ -194,7 +195,7 @@ func (e *Engine) load(c Config) error {
 	for i, g := range need.Layout {
 		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
 	}
-	e.rows, e.logits = make([]int32, 0, u.MaxOut), make([][]float32, u.MaxOut)
+	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	return nil
 }
 

@@ -19,7 +19,9 @@ type Params struct {
 	Bias        []sample.Bias
 	Stop        func(id int32) bool  // whether id is a stop token; nil: none is
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
+	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
+	Reader      Reader               // of the prompt: nothing is generated then; nil: none
 }
 
 // MaxTopLogprobs is how many alternatives a token may come with.
@@ -32,10 +34,10 @@ func TokenBytes(top int) int {
 }
 
 // generationBytes returns the maximum memory of a Generation for a text of ctx
-// tokens: its ids, the scratch of the sampler, a copy of the logits, and the tokens
-// sampled from `rows` of them at a time.
+// tokens: its ids, the state and the scratch of the sampler, a copy of the logits, and
+// the tokens sampled from `rows` of them at a time.
 func generationBytes(nVocab, ctx, rows int) int {
-	return 4*ctx + 8*nVocab + 32<<10 + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+	return 4*ctx + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
 // Finish says why a generation ended.
@@ -83,6 +85,7 @@ type Generation struct {
 	tokens    []Token         // of the last step
 	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
 	prepared  int             // of masks: how many are computed
+	reading   *reading        // nil: there is no Reader
 }
 
 // NewGeneration returns a Generation for a model of nVocab tokens and a context of
@@ -107,7 +110,23 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	}
 	// Without spare capacity: append copies, and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
-	return &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}, nil
+	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}
+	if p.Reader != nil {
+		g.MaxTokens = 0
+	}
+	var err error
+	g.reading, err = newReading(p.Reader, len(ids))
+	return g, err
+}
+
+// Skippable returns the known tokens that need not be evaluated where their state is cached: not
+// the last, for its logits, nor those that are read.
+func (g *Generation) Skippable() []int32 {
+	n := len(g.ids) - 1
+	if g.reading != nil {
+		n = min(n, g.reading.next)
+	}
+	return g.ids[:n]
 }
 
 // known returns an error that wraps model.ErrToken for ids outside the vocabulary.
@@ -255,7 +274,7 @@ func (g *Generation) Cut(n int) {
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	raw := logits // logprobs are the model's own, before bias and constraint
-	if g.TopLogprobs >= 0 && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
+	if g.TopLogprobs >= 0 && !g.PostProbs && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
 	}
 	for _, b := range g.Bias {
@@ -276,10 +295,13 @@ func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	if t.ID, err = g.smp.Sample(logits); err != nil {
 		return t, err
 	}
-	g.smp.Accept(t.ID)
-	t.Stop = g.Stop != nil && g.Stop(t.ID)
-	if g.TopLogprobs >= 0 {
+	switch {
+	case g.TopLogprobs >= 0 && g.PostProbs:
+		t.Logprob, t.Top = g.smp.Chances(logits, t.ID, g.TopLogprobs)
+	case g.TopLogprobs >= 0:
 		t.Logprob, t.Top = sample.Logprobs(raw, t.ID, g.TopLogprobs)
 	}
+	g.smp.Accept(t.ID)
+	t.Stop = g.Stop != nil && g.Stop(t.ID)
 	return t, nil
 }

@@ -62,7 +62,8 @@ type Loop struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
-	ids     []int32 // of the items
+	readers []*reading // of the batch
+	ids     []int32    // of the items
 }
 
 // NewLoop starts a Loop. It first calibrates the cost model with a few passes.
@@ -71,11 +72,14 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
-			Running: e.seqs, Batch: e.batch, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
+			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.BothWays, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),
 	}
 	var err error
-	each := generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits)) + 4*e.ctx // the ids of its sequence
+	each := 4 * e.ctx // the ids of its sequence
+	if !e.model.Config.BothWays {
+		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
+	}
 	if l.held, err = e.device.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
 		return nil, err
 	}

@@ -67,10 +67,13 @@ func (l *Loop) pass() {
 func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	prepared := l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
-		start := time.Now()
+		start, waited := time.Now(), time.Duration(0)
 		err := l.e.runner.Forward(func() error {
 			if l.goneTokens.Load()*2 >= l.passTokens.Load() {
 				return errGone
+			}
+			if l.e.model.Config.BothWays { // its passes are as long as its texts
+				waited += l.e.device.yield()
 			}
 			return nil
 		})
@@ -81,8 +84,9 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		l.mu.Lock()
 		commit(l.items)
 		l.mu.Unlock()
+		l.read(steps)
 		l.advance(steps)
-		took = time.Since(start)
+		took = time.Since(start) - waited
 		return nil
 	})
 	return took, err
@@ -148,6 +152,19 @@ func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 		}
 	}
 	return &wg
+}
+
+// read gives the Readers of the pass their rows.
+func (l *Loop) read(steps []step) {
+	l.readers = l.readers[:0]
+	for _, j := range l.batch {
+		l.readers = append(l.readers, j.gen.reading)
+	}
+	l.e.read(l.items, l.readers, func(i int, f func()) {
+		if steps[i].err == nil {
+			steps[i].err = l.guard(l.batch[i], f)
+		}
+	})
 }
 
 // advance samples the next tokens of each request of the pass from its logits.

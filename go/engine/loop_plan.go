@@ -84,7 +84,7 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.namespace, ids[:len(ids)-1]) // the last is evaluated in any case, for its logits
+		table = l.tree.Find(j.namespace, j.gen.Skippable())
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
@@ -111,8 +111,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if j.NoCache {
 			return sched.Prefix{}
 		}
-		ids := j.gen.Known()
-		tokens, held := l.tree.Held(j.namespace, ids[:len(ids)-1])
+		tokens, held := l.tree.Held(j.namespace, j.gen.Skippable())
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
@@ -27,15 +28,23 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		return nil, err
 	}
 	room := l.e.ctx - len(r.Prompt)
-	if room <= 0 {
+	if room < 0 || room == 0 && r.Reader == nil {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
+	}
+	if l.e.model.Config.BothWays {
+		if r.Reader == nil {
+			return nil, fmt.Errorf("%s %w", l.e.model.Config.Arch, ErrBothWays)
+		}
+		own := *r
+		own.NoCache = true // what is after a token decides its state as well
+		r = &own
 	}
 	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
-	if r.MaxTokens >= 0 {
-		s.MaxTokens = min(r.MaxTokens, room)
+	if gen.MaxTokens >= 0 {
+		s.MaxTokens = min(gen.MaxTokens, room)
 	}
 
 	l.mu.Lock()
@@ -53,7 +62,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	}
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
-	s.Leader, s.Shared = l.leader(j)
+	s.Leader, s.Shared = l.leader(j, gen.Skippable())
 	if leader := l.jobs[s.Leader]; leader != nil {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
@@ -71,17 +80,17 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 // leader returns the request that will compute the longest prefix of r that is not
 // cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
 // nothing: r would have to compute the same.
-func (l *Loop) leader(r *job) (id uint64, shared int) {
+func (l *Loop) leader(r *job, skippable []int32) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len(r.namespace, r.Prompt[:len(r.Prompt)-1])
+	cached := l.tree.Len(r.namespace, skippable)
 	for _, j := range l.jobs {
 		if j.NoCache || j.Priority < r.Priority || j.namespace != r.namespace {
 			continue
 		}
 		n := 0
-		for n < min(len(j.Prompt), len(r.Prompt)-1) && j.Prompt[n] == r.Prompt[n] {
+		for n < min(len(j.Prompt), len(skippable)) && j.Prompt[n] == skippable[n] {
 			n++
 		}
 		n -= n % kvcache.BlockTokens

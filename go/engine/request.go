@@ -72,6 +72,7 @@ type Usage struct {
 var (
 	ErrDeadline = errors.New("the deadline has passed")
 	ErrClosing  = errors.New("the server is shutting down")
+	ErrBothWays = errors.New("reads a text in both directions, to make a vector of it, and cannot continue one")
 )
 
 // A TooLongError reports a request that can never fit. It wraps ErrTooLong.

@@ -14,11 +14,27 @@ var ways = []struct {
 }{
 	{"greedy", Params{RepeatPenalty: 1}},
 	{"defaults", Defaults()},
-	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
-	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, RepeatPenalty: 1}},
-	{"topp", Params{Temp: 0.8, TopP: 0.95, RepeatPenalty: 1}},
-	{"minp", Params{Temp: 0.8, TopP: 1, MinP: 0.05, RepeatPenalty: 1}},
-	{"temp", Params{Temp: 0.8, TopP: 1, RepeatPenalty: 1}},
+	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, TypicalP: 1, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
+	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
+	{"topp", Params{Temp: 0.8, TopP: 0.95, TypicalP: 1, RepeatPenalty: 1}},
+	{"minp", Params{Temp: 0.8, TopP: 1, TypicalP: 1, MinP: 0.05, RepeatPenalty: 1}},
+	{"temp", Params{Temp: 0.8, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
+	{"dry", with(func(p *Params) { p.DryMultiplier = 0.8 })},
+	{"xtc", with(func(p *Params) { p.XTCProbability = 1 })},
+	{"typical", with(func(p *Params) { p.TypicalP = 0.9 })},
+	{"sigma", with(func(p *Params) { p.TopNSigma = 1.5 })},
+	{"dynamic", with(func(p *Params) { p.DynRange = 0.5 })},
+	{"adaptive", with(func(p *Params) { p.Chain, p.AdaptiveTarget = "kma", 0.4 })},
+	{"reversed", with(func(p *Params) { p.Chain, p.TypicalP = "tmpyk", 0.9 })},
+	{"mirostat1", with(func(p *Params) { p.Mirostat = 1 })},
+	{"mirostat2", with(func(p *Params) { p.Mirostat = 2 })},
+}
+
+// with returns the defaults with a change.
+func with(change func(*Params)) Params {
+	p := Defaults()
+	change(&p)
+	return p
 }
 
 // modelLike returns logits with the spread of a model's and a few that stand out.

@@ -43,3 +43,39 @@ var roots = func() (t [256]float64) {
 	}
 	return t
 }()
+
+// log returns the natural logarithm of x, at least 0, with a relative error near that of
+// a float64: the series of ln((1+t)/(1-t)) for what x is above a power of 2. Like exp,
+// it gives the same result on every CPU.
+func log(x float64) float64 {
+	if !(x > 0) || x > math.MaxFloat64 {
+		return math.Log(x) // -Inf, +Inf or NaN
+	}
+	m, e := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, e = 2*m, e-1
+	}
+	t := (m - 1) / (m + 1) // at most 0.172
+	square, sum := float64(t*t), 0.0
+	for k := 21; k >= 1; k -= 2 {
+		sum = 1/float64(k) + float64(square*sum)
+	}
+	return float64(float64(e)*math.Ln2) + float64(2*float64(t*sum))
+}
+
+// power returns x to the y, for x at least 0.
+func power(x, y float64) float64 {
+	if x == 0 || y == 0 {
+		return math.Pow(x, y) // exact
+	}
+	z := float64(y * log(x))
+	switch {
+	case z < -700:
+		return 0
+	case z <= 0:
+		return exp(z)
+	case z <= 700:
+		return 1 / exp(-z)
+	}
+	return math.Inf(1)
+}

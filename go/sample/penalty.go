@@ -14,10 +14,13 @@ type window struct {
 	counts []count // one for each different token inside, in order of id
 }
 
+// A count says how often a token occurs, or how many tokens it follows.
 type count struct {
 	id int32
 	n  int32
 }
+
+func byID(c count, id int32) int { return cmp.Compare(c.id, id) }
 
 func (w *window) push(id int32) {
 	switch {
@@ -36,7 +39,7 @@ func (w *window) push(id int32) {
 // add changes the count of id by n. A window holds few different tokens, so a
 // sorted slice serves: Sample has to meet them in order of id.
 func (w *window) add(id, n int32) {
-	i, found := slices.BinarySearchFunc(w.counts, id, func(c count, id int32) int { return cmp.Compare(c.id, id) })
+	i, found := slices.BinarySearchFunc(w.counts, id, byID)
 	if !found {
 		w.counts = slices.Insert(w.counts, i, count{id, n})
 		return
@@ -59,21 +62,35 @@ func (p *Params) penalized(logit float32, n int32) float32 {
 	return logit - (float32(float32(n)*p.FrequencyPenalty) + p.PresencePenalty)
 }
 
-// runs yields the penalized logits without copying them: stretches of the
-// caller's slice between the tokens in the window, and each of those alone. The
+// penalize applies the penalties to s.edits.
+func (s *Sampler) penalize(logits []float32) {
+	if len(s.edits) == 0 {
+		for _, c := range s.window.counts {
+			s.edits = append(s.edits, token{c.id, s.params.penalized(logits[c.id], c.n)})
+		}
+		return
+	}
+	for _, c := range s.window.counts {
+		t := s.edited(c.id, logits)
+		t.logit = s.params.penalized(t.logit, c.n)
+	}
+}
+
+// runs yields the logits with s.edits, without copying them: stretches of the
+// caller's slice between the edited tokens, and each of those alone. The
 // key is the id of a stretch's first token; ids ascend.
 func (s *Sampler) runs(logits []float32) iter.Seq2[int32, []float32] {
 	return func(yield func(int32, []float32) bool) {
 		next := int32(0)
-		for _, c := range s.window.counts {
-			if next < c.id && !yield(next, logits[next:c.id]) {
+		for _, t := range s.edits {
+			if next < t.id && !yield(next, logits[next:t.id]) {
 				return
 			}
-			s.one[0] = s.params.penalized(logits[c.id], c.n)
-			if !yield(c.id, s.one[:]) {
+			s.one[0] = t.logit
+			if !yield(t.id, s.one[:]) {
 				return
 			}
-			next = c.id + 1
+			next = t.id + 1
 		}
 		if int(next) < len(logits) {
 			yield(next, logits[next:])

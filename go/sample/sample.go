@@ -14,15 +14,28 @@ var ErrNoToken = errors.New("no token can be chosen: every logit is NaN or -Inf,
 
 // A Sampler chooses the tokens of one sequence. It is not safe for concurrent use.
 type Sampler struct {
-	params Params
-	minLog float64 // of min-p: how far below the largest logit a token may be
-	nVocab int
-	rng    rand.PCG
-	window window
-	one    [1]float32 // a penalized logit, see runs
-	kept   []token    // scratch of the filters
-	bins   []float64  // scratch of topP
+	params   Params
+	chain    chain
+	minLog   float64 // of min-p: how far below the largest logit a token may be
+	nVocab   int
+	rng      rand.PCG
+	window   window
+	dry      history
+	feedback feedback
+	target   float64 // of adaptive-p, for the last choice
+
+	edits   []token    // logits changed by penalties and DRY, in order of id
+	one     [1]float32 // one of these, see runs
+	kept    []token    // the candidates
+	beta    float64    // the draw's 1/temperature; 0: the choice was certain
+	all     bool       // the draw was among all tokens: kept has none
+	bins    []float64  // scratch of topP and reach
+	members []int32    // scratch of reach
+	chances []float64  // scratch of infill: probabilities of kept
 }
+
+// finite is the least logit of a token that can be chosen.
+const finite = -math.MaxFloat32
 
 // A token is a candidate.
 type token struct {
@@ -51,43 +64,65 @@ func inOrder(t, u token) int {
 // New returns a Sampler over a vocabulary of nVocab tokens. The parameters are
 // those that passed Validate.
 func New(p Params, nVocab int) *Sampler {
-	s := &Sampler{params: p, nVocab: nVocab, minLog: exactmath.Log(float64(min(p.MinP, 1)))}
+	s := &Sampler{nVocab: nVocab, minLog: exactmath.Log(float64(min(p.MinP, 1)))}
 	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15) // any constant: a PCG is seeded with two words
-	if p.RepeatPenalty != 1 || p.FrequencyPenalty != 0 || p.PresencePenalty != 0 {
+	s.chain = p.compile()
+	if s.chain.has('e') {
 		s.window.limit = p.RepeatLastN
 	}
+	if s.chain.has('d') {
+		s.dry = newHistory(&p)
+	}
+	s.feedback = newFeedback(&p)
+	s.params = p
 	return s
 }
 
-// Accept records a token of the prompt or of the output, for the penalties. An
-// id outside the vocabulary is ignored.
+// Accept records a token of the prompt or of the output, on which later choices may
+// depend. An id outside the vocabulary is ignored.
 func (s *Sampler) Accept(id int32) {
-	if id >= 0 && int(id) < s.nVocab {
-		s.window.push(id)
+	if id < 0 || int(id) >= s.nVocab {
+		return
 	}
+	s.window.push(id)
+	s.dry.push(id)
+	s.feedback.accept(id, &s.params, &s.chain)
 }
+
+// Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
+// the candidates, the bins, and what penalties and DRY know of the text.
+func Bytes(nVocab, ctx int) int { return 8*nVocab + 64<<10 + 32*ctx }
 
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.
-func (s *Sampler) Trim() { s.kept, s.bins = nil, nil }
+func (s *Sampler) Trim() {
+	s.kept, s.bins, s.members, s.chances = nil, nil, nil, nil
+}
 
 // Sample returns the id of the token chosen by its logits, which it leaves as
-// they are. It makes one draw, or none when the temperature is 0: then the
-// largest logit wins, and the lowest id among equal ones. A logit of +Inf wins
-// at any temperature. It fails with ErrNoToken, or when there are not nVocab
-// logits. The choice is not yet accepted.
+// they are. It draws once, and once more for XTC, or not at all where only the
+// temperature chooses and is 0: then the largest logit wins, and the lowest id among
+// equal ones. A logit of +Inf wins at any temperature. It fails with ErrNoToken, or when
+// there are not nVocab logits. The choice is not yet accepted: whatever else a choice
+// changes for the next ones, Accept does.
 func (s *Sampler) Sample(logits []float32) (int32, error) {
 	if len(logits) != s.nVocab {
 		return 0, fmt.Errorf("sample: %d logits for a vocabulary of %d", len(logits), s.nVocab)
 	}
-	if s.params.Temp <= 0 {
+	s.edit(logits)
+	s.beta, s.all, s.feedback.id = 0, false, -1
+	if s.chain.quick && s.params.Temp <= 0 {
 		best := s.greedy(logits)
 		if best.id < 0 {
 			return 0, ErrNoToken
 		}
 		return best.id, nil
 	}
-	u := float64(s.rng.Uint64()>>11) / (1 << 53) // [0, 1)
+	u := s.uniform()
+	if !s.chain.quick {
+		return s.walk(logits, u)
+	}
+	s.beta = 1 / float64(s.params.Temp)
 	if s.params.filters(len(logits)) {
 		s.filter(logits)
 		if len(s.kept) == 0 {
@@ -95,8 +130,12 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 		}
 		return s.draw(u), nil
 	}
+	s.all = true
 	return s.drawAll(logits, u)
 }
+
+// uniform draws from [0, 1).
+func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
 // greedy returns the token with the largest logit; its id is -1 when there is none.
 func (s *Sampler) greedy(logits []float32) token {
@@ -114,7 +153,7 @@ func (s *Sampler) greedy(logits []float32) token {
 // draw picks among the kept tokens by their probabilities at the temperature.
 func (s *Sampler) draw(u float64) int32 {
 	best := first(s.kept)
-	top, beta, sum := float64(best.logit), 1/float64(s.params.Temp), 0.0
+	top, beta, sum := float64(best.logit), s.beta, 0.0
 	for _, t := range s.kept {
 		sum += weight((float64(t.logit) - top) * beta)
 	}
@@ -137,7 +176,7 @@ func (s *Sampler) drawAll(logits []float32, u float64) (int32, error) {
 	if best.id < 0 {
 		return 0, ErrNoToken
 	}
-	top, beta, sum := float64(best.logit), 1/float64(s.params.Temp), 0.0
+	top, beta, sum := float64(best.logit), s.beta, 0.0
 	for _, run := range s.runs(logits) {
 		for _, v := range run {
 			sum += weight((float64(v) - top) * beta)

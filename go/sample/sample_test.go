@@ -23,7 +23,7 @@ func greedyParams() Params {
 
 // plain draws from the whole distribution.
 func plain(seed uint64) Params {
-	return Params{Temp: 1, TopP: 1, RepeatPenalty: 1, Seed: seed}
+	return Params{Temp: 1, TopP: 1, TypicalP: 1, RepeatPenalty: 1, Seed: seed}
 }
 
 func TestGreedy(t *testing.T) {
@@ -57,8 +57,8 @@ func TestNothingToChoose(t *testing.T) {
 	for name, logits := range map[string][]float32{
 		"empty": {}, "NaN": {nan, nan}, "-Inf": {-inf, -inf}, "both": {nan, -inf, nan},
 	} {
-		for _, p := range []Params{greedyParams(), Defaults(), plain(1), {Temp: 1, TopP: 1, TopK: 1, RepeatPenalty: 1},
-			{Temp: 1, TopP: 0.5, RepeatPenalty: 1}, {Temp: 1, TopP: 1, MinP: 0.5, RepeatPenalty: 1}} {
+		for _, p := range []Params{greedyParams(), Defaults(), plain(1), {Temp: 1, TopP: 1, TypicalP: 1, TopK: 1, RepeatPenalty: 1},
+			{Temp: 1, TopP: 0.5, TypicalP: 1, RepeatPenalty: 1}, {Temp: 1, TopP: 1, TypicalP: 1, MinP: 0.5, RepeatPenalty: 1}} {
 			if id, err := New(p, len(logits)).Sample(logits); !errors.Is(err, ErrNoToken) {
 				t.Errorf("%s with %+v: %d, %v", name, p, id, err)
 			}
@@ -93,6 +93,7 @@ func TestPenalties(t *testing.T) {
 			s.Accept(id)
 		}
 		var got []float32
+		s.edit(tt.logits)
 		for first, run := range s.runs(tt.logits) {
 			if int(first) != len(got) {
 				t.Errorf("%s: a run starts at %d after %d", tt.name, first, len(got))
@@ -112,7 +113,7 @@ func randomCase(rng *rand.Rand) (Params, []float32) {
 	n := []int{1, 2, 3, 10, 50, 500}[rng.IntN(6)]
 	p := Params{
 		Temp: pick(0, 0.1, 0.8, 1, 2), TopK: []int{-1, 0, 1, 2, 5, 40, n - 1, n, n + 1}[rng.IntN(9)],
-		TopP: pick(0, 0.1, 0.5, 0.95, 0.999999, 1), MinP: pick(0, 0, 0.001, 0.05, 0.5, 1), Seed: rng.Uint64(),
+		TopP: pick(0, 0.1, 0.5, 0.95, 0.999999, 1), MinP: pick(0, 0, 0.001, 0.05, 0.5, 1), TypicalP: 1, Seed: rng.Uint64(),
 		RepeatLastN: []int{-1, 0, 1, 5, 64}[rng.IntN(5)], RepeatPenalty: pick(1, 1, 1.1, 0.5, 2),
 		FrequencyPenalty: pick(0, 0, 0.25, -0.5), PresencePenalty: pick(0, 0, 1.5, -1),
 	}
@@ -209,13 +210,13 @@ func TestDistribution(t *testing.T) {
 	logits := []float32{2, -1, nan, 0.5, 1.5, -inf, 0, 1, -0.5, 2}
 	for name, p := range map[string]Params{
 		"everything":   plain(1),
-		"hot":          {Temp: 3, TopP: 1, RepeatPenalty: 1, Seed: 2},
-		"cold":         {Temp: 0.4, TopP: 1, RepeatPenalty: 1, Seed: 3},
-		"top-k":        {Temp: 1, TopK: 4, TopP: 1, RepeatPenalty: 1, Seed: 4},
-		"top-p":        {Temp: 1, TopP: 0.8, RepeatPenalty: 1, Seed: 5},
-		"min-p":        {Temp: 1, TopP: 1, MinP: 0.2, RepeatPenalty: 1, Seed: 6},
+		"hot":          {Temp: 3, TopP: 1, TypicalP: 1, RepeatPenalty: 1, Seed: 2},
+		"cold":         {Temp: 0.4, TopP: 1, TypicalP: 1, RepeatPenalty: 1, Seed: 3},
+		"top-k":        {Temp: 1, TopK: 4, TopP: 1, TypicalP: 1, RepeatPenalty: 1, Seed: 4},
+		"top-p":        {Temp: 1, TopP: 0.8, TypicalP: 1, RepeatPenalty: 1, Seed: 5},
+		"min-p":        {Temp: 1, TopP: 1, TypicalP: 1, MinP: 0.2, RepeatPenalty: 1, Seed: 6},
 		"the defaults": Defaults(),
-		"penalties":    {Temp: 1, TopP: 1, RepeatLastN: 3, RepeatPenalty: 1.5, FrequencyPenalty: 0.5, Seed: 7},
+		"penalties":    {Temp: 1, TopP: 1, TypicalP: 1, RepeatLastN: 3, RepeatPenalty: 1.5, FrequencyPenalty: 0.5, Seed: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, ref := New(p, len(logits)), naive{Params: p, accepted: []int32{0, 9, 9}}
@@ -291,7 +292,7 @@ func TestExp(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, p := range []Params{Defaults(), {RepeatPenalty: 1}, {RepeatPenalty: 0.01}, plain(1),
-		{Temp: 100, TopK: -1, TopP: 1, MinP: 1, RepeatLastN: -1, RepeatPenalty: 100, FrequencyPenalty: -2, PresencePenalty: 2}} {
+		{Temp: 100, TopK: -1, TopP: 1, TypicalP: 1, MinP: 1, RepeatLastN: -1, RepeatPenalty: 100, FrequencyPenalty: -2, PresencePenalty: 2}} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%+v: %v", p, err)
 		}

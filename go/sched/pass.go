@@ -248,11 +248,14 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	given := 0
 	for _, j := range prompts {
 		n := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
+		if s.cfg.Whole && (n < j.todo() || given > 0 && s.Cost.Estimate(shape.add(j.done, n)) > limit) {
+			continue // a shorter one may fit
+		}
 		floor := least - given
 		if given == 0 && j.todo() <= short {
 			floor = leastShort
 		}
-		if n > max(floor, 0) && s.Cost.Estimate(shape.add(j.done, n)) > limit {
+		if !s.cfg.Whole && n > max(floor, 0) && s.Cost.Estimate(shape.add(j.done, n)) > limit {
 			n = s.shrink(shape, j, n, limit, floor)
 		}
 		if n <= 0 {

@@ -29,6 +29,7 @@ import (
 type Config struct {
 	Running   int           // sequences at a time
 	Batch     int           // maximum tokens of a pass
+	Whole     bool          // a prompt is evaluated in one pass, never in slices
 	Memory    Memory        // memory of sequences
 	Queue     int           // maximum number of waiting requests
 	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token

@@ -41,18 +41,9 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 	return q.options.settle(m, h)
 }
 
-func (q *chatQuery) source(m *Model) (source, error) {
-	prompt, err := q.render(m)
-	if err != nil {
-		return source{}, err
-	}
-	ids, err := m.encodeChat(prompt.Text)
-	return source{prompts: [][]int32{ids}, chat: &prompt}, err
-}
-
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
-	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, envelope: e}
+	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, old: q.tools.old, envelope: e}
 }
 
 type chatAnswer struct {
@@ -69,9 +60,11 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role      string `json:"role"`
-	Content   string `json:"content"`
-	Reasoning string `json:"reasoning_content,omitempty"`
+	Role      string          `json:"role"`
+	Content   *string         `json:"content"` // null where there are calls alone
+	Reasoning string          `json:"reasoning_content,omitempty"`
+	Calls     []chat.ToolCall `json:"tool_calls,omitempty"`
+	Call      *chat.Function  `json:"function_call,omitempty"` // the older form
 }
 
 type chatLogprobs struct {
@@ -93,8 +86,41 @@ type chatChunkChoice struct {
 
 // chatDelta is what a chunk adds to a message.
 type chatDelta struct {
-	Content   string `json:"content,omitempty"`
-	Reasoning string `json:"reasoning_content,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	Reasoning string          `json:"reasoning_content,omitempty"`
+	Calls     []chatCallDelta `json:"tool_calls,omitempty"`
+	Call      *callDelta      `json:"function_call,omitempty"`
+}
+
+// chatCallDelta is what a chunk adds to a call. The first has all but arguments.
+type chatCallDelta struct {
+	Index    int       `json:"index"`
+	ID       string    `json:"id,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Function callDelta `json:"function"`
+}
+
+type callDelta struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+// delta returns what a part of a reply adds to a message. The older form has only one call.
+func (f *chatFormat) delta(d chat.Delta) any {
+	out := chatDelta{Content: d.Content, Reasoning: d.Reasoning}
+	if c := d.Call; c != nil {
+		call := chatCallDelta{Index: c.Index, ID: c.ID, Function: callDelta{c.Name, c.Arguments}}
+		if c.Name != "" {
+			call.Type = "function"
+		}
+		switch {
+		case !f.old:
+			out.Calls = []chatCallDelta{call}
+		case c.Index == 0:
+			out.Call = &call.Function
+		}
+	}
+	return out
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -108,6 +134,7 @@ type chatFormat struct {
 	g        *generation
 	envelope envelope
 	logprobs bool
+	old      bool   // calls are written in the older form
 	begun    []bool // by sequence
 }
 
@@ -124,13 +151,38 @@ func (f *chatFormat) whole(answers []answer) any {
 	for i := range answers {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
-			Index:    i,
-			Message:  chatMessage{"assistant", got.content.String(), got.reasoning.String()},
-			Logprobs: f.probs(got.tokens), Finish: got.finishReason(),
+			Index: i, Message: f.message(got), Logprobs: f.probs(got.tokens), Finish: f.reason(&got.ending),
 		})
 	}
 	a.tail = f.g.tail(answers)
 	return a
+}
+
+func (f *chatFormat) message(a *answer) chatMessage {
+	m := chatMessage{Role: "assistant", Reasoning: a.blocks.join(thoughtBlock)}
+	calls := a.blocks.calls()
+	if content := a.blocks.join(textBlock); content != "" || len(calls) == 0 {
+		m.Content = &content
+	}
+	switch {
+	case !f.old:
+		m.Calls = calls
+	case len(calls) > 0:
+		m.Call = &calls[0].Function
+	}
+	return m
+}
+
+// reason is the finish_reason of a message.
+func (f *chatFormat) reason(e *ending) string {
+	reason := e.finishReason()
+	switch {
+	case reason != "stop" || !e.calls:
+		return reason
+	case f.old:
+		return "function_call"
+	}
+	return "tool_calls"
 }
 
 func (f *chatFormat) event(s *stream, e event) error {
@@ -167,14 +219,14 @@ func (f *chatFormat) event(s *stream, e event) error {
 		deltas = []chat.Delta{{}} // tokens without text
 	}
 	for _, d := range deltas {
-		if err := chunk(chatDelta{d.Content, d.Reasoning}, t, nil); err != nil {
+		if err := chunk(f.delta(d), t, nil); err != nil {
 			return err
 		}
 	}
 	if e.end == nil || failed {
 		return nil
 	}
-	reason := e.end.finishReason()
+	reason := f.reason(e.end)
 	return chunk(chatDelta{}, f.g.last(e), &reason)
 }
 

@@ -111,7 +111,7 @@ func (f *textFormat) whole(answers []answer) any {
 	for i := range answers {
 		got := &answers[i]
 		reason := got.finishReason()
-		a.Choices = append(a.Choices, f.choice(i, got.content.String(), got.tokens, &reason))
+		a.Choices = append(a.Choices, f.choice(i, got.blocks.join(textBlock), got.tokens, &reason))
 	}
 	a.tail = f.g.tail(answers)
 	return a

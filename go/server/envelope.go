@@ -25,7 +25,7 @@ type tail struct {
 func (g *generation) tail(answers []answer) tail {
 	t := g.total()
 	if a := &answers[0]; g.opts.verbose {
-		t.Verbose = g.native(a.seq, a.ending, a.usage, a.content.String(), a.tokens)
+		t.Verbose = g.native(a.seq, a.ending, a.usage, a.blocks.join(textBlock), a.tokens)
 	}
 	return t
 }

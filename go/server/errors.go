@@ -134,6 +134,10 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if e.status == http.StatusTooManyRequests || e.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
 	}
+	if c.GetString(anthropicRequest) != "" {
+		reply(c, e.status, e.anthropic(c))
+		return
+	}
 	reply(c, e.status, e.body())
 }
 

@@ -99,6 +99,10 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
 	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
+	case *tools, bareTools:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`}
+	case *toolChoice, oldChoice:
+		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *prompts:

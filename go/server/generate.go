@@ -22,6 +22,9 @@ type format interface {
 	failed(s *stream, err *apiError) error
 }
 
+// A pinger is a format with an event of its own for silence, in place of a comment.
+type pinger interface{ ping(s *stream) error }
+
 // A prompter is the query of an endpoint that generates text.
 type prompter interface {
 	query
@@ -82,9 +85,15 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	if g.opts.ping != 0 {
 		quiet = time.Duration(g.opts.ping) * time.Second
 	}
+	ping := out.ping
+	if own, ok := f.(pinger); ok {
+		ping = func() error { return own.ping(out) }
+	}
 	err := g.each(c.Request.Context(), quiet, func(events []event) error {
 		if len(events) == 0 {
-			out.ping()
+			if err := ping(); err != nil {
+				return err
+			}
 		}
 		for _, e := range events {
 			if err := f.event(out, e); err != nil {

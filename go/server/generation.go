@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -171,10 +170,10 @@ func (g *generation) count(events []event) {
 
 // An answer is the complete output of a sequence.
 type answer struct {
-	seq                *sequence
-	content, reasoning strings.Builder
-	tokens             []engine.Token
-	usage              engine.Usage
+	seq    *sequence
+	blocks blocks
+	tokens []engine.Token
+	usage  engine.Usage
 	ending
 }
 
@@ -186,8 +185,7 @@ func (g *generation) collect(ctx context.Context) ([]answer, error) {
 			a := &answers[e.seq.index]
 			a.seq = e.seq
 			for _, d := range e.piece.deltas {
-				a.content.WriteString(d.Content)
-				a.reasoning.WriteString(d.Reasoning)
+				a.blocks.add(d)
 			}
 			a.tokens = append(a.tokens, e.piece.tokens...)
 			a.usage = e.usage

@@ -178,6 +178,9 @@ func tokenPrice(t *engine.Token) int { return tokenBytes + cap(t.Top)*probBytes 
 func (p *piece) price() (text, tokens int) {
 	for _, d := range p.deltas {
 		text += slack * (int(unsafe.Sizeof(d)) + 2*len(d.Content) + 2*len(d.Reasoning))
+		if c := d.Call; c != nil {
+			text += slack * (int(unsafe.Sizeof(*c)) + 2*len(c.ID) + 2*len(c.Name) + 2*len(c.Arguments))
+		}
 	}
 	for i := range p.tokens {
 		tokens += tokenPrice(&p.tokens[i])

@@ -22,21 +22,25 @@ type conversation struct {
 	effort   string
 	generate option // add_generation_prompt
 	resume   option // continue_final_message
+	toolbox
 }
 
-func newConversation() conversation { return conversation{generate: option{on: true}} }
+func newConversation() conversation {
+	return conversation{generate: option{on: true}, toolbox: newToolbox()}
+}
 
 func (c *conversation) fields() []field {
-	return []field{
+	return append([]field{
 		required("messages", &c.messages, "The conversation so far."),
 		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", text{&c.effort, []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}}, "For the chat template; none also turns reasoning off."),
+		setting("reasoning_effort", text{&c.effort, efforts}, "For the chat template; none also turns reasoning off."),
 		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
-		setting("tools functions", empty([]any{}), "Tools that the model may call."),
-		setting("tool_choice function_call", neutral{"auto", func(v any) bool { return v == "none" || v == "auto" }, "none or auto"}, "Which of them."),
-	}
+	}, c.toolbox.fields()...)
 }
+
+// efforts are the values of reasoning_effort.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // messages are those of a conversation.
 type messages []chat.Message
@@ -75,11 +79,16 @@ func readMessage(r *reader) (m chat.Message, err error) {
 			err = optional(r, &m.ReasoningContent)
 		case "tool_calls":
 			err = readCalls(r, &m.ToolCalls)
+		case "function_call":
+			err = readOldCall(r, &m.ToolCalls)
 		default:
 			_, err = r.raw()
 		}
 		return wrap(name, err)
 	})
+	if m.Role == "function" { // the older name of the role
+		m.Role = "tool"
+	}
 	switch {
 	case err != nil:
 		return m, err
@@ -156,12 +165,30 @@ func readPart(r *reader) (body string, err error) {
 // media are the types of parts that other servers support.
 var media = []string{"image_url", "input_audio", "input_video", "file"}
 
+// readOldCall reads an assistant message's function_call, the older form of tool_calls.
+func readOldCall(r *reader, calls *[]chat.ToolCall) error {
+	if r.kind() == 'n' {
+		_, err := r.raw()
+		return err
+	}
+	var one chat.Function
+	err := r.decode(&one)
+	if err == nil {
+		*calls = []chat.ToolCall{{Type: "function", Function: one}}
+	}
+	return mismatch(err)
+}
+
 // readCalls reads an assistant message's tool calls.
 func readCalls(r *reader, calls *[]chat.ToolCall) error {
-	err := r.decode(calls)
-	var mismatch *json.SemanticError
-	if errors.As(err, &mismatch) {
-		return fmt.Errorf("%s at %q, want %s", mismatch.JSONKind, mismatch.JSONPointer, mismatch.GoType)
+	return mismatch(r.decode(calls))
+}
+
+// mismatch says what of a value has the wrong type.
+func mismatch(err error) error {
+	var wrong *json.SemanticError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("%s at %q, want %s", wrong.JSONKind, wrong.JSONPointer, wrong.GoType)
 	}
 	return err
 }
@@ -214,7 +241,10 @@ func (o *option) schema() schema { return schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
 func (c *conversation) render(m *Model) (chat.Prompt, error) {
-	in := chat.Input{Messages: c.messages, AddGenerationPrompt: c.generate.on, Kwargs: map[string]stdjson.RawMessage{}}
+	if err := c.toolbox.settle(); err != nil {
+		return chat.Prompt{}, err
+	}
+	in := chat.Input{Tools: c.shown(), Messages: c.messages, AddGenerationPrompt: c.generate.on, Kwargs: map[string]stdjson.RawMessage{}}
 	for name, v := range c.kwargs {
 		in.Kwargs[name] = stdjson.RawMessage(v)
 	}
@@ -244,6 +274,16 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
 	}
 	return prompt, nil
+}
+
+// source makes the prompt of a conversation.
+func (c *conversation) source(m *Model) (source, error) {
+	prompt, err := c.render(m)
+	if err != nil {
+		return source{}, err
+	}
+	ids, err := m.encodeChat(prompt.Text)
+	return source{prompts: [][]int32{ids}, chat: &prompt}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation.

@@ -57,7 +57,7 @@ func (f *nativeFormat) whole(answers []answer) any {
 	all := make([]map[string]any, len(answers))
 	for i := range answers {
 		a := &answers[i]
-		all[i] = pick(f.wanted, f.g.native(a.seq, a.ending, a.usage, a.content.String(), a.tokens))
+		all[i] = pick(f.wanted, f.g.native(a.seq, a.ending, a.usage, a.blocks.join(textBlock), a.tokens))
 	}
 	if len(all) == 1 {
 		return all[0]

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
@@ -58,9 +59,33 @@ func newRealSites(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*
 	return &site{nil, s, h.URL, t}
 }
 
+// newScriptedSite serves a model that says known texts.
+func newScriptedSite(t *testing.T, says scripted.Model) *site {
+	t.Helper()
+	data, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	s := New(Config{Build: "test", Ping: -1})
+	s.with(t, modelOf(t, d, engine.LoopConfig{}, nil, "scripted", data))
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	return &site{nil, s, h.URL, t}
+}
+
 func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string) Model {
 	t.Helper()
-	file, err := model.OpenBytes(demo.Name, demo.GGUF())
+	return modelOf(t, d, lc, submitted, name, demo.GGUF())
+}
+
+func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string, data []byte) Model {
+	t.Helper()
+	file, err := model.OpenBytes(demo.Name, data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 
 // A route is a method and paths that are handled alike.
 type route struct {
-	method  string
-	paths   []string // the first is canonical, the others are aliases
-	handle  func(*gin.Context, *Model) error
-	always  bool // served even while the model is loading
-	openAI  bool // part of OpenAI's API
-	summary string
+	method    string
+	paths     []string // the first is canonical, the others are aliases
+	handle    func(*gin.Context, *Model) error
+	always    bool // served even while the model is loading
+	openAI    bool // part of OpenAI's API
+	anthropic bool // part of Anthropic's API
+	summary   string
 
 	// For the OpenAPI document.
 	body    body
@@ -63,6 +64,16 @@ func (s *Server) table() []route {
 			handle: generate(s, "cmpl-", newTextQuery), summary: "Continue a text",
 			openAI: true, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
 			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/messages"},
+			handle: generate(s, "msg_", newAnthropicQuery), summary: "Answer a conversation, as Anthropic does",
+			anthropic: true, body: bodyOf("MessagesRequest", newAnthropicQuery), stream: true, answer: anthropicAnswer{},
+			example: map[string]any{"messages": hello, "max_tokens": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/messages/count_tokens"},
+			handle: s.anthropicCountTokens, summary: "Count the tokens of a conversation, as Anthropic does",
+			anthropic: true, body: bodyOf("CountTokensRequest", newAnthropicCountQuery), answer: anthropicCount{},
+			example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodPost, paths: []string{"/completion", "/completions"},
 			handle: generate(s, "cmpl-", newNativeQuery), summary: "Continue a text, as llama-server does",

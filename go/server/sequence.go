@@ -58,6 +58,7 @@ type ending struct {
 	err        error
 	stop, word string
 	truncated  bool // the context is full
+	calls      bool // the answer has calls of tools
 }
 
 func (s *sequence) Progress(p engine.Progress) {
@@ -130,7 +131,7 @@ func (s *sequence) Done(r engine.Result) {
 		s.stop = stopLimit
 	}
 	e.piece = last
-	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull}
+	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull, calls: s.write.calls}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

@@ -139,6 +139,9 @@ func (s *Server) Missing(message string) gin.HandlerFunc {
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Set(openAI, r.openAI)
+		if r.anthropic {
+			identify(c)
+		}
 		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}

@@ -85,6 +85,14 @@ func (s *stream) event(v any) error {
 	return nil
 }
 
+// named buffers an event with a name.
+func (s *stream) named(name string, v any) error {
+	s.buf.WriteString("event: ")
+	s.buf.WriteString(name)
+	s.buf.WriteByte('\n')
+	return s.event(v)
+}
+
 func (s *stream) raw(data string) {
 	s.buf.WriteString("data: ")
 	s.buf.WriteString(data)
@@ -103,7 +111,10 @@ func (s *stream) fail(err *apiError, last string) error {
 }
 
 // ping adds a comment, which keeps the connection alive through proxies.
-func (s *stream) ping() { s.buf.WriteString(": ping\n\n") }
+func (s *stream) ping() error {
+	s.buf.WriteString(": ping\n\n")
+	return nil
+}
 
 func (s *stream) flush() error {
 	if s.buf.Len() == 0 {

@@ -29,8 +29,9 @@ func (p *piece) content() string {
 type writer struct {
 	text    *tokenizer.Stream
 	stops   *stopper
-	reply   *chat.Reply // nil: all text is content
-	both    bool        // all text is content, and the reasoning is sent too
+	reply   *chat.Reply // of a chat: nil: all text is content
+	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
+	calls   bool        // there was a call of a tool
 	line    bool        // there was a line break
 	written int         // bytes of text
 	sure    int         // of which cannot be part of a stop word
@@ -52,8 +53,12 @@ func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 		return w
 	}
 	w.text = m.Tokenizer.NewStream(prompt.Marks()...)
-	if o.thinking != "none" {
-		w.reply, w.both = prompt.Reply(), o.thinking == "deepseek-legacy"
+	switch w.reply = prompt.Reply(); o.thinking {
+	case "none":
+		w.reply.KeepReasoning()
+	case "deepseek-legacy":
+		w.whole = prompt.Reply()
+		w.whole.KeepReasoning()
 	}
 	return w
 }
@@ -98,18 +103,30 @@ func (w *writer) put(text string) {
 	for i := range len(text) {
 		w.line = w.line || text[i] == '\n'
 	}
-	if w.reply == nil || w.both {
+	if w.reply == nil {
 		w.out.deltas = append(w.out.deltas, chat.Delta{Content: text})
+		return
 	}
-	if w.reply != nil {
-		w.parsed(w.reply.Write(text))
+	w.parsed(w.reply.Write(text))
+	if w.whole != nil {
+		w.all(w.whole.Write(text))
 	}
 }
 
 // parsed adds deltas of the reply to the next piece.
 func (w *writer) parsed(deltas []chat.Delta) {
 	for _, d := range deltas {
-		if !w.both || d.Content == "" {
+		w.calls = w.calls || d.Call != nil
+		if w.whole == nil || d.Content == "" {
+			w.out.deltas = append(w.out.deltas, d)
+		}
+	}
+}
+
+// all adds the content of all text to the next piece.
+func (w *writer) all(deltas []chat.Delta) {
+	for _, d := range deltas {
+		if d.Content != "" {
 			w.out.deltas = append(w.out.deltas, d)
 		}
 	}
@@ -129,6 +146,9 @@ func (w *writer) end(word string) (piece, string) {
 	}
 	if w.reply != nil {
 		w.parsed(w.reply.Close())
+	}
+	if w.whole != nil {
+		w.all(w.whole.Close())
 	}
 	return w.take(), word
 }

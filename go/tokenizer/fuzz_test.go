@@ -26,6 +26,7 @@ func FuzzEncode(f *testing.F) {
 		}),
 	}
 	toks["bert"] = mustNew(f, bertFields("▁the", "the", "▁t", "h", "e", "▁字", "▁'", "▁é", "s"))
+	toks["rwkv"] = mustNew(f, rwkvFields("th", "the", " the", `\xc3\xa9`, `\n\n`, "  "))
 	toks["unigram"] = mustNew(f, unigramFields("▁", "t", "h", "e", "th", "▁the", "é", "s"))
 	toks["unigram-across"] = mustNew(f, unigramFields("▁", "t", "e", "e▁t", "▁t").with("remove_extra_whitespaces", false))
 	for _, name := range names() {
@@ -65,6 +66,7 @@ func FuzzNew(f *testing.F) {
 	f.Add("a b", "<0x41>", int32(6), uint32(1), true)
 	f.Add("ab", "▁a", int32(1), uint32(70000), false)
 	f.Add(" ", "", int32(-1), uint32(1<<32-1), true)
+	f.Add("a b", `\\x4\\`, int32(1), uint32(3), true)
 	f.Fuzz(func(t *testing.T, merge, token string, typ int32, id uint32, flag bool) {
 		spm := spmFields(token)
 		spm[prefix+"token_type"].([]int32)[259] = typ
@@ -75,7 +77,7 @@ func FuzzNew(f *testing.F) {
 		merged[prefix+"tokens"] = append(merged[prefix+"tokens"].([]string), token)
 		merged[prefix+"token_type"] = append(merged[prefix+"token_type"].([]int32), typ)
 		unigram := spm.with("model", "t5", "precompiled_charsmap", []byte(merge))
-		for _, m := range []fields{spm, bpe, merged, unigram, spm.with("model", "bert")} {
+		for _, m := range []fields{spm, bpe, merged, unigram, spm.with("model", "bert"), rwkvFields(token)} {
 			tok, err := New(m.with("eos_token_id", id, "add_eos_token", flag, "add_space_prefix", flag, "unknown_token_id", id))
 			if err != nil {
 				continue

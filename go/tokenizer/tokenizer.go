@@ -2,7 +2,7 @@
 // that a GGUF file carries. It knows SentencePiece-style vocabularies with
 // scores ("llama") and with probabilities ("t5", Unigram), byte-level BPE ("gpt2") with the
 // pre-tokenizers of the model families that use it, BPE in SentencePiece's spelling ("gemma4"),
-// and WordPiece ("bert").
+// WordPiece ("bert"), and the longest tokens from the left on ("rwkv").
 //
 // Encoding never fails: what a vocabulary cannot spell becomes its unknown
 // token, or nothing where it has none. Its worst-case time is O(n log n) in the

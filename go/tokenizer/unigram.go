@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,10 +10,8 @@ import (
 // unigram is a SentencePiece vocabulary whose scores are logarithms of probabilities (Kudo 2018): a
 // text is spelled by the tokens whose sum is the largest, which Viterbi's algorithm finds.
 type unigram struct {
-	texts    []string // of normal tokens, sorted
-	ids      []int32  // of these
+	prefixes // of normal tokens
 	scores   []float64
-	first    [257]int // where the texts begin that begin with a byte
 	unk      int32
 	unkScore float64
 	chars    *charsMap
@@ -23,9 +20,6 @@ type unigram struct {
 	merge  bool // a run of spaces is one, and at the ends of a text none
 	prefix bool // the first word has a space before it too
 }
-
-// maxUnigram bounds the bytes of a token that is looked for at each character of a text.
-const maxUnigram = 1024
 
 // unkPenalty is how far below the worst token an unknown character scores.
 const unkPenalty = 10
@@ -38,18 +32,10 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 	if r.err != nil {
 		return m
 	}
-	for text := range index {
-		if len(text) > maxUnigram {
-			r.fail("%stokens has one of %d bytes, want at most %d", prefix, len(text), maxUnigram)
-		}
-		m.texts = append(m.texts, text)
-		m.add(text)
-	}
-	slices.Sort(m.texts)
+	m.prefixes = newPrefixes(r, index)
 	worst := 0.0
-	for i, text := range m.texts {
-		id := index[text]
-		m.ids = append(m.ids, id)
+	for i, id := range m.ids {
+		m.add(m.texts[i])
 		m.scores = append(m.scores, float64(scores[id]))
 		worst = min(worst, m.scores[i])
 		if math.IsInf(m.scores[i], 0) {
@@ -57,9 +43,6 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 		}
 	}
 	m.unkScore = worst - unkPenalty
-	for b := range m.first {
-		m.first[b] = sort.Search(len(m.texts), func(i int) bool { return int(m.texts[i][0]) >= b })
-	}
 	return m
 }
 
@@ -95,18 +78,10 @@ func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
 				best[end] = step{id, int32(at), sum}
 			}
 		}
-		lo, hi := m.first[word[at]], m.first[int(word[at])+1]
-		for n := 1; lo < hi; n++ {
-			if len(m.texts[lo]) == n {
-				reach(at+n, m.ids[lo], m.scores[lo])
-				whole = whole || n == size
-				lo++
-			}
-			if at+n == len(word) {
-				break
-			}
-			lo, hi = m.narrow(lo, hi, n, word[at+n])
-		}
+		m.each(word[at:], func(i, n int) {
+			reach(at+n, m.ids[i], m.scores[i])
+			whole = whole || n == size
+		})
 		if !whole {
 			reach(at+size, m.unk, m.unkScore)
 		}
@@ -125,12 +100,4 @@ func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
 	}
 	s.steps = best
 	return dst
-}
-
-// narrow returns which of the texts lo to hi, that agree in n bytes and are longer, go on with c.
-func (m *unigram) narrow(lo, hi, n int, c byte) (int, int) {
-	texts := m.texts[lo:hi]
-	from := sort.Search(len(texts), func(i int) bool { return texts[i][n] >= c })
-	to := from + sort.Search(len(texts)-from, func(i int) bool { return texts[from+i][n] > c })
-	return lo + from, lo + to
 }

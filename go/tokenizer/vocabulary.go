@@ -13,7 +13,7 @@ import (
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
-	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5"}; r.err == nil && !slices.Contains(kinds, kind) {
+	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5", "rwkv"}; r.err == nil && !slices.Contains(kinds, kind) {
 		return nil, fmt.Errorf("%smodel %q is not supported, supported are %s", prefix, kind, strings.Join(kinds, " "))
 	}
 	t := &Tokenizer{tokens: r.strs("tokens")}
@@ -61,13 +61,20 @@ func New(m Metadata) (*Tokenizer, error) {
 		t.model, t.spacePrefix = m, m.prefix
 		t.eos = t.byDefault(r, "eos_token_id", t.eos, 1)
 		t.readAdditions(r, false, true)
+	case "rwkv":
+		t.readAdditions(r, false, false)
 	}
 	t.findEOG(r)
 	if r.err != nil {
 		return nil, r.err
 	}
-	if err := t.spell(kind == "gpt2"); err != nil {
+	if err := t.spell(kind); err != nil {
 		return nil, err
+	}
+	if kind == "rwkv" {
+		if t.model = newRWKV(r, t, unk); r.err != nil {
+			return nil, r.err
+		}
 	}
 	t.controls = newSpecials(t, Control, Unknown, UserDefined)
 	t.defined = newSpecials(t, UserDefined)
@@ -178,7 +185,7 @@ func (t *Tokenizer) readAdditions(r *reader, addBOS, addEOS bool) {
 }
 
 // spell computes the bytes that each token prints.
-func (t *Tokenizer) spell(byteLevel bool) error {
+func (t *Tokenizer) spell(kind string) error {
 	t.ends = make([]uint32, len(t.tokens))
 	for i, text := range t.tokens {
 		switch typ := t.types[i]; {
@@ -191,8 +198,13 @@ func (t *Tokenizer) spell(byteLevel bool) error {
 			t.pieces = append(t.pieces, b)
 		case typ != Normal:
 			t.pieces = append(t.pieces, text...)
-		case byteLevel:
+		case kind == "gpt2":
 			t.pieces = appendBytesOf(t.pieces, text)
+		case kind == "rwkv":
+			var err error
+			if t.pieces, err = appendUnescaped(t.pieces, text); err != nil {
+				return fmt.Errorf("%stokens[%d]: %w", prefix, i, err)
+			}
 		default:
 			t.pieces = append(t.pieces, strings.ReplaceAll(text, escapedSpace, " ")...)
 		}

@@ -16,9 +16,11 @@ const module = "github.com/quern-llm/quern/go/"
 // this module. Lines may name packages that are yet to come.
 var layers = []string{
 	"internal/browser internal/exactmath grammar internal/jinja internal/layers internal/llamaflags internal/newfile internal/testdata",
-	"grammar/gbnf grammar/jsonschema grammar/lark grammar/regex",
+	"grammar/regex",
+	"grammar/jsonschema",
+	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain sample sched kernel hub demo models server/page",
-	"kvcache measure model/arch synth",
+	"internal/scripted kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
 	"bench repl server server/telemetry verify",

@@ -131,6 +131,7 @@ type Output struct {
 const (
 	Logits  = "logits"  // a number for each token of the vocabulary
 	Vectors = "vectors" // the last hidden state, normalised
+	Scores  = "scores"  // of a classifier, given what was made of the vectors of a text's tokens
 	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
 )
 

@@ -224,4 +224,5 @@ func (b *builder) vectors(norm string) {
 		})
 	}
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
+	b.scores()
 }

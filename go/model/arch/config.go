@@ -58,6 +58,8 @@ type Config struct {
 	Scan  Scan  // the zero value: there are no selective state spaces
 
 	Latent Latent // the zero value: attention keeps keys and values
+
+	Classifier Classifier // the zero value: there is none
 }
 
 // A Latent is the sizes of attention over latents. What a layer calls its heads is then
@@ -140,6 +142,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
 	a.config(k)
+	k.classifier()
 	if k.err != nil {
 		return nil, k.err
 	}

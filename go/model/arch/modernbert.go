@@ -18,6 +18,7 @@ var modernBERT = Arch{
 				}
 			}
 		}
+		k.c.Classifier.Pooling = PoolMean
 		const fn = "hidden_activation"
 		k.c.EncoderFn = kernel.GELUErf
 		if !k.has(fn) {

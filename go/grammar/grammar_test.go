@@ -1,0 +1,67 @@
+package grammar
+
+import "testing"
+
+func TestMatch(t *testing.T) {
+	digit := Class{{'0', '9'}}
+	var g Grammar
+	nested := g.Add("nested", nil)
+	g.Rules[nested].Expr = Alt{Lit(""), Seq{Lit("("), nested, Lit(")")}}
+	for _, c := range []struct {
+		e       Expr
+		yes, no []string
+	}{
+		{Lit("ab"), []string{"ab"}, []string{"", "a", "abc"}},
+		{Seq{}, []string{""}, []string{"a"}},
+		{Alt{}, nil, []string{"", "a"}},
+		{Class{}, nil, []string{"", "a"}},
+		{Repeat{digit, 2, 3}, []string{"12", "123"}, []string{"1", "1234", "1a"}},
+		{Repeat{Lit(""), 5, -1}, []string{""}, []string{"a"}},
+		{Repeat{Alt{Lit(""), Lit("a")}, 1000, 1000}, []string{"", "aaa"}, []string{"b"}},
+		{Seq{Repeat{digit, 0, -1}, Lit("1")}, []string{"1", "21", "1111"}, []string{"", "12"}},
+		{nested, []string{"", "()", "((()))"}, []string{"(", "(()"}},
+		{And{Repeat{digit, 0, -1}, Not{Seq{Repeat{digit, 0, -1}, Lit("0")}}}, []string{"", "1", "101"}, []string{"10", "a"}},
+		{Seq{Not{Lit("x")}, Lit("y")}, []string{"y", "xxy", "ay"}, []string{"x", "xy"}},
+		{Repeat{Any, 2, 2}, []string{"éü"}, []string{"é", "\xff\xff"}},
+	} {
+		for _, text := range c.yes {
+			if !Match(&g, c.e, text) {
+				t.Errorf("%#v refuses %q", c.e, text)
+			}
+		}
+		for _, text := range c.no {
+			if Match(&g, c.e, text) {
+				t.Errorf("%#v accepts %q", c.e, text)
+			}
+		}
+	}
+}
+
+func TestClass(t *testing.T) {
+	c := NewClass(Range{'x', 'z'}, Range{'a', 'c'}, Range{'b', 'f'}, Range{'g', 'g'}, Range{0xD000, 0xE000})
+	for _, x := range []struct {
+		c    Class
+		in   string
+		none string
+	}{
+		{c, "abcdefgxyz\ue000", "`hw{\ue001"},
+		{c.Negate(), "`hw{\ue001\U0010FFFF\x00", "abgxz"},
+		{c.Without(Runes("bx")), "acyz", "bx"},
+		{Runes("k").FoldCase(), "kK\u212A", "l"},
+		{Any, "\x00\U0010FFFF\uD7FF", ""},
+	} {
+		for _, r := range x.in {
+			if !x.c.Has(r) {
+				t.Errorf("%x has no %x", x.c, r)
+			}
+		}
+		for _, r := range x.none {
+			if x.c.Has(r) {
+				t.Errorf("%x has %x", x.c, r)
+			}
+		}
+	}
+	if len(Any.Negate()) != 0 {
+		t.Errorf("%x beyond all", Any.Negate())
+	}
+}

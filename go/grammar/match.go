@@ -1,0 +1,154 @@
+package grammar
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Match reports whether a text is in an expression of g. It is for texts of some bytes
+// that a reader of grammars meets, such as names; output is matched by package
+// constrain. A rule may not begin with itself, and Token matches nothing.
+func Match(g *Grammar, e Expr, text string) bool {
+	m := matcher{g: g, text: text, memo: map[[2]int]places{}}
+	return m.ends(e, m.only(0)).has(len(text))
+}
+
+// places is a set of positions in a text.
+type places []uint64
+
+func (p places) has(i int) bool { return p[i/64]>>(i%64)&1 != 0 }
+func (p places) set(i int)      { p[i/64] |= 1 << (i % 64) }
+
+// add adds the positions of q, and reports whether that changed p.
+func (p places) add(q places) bool {
+	changed := false
+	for i := range p {
+		changed = changed || q[i]&^p[i] != 0
+		p[i] |= q[i]
+	}
+	return changed
+}
+
+func (p places) empty() bool {
+	for _, w := range p {
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+type matcher struct {
+	g    *Grammar
+	text string
+	memo map[[2]int]places // by rule and start
+}
+
+func (m *matcher) none() places { return make(places, len(m.text)/64+1) }
+
+func (m *matcher) only(i int) places {
+	p := m.none()
+	p.set(i)
+	return p
+}
+
+// ends returns where texts of e that begin at one of the positions may end.
+func (m *matcher) ends(e Expr, from places) places {
+	out := m.none()
+	if from.empty() {
+		return out
+	}
+	switch e := e.(type) {
+	case Lit:
+		for i := range len(m.text) + 1 {
+			if from.has(i) && strings.HasPrefix(m.text[i:], string(e)) {
+				out.set(i + len(e))
+			}
+		}
+	case Class:
+		for i := range len(m.text) {
+			if r, n := utf8.DecodeRuneInString(m.text[i:]); from.has(i) && (r != utf8.RuneError || n > 1) && e.Has(r) {
+				out.set(i + n)
+			}
+		}
+	case Seq:
+		out = from
+		for _, sub := range e {
+			out = m.ends(sub, out)
+		}
+	case Alt:
+		for _, sub := range e {
+			out.add(m.ends(sub, from))
+		}
+	case Repeat:
+		return m.repeat(e, from)
+	case Ref:
+		for i := range len(m.text) + 1 {
+			if from.has(i) {
+				out.add(m.rule(int(e), i))
+			}
+		}
+	case And, Not:
+		for i := range len(m.text) + 1 {
+			if from.has(i) {
+				out.add(m.logic(e, i))
+			}
+		}
+	}
+	return out
+}
+
+func (m *matcher) repeat(e Repeat, from places) places {
+	out := m.none()
+	at, seen := from, m.none()
+	for n := 0; e.Max < 0 || n <= e.Max; n++ {
+		if n >= e.Min {
+			out.add(at)
+		}
+		// Past the minimum a position that was reached before leads nowhere new, and
+		// past as many as there are bytes all that can come are empty texts.
+		if !seen.add(at) && n >= min(e.Min, len(m.text)+1) {
+			if n < e.Min {
+				out.add(at)
+			}
+			break
+		}
+		at = m.ends(e.Expr, at)
+	}
+	return out
+}
+
+func (m *matcher) rule(i, at int) places {
+	key := [2]int{i, at}
+	if p, ok := m.memo[key]; ok {
+		return p
+	}
+	m.memo[key] = m.none()
+	p := m.ends(m.g.Rules[i].Expr, m.only(at))
+	m.memo[key] = p
+	return p
+}
+
+func (m *matcher) logic(e Expr, at int) places {
+	out := m.none()
+	if not, ok := e.(Not); ok {
+		inner := m.ends(not.Expr, m.only(at))
+		for i := at; i <= len(m.text); i++ {
+			if !inner.has(i) && utf8.ValidString(m.text[at:i]) {
+				out.set(i)
+			}
+		}
+		return out
+	}
+	for k, sub := range e.(And) {
+		inner := m.ends(sub, m.only(at))
+		if k == 0 {
+			out = inner
+			continue
+		}
+		for i := range out {
+			out[i] &= inner[i]
+		}
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A anthropicQuery is a request to Anthropic's /v1/messages.
+type anthropicQuery struct {
+	options
+	anthropicInput
+}
+
+// anthropicInput is the part of a request that its prompt is made of. It is the whole of a
+// request to /v1/messages/count_tokens.
+type anthropicInput struct {
+	conversation
+	system   anthropicSystem
+	turns    anthropicMessages
+	choice   anthropicChoice
+	thinking anthropicThinking
+	output   anthropicOutput
+}
+
+func newAnthropicQuery(m *Model) *anthropicQuery {
+	return filled(m, &anthropicQuery{options: newOptions(m), anthropicInput: newAnthropicInput()})
+}
+
+func (q *anthropicQuery) fields() []field {
+	return slices.Concat([]field{
+		required("max_tokens", integer(&q.maxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
+	}, q.anthropicInput.fields(), []field{
+		setting("stop_sequences stop", &q.stop, "Texts at which the answer ends. They are not part of it."),
+		input("metadata", object{}, "Accepted; without effect."),
+		input("service_tier", text{p: new(string)}, "Accepted; without effect."),
+		input("cache_control", object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
+	}, without(q.options.fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
+}
+
+func newAnthropicInput() anthropicInput { return anthropicInput{conversation: newConversation()} }
+
+func (in *anthropicInput) fields() []field {
+	return []field{
+		required("messages", &in.turns, "The conversation so far."),
+		input("system", &in.system, "The system prompt, a text or blocks of text."),
+		input("tools", anthropicTools{&in.tools}, "Tools that the model may call."),
+		input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
+		input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
+		setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
+		input("output_config", &in.output, "effort is passed to the chat template."),
+	}
+}
+
+// without returns the fields that have other names than these.
+func without(fields []field, names ...string) []field {
+	return slices.DeleteFunc(fields, func(f field) bool { return slices.Contains(names, f.names[0]) })
+}
+
+func (q *anthropicQuery) settle(m *Model, h http.Header) error {
+	if q.options.thinking == "deepseek-legacy" { // which has thoughts twice
+		q.options.thinking = "auto"
+	}
+	return q.options.settle(m, h)
+}
+
+func (q *anthropicQuery) source(m *Model) (source, error) {
+	if err := q.converse(); err != nil {
+		return source{}, err
+	}
+	return q.conversation.source(m)
+}
+
+// converse fills in the conversation.
+func (in *anthropicInput) converse() error {
+	in.messages = in.turns.conversation(in.system)
+	if len(in.messages) == 0 {
+		return invalid("messages", "without text, want at least one with")
+	}
+	in.choice.apply(&in.toolbox)
+	in.effort = cmp.Or(in.output.effort, in.effort)
+	if in.kwargs == nil {
+		in.kwargs = templateValues{}
+	}
+	switch in.thinking.kind {
+	case "enabled", "adaptive":
+		in.kwargs["enable_thinking"] = []byte("true")
+	case "disabled":
+		in.kwargs["enable_thinking"] = []byte("false")
+	}
+	return nil
+}
+
+// anthropicOutput is output_config.
+type anthropicOutput struct{ effort string }
+
+func (o *anthropicOutput) take(r *reader) error {
+	return r.members("an object", func(name string) error {
+		if name != "effort" || r.kind() == 'n' {
+			_, err := r.raw()
+			return err
+		}
+		return wrap(name, text{&o.effort, efforts}.take(r))
+	})
+}
+
+func (o *anthropicOutput) value() any { return nil }
+
+func (o *anthropicOutput) schema() schema {
+	return schema{"type": "object", "properties": schema{"effort": schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}}}}
+}
+
+// anthropicThinking says whether the model is to think.
+type anthropicThinking struct {
+	kind   string
+	budget int
+}
+
+func (t *anthropicThinking) take(r *reader) error {
+	err := r.members("an object", func(name string) error {
+		var err error
+		switch {
+		case r.kind() == 'n':
+			_, err = r.raw()
+		case name == "type":
+			err = text{&t.kind, []string{"enabled", "adaptive", "disabled"}}.take(r)
+		case name == "budget_tokens":
+			err = integer(&t.budget, 1, math.MaxInt32).take(r)
+		default:
+			_, err = r.raw()
+		}
+		return wrap(name, err)
+	})
+	if err == nil && t.kind == "" {
+		err = fmt.Errorf("type: missing, want enabled, adaptive or disabled")
+	}
+	return err
+}
+
+func (t *anthropicThinking) value() any { return nil }
+
+func (t *anthropicThinking) schema() schema {
+	return schema{"type": "object", "required": []string{"type"}, "properties": schema{
+		"type":          schema{"enum": []string{"enabled", "adaptive", "disabled"}},
+		"budget_tokens": schema{"type": []string{"integer", "null"}, "minimum": 1},
+	}}
+}
+
+// object is a field of an object that is accepted for its senders' sake.
+type object struct{}
+
+func (object) take(r *reader) error {
+	if r.kind() != '{' {
+		return r.wrong("an object")
+	}
+	_, err := r.raw()
+	return err
+}
+
+func (object) value() any     { return nil }
+func (object) schema() schema { return schema{"type": "object"} }
+
+// A anthropicCountQuery is a request to /v1/messages/count_tokens.
+type anthropicCountQuery struct {
+	model string
+	anthropicInput
+}
+
+func newAnthropicCountQuery(m *Model) *anthropicCountQuery {
+	return filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
+}
+
+func (q *anthropicCountQuery) fields() []field {
+	return append(q.anthropicInput.fields(), input("model", text{p: &q.model}, "Which model."))
+}
+
+// anthropicCount is a number of tokens as Anthropic reports it.
+type anthropicCount struct {
+	Tokens int `json:"input_tokens"`
+}
+
+func (s *Server) anthropicCountTokens(c *gin.Context, m *Model) error {
+	q := newAnthropicCountQuery(m)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	if err := q.converse(); err != nil {
+		return err
+	}
+	src, err := q.conversation.source(m)
+	if err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, anthropicCount{len(src.prompts[0])})
+	return nil
+}

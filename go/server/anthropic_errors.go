@@ -1,0 +1,53 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// anthropicRequest is the context key of the id of a request to Anthropic's endpoints,
+// whose errors have Anthropic's form.
+const anthropicRequest = "anthropic-request"
+
+// identify gives a request the id that Anthropic's clients show, in the header: that of
+// the log, where it has one.
+func identify(c *gin.Context) {
+	id := c.Writer.Header().Get("X-Request-Id")
+	if id == "" {
+		id = newID()
+	}
+	id = "req_" + id
+	c.Set(anthropicRequest, id)
+	c.Header("Request-Id", id)
+}
+
+// anthropicKinds maps statuses to Anthropic's error types.
+var anthropicKinds = map[int]string{
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusInternalServerError:   "api_error",
+	http.StatusServiceUnavailable:    "overloaded_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+}
+
+type anthropicError struct {
+	Type    string               `json:"type"`
+	Error   anthropicErrorDetail `json:"error"`
+	Request string               `json:"request_id"`
+}
+
+type anthropicErrorDetail struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// anthropic is the error object as Anthropic has it.
+func (e *apiError) anthropic(c *gin.Context) any {
+	kind, ok := anthropicKinds[e.status]
+	if !ok {
+		kind = "invalid_request_error"
+	}
+	return anthropicError{"error", anthropicErrorDetail{kind, e.message}, c.GetString(anthropicRequest)}
+}

@@ -1,0 +1,318 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// anthropicSystem is the system prompt: its blocks of text.
+type anthropicSystem []string
+
+// attribution begins the block that Claude Code puts first in its system prompt. It has a
+// checksum of the request: left there, no prompt would have a prefix in common with an
+// earlier one, and each would be evaluated as a whole. It is for the bill, and says
+// nothing to the model.
+const attribution = "x-anthropic-billing-header:"
+
+func (s *anthropicSystem) take(r *reader) error {
+	blocks, err := readBlocks(r)
+	for i, b := range blocks {
+		if b.Type != "text" && err == nil {
+			err = fmt.Errorf("block %d: type: %s, want text", i, quote(b.Type))
+		}
+		*s = append(*s, b.text())
+	}
+	return err
+}
+
+// texts returns the blocks without Claude Code's attribution.
+func (s anthropicSystem) texts() []string {
+	var out []string
+	for _, text := range s {
+		if strings.HasPrefix(text, attribution) {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func (s *anthropicSystem) value() any { return nil }
+
+func (s *anthropicSystem) schema() schema {
+	return schema{"description": "a string or an array of text blocks", "anyOf": []schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
+}
+
+// An anthropicBlock is a block of content, of any type.
+type anthropicBlock struct {
+	Type      string         `json:"type"`
+	Text      *string        `json:"text"`
+	Thinking  string         `json:"thinking"`
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Input     jsontext.Value `json:"input"`
+	ToolUseID string         `json:"tool_use_id"`
+	Content   jsontext.Value `json:"content"`
+	Title     string         `json:"title"`
+	Source    struct {
+		Type string `json:"type"`
+		Data string `json:"data"`
+	} `json:"source"`
+
+	results []string // the texts of Content
+}
+
+var blockSchema = schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}}}
+
+const wantBlocks = "a string or an array of blocks"
+
+// readBlocks reads content: blocks, or a text, which is one block.
+func readBlocks(r *reader) ([]anthropicBlock, error) {
+	if r.kind() == '"' {
+		s, err := r.text(wantBlocks)
+		return []anthropicBlock{{Type: "text", Text: &s}}, err
+	}
+	var blocks []anthropicBlock
+	err := r.elements(wantBlocks, func(i int) error {
+		var b anthropicBlock
+		err := mismatch(r.decode(&b))
+		if err == nil {
+			err = b.check()
+		}
+		blocks = append(blocks, b)
+		return wrap(fmt.Sprintf("block %d", i), err)
+	})
+	return blocks, err
+}
+
+// check refuses blocks that a model of text cannot be given, and those that lack what
+// their type needs.
+func (b *anthropicBlock) check() error {
+	missing := func(name string) error { return bad("%s: missing from a block of type %s", name, b.Type) }
+	switch b.Type {
+	case "":
+		return bad("type: missing, want one such as text")
+	case "text":
+		if b.Text == nil {
+			return missing("text")
+		}
+	case "document":
+		if b.Source.Type != "text" {
+			return bad("the model reads text only, want no document but those with a source of type text")
+		}
+	case "image":
+		return bad("the model reads text only, want no image")
+	case "tool_use":
+		switch {
+		case b.ID == "":
+			return missing("id")
+		case b.Name == "":
+			return missing("name")
+		case b.Input != nil && b.Input.Kind() != '{':
+			return bad("input: %s, want an object", describe(b.Input))
+		}
+	case "tool_result":
+		if b.ToolUseID == "" {
+			return missing("tool_use_id")
+		}
+		if b.Content == nil || b.Content.Kind() == 'n' {
+			return nil
+		}
+		inner, err := readBlocks(newReader(b.Content))
+		for _, one := range inner {
+			b.results = append(b.results, one.text())
+		}
+		return wrap("content", err)
+	}
+	return nil
+}
+
+// text returns what the block says in words.
+func (b *anthropicBlock) text() string {
+	switch {
+	case b.Type == "text":
+		return *b.Text
+	case b.Type == "document" && b.Title != "":
+		return b.Title + "\n" + b.Source.Data
+	}
+	return b.Source.Data
+}
+
+// An anthropicMessage is one of a conversation.
+type anthropicMessage struct {
+	role   string
+	blocks []anthropicBlock
+}
+
+type anthropicMessages []anthropicMessage
+
+const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
+
+func (l *anthropicMessages) take(r *reader) error {
+	*l = anthropicMessages{}
+	err := r.elements(wantTurns, func(i int) error {
+		m, err := readAnthropicMessage(r)
+		*l = append(*l, m)
+		return wrap(fmt.Sprintf("message %d", i), err)
+	})
+	if err == nil && len(*l) == 0 {
+		err = fmt.Errorf("empty, want %s", wantTurns)
+	}
+	return err
+}
+
+func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
+	given := false
+	err = r.members("an object", func(name string) (err error) {
+		switch name {
+		case "role":
+			err = text{&m.role, []string{"user", "assistant", "system"}}.take(r)
+		case "content":
+			given = true
+			m.blocks, err = readBlocks(r)
+		default:
+			_, err = r.raw()
+		}
+		return wrap(name, err)
+	})
+	switch {
+	case err != nil:
+		return m, err
+	case m.role == "":
+		return m, bad("role: missing, want user or assistant")
+	case !given:
+		return m, bad("content: missing, want %s", wantBlocks)
+	}
+	return m, nil
+}
+
+func (l *anthropicMessages) value() any { return nil }
+
+func (l *anthropicMessages) schema() schema {
+	return schema{
+		"type": "array", "minItems": 1, "description": wantTurns,
+		"items": schema{"type": "object", "required": []string{"role", "content"}, "properties": schema{
+			"role":    schema{"enum": []string{"user", "assistant", "system"}},
+			"content": schema{"anyOf": []schema{{"type": "string"}, {"type": "array", "items": blockSchema}}},
+		}},
+	}
+}
+
+// conversation returns the messages as templates have them.
+func (l anthropicMessages) conversation(system anthropicSystem) []chat.Message {
+	var t transcript
+	t.add("system", system.texts()...)
+	for _, m := range l {
+		if m.role == "assistant" {
+			t.answer(m.blocks)
+			continue
+		}
+		for _, b := range m.blocks {
+			switch b.Type {
+			case "tool_result":
+				t.result(b.ToolUseID, b.results...)
+			case "text", "document":
+				t.add(m.role, b.text())
+			}
+		}
+	}
+	return t.messages
+}
+
+// A transcript puts messages together as templates take them: turns alternate, and the
+// system prompt comes first.
+type transcript struct {
+	messages []chat.Message
+	calls    map[string]string // the names of the tools that were called, by the calls' ids
+}
+
+// add adds texts to the last message, if it is of that role, or else a message. A system
+// message within the conversation, which most templates refuse, becomes the user's:
+// where it stands, since what is before it is in the cache.
+func (t *transcript) add(role string, texts ...string) {
+	if len(texts) == 0 {
+		return
+	}
+	last := len(t.messages) - 1
+	if role == "system" && last >= 0 && t.messages[last].Role != "system" {
+		role = "user"
+	}
+	if last < 0 || t.messages[last].Role != role {
+		t.messages = append(t.messages, chat.Message{Role: role})
+		last++
+	}
+	t.messages[last].Content = joined(t.messages[last].Content, texts)
+}
+
+// joined adds texts to content.
+func joined(c chat.Content, texts []string) chat.Content {
+	all := c.Parts
+	if c.Text != "" {
+		all = []string{c.Text}
+	}
+	all = append(slices.Clip(all), texts...)
+	if len(all) == 1 {
+		return chat.Text(all[0])
+	}
+	return chat.Content{Parts: all}
+}
+
+// result adds the result of a call.
+func (t *transcript) result(id string, texts ...string) {
+	t.messages = append(t.messages, chat.Message{Role: "tool", ToolCallID: id, Name: t.calls[id], Content: joined(chat.Content{}, texts)})
+	if len(texts) == 0 {
+		t.messages[len(t.messages)-1].Content = chat.Text("")
+	}
+}
+
+// assistant returns the assistant's message at the end, which it adds if there is none.
+func (t *transcript) assistant() *chat.Message {
+	if n := len(t.messages); n == 0 || t.messages[n-1].Role != "assistant" {
+		t.messages = append(t.messages, chat.Message{Role: "assistant", Content: chat.Content{Null: true}})
+	}
+	return &t.messages[len(t.messages)-1]
+}
+
+func (t *transcript) think(text string) {
+	m := t.assistant()
+	m.ReasoningContent += text
+}
+
+func (t *transcript) say(text string) {
+	m := t.assistant()
+	m.Content = joined(chat.Content{Text: m.Content.Text, Parts: m.Content.Parts}, []string{text})
+}
+
+func (t *transcript) call(id, name, arguments string) {
+	m := t.assistant()
+	m.ToolCalls = append(m.ToolCalls, chat.ToolCall{
+		ID: id, Type: "function", Function: chat.Function{Name: name, Arguments: chat.Arguments(cmp.Or(arguments, "{}"))},
+	})
+	if t.calls == nil {
+		t.calls = map[string]string{}
+	}
+	t.calls[id] = name
+}
+
+// answer adds what the assistant wrote. Blocks of other types, such as thoughts that
+// another model has redacted, say nothing to this one.
+func (t *transcript) answer(blocks []anthropicBlock) {
+	for _, b := range blocks {
+		switch b.Type {
+		case "thinking":
+			t.think(b.Thinking)
+		case "text", "document":
+			t.say(b.text())
+		case "tool_use":
+			t.call(b.ID, b.Name, string(b.Input))
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package tokenizer
+
+import (
+	"slices"
+	"sort"
+)
+
+// prefixes finds the texts of a vocabulary that a text begins with.
+type prefixes struct {
+	texts []string // sorted
+	ids   []int32  // of these
+	first [257]int // where the texts begin that begin with a byte
+}
+
+// maxPrefix bounds the bytes of a text that is looked for, and so the time that each place of a text takes.
+const maxPrefix = 1024
+
+// newPrefixes sorts the texts of index, none of which is empty.
+func newPrefixes(r *reader, index map[string]int32) prefixes {
+	var p prefixes
+	for text := range index {
+		if len(text) > maxPrefix {
+			r.fail("%stokens has one of %d bytes, want at most %d", prefix, len(text), maxPrefix)
+		}
+		p.texts = append(p.texts, text)
+	}
+	slices.Sort(p.texts)
+	for _, text := range p.texts {
+		p.ids = append(p.ids, index[text])
+	}
+	for b := range p.first {
+		p.first[b] = sort.Search(len(p.texts), func(i int) bool { return int(p.texts[i][0]) >= b })
+	}
+	return p
+}
+
+// each visits the texts that text, which is not empty, begins with: their numbers and lengths, shortest first.
+func (p *prefixes) each(text string, visit func(i, n int)) {
+	lo, hi := p.first[text[0]], p.first[int(text[0])+1]
+	for n := 1; lo < hi; n++ {
+		if len(p.texts[lo]) == n {
+			visit(lo, n)
+			lo++
+		}
+		if n == len(text) {
+			break
+		}
+		lo, hi = p.narrow(lo, hi, n, text[n])
+	}
+}
+
+// narrow returns which of the texts lo to hi, that agree in n bytes and are longer, go on with c.
+func (p *prefixes) narrow(lo, hi, n int, c byte) (int, int) {
+	texts := p.texts[lo:hi]
+	from := sort.Search(len(texts), func(i int) bool { return texts[i][n] >= c })
+	to := from + sort.Search(len(texts)-from, func(i int) bool { return texts[from+i][n] > c })
+	return lo + from, lo + to
+}

@@ -1,0 +1,80 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// rwkv is the vocabulary of RWKV World: any text is spelled by the longest token from its left on. Tokens are bytes,
+// not characters, which files spell as Python does.
+type rwkv struct {
+	prefixes
+	unk int32
+}
+
+// newRWKV takes the pieces that the tokens print.
+func newRWKV(r *reader, t *Tokenizer, unk int32) *rwkv {
+	index := make(map[string]int32, len(t.tokens))
+	for i, typ := range t.types {
+		id := int32(i)
+		text := string(t.Piece(id, true))
+		if typ != Normal || text == "" {
+			continue
+		}
+		if first, twice := index[text]; twice {
+			r.fail("%stokens has %q twice, as %d and %d", prefix, text, first, id)
+		}
+		index[text] = id
+	}
+	return &rwkv{newPrefixes(r, index), unk}
+}
+
+func (m *rwkv) encode(dst []int32, text string, _ *scratch) []int32 {
+	for text != "" {
+		id, size := m.unk, 1
+		m.each(text, func(i, n int) { id, size = m.ids[i], n })
+		if id != none {
+			dst = append(dst, id)
+		}
+		text = text[size:]
+	}
+	return dst
+}
+
+// appendUnescaped appends the bytes that a literal of Python's stands for.
+func appendUnescaped(dst []byte, text string) ([]byte, error) {
+	for {
+		plain, rest, escaped := strings.Cut(text, `\`)
+		dst = append(dst, plain...)
+		switch {
+		case !escaped:
+			return dst, nil
+		case rest == "":
+			return nil, errors.New(`it ends in \`)
+		}
+		text = rest[1:]
+		switch c := rest[0]; c {
+		case 't':
+			dst = append(dst, '\t')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 'x':
+			if len(text) < 2 {
+				return nil, errors.New(`it ends in \x`)
+			}
+			b, err := strconv.ParseUint(text[:2], 16, 8)
+			if err != nil {
+				return nil, fmt.Errorf(`\x%s is no byte`, text[:2])
+			}
+			dst, text = append(dst, byte(b)), text[2:]
+		case '\\', '\'', '"':
+			dst = append(dst, c)
+		default:
+			return nil, fmt.Errorf(`\%c is no escape`, c)
+		}
+	}
+}
