@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -14,6 +15,12 @@ import (
 type Ticket struct {
 	l *Loop
 	j *job
+}
+
+// Embedding returns the Reader that makes the vectors of a text. It refuses a pooling that the
+// model does not have.
+func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
+	return l.e.Embedding(tokens, pooling)
 }
 
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, ErrClosing,
