@@ -53,7 +53,11 @@ func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) fun
 		if err != nil {
 			return err
 		}
-		g, err := s.start(c, m, q.common(), prefix, from)
+		o := q.common()
+		if err := o.form.settle(m, from.chat, !o.ignoreEOS); err != nil {
+			return err
+		}
+		g, err := s.start(c, m, o, prefix, from)
 		if err != nil {
 			return err
 		}

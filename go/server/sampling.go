@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -19,8 +18,7 @@ type sampling struct {
 	bias      biases
 	ignoreEOS bool
 	breakers  texts
-	choices   texts                // nil: any text
-	held      constrain.Constraint // the constraint for choices, set by settle; each answer gets a fork
+	form      form
 
 	dynatempExponent, xtcThreshold, dryBase, dryLength, dryLastN, mirostatTau, mirostatEta, adaptiveDecay idle
 }
@@ -68,10 +66,6 @@ func (s *sampling) fields() []field {
 		setting("adaptive_target", within(-1, -math.MaxFloat64, -math.SmallestNonzeroFloat64, "less than 0"), "Adaptive-p sampling."),
 		setting("adaptive_decay", &s.adaptiveDecay, "Of adaptive-p sampling; without effect."),
 		setting("min_keep", within(0, 0, 1, "0 or 1"), "Least tokens that samplers leave."),
-		input("guided_choice", &s.choices, "The answer is one of these texts, unless max_tokens ends it before."),
-		input("structured_outputs", structured{&s.choices}, "The same as guided_choice, as {\"choice\": [...]}."),
-		setting("grammar", empty(""), "Holds the answer to a grammar."),
-		input("json_schema", neutral{nil, func(any) bool { return false }, "null"}, "Holds the answer to a JSON schema."),
 		setting("grammar_lazy", empty(false), "Begins the grammar late."),
 		setting("lora", empty([]any{}), "LoRA adapters."),
 	}
@@ -88,9 +82,5 @@ func (s *sampling) settle(m *Model) error {
 		s.seed = int64(rand.Uint32N(randomSeed)) // reported, so that the answer can be reproduced
 	}
 	s.params.Seed = uint64(s.seed)
-	var err error
-	if s.held, err = constraint(m, s.choices, !s.ignoreEOS); err != nil {
-		return err
-	}
 	return s.bias.settle(m, s.ignoreEOS)
 }
