@@ -212,15 +212,18 @@ func (s structured) schema() schema {
 
 // responseFormat is OpenAI's field for a form.
 func responseFormat(f *form) field {
-	return input("response_format", responseForm{f},
+	return input("response_format", responseForm{f, "response_format"},
 		`Holds the answer to a form: {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"}, with a schema or without, or {"type": "text"}.`)
 }
 
-type responseForm struct{ f *form }
+// responseForm is its target, which other APIs have under other names.
+type responseForm struct {
+	f     *form
+	param string
+}
 
 func (t responseForm) take(r *reader) error {
-	const param = "response_format"
-	kind := ""
+	param, kind := t.param, ""
 	var inner form // the schema
 	var tagged form
 	err := r.members("an object with a type", func(name string) error {
