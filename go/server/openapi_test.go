@@ -160,6 +160,7 @@ func TestDocs(t *testing.T) {
 	tables := map[string]query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
+		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -187,7 +188,11 @@ func fieldTable(q query) string {
 	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
 	fields := q.fields()
 	if _, ok := q.(prompter); ok {
-		fields = fields[len(new(options).fields()):]
+		var common []string
+		for _, f := range new(options).fields() {
+			common = append(common, f.names[0])
+		}
+		fields = without(fields, common...)
 	}
 	for _, f := range fields {
 		s := f.to.schema()

@@ -30,7 +30,7 @@ type Config struct {
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
-	StoreBytes int           // memory for stored responses; 0: 64 MiB, negative: none
+	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
 
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the

@@ -45,6 +45,8 @@ type serveFlags struct {
 	path              string
 	shared            bool
 	ping              int
+	storeMemory       uint64
+	storeTime         time.Duration
 	bodyLimit         uint64
 	timeout           int
 	traces            string
@@ -71,6 +73,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to the end: requests may finish, and those that do not are told so before it is over")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds of silence after which a stream sends a comment; -1 or 0 is never")
+	bytesVar(fs, &f.storeMemory, "response-memory", "memory for the responses of /v1/responses that clients ask to keep (default: 64Mi)")
+	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
