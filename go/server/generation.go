@@ -40,6 +40,9 @@ type source struct {
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
 func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
+	if m.VectorsOnly != "" {
+		return nil, unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	}
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -90,7 +91,7 @@ func operationID(method, path string) string {
 func requestSchema(b body) schema {
 	properties := schema{}
 	required := []string{}
-	for _, f := range b.defaults(&Model{Sampling: sample.Defaults()}).fields() {
+	for _, f := range b.defaults(&Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).fields() {
 		for i, name := range f.names {
 			p := schema{"description": f.doc}
 			if i > 0 {

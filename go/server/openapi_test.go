@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -155,12 +156,13 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Model{Sampling: sample.Defaults()}
+	m := &Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
 	common := newOptions(m)
 	tables := map[string]query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
 		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
+		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {

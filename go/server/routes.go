@@ -109,6 +109,24 @@ func (s *Server) table() []route {
 			body: bodyOf("InfillRequest", newInfillQuery), stream: true, answer: nativeSchema,
 			example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/embeddings"},
+			handle: s.embeddings, summary: "Make vectors of texts",
+			openAI: true, body: bodyOf("EmbeddingRequest", newEmbedQuery), answer: embedAnswer{}, example: map[string]any{"input": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/embedding", "/embeddings"},
+			handle: s.nativeEmbeddings, summary: "Make vectors of texts, as llama-server does",
+			body: bodyOf("NativeEmbeddingRequest", newNativeEmbedQuery), answer: []nativeEmbedEntry{}, example: map[string]any{"input": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
+			handle: s.rerank(false), summary: "Order documents by what they have to say on a query",
+			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankSchema,
+			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
+		}, {
+			method: http.MethodPost, paths: []string{"/v2/rerank"},
+			handle: s.rerank(true), summary: "Order documents, in the form of Cohere",
+			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankAnswer{},
+			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
+		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
 			handle: s.listModels, summary: "List the models", answer: modelList{},
 		}, {

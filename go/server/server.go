@@ -21,6 +21,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // Config configures a Server. The zero value is valid.
@@ -98,6 +99,7 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 func (m *Model) complete() {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
 		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
