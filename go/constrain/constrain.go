@@ -28,7 +28,19 @@ type Set []uint64
 func NewSet(n int) Set { return make(Set, (n+63)/64) }
 
 // Add adds an id.
-func (s Set) Add(id int32) { s[id/64] |= 1 << (id % 64) }
+func (s Set) Add(id int32) { s[uint32(id)/64] |= 1 << (uint32(id) % 64) }
+
+func (s Set) addAll(ids []int32) {
+	for _, id := range ids {
+		s.Add(id)
+	}
+}
+
+func (s Set) union(t Set) {
+	for i, w := range t {
+		s[i] |= w
+	}
+}
 
 // Has reports whether an id is in the set.
 func (s Set) Has(id int32) bool { return s[id/64]>>(id%64)&1 != 0 }

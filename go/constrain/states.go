@@ -170,13 +170,18 @@ func (a *Automaton) intern() *state {
 
 // step returns what a byte leads to from a state, without ends of its rule.
 func (a *Automaton) step(s *state, b byte) []move {
-	class := a.classOf[b]
+	if s.moves != nil {
+		if m := s.moves[a.classOf[b]]; m != nil {
+			return m
+		}
+	}
+	return a.computeStep(s, b)
+}
+
+func (a *Automaton) computeStep(s *state, b byte) []move {
 	if s.moves == nil {
 		s.moves = make([][]move, a.classes)
 		a.bytes += 24 * a.classes
-	}
-	if m := s.moves[class]; m != nil {
-		return m
 	}
 	m := []move{}
 	a.newClosure()
@@ -197,7 +202,7 @@ func (a *Automaton) step(s *state, b byte) []move {
 	if len(m) > maxMoves {
 		m, a.w.refused = m[:maxMoves], errAmbiguous
 	}
-	s.moves[class] = m
+	s.moves[a.classOf[b]] = m
 	return m
 }
 

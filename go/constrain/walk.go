@@ -58,10 +58,22 @@ func (w *walker) returns(dst []head, heads []head) []head {
 // step appends to dst the heads after a byte.
 func (w *walker) step(dst []head, heads []head, b byte) []head {
 	from := len(dst)
+	if h := heads[0]; len(heads) == 1 && (!h.s.accepts || h.n.edge.s == nil) { // the most frequent by far
+		m := w.a.step(h.s, b)
+		if len(m) == 0 {
+			return dst
+		}
+		if len(m) == 1 && m[0].push == nil && !m[0].to.last {
+			return append(dst, head{m[0].to, h.n})
+		}
+	}
 	all := heads
-	if !(len(heads) == 1 && !heads[0].s.accepts) {
-		w.reach = w.returns(w.reach[:0], heads)
-		all = w.reach
+	for _, h := range heads {
+		if h.s.accepts && h.n.edge.s != nil {
+			w.reach = w.returns(w.reach[:0], heads)
+			all = w.reach
+			break
+		}
 	}
 	for _, h := range all {
 		for _, m := range w.a.step(h.s, b) {

@@ -63,7 +63,11 @@ func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*ge
 	if err != nil {
 		return nil, err
 	}
-	return s.start(c, m, q.common(), prefix, from)
+	o := q.common()
+	if err := o.form.settle(m, from.chat, !o.ignoreEOS); err != nil {
+		return nil, err
+	}
+	return s.start(c, m, o, prefix, from)
 }
 
 // finish answers a request that was started.
