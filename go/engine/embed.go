@@ -39,9 +39,14 @@ type Embedding struct {
 	all     [][]float32
 }
 
+// NewEmbedding returns the Embedding of a text, of what was pooled and nothing else.
+func NewEmbedding(tokens int, pooling arch.Pooling) *Embedding {
+	return &Embedding{pooling: pooling, n: tokens}
+}
+
 // Embedding returns the Embedding of a text. It refuses a pooling that the model does not have.
 func (e *Engine) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
-	m := &Embedding{pooling: pooling, n: tokens}
+	m := NewEmbedding(tokens, pooling)
 	switch {
 	case pooling == arch.PoolRank && !e.model.Has(arch.Scores):
 		return nil, fmt.Errorf("%w: its file has no classifier; supported are vectors by mean, cls, last or none", ErrNoScores)
@@ -101,6 +106,9 @@ func (m *Embedding) End(apply func(output string, given []float32) []float32) {
 // Vectors returns the vector of the text, or those of its tokens where pooling is PoolNone, or its
 // scores where it is PoolRank. They are there once the request is done.
 func (m *Embedding) Vectors() [][]float32 { return m.all }
+
+// Probabilities reports whether the scores of PoolRank are probabilities.
+func (m *Embedding) Probabilities() bool { return m.softmax }
 
 // Embed calls visit with the vectors of each text in turn. A vector does not depend on the other
 // texts. The engine was opened for Vectors.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -107,10 +108,27 @@ func (f *fakeEngine) Submit(r *engine.Request) (Ticket, error) {
 	return &fakeTicket{f.nextID, stop}, nil
 }
 
+func (f *fakeEngine) Embedding(tokens int, pooling arch.Pooling) (*engine.Embedding, error) {
+	return engine.NewEmbedding(tokens, pooling), nil
+}
+
 func (f *fakeEngine) run(ctx context.Context, r *engine.Request) {
 	u := engine.Usage{PromptTokens: len(r.Prompt), CachedTokens: min(4, len(r.Prompt)-1), Prefill: time.Millisecond, Slot: 1}
 	r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: u.CachedTokens})
 	r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: len(r.Prompt)})
+	if r.Reader != nil {
+		output, from, to := r.Reader.Reads()
+		row := map[string][]float32{arch.Vectors: {3, 4}, arch.Logits: make([]float32, f.tok.Len())}[output]
+		for i := from; i < to; i++ {
+			r.Reader.Read(i, row)
+		}
+		r.Reader.End(nil)
+		f.mu.Lock()
+		f.running--
+		f.mu.Unlock()
+		r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: u})
+		return
+	}
 	script := append(f.tok.Encode(f.reply, tokenizer.Options{NoSpecial: true, ParseSpecial: true}), 2)
 	banned := len(r.Bias) > 0 && r.Bias[0].ID == 2
 	result := engine.Result{Finish: engine.Stopped}
@@ -221,7 +239,7 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 	}
 	f := &fakeEngine{tok: tok, reply: reply}
 	c := Config{Build: "test", Ping: -1}
-	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults()}
+	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults(), Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ModelInfo{NEmbd: 2}}
 	if change != nil {
 		change(&c, &m, f)
 	}

@@ -20,6 +20,7 @@ type generation struct {
 	model    *Model
 	opts     *options
 	prompts  [][]int32 // tokens, one for each group of opts.n sequences
+	keeps    bool      // a stream whose text is kept until its end
 	echo     []string  // text to begin the answers to each prompt with
 	seqs     []*sequence
 	tickets  []Ticket
@@ -39,6 +40,9 @@ type source struct {
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
 func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
+	if m.VectorsOnly != "" {
+		return nil, unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	}
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
@@ -161,7 +165,7 @@ func (g *generation) count(events []event) {
 	n := 0
 	for _, e := range events {
 		n += e.frame
-		if g.opts.stream {
+		if g.opts.stream && !g.keeps {
 			n += e.content
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -89,7 +91,7 @@ func operationID(method, path string) string {
 func requestSchema(b body) schema {
 	properties := schema{}
 	required := []string{}
-	for _, f := range b.defaults(&Model{Sampling: sample.Defaults()}).fields() {
+	for _, f := range b.defaults(&Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).fields() {
 		for i, name := range f.names {
 			p := schema{"description": f.doc}
 			if i > 0 {
@@ -180,10 +182,13 @@ func typeSchema(t reflect.Type) schema {
 		return own.schema()
 	}
 	switch t.Kind() {
+	case reflect.Slice:
+		if t == reflect.TypeFor[jsontext.Value]() {
+			return schema{}
+		}
+		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Pointer:
 		return schema{"anyOf": []schema{typeSchema(t.Elem()), {"type": "null"}}}
-	case reflect.Slice:
-		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": typeSchema(t.Elem())}
 	case reflect.String:
@@ -192,7 +197,7 @@ func typeSchema(t reflect.Type) schema {
 		return schema{"type": "boolean"}
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return schema{"type": "integer"}
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		return schema{"type": "number"}
 	case reflect.Struct:
 		return structSchema(t)

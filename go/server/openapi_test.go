@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -69,6 +70,7 @@ func TestDocument(t *testing.T) {
 	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
 		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
 	}
+	stored := post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
 	ids := map[string]bool{}
 	failing := inDocument(t, doc, "/components/schemas/Error")
 	for path, methods := range d.Paths {
@@ -92,6 +94,8 @@ func TestDocument(t *testing.T) {
 				real += "?action=erase"
 			case strings.Contains(path, "models/"):
 				real = strings.Replace(path, "{id}", "fake/model", 1)
+			case strings.Contains(path, "responses/{id}") && method != "delete":
+				real = strings.Replace(path, "{id}", stored, 1)
 			case path == "/lora-adapters" && method == "post":
 				body = "[]"
 			}
@@ -152,11 +156,12 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Model{Sampling: sample.Defaults()}
+	m := &Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
 	common := newOptions(m)
 	tables := map[string]query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
+		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {

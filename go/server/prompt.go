@@ -22,18 +22,22 @@ type prompts []prompt
 
 const wantPrompt = "a string, an array of token ids, both mixed, or an array of these"
 
-func (p *prompts) take(r *reader) error {
-	*p = nil
+func (p *prompts) take(r *reader) (err error) {
+	*p, err = readPrompts(r, maxSequences)
+	return err
+}
+
+// readPrompts reads one prompt or as many as `most`.
+func readPrompts(r *reader, most int) (all []prompt, err error) {
 	if r.kind() != '[' {
 		one, err := readPrompt(r)
-		*p = prompts{one}
-		return err
+		return []prompt{one}, err
 	}
 	// An array of strings and arrays holds several prompts; a number makes it a single
 	// one.
 	var joined prompt
 	number, nested := false, false
-	err := r.elements(wantPrompt, func(i int) error {
+	err = r.elements(wantPrompt, func(i int) error {
 		var one prompt
 		var err error
 		switch r.kind() {
@@ -53,21 +57,21 @@ func (p *prompts) take(r *reader) error {
 		case number && nested:
 			return fmt.Errorf("token ids beside prompts, want %s", wantPrompt)
 		case !number:
-			*p = append(*p, one)
+			all = append(all, one)
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case number:
-		*p = prompts{joined}
-	case len(*p) == 0:
-		return bad("empty, want %s", wantPrompt)
-	case len(*p) > maxSequences:
-		return bad("%d prompts, want at most %d", len(*p), maxSequences)
+		return []prompt{joined}, nil
+	case len(all) == 0:
+		return nil, bad("empty, want %s", wantPrompt)
+	case len(all) > most:
+		return nil, bad("%d prompts, want at most %d", len(all), most)
 	}
-	return nil
+	return all, nil
 }
 
 // readPrompt reads one element of an array of prompts.
@@ -148,12 +152,15 @@ func (p *prompts) schema() schema {
 }
 
 // encode returns the tokens of a prompt. Only text at the beginning gets BOS.
-func (p prompt) encode(m *Model) ([]int32, error) {
+func (p prompt) encode(m *Model) ([]int32, error) { return p.encodeAs(m, "prompt") }
+
+// encodeAs is encode for the field of that name.
+func (p prompt) encodeAs(m *Model, name string) ([]int32, error) {
 	var ids []int32
 	for i, part := range p {
 		for at, id := range part.ids {
 			if int(id) >= m.Tokenizer.Len() {
-				return nil, invalid("prompt", "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
+				return nil, invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
 			}
 		}
 		if part.ids != nil {
@@ -162,14 +169,17 @@ func (p prompt) encode(m *Model) ([]int32, error) {
 		}
 		ids = append(ids, m.Tokenizer.Encode(part.text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true})...)
 	}
-	return m.begun(ids)
+	return m.begunAs(ids, name)
 }
 
 // begun applies Tokenizer.Begin to ids. It is an error if there are none then: a model needs
 // a token to continue.
-func (m *Model) begun(ids []int32) ([]int32, error) {
+func (m *Model) begun(ids []int32) ([]int32, error) { return m.begunAs(ids, "prompt") }
+
+// begunAs is begun for the field of that name.
+func (m *Model) begunAs(ids []int32, name string) ([]int32, error) {
 	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
-		return nil, invalid("prompt", "empty, want some text: this model has no token to begin with")
+		return nil, invalid(name, "empty, want some text: this model has no token to begin with")
 	}
 	return ids, nil
 }

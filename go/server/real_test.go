@@ -40,6 +40,29 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 	return newRealSites(t, c, lc, submitted, "demo")
 }
 
+// newRealSiteOf serves the demo model as change has it.
+func newRealSiteOf(t *testing.T, change func(*Model)) *site {
+	t.Helper()
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	s := New(Config{Build: "test", Ping: -1})
+	m := realModel(t, d, engine.LoopConfig{}, nil, "demo")
+	change(&m)
+	s.with(t, m)
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	return &site{nil, s, h.URL, t}
+}
+
+// tokens returns the tokens of a text.
+func (s *site) tokens(text string) []int32 {
+	s.t.Helper()
+	return post[struct{ Tokens []int32 }](s, "/tokenize", fmt.Sprintf(`{"content":%q,"add_special":true}`, text)).Tokens
+}
+
 // newRealSites serves the demo model under several names, each with an engine of its
 // own, on one device.
 func newRealSites(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*engine.Request), names ...string) *site {

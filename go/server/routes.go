@@ -65,6 +65,30 @@ func (s *Server) table() []route {
 			openAI: true, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
 			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses", "/responses"},
+			handle: s.createResponse, summary: "Answer a conversation, and store the response",
+			openAI: true, body: bodyOf("ResponsesRequest", s.newResponsesQuery), stream: true, answer: response{},
+			example: map[string]any{"input": "Say hello.", "max_output_tokens": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses/input_tokens", "/responses/input_tokens"},
+			handle: s.countResponse, summary: "Count the tokens of a response's input",
+			openAI: true, body: bodyOf("ResponsesCountRequest", s.newResponsesCountQuery), answer: tokenCount{},
+			example: map[string]any{"input": "Say hello."},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			handle: s.getResponse, summary: "Get a stored response", params: pathID, answer: response{},
+		}, {
+			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, always: true, openAI: true,
+			handle: s.cancelResponse, summary: "Cancel a response that runs in the background", params: pathID, answer: response{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, openAI: true,
+			handle: s.listInputItems, summary: "List the items that a response was given",
+			params: append(pathID, param{"query", "limit", "At most so many, 1 to 100; by default 20."}, param{"query", "order", "asc or desc, the default."}, param{"query", "after", "Only what comes after this item."}),
+			answer: responseItemList{},
+		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages"},
 			handle: generate(s, "msg_", newAnthropicQuery), summary: "Answer a conversation, as Anthropic does",
 			anthropic: true, body: bodyOf("MessagesRequest", newAnthropicQuery), stream: true, answer: anthropicAnswer{},
@@ -84,6 +108,24 @@ func (s *Server) table() []route {
 			handle: generate(s, "cmpl-", newInfillQuery), summary: "Fill a gap in a text",
 			body: bodyOf("InfillRequest", newInfillQuery), stream: true, answer: nativeSchema,
 			example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/embeddings"},
+			handle: s.embeddings, summary: "Make vectors of texts",
+			openAI: true, body: bodyOf("EmbeddingRequest", newEmbedQuery), answer: embedAnswer{}, example: map[string]any{"input": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/embedding", "/embeddings"},
+			handle: s.nativeEmbeddings, summary: "Make vectors of texts, as llama-server does",
+			body: bodyOf("NativeEmbeddingRequest", newNativeEmbedQuery), answer: []nativeEmbedEntry{}, example: map[string]any{"input": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
+			handle: s.rerank(false), summary: "Order documents by what they have to say on a query",
+			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankSchema,
+			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
+		}, {
+			method: http.MethodPost, paths: []string{"/v2/rerank"},
+			handle: s.rerank(true), summary: "Order documents, in the form of Cohere",
+			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankAnswer{},
+			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
 			handle: s.listModels, summary: "List the models", answer: modelList{},

@@ -31,6 +31,9 @@ type Config struct {
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
+	StoreBytes int           // memory for stored responses; 0: 64 MiB, negative: none
+	StoreTime  time.Duration // how long they stay unused; 0: a day
+
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
@@ -51,6 +54,7 @@ type Server struct {
 	c       Config
 	models  models.Set[Model]
 	running *registry
+	stored  *responseStore
 	routes  []route
 	openAPI []byte
 }
@@ -60,13 +64,15 @@ func New(c Config) *Server {
 	if c.Ping == 0 {
 		c.Ping = 30 * time.Second
 	}
+	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
+	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
 	}
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, running: newRegistry()}
+	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
 	s.routes = s.table()
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s

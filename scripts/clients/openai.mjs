@@ -71,6 +71,15 @@ assert.ok(completion.choices[0].text.startsWith("Once upon a time"));
 const many = await Promise.all(Array.from({ length: 12 }, () => client.chat.completions.create(ask)));
 for (const answer of many) assert.equal(answer.choices[0].message.content, text);
 
+// Vectors: the client asks for base64 by itself, and makes numbers of it.
+const one = await client.embeddings.create({ model, input: "a cat" });
+const floats = await client.embeddings.create({ model, input: ["a dog", "a cat"], encoding_format: "float" });
+assert.equal(one.data[0].embedding.length, floats.data[1].embedding.length);
+one.data[0].embedding.forEach((x, i) => assert.ok(Math.abs(x - floats.data[1].embedding[i]) < 1e-7));
+assert.equal(floats.data[1].index, 1);
+assert.ok(one.usage.prompt_tokens > 0 && one.usage.total_tokens === one.usage.prompt_tokens);
+await assert.rejects(client.embeddings.create({ model, input: [] }), OpenAI.BadRequestError);
+
 // Errors have OpenAI's classes.
 await assert.rejects(client.chat.completions.create({ ...ask, temperature: "hot" }), (e) => e instanceof OpenAI.BadRequestError && /temperature/.test(e.message));
 await assert.rejects(client.chat.completions.create({ ...ask, messages: [] }), OpenAI.BadRequestError);

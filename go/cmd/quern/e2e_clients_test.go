@@ -107,6 +107,12 @@ func TestGoClient(t *testing.T) {
 	if r, err := client.Chat.Completions.New(ctx, logs); err != nil || len(r.Choices[0].Logprobs.Content) != 3 || len(r.Choices[0].Logprobs.Content[0].TopLogprobs) != 2 {
 		t.Errorf("logprobs: %+v, %v", r, err)
 	}
+	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{
+		Model: models.Data[0].ID, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a cat", "a dog"}}, Dimensions: openai.Int(32),
+	})
+	if err != nil || len(vectors.Data) != 2 || len(vectors.Data[1].Embedding) != 32 || vectors.Data[1].Index != 1 || vectors.Usage.PromptTokens == 0 {
+		t.Errorf("vectors: %+v, %v", vectors, err)
+	}
 	// Errors can be told apart.
 	bad := params
 	bad.Temperature = openai.Float(500)
@@ -145,6 +151,7 @@ func TestDocumentedExamples(t *testing.T) {
 	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0")
 	refused := map[string]string{ // by what is in the example: this model cannot, or it is the point
 		"/infill": "not_supported_error",
+		"/rerank": "not_supported_error",
 		"DELETE":  "not_found_error",
 		`"hot"`:   "temperature",
 	}

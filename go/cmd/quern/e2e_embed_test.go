@@ -1,16 +1,23 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -229,7 +236,8 @@ func TestEmbedRefuses(t *testing.T) {
 	}{
 		{[]string{"x"}, []string{"-m"}, 2},
 		{[]string{"-m", m, "x", "-p", "y"}, []string{`"x"`, "-p"}, 2},
-		{[]string{"-m", m, "x", "--pooling", "rank"}, []string{"cls, last, mean, none"}, 2},
+		{[]string{"-m", m, "x", "--pooling", "rank"}, []string{"does not rank"}, 1},
+		{[]string{"-m", m, "x", "--pooling", "max"}, []string{"cls, last, mean, none, rank"}, 2},
 		{[]string{"-m", m, "x", "--embd-normalize", "-2"}, []string{"-2"}, 2},
 		{[]string{"-m", m, "x", "--embd-output-format", "xml"}, []string{"array"}, 2},
 		{[]string{"-m", m, "-p", "x", "--embd-separator", ""}, []string{"--embd-separator"}, 2},
@@ -239,10 +247,208 @@ func TestEmbedRefuses(t *testing.T) {
 	} {
 		quern(t, append([]string{"embed"}, c.args...)...).refused(t, c.code, c.want...)
 	}
-	for _, cmd := range [][]string{{"chat"}, {"serve", "--port", "0"}, {"perplexity", "-f", "../../../README.md"}, {"bench"}} {
+	for _, cmd := range [][]string{{"chat"}, {"perplexity", "-f", "../../../README.md"}, {"bench"}} {
 		r := quern(t, append(cmd, "-m", m)...)
 		if r.code != 1 || !strings.Contains(r.stderr, "both directions") {
 			t.Errorf("%s: code %d, %s", cmd[0], r.code, r.stderr)
 		}
 	}
+}
+
+// Scores of classifiers are the witness's, which has its own form of GELU, and what /v1/rerank says.
+func TestRankMatchesWitness(t *testing.T) {
+	const text = "a little girl and the dog"
+	for _, tt := range []struct {
+		base    string
+		labels  []string
+		tensors []string
+		want    []float64
+	}{
+		{"bert", nil, []string{"cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias"}, []float64{1.251522}},
+		{"bert", []string{"a", "b", "c"}, []string{"cls.output.weight"}, []float64{-1.585557, -1.399755, 0.8493652}},
+		{"jina-bert-v2", nil, []string{"cls.weight", "cls.bias"}, []float64{-0.9779012}},
+		{"modern-bert", nil, []string{"cls.weight", "cls.norm.weight", "cls.output.weight", "cls.output.bias"}, []float64{-0.4595568}},
+		{"qwen3", []string{"yes", "no"}, []string{"cls.output.weight"}, []float64{0.6662751, 0.3337249}},
+	} {
+		path := reranker(t, tt.base, tt.labels, tt.tensors...)
+		got := vectors(t, succeed(t, "embed", "-m", path, "-ctk", "f32", "-ctv", "f32", text))
+		if d := apart(got[0], tt.want); !(d < 2e-3) {
+			t.Errorf("%s: scores %v, want %v", tt.base, got[0], tt.want)
+		}
+	}
+}
+
+// /v1/rerank and its aliases order documents by the scores of query and document, in each form.
+func TestRerank(t *testing.T) {
+	bert := []string{"cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias"}
+	path := reranker(t, "bert", nil, bert...)
+	s := serveFile(t, path, "--reranking", "-ctk", "f32", "-ctv", "f32")
+	query, docs := "the dog", []string{"a little girl", "a big red dog was there and ran to the girl", "no"}
+	// [CLS] query [SEP] document [SEP], as embed has the scores of texts that say so.
+	want := map[int]float64{}
+	for i, d := range docs {
+		want[i] = vectors(t, succeed(t, "embed", "-m", path, "-ctk", "f32", "-ctv", "f32", query+"[SEP]"+d))[0][0]
+	}
+	body, _ := json.Marshal(map[string]any{"query": query, "documents": docs, "top_n": 2, "return_documents": true})
+	for _, at := range []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"} {
+		status, a := s.post(at, string(body))
+		results, _ := a["results"].([]any)
+		if status != 200 || len(results) != 2 {
+			t.Fatalf("%s: %d %v", at, status, a)
+		}
+		last := math.Inf(1)
+		for _, r := range results {
+			one := r.(map[string]any)
+			i, score := int(one["index"].(float64)), one["relevance_score"].(float64)
+			exact := want[i]
+			if at == "/v2/rerank" {
+				exact = 1 / (1 + math.Exp(-exact))
+			}
+			if math.Abs(score-exact) > 1e-6 || score > last || one["document"].(map[string]any)["text"] != docs[i] {
+				t.Errorf("%s: %v, want %g after %g", at, one, exact, last)
+			}
+			last = score
+		}
+	}
+	status, raw := s.postRaw("/rerank", `{"query":"the dog","texts":["a little girl","no"],"raw_scores":true,"return_text":true}`)
+	var tei []struct {
+		Index int
+		Score float64
+		Text  string
+	}
+	if err := json.Unmarshal(raw, &tei); err != nil || status != 200 || len(tei) != 2 || tei[0].Text == "" || tei[0].Score < tei[1].Score {
+		t.Errorf("TEI's form: %d %s", status, raw)
+	}
+	if status, a := s.post("/v1/embeddings", `{"input":"a"}`); status != 501 {
+		t.Errorf("vectors of a reranker: %d %v", status, a)
+	}
+	if status, a := s.post("/completion", `{"prompt":"a"}`); status != 501 {
+		t.Errorf("text of a reranker: %d %v", status, a)
+	}
+	// A template of the file says how a query and a document become a prompt.
+	file := reranker(t, "qwen3", []string{"yes", "no"}, "cls.output.weight")
+	q := serveFile(t, file, "-ctk", "f32", "-ctv", "f32")
+	_, a := q.post("/v1/rerank", `{"query":"{document}","documents":["a dog"]}`)
+	exact := vectors(t, succeed(t, "embed", "-m", file, "-ctk", "f32", "-ctv", "f32", "Is {document} in a dog?"))[0][0]
+	if score := a["results"].([]any)[0].(map[string]any)["relevance_score"].(float64); math.Abs(score-exact) > 1e-6 {
+		t.Errorf("by a template %g, want %g", score, exact)
+	}
+	quern(t, "serve", "-m", testdata.Path(t, "archs/bert.gguf"), "--reranking", "--port", "0").refused(t, 1, "does not rank", "bert.gguf")
+}
+
+// An encoder serves the vectors that embed makes, many at a time, and says what it cannot do.
+func TestServeEncoder(t *testing.T) {
+	path := modelPath(t, "tiny-random-bert-cls-f16.gguf")
+	s := serveFile(t, path, "-ctk", "f32", "-ctv", "f32")
+	texts := []string{"a cat", "the dog ran", "a", "Hello, world! How are you today?"}
+	want := vectors(t, succeed(t, append([]string{"embed", "-m", path, "-ctk", "f32", "-ctv", "f32"}, texts...)...))
+	var many []string
+	for range 64 {
+		many = append(many, texts...)
+	}
+	body, _ := json.Marshal(map[string]any{"input": many})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			_, raw := s.postRaw("/v1/embeddings", string(body))
+			var a struct {
+				Data []struct{ Embedding []float64 }
+			}
+			if err := json.Unmarshal(raw, &a); err != nil || len(a.Data) != len(many) {
+				t.Errorf("%v: %.300s", err, raw)
+				return
+			}
+			for i, d := range a.Data {
+				if x := apart(d.Embedding, want[i%len(texts)]); !(x < 1e-7) {
+					t.Errorf("text %d is off by %g", i, x)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if status, a := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`); status != 501 || !strings.Contains(fmt.Sprint(a), "both directions") {
+		t.Errorf("a chat with an encoder: %d %v", status, a)
+	}
+	if status, a := s.post("/v1/rerank", `{"query":"a","documents":["b"]}`); status != 501 || !strings.Contains(fmt.Sprint(a), "no classifier") {
+		t.Errorf("reranking without a classifier: %d %v", status, a)
+	}
+	if status, a := s.post("/v1/embeddings", `{"input":"`+strings.Repeat("dog ", 200)+`"}`); status != 400 || !strings.Contains(fmt.Sprint(a), "128") {
+		t.Errorf("a long text: %d %v", status, a)
+	}
+}
+
+// serveFile is serve of a file at a path.
+func serveFile(t *testing.T, path string, args ...string) *service {
+	t.Helper()
+	return serve(t, "", append(args, "-m", path)...)
+}
+
+// reranker returns the path of a copy of a model with these tensors of a classifier, of random
+// weights, and a score for each label, or one.
+func reranker(t *testing.T, base string, labels []string, tensors ...string) string {
+	t.Helper()
+	raw, err := os.ReadFile(testdata.Path(t, "archs/"+base+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gguf.NewWriter()
+	for _, kv := range f.KVs {
+		w.Set(kv.Key, kv.Value)
+	}
+	w.Set(base+".pooling_type", uint32(4))
+	n := uint64(1)
+	if labels != nil {
+		n = uint64(len(labels))
+		w.Set(base+".classifier.output_labels", labels)
+	}
+	if base == "qwen3" {
+		w.Set("tokenizer.chat_template.rerank", "Is {query} in {document}?")
+	}
+	for _, x := range f.Tensors {
+		w.AddTensor(x.Name, x.Type, x.Dims, gguf.Bytes(x.Data))
+	}
+	width, _ := f.Uint(base + ".embedding_length")
+	dims := map[string][]uint64{
+		"cls.weight": {width, width}, "cls.bias": {width}, "cls.norm.weight": {width},
+		"cls.output.weight": {width, n}, "cls.output.bias": {n},
+	}
+	if !slices.Contains(tensors, "cls.output.weight") {
+		dims["cls.weight"], dims["cls.bias"] = []uint64{width, n}, []uint64{n}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range tensors {
+		count := uint64(1)
+		for _, d := range dims[name] {
+			count *= d
+		}
+		data := make([]byte, 0, 4*count)
+		for range count {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(random.Float32()-0.5))
+		}
+		w.AddTensor(name, gguf.F32, dims[name], gguf.Bytes(data))
+	}
+	path := filepath.Join(t.TempDir(), "reranker.gguf")
+	if _, err := newfile.Write(path, false, 0o600, 0, w.WriteTo); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// postRaw is post of an answer that is no object.
+func (s *service) postRaw(path, body string) (int, []byte) {
+	s.t.Helper()
+	r, err := s.client.Post("http://quern"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, raw
 }

@@ -15,7 +15,7 @@ import (
 
 // poolings are the names of the ways to make a vector of a text.
 var poolings = map[string]arch.Pooling{
-	"none": arch.PoolNone, "mean": arch.PoolMean, "cls": arch.PoolCLS, "last": arch.PoolLast,
+	"none": arch.PoolNone, "mean": arch.PoolMean, "cls": arch.PoolCLS, "last": arch.PoolLast, "rank": arch.PoolRank,
 }
 
 func newEmbedCommand() *cobra.Command {
@@ -34,7 +34,7 @@ of -p, a file or standard input, each line is. Vectors are written in that order
 A model file says how the vector of a text comes from those of its tokens: by their
 mean, the first one (cls), or the last one. Where it does not, --pooling is mean
 for models that read in both directions, and last for the others. With none, every
-token has a vector.`,
+token has a vector. With rank, numbers are the scores of the file's classifier, as they are.`,
 		Example: `  quern embed -m model.gguf "a cat" "a kitten" --embd-output-format json+
   quern embed -m model.gguf -f lines.txt > vectors.txt`,
 		Args: cobra.ArbitraryArgs,
@@ -76,7 +76,9 @@ token has a vector.`,
 			w := newVectorWriter(cmd.OutOrStdout(), format)
 			err = eng.Embed(cmd.Context(), ids, pool, func(_ int, vectors [][]float32) error {
 				for _, v := range vectors {
-					engine.Normalize(v, normalize)
+					if pool != arch.PoolRank {
+						engine.Normalize(v, normalize)
+					}
 					if err := w.write(v); err != nil {
 						return err
 					}

@@ -30,6 +30,7 @@ type serveFlags struct {
 	reasoning string
 	requests  requestFlags
 	suffixed  bool
+	vectors   vectorFlags
 
 	hosts             []string
 	port              int
@@ -95,6 +96,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	f.requests.sampling = &f.sampling
 	f.requests.define(fs)
 	switchVar(fs, &f.suffixed, "spm-infill", false, "fill gaps with what comes after them first, for models that were trained so")
+
+	f.vectors.define(fs)
 
 	fs.StringVar(&f.traces, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318")
 	f.log.define(fs)

@@ -120,7 +120,7 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 		if s.template, s.warning, err = f.template.read(s.head); err != nil {
 			return all, err
 		}
-		if s.warning != "" {
+		if s.warning != "" && !s.head.cfg.BothWays {
 			logs.Warn().Str("model", s.names[0]).Msg(s.warning)
 		}
 		if s.config, err = f.model.config(s.head.cfg.NCtx); err != nil {
@@ -129,6 +129,9 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 		c := &s.config
 		c.Ctx, c.Batch = max(f.model.ctx, 0), f.model.pass()
 		c.Shared, c.Sequences, c.KVBytes = true, f.parallel, f.kvMemory
+		if s.head.cfg.BothWays { // its keys and values are there for a pass
+			c.Vectors, c.Shared, c.Sequences, c.KVBytes = true, false, 1, 0
+		}
 	}
 	return all, nil
 }
@@ -275,6 +278,11 @@ func (l *loader) one(s *served) (err error) {
 	}
 	m := l.serverModel(s, l.defaults, observed{s.loop, telemetry.NewObserver(metrics, l.tracing.Tracer())}, logs)
 	m.Memory = l.device.Budget()
+	if err := l.vectors.apply(&m, s.eng); err != nil {
+		s.loop.Close()
+		s.eng.Close()
+		return err
+	}
 	metrics.Read(s.loop.Status, s.loaded(m))
 	cost := s.loop.Status().Cost
 	logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -32,13 +33,13 @@ func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server
 	return m
 }
 
-// vocabType returns llama.cpp's enum value for the type of vocabulary.
+// vocabTypes are llama.cpp's enum values for the types of vocabularies; others are BPE.
+var vocabTypes = map[string]int{"llama": 1, "bert": 3, "t5": 4, "rwkv": 5, "plamo2": 6}
+
 func vocabType(in *head) int {
-	const spm, bpe = 1, 2
-	if kind, _ := in.file.GGUF.Str("tokenizer.ggml.model"); kind == "llama" {
-		return spm
-	}
-	return bpe
+	const bpe = 2
+	kind, _ := in.file.GGUF.Str("tokenizer.ggml.model")
+	return cmp.Or(vocabTypes[kind], bpe)
 }
 
 // maxBody returns the maximum size of a request's body: enough for a prompt as long as

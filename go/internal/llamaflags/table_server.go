@@ -1,13 +1,12 @@
 package llamaflags
 
 const (
-	byName       = "models are named one by one: -m FILE or -m NAME=FILE, which may be given again"
-	allLoaded    = "all models that -m names are loaded at the start and stay"
-	noEmbeddings = "embeddings and reranking are not supported yet; another program serves them"
-	noAgent      = "the server calls no tools and no MCP servers; the client does"
-	ownPage      = "the page to chat with has settings of its own, which it keeps in the browser"
-	oneMemory    = "requests share one memory, of --kv-memory bytes, and take of it what they need"
-	byItself     = "texts seen before are found again by whoever begins with them, in whatever slot, as far as --kv-memory goes"
+	byName    = "models are named one by one: -m FILE or -m NAME=FILE, which may be given again"
+	allLoaded = "all models that -m names are loaded at the start and stay"
+	noAgent   = "the server calls no tools and no MCP servers; the client does"
+	ownPage   = "the page to chat with has settings of its own, which it keeps in the browser"
+	oneMemory = "requests share one memory, of --kv-memory bytes, and take of it what they need"
+	byItself  = "texts seen before are found again by whoever begins with them, in whatever slot, as far as --kv-memory goes"
 )
 
 // server are the flags of quern serve.
@@ -79,10 +78,10 @@ var server = []Row{
 	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server, Neutral: "off", Ignored: noImages},
 	{Names: "--mtmd-batch-max-tokens", Kind: Int, Env: "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", Group: Server, Ignored: noImages},
 	{Names: "--media-path", Group: Server, Ignored: noImages},
-	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Refused: noEmbeddings},
-	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Refused: noEmbeddings},
-	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Neutral: "none", Refused: noEmbeddings},
-	{Names: "--embd-normalize", Kind: Int, Group: Server, Ignored: "embeddings are not supported yet"},
+	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Flag: "embeddings", Note: "needed only where nothing is to be generated"},
+	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Flag: "reranking", Note: "needed only where a file does not say so"},
+	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Flag: "pooling"},
+	{Names: "--embd-normalize", Kind: Int, Group: Server, Flag: "embd-normalize"},
 	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Ignored: "there are no adapters to apply"},
 	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Refused: byName},
 	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Refused: byName},

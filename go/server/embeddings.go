@@ -1,0 +1,186 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// An embedQuery is a request for vectors of texts.
+type embedQuery struct {
+	reads
+	input      inputs
+	dimensions int
+	normalize  int
+	encoding   string
+	native     bool
+}
+
+func newEmbedQuery(m *Model) *embedQuery {
+	return &embedQuery{reads: newReads(m), normalize: m.Normalize, encoding: "float"}
+}
+
+func newNativeEmbedQuery(m *Model) *embedQuery {
+	q := newEmbedQuery(m)
+	q.native = true
+	return q
+}
+
+func (q *embedQuery) fields() []field {
+	own := []field{
+		{names: []string{"input", "content"}, to: &q.input, doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", input: true, need: true},
+		setting("embd_normalize", integer(&q.normalize, -1, 1<<15), "Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
+		dimensionsField(&q.dimensions),
+	}
+	if !q.native {
+		own = append(own, setting("encoding_format", text{&q.encoding, []string{"float", "base64"}}, "base64: a vector is its numbers, in 4 bytes each, little-endian."))
+	}
+	return append(own, q.reads.fields()...)
+}
+
+func dimensionsField(p *int) field {
+	return setting("dimensions", integer(p, 0, math.MaxInt32), "Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were trained for it (Matryoshka).")
+}
+
+// checkDimensions refuses more numbers than vectors have.
+func (m *Model) checkDimensions(n int) error {
+	if n > m.Info.NEmbd {
+		return invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
+	}
+	return nil
+}
+
+// finish cuts a vector and gives it its length.
+func finish(v []float32, dimensions, norm int) []float32 {
+	if dimensions > 0 {
+		v = v[:min(dimensions, len(v))]
+	}
+	engine.Normalize(v, norm)
+	return v
+}
+
+type (
+	embedAnswer struct {
+		Object string       `json:"object"`
+		Model  string       `json:"model"`
+		Data   []embedEntry `json:"data"`
+		Usage  tokenUsage   `json:"usage"`
+	}
+	embedEntry struct {
+		Object    string `json:"object"`
+		Index     int    `json:"index"`
+		Embedding any    `json:"embedding"` // numbers, or base64
+	}
+	nativeEmbedEntry struct {
+		Index     int         `json:"index"`
+		Embedding [][]float32 `json:"embedding"`
+	}
+)
+
+// embeddings serves OpenAI's endpoint.
+func (s *Server) embeddings(c *gin.Context, m *Model) error {
+	q := newEmbedQuery(m)
+	all, used, release, err := s.askedVectors(c, m, q)
+	if err != nil {
+		return err
+	}
+	defer release()
+	a := embedAnswer{Object: "list", Model: m.Name, Usage: used, Data: []embedEntry{}}
+	for i, e := range all {
+		v := finish(e.Vectors()[0], q.dimensions, q.normalize)
+		entry := embedEntry{"embedding", i, v}
+		if q.encoding == "base64" {
+			entry.Embedding = encodeVector(v)
+		}
+		a.Data = append(a.Data, entry)
+	}
+	reply(c, http.StatusOK, a)
+	return nil
+}
+
+// nativeEmbeddings serves llama-server's endpoint. Vectors of tokens are as they are.
+func (s *Server) nativeEmbeddings(c *gin.Context, m *Model) error {
+	q := newNativeEmbedQuery(m)
+	all, _, release, err := s.askedVectors(c, m, q)
+	if err != nil {
+		return err
+	}
+	defer release()
+	answer := []nativeEmbedEntry{}
+	for i, e := range all {
+		vectors := e.Vectors()
+		for k, v := range vectors {
+			norm := q.normalize
+			if m.Pooling == arch.PoolNone {
+				norm = -1
+			}
+			vectors[k] = finish(v, q.dimensions, norm)
+		}
+		answer = append(answer, nativeEmbedEntry{i, vectors})
+	}
+	reply(c, http.StatusOK, answer)
+	return nil
+}
+
+// askedVectors reads a request for vectors and makes them.
+func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	fail := func(err error) ([]*engine.Embedding, tokenUsage, func(), error) { return nil, used, nil, err }
+	if err := readBody(c, q); err != nil {
+		return fail(err)
+	}
+	switch {
+	case m.Pooling == arch.PoolRank:
+		return fail(unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last"))
+	case m.Pooling == arch.PoolNone && !q.native:
+		return fail(unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling"))
+	}
+	if err := m.checkDimensions(q.dimensions); err != nil {
+		return fail(err)
+	}
+	ids, err := q.input.encode(m)
+	if err != nil {
+		return fail(err)
+	}
+	return s.embed(c, m, &q.reads, m.Pooling, ids)
+}
+
+// encodeVector is a vector in OpenAI's encoding.
+func encodeVector(v []float32) string {
+	raw := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// inputs are texts to make vectors of.
+type inputs prompts
+
+func (p *inputs) take(r *reader) error {
+	all, err := readPrompts(r, maxInputs)
+	*p = all
+	return err
+}
+
+func (p *inputs) value() any { return nil }
+
+func (p *inputs) schema() schema { return (*prompts)(p).schema() }
+
+// encode returns the tokens of each. Token ids are taken as they are.
+func (p inputs) encode(m *Model) ([][]int32, error) {
+	all := make([][]int32, len(p))
+	for i, one := range p {
+		ids, err := one.encodeAs(m, "input")
+		if err != nil {
+			return nil, err
+		}
+		all[i] = ids
+	}
+	return all, nil
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// Endpoints that read texts and generate nothing: vectors, scores, probabilities of choices.
+
+// maxInputs is how many texts a request may have.
+const maxInputs = 2048
+
+// reads are the fields common to these endpoints.
+type reads struct {
+	model string
+	limits
+}
+
+func newReads(m *Model) reads { return reads{limits: newLimits(m)} }
+
+func (r *reads) fields() []field {
+	return []field{
+		input("model", text{p: &r.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
+		setting("priority", integer(&r.priority, -1000, 1000), "Higher ones go first."),
+		setting("deadline_ms", millis{&r.deadline, 0}, "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+	}
+}
+
+// A tokenUsage is the usage of a request that generates nothing.
+type tokenUsage struct {
+	PromptTokens int `json:"prompt_tokens"`
+	TotalTokens  int `json:"total_tokens"`
+}
+
+// A readText is a text for a Reader. NoCache is for those that nothing else will begin like.
+type readText struct {
+	ids     []int32
+	reader  engine.Reader
+	noCache bool
+}
+
+// window is how many texts of a request are with the engine at a time: all that share a pass of an
+// encoder, but of other models no more than leave slots to those that generate.
+func (m *Model) window() int {
+	if m.Encoder {
+		return m.slots()
+	}
+	return max(m.slots()/4, 1)
+}
+
+// read evaluates texts until all are, an error ends one, or the client is gone.
+func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (used tokenUsage, err error) {
+	if err := o.timeout(c.Request.Header); err != nil {
+		return used, err
+	}
+	ctx, cancel := context.WithCancelCause(c.Request.Context())
+	defer cancel(nil)
+	flow, weight := s.c.Flow(c)
+	done := make(chan engine.Result, len(texts)) // a Sink never blocks
+	tickets := map[int]Ticket{}
+	defer func() {
+		for _, t := range tickets {
+			t.Cancel()
+		}
+	}()
+	deadline := time.Time{}
+	if o.deadline > 0 {
+		deadline = time.Now().Add(o.deadline)
+	}
+	next, running := 0, 0
+	for next < len(texts) || running > 0 {
+		for next < len(texts) && running < m.window() {
+			t := &texts[next]
+			ticket, err := m.Engine.Submit(&engine.Request{
+				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
+				NoCache: t.noCache, Slot: -1, Flow: flow, Weight: weight, Priority: o.priority,
+				Deadline: deadline, Origin: ctx, Sink: readSink{done},
+			})
+			var busy *engine.BusyError
+			if errors.As(err, &busy) && running > 0 {
+				break // others are in the queue: what runs of this one makes room
+			}
+			if err != nil {
+				return used, wrapAPI(len(texts) > 1, next, err)
+			}
+			tickets[next] = ticket
+			next++
+			running++
+		}
+		select {
+		case <-ctx.Done():
+			return used, errGone
+		case r := <-done:
+			if running--; r.Err != nil {
+				return used, r.Err
+			}
+			used.PromptTokens += r.PromptTokens
+		}
+	}
+	used.TotalTokens = used.PromptTokens
+	s.c.Note(c, map[string]any{"model": m.Name, "prompt_tokens": used.PromptTokens})
+	return used, nil
+}
+
+// wrapAPI says which of several texts is too long.
+func wrapAPI(several bool, i int, err error) error {
+	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
+		return &apiError{
+			status:  http.StatusBadRequest,
+			message: fmt.Sprintf("element %d has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Prompt, long.Ctx),
+			extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
+		}
+	}
+	return err
+}
+
+// readSink is the Sink of a text that is read.
+type readSink struct{ done chan<- engine.Result }
+
+func (s readSink) Progress(engine.Progress) {}
+
+func (s readSink) Token(engine.Token) bool { return false }
+
+func (s readSink) Done(r engine.Result) { s.done <- r }
+
+// numberBytes is the memory of a number of an answer: as it is, and encoded.
+const numberBytes = slack * (4 + 24)
+
+// embed makes the vectors of texts. The memory of the answer is reserved until release is called.
+func (s *Server) embed(c *gin.Context, m *Model, o *reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	texts, numbers := make([]readText, len(ids)), 0
+	for i := range ids {
+		e, err := m.Engine.Embedding(len(ids[i]), pooling)
+		if err != nil {
+			return nil, used, nil, unsupported("%v", err)
+		}
+		all = append(all, e)
+		_, from, to := e.Reads()
+		texts[i] = readText{ids[i], e, from == 0}
+		if pooling == arch.PoolNone {
+			numbers += (to - from) * m.Info.NEmbd
+		} else {
+			numbers += m.Info.NEmbd
+		}
+	}
+	release, err = m.holdNumbers(numbers)
+	if err != nil {
+		return nil, used, nil, err
+	}
+	if used, err = s.read(c, m, o, texts); err != nil {
+		release()
+		return nil, used, nil, err
+	}
+	return all, used, release, nil
+}
+
+// holdNumbers reserves the memory of an answer of so many numbers.
+func (m *Model) holdNumbers(n int) (release func(), err error) {
+	if m.Memory == nil {
+		return func() {}, nil
+	}
+	need := uint64(requestBytes) + uint64(n)*numberBytes
+	r, err := m.Memory.Reserve(answersPurpose, need)
+	if err != nil {
+		return nil, &apiError{
+			status: http.StatusTooManyRequests, retry: retryMemory,
+			message: fmt.Sprintf("the answer may take %s of memory, and %s are free now; ask for less, or try again later", mem.FormatBytes(need), mem.FormatBytes(m.Memory.Free())),
+		}
+	}
+	return r.Release, nil
+}
+
+// sigmoid makes a number between 0 and 1 of a score.
+func sigmoid(x float64) float64 { return 1 / (1 + exactmath.Pow(math.E, -x)) }

@@ -1,0 +1,239 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A rerankQuery is a request to order documents by what they have to say on a query, in the
+// form of Jina and llama-server, of Cohere, or of TEI, which has texts in place of documents.
+type rerankQuery struct {
+	reads
+	query       string
+	documents   documents
+	texts       documents
+	topN        int
+	returnTexts bool
+	raw         option
+}
+
+func newRerankQuery(m *Model) *rerankQuery { return &rerankQuery{reads: newReads(m)} }
+
+func (q *rerankQuery) fields() []field {
+	return append([]field{
+		required("query", text{p: &q.query}, "What the documents are for."),
+		input("documents", &q.documents, "Texts, or objects with a text."),
+		input("texts", &q.texts, "The same in the form of TEI, whose form the answer then has."),
+		setting("top_n", integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
+		setting("return_documents return_text", boolean{&q.returnTexts}, "Send the texts too."),
+		setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
+	}, q.reads.fields()...)
+}
+
+type (
+	rerankAnswer struct {
+		ID      string        `json:"id"`
+		Object  string        `json:"object"`
+		Model   string        `json:"model"`
+		Results []rerankEntry `json:"results"`
+		Usage   tokenUsage    `json:"usage"`
+		Meta    *cohereMeta   `json:"meta,omitzero"`
+	}
+	rerankEntry struct {
+		Index    int         `json:"index"`
+		Score    float64     `json:"relevance_score"`
+		Document *rerankText `json:"document,omitzero"`
+	}
+	rerankText struct {
+		Text string `json:"text"`
+	}
+	teiEntry struct {
+		Index int     `json:"index"`
+		Score float64 `json:"score"`
+		Text  *string `json:"text,omitzero"`
+	}
+	cohereMeta struct {
+		Version struct {
+			Version string `json:"version"`
+		} `json:"api_version"`
+		Tokens struct {
+			Input int `json:"input_tokens"`
+		} `json:"tokens"`
+	}
+)
+
+var rerankSchema = schema{"anyOf": []schema{schemaOf(rerankAnswer{}), schemaOf([]teiEntry{})}}
+
+// rerank returns the handler of an endpoint in llama-server's form, or Cohere's.
+func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, m *Model) error {
+		q := newRerankQuery(m)
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		tei := q.texts != nil
+		docs := q.documents
+		switch {
+		case docs == nil && !tei:
+			return invalid("documents", "missing, want an array of texts")
+		case docs != nil && tei:
+			return invalid("texts", "given beside documents, want one of them")
+		case tei:
+			docs = q.texts
+		}
+		ids := make([][]int32, len(docs))
+		for i, d := range docs {
+			if ids[i] = m.pair(q.query, d); len(ids[i]) == 0 {
+				return invalid("documents", "element %d: empty, and so is query: want some text", i)
+			}
+		}
+		all, used, release, err := s.embed(c, m, &q.reads, arch.PoolRank, ids)
+		if err != nil {
+			return err
+		}
+		defer release()
+		entries := make([]rerankEntry, len(docs))
+		for i, e := range all {
+			scores := e.Vectors()[0]
+			score := float64(scores[0])
+			if raw := !cohere && !tei; !e.Probabilities() && !(q.raw.on || raw && !q.raw.given) {
+				score = sigmoid(score)
+			}
+			entries[i] = rerankEntry{Index: i, Score: score}
+			if q.returnTexts {
+				entries[i].Document = &rerankText{docs[i]}
+			}
+		}
+		slices.SortStableFunc(entries, func(a, b rerankEntry) int { return cmp.Compare(b.Score, a.Score) })
+		if q.topN > 0 {
+			entries = entries[:min(q.topN, len(entries))]
+		}
+		if tei {
+			reply(c, http.StatusOK, teiEntries(entries))
+			return nil
+		}
+		a := rerankAnswer{ID: "rerank-" + newID(), Object: "list", Model: m.Name, Results: entries, Usage: used}
+		if cohere {
+			a.Meta = &cohereMeta{}
+			a.Meta.Version.Version, a.Meta.Tokens.Input = "2", used.PromptTokens
+		}
+		reply(c, http.StatusOK, a)
+		return nil
+	}
+}
+
+func teiEntries(entries []rerankEntry) []teiEntry {
+	out := []teiEntry{}
+	for _, e := range entries {
+		one := teiEntry{Index: e.Index, Score: e.Score}
+		if e.Document != nil {
+			one.Text = &e.Document.Text
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// pair returns the tokens of a query and a document: by the file's template for them, or
+// with what the vocabulary puts between two texts.
+func (m *Model) pair(query, document string) []int32 {
+	tok := m.Tokenizer
+	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
+		if template, ok := v.(string); ok {
+			whole := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
+			return tok.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+		}
+	}
+	var ids []int32
+	if bos, ok := tok.BOS(); ok && tok.AddBOS() {
+		ids = append(ids, bos)
+	}
+	eos, ends := tok.EOS()
+	ends = ends && tok.AddEOS()
+	plain := tokenizer.Options{NoSpecial: true}
+	ids = append(ids, tok.Encode(query, plain)...)
+	if ends {
+		ids = append(ids, eos)
+	}
+	if sep, ok := m.separator(); ok {
+		ids = append(ids, sep)
+	}
+	ids = append(ids, tok.Encode(document, plain)...)
+	if ends {
+		ids = append(ids, eos)
+	}
+	return ids
+}
+
+// separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those
+// made from them, have one.
+func (m *Model) separator() (id int32, ok bool) {
+	value := func(key string) any { v, _ := m.Metadata.Value("tokenizer.ggml." + key); return v }
+	switch asked, given := value("add_sep_token").(bool); {
+	case value("model") == "bert": // its EOS is the separator
+		return 0, false
+	case given && !asked, !given && value("pre") != "roberta-bpe":
+		return 0, false
+	}
+	if sep, ok := value("seperator_token_id").(uint32); ok && int(sep) < m.Tokenizer.Len() {
+		return int32(sep), true
+	}
+	return m.Tokenizer.EOS()
+}
+
+// documents are texts, or objects that have one.
+type documents []string
+
+const wantDocuments = "an array of texts, or of objects with a text"
+
+func (d *documents) take(r *reader) error {
+	*d = documents{}
+	err := r.elements(wantDocuments, func(i int) error {
+		one, given := "", false
+		var err error
+		if r.kind() == '{' {
+			err = r.members(wantDocuments, func(name string) error {
+				if name != "text" {
+					_, err := r.raw()
+					return err
+				}
+				given = true
+				one, err = r.text("a string")
+				return wrap(name, err)
+			})
+			if err == nil && !given {
+				err = fmt.Errorf("an object without text, want %s", wantDocuments)
+			}
+		} else {
+			one, err = r.text("a string, or an object with a text")
+		}
+		*d = append(*d, one)
+		return wrap(fmt.Sprintf("element %d", i), err)
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(*d) == 0:
+		return bad("empty, want %s", wantDocuments)
+	case len(*d) > maxInputs:
+		return bad("%d texts, want at most %d", len(*d), maxInputs)
+	}
+	return nil
+}
+
+func (d *documents) value() any { return []string(*d) }
+
+func (d *documents) schema() schema {
+	s := schema{"type": "string"}
+	object := schema{"type": "object", "required": []string{"text"}, "properties": schema{"text": s}}
+	return schema{"type": "array", "minItems": 1, "maxItems": maxInputs, "description": wantDocuments, "items": schema{"anyOf": []schema{s, object}}}
+}
