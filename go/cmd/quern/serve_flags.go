@@ -42,6 +42,7 @@ type serveFlags struct {
 	origins           []string
 	allowedHosts      []string
 	slots, metrics    bool
+	vllmMetrics       bool
 	page              bool
 	path              string
 	shared            bool
@@ -86,6 +87,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
 	switchVar(fs, &f.metrics, "metrics", true, "GET /metrics; --no-metrics leaves it out")
+	switchVar(fs, &f.vllmMetrics, "vllm-metrics", false, "have vLLM's gauges in it too, for gateways that read these")
 	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
