@@ -19,6 +19,7 @@ type sampling struct {
 	samplers  samplerList
 	bias      biases
 	ignoreEOS bool
+	lora      adapterUses
 	breakers  breakers
 	choices   texts                // nil: any text
 	held      constrain.Constraint // the constraint for choices, set by settle; each answer gets a fork
@@ -71,7 +72,7 @@ func (s *sampling) fields() []field {
 		setting("grammar", empty(""), "Holds the answer to a grammar."),
 		input("json_schema", neutral{nil, func(any) bool { return false }, "null"}, "Holds the answer to a JSON schema."),
 		setting("grammar_lazy", empty(false), "Begins the grammar late."),
-		setting("lora", empty([]any{}), "LoRA adapters."),
+		setting("lora", &s.lora, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
 	}
 }
 
