@@ -69,7 +69,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	}
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
-	s.Leader, s.Shared = l.leader(j, gen.Skippable())
+	s.Leader, s.Shared = l.leader(j)
 	if leader := l.jobs[s.Leader]; leader != nil {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
@@ -87,10 +87,11 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 // leader returns the request that will compute the longest prefix of r that is not
 // cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
 // nothing: r would have to compute the same.
-func (l *Loop) leader(r *job, skippable []int32) (id uint64, shared int) {
+func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
+	skippable := r.gen.Skippable()
 	cached := l.tree.Len(r.namespace, skippable)
 	for _, j := range l.jobs {
 		if j.NoCache || j.Priority < r.Priority || j.namespace != r.namespace {
