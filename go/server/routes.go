@@ -161,10 +161,18 @@ func (s *Server) table() []route {
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
-			handle: s.adapters, summary: "List LoRA adapters: there are none", answer: []struct{}{},
+			handle: s.listAdapters, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/lora-adapters"},
-			handle: s.setAdapters, summary: "Set the scales of LoRA adapters: there are none", answer: success{},
+			handle: s.setAdapters, summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", params: []param{ofModel}, answer: success{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/load_lora_adapter"},
+			handle: s.loadAdapter, summary: "Load a LoRA adapter; requests may name it as their model",
+			body: bodyOf("LoadAdapterRequest", newLoadQuery), answer: adapterEntry{}, example: map[string]any{"lora_name": "poet", "lora_path": "poet.gguf"},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/unload_lora_adapter"},
+			handle: s.unloadAdapter, summary: "Unload a LoRA adapter, once the requests that use it have ended",
+			body: bodyOf("UnloadAdapterRequest", newUnloadQuery), answer: success{}, example: map[string]any{"lora_name": "poet"},
 		}, {
 			method: http.MethodGet, paths: []string{"/health", "/v1/health"},
 			handle: s.health, summary: "Say whether the models are loaded", answer: status{},

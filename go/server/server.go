@@ -12,6 +12,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ import (
 type Config struct {
 	Build    string        // the program's version, which answers carry
 	SlotPath string        // the directory of saved slots; empty: there is none
+	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
@@ -54,6 +56,7 @@ type Server struct {
 	c       Config
 	models  models.Set[Model]
 	running *registry
+	adapted adapterNames
 	stored  *responseStore
 	routes  []route
 	openAPI []byte
@@ -90,6 +93,7 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 	return func(m Model) func() int {
 		m.Name, m.Aliases = names[0], names[1:]
 		m.complete()
+		s.adapted.n.Add(int64(len(m.Adapters)))
 		e.Loaded(&m)
 		return e.Leases
 	}, nil
@@ -98,6 +102,10 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 // complete sets the derived fields.
 func (m *Model) complete() {
 	m.loaded = time.Now()
+	m.adapters = &adapters{}
+	for i := range m.Adapters {
+		m.adapters.list = append(m.adapters.list, &m.Adapters[i])
+	}
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
@@ -166,9 +174,13 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if err != nil {
 			return err
 		}
-		if s.models.Several() {
+		if s.models.Several() || s.adapted.n.Load() > 0 {
 			name = cmp.Or(modelName(body), name)
 		}
+	}
+	name, adapter := s.resolve(name)
+	if adapter != nil {
+		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), namedAdapter{}, adapter))
 	}
 	lease, err := s.models.Acquire(c.Request.Context(), name)
 	if err != nil {

@@ -118,6 +118,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	api := server.New(server.Config{
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
+		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
 

@@ -26,6 +26,7 @@ type serveFlags struct {
 	names     []string     // names of the first model in the API
 	tags      []string
 	slotPath  string
+	adapters  adapterFlags
 	template  templateFlags
 	reasoning string
 	requests  requestFlags
@@ -79,6 +80,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
+	f.adapters.defineServer(fs)
+
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one a line")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start where others reach the address and there is no key")
@@ -125,6 +128,9 @@ func (f *serveFlags) check() error {
 	}
 	if err := checkFolder(f.slotPath); err != nil {
 		return usagef("--slot-save-path: %w", err)
+	}
+	if err := checkFolder(f.adapters.dir); err != nil {
+		return usagef("--lora-dir: %w", err)
 	}
 	if err := checkFolder(f.path); err != nil {
 		return usagef("--path: %w", err)
