@@ -13,6 +13,7 @@ package server
 import (
 	"cmp"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,6 +121,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
+		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
 		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
@@ -142,6 +144,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 		if r.anthropic {
 			identify(c)
 		}
+		c.Set(ollamaRequest, r.ollama)
 		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}
@@ -161,6 +164,9 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if s.models.Several() {
 			name = cmp.Or(modelName(body), name)
 		}
+	}
+	if r.ollama {
+		name = s.untagged(name)
 	}
 	lease, err := s.models.Acquire(c.Request.Context(), name)
 	if err != nil {

@@ -39,20 +39,24 @@ func serveClients(t *testing.T) *service {
 	return serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key")
 }
 
-// OpenAI's client for Node finds what it expects.
-func TestNodeClient(t *testing.T) {
+// Clients for Node find what they expect.
+func TestNodeClients(t *testing.T) {
 	const dir = "../../../scripts/clients"
-	if _, err := os.Stat(dir + "/node_modules/openai"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the client is missing; scripts/setup.sh installs it")
-		}
-		t.Skip("the client is missing; scripts/setup.sh installs it")
-	}
 	s := serveClients(t)
-	cmd := exec.Command("node", "openai.mjs", s.address())
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "ok" {
-		t.Errorf("%v\n%s", err, out)
+	for _, name := range []string{"openai", "ollama"} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := os.Stat(dir + "/node_modules/" + name); err != nil {
+				if os.Getenv("CI") == "true" {
+					t.Fatal("the client is missing; scripts/setup.sh installs it")
+				}
+				t.Skip("the client is missing; scripts/setup.sh installs it")
+			}
+			cmd := exec.Command("node", name+".mjs", s.address())
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "ok" {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 
