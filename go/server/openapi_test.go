@@ -163,6 +163,7 @@ func TestDocs(t *testing.T) {
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
 		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
 		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
+		"ollamaChat": fieldList(newOllamaChatQuery(m).fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -183,6 +184,11 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A fieldList is a query that has all of its fields in its table.
+type fieldList []field
+
+func (l fieldList) fields() []field { return l }
 
 // fieldTable is the fields of a query, less those that all have which generate.
 func fieldTable(q query) string {

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,6 +137,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
+		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
 		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
@@ -158,6 +160,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 		if r.anthropic {
 			identify(c)
 		}
+		c.Set(ollamaRequest, r.ollama)
 		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}
@@ -177,6 +180,9 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if s.models.Several() || s.adapted.n.Load() > 0 {
 			name = cmp.Or(modelName(body), name)
 		}
+	}
+	if r.ollama {
+		name = s.untagged(name)
 	}
 	name, adapter := s.resolve(name)
 	if adapter != nil {
