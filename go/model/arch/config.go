@@ -56,6 +56,7 @@ type Config struct {
 	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
 	Delta Delta // the zero value: there are no delta nets
 	Scan  Scan  // the zero value: there are no selective state spaces
+	RWKV  RWKV  // the zero value: there is no time mixing
 
 	Latent Latent // the zero value: attention keeps keys and values
 }
@@ -90,6 +91,13 @@ type Scan struct {
 	NHead, NGroup int  // of the second kind (Mamba 2): heads have a step, groups what multiplies the state
 	Rank          int  // of the first kind (Mamba): that of the projection of the steps, which channels have
 	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
+}
+
+// An RWKV is the sizes of the time mixing of RWKV 7, in place of attention: a head, and the ranks of what its
+// decays, its rates, the share of the first layer's values and the gate of its result are made by.
+type RWKV struct {
+	HeadDim                  int
+	Decay, Rate, Value, Gate int
 }
 
 // A Layer is the sizes of one block.
