@@ -43,6 +43,7 @@ type Config struct {
 	NExpert      int // 0: the feed-forward part is dense
 	NExpertUsed  int // by each token
 	NFFExpert    int // feed-forward width of an expert
+	NLatent      int // width of what experts take and give, between projections; 0: that of the residual, without
 	NFFShared    int // and of the experts that every token uses, together
 	NGroup       int // of experts, of which a token uses NGroupUsed; 0: they have no groups
 	NGroupUsed   int
