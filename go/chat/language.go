@@ -13,6 +13,8 @@ type CallRule struct {
 	Required bool     // it has one
 	Single   bool     // it has one at most
 	Names    []string // of the tools that may be called; nil: all
+	Strict   []string // of the tools whose arguments are what the schema says, or it is an error
+	Loose    bool     // those of all others are any objects
 }
 
 // Language adds to g what a reply to the prompt may be, and returns its texts: reasoning,
@@ -27,6 +29,9 @@ func (p Prompt) Language(g *grammar.Grammar, content grammar.Expr, calls *CallRu
 	}
 	for _, t := range p.reply.tools {
 		if calls.Names == nil || slices.Contains(calls.Names, t.Name) {
+			if t.Strict = t.Strict || slices.Contains(calls.Strict, t.Name); calls.Loose && !t.Strict {
+				t.Parameters = nil
+			}
 			l.tools = append(l.tools, t)
 		}
 	}

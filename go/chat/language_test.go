@@ -105,14 +105,14 @@ func TestLanguageOfArguments(t *testing.T) {
 	for _, c := range []struct {
 		syntax, text string
 		rule         CallRule
-		upTo         string // "": all of it
+		upTo         string // "": all of it; "*": not all
 	}{
 		{"Hermes", "<think>\n<tool or not?\n</think>\n\nSo:\n" + call + "{\"place\": \"Rome\"}}\n</tool_call>", CallRule{}, ""},
 		{"Hermes", "a < b and <tool_cal", CallRule{}, ""},
 		{"Hermes", "So: <tool_call>\nno", CallRule{}, "So: <tool_call>\n"},
 		{"Hermes", call + "{\"days\": 3}}", CallRule{}, call + "{\""},
 		{"Hermes", call + "{\"place\": \"x\", \"days\": \"3\"}}", CallRule{}, call + "{\"place\": \"x\", \"days\": "},
-		{"Hermes", call + "{\"place\": \"x\"}}</tool_call><tool_call>", CallRule{Single: true}, call + "{\"place\": \"x\"}}</tool_call><tool_call"},
+		{"Hermes", call + "{\"place\": \"x\"}}</tool_call><tool_call>", CallRule{Single: true}, "*"},
 		{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\nx", CallRule{}, "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\n"},
 		{"Llama 3", "{\"title\": 1}", CallRule{}, ""},
 		{"Llama 3", "{\"name\": \"Bob\"}", CallRule{}, "{\"name\": \""},
@@ -121,7 +121,7 @@ func TestLanguageOfArguments(t *testing.T) {
 		p := promptIn(t, c.syntax, testTools)
 		for _, controls := range [][]string{nil, controlsOf(p)} {
 			at, _ := hold(t, p, nil, &c.rule, controls).takes(c.text)
-			if want := len(c.text) - len(c.text)*min(len(c.upTo), 1) + len(c.upTo); at != want {
+			if want := len(c.text) - len(c.text)*min(len(c.upTo), 1) + len(c.upTo); at != want && (c.upTo != "*" || at == len(c.text)) {
 				t.Errorf("%s, %d control tokens: %q is taken up to %q", c.syntax, len(controls), c.text, c.text[:at])
 			}
 		}
