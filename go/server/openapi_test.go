@@ -21,6 +21,12 @@ import (
 // inDocument compiles a schema of the document.
 func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
 	t.Helper()
+	return schemasOf(t, doc)(pointer)
+}
+
+// schemasOf returns a compiler of the document's schemas.
+func schemasOf(t *testing.T, doc []byte) func(pointer string) *jsonschema.Schema {
+	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +36,14 @@ func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
 	if err := c.AddResource("doc.json", v); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("doc.json#" + pointer)
-	if err != nil {
-		t.Fatalf("%s: %v", pointer, err)
+	return func(pointer string) *jsonschema.Schema {
+		t.Helper()
+		s, err := c.Compile("doc.json#" + pointer)
+		if err != nil {
+			t.Fatalf("%s: %v", pointer, err)
+		}
+		return s
 	}
-	return s
 }
 
 func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
