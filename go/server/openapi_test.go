@@ -113,6 +113,9 @@ func TestDocument(t *testing.T) {
 			if status != 200 {
 				check = failing
 			}
+			if strings.HasSuffix(path, "load_lora_adapter") && status == 501 {
+				continue // without --lora-dir: cmd/quern's tests have it
+			}
 			expected := method != "delete" && path != "/props" || method == "get"
 			if expected && status != 200 {
 				t.Errorf("%s %s %s: status %d: %s", method, path, body, status, b)
