@@ -154,23 +154,29 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 
 // usage is the token counts of a request, in OpenAI's format.
 type usage struct {
-	PromptTokens     int          `json:"prompt_tokens"`
-	CompletionTokens int          `json:"completion_tokens"`
-	TotalTokens      int          `json:"total_tokens"`
-	Details          usageDetails `json:"prompt_tokens_details"`
+	PromptTokens     int           `json:"prompt_tokens"`
+	CompletionTokens int           `json:"completion_tokens"`
+	TotalTokens      int           `json:"total_tokens"`
+	Details          usageDetails  `json:"prompt_tokens_details"`
+	Output           outputDetails `json:"completion_tokens_details"`
 }
 
 type usageDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// add counts a sequence. The prompt of several answers counts once.
+type outputDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
+}
+
+// add counts a sequence, which has ended. The prompt of several answers counts once.
 func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
 	if seq.index%g.opts.n == 0 {
 		u.PromptTokens += e.PromptTokens
 		u.Details.CachedTokens += e.CachedTokens
 	}
 	u.CompletionTokens += e.Generated
+	u.Output.ReasoningTokens += seq.write.thoughts
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 
