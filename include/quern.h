@@ -289,9 +289,9 @@ enum qn_op_kind {
 	 *	a = sigmoid(a),  g = exp(-sigmoid(w) / sqrt(e)),  k = k * (1 + (a - 1) * vec2)
 	 *	S = diag(g) S - (z * a) (S^T z)^T + k v^T
 	 *	dst[t] = S^T r, and behind those of all heads v * the sum of r * k * mul[0]
-	 * src: [n_tok] rows of r, k [n_head][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst: rows twice as
-	 * wide as v; aux: rows of w and a, both as r. vec, vec2, mul[0]: [n_head][head_dim]. The state is at kv_offset in a
-	 * unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 * src: [n_tok] rows of r, k [n_head][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst: rows twice
+	 * as wide as v; aux: rows of w and a, both as r. vec, vec2, mul[0]: [n_head][head_dim]. The state is at
+	 * kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
 	 */
 	QN_OP_WKV,
 };
