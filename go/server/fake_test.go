@@ -214,6 +214,10 @@ func (f *fakeEngine) RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error)
 	return engine.SlotFile{Tokens: 3, Bytes: int64(len(b))}, err
 }
 
+func (f *fakeEngine) OpenAdapter(string) (*engine.Adapter, error) { return nil, engine.ErrAdapters }
+
+func (f *fakeEngine) DropAdapter(context.Context, *engine.Adapter) error { return nil }
+
 func (f *fakeEngine) EraseSlot(slot int) (int, error) {
 	if slot == 3 {
 		return 0, engine.ErrSlotEmpty

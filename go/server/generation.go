@@ -18,6 +18,7 @@ type generation struct {
 	id       string
 	created  int64
 	model    *Model
+	name     string // of the model, or of the adapter that the request named
 	opts     *options
 	prompts  [][]int32 // tokens, one for each group of opts.n sequences
 	keeps    bool      // a stream whose text is kept until its end
@@ -55,9 +56,18 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if err != nil {
 		return nil, err
 	}
+	adapters, err := m.applied(c.Request.Context(), o.lora)
+	if err != nil {
+		ledger.close()
+		return nil, err
+	}
 	g := &generation{
-		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
+		name: m.Name,
+		id:   prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
 		prompts: src.prompts, echo: src.echo, box: newMailbox(), ledger: ledger,
+	}
+	if a := adapterOf(c.Request.Context()); a != nil {
+		g.name = a.Name
 	}
 	flow, weight := s.c.Flow(c)
 	for _, prompt := range src.prompts {
@@ -67,6 +77,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 				write: o.writer(m, src.chat),
 			}
 			r := o.request(m, prompt, i)
+			r.Adapters = adapters
 			if held != nil && r.Constraint == nil {
 				r.Constraint = held.Fork()
 			}
@@ -110,7 +121,7 @@ func (g *generation) close() {
 // note returns the log fields of a generation. They contain no text.
 func (g *generation) note() map[string]any {
 	return map[string]any{
-		"completion": g.id, "model": g.model.Name, "prompt_tokens": g.used.PromptTokens,
+		"completion": g.id, "model": g.name, "prompt_tokens": g.used.PromptTokens,
 		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens,
 	}
 }

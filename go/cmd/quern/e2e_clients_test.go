@@ -42,16 +42,19 @@ func serveClients(t *testing.T) *service {
 	return serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key")
 }
 
-// OpenAI's client for Node finds what it expects.
-func TestNodeClient(t *testing.T) {
-	runNode(t, serveClients(t), "openai.mjs")
+// Clients of OpenAI's API and of Ollama's find what they expect.
+func TestNodeClients(t *testing.T) {
+	s := serveClients(t)
+	for _, program := range []string{"openai.mjs", "ollama.mjs"} {
+		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
+	}
 }
 
 // runNode runs a program of a client for Node, which says what was wrong.
 func runNode(t *testing.T, s *service, program string) {
 	t.Helper()
 	const dir = "../../../scripts/clients"
-	for _, name := range []string{"openai", "@anthropic-ai/sdk"} {
+	for _, name := range []string{"openai", "@anthropic-ai/sdk", "ollama"} {
 		if _, err := os.Stat(dir + "/node_modules/" + name); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatal("a client is missing; scripts/setup.sh installs it")

@@ -114,10 +114,11 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics()
+	metrics := telemetry.NewMetrics(f.vllmMetrics)
 	api := server.New(server.Config{
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
+		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
 
@@ -228,7 +229,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
 	e.Use(static...)
 	e.Use(guard.Auth(keys, public), guard.Body(maxBody),
-		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)))
+		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	if f.metrics {

@@ -26,6 +26,7 @@ type serveFlags struct {
 	names     []string     // names of the first model in the API
 	tags      []string
 	slotPath  string
+	adapters  adapterFlags
 	template  templateFlags
 	reasoning string
 	requests  requestFlags
@@ -42,6 +43,7 @@ type serveFlags struct {
 	origins           []string
 	allowedHosts      []string
 	slots, metrics    bool
+	vllmMetrics       bool
 	page              bool
 	path              string
 	shared            bool
@@ -78,6 +80,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
+	f.adapters.defineServer(fs)
+
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one a line")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start where others reach the address and there is no key")
@@ -86,6 +90,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
 	switchVar(fs, &f.metrics, "metrics", true, "GET /metrics; --no-metrics leaves it out")
+	switchVar(fs, &f.vllmMetrics, "vllm-metrics", false, "have vLLM's gauges in it too, for gateways that read these")
 	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
@@ -123,6 +128,9 @@ func (f *serveFlags) check() error {
 	}
 	if err := checkFolder(f.slotPath); err != nil {
 		return usagef("--slot-save-path: %w", err)
+	}
+	if err := checkFolder(f.adapters.dir); err != nil {
+		return usagef("--lora-dir: %w", err)
 	}
 	if err := checkFolder(f.path); err != nil {
 		return usagef("--path: %w", err)
