@@ -125,6 +125,19 @@ static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
 		qn_kernels.scale_rows(tile, tile, o->m->scale[e], NULL, n * QN_PANEL);
 }
 
+/* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i. */
+static void add_delta(const struct run *c, const struct qn_op *op, float *tile, int i, int64_t row, int64_t p, int n)
+{
+	if (!(op->adapted >> i & 1))
+		return;
+	for (int k = 0; k < n; k++, tile += QN_PANEL) {
+		const float *d = buf_row(c, op->delta, row + k) + op->delta_col[i] + p * QN_PANEL;
+
+		for (int j = 0; j < QN_PANEL; j++)
+			tile[j] += d[j];
+	}
+}
+
 /* Adds a panel's biases, from number `at` on, to n rows of its products. */
 static void add_bias(float *tile, const float *bias, int64_t at, int n)
 {
@@ -137,7 +150,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
                        int n)
 {
 	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
-	const int i = (int)(o->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int i = (int)(o->m - op->mat), i2 = (int)(second->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
 	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
 	const int64_t col[2] = {
 		op->col[i] + panel_col(op, o, s->e, s->p), op->col[i] + panel_col(op, o, s->e, s->p + 1),
@@ -158,11 +171,12 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
 	}
 	scale_tile(tile, o, s->e, n);
-	if (s->w[1])
+	add_delta(c, op, tile, i, row, s->p, n);
+	if (s->w[1]) {
 		scale_tile(tile2, second, s->e, n);
+		add_delta(c, op, tile2, i2, row, s->twin ? s->p : s->p + 1, n);
+	}
 	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
-		const int i2 = (int)(second->m - op->mat);
-
 		add_bias(tile, op->bias[i], s->bias, n);
 		if (s->w[1])
 			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
@@ -262,6 +276,15 @@ static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, con
 	       col_ok(p, op->dst, col, (op->n_seg - 1) * (int64_t)op->step + each);
 }
 
+/* What is added to the products of matrix i is there. */
+static int delta_ok(const struct plan *p, const struct qn_op *op, int i)
+{
+	if (!(op->adapted >> i & 1))
+		return 1;
+	return op->rows != QN_ROWS_HEAD &&
+	       col_ok(p, op->delta, op->delta_col[i], (op->mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+}
+
 static int check(const struct plan *p, const struct qn_op *op)
 {
 	const int glu = op->epilogue == QN_EPI_GLU, fn = glu || op->epilogue == QN_EPI_FN;
@@ -283,7 +306,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 			return 0;
 		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
 			return 0;
-		if (!(glu && i) && !dst_ok(p, op, op->col[i], m))
+		if ((!(glu && i) && !dst_ok(p, op, op->col[i], m)) || !delta_ok(p, op, i))
 			return 0;
 	}
 	return 1;

@@ -50,7 +50,8 @@ struct operation {
 	X(QN_OP_SPARSE, op_sparse)            \
 	X(QN_OP_MATCH, op_match)              \
 	X(QN_OP_MIX, op_mix)                  \
-	X(QN_OP_SELECT, op_select)
+	X(QN_OP_SELECT, op_select)            \
+	X(QN_OP_ADAPT, op_adapt)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

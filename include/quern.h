@@ -65,6 +65,14 @@ struct qn_mat {
 	const float *scale; /* [n_mat] that products are multiplied by, or NULL: what some files have beside blocks */
 };
 
+/* What one adapter adds to the products of a matrix: scale * B (A x). */
+struct qn_low_rank {
+	struct qn_mat a, b; /* [rank][n_in] and [n_out][rank], of floats; a.data is NULL where the adapter has nothing */
+	float scale;
+};
+
+#define QN_RANK_MAX 1024
+
 /* ------------------------------------------------------------------ batches */
 
 /*
@@ -88,7 +96,9 @@ struct qn_batch {
 	                       their positions ascend by one */
 	const int32_t *out; /* [n_out] ascending indices of the tokens whose logits are wanted */
 	const struct qn_group *groups; /* [n_group] */
-	int32_t n_tok, n_seq, n_out, n_group;
+	const int32_t *adapter;        /* [n_seq][n_adapter] numbers in qn_op.low, -1 for none: see QN_OP_ADAPT */
+	const float *adapter_scale;    /* [n_seq][n_adapter] */
+	int32_t n_tok, n_seq, n_out, n_group, n_adapter;
 };
 
 /*
@@ -150,6 +160,8 @@ enum qn_op_kind {
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
 	 * expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
 	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
+	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the bias.
+	 * Not QN_ROWS_HEAD.
 	 */
 	QN_OP_MATMUL,
 	/*
@@ -256,6 +268,14 @@ enum qn_op_kind {
 	 * wrote at kv_offset. Of tokens that see no more than n_select positions nothing is written.
 	 */
 	QN_OP_SELECT,
+	/*
+	 * Columns col[0] .. col[0] + n_col of dst = scale * the sum over the adapters of a row's sequence, in their
+	 * order, of adapter_scale * low[adapter].scale * B (A x), or that added to dst (QN_EPI_ADD). x is the row of
+	 * activations act[QN_ACT_F32]; A and B are QN_X16, and with QN_ROWS_PAIR there are n_expert of each. Where by_row
+	 * is set, A x is row tok[t] of A instead, which is QN_ROWS. src_act[QN_ACT_F32] is for A x. Where a row has
+	 * no adapters, dst gets -0, which changes no number that it is added to, or stays with QN_EPI_ADD.
+	 */
+	QN_OP_ADAPT,
 };
 
 /* What becomes of the results of an operation. */
@@ -284,6 +304,7 @@ struct qn_op {
 	const float *vec, *vec2;
 	const float *mul[3];  /* of channels of heads */
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
+	const struct qn_low_rank *low; /* [n_low] */
 	int64_t kv_offset;    /* bytes before this layer's state in a unit, a multiple of 64; see qn_kv_bytes() */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
@@ -322,6 +343,8 @@ struct qn_op {
 	int32_t chunked;
 	int32_t q_only;
 	int32_t n_src;
+	int32_t n_low;
+	int32_t adapted, delta, delta_col[3]; /* multiples of 16 */
 	float cutoff;
 	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };

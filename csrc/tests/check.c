@@ -324,6 +324,7 @@ int main(int argc, char **argv)
 		{"attn", check_attn}, {"pool", check_pool},     {"ops", check_ops},
 		{"plan", check_plan}, {"delta", check_delta},   {"scan", check_scan},
 		{"select", check_select},
+		{"adapt", check_adapt},
 	};
 	const char *only = NULL, *family = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0, skip = 0, known = 0;

@@ -129,6 +129,7 @@ void check_attn(void);
 void check_delta(void);
 void check_scan(void);
 void check_select(void);
+void check_adapt(void);
 void check_pool(void);
 void check_ops(void);
 void check_plan(void);

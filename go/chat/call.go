@@ -86,6 +86,7 @@ type caller struct {
 	raw    []byte // text that is not part of a call yet, and content if it turns out to be none
 	index  int    // of the call
 	begun  bool   // the call has a name
+	called string // which is this
 	argued bool   // and arguments
 	args   []byte // that are not in out yet
 	out    []CallPart
@@ -124,10 +125,12 @@ func (p *caller) end() step {
 }
 
 // write takes a byte. If it returns false, the byte cannot be part of a call: raw is the
-// text from where one may have begun.
+// text before it from where one may have begun.
 func (p *caller) write(c byte) bool {
 	p.raw = append(p.raw, c)
-	p.next = p.next(c)
+	if p.next = p.next(c); p.next == nil {
+		p.raw = p.raw[:max(len(p.raw)-1, 0)]
+	}
 	return p.next != nil
 }
 
@@ -146,7 +149,7 @@ func (p *caller) name(name, id string) bool {
 	default:
 		id = randomID()
 	}
-	p.begun = true
+	p.begun, p.called = true, name
 	p.settle()
 	p.out = append(p.out, CallPart{Index: p.index, ID: id, Name: name})
 	return true
@@ -214,8 +217,11 @@ func (p *caller) finishing(then cont) cont {
 // settle records that the text so far is part of calls.
 func (p *caller) settle() { p.raw = p.raw[:0] }
 
-// space skips white space.
+// space skips white space before a step.
 func space(then step) step {
+	if then == nil {
+		return nil
+	}
 	var s step
 	s = func(c byte) step {
 		if isSpace(c) {

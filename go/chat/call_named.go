@@ -6,6 +6,7 @@ import "strings"
 type named struct {
 	before, between, after string // around the name and the arguments
 	id                     string // between the name and the id, where calls have one
+	plain                  string // a name after which content comes
 	trim                   func(text string) (name, id string)
 }
 
@@ -20,6 +21,9 @@ func (f named) parse(p *caller, then cont) cont {
 			text, id := strings.TrimSpace(string(name)), ""
 			if f.id != "" {
 				text, id, _ = strings.Cut(text, f.id)
+			}
+			if f.plain != "" && text == f.plain {
+				return p.end()
 			}
 			if f.trim != nil {
 				text, id = f.trim(text)

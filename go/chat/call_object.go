@@ -6,6 +6,7 @@ import "encoding/json"
 // those that the models are taught; all that any family has are understood.
 type object struct {
 	list           bool
+	before, after  string // around the list
 	name, args, id string // keys; id may be empty
 }
 
@@ -15,9 +16,9 @@ func (f object) parse(p *caller, then cont) cont {
 	}
 	var each cont
 	each = f.one(p, func() step {
-		return p.either(branch{",", func() step { return each() }}, branch{"]", then})
+		return p.either(branch{",", func() step { return each() }}, branch{"]", p.mark(f.after, then)})
 	})
-	return p.mark("[", each)
+	return p.mark(f.before, p.mark("[", each))
 }
 
 // one parses a call.
@@ -149,4 +150,4 @@ func (o *objectCall) more() step {
 	}})
 }
 
-func (f object) marks() []string { return nil }
+func (f object) marks() []string { return []string{f.before, f.after} }

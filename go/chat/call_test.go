@@ -3,8 +3,10 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // testTools are what the calls of the tests are of.
@@ -73,9 +75,31 @@ func transcript(t testing.TB, r *Reply, pieces ...string) string {
 
 // A callCase is a reply in a syntax and its transcript. Without one it is all content.
 type callCase struct {
-	syntax *syntax
+	syntax string
 	text   string
 	want   string
+}
+
+// syntaxNamed returns a syntax of the table.
+func syntaxNamed(t testing.TB, name string) *syntax {
+	for i := range syntaxes {
+		if syntaxes[i].name == name {
+			return &syntaxes[i].syntax
+		}
+	}
+	if name != "harmony" {
+		t.Fatalf("no syntax %q", name)
+	}
+	return &harmonic
+}
+
+// replyIn returns a parser of replies in a syntax.
+func replyIn(t testing.TB, name string) *Reply {
+	r := &Reply{style: &styles[0], syntax: syntaxNamed(t, name), tools: testTools}
+	if name == "harmony" {
+		r.style, r.harmony = nil, &harmony{}
+	}
+	return r
 }
 
 func TestCalls(t *testing.T) {
@@ -89,35 +113,183 @@ func TestCalls(t *testing.T) {
 			if i > 0 {
 				pieces = cutUp(c.text, i%2 == 0)
 			}
-			r := &Reply{style: &styles[0], syntax: c.syntax, tools: testTools}
-			if got := transcript(t, r, pieces...); got != want {
-				t.Fatalf("%q in %q:\n got %s\nwant %s", c.text, pieces, got, want)
+			if got := transcript(t, replyIn(t, c.syntax), pieces...); got != want {
+				t.Fatalf("%s: %q in %q:\n got %s\nwant %s", c.syntax, c.text, pieces, got, want)
 			}
 		}
 	}
 }
 
+// Whatever a model writes, how it is cut makes no difference, nothing is said that the model
+// did not write, and where there is no call all of it is.
+func FuzzCalls(f *testing.F) {
+	for _, c := range callCases {
+		f.Add(c.syntax, c.text, uint16(0x1234))
+	}
+	f.Fuzz(func(t *testing.T, name, text string, cuts uint16) {
+		if name != "harmony" {
+			name = syntaxes[len(name)%len(syntaxes)].name
+		}
+		if !utf8.ValidString(text) {
+			return
+		}
+		want := transcript(t, replyIn(t, name), text)
+		var pieces []string
+		for rest, i := text, 0; rest != ""; i++ {
+			n := min(len(rest), 1+int(cuts>>(i%4*4)&15))
+			pieces = append(pieces, rest[:n])
+			rest = rest[n:]
+		}
+		if got := transcript(t, replyIn(t, name), pieces...); got != want {
+			t.Fatalf("%s: %q in %q:\n got %s\nwant %s", name, text, pieces, got, want)
+		}
+		if name != "harmony" && !strings.Contains(text, "think>") && !regexp.MustCompile(`(?m)^\d: `).MatchString(want) {
+			if got, ok := strings.CutPrefix(want, "content: "); text != "" && (!ok || got != text+"\n") {
+				t.Fatalf("%s: %q is no call and gives %q", name, text, want)
+			}
+		}
+	})
+}
+
 const (
 	oneCall  = "0: get_weather * {\"place\": \"Rome\"}\n"
 	twoCalls = oneCall + "1: get_time * {}\n"
+	allKinds = `0: get_weather * {"place": "Rome\n\"Termini\" <b>", "days": 3, "exact": true, "tags": ["a", "b"], "where": {"x": {"y": 1.5}}, "maybe": null}` + "\n"
 )
 
 var callCases = []callCase{
-	{&hermes, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>", oneCall},
-	{&hermes, "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>\n", "content: Let me see.\n" + twoCalls},
-	{&hermes, "<think>\nhm <tool_call>\n</think>\n\n<tool_call>{\"arguments\": {\"place\": \"Rome\"}, \"name\": \"get_weather\"}</tool_call> Done", "reasoning: hm <tool_call>\n" + oneCall + "content: Done\n"},
-	{&hermes, "<tool_call>{\"name\": \"get_weather\", \"arguments\": \"{\\\"place\\\": \\\"Rome\\\"}\"}", oneCall},
-	{&hermes, "<tool_call>{\"id\": \"x1\", \"type\": \"function\", \"function\": {\"name\": \"get_time\", \"arguments\": {}}}</tool_call>", "0: get_time x1 {}\n"},
-	{&hermes, "<tool_call>{\"name\": \"nobody\", \"arguments\": {\"a\": [1, -2.5e3, True, null, \"\\u00e9\n\\'\"]}}</tool_call>", "0: nobody * {\"a\": [1, -2.5e3, true, null, \"\\u00e9\\n'\"]}\n"},
-	{&hermes, "  a <tool_call> b", ""},
-	{&hermes, "<tool_call>\n{\"nam", ""},
-	{&hermes, "<tool_call>{\"name\": 5}</tool_call>", ""},
-	{&hermes, "<tool_call>{\"arguments\": {}}</tool_call> é", ""},
-	{&hermes, "<tool_call><tool_call>{\"name\": \"get_time\"}</tool_call>", "content: <tool_call>\n0: get_time * {}\n"},
-	{&hermes, "<tool_call>{\"name\": \"get_time\"}</tool_c", "0: get_time * {}\n"},
-	{&hermes, "<tool_call>{\"name\": \"get_time\"} and more", "0: get_time * {}\ncontent:  and more\n"},
-	{&hermes, "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Ro", "0: get_weather * {\"place\": \"Ro\n"},
-	{&hermes, "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\" = 3}}</tool_call>", "0: get_weather * {\"place\" \ncontent: = 3}}</tool_call>\n"},
-	{&hermes, "no call \n", ""},
-	{&hermes, "<tool_call", ""},
+	{"Hermes", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>", oneCall},
+	{"Hermes", "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>\n", "content: Let me see.\n" + twoCalls},
+	{"Hermes", "<think>\nhm <tool_call>\n</think>\n\n<tool_call>{\"arguments\": {\"place\": \"Rome\"}, \"name\": \"get_weather\"}</tool_call> Done", "reasoning: hm <tool_call>\n" + oneCall + "content: Done\n"},
+	{"Hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": \"{\\\"place\\\": \\\"Rome\\\"}\"}", oneCall},
+	{"Hermes", "<tool_call>{\"id\": \"x1\", \"type\": \"function\", \"function\": {\"name\": \"get_time\", \"arguments\": {}}}</tool_call>", "0: get_time x1 {}\n"},
+	{"Hermes", "<tool_call>{\"name\": \"nobody\", \"arguments\": {\"a\": [1, -2.5e3, True, null, \"\\u00e9\n\\'\"]}}</tool_call>", "0: nobody * {\"a\": [1, -2.5e3, true, null, \"\\u00e9\\n'\"]}\n"},
+	{"Hermes", "  a <tool_call> b", ""},
+	{"Hermes", "<tool_call>\n{\"nam", ""},
+	{"Hermes", "<tool_call>{\"name\": 5}</tool_call>", ""},
+	{"Hermes", "<tool_call>{\"arguments\": {}}</tool_call> é", ""},
+	{"Hermes", "<tool_call><tool_call>{\"name\": \"get_time\"}</tool_call>", "content: <tool_call>\n0: get_time * {}\n"},
+	{"Hermes", "<tool_call>{\"name\": \"get_time\"}</tool_c", "0: get_time * {}\n"},
+	{"Hermes", "<tool_call>{\"name\": \"get_time\"} and more", "0: get_time * {}\ncontent:  and more\n"},
+	{"Hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Ro", "0: get_weather * {\"place\": \"Ro\n"},
+	{"Hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\" = 3}}</tool_call>", "0: get_weather * {\"place\" \ncontent: = 3}}</tool_call>\n"},
+	{"Hermes", "no call \n", ""},
+	{"Hermes", "<tool_call", ""},
+
+	{"Mistral", "Sure.[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", "content: Sure.\n" + twoCalls},
+	{"Mistral", "[TOOL_CALLS] [{\"arguments\": {}, \"id\": \"fixed1234\", \"name\": \"get_time\"}]", "0: get_time fixed1234 {}\n"},
+	{"Mistral v11", "[TOOL_CALLS]get_weather[ARGS]{\"place\": \"Rome\"}[TOOL_CALLS]get_time[CALL_ID]fixed1234[ARGS]{}", oneCall + "1: get_time fixed1234 {}\n"},
+	{"Mistral v11", "[TOOL_CALLS]get weather[ARGS]{}", ""},
+	{"Llama 3", "{\"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}", oneCall},
+	{"Llama 3", "<|python_tag|>{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n{\"name\": \"get_time\", \"parameters\": {}}", twoCalls},
+	{"Llama 3", "{\"name\": \"Bob\", \"parameters\": {}} is JSON", ""},
+	{"Llama 3", "{\"title\": 1} {\"name\": \"get_time\"}", ""},
+	{"Llama 3", "<|python_tag|>print({})", ""},
+	{"DeepSeek V3", "Ok.\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"place\": \"Rome\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "content: Ok.\n" + twoCalls},
+	{"DeepSeek V3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"place\": \"Rome\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", twoCalls},
+	{"DeepSeek V3.1", "<｜tool▁calls▁begin｜>ｘ<｜tool▁call▁begin｜>", ""},
+	{"DeepSeek V3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"place\" string=\"true\">Rome</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"get_time\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", twoCalls},
+	{"DeepSeek V4", "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"place\" string=\"true\">5</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"false\">5</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>", "0: get_weather * {\"place\": \"5\", \"days\": 5}\n"},
+	{"Kimi K2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"place\": \"Rome\"}<|tool_call_end|><|tool_call_begin|>functions.get_time:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", "0: get_weather functions.get_weather:0 {\"place\": \"Rome\"}\n1: get_time functions.get_time:1 {}\n"},
+	{"GLM", "<tool_call>get_weather\n<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call>\n<tool_call>get_time</tool_call>", twoCalls},
+	{"GLM", "<tool_call>get_weather<arg_key>place</arg_key><arg_value>Rome\n\"Termini\" <b></arg_value><arg_key>days</arg_key><arg_value>3</arg_value><arg_key>exact</arg_key><arg_value>true</arg_value><arg_key>tags</arg_key><arg_value>[\"a\", \"b\"]</arg_value><arg_key>where</arg_key><arg_value>{\"x\": {\"y\": 1.5}}</arg_value><arg_key>maybe</arg_key><arg_value>null</arg_value></tool_call>", allKinds},
+	{"Qwen3-Coder", "I look.\n\n<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=get_time>\n</function>\n</tool_call>", "content: I look.\n" + twoCalls},
+	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n\"Termini\" <b>\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=exact>\nTrue\n</parameter>\n<parameter=tags>\n[\"a\", \"b\"]\n</parameter>\n<parameter=where>\n{\"x\": {\"y\": 1.5}}\n</parameter>\n<parameter=maybe>\nNone\n</parameter>\n</function>\n</tool_call>", allKinds},
+	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\n\n  a\n\n</parameter>\n<parameter=any>\n17\n</parameter>\n</function>", "0: get_weather * {\"place\": \"\\n  a\\n\", \"any\": 17}\n"},
+	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\nRo", "0: get_weather * {\"place\": \"Ro\n"},
+	{"Seed", "<seed:tool_call>\n<function=get_weather>\n<parameter=place>Rome</parameter>\n</function>\n</seed:tool_call>", oneCall},
+	{"MiniMax", "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"place\">Rome</parameter>\n</invoke>\n<invoke name=\"get_time\">\n</invoke>\n</minimax:tool_call>", twoCalls},
+	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome<|\"|>}<tool_call|><|tool_call>call:get_time{}<tool_call|>", twoCalls},
+	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome\n\"Termini\" <b><|\"|>,days:3,exact:true,tags:[<|\"|>a<|\"|>,<|\"|>b<|\"|>],where:{x:{<|\"|>y<|\"|>:1.5}},maybe:null}<tool_call|>", allKinds},
+	{"FunctionGemma", "<start_function_call>call:get_weather{place:<escape>Rome<escape>}<end_function_call>", oneCall},
+	{"LFM2", "<|tool_call_start|>[get_weather(place=\"Rome\"), get_time()]<|tool_call_end|>On it.", twoCalls + "content: On it.\n"},
+	{"LFM2", "<|tool_call_start|>[get_weather(place='Rome\\n\"Termini\" <b>', days=3, exact=True, tags=['a', \"b\"], where={'x': {'y': 1.5}}, maybe=None)]<|tool_call_end|>", allKinds},
+	{"LFM2", "<|tool_call_start|>[get weather()]", ""},
+	{"Granite 3", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", twoCalls},
+	{"Phi-4", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]<|/tool_call|>", oneCall},
+	{"Command R7B", "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n]<|END_ACTION|>", "0: get_weather 0 {\"place\": \"Rome\"}\n"},
+	{"Command R+", "Action: ```json\n[\n    {\n        \"tool_name\": \"get_weather\",\n        \"parameters\": {\"place\": \"Rome\"}\n    }\n]\n```", oneCall},
+	{"Nemotron", "<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</TOOLCALL>", oneCall},
+	{"Hunyuan", "<tool_calls>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</tool_calls>", oneCall},
+	{"FireFunction", " functools[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]", oneCall},
+	{"Functionary 3.1", "<function=get_weather>{\"place\": \"Rome\"}</function><function=get_time>{}</function>", twoCalls},
+	{"Functionary 3.2", ">>>all\nHi.\n>>>get_weather\n{\"place\": \"Rome\"}>>>get_time\n{}", "content: Hi.\n" + twoCalls},
+	{"harmony", "<|channel|>analysis<|message|>Hm. <b><|end|><|start|>assistant<|channel|>final<|message|>Hello <|x", "reasoning: Hm. <b>\ncontent: Hello <|x\n"},
+	{"harmony", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"place\": \"Rome\"}<|call|>", "reasoning: Hm.\ncontent: First.\n" + oneCall},
+	{"harmony", " to=functions.get_weather<|channel|>commentary json<|message|>{\"place\": \"Rome\"}<|call|><|start|>assistant to=functions.get_time<|channel|>commentary<|message|>", twoCalls},
+	{"harmony", "Plain text", ""},
+	{"harmony", "<|channel|>commentary to=functions.get_time<|message|>{] what", "0: get_time * {\ncontent: ] what\n"},
+}
+
+// Every template of the test data that shows the model tools has a syntax, and a call that the template
+// writes is read back.
+func TestCallsOfTemplates(t *testing.T) {
+	want := map[string]string{}
+	for name, source := range templates(t) {
+		tmpl := parse(t, source)
+		if !tmpl.caps.ToolCalls || name == "glimmer_chat_template" { // whose calls are text in XML to a channel
+			continue
+		}
+		user := `{"role":"user","content":"Weather?"}`
+		in := input(t, `[`+user+`,{"role":"assistant","content":null,"tool_calls":[{"id":"fixed1234","type":"function","function":{"name":"get_weather","arguments":"{\"place\":\"Rome <3\",\"days\":2}"}}]}]`, "", now)
+		in.Tools = []json.RawMessage{[]byte(weather)}
+		whole, err := tmpl.Render(in)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		in.Messages, in.AddGenerationPrompt = in.Messages[:1], true
+		prompt, err := tmpl.Render(in)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		n := 0
+		for n < len(prompt.Text) && n < len(whole.Text) && prompt.Text[n] == whole.Text[n] {
+			n++
+		}
+		if whole.Text[n-1] == '<' {
+			n--
+		}
+		text := whole.Text[n:]
+		r := prompt.Reply()
+		r.after(whole.Text[:n], "")
+		if r.state == reasoning {
+			r.Write(r.style.shut)
+		}
+		got := transcript(t, r, text)
+		if !strings.Contains(got, "0: get_weather ") || !strings.Contains(strings.ReplaceAll(got, ": ", ":"), `"place":"Rome <3"`) {
+			t.Errorf("%s: %q gives %s", name, text, got)
+		}
+		want[name] = got
+	}
+	if len(want) < 20 {
+		t.Errorf("only %d templates write calls", len(want))
+	}
+}
+
+// A template that knows no tools is told of them in the system message, and calls and results are text.
+func TestToolsAsText(t *testing.T) {
+	for _, name := range []string{"chatml", "llama3", "gemma", "mistral-v3", "phi4"} {
+		source, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tmpl := parse(t, source)
+		in := input(t, strings.ReplaceAll(calls, "ARGS", `{"place":"Rome"}`), "", now)
+		in.Tools, in.AddGenerationPrompt = []json.RawMessage{[]byte(weather)}, true
+		p, err := tmpl.Render(in)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, text := range []string{`"name":"get_weather"`, "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\":\"Rome\"}}</tool_call>", "The result of get_weather:\n21 °C"} {
+			if !strings.Contains(p.Text, text) {
+				t.Errorf("%s: %s is not in %s", name, text, p.Text)
+			}
+		}
+		if got := transcript(t, p.Reply(), "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}</tool_call>"); got != oneCall {
+			t.Errorf("%s: a call gives %s", name, got)
+		}
+	}
 }

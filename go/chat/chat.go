@@ -85,15 +85,28 @@ type Input struct {
 // A Prompt is a rendered conversation.
 type Prompt struct {
 	Text  string
-	reply Reply // the parser's state at the end of the text
+	begun string // what of the reply the text ends with, where that is not only marks
+	reply Reply  // the parser, before the text
 }
 
 // Reply returns a parser for one reply to the prompt.
-func (p Prompt) Reply() *Reply { return &p.reply }
+func (p Prompt) Reply() *Reply {
+	r := p.reply
+	if r.harmony != nil {
+		r.harmony = &harmony{}
+	}
+	r.after(p.Text, p.begun)
+	return &r
+}
 
 // Marks returns the texts of the tokens that mark the parts of a reply. Some are
 // control tokens, which a tokenizer does not print by default; a Reply needs them.
-func (p Prompt) Marks() []string { return append(p.reply.style.marks(), p.reply.syntax.marks()...) }
+func (p Prompt) Marks() []string {
+	if p.reply.harmony != nil {
+		return harmonyMarks
+	}
+	return append(p.reply.style.marks(), p.reply.syntax.marks()...)
+}
 
 // Render makes the prompt.
 func (t *Template) Render(in Input) (Prompt, error) {
@@ -118,6 +131,13 @@ func (t *Template) Render(in Input) (Prompt, error) {
 			in.Messages, in.AddGenerationPrompt = in.Messages[:last], true
 		}
 	}
+	tools := in.Tools
+	if len(tools) > 0 && !t.caps.Tools {
+		in.Messages = t.describe(in.Messages, tools)
+	}
+	if !t.caps.ToolCalls {
+		in.Messages = t.tell(in.Messages)
+	}
 	text, err := t.prompt(in)
 	if err == nil && final != "" {
 		text, err = upTo(text, final)
@@ -125,16 +145,20 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Text: text, reply: Reply{style: t.style}}
-	if len(in.Tools) > 0 {
-		p.reply.syntax = t.syntax
-		for _, raw := range in.Tools {
+	p := Prompt{Text: text, begun: begun, reply: Reply{style: t.style}}
+	if t.syntax == &harmonic {
+		p.reply.style, p.reply.harmony = nil, &harmony{}
+	}
+	if len(tools) > 0 {
+		if p.reply.syntax = t.syntax; !t.caps.Tools && t.syntax != &harmonic {
+			p.reply.syntax = t.asText()
+		}
+		for _, raw := range tools {
 			if tool, ok := readTool(raw); ok {
 				p.reply.tools = append(p.reply.tools, tool)
 			}
 		}
 	}
-	p.reply.after(text, begun)
 	return p, nil
 }
 

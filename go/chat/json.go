@@ -91,39 +91,42 @@ func (v *jsonValue) text(c byte) step {
 		v.key = false
 		return v.spaced(v.colon)
 	case c == '\\':
-		return v.escape
+		return escape(v.sink, v.text)
 	}
 	v.sink(escaped(c)...)
 	return v.text
 }
 
-// escape takes what follows a backslash. One that escapes nothing stands for itself.
-func (v *jsonValue) escape(c byte) step {
-	switch c {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		v.sink('\\', c)
-	case 'u':
-		var digits []byte
-		var s step
-		s = func(c byte) step {
-			digits = append(digits, c)
-			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return nil
+// escape takes what follows a backslash in a string. One that escapes nothing stands for
+// itself.
+func escape(sink func(text ...byte), then step) step {
+	return func(c byte) step {
+		switch c {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			sink('\\', c)
+		case 'u':
+			var digits []byte
+			var s step
+			s = func(c byte) step {
+				digits = append(digits, c)
+				switch {
+				case !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'):
+					return nil
+				case len(digits) < 4:
+					return s
+				}
+				sink(append([]byte(`\u`), digits...)...)
+				return then
 			}
-			if len(digits) < 4 {
-				return s
-			}
-			v.sink(append([]byte(`\u`), digits...)...)
-			return v.text
+			return s
+		case '\'':
+			sink(c)
+		default:
+			sink('\\', '\\')
+			sink(escaped(c)...)
 		}
-		return s
-	case '\'':
-		v.sink(c)
-	default:
-		v.sink('\\', '\\')
-		v.sink(escaped(c)...)
+		return then
 	}
-	return v.text
 }
 
 // escaped returns a byte as it is written in a string, apart from quotes and backslashes.

@@ -69,18 +69,20 @@ func (s *style) opened(reasoning string) string {
 // back, and so is white space around the reasoning and calls, which is dropped. Calls are parsed
 // where the prompt has tools; what begins as one and is none is content.
 type Reply struct {
-	style  *style  // nil: there is no reasoning
-	syntax *syntax // nil: there are no calls
-	tools  []Tool
-	state  replyState
-	caller *caller // of the calls that have begun
-	calls  int     // that have ended
-	held   string  // a possible prefix of a mark
-	space  []byte  // white space that is dropped unless more of the same part follows
-	trim   bool    // the space before the content is dropped
-	once   bool    // the reasoning has ended: there is no second
-	some   bool    // part of the reasoning was returned
-	out    []Delta
+	style   *style  // nil: there is no reasoning
+	syntax  *syntax // nil: there are no calls
+	tools   []Tool
+	state   replyState
+	caller  *caller  // of the calls that have begun
+	harmony *harmony // the channels of gpt-oss, in place of all other marks; nil: none
+	calls   int      // that have ended
+	held    string   // a possible prefix of a mark
+	space   []byte   // white space that is dropped unless more of the same part follows
+	keep    bool     // the reasoning is content
+	trim    bool     // the space before the content is dropped
+	once    bool     // the reasoning has ended: there is no second
+	some    bool     // part of the reasoning was returned
+	out     []Delta
 }
 
 type replyState int
@@ -93,7 +95,12 @@ const (
 )
 
 // KeepReasoning leaves the reasoning and its marks in the content. It comes before Write.
-func (r *Reply) KeepReasoning() { r.style, r.state, r.trim = nil, beginning, false }
+func (r *Reply) KeepReasoning() {
+	if r.style != nil && r.state == reasoning {
+		r.state = beginning
+	}
+	r.style, r.trim, r.keep = nil, false, true
+}
 
 // after sets the state at the end of a prompt, which may open the reasoning, or
 // close it as empty. Where the prompt ends inside an assistant message, begun is
@@ -101,9 +108,14 @@ func (r *Reply) KeepReasoning() { r.style, r.state, r.trim = nil, beginning, fal
 func (r *Reply) after(prompt, begun string) {
 	end := strings.TrimRight(prompt, whiteSpace)
 	switch {
+	case r.harmony != nil:
+		r.harmony.after(prompt)
 	case begun != "":
 		r.Write(begun)
 		r.held, r.space = "", nil // belongs to the prompt
+	case r.syntax != nil && r.syntax.open != "" && strings.HasSuffix(end, r.syntax.open):
+		r.ring(r.syntax.open) // the prompt begins what may be a call
+		r.caller.settle()
 	case r.style == nil:
 	case strings.HasSuffix(end, r.style.open):
 		r.state = reasoning
@@ -116,6 +128,10 @@ const whiteSpace = " \n\t\r"
 
 // Write takes the next piece of the text and returns what it settles, in order.
 func (r *Reply) Write(text string) []Delta {
+	if r.harmony != nil {
+		r.harmony.write(r, text)
+		return r.take()
+	}
 	text, r.held = r.held+text, ""
 	for text != "" {
 		switch r.state {
@@ -134,6 +150,10 @@ func (r *Reply) Write(text string) []Delta {
 
 // Close returns what was held back, when the text has ended.
 func (r *Reply) Close() []Delta {
+	if r.harmony != nil {
+		r.harmony.close(r)
+		return r.take()
+	}
 	switch r.state {
 	case beginning:
 		r.say(r.held)
@@ -307,7 +327,6 @@ func (r *Reply) call(text string) string {
 			r.state, r.space, r.trim, r.once = beginning, nil, true, true
 			return text[i+1:]
 		}
-		raw = raw[:len(raw)-1]
 		for ; i > 0 && len(raw) > 0 && !utf8.RuneStart(text[i]); i-- {
 			raw = raw[:len(raw)-1]
 		}

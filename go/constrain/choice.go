@@ -8,27 +8,6 @@ import (
 	"strings"
 )
 
-// A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
-type Vocabulary struct {
-	piece   func(id int32) []byte
-	ids     map[string][]int32
-	longest int     // bytes that a token prints at most
-	ends    []int32 // tokens that end a text
-}
-
-// NewVocabulary returns a Vocabulary of n tokens. Those of which piece returns no
-// bytes print nothing and are part of no text.
-func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary {
-	v := &Vocabulary{piece: piece, ids: make(map[string][]int32, n), ends: ends}
-	for id := range int32(n) {
-		if b := piece(id); len(b) > 0 {
-			v.ids[string(b)] = append(v.ids[string(b)], id)
-			v.longest = max(v.longest, len(b))
-		}
-	}
-	return v
-}
-
 // Bounds of a list of choices. A mask takes as many lookups as there are bytes, in
 // the worst case, times the length of the longest token.
 const (

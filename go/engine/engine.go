@@ -60,6 +60,8 @@ type Engine struct {
 	seqs   int // maximum of a pass
 	banned []int32
 
+	adapters []*model.Adapter // by number; nil where there is none
+
 	item [1]Item // scratch of passes over a single sequence
 	ids  []int32 // scratch of the same
 
@@ -217,6 +219,11 @@ func (e *Engine) Close() error {
 	}
 	if e.runner != nil {
 		e.runner.Close()
+	}
+	for _, a := range e.adapters {
+		if a != nil {
+			a.Close()
+		}
 	}
 	if e.model != nil {
 		e.model.Close()

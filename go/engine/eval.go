@@ -12,6 +12,11 @@ type Sequence struct {
 	e     *Engine
 	table *kvcache.Table
 	ids   []int32
+
+	// Its adapters, and the namespace of its state in the prefix tree.
+	numbers []int32
+	scales  []float32
+	space   string
 }
 
 // NewSequence returns an empty sequence. Its memory is allocated as it grows, from
@@ -39,13 +44,13 @@ func (s *Sequence) Truncate(n int) int {
 func (s *Sequence) rewind(ids []int32) int {
 	shared := kvcache.Common(s.ids, ids)
 	if s.e.kv.Layout().Forgets() {
-		s.e.tree.Keep("", s.table, s.ids, kvcache.How{End: true})
+		s.e.tree.Keep(s.space, s.table, s.ids, kvcache.How{End: true})
 	}
 	if s.table.Back(shared) == shared {
 		return s.Truncate(shared)
 	}
 	s.table.Free()
-	s.table = s.e.tree.Find("", ids)
+	s.table = s.e.tree.Find(s.space, ids)
 	s.ids = append(s.ids[:0], ids[:s.table.Len()]...)
 	return len(s.ids)
 }
@@ -58,7 +63,9 @@ func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
 
 // Fork returns a sequence of the same tokens that shares their memory.
 func (s *Sequence) Fork() *Sequence {
-	return &Sequence{e: s.e, table: s.table.Fork(), ids: append([]int32(nil), s.ids...)}
+	f := *s
+	f.table, f.ids = s.table.Fork(), append([]int32(nil), s.ids...)
+	return &f
 }
 
 // Close releases the memory and leaves the sequence empty.
@@ -160,6 +167,7 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		}
 		work = true
 		b.AddSeq(it.Seq.table.Units()...)
+		b.Adapt(it.Seq.numbers, it.Seq.scales)
 		for i, id := range it.IDs {
 			b.Add(id, int32(it.Seq.Len()+i))
 		}

@@ -47,7 +47,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	}
 	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
 	g.Resume(st.CachedTokens)
-	cuts := cuts(e.tree.Cuts("", p.Prompt, st.CachedTokens))
+	cuts := cuts(e.tree.Cuts(s.space, p.Prompt, st.CachedTokens))
 	leave := e.device.enter()
 	defer leave()
 	begun := time.Now()
@@ -63,7 +63,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			if st.TTFT == 0 {
 				st.Prefill = time.Since(begun)
 				if e.kv.Layout().Forgets() {
-					s.keepPrompt("", cuts, len(p.Prompt))
+					s.keepPrompt(s.space, cuts, len(p.Prompt))
 				}
 			}
 			return e.heads(e.item[:], func(parts []part) (err error) {

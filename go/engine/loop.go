@@ -55,6 +55,7 @@ type Loop struct {
 	counts   Counts
 	draining bool
 	stopping bool
+	calls    []func()      // to be run between two passes
 	idle     chan struct{} // closed when draining and no request is left
 
 	// Used by the goroutine only: the pass, and the requests its items belong to.
@@ -147,6 +148,7 @@ func (l *Loop) run() {
 	defer leave()
 	for {
 		l.mu.Lock()
+		l.runCalls()
 		ended := l.sweep()
 		work := l.plan(&ended)
 		if l.draining && len(l.jobs) == 0 {

@@ -45,7 +45,7 @@ func (l *Loop) pass() {
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
-			j.seq.keepPrompt(j.Namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
+			j.seq.keepPrompt(j.namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
 		}
 		if steps[i].err == nil {
 			j.clock(steps[i].Step, time.Now())

@@ -13,7 +13,9 @@ import (
 type job struct {
 	*Request
 	id        uint64
-	seq       *Sequence // nil while the request waits
+	adapters  []ScaledAdapter // settled
+	namespace string          // of the request, and of its adapters
+	seq       *Sequence       // nil while the request waits
 	gen       *Generation
 	slot      int
 	progress  Progress
@@ -54,10 +56,11 @@ func (l *Loop) remove(j *job) {
 	}
 	l.sched.Remove(j.id)
 	if j.seq == nil && j.usage.Preempted > 0 {
-		l.tree.Leave(j.Namespace, j.gen.Known())
+		l.tree.Leave(j.namespace, j.gen.Known())
 	}
 	l.park(j, false)
 	l.freeSlot(j)
+	l.unuse(j.adapters)
 	delete(l.jobs, j.id)
 }
 
@@ -67,10 +70,10 @@ func (l *Loop) park(j *job, awaited bool) {
 		return
 	}
 	if !j.NoCache {
-		l.tree.Keep(j.Namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
+		l.tree.Keep(j.namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
-		l.slots[j.slot].ids, l.slots[j.slot].namespace = j.seq.ids, j.Namespace
+		l.slots[j.slot].ids, l.slots[j.slot].namespace, l.slots[j.slot].space = j.seq.ids, j.namespace, j.seq.space
 	}
 	j.seq.table.Free()
 	j.seq = nil
@@ -81,14 +84,15 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.Namespace, j.gen.Skippable())
+		table = l.tree.Find(j.namespace, j.gen.Skippable())
 	}
 	n := table.Len()
-	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...)}
+	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
+	j.seq.adapt(j.adapters)
 	j.gen.Resume(n)
 	l.sched.Found(j.id, n)
 	if !j.NoCache && n < len(j.Prompt) {
-		j.cuts = append(j.cuts, l.tree.Cuts(j.Namespace, j.Prompt, n)...)
+		j.cuts = append(j.cuts, l.tree.Cuts(j.namespace, j.Prompt, n)...)
 	}
 	if j.started.IsZero() {
 		j.started = time.Now()
@@ -107,7 +111,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if j.NoCache {
 			return sched.Prefix{}
 		}
-		tokens, held := l.tree.Held(j.Namespace, j.gen.Skippable())
+		tokens, held := l.tree.Held(j.namespace, j.gen.Skippable())
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {

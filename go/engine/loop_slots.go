@@ -5,6 +5,7 @@ type slot struct {
 	job       *job    // nil when free
 	ids       []int32 // of the one that ran last, in its namespace
 	namespace string
+	space     string // the part of it that its adapters are
 	was       SlotStatus
 }
 

@@ -30,6 +30,10 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
+	adapters, err := settled(r.Adapters)
+	if err != nil {
+		return nil, err
+	}
 	room := l.e.ctx - len(r.Prompt)
 	if room < 0 || room == 0 && r.Reader == nil {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
@@ -42,7 +46,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		own.NoCache = true // what is after a token decides its state as well
 		r = &own
 	}
-	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now()}
+	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
@@ -60,15 +64,19 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 			return nil, ErrDeadline
 		}
 	}
+	if err := l.use(adapters); err != nil {
+		return nil, err
+	}
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
-	s.Leader, s.Shared = l.leader(r, gen.Skippable())
+	s.Leader, s.Shared = l.leader(j)
 	if leader := l.jobs[s.Leader]; leader != nil {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
+		l.unuse(adapters)
 		return nil, &BusyError{busy.Queued, busy.RetryAfter}
 	}
 	l.jobs[j.id] = j
@@ -79,13 +87,14 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 // leader returns the request that will compute the longest prefix of r that is not
 // cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
 // nothing: r would have to compute the same.
-func (l *Loop) leader(r *Request, skippable []int32) (id uint64, shared int) {
+func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	cached := l.tree.Len(r.Namespace, skippable)
+	skippable := r.gen.Skippable()
+	cached := l.tree.Len(r.namespace, skippable)
 	for _, j := range l.jobs {
-		if j.NoCache || j.Priority < r.Priority || j.Namespace != r.Namespace {
+		if j.NoCache || j.Priority < r.Priority || j.namespace != r.namespace {
 			continue
 		}
 		n := 0

@@ -11,9 +11,10 @@ import (
 // it or to its slices, so requests may share them.
 type Request struct {
 	Params
-	NoCache   bool   // neither uses the prefix cache nor adds to it
-	Namespace string // of the prefix cache, which is shared only within a namespace
-	Slot      int    // preferred slot, used if it is free; -1: any
+	NoCache   bool            // neither uses the prefix cache nor adds to it
+	Namespace string          // of the prefix cache, which is shared only within a namespace
+	Adapters  []ScaledAdapter // whose corrections apply; a scale of 0 is as none
+	Slot      int             // preferred slot, used if it is free; -1: any
 
 	Flow     string    // requests of one client; flows share the machine fairly
 	Weight   float64   // of the flow; 0: 1

@@ -9,19 +9,24 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
 // A slot file is a text and the state that a sequence keeps of it, as laid out in memory:
 //
 //	"quernKV2"          8 bytes
-//	fingerprint         32 bytes: hash of everything that determines the state of a text
+//	fingerprint         32 bytes: hash of everything in the model that determines the state of a text
+//	adapters            in files that begin with "quernKV3": uint32, then as many bytes, that name them and their scales
 //	tokens              uint32, then that many int32
 //	units               of each group of the model's state in turn: the blocks that the
 //	                    next token sees, in the order of position, or the state
 //
 // Numbers are little-endian. The file reveals the text: its tokens are in the clear.
-const slotMagic = "quernKV2"
+const slotMagic, slotMagicAdapted = "quernKV2", "quernKV3"
+
+// maxSpace is the longest name of adapters in a slot file.
+const maxSpace = 128 * kernel.MaxAdapters
 
 // unitsVersion is the version of the kernels' layout of a unit: see csrc/kv.h.
 const unitsVersion = 1
@@ -45,7 +50,9 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
 	ids, err := l.slotText(slot)
 	var table *kvcache.Table
+	space := ""
 	if err == nil {
+		space = l.slots[slot].space
 		table = l.tree.Find(l.slots[slot].namespace, ids) // holding a reference makes its blocks safe to read: shared blocks are never written
 	}
 	l.mu.Unlock()
@@ -62,8 +69,15 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 		return SlotFile{}, fmt.Errorf("slot %d: %w", slot, ErrSlotEmpty)
 	}
 	var head bytes.Buffer
-	head.WriteString(slotMagic)
-	head.Write(l.e.fingerprint())
+	if space == "" {
+		head.WriteString(slotMagic)
+		head.Write(l.e.fingerprint())
+	} else {
+		head.WriteString(slotMagicAdapted)
+		head.Write(l.e.fingerprint())
+		binary.Write(&head, binary.LittleEndian, uint32(len(space)))
+		head.WriteString(space)
+	}
 	binary.Write(&head, binary.LittleEndian, uint32(len(ids)))
 	binary.Write(&head, binary.LittleEndian, ids)
 	f := SlotFile{Tokens: len(ids), Bytes: int64(head.Len())}
@@ -78,6 +92,16 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 	return f, err
 }
 
+var errSlotShort = fmt.Errorf("%w: it is cut short", ErrSlotFile)
+
+func slotUint(r io.Reader) (uint32, error) {
+	var n uint32
+	if binary.Read(r, binary.LittleEndian, &n) != nil {
+		return 0, errSlotShort
+	}
+	return n, nil
+}
+
 // RestoreSlot reads a slot file into the cache, as the text that ran last in a slot: a
 // request that begins with it will find it. Errors wrap ErrSlot, ErrSlotFile or
 // kvcache.ErrFull.
@@ -89,20 +113,39 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 		return SlotFile{}, err
 	}
 	in := bufio.NewReaderSize(r, 1<<16)
-	head := make([]byte, len(slotMagic)+sha256.Size+4)
+	head := make([]byte, len(slotMagic)+sha256.Size)
 	if _, err := io.ReadFull(in, head); err != nil {
-		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
+		return SlotFile{}, errSlotShort
 	}
 	if old := "quernKV1"; string(head[:len(old)]) == old {
 		return SlotFile{}, fmt.Errorf("%w: it is of an older version, which did not note all of the model; save the slot again", ErrSlotFile)
 	}
-	if string(head[:len(slotMagic)]) != slotMagic {
+	magic := string(head[:len(slotMagic)])
+	if magic != slotMagic && magic != slotMagicAdapted {
 		return SlotFile{}, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
 	}
-	if !bytes.Equal(head[len(slotMagic):len(slotMagic)+sha256.Size], l.e.fingerprint()) {
+	if !bytes.Equal(head[len(slotMagic):], l.e.fingerprint()) {
 		return SlotFile{}, fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
 	}
-	n := binary.LittleEndian.Uint32(head[len(slotMagic)+sha256.Size:])
+	var space []byte
+	if magic == slotMagicAdapted {
+		n, err := slotUint(in)
+		if err == nil && n > maxSpace {
+			err = fmt.Errorf("%w: the names of its adapters are %d bytes long", ErrSlotFile, n)
+		}
+		if err != nil {
+			return SlotFile{}, err
+		}
+		space = make([]byte, n)
+		if _, err := io.ReadFull(in, space); err != nil {
+			return SlotFile{}, errSlotShort
+		}
+		head = append(head, make([]byte, 4+n)...) // it counts
+	}
+	n, err := slotUint(in)
+	if err != nil {
+		return SlotFile{}, err
+	}
 	if n == 0 || int64(n) > int64(l.e.ctx) {
 		return SlotFile{}, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, l.e.ctx)
 	}
@@ -119,7 +162,7 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	if err != nil {
 		return SlotFile{}, err
 	}
-	f := SlotFile{Tokens: len(ids), Bytes: int64(len(head) + 4*len(ids))}
+	f := SlotFile{Tokens: len(ids), Bytes: int64(len(head) + 4 + 4*len(ids))}
 	err = table.Parts(func(part []byte) error {
 		n, err := io.ReadFull(in, part)
 		f.Bytes += int64(n)
@@ -131,8 +174,8 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.tree.Keep("", table, ids, kvcache.How{End: true})
-		l.slots[slot].ids, l.slots[slot].namespace = ids, ""
+		l.tree.Keep(string(space), table, ids, kvcache.How{End: true})
+		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, string(space), string(space)
 	}
 	table.Free()
 	l.nudge() // a request may be waiting for the blocks

@@ -28,6 +28,10 @@ type Batch struct {
 	tok, pos, seq, out []int32 // in C memory, allocated at their maximum length
 	maxSeq             int
 	groups             []batchGroup
+
+	adapter      []int32   // in C memory, [maxSeq][adapters]
+	adapterScale []float32 // the same
+	adapters     int       // that any sequence of the batch has
 }
 
 type batchGroup struct {
@@ -56,8 +60,11 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 		c:   (*C.struct_qn_batch)(calloc(1, C.sizeof_struct_qn_batch)),
 		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
+	b.adapter = int32s(maxSeq * MaxAdapters)
+	b.adapterScale = float32s(maxSeq * MaxAdapters)
 	ptr := func(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 	b.c.tok, b.c.pos, b.c.seq, b.c.out = ptr(b.tok), ptr(b.pos), ptr(b.seq), ptr(b.out)
+	b.c.adapter, b.c.adapter_scale = ptr(b.adapter), (*C.float)(unsafe.SliceData(b.adapterScale))
 	b.c.groups = (*C.struct_qn_group)(calloc(len(groups), C.sizeof_struct_qn_group))
 	b.c.n_group = C.int32_t(len(groups))
 	for i, c := range unsafe.Slice(b.c.groups, len(groups)) {
@@ -86,7 +93,10 @@ func (b *Batch) SetState(group int, units []byte, unitBytes int) {
 }
 
 // Reset empties the batch.
-func (b *Batch) Reset() { b.c.n_tok, b.c.n_seq, b.c.n_out = 0, 0, 0 }
+func (b *Batch) Reset() {
+	b.c.n_tok, b.c.n_seq, b.c.n_out, b.c.n_adapter = 0, 0, 0, 0
+	b.adapters = 0
+}
 
 // AddSeq begins a sequence with its units in each group: blocks in the order of
 // position, -1 where no token of the batch sees one; or the state before the
@@ -112,6 +122,7 @@ func (b *Batch) AddSeq(units ...[]int32) {
 		// is, so it is not cleared: Add refuses positions that would reach it.
 		g.held = copy(g.table[row*g.cols:], list)
 	}
+	b.noAdapters(row)
 	b.c.n_seq++
 }
 
@@ -189,9 +200,10 @@ func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.adapter} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
+	free(unsafe.Pointer(unsafe.SliceData(b.adapterScale)))
 	for _, g := range b.groups {
 		free(unsafe.Pointer(unsafe.SliceData(g.table)))
 	}

@@ -31,3 +31,6 @@ func unbound() unsafe.Pointer { return C.qn_unbound() }
 
 // int32s returns n zeroed integers in C memory.
 func int32s(n int) []int32 { return unsafe.Slice((*int32)(calloc(n, 4)), n) }
+
+// float32s returns n zeroed floats in C memory.
+func float32s(n int) []float32 { return unsafe.Slice((*float32)(calloc(n, 4)), n) }

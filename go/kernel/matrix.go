@@ -25,6 +25,8 @@ type Matrix struct {
 	Layout  Layout
 	In, Out int
 	N       int // 1, or the number of experts
+	// Name is what an Adapt may know the matrix by; it has no bearing on what is computed.
+	Name string
 	// Scales are N factors of the products, nil where there are none. They lie outside the Go heap.
 	Scales []float32
 }

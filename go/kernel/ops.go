@@ -303,6 +303,8 @@ type Matmul struct {
 	Scale    float32 // of Store and Add; 0: 1
 	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
 	Heads    Spread
+	Delta    Buf   // of Adapts, see Deltas
+	Deltas   []int // columns of Delta from which on rows are added to the products of each part, before biases; -1 where none are; nil: of no part
 }
 
 func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -335,6 +337,16 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 		if err := b.floats(&c.dst, o.Dst, o.Rows.floats(), n); err != nil {
 			return err
+		}
+		if i < len(o.Deltas) && o.Deltas[i] >= 0 {
+			if o.Rows == HeadRows {
+				return shapeErr("matmul of heads with adapters")
+			}
+			c.adapted |= 1 << i
+			c.delta_col[i] = C.int32_t(o.Deltas[i])
+			if err := b.floats(&c.delta, o.Delta, o.Rows, o.Deltas[i]+p.Out); err != nil {
+				return err
+			}
 		}
 		used, ok := o.Act[p.Type.Act()]
 		if !ok || !b.has(used) || Pad(p.In) > Pad(b.specs[used].Width) {
@@ -822,6 +834,7 @@ type planBuilder struct {
 	// positions is how many the batch may have, where they are looked up; 0: any number.
 	positions int
 	unbound   bool
+	owned     []unsafe.Pointer // C memory that is the plan's
 }
 
 // A groupUse is what an operation requires of a group of the batch.

@@ -25,6 +25,7 @@ type Plan struct {
 	uses    []groupUse // of the batch's groups
 
 	positions int // positions of the batch are below it; 0: any
+	owned     []unsafe.Pointer
 }
 
 // NewPlan checks operations over buffers of these specs. Matrices and vectors
@@ -48,6 +49,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 			c.act[k], c.src_act[k] = C.int32_t(none), C.int32_t(none)
 		}
 		err := op.fill(&b, c)
+		p.owned = b.owned
 		if err == nil {
 			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), fmt.Sprintf("%+v", describe(c)))
 		}
@@ -95,9 +97,12 @@ func (p *Plan) Scratch(maxTok int) int {
 
 // Close frees the plan. Closing again is a no-op.
 func (p *Plan) Close() {
+	for _, m := range p.owned {
+		free(m)
+	}
 	free(unsafe.Pointer(p.c))
 	p.ticks.close()
-	p.c, p.ticks = nil, nil
+	p.c, p.ticks, p.owned = nil, nil, nil
 }
 
 func (p *Plan) mustBeOpen() {

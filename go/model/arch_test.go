@@ -190,6 +190,10 @@ type stepper struct {
 	r     *Runner
 	kv    *kvcache.Pool
 	table *kvcache.Table
+
+	// Adapters of the text.
+	numbers []int32
+	scales  []float32
 }
 
 func newStepper(t *testing.T, m *Model, positions int) *stepper {
@@ -240,6 +244,7 @@ func (s *stepper) fill(t *testing.T, ids []int32) []int32 {
 	}
 	b.Reset()
 	b.AddSeq(s.table.Units()...)
+	b.Adapt(s.numbers, s.scales)
 	var rows []int32
 	for i, id := range ids {
 		b.Add(id, int32(pos+i))

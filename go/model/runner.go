@@ -23,11 +23,13 @@ type RunnerConfig struct {
 // Go heap and are reused for each batch; a pass does not allocate. It is not safe for
 // concurrent use.
 type Runner struct {
+	config  RunnerConfig
 	cfg     *Config
 	weights *weights
 	program *arch.Program
 	pool    *kernel.Pool
 	plans   *plans
+	adapted *plans // nil without adapters
 	bufs    *kernel.Buffers
 	batch   *kernel.Batch
 	region  *mem.Region
@@ -40,7 +42,7 @@ type Runner struct {
 
 // NewRunner allocates the buffers, reserved from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
-	r := &Runner{cfg: m.Config, weights: m.weights, pool: c.Pool}
+	r := &Runner{config: c, cfg: m.Config, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
 		r.Close()
 		return nil, err
@@ -85,14 +87,15 @@ func (r *Runner) Batch() *kernel.Batch { return r.batch }
 // id that is not in the vocabulary, before anything ran.
 func (r *Runner) Forward(cancel func() error) error {
 	r.nOut, r.ran = 0, 0
+	plans := r.chosen()
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
 	r.batch.SetOut(nil)
-	r.plans.begin.Run(r.pool, r.bufs, r.batch, r.scratch)
-	for _, l := range r.plans.layers {
+	plans.begin.Run(r.pool, r.bufs, r.batch, r.scratch)
+	for _, l := range plans.layers {
 		if cancel != nil {
 			if err := cancel(); err != nil {
 				return err
@@ -102,6 +105,63 @@ func (r *Runner) Forward(cancel func() error) error {
 	}
 	r.ran = len(r.batch.Tokens())
 	return nil
+}
+
+// chosen returns the plans for the batch: those with adapters only where a sequence has some.
+func (r *Runner) chosen() *plans {
+	if r.batch.Adapted() {
+		if r.adapted == nil {
+			panic("model: a batch with adapters that the runner does not have")
+		}
+		return r.adapted
+	}
+	return r.plans
+}
+
+// SetAdapters makes these the adapters that sequences of a batch name by their number, nil where there is none, in
+// place of those before. Where it fails, nothing has changed.
+func (r *Runner) SetAdapters(adapters []*Adapter) error {
+	if !slices.ContainsFunc(adapters, func(a *Adapter) bool { return a != nil }) {
+		if r.adapted != nil {
+			r.adapted.close()
+			r.adapted = nil
+		}
+		return nil
+	}
+	p, err := adapt(r.program, adapters)
+	if err != nil {
+		return err
+	}
+	next := &Runner{}
+	if err := next.lay(r.program, p, r.config); err != nil {
+		next.Close()
+		return err
+	}
+	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region}
+	r.plans, r.adapted, r.bufs, r.region, r.scratch = next.plans, next.adapted, next.bufs, next.region, next.scratch
+	r.nOut, r.ran = 0, 0
+	old.Close()
+	return nil
+}
+
+// lay allocates buffers for both programs, of which the second has those of the first and more, and their plans.
+func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
+	wide := *base
+	wide.Bufs = adapted.Bufs
+	if r.plans, err = newPlans(&wide); err != nil {
+		return err
+	}
+	if r.adapted, err = newPlans(adapted); err != nil {
+		return err
+	}
+	bufs, scratch := runnerBytes(adapted, r.adapted, c.MaxTokens, c.MaxOut, c.Pool.Threads())
+	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+scratch)); err != nil {
+		return err
+	}
+	all := r.region.Bytes()
+	r.scratch = all[bufs:]
+	r.bufs, err = kernel.NewBuffers(adapted.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
+	return err
 }
 
 // Head computes the logits after these tokens of the batch that Forward ran
@@ -150,7 +210,7 @@ func (r *Runner) run(rows []int32) {
 		return
 	}
 	r.batch.SetOut(rows)
-	r.plans.outputs[r.out].Run(r.pool, r.bufs, r.batch, r.scratch)
+	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.scratch)
 	r.nOut = len(rows)
 }
 
@@ -168,6 +228,9 @@ func (r *Runner) Row(i int) []float32 {
 func (r *Runner) Close() {
 	if r.plans != nil {
 		r.plans.close()
+	}
+	if r.adapted != nil {
+		r.adapted.close()
 	}
 	if r.bufs != nil {
 		r.bufs.Close()

@@ -160,6 +160,7 @@ func (w *weights) keep(key string, m *matrix) {
 	} else {
 		m.Data = m.parts[0].Data
 	}
+	m.Name = key
 	w.mats = append(w.mats, m)
 	w.byName[key] = m
 }

@@ -15,20 +15,33 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// say adds a user message and generates the answer. If there is none, the message
-// is removed again. It returns an error that ends the session.
+// say adds a user message and generates the answer, and goes on while the model calls
+// tools. If there is no answer, all that was added is removed again. It returns an error
+// that ends the session.
 func (s *Session) say(ctx context.Context, message string) error {
+	before := len(s.messages)
 	s.messages = append(s.messages, chat.Message{Role: "user", Content: chat.Text(message)})
 	answering, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	answer, err := s.answer(answering)
-	if answer.Content.Text == "" && err != nil {
-		s.messages = s.messages[:len(s.messages)-1]
-		if answering.Err() != nil {
-			s.note("stopped before there was an answer: the message is taken back")
+	var err error
+	for called, more := 0, true; more; called++ {
+		var answer chat.Message
+		answer, err = s.answer(answering)
+		if answer.Content.Text == "" && len(answer.ToolCalls) == 0 && err != nil {
+			s.messages = s.messages[:before]
+			if answering.Err() != nil {
+				s.note("stopped before there was an answer: the message is taken back")
+			}
+			break
 		}
-	} else {
 		s.messages = append(s.messages, answer)
+		if more = len(answer.ToolCalls) > 0 && err == nil; more && called == maxRounds {
+			err = fmt.Errorf("the model called tools %d times and gave no answer; ask it for less", called)
+			more = false
+		}
+		for _, call := range answer.ToolCalls {
+			s.messages = append(s.messages, s.call(answering, call, more))
+		}
 	}
 	var out *writeError
 	switch {
@@ -66,6 +79,9 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	}
 	m.Content = chat.Text(w.content.String())
 	m.ReasoningContent = w.reasoning.String()
+	if err == nil {
+		m.ToolCalls = w.calls
+	}
 	return m, err
 }
 
@@ -77,7 +93,7 @@ func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 	ctx := s.Engine.Ctx()
 	leftOut := s.leftOut
 	for {
-		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), AddGenerationPrompt: true})
+		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), Tools: s.specs(), AddGenerationPrompt: true})
 		if err != nil {
 			return chat.Prompt{}, nil, err
 		}
@@ -119,6 +135,7 @@ type answerWriter struct {
 	stream             *tokenizer.Stream
 	reply              *chat.Reply
 	content, reasoning strings.Builder
+	calls              []chat.ToolCall
 }
 
 func (s *Session) writer(prompt chat.Prompt) *answerWriter {
@@ -135,6 +152,7 @@ func (w *answerWriter) end() error {
 	switch {
 	case w.content.Len() == 0 && w.reasoning.Len() > 0:
 		fmt.Fprintln(w.s.Notes)
+	case w.content.Len() == 0 && len(w.calls) > 0:
 	case !strings.HasSuffix(w.content.String(), "\n") && err == nil:
 		err = w.out("\n")
 	}
@@ -150,6 +168,12 @@ func (w *answerWriter) show(deltas []chat.Delta) error {
 				shown = "\x1b[2m" + shown + "\x1b[22m"
 			}
 			fmt.Fprint(w.s.Notes, shown)
+		}
+		if c := d.Call; c != nil {
+			if c.Index == len(w.calls) {
+				w.calls = append(w.calls, chat.ToolCall{ID: c.ID, Type: "function", Function: chat.Function{Name: c.Name}})
+			}
+			w.calls[c.Index].Function.Arguments += chat.Arguments(c.Arguments)
 		}
 		if d.Content == "" {
 			continue

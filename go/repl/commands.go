@@ -30,6 +30,7 @@ func commands() []command {
 		{"/save!", "", "", func(s *Session, args string) error { return s.saveTo(args, true) }},
 		{"/load", "FILE", "go on with a conversation from a file", (*Session).loadFrom},
 		{"/set", "[NAME [VALUE]]", "change a sampling setting, or show the settings", (*Session).set},
+		{"/tools", "", "show the tools that the model may call", (*Session).listTools},
 		{"/stats", "", "show the context in use, speed and memory", (*Session).stats},
 		{"/quit", "", "leave; so do /exit and Ctrl-D", func(*Session, string) error { return errQuit }},
 		{"/exit", "", "", func(*Session, string) error { return errQuit }},

@@ -20,7 +20,7 @@ const maxFile = 16 << 20
 // conversation is the messages so far, and the system message.
 type conversation struct {
 	system   string
-	messages []chat.Message // of the user and the assistant
+	messages []chat.Message // of the user, the assistant and its tools
 }
 
 // savedConversation is the file format: the messages of a /v1/chat/completions
@@ -36,18 +36,22 @@ func parse(data []byte) (conversation, error) {
 	if err := json.Unmarshal(data, &saved); err != nil {
 		return c, fmt.Errorf(`%v, want {"messages": [{"role": "user", "content": "..."}, ...]}`, err)
 	}
+	called := false // the message before is a call, or answers one
 	for i, m := range saved.Messages {
+		calls := m.Role == "assistant" && len(m.ToolCalls) > 0
+		empty := m.Content.Null || m.Content.Text == "" && len(m.Content.Parts) == 0 && m.Role != "assistant" && m.Role != "tool"
 		switch {
-		case m.Content.Null || m.Content.Text == "" && len(m.Content.Parts) == 0 && m.Role != "assistant":
+		case empty && !calls:
 			return c, fmt.Errorf("messages[%d] has no content", i)
 		case i == 0 && (m.Role == "system" || m.Role == "developer"):
 			c.system = m.Content.String()
 			continue
-		case m.Role != "user" && m.Role != "assistant":
-			return c, fmt.Errorf("messages[%d] has the role %q, want user or assistant, or system for the first", i, m.Role)
-		case len(m.ToolCalls) > 0:
-			return c, fmt.Errorf("messages[%d] calls tools, want text", i)
+		case m.Role != "user" && m.Role != "assistant" && m.Role != "tool":
+			return c, fmt.Errorf("messages[%d] has the role %q, want user, assistant or tool, or system for the first", i, m.Role)
+		case m.Role == "tool" && !called:
+			return c, fmt.Errorf("messages[%d] answers a call, want one before it", i)
 		}
+		called = calls || m.Role == "tool"
 		c.messages = append(c.messages, m)
 	}
 	if len(c.messages) == 0 && c.system == "" {

@@ -124,7 +124,9 @@ func TestParse(t *testing.T) {
 		{`{"messages":[]}`, "no messages"},
 		{`{}`, "no messages"},
 		{`null`, "no messages"},
-		{`{"messages":[{"role":"tool","content":"x"}]}`, `messages[0] has the role "tool", want user`},
+		{`{"messages":[{"role":"tool","content":"x"}]}`, "messages[0] answers a call, want one before it"},
+		{`{"messages":[{"role":"user","content":"x"},{"role":"tool","content":"x"}]}`, "messages[1] answers a call"},
+		{`{"messages":[{"role":"critic","content":"x"}]}`, `messages[0] has the role "critic", want user`},
 		{`{"messages":[{"role":"user","content":"u"},{"role":"system","content":"x"}]}`, `messages[1] has the role "system"`},
 		{`{"messages":[{"content":"x"}]}`, `messages[0] has the role ""`},
 		{`{"messages":[{"role":"user"}]}`, "messages[0] has no content"},
@@ -132,7 +134,6 @@ func TestParse(t *testing.T) {
 		{`{"messages":[{"role":"user","content":[]}]}`, "messages[0] has no content"},
 		{`{"messages":[{"role":"user","content":5}]}`, "content must be a string"},
 		{`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "only text can be read"},
-		{`{"messages":[{"role":"assistant","content":"x","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "calls tools"},
 		{`{"messages":[{"role":"user","content":"u"}]} more`, "after top-level value"},
 		{`{"messages":` + strings.Repeat("[", 1e6), "depth"},
 	} {
@@ -202,14 +203,14 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"u"}],"name":"n"}]}`))
-	f.Add([]byte(`{"messages":[{"role":"tool","content":"x"}]}`))
+	f.Add([]byte(`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parse(data)
 		if err != nil {
 			return
 		}
 		for _, m := range c.messages {
-			if m.Role != "user" && m.Role != "assistant" {
+			if m.Role != "user" && m.Role != "assistant" && m.Role != "tool" {
 				t.Fatalf("a message has the role %q", m.Role)
 			}
 		}

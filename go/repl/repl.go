@@ -29,6 +29,7 @@ type Config struct {
 	Settings  Settings
 	System    string // the system message; "": none
 	First     string // the first message; "": none
+	Tools     Tools  // that the model may call; nil: none
 
 	Input      Input
 	Out, Notes io.Writer // for answers, and for all else
@@ -49,9 +50,10 @@ type Settings interface {
 type Session struct {
 	Config
 	conversation
-	leftOut int    // oldest messages that are no longer part of the prompt
-	file    string // that the conversation was last saved to or loaded from
-	failed  int    // number of messages and commands that failed
+	allowed map[string]bool // tools that are called without a question
+	leftOut int             // oldest messages that are no longer part of the prompt
+	file    string          // that the conversation was last saved to or loaded from
+	failed  int             // number of messages and commands that failed
 	seq     *engine.Sequence
 	used    int          // tokens of the context, after the last answer
 	last    engine.Stats // of the last answer

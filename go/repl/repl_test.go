@@ -76,17 +76,23 @@ type bench struct {
 // begin returns a session over the tiny model, with a context of so many tokens.
 func begin(t *testing.T, ctx int, change func(c *Config)) *bench {
 	t.Helper()
+	return beginWith(t, tiny, ctx, change)
+}
+
+// beginWith returns a session over a model.
+func beginWith(t *testing.T, path string, ctx int, change func(c *Config)) *bench {
+	t.Helper()
 	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
-	eng, err := engine.Open(tiny, engine.Config{Device: d, Ctx: ctx})
+	eng, err := engine.Open(path, engine.Config{Device: d, Ctx: ctx})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { eng.Close() })
-	file, err := model.OpenFile(tiny)
+	file, err := model.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +253,7 @@ func TestCommands(t *testing.T) {
 	b := begin(t, 256, nil)
 	for _, c := range []struct{ typed, want string }{ // want: what is noted, a part
 		{"/help", "/system [TEXT]"},
-		{"/frobnicate now", "there is no /frobnicate, only /help /system /clear /save /load /set /stats /quit"},
+		{"/frobnicate now", "there is no /frobnicate, only /help /system /clear /save /load /set /tools /stats /quit"},
 		{"/system", "there is no system message"},
 		{"/system Be kind.", ""},
 		{"/system", "Be kind."},

@@ -14,34 +14,38 @@ type Breakers struct {
 // maxTail bounds the tokens of a breaker after its first.
 const maxTail = 20
 
-// NewBreakers returns the sequences that spell a text, whatever tokens it is cut into: a
+// breaker collects the sequences that spell a text, whatever tokens it is cut into: a
 // token that has the text inside breaks by itself, and one that ends with the beginning
-// of the text does with the tokens of the rest. words are the texts of all tokens by id.
-func NewBreakers(text string, words []string, encode func(string) []int32) *Breakers {
-	b := &Breakers{map[int32][][]int32{}}
-	if text == "" {
-		return b
+// of the text does with the tokens of the rest.
+type breaker struct {
+	Breakers
+	text   string
+	rests  map[int][]int32 // by where the rest begins
+	encode func(text string) []int32
+}
+
+func newBreaker(text string, encode func(string) []int32) *breaker {
+	return &breaker{Breakers{map[int32][][]int32{}}, text, map[int][]int32{}, encode}
+}
+
+// meet adds what begins with a token.
+func (b *breaker) meet(id int32, word string) {
+	if strings.Contains(word, b.text) {
+		b.add(id, nil)
+		return
 	}
-	rests := map[int][]int32{} // by where the rest begins
-	for id, word := range words {
-		if strings.Contains(word, text) {
-			b.add(int32(id), nil)
+	for n := min(len(word), len(b.text)-1); n > 0; n-- {
+		if !strings.HasSuffix(word, b.text[:n]) {
 			continue
 		}
-		for n := min(len(word), len(text)-1); n > 0; n-- {
-			if !strings.HasSuffix(word, text[:n]) {
-				continue
-			}
-			rest, ok := rests[n]
-			if !ok {
-				rest = encode(text[n:])
-				rest = rest[:min(len(rest), maxTail)]
-				rests[n] = rest
-			}
-			b.add(int32(id), rest)
+		rest, ok := b.rests[n]
+		if !ok {
+			rest = b.encode(b.text[n:])
+			rest = rest[:min(len(rest), maxTail)]
+			b.rests[n] = rest
 		}
+		b.add(id, rest)
 	}
-	return b
 }
 
 func (b *Breakers) add(id int32, tail []int32) {
@@ -50,11 +54,7 @@ func (b *Breakers) add(id int32, tail []int32) {
 	}
 }
 
-// JoinBreakers returns the sequences of all.
-func JoinBreakers(all []*Breakers) *Breakers {
-	if len(all) == 1 {
-		return all[0]
-	}
+func join(all []*Breakers) *Breakers {
 	b := &Breakers{map[int32][][]int32{}}
 	for _, one := range all {
 		for id, tails := range one.tails {

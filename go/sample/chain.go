@@ -27,7 +27,7 @@ func (p *Params) compile() chain {
 	if all == "" {
 		all = DefaultChain
 	}
-	c := chain{adaptive: p.AdaptiveTarget >= 0 && strings.Contains(all, "a")}
+	c := chain{adaptive: p.AdaptiveTarget > 0 && p.Chain == "" || p.AdaptiveTarget >= 0 && strings.Contains(all, "a")}
 	for _, letter := range all {
 		if !p.matters(letter) {
 			continue

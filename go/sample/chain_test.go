@@ -263,12 +263,19 @@ func TestDry(t *testing.T) {
 		}
 	}
 	// "abc" may be cut into a|b|c, ab|c or anything that ends with its beginning.
-	b := NewBreakers("abc", words, encode)
+	spell := func(text string) *Breakers {
+		b := newBreaker(text, encode)
+		for id, word := range words {
+			b.meet(int32(id), word)
+		}
+		return &b.Breakers
+	}
+	b := spell("abc")
 	want := map[int32][][]int32{0: {{1, 2}}, 3: {{2}}, 5: {{1, 2}}}
 	if fmt.Sprint(b.tails) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", b.tails, want)
 	}
-	if b := NewBreakers("x", words, encode); !b.single(4) || !b.single(5) || !b.single(7) || b.single(0) || b.single(6) {
+	if b := spell("x"); !b.single(4) || !b.single(5) || !b.single(7) || b.single(0) || b.single(6) {
 		t.Errorf("%v", b.tails)
 	}
 }

@@ -1,6 +1,9 @@
 package sample
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Metadata is what a model's file says about itself.
 type Metadata interface {
@@ -41,6 +44,11 @@ func (p Params) ForModel(meta Metadata) (Params, []string) {
 		{"min_p", func(p *Params, v float64) { p.MinP = float32(v) }},
 		{"penalty_last_n", func(p *Params, v float64) { p.RepeatLastN = int(v) }},
 		{"penalty_repeat", func(p *Params, v float64) { p.RepeatPenalty = float32(v) }},
+		{"xtc_probability", func(p *Params, v float64) { p.XTCProbability = float32(v) }},
+		{"xtc_threshold", func(p *Params, v float64) { p.XTCThreshold = float32(v) }},
+		{"mirostat", func(p *Params, v float64) { p.Mirostat = int(v) }},
+		{"mirostat_tau", func(p *Params, v float64) { p.MirostatTau = float32(v) }},
+		{"mirostat_eta", func(p *Params, v float64) { p.MirostatEta = float32(v) }},
 	} {
 		v, ok := number(f.key)
 		if !ok {
@@ -54,10 +62,33 @@ func (p Params) ForModel(meta Metadata) (Params, []string) {
 		}
 		p = changed
 	}
-	for _, key := range []string{"mirostat", "xtc_probability"} {
-		if v, ok := number(key); ok && v != 0 {
-			notes = append(notes, fmt.Sprintf("%s%s is %v, which is not supported yet: ignored", prefix, key, v))
+	if v, ok := meta.Value(prefix + "sequence"); ok {
+		letters, note := sequence(v)
+		if note != "" {
+			notes = append(notes, prefix+"sequence: "+note+": ignored")
+		} else {
+			p.Chain = letters
 		}
 	}
 	return p, notes
+}
+
+// sequence returns the letters of samplers given by name, with ; between, or why there
+// are none.
+func sequence(v any) (letters, note string) {
+	text, ok := v.(string)
+	if !ok {
+		return "", fmt.Sprintf("%T, want names of samplers", v)
+	}
+	for name := range strings.SplitSeq(text, ";") {
+		letter, ok := Named(name)
+		if !ok {
+			return "", fmt.Sprintf("%q is no sampler", name)
+		}
+		letters += string(letter)
+	}
+	if len(letters) > MaxChain {
+		return "", fmt.Sprintf("%d samplers, want at most %d", len(letters), MaxChain)
+	}
+	return letters, ""
 }

@@ -8,7 +8,7 @@ import (
 
 // Params say how to choose.
 type Params struct {
-	Chain   string // letters of samplers, in their order, repeats included; "": DefaultChain
+	Chain   string // letters of samplers, in their order, repeats included; "": DefaultChain, and adaptive-p if it has a target
 	Seed    uint64 // of the random draws; every value is valid, none means random
 	MinKeep int    // the fewest tokens that typical, top-p, min-p and XTC leave; 0 or 1: one
 
@@ -56,10 +56,11 @@ func Defaults() Params {
 	}
 }
 
-const (
-	maxLastN = 1 << 24 // far above any context: it bounds the memory that a request can take
-	maxChain = 32      // samplers
-)
+// MaxChain is how many samplers a chain may have.
+const MaxChain = 32
+
+// maxLastN is far above any context. It bounds the memory that a request can take.
+const maxLastN = 1 << 24
 
 // Validate returns an error that names the first parameter out of its range.
 func (p Params) Validate() error {
@@ -98,8 +99,8 @@ func (p Params) Validate() error {
 			return fmt.Errorf("%s %v is outside %v to %v", f.name, float32(f.v), f.lo, f.hi)
 		}
 	}
-	if len(p.Chain) > maxChain {
-		return fmt.Errorf("%d samplers, want at most %d", len(p.Chain), maxChain)
+	if len(p.Chain) > MaxChain {
+		return fmt.Errorf("%d samplers, want at most %d", len(p.Chain), MaxChain)
 	}
 	for _, letter := range p.Chain {
 		if NameOf(letter) == "" {

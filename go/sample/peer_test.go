@@ -45,10 +45,10 @@ func (c *peerCase) logits() []float32 {
 	return out
 }
 
-func (c *peerCase) params(t *testing.T, v *demoVocabulary) Params {
+func (c *peerCase) params(t *testing.T, v *Vocabulary) Params {
 	p := Defaults()
 	p.Temp, p.XTCProbability = 1, 1
-	p.DryBreakers, p.Infill = v.breakers, v.infill
+	p.DryBreakers, p.Infill = v.Breakers(DefaultBreakers), v.Infill()
 	for _, link := range c.Chain {
 		var name string
 		var args []float64
@@ -95,13 +95,7 @@ func (c *peerCase) params(t *testing.T, v *demoVocabulary) Params {
 	return p
 }
 
-// A demoVocabulary is what samplers have to know of the demo model's tokens.
-type demoVocabulary struct {
-	breakers *Breakers
-	infill   *Infill
-}
-
-func newDemoVocabulary(t *testing.T) *demoVocabulary {
+func demoVocabulary(t *testing.T) *Vocabulary {
 	t.Helper()
 	f, err := gguf.Parse(demo.GGUF())
 	if err != nil {
@@ -111,20 +105,7 @@ func newDemoVocabulary(t *testing.T) *demoVocabulary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := make([]string, tok.Len())
-	for id := range words {
-		words[id] = tok.Detokenize([]int32{int32(id)}, true)
-	}
-	var all []*Breakers
-	for _, text := range []string{"\n", ":", "\"", "*"} {
-		all = append(all, NewBreakers(text, words, func(s string) []int32 {
-			return tok.Encode(s, tokenizer.Options{NoSpecial: true})
-		}))
-	}
-	end, _ := tok.EOS()
-	return &demoVocabulary{JoinBreakers(all), &Infill{
-		Piece: func(id int32) []byte { return tok.Piece(id, false) }, Ends: tok.IsEOG, End: end,
-	}}
+	return NewVocabulary(tok)
 }
 
 // Every chain leaves the tokens that llama.cpp's leaves, with their probabilities. It
@@ -138,7 +119,7 @@ func TestAgainstPeer(t *testing.T) {
 	if err := json.Unmarshal(b, &cases); err != nil {
 		t.Fatal(err)
 	}
-	v := newDemoVocabulary(t)
+	v := demoVocabulary(t)
 	edges := 0
 	for i, c := range cases {
 		p := c.params(t, v)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-const anthropicCalls = `{` + ask1 + `,"tools":[{"name":"get_weather","description":"The weather","cache_control":{"type":"ephemeral"},"input_schema":{"type":"object","properties":{"place":{"type":"string"}}}},{"type":"custom","name":"get_time","input_schema":{"type":"object"}}]`
+const anthropicCalls = `{"max_tokens":400,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"get_weather","description":"The weather","cache_control":{"type":"ephemeral"},"input_schema":{"type":"object","properties":{"place":{"type":"string"}}}},{"type":"custom","name":"get_time","input_schema":{"type":"object"}}]`
 
 // Calls are blocks, whole and streamed, and the tools are in the prompt.
 func TestAnthropicTools(t *testing.T) {

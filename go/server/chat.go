@@ -142,7 +142,7 @@ func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
 	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}
-	return &chatLogprobs{probs{f.g.model, tokens}}
+	return &chatLogprobs{f.g.probs(tokens)}
 }
 
 func (f *chatFormat) whole(answers []answer) any {

@@ -286,9 +286,9 @@ func TestDefaultsAndFields(t *testing.T) {
 	if len(r.Bias) != 2 {
 		t.Errorf("biases %+v", r.Bias)
 	}
-	post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["top_k","temperature"],"seed":4294967295}`)
+	post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["temperature","top_k","dry","top_k"],"seed":4294967295}`)
 	r = s.last()
-	if r.MaxTokens != 16 || r.Sampling.TopP != 1 || r.Sampling.MinP != 0 || r.Sampling.Temp != 0.8 || r.Sampling.Seed == 1<<32-1 {
+	if r.MaxTokens != 16 || r.Sampling.Chain != "tkdk" || r.Sampling.Temp != 0.8 || r.Sampling.Seed == 1<<32-1 {
 		t.Errorf("request %+v", r)
 	}
 	if r.NoCache || r.Slot != -1 || !r.Deadline.IsZero() {

@@ -96,7 +96,7 @@ type textFormat struct {
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	if f.g.opts.probs >= 0 && len(tokens) > 0 {
-		c.Logprobs = &textProbs{probs{f.g.model, tokens}, f.offsets[i]}
+		c.Logprobs = &textProbs{f.g.probs(tokens), f.offsets[i]}
 	}
 	f.offsets[i] += utf8.RuneCountInString(text)
 	if !f.begun[i] && f.g.echo != nil {

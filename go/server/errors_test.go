@@ -93,7 +93,7 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
 	case *idle:
 		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
-	case *texts:
+	case *texts, *breakers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
 	case structured:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
@@ -158,7 +158,6 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/chat/completions", chat(`"response_format":{"type":"json_object"}`), 400, "response_format"},
 		{"/v1/chat/completions", chat(`"continue_final_message":true`), 400, "continue_final_message"},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],"continue_final_message":true,"add_generation_prompt":true}`, 400, "continue_final_message"},
-		{"/v1/chat/completions", chat(`"samplers":["temperature","top_k"]`), 400, "samplers"},
 		{"/v1/chat/completions", chat(`"samplers":["luck"]`), 400, "samplers"},
 		{"/v1/completions", `{"prompt":"x","best_of":3}`, 400, "best_of"},
 		{"/v1/completions", `{"prompt":"x","echo":true,"logprobs":1}`, 400, "logprobs"},
@@ -166,13 +165,13 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/completions", `{"prompt":{"prompt_string":"x","multimodal_data":["aGk="]}}`, 501, "prompt"},
 		{"/completion", `{"prompt":"x","grammar":"root ::= \"a\""}`, 400, "grammar"},
 		{"/completion", `{"prompt":"x","json_schema":{}}`, 400, "json_schema"},
-		{"/completion", `{"prompt":"x","mirostat":2}`, 400, "mirostat"},
-		{"/completion", `{"prompt":"x","dry_multiplier":0.8}`, 400, "dry_multiplier"},
-		{"/completion", `{"prompt":"x","xtc_probability":0.5}`, 400, "xtc_probability"},
-		{"/completion", `{"prompt":"x","typical_p":0.9}`, 400, "typical_p"},
-		{"/completion", `{"prompt":"x","dynatemp_range":0.5}`, 400, "dynatemp_range"},
+		{"/completion", `{"prompt":"x","mirostat":3}`, 400, "mirostat"},
+		{"/completion", `{"prompt":"x","samplers":"kq"}`, 400, "samplers"},
+		{"/completion", `{"prompt":"x","samplers":"` + strings.Repeat("k", 33) + `"}`, 400, "samplers"},
+		{"/completion", `{"prompt":"x","dry_sequence_breakers":["\n",""]}`, 400, "dry_sequence_breakers"},
+		{"/completion", `{"prompt":"x","dry_sequence_breakers":["` + strings.Repeat("-", 41) + `"]}`, 400, "dry_sequence_breakers"},
+		{"/completion", `{"prompt":"x","dry_sequence_breakers":["a"` + strings.Repeat(`,"a"`, 64) + `]}`, 400, "dry_sequence_breakers"},
 		{"/completion", `{"prompt":"x","lora":[{"id":0,"scale":1}]}`, 400, "lora"},
-		{"/completion", `{"prompt":"x","post_sampling_probs":true}`, 400, "post_sampling_probs"},
 		{"/detokenize", `{"tokens":[100000]}`, 400, "tokens"},
 		{"/tokenize", `{}`, 400, "content"},
 		{"/apply-template", `{}`, 400, "messages"},

@@ -38,12 +38,6 @@ type prompter interface {
 	format(g *generation, e envelope) format
 }
 
-// An immediate is a query that may need no generation.
-type immediate interface {
-	// atOnce returns the answer then, and nil where there is something to generate.
-	atOnce(m *Model) any
-}
-
 // A liner is a format whose streams are lines of JSON, not events.
 type liner interface{ lines() }
 
@@ -52,39 +46,43 @@ type liner interface{ lines() }
 func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
 	return func(c *gin.Context, m *Model) error {
 		q := defaults(m)
-		if err := readBody(c, q); err != nil {
-			return err
-		}
-		if now, ok := any(q).(immediate); ok {
-			if a := now.atOnce(m); a != nil {
-				reply(c, http.StatusOK, a)
-				return nil
-			}
-		}
-		if err := q.settle(m, c.Request.Header); err != nil {
-			return err
-		}
-		from, err := q.source(m)
+		g, err := s.begin(c, m, q, prefix)
 		if err != nil {
 			return err
 		}
-		g, err := s.start(c, m, q.common(), prefix, from)
-		if err != nil {
-			return err
-		}
-		defer g.close()
-		defer func() { s.c.Note(c, g.note()) }()
-		f := q.format(g, s.envelope(g))
-		if g.opts.stream {
-			return s.stream(c, g, f)
-		}
-		answers, err := g.collect(c.Request.Context())
-		if err != nil {
-			return err
-		}
-		reply(c, http.StatusOK, f.whole(answers))
-		return nil
+		return s.finish(c, q, g)
 	}
+}
+
+// begin reads a request into its query, and starts it.
+func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*generation, error) {
+	if err := readBody(c, q); err != nil {
+		return nil, err
+	}
+	if err := q.settle(m, c.Request.Header); err != nil {
+		return nil, err
+	}
+	from, err := q.source(m)
+	if err != nil {
+		return nil, err
+	}
+	return s.start(c, m, q.common(), prefix, from)
+}
+
+// finish answers a request that was started.
+func (s *Server) finish(c *gin.Context, q prompter, g *generation) error {
+	defer g.close()
+	defer func() { s.c.Note(c, g.note()) }()
+	f := q.format(g, s.envelope(g))
+	if g.opts.stream {
+		return s.stream(c, g, f)
+	}
+	answers, err := g.collect(c.Request.Context())
+	if err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, f.whole(answers))
+	return nil
 }
 
 // maxUnsent is how many bytes of events are combined before they are sent. It bounds

@@ -20,6 +20,7 @@ type generation struct {
 	model    *Model
 	opts     *options
 	prompts  [][]int32 // tokens, one for each group of opts.n sequences
+	keeps    bool      // a stream whose text is kept until its end
 	echo     []string  // text to begin the answers to each prompt with
 	seqs     []*sequence
 	tickets  []Ticket
@@ -164,7 +165,7 @@ func (g *generation) count(events []event) {
 	n := 0
 	for _, e := range events {
 		n += e.frame
-		if g.opts.stream {
+		if g.opts.stream && !g.keeps {
 			n += e.content
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -37,17 +38,46 @@ func (m *Model) tokenProb(p sample.Logprob) tokenProb {
 	return t
 }
 
-// probs are the log-probabilities of tokens. They are encoded one token at a time,
-// because all of their JSON would be a hundred times as large as the tokens.
+// A tokenChance is a token with its probability after the samplers, in llama-server's
+// format.
+type tokenChance struct {
+	ID    int32         `json:"id"`
+	Token string        `json:"token"`
+	Bytes []int         `json:"bytes"`
+	Prob  float64       `json:"prob"`
+	Top   []tokenChance `json:"top_probs,omitzero"`
+}
+
+func (m *Model) tokenChance(p sample.Logprob) tokenChance {
+	t := m.tokenProb(p)
+	return tokenChance{ID: t.ID, Token: t.Token, Bytes: t.Bytes, Prob: math.Exp(float64(p.Value))}
+}
+
+// probs are the log-probabilities of tokens, or, with post, their probabilities after the
+// samplers. They are encoded one token at a time, because all of their JSON would be a
+// hundred times as large as the tokens.
 type probs struct {
 	m      *Model
 	tokens []engine.Token
+	post   bool
+}
+
+func (g *generation) probs(tokens []engine.Token) probs {
+	return probs{g.model, tokens, g.opts.postProbs}
 }
 
 // MarshalJSONTo writes an array of tokenProbs. Each has a list of the most likely
 // tokens, which is empty if none were requested.
 func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return writeArray(out, p.tokens, func(t engine.Token) any {
+		if p.post {
+			one := p.m.tokenChance(t.Logprob)
+			one.Top = []tokenChance{}
+			for _, top := range t.Top {
+				one.Top = append(one.Top, p.m.tokenChance(top))
+			}
+			return one
+		}
 		one := p.m.tokenProb(t.Logprob)
 		one.Top = []tokenProb{}
 		for _, top := range t.Top {
@@ -57,7 +87,9 @@ func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 	})
 }
 
-func (probs) schema() schema { return schemaOf([]tokenProb{}) }
+func (probs) schema() schema {
+	return schema{"anyOf": []schema{schemaOf([]tokenProb{}), schemaOf([]tokenChance{})}}
+}
 
 // textProbs are log-probabilities in the format of text completions: OpenAI's parallel
 // arrays, and llama-server's content. offset is where the text of the tokens begins, in

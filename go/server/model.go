@@ -67,6 +67,7 @@ type Model struct {
 
 	loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
+	samplers   *sample.Vocabulary
 	fim        fimTokens
 }
 

@@ -88,7 +88,7 @@ func (g *generation) native(seq *sequence, end ending, u engine.Usage, content s
 		"generation_settings": g.opts.settings(), "timings": timingsOf(u),
 	}
 	if g.opts.probs >= 0 {
-		a["completion_probabilities"] = probs{g.model, tokens}
+		a["completion_probabilities"] = g.probs(tokens)
 	}
 	return a
 }
@@ -107,7 +107,7 @@ func (f *nativeFormat) event(s *stream, e event) error {
 		"id_slot": e.usage.Slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
 	}
 	if o.probs >= 0 && len(e.piece.tokens) > 0 {
-		a["completion_probabilities"] = probs{f.g.model, e.piece.tokens}
+		a["completion_probabilities"] = f.g.probs(e.piece.tokens)
 	}
 	if o.timings {
 		a["timings"] = e.timings()

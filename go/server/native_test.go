@@ -155,7 +155,7 @@ func TestProps(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, params[name], want)
 		}
 	}
-	if got := params["samplers"]; !reflect.DeepEqual(got, []any{"penalties", "top_k", "top_p", "min_p", "temperature"}) {
+	if got := params["samplers"]; !reflect.DeepEqual(got, []any{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}) {
 		t.Errorf("samplers %v", got)
 	}
 }

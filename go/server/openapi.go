@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
@@ -181,10 +182,13 @@ func typeSchema(t reflect.Type) schema {
 		return own.schema()
 	}
 	switch t.Kind() {
+	case reflect.Slice:
+		if t == reflect.TypeFor[jsontext.Value]() {
+			return schema{}
+		}
+		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Pointer:
 		return schema{"anyOf": []schema{typeSchema(t.Elem()), {"type": "null"}}}
-	case reflect.Slice:
-		return schema{"type": "array", "items": typeSchema(t.Elem())}
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": typeSchema(t.Elem())}
 	case reflect.String:

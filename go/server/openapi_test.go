@@ -70,6 +70,7 @@ func TestDocument(t *testing.T) {
 	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
 		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
 	}
+	stored := post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
 	ids := map[string]bool{}
 	failing := inDocument(t, doc, "/components/schemas/Error")
 	for path, methods := range d.Paths {
@@ -93,6 +94,8 @@ func TestDocument(t *testing.T) {
 				real += "?action=erase"
 			case strings.Contains(path, "models/"):
 				real = strings.Replace(path, "{id}", "fake/model", 1)
+			case strings.Contains(path, "responses/{id}") && method != "delete":
+				real = strings.Replace(path, "{id}", stored, 1)
 			case path == "/lora-adapters" && method == "post":
 				body = "[]"
 			}
@@ -158,7 +161,7 @@ func TestDocs(t *testing.T) {
 	tables := map[string]query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
-		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
+		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
 		"ollamaChat": fieldList(newOllamaChatQuery(m).fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).fields()),
 	}
 	seen := 0

@@ -44,7 +44,7 @@ func (o *options) settle(m *Model, h http.Header) error {
 func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
 		Params: engine.Params{
-			Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs,
+			Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs, PostProbs: o.postProbs,
 		},
 		NoCache: !o.cache, Slot: o.slot, Priority: o.priority,
 	}

@@ -8,6 +8,7 @@ type output struct {
 	stream       bool
 	streamOpts   streamOptions
 	probs        int // alternatives per token; -1: no log-probabilities
+	postProbs    bool
 	thinking     string
 	returnTokens bool
 	progress     bool
@@ -28,7 +29,7 @@ func (o *output) fields() []field {
 	return []field{
 		setting("stream", boolean{&o.stream}, "Send the answer as it is generated, as server-sent events."),
 		input("stream_options", &o.streamOpts, "include_usage sends the usage in an event of its own before the end."),
-		setting("post_sampling_probs", empty(false), "Probabilities after the samplers."),
+		setting("post_sampling_probs", boolean{&o.postProbs}, "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
 		setting("reasoning_format", text{&o.thinking, reasoningFormats}, "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
 		setting("return_tokens", boolean{&o.returnTokens}, "Send the ids of the tokens too."),
 		setting("return_progress", boolean{&o.progress}, "With stream: send prompt_progress while the prompt is evaluated."),

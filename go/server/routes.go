@@ -66,6 +66,30 @@ func (s *Server) table() []route {
 			openAI: true, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
 			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses", "/responses"},
+			handle: s.createResponse, summary: "Answer a conversation, and store the response",
+			openAI: true, body: bodyOf("ResponsesRequest", s.newResponsesQuery), stream: true, answer: response{},
+			example: map[string]any{"input": "Say hello.", "max_output_tokens": 8},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses/input_tokens", "/responses/input_tokens"},
+			handle: s.countResponse, summary: "Count the tokens of a response's input",
+			openAI: true, body: bodyOf("ResponsesCountRequest", s.newResponsesCountQuery), answer: tokenCount{},
+			example: map[string]any{"input": "Say hello."},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			handle: s.getResponse, summary: "Get a stored response", params: pathID, answer: response{},
+		}, {
+			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, always: true, openAI: true,
+			handle: s.cancelResponse, summary: "Cancel a response that runs in the background", params: pathID, answer: response{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, openAI: true,
+			handle: s.listInputItems, summary: "List the items that a response was given",
+			params: append(pathID, param{"query", "limit", "At most so many, 1 to 100; by default 20."}, param{"query", "order", "asc or desc, the default."}, param{"query", "after", "Only what comes after this item."}),
+			answer: responseItemList{},
+		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages"},
 			handle: generate(s, "msg_", newAnthropicQuery), summary: "Answer a conversation, as Anthropic does",
 			anthropic: true, body: bodyOf("MessagesRequest", newAnthropicQuery), stream: true, answer: anthropicAnswer{},
@@ -104,13 +128,18 @@ func (s *Server) table() []route {
 			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankAnswer{},
 			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/decisions"},
+			handle: s.decide, summary: "Say how probable each of some choices is",
+			body: bodyOf("DecisionRequest", newDecisionQuery), answer: decisionAnswer{},
+			example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
+		}, {
 			method: http.MethodPost, paths: []string{"/api/chat"},
-			handle: generate(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
+			handle: ollama(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
 			ollama: true, body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/generate"},
-			handle: generate(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
+			handle: ollama(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
 			ollama: true, body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {

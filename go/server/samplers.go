@@ -2,77 +2,63 @@ package server
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// samplerList is the samplers to use. nil: all.
-type samplerList []string
-
-// ours are the known samplers, in their fixed order, with llama.cpp's one-letter names.
-// Those that are not implemented are disabled by every value that their fields accept.
-var ours = []struct {
-	name, letter string
-	built        bool
-}{
-	{"penalties", "e", true}, {"dry", "d", false}, {"top_n_sigma", "s", false}, {"top_k", "k", true},
-	{"typ_p", "y", false}, {"top_p", "p", true}, {"min_p", "m", true}, {"xtc", "x", false},
-	{"temperature", "t", true}, {"infill", "i", false},
+// A samplerList is the field samplers: which are used, in their order.
+type samplerList struct {
+	given   bool
+	letters string // if it was not given: those of the model's defaults, "" is all
 }
 
-const wantSamplers = "an array of names among penalties, top_k, top_p, min_p, temperature, in this order, or their letters such as kpmt"
+const wantSamplers = "an array of names among penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, infill, adaptive_p, in any order, or their letters such as edskypmxt"
 
 func (l *samplerList) take(r *reader) error {
-	names := []string{}
+	letters := ""
 	if r.kind() == '"' {
-		letters, err := r.text(wantSamplers)
+		text, err := r.text(wantSamplers)
 		if err != nil {
 			return err
 		}
-		for _, letter := range letters {
-			names = append(names, string(letter))
+		for _, letter := range text {
+			if sample.NameOf(letter) == "" {
+				return fmt.Errorf("%q is no sampler, want %s", letter, wantSamplers)
+			}
 		}
+		letters = text
 	} else {
 		err := r.elements(wantSamplers, func(int) error {
 			name, err := r.text(wantSamplers)
-			names = append(names, name)
-			return err
+			if err != nil {
+				return err
+			}
+			letter, ok := sample.Named(name)
+			if !ok {
+				return fmt.Errorf("%s is no sampler, want %s", quote(name), wantSamplers)
+			}
+			letters += string(letter)
+			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	*l = samplerList{}
-	last := -1
-	for _, name := range names {
-		at := -1
-		for i, s := range ours {
-			if name == s.name || name == s.letter || name == "typical_p" && s.letter == "y" {
-				at = i
-			}
-		}
-		if at < 0 {
-			return fmt.Errorf("%s is no sampler, want %s", quote(name), wantSamplers)
-		}
-		if !ours[at].built {
-			continue
-		}
-		if at <= last {
-			return fmt.Errorf("%s comes after %s, want %s", quote(name), ours[last].name, wantSamplers)
-		}
-		last = at
-		*l = append(*l, ours[at].name)
+	if len(letters) > sample.MaxChain {
+		return fmt.Errorf("%d samplers, want at most %d", len(letters), sample.MaxChain)
 	}
+	l.given, l.letters = true, letters
 	return nil
 }
 
 func (l *samplerList) value() any {
+	letters := l.letters
+	if letters == "" && !l.given {
+		letters = sample.DefaultChain
+	}
 	shown := []string{}
-	for _, s := range ours {
-		if s.built && (*l == nil || slices.Contains(*l, s.name)) {
-			shown = append(shown, s.name)
-		}
+	for _, letter := range letters {
+		shown = append(shown, sample.NameOf(letter))
 	}
 	return shown
 }
@@ -81,21 +67,37 @@ func (l *samplerList) schema() schema {
 	return schema{"description": wantSamplers, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "string"}}}}
 }
 
-// apply disables the samplers that are not in the list.
-func (l samplerList) apply(p *sample.Params) {
-	if l == nil {
-		return
+// apply sets the chain of samplers.
+func (l *samplerList) apply(p *sample.Params) {
+	p.Chain = l.letters
+	if l.given && l.letters == "" { // none at all
+		p.Chain, p.Temp, p.DynRange = "t", 1, 0
 	}
-	off := map[string]func(){
-		"penalties":   func() { p.RepeatPenalty, p.FrequencyPenalty, p.PresencePenalty = 1, 0, 0 },
-		"top_k":       func() { p.TopK = 0 },
-		"top_p":       func() { p.TopP = 1 },
-		"min_p":       func() { p.MinP = 0 },
-		"temperature": func() { p.Temp = 1 },
-	}
-	for name, do := range off {
-		if !slices.Contains(l, name) {
-			do()
+}
+
+// breakers is the field dry_sequence_breakers.
+type breakers struct{ texts }
+
+var wantBreakers = fmt.Sprintf("an array of at most %d texts of 1 to %d bytes", sample.MaxBreakers, sample.MaxBreakerLength)
+
+func (b *breakers) take(r *reader) error {
+	b.texts = texts{}
+	return r.elements(wantBreakers, func(i int) error {
+		text, err := r.text(wantBreakers)
+		switch {
+		case err != nil:
+			return err
+		case text == "" || len(text) > sample.MaxBreakerLength:
+			return fmt.Errorf("element %d has %d bytes, want %s", i, len(text), wantBreakers)
+		case i >= sample.MaxBreakers:
+			return fmt.Errorf("more than %d, want %s", sample.MaxBreakers, wantBreakers)
 		}
-	}
+		b.texts = append(b.texts, text)
+		return nil
+	})
+}
+
+func (b *breakers) schema() schema {
+	one := schema{"type": "string", "minLength": 1, "maxLength": sample.MaxBreakerLength}
+	return schema{"type": "array", "items": one, "maxItems": sample.MaxBreakers}
 }

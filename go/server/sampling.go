@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/sample"
@@ -18,17 +19,14 @@ type sampling struct {
 	samplers  samplerList
 	bias      biases
 	ignoreEOS bool
-	breakers  texts
+	breakers  breakers
 	choices   texts                // nil: any text
 	held      constrain.Constraint // the constraint for choices, set by settle; each answer gets a fork
-
-	dynatempExponent, xtcThreshold, dryBase, dryLength, dryLastN, mirostatTau, mirostatEta, adaptiveDecay idle
 }
 
 func newSampling(m *Model) sampling {
 	s := sampling{
-		params: m.Sampling, seed: -1, breakers: texts{"\n", ":", "\"", "*"},
-		dynatempExponent: 1, xtcThreshold: 0.1, dryBase: 1.75, dryLength: 2, dryLastN: 64, mirostatTau: 5, mirostatEta: 0.1, adaptiveDecay: 0.9,
+		params: m.Sampling, seed: -1, samplers: samplerList{letters: m.Sampling.Chain}, breakers: breakers{sample.DefaultBreakers},
 	}
 	if m.Seed != nil {
 		s.seed = int64(*m.Seed)
@@ -50,24 +48,24 @@ func (s *sampling) fields() []field {
 		setting("frequency_penalty", float(&p.FrequencyPenalty, -100, 100), "The same, for each time it was seen."),
 		setting("logit_bias", &s.bias, "Added to the logits of tokens, given by id or by text; false bans them."),
 		setting("ignore_eos", boolean{&s.ignoreEOS}, "Go on where the model would end."),
-		setting("samplers", &s.samplers, "Which samplers are used, in the order that is fixed: penalties, top_k, top_p, min_p, temperature."),
-		setting("dynatemp_range", always(0), "Dynamic temperature."),
-		setting("dynatemp_exponent", &s.dynatempExponent, "Of the dynamic temperature; without effect."),
-		setting("typical_p typ_p", within(1, 1, math.MaxFloat64, "1"), "Locally typical sampling."),
-		setting("top_n_sigma", within(-1, -math.MaxFloat64, 0, "0 or less"), "Top-n-sigma sampling."),
-		setting("xtc_probability", always(0), "XTC sampling."),
-		setting("xtc_threshold", &s.xtcThreshold, "Of XTC sampling; without effect."),
-		setting("dry_multiplier", always(0), "DRY sampling."),
-		setting("dry_base", &s.dryBase, "Of DRY sampling; without effect."),
-		setting("dry_allowed_length", &s.dryLength, "Of DRY sampling; without effect."),
-		setting("dry_penalty_last_n", &s.dryLastN, "Of DRY sampling; without effect."),
-		setting("dry_sequence_breakers", &s.breakers, "Of DRY sampling; without effect."),
-		setting("mirostat", always(0), "Mirostat sampling."),
-		setting("mirostat_tau", &s.mirostatTau, "Of Mirostat sampling; without effect."),
-		setting("mirostat_eta", &s.mirostatEta, "Of Mirostat sampling; without effect."),
-		setting("adaptive_target", within(-1, -math.MaxFloat64, -math.SmallestNonzeroFloat64, "less than 0"), "Adaptive-p sampling."),
-		setting("adaptive_decay", &s.adaptiveDecay, "Of adaptive-p sampling; without effect."),
-		setting("min_keep", within(0, 0, 1, "0 or 1"), "Least tokens that samplers leave."),
+		setting("samplers", &s.samplers, "Which samplers are used, in their order; one may be there twice."),
+		setting("min_keep", integer(&p.MinKeep, 0, math.MaxInt32), "Least tokens that typical, top-p, min-p and XTC leave."),
+		setting("dynatemp_range", float(&p.DynRange, -100, 100), "The temperature is higher or lower by up to this, by the entropy; 0 or less is not."),
+		setting("dynatemp_exponent", float(&p.DynExponent, 0, 100), "How the entropy maps to that range."),
+		setting("typical_p typ_p", float(&p.TypicalP, 0, 100), "Choose among the tokens of the most expected surprise that make up this probability; 1 or more is all."),
+		setting("top_n_sigma", float(&p.TopNSigma, -100, 100), "Leave out logits so many standard deviations below the largest; 0 or less is none."),
+		setting("xtc_probability", float(&p.XTCProbability, 0, 1), "How often the likeliest tokens are left out; 0 is never."),
+		setting("xtc_threshold", float(&p.XTCThreshold, 0, 1), "Those are the tokens of at least this probability, all but the least likely of them; above 0.5 is none."),
+		setting("dry_multiplier", float(&p.DryMultiplier, -100, 100), "Makes tokens that would continue a repeated sequence less likely; 0 does not."),
+		setting("dry_base", float(&p.DryBase, -100, 100), "That penalty grows by this factor with each repeated token; less than 1 is the default."),
+		setting("dry_allowed_length", integer(&p.DryAllowedLength, 0, 1<<24), "Repetitions up to this length are free."),
+		setting("dry_penalty_last_n", integer(&p.DryLastN, -1, 1<<24), "Tokens that DRY looks back at; 0 is none, -1 all."),
+		setting("dry_sequence_breakers", &s.breakers, "Texts that end a repetition."),
+		setting("mirostat", integer(&p.Mirostat, 0, 2), "Mirostat 1 or 2 instead of all samplers but the temperature; 0 is neither."),
+		setting("mirostat_tau", float(&p.MirostatTau, 0, 100), "The surprise that Mirostat holds, in bits."),
+		setting("mirostat_eta", float(&p.MirostatEta, 0, 100), "How fast Mirostat corrects it."),
+		setting("adaptive_target", float(&p.AdaptiveTarget, -100, 1), "Choose tokens of about this probability; less than 0 does not. Where samplers are listed, adaptive_p has to be one of them."),
+		setting("adaptive_decay", float(&p.AdaptiveDecay, 0, 0.99), "How much of what was chosen before counts for that, for each token."),
 		input("guided_choice", &s.choices, "The answer is one of these texts, unless max_tokens ends it before."),
 		input("structured_outputs", structured{&s.choices}, "The same as guided_choice, as {\"choice\": [...]}."),
 		setting("grammar", empty(""), "Holds the answer to a grammar."),
@@ -79,8 +77,18 @@ func (s *sampling) fields() []field {
 
 // settle resolves special values of the fields.
 func (s *sampling) settle(m *Model) error {
-	s.params.Temp = max(s.params.Temp, 0)
-	s.samplers.apply(&s.params)
+	p := &s.params
+	p.Temp, p.TypicalP = max(p.Temp, 0), min(p.TypicalP, 1)
+	if p.DryBase < 1 {
+		p.DryBase = max(m.Sampling.DryBase, 1)
+	}
+	s.samplers.apply(p)
+	if p.DryMultiplier != 0 && len(s.breakers.texts) > 0 {
+		p.DryBreakers = m.samplers.Breakers(s.breakers.texts)
+	}
+	if strings.ContainsRune(p.Chain, 'i') {
+		p.Infill = m.samplers.Infill()
+	}
 	if err := s.params.Validate(); err != nil {
 		return bad("%v", err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // Config configures a Server. The zero value is valid.
@@ -30,6 +31,9 @@ type Config struct {
 	SlotPath string        // the directory of saved slots; empty: there is none
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
+
+	StoreBytes int           // memory for stored responses; 0: 64 MiB, negative: none
+	StoreTime  time.Duration // how long they stay unused; 0: a day
 
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
@@ -51,6 +55,7 @@ type Server struct {
 	c       Config
 	models  models.Set[Model]
 	running *registry
+	stored  *responseStore
 	routes  []route
 	openAPI []byte
 }
@@ -60,13 +65,15 @@ func New(c Config) *Server {
 	if c.Ping == 0 {
 		c.Ping = 30 * time.Second
 	}
+	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
+	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
 	}
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, running: newRegistry()}
+	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
 	s.routes = s.table()
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
@@ -93,6 +100,7 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 func (m *Model) complete() {
 	m.loaded = time.Now()
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
+	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
 		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())

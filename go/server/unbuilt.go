@@ -41,11 +41,6 @@ func always(is any) neutral {
 	}, fmt.Sprint(is)}
 }
 
-// within is a neutral that accepts numbers in a range.
-func within(is, lo, hi float64, want string) neutral {
-	return neutral{is, func(v any) bool { n, ok := v.(float64); return ok && n >= lo && n <= hi }, want}
-}
-
 // empty is a neutral that accepts empty values: "", [], {} or false.
 func empty(is any) neutral {
 	return neutral{is, func(v any) bool {

@@ -120,6 +120,9 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return ids
 }
 
+// EncodePart returns the ids of a part of a text: nothing is put before or after it.
+func (t *Tokenizer) EncodePart(text string) []int32 { return t.Encode(text, Options{NoSpecial: true}) }
+
 // Begin returns ids as the beginning of a text: an empty list becomes BOS, if there
 // is one, and of two BOS in a row, the template's and Encode's, one is removed.
 func (t *Tokenizer) Begin(ids []int32) []int32 {

@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -24,6 +27,8 @@ type chatFlags struct {
 	system   string
 	first    string
 	forget   bool
+	mcp      string
+	mcpAllow []string
 }
 
 func newChatCommand() *cobra.Command {
@@ -36,10 +41,20 @@ standard input is no terminal, each line of it is a message, and there are no
 prompts. /help lists what else can be typed. What is typed at a terminal is kept,
 for the arrow keys, in ~/.local/state/quern/history.
 
+With --mcp the model may call the tools of MCP servers, given in the JSON file that
+other clients have too:
+
+  {"mcpServers": {"files": {"command": "mcp-files", "args": ["/home/me/notes"]},
+                  "wiki": {"url": "https://wiki.example.org/mcp"}}}
+
+Each call is shown and asked for. Where nobody can be asked it is refused, but for
+the tools of --mcp-allow.
+
 ` + orDemoHelp,
 		Example: `  quern chat
   quern chat -m model.gguf
-  echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."`,
+  echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."
+  quern chat -m model.gguf --mcp ~/.config/mcp.json`,
 		Args:    cobra.NoArgs,
 		Version: readBuild().Version,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,6 +72,8 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	alias(fs, "system-prompt", "sys")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
+	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, whose tools the model may call; each call is asked for")
+	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that are called without a question")
 	f.template.define(fs)
 	f.settings.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
@@ -82,7 +99,13 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if warning != "" {
 		note(warning)
 	}
+	f.settings.vocabulary = sample.NewVocabulary(in.tok)
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
+	box, err := f.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer box.Close()
 	eng, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err
@@ -107,7 +130,37 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if c.Person {
 		fmt.Fprintf(stderr, "%s, %d tokens of context. /help lists what can be typed, Ctrl-D leaves.\n", filepath.Base(f.model.path), eng.Ctx())
 	}
-	return repl.New(c).Run(ctx)
+	if f.mcp != "" {
+		c.Tools = box
+	}
+	s := repl.New(c)
+	s.Allow(f.mcpAllow...)
+	return s.Run(ctx)
+}
+
+// tools opens the servers of --mcp, of which there may be none.
+func (f *chatFlags) tools(ctx context.Context) (*mcp.Toolbox, error) {
+	if f.mcp == "" {
+		if len(f.mcpAllow) > 0 {
+			return nil, errors.New("--mcp-allow is given without --mcp, want the servers that have these tools")
+		}
+		return &mcp.Toolbox{}, nil
+	}
+	servers, err := mcp.ReadConfig(f.mcp)
+	if err != nil {
+		return nil, err
+	}
+	box, err := mcp.Open(ctx, servers, readBuild().Version)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range f.mcpAllow {
+		if box.Server(name) == "" {
+			box.Close()
+			return nil, fmt.Errorf("--mcp-allow names %q, want a tool of the servers: %s", name, strings.Join(box.Names(), " "))
+		}
+	}
+	return box, nil
 }
 
 // dumb tells whether the terminal lacks cursor control.
@@ -118,9 +171,10 @@ func dumb() bool {
 
 // chatSettings are the flags that can be changed during a chat.
 type chatSettings struct {
-	sampling samplingFlags
-	predict  int
-	flags    *pflag.FlagSet
+	sampling   samplingFlags
+	vocabulary *sample.Vocabulary
+	predict    int
+	flags      *pflag.FlagSet
 }
 
 func (s *chatSettings) define(fs *pflag.FlagSet) {
@@ -137,5 +191,5 @@ func (s *chatSettings) Each(show func(name, value, usage string)) {
 	s.flags.VisitAll(func(f *pflag.Flag) { show(f.Name, f.Value.String(), f.Usage) })
 }
 
-func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded() }
+func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded(s.vocabulary) }
 func (s *chatSettings) Predict() int            { return s.predict }

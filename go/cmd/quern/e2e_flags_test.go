@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -34,7 +35,8 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	s := serve(t, demo.Name, "-c", "512", "-np", "4", "-ngl", "99", "-fa", "on", "--jinja", "-b", "2048", "-ub", "64", "--no-mmap", "-cb", "-no-kvu",
 		"-ctk", "q5_1", "--temperature", "0", "--n-predict", "8", "-a", "fast,quick", "--tags", "small,ours", "--log-file", logged, "-lv", "4", "--offline", "--no-slots",
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
-		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1")
+		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1",
+		"--dry-multiplier", "0.5", "--dry-sequence-breaker", "x", "--xtc-probability", "0.25", "--typical", "0.5", "--adaptive-decay", "0.5")
 	status, text := s.getWithKey("/props", "second-secret")
 	var props struct {
 		Defaults struct {
@@ -56,13 +58,19 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {
 		t.Errorf("logit_bias is %s, %v", bias, err)
 	}
-	for name, want := range map[string]any{"temperature": 0.0, "n_predict": 8.0, "ignore_eos": true, "n_probs": 0.0} {
+	for name, want := range map[string]any{"temperature": 0.0, "n_predict": 8.0, "ignore_eos": true, "n_probs": 0.0,
+		"dry_multiplier": 0.5, "xtc_probability": 0.25, "typical_p": 0.5, "adaptive_decay": 0.5} {
 		if got := props.Defaults.Params[name]; got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 	if stop, _ := props.Defaults.Params["stop"].([]any); len(stop) != 1 || stop[0] != "zzz" {
 		t.Errorf("stop is %v", props.Defaults.Params["stop"])
+	}
+	for name, want := range map[string]string{"samplers": "[top_k top_p temperature]", "dry_sequence_breakers": "[x]"} {
+		if got := fmt.Sprint(props.Defaults.Params[name]); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
 	}
 	if status, text := s.getWithKey("/v1/models/quick", "second-secret"); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
 		t.Errorf("the model by its other name: %d %s", status, text)
@@ -159,7 +167,9 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"-l", "x"}, []string{"--logit-bias", "15043+1.5"}},
 		{[]string{"-l", "99999999+1"}, []string{"--logit-bias 99999999+1", "0 to"}},
 		{[]string{"--chat-template-kwargs", "[]"}, []string{"--chat-template-kwargs", "JSON object"}},
-		{[]string{"--samplers", "temperature;top_k"}, []string{"--samplers", "top_k"}},
+		{[]string{"--samplers", "temperature;luck"}, []string{"--samplers", "luck", "top_k"}},
+		{[]string{"--dry-sequence-breaker", strings.Repeat("-", 41)}, []string{"--dry-sequence-breaker", "40 bytes"}},
+		{[]string{"--mirostat", "3"}, []string{"--mirostat", "from 0 to 2"}},
 		{[]string{"--sampler-seq", "q"}, []string{"--sampler-seq", "q"}},
 		{[]string{"--reasoning-effort", "much"}, []string{"--reasoning-effort", "low"}},
 		{[]string{"--log-file", "/nonexistent/log"}, []string{"--log-file", "/nonexistent/log"}},

@@ -138,6 +138,21 @@ func TestSeedDecidesTheText(t *testing.T) {
 	}
 }
 
+// Flags of samplers change the text.
+func TestSamplersOfTheCommandLine(t *testing.T) {
+	seen := map[string]string{}
+	for _, flags := range []string{
+		"", "--mirostat 2 --mirostat-ent 2", "--dry-multiplier 20 --dry-allowed-length 0 --dry-sequence-breaker none", "--adaptive-target 0.2", "--samplers infill;temp",
+	} {
+		args := append([]string{"run", "-m", demo.Name, "-p", "One day, one day, one day", "-n", "24", "--temp", "1.5", "--top-k", "100", "--seed", "5"}, strings.Fields(flags)...)
+		text := succeed(t, args...)
+		if other, twice := seen[text]; twice {
+			t.Errorf("%q and %q both give %q", flags, other, text)
+		}
+		seen[text] = flags
+	}
+}
+
 func TestFullContextEndsTheText(t *testing.T) {
 	r := quern(t, "run", "-m", demo.Name, "-p", "Once upon a time", "--temp", "0", "-c", "32", "--ignore-eos")
 	if r.code != 0 || r.stdout == "" || !strings.HasPrefix(told(t, "Once upon a time"), r.stdout) {

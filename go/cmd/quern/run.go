@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -120,7 +121,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, engine.Params{
-		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(), Stop: f.ends(tok), TopLogprobs: -1,
+		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1,
 	}, func(id int32) error { return write(stdout, text.Write(id)) })
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr

@@ -12,22 +12,20 @@ import (
 
 // requestFlags are defaults of requests, besides those of sampling.
 type requestFlags struct {
-	samplers, letters string
-	ignoreEOS         bool
-	bias              []string
-	stops             []string
-	cache             bool
-	prefill           bool
-	kwargs            string
-	reasoning         string
-	effort            string
-	flags             *pflag.FlagSet
+	ignoreEOS bool
+	bias      []string
+	stops     []string
+	cache     bool
+	prefill   bool
+	kwargs    string
+	reasoning string
+	effort    string
+	sampling  *samplingFlags // for those of its flags that are fields
+	flags     *pflag.FlagSet
 }
 
 func (f *requestFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
-	fs.StringVar(&f.samplers, "samplers", "", "`NAMES` of the samplers in use, with ; between (default: all)")
-	fs.StringVar(&f.letters, "sampler-seq", "", "the same, in `LETTERS`")
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.StringArrayVar(&f.bias, "logit-bias", nil, "`ID+BIAS` or ID-BIAS, added to the logit of a token; may be given again")
 	fs.StringArrayVar(&f.stops, "reverse-prompt", nil, "`TEXT` at which answers end; may be given again")
@@ -36,7 +34,7 @@ func (f *requestFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.kwargs, "chat-template-kwargs", "", "`JSON` object of variables for the chat template")
 	choiceVar(fs, &f.reasoning, "reasoning", "auto", []string{"auto", "on", "off"}, "whether the model thinks first, where its template knows enable_thinking")
 	fs.StringVar(&f.effort, "reasoning-effort", "", "`WORD` for the chat template, such as low, medium or high; none does not think")
-	for _, name := range []string{"sampler-seq", "logit-bias", "prefill-assistant", "reverse-prompt", "samplers"} {
+	for _, name := range []string{"logit-bias", "prefill-assistant", "reverse-prompt"} {
 		fs.Lookup(name).Hidden = true
 	}
 }
@@ -50,12 +48,7 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 			fields[field], by[field] = value, flag
 		}
 	}
-	if f.samplers != "" {
-		set("samplers", "samplers", strings.FieldsFunc(f.samplers, func(r rune) bool { return r == ';' || r == ',' }))
-	}
-	if f.letters != "" {
-		set("sampler-seq", "samplers", f.letters)
-	}
+	set("dry-sequence-breaker", "dry_sequence_breakers", append([]string{}, f.sampling.breakers...))
 	set("ignore-eos", "ignore_eos", f.ignoreEOS)
 	set("reverse-prompt", "stop", f.stops)
 	set("cache-prompt", "cache_prompt", f.cache)

@@ -92,11 +92,7 @@ func TestGiven(t *testing.T) {
 		{args: "-no-kvu", warning: "--no-kv-unified decides nothing here: "},
 		{args: "-kvu"},
 		{args: "--offline"},
-		{args: "--mirostat 0"},
-		{args: "--mirostat 2", refused: "--mirostat 2: "},
-		{args: "--top-n-sigma -1"},
-		{args: "--top-nsigma 1", refused: "--top-n-sigma 1: "},
-		{args: "--adaptive-target 0", refused: "--adaptive-target 0: "},
+		{args: "--mirostat 2", refused: "--mirostat: only quern serve"}, // this command has none
 		{args: "--lora x.gguf", refused: "--lora: "},
 		{args: "--spec-type none"},
 		{args: "--draft-max 16", warning: "--draft decides nothing here: "},

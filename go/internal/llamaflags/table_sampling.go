@@ -1,21 +1,12 @@
 package llamaflags
 
-const (
-	noGrammar  = "answers cannot be held to a grammar yet; leave the flag out and ask for the form in the prompt"
-	noXTC      = "XTC sampling is not supported yet; leave the flag out"
-	noDRY      = "DRY sampling is not supported yet; --repeat-penalty, --presence-penalty and --frequency-penalty are"
-	noTypical  = "locally typical sampling is not supported yet; --top-p and --min-p are"
-	noSigma    = "top-n-sigma sampling is not supported yet; --min-p cuts a tail too"
-	noMirostat = "Mirostat is not supported yet; --min-p and --temp are"
-	noAdaptive = "adaptive-p sampling is not supported yet; leave the flag out"
-	noDynamic  = "dynamic temperature is not supported yet; --temp is"
-)
+const noGrammar = "answers cannot be held to a grammar yet; leave the flag out and ask for the form in the prompt"
 
 // sampling are the flags that control how tokens are chosen. Requests may override
 // them.
 var sampling = []Row{
-	{Names: "--samplers", Group: Sampling, Flag: "samplers", Note: "the order is fixed; those left out are off"},
-	{Names: "--sampling-seq --sampler-seq", Group: Sampling, Flag: "sampler-seq", Note: "as --samplers, in letters"},
+	{Names: "--samplers", Group: Sampling, Flag: "samplers"},
+	{Names: "--sampling-seq --sampler-seq", Group: Sampling, Flag: "sampler-seq"},
 	{Names: "-s --seed", Group: Sampling, Flag: "seed"},
 	{Names: "--ignore-eos", Kind: Bare, Group: Sampling, Flag: "ignore-eos"},
 	{Names: "--temperature --temp", Kind: Num, Env: "LLAMA_ARG_TEMPERATURE", Group: Sampling, Flag: "temp"},
@@ -28,22 +19,22 @@ var sampling = []Row{
 	{Names: "--frequency-penalty", Kind: Num, Env: "LLAMA_ARG_FREQUENCY_PENALTY", Group: Sampling, Flag: "frequency-penalty"},
 	{Names: "-l --logit-bias", Group: Sampling, Flag: "logit-bias"},
 
-	{Names: "--top-nsigma --top-n-sigma", Kind: Num, Group: Sampling, Neutral: "<=0", Refused: noSigma},
-	{Names: "--typical --typical-p", Kind: Num, Group: Sampling, Neutral: "1", Refused: noTypical},
-	{Names: "--xtc-probability", Kind: Num, Group: Sampling, Neutral: "0", Refused: noXTC},
-	{Names: "--xtc-threshold", Kind: Num, Group: Sampling, Ignored: noXTC},
-	{Names: "--dry-multiplier", Kind: Num, Group: Sampling, Neutral: "0", Refused: noDRY},
-	{Names: "--dry-base", Kind: Num, Group: Sampling, Ignored: noDRY},
-	{Names: "--dry-allowed-length", Kind: Int, Group: Sampling, Ignored: noDRY},
-	{Names: "--dry-penalty-last-n", Kind: Int, Group: Sampling, Ignored: noDRY},
-	{Names: "--dry-sequence-breaker", Group: Sampling, Ignored: noDRY},
-	{Names: "--adaptive-target", Kind: Num, Group: Sampling, Neutral: "<0", Refused: noAdaptive},
-	{Names: "--adaptive-decay", Kind: Num, Group: Sampling, Ignored: noAdaptive},
-	{Names: "--dynatemp-range", Kind: Num, Group: Sampling, Neutral: "0", Refused: noDynamic},
-	{Names: "--dynatemp-exp", Kind: Num, Group: Sampling, Ignored: noDynamic},
-	{Names: "--mirostat", Kind: Int, Group: Sampling, Neutral: "0", Refused: noMirostat},
-	{Names: "--mirostat-lr", Kind: Num, Group: Sampling, Ignored: noMirostat},
-	{Names: "--mirostat-ent", Kind: Num, Group: Sampling, Ignored: noMirostat},
+	{Names: "--top-nsigma --top-n-sigma", Kind: Num, Group: Sampling, Flag: "top-n-sigma"},
+	{Names: "--typical --typical-p", Kind: Num, Group: Sampling, Flag: "typical-p"},
+	{Names: "--xtc-probability", Kind: Num, Group: Sampling, Flag: "xtc-probability"},
+	{Names: "--xtc-threshold", Kind: Num, Group: Sampling, Flag: "xtc-threshold"},
+	{Names: "--dry-multiplier", Kind: Num, Group: Sampling, Flag: "dry-multiplier"},
+	{Names: "--dry-base", Kind: Num, Group: Sampling, Flag: "dry-base"},
+	{Names: "--dry-allowed-length", Kind: Int, Group: Sampling, Flag: "dry-allowed-length"},
+	{Names: "--dry-penalty-last-n", Kind: Int, Group: Sampling, Flag: "dry-penalty-last-n", Note: "-1 is the whole text"},
+	{Names: "--dry-sequence-breaker", Group: Sampling, Flag: "dry-sequence-breaker"},
+	{Names: "--adaptive-target", Kind: Num, Group: Sampling, Flag: "adaptive-target", Note: "without --samplers it suffices; with them, adaptive_p has to be one"},
+	{Names: "--adaptive-decay", Kind: Num, Group: Sampling, Flag: "adaptive-decay"},
+	{Names: "--dynatemp-range", Kind: Num, Group: Sampling, Flag: "dynatemp-range"},
+	{Names: "--dynatemp-exp", Kind: Num, Group: Sampling, Flag: "dynatemp-exp"},
+	{Names: "--mirostat", Kind: Int, Group: Sampling, Flag: "mirostat"},
+	{Names: "--mirostat-lr", Kind: Num, Group: Sampling, Flag: "mirostat-lr"},
+	{Names: "--mirostat-ent", Kind: Num, Group: Sampling, Flag: "mirostat-ent"},
 
 	{Names: "--grammar", Group: Sampling, Refused: noGrammar},
 	{Names: "--grammar-file", Group: Sampling, Refused: noGrammar},

@@ -1,0 +1,166 @@
+package constrain
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// randomGrammar returns a grammar over the code points a, b, z and é, and tokens.
+func randomGrammar(rng *rand.Rand, tokens int) *grammar.Grammar {
+	g := &grammar.Grammar{}
+	n := 1 + rng.IntN(4)
+	var expr func(depth int, regular bool) grammar.Expr
+	list := func(depth int, regular bool) (parts []grammar.Expr) {
+		for range rng.IntN(4) {
+			parts = append(parts, expr(depth-1, regular))
+		}
+		return parts
+	}
+	lit := func() grammar.Expr {
+		b := ""
+		for range rng.IntN(4) {
+			b += []string{"a", "b", "z", "é"}[rng.IntN(4)]
+		}
+		return grammar.Lit(b)
+	}
+	expr = func(depth int, regular bool) grammar.Expr {
+		k := rng.IntN(20)
+		if depth == 0 {
+			k %= 6
+		}
+		switch {
+		case k < 3:
+			return lit()
+		case k < 4:
+			return []grammar.Class{{{Lo: 'a', Hi: 'b'}}, {{Lo: 'a', Hi: 'a'}, {Lo: 'é', Hi: 'é'}}, {}, {{Lo: 'z', Hi: 'z'}}}[rng.IntN(4)]
+		case k < 6 && regular:
+			return lit()
+		case k == 4 && rng.IntN(3) == 0:
+			return grammar.Token{IDs: []int32{int32(1 + rng.IntN(tokens-1)), int32(1 + rng.IntN(tokens-1))}, Not: rng.IntN(4) == 0}
+		case k < 6:
+			return grammar.Ref(rng.IntN(n))
+		case k < 11:
+			return grammar.Seq(list(depth, regular))
+		case k < 15:
+			return grammar.Alt(list(depth, regular))
+		case k < 18:
+			r := grammar.Repeat{Expr: expr(depth-1, regular), Min: rng.IntN(3)}
+			if r.Max = -1; rng.IntN(2) == 0 {
+				r.Max = r.Min + rng.IntN(3)
+			}
+			return r
+		case rng.IntN(4) > 0:
+			return lit()
+		case k == 18:
+			return grammar.And{expr(min(depth-1, 2), true), expr(min(depth-1, 2), true)}
+		default:
+			return grammar.Not{Expr: expr(min(depth-1, 1), true)}
+		}
+	}
+	for i := range n {
+		g.Add(fmt.Sprint("r", i), expr(3, false))
+	}
+	return g
+}
+
+func randomVocabulary(rng *rand.Rand) (*Vocabulary, []string, []int32) {
+	var words []string
+	for range rng.IntN(12) {
+		b := make([]byte, 1+rng.IntN(5))
+		for i := range b {
+			b[i] = "abz\xc3\xa9"[rng.IntN(5)]
+		}
+		words = append(words, string(b))
+	}
+	v, pieces := vocabulary(true, words...)
+	ids := []int32{0, 1}
+	for _, b := range []byte("abz\xc3\xa9") {
+		ids = append(ids, 2+int32(b))
+	}
+	for i := range words {
+		ids = append(ids, int32(258+i))
+	}
+	return v, pieces, ids
+}
+
+// Whatever the grammar and the vocabulary, the tokens that are allowed are those that a
+// text can have next by definition.
+func checkGrammar(t *testing.T, rng *rand.Rand) bool {
+	v, pieces, ids := randomVocabulary(rng)
+	g := randomGrammar(rng, len(pieces))
+	a, err := v.Compile(g)
+	if err != nil {
+		if newReference(g, v, nil).some[0] {
+			t.Fatalf("%#v: %v", g, err)
+		}
+		return false
+	}
+	c := a.New(true)
+	var text []int32
+	for range 6 {
+		may := NewSet(len(pieces))
+		c.Mask(may)
+		var next []int32
+		for _, id := range ids {
+			r := newReference(g, v, append(text[:len(text):len(text)], id))
+			want := r.viable()
+			if id == 0 {
+				want = want || newReference(g, v, text).whole()
+			}
+			if may.Has(id) != want {
+				t.Fatalf("%#v\nafter %q: %q may come: %v, want %v", g, texts(pieces, text), pieces[id], may.Has(id), want)
+			}
+			took := c.Accept(id)
+			if took != want {
+				t.Fatalf("%#v\nafter %q: %q is taken: %v, want %v", g, texts(pieces, text), pieces[id], took, want)
+			}
+			if took {
+				c.Rollback(1)
+			}
+			if want && id != 0 {
+				next = append(next, id)
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		id := next[rng.IntN(len(next))]
+		if rng.IntN(4) == 0 {
+			c = c.Fork()
+		}
+		c.Accept(id)
+		text = append(text, id)
+	}
+	return true
+}
+
+func texts(pieces []string, ids []int32) (out []string) {
+	for _, id := range ids {
+		out = append(out, pieces[id])
+	}
+	return out
+}
+
+func TestAutomatonAgainstReference(t *testing.T) {
+	checked := 0
+	for seed := range uint64(400) {
+		if t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			if checkGrammar(t, rand.New(rand.NewPCG(seed, 1))) {
+				checked++
+			}
+		}); t.Failed() {
+			break
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d grammars have texts", checked)
+	}
+}
+
+func FuzzAutomaton(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) { checkGrammar(t, rand.New(rand.NewPCG(seed, 2))) })
+}

@@ -1,0 +1,141 @@
+package constrain
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sync"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// A cache keeps the automata that were used last.
+type cache struct {
+	mu    sync.Mutex
+	items map[[sha256.Size]byte]*cached
+	turn  uint64
+}
+
+type cached struct {
+	once sync.Once
+	a    *Automaton
+	err  error
+	used uint64
+}
+
+// maxCached is how many automata a vocabulary keeps, each of at most maxBytes and its program.
+const maxCached = 16
+
+// Compile returns the automaton of a grammar over the vocabulary. One that was compiled
+// lately is the same: grammars are compared by their contents. The grammar must not
+// change afterwards.
+func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) {
+	key, err := digest(g)
+	if err != nil {
+		return nil, err
+	}
+	c := &v.cache
+	c.mu.Lock()
+	if c.items == nil {
+		c.items = map[[sha256.Size]byte]*cached{}
+	}
+	item := c.items[key]
+	if item == nil {
+		item = &cached{}
+		c.items[key] = item
+	}
+	c.turn++
+	item.used = c.turn
+	if len(c.items) > maxCached {
+		oldest := key
+		for k, i := range c.items {
+			if i.used < c.items[oldest].used {
+				oldest = k
+			}
+		}
+		delete(c.items, oldest)
+	}
+	c.mu.Unlock()
+	item.once.Do(func() { item.a, item.err = newAutomaton(v, g) })
+	return item.a, item.err
+}
+
+// digest returns a hash of a grammar's contents.
+func digest(g *grammar.Grammar) (sum [sha256.Size]byte, err error) {
+	defer func() { err = refused(recover()) }()
+	d := digester{sha256.New(), nil}
+	d.int(len(g.Rules))
+	for _, r := range g.Rules {
+		d.expr(r.Expr, 0)
+	}
+	d.flush()
+	return [sha256.Size]byte(d.h.Sum(nil)), nil
+}
+
+type digester struct {
+	h   hash.Hash
+	buf []byte
+}
+
+func (d *digester) flush() {
+	d.h.Write(d.buf)
+	d.buf = d.buf[:0]
+}
+
+func (d *digester) int(n int) { d.buf = binary.AppendVarint(d.buf, int64(n)) }
+
+func (d *digester) expr(e grammar.Expr, depth int) {
+	if depth > maxNesting {
+		refuse("the grammar nests more than %d deep", maxNesting)
+	}
+	if len(d.buf) > 1<<16 {
+		d.flush()
+	}
+	list := func(tag byte, parts []grammar.Expr) {
+		d.buf = append(d.buf, tag)
+		d.int(len(parts))
+		for _, part := range parts {
+			d.expr(part, depth+1)
+		}
+	}
+	switch e := e.(type) {
+	case grammar.Lit:
+		d.buf = append(d.buf, 'l')
+		d.int(len(e))
+		d.buf = append(d.buf, e...)
+	case grammar.Class:
+		d.buf = append(d.buf, 'c')
+		d.int(len(e))
+		for _, r := range e {
+			d.int(int(r.Lo))
+			d.int(int(r.Hi))
+		}
+	case grammar.Seq:
+		list('s', e)
+	case grammar.Alt:
+		list('a', e)
+	case grammar.And:
+		list('&', e)
+	case grammar.Not:
+		list('!', []grammar.Expr{e.Expr})
+	case grammar.Repeat:
+		d.buf = append(d.buf, 'r')
+		d.int(e.Min)
+		d.int(e.Max)
+		d.expr(e.Expr, depth+1)
+	case grammar.Ref:
+		d.buf = append(d.buf, 'f')
+		d.int(int(e))
+	case grammar.Token:
+		d.buf = append(d.buf, 't')
+		if e.Not {
+			d.buf = append(d.buf, '!')
+		}
+		d.int(len(e.IDs))
+		for _, id := range e.IDs {
+			d.int(int(id))
+		}
+	default:
+		refuse("the grammar has an expression of type %T", e)
+	}
+}

@@ -1,0 +1,17 @@
+package constrain
+
+import (
+	"testing"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// CompileAnew compiles a grammar even if it is cached.
+func CompileAnew(tb testing.TB, v *Vocabulary, g *grammar.Grammar) *Automaton {
+	tb.Helper()
+	a, err := newAutomaton(v, g)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,206 @@
+package constrain
+
+import "slices"
+
+// findEmpty finds the rules that have the empty text.
+func (p *program) findEmpty() {
+	for changed := true; changed; {
+		changed = false
+		for i := range p.rules {
+			if r := &p.rules[i]; !r.empty && slices.ContainsFunc(p.first(r.start), func(pc int32) bool { return p.insts[pc].op == opMatch }) {
+				r.empty, changed = true, true
+			}
+		}
+	}
+}
+
+// first returns the instructions that may be the first at pc: bytes, tokens, calls, the
+// end.
+func (p *program) first(pc int32) (first []int32) {
+	seen := map[int32]bool{}
+	todo := []int32{pc}
+	for len(todo) > 0 {
+		pc := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if pc < 0 || seen[pc] || p.insts[pc].dead {
+			continue
+		}
+		seen[pc] = true
+		switch i := p.insts[pc]; i.op {
+		case opSplit:
+			todo = append(todo, i.alt, i.out)
+		case opHead:
+			todo = append(todo, i.out)
+		default:
+			if first = append(first, pc); i.op == opCall && !i.strict && p.rules[i.arg].empty {
+				todo = append(todo, i.out)
+			}
+		}
+	}
+	return first
+}
+
+// trim marks the instructions after which no text of their rule ends.
+func (p *program) trim() {
+	before := make([][]int32, len(p.insts))
+	callers := make([][]int32, len(p.rules))
+	for pc, i := range p.insts {
+		for _, to := range []int32{i.out, i.alt} {
+			if to >= 0 {
+				before[to] = append(before[to], int32(pc))
+			}
+		}
+		if i.op == opCall {
+			callers[i.arg] = append(callers[i.arg], int32(pc))
+		}
+	}
+	alive := make([]bool, len(p.insts))
+	finished := func(pc int32) bool { return pc >= 0 && alive[pc] }
+	ruleOf := map[int32][]int{} // by the first instruction
+	for r, rule := range p.rules {
+		ruleOf[rule.start] = append(ruleOf[rule.start], r)
+	}
+	var todo []int32
+	mark := func(pc int32) {
+		if alive[pc] {
+			return
+		}
+		i := p.insts[pc]
+		switch i.op {
+		case opMatch:
+		case opCall:
+			if !finished(i.out) || !i.ends(p) && !alive[p.rules[i.arg].start] {
+				return
+			}
+		case opToken:
+			if set := p.tokens[i.arg]; !finished(i.out) || !set.not && len(set.ids) == 0 {
+				return
+			}
+		case opTurn:
+			if !finished(i.alt) {
+				return
+			}
+		default:
+			if !finished(i.out) && !finished(i.alt) {
+				return
+			}
+		}
+		alive[pc] = true
+		todo = append(todo, pc)
+	}
+	for pc := range p.insts {
+		if p.insts[pc].op == opMatch {
+			mark(int32(pc))
+		}
+	}
+	for len(todo) > 0 {
+		pc := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, b := range before[pc] {
+			mark(b)
+		}
+		for _, r := range ruleOf[pc] {
+			for _, b := range callers[r] {
+				mark(b)
+			}
+		}
+	}
+	for pc := range p.insts {
+		p.insts[pc].dead = !alive[pc]
+	}
+}
+
+// ends tells whether what follows a call may come without it.
+func (i inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty }
+
+// unwindLeft makes left recursion a loop, so that a stack that begins a rule is finite:
+// a rule that begins with itself, at once or by way of others, is replaced by a
+// network in which the bottom comes first. It begins with whatever any of the group
+// begins with that is not of the group; where a rule of the group has ended, any
+// goes on that may begin with it; where the wanted one has ended, the text may as well.
+func (c *compiler) unwindLeft() {
+	first := make([][]int32, len(c.rules))
+	for r := range c.rules {
+		first[r] = c.first(c.rules[r].start)
+	}
+	left := func(r int) (to []int) {
+		for _, pc := range first[r] {
+			if c.insts[pc].op == opCall {
+				to = append(to, int(c.insts[pc].arg))
+			}
+		}
+		return to
+	}
+	starts := map[int]int32{}
+	for _, group := range components(len(c.rules), left) {
+		if len(group) == 1 && !slices.Contains(left(group[0]), group[0]) {
+			continue
+		}
+		for _, goal := range group {
+			starts[goal] = c.unwound(goal, group, first)
+		}
+	}
+	for r, start := range starts {
+		c.rules[r].start = start
+	}
+}
+
+// unwound returns the network of a rule of a left-recursive group.
+func (c *compiler) unwound(goal int, group []int, first [][]int32) int32 {
+	ended := map[int]int32{} // of each rule: where it has ended
+	for _, r := range group {
+		ended[r] = c.none()
+	}
+	copies := map[int]map[int32]int32{}
+	for _, r := range group {
+		copies[r] = c.copy(c.rules[r].start, ended[r])
+	}
+	after := func(r int, pc int32) int32 { return copies[r][pc] }
+	follow := func(at, to int32) {
+		also := c.split(to, c.insts[at].alt)
+		c.insts[at].alt = also
+	}
+	start := c.none()
+	for _, r := range group {
+		for _, pc := range first[r] {
+			i := c.insts[pc]
+			switch {
+			case i.op == opMatch:
+			case i.op == opCall && slices.Contains(group, int(i.arg)):
+				follow(ended[int(i.arg)], after(r, i.out))
+			case i.op == opCall:
+				follow(start, c.call(i.arg, after(r, i.out), true))
+			default:
+				follow(start, after(r, pc))
+			}
+		}
+	}
+	follow(ended[goal], c.add(inst{op: opMatch, out: -1, alt: -1}))
+	return start
+}
+
+// copy duplicates the instructions from start on, with its ends replaced, and returns
+// where each is.
+func (c *compiler) copy(start, end int32) map[int32]int32 {
+	at := map[int32]int32{-1: -1}
+	todo := []int32{start}
+	for len(todo) > 0 {
+		pc := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, ok := at[pc]; ok {
+			continue
+		}
+		if c.insts[pc].op == opMatch {
+			at[pc] = end
+			continue
+		}
+		at[pc] = c.add(c.insts[pc])
+		todo = append(todo, c.insts[pc].out, c.insts[pc].alt)
+	}
+	for old, pc := range at {
+		if old >= 0 && c.insts[old].op != opMatch {
+			c.insts[pc].out, c.insts[pc].alt = at[c.insts[pc].out], at[c.insts[pc].alt]
+		}
+	}
+	return at
+}

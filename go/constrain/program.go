@@ -1,0 +1,433 @@
+package constrain
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// A program is a grammar as a nondeterministic automaton over bytes: a network of
+// instructions for each rule that is called. Rules that do not refer to themselves are
+// mostly part of the networks that refer to them.
+type program struct {
+	insts  []inst
+	rules  []rule
+	loops  []loop
+	tokens []tokenSet
+}
+
+// An inst is an instruction of a network.
+type inst struct {
+	op       op
+	lo, hi   byte
+	strict   bool  // of opCall: not the empty text, even if the rule has it
+	dead     bool  // no text of the rule ends after this
+	unspelt  bool  // no tokens of the vocabulary, from here, spell a rest of the rule's text
+	arg      int32 // rule, loop or set
+	out, alt int32 // what follows; -1: nothing
+}
+
+type op byte
+
+const (
+	opByte  op = iota // a byte of lo to hi
+	opSplit           // nothing, then out or alt
+	opHead            // the beginning of a turn of a loop
+	opTurn            // the end of a turn of a counted loop: out is the head of the next, alt what follows the last
+	opCall            // a text of a rule
+	opToken           // a token of a set
+	opMatch           // the end of the rule
+)
+
+// A rule is the network of one that is called.
+type rule struct {
+	name  string
+	start int32
+	empty bool // it has the empty text
+}
+
+// A loop is repeated text. What is counted is part of a thread, not of the network, so
+// a bound costs nothing: a network's loops do not nest, others are calls.
+type loop struct {
+	min, max int32 // turns; max -1: any number, and they are not counted beyond min
+	counted  bool
+	run      run
+}
+
+// A run is the code points that leave a loop at its head, one turn later.
+type run struct {
+	ascii [2]uint64
+	rest  bool // all others
+}
+
+func (r *run) add(lo, hi rune) {
+	for c := lo; c <= min(hi, 0x7F); c++ {
+		r.ascii[c/64] |= 1 << (c % 64)
+	}
+}
+
+type tokenSet struct {
+	ids []int32 // sorted
+	not bool
+}
+
+// Bounds of grammars. A grammar beyond one is refused when it is compiled.
+const (
+	maxInsts   = 1 << 21
+	maxNesting = 2000 // of expressions
+	maxTurns   = 1 << 20
+	inlineSize = 200 // instructions of a rule that is copied to where it is referred to
+	unrollSize = 64  // instructions of a counted loop that is unrolled
+)
+
+// compiler translates the expressions of a grammar. Instructions are emitted from the
+// last to the first: each knows what follows it.
+type compiler struct {
+	program
+	g       *grammar.Grammar
+	vocab   int
+	size    []int       // of each rule of g, an estimate with what is copied into it; 0: unknown
+	cyclic  []bool      // rules of g that refer to themselves
+	empty   []bool      // rules of g that may have the empty text
+	runs    map[int]run // of rules of g
+	used    []int       // how often each rule of g is referred to
+	called  []int32     // of each rule of g: its index in rules; -1: it is not called
+	todo    []body
+	nesting int
+	flat    bool // no calls, no counts, no tokens: for an expression that must be regular
+	counted bool // inside of a counted loop
+}
+
+// A body is the expression of a rule that is yet to be translated.
+type body struct {
+	rule int32
+	expr grammar.Expr
+}
+
+// newProgram translates a grammar for a vocabulary of n tokens. Rule 0 of the program is the text.
+func newProgram(g *grammar.Grammar, n int) (p *program, err error) {
+	if len(g.Rules) == 0 {
+		return nil, errors.New("the grammar has no rules")
+	}
+	c := &compiler{g: g, vocab: n, runs: map[int]run{}}
+	defer func() {
+		if r := refused(recover()); r != nil {
+			p, err = nil, r
+		}
+	}()
+	c.survey()
+	c.called = slices.Repeat([]int32{-1}, len(g.Rules))
+	c.rules = append(c.rules, rule{name: g.Rules[0].Name})
+	c.todo = append(c.todo, body{0, grammar.Ref(0)})
+	for len(c.todo) > 0 {
+		b := c.todo[len(c.todo)-1]
+		c.todo = c.todo[:len(c.todo)-1]
+		start := c.emit(b.expr, c.add(inst{op: opMatch, out: -1, alt: -1}))
+		c.rules[b.rule].start = start
+	}
+	c.findEmpty()
+	c.trim()
+	if c.insts[c.rules[0].start].dead {
+		return nil, errors.New("no text matches the grammar")
+	}
+	c.unwindLeft()
+	c.trim()
+	return &c.program, nil
+}
+
+// A refusal is a panic of the compiler with an error of the grammar.
+type refusal struct{ error }
+
+// refused returns the error of a recovered refusal; it panics with anything else.
+func refused(recovered any) error {
+	switch r := recovered.(type) {
+	case nil:
+		return nil
+	case refusal:
+		return r.error
+	default:
+		panic(r)
+	}
+}
+
+func refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
+
+func (c *compiler) add(i inst) int32 {
+	if len(c.insts) >= maxInsts {
+		refuse("the grammar is too large: its automaton has more than %d instructions", maxInsts)
+	}
+	c.insts = append(c.insts, i)
+	return int32(len(c.insts) - 1)
+}
+
+func (c *compiler) split(a, b int32) int32 { return c.add(inst{op: opSplit, out: a, alt: b}) }
+
+func (c *compiler) bytes(lo, hi byte, next int32) int32 {
+	return c.add(inst{op: opByte, lo: lo, hi: hi, out: next, alt: -1})
+}
+
+// none is an instruction that nothing follows.
+func (c *compiler) none() int32 { return c.add(inst{op: opSplit, out: -1, alt: -1}) }
+
+// emit adds the network of an expression before next and returns its first instruction.
+func (c *compiler) emit(e grammar.Expr, next int32) int32 {
+	if c.nesting++; c.nesting > maxNesting {
+		refuse("the grammar nests more than %d deep", maxNesting)
+	}
+	defer func() { c.nesting-- }()
+	switch e := e.(type) {
+	case grammar.Lit:
+		for i := len(e) - 1; i >= 0; i-- {
+			next = c.bytes(e[i], e[i], next)
+		}
+		return next
+	case grammar.Class:
+		return c.class(e, next)
+	case grammar.Seq:
+		for _, part := range slices.Backward(e) {
+			next = c.emit(part, next)
+		}
+		return next
+	case grammar.Alt:
+		return c.alternatives(e, next)
+	case grammar.Repeat:
+		return c.repeat(e, next)
+	case grammar.Ref:
+		return c.ref(int(e), next)
+	case grammar.Token:
+		if c.flat {
+			refuse("the grammar has a token within an intersection or a complement")
+		}
+		for _, id := range e.IDs {
+			if id < 0 || int(id) >= c.vocab {
+				refuse("token %d of the grammar is not in the vocabulary of %d", id, c.vocab)
+			}
+		}
+		c.tokens = append(c.tokens, tokenSet{slices.Compact(slices.Sorted(slices.Values(e.IDs))), e.Not})
+		return c.add(inst{op: opToken, arg: int32(len(c.tokens) - 1), out: next, alt: -1})
+	case grammar.And, grammar.Not:
+		return c.regular(e, next)
+	default:
+		refuse("the grammar has an expression of type %T", e)
+		return 0
+	}
+}
+
+// alternatives share the prefixes of those that are literals.
+func (c *compiler) alternatives(alt grammar.Alt, next int32) int32 {
+	var texts []string
+	start := int32(-1)
+	for _, e := range slices.Backward(alt) {
+		if text, ok := literal(e); ok {
+			texts = append(texts, text)
+			continue
+		}
+		if first := c.emit(e, next); start < 0 {
+			start = first
+		} else {
+			start = c.split(first, start)
+		}
+	}
+	if len(texts) > 0 {
+		slices.Sort(texts)
+		if first := c.trie(slices.Compact(texts), 0, next); start < 0 {
+			start = first
+		} else {
+			start = c.split(first, start)
+		}
+	}
+	if start < 0 {
+		return c.none()
+	}
+	return start
+}
+
+// literal returns the text of an expression that is a single one.
+func literal(e grammar.Expr) (string, bool) {
+	switch e := e.(type) {
+	case grammar.Lit:
+		return string(e), true
+	case grammar.Class:
+		if len(e) == 1 && e[0].Lo == e[0].Hi {
+			return string(e[0].Lo), validRune(e[0].Lo)
+		}
+	case grammar.Seq:
+		var b strings.Builder
+		for _, part := range e {
+			text, ok := literal(part)
+			if !ok {
+				return "", false
+			}
+			b.WriteString(text)
+		}
+		return b.String(), true
+	}
+	return "", false
+}
+
+// trie emits sorted texts from byte `at` on.
+func (c *compiler) trie(texts []string, at int, next int32) int32 {
+	if len(texts) == 1 {
+		return c.emit(grammar.Lit(texts[0][at:]), next)
+	}
+	shared := at // the bytes that all have are one path
+	for first, last := texts[0], texts[len(texts)-1]; shared < len(first) && shared < len(last) && first[shared] == last[shared]; {
+		shared++
+	}
+	start := int32(-1)
+	rest := texts
+	if len(rest[0]) == shared {
+		start, rest = next, rest[1:]
+	}
+	for len(rest) > 0 {
+		b, n := rest[0][shared], 1
+		for n < len(rest) && rest[n][shared] == b {
+			n++
+		}
+		first := c.bytes(b, b, c.trie(rest[:n], shared+1, next))
+		if start < 0 {
+			start = first
+		} else {
+			start = c.split(first, start)
+		}
+		rest = rest[n:]
+	}
+	return c.emit(grammar.Lit(texts[0][at:shared]), start)
+}
+
+func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
+	lo, hi := e.Min, e.Max
+	switch {
+	case lo < 0 || hi < -1 || hi >= 0 && hi < lo:
+		refuse("the grammar repeats from %d to %d times", lo, hi)
+	case lo > maxTurns || hi > maxTurns:
+		refuse("the grammar repeats up to %d times, at most %d are possible", max(lo, hi), maxTurns)
+	case hi == 0:
+		return next
+	case lo == 1 && hi == 1:
+		return c.emit(e.Expr, next)
+	}
+	turns := max(lo, hi)
+	if lo <= 1 && hi < 0 || lo == 0 && hi == 1 || c.flat || c.estimate(e.Expr)*turns <= unrollSize {
+		return c.unroll(e, next)
+	}
+	if c.counted {
+		return c.call(c.anonymous(e), next, false)
+	}
+	// A turn must not be empty: the body of one that may is called, and calls have text.
+	if c.mayBeEmpty(e.Expr) {
+		lo = 0
+	}
+	c.counted = true
+	defer func() { c.counted = false }()
+	c.loops = append(c.loops, loop{min: int32(lo), max: int32(hi), counted: true, run: c.run(e.Expr)})
+	n := int32(len(c.loops) - 1)
+	head := c.add(inst{op: opHead, arg: n, alt: -1})
+	turn := c.add(inst{op: opTurn, arg: n, out: head, alt: next})
+	var body int32
+	if c.mayBeEmpty(e.Expr) {
+		body = c.call(c.anonymous(e.Expr), turn, true)
+	} else {
+		body = c.emit(e.Expr, turn)
+	}
+	c.insts[head].out = body
+	if lo == 0 {
+		return c.split(head, next)
+	}
+	return head
+}
+
+// unroll emits turns one after another.
+func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
+	optional := e.Max - e.Min
+	if e.Max < 0 {
+		c.loops = append(c.loops, loop{max: -1, run: c.run(e.Expr)})
+		head := c.add(inst{op: opHead, arg: int32(len(c.loops) - 1), alt: -1})
+		again := c.split(head, next)
+		body := c.emit(e.Expr, again)
+		c.insts[head].out = body
+		if next = again; e.Min > 0 {
+			e.Min--
+			next = head
+		}
+		optional = 0
+	}
+	end := next
+	for range optional {
+		next = c.split(c.emit(e.Expr, next), end)
+	}
+	for range e.Min {
+		next = c.emit(e.Expr, next)
+	}
+	return next
+}
+
+// run returns the code points that are texts of an expression.
+func (c *compiler) run(e grammar.Expr) (r run) {
+	switch e := e.(type) {
+	case grammar.Class:
+		beyond := 0
+		for _, x := range e {
+			r.add(x.Lo, x.Hi)
+			for _, part := range [][2]rune{{0x80, 0xD7FF}, {0xE000, 0x10FFFF}} {
+				if x.Lo <= part[0] && x.Hi >= part[1] {
+					beyond++
+				}
+			}
+		}
+		r.rest = beyond == 2
+	case grammar.Alt:
+		for _, part := range e {
+			s := c.run(part)
+			r.ascii[0] |= s.ascii[0]
+			r.ascii[1] |= s.ascii[1]
+			r.rest = r.rest || s.rest
+		}
+	case grammar.Ref:
+		if !c.cyclic[e] {
+			known, ok := c.runs[int(e)]
+			if !ok {
+				known = c.run(c.g.Rules[e].Expr)
+				c.runs[int(e)] = known
+			}
+			return known
+		}
+	case grammar.Lit:
+		if len(e) == 1 && e[0] < 0x80 {
+			r.add(rune(e[0]), rune(e[0]))
+		}
+	}
+	return r
+}
+
+func (c *compiler) ref(i int, next int32) int32 {
+	if i < 0 || i >= len(c.g.Rules) {
+		refuse("the grammar refers to rule %d of %d", i, len(c.g.Rules))
+	}
+	if c.flat && c.cyclic[i] {
+		refuse("rule %q of the grammar refers to itself within an intersection or a complement", c.g.Rules[i].Name)
+	}
+	if !c.cyclic[i] && (c.flat || c.used[i] == 1 || c.size[i] <= inlineSize) {
+		return c.emit(c.g.Rules[i].Expr, next)
+	}
+	if c.called[i] < 0 {
+		c.called[i] = int32(len(c.rules))
+		c.rules = append(c.rules, rule{name: c.g.Rules[i].Name})
+		c.todo = append(c.todo, body{c.called[i], c.g.Rules[i].Expr})
+	}
+	return c.call(c.called[i], next, false)
+}
+
+func (c *compiler) call(rule, next int32, strict bool) int32 {
+	return c.add(inst{op: opCall, arg: rule, strict: strict, out: next, alt: -1})
+}
+
+// anonymous adds a rule for an expression.
+func (c *compiler) anonymous(e grammar.Expr) int32 {
+	c.rules = append(c.rules, rule{})
+	c.todo = append(c.todo, body{int32(len(c.rules) - 1), e})
+	return int32(len(c.rules) - 1)
+}

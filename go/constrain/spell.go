@@ -1,0 +1,128 @@
+package constrain
+
+import (
+	"errors"
+	"slices"
+)
+
+// maxSpelling bounds the work of spell.
+const maxSpelling = 50_000_000
+
+// spell finds the instructions from which no tokens of the vocabulary spell a rest of the
+// rule's text, so that no token is allowed that leads there. Where each byte that the
+// grammar has is a token, there are none. Otherwise it is found rule by rule and turn by
+// turn of counted loops: a text that can only be spelled with a token across the end of
+// a called rule or of such a turn counts as one that cannot.
+func (a *Automaton) spell() error {
+	var has [256]bool
+	for _, i := range a.insts {
+		if i.op == opByte && !i.dead {
+			for b := int(i.lo); b <= int(i.hi); b++ {
+				has[b] = true
+			}
+		}
+	}
+	var bytes []byte
+	for b, is := range has {
+		if is {
+			bytes = append(bytes, byte(b))
+		}
+	}
+	if a.v.spells(string(bytes)) {
+		return nil
+	}
+	for i := range a.loops {
+		a.loops[i].run = run{}
+	}
+	s := &speller{a: a, t: a.v.trie(), seen: make([]int32, len(a.insts))}
+	for pc := range a.insts {
+		a.insts[pc].unspelt = true
+	}
+	for changed := true; changed; {
+		changed = false
+		for pc := range a.insts {
+			if i := &a.insts[pc]; i.unspelt && !i.dead && s.spelt(int32(pc)) {
+				i.unspelt, changed = false, true
+			}
+			if s.work > maxSpelling {
+				return errors.New("the grammar is too large for a model whose tokens do not spell each byte")
+			}
+		}
+	}
+	if a.insts[a.rules[0].start].unspelt {
+		return errors.New("the model has no tokens to spell a text of the grammar")
+	}
+	return nil
+}
+
+type speller struct {
+	a     *Automaton
+	t     *trie
+	seen  []int32
+	round int32
+	work  int
+}
+
+// spelt tells whether tokens spell a rest from an instruction, as far as is known.
+func (s *speller) spelt(pc int32) bool {
+	known := func(pc int32) bool { return pc >= 0 && !s.a.insts[pc].unspelt }
+	switch i := &s.a.insts[pc]; i.op {
+	case opMatch:
+		return true
+	case opByte:
+		return s.below(0, []int32{pc})
+	case opCall:
+		return known(i.out) && (known(s.a.rules[i.arg].start) || i.ends(s.a.program))
+	case opToken:
+		return known(i.out)
+	case opTurn:
+		return known(i.alt) && known(i.out)
+	default:
+		return known(i.out) || known(i.alt)
+	}
+}
+
+// below tells whether a token below a node of the trie leads from instructions to one from
+// which tokens spell a rest.
+func (s *speller) below(node int32, from []int32) bool {
+	for c := node + 1; c < s.t.next[node]; c = s.t.next[c] {
+		b := s.t.byte[c]
+		var to []int32
+		s.round++
+		for _, pc := range from {
+			if i := &s.a.insts[pc]; i.op == opByte && i.lo <= b && b <= i.hi {
+				to = s.follow(to, i.out)
+			}
+		}
+		s.work += len(from) + len(to)
+		switch {
+		case len(to) == 0 || s.work > maxSpelling:
+		case len(s.t.own(c)) > 0 && slices.ContainsFunc(to, func(pc int32) bool { return !s.a.insts[pc].unspelt }), s.below(c, to):
+			return true
+		}
+	}
+	return false
+}
+
+// follow appends the instructions to which pc leads without a byte, up to the end of a turn.
+func (s *speller) follow(to []int32, pc int32) []int32 {
+	for todo := []int32{pc}; len(todo) > 0; {
+		pc := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if pc < 0 || s.seen[pc] == s.round || s.a.insts[pc].dead {
+			continue
+		}
+		s.seen[pc] = s.round
+		switch i := &s.a.insts[pc]; i.op {
+		case opSplit:
+			todo = append(todo, i.alt, i.out)
+		case opHead:
+			todo = append(todo, i.out)
+		default:
+			if to = append(to, pc); i.op == opCall && i.ends(s.a.program) {
+				todo = append(todo, i.out)
+			}
+		}
+	}
+	return to
+}

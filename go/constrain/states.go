@@ -1,0 +1,252 @@
+package constrain
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// A thread is a place in the program: an instruction, and how many turns of the loop
+// around it are done, if it is counted.
+type thread struct{ pc, count int32 }
+
+// A state is a set of threads of one rule: the subset construction, done where texts go.
+// Its results are added under the automaton's lock.
+type state struct {
+	id      uint64
+	threads []thread
+	accepts bool     // the rule may end
+	last    bool     // and nothing else
+	spelt   bool     // tokens spell the rest of a text of the rule
+	moves   [][]move // by class of bytes; nil: not computed
+	begins  []entry  // calls
+	tokens  []tokenMove
+	listed  bool // begins and tokens are computed
+	runs    []reach
+	only    int16 // the only byte that may come next, if nothing else may; or one of the two below
+	mask    *mask
+}
+
+const (
+	unknownByte = -1
+	manyBytes   = -2 // or none, or tokens
+)
+
+// A move is a step to a state. What the called rules return to is pushed, the last one on top.
+type move struct {
+	to   *state
+	push []*state
+}
+
+// An entry is a call of a rule and what follows it.
+type entry struct {
+	start, after *state
+}
+
+type tokenMove struct {
+	set int32
+	move
+}
+
+// A reach is the run of a loop, and how many of its code points may follow at least.
+type reach struct {
+	run
+	left int32
+}
+
+const unbounded = 1<<31 - 1
+
+// maxMoves bounds the ways in which a grammar goes on with a byte.
+const maxMoves = 1 << 12
+
+func (a *Automaton) start(rule int32) *state {
+	if a.starts[rule] == nil {
+		a.newClosure()
+		a.follow(thread{a.rules[rule].start, 0})
+		if rule != 0 { // calls are never of the empty text: what calls one goes on without it
+			a.closed = slices.DeleteFunc(a.closed, func(t thread) bool { return a.insts[t.pc].op == opMatch })
+		}
+		a.starts[rule] = a.intern()
+	}
+	return a.starts[rule]
+}
+
+func (a *Automaton) newClosure() {
+	a.closed = a.closed[:0]
+	a.reaches = a.reaches[:0]
+	clear(a.seen)
+	if a.stamp++; a.stamp == 0 {
+		clear(a.stamps)
+		a.stamp = 1
+	}
+}
+
+// follow adds the threads to which t leads without a byte to closed.
+func (a *Automaton) follow(t thread) {
+	a.todo = append(a.todo[:0], t)
+	for len(a.todo) > 0 {
+		t := a.todo[len(a.todo)-1]
+		a.todo = a.todo[:len(a.todo)-1]
+		if t.pc < 0 || a.insts[t.pc].dead {
+			continue
+		}
+		if t.count == 0 {
+			if a.stamps[t.pc] == a.stamp {
+				continue
+			}
+			a.stamps[t.pc] = a.stamp
+		} else {
+			if _, ok := a.seen[t]; ok {
+				continue
+			}
+			a.seen[t] = struct{}{}
+		}
+		i := &a.insts[t.pc]
+		switch i.op {
+		case opSplit:
+			a.todo = append(a.todo, thread{i.alt, t.count}, thread{i.out, t.count})
+		case opHead:
+			if l := &a.loops[i.arg]; l.run != (run{}) {
+				left := int32(unbounded)
+				if l.counted && l.max >= 0 {
+					left = l.max - t.count
+				}
+				a.reaches = append(a.reaches, reach{l.run, left})
+			}
+			a.todo = append(a.todo, thread{i.out, t.count})
+		case opTurn:
+			l := &a.loops[i.arg]
+			n := t.count + 1
+			if n >= l.min {
+				a.todo = append(a.todo, thread{i.alt, 0})
+			}
+			if l.max < 0 {
+				a.todo = append(a.todo, thread{i.out, min(n, l.min)})
+			} else if n < l.max {
+				a.todo = append(a.todo, thread{i.out, n})
+			}
+		default:
+			a.closed = append(a.closed, t)
+			if i.op == opCall && i.ends(a.program) {
+				a.todo = append(a.todo, thread{i.out, t.count})
+			}
+		}
+	}
+}
+
+func compareThreads(x, y thread) int {
+	if x.pc != y.pc {
+		return int(x.pc) - int(y.pc)
+	}
+	return int(x.count) - int(y.count)
+}
+
+// intern returns the state of the threads in closed; nil is of none.
+func (a *Automaton) intern() *state {
+	if len(a.closed) == 0 {
+		return nil
+	}
+	slices.SortFunc(a.closed, compareThreads)
+	a.key = a.key[:0]
+	for _, t := range a.closed {
+		a.key = binary.LittleEndian.AppendUint32(a.key, uint32(t.pc))
+		a.key = binary.LittleEndian.AppendUint32(a.key, uint32(t.count))
+	}
+	if s := a.states[string(a.key)]; s != nil {
+		return s
+	}
+	a.made++
+	s := &state{id: a.made, threads: slices.Clone(a.closed), runs: slices.Clone(a.reaches), only: unknownByte}
+	for _, t := range s.threads {
+		i := &a.insts[t.pc]
+		if i.op == opMatch {
+			s.accepts, s.last = true, len(s.threads) == 1
+		}
+		s.spelt = s.spelt || !i.unspelt
+	}
+	a.states[string(a.key)] = s
+	a.bytes += 3*len(a.key) + 40*len(s.runs) + 320
+	return s
+}
+
+// step returns what a byte leads to from a state, without ends of its rule.
+func (a *Automaton) step(s *state, b byte) []move {
+	class := a.classOf[b]
+	if s.moves == nil {
+		s.moves = make([][]move, a.classes)
+		a.bytes += 24 * a.classes
+	}
+	if m := s.moves[class]; m != nil {
+		return m
+	}
+	m := []move{}
+	a.newClosure()
+	for _, t := range s.threads {
+		if i := &a.insts[t.pc]; i.op == opByte && i.lo <= b && b <= i.hi {
+			a.follow(thread{i.out, t.count})
+		}
+	}
+	if to := a.intern(); to != nil {
+		m = append(m, move{to: to})
+	}
+	for _, e := range a.calls(s) {
+		for _, in := range a.step(e.start, b) {
+			m = append(m, in.under(e.after))
+		}
+	}
+	a.bytes += len(m) * 32
+	if len(m) > maxMoves {
+		m, a.w.refused = m[:maxMoves], errAmbiguous
+	}
+	s.moves[class] = m
+	return m
+}
+
+// under is a move within a call that returns to a state.
+func (m move) under(after *state) move {
+	if after.last { // nothing to return for
+		return m
+	}
+	return move{m.to, append([]*state{after}, m.push...)}
+}
+
+// calls returns the calls of a state, and finds its tokens.
+func (a *Automaton) calls(s *state) []entry {
+	if s.listed {
+		return s.begins
+	}
+	s.listed = true
+	for n, t := range s.threads {
+		i := &a.insts[t.pc]
+		if i.op != opCall && i.op != opToken || slices.ContainsFunc(s.threads[:n], func(u thread) bool {
+			return a.insts[u.pc].op == i.op && a.insts[u.pc].arg == i.arg
+		}) {
+			continue
+		}
+		a.newClosure()
+		for _, u := range s.threads[n:] {
+			if j := &a.insts[u.pc]; j.op == i.op && j.arg == i.arg {
+				a.follow(thread{j.out, u.count})
+			}
+		}
+		to := a.intern()
+		switch {
+		case to == nil:
+		case i.op == opToken:
+			s.tokens = append(s.tokens, tokenMove{i.arg, move{to: to}})
+		default:
+			if start := a.start(i.arg); start != nil {
+				s.begins = append(s.begins, entry{start, to})
+			}
+		}
+	}
+	for _, e := range s.begins {
+		a.calls(e.start)
+		for _, t := range e.start.tokens {
+			s.tokens = append(s.tokens, tokenMove{t.set, t.under(e.after)})
+		}
+	}
+	if len(s.tokens) > maxMoves {
+		s.tokens, a.w.refused = s.tokens[:maxMoves], errAmbiguous
+	}
+	return s.begins
+}

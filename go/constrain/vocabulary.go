@@ -1,0 +1,218 @@
+package constrain
+
+import (
+	"slices"
+	"sync"
+)
+
+// A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
+type Vocabulary struct {
+	piece   func(id int32) []byte
+	n       int
+	ids     map[string][]int32
+	longest int     // bytes that a token prints at most
+	ends    []int32 // tokens that end a text
+	trie    func() *trie
+	cache   cache
+}
+
+// NewVocabulary returns a Vocabulary of n tokens. Those of which piece returns no
+// bytes print nothing and are part of no text.
+func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary {
+	v := &Vocabulary{piece: piece, n: n, ids: make(map[string][]int32, n), ends: ends}
+	for id := range int32(n) {
+		if b := piece(id); len(b) > 0 {
+			v.ids[string(b)] = append(v.ids[string(b)], id)
+			v.longest = max(v.longest, len(b))
+		}
+	}
+	v.trie = sync.OnceValue(func() *trie { return newTrie(v) })
+	return v
+}
+
+// A trie is the texts of tokens by their bytes. Its nodes are in the order of their
+// texts: a node is followed by those below it.
+type trie struct {
+	byte  []byte
+	depth []uint16
+	next  []int32 // the first node that is not below
+	from  []int32 // index in ids of a node's tokens; those below it follow
+	ids   []int32
+	below []int32 // index in spans; 0: few tokens
+	spans []span
+}
+
+// A span is what the bytes below a node have in common.
+type span struct {
+	run
+	whole   bool  // they are whole code points
+	longest int32 // as many at most
+}
+
+// spanTokens is the least number of tokens below a node with a span.
+const spanTokens = 4
+
+// newTrie has no tokens that end a text, and none beyond 64 KiB.
+func newTrie(v *Vocabulary) *trie {
+	texts := make([]string, 0, len(v.ids))
+	for text, ids := range v.ids {
+		if len(text) < 1<<16 && slices.ContainsFunc(ids, func(id int32) bool { return !slices.Contains(v.ends, id) }) {
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	t := &trie{byte: []byte{0}, depth: []uint16{0}, next: []int32{0}, from: []int32{0}, spans: []span{{}}}
+	var path []int32 // nodes of the text before
+	last := ""
+	leave := func(depth int) {
+		for _, i := range path[depth:] {
+			t.next[i] = int32(len(t.byte))
+		}
+		path = path[:depth]
+	}
+	for _, text := range texts {
+		shared := 0
+		for shared < min(len(last), len(text)) && last[shared] == text[shared] {
+			shared++
+		}
+		leave(shared)
+		for k := shared; k < len(text); k++ {
+			path = append(path, int32(len(t.byte)))
+			t.byte = append(t.byte, text[k])
+			t.depth = append(t.depth, uint16(k+1))
+			t.next = append(t.next, 0)
+			t.from = append(t.from, int32(len(t.ids)))
+		}
+		for _, id := range v.ids[text] {
+			if !slices.Contains(v.ends, id) {
+				t.ids = append(t.ids, id)
+			}
+		}
+		last = text
+	}
+	leave(0)
+	t.next[0] = int32(len(t.byte))
+	t.from = append(t.from, int32(len(t.ids)))
+	t.below = make([]int32, len(t.byte))
+	t.measure(0)
+	return t
+}
+
+// own returns the tokens of a node, all those and the ones below it.
+func (t *trie) own(i int32) []int32 { return t.ids[t.from[i]:t.from[i+1]] }
+func (t *trie) all(i int32) []int32 { return t.ids[t.from[i]:t.from[t.next[i]]] }
+
+// measure finds the span of a node and those below it. What it returns is of the bytes
+// below; whole is as if a code point began there.
+func (t *trie) measure(i int32) span {
+	s := span{whole: true}
+	for c := i + 1; c < t.next[i]; c = t.next[c] {
+		below := t.measure(c)
+		s.ascii[0] |= below.ascii[0]
+		s.ascii[1] |= below.ascii[1]
+		s.rest = s.rest || below.rest
+		if b := t.byte[c]; b < 0x80 {
+			s.ascii[b/64] |= 1 << (b % 64)
+			s.whole = s.whole && below.whole
+			s.longest = max(s.longest, below.longest+1)
+			continue
+		}
+		s.rest = true
+		n, ok := t.codePoint(c)
+		s.whole = s.whole && ok
+		s.longest = max(s.longest, n)
+	}
+	if len(t.all(i)) >= spanTokens {
+		t.below[i] = int32(len(t.spans))
+		t.spans = append(t.spans, s)
+	}
+	return s
+}
+
+// leads is the ranges of the second byte by the first, and how many follow it.
+func leads(b byte) (lo, hi byte, n int) {
+	switch {
+	case b >= 0xC2 && b <= 0xDF:
+		return 0x80, 0xBF, 1
+	case b == 0xE0:
+		return 0xA0, 0xBF, 2
+	case b == 0xED:
+		return 0x80, 0x9F, 2
+	case b >= 0xE1 && b <= 0xEF:
+		return 0x80, 0xBF, 2
+	case b == 0xF0:
+		return 0x90, 0xBF, 3
+	case b >= 0xF1 && b <= 0xF3:
+		return 0x80, 0xBF, 3
+	case b == 0xF4:
+		return 0x80, 0x8F, 3
+	}
+	return 1, 0, 0
+}
+
+// codePoint tells whether the texts below a node, whose byte is the first of a code point,
+// are whole code points, and how many they are at most, with this one.
+func (t *trie) codePoint(i int32) (longest int32, whole bool) {
+	lo, hi, n := leads(t.byte[i])
+	if n == 0 {
+		return 0, false
+	}
+	return t.continued(i, lo, hi, n)
+}
+
+// continued is codePoint where n bytes are yet to come, the first of them from lo to hi.
+func (t *trie) continued(i int32, lo, hi byte, n int) (longest int32, whole bool) {
+	if n == 0 {
+		s := t.span(i)
+		return s.longest + 1, s.whole
+	}
+	if len(t.own(i)) > 0 {
+		return 0, false
+	}
+	for c := i + 1; c < t.next[i]; c = t.next[c] {
+		if t.byte[c] < lo || t.byte[c] > hi {
+			return 0, false
+		}
+		m, ok := t.continued(c, 0x80, 0xBF, n-1)
+		if !ok {
+			return 0, false
+		}
+		longest = max(longest, m)
+	}
+	return longest, true
+}
+
+// span returns the span of a node whose measure is known already.
+func (t *trie) span(i int32) span {
+	if k := t.below[i]; k > 0 {
+		return t.spans[k]
+	}
+	s := span{whole: true}
+	for c := i + 1; c < t.next[i]; c = t.next[c] {
+		n, ok := int32(1), true
+		if t.byte[c] < 0x80 {
+			below := t.span(c)
+			n, ok = below.longest+1, below.whole
+		} else {
+			n, ok = t.codePoint(c)
+		}
+		s.whole = s.whole && ok
+		s.longest = max(s.longest, n)
+	}
+	return s
+}
+
+// covers tells whether all bytes of a span are of a run.
+func (r *reach) covers(s *span) bool {
+	return s.ascii[0]&^r.ascii[0] == 0 && s.ascii[1]&^r.ascii[1] == 0 && (!s.rest || r.rest && s.whole) && s.longest <= r.left
+}
+
+// spells tells whether each byte is a token.
+func (v *Vocabulary) spells(bytes string) bool {
+	for i := range len(bytes) {
+		if v.ids[bytes[i:i+1]] == nil {
+			return false
+		}
+	}
+	return true
+}

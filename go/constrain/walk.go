@@ -1,0 +1,106 @@
+package constrain
+
+import "errors"
+
+var (
+	errDeep      = errors.New("the text nests too deep for its grammar")
+	errAmbiguous = errors.New("the grammar is too ambiguous for the text")
+)
+
+// A walker computes what heads become. It is used under the automaton's lock.
+type walker struct {
+	a                      *Automaton
+	scratch                bool   // nodes need not outlive what is computed
+	slab                   []node // for those
+	used                   int
+	refused                error // why heads were dropped, if they were
+	reach, to, from, spare []head
+}
+
+func (w *walker) node() *node {
+	if !w.scratch || w.used == slabNodes {
+		return new(node)
+	}
+	if w.slab == nil {
+		w.slab = make([]node, slabNodes)
+	}
+	w.used++
+	return &w.slab[w.used-1]
+}
+
+const slabNodes = 1 << 10
+
+// returns appends to dst the heads, and those to which their rules may return.
+func (w *walker) returns(dst []head, heads []head) []head {
+	from := len(dst)
+	dst = append(dst, heads...)
+	for i := from; i < len(dst); i++ {
+		h := dst[i]
+		if !h.s.accepts {
+			continue
+		}
+		h.n.edges(func(e head) {
+			for _, known := range dst[from:] {
+				if known.s == e.s && (known.n == e.n || known.n.hash == e.n.hash) {
+					return
+				}
+			}
+			if len(dst)-from < maxHeads {
+				dst = append(dst, e)
+			} else {
+				w.refused = errAmbiguous
+			}
+		})
+	}
+	return dst
+}
+
+// step appends to dst the heads after a byte.
+func (w *walker) step(dst []head, heads []head, b byte) []head {
+	from := len(dst)
+	all := heads
+	if !(len(heads) == 1 && !heads[0].s.accepts) {
+		w.reach = w.returns(w.reach[:0], heads)
+		all = w.reach
+	}
+	for _, h := range all {
+		for _, m := range w.a.step(h.s, b) {
+			dst = w.move(dst, from, h.n, m)
+		}
+	}
+	return dst
+}
+
+// move appends the head after a move from the stacks n.
+func (w *walker) move(dst []head, from int, n *node, m move) []head {
+	for _, s := range m.push {
+		if n = w.push(s, n); n == nil {
+			return dst
+		}
+	}
+	if m.to.last && !n.bottom && n.more == nil && n.spelt { // at its end already: its caller goes on
+		return w.move(dst, from, n.edge.n, move{to: n.edge.s})
+	}
+	for i := from; i < len(dst); i++ {
+		if dst[i].s == m.to {
+			dst[i].n = w.union(dst[i].n, n)
+			return dst
+		}
+	}
+	if len(dst)-from >= maxHeads {
+		w.refused = errAmbiguous
+		return dst
+	}
+	return append(dst, head{m.to, n})
+}
+
+// spelt drops the heads whose texts no tokens complete.
+func spelt(heads []head) []head {
+	kept := heads[:0]
+	for _, h := range heads {
+		if h.s.spelt && h.n.spelt {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// maxAdapters is how many adapters an engine may have.
+const maxAdapters = 64
+
+// An Adapter is an adapter that an engine has loaded. Sequences use it under a scale of their own, beside others that
+// use other adapters or none; each token has the same logits in any company.
+type Adapter struct {
+	m      *model.Adapter
+	number int32
+
+	// Of a Loop, under its lock.
+	requests int           // that use it
+	leaving  chan struct{} // closed once it is free of requests; nil while it may be used
+}
+
+// Number returns a number of the adapter that no other has while it is loaded.
+func (a *Adapter) Number() int { return int(a.number) }
+
+// Bytes returns the memory that it takes.
+func (a *Adapter) Bytes() int { return a.m.Bytes() }
+
+// Tensors returns how many tensors it corrects.
+func (a *Adapter) Tensors() int { return a.m.Tensors }
+
+// Rank returns the largest rank of its matrices.
+func (a *Adapter) Rank() int { return a.m.Rank }
+
+// A ScaledAdapter is an adapter as a sequence uses it.
+type ScaledAdapter struct {
+	*Adapter
+	Scale float32
+}
+
+// Errors about adapters.
+var (
+	ErrAdapters    = errors.New("too many adapters")
+	ErrAdapterGone = errors.New("the adapter is being unloaded")
+)
+
+// OpenAdapter loads the adapter at path. Errors name the file. It must not be called while a Loop has the engine:
+// Loop.OpenAdapter is for that.
+func (e *Engine) OpenAdapter(path string) (*Adapter, error) {
+	m, err := e.readAdapter(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := e.attach(m)
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// readAdapter reads an adapter. It may run beside passes.
+func (e *Engine) readAdapter(path string) (*model.Adapter, error) {
+	leave := e.device.enter()
+	defer leave()
+	return e.model.OpenAdapter(path, model.Options{Pack: e.device.pack, Budget: e.device.budget})
+}
+
+// attach gives an adapter a number, under which passes may use it.
+func (e *Engine) attach(m *model.Adapter) (*Adapter, error) {
+	list := slices.Clone(e.adapters)
+	number := slices.Index(list, nil)
+	if number < 0 {
+		if number = len(list); number == maxAdapters {
+			return nil, fmt.Errorf("%w: %d are loaded, want at most %d", ErrAdapters, number, maxAdapters)
+		}
+		list = append(list, nil)
+	}
+	list[number] = m
+	if err := e.runner.SetAdapters(list); err != nil {
+		return nil, err
+	}
+	e.adapters = list
+	return &Adapter{m: m, number: int32(number)}, nil
+}
+
+// detach removes an adapter that nothing uses, and releases its memory.
+func (e *Engine) detach(a *Adapter) error {
+	list := slices.Clone(e.adapters)
+	list[a.number] = nil
+	if err := e.runner.SetAdapters(list); err != nil {
+		return err
+	}
+	e.adapters = list
+	a.m.Close()
+	return nil
+}
+
+// SetAdapters makes the sequence use these adapters. Its state, which others or none have computed, is dropped
+// if they are others than before.
+func (s *Sequence) SetAdapters(list []ScaledAdapter) error {
+	list, err := settled(list)
+	if err != nil {
+		return err
+	}
+	if space := adapterSpace(list); space != s.space {
+		s.Close()
+		s.space = space
+	}
+	s.adapt(list)
+	return nil
+}
+
+// adapt sets the adapters of an empty sequence, or the same again.
+func (s *Sequence) adapt(list []ScaledAdapter) {
+	s.numbers, s.scales = nil, nil
+	for _, a := range list {
+		s.numbers, s.scales = append(s.numbers, a.number), append(s.scales, a.Scale)
+	}
+}
+
+// settled returns adapters in the order of their numbers, without those that are scaled by 0: two lists that come to the same
+// compute the same.
+func settled(list []ScaledAdapter) ([]ScaledAdapter, error) {
+	var kept []ScaledAdapter
+	for _, a := range list {
+		if s := float64(a.Scale); math.IsNaN(s) || math.IsInf(s, 0) {
+			return nil, fmt.Errorf("an adapter's scale of %v, want a finite number", a.Scale)
+		}
+		if a.Scale != 0 {
+			kept = append(kept, a)
+		}
+	}
+	slices.SortFunc(kept, func(a, b ScaledAdapter) int { return int(a.number - b.number) })
+	for i := 1; i < len(kept); i++ {
+		if kept[i].number == kept[i-1].number {
+			return nil, errors.New("the same adapter twice")
+		}
+	}
+	if len(kept) > kernel.MaxAdapters {
+		return nil, fmt.Errorf("%w: %d at once, want at most %d", ErrAdapters, len(kept), kernel.MaxAdapters)
+	}
+	return kept, nil
+}
+
+// adapterSpace names what the state of a text depends on besides the model: the files of adapters, and their
+// scales. Without adapters it is empty.
+func adapterSpace(list []ScaledAdapter) string {
+	var s strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&s, "\x00adapter %x %08x", a.m.Hash, math.Float32bits(a.Scale))
+	}
+	return s.String()
+}
+
+// OpenAdapter loads the adapter at path while requests run; it may be used from then on.
+func (l *Loop) OpenAdapter(path string) (*Adapter, error) {
+	m, err := l.e.readAdapter(path)
+	if err != nil {
+		return nil, err
+	}
+	var a *Adapter
+	err = l.between(func() (err error) {
+		a, err = l.e.attach(m)
+		return err
+	})
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// DropAdapter unloads an adapter: requests may not use it from now on, and its memory is released when those that do have ended,
+// which DropAdapter waits for until ctx ends.
+func (l *Loop) DropAdapter(ctx context.Context, a *Adapter) error {
+	l.mu.Lock()
+	if a.leaving != nil {
+		l.mu.Unlock()
+		return ErrAdapterGone
+	}
+	a.leaving = make(chan struct{})
+	if a.requests == 0 {
+		l.detachLater(a)
+	}
+	l.mu.Unlock()
+	select {
+	case <-a.leaving:
+		return nil
+	case <-l.closed:
+		return ErrClosing
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// detachLater removes an adapter before the next pass. The caller holds the lock.
+func (l *Loop) detachLater(a *Adapter) {
+	l.calls = append(l.calls, func() {
+		_ = l.e.detach(a) // with fewer adapters nothing is refused but memory; then it stays, unused
+		close(a.leaving)
+	})
+	l.nudge()
+}
+
+// between runs f on the loop's goroutine between two passes, and returns its error.
+func (l *Loop) between(f func() error) error {
+	done := make(chan error, 1)
+	l.mu.Lock()
+	if l.stopping {
+		l.mu.Unlock()
+		return ErrClosing
+	}
+	l.calls = append(l.calls, func() { done <- f() })
+	l.nudge()
+	l.mu.Unlock()
+	select {
+	case err := <-done:
+		return err
+	case <-l.closed:
+		select {
+		case err := <-done:
+			return err
+		default:
+			return ErrClosing
+		}
+	}
+}
+
+// runCalls runs what waits to be run between two passes. The caller holds the lock, which is released meanwhile.
+func (l *Loop) runCalls() {
+	for len(l.calls) > 0 {
+		calls := l.calls
+		l.calls = nil
+		l.mu.Unlock()
+		for _, f := range calls {
+			f()
+		}
+		l.mu.Lock()
+	}
+}
+
+// use counts a request's adapters. The caller holds the lock.
+func (l *Loop) use(list []ScaledAdapter) error {
+	for _, a := range list {
+		if a.leaving != nil {
+			return ErrAdapterGone
+		}
+	}
+	for _, a := range list {
+		a.requests++
+	}
+	return nil
+}
+
+// unuse is called once for each use.
+func (l *Loop) unuse(list []ScaledAdapter) {
+	for _, a := range list {
+		if a.requests--; a.requests == 0 && a.leaving != nil {
+			l.detachLater(a.Adapter)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package jsonschema
+
+import (
+	"math/bits"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// array returns the texts of the arrays.
+func (c *compiler) array(a arrays) (grammar.Expr, error) {
+	elements, err := c.elements(a)
+	return grammar.Seq{grammar.Lit("["), c.space(), elements, grammar.Lit("]")}, err
+}
+
+func (c *compiler) elements(a arrays) (grammar.Expr, error) {
+	prefix := a.prefix()
+	if !c.opts.Exact && prefix > 0 && a.tuple() {
+		// A tuple has its elements, unless more or fewer are asked for.
+		if a.max = least(a.max, max(prefix, a.min)); a.min == 0 {
+			a.min = min(prefix, a.max)
+		}
+	}
+	// Elements that can't be end the array.
+	for i := range prefix + 1 {
+		if a.max >= 0 && i >= a.max {
+			break
+		}
+		void, err := c.empty(a.at(i))
+		if err != nil {
+			return nil, err
+		}
+		if void {
+			a.max = i
+			break
+		}
+	}
+	if a.max >= 0 && a.min > a.max {
+		return grammar.Alt{}, nil
+	}
+	var bound []contains
+	for _, has := range a.contains {
+		if has.min > 0 || has.max >= 0 {
+			bound = append(bound, has)
+		}
+	}
+	unique := a.unique != nil && (a.max < 0 || a.max > 1)
+	switch {
+	case len(bound) > 1 || len(bound) == 1 && unique:
+		return nil, c.fail(bound[0].lit.s, "", "contains can't be decided together with another contains or uniqueItems")
+	case unique:
+		return c.distinct(a)
+	case len(bound) == 1:
+		return c.containing(a, bound[0])
+	}
+	if a.max == 0 {
+		return grammar.Lit(""), nil
+	}
+	end := prefix
+	if a.max >= 0 {
+		end = min(end, a.max)
+	}
+	tail, err := c.repeated(a, end)
+	if err != nil {
+		return nil, err
+	}
+	for i := end - 1; i >= 0; i-- {
+		v, err := c.value(a.at(i))
+		if err != nil {
+			return nil, err
+		}
+		seq := grammar.Seq{c.comma(i > 0), v, tail}
+		if i == 0 {
+			seq = append(seq, c.space())
+		}
+		tail = seq
+		if i >= a.min {
+			tail = optional(seq)
+		}
+	}
+	return tail, nil
+}
+
+// tuple reports whether some schema has elements with positions, and none says what comes
+// after them.
+func (a *arrays) tuple() bool {
+	is := false
+	for _, app := range a.apps {
+		if app.rest != nil {
+			return false
+		}
+		is = is || !app.silent && len(app.prefix) > 0
+	}
+	return is
+}
+
+// repeated returns the elements from a position on, which have the same schemas.
+func (c *compiler) repeated(a arrays, from int) (grammar.Expr, error) {
+	if a.max >= 0 && a.max <= from {
+		return grammar.Lit(""), nil
+	}
+	v, err := c.value(a.at(from))
+	if err != nil {
+		return nil, err
+	}
+	more := grammar.Seq{c.comma(true), v}
+	lo, hi := max(a.min-from, 0), -1
+	if a.max >= 0 {
+		hi = a.max - from
+	}
+	if from > 0 {
+		return grammar.Repeat{Expr: more, Min: lo, Max: hi}, nil
+	}
+	all := grammar.Seq{v, grammar.Repeat{Expr: more, Min: max(lo-1, 0), Max: max(hi-1, -1)}, c.space()}
+	if hi == 0 {
+		return grammar.Lit(""), nil
+	}
+	if lo == 0 {
+		return optional(all), nil
+	}
+	return all, nil
+}
+
+// A counter makes rules for arrays of which elements are counted.
+type counter struct {
+	c      *compiler
+	a      arrays
+	states map[[2]int]grammar.Ref
+	// next returns the elements that may come at a position in a state, with the states
+	// after them; and whether the array may end here.
+	next func(i, state int) ([]counted, bool, error)
+	last int // positions from here on are alike
+}
+
+type counted struct {
+	expr  grammar.Expr
+	state int
+}
+
+func (k *counter) at(i, state int) (grammar.Expr, error) {
+	i = min(i, k.last)
+	key := [2]int{i, state}
+	if r, ok := k.states[key]; ok {
+		return r, nil
+	}
+	if len(k.states) > maxStates {
+		return nil, k.c.fail(k.a.where(), "", "counting the elements takes more than %d states", maxStates)
+	}
+	r := k.c.g.Add("elements", nil)
+	k.states[key] = r
+	list, end, err := k.next(i, state)
+	if err != nil {
+		return nil, err
+	}
+	out := grammar.Alt{}
+	if end && i == 0 {
+		out = append(out, grammar.Lit(""))
+	} else if end {
+		out = append(out, k.c.space())
+	}
+	for _, e := range list {
+		after, err := k.at(i+1, e.state)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, grammar.Seq{k.c.comma(i > 0), e.expr, after})
+	}
+	k.c.g.Rules[r].Expr = out
+	return r, nil
+}
+
+// where is a schema to name in an error.
+func (a *arrays) where() *schema {
+	if a.unique != nil {
+		return a.unique
+	}
+	return a.contains[0].lit.s
+}
+
+// containing returns the elements of an array that has some of a kind.
+func (c *compiler) containing(a arrays, has contains) (grammar.Expr, error) {
+	k := &counter{c: c, a: a, states: map[[2]int]grammar.Ref{}}
+	if k.last = max(a.prefix(), a.min, 1); a.max >= 0 {
+		k.last = max(a.max, 1)
+	}
+	k.next = func(i, found int) (out []counted, end bool, err error) {
+		end = i >= a.min && found >= has.min
+		if a.max >= 0 && i >= a.max {
+			return nil, end, nil
+		}
+		add := func(s set, state int) {
+			void, bad := c.empty(s)
+			if err = firstError(err, bad); err != nil || void {
+				return
+			}
+			v, bad := c.value(s)
+			err = firstError(err, bad)
+			out = append(out, counted{v, state})
+		}
+		s := a.at(i)
+		switch {
+		case has.max >= 0:
+			add(s.with(literal{has.lit.s, !has.lit.not}), found)
+			if found < has.max {
+				add(s.with(has.lit), found+1)
+			}
+		case found < has.min:
+			add(s.with(has.lit), found+1)
+			add(s, found)
+		default:
+			add(s, found)
+		}
+		return out, end, err
+	}
+	return k.at(0, 0)
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// maxSubsets is how many values may come in any order where each may come once.
+const maxSubsets = 8
+
+// distinct returns the elements of an array in which none comes twice: that can be decided
+// where there are few values. More come in the order in which the schema has them.
+func (c *compiler) distinct(a arrays) (grammar.Expr, error) {
+	values, finite, err := c.finite(a.at(0))
+	if err != nil {
+		return nil, err
+	}
+	if !finite || a.prefix() > 0 || c.opts.Exact && len(values) > maxSubsets || len(values) > maxStates {
+		return nil, c.fail(a.unique, "uniqueItems", "can't be decided, except for elements of an enum; leave it out, or set maxItems to 1")
+	}
+	k := &counter{c: c, a: a, states: map[[2]int]grammar.Ref{}, last: max(a.min, a.max, 1)}
+	few := len(values) <= maxSubsets
+	k.next = func(i, used int) (out []counted, end bool, err error) {
+		n := i
+		if few {
+			n = bits.OnesCount(uint(used))
+		}
+		if a.max < 0 || n < a.max {
+			for x, v := range values {
+				switch {
+				case few && used>>x&1 == 0:
+					out = append(out, counted{v, used | 1<<x})
+				case !few && x >= used:
+					out = append(out, counted{v, x + 1})
+				}
+			}
+		}
+		return out, n >= a.min, nil
+	}
+	return k.at(0, 0)
+}
+
+// finite returns the values of a set, where they are listed.
+func (c *compiler) finite(s set) ([]grammar.Expr, bool, error) {
+	shapes, err := c.expand(s)
+	if err != nil || len(s) == 0 {
+		return nil, false, err
+	}
+	var out []grammar.Expr
+	seen := map[grammar.Lit]bool{}
+	for _, x := range shapes {
+		if x.kinds&(kArray|kObject) != 0 || x.kinds&kNumber != 0 && !x.num.only || x.kinds&kString != 0 && !x.str.only {
+			return nil, false, nil
+		}
+		for _, e := range c.scalars(x) {
+			if lit := e.(grammar.Lit); !seen[lit] {
+				seen[lit] = true
+				out = append(out, lit)
+			}
+		}
+	}
+	return out, true, nil
+}

@@ -1,0 +1,180 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+func data(t *testing.T, name string, v any) {
+	t.Helper()
+	body, err := os.ReadFile(testdata.Path(t, "grammar/"+name))
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The schemas that llama.cpp takes are taken, but for one keyword that it ignores.
+func TestLlamaSchemas(t *testing.T) {
+	var cases []struct{ Name, Schema, Expect string }
+	data(t, "json_schema_to_grammar.llama.cpp.json", &cases)
+	for _, c := range cases {
+		_, err := Grammar([]byte(c.Schema), Options{})
+		if (err == nil) != (c.Expect == "success") {
+			t.Errorf("%s: %v, want %s\n%s", c.Name, err, c.Expect, c.Schema)
+		}
+	}
+}
+
+func TestLlamaMatches(t *testing.T) {
+	var cases struct {
+		Schema []struct {
+			Name, Schema string
+			Match        []string
+			NoMatch      []string `json:"no_match"`
+		}
+	}
+	data(t, "grammar_integration.llama.cpp.json", &cases)
+	for _, c := range cases.Schema {
+		// llama.cpp ignores uniqueItems, which can't be decided for strings.
+		g, err := Grammar([]byte(strings.Replace(c.Schema, `"uniqueItems": true`, `"uniqueItems": false`, 1)), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		for _, text := range c.Match {
+			if !grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%s refuses %s\n%s", c.Name, text, c.Schema)
+			}
+		}
+		for _, text := range c.NoMatch {
+			if grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%s accepts %s\n%s", c.Name, text, c.Schema)
+			}
+		}
+	}
+}
+
+// What models are asked for: schemas as their authors mean them.
+func TestMeant(t *testing.T) {
+	for _, c := range []struct {
+		schema  string
+		yes, no []string
+	}{
+		{`{"type":"object"}`, []string{`{}`, `{"a": [1]}`}, []string{`[]`}},
+		{`{"type":"object","properties":{"a":{}},"required":["a","b"]}`, []string{`{"a": null, "b": 1}`}, []string{`{"a": 1}`, `{"a": 1, "b": 1, "c": 1}`}},
+		{`{"type":"object","properties":{"a":{}},"additionalProperties":true}`, []string{`{"a": 1, "c": 1}`, `{"c": 1}`, `{}`}, []string{`{"a": 1, "a": 1}`}},
+		{`{"prefixItems":[{"type":"integer"},{"type":"string"}]}`, []string{`[1, "a"]`}, []string{`[1]`, `[]`, `[1, "a", 2]`}},
+		{`{"type":"array","uniqueItems":true,"items":{"enum":["a","b"]}}`, []string{`[]`, `["b", "a"]`}, []string{`["a", "a"]`, `["a", "b", "a"]`}},
+		{`{"type":"array","uniqueItems":true,"minItems":2,"items":{"enum":[1,2,3,4,5,6,7,8,9,10]}}`, []string{`[1, 2]`, `[9, 10]`}, []string{`[1]`, `[1, 1]`}},
+		{`{"type":"array","uniqueItems":true,"maxItems":1}`, []string{`["a"]`}, []string{`[1, 1]`}},
+		{`{"oneOf":[{"type":"object","properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["k"],"additionalProperties":false},
+			{"type":"object","properties":{"k":{"const":"b"},"y":{"type":"integer"}},"required":["k"],"additionalProperties":false}]}`,
+			[]string{`{"k": "a", "x": 1}`, `{"k": "b"}`}, []string{`{"k": "a", "y": 1}`}},
+		{`{"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},"l":{"$ref":"#/$defs/tree"}},"required":["v"]}}}`,
+			[]string{`{"v": 1, "l": {"v": 2, "l": {"v": 3}}}`}, []string{`{"v": 1, "l": {}}`}},
+		{`{"type":"number","minimum":-1.5,"exclusiveMaximum":2.25}`, []string{`-1.5`, `-1.50`, `-0.3`, `0`, `1.99`, `2`, `2.2499`, `2.0`}, []string{`-1.51`, `2.25`, `2.250`, `3`, `-2`, `2.3`}},
+		{`{"type":"number","exclusiveMinimum":0}`, []string{`0.1`, `5`, `0.0001`}, []string{`0`, `0.0`, `-1`, `-0.1`}},
+		{`{"type":"number","multipleOf":0.01}`, []string{`1.25`, `1.5`, `3`, `-0.01`, `0`}, []string{`1.255`}},
+		{`{"type":"number","multipleOf":0.25,"minimum":1,"maximum":2}`, []string{`1`, `1.25`, `1.5`, `1.75`, `2`, `1.50`}, []string{`0.75`, `1.1`, `2.25`, `1.30`}},
+		{`{"type":"integer","multipleOf":7,"minimum":-21,"maximum":100}`, []string{`-21`, `-7`, `0`, `7`, `98`}, []string{`-28`, `1`, `105`, `-1`}},
+		{`{"type":"integer","minimum":9007199254740993}`, []string{`9007199254740993`, `90071992547409930`}, []string{`9007199254740992`}},
+		{`{"type":"string","minLength":2,"maxLength":3}`, []string{`"ab"`, `"\u00e9é"`, `"\ud83d\ude00a"`, `"\n\""`}, []string{`"a"`, `"abcd"`, `"\ud83da"`}},
+		{`{"type":"string","pattern":"^\"\\\\\\n$"}`, []string{`"\"\\\n"`}, nil},
+		{`{"type":"string","pattern":"^a","not":{"enum":["ab","ac"]}}`, []string{`"a"`, `"abc"`}, []string{`"ab"`, `"b"`}},
+		{`{"const":{"b":[1,null],"a":"x"}}`, []string{`{"b": [1, null], "a": "x"}`, `{"b":[1,null],"a":"x"}`}, []string{`{"a": "x", "b": [1, null]}`}},
+		{`{"type":["string","null"],"format":"date"}`, []string{`null`, `"2024-02-29"`}, []string{`"2023-02-29"`, `"x"`}},
+		{`{"type":"object","patternProperties":{"^x-":{"type":"integer"}},"additionalProperties":false}`, []string{`{}`, `{"x-a": 1, "x-b": 2}`}, []string{`{"y": 1}`}},
+		{`{"type":"object","additionalProperties":{"type":"integer"},"propertyNames":{"pattern":"^[a-z]+$"},"minProperties":1,"maxProperties":2}`,
+			[]string{`{"a": 1}`, `{"a": 1, "b": 2}`}, []string{`{}`, `{"A": 1}`, `{"a": 1, "b": 2, "c": 3}`}},
+		{`{"type":"array","contains":{"const":1},"minItems":2}`, []string{`[1, 2]`, `[2, 1]`, `[2, 3, 1]`}, []string{`[1]`, `[2, 3]`}},
+		{`{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"integer"}},"if":{"properties":{"a":{"const":true}},"required":["a"]},"then":{"required":["b"]}}`,
+			[]string{`{"a": true, "b": 1}`, `{"a": false}`, `{"b": 1}`}, []string{`{"a": true}`}},
+	} {
+		g, err := Grammar([]byte(c.schema), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.schema, err)
+			continue
+		}
+		for _, text := range c.yes {
+			if !grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%s refuses %s", c.schema, text)
+			}
+		}
+		for _, text := range c.no {
+			if grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%s accepts %s", c.schema, text)
+			}
+		}
+	}
+}
+
+func TestSpace(t *testing.T) {
+	for _, c := range []struct {
+		opts    Options
+		yes, no []string
+	}{
+		{Options{}, []string{"{\n  \"a\": 1,\n  \"b\": [\n    1\n  ]\n}", `{"a":1,"b":[1,2]}`, `{ "a": 1, "b": [] }`}, []string{`{"a"  :1,"b":[]}`, ` {"a":1,"b":[]}`, "{\n\n\"a\":1,\"b\":[]}"}},
+		{Options{Compact: true}, []string{`{"a": 1, "b": [1, 2]}`}, []string{`{"a":1,"b":[1,2]}`, `{ "a": 1, "b": [] }`}},
+		{Options{Space: grammar.Lit("")}, []string{`{"a":1,"b":[1,2]}`}, []string{`{"a": 1, "b": [1, 2]}`}},
+	} {
+		g, err := Grammar([]byte(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"array"}},"required":["a","b"]}`), c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range c.yes {
+			if !grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%+v refuses %s", c.opts, text)
+			}
+		}
+		for _, text := range c.no {
+			if grammar.Match(g, grammar.Ref(0), text) {
+				t.Errorf("%+v accepts %s", c.opts, text)
+			}
+		}
+	}
+}
+
+// What can't be decided, and what is wrong, is named with its place.
+func TestErrors(t *testing.T) {
+	deep := strings.Repeat(`{"items":`, 300) + `true` + strings.Repeat("}", 300)
+	var branches []string
+	for i := range 12 {
+		branches = append(branches, fmt.Sprintf(`{"anyOf":[{"required":["a%d"]},{"required":["b%d"]},{"required":["c%d"]}]}`, i, i, i))
+	}
+	for schema, want := range map[string]string{
+		`{"type":"kaboom"}`: `#/type: "kaboom" is no type`, `{"type":123}`: "#/type: 123", `5`: "want a schema", `{"a":`: "ends in the middle", `{"a":1,"a":2}`: "duplicate", `{} 1`: "goes on",
+		`{"properties":{"a":{"items":{"uniqueItems":true}}}}`: "#/properties/a/items/uniqueItems: can't be decided", `{"$ref":"#/nope"}`: `#/$ref: the schema has no "#/nope"`,
+		`{"$ref":"http://x/y"}`: "is not within the schema", `{"$ref":"#"}`: "refers to itself without end", `{"pattern":"(a)\\1"}`: "#/pattern: the back reference",
+		`{"type":"integer","minimum":3,"maximum":2}`: "allows no document", `{"allOf":[{"type":"string"},{"type":"integer"}]}`: "allows no document", `false`: "allows no document",
+		`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}}}`: "allows no document",
+		`{"multipleOf":0}`: "#/multipleOf: 0, want a number above 0", `{"minLength":-1}`: "#/minLength: -1, want an integer", `{"format":"idn-email"}`: `#/format: "idn-email"`,
+		`{"type":"object","minProperties":3}`: "#/minProperties: 3 can't be decided", `{"properties":5}`: "#/properties: 5, want an object", `{"enum":5}`: "#/enum: 5", `{"required":["a",5]}`: "#/required: 5 among strings",
+		`{"not":{"type":"object","additionalProperties":{"type":"string"}},"type":"object"}`: "#/not/additionalProperties: its negation", `{"items":"x"}`: `#/items: "x", want a schema`,
+		deep: "nests more than", `{"allOf":[` + strings.Join(branches, ",") + `]}`: "alternatives", `{"minimum":1e999}`: "#/minimum: 1e999", `{"anyOf":{}}`: "#/anyOf: an object, want an array",
+	} {
+		_, err := Grammar([]byte(schema), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.100s: %v, want %s", schema, err, want)
+		}
+	}
+}
+
+func FuzzGrammar(f *testing.F) {
+	f.Add([]byte(`{"type":"object","properties":{"a":{"type":["integer","null"],"minimum":-5,"multipleOf":0.5}},"required":["a"],"oneOf":[{"minProperties":1},{"not":{"const":1}}]}`), "{}")
+	f.Add([]byte(`{"$defs":{"x":{"items":{"$ref":"#/$defs/x"},"contains":{"enum":[1,"a"]},"maxContains":2}},"$ref":"#/$defs/x","if":{"pattern":"^a(?=b)"},"then":{"format":"date"}}`), "[1]")
+	f.Fuzz(func(t *testing.T, schema []byte, text string) {
+		g, err := Grammar(schema, Options{})
+		if err == nil && len(schema) < 200 && len(text) < 10 {
+			grammar.Match(g, grammar.Ref(0), text)
+		}
+	})
+}

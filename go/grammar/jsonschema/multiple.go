@@ -1,0 +1,139 @@
+package jsonschema
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// maxModulus bounds multipleOf: a rule is made for each remainder and number of digits.
+const maxModulus = 1000
+
+// multiples returns the multiples of m within bounds, with as many digits after the point
+// as m has, or fewer.
+func (c *compiler) multiples(m *big.Rat, lo, hi *bound) (grammar.Expr, error) {
+	places, exact := m.FloatPrec()
+	if !exact || places > maxDigits {
+		return nil, fmt.Errorf("%s has too many digits", m.RatString())
+	}
+	out := grammar.Alt{}
+	for n := range places + 1 {
+		scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil))
+		// Of the numbers with n places, the i/scale that m divides.
+		step := lcm(new(big.Rat).Mul(m, scale), big.NewRat(1, 1)).Num()
+		if !step.IsInt64() || step.Int64() > maxModulus {
+			return nil, fmt.Errorf("%s is too large, want a step of at most %d", m.RatString(), maxModulus)
+		}
+		d := digits{c: c, modulus: int(step.Int64()), places: n}
+		scaled := func(b *bound, sign int64) *bound {
+			return whole(&bound{new(big.Rat).Mul(b.at, scale), b.open}, sign)
+		}
+		e := signed(scaled(lo, 1), scaled(hi, -1), func(lo, hi *bound) grammar.Expr {
+			return d.between(whole(lo, 1).at.Num(), whole(hi, -1).at.Num(), 0)
+		})
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// digits makes expressions of integers written with digits, that a modulus divides and
+// with a point before the last places.
+type digits struct {
+	c       *compiler
+	modulus int
+	places  int
+	rules   map[[2]int]grammar.Ref // by digits left and remainder
+}
+
+// between returns the numbers from lo to hi, of any number of digits.
+func (d *digits) between(lo, hi *big.Int, rem int) grammar.Expr {
+	out := grammar.Alt{}
+	for n := max(len(lo.String()), d.places+1); n <= max(len(hi.String()), d.places+1); n++ {
+		least := "1" + strings.Repeat("0", n-1)
+		if n == d.places+1 {
+			least = strings.Repeat("0", n)
+		}
+		from, to := pad(lo, n), strings.Repeat("9", n)
+		if len(hi.String()) <= n {
+			to = pad(hi, n)
+		}
+		if len(lo.String()) < n || from < least {
+			from = max(from, least)
+		}
+		if from <= to {
+			out = append(out, d.same(from, to, rem))
+		}
+	}
+	return out
+}
+
+func pad(i *big.Int, n int) string {
+	s := i.String()
+	return strings.Repeat("0", max(n-len(s), 0)) + s
+}
+
+// same returns the numbers between two of as many digits, where those before left rem.
+func (d *digits) same(lo, hi string, rem int) grammar.Expr {
+	n := len(lo)
+	if strings.Trim(lo, "0") == "" && strings.Trim(hi, "9") == "" {
+		return d.free(n, rem)
+	}
+	out := grammar.Alt{}
+	for x := lo[0]; x <= hi[0]; x++ {
+		if d.modulus == 1 && x > lo[0] && x < hi[0] { // those between are all alike
+			between := grammar.Class{{Lo: rune(x), Hi: rune(hi[0] - 1)}}
+			out = append(out, grammar.Seq{d.point(n), between, d.free(n-1, 0)})
+			x = hi[0] - 1
+			continue
+		}
+		from, to := strings.Repeat("0", n-1), strings.Repeat("9", n-1)
+		if x == lo[0] {
+			from = lo[1:]
+		}
+		if x == hi[0] {
+			to = hi[1:]
+		}
+		out = append(out, grammar.Seq{d.point(n), grammar.Lit(string(rune(x))), d.same(from, to, d.step(rem, x))})
+	}
+	return out
+}
+
+func (d *digits) step(rem int, x byte) int { return (rem*10 + int(x-'0')) % d.modulus }
+
+// point is what comes before the last n digits.
+func (d *digits) point(n int) grammar.Expr {
+	if n == d.places && n > 0 {
+		return grammar.Lit(".")
+	}
+	return grammar.Lit("")
+}
+
+// free returns all texts of n digits with which the modulus divides the number.
+func (d *digits) free(n, rem int) grammar.Expr {
+	switch {
+	case n == 0 && rem == 0:
+		return grammar.Lit("")
+	case n == 0:
+		return grammar.Alt{}
+	case d.modulus == 1 && n > d.places && d.places > 0:
+		return grammar.Seq{grammar.Repeat{Expr: digit, Min: n - d.places, Max: n - d.places}, d.free(d.places, 0)}
+	case d.modulus == 1:
+		return grammar.Seq{d.point(n), grammar.Repeat{Expr: digit, Min: n, Max: n}}
+	}
+	key := [2]int{n, rem}
+	if r, ok := d.rules[key]; ok {
+		return r
+	}
+	out := grammar.Alt{}
+	for x := byte('0'); x <= '9'; x++ {
+		out = append(out, grammar.Seq{d.point(n), grammar.Lit(string(rune(x))), d.free(n-1, d.step(rem, x))})
+	}
+	r := d.c.g.Add(fmt.Sprintf("multiple-%d-%d", n, rem), out)
+	if d.rules == nil {
+		d.rules = map[[2]int]grammar.Ref{}
+	}
+	d.rules[key] = r
+	return r
+}

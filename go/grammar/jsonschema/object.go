@@ -1,0 +1,285 @@
+package jsonschema
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// maxPatterns bounds patternProperties: names are told apart by which of them they match.
+const maxPatterns = 6
+
+// members makes the rules of an object's members, in the order of the schema.
+type members struct {
+	c      *compiler
+	list   []member
+	lead   int            // members before the first that must be
+	extra  []grammar.Expr // members of other names
+	min    int
+	max    int
+	cap    int // members are counted up to this
+	states map[[2]int]grammar.Ref
+}
+
+type member struct {
+	expr     grammar.Expr
+	required bool
+}
+
+// object returns the texts of the objects.
+func (c *compiler) object(o objects) (grammar.Expr, error) {
+	m := &members{c: c, min: o.min, max: o.max, cap: max(1, o.min), states: map[[2]int]grammar.Ref{}}
+	if o.max >= 0 {
+		m.cap = max(o.max, 1)
+	}
+	language, err := c.nameLanguage(o.names)
+	if err != nil {
+		return nil, err
+	}
+	closed := !c.opts.Exact && o.closed()
+	names, all := o.namesOf(closed)
+	must := map[string]bool{}
+	for _, name := range o.required {
+		must[name] = true
+	}
+	for _, name := range names {
+		s := o.of(name)
+		void, err := c.empty(s)
+		if err != nil {
+			return nil, err
+		}
+		if void || language != nil && !grammar.Match(nil, language, name) {
+			if must[name] {
+				return grammar.Alt{}, nil
+			}
+			continue
+		}
+		v, err := c.value(s)
+		if err != nil {
+			return nil, err
+		}
+		m.list = append(m.list, member{grammar.Seq{grammar.Lit(quote(name)), c.colon(), v}, must[name]})
+	}
+	for m.lead < len(m.list) && !m.list[m.lead].required {
+		m.lead++
+	}
+	if m.extra, err = c.extras(o, closed, all, language); err != nil {
+		return nil, err
+	}
+	if len(m.extra) > 0 && o.min > len(m.list)+1 {
+		return nil, c.fail(o.counts, "minProperties", "%d can't be decided where only %d members have names: others may have the same one", o.min, len(m.list))
+	}
+	inner, err := m.state(0, 0)
+	return grammar.Seq{grammar.Lit("{"), c.space(), inner, grammar.Lit("}")}, err
+}
+
+// closed reports whether an object has no other members than those described: some are,
+// and no schema says what others are.
+func (o *objects) closed() bool {
+	is := false
+	for _, app := range o.apps {
+		if app.rest != nil {
+			return false
+		}
+		is = is || !app.silent && len(app.props)+len(app.patterns) > 0
+	}
+	return is
+}
+
+// namesOf returns the names of members in order, and all names that schemas mention.
+func (o *objects) namesOf(closed bool) (names, all []string) {
+	seen := map[string]bool{}
+	for _, silent := range []bool{false, true} {
+		for _, app := range o.apps {
+			for _, p := range app.props {
+				if app.silent != silent || seen[p.name] {
+					continue
+				}
+				seen[p.name] = true
+				all = append(all, p.name)
+				if !silent || !closed {
+					names = append(names, p.name)
+				}
+			}
+		}
+	}
+	for _, name := range o.required {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if !seen[name] {
+			all = append(all, name)
+		}
+	}
+	return names, all
+}
+
+// nameLanguage returns what names may say; nil is anything.
+func (c *compiler) nameLanguage(s set) (grammar.Expr, error) {
+	if len(s) == 0 {
+		return nil, nil
+	}
+	shapes, err := c.expand(s)
+	if err != nil {
+		return nil, err
+	}
+	out := grammar.Alt{}
+	for _, x := range shapes {
+		if x.kinds&kString == 0 {
+			continue
+		}
+		if err := x.refused[kString]; err != nil {
+			return nil, err
+		}
+		if x.str.free() {
+			return nil, nil
+		}
+		out = append(out, x.str.language())
+	}
+	return out, nil
+}
+
+// extras returns the members of names that no schema mentions, by the patterns that the
+// names match.
+func (c *compiler) extras(o objects, closed bool, all []string, language grammar.Expr) ([]grammar.Expr, error) {
+	var patterns []pattern
+	for _, app := range o.apps {
+		for _, p := range app.patterns {
+			if !slices.ContainsFunc(patterns, func(q pattern) bool { return q.source == p.source }) {
+				patterns = append(patterns, p)
+			}
+		}
+	}
+	if len(patterns) > maxPatterns {
+		return nil, c.fail(patterns[0].lit.s, "", "more than %d patterns for the names of one object", maxPatterns)
+	}
+	var out []grammar.Expr
+	for subset := range 1 << len(patterns) {
+		if closed && subset == 0 {
+			continue
+		}
+		matched := func(source string) bool {
+			i := slices.IndexFunc(patterns, func(q pattern) bool { return q.source == source })
+			return subset>>i&1 != 0
+		}
+		var s set
+		for _, app := range o.apps {
+			n := len(s)
+			for _, p := range app.patterns {
+				if matched(p.source) {
+					s = append(s, p.lit)
+				}
+			}
+			if len(s) == n && app.rest != nil {
+				s = append(s, *app.rest)
+			}
+		}
+		s = s.with()
+		void, err := c.empty(s)
+		if err != nil {
+			return nil, err
+		}
+		if void {
+			continue
+		}
+		v, err := c.value(s)
+		if err != nil {
+			return nil, err
+		}
+		var key []grammar.Expr
+		if language != nil {
+			key = append(key, language)
+		}
+		for i, p := range patterns {
+			if subset>>i&1 != 0 {
+				key = append(key, p.expr)
+			} else {
+				key = append(key, grammar.Not{Expr: p.expr})
+			}
+		}
+		if len(all) > 0 {
+			lits := make(grammar.Alt, len(all))
+			for i, name := range all {
+				lits[i] = grammar.Lit(name)
+			}
+			key = append(key, grammar.Not{Expr: lits})
+		}
+		name := c.str(texts{max: -1})
+		if len(key) > 0 {
+			name = quoted(encode(and(key)))
+		}
+		out = append(out, grammar.Seq{name, c.colon(), v})
+	}
+	return out, nil
+}
+
+// state returns the members from the i-th on, where n were written before.
+func (m *members) state(i, n int) (grammar.Expr, error) {
+	key := [2]int{i, n}
+	if r, ok := m.states[key]; ok {
+		return r, nil
+	}
+	if len(m.states) > maxStates {
+		return nil, m.c.fail(always, "", "the members of an object take more than %d states", maxStates)
+	}
+	r := m.c.g.Add("members", nil)
+	m.states[key] = r
+	var seq grammar.Seq
+	for ; i < len(m.list); i++ {
+		at := m.list[i]
+		next := min(n+1, m.cap)
+		full := m.max >= 0 && n >= m.max
+		one := grammar.Seq{m.c.comma(n > 0), at.expr}
+		switch {
+		case at.required && full:
+			m.c.g.Rules[r].Expr = grammar.Alt{}
+			return r, nil
+		case at.required:
+			seq, n = append(seq, one...), next
+			continue
+		case full:
+			continue
+		case n == m.cap && m.max < 0 && i > m.lead:
+			seq = append(seq, optional(one))
+			continue
+		}
+		with, err := m.state(i+1, next)
+		if err != nil {
+			return nil, err
+		}
+		without, err := m.state(i+1, n)
+		if err != nil {
+			return nil, err
+		}
+		m.c.g.Rules[r].Expr = append(seq, grammar.Alt{append(one, with), without})
+		return r, nil
+	}
+	m.c.g.Rules[r].Expr = append(seq, m.end(n))
+	return r, nil
+}
+
+// end returns the members of other names, where n were written before. Since two of them
+// may have the same name, they count as one where members must be.
+func (m *members) end(n int) grammar.Expr {
+	out := grammar.Alt{}
+	space := m.c.space()
+	if n >= m.min {
+		if n == 0 {
+			space = grammar.Lit("")
+		}
+		out = append(out, space)
+	}
+	if len(m.extra) == 0 || n+1 < m.min || m.max >= 0 && n >= m.max {
+		return out
+	}
+	one := m.extra[0]
+	if len(m.extra) > 1 {
+		one = m.c.g.Add("member", grammar.Alt(m.extra))
+	}
+	more := -1
+	if m.max >= 0 {
+		more = m.max - n - 1
+	}
+	rest := grammar.Repeat{Expr: grammar.Seq{m.c.comma(true), one}, Min: 0, Max: more}
+	return append(out, grammar.Seq{m.c.comma(n > 0), one, rest, m.c.space()})
+}

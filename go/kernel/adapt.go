@@ -1,0 +1,124 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+)
+
+// A LowRank is what an adapter adds to the products of a matrix: Scale * B (A x). Both are of floats and packed, and
+// as many as the matrix is. The zero value adds nothing.
+type LowRank struct {
+	A, B  Matrix
+	Scale float32
+}
+
+// MaxRank is the largest rank of a LowRank.
+const MaxRank = C.QN_RANK_MAX
+
+// MaxAdapters is how many adapters a sequence may have.
+const MaxAdapters = 8
+
+// Adapt is Cols columns of Dst from Col on = Scale times what the adapters of each row's sequence add, for
+// a Matmul to add to its products; or, with Add, that added to Dst. Of ByToken rows of A
+// are looked up by the tokens' ids, and lie in Rows.
+type Adapt struct {
+	Dst     Buf
+	Col     int // a multiple of Panel
+	Cols    int
+	Act     Buf // floats, of ActF32; not ByToken
+	Reduced Buf // floats, of ActF32: A x
+	Rows    RowSet
+	Route   Buf // with PairRows
+	ByToken bool
+	Add     bool
+	Scale   float32
+	Low     []LowRank // of the adapters, by number
+}
+
+func (o Adapt) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ADAPT
+	c.rows, c.n_col, c.col[0], c.scale = C.int32_t(o.Rows), C.int32_t(o.Cols), C.int32_t(o.Col), C.float(o.Scale)
+	if o.Col < 0 || o.Col%Panel != 0 || o.Cols < 1 || len(o.Low) == 0 {
+		return shapeErr("%d adapters of %d columns from %d", len(o.Low), o.Cols, o.Col)
+	}
+	if err := b.floats(&c.dst, o.Dst, o.Rows, o.Col+o.Cols); err != nil {
+		return err
+	}
+	if err := b.act(&c.src_act, Act{ActF32: o.Reduced}, o.Rows); err != nil {
+		return err
+	}
+	if o.Add {
+		c.epilogue = C.QN_EPI_ADD
+	}
+	if o.ByToken {
+		c.by_row = 1
+	} else if err := b.act(&c.act, Act{ActF32: o.Act}, o.Rows); err != nil {
+		return err
+	}
+	if o.Rows == PairRows {
+		if err := b.route(c, &c.aux, o.Route); err != nil {
+			return err
+		}
+	}
+	list := (*C.struct_qn_low_rank)(calloc(len(o.Low), C.sizeof_struct_qn_low_rank))
+	b.owned = append(b.owned, unsafe.Pointer(list))
+	c.low, c.n_low = list, C.int32_t(len(o.Low))
+	for i, l := range o.Low {
+		if l.A.Data == nil {
+			continue
+		}
+		to := &unsafe.Slice(list, len(o.Low))[i]
+		if f := float64(l.Scale); math.IsNaN(f) || math.IsInf(f, 0) || l.A.Scales != nil || l.B.Scales != nil {
+			return shapeErr("an adapter's scale of %v", l.Scale)
+		}
+		to.scale = C.float(l.Scale)
+		if err := b.matrix(&to.a, l.A); err != nil {
+			return err
+		}
+		if err := b.matrix(&to.b, l.B); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Adapt gives adapters to the sequence added last: their numbers, as in Adapt.Low, and what each is scaled by. It
+// panics on more than MaxAdapters.
+func (b *Batch) Adapt(numbers []int32, scales []float32) {
+	if len(numbers) > MaxAdapters || len(scales) != len(numbers) || b.c.n_seq < 1 {
+		panic("kernel: too many adapters, or adapters of no sequence")
+	}
+	if len(numbers) > b.adapters {
+		b.widen(len(numbers))
+	}
+	row := (int(b.c.n_seq) - 1) * b.adapters
+	copy(b.adapter[row:], numbers)
+	copy(b.adapterScale[row:], scales)
+}
+
+// Adapted reports whether a sequence of the batch has adapters.
+func (b *Batch) Adapted() bool { return b.adapters > 0 }
+
+// widen gives each sequence room for n adapters.
+func (b *Batch) widen(n int) {
+	for row := int(b.c.n_seq) - 1; row >= 0; row-- {
+		for k := n - 1; k >= 0; k-- {
+			number, scale := int32(none), float32(0)
+			if k < b.adapters {
+				number, scale = b.adapter[row*b.adapters+k], b.adapterScale[row*b.adapters+k]
+			}
+			b.adapter[row*n+k], b.adapterScale[row*n+k] = number, scale
+		}
+	}
+	b.adapters, b.c.n_adapter = n, C.int32_t(n)
+}
+
+// noAdapters begins the adapters of a sequence with none.
+func (b *Batch) noAdapters(row int) {
+	for k := range b.adapters {
+		b.adapter[row*b.adapters+k] = int32(none)
+	}
+}

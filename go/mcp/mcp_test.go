@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// asServer makes this test binary a server over its standard input and output.
+const asServer = "QUERN_TEST_MCP_SERVER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(asServer) {
+	case "":
+		os.Exit(m.Run())
+	case "broken":
+		fmt.Fprintln(os.Stderr, "reading settings\nno settings: give --settings")
+		os.Exit(1)
+	}
+	if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func newServer() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	type place struct {
+		Place string `json:"place"`
+	}
+	sdk.AddTool(s, &sdk.Tool{Name: "get_weather", Description: "The weather of a place"}, func(_ context.Context, _ *sdk.CallToolRequest, in place) (*sdk.CallToolResult, any, error) {
+		if in.Place == "" {
+			return nil, nil, errors.New("which place?")
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "21 °C in " + in.Place}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte{1}}}}, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "long"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("é", maxResult)}}}, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	})
+	return s
+}
+
+// stdio is a server that is started.
+func stdio(kind string) Server {
+	return Server{Command: os.Args[0], Env: map[string]string{asServer: kind}}
+}
+
+// Tools of a started server and of one at a URL, which has the same names.
+func TestToolbox(t *testing.T) {
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newServer() }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer key" {
+			http.Error(w, "no key", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	remote := Server{URL: web.URL, Headers: map[string]string{"Authorization": "Bearer key"}}
+	b, err := Open(t.Context(), map[string]Server{"a": stdio("good"), "web": remote}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if want := []string{"get_weather", "long", "wait", "web_get_weather", "web_long", "web_wait"}; !slices.Equal(b.Names(), want) || len(b.Specs()) != len(want) {
+		t.Fatalf("tools %q, want %q", b.Names(), want)
+	}
+	if got := string(b.Specs()[0]); !strings.Contains(got, `"description":"The weather of a place"`) || !strings.Contains(got, `"place":{"type":"string"}`) || !strings.Contains(got, `"type":"function"`) {
+		t.Errorf("spec %s", got)
+	}
+	for _, c := range []struct{ name, arguments, want string }{
+		{"get_weather", `{"place":"Rome"}`, "21 °C in Rome\n(something that is no text)"},
+		{"web_get_weather", `{"place":"Oslo"}`, "21 °C in Oslo\n(something that is no text)"},
+		{"get_weather", `{"place":""}`, "error: which place?"},
+		{"get_weather", `{"place":`, "error: the arguments are not a JSON object"},
+		{"get_weather", `null`, "error: the arguments are not a JSON object"},
+		{"get_fish", `{}`, "error: there is no tool with the name get_fish"},
+	} {
+		if got, err := b.Call(t.Context(), c.name, c.arguments); got != c.want || err != nil {
+			t.Errorf("%s(%s): %q and %v, want %q", c.name, c.arguments, got, err, c.want)
+		}
+	}
+	if got, err := b.Call(t.Context(), "long", ""); err != nil || len(got) > maxResult+100 || !strings.HasSuffix(got, "é\n(cut after 256 KiB)") {
+		t.Errorf("%d bytes and %v", len(got), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := b.Call(ctx, "wait", "{}"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `the tool wait of the MCP server "a"`) {
+		t.Errorf("%q and %v", got, err)
+	}
+}
+
+func TestServerFails(t *testing.T) {
+	for _, c := range []struct {
+		server Server
+		want   string
+	}{
+		{stdio("broken"), "it wrote: no settings: give --settings"},
+		{Server{Command: "/nowhere/mcp"}, "no such file"},
+		{Server{URL: "http://127.0.0.1:1/mcp"}, "refused"},
+	} {
+		_, err := Open(t.Context(), map[string]Server{"x": c.server}, "1")
+		if err == nil || !strings.HasPrefix(err.Error(), `the MCP server "x": `) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %q", c.server, err, c.want)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"mcpServers": {"a": {"command": "x", "args": ["-v"], "type": "stdio", "alwaysAllow": []}, "b": {"disabled": true}}, "theme": 1}`, ""},
+		{`{"mcpServers": {"a": {"url": "https://example.org/mcp"}}}`, ""},
+		{`{`, "is not JSON"},
+		{``, "is not JSON"},
+		{`{}`, "no servers"},
+		{`{"mcpServers": {"a": {"disabled": true}}}`, "no servers"},
+		{`{"mcpServers": {"a": {}}}`, `server "a": want either a command or a url`},
+		{`{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}`, `server "a": want either a command or a url`},
+		{`{"mcpServers": {"a": {"url": "ws://x"}}}`, `url is "ws://x", want one that begins with http`},
+		{`{"mcpServers": {"a": {"command": ["x"]}}}`, "got array, want string"},
+		{`{"mcpServers": [1]}`, "mcpServers: got array, want object"},
+		{strings.Repeat(" ", maxConfig+1), "more than 1024 KiB"},
+	} {
+		path := filepath.Join(t.TempDir(), "mcp.json")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		servers, err := ReadConfig(path)
+		if c.want == "" && (err != nil || len(servers) != 1) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path)) {
+			t.Errorf("%.60s: %v and %v, want %q", c.text, servers, err, c.want)
+		}
+	}
+	if _, err := ReadConfig("/nowhere/mcp.json"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,246 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// adaptation rewrites a program so that its products have what adapters add to them. The program's buffers keep their
+// numbers; the new ones come after them.
+type adaptation struct {
+	p        *arch.Program
+	adapters []*Adapter // by number; nil where there is none
+	rank     int
+	used     map[string]bool // matrices that were found
+	twins    map[kernel.Buf]kernel.Buf
+	deltas   map[kernel.BufSpec]kernel.Buf // of these rows
+	reduced  map[kernel.BufSpec]kernel.Buf
+}
+
+// adapt returns the program with the adapters, or an error that names a tensor whose products cannot have them.
+func adapt(p *arch.Program, adapters []*Adapter) (*arch.Program, error) {
+	to := *p
+	to.Bufs = slices.Clone(p.Bufs)
+	a := &adaptation{
+		p: &to, adapters: adapters, used: map[string]bool{}, twins: map[kernel.Buf]kernel.Buf{},
+		deltas: map[kernel.BufSpec]kernel.Buf{}, reduced: map[kernel.BufSpec]kernel.Buf{},
+	}
+	for _, x := range adapters {
+		if x != nil {
+			a.rank = max(a.rank, x.Rank)
+		}
+	}
+	var err error
+	if to.Begin, err = a.list(p.Begin); err != nil {
+		return nil, err
+	}
+	to.Layers = nil
+	for _, ops := range p.Layers {
+		if ops, err = a.list(ops); err != nil {
+			return nil, err
+		}
+		to.Layers = append(to.Layers, ops)
+	}
+	to.Outputs = slices.Clone(p.Outputs)
+	for i := range to.Outputs {
+		if to.Outputs[i].Given {
+			continue // of rows that are no tokens' and so have no adapters
+		}
+		if to.Outputs[i].Ops, err = a.list(p.Outputs[i].Ops); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range a.deltas { // see arch: rows 4 KiB apart share a set of the first-level cache
+		if w := &to.Bufs[b].Width; *w%1024 == 0 {
+			*w += kernel.Panel
+		}
+	}
+	for _, x := range adapters {
+		if x == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(x.low)) {
+			if !a.used[name] {
+				return nil, fmt.Errorf("adapters of %q are not supported", name)
+			}
+		}
+	}
+	return &to, nil
+}
+
+// list rewrites operations that run one after the other.
+func (a *adaptation) list(ops []kernel.Op) ([]kernel.Op, error) {
+	var out []kernel.Op
+	for _, op := range ops {
+		switch op := op.(type) {
+		case kernel.Embed:
+			out = append(out, op)
+			if low := a.low(op.Table.Name); low != nil && op.By == kernel.ByToken {
+				out = append(out, kernel.Adapt{
+					Dst: op.Dst, Cols: op.Table.In, Reduced: a.reducedTo(kernel.BufSpec{}), ByToken: true, Add: true, Scale: op.Scale, Low: low,
+				})
+			}
+		case kernel.Matmul:
+			adapted, err := a.matmul(&out, op)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, adapted)
+		default:
+			out = append(out, op)
+		}
+	}
+	return out, nil
+}
+
+// low returns what each adapter adds to the products with a matrix, nil where none adds anything.
+func (a *adaptation) low(matrix string) []kernel.LowRank {
+	var list []kernel.LowRank
+	for i, x := range a.adapters {
+		if x == nil {
+			continue
+		}
+		if l, ok := x.low[matrix]; ok {
+			if list == nil {
+				list = make([]kernel.LowRank, len(a.adapters))
+			}
+			list[i] = l
+			a.used[matrix] = true
+		}
+	}
+	return list
+}
+
+// matmul adds to out what computes the adapters' part of a product, and returns the product with it.
+func (a *adaptation) matmul(out *[]kernel.Op, op kernel.Matmul) (kernel.Op, error) {
+	width := 0
+	for i, p := range op.Parts {
+		low := a.low(p.Name)
+		if low == nil {
+			continue
+		}
+		if op.Rows == kernel.HeadRows {
+			return nil, fmt.Errorf("adapters of %q are not supported: it is multiplied head by head", p.Name)
+		}
+		act, err := a.floats(*out, op.Act)
+		if err != nil {
+			return nil, fmt.Errorf("adapters of %q are not supported: %w", p.Name, err)
+		}
+		if op.Deltas == nil {
+			op.Deltas = slices.Repeat([]int{-1}, len(op.Parts))
+		}
+		rows := rowsOnly(a.p.Bufs[act])
+		op.Deltas[i] = width
+		width += kernel.Pad(p.Out)
+		op.Delta = a.delta(rows, width)
+		*out = append(*out, kernel.Adapt{
+			Dst: op.Delta, Col: op.Deltas[i], Cols: p.Out, Act: act, Reduced: a.reducedTo(rows), Rows: op.Rows, Route: op.Route,
+			Scale: 1, Low: low,
+		})
+	}
+	return op, nil
+}
+
+// rowsOnly is which rows a buffer has, and no more.
+func rowsOnly(s kernel.BufSpec) kernel.BufSpec {
+	return kernel.BufSpec{Rows: s.Rows, NExpert: s.NExpert, NUsed: s.NUsed}
+}
+
+// delta returns the buffer for what is added to products of such rows, of at least so many columns.
+func (a *adaptation) delta(rows kernel.BufSpec, width int) kernel.Buf {
+	spec := rows
+	spec.Kind = kernel.Floats
+	return a.buf(a.deltas, rows, spec, width)
+}
+
+// reducedTo returns the buffer for A x of such rows.
+func (a *adaptation) reducedTo(rows kernel.BufSpec) kernel.Buf {
+	spec := rows
+	spec.Kind = kernel.ActF32
+	return a.buf(a.reduced, rows, spec, kernel.Pad(a.rank))
+}
+
+func (a *adaptation) buf(of map[kernel.BufSpec]kernel.Buf, rows, spec kernel.BufSpec, width int) kernel.Buf {
+	b, ok := of[rows]
+	if !ok {
+		b = a.add(spec)
+		of[rows] = b
+	}
+	a.p.Bufs[b].Width = max(a.p.Bufs[b].Width, width)
+	return b
+}
+
+func (a *adaptation) add(spec kernel.BufSpec) kernel.Buf {
+	a.p.Bufs = append(a.p.Bufs, spec)
+	return kernel.Buf(len(a.p.Bufs) - 1)
+}
+
+// floats returns the activations act as floats, which the operation that makes them writes as well.
+func (a *adaptation) floats(made []kernel.Op, act kernel.Act) (kernel.Buf, error) {
+	if b, ok := act[kernel.ActF32]; ok {
+		return b, nil
+	}
+	for _, kind := range slices.Sorted(maps.Keys(act)) {
+		for i := len(made) - 1; i >= 0; i-- {
+			if b, ok, err := a.alsoFloats(made, i, kind, act[kind]); ok || err != nil {
+				return b, err
+			}
+		}
+	}
+	return 0, fmt.Errorf("nothing here makes its input")
+}
+
+// alsoFloats has operation i write floats beside the activations b, if it writes these.
+func (a *adaptation) alsoFloats(made []kernel.Op, i int, kind kernel.BufKind, b kernel.Buf) (twin kernel.Buf, ok bool, err error) {
+	writes := func(act kernel.Act) bool { w, ok := act[kind]; return ok && w == b }
+	also := func(act kernel.Act) kernel.Act {
+		if twin, ok = act[kernel.ActF32]; !ok {
+			act = maps.Clone(act)
+			twin = a.twin(b)
+			act[kernel.ActF32] = twin
+		}
+		return act
+	}
+	switch op := made[i].(type) {
+	case kernel.Norm:
+		if writes(op.Act) {
+			op.Act = also(op.Act)
+			made[i] = op
+			return twin, true, nil
+		}
+	case kernel.ToAct:
+		if writes(op.Act) {
+			op.Act = also(op.Act)
+			made[i] = op
+			return twin, true, nil
+		}
+	case kernel.MoeGather:
+		if writes(op.Dst) {
+			src, err := a.floats(made[:i], op.Src)
+			if err != nil {
+				return 0, false, err
+			}
+			op.Dst, op.Src = also(op.Dst), maps.Clone(op.Src)
+			op.Src[kernel.ActF32] = src
+			made[i] = op
+			return twin, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// twin returns the buffer for the floats of activations.
+func (a *adaptation) twin(b kernel.Buf) kernel.Buf {
+	t, ok := a.twins[b]
+	if !ok {
+		spec := a.p.Bufs[b]
+		spec.Kind = kernel.ActF32
+		t = a.add(spec)
+		a.twins[b] = t
+	}
+	return t
+}

@@ -1,0 +1,364 @@
+package model
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// An Adapter is low-rank corrections of a model's matrices (LoRA), packed. It is immutable.
+type Adapter struct {
+	Hash    [sha256.Size]byte // of the file
+	Rank    int               // the largest
+	Tensors int               // that it corrects
+
+	low    map[string]kernel.LowRank // by the name of the matrix
+	region *mem.Region
+}
+
+// OpenAdapter loads the adapter at path, a GGUF file, for this model. Errors are one line and name the file.
+func (m *Model) OpenAdapter(path string, o Options) (*Adapter, error) {
+	f, err := OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	a := &Adapter{low: map[string]kernel.LowRank{}}
+	if err := a.load(m, f, o); err != nil {
+		a.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// Bytes returns the memory of the adapter.
+func (a *Adapter) Bytes() int { return len(a.region.Bytes()) }
+
+// Close releases the memory. No Runner may have the adapter. Closing again is a no-op.
+func (a *Adapter) Close() {
+	if a.region != nil {
+		a.region.Close()
+	}
+}
+
+func (a *Adapter) load(m *Model, f *File, o Options) error {
+	alpha, err := adapterAlpha(f.GGUF, m.Config.Arch)
+	if err != nil {
+		return err
+	}
+	pairs, err := pairsOf(f.GGUF)
+	if err != nil {
+		return err
+	}
+	var all []correction
+	for _, p := range pairs {
+		list, err := m.weights.corrected(p)
+		if err != nil {
+			return err
+		}
+		all = append(all, list...)
+		a.Rank = max(a.Rank, p.rank)
+	}
+	a.Tensors = len(pairs)
+	if _, err := adapt(m.program, []*Adapter{a.sketch(all)}); err != nil {
+		return err
+	}
+	n := 0
+	for _, c := range all {
+		n += c.a.bytes() + c.b.bytes()
+	}
+	if a.region, err = o.Budget.Alloc("adapters", uint64(n)); err != nil {
+		return err
+	}
+	rest := a.region.Bytes()
+	for _, c := range all {
+		l := kernel.LowRank{Scale: 1}
+		if alpha != 0 {
+			l.Scale = float32(alpha / float64(c.rank))
+		}
+		for _, x := range []struct {
+			to   *kernel.Matrix
+			part thin
+		}{{&l.A, c.a}, {&l.B, c.b}} {
+			bytes := x.part.bytes()
+			*x.to = x.part.Matrix
+			x.to.Data, rest = rest[:x.part.Bytes():x.part.Bytes()], rest[bytes:]
+			if err := x.part.fill(x.to.Data, o); err != nil {
+				return err
+			}
+		}
+		a.low[c.matrix] = l
+	}
+	h := sha256.New()
+	for _, shard := range f.Shards() {
+		h.Write(shard)
+	}
+	h.Sum(a.Hash[:0])
+	return nil
+}
+
+// sketch is the adapter without memory, for plans to be checked.
+func (a *Adapter) sketch(all []correction) *Adapter {
+	s := &Adapter{Rank: a.Rank, low: map[string]kernel.LowRank{}}
+	for _, c := range all {
+		s.low[c.matrix] = kernel.LowRank{A: c.a.Matrix, B: c.b.Matrix}
+	}
+	return s
+}
+
+// adapterAlpha checks what an adapter's file says of itself, and returns its alpha, 0 where it has none.
+func adapterAlpha(f *gguf.File, arch string) (float64, error) {
+	for _, want := range [][2]string{{"general.type", "adapter"}, {"adapter.type", "lora"}, {"general.architecture", arch}} {
+		got, err := f.Str(want[0])
+		switch {
+		case errors.Is(err, gguf.ErrMissing) && want[0] == "general.type":
+			return 0, fmt.Errorf("not an adapter: key %q is missing, want %q", want[0], want[1])
+		case err != nil:
+			return 0, err
+		case got != want[1] && want[0] == "general.architecture":
+			return 0, fmt.Errorf("an adapter of a model of architecture %q, the model is of %q", got, want[1])
+		case got != want[1]:
+			return 0, fmt.Errorf("not a LoRA adapter: key %q is %q, want %q", want[0], got, want[1])
+		}
+	}
+	if _, ok := f.Value("adapter.alora.invocation_tokens"); ok {
+		return 0, fmt.Errorf("key %q: adapters that begin with a token (aLoRA) are not supported", "adapter.alora.invocation_tokens")
+	}
+	alpha, err := f.Float("adapter.lora.alpha")
+	switch {
+	case errors.Is(err, gguf.ErrMissing):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case math.IsNaN(alpha) || math.IsInf(alpha, 0):
+		return 0, fmt.Errorf("key %q: %v, want a finite number", "adapter.lora.alpha", alpha)
+	}
+	return alpha, nil
+}
+
+// A pair is the two matrices with which an adapter corrects a tensor.
+type pair struct {
+	tensor string
+	a, b   *gguf.Tensor
+	rank   int
+}
+
+// pairsOf returns the pairs of a file by tensor, in their order.
+func pairsOf(f *gguf.File) ([]pair, error) {
+	if len(f.Tensors) == 0 {
+		return nil, errors.New("an adapter without tensors")
+	}
+	var pairs []pair
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		name, isA := strings.CutSuffix(t.Name, ".lora_a")
+		name, isB := strings.CutSuffix(name, ".lora_b")
+		if isA == isB {
+			return nil, fmt.Errorf("tensor %q: want a name that ends in .lora_a or .lora_b", t.Name)
+		}
+		k := slices.IndexFunc(pairs, func(p pair) bool { return p.tensor == name })
+		if k < 0 {
+			k, pairs = len(pairs), append(pairs, pair{tensor: name})
+		}
+		if isA {
+			pairs[k].a = t
+		} else {
+			pairs[k].b = t
+		}
+	}
+	for i := range pairs {
+		p := &pairs[i]
+		switch {
+		case p.a == nil:
+			return nil, missingTensor(p.tensor + ".lora_a")
+		case p.b == nil:
+			return nil, missingTensor(p.tensor + ".lora_b")
+		}
+		rank := p.b.Dims[0]
+		if rank < 1 || rank > kernel.MaxRank {
+			return nil, fmt.Errorf("tensor %q: rank %d, want 1 to %d", p.b.Name, rank, kernel.MaxRank)
+		}
+		p.rank = int(rank)
+	}
+	slices.SortFunc(pairs, func(p, q pair) int { return cmp.Compare(p.tensor, q.tensor) })
+	return pairs, nil
+}
+
+// A correction is what an adapter adds to the products with one matrix.
+type correction struct {
+	matrix string // its name
+	rank   int
+	a, b   thin
+}
+
+// corrected returns the corrections of the matrices that are made of a pair's tensor.
+func (w *weights) corrected(p pair) ([]correction, error) {
+	const embedding, output = "token_embd.weight", "output.weight"
+	name := p.tensor
+	if name == output && !w.Has(output) {
+		name = embedding // which serves as both: this is the product
+	}
+	t, ok := w.f.Tensor(name)
+	if !ok {
+		return nil, fmt.Errorf("tensor %q: the model has no %q: the adapter is of another one", p.a.Name, p.tensor)
+	}
+	lookup := p.tensor == embedding
+	in, out, n := t.Dims[0], uint64(1), uint64(1)
+	if len(t.Dims) > 1 {
+		out = t.Dims[1]
+	}
+	if len(t.Dims) > 2 {
+		n = t.Dims[2]
+	}
+	rank := uint64(p.rank)
+	wantA, wantB := []uint64{in, rank, n}, []uint64{rank, out, n}
+	if lookup {
+		wantA, wantB = []uint64{rank, out, n}, []uint64{rank, in, n}
+	}
+	for _, c := range []struct {
+		t    *gguf.Tensor
+		want []uint64
+	}{{p.a, wantA}, {p.b, wantB}} {
+		if !slices.Equal(trimmed(c.t.Dims), trimmed(c.want)) {
+			return nil, fmt.Errorf("tensor %q: shape %v, want %v for %q of the model", c.t.Name, c.t.Dims, trimmed(c.want), p.tensor)
+		}
+	}
+	var list []correction
+	for _, m := range w.mats {
+		if m.parts[0].Name != name || m.rows != lookup {
+			continue
+		}
+		if m.transposed || !m.whole(name) {
+			return nil, fmt.Errorf("tensor %q: adapters of %q are not supported: it is not multiplied as it is", p.a.Name, p.tensor)
+		}
+		c := correction{matrix: m.Name, rank: p.rank}
+		if lookup {
+			c.a, c.b = thinOf(p.a, m.Out, []span{{0, m.Out}}), thinOf(p.b, m.In, []span{{0, m.In}})
+			c.a.Layout = kernel.Rows
+		} else {
+			rows := m.spans(t)
+			var each []span // of A: that of the matrix of the tensor that the rows are of
+			for k := range m.N {
+				each = append(each, span{rows[k].from / int(out) * p.rank, p.rank})
+			}
+			c.a, c.b = thinOf(p.a, p.rank, each), thinOf(p.b, m.Out, rows)
+			c.a.N, c.b.N = m.N, m.N
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("tensor %q: adapters of %q are not supported: it is no matrix of products", p.a.Name, p.tensor)
+	}
+	return list, nil
+}
+
+// trimmed is dims without the last ones that are 1, but for the first two.
+func trimmed(dims []uint64) []uint64 {
+	for len(dims) > 2 && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	return dims
+}
+
+// whole reports whether a matrix is made of one tensor.
+func (m *matrix) whole(tensor string) bool {
+	return !slices.ContainsFunc(m.parts, func(t *gguf.Tensor) bool { return t.Name != tensor })
+}
+
+// A span is n rows from number `from` on.
+type span struct{ from, n int }
+
+// spans returns which rows of its tensor a matrix is made of; those of each of N matrices apart.
+func (m *matrix) spans(t *gguf.Tensor) []span {
+	row := uint64(kernel.RowBytes(m.Type, m.In))
+	var list []span
+	for _, p := range m.parts {
+		from, rows := int((p.Offset-t.Offset)/row), len(p.Data)/int(row)
+		for at := 0; at < rows; at += m.Out {
+			list = append(list, span{from + at, min(m.Out, rows-at)})
+		}
+	}
+	return list
+}
+
+// thin is one of an adapter's matrices, and the rows of its tensor that it is made of. Types that are not of floats
+// become floats: at these sizes that costs little.
+type thin struct {
+	kernel.Matrix
+	t     *gguf.Tensor
+	spans []span
+}
+
+// thinOf is a packed matrix of so many rows.
+func thinOf(t *gguf.Tensor, rows int, spans []span) thin {
+	x := thin{t: t, spans: spans}
+	x.Type, x.Layout, x.In, x.Out, x.N = kernel.F32, kernel.X16, int(t.Dims[0]), rows, 1
+	if typ := kernel.Type(t.Type); typ == kernel.F16 || typ == kernel.BF16 {
+		x.Type = typ
+	}
+	return x
+}
+
+func (x *thin) bytes() int { return kernel.AlignUp(x.Bytes()) }
+
+// fill writes the matrix to dst.
+func (x *thin) fill(dst []byte, o Options) error {
+	from := kernel.Type(x.t.Type)
+	if err := from.Check(x.In); err != nil {
+		return unsupported(x.t, err)
+	}
+	row, width := kernel.RowBytes(from, x.In), kernel.RowBytes(x.Type, x.In)
+	most := 0
+	for _, s := range x.spans {
+		most = max(most, s.n)
+	}
+	buf, err := o.borrow("rows of an adapter", uint64(most*width))
+	if err != nil {
+		return err
+	}
+	defer buf.Close()
+	for _, s := range x.spans {
+		src, rows := x.t.Data[s.from*row:(s.from+s.n)*row], buf.Bytes()[:s.n*width]
+		if x.Type == from {
+			copy(rows, src)
+		} else if err := kernel.Dequantize(from, mem.Float32s(rows), src); err != nil {
+			return unsupported(x.t, err)
+		}
+		packed := kernel.Pad(s.n) / kernel.Panel * kernel.PanelBytes(x.Type, x.In)
+		if x.Layout == kernel.Rows {
+			if err := x.finite(rows); err != nil {
+				return err
+			}
+			copy(dst, rows)
+			continue
+		}
+		err := o.Pack(dst[:packed:packed], kernel.Matrix{Data: rows, Type: x.Type, In: x.In, Out: s.n, N: 1})
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", x.t.Name, err)
+		}
+		dst = dst[packed:]
+	}
+	return nil
+}
+
+// finite checks rows that are not packed.
+func (x *thin) finite(rows []byte) error {
+	v, width := make([]float32, x.In), kernel.RowBytes(x.Type, x.In)
+	for at := 0; at < len(rows); at += width {
+		if err := kernel.Dequantize(x.Type, v, rows[at:at+width]); err != nil {
+			return unsupported(x.t, err)
+		}
+		if err := finite(v); err != nil {
+			return fmt.Errorf("tensor %q: %w", x.t.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A responsesQuery is a request to OpenAI's /v1/responses.
+type responsesQuery struct {
+	options
+	conversation
+	stored *responseStore
+
+	given        responseItems
+	instructions string
+	previousID   string
+	store        bool
+	background   bool
+	offered      responseTools
+	reasoning    reasoningOptions
+	text         textOptions
+	metadata     kept
+	shownChoice  jsontext.Value
+	include      texts
+	truncation   string
+	user         string
+	cacheKey     string
+	safety       string
+
+	previous *storedResponse // set by source
+}
+
+func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
+	q := &responsesQuery{options: newOptions(m), conversation: newConversation(), stored: s.stored, store: true, truncation: "disabled"}
+	q.offered.to = &q.tools
+	return filled(m, q)
+}
+
+func (q *responsesQuery) fields() []field {
+	return slices.Concat(q.input(), []field{
+		input("max_output_tokens", integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
+		input("store", boolean{&q.store}, "Keep the response, so that it can be had again and gone on with."),
+		input("background", boolean{&q.background}, "Answer at once, and generate meanwhile: GET says how far it is."),
+		input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back."),
+		input("metadata", &q.metadata, "Kept with the response."),
+		input("user", text{p: &q.user}, "Kept with the response."),
+		input("prompt_cache_key", text{p: &q.cacheKey}, "Kept with the response; what a prompt has in common with earlier ones is found without it."),
+		input("safety_identifier", text{p: &q.safety}, "Kept with the response."),
+		input("service_tier", text{p: new(string)}, "Accepted; without effect."),
+		input("max_tool_calls", integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
+		input("top_logprobs", always(0), "Log-probabilities."),
+		input("stream_options", object{}, "Accepted; without effect."),
+		input("conversation", neutral{nil, func(any) bool { return false }, "null"}, "A stored conversation."),
+		input("prompt", neutral{nil, func(any) bool { return false }, "null"}, "A stored prompt."),
+	}, without(q.options.fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
+}
+
+// input returns the fields that the prompt is made of.
+func (q *responsesQuery) input() []field {
+	return []field{
+		input("model", text{p: &q.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
+		input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
+		input("instructions", text{p: &q.instructions}, "The system prompt. The one before does not apply."),
+		input("previous_response_id", text{p: &q.previousID}, "Go on after this response, which is stored."),
+		input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
+		input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
+		setting("parallel_tool_calls", boolean{&q.parallel}, "Whether one answer may have several calls."),
+		input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
+		input("text", &q.text, "The format of the answer."),
+		input("truncation", text{&q.truncation, []string{"auto", "disabled"}}, "Without effect: what is too long is refused."),
+		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
+	}
+}
+
+// choiceOf is tool_choice, of which responses have a copy.
+type choiceOf struct {
+	to    *toolChoice
+	shown *jsontext.Value
+}
+
+func (c choiceOf) take(r *reader) error {
+	from := r.dec.InputOffset()
+	err := c.to.take(r)
+	*c.shown = slices.Clone(r.since(from))
+	return err
+}
+
+func (c choiceOf) value() any     { return nil }
+func (c choiceOf) schema() schema { return c.to.schema() }
+
+// reasoningOptions is OpenAI's reasoning.
+type reasoningOptions struct{ effort, summary string }
+
+func (o *reasoningOptions) take(r *reader) error {
+	return r.members("an object", func(name string) (err error) {
+		switch {
+		case r.kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
+			_, err = r.raw()
+		case name == "effort":
+			err = text{&o.effort, efforts}.take(r)
+		default:
+			err = text{&o.summary, []string{"auto", "concise", "detailed", "none"}}.take(r)
+		}
+		return wrap(name, err)
+	})
+}
+
+func (o *reasoningOptions) value() any { return nil }
+
+func (o *reasoningOptions) schema() schema {
+	return schema{"type": "object", "properties": schema{
+		"effort":  schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}},
+		"summary": schema{"anyOf": []schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
+	}}
+}
+
+// textOptions is OpenAI's text.
+type textOptions struct {
+	format    responseFormatOf
+	verbosity string
+}
+
+// responseFormatOf is a format of the answer, as it was sent.
+type responseFormatOf struct{ raw jsontext.Value }
+
+func (o *textOptions) take(r *reader) error {
+	return r.members("an object", func(name string) (err error) {
+		switch {
+		case r.kind() == 'n':
+			_, err = r.raw()
+		case name == "format":
+			from := r.dec.InputOffset()
+			err = responseFormat().to.take(r)
+			o.format.raw = slices.Clone(r.since(from))
+		case name == "verbosity":
+			err = text{&o.verbosity, []string{"low", "medium", "high"}}.take(r)
+		default:
+			_, err = r.raw()
+		}
+		return wrap(name, err)
+	})
+}
+
+func (o *textOptions) value() any { return nil }
+
+func (o *textOptions) schema() schema {
+	return schema{"type": "object", "properties": schema{
+		"format":    responseFormat().to.schema(),
+		"verbosity": schema{"anyOf": []schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
+	}}
+}
+
+// kept is an object that is kept as it was sent.
+type kept jsontext.Value
+
+func (k *kept) take(r *reader) error {
+	if r.kind() != '{' {
+		return r.wrong("an object")
+	}
+	v, err := r.raw()
+	*k = kept(slices.Clone(v))
+	return err
+}
+
+func (k *kept) value() any     { return nil }
+func (k *kept) schema() schema { return schema{"type": "object"} }
+
+// included are the values of include that OpenAI has. The one that this server has is
+// the first; the others are of tools that OpenAI runs.
+var included = []string{
+	"reasoning.encrypted_content", "web_search_call.action.sources", "web_search_call.results", "file_search_call.results",
+	"computer_call_output.output.image_url", "message.input_image.image_url", "code_interpreter_call.outputs",
+}
+
+func (q *responsesQuery) settle(m *Model, h http.Header) error {
+	for _, name := range q.include {
+		if !slices.Contains(included, name) {
+			return invalid("include", "%s is not supported, want reasoning.encrypted_content", quote(name))
+		}
+	}
+	switch {
+	case q.background && q.stream:
+		return invalid("background", "not supported together with stream, want one of them")
+	case q.background && !q.store:
+		return invalid("background", "true without store, want store to be true")
+	}
+	if q.options.thinking == "deepseek-legacy" { // which has thoughts twice
+		q.options.thinking = "auto"
+	}
+	return q.options.settle(m, h)
+}
+
+// source makes the prompt, of the stored conversation and the input.
+func (q *responsesQuery) source(m *Model) (source, error) {
+	if q.given == nil && q.previousID == "" {
+		return source{}, invalid("input", "missing, want %s", wantItems)
+	}
+	var t transcript
+	if q.instructions != "" {
+		t.add("system", q.instructions)
+	}
+	if q.previousID != "" {
+		var err error
+		if q.previous, err = q.stored.get(q.previousID); err != nil {
+			return source{}, at("previous_response_id", err)
+		}
+		if body := q.stored.body(q.previous); body.running() {
+			return source{}, invalid("previous_response_id", "%s has not ended, want one that has", quote(q.previousID))
+		}
+		for _, v := range q.previous.conversation() {
+			item, err := readItem(v.raw)
+			if err != nil {
+				return source{}, fmt.Errorf("a stored item: %w", err)
+			}
+			item.add(&t)
+		}
+	}
+	for i := range q.given {
+		if err := q.refer(&q.given[i]); err != nil {
+			return source{}, at("input", wrap(fmt.Sprintf("item %d", i), err))
+		}
+		q.given[i].add(&t)
+	}
+	if q.messages = t.messages; len(q.messages) == 0 {
+		return source{}, invalid("input", "without text, want at least one item with")
+	}
+	if q.reasoning.effort != "" {
+		q.effort = q.reasoning.effort
+	}
+	return q.conversation.source(m)
+}
+
+// refer replaces a reference by the item that it is to.
+func (q *responsesQuery) refer(it *responseItem) error {
+	if it.Type != "item_reference" {
+		return nil
+	}
+	v, err := q.stored.item(it.ID)
+	if err == nil {
+		*it, err = readItem(v)
+	}
+	return err
+}

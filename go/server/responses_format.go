@@ -1,0 +1,466 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A response is OpenAI's object of that name.
+type response struct {
+	ID           string              `json:"id"`
+	Object       string              `json:"object"`
+	Created      int64               `json:"created_at"`
+	Completed    *int64              `json:"completed_at"`
+	Status       string              `json:"status"`
+	Background   bool                `json:"background"`
+	Error        *responseError      `json:"error"`
+	Incomplete   *responseIncomplete `json:"incomplete_details"`
+	Instructions *string             `json:"instructions"`
+	MaxTokens    *int                `json:"max_output_tokens"`
+	Metadata     jsontext.Value      `json:"metadata"`
+	Model        string              `json:"model"`
+	Output       []storedItem        `json:"output"`
+	Parallel     bool                `json:"parallel_tool_calls"`
+	Previous     *string             `json:"previous_response_id"`
+	Reasoning    responseReasoning   `json:"reasoning"`
+	Store        bool                `json:"store"`
+	Temperature  float32             `json:"temperature"`
+	Text         responseText        `json:"text"`
+	Choice       jsontext.Value      `json:"tool_choice"`
+	Tools        jsontext.Value      `json:"tools"`
+	TopP         float32             `json:"top_p"`
+	Truncation   string              `json:"truncation"`
+	Usage        *responseUsage      `json:"usage"`
+	User         *string             `json:"user"`
+	CacheKey     *string             `json:"prompt_cache_key"`
+	Safety       *string             `json:"safety_identifier"`
+	Tier         string              `json:"service_tier"`
+}
+
+type (
+	responseError struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	responseIncomplete struct {
+		Reason string `json:"reason"`
+	}
+	responseReasoning struct {
+		Effort  *string `json:"effort"`
+		Summary *string `json:"summary"`
+	}
+	responseText struct {
+		Format    jsontext.Value `json:"format"`
+		Verbosity *string        `json:"verbosity"`
+	}
+	responseUsage struct {
+		Input        int `json:"input_tokens"`
+		InputDetails struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"input_tokens_details"`
+		Output        int `json:"output_tokens"`
+		OutputDetails struct {
+			Reasoning int `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+		Total int `json:"total_tokens"`
+	}
+)
+
+// Statuses of responses.
+const (
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+	statusStopped    = "cancelled"
+)
+
+func (r *response) running() bool { return r.Status == statusInProgress }
+
+func (v storedItem) MarshalJSON() ([]byte, error) { return v.raw, nil }
+
+func (storedItem) schema() schema { return schema{"type": "object"} }
+
+// An outputItem is an item of the output, before it is stored.
+type outputItem struct {
+	ID        string       `json:"id"`
+	Type      string       `json:"type"`
+	Status    string       `json:"status"`
+	Role      string       `json:"role,omitempty"`
+	CallID    string       `json:"call_id,omitempty"`
+	Name      string       `json:"name,omitempty"`
+	Namespace string       `json:"namespace,omitempty"`
+	Arguments *string      `json:"arguments,omitzero"`
+	Input     *string      `json:"input,omitzero"`
+	Summary   []outputPart `json:"summary,omitzero"`
+	Content   []outputPart `json:"content,omitzero"`
+	Encrypted *string      `json:"encrypted_content,omitzero"`
+}
+
+type outputPart struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Annotations []any  `json:"annotations,omitzero"`
+	Logprobs    []any  `json:"logprobs,omitzero"`
+}
+
+// A responseEvent is an event of a stream. Its type is also its name.
+type responseEvent struct {
+	Type      string      `json:"type"`
+	Sequence  int         `json:"sequence_number"`
+	Response  *response   `json:"response,omitzero"`
+	Output    *int        `json:"output_index,omitzero"`
+	ItemID    string      `json:"item_id,omitempty"`
+	Content   *int        `json:"content_index,omitzero"`
+	Summary   *int        `json:"summary_index,omitzero"`
+	Item      *outputItem `json:"item,omitzero"`
+	Part      *outputPart `json:"part,omitzero"`
+	Delta     *string     `json:"delta,omitzero"`
+	Text      *string     `json:"text,omitzero"`
+	Name      string      `json:"name,omitempty"`
+	Arguments *string     `json:"arguments,omitzero"`
+	Input     *string     `json:"input,omitzero"`
+	Logprobs  []any       `json:"logprobs,omitzero"`
+}
+
+// responsesFormat writes the answers of /v1/responses.
+type responsesFormat struct {
+	q      *responsesQuery
+	g      *generation
+	body   response
+	begun  bool
+	seq    int    // of the next event
+	block  *block // the open one
+	itemID string // of it
+}
+
+func (q *responsesQuery) format(g *generation, _ envelope) format {
+	g.keeps = true
+	given := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	r := response{
+		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
+		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []storedItem{},
+		Parallel: q.parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
+		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, Text: responseText{q.text.format.raw, given(q.text.verbosity)},
+		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
+	}
+	for _, v := range []struct {
+		to       *jsontext.Value
+		standard string
+	}{{&r.Metadata, `{}`}, {&r.Text.Format, `{"type":"text"}`}, {&r.Choice, `"auto"`}, {&r.Tools, `[]`}} {
+		if len(*v.to) == 0 {
+			*v.to = jsontext.Value(v.standard)
+		}
+	}
+	if q.maxTokens >= 0 {
+		r.MaxTokens = &q.maxTokens
+	}
+	return &responsesFormat{q: q, g: g, body: r}
+}
+
+func (f *responsesFormat) whole(answers []answer) any {
+	got := &answers[0]
+	for _, b := range got.blocks {
+		f.keep(f.item(b, f.newItemID(b), statusCompleted))
+	}
+	f.finish(&got.ending, event{usage: got.usage})
+	f.put()
+	return f.body
+}
+
+// newItemID returns an id for the item of a block.
+func (f *responsesFormat) newItemID(b *block) string {
+	switch b.kind {
+	case thoughtBlock:
+		return "rs_" + newID()
+	case callBlock:
+		return "fc_" + newID()
+	}
+	return "msg_" + newID()
+}
+
+// summarized tells whether thoughts are sent as a summary.
+func (f *responsesFormat) summarized() bool {
+	return f.q.reasoning.summary != "" && f.q.reasoning.summary != "none"
+}
+
+// part is the block as a part of its item, of text or thoughts.
+func (f *responsesFormat) part(b *block, text string) outputPart {
+	switch {
+	case b.kind == textBlock:
+		return outputPart{"output_text", text, []any{}, []any{}}
+	case f.summarized():
+		return outputPart{Type: "summary_text", Text: text}
+	}
+	return outputPart{Type: "reasoning_text", Text: text}
+}
+
+// item is the block as an item. One in progress is empty.
+func (f *responsesFormat) item(b *block, id, status string) outputItem {
+	it := outputItem{ID: id, Type: "message", Status: status}
+	text := b.text.String()
+	var parts []outputPart
+	if status != statusInProgress {
+		parts = []outputPart{f.part(b, text)}
+	}
+	switch b.kind {
+	case textBlock:
+		it.Role, it.Content = "assistant", append([]outputPart{}, parts...)
+	case thoughtBlock:
+		it.Type, it.Summary = "reasoning", []outputPart{}
+		if f.summarized() {
+			it.Summary = append(it.Summary, parts...)
+		} else {
+			it.Content = append([]outputPart{}, parts...)
+		}
+		if status != statusInProgress && slices.Contains(f.q.include, included[0]) {
+			sealed := seal(text)
+			it.Encrypted = &sealed
+		}
+	case callBlock:
+		tool := f.tool(b)
+		it.Type, it.CallID, it.Name, it.Namespace = "function_call", b.id, tool.name, tool.namespace
+		if tool.custom {
+			input := ""
+			if status != statusInProgress {
+				input = customInput(text)
+			}
+			it.Type, it.Input = "custom_tool_call", &input
+		} else {
+			it.Arguments = &text
+		}
+	}
+	return it
+}
+
+// tool is the one that a block calls, as the client has it.
+func (f *responsesFormat) tool(b *block) responseTool {
+	if t, ok := f.q.offered.names[b.name]; ok {
+		return t
+	}
+	return responseTool{name: b.name}
+}
+
+// keep adds an item to the output.
+func (f *responsesFormat) keep(it outputItem) {
+	if raw, err := encode(it); err == nil {
+		f.body.Output = append(f.body.Output, storedItem{it.ID, raw})
+	}
+}
+
+// finish sets how the response ended.
+func (f *responsesFormat) finish(end *ending, e event) {
+	f.body.Status = statusCompleted
+	if end.stop == stopLimit {
+		f.body.Status, f.body.Incomplete = statusIncomplete, &responseIncomplete{"max_output_tokens"}
+	}
+	now := f.q.stored.now().Unix()
+	f.body.Completed = &now
+	u := &responseUsage{Input: e.usage.PromptTokens, Output: e.usage.Generated, Total: e.usage.PromptTokens + e.usage.Generated}
+	u.InputDetails.Cached = e.usage.CachedTokens
+	f.body.Usage = u
+}
+
+// put stores the response, if it is to be.
+func (f *responsesFormat) put() {
+	if f.q.store && !f.q.background {
+		f.q.stored.put(f.stored())
+	}
+}
+
+// stored returns the response as it is stored.
+func (f *responsesFormat) stored() *storedResponse {
+	r := &storedResponse{id: f.body.ID, previous: f.q.previous, body: f.body}
+	for _, it := range f.q.given {
+		r.input = append(r.input, storedItem{it.ID, it.raw})
+	}
+	return r
+}
+
+func (f *responsesFormat) send(s *stream, e responseEvent) error {
+	e.Sequence = f.seq
+	f.seq++
+	return s.named(e.Type, e)
+}
+
+// begin sends the first events.
+func (f *responsesFormat) begin(s *stream) error {
+	if f.begun {
+		return nil
+	}
+	f.begun = true
+	if err := f.send(s, responseEvent{Type: "response.created", Response: &f.body}); err != nil {
+		return err
+	}
+	return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body})
+}
+
+func (f *responsesFormat) event(s *stream, e event) error {
+	failed := e.end != nil && e.end.err != nil
+	if failed && e.piece.empty() {
+		return nil
+	}
+	if err := f.begin(s); err != nil {
+		return err
+	}
+	for _, d := range e.piece.deltas {
+		if !f.block.continues(d) {
+			if err := f.stop(s, statusCompleted); err != nil {
+				return err
+			}
+			f.block = newBlock(d)
+			if err := f.start(s); err != nil {
+				return err
+			}
+		}
+		text := textOf(d)
+		f.block.text.WriteString(text)
+		if text != "" {
+			if err := f.delta(s, text); err != nil {
+				return err
+			}
+		}
+	}
+	if e.end == nil || failed {
+		return nil
+	}
+	status := statusCompleted
+	if e.end.stop == stopLimit {
+		status = statusIncomplete
+	}
+	if err := f.stop(s, status); err != nil {
+		return err
+	}
+	f.finish(e.end, e)
+	f.put()
+	return f.send(s, responseEvent{Type: "response." + f.body.Status, Response: &f.body})
+}
+
+// at returns an event about the open block.
+func (f *responsesFormat) at(kind string) responseEvent {
+	index, zero := len(f.body.Output), 0
+	e := responseEvent{Type: "response." + kind, Output: &index, ItemID: f.itemID}
+	switch {
+	case f.block.kind == callBlock || strings.HasPrefix(kind, "output_item"):
+	case f.block.kind == thoughtBlock && f.summarized():
+		e.Summary = &zero
+	default:
+		e.Content = &zero
+	}
+	if strings.HasPrefix(kind, "output_text") {
+		e.Logprobs = []any{}
+	}
+	return e
+}
+
+// kinds returns the names of the events about the text of the open block, and about its
+// part; a call has no parts.
+func (f *responsesFormat) kinds() (text, part string) {
+	switch {
+	case f.block.kind == textBlock:
+		return "output_text", "content_part"
+	case f.block.kind == callBlock && f.tool(f.block).custom:
+		return "custom_tool_call_input", ""
+	case f.block.kind == callBlock:
+		return "function_call_arguments", ""
+	case f.summarized():
+		return "reasoning_summary_text", "reasoning_summary_part"
+	}
+	return "reasoning_text", "content_part"
+}
+
+// start begins the item of the open block.
+func (f *responsesFormat) start(s *stream) error {
+	f.itemID = f.newItemID(f.block)
+	e := f.at("output_item.added")
+	item := f.item(f.block, f.itemID, statusInProgress)
+	e.Item, e.ItemID = &item, ""
+	if err := f.send(s, e); err != nil {
+		return err
+	}
+	_, part := f.kinds()
+	if part == "" {
+		return nil
+	}
+	e = f.at(part + ".added")
+	empty := f.part(f.block, "")
+	e.Part = &empty
+	return f.send(s, e)
+}
+
+// delta sends text of the open block. The input of a custom tool is sent as a whole,
+// when it is known.
+func (f *responsesFormat) delta(s *stream, text string) error {
+	kind, _ := f.kinds()
+	if kind == "custom_tool_call_input" {
+		return nil
+	}
+	e := f.at(kind + ".delta")
+	e.Delta = &text
+	return f.send(s, e)
+}
+
+// stop ends the item of the open block, if there is one.
+func (f *responsesFormat) stop(s *stream, status string) error {
+	if f.block == nil {
+		return nil
+	}
+	text := f.block.text.String()
+	kind, part := f.kinds()
+	done := f.at(kind + ".done")
+	switch kind {
+	case "custom_tool_call_input":
+		text = customInput(text)
+		e := f.at(kind + ".delta")
+		e.Delta, done.Input = &text, &text
+		if err := f.send(s, e); err != nil {
+			return err
+		}
+	case "function_call_arguments":
+		done.Arguments, done.Name = &text, f.tool(f.block).name
+	default:
+		done.Text = &text
+	}
+	if err := f.send(s, done); err != nil {
+		return err
+	}
+	if part != "" {
+		e := f.at(part + ".done")
+		whole := f.part(f.block, text)
+		e.Part = &whole
+		if err := f.send(s, e); err != nil {
+			return err
+		}
+	}
+	e := f.at("output_item.done")
+	item := f.item(f.block, f.itemID, status)
+	e.Item, e.ItemID = &item, ""
+	f.block = nil
+	err := f.send(s, e)
+	f.keep(item)
+	return err
+}
+
+func (f *responsesFormat) end(*stream) error { return nil }
+
+// fail sets why the response failed.
+func (f *responsesFormat) fail(err *apiError) {
+	code, _ := err.extra["code"].(string)
+	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, kinds[err.status]), err.message}
+	if err.status == statusCancelled {
+		f.body.Status = statusStopped
+	}
+}
+
+func (f *responsesFormat) failed(s *stream, err *apiError) error {
+	f.fail(err)
+	return f.send(s, responseEvent{Type: "response.failed", Response: &f.body})
+}

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A responseItem is an item of a response's input or output: a message, a call of a tool,
+// its result, or reasoning.
+type responseItem struct {
+	raw jsontext.Value // as it was sent, with an id
+
+	Type      string         `json:"type"`
+	ID        string         `json:"id"`
+	Role      string         `json:"role"`
+	Name      string         `json:"name"`
+	Namespace string         `json:"namespace"`
+	CallID    string         `json:"call_id"`
+	Arguments string         `json:"arguments"`
+	Input     string         `json:"input"`
+	Content   jsontext.Value `json:"content"`
+	Output    jsontext.Value `json:"output"`
+	Summary   jsontext.Value `json:"summary"`
+	Encrypted string         `json:"encrypted_content"`
+
+	texts []string // of the content, output or summary
+}
+
+// responseItems are the input of a response.
+type responseItems []responseItem
+
+const wantItems = `a string or an array of items such as {"role": "user", "content": "hello"}`
+
+func (l *responseItems) take(r *reader) error {
+	*l = responseItems{}
+	if r.kind() == '"' {
+		s, err := r.text(wantItems)
+		if err != nil {
+			return err
+		}
+		v, err := encode(map[string]string{"role": "user", "content": s})
+		if err != nil {
+			return err
+		}
+		r = newReader(slices.Concat([]byte("["), v, []byte("]")))
+	}
+	return r.elements(wantItems, func(i int) error {
+		v, err := r.raw()
+		if err != nil {
+			return err
+		}
+		item, err := readItem(v)
+		*l = append(*l, item)
+		return wrap(fmt.Sprintf("item %d", i), err)
+	})
+}
+
+func (l *responseItems) value() any { return nil }
+
+func (l *responseItems) schema() schema {
+	return schema{"description": wantItems, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "object"}}}}
+}
+
+// hostedItems are what OpenAI's own tools leave in a conversation. They say nothing to
+// another model.
+var hostedItems = []string{
+	"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call", "computer_call_output",
+	"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
+	"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output", "compaction",
+}
+
+// readItem reads an item, and gives it an id if it has none.
+func readItem(v jsontext.Value) (it responseItem, err error) {
+	if v.Kind() != '{' {
+		return it, wrong(v, "an object")
+	}
+	if err := mismatch(json.Unmarshal(v, &it)); err != nil {
+		return it, err
+	}
+	it.raw = slices.Clone(v)
+	missing := func(name string) error { return bad("%s: missing from an item of type %s", name, it.Type) }
+	prefix := ""
+	switch it.Type {
+	case "", "message":
+		prefix, it.Type = "msg_", "message"
+		if !slices.Contains([]string{"user", "assistant", "system", "developer"}, it.Role) {
+			return it, bad("role: the string %s, want one of user, assistant, system, developer", quote(it.Role))
+		}
+		if it.texts, err = itemTexts(it.Content); err != nil {
+			return it, wrap("content", err)
+		}
+	case "function_call", "custom_tool_call":
+		prefix = "fc_"
+		if it.CallID == "" {
+			return it, missing("call_id")
+		}
+		if it.Name == "" {
+			return it, missing("name")
+		}
+	case "function_call_output", "custom_tool_call_output":
+		prefix = "fco_"
+		if it.CallID == "" {
+			return it, missing("call_id")
+		}
+		if it.texts, err = itemTexts(it.Output); err != nil {
+			return it, wrap("output", err)
+		}
+	case "reasoning":
+		prefix = "rs_"
+		if it.texts, err = it.thoughts(); err != nil {
+			return it, err
+		}
+	case "item_reference":
+		if it.ID == "" {
+			return it, missing("id")
+		}
+	default:
+		if !slices.Contains(hostedItems, it.Type) {
+			return it, bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", quote(it.Type))
+		}
+	}
+	if it.ID == "" && prefix != "" {
+		it.ID = prefix + newID()
+		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), it.members())
+	}
+	return it, nil
+}
+
+// members returns the members of the item, except its type and id, and the brace at its
+// end.
+func (it *responseItem) members() []byte {
+	var out []byte
+	r := newReader(it.raw)
+	_ = r.members("an object", func(name string) error { // which it is
+		v, err := r.raw()
+		if name != "type" && name != "id" {
+			out = append(out, ',')
+			out, _ = jsontext.AppendQuote(out, name)
+			out = append(append(out, ':'), v...)
+		}
+		return err
+	})
+	return append(out, '}')
+}
+
+// itemTexts reads a text, or parts of text.
+func itemTexts(v jsontext.Value) ([]string, error) {
+	if len(v) == 0 || v.Kind() == 'n' {
+		return nil, nil
+	}
+	r := newReader(v)
+	if r.kind() == '"' {
+		s, err := r.text("a string")
+		return []string{s}, err
+	}
+	var texts []string
+	err := r.elements("a string or an array of parts", func(i int) error {
+		var part struct {
+			Type    string  `json:"type"`
+			Text    *string `json:"text"`
+			Refusal *string `json:"refusal"`
+		}
+		err := mismatch(r.decode(&part))
+		switch {
+		case err != nil:
+		case part.Type == "refusal" && part.Refusal != nil:
+			texts = append(texts, *part.Refusal)
+		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio", part.Type == "computer_screenshot":
+			err = bad("the model reads text only, want no %s", part.Type)
+		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
+			err = bad("type: the string %s, want input_text or output_text", quote(part.Type))
+		case part.Text == nil:
+			err = bad("text: missing, want a string")
+		default:
+			texts = append(texts, *part.Text)
+		}
+		return wrap(fmt.Sprintf("part %d", i), err)
+	})
+	return texts, err
+}
+
+// sealed begins the encrypted_content of reasoning that this server wrote. It is not
+// secret: it has a name of its own because other servers' cannot be read.
+const sealed = "quern:"
+
+// seal returns thoughts in the form in which clients without a store send them back.
+func seal(thoughts string) string {
+	return sealed + base64.StdEncoding.EncodeToString([]byte(thoughts))
+}
+
+// thoughts returns the texts of an item of reasoning: in full, or else as its summary.
+func (it *responseItem) thoughts() ([]string, error) {
+	texts, err := itemTexts(it.Content)
+	if err != nil {
+		return nil, wrap("content", err)
+	}
+	if own, ok := strings.CutPrefix(it.Encrypted, sealed); ok && len(texts) == 0 {
+		if b, err := base64.StdEncoding.DecodeString(own); err == nil {
+			return []string{string(b)}, nil
+		}
+	}
+	if len(texts) > 0 {
+		return texts, nil
+	}
+	texts, err = itemTexts(it.Summary)
+	return texts, wrap("summary", err)
+}
+
+// add adds the item to a conversation.
+func (it *responseItem) add(t *transcript) {
+	switch it.Type {
+	case "message":
+		switch it.Role {
+		case "assistant":
+			t.say(it.texts...)
+		case "developer":
+			t.add("system", it.texts...)
+		default:
+			t.add(it.Role, it.texts...)
+		}
+	case "reasoning":
+		t.think(strings.Join(it.texts, "\n\n"))
+	case "function_call":
+		t.call(it.CallID, flatName(it.Namespace, it.Name), it.Arguments)
+	case "custom_tool_call":
+		t.call(it.CallID, flatName(it.Namespace, it.Name), customArguments(it.Input))
+	case "function_call_output", "custom_tool_call_output":
+		t.result(it.CallID, it.texts...)
+	}
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+)
+
+// createResponse serves POST /v1/responses.
+func (s *Server) createResponse(c *gin.Context, m *Model) error {
+	q := s.newResponsesQuery(m)
+	g, err := s.begin(c, m, q, "resp_")
+	if err != nil {
+		return err
+	}
+	if q.background {
+		return s.inBackground(c, q, g)
+	}
+	return s.finish(c, q, g)
+}
+
+// inBackground answers with a response that is generated meanwhile, and stored from now
+// on. The model stays leased until it has ended.
+func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) error {
+	lease, err := s.models.Acquire(context.Background(), g.model.Name)
+	if err != nil {
+		g.cancel()
+		g.close()
+		return err
+	}
+	f := q.format(g, s.envelope(g)).(*responsesFormat)
+	begun := f.body
+	r := f.stored()
+	r.cancel = g.cancel
+	s.stored.put(r)
+	copied := c.Copy()
+	go func() {
+		defer lease.Release()
+		defer g.close()
+		if answers, err := g.collect(context.Background()); err == nil {
+			f.whole(answers)
+		} else {
+			s.logHidden(copied, err)
+			f.fail(toAPI(copied, err))
+		}
+		s.stored.update(r, func(r *storedResponse) { r.body, r.cancel = f.body, nil })
+	}()
+	reply(c, http.StatusOK, begun)
+	return nil
+}
+
+// getResponse serves GET /v1/responses/:id.
+func (s *Server) getResponse(c *gin.Context, _ *Model) error {
+	if c.Query("stream") == "true" {
+		return invalid("stream", "a stored response is sent whole, want no stream")
+	}
+	r, err := s.stored.get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, s.stored.body(r))
+	return nil
+}
+
+type responseDeleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// deleteResponse serves DELETE /v1/responses/:id.
+func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
+	id := c.Param("id")
+	if err := s.stored.remove(id); err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, responseDeleted{id, "response", true})
+	return nil
+}
+
+// cancelResponse serves POST /v1/responses/:id/cancel.
+func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
+	r, err := s.stored.get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if !s.stored.body(r).Background {
+		return bad("the response %s does not run in the background: close its connection to end it", quote(r.id))
+	}
+	s.stored.update(r, func(r *storedResponse) {
+		r.cancel()
+		r.body.Status, r.cancel = statusStopped, nil
+	})
+	reply(c, http.StatusOK, s.stored.body(r))
+	return nil
+}
+
+// responseItemList is a page of items.
+type responseItemList struct {
+	Object string       `json:"object"`
+	Data   []storedItem `json:"data"`
+	First  *string      `json:"first_id"`
+	Last   *string      `json:"last_id"`
+	More   bool         `json:"has_more"`
+}
+
+// listInputItems serves GET /v1/responses/:id/input_items.
+func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
+	r, err := s.stored.get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	limit := 20
+	if text := c.Query("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 100 {
+			return invalid("limit", "%s, want 1 to 100", quote(text))
+		}
+	}
+	items := r.given()
+	switch order := c.DefaultQuery("order", "desc"); order {
+	case "desc":
+		slices.Reverse(items)
+	case "asc":
+	default:
+		return invalid("order", "%s, want asc or desc", quote(order))
+	}
+	if after := c.Query("after"); after != "" {
+		i := slices.IndexFunc(items, func(v storedItem) bool { return v.id == after })
+		if i < 0 {
+			return invalid("after", "no item has the id %s", quote(after))
+		}
+		items = items[i+1:]
+	}
+	list := responseItemList{Object: "list", Data: []storedItem{}, More: len(items) > limit}
+	list.Data = append(list.Data, items[:min(limit, len(items))]...)
+	if n := len(list.Data); n > 0 {
+		list.First, list.Last = &list.Data[0].id, &list.Data[n-1].id
+	}
+	reply(c, http.StatusOK, list)
+	return nil
+}
+
+// A responsesCountQuery is a request to /v1/responses/input_tokens.
+type responsesCountQuery struct{ *responsesQuery }
+
+func (s *Server) newResponsesCountQuery(m *Model) responsesCountQuery {
+	return responsesCountQuery{s.newResponsesQuery(m)}
+}
+
+func (q responsesCountQuery) fields() []field { return q.input() }
+
+// countResponse serves POST /v1/responses/input_tokens.
+func (s *Server) countResponse(c *gin.Context, m *Model) error {
+	q := s.newResponsesCountQuery(m)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	src, err := q.source(m)
+	if err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
+	return nil
+}

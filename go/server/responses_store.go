@@ -1,0 +1,225 @@
+package server
+
+import (
+	"container/list"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A responseStore keeps responses for as long as there is room: the ones that were not
+// used for the longest time are dropped first, and each after a time without use. What a
+// conversation has in common with an earlier response is kept once, and for as long as
+// one of those that continue it.
+type responseStore struct {
+	mu    sync.Mutex
+	max   int // bytes
+	ttl   time.Duration
+	now   func() time.Time
+	bytes int
+	byID  map[string]*storedResponse
+	used  *list.List // of those in byID, the longest unused first
+}
+
+// A storedResponse is a response, and what it adds to the conversation of the one
+// before.
+type storedResponse struct {
+	id       string
+	previous *storedResponse
+	input    []storedItem // which it was given
+	body     response     // replaced when it changes, and only read otherwise; its output has the other items
+	cancel   func()       // of one that runs; nil: it has ended
+
+	size    int
+	refs    int // by the store, and by the responses that continue it
+	at      *list.Element
+	expires time.Time
+}
+
+// A storedItem is an item of a conversation.
+type storedItem struct {
+	id  string
+	raw jsontext.Value
+}
+
+// Prices of what a stored response takes besides its texts, in bytes.
+const (
+	storedBytes     = 4 << 10
+	storedItemBytes = 64
+)
+
+func newResponseStore(max int, ttl time.Duration) *responseStore {
+	return &responseStore{max: max, ttl: ttl, now: time.Now, byID: map[string]*storedResponse{}, used: list.New()}
+}
+
+// get returns a response, which is then the one that was used last.
+func (s *responseStore) get(id string) (*storedResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	r := s.byID[id]
+	if r == nil {
+		return nil, notStored(id)
+	}
+	s.touch(r)
+	return r, nil
+}
+
+func notStored(id string) error {
+	return &apiError{status: http.StatusNotFound, message: "there is no response with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
+}
+
+// body returns a response as it is now.
+func (s *responseStore) body(r *storedResponse) response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.body
+}
+
+func (s *responseStore) touch(r *storedResponse) {
+	r.expires = s.now().Add(s.ttl)
+	s.used.MoveToBack(r.at)
+}
+
+// put stores a response under its id.
+func (s *responseStore) put(r *storedResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.size = r.price()
+	s.hold(r)
+	s.byID[r.id] = r
+	r.at = s.used.PushBack(r)
+	r.expires = s.now().Add(s.ttl)
+	s.expire()
+}
+
+// update changes a response that runs, unless it has ended otherwise or is deleted.
+func (s *responseStore) update(r *storedResponse, change func(*storedResponse)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.cancel == nil {
+		return
+	}
+	change(r)
+	if r.refs > 0 {
+		was := r.size
+		r.size = r.price()
+		s.bytes += r.size - was
+	}
+	s.expire()
+}
+
+// remove deletes a response.
+func (s *responseStore) remove(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.byID[id]
+	if r == nil {
+		return notStored(id)
+	}
+	if r.cancel != nil {
+		r.cancel()
+	}
+	s.drop(r)
+	return nil
+}
+
+// expire drops what is too old, and what there is no room for. Responses that run stay.
+func (s *responseStore) expire() {
+	now := s.now()
+	for at := s.used.Front(); at != nil; {
+		r := at.Value.(*storedResponse)
+		at = at.Next()
+		if r.cancel != nil {
+			continue
+		}
+		if s.bytes <= s.max && now.Before(r.expires) {
+			return
+		}
+		s.drop(r)
+	}
+}
+
+func (s *responseStore) drop(r *storedResponse) {
+	delete(s.byID, r.id)
+	s.used.Remove(r.at)
+	s.release(r)
+}
+
+// hold adds a reference. A response that nothing has referred to counts anew.
+func (s *responseStore) hold(r *storedResponse) {
+	for ; r != nil; r = r.previous {
+		r.refs++
+		if r.refs > 1 {
+			return
+		}
+		s.bytes += r.size
+	}
+}
+
+func (s *responseStore) release(r *storedResponse) {
+	for ; r != nil; r = r.previous {
+		r.refs--
+		if r.refs > 0 {
+			return
+		}
+		s.bytes -= r.size
+	}
+}
+
+// price is the memory of a response.
+func (r *storedResponse) price() int {
+	n := storedBytes + len(r.body.Tools) + len(r.body.Metadata) + len(r.body.Choice) + len(r.body.Text.Format)
+	if r.body.Instructions != nil {
+		n += len(*r.body.Instructions)
+	}
+	for _, items := range [][]storedItem{r.input, r.body.Output} {
+		for _, v := range items {
+			n += storedItemBytes + len(v.raw)
+		}
+	}
+	return n
+}
+
+// given returns the items that the response was given, those of the conversation before
+// it first.
+func (r *storedResponse) given() []storedItem {
+	if r == nil {
+		return nil
+	}
+	return slices.Concat(r.previous.conversation(), r.input)
+}
+
+// conversation returns all items up to the end of the response.
+func (r *storedResponse) conversation() []storedItem {
+	var chain []*storedResponse
+	for ; r != nil; r = r.previous {
+		chain = append(chain, r)
+	}
+	var all []storedItem
+	for _, r := range slices.Backward(chain) {
+		all = append(append(all, r.input...), r.body.Output...)
+	}
+	return all
+}
+
+// item returns an item of a stored response.
+func (s *responseStore) item(id string) (jsontext.Value, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	for _, r := range s.byID {
+		for _, items := range [][]storedItem{r.input, r.body.Output} {
+			for _, v := range items {
+				if v.id == id {
+					s.touch(r)
+					return v.raw, nil
+				}
+			}
+		}
+	}
+	return nil, &apiError{status: http.StatusNotFound, message: "there is no item with the id " + quote(id) + ": its response was not stored, or was dropped to make room"}
+}

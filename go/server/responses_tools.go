@@ -1,0 +1,140 @@
+package server
+
+import (
+	stdjson "encoding/json" // for the type of chat's values
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// responseTools are the tools of a response. The model is given functions: those of a
+// namespace with its name before theirs, and custom tools, whose input is a text, with
+// that text as their only argument.
+type responseTools struct {
+	to    *tools
+	names map[string]responseTool // by the names that the model is given
+	raw   jsontext.Value          // as they were sent
+}
+
+type responseTool struct {
+	namespace, name string
+	custom          bool
+}
+
+// hostedTools are tools that OpenAI runs and that Codex offers to every model. They are
+// not offered to this one.
+var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
+
+func (l *responseTools) take(r *reader) error {
+	from := r.dec.InputOffset()
+	*l.to = tools{}
+	l.names = map[string]responseTool{}
+	err := r.elements("an array of tools", func(i int) error {
+		v, err := r.raw()
+		if err == nil {
+			err = l.add(v, "")
+		}
+		return wrap(fmt.Sprintf("tool %d", i), err)
+	})
+	l.raw = slices.Clone(r.since(from))
+	return err
+}
+
+// add adds a tool, or those of a namespace.
+func (l *responseTools) add(v jsontext.Value, namespace string) error {
+	if v.Kind() != '{' {
+		return wrong(v, "an object")
+	}
+	var in struct {
+		Type        string         `json:"type"`
+		Name        string         `json:"name"`
+		Description string         `json:"description"`
+		Strict      bool           `json:"strict"`
+		Parameters  jsontext.Value `json:"parameters"`
+		Tools       jsontext.Value `json:"tools"`
+		Format      struct {
+			Type       string `json:"type"`
+			Syntax     string `json:"syntax"`
+			Definition string `json:"definition"`
+		} `json:"format"`
+	}
+	if err := mismatch(json.Unmarshal(v, &in)); err != nil {
+		return err
+	}
+	switch {
+	case in.Type == "namespace" && namespace == "":
+		if in.Name == "" {
+			return bad("name: missing, want a string")
+		}
+		inner := newReader(in.Tools)
+		if len(in.Tools) == 0 {
+			return bad("tools: missing, want an array")
+		}
+		return wrap("tools", inner.elements("an array of tools", func(i int) error {
+			v, err := inner.raw()
+			if err == nil {
+				err = l.add(v, in.Name)
+			}
+			return wrap(fmt.Sprintf("tool %d", i), err)
+		}))
+	case in.Type == "custom":
+		if in.Format.Type == "grammar" {
+			in.Description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", in.Format.Syntax, in.Format.Definition)
+		}
+		in.Parameters = customParameters
+	case in.Type == "function":
+	case slices.Contains(hostedTools, in.Type):
+		return nil
+	default:
+		return bad("type: %s is not a tool that can be called here, want function, custom or namespace", quote(in.Type))
+	}
+	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
+		in.Parameters = nil
+	}
+	flat := flatName(namespace, in.Name)
+	t, err := newTool(flat, in.Description, in.Parameters, in.Strict)
+	if err == nil {
+		err = l.to.add(t)
+	}
+	l.names[flat] = responseTool{namespace, in.Name, in.Type == "custom"}
+	return err
+}
+
+// flatName is the name that the model has for a tool of a namespace.
+func flatName(namespace, name string) string {
+	if namespace != "" && !strings.HasSuffix(namespace, "_") {
+		namespace += "__"
+	}
+	return namespace + name
+}
+
+var customParameters = jsontext.Value(`{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false}`)
+
+// customArguments returns the arguments of a call of a custom tool, as the model writes
+// them.
+func customArguments(input string) string {
+	b, err := encode(map[string]string{"input": input})
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// customInput returns the input of a custom tool. Arguments that are no object of one
+// are the input as they are.
+func customInput(arguments string) string {
+	var v struct{ Input *string }
+	if stdjson.Unmarshal([]byte(arguments), &v) != nil || v.Input == nil {
+		return arguments
+	}
+	return *v.Input
+}
+
+func (l *responseTools) value() any { return nil }
+
+func (l *responseTools) schema() schema {
+	return schema{"type": "array", "items": schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}}}}
+}
