@@ -174,7 +174,7 @@ func TestDocs(t *testing.T) {
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
 		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
-		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
+		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
 		"ollamaChat": fieldList(newOllamaChatQuery(m).fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).fields()),
 	}
 	seen := 0
