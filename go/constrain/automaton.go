@@ -177,13 +177,18 @@ func (t *text) Fork() Constraint {
 
 // complete tells whether a text may end.
 func (w *walker) complete(heads []head) bool {
-	w.reach = w.returns(w.reach[:0], heads)
-	for _, h := range w.reach {
+	deeper := false
+	for _, h := range heads {
 		if h.s.accepts && h.n.bottom {
 			return true
 		}
+		deeper = deeper || h.s.accepts
 	}
-	return false
+	if !deeper {
+		return false
+	}
+	w.reach = w.returns(w.reach[:0], heads)
+	return slices.ContainsFunc(w.reach, func(h head) bool { return h.s.accepts && h.n.bottom })
 }
 
 // accept returns the heads after a token, valid until the next call.

@@ -21,6 +21,13 @@ type Constraint interface {
 	Fork() Constraint
 }
 
+// A Forecaster is a Constraint that knows what comes next where its form leaves no choice.
+type Forecaster interface {
+	// Forecast appends tokens that are likely to come next, whatever the model: those of
+	// the text that must come, as the tokenizer would spell it.
+	Forecast(dst []int32) []int32
+}
+
 // A Set is a set of token ids.
 type Set []uint64
 
@@ -28,7 +35,19 @@ type Set []uint64
 func NewSet(n int) Set { return make(Set, (n+63)/64) }
 
 // Add adds an id.
-func (s Set) Add(id int32) { s[id/64] |= 1 << (id % 64) }
+func (s Set) Add(id int32) { s[uint32(id)/64] |= 1 << (uint32(id) % 64) }
+
+func (s Set) addAll(ids []int32) {
+	for _, id := range ids {
+		s.Add(id)
+	}
+}
+
+func (s Set) union(t Set) {
+	for i, w := range t {
+		s[i] |= w
+	}
+}
 
 // Has reports whether an id is in the set.
 func (s Set) Has(id int32) bool { return s[id/64]>>(id%64)&1 != 0 }

@@ -42,76 +42,73 @@ func (p *program) first(pc int32) (first []int32) {
 
 // trim marks the instructions after which no text of their rule ends.
 func (p *program) trim() {
-	before := make([][]int32, len(p.insts))
-	callers := make([][]int32, len(p.rules))
-	for pc, i := range p.insts {
-		for _, to := range []int32{i.out, i.alt} {
-			if to >= 0 {
-				before[to] = append(before[to], int32(pc))
-			}
+	// before[from[pc]:from[pc+1]] are the instructions that need to know when pc is found
+	// to have an end: those that it follows, and the calls of the rule that it begins.
+	from := make([]int32, len(p.insts)+1)
+	each := func(pc int, visit func(to int32)) {
+		i := &p.insts[pc]
+		if i.out >= 0 {
+			visit(i.out)
+		}
+		if i.alt >= 0 {
+			visit(i.alt)
 		}
 		if i.op == opCall {
-			callers[i.arg] = append(callers[i.arg], int32(pc))
+			visit(p.rules[i.arg].start)
 		}
-	}
-	alive := make([]bool, len(p.insts))
-	finished := func(pc int32) bool { return pc >= 0 && alive[pc] }
-	ruleOf := map[int32][]int{} // by the first instruction
-	for r, rule := range p.rules {
-		ruleOf[rule.start] = append(ruleOf[rule.start], r)
-	}
-	var todo []int32
-	mark := func(pc int32) {
-		if alive[pc] {
-			return
-		}
-		i := p.insts[pc]
-		switch i.op {
-		case opMatch:
-		case opCall:
-			if !finished(i.out) || !i.ends(p) && !alive[p.rules[i.arg].start] {
-				return
-			}
-		case opToken:
-			if set := p.tokens[i.arg]; !finished(i.out) || !set.not && len(set.ids) == 0 {
-				return
-			}
-		case opTurn:
-			if !finished(i.alt) {
-				return
-			}
-		default:
-			if !finished(i.out) && !finished(i.alt) {
-				return
-			}
-		}
-		alive[pc] = true
-		todo = append(todo, pc)
 	}
 	for pc := range p.insts {
+		each(pc, func(to int32) { from[to]++ })
+	}
+	for pc := range p.insts {
+		from[pc+1] += from[pc]
+	}
+	before := make([]int32, from[len(p.insts)])
+	for pc := range p.insts {
+		each(pc, func(to int32) {
+			from[to]--
+			before[from[to]] = int32(pc)
+		})
+	}
+	for pc := range p.insts {
+		p.insts[pc].dead = true
+	}
+	var todo []int32
+	for pc := range p.insts {
 		if p.insts[pc].op == opMatch {
-			mark(int32(pc))
+			p.insts[pc].dead = false
+			todo = append(todo, int32(pc))
 		}
 	}
 	for len(todo) > 0 {
 		pc := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, b := range before[pc] {
-			mark(b)
-		}
-		for _, r := range ruleOf[pc] {
-			for _, b := range callers[r] {
-				mark(b)
+		for _, b := range before[from[pc]:from[pc+1]] {
+			if i := &p.insts[b]; i.dead && p.finishes(i) {
+				i.dead = false
+				todo = append(todo, b)
 			}
 		}
 	}
-	for pc := range p.insts {
-		p.insts[pc].dead = !alive[pc]
+}
+
+// finishes tells whether a text of the rule ends after an instruction, as far as is known.
+func (p *program) finishes(i *inst) bool {
+	known := func(pc int32) bool { return pc >= 0 && !p.insts[pc].dead }
+	switch i.op {
+	case opCall:
+		return known(i.out) && (i.ends(p) || known(p.rules[i.arg].start))
+	case opToken:
+		set := &p.tokens[i.arg]
+		return known(i.out) && (set.not || len(set.ids) > 0)
+	case opTurn:
+		return known(i.alt)
 	}
+	return known(i.out) || known(i.alt)
 }
 
 // ends tells whether what follows a call may come without it.
-func (i inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty }
+func (i *inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty }
 
 // unwindLeft makes left recursion a loop, so that a stack that begins a rule is finite:
 // a rule that begins with itself, at once or by way of others, is replaced by a

@@ -45,9 +45,7 @@ func (k *masker) collect(a *Automaton, m *mask, n *node, next Set) {
 	}
 	k.seen = append(k.seen, visit{m, n})
 	if len(m.open) == 0 || n.edge.s == nil {
-		for i, w := range m.allowed {
-			next[i] |= w
-		}
+		next.union(m.allowed)
 		return
 	}
 	n.edges(func(e head) { k.collect(a, a.under(m, e.s), e.n, next) })
@@ -67,9 +65,6 @@ func (a *Automaton) mask(s *state) *mask {
 			if t.to.spelt && !slices.ContainsFunc(t.push, func(s *state) bool { return !s.spelt }) {
 				k.name(a, &a.tokens[t.set])
 			}
-		}
-		if s.accepts {
-			k.open = append(k.open, 0)
 		}
 		k.walk(a, s, 0)
 		s.mask = k.end(a)
@@ -91,9 +86,7 @@ func (a *Automaton) under(m *mask, s *state) *mask {
 				k.walk(a, s, i)
 				continue
 			}
-			for j, w := range below.allowed {
-				k.ids[j] |= w
-			}
+			k.ids.union(below.allowed)
 			k.open = append(k.open, below.open...)
 		}
 		if m.by == nil {
@@ -134,9 +127,7 @@ func (k *masker) end(a *Automaton) *mask {
 // name adds the tokens of a set.
 func (k *masker) name(a *Automaton, s *tokenSet) {
 	if !s.not {
-		for _, id := range s.ids {
-			k.ids.Add(id)
-		}
+		k.ids.addAll(s.ids)
 		return
 	}
 	at := 0
@@ -157,41 +148,45 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 	defer func() { w.scratch = false }()
 	k.stack = append(k.stack[:0], head{s, bottom})
 	k.ends = append(k.ends[:0], level{1, 0})
-	base := t.depth[from]
-	for i := from + 1; i < t.next[from]; {
-		d := int(t.depth[i] - base)
-		parent := k.stack[:k.ends[d-1].heads]
+	base := t.nodes[from].depth
+	if s.accepts {
+		k.open = append(k.open, from)
+	}
+	for i, end := from+1, t.nodes[from].next; i < end; {
+		n := &t.nodes[i]
+		d := int(n.depth - base)
+		above := k.ends[d-1].heads
+		parent := k.stack[:above]
 		if d > 1 {
 			parent = parent[k.ends[d-2].heads:]
 		}
 		w.used = k.ends[d-1].nodes
-		k.stack = w.step(k.stack[:k.ends[d-1].heads], parent, t.byte[i])
-		here := k.stack[k.ends[d-1].heads:]
+		k.stack = w.step(k.stack[:above], parent, n.byte)
+		here := k.stack[above:]
 		if len(here) == 0 {
-			i = t.next[i]
+			i = n.next
 			continue
 		}
-		if n := t.below[i]; n > 0 && k.covered(here, &t.spans[n]) {
-			for _, id := range t.all(i) {
-				k.ids.Add(id)
+		if n.below > 0 && k.covered(here, &t.spans[n.below]) {
+			if set := t.spans[n.below].tokens; set != nil {
+				k.ids.union(set)
+			} else {
+				k.ids.addAll(t.all(i))
 			}
-			i = t.next[i]
+			i = n.next
 			continue
 		}
 		if own := t.own(i); len(own) > 0 && slices.ContainsFunc(here, func(h head) bool { return h.s.spelt && h.n.spelt }) {
-			for _, id := range own {
-				k.ids.Add(id)
-			}
+			k.ids.addAll(own)
 		}
-		if t.next[i] == i+1 {
-			i++
+		i++
+		if n.next == i {
 			continue
 		}
 		if w.complete(here) {
-			k.open = append(k.open, i)
+			k.open = append(k.open, i-1)
 		}
 		k.ends = append(k.ends[:d], level{len(k.stack), w.used})
-		i++
 	}
 }
 

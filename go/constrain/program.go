@@ -119,6 +119,7 @@ func newProgram(g *grammar.Grammar, n int) (p *program, err error) {
 		}
 	}()
 	c.survey()
+	c.insts = make([]inst, 0, min(c.size[0]+64, maxInsts))
 	c.called = slices.Repeat([]int32{-1}, len(g.Rules))
 	c.rules = append(c.rules, rule{name: g.Rules[0].Name})
 	c.todo = append(c.todo, body{0, grammar.Ref(0)})
@@ -180,10 +181,7 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 	defer func() { c.nesting-- }()
 	switch e := e.(type) {
 	case grammar.Lit:
-		for i := len(e) - 1; i >= 0; i-- {
-			next = c.bytes(e[i], e[i], next)
-		}
-		return next
+		return c.text(string(e), next)
 	case grammar.Class:
 		return c.class(e, next)
 	case grammar.Seq:
@@ -214,6 +212,13 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		refuse("the grammar has an expression of type %T", e)
 		return 0
 	}
+}
+
+func (c *compiler) text(s string, next int32) int32 {
+	for i := len(s) - 1; i >= 0; i-- {
+		next = c.bytes(s[i], s[i], next)
+	}
+	return next
 }
 
 // alternatives share the prefixes of those that are literals.
@@ -271,7 +276,7 @@ func literal(e grammar.Expr) (string, bool) {
 // trie emits sorted texts from byte `at` on.
 func (c *compiler) trie(texts []string, at int, next int32) int32 {
 	if len(texts) == 1 {
-		return c.emit(grammar.Lit(texts[0][at:]), next)
+		return c.text(texts[0][at:], next)
 	}
 	shared := at // the bytes that all have are one path
 	for first, last := texts[0], texts[len(texts)-1]; shared < len(first) && shared < len(last) && first[shared] == last[shared]; {
@@ -295,7 +300,7 @@ func (c *compiler) trie(texts []string, at int, next int32) int32 {
 		}
 		rest = rest[n:]
 	}
-	return c.emit(grammar.Lit(texts[0][at:shared]), start)
+	return c.text(texts[0][at:shared], start)
 }
 
 func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {

@@ -85,8 +85,8 @@ func (s *speller) spelt(pc int32) bool {
 // below tells whether a token below a node of the trie leads from instructions to one from
 // which tokens spell a rest.
 func (s *speller) below(node int32, from []int32) bool {
-	for c := node + 1; c < s.t.next[node]; c = s.t.next[c] {
-		b := s.t.byte[c]
+	for c := node + 1; c < s.t.nodes[node].next; c = s.t.nodes[c].next {
+		b := s.t.nodes[c].byte
 		var to []int32
 		s.round++
 		for _, pc := range from {

@@ -7,6 +7,9 @@ import (
 
 // A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
 type Vocabulary struct {
+	// Encode returns the tokens of a text that follows another; nil: forms make no forecasts.
+	Encode func(text string) []int32
+
 	piece   func(id int32) []byte
 	n       int
 	ids     map[string][]int32
@@ -31,26 +34,35 @@ func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary
 }
 
 // A trie is the texts of tokens by their bytes. Its nodes are in the order of their
-// texts: a node is followed by those below it.
+// texts: a node is followed by those below it. One more ends the list.
 type trie struct {
-	byte  []byte
-	depth []uint16
-	next  []int32 // the first node that is not below
-	from  []int32 // index in ids of a node's tokens; those below it follow
+	nodes []trieNode
 	ids   []int32
-	below []int32 // index in spans; 0: few tokens
 	spans []span
+}
+
+type trieNode struct {
+	next  int32 // the first node that is not below
+	from  int32 // index in ids of its tokens; those below it follow
+	below int32 // index in spans; 0: few tokens
+	depth uint16
+	byte  byte
 }
 
 // A span is what the bytes below a node have in common.
 type span struct {
 	run
-	whole   bool  // they are whole code points
+	whole   bool  // they are code points, of which the last may be cut
 	longest int32 // as many at most
+	tokens  Set   // those of the node and below it; nil: few
 }
 
-// spanTokens is the least number of tokens below a node with a span.
-const spanTokens = 4
+// spanTokens is the least number of tokens of a node with a span, setTokens of one whose
+// span has a set.
+const (
+	spanTokens = 4
+	setTokens  = 1024
+)
 
 // newTrie has no tokens that end a text, and none beyond 64 KiB.
 func newTrie(v *Vocabulary) *trie {
@@ -61,12 +73,12 @@ func newTrie(v *Vocabulary) *trie {
 		}
 	}
 	slices.Sort(texts)
-	t := &trie{byte: []byte{0}, depth: []uint16{0}, next: []int32{0}, from: []int32{0}, spans: []span{{}}}
+	t := &trie{nodes: make([]trieNode, 1, 4*len(texts)+2), spans: make([]span, 1)}
 	var path []int32 // nodes of the text before
 	last := ""
 	leave := func(depth int) {
 		for _, i := range path[depth:] {
-			t.next[i] = int32(len(t.byte))
+			t.nodes[i].next = int32(len(t.nodes))
 		}
 		path = path[:depth]
 	}
@@ -77,11 +89,8 @@ func newTrie(v *Vocabulary) *trie {
 		}
 		leave(shared)
 		for k := shared; k < len(text); k++ {
-			path = append(path, int32(len(t.byte)))
-			t.byte = append(t.byte, text[k])
-			t.depth = append(t.depth, uint16(k+1))
-			t.next = append(t.next, 0)
-			t.from = append(t.from, int32(len(t.ids)))
+			path = append(path, int32(len(t.nodes)))
+			t.nodes = append(t.nodes, trieNode{from: int32(len(t.ids)), depth: uint16(k + 1), byte: text[k]})
 		}
 		for _, id := range v.ids[text] {
 			if !slices.Contains(v.ends, id) {
@@ -91,39 +100,42 @@ func newTrie(v *Vocabulary) *trie {
 		last = text
 	}
 	leave(0)
-	t.next[0] = int32(len(t.byte))
-	t.from = append(t.from, int32(len(t.ids)))
-	t.below = make([]int32, len(t.byte))
-	t.measure(0)
+	t.nodes[0].next = int32(len(t.nodes))
+	t.nodes = append(t.nodes, trieNode{from: int32(len(t.ids))})
+	t.measure(0, v.n)
 	return t
 }
 
 // own returns the tokens of a node, all those and the ones below it.
-func (t *trie) own(i int32) []int32 { return t.ids[t.from[i]:t.from[i+1]] }
-func (t *trie) all(i int32) []int32 { return t.ids[t.from[i]:t.from[t.next[i]]] }
+func (t *trie) own(i int32) []int32 { return t.ids[t.nodes[i].from:t.nodes[i+1].from] }
+func (t *trie) all(i int32) []int32 { return t.ids[t.nodes[i].from:t.nodes[t.nodes[i].next].from] }
 
 // measure finds the span of a node and those below it. What it returns is of the bytes
 // below; whole is as if a code point began there.
-func (t *trie) measure(i int32) span {
+func (t *trie) measure(i int32, n int) span {
 	s := span{whole: true}
-	for c := i + 1; c < t.next[i]; c = t.next[c] {
-		below := t.measure(c)
+	for c := i + 1; c < t.nodes[i].next; c = t.nodes[c].next {
+		below := t.measure(c, n)
 		s.ascii[0] |= below.ascii[0]
 		s.ascii[1] |= below.ascii[1]
 		s.rest = s.rest || below.rest
-		if b := t.byte[c]; b < 0x80 {
+		if b := t.nodes[c].byte; b < 0x80 {
 			s.ascii[b/64] |= 1 << (b % 64)
 			s.whole = s.whole && below.whole
 			s.longest = max(s.longest, below.longest+1)
 			continue
 		}
 		s.rest = true
-		n, ok := t.codePoint(c)
+		points, ok := t.codePoint(c)
 		s.whole = s.whole && ok
-		s.longest = max(s.longest, n)
+		s.longest = max(s.longest, points)
 	}
-	if len(t.all(i)) >= spanTokens {
-		t.below[i] = int32(len(t.spans))
+	if all := t.all(i); len(all) >= spanTokens {
+		if len(all) >= setTokens {
+			s.tokens = NewSet(n)
+			s.tokens.addAll(all)
+		}
+		t.nodes[i].below = int32(len(t.spans))
 		t.spans = append(t.spans, s)
 	}
 	return s
@@ -151,9 +163,9 @@ func leads(b byte) (lo, hi byte, n int) {
 }
 
 // codePoint tells whether the texts below a node, whose byte is the first of a code point,
-// are whole code points, and how many they are at most, with this one.
+// are code points, and how many they are at most, with this one.
 func (t *trie) codePoint(i int32) (longest int32, whole bool) {
-	lo, hi, n := leads(t.byte[i])
+	lo, hi, n := leads(t.nodes[i].byte)
 	if n == 0 {
 		return 0, false
 	}
@@ -167,10 +179,10 @@ func (t *trie) continued(i int32, lo, hi byte, n int) (longest int32, whole bool
 		return s.longest + 1, s.whole
 	}
 	if len(t.own(i)) > 0 {
-		return 0, false
+		longest = 1 // cut
 	}
-	for c := i + 1; c < t.next[i]; c = t.next[c] {
-		if t.byte[c] < lo || t.byte[c] > hi {
+	for c := i + 1; c < t.nodes[i].next; c = t.nodes[c].next {
+		if t.nodes[c].byte < lo || t.nodes[c].byte > hi {
 			return 0, false
 		}
 		m, ok := t.continued(c, 0x80, 0xBF, n-1)
@@ -184,13 +196,13 @@ func (t *trie) continued(i int32, lo, hi byte, n int) (longest int32, whole bool
 
 // span returns the span of a node whose measure is known already.
 func (t *trie) span(i int32) span {
-	if k := t.below[i]; k > 0 {
+	if k := t.nodes[i].below; k > 0 {
 		return t.spans[k]
 	}
 	s := span{whole: true}
-	for c := i + 1; c < t.next[i]; c = t.next[c] {
+	for c := i + 1; c < t.nodes[i].next; c = t.nodes[c].next {
 		n, ok := int32(1), true
-		if t.byte[c] < 0x80 {
+		if t.nodes[c].byte < 0x80 {
 			below := t.span(c)
 			n, ok = below.longest+1, below.whole
 		} else {

@@ -262,12 +262,12 @@ var errNoLoraDir = unsupported("this server loads no adapters while it runs; sta
 
 // loadAdapter loads an adapter while requests run.
 func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
-	if s.c.LoraDir == "" {
-		return errNoLoraDir
-	}
 	q := newLoadQuery(m)
 	if err := readBody(c, q); err != nil {
 		return err
+	}
+	if s.c.LoraDir == "" {
+		return errNoLoraDir
 	}
 	if q.name == "" {
 		return invalid("lora_name", "empty, want a name")
@@ -295,12 +295,12 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 
 // unloadAdapter unloads an adapter: its name is free at once, and the answer comes when no request uses it.
 func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
-	if s.c.LoraDir == "" {
-		return errNoLoraDir
-	}
 	q := newUnloadQuery(m)
 	if err := readBody(c, q); err != nil {
 		return err
+	}
+	if s.c.LoraDir == "" {
+		return errNoLoraDir
 	}
 	a := m.adapters.remove(q.name)
 	if a == nil {

@@ -28,7 +28,9 @@ type anthropicInput struct {
 }
 
 func newAnthropicQuery(m *Model) *anthropicQuery {
-	return filled(m, &anthropicQuery{options: newOptions(m), anthropicInput: newAnthropicInput()})
+	q := &anthropicQuery{options: newOptions(m), anthropicInput: newAnthropicInput()}
+	q.anthropicInput.output.form = &q.form
+	return filled(m, q)
 }
 
 func (q *anthropicQuery) fields() []field {
@@ -42,7 +44,9 @@ func (q *anthropicQuery) fields() []field {
 	}, without(q.options.fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
-func newAnthropicInput() anthropicInput { return anthropicInput{conversation: newConversation()} }
+func newAnthropicInput() anthropicInput {
+	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &form{}}}
+}
 
 func (in *anthropicInput) fields() []field {
 	return []field{
@@ -52,7 +56,7 @@ func (in *anthropicInput) fields() []field {
 		input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
 		setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
-		input("output_config", &in.output, "effort is passed to the chat template."),
+		input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
 	}
 }
 
@@ -96,22 +100,30 @@ func (in *anthropicInput) converse() error {
 }
 
 // anthropicOutput is output_config.
-type anthropicOutput struct{ effort string }
+type anthropicOutput struct {
+	effort string
+	form   *form
+}
 
 func (o *anthropicOutput) take(r *reader) error {
 	return r.members("an object", func(name string) error {
-		if name != "effort" || r.kind() == 'n' {
-			_, err := r.raw()
-			return err
+		switch {
+		case name == "format" && r.kind() != 'n':
+			return wrap(name, responseForm{o.form, "output_config"}.take(r))
+		case name == "effort" && r.kind() != 'n':
+			return wrap(name, text{&o.effort, efforts}.take(r))
 		}
-		return wrap(name, text{&o.effort, efforts}.take(r))
+		_, err := r.raw()
+		return err
 	})
 }
 
 func (o *anthropicOutput) value() any { return nil }
 
 func (o *anthropicOutput) schema() schema {
-	return schema{"type": "object", "properties": schema{"effort": schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}}}}
+	return schema{"type": "object", "properties": schema{
+		"effort": schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}}, "format": schema{"anyOf": []schema{responseForm{}.schema(), {"type": "null"}}},
+	}}
 }
 
 // anthropicThinking says whether the model is to think.

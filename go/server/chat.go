@@ -25,7 +25,7 @@ func (q *chatQuery) fields() []field {
 		setting("reasoning_control", empty(false), "Lets thinking be ended early."),
 		setting("reasoning_budget_tokens thinking_budget_tokens", always(-1), "Bounds the thinking."),
 		setting("store", empty(false), "Keeps the answer on the server."),
-		responseFormat(),
+		responseFormat(&q.form),
 		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
 		setting("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
 	)

@@ -25,15 +25,10 @@ func (q *textQuery) fields() []field {
 		promptField(&q.prompt),
 		input("suffix", text{p: &q.suffix}, "What comes after the answer, where the model can fill in."),
 		setting("echo", boolean{&q.echo}, "Begin the answer with the prompt."),
-		responseFormat(),
+		responseFormat(&q.form),
 		setting("best_of", integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
 		setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
 	)
-}
-
-func responseFormat() field {
-	only := func(v any) bool { m, ok := v.(map[string]any); return ok && m["type"] == "text" }
-	return input("response_format", neutral{nil, only, `{"type": "text"}`}, "Holds the answer to a form.")
 }
 
 func (q *textQuery) settle(m *Model, h http.Header) error {

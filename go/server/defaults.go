@@ -37,6 +37,9 @@ func ReadDefaults(body []byte) (Defaults, error) {
 func filled[Q query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
 		_ = takeFields(m.Defaults.body, q.fields(), false) // validated by ReadDefaults
+		if p, ok := any(q).(interface{ common() *options }); ok {
+			p.common().form.usual = true
+		}
 	}
 	return q
 }

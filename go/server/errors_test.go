@@ -96,7 +96,15 @@ func wrongValues(to target) []string {
 	case *texts, *breakers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
 	case structured:
-		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"regex":"x"}`}
+		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"choice":[]}`, `{"regex":1}`, `{"json":1}`, `{"json_object":"x"}`, `{"grammar":[]}`, `{"structural_tag":1}`, `{"xml":"x"}`}
+	case formText:
+		return []string{`1`, `true`, `[]`, `{}`}
+	case formSchema:
+		return append([]string{`1`, `[]`}, map[bool][]string{false: {`"x"`}}[to.quoted]...)
+	case formChoice:
+		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`}
+	case responseForm:
+		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`}
 	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
 	case *tools, bareTools:
@@ -157,7 +165,6 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/chat/completions", chat(`"logit_bias":{"100000":1}`), 400, "logit_bias"},
 		{"/v1/chat/completions", chat(`"tools":[{"type":"function"}]`), 400, "tools"},
 		{"/v1/chat/completions", chat(`"tool_choice":"required"`), 400, "tool_choice"},
-		{"/v1/chat/completions", chat(`"response_format":{"type":"json_object"}`), 400, "response_format"},
 		{"/v1/chat/completions", chat(`"continue_final_message":true`), 400, "continue_final_message"},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],"continue_final_message":true,"add_generation_prompt":true}`, 400, "continue_final_message"},
 		{"/v1/chat/completions", chat(`"samplers":["luck"]`), 400, "samplers"},
@@ -165,8 +172,6 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/completions", `{"prompt":"x","echo":true,"logprobs":1}`, 400, "logprobs"},
 		{"/v1/completions", `{"prompt":["a","b"],"n":100}`, 400, "n"},
 		{"/v1/completions", `{"prompt":{"prompt_string":"x","multimodal_data":["aGk="]}}`, 501, "prompt"},
-		{"/completion", `{"prompt":"x","grammar":"root ::= \"a\""}`, 400, "grammar"},
-		{"/completion", `{"prompt":"x","json_schema":{}}`, 400, "json_schema"},
 		{"/completion", `{"prompt":"x","mirostat":3}`, 400, "mirostat"},
 		{"/completion", `{"prompt":"x","samplers":"kq"}`, 400, "samplers"},
 		{"/completion", `{"prompt":"x","samplers":"` + strings.Repeat("k", 33) + `"}`, 400, "samplers"},

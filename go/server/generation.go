@@ -35,8 +35,9 @@ type generation struct {
 // A source is the input of a generation.
 type source struct {
 	prompts [][]int32
-	echo    []string     // nil: none
-	chat    *chat.Prompt // nil: not a chat
+	echo    []string       // nil: none
+	chat    *chat.Prompt   // nil: not a chat
+	calls   *chat.CallRule // that answers may have; nil: none
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
@@ -46,6 +47,10 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	}
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
+	}
+	held, err := m.holdCalls(src.chat, src.calls, !o.ignoreEOS)
+	if err != nil {
+		return nil, err
 	}
 	ledger, err := newLedger(m, o, src.prompts)
 	if err != nil {
@@ -73,6 +78,9 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 			}
 			r := o.request(m, prompt, i)
 			r.Adapters = adapters
+			if held != nil && r.Constraint == nil {
+				r.Constraint = held.Fork()
+			}
 			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {

@@ -23,7 +23,7 @@ func newOptions(m *Model) options {
 func (o *options) fields() []field {
 	return slices.Concat([]field{
 		input("model", text{p: &o.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
-	}, o.limits.fields(), o.sampling.fields(), o.output.fields())
+	}, o.limits.fields(), o.sampling.fields(), o.form.fields(), o.output.fields())
 }
 
 // common returns the options of the query that embeds them.
@@ -51,8 +51,8 @@ func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	if !o.ignoreEOS {
 		r.Stop = m.Tokenizer.IsEOG
 	}
-	if o.held != nil {
-		r.Constraint = o.held.Fork()
+	if o.form.held != nil {
+		r.Constraint = o.form.held.Fork()
 	}
 	r.Sampling.Seed += uint64(i)
 	if o.deadline > 0 {

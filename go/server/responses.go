@@ -36,7 +36,7 @@ type responsesQuery struct {
 
 func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
 	q := &responsesQuery{options: newOptions(m), conversation: newConversation(), stored: s.stored, store: true, truncation: "disabled"}
-	q.offered.to = &q.tools
+	q.offered.to, q.text.form = &q.tools, &q.form
 	return filled(m, q)
 }
 
@@ -120,6 +120,7 @@ func (o *reasoningOptions) schema() schema {
 
 // textOptions is OpenAI's text.
 type textOptions struct {
+	form      *form
 	format    responseFormatOf
 	verbosity string
 }
@@ -134,7 +135,7 @@ func (o *textOptions) take(r *reader) error {
 			_, err = r.raw()
 		case name == "format":
 			from := r.dec.InputOffset()
-			err = responseFormat().to.take(r)
+			err = responseForm{o.form, "text"}.take(r)
 			o.format.raw = slices.Clone(r.since(from))
 		case name == "verbosity":
 			err = text{&o.verbosity, []string{"low", "medium", "high"}}.take(r)
@@ -149,7 +150,7 @@ func (o *textOptions) value() any { return nil }
 
 func (o *textOptions) schema() schema {
 	return schema{"type": "object", "properties": schema{
-		"format":    responseFormat().to.schema(),
+		"format":    responseForm{}.schema(),
 		"verbosity": schema{"anyOf": []schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
 	}}
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -21,8 +20,7 @@ type sampling struct {
 	ignoreEOS bool
 	lora      adapterUses
 	breakers  breakers
-	choices   texts                // nil: any text
-	held      constrain.Constraint // the constraint for choices, set by settle; each answer gets a fork
+	form      form
 }
 
 func newSampling(m *Model) sampling {
@@ -67,10 +65,6 @@ func (s *sampling) fields() []field {
 		setting("mirostat_eta", float(&p.MirostatEta, 0, 100), "How fast Mirostat corrects it."),
 		setting("adaptive_target", float(&p.AdaptiveTarget, -100, 1), "Choose tokens of about this probability; less than 0 does not. Where samplers are listed, adaptive_p has to be one of them."),
 		setting("adaptive_decay", float(&p.AdaptiveDecay, 0, 0.99), "How much of what was chosen before counts for that, for each token."),
-		input("guided_choice", &s.choices, "The answer is one of these texts, unless max_tokens ends it before."),
-		input("structured_outputs", structured{&s.choices}, "The same as guided_choice, as {\"choice\": [...]}."),
-		setting("grammar", empty(""), "Holds the answer to a grammar."),
-		input("json_schema", neutral{nil, func(any) bool { return false }, "null"}, "Holds the answer to a JSON schema."),
 		setting("grammar_lazy", empty(false), "Begins the grammar late."),
 		setting("lora", &s.lora, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
 	}
@@ -97,9 +91,5 @@ func (s *sampling) settle(m *Model) error {
 		s.seed = int64(rand.Uint32N(randomSeed)) // reported, so that the answer can be reproduced
 	}
 	s.params.Seed = uint64(s.seed)
-	var err error
-	if s.held, err = constraint(m, s.choices, !s.ignoreEOS); err != nil {
-		return err
-	}
 	return s.bias.settle(m, s.ignoreEOS)
 }

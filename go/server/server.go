@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // Config configures a Server. The zero value is valid.
@@ -35,7 +37,7 @@ type Config struct {
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
-	StoreBytes int           // memory for stored responses; 0: 64 MiB, negative: none
+	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
 
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
@@ -114,7 +116,11 @@ func (m *Model) complete() {
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+		v := constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+		v.Encode = func(text string) []int32 {
+			return tok.Encode(text, tokenizer.Options{NoSpecial: true, Continues: true})
+		}
+		return v
 	})
 }
 
@@ -140,6 +146,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
+		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
 		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
@@ -162,6 +169,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 		if r.anthropic {
 			identify(c)
 		}
+		c.Set(ollamaRequest, r.ollama)
 		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}
@@ -181,6 +189,9 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if s.models.Several() || s.adapted.n.Load() > 0 {
 			name = cmp.Or(modelName(body), name)
 		}
+	}
+	if r.ollama {
+		name = s.untagged(name)
 	}
 	name, adapter := s.resolve(name)
 	if adapter != nil {

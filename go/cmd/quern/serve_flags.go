@@ -45,10 +45,13 @@ type serveFlags struct {
 	origins           []string
 	allowedHosts      []string
 	slots, metrics    bool
+	vllmMetrics       bool
 	page              bool
 	path              string
 	shared            bool
 	ping              int
+	storeMemory       uint64
+	storeTime         time.Duration
 	bodyLimit         uint64
 	timeout           int
 	traces            string
@@ -75,6 +78,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to the end: requests may finish, and those that do not are told so before it is over")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds of silence after which a stream sends a comment; -1 or 0 is never")
+	bytesVar(fs, &f.storeMemory, "response-memory", "memory for the responses of /v1/responses that clients ask to keep (default: 64Mi)")
+	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
 	fs.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for files and batches of requests that are run when there is time (default: there are none)")
@@ -89,6 +94,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
 	switchVar(fs, &f.metrics, "metrics", true, "GET /metrics; --no-metrics leaves it out")
+	switchVar(fs, &f.vllmMetrics, "vllm-metrics", false, "have vLLM's gauges in it too, for gateways that read these")
 	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
