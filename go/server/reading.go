@@ -71,7 +71,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 	if err != nil {
 		return 0, 0, err
 	}
-	flow, weight := s.c.Flow(c)
+	flow, weight, priority := s.flow(c, o.priority)
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
 	tickets := map[int]Ticket{}
 	defer func() {
@@ -89,7 +89,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: o.priority,
+				NoCache: t.noCache, Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError
