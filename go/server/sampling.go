@@ -19,7 +19,7 @@ type sampling struct {
 	bias      biases
 	ignoreEOS bool
 	breakers  breakers
-	form      form
+	form      held
 }
 
 func newSampling(m *Model) sampling {

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -102,7 +103,7 @@ func (m *Model) complete() {
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+		return form.Vocabulary(tok)
 	})
 }
 

@@ -26,6 +26,7 @@ type runFlags struct {
 	model     modelFlags
 	prompt    textFlag
 	sampling  samplingFlags
+	form      formFlags
 	predict   int
 	ignoreEOS bool
 	stats     bool
@@ -74,6 +75,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.sampling.define(fs)
+	f.form.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
@@ -104,6 +106,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := f.model.context(modelCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
+	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
+	if err != nil {
+		return err
+	}
 	eng, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
@@ -121,7 +127,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, engine.Params{
-		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1,
+		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held,
 	}, func(id int32) error { return write(stdout, text.Write(id)) })
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr
