@@ -9,8 +9,9 @@
 static int check(const struct plan *p, const struct qn_op *op)
 {
 	int ok = op->vec && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && op->group >= 0 &&
-	         op->kv_offset >= 0 && op->kv_offset % 64 == 0 && buf_ok(p, op->dst, op->n_col) &&
-	         col_ok(p, op->src, op->col[0], op->n_col);
+	         op->kv_offset >= 0 && op->kv_offset % 64 == 0 && col_ok(p, op->src, op->col[0], op->n_col) &&
+	         op->n_seg > 0 && op->n_seg <= TAPS_MAX / op->n_tap &&
+	         buf_ok(p, op->dst, (int64_t)op->n_seg * op->n_col);
 
 	for (int i = 1; i < 3; i++)
 		ok = ok && (op->col[i] == -1 || col_ok(p, op->src, op->col[i], op->n_col));
@@ -19,7 +20,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 	return ok && op->epilogue == QN_EPI_STORE;
 }
 
-/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_tap][n]. */
+/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_seg][n_tap][n]. */
 static void sequence(const struct run *c, const struct qn_op *op, const float *w, int64_t t0, int64_t t1, int64_t i,
                      int n)
 {
@@ -33,6 +34,7 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 	for (int64_t t = t0; t < t1; t++) {
 		const float *x = buf_row(c, op->src, t) + i, *gate = op->col[1] < 0 ? NULL : x + op->col[1];
 		float *y = buf_row(c, op->dst, t) + i;
+		const float *bias = op->vec2 ? op->vec2 + i : NULL;
 
 		u[last] = x + op->col[0];
 		if (op->col[2] >= 0) {
@@ -42,15 +44,16 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 				g[k] = x[op->col[0] + k] * x[op->col[2] + k];
 			u[last] = g;
 		}
-		qn_kernels.conv(y, u, w, op->n_tap, n);
-		if (op->vec2)
-			for (int k = 0; k < n; k++)
-				y[k] += op->vec2[i + k];
-		if (op->epilogue == QN_EPI_FN)
-			qn_kernels.fn[op->fn](y, y, gate, n);
-		else if (gate)
-			for (int k = 0; k < n; k++)
-				y[k] *= gate[k];
+		for (int s = 0; s < op->n_seg; s++, y += op->n_col) {
+			qn_kernels.conv(y, u, w + s * op->n_tap * n, op->n_tap, n);
+			for (int k = 0; bias && k < n; k++)
+				y[k] += bias[s * (int64_t)op->n_col + k];
+			if (op->epilogue == QN_EPI_FN)
+				qn_kernels.fn[op->fn](y, y, gate, n);
+			else if (gate)
+				for (int k = 0; k < n; k++)
+					y[k] *= gate[k];
+		}
 		memmove(u, u + 1, sizeof *u * (size_t)last);
 	}
 	for (int tap = 0; tap < last; tap++)
@@ -68,9 +71,11 @@ static void run(struct run *c, const struct qn_op *op)
 		const int64_t i = item * COLS, left = op->n_col - i;
 		const int n = (int)(left < COLS ? left : COLS);
 
-		for (int k = 0; k < n; k++)
-			for (int tap = 0; tap < op->n_tap; tap++)
-				w[tap * n + k] = op->vec[(i + k) * op->n_tap + tap];
+		for (int s = 0; s < op->n_seg; s++)
+			for (int k = 0; k < n; k++)
+				for (int tap = 0; tap < op->n_tap; tap++)
+					w[(s * op->n_tap + tap) * n + k] =
+						op->vec[((int64_t)s * op->n_col + i + k) * op->n_tap + tap];
 		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
 			t1 = batch_run(b, t0);
 			sequence(c, op, w, t0, t1, i, n);

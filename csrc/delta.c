@@ -68,6 +68,7 @@ static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int
 	float a[QN_DELTA_TOKENS], b[QN_DELTA_TOKENS], decay[QN_DELTA_TOKENS], beta[QN_DELTA_TOKENS];
 	struct delta_rows d = {
 		.stride = c->bufs[op->src].width,
+		.k_stride = c->bufs[op->src].width,
 		.o_stride = c->bufs[op->dst].width,
 		.decay = decay,
 		.beta = beta,

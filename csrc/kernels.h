@@ -90,11 +90,13 @@ typedef void attn_fn(const struct attn_rows *a, const void *kv);
 struct delta_rows {
 	const float *q, *k, *v; /* of the first token; those of the next one are `stride` floats on */
 	float *o;               /* likewise, o_stride */
-	int64_t stride, o_stride;
+	int64_t stride, k_stride, o_stride; /* of q and v, of k, of o */
 	const float *decay, *beta; /* [n] */
-	/* Where rows of the state decay apart, their decays and keys times these, g_stride floats apart; else NULL. */
+	/* Where rows of the state decay apart, their decays and keys as these meet them, g_stride floats apart; else NULL. */
 	const float *g, *gk;
-	int64_t g_stride;
+	/* And, where what a key finds goes elsewhere than what is put there, where it goes; else NULL. There is no beta then. */
+	const float *to;
+	int64_t g_stride; /* of g, gk, to */
 	const float *before;
 	float *after;
 	int n, dk, panels; /* n > 0 */

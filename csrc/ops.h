@@ -51,7 +51,9 @@ struct operation {
 	X(QN_OP_MATCH, op_match)              \
 	X(QN_OP_MIX, op_mix)                  \
 	X(QN_OP_SELECT, op_select)            \
-	X(QN_OP_ADAPT, op_adapt)
+	X(QN_OP_ADAPT, op_adapt)              \
+	X(QN_OP_BLEND, op_blend)              \
+	X(QN_OP_WKV, op_wkv)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

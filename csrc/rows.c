@@ -188,7 +188,7 @@ const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, 
 
 static int gate_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= 0 && op->fn < QN_N_FN &&
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
 	       col_ok(p, op->src, op->col[0], op->by_row ? 1 : op->n_col) && col_ok(p, op->dst, op->col[1], op->n_col);
 }
 
@@ -202,10 +202,15 @@ static void gate_run(struct run *c, const struct qn_op *op)
 		float *y = buf_row(c, op->dst, t) + op->col[1], g;
 
 		if (!op->by_row) {
-			qn_kernels.fn[op->fn](y, x, y, op->n_col);
+			if (op->fn == QN_FN_NONE)
+				qn_kernels.scale_rows(y, y, 1, x, op->n_col);
+			else
+				qn_kernels.fn[op->fn](y, x, y, op->n_col);
 			continue;
 		}
-		qn_kernels.fn[op->fn](&g, x, NULL, 1);
+		g = *x;
+		if (op->fn != QN_FN_NONE)
+			qn_kernels.fn[op->fn](&g, x, NULL, 1);
 		qn_kernels.scale_rows(y, y, g, NULL, op->n_col);
 	}
 }

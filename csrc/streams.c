@@ -1,4 +1,4 @@
-/* streams.c - operations of models whose residual is several streams, and of their sparse activations. */
+/* streams.c - operations of rows on rows: residuals of several streams, sparse activations, values of another layer. */
 #include <math.h>
 
 #include "ops.h"
@@ -87,3 +87,32 @@ static void mix_run(struct run *c, const struct qn_op *op)
 }
 
 const struct operation op_mix = {.check = mix_check, .counters = 1, .run = mix_run};
+
+static int blend_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= 0 && op->fn < QN_N_FN &&
+	       col_ok(p, op->src, op->col[0], op->n_col) && col_ok(p, op->dst, op->col[1], op->n_col) &&
+	       col_ok(p, op->aux, op->col[2], op->n_col);
+}
+
+static void blend_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	int64_t item;
+
+	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t t = item / blocks, at = item % blocks * QN_ACT_BLOCK, left = op->n_col - at;
+		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
+		const float *x = buf_row(c, op->src, t) + op->col[0] + at;
+		float *y = buf_row(c, op->dst, t) + op->col[1] + at, by[QN_ACT_BLOCK];
+
+		for (int64_t i = 0; i < n; i++)
+			by[i] = x[i] - y[i];
+		qn_kernels.fn[op->fn](by, buf_row(c, op->aux, t) + op->col[2] + at, by, n);
+		for (int64_t i = 0; i < n; i++)
+			y[i] += by[i];
+	}
+}
+
+const struct operation op_blend = {.check = blend_check, .counters = 1, .run = blend_run};

@@ -150,7 +150,7 @@ enum qn_op_kind {
 	QN_OP_ACT,
 	/*
 	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
-	 * single column for all of them. Not QN_ROWS_PAIR.
+	 * single column for all of them. fn may be QN_FN_NONE. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_GATE,
 	/*
@@ -194,8 +194,9 @@ enum qn_op_kind {
 	/*
 	 * src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones where their column is -1.
 	 * dst[t] = b[t] times the sum over i < n_tap of vec[i] * u[t - (n_tap - 1) + i], u = a * c, by columns, or,
-	 * with QN_EPI_FN, times fn of that sum; vec: [n_col][n_tap]. Where vec2 is set, [n_col], it is added to the
-	 * sum. What lies before the batch is the state of the
+	 * with QN_EPI_FN, times fn of that sum; vec: [n_seg][n_col][n_tap]. Where vec2 is set, [n_seg][n_col], it is
+	 * added to the sum. Of n_seg, 1 or more, there are so many results of the same u, one after the other in dst.
+	 * What lies before the batch is the state of the
 	 * sequence at kv_offset in a unit of the group: [n_tap - 1][n_col] floats.
 	 */
 	QN_OP_CONV,
@@ -276,6 +277,23 @@ enum qn_op_kind {
 	 * no adapters, dst gets -0, which changes no number that it is added to, or stays with QN_EPI_ADD.
 	 */
 	QN_OP_ADAPT,
+	/*
+	 * dst = dst + fn(aux) * (src - dst), n_col columns from col[0] of src, col[1] of dst and col[2] of aux. Not
+	 * QN_ROWS_PAIR.
+	 */
+	QN_OP_BLEND,
+	/*
+	 * The recurrence of RWKV 7. Each of n_head heads has a state S of head_dim rows and v_dim columns, 0 before the
+	 * first token. With r, k and v of the head, and w and a of its rows, of each token
+	 *	z = k * vec, divided by its length, or by eps, if that is more
+	 *	a = sigmoid(a),  g = exp(-sigmoid(w) / sqrt(e)),  k = k * (1 + (a - 1) * vec2)
+	 *	S = diag(g) S - (z * a) (S^T z)^T + k v^T
+	 *	dst[t] = S^T r, and behind those of all heads v * the sum of r * k * mul[0]
+	 * src: [n_tok] rows of r, k [n_head][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst: rows twice as
+	 * wide as v; aux: rows of w and a, both as r. vec, vec2, mul[0]: [n_head][head_dim]. The state is at kv_offset in a
+	 * unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_WKV,
 };
 
 /* What becomes of the results of an operation. */

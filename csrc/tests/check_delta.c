@@ -7,10 +7,10 @@
 
 #include "check.h"
 
-/*
- * The state and the results of a head after n tokens, in double. S: [dk][cols]. Decays are one for each token, or,
- * where apart is set, dk of them.
- */
+/* As the kernel: decays are one for each token; dk of them; so, and what is found goes elsewhere. */
+enum way { WHOLE, APART, ELSEWHERE };
+
+/* The state and the results of a head after n tokens, in double. S: [dk][cols]. */
 static void oracle(double *s, double *o, int dk, int cols, int n, const float *q, const float *k, const float *v,
                    int64_t stride, const float *decay, int apart, const float *beta, float scale)
 {
@@ -38,13 +38,34 @@ static void unit_rows(float *x, int n, int width)
 		x[i] = rnd_normal() / sqrtf((float)width);
 }
 
-static void kernel(int dk, int panels, int n, int apart)
+/* The same where what is found goes elsewhere. g, seen, to, k: [n][dk]. */
+static void oracle_elsewhere(double *s, double *o, int dk, int cols, int n, const float *q, const float *v,
+                             int64_t stride, const float *g, const float *seen, const float *to, const float *k)
+{
+	for (int t = 0; t < n; t++, q += stride, v += stride, g += dk, seen += dk, to += dk, k += dk)
+		for (int j = 0; j < cols; j++) {
+			double y = 0, sum = 0;
+
+			for (int i = 0; i < dk; i++)
+				y += (double)seen[i] * s[i * cols + j];
+			for (int i = 0; i < dk; i++) {
+				double *at = &s[i * cols + j];
+
+				*at = (double)g[i] * *at + (double)to[i] * y + (double)k[i] * (double)v[j];
+				sum += (double)q[i] * *at;
+			}
+			o[t * cols + j] = sum;
+		}
+}
+
+static void kernel(int dk, int panels, int n, enum way way)
 {
 	const int cols = panels * QN_PANEL, stride = 2 * dk + cols;
 	const size_t state = sizeof(float) * (size_t)(dk * cols);
 	float *rows = guard_alloc(sizeof *rows * (size_t)(n * stride));
 	float *decay = guard_alloc(sizeof *decay * (size_t)(n * dk)), *gk = guard_alloc(sizeof *gk * (size_t)(n * dk));
 	float *beta = guard_alloc(sizeof *beta * (size_t)n), *before = guard_alloc(state);
+	float *to = guard_alloc(sizeof *to * (size_t)(n * dk)), *key = guard_alloc(sizeof *key * (size_t)(n * dk));
 	float *after[2], *o[2];
 	static double s[256 * 16 * 9], want[QN_DELTA_TOKENS * 16 * 9];
 
@@ -52,6 +73,8 @@ static void kernel(int dk, int panels, int n, int apart)
 	for (int i = 0; i < n * dk; i++) {
 		decay[i] = fabsf(rnd_uniform());
 		gk[i] = decay[i] * rows[i / dk * stride + dk + i % dk];
+		to[i] = -gk[i] * fabsf(rnd_uniform());
+		key[i] = rnd_normal() / sqrtf((float)dk);
 	}
 	for (int t = 0; t < n; t++) {
 		beta[t] = fabsf(rnd_uniform());
@@ -65,23 +88,32 @@ static void kernel(int dk, int panels, int n, int apart)
 		after[i] = guard_alloc(state);
 		o[i] = guard_alloc(sizeof **o * (size_t)(n * cols));
 	}
-	struct delta_rows d = {.q = rows, .k = rows + dk, .v = rows + 2 * dk, .stride = stride, .o_stride = cols,
-	                       .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk, .panels = panels,
+	struct delta_rows d = {.q = rows, .k = rows + dk, .v = rows + 2 * dk, .stride = stride, .k_stride = stride,
+	                       .o_stride = cols, .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk, .panels = panels,
 	                       .scale = 0.25f};
 
-	if (apart) {
+	if (way != WHOLE) {
 		d.decay = NULL;
 		d.g = decay;
 		d.gk = gk;
 		d.g_stride = dk;
 	}
-	oracle(s, want, dk, cols, n, d.q, d.k, d.v, stride, decay, apart, beta, d.scale);
+	if (way == ELSEWHERE) {
+		d.beta = NULL;
+		d.to = to;
+		d.k = key;
+		d.k_stride = dk;
+		d.scale = 1;
+		oracle_elsewhere(s, want, dk, cols, n, d.q, d.v, stride, decay, gk, to, key);
+	} else {
+		oracle(s, want, dk, cols, n, d.q, d.k, d.v, stride, decay, way == APART, beta, d.scale);
+	}
 	EACH_SET(set) {
 		const int i = set != check_sets;
 
 		d.after = after[i];
 		d.o = o[i];
-		check_at(set, "delta rule of %d rows%s, %d panels, %d tokens", dk, apart ? " apart" : "", panels, n);
+		check_at(set, "delta rule of %d rows, way %d, %d panels, %d tokens", dk, (int)way, panels, n);
 		set->k.delta(&d);
 		if (i) {
 			check_floats("state", after[1], after[0], dk * cols);
@@ -267,6 +299,88 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	guard_free_all();
 }
 
+/* The recurrence of RWKV 7: two sequences in one batch, and the first in two, as in operation(). */
+static void wkv(struct qn_pool *pools[2], int heads, int dk, int dv)
+{
+	const int rows = heads * dk, cols = heads * dv, width = 2 * rows + cols;
+	const size_t bytes = sizeof(float) * (size_t)(heads * dk * dv);
+	const int64_t unit = (int64_t)bytes + 64;
+	float *src = guard_alloc(sizeof *src * (size_t)(TOK * width)), *vec[3], *dst[2], *state[2];
+	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * 2 * rows));
+	static double want[TOK * 64], st[64 * 64];
+	static float g[TOK * 64], seen[TOK * 64], to[TOK * 64], key[TOK * 64];
+
+	for (int i = 0; i < 3; i++) {
+		vec[i] = guard_alloc(sizeof **vec * (size_t)rows);
+		for (int j = 0; j < rows; j++)
+			vec[i][j] = rnd_normal();
+	}
+	unit_rows(src, TOK, width);
+	for (int i = 0; i < TOK * 2 * rows; i++)
+		gate[i] = rnd_normal();
+	for (int i = 0; i < dk; i++)
+		src[3 * width + rows + i] = 0; /* a key without a direction */
+	for (int i = 0; i < 2; i++) {
+		dst[i] = guard_alloc(sizeof **dst * (size_t)(TOK * 2 * cols));
+		state[i] = guard_alloc(4 * (size_t)unit);
+		memset(state[i], 0x55, 4 * (size_t)unit);
+	}
+	struct qn_buf bufs[N_BUFS_DELTA] = {{src, width}, {dst[0], 2 * cols}, {gate, 2 * rows}};
+	const struct qn_op op = {.kind = QN_OP_WKV, .src = SRC, .dst = DST, .aux = GATES, .col = {0, rows, 2 * rows},
+	                         .n_head = heads, .head_dim = dk, .v_dim = dv, .vec = vec[0], .vec2 = vec[1],
+	                         .mul = {vec[2]}, .eps = 1e-12f, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+
+	check_at(check_sets, "RWKV 7 of %d heads of %d by %d", heads, dk, dv);
+	run(pools[1], &op, bufs, state[0], unit, 0, TOK, -1);
+	for (int h = 0; h < heads; h++)
+		for (int seq = 0; seq < 2; seq++) {
+			const int first = seq ? TOK - SECOND : 0, n = seq ? SECOND : TOK - SECOND;
+			const float *row = src + first * width + h * dk, *v = src + first * width + 2 * rows + h * dv;
+			double own[TOK] = {0};
+
+			for (int t = 0; t < n; t++) {
+				const float *k = row + t * width + rows, *w = gate + (first + t) * 2 * rows + h * dk;
+				double length = 0;
+
+				for (int i = 0; i < dk; i++)
+					length += pow((double)k[i] * (double)vec[0][h * dk + i], 2);
+				length = fmax(sqrt(length), 1e-12);
+				for (int i = 0; i < dk; i++) {
+					const double a = 1 / (1 + exp(-(double)w[rows + i]));
+					const double z = (double)k[i] * (double)vec[0][h * dk + i] / length;
+					const double kept = (double)k[i] * (1 + (a - 1) * (double)vec[1][h * dk + i]);
+
+					g[t * dk + i] = (float)exp(-exp(-0.5) / (1 + exp(-(double)w[i])));
+					seen[t * dk + i] = (float)z;
+					to[t * dk + i] = (float)(-z * a);
+					key[t * dk + i] = (float)kept;
+					own[t] += (double)row[t * width + i] * kept * (double)vec[2][h * dk + i];
+				}
+			}
+			memset(st, 0, sizeof st);
+			oracle_elsewhere(st, want, dk, dv, n, row, v, width, g, seen, to, key);
+			for (int t = 0; t < n; t++)
+				for (int j = 0; j < dv; j++) {
+					const float *y = dst[0] + (first + t) * 2 * cols + h * dv + j;
+
+					check_near("y", t * dv + j, (double)y[0], want[t * dv + j], 1e-5);
+					check_near("bonus", t * dv + j, (double)y[cols], own[t] * (double)v[t * width + j],
+					           1e-5);
+				}
+		}
+	bufs[DST].data = dst[1];
+	for (int cut = 1; cut < TOK - SECOND; cut += 1 + rnd_below(9)) { /* of the first sequence */
+		check_at(check_sets, "RWKV 7 of %d heads of %d by %d, cut at %d", heads, dk, dv, cut);
+		memset(state[1], 0x55, 4 * (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, 0, cut, -1);
+		memcpy(state[1], (uint8_t *)state[1] + unit, (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, cut, TOK - SECOND, 0);
+		check_floats("y", dst[1], dst[0], (TOK - SECOND) * 2 * cols);
+		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64, (int64_t)bytes);
+	}
+	guard_free_all();
+}
+
 void check_delta(void)
 {
 	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
@@ -280,8 +394,8 @@ void check_delta(void)
 	for (int r = 0; r < COUNT(rows); r++)
 		for (int panels = 1; panels <= 5; panels++)
 			for (int t = 0; t < COUNT(tokens); t++)
-				for (int apart = 0; apart < 2; apart++)
-					kernel(rows[r], panels, tokens[t], apart);
+				for (enum way way = WHOLE; way <= ELSEWHERE; way++)
+					kernel(rows[r], panels, tokens[t], way);
 	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest */
 	check_at(check_sets, "qn_pool_create");
 	for (int i = 0; i < 2; i++)
@@ -289,6 +403,9 @@ void check_delta(void)
 			return;
 	for (int i = 0; i < COUNT(shapes); i++)
 		operation(pools, shapes[i]);
+	wkv(pools, 3, 32, 32);
+	wkv(pools, 2, 64, 48);
+	wkv(pools, 1, 16, 64);
 	for (int i = 0; i < 2; i++)
 		qn_pool_destroy(pools[i]);
 }

@@ -960,9 +960,9 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 {
 	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
 	const struct qn_group group = {state, unit, table[0], 2};
-	const int width = (op->n_col + 15) / 16 * 16;
+	const int width = (op->n_col + 15) / 16 * 16, out = op->n_seg * width;
 	const struct qn_buf bufs[2] = {{src + (int64_t)from * 3 * width, 3 * width},
-	                               {dst + (int64_t)from * width, width}};
+	                               {dst + (int64_t)from * out, out}};
 	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
 
 	for (int t = from; t < to; t++)
@@ -972,41 +972,41 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 }
 
 /*
- * A convolution over all tokens, and over them in two batches: the same, and the formula. plain: without gates, SiLU;
- * 2: and biases.
+ * A convolution over all tokens, and over them in two batches: the same, and the formula, of `segs` results. plain:
+ * without gates, SiLU; 2: and biases.
  */
-static void conv(struct qn_pool *pool, int n, int plain)
+static void conv(struct qn_pool *pool, int n, int plain, int segs)
 {
-	const int width = (n + 15) / 16 * 16;
+	const int width = (n + 15) / 16 * 16, out = segs * width, each = segs * n;
 	const int64_t unit = 64 + (CONV_TAPS - 1) * n * (int64_t)sizeof(float) / 64 * 64 + 64;
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
-	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)n), *bias = guard_alloc(sizeof *bias * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)each), *bias = guard_alloc(sizeof *bias * (size_t)each);
 	float *dst[2], *state[2];
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
+	                         .n_seg = segs, .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
 	                         .act = {-1, -1, -1, -1}};
 
-	check_at(check_sets, "convolution of %d columns%s", n, plain ? ", plain" : "");
+	check_at(check_sets, "%d convolutions of %d columns%s", segs, n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
 		src[i] = rnd_normal();
-	for (int i = 0; i < CONV_TAPS * n; i++)
+	for (int i = 0; i < CONV_TAPS * each; i++)
 		w[i] = rnd_normal();
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < each; i++)
 		bias[i] = rnd_normal();
 	for (int i = 0; i < 2; i++) {
-		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
+		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)out);
 		state[i] = guard_alloc(4 * (size_t)unit);
-		memset(dst[i], 0, sizeof **dst * CONV_TOK * (size_t)width);
+		memset(dst[i], 0, sizeof **dst * CONV_TOK * (size_t)out);
 		memset(state[i], 0x55, 4 * (size_t)unit);
 	}
 	conv_run(pool, &op, src, dst[0], state[0], unit, 0, CONV_TOK, -1);
 	for (int t = 0; t < CONV_TOK; t++)
-		for (int i = 0; i < n; i++) {
-			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0;
+		for (int e = 0; e < each; e++) {
+			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0, i = e % n;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = op.vec2 ? (double)bias[i] : 0, size = fabs(want);
+			double want = op.vec2 ? (double)bias[e] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -1015,12 +1015,12 @@ static void conv(struct qn_pool *pool, int n, int plain)
 				if (at >= first) {
 					const double u = (double)x[0] * (plain ? 1 : (double)x[2 * width]);
 
-					want += u * (double)w[i * CONV_TAPS + tap];
-					size += fabs(u * (double)w[i * CONV_TAPS + tap]);
+					want += u * (double)w[e * CONV_TAPS + tap];
+					size += fabs(u * (double)w[e * CONV_TAPS + tap]);
 				}
 			}
 			want *= plain ? 1 / (1 + exp(-want)) : gate;
-			check_near("y", t * n + i, (double)dst[0][t * width + i], want,
+			check_near("y", t * each + e, (double)dst[0][t * out + e], want,
 			           1e-6 * size * (plain ? 2 : fabs(gate)));
 		}
 	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
@@ -1031,7 +1031,7 @@ static void conv(struct qn_pool *pool, int n, int plain)
 		memcpy((uint8_t *)state[1] + 2 * unit, (uint8_t *)state[1] + 3 * unit, (size_t)unit);
 		conv_run(pool, &op, src, dst[1], state[1], unit, cut, CONV_TOK - 4, 0);
 		for (int t = 0; t < CONV_TOK - 4; t++)
-			check_floats("y", dst[1] + t * width, dst[0] + t * width, n);
+			check_floats("y", dst[1] + t * out, dst[0] + t * out, each);
 		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64,
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
@@ -1203,6 +1203,31 @@ static void streams(struct qn_pool *pool)
 			           1e-5);
 		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
 	}
+	check_at(check_sets, "blend");
+	op = (struct qn_op){.kind = QN_OP_BLEND, .src = 0, .dst = 1, .aux = 0, .n_col = STREAM_COLS, .fn = QN_FN_SIGMOID,
+	                    .col = {0, STREAM_COLS, STREAM_COLS}};
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int i = 0; i < N; i++) {
+		const int t = i / ROW, at = i % STREAM_COLS, of = i % ROW / STREAM_COLS == 1;
+		const double by = 1 / (1 + exp(-(double)x[t * ROW + STREAM_COLS + at])), old = (double)was[i];
+
+		check_near("y", i, (double)y[i], old + (of ? by * ((double)x[t * ROW + at] - old) : 0),
+		           of ? 1e-6 * (fabs(old) + 1) : 0);
+	}
+	for (int by_row = 0; by_row < 2; by_row++) {
+		check_at(check_sets, "products, by row %d", by_row);
+		op = (struct qn_op){.kind = QN_OP_GATE, .src = 0, .dst = 1, .n_col = STREAM_COLS, .fn = QN_FN_NONE,
+		                    .by_row = by_row, .col = {0, STREAM_COLS}};
+		memcpy(was, y, sizeof *y * N);
+		stream_run(pool, &op, x, y, w);
+		for (int i = 0; i < N; i++) {
+			const float by = x[i / ROW * ROW + (by_row ? 0 : i % STREAM_COLS)];
+
+			check_near("y", i, (double)y[i],
+			           (double)was[i] * (i % ROW / STREAM_COLS == 1 ? (double)by : 1), 1e-6);
+		}
+	}
 	check_at(check_sets, "activations from a column");
 	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS,
 	                    .col = {STREAM_COLS}, .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
@@ -1238,8 +1263,9 @@ void check_ops(void)
 	for (int i = 0; i < COUNT(encoders); i++)
 		model(&encoders[i], pool, i);
 	for (int plain = 0; plain < 3; plain++) {
-		conv(pool, 64, plain);
-		conv(pool, 200, plain);
+		conv(pool, 64, plain, 1);
+		conv(pool, 200, plain, 1);
+		conv(pool, 96, plain, 3);
 	}
 	columns(pool);
 	routes(pool);

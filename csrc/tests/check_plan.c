@@ -490,11 +490,12 @@ static void refuses_rows(void)
 	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
 	const struct qn_op gate = {.kind = QN_OP_GATE, .src = X, .dst = FF, .n_col = N_FF};
 	const float w[64 * 4] = {0};
-	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_tap = 4, .vec = w,
+	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_seg = 1, .n_tap = 4, .vec = w,
 	                           .col = {0, 64, 128}};
 
 	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
 	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
+	const struct qn_op blend = {.kind = QN_OP_BLEND, .src = X, .dst = FF, .aux = FF, .n_col = 48};
 	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2,
 	                          .n_src = 2};
 
@@ -503,6 +504,16 @@ static void refuses_rows(void)
 	REFUSES_OF(sparse, n_col, 1 << 20);
 	REFUSES_OF(sparse, col[1], 8);
 	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
+	expect(&blend, QN_OK, "blend");
+	REFUSES_OF(blend, fn, QN_FN_NONE);
+	REFUSES_OF(blend, fn, QN_N_FN);
+	REFUSES_OF(blend, n_col, 0);
+	REFUSES_OF(blend, src, -1);
+	REFUSES_OF(blend, aux, N_BUFS);
+	REFUSES_OF(blend, col[0], 1 << 20);
+	REFUSES_OF(blend, col[1], 8);
+	REFUSES_OF(blend, col[2], 1 << 20);
+	REFUSES_OF(blend, rows, QN_ROWS_PAIR);
 	expect(&match, QN_OK, "match");
 	REFUSES_OF(match, n_col, 0);
 	REFUSES_OF(match, col[0], 1 << 20);
@@ -529,7 +540,7 @@ static void refuses_rows(void)
 	REFUSES_OF(norm, scale, 0);
 	REFUSES_OF(norm, epilogue, QN_EPI_GLU);
 	expect(&gate, QN_OK, "gate");
-	REFUSES_OF(gate, fn, -1);
+	REFUSES_OF(gate, fn, QN_FN_NONE - 1);
 	REFUSES_OF(gate, fn, QN_N_FN);
 	REFUSES_OF(gate, rows, QN_ROWS_PAIR);
 	REFUSES_OF(gate, n_col, 0);
@@ -554,6 +565,10 @@ static void refuses_rows(void)
 	REFUSES_OF(conv, n_col, N_EMBD);
 	REFUSES_OF(conv, n_tap, 1);
 	REFUSES_OF(conv, n_tap, 65);
+	REFUSES_OF(conv, n_seg, 0);
+	REFUSES_OF(conv, n_seg, 17); /* of 4 taps */
+	REFUSES_OF(conv, n_seg, INT32_MAX);
+	REFUSES_OF(conv, n_seg, N_FF / 64 + 1);
 	REFUSES_OF(conv, group, -1);
 	REFUSES_OF(conv, kv_offset, -64);
 	REFUSES_OF(conv, kv_offset, 63);
@@ -598,6 +613,27 @@ static void refuses_rows(void)
 	REFUSES_OF(apart, n_seg, INT32_MAX);
 	REFUSES_OF(apart, head_dim, 128);
 	REFUSES_OF(apart, aux, ROUTER);
+	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16, .v_dim = 16,
+	                          .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
+
+	expect(&wkv, QN_OK, "RWKV 7");
+	REFUSES_OF(wkv, vec, NULL);
+	REFUSES_OF(wkv, vec2, NULL);
+	REFUSES_OF(wkv, mul[0], NULL);
+	REFUSES_OF(wkv, n_head, 0);
+	REFUSES_OF(wkv, n_head, INT32_MAX);
+	REFUSES_OF(wkv, head_dim, 0);
+	REFUSES_OF(wkv, head_dim, 24);
+	REFUSES_OF(wkv, head_dim, INT32_MAX - 15);
+	REFUSES_OF(wkv, v_dim, 0);
+	REFUSES_OF(wkv, v_dim, 24);
+	REFUSES_OF(wkv, v_dim, 1 << 20);
+	REFUSES_OF(wkv, eps, 0);
+	REFUSES_OF(wkv, group, -1);
+	REFUSES_OF(wkv, kv_offset, 32);
+	REFUSES_OF(wkv, aux, ROUTER);
+	REFUSES_OF(wkv, dst, ROUTER);
+	REFUSES_OF(wkv, col[2], 8);
 	for (int i = 0; i < 3; i++) {
 		const struct qn_op *op = i == 0 ? &norm : i == 1 ? &gate : &conv;
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/quern-llm/quern/go/grammar"
 )
 
 // A Tool is a function that the model may call.
@@ -47,6 +49,9 @@ type form interface {
 	parse(p *caller, then cont) cont
 	// marks returns the texts in it that may be control tokens.
 	marks() []string
+	// expr returns the calls of a tool, each on its own. It is an error if the tool is strict
+	// and its schema cannot be a grammar.
+	expr(l *language, t *Tool) (grammar.Expr, error)
 }
 
 // marks returns all texts that may be control tokens.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -103,7 +104,7 @@ func replyIn(t testing.TB, name string) *Reply {
 }
 
 func TestCalls(t *testing.T) {
-	for _, c := range callCases {
+	for _, c := range slices.Concat(callCases, oddCases) {
 		want := c.want
 		if want == "" {
 			want = "content: " + c.text + "\n"
@@ -123,7 +124,7 @@ func TestCalls(t *testing.T) {
 // Whatever a model writes, how it is cut makes no difference, nothing is said that the model
 // did not write, and where there is no call all of it is.
 func FuzzCalls(f *testing.F) {
-	for _, c := range callCases {
+	for _, c := range slices.Concat(callCases, oddCases) {
 		f.Add(c.syntax, c.text, uint16(0x1234))
 	}
 	f.Fuzz(func(t *testing.T, name, text string, cuts uint16) {
@@ -157,8 +158,41 @@ const (
 	allKinds = `0: get_weather * {"place": "Rome\n\"Termini\" <b>", "days": 3, "exact": true, "tags": ["a", "b"], "where": {"x": {"y": 1.5}}, "maybe": null}` + "\n"
 )
 
+// callCases are calls as models are taught to write them.
 var callCases = []callCase{
 	{"Hermes", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>", oneCall},
+
+	{"Mistral", "Sure.[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", "content: Sure.\n" + twoCalls},
+	{"Mistral v11", "[TOOL_CALLS]get_weather[ARGS]{\"place\": \"Rome\"}[TOOL_CALLS]get_time[CALL_ID]fixed1234[ARGS]{}", oneCall + "1: get_time fixed1234 {}\n"},
+	{"Llama 3", "{\"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}", oneCall},
+	{"DeepSeek V3", "Ok.\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"place\": \"Rome\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "content: Ok.\n" + twoCalls},
+	{"DeepSeek V3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"place\": \"Rome\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", twoCalls},
+	{"DeepSeek V3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"place\" string=\"true\">Rome</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"get_time\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", twoCalls},
+	{"Kimi K2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"place\": \"Rome\"}<|tool_call_end|><|tool_call_begin|>functions.get_time:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", "0: get_weather functions.get_weather:0 {\"place\": \"Rome\"}\n1: get_time functions.get_time:1 {}\n"},
+	{"GLM", "<tool_call>get_weather\n<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call>\n<tool_call>get_time</tool_call>", twoCalls},
+	{"GLM", "<tool_call>get_weather<arg_key>place</arg_key><arg_value>Rome\n\"Termini\" <b></arg_value><arg_key>days</arg_key><arg_value>3</arg_value><arg_key>exact</arg_key><arg_value>true</arg_value><arg_key>tags</arg_key><arg_value>[\"a\", \"b\"]</arg_value><arg_key>where</arg_key><arg_value>{\"x\": {\"y\": 1.5}}</arg_value><arg_key>maybe</arg_key><arg_value>null</arg_value></tool_call>", allKinds},
+	{"Qwen3-Coder", "I look.\n\n<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=get_time>\n</function>\n</tool_call>", "content: I look.\n" + twoCalls},
+	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n\"Termini\" <b>\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=exact>\nTrue\n</parameter>\n<parameter=tags>\n[\"a\", \"b\"]\n</parameter>\n<parameter=where>\n{\"x\": {\"y\": 1.5}}\n</parameter>\n<parameter=maybe>\nNone\n</parameter>\n</function>\n</tool_call>", allKinds},
+	{"Seed", "<seed:tool_call>\n<function=get_weather>\n<parameter=place>Rome</parameter>\n</function>\n</seed:tool_call>", oneCall},
+	{"MiniMax", "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"place\">Rome</parameter>\n</invoke>\n<invoke name=\"get_time\">\n</invoke>\n</minimax:tool_call>", twoCalls},
+	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome<|\"|>}<tool_call|><|tool_call>call:get_time{}<tool_call|>", twoCalls},
+	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome\n\"Termini\" <b><|\"|>,days:3,exact:true,tags:[<|\"|>a<|\"|>,<|\"|>b<|\"|>],where:{x:{<|\"|>y<|\"|>:1.5}},maybe:null}<tool_call|>", allKinds},
+	{"FunctionGemma", "<start_function_call>call:get_weather{place:<escape>Rome<escape>}<end_function_call>", oneCall},
+	{"LFM2", "<|tool_call_start|>[get_weather(place=\"Rome\"), get_time()]<|tool_call_end|>On it.", twoCalls + "content: On it.\n"},
+	{"LFM2", "<|tool_call_start|>[get_weather(place='Rome\\n\"Termini\" <b>', days=3, exact=True, tags=['a', \"b\"], where={'x': {'y': 1.5}}, maybe=None)]<|tool_call_end|>", allKinds},
+	{"Granite 3", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", twoCalls},
+	{"Phi-4", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]<|/tool_call|>", oneCall},
+	{"Command R7B", "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n]<|END_ACTION|>", "0: get_weather 0 {\"place\": \"Rome\"}\n"},
+	{"Command R+", "Action: ```json\n[\n    {\n        \"tool_name\": \"get_weather\",\n        \"parameters\": {\"place\": \"Rome\"}\n    }\n]\n```", oneCall},
+	{"Nemotron", "<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</TOOLCALL>", oneCall},
+	{"Hunyuan", "<tool_calls>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</tool_calls>", oneCall},
+	{"FireFunction", " functools[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]", oneCall},
+	{"Functionary 3.1", "<function=get_weather>{\"place\": \"Rome\"}</function><function=get_time>{}</function>", twoCalls},
+	{"harmony", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"place\": \"Rome\"}<|call|>", "reasoning: Hm.\ncontent: First.\n" + oneCall},
+}
+
+// oddCases are calls that are understood all the same, and what is none.
+var oddCases = []callCase{
 	{"Hermes", "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>\n", "content: Let me see.\n" + twoCalls},
 	{"Hermes", "<think>\nhm <tool_call>\n</think>\n\n<tool_call>{\"arguments\": {\"place\": \"Rome\"}, \"name\": \"get_weather\"}</tool_call> Done", "reasoning: hm <tool_call>\n" + oneCall + "content: Done\n"},
 	{"Hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": \"{\\\"place\\\": \\\"Rome\\\"}\"}", oneCall},
@@ -175,47 +209,19 @@ var callCases = []callCase{
 	{"Hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\" = 3}}</tool_call>", "0: get_weather * {\"place\" \ncontent: = 3}}</tool_call>\n"},
 	{"Hermes", "no call \n", ""},
 	{"Hermes", "<tool_call", ""},
-
-	{"Mistral", "Sure.[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", "content: Sure.\n" + twoCalls},
 	{"Mistral", "[TOOL_CALLS] [{\"arguments\": {}, \"id\": \"fixed1234\", \"name\": \"get_time\"}]", "0: get_time fixed1234 {}\n"},
-	{"Mistral v11", "[TOOL_CALLS]get_weather[ARGS]{\"place\": \"Rome\"}[TOOL_CALLS]get_time[CALL_ID]fixed1234[ARGS]{}", oneCall + "1: get_time fixed1234 {}\n"},
 	{"Mistral v11", "[TOOL_CALLS]get weather[ARGS]{}", ""},
-	{"Llama 3", "{\"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}", oneCall},
 	{"Llama 3", "<|python_tag|>{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n{\"name\": \"get_time\", \"parameters\": {}}", twoCalls},
 	{"Llama 3", "{\"name\": \"Bob\", \"parameters\": {}} is JSON", ""},
 	{"Llama 3", "{\"title\": 1} {\"name\": \"get_time\"}", ""},
 	{"Llama 3", "<|python_tag|>print({})", ""},
-	{"DeepSeek V3", "Ok.\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"place\": \"Rome\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "content: Ok.\n" + twoCalls},
-	{"DeepSeek V3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"place\": \"Rome\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", twoCalls},
 	{"DeepSeek V3.1", "<｜tool▁calls▁begin｜>ｘ<｜tool▁call▁begin｜>", ""},
-	{"DeepSeek V3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"place\" string=\"true\">Rome</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"get_time\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", twoCalls},
 	{"DeepSeek V4", "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"place\" string=\"true\">5</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"false\">5</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>", "0: get_weather * {\"place\": \"5\", \"days\": 5}\n"},
-	{"Kimi K2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"place\": \"Rome\"}<|tool_call_end|><|tool_call_begin|>functions.get_time:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", "0: get_weather functions.get_weather:0 {\"place\": \"Rome\"}\n1: get_time functions.get_time:1 {}\n"},
-	{"GLM", "<tool_call>get_weather\n<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call>\n<tool_call>get_time</tool_call>", twoCalls},
-	{"GLM", "<tool_call>get_weather<arg_key>place</arg_key><arg_value>Rome\n\"Termini\" <b></arg_value><arg_key>days</arg_key><arg_value>3</arg_value><arg_key>exact</arg_key><arg_value>true</arg_value><arg_key>tags</arg_key><arg_value>[\"a\", \"b\"]</arg_value><arg_key>where</arg_key><arg_value>{\"x\": {\"y\": 1.5}}</arg_value><arg_key>maybe</arg_key><arg_value>null</arg_value></tool_call>", allKinds},
-	{"Qwen3-Coder", "I look.\n\n<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=get_time>\n</function>\n</tool_call>", "content: I look.\n" + twoCalls},
-	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\nRome\n\"Termini\" <b>\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=exact>\nTrue\n</parameter>\n<parameter=tags>\n[\"a\", \"b\"]\n</parameter>\n<parameter=where>\n{\"x\": {\"y\": 1.5}}\n</parameter>\n<parameter=maybe>\nNone\n</parameter>\n</function>\n</tool_call>", allKinds},
 	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\n\n  a\n\n</parameter>\n<parameter=any>\n17\n</parameter>\n</function>", "0: get_weather * {\"place\": \"\\n  a\\n\", \"any\": 17}\n"},
 	{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\nRo", "0: get_weather * {\"place\": \"Ro\n"},
-	{"Seed", "<seed:tool_call>\n<function=get_weather>\n<parameter=place>Rome</parameter>\n</function>\n</seed:tool_call>", oneCall},
-	{"MiniMax", "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"place\">Rome</parameter>\n</invoke>\n<invoke name=\"get_time\">\n</invoke>\n</minimax:tool_call>", twoCalls},
-	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome<|\"|>}<tool_call|><|tool_call>call:get_time{}<tool_call|>", twoCalls},
-	{"Gemma 4", "<|tool_call>call:get_weather{place:<|\"|>Rome\n\"Termini\" <b><|\"|>,days:3,exact:true,tags:[<|\"|>a<|\"|>,<|\"|>b<|\"|>],where:{x:{<|\"|>y<|\"|>:1.5}},maybe:null}<tool_call|>", allKinds},
-	{"FunctionGemma", "<start_function_call>call:get_weather{place:<escape>Rome<escape>}<end_function_call>", oneCall},
-	{"LFM2", "<|tool_call_start|>[get_weather(place=\"Rome\"), get_time()]<|tool_call_end|>On it.", twoCalls + "content: On it.\n"},
-	{"LFM2", "<|tool_call_start|>[get_weather(place='Rome\\n\"Termini\" <b>', days=3, exact=True, tags=['a', \"b\"], where={'x': {'y': 1.5}}, maybe=None)]<|tool_call_end|>", allKinds},
 	{"LFM2", "<|tool_call_start|>[get weather()]", ""},
-	{"Granite 3", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", twoCalls},
-	{"Phi-4", "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]<|/tool_call|>", oneCall},
-	{"Command R7B", "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n]<|END_ACTION|>", "0: get_weather 0 {\"place\": \"Rome\"}\n"},
-	{"Command R+", "Action: ```json\n[\n    {\n        \"tool_name\": \"get_weather\",\n        \"parameters\": {\"place\": \"Rome\"}\n    }\n]\n```", oneCall},
-	{"Nemotron", "<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</TOOLCALL>", oneCall},
-	{"Hunyuan", "<tool_calls>[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]</tool_calls>", oneCall},
-	{"FireFunction", " functools[{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}]", oneCall},
-	{"Functionary 3.1", "<function=get_weather>{\"place\": \"Rome\"}</function><function=get_time>{}</function>", twoCalls},
 	{"Functionary 3.2", ">>>all\nHi.\n>>>get_weather\n{\"place\": \"Rome\"}>>>get_time\n{}", "content: Hi.\n" + twoCalls},
 	{"harmony", "<|channel|>analysis<|message|>Hm. <b><|end|><|start|>assistant<|channel|>final<|message|>Hello <|x", "reasoning: Hm. <b>\ncontent: Hello <|x\n"},
-	{"harmony", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"place\": \"Rome\"}<|call|>", "reasoning: Hm.\ncontent: First.\n" + oneCall},
 	{"harmony", " to=functions.get_weather<|channel|>commentary json<|message|>{\"place\": \"Rome\"}<|call|><|start|>assistant to=functions.get_time<|channel|>commentary<|message|>", twoCalls},
 	{"harmony", "Plain text", ""},
 	{"harmony", "<|channel|>commentary to=functions.get_time<|message|>{] what", "0: get_time * {\ncontent: ] what\n"},

@@ -3,6 +3,7 @@ package constrain
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -146,7 +147,7 @@ func texts(pieces []string, ids []int32) (out []string) {
 
 func TestAutomatonAgainstReference(t *testing.T) {
 	checked := 0
-	for seed := range uint64(400) {
+	for seed := range uint64(150) {
 		if t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			if checkGrammar(t, rand.New(rand.NewPCG(seed, 1))) {
 				checked++
@@ -155,8 +156,47 @@ func TestAutomatonAgainstReference(t *testing.T) {
 			break
 		}
 	}
-	if checked < 100 {
+	if checked < 80 {
 		t.Errorf("only %d grammars have texts", checked)
+	}
+}
+
+// Tokens may end several rules at once, some of them after a first byte.
+func TestTokensAcrossRules(t *testing.T) {
+	v, pieces := vocabulary(true, " =", " )=", ")  ) =", " ) ", "))", ")=", "=\n")
+	g := &grammar.Grammar{}
+	spaces := grammar.Repeat{Expr: grammar.Lit(" "), Max: -1}
+	g.Add("line", grammar.Seq{grammar.Ref(1), grammar.Lit("=\n")})
+	g.Add("sum", grammar.Seq{grammar.Ref(2), grammar.Repeat{Expr: grammar.Seq{grammar.Lit("+"), grammar.Ref(2)}, Max: -1}})
+	g.Add("term", grammar.Alt{grammar.Seq{grammar.Lit("x"), spaces}, grammar.Seq{grammar.Lit("("), grammar.Ref(1), grammar.Lit(")"), spaces}})
+	a, err := v.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.New(true)
+	for _, tt := range []struct {
+		token string
+		want  []string
+	}{
+		{"x", []string{" ", " =", "+", "=", "=\n"}},
+		{"", nil}, // back
+		{"(", []string{"(", "x"}},
+		{"(", []string{"(", "x"}},
+		{"x", []string{" ", " ) ", ")", ")  ) =", "))", "+"}},
+		{"))", []string{" ", " =", "+", "=", "=\n"}},
+		{" =", []string{"\n"}},
+		{"\n", []string{"$"}},
+	} {
+		if tt.token == "" {
+			c.Rollback(1)
+			continue
+		}
+		if !c.Accept(id(pieces, tt.token)) {
+			t.Fatalf("%q is refused", tt.token)
+		}
+		if got := next(c, pieces); !slices.Equal(got, tt.want) {
+			t.Errorf("after %q may come %q, want %q", tt.token, got, tt.want)
+		}
 	}
 }
 

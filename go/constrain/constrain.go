@@ -21,6 +21,13 @@ type Constraint interface {
 	Fork() Constraint
 }
 
+// A Forecaster is a Constraint that knows what comes next where its form leaves no choice.
+type Forecaster interface {
+	// Forecast appends tokens that are likely to come next, whatever the model: those of
+	// the text that must come, as the tokenizer would spell it.
+	Forecast(dst []int32) []int32
+}
+
 // A Set is a set of token ids.
 type Set []uint64
 

@@ -66,9 +66,6 @@ func (a *Automaton) mask(s *state) *mask {
 				k.name(a, &a.tokens[t.set])
 			}
 		}
-		if s.accepts {
-			k.open = append(k.open, 0)
-		}
 		k.walk(a, s, 0)
 		s.mask = k.end(a)
 	}
@@ -152,6 +149,9 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 	k.stack = append(k.stack[:0], head{s, bottom})
 	k.ends = append(k.ends[:0], level{1, 0})
 	base := t.nodes[from].depth
+	if s.accepts {
+		k.open = append(k.open, from)
+	}
 	for i, end := from+1, t.nodes[from].next; i < end; {
 		n := &t.nodes[i]
 		d := int(n.depth - base)

@@ -26,7 +26,8 @@ var bottom = &node{bottom: true, spelt: true, hash: rand.Uint64()}
 // maxDepth bounds the stack of a text: what would nest deeper is not allowed.
 const maxDepth = 10_000
 
-// maxEdges bounds the stacks in a set, and maxHeads those above them.
+// maxEdges bounds the stacks in a set, and maxHeads those above them: of a text that is
+// more ambiguous some readings are dropped.
 const (
 	maxEdges = 1 << 12
 	maxHeads = 1 << 10
@@ -52,7 +53,6 @@ func mix(h uint64) uint64 {
 // spelled.
 func (w *walker) push(s *state, n *node) *node {
 	if n.depth >= maxDepth {
-		w.refused = errDeep
 		return nil
 	}
 	if !n.spelt {
@@ -86,7 +86,6 @@ func (w *walker) union(n, m *node) *node {
 			p.edge = e
 			p.hash += h
 		case len(p.more) >= maxEdges:
-			w.refused = errAmbiguous
 		default:
 			p.more = append(p.more, e)
 			p.hash += h

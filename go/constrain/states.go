@@ -22,13 +22,14 @@ type state struct {
 	tokens  []tokenMove
 	listed  bool // begins and tokens are computed
 	runs    []reach
-	only    int16 // the only byte that may come next, if nothing else may; or one of the two below
+	only    int16 // the only byte that may come next in the rule, or one of these three
 	mask    *mask
 }
 
 const (
-	unknownByte = -1
-	manyBytes   = -2 // or none, or tokens
+	unknownByte = -1 - iota
+	noByte
+	manyBytes // or tokens
 )
 
 // A move is a step to a state. What the called rules return to is pushed, the last one on top.
@@ -55,7 +56,7 @@ type reach struct {
 
 const unbounded = 1<<31 - 1
 
-// maxMoves bounds the ways in which a grammar goes on with a byte.
+// maxMoves bounds the ways in which a grammar goes on with a byte; others are not taken.
 const maxMoves = 1 << 12
 
 func (a *Automaton) start(rule int32) *state {
@@ -199,9 +200,7 @@ func (a *Automaton) computeStep(s *state, b byte) []move {
 		}
 	}
 	a.bytes += len(m) * 32
-	if len(m) > maxMoves {
-		m, a.w.refused = m[:maxMoves], errAmbiguous
-	}
+	m = m[:min(len(m), maxMoves)]
 	s.moves[a.classOf[b]] = m
 	return m
 }
@@ -250,8 +249,6 @@ func (a *Automaton) calls(s *state) []entry {
 			s.tokens = append(s.tokens, tokenMove{t.set, t.under(e.after)})
 		}
 	}
-	if len(s.tokens) > maxMoves {
-		s.tokens, a.w.refused = s.tokens[:maxMoves], errAmbiguous
-	}
+	s.tokens = s.tokens[:min(len(s.tokens), maxMoves)]
 	return s.begins
 }

@@ -7,6 +7,9 @@ import (
 
 // A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
 type Vocabulary struct {
+	// Encode returns the tokens of a text that follows another; nil: forms make no forecasts.
+	Encode func(text string) []int32
+
 	piece   func(id int32) []byte
 	n       int
 	ids     map[string][]int32

@@ -1,12 +1,5 @@
 package constrain
 
-import "errors"
-
-var (
-	errDeep      = errors.New("the text nests too deep for its grammar")
-	errAmbiguous = errors.New("the grammar is too ambiguous for the text")
-)
-
 // A walker computes what heads become. It is used under the automaton's lock.
 type walker struct {
 	a                      *Automaton
@@ -15,6 +8,7 @@ type walker struct {
 	used                   int
 	refused                error // why heads were dropped, if they were
 	reach, to, from, spare []head
+	text                   []byte
 }
 
 func (w *walker) node() *node {
@@ -47,8 +41,6 @@ func (w *walker) returns(dst []head, heads []head) []head {
 			}
 			if len(dst)-from < maxHeads {
 				dst = append(dst, e)
-			} else {
-				w.refused = errAmbiguous
 			}
 		})
 	}
@@ -58,6 +50,9 @@ func (w *walker) returns(dst []head, heads []head) []head {
 // step appends to dst the heads after a byte.
 func (w *walker) step(dst []head, heads []head, b byte) []head {
 	from := len(dst)
+	if len(heads) == 0 {
+		return dst
+	}
 	if h := heads[0]; len(heads) == 1 && (!h.s.accepts || h.n.edge.s == nil) { // the most frequent by far
 		m := w.a.step(h.s, b)
 		if len(m) == 0 {
@@ -100,7 +95,6 @@ func (w *walker) move(dst []head, from int, n *node, m move) []head {
 		}
 	}
 	if len(dst)-from >= maxHeads {
-		w.refused = errAmbiguous
 		return dst
 	}
 	return append(dst, head{m.to, n})

@@ -17,7 +17,7 @@ func TestArchitecturesTogether(t *testing.T) {
 	for _, name := range []string{
 		"gemma2", "gemma3", "gemma3n", "gemma4", "gemma4-moe", "cohere2", "olmo3", "lfm2", "lfm2moe", "gpt-oss", "llama4", "mistral3", "glm4moe", "bailingmoe2",
 		"granitemoe", "minimax-m2", "phi3-long", "apertus", "qwen35", "qwen35moe", "qwen3next",
-		"mamba", "mamba2", "jamba", "falcon-h1", "granitehybrid", "granitehybrid-dense", "nemotron_h", "nemotron_h_moe",
+		"mamba", "mamba2", "rwkv7", "jamba", "falcon-h1", "granitehybrid", "granitehybrid-dense", "nemotron_h", "nemotron_h_moe",
 		"bitnet",
 		"deepseek2", "deepseek2-lite", "deepseek2-mha", "mistral4", "kimi-linear", "deepseek32", "glm-dsa",
 	} {

@@ -18,7 +18,16 @@ import (
 // some have windows of 16 positions, of which some have layers that read the keys and values of
 // others, and the others recurrent state.
 func forgetful(t *testing.T, test func(t *testing.T, path string)) {
-	for _, name := range []string{"gemma3", "gemma3n", "gemma4", "lfm2", "qwen35", "qwen3next", "mamba", "granitehybrid", "nemotron_h_moe"} {
+	models(t, test, "gemma3", "gemma3n", "gemma4", "lfm2", "qwen35", "qwen3next", "mamba", "granitehybrid", "nemotron_h_moe", "rwkv7")
+}
+
+// latents are models that keep one vector of a position in place of keys and values; the second chooses positions.
+func latents(t *testing.T, test func(t *testing.T, path string)) {
+	models(t, test, "deepseek2", "deepseek32")
+}
+
+func models(t *testing.T, test func(t *testing.T, path string), names ...string) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) { test(t, testdata.Path(t, "archs/"+name+".gguf")) })
 	}
 }
@@ -104,152 +113,155 @@ func TestForgetfulSequences(t *testing.T) {
 
 // Tokens that were guessed are taken back, and the logits are as if they had never
 // been there.
-func TestForgetfulTruncate(t *testing.T) {
-	forgetful(t, func(t *testing.T, path string) {
-		e := open(t, path, Config{Ctx: 300, Sequences: 2})
-		ids := randomIDs(e, 1, 130)
-		want := logits(t, e, ids, []int{119, 129})
-		s := e.NewSequence()
-		defer s.Close()
-		evaluate := func(ids []int32) []float32 {
-			t.Helper()
-			var got []float32
-			if err := e.Eval(context.Background(), s, ids, len(ids)-1, func(_ int, logits []float32) error {
-				got = slices.Clone(logits)
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return got
+func TestForgetfulTruncate(t *testing.T) { forgetful(t, takeBack) }
+func TestLatentTruncate(t *testing.T)    { latents(t, takeBack) }
+
+func takeBack(t *testing.T, path string) {
+	e := open(t, path, Config{Ctx: 300, Sequences: 2})
+	ids := randomIDs(e, 1, 130)
+	want := logits(t, e, ids, []int{119, 129})
+	s := e.NewSequence()
+	defer s.Close()
+	evaluate := func(ids []int32) []float32 {
+		t.Helper()
+		var got []float32
+		if err := e.Eval(context.Background(), s, ids, len(ids)-1, func(_ int, logits []float32) error {
+			got = slices.Clone(logits)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
-		evaluate(ids[:110])
-		evaluate(randomIDs(e, 2, 8))
-		back := s.Truncate(110)
-		if back != 110 {
-			t.Fatalf("8 tokens of one pass were taken back, and %d are left of 110", back)
-		}
-		evaluate(slices.Concat(ids[110:115], randomIDs(e, 3, 4)))
-		back = s.Truncate(115)
-		if back != 115 && back != 110 {
-			t.Fatalf("%d are left of 115", back)
-		}
-		if got := evaluate(ids[back:120]); !slices.Equal(got, want[119]) {
-			t.Error("after guesses that were wrong the logits are others")
-		}
-		// A pass that is given up leaves the state as it was.
-		gone, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := e.Eval(gone, s, randomIDs(e, 4, 30), 30, nil); err == nil || s.Len() != 120 {
-			t.Errorf("a cancelled pass: %v, %d tokens", err, s.Len())
-		}
-		if got := evaluate(ids[120:]); !slices.Equal(got, want[129]) {
-			t.Error("after a pass that was given up the logits are others")
-		}
-	})
+		return got
+	}
+	evaluate(ids[:110])
+	evaluate(randomIDs(e, 2, 8))
+	back := s.Truncate(110)
+	if back != 110 {
+		t.Fatalf("8 tokens of one pass were taken back, and %d are left of 110", back)
+	}
+	evaluate(slices.Concat(ids[110:115], randomIDs(e, 3, 4)))
+	back = s.Truncate(115)
+	if back != 115 && back != 110 {
+		t.Fatalf("%d are left of 115", back)
+	}
+	if got := evaluate(ids[back:120]); !slices.Equal(got, want[119]) {
+		t.Error("after guesses that were wrong the logits are others")
+	}
+	// A pass that is given up leaves the state as it was.
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Eval(gone, s, randomIDs(e, 4, 30), 30, nil); err == nil || s.Len() != 120 {
+		t.Errorf("a cancelled pass: %v, %d tokens", err, s.Len())
+	}
+	if got := evaluate(ids[120:]); !slices.Equal(got, want[129]) {
+		t.Error("after a pass that was given up the logits are others")
+	}
 }
 
-func TestForgetfulSlots(t *testing.T) {
-	forgetful(t, func(t *testing.T, path string) {
-		probe := open(t, path, Config{})
-		l := openLoop(t, path, Config{Sequences: 2, Batch: 64}, LoopConfig{})
-		r := greedyRequest(randomIDs(probe, 3, 200), 25)
-		r.Slot = 1
-		_, c := submit(t, l, r)
-		c.wait(t)
-		var file bytes.Buffer
-		saved, err := l.SaveSlot(1, &file)
-		if err != nil || saved.Tokens != 224 || saved.Bytes != int64(file.Len()) {
-			t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
-		}
-		if n, err := l.EraseSlot(1); n != 224 || err != nil {
-			t.Errorf("erased %d, %v", n, err)
-		}
-		if all, _ := l.tree.Bytes(); all != 0 {
-			t.Errorf("%d bytes are left", all)
-		}
-		if _, err := l.RestoreSlot(0, bytes.NewReader(file.Bytes()[:file.Len()-1])); err == nil {
-			t.Error("a file that is cut short was restored")
-		}
-		if got, err := l.RestoreSlot(0, &file); err != nil || got != saved {
-			t.Errorf("restored %+v, %v", got, err)
-		}
-		again := slices.Concat(r.Prompt, c.ids)
-		_, d := submit(t, l, greedyRequest(again, 20))
-		if u := d.wait(t); u.CachedTokens != 224 {
-			t.Errorf("found %d tokens of 224", u.CachedTokens)
-		}
-		if want := greedy(t, probe, again, 20); !slices.Equal(d.ids, want) {
-			t.Errorf("from the file %v, computed %v", d.ids, want)
-		}
-		checkBlocks(t, l)
-	})
+func TestForgetfulSlots(t *testing.T) { forgetful(t, saveAndRestore) }
+func TestLatentSlots(t *testing.T)    { latents(t, saveAndRestore) }
+
+func saveAndRestore(t *testing.T, path string) {
+	probe := open(t, path, Config{})
+	l := openLoop(t, path, Config{Sequences: 2, Batch: 64}, LoopConfig{})
+	r := greedyRequest(randomIDs(probe, 3, 200), 25)
+	r.Slot = 1
+	_, c := submit(t, l, r)
+	c.wait(t)
+	var file bytes.Buffer
+	saved, err := l.SaveSlot(1, &file)
+	if err != nil || saved.Tokens != 224 || saved.Bytes != int64(file.Len()) {
+		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
+	}
+	if n, err := l.EraseSlot(1); n != 224 || err != nil {
+		t.Errorf("erased %d, %v", n, err)
+	}
+	if all, _ := l.tree.Bytes(); all != 0 {
+		t.Errorf("%d bytes are left", all)
+	}
+	if _, err := l.RestoreSlot(0, bytes.NewReader(file.Bytes()[:file.Len()-1])); err == nil {
+		t.Error("a file that is cut short was restored")
+	}
+	if got, err := l.RestoreSlot(0, &file); err != nil || got != saved {
+		t.Errorf("restored %+v, %v", got, err)
+	}
+	again := slices.Concat(r.Prompt, c.ids)
+	_, d := submit(t, l, greedyRequest(again, 20))
+	if u := d.wait(t); u.CachedTokens != 224 {
+		t.Errorf("found %d tokens of 224", u.CachedTokens)
+	}
+	if want := greedy(t, probe, again, 20); !slices.Equal(d.ids, want) {
+		t.Errorf("from the file %v, computed %v", d.ids, want)
+	}
+	checkBlocks(t, l)
 }
 
 // Many that come, make room for each other, guess, and are cancelled in the middle of
 // passes: those that end have the text that they have alone.
-func TestForgetfulStorm(t *testing.T) {
-	forgetful(t, func(t *testing.T, path string) {
-		const n = 20
-		probe := open(t, path, Config{})
-		l := openLoop(t, path, Config{Sequences: 5, Batch: 48, Ctx: 250, KVBytes: 2 * least(probe.kv.Layout(), 250)}, LoopConfig{Queue: 100})
-		const workers, each = 6, 25
-		var prompts, wants [workers][each][]int32 // computed first: requests then come faster than they end
-		for w := range workers {
-			rng := rand.New(rand.NewPCG(uint64(w), 8))
-			for i := range each {
-				prompts[w][i] = slices.Concat(randomIDs(probe, uint64(rng.IntN(2)), 200)[:rng.IntN(180)], randomIDs(probe, uint64(rng.IntN(4)), 1+rng.IntN(40)))
-				wants[w][i] = greedy(t, probe, prompts[w][i], n)
-			}
+func TestForgetfulStorm(t *testing.T) { forgetful(t, storm) }
+func TestLatentStorm(t *testing.T)    { latents(t, storm) }
+
+func storm(t *testing.T, path string) {
+	const n = 20
+	probe := open(t, path, Config{})
+	l := openLoop(t, path, Config{Sequences: 5, Batch: 48, Ctx: 250, KVBytes: 2 * least(probe.kv.Layout(), 250)}, LoopConfig{Queue: 100})
+	const workers, each = 6, 25
+	var prompts, wants [workers][each][]int32 // computed first: requests then come faster than they end
+	for w := range workers {
+		rng := rand.New(rand.NewPCG(uint64(w), 8))
+		for i := range each {
+			prompts[w][i] = slices.Concat(randomIDs(probe, uint64(rng.IntN(2)), 200)[:rng.IntN(180)], randomIDs(probe, uint64(rng.IntN(4)), 1+rng.IntN(40)))
+			wants[w][i] = greedy(t, probe, prompts[w][i], n)
 		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		kinds := map[string]int{}
-		for w := range workers {
-			wg.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(w), 9))
-				for i, prompt := range prompts[w] {
-					want := wants[w][i]
-					r := greedyRequest(prompt, n)
-					r.Flow, r.Priority, r.NoCache = fmt.Sprint(w%3), rng.IntN(2), rng.IntN(6) == 0
-					c := r.Sink.(*catcher)
-					var k *Ticket
-					ready := make(chan struct{})
-					guess := rng.IntN(2) == 0
-					c.on = func(got int) {
-						<-ready
-						if guess && len(want) > got {
-							k.j.gen.Propose(slices.Concat(want[got:min(got+got%4, len(want))], []int32{1, 2}))
-						}
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	kinds := map[string]int{}
+	for w := range workers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 9))
+			for i, prompt := range prompts[w] {
+				want := wants[w][i]
+				r := greedyRequest(prompt, n)
+				r.Flow, r.Priority, r.NoCache = fmt.Sprint(w%3), rng.IntN(2), rng.IntN(6) == 0
+				c := r.Sink.(*catcher)
+				var k *Ticket
+				ready := make(chan struct{})
+				guess := rng.IntN(2) == 0
+				c.on = func(got int) {
+					<-ready
+					if guess && len(want) > got {
+						k.j.gen.Propose(slices.Concat(want[got:min(got+got%4, len(want))], []int32{1, 2}))
 					}
-					k, err := l.Submit(r)
-					close(ready)
-					kind := "done"
-					switch {
-					case err != nil:
-						kind = "refused"
-					default:
-						if rng.IntN(4) == 0 {
-							time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
-							k.Cancel()
-						}
-						if res := c.wait(t); res.Err != nil {
-							kind = "ended"
-						} else if !slices.Equal(c.ids, want) {
-							t.Errorf("%+v: %v, alone %v", res, c.ids, want)
-						}
-					}
-					mu.Lock()
-					kinds[kind]++
-					mu.Unlock()
 				}
-			})
-		}
-		wg.Wait()
-		checkBlocks(t, l)
-		s := l.Status().Counts
-		if kinds["done"] == 0 || kinds["ended"] == 0 || s.Preemptions == 0 || s.CachedTokens == 0 || s.EvictedBlocks == 0 {
-			t.Errorf("%v, %+v: the test does not test that", kinds, s)
-		}
-		t.Log(kinds, fmt.Sprintf("%+v", s))
-	})
+				k, err := l.Submit(r)
+				close(ready)
+				kind := "done"
+				switch {
+				case err != nil:
+					kind = "refused"
+				default:
+					if rng.IntN(4) == 0 {
+						time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+						k.Cancel()
+					}
+					if res := c.wait(t); res.Err != nil {
+						kind = "ended"
+					} else if !slices.Equal(c.ids, want) {
+						t.Errorf("%+v: %v, alone %v", res, c.ids, want)
+					}
+				}
+				mu.Lock()
+				kinds[kind]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	checkBlocks(t, l)
+	s := l.Status().Counts
+	if kinds["done"] == 0 || kinds["ended"] == 0 || s.Preemptions == 0 || s.CachedTokens == 0 || s.EvictedBlocks == 0 {
+		t.Errorf("%v, %+v: the test does not test that", kinds, s)
+	}
+	t.Log(kinds, fmt.Sprintf("%+v", s))
 }

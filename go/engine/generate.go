@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -56,8 +57,13 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 		n := len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
 		var step Step
+		var prepared sync.WaitGroup
+		if g.Constraint != nil && e.item[0].Rows > 0 {
+			prepared.Go(g.Prepare) // beside the pass
+		}
 		err := e.device.inTurn(func() error {
-			if err := e.pass(ctx.Err, e.item[:]); err != nil {
+			err := e.pass(ctx.Err, e.item[:])
+			if prepared.Wait(); err != nil {
 				return err
 			}
 			if st.TTFT == 0 {

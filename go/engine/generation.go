@@ -72,6 +72,7 @@ type Step struct {
 // and each is verified with the logits of the one before: as soon as another token is
 // sampled, the drafts after it are dropped. The output is the same with any drafts,
 // since logits do not depend on later tokens and the sampler draws once per token.
+// Where a constraint leaves no choice, its forecast becomes the drafts.
 type Generation struct {
 	Params
 	nVocab    int
@@ -85,6 +86,7 @@ type Generation struct {
 	tokens    []Token         // of the last step
 	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
 	prepared  int             // of masks: how many are computed
+	forecast  []int32         // scratch of the constraint's
 	reading   *reading        // nil: there is no Reader
 }
 
@@ -259,8 +261,16 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 		}
 		g.done++
 	}
+	if f, ok := g.Constraint.(constrain.Forecaster); ok {
+		g.forecast = f.Forecast(g.forecast[:0])
+		g.Propose(g.forecast[:min(len(g.forecast), maxForecast)])
+	}
 	return Step{Tokens: g.tokens}, nil
 }
+
+// maxForecast is the most drafts taken from a constraint: with the token before them,
+// half of the rows that are computed at a time.
+const maxForecast = maxOut/2 - 1
 
 // Cut ends the text after the first n tokens of the last step and discards the
 // others.

@@ -5,17 +5,88 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/sample"
 )
 
 // numbers is a vocabulary in which a token prints its number and a comma.
 func numbers(e *Engine) *constrain.Vocabulary {
-	return constrain.NewVocabulary(e.model.Config.NVocab, func(id int32) []byte { return fmt.Appendf(nil, "%d,", id) }, nil)
+	n := e.model.Config.NVocab
+	v := constrain.NewVocabulary(n, func(id int32) []byte { return fmt.Appendf(nil, "%d,", id) }, nil)
+	v.Encode = func(text string) (ids []int32) {
+		for _, word := range strings.SplitAfter(text, ",") {
+			if id, err := strconv.Atoi(strings.TrimSuffix(word, ",")); err == nil && id < n {
+				ids = append(ids, int32(id))
+			}
+		}
+		return ids
+	}
+	return v
+}
+
+// records is a grammar of numbers of which most leave no choice: 9 or 10 to 19, then 1 to
+// 6 in order, over and over; brackets, 7 and 8, nest around a record.
+func records(t *testing.T, e *Engine) *constrain.Automaton {
+	t.Helper()
+	g := &grammar.Grammar{}
+	teen := grammar.Alt{grammar.Lit("9,"), grammar.Seq{grammar.Lit("1"), grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}), grammar.Lit(",")}}
+	record := grammar.Seq{grammar.Alt{grammar.Ref(1), grammar.Seq{grammar.Lit("7,"), grammar.Ref(0), grammar.Lit("8,")}}, grammar.Lit("1,2,3,4,5,6,")}
+	g.Add("records", grammar.Repeat{Expr: record, Min: 1, Max: -1})
+	g.Add("teen", teen)
+	a, err := numbers(e).Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// silent hides that a constraint knows what comes next.
+type silent struct{ constrain.Constraint }
+
+// What a grammar leaves no choice about takes fewer passes, and the text is the same.
+func TestForecastsDoNotChangeAText(t *testing.T) {
+	const n = 60
+	probe := open(t, tiny, Config{Ctx: 128})
+	a := records(t, probe)
+	params := func(seed int) Params {
+		p := likeliest(randomIDs(probe, uint64(seed%3), 30), n)
+		p.Sampling.Temp, p.Sampling.Seed, p.Constraint = float32(seed%4), uint64(seed), a.New(false)
+		return p
+	}
+	l := openLoop(t, tiny, Config{Sequences: 4, Batch: 40, Ctx: 128}, LoopConfig{})
+	var wg sync.WaitGroup
+	for seed := range 8 {
+		p := params(seed)
+		p.Constraint = silent{p.Constraint}
+		want, finish := alone(t, probe, p)
+		if got, f := alone(t, probe, params(seed)); !slices.Equal(got, want) || f != finish {
+			t.Errorf("seed %d: with forecasts %v, %s; without %v, %s", seed, got, f, want, finish)
+		}
+		c := newCatcher()
+		if seed%4 == 3 { // a cancelled one in between
+			c.stop = func(n int) bool { return n == 5 }
+			want, finish = want[:5], Stopped
+		}
+		if _, err := l.Submit(&Request{Params: params(seed), Slot: -1, Sink: c}); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			if r := <-c.done; r.Err != nil || r.Finish != finish || !slices.Equal(c.ids, want) {
+				t.Errorf("seed %d: among others %v, %+v; alone %v, %s", seed, c.ids, r, want, finish)
+			}
+		})
+	}
+	wg.Wait()
+	checkBlocks(t, l)
+	if s := l.Status().Counts; s.SlotPasses*2 > s.GeneratedTokens {
+		t.Errorf("%d passes of sequences for %d tokens: the forecasts saved few", s.SlotPasses, s.GeneratedTokens)
+	}
 }
 
 // oneOf holds a text to one of some token lists.
@@ -39,7 +110,7 @@ func oneOf(t *testing.T, e *Engine, lists ...[]int32) constrain.Constraint {
 // variants are parameters of all kinds for a prompt.
 func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() Params {
 	lists := [][]int32{randomIDs(e, 50, n), randomIDs(e, 51, n-3), randomIDs(e, 52, n), randomIDs(e, 53, n)}
-	choices := oneOf(t, e, lists...)
+	choices, numbered := oneOf(t, e, lists...), records(t, e)
 	with := func(change func(p *Params)) func() Params {
 		return func() Params {
 			p := likeliest(prompt, n)
@@ -60,6 +131,9 @@ func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() 
 		}),
 		"constraint": with(func(p *Params) {
 			p.Sampling.Temp, p.Sampling.Seed, p.Constraint = 1, 3, choices.Fork()
+		}),
+		"grammar": with(func(p *Params) {
+			p.Sampling.Temp, p.Sampling.Seed, p.Constraint = 1, 4, numbered.New(false)
 		}),
 		"no limit": with(func(p *Params) { p.MaxTokens = -1 }),
 	}

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/quern-llm/quern/go/kvcache"
+
 // slot is the number under which a running request is reported by Status.
 type slot struct {
 	job       *job    // nil when free
@@ -53,7 +55,8 @@ func (l *Loop) Status() Status {
 	s.Queued, s.Parked = l.sched.Queued()
 	_, idle := l.tree.Bytes()
 	pool := l.e.kv
-	s.KV = KVStatus{Bytes: pool.Limit(), Used: pool.Limit() - pool.Available(), Cached: idle}
+	s.KV = KVStatus{Bytes: pool.Limit(), Used: pool.Limit() - pool.Available(), Cached: idle,
+		BlockTokens: kvcache.BlockTokens, Blocks: pool.Blocks(l.e.ctx)}
 	s.Counts.EvictedBlocks = l.tree.Evicted()
 	s.Counts.GeneratedTokens = l.generated.Load()
 	s.Cost.First, s.Cost.Each = l.sched.Cost.First(), l.sched.Cost.Each()

@@ -31,6 +31,9 @@ type KVStatus struct {
 	Bytes  uint64
 	Used   uint64 // held by running sequences
 	Cached uint64 // held only by the prefix tree, for reuse
+
+	BlockTokens int // positions of a block
+	Blocks      int // that the pool has room for, in texts as long as the context
 }
 
 // Counts are totals since the loop began; they never decrease.

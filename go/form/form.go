@@ -50,7 +50,11 @@ type Structure struct{ Begin, End, Schema string }
 
 // Vocabulary returns the tokens of a tokenizer by what they print.
 func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
-	return constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	v := constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	v.Encode = func(text string) []int32 {
+		return tok.Encode(text, tokenizer.Options{NoSpecial: true, Continues: true})
+	}
+	return v
 }
 
 // Constraint returns the constraint of the form; v is the tokenizer's vocabulary. Where

@@ -232,6 +232,7 @@ func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 type Fn int32
 
 const (
+	NoFn    Fn = C.QN_FN_NONE // x itself: for Gate alone
 	SiLU    Fn = C.QN_FN_SILU
 	Sigmoid Fn = C.QN_FN_SIGMOID
 	GELU    Fn = C.QN_FN_GELU     // the form with tanh
@@ -605,14 +606,16 @@ func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
 // Conv is a short convolution over the positions of a sequence: y = the sum over i of
 // Weight[column][i] * u[t-(Taps-1)+i]. Src has a of each token, Cols wide, at Col, and u
 // = a, Dst = y, or Fn(y) with Apply. Gated, Src has b and c as well, and u = a * c, Dst = b * y.
-// What lies before the batch is the state of the sequence.
+// What lies before the batch is the state of the sequence. There may be several results of the same u, with weights
+// and biases of their own, one after the other in Dst.
 type Conv struct {
 	Dst, Src   Buf
 	Col        [3]int // of a, b and c; multiples of Panel
 	Gated      bool
 	Cols, Taps int
-	Weight     []float32 // [Cols][Taps]
-	Bias       []float32 // added to y; nil: zeros
+	Results    int       // 0: 1
+	Weight     []float32 // [Results][Cols][Taps]
+	Bias       []float32 // [Results][Cols], added to y; nil: zeros
 	Epilogue   Epilogue  // Store or Apply
 	Fn         Fn        // of Apply
 	Group      int       // of the batch, where the state is
@@ -624,11 +627,12 @@ func ConvBytes(cols, taps int) int { return AlignUp((taps - 1) * cols * 4) }
 
 func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_CONV
-	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 {
-		return shapeErr("convolution of %d columns and %d taps", o.Cols, o.Taps)
+	results := cmp.Or(o.Results, 1)
+	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 || results < 1 || results > math.MaxInt16 {
+		return shapeErr("%d convolutions of %d columns and %d taps", results, o.Cols, o.Taps)
 	}
 	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
-	c.n_col, c.n_tap = C.int32_t(o.Cols), C.int32_t(o.Taps)
+	c.n_col, c.n_tap, c.n_seg = C.int32_t(o.Cols), C.int32_t(o.Taps), C.int32_t(results)
 	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
 	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
 	for i, col := range o.Col {
@@ -641,13 +645,13 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 			return err
 		}
 	}
-	if err := b.floats(&c.dst, o.Dst, TokRows, o.Cols); err != nil {
+	if err := b.floats(&c.dst, o.Dst, TokRows, results*o.Cols); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
+	if err := optional(b, &c.vec2, o.Bias, results*o.Cols); err != nil {
 		return err
 	}
-	return vector(b, &c.vec, o.Weight, o.Cols*o.Taps)
+	return vector(b, &c.vec, o.Weight, results*o.Cols*o.Taps)
 }
 
 // Delta is the gated delta rule over the positions of a sequence. Each of NHead value

@@ -52,3 +52,25 @@ func (o Mix) fill(b *planBuilder, c *C.struct_qn_op) error {
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Segs*o.Cols)
 }
+
+// Blend moves Cols columns of Dst from DstCol towards those of Src, by Fn of those of By from ByCol:
+// Dst = Dst + Fn(By) * (Src - Dst).
+type Blend struct {
+	Dst, Src, By  Buf
+	DstCol, ByCol int // multiples of Panel
+	Cols          int
+	Fn            Fn
+}
+
+func (o Blend) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_BLEND
+	c.n_col, c.fn = C.int32_t(o.Cols), C.int32_t(o.Fn)
+	c.col[1], c.col[2] = C.int32_t(o.DstCol), C.int32_t(o.ByCol)
+	if err := b.floats(&c.src, o.Src, TokRows, o.Cols); err != nil {
+		return err
+	}
+	if err := b.floats(&c.aux, o.By, TokRows, o.ByCol+o.Cols); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, o.DstCol+o.Cols)
+}

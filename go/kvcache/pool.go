@@ -76,6 +76,11 @@ func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() 
 // Limit returns the bytes of the pool.
 func (p *Pool) Limit() uint64 { return p.limit }
 
+// Blocks returns how many blocks of texts of so many positions there is room for.
+func (p *Pool) Blocks(positions int) int {
+	return int(p.limit / (max(p.layout.Bytes(positions)/uint64(max(blocksFor(positions), 1)), 1)))
+}
+
 // Available returns how many bytes tables can allocate: those that are free, and those
 // that only the tree holds.
 func (p *Pool) Available() uint64 {

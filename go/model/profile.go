@@ -78,6 +78,8 @@ func (n names) of(op kernel.Op) string {
 		return n.vectors[unsafe.SliceData(op.Weight)]
 	case kernel.Delta:
 		return n.vectors[unsafe.SliceData(op.Rate)]
+	case kernel.WKV:
+		return n.vectors[unsafe.SliceData(op.Bonus)]
 	case kernel.Scan:
 		return n.vectors[unsafe.SliceData(op.Skip)]
 	case kernel.Matmul:

@@ -17,7 +17,7 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma, publishedScans(), publishedLatents(), publishedEncoders) {
+	for _, p := range slices.Concat(publishedModels, publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders) {
 		t.Run(p.name, func(t *testing.T) {
 			next, _ := p.keys["nextn_predict_layers"].(uint32)
 			norm := "attn_norm"

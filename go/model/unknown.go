@@ -27,7 +27,7 @@ func (w *weights) unknown(cfg *arch.Config) error {
 		used[v.t.Name] = true
 	}
 	for _, t := range w.f.Tensors {
-		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) && !isShared(t.Name, cfg) {
+		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) && !isShared(t.Name, cfg) && !isFirst(t.Name, cfg) {
 			return fmt.Errorf("tensor %q is none that %s models have here: without it results would be wrong", t.Name, cfg.Arch)
 		}
 	}
@@ -63,4 +63,11 @@ func isShared(name string, cfg *arch.Config) bool {
 		return false
 	}
 	return slices.Contains([]string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}, strings.TrimPrefix(name, fmt.Sprintf("blk.%d.", il)))
+}
+
+// isFirst reports whether a tensor says how much of the first layer's value there is in that of the first layer,
+// which some files of RWKV 7 say.
+func isFirst(name string, cfg *arch.Config) bool {
+	rest, ok := strings.CutPrefix(name, "blk.0.time_mix_v")
+	return ok && cfg.RWKV.HeadDim > 0 && slices.Contains([]string{"0.weight", "1.weight", "2.weight"}, rest)
 }

@@ -71,6 +71,9 @@ func (s *Set[M]) Loaded() []*M {
 	return all
 }
 
+// Has reports whether a model has the name.
+func (s *Set[M]) Has(name string) bool { return s.by[name] != nil }
+
 // Names returns each model's own name, the default's first.
 func (s *Set[M]) Names() []string {
 	var names []string

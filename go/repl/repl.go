@@ -25,6 +25,7 @@ import (
 // Config is the model of a Session, and its input and output.
 type Config struct {
 	Engine    *engine.Engine
+	Sequence  *engine.Sequence // of the engine, empty, with its adapters; nil: a new one
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Settings  Settings
@@ -64,7 +65,10 @@ type Session struct {
 
 // New returns a Session with an empty conversation.
 func New(c Config) *Session {
-	return &Session{Config: c, conversation: conversation{system: c.System}, seq: c.Engine.NewSequence()}
+	if c.Sequence == nil {
+		c.Sequence = c.Engine.NewSequence()
+	}
+	return &Session{Config: c, conversation: conversation{system: c.System}, seq: c.Sequence}
 }
 
 // errQuit ends a session.

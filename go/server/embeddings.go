@@ -143,7 +143,7 @@ func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*e
 	if err := m.checkDimensions(q.dimensions); err != nil {
 		return fail(err)
 	}
-	ids, err := q.input.encode(m)
+	ids, err := q.input.encode(m, "input")
 	if err != nil {
 		return fail(err)
 	}
@@ -172,11 +172,11 @@ func (p *inputs) value() any { return nil }
 
 func (p *inputs) schema() schema { return (*prompts)(p).schema() }
 
-// encode returns the tokens of each. Token ids are taken as they are.
-func (p inputs) encode(m *Model) ([][]int32, error) {
+// encode returns the tokens of each text of a field.
+func (p inputs) encode(m *Model, name string) ([][]int32, error) {
 	all := make([][]int32, len(p))
 	for i, one := range p {
-		ids, err := one.encodeAs(m, "input")
+		ids, err := one.encodeAs(m, name)
 		if err != nil {
 			return nil, err
 		}

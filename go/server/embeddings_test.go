@@ -18,7 +18,7 @@ import (
 func embedSite(t *testing.T, change func(*Model)) *site {
 	t.Helper()
 	return newRealSiteOf(t, func(m *Model) {
-		m.Pooling, m.Normalize, m.Info.NEmbd = arch.PoolLast, engine.Euclidean, 256
+		m.Pooling, m.Normalize, m.Info.NEmbd, m.Info.Arch = arch.PoolLast, engine.Euclidean, 256, "llama"
 		if change != nil {
 			change(m)
 		}

@@ -10,7 +10,7 @@ type envelope struct {
 }
 
 func (s *Server) envelope(g *generation) envelope {
-	return envelope{ID: g.id, Created: g.created, Model: g.model.Name, Fingerprint: g.model.Fingerprint}
+	return envelope{ID: g.id, Created: g.created, Model: g.name, Fingerprint: g.model.Fingerprint}
 }
 
 // A tail holds their optional last fields.

@@ -110,6 +110,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 			e.extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 		}
 		return e
+	case errors.Is(err, engine.ErrAdapterGone):
+		return &apiError{status: http.StatusNotFound, message: err.Error()}
 	case errors.Is(err, models.ErrLoading):
 		return &apiError{status: http.StatusServiceUnavailable, message: "Loading model"}
 	case errors.Is(err, engine.ErrDeadline):
@@ -134,11 +136,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if e.status == http.StatusTooManyRequests || e.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
 	}
-	if c.GetString(anthropicRequest) != "" {
+	switch {
+	case c.GetString(anthropicRequest) != "":
 		reply(c, e.status, e.anthropic(c))
-		return
+	case c.GetBool(ollamaRequest):
+		reply(c, e.status, ollamaError{e.message})
+	default:
+		reply(c, e.status, e.body())
 	}
-	reply(c, e.status, e.body())
 }
 
 // logHidden logs the details of an error that are kept from the client.

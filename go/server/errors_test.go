@@ -111,6 +111,8 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`}
 	case *toolChoice, oldChoice:
 		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`}
+	case *adapterUses:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *prompts:

@@ -58,7 +58,7 @@ func vocabulary(controls []string) metadata {
 // opens the reasoning.
 func thinkTemplate(t testing.TB, opens bool) *chat.Template {
 	t.Helper()
-	source := `{% for m in messages %}{% if m.role == 'alien' %}{{ raise_exception('roles must be of this world') }}{% endif %}` +
+	source := `{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{% if m.role == 'alien' %}{{ raise_exception('roles must be of this world') }}{% endif %}` +
 		"<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
 		"{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% elif OPENS %}<think>\n{{''}}{% endif %}" +
 		"{% endif %}{% if mark is defined %}[{{ mark }}]{% endif %}"
@@ -213,6 +213,10 @@ func (f *fakeEngine) RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error)
 	}
 	return engine.SlotFile{Tokens: 3, Bytes: int64(len(b))}, err
 }
+
+func (f *fakeEngine) OpenAdapter(string) (*engine.Adapter, error) { return nil, engine.ErrAdapters }
+
+func (f *fakeEngine) DropAdapter(context.Context, *engine.Adapter) error { return nil }
 
 func (f *fakeEngine) EraseSlot(slot int) (int, error) {
 	if slot == 3 {

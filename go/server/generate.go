@@ -38,11 +38,29 @@ type prompter interface {
 	format(g *generation, e envelope) format
 }
 
+// An immediate is a query that may need no generation.
+type immediate interface {
+	// atOnce returns the answer then, and nil where there is something to generate.
+	atOnce(m *Model) any
+}
+
+// A liner is a format whose streams are lines of JSON, not events.
+type liner interface{ lines() }
+
 // generate serves an endpoint that generates text. The ids of its answers begin
 // with prefix.
 func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
 	return func(c *gin.Context, m *Model) error {
 		q := defaults(m)
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		if now, ok := any(q).(immediate); ok {
+			if a := now.atOnce(m); a != nil {
+				reply(c, http.StatusOK, a)
+				return nil
+			}
+		}
 		g, err := s.begin(c, m, q, prefix)
 		if err != nil {
 			return err
@@ -51,11 +69,8 @@ func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) fun
 	}
 }
 
-// begin reads a request into its query, and starts it.
+// begin starts what a query that was read asks for.
 func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*generation, error) {
-	if err := readBody(c, q); err != nil {
-		return nil, err
-	}
 	if err := q.settle(m, c.Request.Header); err != nil {
 		return nil, err
 	}
@@ -95,6 +110,7 @@ const maxUnsent = 64 << 10
 // event.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	out := newStream(c)
+	_, out.lines = f.(liner)
 	quiet := s.c.Ping
 	if g.opts.ping != 0 {
 		quiet = time.Duration(g.opts.ping) * time.Second

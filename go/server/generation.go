@@ -18,6 +18,7 @@ type generation struct {
 	id       string
 	created  int64
 	model    *Model
+	name     string // of the model, or of the adapter that the request named
 	opts     *options
 	prompts  [][]int32 // tokens, one for each group of opts.n sequences
 	keeps    bool      // a stream whose text is kept until its end
@@ -34,8 +35,9 @@ type generation struct {
 // A source is the input of a generation.
 type source struct {
 	prompts [][]int32
-	echo    []string     // nil: none
-	chat    *chat.Prompt // nil: not a chat
+	echo    []string       // nil: none
+	chat    *chat.Prompt   // nil: not a chat
+	calls   *chat.CallRule // that answers may have; nil: none
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
@@ -46,13 +48,26 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
+	held, err := m.holdCalls(src.chat, src.calls, !o.ignoreEOS)
+	if err != nil {
+		return nil, err
+	}
 	ledger, err := newLedger(m, o, src.prompts)
 	if err != nil {
 		return nil, err
 	}
+	adapters, err := m.applied(c.Request.Context(), o.lora)
+	if err != nil {
+		ledger.close()
+		return nil, err
+	}
 	g := &generation{
-		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
+		name: m.Name,
+		id:   prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
 		prompts: src.prompts, echo: src.echo, box: newMailbox(), ledger: ledger,
+	}
+	if a := adapterOf(c.Request.Context()); a != nil {
+		g.name = a.Name
 	}
 	flow, weight := s.c.Flow(c)
 	for _, prompt := range src.prompts {
@@ -62,6 +77,10 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 				write: o.writer(m, src.chat),
 			}
 			r := o.request(m, prompt, i)
+			r.Adapters = adapters
+			if held != nil && r.Constraint == nil {
+				r.Constraint = held.Fork()
+			}
 			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
@@ -102,7 +121,7 @@ func (g *generation) close() {
 // note returns the log fields of a generation. They contain no text.
 func (g *generation) note() map[string]any {
 	return map[string]any{
-		"completion": g.id, "model": g.model.Name, "prompt_tokens": g.used.PromptTokens,
+		"completion": g.id, "model": g.name, "prompt_tokens": g.used.PromptTokens,
 		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens,
 	}
 }

@@ -283,7 +283,7 @@ func (c *conversation) source(m *Model) (source, error) {
 		return source{}, err
 	}
 	ids, err := m.encodeChat(prompt.Text)
-	return source{prompts: [][]int32{ids}, chat: &prompt}, err
+	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule()}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation.

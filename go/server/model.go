@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -21,6 +22,8 @@ type Engine interface {
 	SaveSlot(slot int, w io.Writer) (engine.SlotFile, error)
 	RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error)
 	EraseSlot(slot int) (tokens int, err error)
+	OpenAdapter(path string) (*engine.Adapter, error)
+	DropAdapter(ctx context.Context, a *engine.Adapter) error
 }
 
 // A Ticket is a handle of a submitted request.
@@ -61,10 +64,13 @@ type Model struct {
 
 	Memory *mem.Budget // the budget for answers; nil: they are not counted
 
+	Adapters []Adapter // that are loaded with it
+
 	SuffixFirst bool // fill-in-the-middle prompts begin with the suffix
 
 	Info ModelInfo
 
+	adapters   *adapters // set by Add
 	loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
 	samplers   *sample.Vocabulary

@@ -26,6 +26,8 @@ type (
 		Object  string            `json:"object"`
 		Created int64             `json:"created"`
 		OwnedBy string            `json:"owned_by"`
+		Root    string            `json:"root,omitzero"`   // of an adapter: its file
+		Parent  string            `json:"parent,omitzero"` // of an adapter: its model
 		Arch    modelArchitecture `json:"architecture"`
 		Meta    modelMeta         `json:"meta"`
 	}
@@ -84,11 +86,21 @@ func (m *Model) card() modelCard {
 	}
 }
 
+// adapterModel is an adapter as a model: the same, under its name.
+func (m *Model) adapterModel(a *Adapter) modelEntry {
+	e := m.entry()
+	e.ID, e.Aliases, e.Tags, e.Root, e.Parent = a.Name, []string{}, []string{}, a.Path, m.Name
+	return e
+}
+
 // listModels shows the models that are loaded.
 func (s *Server) listModels(c *gin.Context, _ *Model) error {
 	list := modelList{Object: "list"}
 	for _, m := range s.models.Loaded() {
 		list.Data, list.Models = append(list.Data, m.entry()), append(list.Models, m.card())
+		for _, a := range m.adapters.all() {
+			list.Data = append(list.Data, m.adapterModel(a))
+		}
 	}
 	reply(c, http.StatusOK, list)
 	return nil
@@ -99,6 +111,10 @@ func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 	for _, m := range s.models.Loaded() {
 		if id == m.Name || slices.Contains(m.Aliases, id) {
 			reply(c, http.StatusOK, m.entry())
+			return nil
+		}
+		if a := m.adapters.named(id); a != nil {
+			reply(c, http.StatusOK, m.adapterModel(a))
 			return nil
 		}
 	}

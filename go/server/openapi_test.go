@@ -21,6 +21,12 @@ import (
 // inDocument compiles a schema of the document.
 func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
 	t.Helper()
+	return schemasOf(t, doc)(pointer)
+}
+
+// schemasOf returns a compiler of the document's schemas.
+func schemasOf(t *testing.T, doc []byte) func(pointer string) *jsonschema.Schema {
+	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +36,14 @@ func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
 	if err := c.AddResource("doc.json", v); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("doc.json#" + pointer)
-	if err != nil {
-		t.Fatalf("%s: %v", pointer, err)
+	return func(pointer string) *jsonschema.Schema {
+		t.Helper()
+		s, err := c.Compile("doc.json#" + pointer)
+		if err != nil {
+			t.Fatalf("%s: %v", pointer, err)
+		}
+		return s
 	}
-	return s
 }
 
 func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
@@ -104,6 +113,9 @@ func TestDocument(t *testing.T) {
 			if status != 200 {
 				check = failing
 			}
+			if strings.HasSuffix(path, "load_lora_adapter") && status == 501 {
+				continue // without --lora-dir: cmd/quern's tests have it
+			}
 			expected := method != "delete" && path != "/props" || method == "get"
 			if expected && status != 200 {
 				t.Errorf("%s %s %s: status %d: %s", method, path, body, status, b)
@@ -161,7 +173,9 @@ func TestDocs(t *testing.T) {
 	tables := map[string]query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
+		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
 		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m),
+		"ollamaChat": fieldList(newOllamaChatQuery(m).fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -183,13 +197,22 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// A fieldList is a query that has all of its fields in its table.
+type fieldList []field
+
+func (l fieldList) fields() []field { return l }
+
 // fieldTable is the fields of a query, less those that all have which generate.
 func fieldTable(q query) string {
 	var b strings.Builder
 	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
 	fields := q.fields()
 	if _, ok := q.(prompter); ok {
-		fields = fields[len(new(options).fields()):]
+		var common []string
+		for _, f := range new(options).fields() {
+			common = append(common, f.names[0])
+		}
+		fields = without(fields, common...)
 	}
 	for _, f := range fields {
 		s := f.to.schema()

@@ -75,25 +75,3 @@ func (s *Server) hasPage(path string) bool {
 func (s *Server) setProps(*gin.Context, *Model) error {
 	return unsupported("no property can be changed while the server runs")
 }
-
-func (s *Server) adapters(c *gin.Context, _ *Model) error {
-	reply(c, http.StatusOK, []struct{}{})
-	return nil
-}
-
-// setAdapters accepts an empty list only: there are no adapters.
-func (s *Server) setAdapters(c *gin.Context, _ *Model) error {
-	r := newReader(received(c))
-	err := r.elements("an array", func(int) error { return bad("there are no LoRA adapters, want an empty array") })
-	switch {
-	case r.fault != nil:
-		return r.fault
-	case err != nil:
-		return bad("the body: %v", err)
-	}
-	if err := r.end(); err != nil {
-		return err
-	}
-	reply(c, http.StatusOK, success{true})
-	return nil
-}

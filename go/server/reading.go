@@ -66,6 +66,10 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (use
 	}
 	ctx, cancel := context.WithCancelCause(c.Request.Context())
 	defer cancel(nil)
+	adapters, err := m.applied(ctx, nil)
+	if err != nil {
+		return used, err
+	}
 	flow, weight := s.c.Flow(c)
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
 	tickets := map[int]Ticket{}
@@ -84,7 +88,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (use
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Slot: -1, Flow: flow, Weight: weight, Priority: o.priority,
+				NoCache: t.noCache, Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: o.priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError

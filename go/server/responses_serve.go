@@ -12,6 +12,9 @@ import (
 // createResponse serves POST /v1/responses.
 func (s *Server) createResponse(c *gin.Context, m *Model) error {
 	q := s.newResponsesQuery(m)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
 	g, err := s.begin(c, m, q, "resp_")
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -51,8 +52,8 @@ const (
 	storedItemBytes = 64
 )
 
-func newResponseStore(max int, ttl time.Duration) *responseStore {
-	return &responseStore{max: max, ttl: ttl, now: time.Now, byID: map[string]*storedResponse{}, used: list.New()}
+func newResponseStore(max uint64, ttl time.Duration) *responseStore {
+	return &responseStore{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, byID: map[string]*storedResponse{}, used: list.New()}
 }
 
 // get returns a response, which is then the one that was used last.

@@ -14,6 +14,7 @@ type route struct {
 	always    bool // served even while the model is loading
 	openAI    bool // part of OpenAI's API
 	anthropic bool // part of Anthropic's API
+	ollama    bool // part of Ollama's API
 	summary   string
 
 	// For the OpenAPI document.
@@ -127,6 +128,37 @@ func (s *Server) table() []route {
 			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankAnswer{},
 			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
+			method: http.MethodPost, paths: []string{"/api/chat"},
+			handle: generate(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
+			ollama: true, body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
+			example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/generate"},
+			handle: generate(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
+			ollama: true, body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
+			example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/embed"},
+			handle: s.ollamaEmbed, summary: "Make vectors of texts, as Ollama does",
+			ollama: true, body: bodyOf("OllamaEmbedRequest", newOllamaEmbedQuery), answer: ollamaVectors{}, example: map[string]any{"input": "Hello"},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/embeddings"},
+			handle: s.ollamaOldEmbed, summary: "Make the vector of a text, as Ollama did at first",
+			ollama: true, body: bodyOf("OllamaEmbeddingsRequest", newOllamaOldEmbedQuery), answer: ollamaVector{}, example: map[string]any{"prompt": "Hello"},
+		}, {
+			method: http.MethodGet, paths: []string{"/api/tags"},
+			handle: s.ollamaTags, ollama: true, summary: "List the models, as Ollama does", answer: ollamaModels{},
+		}, {
+			method: http.MethodGet, paths: []string{"/api/ps"},
+			handle: s.ollamaRunning, ollama: true, summary: "List the models that are loaded, as Ollama does: all", answer: ollamaModels{},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/show"},
+			handle: s.ollamaShow, ollama: true, summary: "Describe a model, as Ollama does",
+			body: bodyOf("OllamaShowRequest", newOllamaShowQuery), answer: ollamaShown{}, example: map[string]any{},
+		}, {
+			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
+			handle: s.ollamaVersion, ollama: true, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
+		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
 			handle: s.listModels, summary: "List the models", answer: modelList{},
 		}, {
@@ -161,10 +193,18 @@ func (s *Server) table() []route {
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
-			handle: s.adapters, summary: "List LoRA adapters: there are none", answer: []struct{}{},
+			handle: s.listAdapters, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/lora-adapters"},
-			handle: s.setAdapters, summary: "Set the scales of LoRA adapters: there are none", answer: success{},
+			handle: s.setAdapters, summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", params: []param{ofModel}, answer: success{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/load_lora_adapter"},
+			handle: s.loadAdapter, summary: "Load a LoRA adapter; requests may name it as their model",
+			body: bodyOf("LoadAdapterRequest", newLoadQuery), answer: adapterEntry{}, example: map[string]any{"lora_name": "poet", "lora_path": "poet.gguf"},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/unload_lora_adapter"},
+			handle: s.unloadAdapter, summary: "Unload a LoRA adapter, once the requests that use it have ended",
+			body: bodyOf("UnloadAdapterRequest", newUnloadQuery), answer: success{}, example: map[string]any{"lora_name": "poet"},
 		}, {
 			method: http.MethodGet, paths: []string{"/health", "/v1/health"},
 			handle: s.health, summary: "Say whether the models are loaded", answer: status{},

@@ -18,6 +18,7 @@ type sampling struct {
 	samplers  samplerList
 	bias      biases
 	ignoreEOS bool
+	lora      adapterUses
 	breakers  breakers
 	form      held
 }
@@ -65,7 +66,7 @@ func (s *sampling) fields() []field {
 		setting("adaptive_target", float(&p.AdaptiveTarget, -100, 1), "Choose tokens of about this probability; less than 0 does not. Where samplers are listed, adaptive_p has to be one of them."),
 		setting("adaptive_decay", float(&p.AdaptiveDecay, 0, 0.99), "How much of what was chosen before counts for that, for each token."),
 		setting("grammar_lazy", empty(false), "Begins the grammar late."),
-		setting("lora", empty([]any{}), "LoRA adapters."),
+		setting("lora", &s.lora, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
 	}
 }
 

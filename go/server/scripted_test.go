@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
@@ -41,5 +43,54 @@ func TestScriptedTools(t *testing.T) {
 		if c := post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
 			t.Errorf("got %+v, want %q", c, want)
 		}
+	}
+}
+
+// What a model would say otherwise is held to the form of a call, from where one begins or where
+// one is required, and to the schema.
+func TestScriptedConstraints(t *testing.T) {
+	says := scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'wrong'", Text: "Well: <tool_call>\n{\"name\": \"get_dinner\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
+		{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
+		{Text: "No call at all."},
+	}}
+	thinks := newScriptedSite(t, says)
+	says.Template = strings.ReplaceAll(chatML, "<think>", "")
+	s := newScriptedSite(t, says)
+	const path = "/v1/chat/completions"
+	ask := func(s *site, content, fields string) chatChoice {
+		return post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+weatherTool+`,`+timeTool+`]`+fields+`}`).Choices[0]
+	}
+	for fields, want := range map[string]string{
+		`,"tool_choice":"required"`: "",
+		`,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`:                                                                     "get_weather",
+		`,"tool_choice":{"type":"function","function":{"name":"get_time"}}`:                                                                        "get_time",
+		`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"get_time"}}]}}`: "get_time",
+		`,"tool_choice":"required","parallel_tool_calls":false`:                                                                                    "",
+		`,"tool_choice":"required","temperature":1.5,"seed":7`:                                                                                     "",
+	} {
+		c := ask(s, "hi", fields)
+		if c.Finish != "tool_calls" || c.Message.Content != nil || len(c.Message.Calls) == 0 {
+			t.Errorf("%s: got %+v", fields, c)
+			continue
+		}
+		f := c.Message.Calls[0].Function
+		if want != "" && f.Name != want || f.Name == "get_weather" && !strings.Contains(string(f.Arguments), `"place"`) || !json.Valid([]byte(f.Arguments)) {
+			t.Errorf("%s: got %+v", fields, f)
+		}
+	}
+	if c := ask(s, "hi", ""); *c.Message.Content != "No call at all." || c.Finish != "stop" {
+		t.Errorf("free: got %+v", c)
+	}
+	if c := ask(thinks, "think", ""); *c.Message.Content != "No." || c.Message.Reasoning != "Is <tool_call> a call?" {
+		t.Errorf("thoughts: got %+v", c)
+	}
+	c := ask(s, "wrong", "")
+	if c.Finish != "tool_calls" || *c.Message.Content != "Well:" || len(c.Message.Calls) != 1 || c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
+		t.Errorf("a wrong call: got %+v", c)
+	}
+	status, b, _ := s.do("POST", path, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
+	if status != 400 || !strings.Contains(string(b), "the tool f") || !strings.Contains(string(b), `"param":"tools"`) {
+		t.Errorf("a strict schema that cannot be a grammar: %d %s", status, b)
 	}
 }

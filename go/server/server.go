@@ -12,7 +12,9 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,10 +31,11 @@ import (
 type Config struct {
 	Build    string        // the program's version, which answers carry
 	SlotPath string        // the directory of saved slots; empty: there is none
+	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
 
-	StoreBytes int           // memory for stored responses; 0: 64 MiB, negative: none
+	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
 
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
@@ -55,6 +58,7 @@ type Server struct {
 	c       Config
 	models  models.Set[Model]
 	running *registry
+	adapted adapterNames
 	stored  *responseStore
 	routes  []route
 	openAPI []byte
@@ -91,6 +95,7 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 	return func(m Model) func() int {
 		m.Name, m.Aliases = names[0], names[1:]
 		m.complete()
+		s.adapted.n.Add(int64(len(m.Adapters)))
 		e.Loaded(&m)
 		return e.Leases
 	}, nil
@@ -99,6 +104,10 @@ func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), e
 // complete sets the derived fields.
 func (m *Model) complete() {
 	m.loaded = time.Now()
+	m.adapters = &adapters{}
+	for i := range m.Adapters {
+		m.adapters.list = append(m.adapters.list, &m.Adapters[i])
+	}
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
@@ -129,6 +138,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
+		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
 		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
@@ -151,6 +161,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 		if r.anthropic {
 			identify(c)
 		}
+		c.Set(ollamaRequest, r.ollama)
 		if err := s.answer(c, r); err != nil {
 			s.fail(c, err)
 		}
@@ -167,9 +178,16 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if err != nil {
 			return err
 		}
-		if s.models.Several() {
+		if s.models.Several() || s.adapted.n.Load() > 0 {
 			name = cmp.Or(modelName(body), name)
 		}
+	}
+	if r.ollama {
+		name = s.untagged(name)
+	}
+	name, adapter := s.resolve(name)
+	if adapter != nil {
+		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), namedAdapter{}, adapter))
 	}
 	lease, err := s.models.Acquire(c.Request.Context(), name)
 	if err != nil {

@@ -69,6 +69,8 @@ type stream struct {
 	rc   *http.ResponseController
 	open bool
 	buf  bytes.Buffer
+
+	lines bool // each event is a line of its own, without more
 }
 
 func newStream(c *gin.Context) *stream {
@@ -94,6 +96,11 @@ func (s *stream) named(name string, v any) error {
 }
 
 func (s *stream) raw(data string) {
+	if s.lines {
+		s.buf.WriteString(data)
+		s.buf.WriteByte('\n')
+		return
+	}
 	s.buf.WriteString("data: ")
 	s.buf.WriteString(data)
 	s.buf.WriteString("\n\n")
@@ -112,6 +119,9 @@ func (s *stream) fail(err *apiError, last string) error {
 
 // ping adds a comment, which keeps the connection alive through proxies.
 func (s *stream) ping() error {
+	if s.lines { // which have no comments
+		return nil
+	}
 	s.buf.WriteString(": ping\n\n")
 	return nil
 }
@@ -124,6 +134,9 @@ func (s *stream) flush() error {
 		s.open = true
 		h := s.c.Writer.Header()
 		h.Set("Content-Type", "text/event-stream")
+		if s.lines {
+			h.Set("Content-Type", "application/x-ndjson")
+		}
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering the stream
 		s.c.Status(http.StatusOK)

@@ -21,6 +21,11 @@ func (m Model) metadata(set func(key string, value any)) {
 	} else {
 		set(p+"feed_forward_length", uint32(cmp.Or(s.NFFDense, s.NFF)))
 	}
+	if r := s.RWKV; r != nil {
+		r.metadata(func(key string, value any) { set(p+key, value) })
+		s.tokenizer(set)
+		return
+	}
 	set(p+"attention.head_count", uint32(s.NHead))
 	if s.Pattern != "" {
 		set(p+"attention.head_count_kv", s.each(attentionLayer, s.NHeadKV))
@@ -86,8 +91,12 @@ func (m Model) metadata(set func(key string, value any)) {
 		set(p+"rope.scaling.finetuned", false) // no rotations
 		set(p+"ssm.conv_kernel", uint32(c.NTap))
 		set(p+"ssm.state_size", uint32(c.State))
-		set(p+"ssm.group_count", uint32(c.NGroup))
-		set(p+"ssm.time_step_rank", uint32(c.NHead))
+		if c.Rank > 0 {
+			set(p+"ssm.time_step_rank", uint32(c.Rank))
+		} else {
+			set(p+"ssm.group_count", uint32(c.NGroup))
+			set(p+"ssm.time_step_rank", uint32(c.NHead))
+		}
 		set(p+"ssm.inner_size", uint32(c.inner()))
 	}
 	for _, f := range s.Scales {

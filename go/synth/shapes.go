@@ -32,6 +32,7 @@ type Shape struct {
 	Delta      *Delta
 	Gemma      *Gemma
 	Scan       *Scan
+	RWKV       *RWKV
 	NTap       int // of short convolutions
 	// Pattern is the kind of each layer, where they differ and no rule says how: M for a state
 	// space, C for a short convolution, * for attention, and E for a feed-forward, which then
@@ -65,15 +66,28 @@ type Delta struct {
 
 // A Scan has the dimensions of the selective state spaces that some layers have.
 type Scan struct {
-	NHead, NGroup  int
+	NHead, NGroup  int // of the second kind
 	HeadDim, State int
 	NTap           int // of the convolution
+	Rank           int // of the first kind, Mamba: of what the steps are made of. There is one head
 }
 
 func (s *Scan) inner() int { return s.NHead * s.HeadDim }
 
 // conv returns the columns of the convolution.
-func (s *Scan) conv() int { return s.inner() + 2*s.NGroup*s.State }
+func (s *Scan) conv() int {
+	if s.Rank > 0 {
+		return s.inner()
+	}
+	return s.inner() + 2*s.NGroup*s.State
+}
+
+// An RWKV has the dimensions of RWKV 7: of a head, and the ranks of what decays, rates, the share of
+// the first layer's value and the gate of the result are made of.
+type RWKV struct {
+	HeadDim                  int
+	Decay, Rate, Value, Gate int
+}
 
 // A Scale is a key of a factor, without the name of the architecture.
 type Scale struct {
@@ -88,6 +102,7 @@ const (
 	feedForwardLayer = 'E'
 	deltaLayer       = 'D'
 	latentLayer      = 'L'
+	rwkvLayer        = 'R'
 	convLayer        = 'C'
 )
 
@@ -100,6 +115,8 @@ func (s *Shape) kind(i int) byte {
 		return deltaLayer
 	case s.Latent != nil:
 		return latentLayer
+	case s.RWKV != nil:
+		return rwkvLayer
 	}
 	return attentionLayer
 }
@@ -212,6 +229,11 @@ var shapes = []Shape{
 		Latent: &Latent{Rank: 512, QueryRank: 768, Plain: 192, Rotated: 64, Value: 256, Scale: 1.8},
 	},
 	{
+		Name: "rwkv7-2.9b", Arch: "rwkv7", NLayer: 32, NEmbd: 2560, NFF: 10240, NHead: 40, NHeadKV: 40, HeadDim: 64,
+		NVocab: 65536, NCtx: 1 << 20, Vocab: worldBytes,
+		RWKV: &RWKV{HeadDim: 64, Decay: 96, Rate: 96, Value: 64, Gate: 320},
+	},
+	{
 		Name: "tiny-latent", Arch: "deepseek2", NLayer: 3, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 1, HeadDim: 288,
 		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 2, RopeTheta: 10000, NRot: 32, RMSEps: 1e-5, Vocab: llama3, NDense: 1, NFFDense: 768,
 		Latent: &Latent{Rank: 256, QueryRank: 128, Plain: 64, Rotated: 32, Value: 64, Scale: 1.8},
@@ -225,6 +247,22 @@ var shapes = []Shape{
 		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 10000, RMSEps: 1e-5, Tied: true, Vocab: llama3,
 		Scan:    &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4},
 		Pattern: "MM*MM*",
+	},
+	{
+		Name: "tiny-mamba", Arch: "mamba", NLayer: 4, NEmbd: 256, NHead: 4, NHeadKV: 4, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, RMSEps: 1e-5, Tied: true, Vocab: llama3,
+		Scan:    &Scan{NHead: 1, HeadDim: 512, State: 16, NTap: 4, Rank: 32},
+		Pattern: "MMMM",
+	},
+	{
+		Name: "tiny-delta", Arch: "qwen3next", NLayer: 4, NEmbd: 256, NFF: 256, NFFShared: 256, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 1e7, NRot: 16, RMSEps: 1e-6, QKNorm: true, Vocab: llama3,
+		Delta: &Delta{NHead: 4, NHeadKey: 2, Dim: 64, NTap: 4, Grouped: true},
+	},
+	{
+		Name: "tiny-rwkv7", Arch: "rwkv7", NLayer: 4, NEmbd: 256, NFF: 1024, NHead: 4, NHeadKV: 4, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, Vocab: worldBytes,
+		RWKV: &RWKV{HeadDim: 64, Decay: 64, Rate: 64, Value: 32, Gate: 128},
 	},
 	{
 		Name: "tiny-gemma4", Arch: "gemma4", NLayer: 8, NEmbd: 256, NFF: 128, NHead: 4, NHeadKV: 2, HeadDim: 64,

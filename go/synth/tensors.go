@@ -70,9 +70,12 @@ func (m Model) tensors() []tensor {
 		f := s.ropeFreqs()
 		d.values("rope_freqs.weight", func(i int) float32 { return f[i] }, len(f))
 	}
-	if s.Gemma != nil {
+	switch {
+	case s.Gemma != nil:
 		d.gemma()
-	} else {
+	case s.RWKV != nil:
+		d.rwkv()
+	default:
 		for i := range s.NLayer {
 			d.layer(i)
 		}
@@ -105,6 +108,9 @@ func (d *directory) layer(i int) {
 		d.latents(blk, i, s.Latent)
 	case attentionLayer:
 		d.attention(blk, i)
+	}
+	if s.NFF == 0 {
+		return
 	}
 	if s.separate() {
 		if s.kind(i) == feedForwardLayer {
@@ -212,6 +218,10 @@ func (d *directory) deltaNet(blk string, i int, n *Delta) {
 }
 
 func (d *directory) scan(blk string, i int, c *Scan) {
+	if c.Rank > 0 {
+		d.mamba(blk, i, c)
+		return
+	}
 	embd := d.m.Shape.NEmbd
 	d.matrix(blk+"ssm_in", attnQ, i, embd, c.inner()+c.conv()+c.NHead)
 	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, c.conv())
@@ -221,6 +231,20 @@ func (d *directory) scan(blk string, i int, c *Scan) {
 	d.values(blk+"ssm_d", func(int) float32 { return 1 }, 1, c.NHead)
 	d.values(blk+"ssm_norm.weight", func(int) float32 { return 1 }, c.inner()/c.NGroup, c.NGroup)
 	d.matrix(blk+"ssm_out", attnOut, i, c.inner(), embd)
+}
+
+// mamba adds a state space of the first kind.
+func (d *directory) mamba(blk string, i int, c *Scan) {
+	embd, inner := d.m.Shape.NEmbd, c.inner()
+	d.matrix(blk+"ssm_in", attnQ, i, embd, 2*inner)
+	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, inner)
+	d.values(blk+"ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, inner)
+	d.matrix(blk+"ssm_x", attnQ, i, inner, c.Rank+2*c.State)
+	d.matrix(blk+"ssm_dt", attnQ, i, c.Rank, inner)
+	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, inner)
+	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%c.State) }, c.State, inner)
+	d.values(blk+"ssm_d", func(int) float32 { return 1 }, inner)
+	d.matrix(blk+"ssm_out", attnOut, i, inner, embd)
 }
 
 // ropeFreqs returns what each rotation's frequency is divided by. Rotations

@@ -15,6 +15,7 @@ const (
 	gemmaScores                   // SentencePiece, as Gemma 3n
 	gemmaMerges                   // BPE in SentencePiece's spelling, as Gemma 4
 	glm4                          // byte-level BPE, as GLM 4 splits text
+	worldBytes                    // the longest tokens, as RWKV World
 )
 
 // Kinds of tokens, as GGUF numbers them.
@@ -78,6 +79,20 @@ func (t *table) byteLevel() {
 		if !printable(b) {
 			t.add(string(stand), normal)
 			stand++
+		}
+	}
+}
+
+// literals adds the 256 single-byte tokens, spelled as in a literal of Python's.
+func (t *table) literals() {
+	for b := range 256 {
+		switch {
+		case b == '\\':
+			t.add(`\\`, normal)
+		case b < ' ' || b > '~':
+			t.add(fmt.Sprintf(`\x%02x`, b), normal)
+		default:
+			t.add(string(rune(b)), normal)
 		}
 	}
 }
@@ -200,6 +215,14 @@ func (s *Shape) tokenizer(set func(string, any)) {
 		set(p+"eot_token_id", uint32(text+7))
 		set(p+"padding_token_id", uint32(text))
 		set(p+"add_bos_token", false)
+	case worldBytes:
+		t.add("<s>", control)
+		t.literals()
+		t.words(" ", s.NVocab)
+		t.merges = nil
+		set(p+"model", "rwkv")
+		set(p+"bos_token_id", uint32(0))
+		set(p+"eos_token_id", uint32(0))
 	case spm:
 		t.add("<unk>", unknown)
 		t.add("<s>", control)

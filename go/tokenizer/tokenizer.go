@@ -84,6 +84,7 @@ type model interface {
 type Options struct {
 	NoSpecial    bool // add neither BOS nor EOS
 	ParseSpecial bool // texts of control tokens become their ids
+	Continues    bool // the text follows another: no space is put before it
 }
 
 // Encode returns the ids of text. Bytes that are not UTF-8 are kept where the
@@ -109,7 +110,7 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 			continue
 		}
 		plain := f.text
-		if t.spacePrefix {
+		if t.spacePrefix && !o.Continues {
 			plain = " " + plain
 		}
 		ids = t.model.encode(ids, plain, s)

@@ -30,8 +30,11 @@ func rows() (rows []Row) {
 		}
 		rows = append(rows, Row{Model: "tiny:" + mix, KV: kvcache.I16.String()})
 	}
-	rows = append(rows, Row{Model: "tiny-hybrid:Q4_K_M", KV: kvcache.I16.String()})               // state spaces, experts
-	for _, model := range []string{"tiny-latent:Q8_0", "tiny-gemma4:Q8_0", "tiny-gemma3n:Q8_0"} { // windows, shared keys, streams
+	rows = append(rows, Row{Model: "tiny-hybrid:Q4_K_M", KV: kvcache.I16.String()}) // state spaces, experts
+	for _, model := range []string{
+		"tiny-latent:Q8_0", "tiny-gemma4:Q8_0", "tiny-gemma3n:Q8_0", // windows, shared keys, streams
+		"tiny-mamba:Q8_0", "tiny-delta:Q8_0", "tiny-rwkv7:Q8_0", // recurrences of other kinds
+	} {
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}
 	for i := range rows {

@@ -27,6 +27,7 @@ type chatFlags struct {
 	model    modelFlags
 	template templateFlags
 	settings chatSettings
+	adapters adapterFlags
 	system   string
 	first    string
 	forget   bool
@@ -77,6 +78,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
 	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, whose tools the model may call; each call is asked for")
 	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that are called without a question")
+	f.adapters.define(fs)
 	f.template.define(fs)
 	f.settings.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
@@ -118,8 +120,12 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer eng.Close()
+	seq, err := f.adapters.sequence(eng.Engine)
+	if err != nil {
+		return err
+	}
 	c := repl.Config{
-		Engine: eng.Engine, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
+		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 	}
 	switch {

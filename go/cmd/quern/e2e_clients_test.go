@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/internal/scripted"
 )
 
 // address returns where a service listens that was told --host 127.0.0.1 --port 0.
@@ -39,20 +42,70 @@ func serveClients(t *testing.T) *service {
 	return serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key")
 }
 
-// OpenAI's client for Node finds what it expects.
-func TestNodeClient(t *testing.T) {
-	const dir = "../../../scripts/clients"
-	if _, err := os.Stat(dir + "/node_modules/openai"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the client is missing; scripts/setup.sh installs it")
-		}
-		t.Skip("the client is missing; scripts/setup.sh installs it")
-	}
+// Clients of OpenAI's API and of Ollama's find what they expect.
+func TestNodeClients(t *testing.T) {
 	s := serveClients(t)
-	cmd := exec.Command("node", "openai.mjs", s.address())
+	for _, program := range []string{"openai.mjs", "ollama.mjs"} {
+		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
+	}
+}
+
+// runNode runs a program of a client for Node, which says what was wrong.
+func runNode(t *testing.T, s *service, program string) {
+	t.Helper()
+	const dir = "../../../scripts/clients"
+	for _, name := range []string{"openai", "@anthropic-ai/sdk", "ollama"} {
+		if _, err := os.Stat(dir + "/node_modules/" + name); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal("a client is missing; scripts/setup.sh installs it")
+			}
+			t.Skip("a client is missing; scripts/setup.sh installs it")
+		}
+	}
+	cmd := exec.Command("node", program, s.address())
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "ok" {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// scriptedModel is a model that thinks, calls tools and says known texts.
+func scriptedModel(t *testing.T) string {
+	t.Helper()
+	const thought = "<think>\n%s\n</think>\n\n%s"
+	call := func(name, arguments string) string {
+		return fmt.Sprintf("<tool_call>\n{\"name\": \"%s\", \"arguments\": %s}\n</tool_call>", name, arguments)
+	}
+	says := scripted.Model{
+		Template: "{# <tool_call> <think> #}{% if tools %}<|im_start|>tools\n{{ tools|tojson }}<|im_end|>\n{% endif %}" +
+			"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function|tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}" +
+			"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+		Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].role == 'tool'", Text: "It is noon in Rome."},
+			{When: "tools and messages[-1].content == 'Patch it.'", Text: call("apply_patch", `{"input": "*** Begin Patch\n+1\n"}`)},
+			{When: "tools and messages[-1].content == 'Show the log.'", Text: call("mcp__git__log", `{}`)},
+			{When: "tools", Text: fmt.Sprintf(thought, "I have a tool for that.", "One moment.\n"+call("get_time", `{"place": "Rome", "zone": null}`))},
+			{When: "enable_thinking", Text: fmt.Sprintf(thought, "What do they know?", "A day on Venus is longer than its year.")},
+			{Text: "A day on Venus is longer than its year."},
+		},
+	}
+	data, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scripted.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Clients of Anthropic's API and of OpenAI's Responses, on one server.
+func TestNodeClientsOfAgents(t *testing.T) {
+	s := serve(t, "", "-m", scriptedModel(t), "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0")
+	for _, program := range []string{"anthropic.mjs", "responses.mjs"} {
+		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
 	}
 }
 

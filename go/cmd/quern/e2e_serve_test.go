@@ -169,7 +169,15 @@ func (s *service) find(name string, edit func(line string) string) float64 {
 // A model says the same when it is served as when it is run, and many at a time
 // get what each gets alone.
 func TestServeText(t *testing.T) {
-	s := serve(t, demo.Name)
+	s := serve(t, demo.Name, "--vllm-metrics")
+	labelled := func(name string) float64 { // whatever its labels are
+		return s.find(name, func(line string) string {
+			if before, labels, ok := strings.Cut(line, "{"); ok {
+				return before + labels[strings.LastIndex(labels, "}")+1:]
+			}
+			return line
+		})
+	}
 	var wg sync.WaitGroup
 	for _, prompt := range []string{"Once upon a time", "Once upon a", "The dog", "Lily and her mom", "Once upon a time, there was", "A cat"} {
 		want := succeed(t, "run", "-m", demo.Name, "-p", prompt, "--temp", "0", "-n", "60", "--ignore-eos")
@@ -182,6 +190,9 @@ func TestServeText(t *testing.T) {
 			})
 		}
 	}
+	if running, waiting := labelled("vllm:num_requests_running"), labelled("vllm:num_requests_waiting"); running < 0 || waiting < 0 || running+waiting > 18 {
+		t.Errorf("%g requests run and %g wait, of 18", running, waiting)
+	}
 	wg.Wait()
 	s.post("/completion", `{"prompt":"Once upon a time","n_predict":60,"ignore_eos":true}`) // of those before it, which may all have run at once
 	if got := s.metric("llamacpp:tokens_predicted_total"); got != (6*3+1)*60 {
@@ -189,6 +200,17 @@ func TestServeText(t *testing.T) {
 	}
 	if s.metric("quern_prompt_cached_tokens_total") <= 0 {
 		t.Error("nothing of the prompts was found in the cache")
+	}
+	for name, want := range map[string]float64{
+		"gen_ai_server_request_duration_seconds_count": 6*3 + 1, "gen_ai_server_time_to_first_token_seconds_count": 6*3 + 1,
+		"gen_ai_server_time_per_output_token_seconds_count": 6*3 + 1, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0, "vllm:cache_config_info": 1,
+	} {
+		if got := labelled(name); got != want {
+			t.Errorf("%s is %g, want %g", name, got, want)
+		}
+	}
+	if used := labelled("vllm:kv_cache_usage_perc"); used < 0 || used > 1 {
+		t.Errorf("%g of the KV memory is used", used)
 	}
 	if busy := s.metric("llamacpp:requests_processing"); busy != 0 {
 		t.Errorf("%g requests are left", busy)

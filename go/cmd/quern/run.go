@@ -27,6 +27,7 @@ type runFlags struct {
 	prompt    textFlag
 	sampling  samplingFlags
 	form      formFlags
+	adapters  adapterFlags
 	predict   int
 	ignoreEOS bool
 	stats     bool
@@ -74,6 +75,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
+	f.adapters.define(fs)
 	f.sampling.define(fs)
 	f.form.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
@@ -122,7 +124,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	seq := eng.NewSequence()
+	seq, err := f.adapters.sequence(eng.Engine)
+	if err != nil {
+		return err
+	}
 	defer seq.Close()
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	text := tok.NewStream()

@@ -114,16 +114,21 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics()
+	metrics := telemetry.NewMetrics(f.vllmMetrics)
 	api := server.New(server.Config{
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
+		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
-		Flow:     func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
-		Note:     func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
-		Log:      logs,
-		Besides:  f.pages(),
+
+		StoreBytes: f.storeMemory,
+		StoreTime:  f.storeTime,
+
+		Flow:    func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
+		Note:    func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
+		Log:     logs,
+		Besides: f.pages(),
 	})
 	for _, m := range fleet {
 		if m.loaded, err = api.Add(m.names...); err != nil {
@@ -213,7 +218,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
-	public := []string{"/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
+	public := []string{"/api/hello", "/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
 	if f.ownPage() {
 		public = append(public, page.Paths()...)
 	}
@@ -224,7 +229,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
 	e.Use(static...)
 	e.Use(guard.Auth(keys, public), guard.Body(maxBody),
-		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)))
+		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	if f.metrics {
@@ -239,6 +244,8 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 			routes.HEAD(path, chat)
 		}
 	}
+	// Claude Code opens its connection with this, before it has anything to ask.
+	routes.HEAD("/api/hello", func(c *gin.Context) { c.Status(http.StatusOK) })
 	api.Fallback(e)
 	return e, nil
 }

@@ -26,6 +26,7 @@ type serveFlags struct {
 	names     []string     // names of the first model in the API
 	tags      []string
 	slotPath  string
+	adapters  adapterFlags
 	template  templateFlags
 	reasoning string
 	requests  requestFlags
@@ -42,10 +43,13 @@ type serveFlags struct {
 	origins           []string
 	allowedHosts      []string
 	slots, metrics    bool
+	vllmMetrics       bool
 	page              bool
 	path              string
 	shared            bool
 	ping              int
+	storeMemory       uint64
+	storeTime         time.Duration
 	bodyLimit         uint64
 	timeout           int
 	traces            string
@@ -72,7 +76,11 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to the end: requests may finish, and those that do not are told so before it is over")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client has to take what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds of silence after which a stream sends a comment; -1 or 0 is never")
+	bytesVar(fs, &f.storeMemory, "response-memory", "memory for the responses of /v1/responses that clients ask to keep (default: 64Mi)")
+	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
+
+	f.adapters.defineServer(fs)
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one a line")
@@ -82,6 +90,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
 	switchVar(fs, &f.metrics, "metrics", true, "GET /metrics; --no-metrics leaves it out")
+	switchVar(fs, &f.vllmMetrics, "vllm-metrics", false, "have vLLM's gauges in it too, for gateways that read these")
 	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
@@ -119,6 +128,9 @@ func (f *serveFlags) check() error {
 	}
 	if err := checkFolder(f.slotPath); err != nil {
 		return usagef("--slot-save-path: %w", err)
+	}
+	if err := checkFolder(f.adapters.dir); err != nil {
+		return usagef("--lora-dir: %w", err)
 	}
 	if err := checkFolder(f.path); err != nil {
 		return usagef("--path: %w", err)

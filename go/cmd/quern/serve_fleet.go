@@ -79,6 +79,7 @@ type served struct {
 	tags     []string
 	head     *head
 	template *chat.Template
+	adapters []namedAdapter
 	warning  string                                 // why that is not the model's own
 	loaded   func(server.Model) (leases func() int) // makes the model available to requests
 
@@ -102,9 +103,14 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 			all.close()
 		}
 	}()
+	adapters, err := f.adapters.list()
+	if err != nil {
+		return nil, err
+	}
 	for i, n := range named {
 		s := &served{namedModel: n, names: []string{n.clientName()}}
 		if i == 0 {
+			s.adapters = adapters
 			s.tags = f.tags
 			if len(f.names) > 0 {
 				s.names = f.names
@@ -266,6 +272,11 @@ func (l *loader) one(s *served) (err error) {
 	if err != nil {
 		return err
 	}
+	loaded, err := l.adapted(s)
+	if err != nil {
+		s.eng.Close()
+		return err
+	}
 	s.loop, err = engine.NewLoop(s.eng, engine.LoopConfig{
 		Queue: l.queue, TargetITL: l.targetITL, OnPass: metrics.Pass,
 		OnPanic: func(p *engine.PanicError) {
@@ -278,6 +289,7 @@ func (l *loader) one(s *served) (err error) {
 	}
 	m := l.serverModel(s, l.defaults, observed{s.loop, telemetry.NewObserver(metrics, l.tracing.Tracer())}, logs)
 	m.Memory = l.device.Budget()
+	m.Adapters = loaded
 	if err := l.vectors.apply(&m, s.eng); err != nil {
 		s.loop.Close()
 		s.eng.Close()
@@ -288,6 +300,23 @@ func (l *loader) one(s *served) (err error) {
 	logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
 		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")
 	return nil
+}
+
+// adapted loads the adapters of a model whose loop has not begun.
+func (l *loader) adapted(s *served) ([]server.Adapter, error) {
+	var all []server.Adapter
+	for _, n := range s.adapters {
+		a, err := s.eng.OpenAdapter(n.path)
+		if err != nil {
+			return nil, err
+		}
+		one := server.Adapter{Name: n.name, Path: n.path, Scale: n.scale, Applied: n.scale, Loaded: a}
+		if l.adapters.idle {
+			one.Applied = 0
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // observed is an engine with telemetry.

@@ -58,8 +58,11 @@ func (r *Row) possible(fs *pflag.FlagSet) bool {
 
 // elsewhere is the row in a command that does not support the flag.
 func (r Row) elsewhere() Row {
-	const why = "only quern serve does that"
-	if r.Flag, r.Becomes = "", nil; r.Group == Sampling {
+	why := "only quern serve does that"
+	if r.Needed {
+		why = "this command does not"
+	}
+	if r.Flag, r.Becomes = "", nil; r.Group == Sampling || r.Needed {
 		r.Refused = why + "; leave the flag out"
 		return r
 	}

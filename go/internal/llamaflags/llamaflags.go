@@ -48,6 +48,7 @@ type Row struct {
 	Neutral string            // values without effect, separated by spaces; <0 and <=0 are ranges
 	Ignored string            // why it has no effect, or what to use
 	Refused string            // why it is not supported, and what to do instead
+	Needed  bool              // a command without the flag refuses it, since its output would be another
 	Note    string            // for the documentation: differences in its effect
 }
 

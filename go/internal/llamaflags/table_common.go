@@ -6,7 +6,6 @@ const (
 	oneTeam    = "one team of threads reads prompts and generates; --threads sets its size"
 	noImages   = "models with images, sound or video are not supported yet"
 	noDownload = "nothing is downloaded; fetch the GGUF file first, with curl -LO or hf download, and name it with -m"
-	noLora     = "adapters are not supported yet; merge the adapter into the model first, with llama-export-lora, and name the result with -m"
 	noVectors  = "control vectors are not supported yet; leave the flag out"
 	inFile     = "rotary positions are as the model's file has them; change the file's metadata, with gguf_set_metadata.py, or leave the flag out"
 )
@@ -88,8 +87,8 @@ var common = []Row{
 	{Names: "--yarn-beta-slow", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_SLOW", Neutral: "<0", Refused: inFile},
 	{Names: "--yarn-beta-fast", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_FAST", Neutral: "<0", Refused: inFile},
 
-	{Names: "--lora", Refused: noLora},
-	{Names: "--lora-scaled", Refused: noLora},
+	{Names: "--lora", Flag: "lora", Needed: true, Note: "NAME=FILE names it for clients; of several models, it is the first one's"},
+	{Names: "--lora-scaled", Flag: "lora-scaled", Needed: true, Note: "as --lora"},
 	{Names: "--control-vector", Refused: noVectors},
 	{Names: "--control-vector-scaled", Refused: noVectors},
 	{Names: "--control-vector-layer-range", Kind: Pair, Refused: noVectors},

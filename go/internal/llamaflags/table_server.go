@@ -82,7 +82,7 @@ var server = []Row{
 	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Flag: "reranking", Note: "needed only where a file does not say so"},
 	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Flag: "pooling"},
 	{Names: "--embd-normalize", Kind: Int, Group: Server, Flag: "embd-normalize"},
-	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Ignored: "there are no adapters to apply"},
+	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Flag: "lora-init-without-apply"},
 	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Refused: byName},
 	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Refused: byName},
 	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Ignored: allLoaded},

@@ -188,9 +188,9 @@ func code(i int) []float32 {
 
 // Logits, apart from rounding: of the token that follows, and of those that are said where it
 // may not be, best first. All others have 0.
-const likeliest = 60
+const likeliest = 80
 
-var otherwise = []string{end, "}", "]", `"`, ")", ">", "{", "[", ":", ",", "0", "e", "a"}
+var otherwise = []string{end, `"`, "}", "]", ")", ">", "{", "[", ":", ",", "0", "e", "a"}
 
 // file writes the model. A token's embedding is its code and the code 0, the layer adds
 // nothing, and the output is the products with the codes.
@@ -216,7 +216,7 @@ func (b *builder) file(template string, eos int32) ([]byte, error) {
 			id = b.ids[spell(text)]
 		}
 		for k := range width {
-			out[int(id)*width+k] += float32(2*(len(otherwise)-rank)) * scale
+			out[int(id)*width+k] += float32(5*(len(otherwise)-rank)) * scale
 		}
 	}
 

@@ -27,7 +27,7 @@ var archs = []Arch{
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
-	mamba, mamba2, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
+	mamba, mamba2, rwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
 	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder,
 }
 
@@ -50,8 +50,8 @@ func Lookup(name string) (Arch, error) {
 var missing = map[string]string{
 	"qwen4exp":  "several residual streams that are mixed (hyper-connections), sparse attention by blocks and embeddings of hashed n-grams",
 	"deepseek4": "several residual streams that are mixed (hyper-connections) and compressed keys and values",
-	"rwkv6":     "the time mixing of RWKV",
-	"rwkv7":     "the time mixing of RWKV",
+	"rwkv6":     "the time mixing of RWKV 6; that of RWKV 7 is another",
+	"arwkv7":    "an implementation to compare with: the time mixing is that of rwkv7",
 	"t5":        "a decoder that attends to an encoder; the encoder alone is t5encoder",
 	"clip":      "a language model beside them: they turn images into its embeddings",
 }

@@ -43,6 +43,7 @@ type Config struct {
 	NExpert      int // 0: the feed-forward part is dense
 	NExpertUsed  int // by each token
 	NFFExpert    int // feed-forward width of an expert
+	NLatent      int // width of what experts take and give, between projections; 0: that of the residual, without
 	NFFShared    int // and of the experts that every token uses, together
 	NGroup       int // of experts, of which a token uses NGroupUsed; 0: they have no groups
 	NGroupUsed   int
@@ -56,6 +57,7 @@ type Config struct {
 	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
 	Delta Delta // the zero value: there are no delta nets
 	Scan  Scan  // the zero value: there are no selective state spaces
+	RWKV  RWKV  // the zero value: there is no time mixing
 
 	Latent Latent // the zero value: attention keeps keys and values
 
@@ -92,6 +94,13 @@ type Scan struct {
 	NHead, NGroup int  // of the second kind (Mamba 2): heads have a step, groups what multiplies the state
 	Rank          int  // of the first kind (Mamba): that of the projection of the steps, which channels have
 	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
+}
+
+// An RWKV is the sizes of the time mixing of RWKV 7, in place of attention: a head, and the ranks of what its
+// decays, its rates, the share of the first layer's values and the gate of its result are made by.
+type RWKV struct {
+	HeadDim                  int
+	Decay, Rate, Value, Gate int
 }
 
 // A Layer is the sizes of one block.

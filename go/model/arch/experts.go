@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -41,24 +42,30 @@ func (l layer) experts(e experts) half {
 		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert),
 		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", c.NExpert),
 	}
-	parts, epilogue := l.expertInputs(e), kernel.GLU
+	width := cmp.Or(c.NLatent, c.NEmbd)
+	parts, epilogue := l.expertInputs(e, width), kernel.GLU
 	if e.plain {
 		epilogue = kernel.Apply
 	}
-	down := l.expertPart("ffn_down", c.NFFExpert, c.NEmbd)
+	down := l.expertPart("ffn_down", c.NFFExpert, width)
 	in := matrices(parts)
 
 	takes := in
+	var into, outOf kernel.Matrix // what experts are between
+	if c.NLatent > 0 {
+		into, outOf = l.matrix(l.blk+"ffn_latent_down.weight", c.NEmbd, width), l.matrix(l.blk+"ffn_latent_up.weight", width, c.NEmbd)
+		takes = []kernel.Matrix{into}
+	}
 	if !e.router {
-		takes = append([]kernel.Matrix{router.Matrix}, in...)
+		takes = append([]kernel.Matrix{router.Matrix}, takes...)
 	}
 	return half{in: takes, run: func(act kernel.Act) {
 		logits := l.floats("router", kernel.TokRows, c.NExpert)
 		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
-		pairAct := l.act("pair.embd", kernel.PairRows, c.NEmbd, in...)
+		pairAct := l.act("pair.embd", kernel.PairRows, width, in...)
 		ffn := l.floats("pair.ffn", kernel.PairRows, c.NFFExpert)
 		ffnAct := l.act("pair.ffn", kernel.PairRows, c.NFFExpert, down.Matrix)
-		out := l.floats("pair.out", kernel.PairRows, c.NEmbd)
+		out := l.floats("pair.out", kernel.PairRows, width)
 
 		if e.router {
 			own := l.act("router", kernel.TokRows, c.NEmbd, router.Matrix)
@@ -74,12 +81,22 @@ func (l layer) experts(e experts) half {
 			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, BestOfGroup: c.GroupBest,
 			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
 		})
-		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: c.NEmbd, Route: route, Weigh: e.early})
+		if c.NLatent > 0 {
+			act = l.latentInput(act, into, in...)
+		}
+		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: width, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
 			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn,
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
+		if c.NLatent > 0 {
+			sum, sumAct := l.floats("latent", kernel.TokRows, width), l.act("latent", kernel.TokRows, width, outOf)
+			l.add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.early, Store: true})
+			l.add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
+			l.add(kernel.Matmul{Dst: l.x(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}}})
+			return
+		}
 		if e.post == "" {
 			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early})
 			return
@@ -89,20 +106,28 @@ func (l layer) experts(e experts) half {
 	}}
 }
 
+// latentInput returns the input of experts that are between projections.
+func (l layer) latentInput(act kernel.Act, into kernel.Matrix, takes ...kernel.Matrix) kernel.Act {
+	src, made := l.floats("latent", kernel.TokRows, into.Out), l.act("latent", kernel.TokRows, into.Out, takes...)
+	l.add(kernel.Matmul{Dst: src, Act: l.only(act, into), Parts: []kernel.Part{{Matrix: into}}})
+	l.add(kernel.ToAct{Act: made, Src: src, Cols: into.Out})
+	return made
+}
+
 // expertInputs returns the gates of all experts and what they open to, which some files
 // have in one tensor; without gates, that alone.
-func (l layer) expertInputs(e experts) []kernel.Part {
+func (l layer) expertInputs(e experts, width int) []kernel.Part {
 	c := l.cfg
 	if e.plain {
-		return []kernel.Part{l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
+		return []kernel.Part{l.expertPart("ffn_up", width, c.NFFExpert)}
 	}
 	both := l.blk + "ffn_gate_up_exps.weight"
 	if !l.w.Has(both) {
-		return []kernel.Part{l.expertPart("ffn_gate", c.NEmbd, c.NFFExpert), l.expertPart("ffn_up", c.NEmbd, c.NFFExpert)}
+		return []kernel.Part{l.expertPart("ffn_gate", width, c.NFFExpert), l.expertPart("ffn_up", width, c.NFFExpert)}
 	}
 	return []kernel.Part{
-		{Matrix: l.rows(both, c.NEmbd, 2*c.NFFExpert, 0, c.NFFExpert, c.NExpert)},
-		{Matrix: l.rows(both, c.NEmbd, 2*c.NFFExpert, c.NFFExpert, c.NFFExpert, c.NExpert)},
+		{Matrix: l.rows(both, width, 2*c.NFFExpert, 0, c.NFFExpert, c.NExpert)},
+		{Matrix: l.rows(both, width, 2*c.NFFExpert, c.NFFExpert, c.NFFExpert, c.NExpert)},
 	}
 }
 

@@ -78,9 +78,9 @@ func (l layer) channelDelta() half {
 		gates := l.floats("delta.gates", kernel.TokRows, kernel.Pad(n.NHead)+width)
 		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv})
 		l.add(kernel.Matmul{Dst: gates, Act: l.only(act, low[2].Matrix), Parts: low[2:]})
-		l.lowRank("delta.decay", act, low[0].Matrix, decay, gates, kernel.Pad(n.NHead))
+		l.lowRank("delta.decay", act, low[0].Matrix, kernel.Matmul{}, gates, kernel.Part{Matrix: decay, Col: kernel.Pad(n.NHead)})
 		y, g := l.floats("delta", kernel.TokRows, width), l.floats("delta.gate", kernel.TokRows, width)
-		l.lowRank("delta.gate", act, low[1].Matrix, gate, g, 0)
+		l.lowRank("delta.gate", act, low[1].Matrix, kernel.Matmul{}, g, kernel.Part{Matrix: gate})
 
 		group, offset := l.state(recurrent(kernel.ConvBytes(3*width, c.NTap)))
 		l.add(kernel.Conv{
@@ -96,15 +96,6 @@ func (l layer) channelDelta() half {
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid}, out)
 	}}
-}
-
-// lowRank is dst = second(first(input)), from column col on.
-func (l layer) lowRank(use string, act kernel.Act, first, second kernel.Matrix, dst kernel.Buf, col int) {
-	low := l.floats(use+".low", kernel.TokRows, first.Out)
-	lowAct := l.act(use+".low", kernel.TokRows, first.Out, second)
-	l.add(kernel.Matmul{Dst: low, Act: l.only(act, first), Parts: []kernel.Part{{Matrix: first}}})
-	l.add(kernel.ToAct{Act: lowAct, Src: low, Cols: first.Out})
-	l.add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{{Matrix: second, Col: col}}})
 }
 
 // conv returns the weights of the convolution of queries, keys or values.

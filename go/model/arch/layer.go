@@ -70,6 +70,16 @@ func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	})
 }
 
+// lowRank is dst = second(first(input)). between says what becomes of the first product.
+func (l layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between kernel.Matmul, dst kernel.Buf, second kernel.Part) {
+	low := l.floats(use+".low", kernel.TokRows, first.Out)
+	lowAct := l.act(use+".low", kernel.TokRows, first.Out, second.Matrix)
+	between.Dst, between.Act, between.Parts = low, l.only(act, first), []kernel.Part{{Matrix: first}}
+	l.add(between)
+	l.add(kernel.ToAct{Act: lowAct, Src: low, Cols: first.Out})
+	l.add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{second}})
+}
+
 // normalise replaces the residual by its norm: that of models whose halves are followed by one,
 // instead of preceded.
 func (b *builder) normalise(name string) {

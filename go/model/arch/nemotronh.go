@@ -15,9 +15,7 @@ var nemotronhmoe = Arch{
 		k.experts()
 		k.expertWeights(kernel.GateSigmoid, true)
 		k.sharedExperts()
-		if n := k.intOr("moe_latent_size", 0, 0, maxEmbd); n > 0 { // Nemotron 3 Super
-			k.fail("moe_latent_size", "%d, experts between projections of another width are not supported", n)
-		}
+		k.c.NLatent = k.intOr("moe_latent_size", 0, 0, maxEmbd) // Nemotron 3 Super
 	},
 	build: nemotronhBuild,
 }

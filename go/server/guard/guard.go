@@ -21,9 +21,10 @@ const (
 	Weight    = "weight"     // weight of that share
 )
 
-// refuse ends a request with llama-server's error object.
+// refuse ends a request with llama-server's error object, and the type beside it that
+// Anthropic's clients expect.
 func refuse(c *gin.Context, status int, kind, message string) {
-	c.AbortWithStatusJSON(status, gin.H{"error": gin.H{"code": status, "message": message, "type": kind}})
+	c.AbortWithStatusJSON(status, gin.H{"type": "error", "error": gin.H{"code": status, "message": message, "type": kind}})
 }
 
 // Identify gives each request an id, or keeps the one that a proxy set, and returns it

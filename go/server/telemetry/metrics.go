@@ -28,6 +28,8 @@ type Metrics struct {
 	firstToken, gap, queue, prefill, decode, whole *prometheus.HistogramVec
 	promptTokens, outputTokens                     *prometheus.HistogramVec
 	passTime, passSequences, passTokens            *prometheus.HistogramVec
+	genAI                                          genAI
+	vllm                                           bool
 }
 
 // modelLabel is the label of metrics that are counted per model.
@@ -41,13 +43,15 @@ type ModelMetrics struct {
 	firstToken, gap, queue, prefill, decode, whole prometheus.Observer
 	promptTokens, outputTokens                     prometheus.Observer
 	passTime, passSequences, passTokens            prometheus.Observer
+	genAI                                          *genAI
+	vllm                                           bool
 	longest                                        atomic.Int64 // tokens of the longest sequence that has ended
 }
 
 // Model returns the metrics of the model called name.
 func (m *Metrics) Model(name string) *ModelMetrics {
 	return &ModelMetrics{
-		name: name, registry: m.registry,
+		name: name, registry: m.registry, genAI: &m.genAI, vllm: m.vllm,
 		requests:   m.requests.MustCurryWith(prometheus.Labels{modelLabel: name}),
 		firstToken: m.firstToken.WithLabelValues(name), gap: m.gap.WithLabelValues(name), queue: m.queue.WithLabelValues(name),
 		prefill: m.prefill.WithLabelValues(name), decode: m.decode.WithLabelValues(name), whole: m.whole.WithLabelValues(name),
@@ -63,9 +67,10 @@ var (
 	count = prometheus.ExponentialBuckets(1, 2, 18)
 )
 
-// NewMetrics returns metrics with all counters at 0.
-func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now()}
+// NewMetrics returns metrics with all counters at 0. With vllm, there are vLLM's gauges too.
+func NewMetrics(vllm bool) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now(), vllm: vllm}
+	m.genAI = newGenAI(m.registry)
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{modelLabel})
 		m.registry.MustRegister(h)
@@ -198,7 +203,9 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	gauge("quern_model_leases", "HTTP requests that use the model.", float64(leases))
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
-
+	if m.vllm {
+		m.collectVLLM(out, s, busy)
+	}
 }
 
 func collect(out chan<- prometheus.Metric, budget *mem.Budget, version string) {

@@ -28,7 +28,7 @@ func NewObserver(m *ModelMetrics, t trace.Tracer) *Observer { return &Observer{m
 
 // Watch observes a request to its end. It is called before the request is submitted.
 func (o *Observer) Watch(r *engine.Request) {
-	s := &sink{Sink: r.Sink, o: o, begun: time.Now(), ctx: r.Origin}
+	s := &sink{Sink: r.Sink, o: o, begun: time.Now(), ctx: r.Origin, asked: &r.Params}
 	if s.ctx == nil {
 		s.ctx = context.Background()
 	}
@@ -43,6 +43,7 @@ type sink struct {
 	engine.Sink
 	o           *Observer
 	ctx         context.Context
+	asked       *engine.Params
 	begun, last time.Time
 	first       time.Time
 }
@@ -69,6 +70,13 @@ func (s *sink) Done(r engine.Result) {
 	m.promptTokens.Observe(float64(r.PromptTokens))
 	m.outputTokens.Observe(float64(r.Generated))
 	m.ran(r.PromptTokens + r.Generated)
+	firstToken := 0.0
+	if !s.first.IsZero() {
+		firstToken = s.first.Sub(s.begun).Seconds()
+	}
+	op := operationFrom(s.ctx)
+	m.genAI.observe(op.name, m.name, r, op.ended(s.asked, r), now.Sub(s.begun).Seconds(), firstToken)
+	op.describe(trace.SpanFromContext(s.ctx), m.name, s.asked)
 	s.trace(r, now)
 	s.Sink.Done(r)
 }
@@ -97,9 +105,9 @@ func (s *sink) trace(r engine.Result, now time.Time) {
 		prefilled = s.first
 	}
 	stage("queue", s.begun, started)
-	stage("prefill", started, prefilled, attribute.Int("llm.prompt_tokens", r.PromptTokens), attribute.Int("llm.cached_tokens", r.CachedTokens))
+	stage("prefill", started, prefilled, attribute.Int("gen_ai.usage.input_tokens", r.PromptTokens), attribute.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
 	if !s.first.IsZero() {
-		stage("decode", s.first, now, attribute.Int("llm.generated_tokens", r.Generated), attribute.Int("llm.preempted", r.Preempted))
+		stage("decode", s.first, now, attribute.Int("gen_ai.usage.output_tokens", r.Generated), attribute.Int("llm.preempted", r.Preempted))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -46,7 +47,7 @@ func page(t *testing.T, m *Metrics) string {
 // full returns metrics that have counted something of everything.
 func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	t.Helper()
-	m := NewMetrics()
+	m := NewMetrics(true)
 	budget := mem.NewBudget(1000, "a test")
 	res, err := budget.Reserve("packed weights", 600)
 	if err != nil {
@@ -59,17 +60,22 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 		return engine.Status{
 			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5}, {}},
 			Queued: 3, Parked: 1,
-			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5},
+			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5, BlockTokens: 64, Blocks: 3},
 			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
 		}
 	}, func() int { return 2 })
 	one.Pass(engine.PassInfo{Took: 20 * time.Millisecond, Sequences: 2, PromptTokens: 30, DecodeTokens: 1})
 	o := NewObserver(one, noop.NewTracerProvider().Tracer(""))
-	r := &engine.Request{Sink: discard{}}
+	op := &operation{name: "chat"}
+	r := &engine.Request{Sink: discard{}, Origin: context.WithValue(context.Background(), operationKey{}, op)}
+	r.Prompt = make([]int32, 9)
+	again := *r // another answer to the same prompt
 	o.Watch(r)
+	o.Watch(&again)
+	again.Sink.Done(engine.Result{Err: context.Canceled, Usage: engine.Usage{PromptTokens: 9}})
 	r.Sink.Token(engine.Token{})
 	r.Sink.Token(engine.Token{})
-	r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second}})
+	r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second, Decode: time.Second / 5}})
 	o.Refused(&engine.BusyError{})
 	return m, one
 }
@@ -77,15 +83,23 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 func TestMetrics(t *testing.T) {
 	m, _ := full(t)
 	got := page(t, m)
+	const who = `gen_ai_operation_name="chat",gen_ai_provider_name="quern",gen_ai_request_model="a/b",gen_ai_response_model="a/b"`
 	for _, want := range []string{
 		`llamacpp:prompt_tokens_total{model="a/b"} 200`, `llamacpp:prompt_tokens_seconds{model="a/b"} 100`, `llamacpp:predicted_tokens_seconds{model="a/b"} 50`,
 		`llamacpp:requests_processing{model="a/b"} 1`, `llamacpp:requests_deferred{model="a/b"} 3`, `llamacpp:n_busy_slots_per_decode{model="a/b"} 1.5`,
 		`llamacpp:n_tokens_max{model="a/b"} 105`, `llamacpp:prompt_tokens_cached_total{model="a/b"} 7`, `quern_kv_bytes{model="a/b",state="used"} 4`,
 		`quern_kv_bytes{model="a/b",state="cached"} 5`, `quern_kv_bytes{model="a/b",state="free"} 1`, `quern_memory_bytes{purpose="packed weights"} 600`,
 		"quern_memory_limit_bytes 1000", `quern_prompt_cached_tokens_total{model="a/b"} 7`, `quern_time_to_first_token_seconds_count{model="a/b"} 1`,
-		`quern_inter_token_latency_seconds_count{model="a/b"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="1"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="0.5"} 0`,
+		`quern_inter_token_latency_seconds_count{model="a/b"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="1"} 2`, `quern_request_queue_seconds_bucket{model="a/b",le="0.5"} 1`,
 		`quern_requests_total{model="a/b",outcome="length"} 1`, `quern_requests_total{model="a/b",outcome="rejected"} 1`, `quern_pass_tokens_sum{model="a/b"} 31`,
 		"quern_cpu_steal_seconds_total", "process_resident_memory_bytes", `quern_model_leases{model="a/b"} 2`,
+		`gen_ai_server_request_duration_seconds_count{error_type="",` + who + `} 1`, `gen_ai_server_request_duration_seconds_count{error_type="cancelled",` + who + `} 1`,
+		`gen_ai_server_time_to_first_token_seconds_count{` + who + `} 1`, `gen_ai_server_time_per_output_token_seconds_bucket{` + who + `,le="0.2"} 1`,
+		`gen_ai_server_time_per_output_token_seconds_bucket{` + who + `,le="0.15"} 0`,
+		`gen_ai_client_token_usage_sum{` + strings.Replace(who, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b"`, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b",gen_ai_token_type="input"`, 1) + `} 9`,
+		`vllm:num_requests_running{engine="0",model_name="a/b"} 1`, `vllm:num_requests_waiting{engine="0",model_name="a/b"} 3`,
+		`vllm:kv_cache_usage_perc{engine="0",model_name="a/b"} 0.4`, `vllm:cache_config_info{block_size="64",enable_prefix_caching="True",engine="0",model_name="a/b",num_gpu_blocks="3"} 1`,
+		`vllm:lora_requests_info{engine="0",max_lora="0",model_name="a/b",running_lora_adapters="",waiting_lora_adapters=""} `,
 	} {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -134,7 +148,7 @@ func TestTraces(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	ctx, parent := p.Tracer("").Start(context.Background(), "request")
-	o := NewObserver(NewMetrics().Model("m"), p.Tracer(""))
+	o := NewObserver(NewMetrics(false).Model("m"), p.Tracer(""))
 	r := &engine.Request{Sink: discard{}, Origin: ctx}
 	o.Watch(r)
 	r.Sink.Progress(engine.Progress{})
@@ -155,6 +169,12 @@ func TestTraces(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "queue prefill decode request" {
 		t.Errorf("spans %q", got)
+	}
+	attributes := fmt.Sprint(spans.Ended()[3].Attributes())
+	for _, want := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.response.finish_reasons"} {
+		if !strings.Contains(attributes, want) {
+			t.Errorf("the request has no %s: %s", want, attributes)
+		}
 	}
 	if s := spans.Ended()[2].Status(); s.Description != engine.ErrDeadline.Error() {
 		t.Errorf("status %+v", s)
@@ -195,7 +215,7 @@ func TestLog(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	var out bytes.Buffer
 	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Times: true})
-	m := NewMetrics()
+	m := NewMetrics(false)
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
 	g.GET("/ok", func(c *gin.Context) { c.Set(Fields, map[string]any{"tokens": 5}); c.String(200, "hello") })
@@ -227,5 +247,16 @@ func TestLog(t *testing.T) {
 	}
 	if got := page(t, m); !strings.Contains(got, `quern_http_requests_total{method="GET",route="none",status="404"} 1`) {
 		t.Error(got)
+	}
+}
+
+func TestOperations(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/chat/completions": "chat", "/v1/messages": "chat", "/v1/responses": "chat", "/completion": "text_completion",
+		"/v1/completions": "text_completion", "/infill": "text_completion", "/v1/embeddings": "embeddings",
+	} {
+		if got := operationOf(path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
 	}
 }

@@ -1,0 +1,136 @@
+package chat
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// held is a constraint over bytes and some control tokens, and how texts are spelled in it.
+type held struct {
+	constrain.Constraint
+	controls []string
+}
+
+// hold compiles the language of replies to a prompt. marks are control tokens.
+func hold(t *testing.T, p Prompt, content grammar.Expr, rule *CallRule, marks []string) held {
+	t.Helper()
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == "" })
+	g := &grammar.Grammar{}
+	root := g.Add("root", nil)
+	e, err := p.Language(g, content, rule, func(mark string) (int32, bool) {
+		i := slices.Index(marks, mark)
+		return int32(257 + i), i >= 0
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Rules[root].Expr = e
+	v := constrain.NewVocabulary(257+len(marks), func(id int32) []byte {
+		if id < 256 {
+			return []byte{byte(id)}
+		}
+		return nil
+	}, []int32{256})
+	a, err := v.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held{a.New(true), marks}
+}
+
+// takes feeds a text and reports how many bytes of it may come, and whether it may end then.
+func (h held) takes(text string) (n int, ends bool) {
+	c := h.Fork()
+	for n < len(text) {
+		id, size := int32(text[n]), 1
+		for i, m := range h.controls {
+			if strings.HasPrefix(text[n:], m) && len(m) > size {
+				id, size = int32(257+i), len(m)
+			}
+		}
+		if !c.Accept(id) {
+			return n, false
+		}
+		n += size
+	}
+	return n, c.Accept(256)
+}
+
+func promptIn(t testing.TB, name string, tools []Tool) Prompt {
+	r := replyIn(t, name)
+	p := Prompt{reply: Reply{style: r.style, syntax: r.syntax, tools: tools}}
+	if name == "harmony" {
+		p.reply.harmony = &harmony{}
+	}
+	return p
+}
+
+// The calls that models write, in the form that they are taught, are in the language of their replies, whether their
+// marks are control tokens or texts.
+func TestLanguage(t *testing.T) {
+	for _, c := range callCases {
+		p := promptIn(t, c.syntax, testTools)
+		text := strings.TrimSuffix(c.text, "<|call|>")
+		for _, controls := range [][]string{nil, controlsOf(p)} {
+			rule := &CallRule{Required: controls == nil && !strings.Contains(c.want, "content")}
+			if at, ends := hold(t, p, nil, rule, controls).takes(text); at < len(text) || !ends {
+				t.Errorf("%s, %d control tokens, %+v: %q is taken up to %q, may end: %v", c.syntax, len(controls), rule, text, text[at:], ends)
+			}
+		}
+		// Neither another tool, nor anything but a call.
+		h := hold(t, p, nil, &CallRule{Required: true, Names: []string{"get_weather"}}, nil)
+		for _, wrong := range []string{strings.ReplaceAll(text, "get_weather", "get_time"), "Hello"} {
+			if at, ends := h.takes(wrong); at == len(wrong) && ends {
+				t.Errorf("%s: %q is taken", c.syntax, wrong)
+			}
+		}
+	}
+}
+
+// controlsOf returns the marks that models have as control tokens.
+func controlsOf(p Prompt) []string {
+	return slices.DeleteFunc(p.Marks(), func(m string) bool {
+		return len(m) < 4 || !strings.ContainsAny(m[:1], "<[") || !strings.ContainsAny(m[len(m)-1:], ">]")
+	})
+}
+
+// Arguments are what the schema says, text before a call is free, and thoughts are.
+func TestLanguageOfArguments(t *testing.T) {
+	const call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
+	for _, c := range []struct {
+		syntax, text string
+		rule         CallRule
+		upTo         string // "": all of it; "*": not all
+	}{
+		{"Hermes", "<think>\n<tool or not?\n</think>\n\nSo:\n" + call + "{\"place\": \"Rome\"}}\n</tool_call>", CallRule{}, ""},
+		{"Hermes", "a < b and <tool_cal", CallRule{}, ""},
+		{"Hermes", "So: <tool_call>\nno", CallRule{}, "So: <tool_call>\n"},
+		{"Hermes", call + "{\"days\": 3}}", CallRule{}, call + "{\""},
+		{"Hermes", call + "{\"place\": \"x\", \"days\": \"3\"}}", CallRule{}, call + "{\"place\": \"x\", \"days\": "},
+		{"Hermes", call + "{\"place\": \"x\"}}</tool_call><tool_call>", CallRule{Single: true}, "*"},
+		{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\nx", CallRule{}, "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\n"},
+		{"Llama 3", "{\"title\": 1}", CallRule{}, ""},
+		{"Llama 3", "{\"name\": \"Bob\"}", CallRule{}, "{\"name\": \""},
+		{"harmony", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>", CallRule{Required: true}, "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>"},
+	} {
+		p := promptIn(t, c.syntax, testTools)
+		for _, controls := range [][]string{nil, controlsOf(p)} {
+			at, _ := hold(t, p, nil, &c.rule, controls).takes(c.text)
+			if want := len(c.text) - len(c.text)*min(len(c.upTo), 1) + len(c.upTo); at != want && (c.upTo != "*" || at == len(c.text)) {
+				t.Errorf("%s, %d control tokens: %q is taken up to %q", c.syntax, len(controls), c.text, c.text[:at])
+			}
+		}
+	}
+	strict := []Tool{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","format":"nonsense","not":{"pattern":"("}}}}`)}}
+	p := promptIn(t, "Hermes", strict)
+	hold(t, p, nil, &CallRule{}, nil)
+	strict[0].Strict = true
+	if _, err := p.Language(&grammar.Grammar{}, nil, &CallRule{}, func(string) (int32, bool) { return 0, false }); err == nil || !strings.HasPrefix(err.Error(), "the tool f: ") {
+		t.Errorf("a strict schema that cannot be a grammar: %v", err)
+	}
+}

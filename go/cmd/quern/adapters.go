@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// adapterFlags are the flags for LoRA adapters.
+type adapterFlags struct {
+	plain, scaled []string
+	idle          bool   // they are not applied to requests that do not say
+	dir           string // of adapters that clients may load
+}
+
+func (f *adapterFlags) define(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.plain, "lora", nil, "GGUF `FILE` of a LoRA adapter for the model, or NAME=FILE; several with commas; may be given again")
+	fs.StringSliceVar(&f.scaled, "lora-scaled", nil, "the same as `FILE:SCALE`")
+}
+
+// defineServer adds the flags that only a server has.
+func (f *adapterFlags) defineServer(fs *pflag.FlagSet) {
+	f.define(fs)
+	fs.BoolVar(&f.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by the adapter's name or the field lora")
+	fs.StringVar(&f.dir, "lora-dir", "", "`FOLDER` of adapters that clients may load while the server runs")
+}
+
+// A namedAdapter is an adapter that a flag names.
+type namedAdapter struct {
+	name, path string
+	scale      float32
+}
+
+// list returns the adapters that the flags name.
+func (f *adapterFlags) list() ([]namedAdapter, error) {
+	var all []namedAdapter
+	add := func(flag, s string, scale float32) error {
+		name, path, named := strings.Cut(s, "=")
+		if _, err := os.Stat(s); err == nil || !named || strings.ContainsRune(name, '/') {
+			name, path = "", s
+		}
+		if path == "" || named && path != s && name == "" {
+			return usagef("--%s %q: want FILE or NAME=FILE", flag, s)
+		}
+		name = cmp.Or(name, strings.TrimSuffix(filepath.Base(path), ".gguf"))
+		for _, other := range all {
+			if other.name == name {
+				return usagef("--%s: two adapters are called %q; name them with NAME=FILE", flag, name)
+			}
+		}
+		all = append(all, namedAdapter{name, path, scale})
+		return nil
+	}
+	for _, s := range f.plain {
+		if err := add("lora", s, 1); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range f.scaled {
+		i := strings.LastIndexByte(s, ':')
+		if i < 0 {
+			return nil, usagef("--lora-scaled %q: want FILE:SCALE", s)
+		}
+		scale, err := strconv.ParseFloat(s[i+1:], 32)
+		if err != nil || math.IsNaN(scale) || math.IsInf(scale, 0) {
+			return nil, usagef("--lora-scaled %q: %q is no scale, want a number such as 0.5", s, s[i+1:])
+		}
+		if err := add("lora-scaled", s[:i], float32(scale)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// sequence returns a new sequence with the adapters.
+func (f *adapterFlags) sequence(eng *engine.Engine) (*engine.Sequence, error) {
+	names, err := f.list()
+	if err != nil {
+		return nil, err
+	}
+	var list []engine.ScaledAdapter
+	for _, n := range names {
+		a, err := eng.OpenAdapter(n.path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, engine.ScaledAdapter{Adapter: a, Scale: n.scale})
+	}
+	s := eng.NewSequence()
+	if err := s.SetAdapters(list); err != nil {
+		return nil, fmt.Errorf("--lora: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+// Adapters are used from the start, by their names, by requests, and come and go while the server runs; each text is that
+// of "quern run" with the same adapters, in any company.
+func TestServeAdapters(t *testing.T) {
+	model := testdata.Path(t, "models/TinyStories-656K-f32.gguf")
+	adapter := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")
+	text := func(args ...string) string {
+		t.Helper()
+		args = append([]string{"run", "-m", model, "-p", "Once upon a time", "--temp", "0", "-n", "60", "--ignore-eos"}, args...)
+		return strings.TrimSuffix(succeed(t, args...), "\n")
+	}
+	plain, whole, twice := text(), text("--lora", adapter), text("--lora-scaled", adapter+":2.5")
+	if plain == twice || whole == twice {
+		t.Fatalf("the adapter changes nothing: %q", plain)
+	}
+	dir := t.TempDir()
+	data, err := os.ReadFile(adapter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"poet.gguf": data, "bad.gguf": data[:1000]} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serve(t, "", "-m", model, "--lora", "a="+adapter, "--lora-init-without-apply", "--lora-dir", dir, "--alias", "base")
+	ask := func(fields, want string) {
+		t.Helper()
+		status, v := s.post("/completion", fmt.Sprintf(`{"prompt":"Once upon a time","temperature":0,"n_predict":60,"ignore_eos":true%s}`, fields))
+		if got := v["content"]; status != 200 || got != want {
+			t.Errorf("%s: %d %q, want %q", fields, status, got, want)
+		}
+	}
+	refuse := func(path, body string, status int, want string) {
+		t.Helper()
+		if got, v := s.post(path, body); got != status || !strings.Contains(fmt.Sprint(v), want) {
+			t.Errorf("%s %s: %d %v, want %d and %s", path, body, got, v, status, want)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		for fields, want := range map[string]string{
+			"": plain, `,"model":"a"`: whole, `,"lora":[{"id":0,"scale":1}]`: whole, `,"lora":[{"id":0,"scale":2.5}]`: twice,
+			`,"model":"a","lora":[]`: plain, `,"model":"base"`: plain,
+		} {
+			wg.Go(func() { ask(fields, want) })
+		}
+	}
+	wg.Wait()
+	// For requests that do not say.
+	if status, v := s.post("/lora-adapters", `[{"id":0,"scale":2.5}]`); status != 200 {
+		t.Errorf("%d %v", status, v)
+	}
+	ask("", twice)
+	if _, list := s.get("/lora-adapters"); !strings.Contains(list, `"scale":2.5`) || !strings.Contains(list, `"name":"a"`) {
+		t.Errorf("adapters %s", list)
+	}
+	s.post("/lora-adapters", `[]`)
+	ask("", plain)
+	refuse("/lora-adapters", `[{"id":3,"scale":1}]`, 400, "no adapter 3, want one of 0")
+	refuse("/lora-adapters", `[{"id":0,"scale":"x"}]`, 400, "scale")
+	refuse("/completion", `{"prompt":"x","lora":[{"id":7}]}`, 400, "no adapter 7")
+	refuse("/completion", `{"prompt":"x","lora":[{"id":0},{"id":0}]}`, 400, "twice")
+	// While it runs.
+	refuse("/v1/load_lora_adapter", `{"lora_name":"p","lora_path":"../x.gguf"}`, 400, "not in the folder")
+	refuse("/v1/load_lora_adapter", `{"lora_name":"p","lora_path":"`+adapter+`"}`, 400, "not in the folder")
+	refuse("/v1/load_lora_adapter", `{"lora_name":"p","lora_path":"none.gguf"}`, 400, "there is no file")
+	refuse("/v1/load_lora_adapter", `{"lora_name":"p","lora_path":"bad.gguf"}`, 400, "bad.gguf")
+	refuse("/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"poet.gguf"}`, 400, "is taken")
+	refuse("/v1/load_lora_adapter", `{"lora_name":"base","lora_path":"poet.gguf"}`, 400, "is taken")
+	refuse("/v1/unload_lora_adapter", `{"lora_name":"poet"}`, 404, "no adapter")
+	for range 2 {
+		if status, v := s.post("/v1/load_lora_adapter", `{"lora_name":"poet","lora_path":"poet.gguf"}`); status != 200 || v["id"] != 1.0 {
+			t.Fatalf("%d %v", status, v)
+		}
+		ask(`,"model":"poet"`, whole)
+		ask("", plain)
+		var list struct {
+			Data []struct{ ID, Parent string }
+		}
+		if s.read("/v1/models", &list); fmt.Sprint(list.Data) != "[{base } {a base} {poet base}]" {
+			t.Errorf("models %v", list.Data)
+		}
+		status, v := s.post("/v1/chat/completions", `{"model":"poet","messages":[{"role":"user","content":"Hi"}],"max_tokens":2}`)
+		if status != 200 || v["model"] != "poet" {
+			t.Errorf("%d %v", status, v)
+		}
+		if status, v := s.post("/v1/unload_lora_adapter", `{"lora_name":"poet"}`); status != 200 {
+			t.Fatalf("%d %v", status, v)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--lora", model}, "not an adapter"},
+		{[]string{"--lora", "none.gguf"}, "none.gguf"},
+		{[]string{"--lora-scaled", adapter}, "want FILE:SCALE"},
+		{[]string{"--lora-scaled", adapter + ":x"}, "no scale"},
+		{[]string{"--lora", adapter + "," + adapter}, "two adapters are called"},
+	} {
+		r := quern(t, append([]string{"serve", "-m", model, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...)
+		if r.code == 0 || !strings.Contains(r.stderr, tt.want) {
+			t.Errorf("%v: %d %s, want %s", tt.args, r.code, r.stderr, tt.want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package constrain
+
+// maxForecast is how many bytes a forecast looks ahead: some 16 tokens, which take a pass
+// about as long as one.
+const maxForecast = 64
+
+// Forecast implements Forecaster. The last token is left out unless the text ends there:
+// it may become one with what follows.
+func (t *text) Forecast(dst []int32) []int32 {
+	a := t.a
+	if a.v.Encode == nil {
+		return dst
+	}
+	a.mu.Lock()
+	forced, ends := a.w.forced(t.now())
+	a.mu.Unlock()
+	if len(forced) < 2 {
+		return dst
+	}
+	ids := a.v.Encode(string(forced))
+	if !ends && len(ids) > 0 {
+		ids = ids[:len(ids)-1]
+	}
+	return append(dst, ids...)
+}
+
+// forced returns the bytes that must come next, and whether the text can but end after
+// them. They are valid until the next call.
+func (w *walker) forced(heads []head) (bytes []byte, ends bool) {
+	w.text = w.text[:0]
+	from, to := append(w.from[:0], heads...), w.spare[:0]
+	for len(w.text) < maxForecast {
+		b := w.only(from)
+		if b < 0 || w.complete(from) {
+			ends = b == noByte
+			break
+		}
+		w.text = append(w.text, byte(b))
+		to = w.step(to[:0], from, byte(b))
+		from, to = to, from
+	}
+	w.from, w.spare = from, to
+	return w.text, ends
+}
+
+// only returns the only byte that may follow heads, noByte or manyBytes.
+func (w *walker) only(heads []head) int16 {
+	b := int16(noByte)
+	w.reach = w.returns(w.reach[:0], heads)
+	for _, h := range w.reach {
+		b = either(b, w.a.only(h.s))
+	}
+	return b
+}
+
+func either(a, b int16) int16 {
+	switch {
+	case a == noByte || a == b:
+		return b
+	case b == noByte:
+		return a
+	}
+	return manyBytes
+}
+
+func (a *Automaton) only(s *state) int16 {
+	if s.only != unknownByte {
+		return s.only
+	}
+	b := int16(noByte)
+	for _, t := range s.threads {
+		switch i := &a.insts[t.pc]; {
+		case i.op == opByte && i.lo == i.hi:
+			b = either(b, int16(i.lo))
+		case i.op == opByte || i.op == opToken:
+			b = manyBytes
+		}
+	}
+	for _, e := range a.calls(s) {
+		if b != manyBytes {
+			b = either(b, a.only(e.start))
+		}
+	}
+	s.only = b
+	return b
+}

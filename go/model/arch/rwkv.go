@@ -1,0 +1,105 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// groupEps is the epsilon of the norm of what a head makes.
+const groupEps = 64e-5
+
+// timeMix adds to x what heads with a state make of norm(x): of a receptance, a key and a value, and, out of two
+// matrices each, of decays, rates, the share that the first layer's value has in the value, and a gate of the
+// result. Each has norm(x) as input with some of the token before.
+func (l layer) timeMix(norm string) {
+	n, ranks := l.cfg.NEmbd, l.cfg.RWKV
+	const inputs = 6 // of receptance, decays, key, value, rates, gate
+	src := l.shift(norm, "time_mix_lerp_fused.weight", inputs, n, 1, 1, inputs)
+	input := func(i int, mats ...kernel.Matrix) kernel.Act {
+		act := l.act("embd", kernel.TokRows, n, mats...)
+		l.add(kernel.ToAct{Act: act, Src: src, SrcCol: i * n, Cols: n})
+		return act
+	}
+	first := func(of string, rank int) kernel.Matrix { return l.matrix(l.blk+"time_mix_"+of+"1.weight", n, rank) }
+	second := func(of string, rank, col int) kernel.Part {
+		p := kernel.Part{Matrix: l.matrix(l.blk+"time_mix_"+of+"2.weight", rank, n), Col: col}
+		if of != "g" {
+			p.Bias = l.vector(l.blk+"time_mix_"+of+"0.weight", n)
+		}
+		return p
+	}
+
+	rkv, gates := l.floats("rwkv", kernel.TokRows, 3*n), l.floats("rwkv.gates", kernel.TokRows, 3*n)
+	project := func(m kernel.Matrix, act kernel.Act, col int) {
+		l.add(kernel.Matmul{Dst: rkv, Act: l.only(act, m), Parts: []kernel.Part{{Matrix: m, Col: col}}})
+	}
+	r, k, v := l.square("time_mix_receptance"), l.square("time_mix_key"), l.square("time_mix_value")
+	project(r, input(0, r), 0)
+	project(k, input(2, k), n)
+	old := l.floats("rwkv.first", kernel.TokRows, n)
+	if l.il == 0 {
+		project(v, input(3, v), 2*n)
+		l.add(kernel.NormRows{Dst: old, Src: rkv, SrcCol: 2 * n, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+	} else {
+		share := first("v", ranks.Value)
+		act := input(3, v, share)
+		project(v, act, 2*n)
+		l.lowRank("rwkv", act, share, kernel.Matmul{}, gates, second("v", ranks.Value, 2*n))
+		l.add(kernel.Blend{Dst: rkv, DstCol: 2 * n, Src: old, By: gates, ByCol: 2 * n, Cols: n, Fn: kernel.Sigmoid})
+	}
+	w, a := first("w", ranks.Decay), first("a", ranks.Rate)
+	l.lowRank("rwkv", input(1, w), w, kernel.Matmul{Softcap: 1}, gates, second("w", ranks.Decay, 0)) // tanh between
+	l.lowRank("rwkv", input(4, a), a, kernel.Matmul{}, gates, second("a", ranks.Rate, n))
+
+	y := l.floats("rwkv.y", kernel.TokRows, 2*n)
+	heads := n / ranks.HeadDim
+	group, offset := l.state(recurrent(kernel.WKVBytes(heads, ranks.HeadDim)))
+	l.add(kernel.WKV{
+		Dst: y, Src: rkv, Col: [3]int{0, n, 2 * n}, Gates: gates, NHead: heads, HeadDim: ranks.HeadDim, Group: group, Offset: offset,
+		Direction: l.vector(l.blk+"time_mix_k_k.weight", n), Rate: l.vector(l.blk+"time_mix_k_a.weight", n),
+		Bonus: l.vector(l.blk+"time_mix_r_k.weight", n),
+	})
+	l.add(kernel.NormRows{
+		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.LayerNorm, Eps: groupEps, SegWeights: true, Scale: 1,
+		Weight: l.vector(l.blk+"time_mix_ln.weight", n), Bias: l.vector(l.blk+"time_mix_ln.bias", n), Epilogue: kernel.Add,
+	})
+	g, gate := first("g", ranks.Gate), l.floats("rwkv.gate", kernel.TokRows, n)
+	l.lowRank("rwkv", input(5, g), g, kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.Sigmoid}, gate, second("g", ranks.Gate, 0))
+	l.add(kernel.Gate{Dst: y, DstCol: n, Src: gate, Cols: n, Fn: kernel.NoFn})
+	out := l.square("time_mix_output")
+	act := l.act("rwkv", kernel.TokRows, n, out)
+	l.add(kernel.ToAct{Act: act, Src: y, SrcCol: n, Cols: n})
+	l.result(act, kernel.Part{Matrix: out}, "")
+}
+
+// channelMix adds to x value(relu(key(norm(x)))^2), where norm(x) has some of the token before.
+func (l layer) channelMix(norm string) {
+	n := l.cfg.NEmbd
+	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)
+	src := l.shift(norm, "channel_mix_lerp_k.weight", 1, n)
+	act, ffn := l.act("embd", kernel.TokRows, n, key), l.floats("ffn", kernel.TokRows, l.NFF)
+	ffnAct := l.act("ffn", kernel.TokRows, l.NFF, value)
+	l.add(kernel.ToAct{Act: act, Src: src, Cols: n})
+	l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: []kernel.Part{{Matrix: key}}, Epilogue: kernel.Apply, Fn: kernel.ReLU2})
+	l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: l.NFF})
+	l.result(ffnAct, kernel.Part{Matrix: value}, "")
+}
+
+// square is a matrix as wide as the residual, and as high.
+func (l layer) square(name string) kernel.Matrix {
+	return l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
+}
+
+// shift has, for each of n results, the norm of x moved towards that of the token before, channel by channel, by the
+// shares in a vector of these dimensions.
+func (l layer) shift(norm, shares string, n int, dims ...int) kernel.Buf {
+	width := l.cfg.NEmbd
+	src, dst := l.floats("shift.in", kernel.TokRows, width), l.floats("shift", kernel.TokRows, n*width)
+	l.normTo(src, l.x(), kernel.Store, norm)
+	group, offset := l.state(recurrent(kernel.ConvBytes(width, 2)))
+	of, taps := l.vector(l.blk+shares, dims...), l.w.Floats(l.blk+shares+" as taps", 2*n*width)
+	if of != nil && taps != nil { // else there is no memory yet
+		for i, share := range of[:n*width] {
+			taps[2*i], taps[2*i+1] = share, 1-share
+		}
+	}
+	l.add(kernel.Conv{Dst: dst, Src: src, Cols: width, Taps: 2, Results: n, Weight: taps, Group: group, Offset: offset})
+	return dst
+}

@@ -1,0 +1,34 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised.
+var rwkv7 = Arch{
+	Name: "rwkv7",
+	config: func(k *keys) {
+		k.layerNorm()
+		k.rwkv()
+		k.feedForward()
+	},
+	build: func(b *builder) {
+		b.begin(func() { b.normalise("token_embd_norm") })
+		b.layers(func(l layer) {
+			l.timeMix("attn_norm")
+			l.channelMix("attn_norm_2")
+		})
+		b.end("output_norm")
+	},
+}
+
+// rwkv reads the sizes of the time mixing.
+func (k *keys) rwkv() {
+	c, r := k.c, &k.c.RWKV
+	r.HeadDim = k.int("wkv.head_size", 1, maxHeadDim)
+	r.Decay = k.int("attention.decay_lora_rank", 1, maxEmbd)
+	r.Rate = k.int("attention.iclr_lora_rank", 1, maxEmbd)
+	r.Value = k.int("attention.value_residual_mix_lora_rank", 1, maxEmbd)
+	r.Gate = k.int("attention.gate_lora_rank", 1, maxEmbd)
+	if k.err == nil && (r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0) {
+		k.fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim, kernel.Panel, c.NEmbd)
+	}
+}

@@ -1,0 +1,349 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
+// streams are lines of JSON, and so they answer where a request does not say.
+
+// ollamaCommon holds the fields that its chat and generate have in common.
+type ollamaCommon struct {
+	options
+	conversation
+	begun     time.Time
+	think     ollamaThink
+	keepAlive keepAlive
+}
+
+func newOllamaCommon(m *Model) ollamaCommon {
+	q := ollamaCommon{options: newOptions(m), conversation: newConversation(), begun: time.Now()}
+	q.stream, q.maxTokens = true, -1
+	p := &q.params
+	p.Temp, p.TopK, p.TopP, p.MinP, p.RepeatPenalty, p.RepeatLastN = 0.8, 40, 0.9, 0, 1, 64
+	return q
+}
+
+func (q *ollamaCommon) fields() []field {
+	return []field{
+		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
+		setting("stream", boolean{&q.stream}, "Send the answer as it is generated, in lines of JSON."),
+		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
+		input("format", empty(""), "Holds the answer to a form."),
+		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
+		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
+		setting("logprobs", always(false), "Send the log-probability of each token."),
+		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated."),
+		setting("shift", boolean{new(bool)}, "Accepted; a context is never shifted."),
+	}
+}
+
+// apply settles what thinking depends on.
+func (q *ollamaCommon) apply() {
+	if q.kwargs == nil {
+		q.kwargs = templateValues{}
+	}
+	if q.think.given {
+		q.kwargs["enable_thinking"] = jsontext.Value(fmt.Sprint(q.think.on))
+		q.effort = q.think.level
+	}
+}
+
+// named returns the model's name as the answer has it.
+func (q *ollamaCommon) named(m *Model) string {
+	if q.model != "" {
+		return q.model
+	}
+	return m.tag()
+}
+
+// An ollamaChatQuery is a request to /api/chat.
+type ollamaChatQuery struct {
+	ollamaCommon
+	turns ollamaMessages
+}
+
+func newOllamaChatQuery(m *Model) *ollamaChatQuery {
+	return &ollamaChatQuery{ollamaCommon: newOllamaCommon(m)}
+}
+
+func (q *ollamaChatQuery) fields() []field {
+	return append(q.ollamaCommon.fields(),
+		input("messages", &q.turns, "The conversation so far; without any, the answer says that the model is loaded."),
+		input("tools", &q.tools, "Functions that the model may call."),
+	)
+}
+
+func (q *ollamaChatQuery) settle(m *Model, h http.Header) error { return q.options.settle(m, h) }
+
+func (q *ollamaChatQuery) source(m *Model) (source, error) {
+	q.messages = messages(q.turns)
+	q.apply()
+	return q.conversation.source(m)
+}
+
+func (q *ollamaChatQuery) atOnce(m *Model) any {
+	if len(q.turns) > 0 {
+		return nil
+	}
+	return ollamaAnswer{Model: q.named(m), Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: "load"}
+}
+
+func (q *ollamaChatQuery) format(g *generation, _ envelope) format {
+	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, chat: true}
+}
+
+// An ollamaGenerateQuery is a request to /api/generate.
+type ollamaGenerateQuery struct {
+	ollamaCommon
+	prompt, suffix, system string
+	template               string
+	raw                    bool
+	context                tokenList
+	images                 noImages
+}
+
+func newOllamaGenerateQuery(m *Model) *ollamaGenerateQuery {
+	return &ollamaGenerateQuery{ollamaCommon: newOllamaCommon(m)}
+}
+
+func (q *ollamaGenerateQuery) fields() []field {
+	return append(q.ollamaCommon.fields(),
+		input("prompt", text{p: &q.prompt}, "What to answer; without it, the answer says that the model is loaded."),
+		input("suffix", text{p: &q.suffix}, "What comes after the answer, where the model can fill in."),
+		input("system", text{p: &q.system}, "The system prompt."),
+		input("template", text{p: &q.template}, "Not supported: templates are the model's own, or those of --chat-template."),
+		setting("raw", boolean{&q.raw}, "Take the prompt as it is, without a template."),
+		input("context", &q.context, "The context of an earlier answer, to go on from."),
+		input("images", &q.images, "Not supported: the model reads text only."),
+	)
+}
+
+func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
+	switch {
+	case q.template != "":
+		return invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
+	case q.suffix != "" && (q.system != "" || q.context != nil):
+		return invalid("suffix", "given together with system or context, want one of them")
+	}
+	for i, id := range q.context {
+		if int(id) >= m.Tokenizer.Len() {
+			return invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
+		}
+	}
+	return q.options.settle(m, h)
+}
+
+func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
+	var ids []int32
+	switch {
+	case q.suffix != "":
+		ids, err = m.fillIn(infill{before: prompt{{text: q.prompt}}, after: q.suffix})
+	case q.raw:
+		ids, err = prompt{{text: q.prompt}}.encode(m)
+	default:
+		if q.system != "" {
+			q.messages = messages{{Role: "system", Content: chat.Text(q.system)}}
+		}
+		q.messages = append(q.messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
+		q.apply()
+		if src, err = q.conversation.source(m); err == nil {
+			ids = src.prompts[0]
+		}
+	}
+	if bos, ok := m.Tokenizer.BOS(); ok && len(q.context) > 0 && len(ids) > 0 && ids[0] == bos {
+		ids = ids[1:] // the context has it
+	}
+	src.prompts = [][]int32{append(slices.Clip([]int32(q.context)), ids...)}
+	return src, err
+}
+
+func (q *ollamaGenerateQuery) atOnce(m *Model) any {
+	if q.prompt != "" || q.suffix != "" {
+		return nil
+	}
+	return ollamaAnswer{Model: q.named(m), Created: stamp(time.Now()), Response: new(string), Done: true, Reason: "load"}
+}
+
+func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
+	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, context: !q.raw && q.suffix == ""}
+}
+
+// ollamaOptions is the object of settings. Those of Ollama's that say how a model is loaded, and those that it
+// has no more, are accepted.
+type ollamaOptions struct{ o *options }
+
+func (t ollamaOptions) fields() []field {
+	var all []field
+	taken := []string{
+		"temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "repeat_penalty", "repeat_last_n",
+		"presence_penalty", "frequency_penalty", "stop", "mirostat", "mirostat_tau", "mirostat_eta",
+	}
+	for _, f := range t.o.fields() {
+		if slices.Contains(taken, f.names[0]) {
+			all = append(all, f)
+		}
+	}
+	return append(all, setting("num_predict", integer(&t.o.maxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
+}
+
+func (t ollamaOptions) take(r *reader) error {
+	if r.kind() != '{' {
+		return r.wrong("an object")
+	}
+	raw, err := r.raw()
+	if err != nil {
+		return err
+	}
+	if err := takeFields(raw, t.fields(), false); err != nil {
+		return err
+	}
+	t.o.maxTokens = max(t.o.maxTokens, -1)
+	return nil
+}
+
+func (t ollamaOptions) value() any { return nil }
+
+func (t ollamaOptions) schema() schema {
+	properties := schema{}
+	for _, f := range t.fields() {
+		s := schema{"anyOf": []schema{f.to.schema(), {"type": "null"}}, "description": f.doc}
+		properties[f.names[0]] = s
+	}
+	return schema{"type": "object", "properties": properties}
+}
+
+// ollamaThink is whether to think: true, false or how much.
+type ollamaThink struct {
+	given, on bool
+	level     string
+}
+
+const wantThink = "true, false, low, medium, high or max"
+
+func (t *ollamaThink) take(r *reader) error {
+	t.given, t.on = true, true
+	if r.kind() == '"' {
+		return text{&t.level, []string{"low", "medium", "high", "max"}}.take(r)
+	}
+	if k := r.kind(); k != 't' && k != 'f' {
+		return r.wrong(wantThink)
+	}
+	return boolean{&t.on}.take(r)
+}
+
+func (t *ollamaThink) value() any { return nil }
+
+func (t *ollamaThink) schema() schema {
+	return schema{"description": wantThink, "anyOf": []schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
+}
+
+// keepAlive is how long a model would stay loaded: seconds, or a duration.
+type keepAlive struct{}
+
+const wantKeepAlive = `a number of seconds or a duration such as "5m"`
+
+func (keepAlive) take(r *reader) error {
+	switch r.kind() {
+	case '0':
+		_, err := r.raw()
+		return err
+	case '"':
+		s, err := r.text(wantKeepAlive)
+		if err != nil {
+			return err
+		}
+		if _, err := time.ParseDuration(s); err != nil && strings.Trim(s, "-0123456789") != "" {
+			return fmt.Errorf("the string %s, want %s", quote(s), wantKeepAlive)
+		}
+		return nil
+	}
+	return r.wrong(wantKeepAlive)
+}
+
+func (keepAlive) value() any { return nil }
+
+func (keepAlive) schema() schema {
+	return schema{"description": wantKeepAlive, "anyOf": []schema{{"type": "number"}, {"type": "string"}}}
+}
+
+// noImages is a list of images, of which there may be none.
+type noImages struct{}
+
+func (noImages) take(r *reader) error {
+	v, err := r.raw()
+	if err == nil && (v.Kind() != '[' || !bytes.Equal(bytes.Join(bytes.Fields(v), nil), []byte("[]"))) {
+		err = bad("the model reads text only, want no images")
+	}
+	return err
+}
+
+func (noImages) value() any { return nil }
+
+func (noImages) schema() schema { return schema{"type": "array", "maxItems": 0} }
+
+// ollamaMessages are those of a conversation in Ollama's form.
+type ollamaMessages []chat.Message
+
+func (l *ollamaMessages) take(r *reader) error {
+	return r.elements(wantMessages, func(i int) error {
+		var m chat.Message
+		err := r.members("an object", func(name string) error {
+			var err error
+			switch name {
+			case "role":
+				m.Role, err = r.text("a string such as user")
+			case "content":
+				err = optional(r, &m.Content.Text)
+			case "thinking":
+				err = optional(r, &m.ReasoningContent)
+			case "tool_name", "name":
+				err = optional(r, &m.Name)
+			case "tool_call_id":
+				err = optional(r, &m.ToolCallID)
+			case "tool_calls":
+				if r.kind() == 'n' {
+					_, err = r.raw()
+				} else {
+					err = readCalls(r, &m.ToolCalls)
+				}
+			case "images":
+				if r.kind() == 'n' {
+					_, err = r.raw()
+				} else {
+					err = noImages{}.take(r)
+				}
+			default:
+				_, err = r.raw()
+			}
+			return wrap(name, err)
+		})
+		if err == nil && m.Role == "" {
+			err = bad("role: missing, want a string such as user")
+		}
+		for k := range m.ToolCalls {
+			m.ToolCalls[k].Type = "function"
+		}
+		*l = append(*l, m)
+		return wrap(fmt.Sprintf("message %d", i), err)
+	})
+}
+
+func (l *ollamaMessages) value() any { return nil }
+
+func (l *ollamaMessages) schema() schema {
+	s := schema{"type": []string{"string", "null"}}
+	return schema{"type": "array", "description": wantMessages, "items": schema{
+		"type": "object", "required": []string{"role"}, "properties": schema{"role": schema{"type": "string"}, "content": s, "thinking": s},
+	}}
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// An ollamaEmbedQuery is a request to /api/embed.
+type ollamaEmbedQuery struct {
+	reads
+	input      inputs
+	dimensions int
+	keepAlive  keepAlive
+	options    object
+	old        bool // it is one to /api/embeddings
+}
+
+func newOllamaEmbedQuery(m *Model) *ollamaEmbedQuery { return &ollamaEmbedQuery{reads: newReads(m)} }
+
+func newOllamaOldEmbedQuery(m *Model) *ollamaEmbedQuery {
+	return &ollamaEmbedQuery{reads: newReads(m), old: true}
+}
+
+func (q *ollamaEmbedQuery) fields() []field {
+	name := "input"
+	if q.old {
+		name = "prompt"
+	}
+	all := append(q.reads.fields(),
+		required(name, &q.input, "What to make vectors of."),
+		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
+		input("options", &q.options, "Accepted; without effect."),
+	)
+	if q.old {
+		return all
+	}
+	return append(all, dimensionsField(&q.dimensions),
+		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated: a text that is too long is refused."))
+}
+
+type (
+	ollamaVectors struct {
+		Model      string      `json:"model"`
+		Embeddings [][]float32 `json:"embeddings"`
+		Total      int64       `json:"total_duration"`
+		Load       int64       `json:"load_duration"`
+		Prompt     int         `json:"prompt_eval_count"`
+	}
+	ollamaVector struct {
+		Embedding []float32 `json:"embedding"`
+	}
+)
+
+func (s *Server) ollamaEmbed(c *gin.Context, m *Model) error {
+	begun, q := time.Now(), newOllamaEmbedQuery(m)
+	all, used, release, err := s.ollamaAsked(c, m, q)
+	if err != nil {
+		return err
+	}
+	defer release()
+	a := ollamaVectors{Model: q.model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
+	if a.Model == "" {
+		a.Model = m.tag()
+	}
+	for _, e := range all {
+		a.Embeddings = append(a.Embeddings, finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
+	}
+	a.Total = time.Since(begun).Nanoseconds()
+	reply(c, http.StatusOK, a)
+	return nil
+}
+
+// ollamaOldEmbed serves /api/embeddings, whose vectors are as they are.
+func (s *Server) ollamaOldEmbed(c *gin.Context, m *Model) error {
+	all, _, release, err := s.ollamaAsked(c, m, newOllamaOldEmbedQuery(m))
+	if err != nil {
+		return err
+	}
+	defer release()
+	reply(c, http.StatusOK, ollamaVector{all[0].Vectors()[0]})
+	return nil
+}
+
+func (s *Server) ollamaAsked(c *gin.Context, m *Model, q *ollamaEmbedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	if err = readBody(c, q); err == nil {
+		err = m.checkDimensions(q.dimensions)
+	}
+	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
+		err = unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")
+	}
+	if err != nil {
+		return nil, used, nil, err
+	}
+	name := "input"
+	if q.old {
+		name = "prompt"
+	}
+	ids, err := q.input.encode(m, name)
+	if err != nil {
+		return nil, used, nil, err
+	}
+	return s.embed(c, m, &q.reads, m.Pooling, ids)
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// ollamaRequest is the context key of requests whose errors have Ollama's form.
+const ollamaRequest = "ollama"
+
+type ollamaError struct {
+	Error string `json:"error"`
+}
+
+// An ollamaAnswer is an answer, or a line of a stream.
+type ollamaAnswer struct {
+	Model    string         `json:"model"`
+	Created  string         `json:"created_at"`
+	Message  *ollamaMessage `json:"message,omitzero"`  // of /api/chat
+	Response *string        `json:"response,omitzero"` // of /api/generate
+	Thinking string         `json:"thinking,omitzero"`
+	Done     bool           `json:"done"`
+	Reason   string         `json:"done_reason,omitzero"`
+}
+
+// An ollamaLast is a whole answer, or the last line of a stream.
+type ollamaLast struct {
+	ollamaAnswer
+	Context []int32 `json:"context,omitempty"`
+	ollamaTimes
+}
+
+// ollamaSchema is that of an answer: one to no prompt has no times.
+var ollamaSchema = schema{"anyOf": []schema{schemaOf(ollamaLast{}), schemaOf(ollamaAnswer{})}}
+
+type ollamaMessage struct {
+	Role     string       `json:"role"`
+	Content  string       `json:"content"`
+	Thinking string       `json:"thinking,omitzero"`
+	Calls    []ollamaCall `json:"tool_calls,omitempty"`
+}
+
+type ollamaCall struct {
+	ID       string         `json:"id,omitzero"`
+	Function ollamaFunction `json:"function"`
+}
+
+type ollamaFunction struct {
+	Index     int            `json:"index"`
+	Name      string         `json:"name"`
+	Arguments jsontext.Value `json:"arguments"`
+}
+
+// ollamaTimes are in nanoseconds.
+type ollamaTimes struct {
+	Total     int64 `json:"total_duration"`
+	Load      int64 `json:"load_duration"`
+	Prompt    int   `json:"prompt_eval_count"`
+	PromptFor int64 `json:"prompt_eval_duration"`
+	Eval      int   `json:"eval_count"`
+	EvalFor   int64 `json:"eval_duration"`
+}
+
+func timesOf(begun time.Time, u engine.Usage) ollamaTimes {
+	return ollamaTimes{
+		Total: time.Since(begun).Nanoseconds(), Prompt: u.PromptTokens, PromptFor: u.Prefill.Nanoseconds(),
+		Eval: u.Generated, EvalFor: u.Decode.Nanoseconds(),
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// ollamaFormat writes the answers of /api/chat and /api/generate.
+type ollamaFormat struct {
+	g       *generation
+	name    string
+	begun   time.Time
+	chat    bool
+	context bool    // the end has the tokens so far
+	tokens  []int32 // of them, those that were generated
+	call    *block  // which is not complete
+	calls   int
+}
+
+func (f *ollamaFormat) lines() {}
+
+// answer returns a line that adds to the answer.
+func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) ollamaAnswer {
+	a := ollamaAnswer{Model: f.name, Created: stamp(time.Now())}
+	if f.chat {
+		a.Message = &ollamaMessage{"assistant", content, thinking, calls}
+	} else {
+		a.Response, a.Thinking = &content, thinking
+	}
+	return a
+}
+
+// ended returns the last line.
+func (f *ollamaFormat) ended(a ollamaAnswer, end *ending, u engine.Usage) ollamaLast {
+	a.Done, a.Reason = true, "stop"
+	if end.stop == stopLimit {
+		a.Reason = "length"
+	}
+	last := ollamaLast{ollamaAnswer: a, ollamaTimes: timesOf(f.begun, u)}
+	if f.context {
+		last.Context = slices.Concat(f.g.prompts[0], f.tokens)
+	}
+	return last
+}
+
+// keep notes the tokens of a piece.
+func (f *ollamaFormat) keep(tokens []engine.Token) {
+	for _, t := range tokens {
+		f.tokens = append(f.tokens, t.ID)
+	}
+}
+
+// called returns a call that is complete.
+func (f *ollamaFormat) called(b *block) ollamaCall {
+	arguments := jsontext.Value(b.text.String())
+	if arguments.Kind() != '{' || !arguments.IsValid() { // num_predict has ended it
+		arguments, _ = encode(map[string]string{"partial_json": b.text.String()})
+	}
+	f.calls++
+	return ollamaCall{b.id, ollamaFunction{f.calls - 1, b.name, arguments}}
+}
+
+func (f *ollamaFormat) whole(answers []answer) any {
+	got := &answers[0]
+	var calls []ollamaCall
+	for _, b := range got.blocks {
+		if b.kind == callBlock {
+			calls = append(calls, f.called(b))
+		}
+	}
+	f.keep(got.tokens)
+	return f.ended(f.answer(got.blocks.join(textBlock), got.blocks.join(thoughtBlock), calls...), &got.ending, got.usage)
+}
+
+func (f *ollamaFormat) event(s *stream, e event) error {
+	f.keep(e.piece.tokens)
+	for _, d := range e.piece.deltas {
+		if f.call != nil && !f.call.continues(d) {
+			if err := f.sendCall(s); err != nil {
+				return err
+			}
+		}
+		if d.Call != nil {
+			if f.call == nil {
+				f.call = newBlock(d)
+			}
+			f.call.text.WriteString(d.Call.Arguments)
+			continue
+		}
+		if d == (chat.Delta{}) {
+			continue
+		}
+		if err := s.event(f.answer(d.Content, d.Reasoning)); err != nil {
+			return err
+		}
+	}
+	if e.end == nil || e.end.err != nil {
+		return nil
+	}
+	if err := f.sendCall(s); err != nil {
+		return err
+	}
+	return s.event(f.ended(f.answer("", ""), e.end, e.usage))
+}
+
+// sendCall sends the call that is complete now, if there is one.
+func (f *ollamaFormat) sendCall(s *stream) error {
+	if f.call == nil {
+		return nil
+	}
+	call := f.called(f.call)
+	f.call = nil
+	return s.event(f.answer("", "", call))
+}
+
+func (f *ollamaFormat) end(*stream) error { return nil }
+
+func (f *ollamaFormat) failed(s *stream, err *apiError) error {
+	return s.event(ollamaError{err.message})
+}

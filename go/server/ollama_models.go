@@ -1,0 +1,186 @@
+package server
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/models"
+)
+
+// ollamaInterface is the version of Ollama whose interface this is: some clients need a later one than others.
+const ollamaInterface = "0.13.0"
+
+type ollamaVersion struct {
+	Version string `json:"version"`
+	Quern   string `json:"quern"`
+}
+
+func (s *Server) ollamaVersion(c *gin.Context, _ *Model) error {
+	reply(c, http.StatusOK, ollamaVersion{ollamaInterface, s.c.Build})
+	return nil
+}
+
+// tag is the model's name as Ollama has it.
+func (m *Model) tag() string {
+	if strings.Contains(m.Name, ":") {
+		return m.Name
+	}
+	return m.Name + ":latest"
+}
+
+// untagged returns the name of a model that a tag means.
+func (s *Server) untagged(name string) string {
+	bare, tagged := strings.CutSuffix(name, ":latest")
+	if tagged && s.models.Has(bare) {
+		return bare
+	}
+	return name
+}
+
+type (
+	ollamaModels struct {
+		Models []ollamaModel `json:"models"`
+	}
+	ollamaModel struct {
+		Name     string       `json:"name"`
+		Model    string       `json:"model"`
+		Modified string       `json:"modified_at,omitzero"`
+		Size     uint64       `json:"size"`
+		Digest   string       `json:"digest"`
+		Details  modelDetails `json:"details"`
+
+		// Of a model that is loaded.
+		Expires string  `json:"expires_at,omitzero"`
+		VRAM    *uint64 `json:"size_vram,omitzero"`
+		Context int     `json:"context_length,omitzero"`
+	}
+)
+
+func (m *Model) ollama() ollamaModel {
+	return ollamaModel{Name: m.tag(), Model: m.tag(), Size: m.Info.Size, Digest: m.digest(), Details: m.card().Details}
+}
+
+// digest tells one model from another. It is not that of the file, which would have to be read for it.
+func (m *Model) digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", m.Path, m.Info.Size, m.Info.NParams, m.Info.FileType))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s *Server) ollamaTags(c *gin.Context, _ *Model) error {
+	list := ollamaModels{[]ollamaModel{}}
+	for _, m := range s.models.Loaded() {
+		one := m.ollama()
+		one.Modified = stamp(m.loaded)
+		list.Models = append(list.Models, one)
+	}
+	reply(c, http.StatusOK, list)
+	return nil
+}
+
+// never is when models are unloaded.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *Server) ollamaRunning(c *gin.Context, _ *Model) error {
+	list := ollamaModels{[]ollamaModel{}}
+	for _, m := range s.models.Loaded() {
+		one := m.ollama()
+		one.Expires, one.VRAM, one.Context = stamp(never), new(uint64), m.Ctx
+		list.Models = append(list.Models, one)
+	}
+	reply(c, http.StatusOK, list)
+	return nil
+}
+
+// An ollamaShowQuery is a request to /api/show.
+type ollamaShowQuery struct {
+	model, name string
+	verbose     bool
+}
+
+func newOllamaShowQuery(*Model) *ollamaShowQuery { return &ollamaShowQuery{} }
+
+func (q *ollamaShowQuery) fields() []field {
+	return []field{
+		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has."),
+		input("name", text{p: &q.name}, "The older form of model."),
+		setting("verbose", boolean{&q.verbose}, "Accepted; without effect."),
+	}
+}
+
+type ollamaShown struct {
+	Modelfile    string         `json:"modelfile"`
+	Parameters   string         `json:"parameters"`
+	Template     string         `json:"template"`
+	Details      modelDetails   `json:"details"`
+	Info         map[string]any `json:"model_info"`
+	Capabilities []string       `json:"capabilities"`
+	Modified     string         `json:"modified_at"`
+}
+
+func (s *Server) ollamaShow(c *gin.Context, m *Model) error {
+	q := newOllamaShowQuery(m)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	// Clients ask for models that they do not know are there.
+	name := s.untagged(cmp.Or(q.model, q.name, m.Name))
+	if !s.models.Has(name) {
+		return &models.NotFoundError{Name: name, Names: s.models.Names()}
+	}
+	if i := slices.IndexFunc(s.models.Loaded(), func(o *Model) bool { return o.Name == name || slices.Contains(o.Aliases, name) }); i >= 0 {
+		m = s.models.Loaded()[i]
+	}
+	a := ollamaShown{
+		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,
+		Info: m.ollamaInfo(), Capabilities: m.capabilities(), Modified: stamp(m.loaded),
+	}
+	reply(c, http.StatusOK, a)
+	return nil
+}
+
+// ollamaInfo is what the model's file says that clients ask for.
+func (m *Model) ollamaInfo() map[string]any {
+	info := map[string]any{"general.architecture": m.Info.Arch, "general.parameter_count": m.Info.NParams}
+	keys := []string{"general.name", "general.basename", "general.size_label", "general.file_type", "general.quantization_version", "tokenizer.ggml.model", "tokenizer.ggml.pre"}
+	for _, key := range []string{
+		"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
+		"attention.key_length", "attention.value_length", "rope.freq_base", "vocab_size", "pooling_type", "expert_count", "expert_used_count",
+	} {
+		keys = append(keys, m.Info.Arch+"."+key)
+	}
+	for _, key := range keys {
+		if m.Metadata == nil {
+			break
+		}
+		if v, ok := m.Metadata.Value(key); ok {
+			info[key] = v
+		}
+	}
+	return info
+}
+
+// capabilities are what the model can do, in Ollama's terms.
+func (m *Model) capabilities() []string {
+	if m.VectorsOnly != "" {
+		return []string{"embedding"}
+	}
+	all := []string{"completion", "embedding"}
+	if caps := m.Template.Caps(); caps.Tools {
+		all = append(all, "tools")
+	}
+	if caps := m.Template.Caps(); caps.EnableThinking || caps.ReasoningEffort {
+		all = append(all, "thinking")
+	}
+	if m.fim.pre >= 0 && m.fim.suf >= 0 && m.fim.mid >= 0 {
+		all = append(all, "insert")
+	}
+	return all
+}

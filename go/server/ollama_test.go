@@ -1,0 +1,159 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// lines sends a request and returns the lines of JSON that answer it.
+func (s *site) lines(path, body string) []ollamaLast {
+	s.t.Helper()
+	status, b, h := s.do("POST", path, body)
+	if status != 200 || h.Get("Content-Type") != "application/x-ndjson" {
+		s.t.Fatalf("POST %s %s: status %d, %s: %s", path, body, status, h.Get("Content-Type"), b)
+	}
+	var all []ollamaLast
+	for _, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
+		all = append(all, parse[ollamaLast](s.t, []byte(line)))
+	}
+	return all
+}
+
+// A conversation in lines of JSON is the same as in one, with thoughts and calls apart.
+func TestOllamaChat(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
+		{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+		{Text: "I can't know that."},
+	}})
+	ask := `"model":"x","messages":[{"role":"user","content":"hi"}],"tools":[` + weatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
+	check := func(what, content, thinking, arguments string, calls int, last ollamaLast) {
+		t.Helper()
+		if content != "One moment." || thinking != "The weather?" || calls != 1 || arguments != `{"place":"Rome"}` {
+			t.Errorf("%s: %q, %q, %d calls, %s", what, content, thinking, calls, arguments)
+		}
+		if !last.Done || last.Reason != "stop" || last.Model != "x" || last.Eval == 0 || last.Prompt == 0 || last.Total < last.PromptFor+last.EvalFor || last.PromptFor == 0 {
+			t.Errorf("%s: %+v", what, last)
+		}
+	}
+	whole := post[ollamaLast](s, "/api/chat", `{`+ask+`,"stream":false}`)
+	m := whole.Message
+	check("whole", m.Content, m.Thinking, string(m.Calls[0].Function.Arguments), len(m.Calls), whole)
+	content, thinking, arguments, calls := "", "", "", 0
+	lines := s.lines("/api/chat", `{`+ask+`}`)
+	for _, l := range lines {
+		content, thinking, calls = content+l.Message.Content, thinking+l.Message.Thinking, calls+len(l.Message.Calls)
+		for _, c := range l.Message.Calls {
+			arguments += string(c.Function.Arguments)
+		}
+	}
+	check("lines", content, thinking, arguments, calls, lines[len(lines)-1])
+	result := `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"get_weather","arguments":{"place":"Rome"}}}]},
+		{"role":"tool","tool_name":"get_weather","content":"21"}],"stream":false,"tools":[` + weatherTool + `]}`
+	if a := post[ollamaLast](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
+		t.Errorf("after a result: %+v", a.Message)
+	}
+	if a := post[ollamaLast](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
+		t.Errorf("/api/generate: %q", *a.Response)
+	}
+	if a := post[ollamaLast](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
+		t.Errorf("two tokens: %+v", a)
+	}
+}
+
+// The context of an answer goes on where it ended, and raw prompts are not changed.
+func TestOllamaGenerate(t *testing.T) {
+	s := embedSite(t, nil)
+	first := s.lines("/api/generate", `{"prompt":"Once upon a time","raw":true,"options":{"temperature":0,"num_predict":12}}`)
+	text := ""
+	for _, l := range first {
+		text += *l.Response
+	}
+	type native struct{ Content string }
+	want := post[native](s, "/completion", `{"prompt":"Once upon a time","n_predict":12,"temperature":0,"top_p":0.9,"min_p":0}`).Content
+	if text != want || first[len(first)-1].Reason != "length" || first[len(first)-1].Context != nil {
+		t.Errorf("raw: %q, want %q; %+v", text, want, first[len(first)-1])
+	}
+	one := post[ollamaLast](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
+	if len(one.Context) != one.Prompt+one.Eval || *one.Response == "" {
+		t.Fatalf("a context of %d tokens after %d and %d", len(one.Context), one.Prompt, one.Eval)
+	}
+	context, _ := json.Marshal(one.Context)
+	two := post[ollamaLast](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
+	if two.Prompt <= len(one.Context) || fmt.Sprint(two.Context[:len(one.Context)]) != fmt.Sprint(one.Context) {
+		t.Errorf("a prompt of %d tokens, want more than %d, which it begins with", two.Prompt, len(one.Context))
+	}
+	for _, path := range []string{"/api/generate", "/api/chat"} {
+		if a := post[ollamaAnswer](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
+			t.Errorf("%s without a prompt: %+v", path, a)
+		}
+	}
+}
+
+func TestOllamaModels(t *testing.T) {
+	s := embedSite(t, nil)
+	for _, path := range []string{"/api/tags", "/api/ps"} {
+		_, b, _ := s.do("GET", path, "")
+		if l := parse[ollamaModels](t, b).Models; len(l) != 1 || l[0].Name != "demo:latest" || len(l[0].Digest) != 64 {
+			t.Errorf("%s: %s", path, b)
+		}
+	}
+	a := post[ollamaShown](s, "/api/show", `{"model":"demo:latest"}`)
+	if a.Info["llama.context_length"] != 1024.0 || len(a.Capabilities) < 2 || a.Capabilities[0] != "completion" || a.Template == "" {
+		t.Errorf("/api/show: %+v", a)
+	}
+	e := post[ollamaVectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
+	if len(e.Embeddings) != 2 || len(e.Embeddings[0]) != 256 || e.Prompt == 0 || e.Model != "demo" {
+		t.Errorf("/api/embed: %d vectors, %+v", len(e.Embeddings), e.Prompt)
+	}
+	old := post[ollamaVector](s, "/api/embeddings", `{"model":"demo","prompt":"a cat"}`).Embedding
+	engine.Normalize(old, engine.Euclidean)
+	if fmt.Sprint(old) != fmt.Sprint(e.Embeddings[0]) {
+		t.Error("/api/embeddings has another vector")
+	}
+	_, b, _ := s.do("GET", "/api/version", "")
+	if v := parse[ollamaVersion](t, b); v.Version == "" || v.Quern != "test" {
+		t.Errorf("/api/version: %s", b)
+	}
+}
+
+// Errors are a string, which names the field.
+func TestOllamaRefuses(t *testing.T) {
+	s := embedSite(t, func(m *Model) { m.Pooling = arch.PoolLast })
+	chat := `"messages":[{"role":"user","content":"hi"}]`
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/api/chat", `{"messages":[{"content":"hi"}]}`, 400, "messages: message 0: role: missing"},
+		{"/api/chat", `{"messages":"hi"}`, 400, "messages: "},
+		{"/api/chat", `{"messages":[{"role":"user","content":"hi","images":["aGk="]}]}`, 400, "reads text only, want no images"},
+		{"/api/chat", `{` + chat + `,"options":{"temperature":"hot"}}`, 400, "options: temperature: "},
+		{"/api/chat", `{` + chat + `,"options":[]}`, 400, "options: an array, want an object"},
+		{"/api/chat", `{` + chat + `,"think":"much"}`, 400, "think: "},
+		{"/api/chat", `{` + chat + `,"keep_alive":"soon"}`, 400, "keep_alive: "},
+		{"/api/chat", `{` + chat + `,"format":"yaml"}`, 400, "format: "},
+		{"/api/generate", `{"prompt":"a","images":["aGk="]}`, 400, "images: "},
+		{"/api/generate", `{"prompt":"a","template":"{{ .Prompt }}"}`, 400, "template: "},
+		{"/api/generate", `{"prompt":"a","context":[99999999]}`, 400, "context: element 0"},
+		{"/api/generate", `{"prompt":"a","suffix":"b"}`, 501, "cannot fill in"},
+		{"/api/generate", `{"prompt":"` + strings.Repeat("a dog and ", 2000) + `"}`, 400, "exceeds the available context"},
+		{"/api/embed", `{}`, 400, "input: missing"},
+		{"/api/embeddings", `{}`, 400, "prompt: missing"},
+		{"/api/show", `{"model":"other"}`, 404, `there is no model "other"`},
+		{"/api/pull", `{"model":"other"}`, 404, "/api/pull"},
+	} {
+		status, body, _ := s.do("POST", tt.path, tt.body)
+		var e struct{ Error string }
+		if err := json.Unmarshal(body, &e); err != nil || status != tt.status || !strings.Contains(e.Error, tt.want) {
+			t.Errorf("%s %.60s: %d %s, want %d %s", tt.path, tt.body, status, body, tt.status, tt.want)
+		}
+	}
+}

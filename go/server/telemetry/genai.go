@@ -1,0 +1,156 @@
+package telemetry
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// genAI are the metrics of OpenTelemetry's conventions for generative AI, under the names
+// that they have in Prometheus.
+type genAI struct {
+	duration, firstToken, perToken, usage *prometheus.HistogramVec
+}
+
+const provider = "quern" // gen_ai.provider.name
+
+// Buckets that the conventions advise.
+var (
+	genAIDuration   = prometheus.ExponentialBuckets(.01, 2, 14)
+	genAIFirstToken = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+	genAIPerToken   = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5}
+	genAITokens     = prometheus.ExponentialBuckets(1, 4, 14)
+)
+
+func newGenAI(r prometheus.Registerer) genAI {
+	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets},
+			append([]string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model"}, more...))
+		r.MustRegister(h)
+		return h
+	}
+	return genAI{
+		duration:   histogram("gen_ai_server_request_duration_seconds", "From the arrival of a request to its end.", genAIDuration, "error_type"),
+		firstToken: histogram("gen_ai_server_time_to_first_token_seconds", "From the arrival of a request that succeeded to its first token.", genAIFirstToken),
+		perToken:   histogram("gen_ai_server_time_per_output_token_seconds", "Of each token after the first, on average over a request that succeeded.", genAIPerToken),
+		usage:      histogram("gen_ai_client_token_usage", "Tokens of a request, of the input and of the output.", genAITokens, "gen_ai_token_type"),
+	}
+}
+
+// observe counts a request that has ended. firstToken is 0 if there was none; a prompt
+// counts with the first of its answers.
+func (g *genAI) observe(operation, model string, r engine.Result, first bool, whole, firstToken float64) {
+	labels := prometheus.Labels{
+		"gen_ai_operation_name": operation, "gen_ai_provider_name": provider, "gen_ai_request_model": model, "gen_ai_response_model": model,
+	}
+	with := func(name, value string) prometheus.Labels {
+		all := prometheus.Labels{name: value}
+		for k, v := range labels {
+			all[k] = v
+		}
+		return all
+	}
+	failure := ""
+	if r.Err != nil {
+		failure = outcome(r.Finish, r.Err)
+	}
+	g.duration.With(with("error_type", failure)).Observe(whole)
+	if first {
+		g.usage.With(with("gen_ai_token_type", "input")).Observe(float64(r.PromptTokens))
+	}
+	g.usage.With(with("gen_ai_token_type", "output")).Observe(float64(r.Generated))
+	if r.Err != nil || firstToken == 0 {
+		return
+	}
+	g.firstToken.With(labels).Observe(firstToken)
+	if r.Generated > 1 {
+		g.perToken.With(labels).Observe(r.Decode.Seconds() / float64(r.Generated-1))
+	}
+}
+
+// An operation is what an HTTP request asks for, and what its answers have used so far.
+type operation struct {
+	name string
+
+	mu            sync.Mutex
+	prompts       map[*int32]bool // answered; answers to one share its tokens
+	input, output int
+	finished      []string
+}
+
+// ended adds an answer that has ended, and tells whether it is the first to its prompt.
+func (o *operation) ended(asked *engine.Params, r engine.Result) (first bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if prompt := unsafe.SliceData(asked.Prompt); !o.prompts[prompt] {
+		first = true
+		o.input += r.PromptTokens
+		if o.prompts == nil {
+			o.prompts = map[*int32]bool{}
+		}
+		o.prompts[prompt] = true
+	}
+	o.output += r.Generated
+	o.finished = append(o.finished, outcome(r.Finish, r.Err))
+	return first
+}
+
+type operationKey struct{}
+
+// Operations tells the requests of each route apart, for metrics and spans.
+func Operations() gin.HandlerFunc {
+	return func(c *gin.Context) {
+		op := &operation{name: operationOf(c.Request.URL.Path)}
+		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), operationKey{}, op))
+		c.Next()
+	}
+}
+
+// operationOf returns the conventions' name of what a path does.
+func operationOf(path string) string {
+	for _, word := range []struct{ in, name string }{
+		{"embed", "embeddings"}, {"chat", "chat"}, {"messages", "chat"}, {"responses", "chat"},
+	} {
+		if strings.Contains(path, word.in) {
+			return word.name
+		}
+	}
+	return "text_completion"
+}
+
+func operationFrom(ctx context.Context) *operation {
+	if op, ok := ctx.Value(operationKey{}).(*operation); ok {
+		return op
+	}
+	return &operation{name: "text_completion"}
+}
+
+// describe adds what was asked for and used so far to the span of an HTTP request.
+func (o *operation) describe(span trace.Span, model string, asked *engine.Params) {
+	if !span.IsRecording() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := &asked.Sampling
+	span.SetAttributes(
+		attribute.String("gen_ai.operation.name", o.name), attribute.String("gen_ai.provider.name", provider),
+		attribute.String("gen_ai.request.model", model), attribute.String("gen_ai.response.model", model),
+		attribute.Float64("gen_ai.request.temperature", float64(p.Temp)), attribute.Float64("gen_ai.request.top_p", float64(p.TopP)),
+		attribute.Int("gen_ai.request.top_k", p.TopK), attribute.Float64("gen_ai.request.frequency_penalty", float64(p.FrequencyPenalty)),
+		attribute.Float64("gen_ai.request.presence_penalty", float64(p.PresencePenalty)), attribute.Int64("gen_ai.request.seed", int64(p.Seed)),
+		attribute.Int("gen_ai.usage.input_tokens", o.input), attribute.Int("gen_ai.usage.output_tokens", o.output),
+		attribute.StringSlice("gen_ai.response.finish_reasons", o.finished),
+	)
+	if asked.MaxTokens >= 0 {
+		span.SetAttributes(attribute.Int("gen_ai.request.max_tokens", asked.MaxTokens))
+	}
+}

@@ -1,0 +1,24 @@
+package telemetry
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// collectVLLM sends what gateways that choose a server by its load read from vLLM, under
+// the names and labels that it has there.
+func (m *ModelMetrics) collectVLLM(out chan<- prometheus.Metric, s engine.Status, running int) {
+	e := emitter{out, prometheus.Labels{"model_name": m.name, "engine": "0"}}
+	e.gauge("vllm:num_requests_running", "Requests that run.", float64(running))
+	e.gauge("vllm:num_requests_waiting", "Requests that wait.", float64(s.Queued))
+	e.gauge("vllm:kv_cache_usage_perc", "Share of the KV memory that running requests hold, from 0 to 1.", float64(s.KV.Used)/float64(max(s.KV.Bytes, 1)))
+	// Gateways read the number of blocks under this name, wherever the memory is.
+	e.gauge("vllm:cache_config_info", "Size of the KV cache.", 1,
+		"block_size", strconv.Itoa(s.KV.BlockTokens), "num_gpu_blocks", strconv.Itoa(s.KV.Blocks), "enable_prefix_caching", "True")
+	e.gauge("vllm:lora_requests_info", "Adapters of the requests, and when that was so.", float64(time.Now().Unix()),
+		"max_lora", "0", "running_lora_adapters", "", "waiting_lora_adapters", "")
+}
