@@ -70,7 +70,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 		g.name = a.Name
 	}
 	budgeted := src.budget.of(m, src.chat)
-	flow, weight := s.c.Flow(c)
+	flow, weight, priority := s.flow(c, o.priority)
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
@@ -83,7 +83,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 				budgeted.Now = &g.enough
 				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
 			}
-			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()
