@@ -86,7 +86,7 @@ func TestScriptedConstraints(t *testing.T) {
 		t.Errorf("thoughts: got %+v", c)
 	}
 	c := ask(s, "wrong", `,"temperature":0`) // of tokens that are as likely the first
-	if c.Finish != "tool_calls" || *c.Message.Content != "Well:" || len(c.Message.Calls) != 1 || c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
+	if c.Finish != "tool_calls" || !strings.HasPrefix(*c.Message.Content, "Well:") || len(c.Message.Calls) != 1 || c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
 		t.Errorf("a wrong call: got %q and %+v", *c.Message.Content, c)
 	}
 	status, b, _ := s.do("POST", path, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
