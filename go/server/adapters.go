@@ -70,6 +70,9 @@ type adapterUse struct {
 	Scale float32 `json:"scale"`
 }
 
+func (u *adapterUse) id() target    { return integer(&u.ID, 0, 1<<20) }
+func (u *adapterUse) scale() target { return float(&u.Scale, -1e6, 1e6) }
+
 // adapterUses is the field lora. It is nil where a request does not say.
 type adapterUses []adapterUse
 
@@ -83,9 +86,9 @@ func (u *adapterUses) take(r *reader) error {
 			switch name {
 			case "id":
 				seen = true
-				return atMember(name, integer(&one.ID, 0, 1<<20).take(r))
+				return atMember(name, one.id().take(r))
 			case "scale":
-				return atMember(name, float(&one.Scale, -1e6, 1e6).take(r))
+				return atMember(name, one.scale().take(r))
 			}
 			_, err := r.raw()
 			return err
@@ -118,8 +121,9 @@ func (u *adapterUses) value() any {
 }
 
 func (u *adapterUses) schema() schema {
+	var one adapterUse
 	return schema{"description": wantUses, "type": "array", "items": schema{
-		"type": "object", "required": []string{"id"}, "properties": schema{"id": schema{"type": "integer"}, "scale": schema{"type": "number"}},
+		"type": "object", "required": []string{"id"}, "properties": schema{"id": one.id().schema(), "scale": one.scale().schema()},
 	}}
 }
 
@@ -258,12 +262,12 @@ var errNoLoraDir = unsupported("this server loads no adapters while it runs; sta
 
 // loadAdapter loads an adapter while requests run.
 func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
-	if s.c.LoraDir == "" {
-		return errNoLoraDir
-	}
 	q := newLoadQuery(m)
 	if err := readBody(c, q); err != nil {
 		return err
+	}
+	if s.c.LoraDir == "" {
+		return errNoLoraDir
 	}
 	if q.name == "" {
 		return invalid("lora_name", "empty, want a name")
@@ -291,12 +295,12 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 
 // unloadAdapter unloads an adapter: its name is free at once, and the answer comes when no request uses it.
 func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
-	if s.c.LoraDir == "" {
-		return errNoLoraDir
-	}
 	q := newUnloadQuery(m)
 	if err := readBody(c, q); err != nil {
 		return err
+	}
+	if s.c.LoraDir == "" {
+		return errNoLoraDir
 	}
 	a := m.adapters.remove(q.name)
 	if a == nil {

@@ -256,7 +256,7 @@ func TestSmallEndpoints(t *testing.T) {
 		{"GET", "/v1/health", "", 200, `{"status":"ok"}`},
 		{"GET", "/lora-adapters", "", 200, `[]`},
 		{"POST", "/lora-adapters", "[]", 200, `{"success":true}`},
-		{"POST", "/lora-adapters", `[{"id":0,"scale":1}]`, 400, "no LoRA adapters"},
+		{"POST", "/lora-adapters", `[{"id":0,"scale":1}]`, 400, "no adapter 0: the model has none"},
 		{"POST", "/lora-adapters", `{}`, 400, "an array"},
 		{"POST", "/props", `{}`, 501, "not_supported_error"},
 		{"GET", "/nothing", "", 404, "not_found_error"},

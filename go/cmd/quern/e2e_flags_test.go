@@ -152,10 +152,12 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--lora", "x.gguf"}, []string{"--lora", "llama-export-lora"}},
 		{[]string{"-hf", "a/b"}, []string{"--hf-repo", "-m"}},
 		{[]string{"-md", "x.gguf"}, []string{"--spec-draft-model", "leave the flag out"}},
-		{[]string{"--grammar", "root"}, []string{"--grammar"}},
+		{[]string{"--grammar", "root ::= ("}, []string{"--grammar"}},
+		{[]string{"--grammar", "root ::= \"a\"", "-j", "{}"}, []string{"--grammar", "--json-schema"}},
+		{[]string{"-j", "{"}, []string{"--json-schema", "JSON schema"}},
+		{[]string{"-jf", "/nope.json"}, []string{"--json-schema-file", "/nope.json"}},
 		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
 		{[]string{"--embeddings"}, []string{"--embedding"}},
 		{[]string{"--models-dir", "/"}, []string{"--models-dir", "-m"}},
@@ -191,7 +193,7 @@ func TestRunTakesLlamaFlags(t *testing.T) {
 	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
-	quern(t, "run", "-m", demo.Name, "-p", "Once", "--lora", "x").refused(t, exitUsage, "--lora")
+	quern(t, "perplexity", "-m", demo.Name, "--lora", "x").refused(t, exitUsage, "--lora")
 	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-md", "x").refused(t, exitUsage, "--spec-draft-model")
 	for _, name := range []string{"serve", "run", "chat"} {
 		if out := succeed(t, name, "--version"); !strings.HasPrefix(out, "quern ") || strings.Count(out, "\n") != 1 {
