@@ -114,7 +114,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(f.vllmMetrics)
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
 	api := server.New(server.Config{
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
