@@ -24,6 +24,7 @@ import (
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -31,6 +32,7 @@ import (
 type Config struct {
 	Build    string        // the program's version, which answers carry
 	SlotPath string        // the directory of saved slots; empty: there is none
+	Batches  *batch.Store  // files and batches; nil: there are none
 	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
@@ -41,6 +43,8 @@ type Config struct {
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
+	// Owner returns whose files a request may see; nil: there is one owner.
+	Owner func(*gin.Context) string
 	// Note is given the log fields of each request that generated; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
@@ -78,7 +82,7 @@ func New(c Config) *Server {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
 	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
-	s.routes = s.table()
+	s.routes = append(s.table(), s.batchRoutes()...)
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }
