@@ -93,6 +93,9 @@ func (in *anthropicInput) converse() error {
 	switch in.thinking.kind {
 	case "enabled", "adaptive":
 		in.kwargs["enable_thinking"] = []byte("true")
+		if in.thinking.budget > 0 {
+			in.budget.tokens = in.thinking.budget
+		}
 	case "disabled":
 		in.kwargs["enable_thinking"] = []byte("false")
 	}

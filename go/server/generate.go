@@ -154,7 +154,7 @@ type usage struct {
 	Completion       completionDetails `json:"completion_tokens_details"`
 }
 
-// completionDetails counts the tokens of reasoning, with the mark that begins it.
+// completionDetails counts the tokens of reasoning, with the marks around it.
 type completionDetails struct {
 	ReasoningTokens int `json:"reasoning_tokens"`
 }
@@ -163,7 +163,7 @@ type usageDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// add counts a sequence. The prompt of several answers counts once.
+// add counts a sequence, which has ended. The prompt of several answers counts once.
 func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
 	if seq.index%g.opts.n == 0 {
 		u.PromptTokens += e.PromptTokens

@@ -171,7 +171,7 @@ func (f *responsesFormat) whole(answers []answer) any {
 	for _, b := range got.blocks {
 		f.keep(f.item(b, f.newItemID(b), statusCompleted))
 	}
-	f.finish(&got.ending, event{usage: got.usage})
+	f.finish(&got.ending, event{seq: got.seq, usage: got.usage})
 	f.put()
 	return f.body
 }

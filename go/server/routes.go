@@ -53,6 +53,11 @@ func (s *Server) table() []route {
 			openAI: true, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
+			handle: s.controlRunning, always: true, summary: "End the reasoning of a request that runs, which asked for reasoning_control",
+			body: bodyOf("ControlRequest", newControlQuery), answer: success{},
+			example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
+		}, {
 			method: http.MethodDelete, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
 			handle: s.cancelRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id",
 			params: pathID, answer: cancelled{},

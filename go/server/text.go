@@ -1,8 +1,6 @@
 package server
 
 import (
-	"slices"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -17,11 +15,6 @@ type piece struct {
 }
 
 func (p *piece) empty() bool { return len(p.deltas) == 0 }
-
-// thinks reports whether the piece is reasoning.
-func (p *piece) thinks() bool {
-	return slices.ContainsFunc(p.deltas, func(d chat.Delta) bool { return d.Reasoning != "" })
-}
 
 // content is what the piece adds to the text of an answer.
 func (p *piece) content() string {
@@ -75,12 +68,19 @@ func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 // the stop word, if it completes one: then no more tokens follow.
 func (w *writer) write(t engine.Token) (p piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
+	thinks := w.thinks()
 	word = w.add(w.text.Write(t.ID))
+	if thinks || w.thinks() {
+		w.thought++
+	}
 	if w.out.empty() && word == "" {
 		return piece{}, word
 	}
 	return w.take(), word
 }
+
+// thinks reports whether the text ends within the reasoning.
+func (w *writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
 
 // add takes text, and returns the stop word that it completes.
 func (w *writer) add(text string) (word string) {
@@ -163,9 +163,6 @@ func (w *writer) end(word string) (piece, string) {
 
 func (w *writer) take() piece {
 	p := w.out
-	if p.thinks() {
-		w.thought += len(p.tokens)
-	}
 	w.out = piece{}
 	return p
 }
