@@ -54,6 +54,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	a.stamps = make([]uint32, len(p.insts))
 	a.w.a = a
 	a.reset()
+	v.trie() // now rather than when a first text needs it
 	if err := a.spell(); err != nil {
 		return nil, err
 	}

@@ -134,8 +134,9 @@ func newProgram(g *grammar.Grammar, n int) (p *program, err error) {
 	if c.insts[c.rules[0].start].dead {
 		return nil, errors.New("no text matches the grammar")
 	}
-	c.unwindLeft()
-	c.trim()
+	if c.unwindLeft() {
+		c.trim()
+	}
 	return &c.program, nil
 }
 

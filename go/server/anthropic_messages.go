@@ -21,8 +21,8 @@ const attribution = "x-anthropic-billing-header:"
 func (s *anthropicSystem) take(r *reader) error {
 	blocks, err := readBlocks(r)
 	for i, b := range blocks {
-		if b.Type != "text" && err == nil {
-			err = fmt.Errorf("block %d: type: %s, want text", i, quote(b.Type))
+		if b.Type != "text" {
+			return fmt.Errorf("block %d: type: %s, want text", i, quote(b.Type))
 		}
 		*s = append(*s, b.text())
 	}
@@ -72,7 +72,8 @@ var blockSchema = schema{"type": "object", "required": []string{"type"}, "proper
 
 const wantBlocks = "a string or an array of blocks"
 
-// readBlocks reads content: blocks, or a text, which is one block.
+// readBlocks reads content: blocks, or a text, which is one block. It returns those that
+// check has passed.
 func readBlocks(r *reader) ([]anthropicBlock, error) {
 	if r.kind() == '"' {
 		s, err := r.text(wantBlocks)
@@ -85,7 +86,9 @@ func readBlocks(r *reader) ([]anthropicBlock, error) {
 		if err == nil {
 			err = b.check()
 		}
-		blocks = append(blocks, b)
+		if err == nil {
+			blocks = append(blocks, b)
+		}
 		return wrap(fmt.Sprintf("block %d", i), err)
 	})
 	return blocks, err

@@ -34,7 +34,7 @@ func (s *site) lastPrompt() string {
 	return b.String()
 }
 
-const ask1 = `"max_tokens":100,"messages":[{"role":"user","content":"hi"}]`
+const ask1 = hi + `,"max_tokens":100`
 
 func TestAnthropicWhole(t *testing.T) {
 	s := newSite(t, "<think>Hm.</think>Hello world", nil)
@@ -50,7 +50,7 @@ func TestAnthropicWhole(t *testing.T) {
 	}
 	count := post[struct {
 		Input int `json:"input_tokens"`
-	}](s, "/v1/messages/count_tokens?beta=true", `{`+ask1[len(`"max_tokens":100,`):]+`}`)
+	}](s, "/v1/messages/count_tokens?beta=true", `{`+hi+`}`)
 	if n := len(s.last().Prompt); count.Input != n {
 		t.Errorf("counted %d tokens of %d", count.Input, n)
 	}

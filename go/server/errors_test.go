@@ -38,6 +38,9 @@ func (s *site) refused(path, body string, status int, param string) {
 	s.t.Helper()
 	got, b, _ := s.do("POST", path, body)
 	e := parse[errorAnswer](s.t, b).Error
+	if strings.HasPrefix(path, "/v1/messages") { // Anthropic's have neither
+		e.Code, e.Param = status, param
+	}
 	if got != status || fmt.Sprint(e.Code) != fmt.Sprint(status) || e.Type == "" || e.Message == "" || e.Param != param || !strings.HasPrefix(e.Message, param) {
 		if len(body) > 200 {
 			body = body[:200]
@@ -54,6 +57,8 @@ var generating = []struct {
 	{"/v1/completions", `"prompt":"x"`, bodyOf("CompletionRequest", newTextQuery)},
 	{"/completion", `"prompt":"x"`, bodyOf("NativeRequest", newNativeQuery)},
 	{"/infill", `"input_prefix":"x"`, bodyOf("InfillRequest", newInfillQuery)},
+	{"/v1/messages", ask1, bodyOf("MessagesRequest", newAnthropicQuery)},
+	{"/v1/responses", `"input":"x"`, bodyOf("ResponsesRequest", New(Config{}).newResponsesQuery)},
 }
 
 // Every field of every endpoint, with every wrong type and just outside of its
@@ -66,8 +71,8 @@ func TestWrongFields(t *testing.T) {
 			for _, name := range f.names {
 				for _, v := range wrongValues(f.to) {
 					body := "{" + e.fields + `,"` + name + `":` + v + "}"
-					if strings.HasPrefix(e.fields, `"`+name+`"`) {
-						body = `{"` + name + `":` + v + "}"
+					if at := strings.Index(e.fields, `"`+name+`":`); at >= 0 {
+						body = "{" + e.fields[:at] + `"` + name + `":` + v + "}"
 					}
 					s.refused(e.path, body, 400, name)
 					n++
@@ -115,6 +120,28 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
+	case object, *kept:
+		return []string{`1`, `true`, `[]`, `"x"`}
+	case *anthropicSystem:
+		return []string{`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":"text"}]`, `[{"type":"text","text":1}]`, `[{"type":"image"}]`}
+	case *anthropicMessages:
+		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[{}]`, `[{"role":1}]`, `[{"role":"user"}]`, `[{"role":"user","content":1}]`, `[{"role":"user","content":[{"type":1}]}]`}
+	case anthropicTools:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"name":"f"}]`, `[{"name":1,"input_schema":{}}]`, `[{"name":"f","input_schema":[]}]`}
+	case *anthropicChoice, *anthropicThinking:
+		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`}
+	case *anthropicOutput:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"effort":"x"}`, `{"format":1}`, `{"format":{"type":"x"}}`}
+	case *responseItems:
+		return []string{`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":1}]`, `[{"role":"user","content":1}]`, `[{"role":"user","content":[1]}]`, `[{"type":"reasoning","summary":1}]`}
+	case *responseTools:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"function"}]`, `[{"type":"function","name":1}]`, `[{"type":"namespace","name":"n","tools":1}]`}
+	case choiceOf:
+		return wrongValues(to.to)
+	case *reasoningOptions:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"summary":"x"}`}
+	case *textOptions:
+		return []string{`1`, `true`, `[]`, `"x"`, `{"format":1}`, `{"format":{"type":"x"}}`, `{"verbosity":1}`}
 	case *prompts:
 		return []string{`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`}
 	case *biases:

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -291,30 +292,48 @@ func (t responseForm) schema() schema {
 	}}
 }
 
-// settle makes the constraint. The reasoning before the answer, where the prompt's model
-// has some, is free.
-func (f *form) settle(m *Model, prompt *chat.Prompt, ends bool) error {
-	if f.param == "" {
+// settle makes the constraint. Reasoning before the answer is free, and so is text before
+// calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
+// arguments of those that are not strict are any objects.
+func (f *form) settle(m *Model, from source, ends bool) error {
+	if f.param == "" && from.calls == nil {
 		return nil
 	}
-	g := &grammar.Grammar{}
-	root := g.Add("root", nil)
-	e, err := f.language(g, m)
-	if err != nil {
-		return invalid(f.param, "%s", oneLine(err))
-	}
-	if prompt != nil {
-		if t, ok := prompt.Thoughts(); ok {
-			e = afterThoughts(m, t, e)
+	a, err := f.compile(m, from.chat, from.calls)
+	if err != nil && from.calls != nil {
+		loose := *from.calls
+		loose.Loose = true
+		if b, worse := f.compile(m, from.chat, &loose); worse == nil {
+			a, err = b, nil
 		}
 	}
-	g.Rules[root].Expr = e
-	a, err := m.vocabulary().Compile(g)
 	if err != nil {
-		return invalid(f.param, "%s", oneLine(err))
+		return err
 	}
 	f.held = a.New(ends)
 	return nil
+}
+
+// compile returns the automaton of answers to a prompt, nil: of texts.
+func (f *form) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (a *constrain.Automaton, err error) {
+	g := &grammar.Grammar{}
+	root := g.Add("root", nil)
+	var e grammar.Expr
+	if f.param != "" {
+		if e, err = f.language(g, m); err != nil {
+			return nil, invalid(f.param, "%s", oneLine(err))
+		}
+	}
+	if prompt != nil {
+		if e, err = prompt.Language(g, e, calls, m.control); err != nil {
+			return nil, invalid("tools", "%s", oneLine(err))
+		}
+	}
+	g.Rules[root].Expr = e
+	if a, err = m.vocabulary().Compile(g); err != nil {
+		return nil, invalid(cmp.Or(f.param, "tools"), "%s", oneLine(err))
+	}
+	return a, nil
 }
 
 func oneLine(err error) string {
@@ -360,26 +379,15 @@ func (f *form) language(g *grammar.Grammar, m *Model) (grammar.Expr, error) {
 
 // token returns the token that has a name, such as <|im_end|>.
 func (m *Model) token(name string) (int32, bool) {
-	ids := m.Tokenizer.Encode(name, tokenizer.Options{ParseSpecial: true})
+	ids := m.Tokenizer.Encode(name, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
 	if len(ids) != 1 || m.Tokenizer.Token(ids[0]) != name {
 		return 0, false
 	}
 	return ids[0], true
 }
 
-// afterThoughts returns e after reasoning. The marks around that are tokens that print
-// nothing, or texts.
-func afterThoughts(m *Model, t chat.Thoughts, e grammar.Expr) grammar.Expr {
-	mark := func(text string) grammar.Expr {
-		if id, ok := m.token(text); ok && len(m.Tokenizer.Piece(id, false)) == 0 {
-			return grammar.Alt{grammar.Token{IDs: []int32{id}}, grammar.Lit(text)}
-		}
-		return grammar.Lit(text)
-	}
-	space := grammar.Repeat{Expr: grammar.Runes(" \t\r\n"), Min: 0, Max: 4}
-	thought := grammar.Seq{grammar.Lacks(t.Shut), mark(t.Shut), space, e}
-	if t.Begun {
-		return thought
-	}
-	return grammar.Alt{e, grammar.Seq{space, mark(t.Open), thought}}
+// control returns the token that a mark is, if it is one that prints nothing.
+func (m *Model) control(mark string) (int32, bool) {
+	id, ok := m.token(mark)
+	return id, ok && len(m.Tokenizer.Piece(id, false)) == 0
 }

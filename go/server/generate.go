@@ -79,7 +79,7 @@ func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*ge
 		return nil, err
 	}
 	o := q.common()
-	if err := o.form.settle(m, from.chat, !o.ignoreEOS); err != nil {
+	if err := o.form.settle(m, from, !o.ignoreEOS); err != nil {
 		return nil, err
 	}
 	return s.start(c, m, o, prefix, from)

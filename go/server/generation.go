@@ -48,10 +48,6 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
-	held, err := m.holdCalls(src.chat, src.calls, !o.ignoreEOS)
-	if err != nil {
-		return nil, err
-	}
 	ledger, err := newLedger(m, o, src.prompts)
 	if err != nil {
 		return nil, err
@@ -78,9 +74,6 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 			}
 			r := o.request(m, prompt, i)
 			r.Adapters = adapters
-			if held != nil && r.Constraint == nil {
-				r.Constraint = held.Fork()
-			}
 			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {

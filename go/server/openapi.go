@@ -138,11 +138,13 @@ func responses(r route) schema {
 	if r.stream {
 		content["text/event-stream"] = schema{"schema": schema{"type": "string"}}
 	}
+	failed := schema{"$ref": "#/components/schemas/Error"}
+	if r.anthropic {
+		failed = schemaOf(anthropicError{})
+	}
 	return schema{
-		"200": schema{"description": "The answer.", "content": content},
-		"default": schema{"description": "What was wrong.", "content": schema{
-			"application/json": schema{"schema": schema{"$ref": "#/components/schemas/Error"}},
-		}},
+		"200":     schema{"description": "The answer.", "content": content},
+		"default": schema{"description": "What was wrong.", "content": schema{"application/json": schema{"schema": failed}}},
 	}
 }
 

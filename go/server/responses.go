@@ -70,7 +70,7 @@ func (q *responsesQuery) input() []field {
 		input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
 		setting("parallel_tool_calls", boolean{&q.parallel}, "Whether one answer may have several calls."),
 		input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
-		input("text", &q.text, "The format of the answer."),
+		input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
 		input("truncation", text{&q.truncation, []string{"auto", "disabled"}}, "Without effect: what is too long is refused."),
 		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
 	}
@@ -121,12 +121,9 @@ func (o *reasoningOptions) schema() schema {
 // textOptions is OpenAI's text.
 type textOptions struct {
 	form      *form
-	format    responseFormatOf
+	format    jsontext.Value // as it was sent
 	verbosity string
 }
-
-// responseFormatOf is a format of the answer, as it was sent.
-type responseFormatOf struct{ raw jsontext.Value }
 
 func (o *textOptions) take(r *reader) error {
 	return r.members("an object", func(name string) (err error) {
@@ -136,7 +133,7 @@ func (o *textOptions) take(r *reader) error {
 		case name == "format":
 			from := r.dec.InputOffset()
 			err = responseForm{o.form, "text"}.take(r)
-			o.format.raw = slices.Clone(r.since(from))
+			o.format = slices.Clone(r.since(from))
 		case name == "verbosity":
 			err = text{&o.verbosity, []string{"low", "medium", "high"}}.take(r)
 		default:
@@ -150,7 +147,7 @@ func (o *textOptions) value() any { return nil }
 
 func (o *textOptions) schema() schema {
 	return schema{"type": "object", "properties": schema{
-		"format":    responseForm{}.schema(),
+		"format":    schema{"anyOf": []schema{responseForm{}.schema(), {"type": "null"}}},
 		"verbosity": schema{"anyOf": []schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
 	}}
 }

@@ -149,7 +149,7 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
 		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []storedItem{},
 		Parallel: q.parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
-		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, Text: responseText{q.text.format.raw, given(q.text.verbosity)},
+		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, Text: responseText{q.text.format, given(q.text.verbosity)},
 		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
 	}
 	for _, v := range []struct {

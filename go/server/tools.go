@@ -63,6 +63,20 @@ func (b *toolbox) shown() []stdjson.RawMessage {
 	return all
 }
 
+// rule returns which calls the answer may have, nil where there are none.
+func (b *toolbox) rule() *chat.CallRule {
+	if len(b.tools.list) == 0 || b.choice.mode == "none" {
+		return nil
+	}
+	var strict []string
+	for _, t := range b.tools.list {
+		if t.Strict {
+			strict = append(strict, t.Name)
+		}
+	}
+	return &chat.CallRule{Strict: strict, Required: b.choice.mode == "required", Single: !b.parallel || b.tools.old, Names: b.choice.names}
+}
+
 // A tool is a function that the model may call.
 type tool struct {
 	chat.Tool
