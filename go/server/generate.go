@@ -147,10 +147,16 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 
 // usage is the token counts of a request, in OpenAI's format.
 type usage struct {
-	PromptTokens     int          `json:"prompt_tokens"`
-	CompletionTokens int          `json:"completion_tokens"`
-	TotalTokens      int          `json:"total_tokens"`
-	Details          usageDetails `json:"prompt_tokens_details"`
+	PromptTokens     int               `json:"prompt_tokens"`
+	CompletionTokens int               `json:"completion_tokens"`
+	TotalTokens      int               `json:"total_tokens"`
+	Details          usageDetails      `json:"prompt_tokens_details"`
+	Completion       completionDetails `json:"completion_tokens_details"`
+}
+
+// completionDetails counts the tokens of reasoning, with the mark that begins it.
+type completionDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 type usageDetails struct {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -15,6 +17,11 @@ type piece struct {
 }
 
 func (p *piece) empty() bool { return len(p.deltas) == 0 }
+
+// thinks reports whether the piece is reasoning.
+func (p *piece) thinks() bool {
+	return slices.ContainsFunc(p.deltas, func(d chat.Delta) bool { return d.Reasoning != "" })
+}
 
 // content is what the piece adds to the text of an answer.
 func (p *piece) content() string {
@@ -32,6 +39,7 @@ type writer struct {
 	reply   *chat.Reply // of a chat: nil: all text is content
 	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
 	calls   bool        // there was a call of a tool
+	thought int         // tokens of the reasoning
 	line    bool        // there was a line break
 	written int         // bytes of text
 	sure    int         // of which cannot be part of a stop word
@@ -155,6 +163,9 @@ func (w *writer) end(word string) (piece, string) {
 
 func (w *writer) take() piece {
 	p := w.out
+	if p.thinks() {
+		w.thought += len(p.tokens)
+	}
 	w.out = piece{}
 	return p
 }
