@@ -1,8 +1,8 @@
 /*
  * adapt.c - what adapters add to the products of a matrix: two thin products for each, B (A x).
  *
- * Tokens of a sequence have the same adapters and are adjacent, so rows need no grouping: a span is as many rows
- * of one adapter and scale as a kernel takes. With experts each pair is a span of its own. A row's result is a sum over its
+ * Tokens of a sequence have the same adapters and are adjacent, so rows need no grouping: a span is as many rows of one
+ * adapter and scale as a kernel takes. With experts each pair is a span of its own. A row's result is a sum over its
  * own adapters in their order, and does not depend on other rows.
  */
 #include <string.h>
@@ -85,7 +85,8 @@ static int64_t panels(const struct qn_mat *m)
 /* Panel p of matrix e of m times rows of activations, n_act of which there are in the buffer. */
 static void product(float *tile, const struct qn_mat *m, int64_t e, int64_t p, const void *act, int64_t n_act, int n)
 {
-	const uint8_t *panel = (const uint8_t *)m->data + (e * panels(m) + p) * (int64_t)qn_panel_bytes(m->type, m->n_in);
+	const int64_t bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
+	const uint8_t *panel = (const uint8_t *)m->data + (e * panels(m) + p) * bytes;
 
 	qn_kernels.mm[m->type](tile, panel, act, m->n_in, n_act, n);
 }
@@ -95,7 +96,8 @@ static void put(struct run *c, const struct qn_op *op, int64_t row, int64_t from
 {
 	for (int64_t i = 0; i < n; i += QN_PANEL) {
 		const int64_t at = from + i;
-		struct actf *y = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, at / QN_ACT_BLOCK * op_rows(c, op) + row);
+		const int64_t block = at / QN_ACT_BLOCK * op_rows(c, op) + row;
+		struct actf *y = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, block);
 
 		memcpy(y->x + at % QN_ACT_BLOCK, x + i, sizeof *x * (size_t)(n - i < QN_PANEL ? n - i : QN_PANEL));
 	}
@@ -126,9 +128,11 @@ static void expand(struct run *c, const struct qn_op *op, const struct span *s, 
 {
 	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
 
-	product(tile, &s->low->b, s->e, p, act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, s->row), op_rows(c, op), s->n);
-	qn_kernels.store_tile(buf_row(c, op->dst, s->row) + op->col[0] + p * QN_PANEL, c->bufs[op->dst].width, tile, NULL,
-			      s->scale, s->n, 1);
+	const void *x = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, s->row);
+	float *y = buf_row(c, op->dst, s->row) + op->col[0] + p * QN_PANEL;
+
+	product(tile, &s->low->b, s->e, p, x, op_rows(c, op), s->n);
+	qn_kernels.store_tile(y, c->bufs[op->dst].width, tile, NULL, s->scale, s->n, 1);
 }
 
 static int64_t items(const struct qn_op *op, const struct span *s, int second)

@@ -92,9 +92,9 @@ struct delta_rows {
 	float *o;               /* likewise, o_stride */
 	int64_t stride, k_stride, o_stride; /* of q and v, of k, of o */
 	const float *decay, *beta; /* [n] */
-	/* Where rows of the state decay apart, their decays and keys as these meet them, g_stride floats apart; else NULL. */
+	/* Where rows of the state decay apart, their decays and keys as these meet them, g_stride apart; else NULL. */
 	const float *g, *gk;
-	/* And, where what a key finds goes elsewhere than what is put there, where it goes; else NULL. There is no beta then. */
+	/* Where what a key finds goes elsewhere than the value: where it goes, and there is no beta; else NULL. */
 	const float *to;
 	int64_t g_stride; /* of g, gk, to */
 	const float *before;

@@ -1,6 +1,6 @@
 /*
- * wkv.c - the recurrence of RWKV 7 over the positions of a sequence: a delta rule (scalar/delta.c) that takes what a key
- * finds out of other rows than it puts a value into, and whose rows decay apart.
+ * wkv.c - the recurrence of RWKV 7 over the positions of a sequence: a delta rule (scalar/delta.c) that takes what a
+ * key finds out of other rows than it puts a value into, and whose rows decay apart.
  */
 #include <float.h>
 #include <math.h>
@@ -12,16 +12,17 @@ static int check(const struct plan *p, const struct qn_op *op)
 {
 	const int64_t rows = (int64_t)op->n_head * op->head_dim, cols = (int64_t)op->n_head * op->v_dim;
 
-	return op->vec && op->vec2 && op->mul[0] && op->n_head > 0 && op->head_dim > 0 && op->head_dim % QN_PANEL == 0 &&
-	       op->v_dim > 0 && op->v_dim % QN_PANEL == 0 && op->group >= 0 && op->kv_offset >= 0 &&
-	       op->kv_offset % 64 == 0 && op->eps > 0 && col_ok(p, op->src, op->col[0], rows) &&
+	return op->vec && op->vec2 && op->mul[0] && op->n_head > 0 && op->head_dim > 0 &&
+	       op->head_dim % QN_PANEL == 0 && op->v_dim > 0 && op->v_dim % QN_PANEL == 0 && op->group >= 0 &&
+	       op->kv_offset >= 0 && op->kv_offset % 64 == 0 && op->eps > 0 && col_ok(p, op->src, op->col[0], rows) &&
 	       col_ok(p, op->src, op->col[1], rows) && col_ok(p, op->src, op->col[2], cols) &&
 	       buf_ok(p, op->dst, 2 * cols) && buf_ok(p, op->aux, 2 * rows);
 }
 
-/* What a state's rows are given: their decays, and by token what is looked up, where that goes, the key, and products. */
+/* What the rows of a state are given for a token: decays, what is looked up, where that goes, and the key. */
 struct rows {
-	float *decay, *seen, *to, *key, *products;
+	float *decay, *seen, *to, *key;
+	float *products; /* scratch */
 };
 
 static size_t scratch(const struct qn_op *op)
@@ -48,7 +49,9 @@ static float token(const struct run *c, const struct qn_op *op, int64_t h, int64
 	const float sum = qn_kernels.sumsq(r.seen, n), length = sqrtf(sum);
 
 	/* where squares overflow, NaN, not 0: nonsense must not look like text */
-	qn_kernels.scale_rows(r.seen, r.seen, sum <= FLT_MAX ? -1 / (length < op->eps ? op->eps : length) : NAN, NULL, n);
+	const float by = sum <= FLT_MAX ? -1 / (length < op->eps ? op->eps : length) : NAN;
+
+	qn_kernels.scale_rows(r.seen, r.seen, by, NULL, n);
 	qn_kernels.fn[QN_FN_SIGMOID](r.to, a, NULL, n);
 	for (int64_t i = 0; i < n; i++) {
 		r.key[i] = k[i] * (1 + (r.to[i] - 1) * op->vec2[at + i]);
@@ -83,12 +86,12 @@ static void sequence(const struct run *c, const struct qn_op *op, int64_t h, int
 		for (int i = 0; i < d.n; i++) {
 			float *row = decay + (int64_t)i * op->head_dim;
 			const float *v = buf_row(c, op->src, t + i) + op->col[2] + col;
+			float *o = buf_row(c, op->dst, t + i) + op->n_head * (int64_t)op->v_dim + col;
 			const float own = token(c, op, h, t + i, (struct rows){
 				row, row + each, row + 2 * each, row + 3 * each, decay + 4 * each,
 			});
 
-			qn_kernels.scale_rows(buf_row(c, op->dst, t + i) + op->n_head * (int64_t)op->v_dim + col, v, own,
-			                      NULL, op->v_dim);
+			qn_kernels.scale_rows(o, v, own, NULL, op->v_dim);
 		}
 		d.q = buf_row(c, op->src, t) + op->col[0] + h * op->head_dim;
 		d.v = buf_row(c, op->src, t) + op->col[2] + col;

@@ -67,7 +67,7 @@ struct qn_mat {
 
 /* What one adapter adds to the products of a matrix: scale * B (A x). */
 struct qn_low_rank {
-	struct qn_mat a, b; /* [rank][n_in] and [n_out][rank], of floats; a.data is NULL where the adapter has nothing */
+	struct qn_mat a, b; /* [rank][n_in] and [n_out][rank], of floats; a.data is NULL where there is nothing */
 	float scale;
 };
 
@@ -160,8 +160,8 @@ enum qn_op_kind {
 	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
 	 * expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
 	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
-	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the bias.
-	 * Not QN_ROWS_HEAD.
+	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the
+	 * bias. Not QN_ROWS_HEAD.
 	 */
 	QN_OP_MATMUL,
 	/*
@@ -272,9 +272,9 @@ enum qn_op_kind {
 	/*
 	 * Columns col[0] .. col[0] + n_col of dst = scale * the sum over the adapters of a row's sequence, in their
 	 * order, of adapter_scale * low[adapter].scale * B (A x), or that added to dst (QN_EPI_ADD). x is the row of
-	 * activations act[QN_ACT_F32]; A and B are QN_X16, and with QN_ROWS_PAIR there are n_expert of each. Where by_row
-	 * is set, A x is row tok[t] of A instead, which is QN_ROWS. src_act[QN_ACT_F32] is for A x. Where a row has
-	 * no adapters, dst gets -0, which changes no number that it is added to, or stays with QN_EPI_ADD.
+	 * activations act[QN_ACT_F32]; A and B are QN_X16, and with QN_ROWS_PAIR there are n_expert of each. Where
+	 * by_row is set, A x is row tok[t] of A instead, which is QN_ROWS. src_act[QN_ACT_F32] is for A x. Where a row
+	 * has no adapters, dst gets -0, which changes no number that it is added to, or stays with QN_EPI_ADD.
 	 */
 	QN_OP_ADAPT,
 	/*
@@ -289,9 +289,9 @@ enum qn_op_kind {
 	 *	a = sigmoid(a),  g = exp(-sigmoid(w) / sqrt(e)),  k = k * (1 + (a - 1) * vec2)
 	 *	S = diag(g) S - (z * a) (S^T z)^T + k v^T
 	 *	dst[t] = S^T r, and behind those of all heads v * the sum of r * k * mul[0]
-	 * src: [n_tok] rows of r, k [n_head][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst: rows twice as
-	 * wide as v; aux: rows of w and a, both as r. vec, vec2, mul[0]: [n_head][head_dim]. The state is at kv_offset in a
-	 * unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
+	 * src: [n_tok] rows of r, k [n_head][head_dim] at col[0], col[1], v [n_head][v_dim] at col[2]; dst: rows twice
+	 * as wide as v; aux: rows of w and a, both as r. vec, vec2, mul[0]: [n_head][head_dim]. The state is at
+	 * kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
 	 */
 	QN_OP_WKV,
 };

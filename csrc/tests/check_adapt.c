@@ -19,7 +19,7 @@ enum {
 	SEQS = 5,
 	TOK = 67,
 	RANK_PAD = 304,
-	SRC = 0, ACT, OUT_SRC, OUT_ACT, LOGITS, ROUTE, PAIR_ACT, LOW, OUT_LOW, PAIR_LOW, /* of rows of tokens, outputs, pairs */
+	SRC = 0, ACT, OUT_SRC, OUT_ACT, LOGITS, ROUTE, PAIR_ACT, LOW, OUT_LOW, PAIR_LOW,
 	DELTA, OUT_DELTA, PAIR_DELTA, SUM, EMBD, PLAIN, GLU, N_BUFS_ADAPT,
 	N_OPS = 12
 };
@@ -35,7 +35,8 @@ struct matrix {
 };
 
 struct problem {
-	struct matrix a[ADAPTERS], b[ADAPTERS], table[ADAPTERS], table_b[ADAPTERS], expert_a[ADAPTERS], expert_b[ADAPTERS];
+	struct matrix a[ADAPTERS], b[ADAPTERS], table[ADAPTERS], table_b[ADAPTERS];
+	struct matrix expert_a[ADAPTERS], expert_b[ADAPTERS];
 	struct matrix w[2];
 	struct qn_low_rank low[ADAPTERS], low_table[ADAPTERS], low_experts[ADAPTERS];
 	float src[TOK][RANK_PAD], logits[TOK][16], embd[TOK][OUT_PAD];
@@ -43,7 +44,8 @@ struct problem {
 };
 
 struct outcome {
-	float delta[TOK][OUT_PAD], out[TOK][OUT_PAD], sum[TOK][OUT_PAD], embd[TOK][OUT_PAD], plain[TOK][OUT_PAD], glu[TOK][OUT_PAD];
+	float delta[TOK][OUT_PAD], out[TOK][OUT_PAD], sum[TOK][OUT_PAD];
+	float embd[TOK][OUT_PAD], plain[TOK][OUT_PAD], glu[TOK][OUT_PAD];
 };
 
 /* n_mat random matrices of a type. */
@@ -197,7 +199,8 @@ static void formulas(const struct problem *p, const struct outcome *o)
 				if (p->logits[t][e] > p->logits[t][best[0]]) {
 					best[1] = best[0];
 					best[0] = e;
-				} else if (e != best[0] && (best[1] == best[0] || p->logits[t][e] > p->logits[t][best[1]])) {
+				} else if (e != best[0] && (best[1] == best[0] ||
+				                            p->logits[t][e] > p->logits[t][best[1]])) {
 					best[1] = e;
 				}
 			}
@@ -215,14 +218,16 @@ static void formulas(const struct problem *p, const struct outcome *o)
 				check_near("glu", j, (double)o->glu[t][j], silu(gate) * up, 1e-3);
 				check_near("experts", j, (double)o->sum[t][j], sum, 1e-4);
 				check_near("embedding", j, (double)o->embd[t][j],
-				           (double)p->embd[t][j] + 3 * added(p->table, p->table_b, s, 0, NULL, tok, j), 1e-4);
+				           (double)p->embd[t][j] +
+				                   3 * added(p->table, p->table_b, s, 0, NULL, tok, j), 1e-4);
 			}
 		}
 }
 
 static struct qn_op adapt(int rows, int act, int low, int dst, const struct qn_low_rank *list)
 {
-	struct qn_op op = {.kind = QN_OP_ADAPT, .rows = rows, .dst = dst, .n_col = OUT, .low = list, .n_low = ADAPTERS, .scale = 1};
+	struct qn_op op = {.kind = QN_OP_ADAPT, .rows = rows, .dst = dst, .n_col = OUT, .low = list, .n_low = ADAPTERS,
+	                   .scale = 1};
 
 	memset(op.act, -1, sizeof op.act);
 	memset(op.src_act, -1, sizeof op.src_act);
@@ -247,8 +252,8 @@ static void plan(struct problem *p)
 	*op++ = act(QN_ROWS_TOK, SRC, ACT);
 	*op++ = (struct qn_op){.kind = QN_OP_GATHER, .src = SRC, .dst = OUT_SRC};
 	*op++ = act(QN_ROWS_OUT, OUT_SRC, OUT_ACT);
-	*op++ = (struct qn_op){.kind = QN_OP_MOE_ROUTE, .src = LOGITS, .dst = ROUTE, .n_expert = EXPERTS, .n_used = USED,
-	                       .scale = 1};
+	*op++ = (struct qn_op){.kind = QN_OP_MOE_ROUTE, .src = LOGITS, .dst = ROUTE, .n_expert = EXPERTS,
+	                       .n_used = USED, .scale = 1};
 	memcpy(pair.src_act, mm.act, sizeof mm.act);
 	pair.kind = QN_OP_MOE_GATHER;
 	pair.aux = ROUTE;
@@ -261,8 +266,8 @@ static void plan(struct problem *p)
 	op->aux = ROUTE;
 	op->n_expert = EXPERTS;
 	op++->n_used = USED;
-	*op++ = (struct qn_op){.kind = QN_OP_MOE_COMBINE, .src = PAIR_DELTA, .dst = SUM, .aux = ROUTE, .n_expert = EXPERTS,
-	                       .n_used = USED};
+	*op++ = (struct qn_op){.kind = QN_OP_MOE_COMBINE, .src = PAIR_DELTA, .dst = SUM, .aux = ROUTE,
+	                       .n_expert = EXPERTS, .n_used = USED};
 	*op = adapt(QN_ROWS_TOK, -1, LOW, EMBD, p->low_table);
 	op->by_row = 1;
 	op->epilogue = QN_EPI_ADD;

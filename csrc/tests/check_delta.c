@@ -89,8 +89,8 @@ static void kernel(int dk, int panels, int n, enum way way)
 		o[i] = guard_alloc(sizeof **o * (size_t)(n * cols));
 	}
 	struct delta_rows d = {.q = rows, .k = rows + dk, .v = rows + 2 * dk, .stride = stride, .k_stride = stride,
-	                       .o_stride = cols, .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk, .panels = panels,
-	                       .scale = 0.25f};
+	                       .o_stride = cols, .decay = decay, .beta = beta, .before = before, .n = n, .dk = dk,
+	                       .panels = panels, .scale = 0.25f};
 
 	if (way != WHOLE) {
 		d.decay = NULL;
@@ -364,8 +364,8 @@ static void wkv(struct qn_pool *pools[2], int heads, int dk, int dv)
 					const float *y = dst[0] + (first + t) * 2 * cols + h * dv + j;
 
 					check_near("y", t * dv + j, (double)y[0], want[t * dv + j], 1e-5);
-					check_near("bonus", t * dv + j, (double)y[cols], own[t] * (double)v[t * width + j],
-					           1e-5);
+					check_near("own value", t * dv + j, (double)y[cols],
+					           own[t] * (double)v[t * width + j], 1e-5);
 				}
 		}
 	bufs[DST].data = dst[1];

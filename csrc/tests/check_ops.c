@@ -985,8 +985,8 @@ static void conv(struct qn_pool *pool, int n, int plain, int segs)
 	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
 	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
 	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_seg = segs, .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL, .kv_offset = 64,
-	                         .act = {-1, -1, -1, -1}};
+	                         .n_seg = segs, .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL,
+	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
 
 	check_at(check_sets, "%d convolutions of %d columns%s", segs, n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
@@ -1204,8 +1204,8 @@ static void streams(struct qn_pool *pool)
 		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
 	}
 	check_at(check_sets, "blend");
-	op = (struct qn_op){.kind = QN_OP_BLEND, .src = 0, .dst = 1, .aux = 0, .n_col = STREAM_COLS, .fn = QN_FN_SIGMOID,
-	                    .col = {0, STREAM_COLS, STREAM_COLS}};
+	op = (struct qn_op){.kind = QN_OP_BLEND, .src = 0, .dst = 1, .aux = 0, .n_col = STREAM_COLS,
+	                    .fn = QN_FN_SIGMOID, .col = {0, STREAM_COLS, STREAM_COLS}};
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < N; i++) {

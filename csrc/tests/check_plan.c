@@ -490,8 +490,8 @@ static void refuses_rows(void)
 	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
 	const struct qn_op gate = {.kind = QN_OP_GATE, .src = X, .dst = FF, .n_col = N_FF};
 	const float w[64 * 4] = {0};
-	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_seg = 1, .n_tap = 4, .vec = w,
-	                           .col = {0, 64, 128}};
+	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_seg = 1, .n_tap = 4,
+	                           .vec = w, .col = {0, 64, 128}};
 
 	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
 	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
@@ -613,8 +613,8 @@ static void refuses_rows(void)
 	REFUSES_OF(apart, n_seg, INT32_MAX);
 	REFUSES_OF(apart, head_dim, 128);
 	REFUSES_OF(apart, aux, ROUTER);
-	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16, .v_dim = 16,
-	                          .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
+	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16,
+	                          .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
 
 	expect(&wkv, QN_OK, "RWKV 7");
 	REFUSES_OF(wkv, vec, NULL);

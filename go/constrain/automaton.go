@@ -39,7 +39,7 @@ type closure struct {
 }
 
 // maxBytes bounds what an Automaton keeps; beyond it, it begins anew.
-const maxBytes = 64 << 20
+const maxBytes = 16 << 20
 
 // newAutomaton compiles a grammar.
 func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
@@ -54,6 +54,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	a.stamps = make([]uint32, len(p.insts))
 	a.w.a = a
 	a.reset()
+	v.trie() // now rather than when a first text needs it
 	if err := a.spell(); err != nil {
 		return nil, err
 	}

@@ -114,8 +114,9 @@ func (i *inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty 
 // a rule that begins with itself, at once or by way of others, is replaced by a
 // network in which the bottom comes first. It begins with whatever any of the group
 // begins with that is not of the group; where a rule of the group has ended, any
-// goes on that may begin with it; where the wanted one has ended, the text may as well.
-func (c *compiler) unwindLeft() {
+// goes on that may begin with it; where the wanted one has ended, the text may as well. It
+// reports whether there were any.
+func (c *compiler) unwindLeft() (changed bool) {
 	first := make([][]int32, len(c.rules))
 	for r := range c.rules {
 		first[r] = c.first(c.rules[r].start)
@@ -140,6 +141,7 @@ func (c *compiler) unwindLeft() {
 	for r, start := range starts {
 		c.rules[r].start = start
 	}
+	return len(starts) > 0
 }
 
 // unwound returns the network of a rule of a left-recursive group.

@@ -259,7 +259,75 @@ var points = grammar.Alt{grammar.Lit("a"), grammar.Lit("b"), grammar.Lit("z"), g
 
 // derive returns the rests of the texts of a regular expression that begin with a byte,
 // for texts of the four code points.
-func derive(e grammar.Expr, b byte) grammar.Expr {
+func derive(e grammar.Expr, b byte) grammar.Expr { return simple(rests(e, b)) }
+
+// simple removes what makes expressions grow from one derivative to the next.
+func simple(e grammar.Expr) grammar.Expr {
+	none := grammar.Alt{}
+	isNone := func(e grammar.Expr) bool { alt, ok := e.(grammar.Alt); return ok && len(alt) == 0 }
+	distinct := func(parts []grammar.Expr) (kept []grammar.Expr) {
+		seen := map[string]bool{}
+		for _, part := range parts {
+			if key := fmt.Sprintf("%#v", part); !seen[key] {
+				seen[key] = true
+				kept = append(kept, part)
+			}
+		}
+		return kept
+	}
+	switch e := e.(type) {
+	case grammar.Alt:
+		var parts []grammar.Expr
+		for _, part := range e {
+			if part = simple(part); !isNone(part) {
+				if alt, ok := part.(grammar.Alt); ok {
+					parts = append(parts, alt...)
+				} else {
+					parts = append(parts, part)
+				}
+			}
+		}
+		if parts = distinct(parts); len(parts) == 1 {
+			return parts[0]
+		}
+		return append(none, parts...)
+	case grammar.Seq:
+		parts := grammar.Seq{}
+		for _, part := range e {
+			part = simple(part)
+			if isNone(part) {
+				return none
+			}
+			if seq, ok := part.(grammar.Seq); ok {
+				parts = append(parts, seq...)
+			} else if lit, ok := part.(grammar.Lit); !ok || lit != "" {
+				parts = append(parts, part)
+			}
+		}
+		if len(parts) == 1 {
+			return parts[0]
+		}
+		return parts
+	case grammar.And:
+		var parts []grammar.Expr
+		for _, part := range e {
+			if part = simple(part); isNone(part) {
+				return none
+			}
+			if and, ok := part.(grammar.And); ok {
+				parts = append(parts, and...)
+			} else {
+				parts = append(parts, part)
+			}
+		}
+		return grammar.And(distinct(parts))
+	case complement:
+		return complement{simple(e.Expr)}
+	}
+	return e
+}
+
+func rests(e grammar.Expr, b byte) grammar.Expr {
 	switch e := e.(type) {
 	case grammar.Lit:
 		if len(e) > 0 && e[0] == b {

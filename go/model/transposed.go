@@ -1,7 +1,10 @@
 package model
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -30,19 +33,41 @@ func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Ma
 	return m.Matrix, nil
 }
 
-// transpose writes the transpose of a tensor, as floats, to the beginning of buf and returns it.
+// transpose writes the transpose of a tensor, as floats, to the beginning of buf and returns it. All CPUs share it.
 func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	in, n := int(t.Dims[0]), int(t.Dims[1])
 	buf = buf[:in*n*4]
-	y := mem.Float32s(buf)
-	row, x := len(t.Data)/n, make([]float32, in)
+	bands := (n + band - 1) / band
+	workers := min(runtime.GOMAXPROCS(0), bands)
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for b := bands * w / workers; b < bands*(w+1)/workers && errs[w] == nil; b++ {
+				errs[w] = transposeRows(mem.Float32s(buf), t, b*band, min(band, n-b*band))
+			}
+		})
+	}
+	wg.Wait()
+	return buf, errors.Join(errs...)
+}
+
+// band is how many rows are transposed together: a line of the cache of each column.
+const band = 16
+
+// transposeRows writes rows from .. from + n of a tensor as columns of y.
+func transposeRows(y []float32, t *gguf.Tensor, from, n int) error {
+	in, of := int(t.Dims[0]), int(t.Dims[1])
+	row, x := len(t.Data)/of, make([]float32, n*in)
 	for r := range n {
-		if err := kernel.Dequantize(kernel.Type(t.Type), x, t.Data[r*row:(r+1)*row]); err != nil {
-			return nil, err
-		}
-		for c, v := range x {
-			y[c*n+r] = v
+		if err := kernel.Dequantize(kernel.Type(t.Type), x[r*in:(r+1)*in], t.Data[(from+r)*row:(from+r+1)*row]); err != nil {
+			return err
 		}
 	}
-	return buf, nil
+	for c := range in {
+		for r := range n {
+			y[c*of+from+r] = x[r*in+c]
+		}
+	}
+	return nil
 }

@@ -107,6 +107,9 @@ func (s *Sampler) walk(logits []float32, u float64) (int32, error) {
 	if top.id < 0 {
 		return 0, ErrNoToken
 	}
+	if in := s.params.Infill; in != nil {
+		s.mayEnd = int(in.End) < len(logits) && float64(logits[in.End]) >= finite
+	}
 	rest := s.chain.filters
 	switch {
 	case top.logit > math.MaxFloat32:

@@ -238,11 +238,15 @@ func TestDry(t *testing.T) {
 			Temp: 0, RepeatPenalty: 1, TopP: 1, TypicalP: 1, DryMultiplier: 0.5, DryBase: 1.5, DryAllowedLength: rng.IntN(4),
 			DryLastN: []int{-1, 1, 7, 30}[rng.IntN(4)],
 		}
-		breakers := [][][]int32{nil, {{4}}, {{1, 2}, {3, 2}, {2, 2, 1}}}[rng.IntN(3)]
+		breakers := [][][]int32{nil, {{4}}, {{1, 2}, {2, 2, 1}, {3, 2}}}[rng.IntN(3)]
 		if breakers != nil {
-			p.DryBreakers = &Breakers{map[int32][][]int32{}}
-			for _, b := range breakers {
-				p.DryBreakers.add(b[0], b[1:])
+			p.DryBreakers = &Breakers{alone: make([]uint64, 1)}
+			for i, b := range breakers { // in order of their first tokens
+				if len(b) == 1 {
+					p.DryBreakers.alone[0] |= 1 << b[0]
+				}
+				p.DryBreakers.heads = append(p.DryBreakers.heads, head{b[0], int32(i)})
+				p.DryBreakers.tails = append(p.DryBreakers.tails, b[1:])
 			}
 		}
 		s := New(p, len(words))
@@ -263,20 +267,13 @@ func TestDry(t *testing.T) {
 		}
 	}
 	// "abc" may be cut into a|b|c, ab|c or anything that ends with its beginning.
-	spell := func(text string) *Breakers {
-		b := newBreaker(text, encode)
-		for id, word := range words {
-			b.meet(int32(id), word)
-		}
-		return &b.Breakers
+	word := func(id int32) string { return words[id] }
+	b := newBreakers([]string{"abc"}, len(words), word, encode)
+	if want := (&Breakers{[]uint64{0}, []head{{0, 0}, {3, 1}, {5, 0}}, [][]int32{{1, 2}, {2}}}); fmt.Sprint(b) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", b, want)
 	}
-	b := spell("abc")
-	want := map[int32][][]int32{0: {{1, 2}}, 3: {{2}}, 5: {{1, 2}}}
-	if fmt.Sprint(b.tails) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", b.tails, want)
-	}
-	if b := spell("x"); !b.single(4) || !b.single(5) || !b.single(7) || b.single(0) || b.single(6) {
-		t.Errorf("%v", b.tails)
+	if b := newBreakers([]string{"x", "ab"}, len(words), word, encode); b.alone[0] != 1<<3|1<<4|1<<5|1<<7 || len(b.heads) != 2 {
+		t.Errorf("%v", b)
 	}
 }
 
@@ -320,6 +317,20 @@ search:
 		}
 	}
 	return out
+}
+
+// The infill sampler ends a text, but not where something rules that out.
+func TestInfillEnds(t *testing.T) {
+	in := &Infill{Piece: func(id int32) []byte { return []byte{byte(id)} }, Ends: func(id int32) bool { return id == 9 }, End: 9}
+	logits := make([]float32, 10) // no token has a probability of 0.2
+	logits[4], logits[9] = 0.1, -20
+	for _, want := range []int32{9, 4} {
+		s := New(Params{Chain: "i", Infill: in, RepeatPenalty: 1}, len(logits))
+		if got, err := s.Sample(logits); got != want || err != nil {
+			t.Errorf("%d, %v, want %d", got, err, want)
+		}
+		logits[9] = -inf
+	}
 }
 
 // Names are taken as llama.cpp takes them.

@@ -24,6 +24,9 @@ func newHistory(p *Params) history {
 }
 
 func (h *history) push(id int32) {
+	if h.limit == 0 {
+		return
+	}
 	if h.limit > 0 && len(h.tokens) >= 2*h.limit {
 		h.tokens = h.tokens[:copy(h.tokens, h.tokens[len(h.tokens)-h.limit:])]
 	}

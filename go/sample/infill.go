@@ -48,10 +48,14 @@ func (s *Sampler) infill() {
 	if only {
 		return
 	}
+	best := s.kept[0]
 	s.mergePrefixes()
 	going := s.keepLikely(leastInfill)
 	if going == 0 {
-		s.kept = append(s.kept[:0], token{in.End, 1})
+		if s.mayEnd {
+			best = token{in.End, 1}
+		}
+		s.kept = append(s.kept[:0], best)
 		return
 	}
 	s.keepLikely(1 / float64(going+1))

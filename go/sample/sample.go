@@ -23,6 +23,7 @@ type Sampler struct {
 	dry      history
 	feedback feedback
 	target   float64 // of adaptive-p, for the last choice
+	mayEnd   bool    // whether nothing rules the token out with which infill ends the text
 
 	edits   []token    // logits changed by penalties and DRY, in order of id
 	one     [1]float32 // one of these, see runs

@@ -1,6 +1,9 @@
 package sample
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+)
 
 // Tokens is a vocabulary, as a tokenizer has it.
 type Tokens interface {
@@ -17,7 +20,7 @@ type Tokens interface {
 type Vocabulary struct {
 	tokens Tokens
 	mu     sync.Mutex
-	known  map[string]*Breakers // by text
+	known  map[string]*Breakers // by their texts
 }
 
 // NewVocabulary returns a Vocabulary of these tokens.
@@ -30,45 +33,31 @@ var DefaultBreakers = []string{"\n", ":", "\"", "*"}
 
 // Limits of breakers: each is looked for in all tokens.
 const (
-	MaxBreakers      = 64
+	MaxBreakers      = 32
 	MaxBreakerLength = 40 // bytes
 )
 
-const maxKnown = 256 // texts of breakers whose sequences are kept
+// maxKnown is how many sets of breakers are kept. One of the worst kind takes a few MiB.
+const maxKnown = 8
 
 // Breakers returns the sequences of tokens that spell any of the texts, each not empty.
 func (v *Vocabulary) Breakers(texts []string) *Breakers {
+	key := fmt.Sprintf("%q", texts)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var missing []*breaker
-	for _, text := range texts {
-		if v.known[text] == nil {
-			b := newBreaker(text, v.tokens.EncodePart)
-			missing = append(missing, b)
-		}
+	if b := v.known[key]; b != nil {
+		return b
 	}
-	if len(missing) > 0 {
-		for id := range int32(v.tokens.Len()) {
-			word := v.tokens.Detokenize([]int32{id}, true)
-			for _, b := range missing {
-				b.meet(id, word)
-			}
-		}
-	}
-	all := make([]*Breakers, 0, len(texts))
-	for _, text := range texts {
-		if b := v.known[text]; b != nil {
-			all = append(all, b)
-		}
-	}
-	if len(v.known)+len(missing) > maxKnown {
+	one := make([]int32, 1)
+	b := newBreakers(texts, v.tokens.Len(), func(id int32) string {
+		one[0] = id
+		return v.tokens.Detokenize(one, true)
+	}, v.tokens.EncodePart)
+	if len(v.known) == maxKnown {
 		clear(v.known)
 	}
-	for _, b := range missing {
-		v.known[b.text] = &b.Breakers
-		all = append(all, &b.Breakers)
-	}
-	return join(all)
+	v.known[key] = b
+	return b
 }
 
 // Infill returns what the infill sampler needs; nil if no token ends a text.

@@ -45,7 +45,7 @@ func (q *anthropicQuery) fields() []field {
 }
 
 func newAnthropicInput() anthropicInput {
-	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &form{}}}
+	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &held{}}}
 }
 
 func (in *anthropicInput) fields() []field {
@@ -102,7 +102,7 @@ func (in *anthropicInput) converse() error {
 // anthropicOutput is output_config.
 type anthropicOutput struct {
 	effort string
-	form   *form
+	form   *held
 }
 
 func (o *anthropicOutput) take(r *reader) error {

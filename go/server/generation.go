@@ -65,7 +65,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if a := adapterOf(c.Request.Context()); a != nil {
 		g.name = a.Name
 	}
-	flow, weight := s.c.Flow(c)
+	flow, weight, priority := s.flow(c, o.priority)
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
@@ -74,7 +74,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 			}
 			r := o.request(m, prompt, i)
 			r.Adapters = adapters
-			r.Flow, r.Weight, r.Origin, r.Sink = flow, weight, c.Request.Context(), seq
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -67,6 +68,29 @@ func (q *ollamaCommon) named(m *Model) string {
 	return m.tag()
 }
 
+// An ollamaPrompter is the query of /api/chat or /api/generate.
+type ollamaPrompter interface {
+	prompter
+	// loaded returns the answer to a request without a prompt, nil to one with.
+	loaded(m *Model) any
+}
+
+// ollama returns the handler of an endpoint that generates text. A request without a prompt is there
+// to have the model loaded, which it is.
+func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, m *Model) error {
+		q := defaults(m)
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		if a := q.loaded(m); a != nil {
+			reply(c, http.StatusOK, a)
+			return nil
+		}
+		return s.generate(c, m, q, prefix)
+	}
+}
+
 // An ollamaChatQuery is a request to /api/chat.
 type ollamaChatQuery struct {
 	ollamaCommon
@@ -92,7 +116,7 @@ func (q *ollamaChatQuery) source(m *Model) (source, error) {
 	return q.conversation.source(m)
 }
 
-func (q *ollamaChatQuery) atOnce(m *Model) any {
+func (q *ollamaChatQuery) loaded(m *Model) any {
 	if len(q.turns) > 0 {
 		return nil
 	}
@@ -168,7 +192,7 @@ func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
 	return src, err
 }
 
-func (q *ollamaGenerateQuery) atOnce(m *Model) any {
+func (q *ollamaGenerateQuery) loaded(m *Model) any {
 	if q.prompt != "" || q.suffix != "" {
 		return nil
 	}

@@ -22,15 +22,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
-	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/server/batch"
 )
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
 	Build    string        // the program's version, which answers carry
 	SlotPath string        // the directory of saved slots; empty: there is none
+	Batches  *batch.Store  // files and batches; nil: there are none
 	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
 	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool          // GET /slots is refused
@@ -41,6 +43,8 @@ type Config struct {
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
+	// Owner returns whose files a request may see; nil: there is one owner.
+	Owner func(*gin.Context) string
 	// Note is given the log fields of each request that generated; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
@@ -78,7 +82,7 @@ func New(c Config) *Server {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
 	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
-	s.routes = s.table()
+	s.routes = append(s.table(), s.batchRoutes()...)
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }
@@ -112,11 +116,7 @@ func (m *Model) complete() {
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		v := constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
-		v.Encode = func(text string) []int32 {
-			return tok.Encode(text, tokenizer.Options{NoSpecial: true, Continues: true})
-		}
-		return v
+		return form.Vocabulary(tok)
 	})
 }
 

@@ -94,6 +94,10 @@ var preTokenizers = []*preTokenizer{
 		stages:  []finder{thousands, at(gpt4oWords)},
 	},
 	{
+		name:   "superbpe", // words are joined across spaces
+		stages: []finder{at(numbers), threes},
+	},
+	{
 		name:       "minicpm5",
 		stages:     []finder{at(upToThreeNumbers), at(llama3Words)},
 		wholeWords: true,

@@ -53,6 +53,7 @@ var published = map[string][]string{
 	},
 	// What is written as the end of a word is \b: expressions differ in what they take for one.
 	"tiny_aya":       {`\d{1,3}(?=(?:\d{3})*(?![\p{L}\p{M}\p{Nd}\p{Pc}]))`, `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+	"superbpe":       {`\p{N}+`, `\d{3}(?=(?:\d{3})*(?!\d))`},
 	"minicpm5":       {`\p{N}{1,3}`, `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"seed-coder":     {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"exaone-moe":     {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+`},
@@ -180,6 +181,7 @@ func TestWords(t *testing.T) {
 		{"seed-coder", "f();\n12", "f|();|\n|1|2"},
 		{"exaone-moe", "two words, 12\n\nx", "two words|,| |1|2|\n\n|x"},
 		{"viking", "Hei, 12 (a)", "Hei|,| |1|2| (|a|)"},
+		{"superbpe", "By the way, 1234567 12345x 12½345678 don't", "By the way, |1|234|567| |12|345|x |12½|345|678| don't"},
 		{"tiny_aya", "1234567 12345x 12", "1|234|567| |123|45|x| |12"},
 		{"youtu", "한국어 12, don't", "한국어| |1|2|,| don't"},
 		{"minicpm5", "12345 don't", "123|45| don|'t"},

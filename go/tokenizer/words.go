@@ -458,6 +458,31 @@ func thousands(s string, i int) (start, end int) {
 	return len(s), len(s)
 }
 
+// threes cuts groups of three digits off the right end of digits, and leaves what is before them where it is:
+//
+//	\d{3}(?=(?:\d{3})*(?!\d))
+func threes(s string, i int) (start, end int) {
+	if before, _ := utf8.DecodeLastRuneInString(s[:i]); unicode.IsDigit(before) {
+		// A match ended here, and left a multiple of three digits.
+		if end = runUpTo(3, s, i, unicode.IsDigit); end > i {
+			return i, end
+		}
+	}
+	for i < len(s) {
+		next := strings.IndexFunc(s[i:], unicode.IsDigit)
+		if next < 0 {
+			break
+		}
+		start, end = i+next, run(s, i+next, unicode.IsDigit)
+		if n := utf8.RuneCountInString(s[start:end]); n >= 3 {
+			start = runUpTo(n%3, s, start, unicode.IsDigit)
+			return start, runUpTo(3, s, start, unicode.IsDigit)
+		}
+		i = end
+	}
+	return len(s), len(s)
+}
+
 // wordPart is \w.
 func wordPart(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
 	"github.com/quern-llm/quern/go/server/page"
@@ -114,10 +116,15 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(f.vllmMetrics)
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
+	batches, err := f.openBatches()
+	if err != nil {
+		return err
+	}
 	api := server.New(server.Config{
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
+		Batches:  batches,
 		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
@@ -125,7 +132,13 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		StoreBytes: f.storeMemory,
 		StoreTime:  f.storeTime,
 
-		Flow:    func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
+		Flow: func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
+		Owner: func(c *gin.Context) string {
+			if keys.Len() == 0 {
+				return ""
+			}
+			return c.GetString(guard.Client)
+		},
 		Note:    func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:     logs,
 		Besides: f.pages(),
@@ -185,6 +198,11 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer fleet.stop()
 	f.announce(logs, listeners, device, fleet)
 	h.Ready()
+	idle, end := context.WithCancel(stop)
+	var background sync.WaitGroup
+	background.Go(func() { api.RunBatches(idle) })
+	defer background.Wait()
+	defer end()
 
 	select {
 	case err := <-served:
@@ -228,7 +246,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs),
 		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
 	e.Use(static...)
-	e.Use(guard.Auth(keys, public), guard.Body(maxBody),
+	e.Use(guard.Auth(keys, public), guard.Body(maxBody, map[string]int64{f.prefix + "/v1/files": batch.MaxFile + 1<<20}),
 		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)

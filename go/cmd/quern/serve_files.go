@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path"
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/batch"
 )
 
 // files returns a handler that serves the files of a folder on paths without a route,
@@ -44,4 +48,16 @@ func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
 		http.ServeContent(c.Writer, c.Request, name, info.ModTime(), f)
 		c.Abort()
 	}, func() { root.Close() }, nil
+}
+
+// openBatches opens the folder of --batch-dir, nil where there is none.
+func (f *serveFlags) openBatches() (*batch.Store, error) {
+	if f.batchDir == "" {
+		return nil, nil
+	}
+	s, err := batch.Open(f.batchDir, int64(min(cmp.Or(f.batchMax, 10<<30), math.MaxInt64)))
+	if err != nil {
+		return nil, usagef("--batch-dir: %w", err)
+	}
+	return s, nil
 }

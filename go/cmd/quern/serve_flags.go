@@ -26,6 +26,8 @@ type serveFlags struct {
 	names     []string     // names of the first model in the API
 	tags      []string
 	slotPath  string
+	batchDir  string
+	batchMax  uint64
 	adapters  adapterFlags
 	template  templateFlags
 	reasoning string
@@ -80,6 +82,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are kept after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for slots that clients save")
 
+	fs.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for files and batches of requests that are run when there is time (default: there are none)")
+	bytesVar(fs, &f.batchMax, "batch-space", "most bytes of that folder (default: 10Gi)")
 	f.adapters.defineServer(fs)
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; several with commas")

@@ -49,7 +49,7 @@ func Lookup(name string) (Arch, error) {
 // missing says, of architectures that people have files of, what these need and there is not yet.
 var missing = map[string]string{
 	"qwen4exp":  "several residual streams that are mixed (hyper-connections), sparse attention by blocks and embeddings of hashed n-grams",
-	"deepseek4": "several residual streams that are mixed (hyper-connections) and compressed keys and values",
+	"deepseek4": "several residual streams mixed by Sinkhorn's iterations (hyper-connections), attention to a window and to keys that stand for 4 or 128 positions, and experts chosen by the token",
 	"rwkv6":     "the time mixing of RWKV 6; that of RWKV 7 is another",
 	"arwkv7":    "an implementation to compare with: the time mixing is that of rwkv7",
 	"t5":        "a decoder that attends to an encoder; the encoder alone is t5encoder",

@@ -111,10 +111,14 @@ func address(remote string) string {
 	return "local"
 }
 
-// Body refuses bodies of more than n bytes: at once if Content-Length says so, else
-// while reading.
-func Body(n int64) gin.HandlerFunc {
+// Body refuses bodies of more than most bytes: at once if Content-Length says so, else
+// while reading. Routes may have other limits, by their full paths.
+func Body(most int64, others map[string]int64) gin.HandlerFunc {
 	return func(c *gin.Context) {
+		n := most
+		if other, ok := others[c.FullPath()]; ok {
+			n = other
+		}
 		if c.Request.ContentLength > n {
 			refuse(c, http.StatusRequestEntityTooLarge, "invalid_request_error",
 				fmt.Sprintf("the body has %d bytes, want at most %d", c.Request.ContentLength, n))

@@ -88,7 +88,7 @@ func serve(t *testing.T, keys []string, origins []string, handler gin.HandlerFun
 	}
 	var log bytes.Buffer
 	g := gin.New()
-	g.Use(Identify(), Recover(zerolog.New(&log)), CrossOrigin(cross), Auth(k, []string{"/health"}), Body(100))
+	g.Use(Identify(), Recover(zerolog.New(&log)), CrossOrigin(cross), Auth(k, []string{"/health"}), Body(100, nil))
 	g.Any("/x", handler)
 	g.Any("/health", handler)
 	w := httptest.NewRecorder()

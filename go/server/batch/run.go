@@ -1,0 +1,354 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// An Answer is what an endpoint answers to a request.
+type Answer struct {
+	Status int
+	Retry  time.Duration // after which a request that was refused for lack of room may be made again
+	Body   []byte        // JSON
+}
+
+// A Runner runs the batches of a Store, the oldest first.
+type Runner struct {
+	Store *Store
+	Width int // requests at a time
+	// Do makes a request of an owner.
+	Do func(ctx context.Context, owner, url string, body []byte) Answer
+	// Log is told what goes wrong with the store itself.
+	Log func(batch string, err error)
+}
+
+// Run runs batches until ctx ends. Requests that are under way then are made again by the next Run.
+func (r *Runner) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		id := r.Store.next()
+		if id == "" {
+			select {
+			case <-ctx.Done():
+			case <-r.Store.changed:
+			}
+			continue
+		}
+		if err := r.one(ctx, id); err != nil && ctx.Err() == nil {
+			r.Log(id, err)
+			_, _ = r.Store.change(id, func(b *Batch) {
+				b.Status, b.Failed = "failed", time.Now().Unix()
+				b.Errors = &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}
+			})
+		}
+	}
+}
+
+// told is an error without paths of the server.
+func told(err error) string {
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrNotFound) {
+		return err.Error()
+	}
+	return "its files cannot be read or written"
+}
+
+// next returns the oldest batch that has not ended, or "".
+func (s *Store) next() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first *owned[Batch]
+	for _, o := range s.batches {
+		if !o.Value.ended() && (first == nil || o.Seq < first.Seq) {
+			first = o
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.Value.ID
+}
+
+// An entry is a line of a journal: how request number N ended.
+type entry struct {
+	N      int             `json:"n"`
+	Failed bool            `json:"failed"`
+	Line   json.RawMessage `json:"line"` // of the output or error file
+}
+
+// one runs a batch to its end.
+func (r *Runner) one(ctx context.Context, id string) error {
+	s := r.Store
+	s.mu.Lock()
+	o := *s.batches[id]
+	s.mu.Unlock()
+	in, err := s.Content(o.Owner, o.Value.Input)
+	if err != nil {
+		return err
+	}
+	requests, faults, err := readInput(in, o.Value.Endpoint)
+	in.Close()
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		_, err := s.change(id, func(b *Batch) {
+			b.Status, b.Failed, b.Errors = "failed", time.Now().Unix(), &Faults{"list", faults}
+		})
+		return err
+	}
+	done, err := s.readJournal(id)
+	if err != nil {
+		return err
+	}
+	_, err = s.change(id, func(b *Batch) {
+		b.Counts = Counts{Total: len(requests)}
+		for _, e := range done {
+			b.Counts.add(e)
+		}
+		if b.Status == "validating" {
+			b.Status, b.InProgress = "in_progress", time.Now().Unix()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.requests(ctx, id, o, requests, done); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return s.finish(id, o.Owner, requests)
+}
+
+func (c *Counts) add(e entry) {
+	if e.Failed {
+		c.Failed++
+	} else {
+		c.Completed++
+	}
+}
+
+// requests makes those that are not in the journal, until all are, the batch is cancelled or expires, or ctx ends.
+func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list []request, done map[int]entry) error {
+	s := r.Store
+	ctx, cancel := context.WithDeadlineCause(ctx, time.Unix(o.Value.Expires, 0), errExpired)
+	defer cancel()
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // a cancelled batch ends what it has under way
+		for {
+			if b, err := s.Batch(o.Owner, id); err != nil || b.Cancelling != 0 {
+				stop()
+				return
+			}
+			select {
+			case <-watched.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	out, err := os.OpenFile(s.journal(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	var mu sync.Mutex
+	var failed error
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range max(r.Width, 1) {
+		wg.Go(func() {
+			for n := range work {
+				e, ok := r.request(watched, o.Owner, n, list[n])
+				if !ok {
+					continue
+				}
+				mu.Lock()
+				if err := s.note(out, id, e); err != nil && failed == nil {
+					failed = err
+					stop()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for n := range list {
+		if _, ok := done[n]; ok {
+			continue
+		}
+		select {
+		case work <- n:
+			continue
+		case <-watched.Done():
+		}
+		break
+	}
+	close(work)
+	wg.Wait()
+	return failed
+}
+
+var errExpired = errors.New("the batch has expired")
+
+// request makes a request, again and again while there is no room for it. It reports whether it was answered.
+func (r *Runner) request(ctx context.Context, owner string, n int, q request) (entry, bool) {
+	for {
+		a := r.Do(ctx, owner, q.URL, q.Body)
+		if ctx.Err() != nil {
+			return entry{}, false
+		}
+		if a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
+			select {
+			case <-ctx.Done():
+				return entry{}, false
+			case <-time.After(min(max(a.Retry, time.Second), time.Minute)):
+			}
+			continue
+		}
+		line, err := json.Marshal(map[string]any{
+			"id": newID("batch_req_"), "custom_id": q.ID, "error": nil,
+			"response": map[string]any{"status_code": a.Status, "request_id": newID("req_"), "body": json.RawMessage(a.Body)},
+		})
+		if err != nil { // the answer is not JSON
+			line, _ = json.Marshal(map[string]any{
+				"id": newID("batch_req_"), "custom_id": q.ID, "response": nil, "error": map[string]any{"code": "server_error", "message": "the answer is no JSON"},
+			})
+			a.Status = 0
+		}
+		return entry{n, a.Status != http.StatusOK, line}, true
+	}
+}
+
+// note appends to a journal, and counts.
+func (s *Store) note(out *os.File, id string, e entry) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	s.mu.Lock()
+	full := s.used+int64(len(raw)) > s.quota
+	if !full {
+		s.used += int64(len(raw))
+	}
+	s.mu.Unlock()
+	if full {
+		return ErrFull
+	}
+	if _, err := out.Write(raw); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches[id].Value.Counts.add(e) // kept with the next change; the journal has it
+	return nil
+}
+
+// readJournal returns what is in a journal, without a last line that was cut short, which is removed.
+func (s *Store) readJournal(id string) (map[int]entry, error) {
+	done := map[int]entry{}
+	raw, err := os.ReadFile(s.journal(id))
+	if errors.Is(err, os.ErrNotExist) {
+		return done, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	whole := bytes.LastIndexByte(raw, '\n') + 1
+	if whole < len(raw) {
+		if err := os.Truncate(s.journal(id), int64(whole)); err != nil {
+			return nil, err
+		}
+	}
+	for line := range bytes.Lines(raw[:whole]) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("journal of %s: %w", id, err)
+		}
+		done[e.N] = e
+	}
+	return done, nil
+}
+
+// finish makes the output and error files of a batch, and ends it.
+func (s *Store) finish(id, owner string, list []request) error {
+	b, err := s.change(id, func(b *Batch) {
+		if b.Cancelling == 0 {
+			b.Status, b.Finalizing = "finalizing", time.Now().Unix()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	done, err := s.readJournal(id)
+	if err != nil {
+		return err
+	}
+	expired := b.Cancelling == 0 && len(done) < len(list)
+	var outputs, errs bytes.Buffer
+	missing := 0
+	for n, q := range list {
+		e, ok := done[n]
+		switch {
+		case ok && e.Failed:
+			errs.Write(append(e.Line, '\n'))
+		case ok:
+			outputs.Write(append(e.Line, '\n'))
+		case expired:
+			missing++
+			line, _ := json.Marshal(map[string]any{
+				"id": newID("batch_req_"), "custom_id": q.ID, "response": nil,
+				"error": map[string]any{"code": "batch_expired", "message": "the request was not made before the batch expired"},
+			})
+			errs.Write(append(line, '\n'))
+		}
+	}
+	outID, err := s.result(owner, id+"_output.jsonl", &outputs)
+	if err != nil {
+		return err
+	}
+	errID, err := s.result(owner, id+"_error.jsonl", &errs)
+	if err != nil {
+		return err
+	}
+	if _, err := s.change(id, func(b *Batch) {
+		b.Output, b.ErrorFile = outID, errID
+		b.Counts.Failed += missing
+		now := time.Now().Unix()
+		switch {
+		case b.Cancelling != 0:
+			b.Status, b.Cancelled = "cancelled", now
+		case expired:
+			b.Status, b.Expired = "expired", now
+		default:
+			b.Status, b.Completed = "completed", now
+		}
+	}); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.journal(id))
+	if err != nil {
+		return nil // there is none
+	}
+	s.mu.Lock()
+	s.used -= info.Size()
+	s.mu.Unlock()
+	return os.Remove(s.journal(id))
+}
+
+// result keeps a file that a batch has made, if anything is in it.
+func (s *Store) result(owner, name string, from *bytes.Buffer) (string, error) {
+	if from.Len() == 0 {
+		return "", nil
+	}
+	f, err := s.AddFile(owner, name, "batch_output", from)
+	return f.ID, err
+}

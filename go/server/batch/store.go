@@ -1,0 +1,365 @@
+// Package batch keeps files of requests and runs them when nothing else does: OpenAI's files and batches.
+//
+// All state is in one folder, in files that are replaced atomically or only appended to. A request that was answered is
+// in the batch's journal before anybody is told, and is not made again after a restart.
+package batch
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/newfile"
+)
+
+// Limits of a Store.
+const (
+	MaxFile  = 200 << 20 // bytes of a file
+	MaxLines = 50_000    // requests of a batch
+	MaxLine  = 8 << 20   // bytes of a request
+	maxItems = 10_000    // files, and batches
+)
+
+// Errors that a client can do something about.
+var (
+	ErrNotFound = errors.New("no such file or batch")
+	ErrInUse    = errors.New("a batch uses the file; cancel it first")
+	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
+	ErrTooLarge = fmt.Errorf("a file of more than %d MiB", MaxFile>>20)
+)
+
+// A File is a file as the API shows it.
+type File struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Bytes    int64  `json:"bytes"`
+	Created  int64  `json:"created_at"`
+	Filename string `json:"filename"`
+	Purpose  string `json:"purpose"`
+	Status   string `json:"status"`
+}
+
+// A Counts is how many requests of a batch there are, and how they ended.
+type Counts struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+}
+
+// A Fault is what is wrong with a line of a batch's input.
+type Fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
+	Line    int    `json:"line,omitempty"` // from 1
+}
+
+// Faults is a list of them, as the API shows it.
+type Faults struct {
+	Object string  `json:"object"`
+	Data   []Fault `json:"data"`
+}
+
+// A Batch is a batch as the API shows it. Times are 0 where something has not happened.
+type Batch struct {
+	ID         string            `json:"id"`
+	Object     string            `json:"object"`
+	Endpoint   string            `json:"endpoint"`
+	Errors     *Faults           `json:"errors"`
+	Input      string            `json:"input_file_id"`
+	Window     string            `json:"completion_window"`
+	Status     string            `json:"status"`
+	Output     string            `json:"output_file_id,omitempty"`
+	ErrorFile  string            `json:"error_file_id,omitempty"`
+	Created    int64             `json:"created_at"`
+	InProgress int64             `json:"in_progress_at,omitempty"`
+	Expires    int64             `json:"expires_at"`
+	Finalizing int64             `json:"finalizing_at,omitempty"`
+	Completed  int64             `json:"completed_at,omitempty"`
+	Failed     int64             `json:"failed_at,omitempty"`
+	Expired    int64             `json:"expired_at,omitempty"`
+	Cancelling int64             `json:"cancelling_at,omitempty"`
+	Cancelled  int64             `json:"cancelled_at,omitempty"`
+	Counts     Counts            `json:"request_counts"`
+	Metadata   map[string]string `json:"metadata"`
+}
+
+// ended reports whether nothing more happens to the batch.
+func (b *Batch) ended() bool {
+	return slices.Contains([]string{"failed", "completed", "expired", "cancelled"}, b.Status)
+}
+
+// owned is what is kept of a file or a batch: whose it is, and itself.
+type owned[T any] struct {
+	Owner string `json:"owner"`
+	Seq   int64  `json:"seq"` // in the order of creation
+	Value T      `json:"value"`
+}
+
+// A Store is the files and batches of a folder. It is safe for concurrent use.
+type Store struct {
+	dir   string
+	quota int64
+
+	mu      sync.Mutex
+	files   map[string]*owned[File]
+	batches map[string]*owned[Batch]
+	seq     int64
+	used    int64 // bytes of files and journals
+	changed chan struct{}
+}
+
+// Open opens the store in a folder, which is created if need be. quota bounds its bytes.
+func Open(dir string, quota int64) (*Store, error) {
+	s := &Store{dir: dir, quota: quota, files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, changed: make(chan struct{}, 1)}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := load(s, "file-*.json", s.files, func(f *File) string { return f.ID }); err != nil {
+		return nil, err
+	}
+	if err := load(s, "batch_*.json", s.batches, func(b *Batch) string { return b.ID }); err != nil {
+		return nil, err
+	}
+	for _, f := range s.files {
+		s.used += f.Value.Bytes
+	}
+	for _, b := range s.batches {
+		if info, err := os.Stat(s.journal(b.Value.ID)); err == nil {
+			s.used += info.Size()
+		}
+	}
+	return s, nil
+}
+
+func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T) string) error {
+	paths, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		o := &owned[T]{}
+		if err := json.Unmarshal(raw, o); err != nil || id(&o.Value)+".json" != filepath.Base(path) {
+			return fmt.Errorf("%s: not written by this program: %v", path, err)
+		}
+		into[id(&o.Value)] = o
+		s.seq = max(s.seq, o.Seq)
+	}
+	return nil
+}
+
+func (s *Store) path(name string) string  { return filepath.Join(s.dir, name) }
+func (s *Store) journal(id string) string { return s.path(id + ".journal") }
+
+// save writes what is kept of a file or batch.
+func (s *Store) save(id string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = newfile.Write(s.path(id+".json"), true, 0o600, 0, func(w io.Writer) (int64, error) {
+		n, err := w.Write(raw)
+		return int64(n), err
+	})
+	return err
+}
+
+// newID returns an id that cannot be guessed.
+func newID(prefix string) string {
+	var b [18]byte
+	rand.Read(b[:])
+	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// AddFile keeps a file of an owner.
+func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, error) {
+	f := File{ID: newID("file-"), Object: "file", Created: time.Now().Unix(), Filename: name, Purpose: purpose, Status: "processed"}
+	s.mu.Lock()
+	room := min(MaxFile, s.quota-s.used)
+	full := len(s.files) >= maxItems
+	s.mu.Unlock()
+	if full || room <= 0 {
+		return f, ErrFull
+	}
+	n, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
+		n, err := io.Copy(w, io.LimitReader(from, room+1))
+		if err == nil && n > room {
+			if err = ErrFull; room == MaxFile {
+				err = ErrTooLarge
+			}
+		}
+		return n, err
+	})
+	if err != nil {
+		return f, err
+	}
+	f.Bytes = n
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	o := &owned[File]{owner, s.seq, f}
+	if err := s.save(f.ID, o); err != nil {
+		os.Remove(s.path(f.ID + ".data"))
+		return f, err
+	}
+	s.files[f.ID] = o
+	s.used += n
+	return f, nil
+}
+
+// File returns a file of an owner.
+func (s *Store) File(owner, id string) (File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return get(s.files, owner, id)
+}
+
+// Content opens a file of an owner for reading.
+func (s *Store) Content(owner, id string) (*os.File, error) {
+	if _, err := s.File(owner, id); err != nil {
+		return nil, err
+	}
+	return os.Open(s.path(id + ".data"))
+}
+
+// RemoveFile deletes a file of an owner that no batch needs.
+func (s *Store) RemoveFile(owner, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := get(s.files, owner, id)
+	if err != nil {
+		return err
+	}
+	for _, b := range s.batches {
+		if b.Value.Input == id && !b.Value.ended() {
+			return ErrInUse
+		}
+	}
+	for _, suffix := range []string{".json", ".data"} {
+		if err := os.Remove(s.path(id + suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	delete(s.files, id)
+	s.used -= f.Bytes
+	return nil
+}
+
+// Files returns the files of an owner, the newest first.
+func (s *Store) Files(owner string) []File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sorted(s.files, owner)
+}
+
+// AddBatch begins a batch of an owner's file: it is run when there is time.
+func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Duration, metadata map[string]string) (Batch, error) {
+	now := time.Now()
+	b := Batch{
+		ID: newID("batch_"), Object: "batch", Endpoint: endpoint, Input: input, Window: window, Status: "validating",
+		Created: now.Unix(), Expires: now.Add(lasts).Unix(), Metadata: metadata,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := get(s.files, owner, input); err != nil {
+		return b, err
+	}
+	if len(s.batches) >= maxItems {
+		return b, ErrFull
+	}
+	s.seq++
+	o := &owned[Batch]{owner, s.seq, b}
+	if err := s.save(b.ID, o); err != nil {
+		return b, err
+	}
+	s.batches[b.ID] = o
+	s.nudge()
+	return b, nil
+}
+
+// Batch returns a batch of an owner.
+func (s *Store) Batch(owner, id string) (Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return get(s.batches, owner, id)
+}
+
+// Batches returns the batches of an owner, the newest first.
+func (s *Store) Batches(owner string) []Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sorted(s.batches, owner)
+}
+
+// Cancel ends a batch of an owner. What was answered stays.
+func (s *Store) Cancel(owner, id string) (Batch, error) {
+	if _, err := s.Batch(owner, id); err != nil {
+		return Batch{}, err
+	}
+	return s.change(id, func(b *Batch) {
+		if !b.ended() && b.Cancelling == 0 {
+			b.Status, b.Cancelling = "cancelling", time.Now().Unix()
+		}
+	})
+}
+
+// change changes a batch and keeps it.
+func (s *Store) change(id string, f func(*Batch)) (Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.batches[id]
+	next := *o
+	f(&next.Value)
+	if err := s.save(id, &next); err != nil {
+		return o.Value, err
+	}
+	*o = next
+	s.nudge()
+	return next.Value, nil
+}
+
+func (s *Store) nudge() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// get returns a copy of what an owner has; of others it says nothing.
+func get[T any](all map[string]*owned[T], owner, id string) (T, error) {
+	o := all[id]
+	if o == nil || o.Owner != owner {
+		var none T
+		return none, fmt.Errorf("%w: %.64q", ErrNotFound, strings.ToValidUTF8(id, "?"))
+	}
+	return o.Value, nil
+}
+
+func sorted[T any](all map[string]*owned[T], owner string) []T {
+	var mine []*owned[T]
+	for _, o := range all {
+		if o.Owner == owner {
+			mine = append(mine, o)
+		}
+	}
+	slices.SortFunc(mine, func(a, b *owned[T]) int { return int(b.Seq - a.Seq) })
+	list := []T{}
+	for _, o := range mine {
+		list = append(list, o.Value)
+	}
+	return list
+}

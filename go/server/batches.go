@@ -1,0 +1,374 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/batch"
+)
+
+// backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
+// give way to any.
+const backgroundPriority = math.MinInt32
+
+// background is the key of the owner of a batch, in the context of its requests.
+type background struct{}
+
+// flow returns whose a request is, for fair shares, its weight, and its priority, given what it asks for.
+func (s *Server) flow(c *gin.Context, asked int) (flow string, weight float64, priority int) {
+	if owner, ok := c.Request.Context().Value(background{}).(string); ok {
+		return "batch " + owner, 0, backgroundPriority
+	}
+	flow, weight = s.c.Flow(c)
+	return flow, weight, asked
+}
+
+// batchWidth is how many requests of batches are made at a time: enough for a pass over the weights to serve several,
+// and few beside those of people who wait.
+const batchWidth = 4
+
+// RunBatches runs batches until ctx ends.
+func (s *Server) RunBatches(ctx context.Context) {
+	if s.c.Batches == nil {
+		return
+	}
+	h := s.Handler()
+	r := batch.Runner{
+		Store: s.c.Batches, Width: batchWidth,
+		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
+			to := &recorder{header: http.Header{}, status: http.StatusOK}
+			req, err := http.NewRequestWithContext(context.WithValue(ctx, background{}, owner), http.MethodPost, url, bytes.NewReader(body))
+			if err != nil { // the url is an endpoint's
+				panic(err)
+			}
+			h.ServeHTTP(to, req)
+			retry, _ := strconv.Atoi(to.header.Get("Retry-After"))
+			return batch.Answer{Status: to.status, Retry: time.Duration(retry) * time.Second, Body: to.body.Bytes()}
+		},
+		Log: func(id string, err error) { s.c.Log.Error().Str("batch", id).Err(err).Msg("a batch failed") },
+	}
+	r.Run(ctx)
+}
+
+// A recorder is a ResponseWriter that keeps what is written.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+var errNoBatches = unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
+
+// owner returns whose files a request may see: those of its key, or of all where there are no keys.
+func (s *Server) owner(c *gin.Context) string {
+	if s.c.Owner == nil {
+		return ""
+	}
+	return s.c.Owner(c)
+}
+
+// kept is a handler of files or batches, whose errors it translates.
+func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (any, error)) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, _ *Model) error {
+		if s.c.Batches == nil {
+			return errNoBatches
+		}
+		v, err := f(c, s.c.Batches, s.owner(c))
+		switch {
+		case errors.Is(err, batch.ErrNotFound):
+			return &apiError{status: http.StatusNotFound, message: err.Error()}
+		case errors.Is(err, batch.ErrInUse):
+			return &apiError{status: http.StatusConflict, message: err.Error()}
+		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge):
+			return &apiError{status: http.StatusRequestEntityTooLarge, message: err.Error()}
+		case err != nil:
+			return err
+		}
+		if v != nil {
+			reply(c, http.StatusOK, v)
+		}
+		return nil
+	}
+}
+
+// upload keeps a file: a form with purpose and file.
+func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	const want = "want a form (multipart/form-data) with purpose=batch and file"
+	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
+		return nil, bad("the body is no form, %s", want)
+	}
+	form, err := c.Request.MultipartReader()
+	if err != nil {
+		return nil, bad("the body: %v, %s", err, want)
+	}
+	purpose, kept := "", (*batch.File)(nil)
+	discard := func(err error) (any, error) {
+		if kept != nil {
+			_ = store.RemoveFile(owner, kept.ID)
+		}
+		return nil, err
+	}
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return discard(upset(err))
+		}
+		switch name := part.FormName(); name {
+		case "purpose":
+			v, err := io.ReadAll(io.LimitReader(part, 64))
+			if err != nil {
+				return discard(upset(err))
+			}
+			purpose = string(v)
+		case "file":
+			if kept != nil {
+				return discard(invalid("file", "given twice, want one"))
+			}
+			f, err := store.AddFile(owner, clip(part.FileName()), "batch", part)
+			if err != nil {
+				return nil, upset(err)
+			}
+			kept = &f
+		default:
+			return discard(invalid(clip(name), "not supported, %s", want))
+		}
+	}
+	switch {
+	case purpose != "batch":
+		return discard(invalid("purpose", "%s, want batch", quote(purpose)))
+	case kept == nil:
+		return nil, invalid("file", "missing, %s", want)
+	}
+	return kept, nil
+}
+
+// upset is an error of reading an upload: the client's, unless it is the store's.
+func upset(err error) error {
+	if errors.Is(err, batch.ErrFull) || errors.Is(err, batch.ErrTooLarge) {
+		return err
+	}
+	_, read := readAll(failing{err})
+	return read
+}
+
+// failing is a Reader that fails.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func (s *Server) getFile(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	return store.File(owner, c.Param("id"))
+}
+
+func (s *Server) fileContent(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	about, err := store.File(owner, c.Param("id"))
+	if err != nil {
+		return nil, err
+	}
+	f, err := store.Content(owner, about.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	c.DataFromReader(http.StatusOK, about.Bytes, "application/octet-stream", f, nil)
+	return nil, nil
+}
+
+// deleted is the response to a deletion.
+type deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+func (s *Server) deleteFile(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	id := c.Param("id")
+	return deleted{id, "file", true}, store.RemoveFile(owner, id)
+}
+
+// page is part of a list.
+type page[T any] struct {
+	Object string  `json:"object"`
+	Data   []T     `json:"data"`
+	First  *string `json:"first_id"`
+	Last   *string `json:"last_id"`
+	More   bool    `json:"has_more"`
+}
+
+// pageOf returns the part of a list, which begins with the newest, that the query asks for.
+func pageOf[T any](c *gin.Context, list []T, id func(T) string, most int) (any, error) {
+	limit := min(most, 10_000)
+	if q := c.Query("limit"); q != "" {
+		n, err := strconv.Atoi(q)
+		if err != nil || n < 1 || n > 10_000 {
+			return nil, invalid("limit", "%s, want an integer from 1 to 10000", quote(q))
+		}
+		limit = n
+	}
+	switch order := c.Query("order"); order {
+	case "", "desc":
+	case "asc":
+		slices.Reverse(list)
+	default:
+		return nil, invalid("order", "%s, want asc or desc", quote(order))
+	}
+	if after := c.Query("after"); after != "" {
+		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
+		if i < 0 {
+			return nil, invalid("after", "%s is not in the list", quote(after))
+		}
+		list = list[i+1:]
+	}
+	p := page[T]{Object: "list", Data: list, More: len(list) > limit}
+	if p.More {
+		p.Data = list[:limit]
+	}
+	if n := len(p.Data); n > 0 {
+		first, last := id(p.Data[0]), id(p.Data[n-1])
+		p.First, p.Last = &first, &last
+	}
+	return p, nil
+}
+
+func (s *Server) listFiles(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	list := store.Files(owner)
+	if purpose := c.Query("purpose"); purpose != "" {
+		list = slices.DeleteFunc(list, func(f batch.File) bool { return f.Purpose != purpose })
+	}
+	return pageOf(c, list, func(f batch.File) string { return f.ID }, 10_000)
+}
+
+func (s *Server) listBatches(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	return pageOf(c, store.Batches(owner), func(b batch.Batch) string { return b.ID }, 20)
+}
+
+func (s *Server) getBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	return store.Batch(owner, c.Param("id"))
+}
+
+func (s *Server) cancelBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	return store.Cancel(owner, c.Param("id"))
+}
+
+// A batchQuery is a request to begin a batch.
+type batchQuery struct {
+	input, endpoint, window string
+	metadata                metadataField
+}
+
+func newBatchQuery(*Model) *batchQuery { return &batchQuery{window: "24h"} }
+
+func (q *batchQuery) fields() []field {
+	return []field{
+		required("input_file_id", text{p: &q.input}, "A file that was uploaded, of a request in each line."),
+		required("endpoint", text{p: &q.endpoint}, "What answers the requests, such as /v1/chat/completions."),
+		input("completion_window", text{p: &q.window}, "After which what was not answered is given up, such as 24h; at most 720h."),
+		input("metadata", &q.metadata, "Texts to be kept with the batch, by name."),
+	}
+}
+
+// metadataField is up to 16 texts by name.
+type metadataField map[string]string
+
+const wantMetadata = "an object of at most 16 texts"
+
+func (m *metadataField) take(r *reader) error {
+	*m = metadataField{}
+	return r.members(wantMetadata, func(name string) error {
+		v, err := r.text(wantMetadata)
+		if (*m)[name] = v; err == nil && (len(*m) > 16 || len(name) > 64 || len(v) > 512) {
+			err = fmt.Errorf("%s is one too many, or longer than 64 and 512 bytes, want %s", quote(name), wantMetadata)
+		}
+		return err
+	})
+}
+
+func (m *metadataField) value() any { return *m }
+func (m *metadataField) schema() schema {
+	return schema{"description": wantMetadata, "type": "object", "additionalProperties": schema{"type": "string"}}
+}
+
+// batchEndpoints are those that a batch may name.
+func (s *Server) batchEndpoints() []string {
+	var list []string
+	for _, r := range s.routes {
+		if path := r.paths[0]; r.method == http.MethodPost && !r.always && r.body.name != "" && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "load_lora_adapter") && !strings.Contains(path, ":") {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+func (s *Server) createBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
+	if _, err := receive(c); err != nil {
+		return nil, err
+	}
+	q := newBatchQuery(nil)
+	if err := readBody(c, q); err != nil {
+		return nil, err
+	}
+	if all := s.batchEndpoints(); !slices.Contains(all, q.endpoint) {
+		return nil, invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
+	}
+	lasts, err := time.ParseDuration(q.window)
+	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
+		return nil, invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
+	}
+	return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
+}
+
+// batchRoutes are those of files and batches.
+func (s *Server) batchRoutes() []route {
+	limits := []param{{"query", "limit", "How many, at most."}, {"query", "after", "The id that the list goes on after."}}
+	return []route{
+		{
+			method: http.MethodPost, paths: []string{"/v1/files"}, always: true, openAI: true,
+			handle: s.kept(s.upload), summary: "Upload a file of requests for a batch, as a form with purpose=batch and file", answer: batch.File{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/files"}, always: true, openAI: true,
+			handle: s.kept(s.listFiles), summary: "List the files", answer: page[batch.File]{},
+			params: append(limits, param{"query", "order", "desc, the newest first, or asc."}, param{"query", "purpose", "batch or batch_output."}),
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
+			handle: s.kept(s.getFile), summary: "Describe a file", params: pathID, answer: batch.File{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/files/:id/content"}, always: true, openAI: true,
+			handle: s.kept(s.fileContent), summary: "Download a file", params: pathID, answer: schema{"type": "string"},
+		}, {
+			method: http.MethodDelete, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
+			handle: s.kept(s.deleteFile), summary: "Delete a file", params: pathID, answer: deleted{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/batches"}, always: true, openAI: true,
+			handle: s.kept(s.createBatch), summary: "Run the requests of a file when there is time", answer: batch.Batch{},
+			body: bodyOf("BatchRequest", newBatchQuery), example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, openAI: true,
+			handle: s.kept(s.listBatches), summary: "List the batches", params: limits, answer: page[batch.Batch]{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/batches/:id"}, always: true, openAI: true,
+			handle: s.kept(s.getBatch), summary: "Describe a batch", params: pathID, answer: batch.Batch{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/batches/:id/cancel"}, always: true, openAI: true,
+			handle: s.kept(s.cancelBatch), summary: "Cancel a batch: what was answered stays", params: pathID, answer: batch.Batch{},
+		},
+	}
+}
