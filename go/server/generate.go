@@ -147,19 +147,20 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 
 // usage is the token counts of a request, in OpenAI's format.
 type usage struct {
-	PromptTokens     int           `json:"prompt_tokens"`
-	CompletionTokens int           `json:"completion_tokens"`
-	TotalTokens      int           `json:"total_tokens"`
-	Details          usageDetails  `json:"prompt_tokens_details"`
-	Output           outputDetails `json:"completion_tokens_details"`
+	PromptTokens     int               `json:"prompt_tokens"`
+	CompletionTokens int               `json:"completion_tokens"`
+	TotalTokens      int               `json:"total_tokens"`
+	Details          usageDetails      `json:"prompt_tokens_details"`
+	Completion       completionDetails `json:"completion_tokens_details"`
+}
+
+// completionDetails counts the tokens of reasoning, with the marks around it.
+type completionDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 type usageDetails struct {
 	CachedTokens int `json:"cached_tokens"`
-}
-
-type outputDetails struct {
-	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 // add counts a sequence, which has ended. The prompt of several answers counts once.
@@ -169,7 +170,6 @@ func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
 		u.Details.CachedTokens += e.CachedTokens
 	}
 	u.CompletionTokens += e.Generated
-	u.Output.ReasoningTokens += seq.write.thoughts
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 }
 

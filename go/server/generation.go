@@ -165,6 +165,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 			left--
 			g.registry.ended(g, e)
 			g.used.add(g, e.seq, e.usage)
+			g.used.Completion.ReasoningTokens += e.end.thought
 			if e.seq.index == 0 {
 				g.first = e.usage
 			}

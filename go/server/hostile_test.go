@@ -64,6 +64,9 @@ func TestHostileFields(t *testing.T) {
 			if strings.HasPrefix(path, "/slots/") {
 				at += "?action=save"
 			}
+			if path == "/v1/batches" {
+				continue // off without a folder, whatever the body is
+			}
 			for field := range doc.Components.Schemas[name].Properties {
 				check := compile("/components/schemas/" + name + "/properties/" + field)
 				for _, value := range hostile {

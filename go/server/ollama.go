@@ -40,7 +40,7 @@ func (q *ollamaCommon) fields() []field {
 		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
 		setting("stream", boolean{&q.stream}, "Send the answer as it is generated, in lines of JSON."),
 		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
-		input("format", empty(""), "Holds the answer to a form."),
+		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
 		setting("logprobs", always(false), "Send the log-probability of each token."),
@@ -245,6 +245,35 @@ func (t ollamaOptions) schema() schema {
 		properties[f.names[0]] = s
 	}
 	return schema{"type": "object", "properties": properties}
+}
+
+// ollamaForm is the form that an answer is held to.
+type ollamaForm struct{ f *form }
+
+const wantForm = `"json" or a JSON schema`
+
+func (t ollamaForm) take(r *reader) error {
+	const param = "format"
+	switch r.kind() {
+	case '"':
+		s, err := r.text(wantForm)
+		switch {
+		case err != nil || s == "":
+			return err
+		case s != "json":
+			return fmt.Errorf("the string %s, want %s", quote(s), wantForm)
+		}
+		return t.f.give(param, "json_schema", anyObject)
+	case '{':
+		return formSchema{t.f, param, false}.take(r)
+	}
+	return r.wrong(wantForm)
+}
+
+func (t ollamaForm) value() any { return nil }
+
+func (t ollamaForm) schema() schema {
+	return schema{"description": wantForm, "anyOf": []schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
 }
 
 // ollamaThink is whether to think: true, false or how much.

@@ -265,8 +265,7 @@ func (f *responsesFormat) finish(end *ending, e event) {
 	now := f.q.stored.now().Unix()
 	f.body.Completed = &now
 	u := &responseUsage{Input: e.usage.PromptTokens, Output: e.usage.Generated, Total: e.usage.PromptTokens + e.usage.Generated}
-	u.InputDetails.Cached = e.usage.CachedTokens
-	u.OutputDetails.Reasoning = e.seq.write.thoughts
+	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.usage.CachedTokens, end.thought
 	f.body.Usage = u
 }
 

@@ -102,7 +102,7 @@ func TestScriptedBudget(t *testing.T) {
 	}})
 	const path = "/v1/chat/completions"
 	c := post[chatAnswer](s, path, `{`+hi+`}`)
-	whole := c.Usage.Output.ReasoningTokens
+	whole := c.Usage.Completion.ReasoningTokens
 	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." || whole < 8 || whole > c.Usage.CompletionTokens {
 		t.Fatalf("got %+v, %+v", m, c.Usage)
 	}

@@ -27,17 +27,17 @@ func (p *piece) content() string {
 
 // A writer turns the tokens of a sequence into pieces of its answer.
 type writer struct {
-	text     *tokenizer.Stream
-	stops    *stopper
-	reply    *chat.Reply // of a chat: nil: all text is content
-	whole    *chat.Reply // the same with its reasoning as content, where the content is wanted so
-	thoughts int         // tokens of the reasoning
-	calls    bool        // there was a call of a tool
-	line     bool        // there was a line break
-	written  int         // bytes of text
-	sure     int         // of which cannot be part of a stop word
-	waiting  []waiting   // tokens whose text is not complete
-	out      piece       // complete, but not returned yet
+	text    *tokenizer.Stream
+	stops   *stopper
+	reply   *chat.Reply // of a chat: nil: all text is content
+	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
+	calls   bool        // there was a call of a tool
+	thought int         // tokens of the reasoning
+	line    bool        // there was a line break
+	written int         // bytes of text
+	sure    int         // of which cannot be part of a stop word
+	waiting []waiting   // tokens whose text is not complete
+	out     piece       // complete, but not returned yet
 }
 
 type waiting struct {
@@ -71,7 +71,7 @@ func (w *writer) write(t engine.Token) (p piece, word string) {
 	thinks := w.thinks()
 	word = w.add(w.text.Write(t.ID))
 	if thinks || w.thinks() {
-		w.thoughts++
+		w.thought++
 	}
 	if w.out.empty() && word == "" {
 		return piece{}, word

@@ -15,8 +15,6 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-
-	"github.com/quern-llm/quern/go/demo"
 )
 
 // files and batches of a service through OpenAI's client, with a key.
@@ -193,8 +191,14 @@ func TestServeBatches(t *testing.T) {
 	}
 	for _, i := range []int{0, 11, 23} {
 		got := out[fmt.Sprint("line ", i)].Response
-		want := succeed(t, "run", "-m", demo.Name, "-p", fmt.Sprintf("Once upon a time there were %d cats", i), "--temp", "0", "-n", "250", "--ignore-eos")
-		if got.Status != 200 || got.Body.Choices[0].Text != strings.TrimSuffix(want, "\n") {
+		alone, err := c.Completions.New(ctx, openai.CompletionNewParams{
+			Model: "any", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(fmt.Sprintf("Once upon a time there were %d cats", i))},
+			MaxTokens: openai.Int(250), Temperature: openai.Float(0),
+		}, option.WithJSONSet("ignore_eos", true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := alone.Choices[0].Text; got.Status != 200 || got.Body.Choices[0].Text != want {
 			t.Errorf("line %d: %+v, want %q", i, got, want)
 		}
 	}
