@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/form"
 )
 
 // Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
@@ -248,7 +249,7 @@ func (t ollamaOptions) schema() schema {
 }
 
 // ollamaForm is the form that an answer is held to.
-type ollamaForm struct{ f *form }
+type ollamaForm struct{ f *held }
 
 const wantForm = `"json" or a JSON schema`
 
@@ -263,7 +264,7 @@ func (t ollamaForm) take(r *reader) error {
 		case s != "json":
 			return fmt.Errorf("the string %s, want %s", quote(s), wantForm)
 		}
-		return t.f.give(param, "json_schema", anyObject)
+		return t.f.give(param, form.Schema, anyObject)
 	case '{':
 		return formSchema{t.f, param, false}.take(r)
 	}
