@@ -206,7 +206,7 @@ INLINE const uint8_t *ahead_of(const uint8_t *p)
 
 	if (qn_ahead != AHEAD_IN_LANES)
 		return p + qn_ahead;
-	return (const uint8_t *)(64 * (next * AHEAD_LANES * lines + at % AHEAD_LANES * lines + at / AHEAD_LANES % lines));
+	return (const uint8_t *)(64 * ((next * AHEAD_LANES + at % AHEAD_LANES) * lines + at / AHEAD_LANES % lines));
 }
 
 /* Each fills the slots it has and leaves the rest alone. */

@@ -58,7 +58,6 @@ type paramsCall struct {
 	params
 	p     *caller
 	then  cont
-	tool  *Tool
 	some  bool // there was an argument
 	key   []byte
 	value []byte // of an argument that is not known to be text

@@ -53,6 +53,26 @@ func (p Prompt) Language(g *grammar.Grammar, content grammar.Expr, calls *CallRu
 	return grammar.Alt{reply, grammar.Seq{l.space(), l.text(r.style.open), thought}}, nil
 }
 
+// Thinking is how a reply has reasoning.
+type Thinking struct {
+	Open, Shut string // around it
+	Closing    string // ends it
+	Begun      bool   // the prompt has opened it
+	Again      bool   // it may come several times
+}
+
+// Thinking returns how a reply to the prompt has reasoning, false where it has none.
+func (p Prompt) Thinking() (Thinking, bool) {
+	if p.reply.harmony != nil {
+		return Thinking{Open: "<|channel|>analysis" + messageMark, Shut: "<|end|>", Closing: "<|end|><|start|>assistant", Again: true}, true
+	}
+	r := p.Reply()
+	if r.style == nil || r.once || r.trim || r.state == answering || r.state == calling {
+		return Thinking{}, false
+	}
+	return Thinking{Open: r.style.open, Shut: r.style.shut, Closing: r.style.shut, Begun: r.state == reasoning}, true
+}
+
 // A language collects the rules of replies.
 type language struct {
 	g       *grammar.Grammar

@@ -94,6 +94,14 @@ const (
 	calling
 )
 
+// Thinking reports whether the text so far ends within the reasoning.
+func (r *Reply) Thinking() bool {
+	if r.harmony != nil {
+		return r.harmony.text && r.harmony.kind == toSelf
+	}
+	return r.state == reasoning
+}
+
 // KeepReasoning leaves the reasoning and its marks in the content. It comes before Write.
 func (r *Reply) KeepReasoning() {
 	if r.style != nil && r.state == reasoning {

@@ -39,7 +39,7 @@ type closure struct {
 }
 
 // maxBytes bounds what an Automaton keeps; beyond it, it begins anew.
-const maxBytes = 64 << 20
+const maxBytes = 16 << 20
 
 // newAutomaton compiles a grammar.
 func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {

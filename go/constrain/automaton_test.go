@@ -101,7 +101,7 @@ func checkGrammar(t *testing.T, rng *rand.Rand) bool {
 	}
 	c := a.New(true)
 	var text []int32
-	for range 6 {
+	for range 4 {
 		may := NewSet(len(pieces))
 		c.Mask(may)
 		var next []int32

@@ -44,8 +44,6 @@ func (c *compiler) class(ranges grammar.Class, next int32) int32 {
 	return start
 }
 
-func validRune(r rune) bool { return utf8.ValidRune(r) }
-
 // splitUTF8 divides a range of code points into ranges whose encodings are all that have
 // each byte between those of the first and the last.
 func splitUTF8(lo, hi rune, visit func(lo, hi []byte)) {

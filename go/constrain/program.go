@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -258,7 +259,7 @@ func literal(e grammar.Expr) (string, bool) {
 		return string(e), true
 	case grammar.Class:
 		if len(e) == 1 && e[0].Lo == e[0].Hi {
-			return string(e[0].Lo), validRune(e[0].Lo)
+			return string(e[0].Lo), utf8.ValidRune(e[0].Lo)
 		}
 	case grammar.Seq:
 		var b strings.Builder

@@ -2,11 +2,11 @@ package constrain
 
 // A walker computes what heads become. It is used under the automaton's lock.
 type walker struct {
-	a                      *Automaton
-	scratch                bool   // nodes need not outlive what is computed
-	slab                   []node // for those
-	used                   int
-	refused                error // why heads were dropped, if they were
+	a       *Automaton
+	scratch bool   // nodes need not outlive what is computed
+	slab    []node // for those
+	used    int
+
 	reach, to, from, spare []head
 	text                   []byte
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -167,7 +166,7 @@ func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
 		last := adapter.tensors[len(adapter.tensors)-2:]
 		if err := m.takes(pair{w.Name, &last[0], &last[1], rank}); err != nil {
 			*adapter = before
-			refused = append(refused, fmt.Sprintf("%s", shortName(w.Name)))
+			refused = append(refused, shortName(w.Name))
 			if !strings.Contains(err.Error(), "not supported") {
 				t.Fatal(err)
 			}

@@ -66,9 +66,13 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	if err != nil {
 		return m, err
 	}
+	held, err := s.Settings.Constraint(&prompt)
+	if err != nil {
+		return m, err
+	}
 	w := s.writer(prompt)
 	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
-		Prompt: ids, MaxTokens: s.Settings.Predict(), Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1,
+		Prompt: ids, MaxTokens: s.Settings.Predict(), Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held,
 	}, w.write)
 	if end := w.end(); err == nil {
 		err = end

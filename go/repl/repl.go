@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -45,6 +46,8 @@ type Settings interface {
 	Each(show func(name, value, usage string))
 	Sampling() sample.Params // of the next answer, with its seed
 	Predict() int            // maximum number of tokens of an answer; -1: no limit
+	// Constraint returns what the answer to a prompt is held to; nil: nothing.
+	Constraint(*chat.Prompt) (constrain.Constraint, error)
 }
 
 // A Session is a conversation with a model.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
@@ -60,6 +61,8 @@ func (f *fixed) Each(show func(name, value, usage string)) {
 }
 
 func (f *fixed) Predict() int { return 8 }
+
+func (f *fixed) Constraint(*chat.Prompt) (constrain.Constraint, error) { return nil, nil }
 
 func (f *fixed) Sampling() sample.Params {
 	p := sample.Defaults()

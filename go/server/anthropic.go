@@ -45,7 +45,7 @@ func (q *anthropicQuery) fields() []field {
 }
 
 func newAnthropicInput() anthropicInput {
-	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &form{}}}
+	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &held{}}}
 }
 
 func (in *anthropicInput) fields() []field {
@@ -93,6 +93,9 @@ func (in *anthropicInput) converse() error {
 	switch in.thinking.kind {
 	case "enabled", "adaptive":
 		in.kwargs["enable_thinking"] = []byte("true")
+		if in.thinking.budget > 0 {
+			in.budget.tokens = in.thinking.budget
+		}
 	case "disabled":
 		in.kwargs["enable_thinking"] = []byte("false")
 	}
@@ -102,7 +105,7 @@ func (in *anthropicInput) converse() error {
 // anthropicOutput is output_config.
 type anthropicOutput struct {
 	effort string
-	form   *form
+	form   *held
 }
 
 func (o *anthropicOutput) take(r *reader) error {

@@ -22,8 +22,6 @@ func newChatQuery(m *Model) *chatQuery {
 func (q *chatQuery) fields() []field {
 	return append(append(q.options.fields(), q.conversation.fields()...),
 		setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
-		setting("reasoning_control", empty(false), "Lets thinking be ended early."),
-		setting("reasoning_budget_tokens thinking_budget_tokens", always(-1), "Bounds the thinking."),
 		setting("store", empty(false), "Keeps the answer on the server."),
 		responseFormat(&q.form),
 		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),

@@ -8,58 +8,50 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
-	"github.com/quern-llm/quern/go/grammar"
-	"github.com/quern-llm/quern/go/grammar/gbnf"
-	"github.com/quern-llm/quern/go/grammar/jsonschema"
-	"github.com/quern-llm/quern/go/grammar/lark"
-	"github.com/quern-llm/quern/go/grammar/regex"
-	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/form"
 )
 
-// A form is what an answer is held to. Several fields give one, of which a request may
-// have one.
-type form struct {
-	param   string // the field that gave it; empty: none did
-	usual   bool   // it is the server's default, which a request's replaces
-	kind    string // choice, grammar, json_schema, regex or structural_tag
-	text    string // of a grammar, a schema or a regular expression
-	choices texts
-	tags    tags
-	space   string // a regular expression of the white space in JSON; empty: bounded
-	compact bool
+// held is the form that an answer is held to. Several fields give one, of which a request
+// may have one.
+type held struct {
+	form.Form
+	param string // the field that gave it; empty: none did
+	usual bool   // it is the server's default, which a request's replaces
 
-	held constrain.Constraint // set by settle; each answer gets a fork
+	constraint constrain.Constraint // set by settle; each answer gets a fork
 }
 
 // give sets the form to what a field has.
-func (f *form) give(param, kind, text string) error {
+func (f *held) give(param string, kind form.Kind, text string) error {
 	if f.param != "" && !f.usual {
 		return fmt.Errorf("given together with %s, want one of them", f.param)
 	}
-	*f = form{param: param, kind: kind, text: text, space: f.space, compact: f.compact}
+	*f = held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param}
 	return nil
 }
 
 // anyObject is the schema of a JSON object.
 const anyObject = `{"type":"object"}`
 
-func (f *form) fields() []field {
+func (f *held) fields() []field {
 	return []field{
-		setting("grammar", formText{f, "grammar", "grammar", "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
+		setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
 		input("json_schema", formSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
 		input("guided_json", formSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
-		input("guided_regex", formText{f, "guided_regex", "regex", "a regular expression"}, "The whole answer matches this regular expression."),
+		input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
 		input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
-		input("guided_grammar", formText{f, "guided_grammar", "grammar", "a grammar"}, "The same as grammar."),
-		input("guided_whitespace_pattern", text{p: &f.space}, "A regular expression of the white space between the parts of JSON."),
+		input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
+		input("guided_whitespace_pattern", text{p: &f.Space}, "A regular expression of the white space between the parts of JSON."),
 		input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}
 }
 
 // formText is a field with the text of a form.
 type formText struct {
-	f                 *form
-	param, kind, what string
+	f     *held
+	param string
+	kind  form.Kind
+	what  string
 }
 
 func (t formText) take(r *reader) error {
@@ -72,7 +64,7 @@ func (t formText) take(r *reader) error {
 
 func (t formText) value() any {
 	if t.f.param == t.param {
-		return t.f.text
+		return t.f.Text
 	}
 	return ""
 }
@@ -81,7 +73,7 @@ func (t formText) schema() schema { return schema{"type": "string"} }
 
 // formSchema is a field with a JSON schema.
 type formSchema struct {
-	f      *form
+	f      *held
 	param  string
 	quoted bool // it may be a string of JSON
 }
@@ -103,7 +95,7 @@ func (s formSchema) take(r *reader) error {
 		}
 		text = string(v)
 	}
-	return s.f.give(s.param, "json_schema", text)
+	return s.f.give(s.param, form.Schema, text)
 }
 
 func (s formSchema) value() any { return nil }
@@ -118,7 +110,7 @@ func (s formSchema) schema() schema {
 
 // formChoice is a field with texts of which the answer is one.
 type formChoice struct {
-	f     *form
+	f     *held
 	param string
 }
 
@@ -145,8 +137,8 @@ func (c formChoice) take(r *reader) error {
 	if total > maxChoiceBytes {
 		return fmt.Errorf("the choices have %d bytes, want at most %d", total, maxChoiceBytes)
 	}
-	err := c.f.give(c.param, "choice", "")
-	c.f.choices = list
+	err := c.f.give(c.param, form.Choice, "")
+	c.f.Choices = list
 	return err
 }
 
@@ -157,7 +149,7 @@ func (c formChoice) schema() schema {
 }
 
 // structured is the object in which vLLM's clients send a form.
-type structured struct{ f *form }
+type structured struct{ f *held }
 
 func (s structured) take(r *reader) error {
 	return r.members("an object", func(name string) error {
@@ -172,15 +164,15 @@ func (s structured) take(r *reader) error {
 		case "choice":
 			to = formChoice{s.f, param}
 		case "regex":
-			to = formText{s.f, param, "regex", "a regular expression"}
+			to = formText{s.f, param, form.Regex, "a regular expression"}
 		case "grammar":
-			to = formText{s.f, param, "grammar", "a grammar"}
+			to = formText{s.f, param, form.Grammar, "a grammar"}
 		case "json":
 			to = formSchema{s.f, param, true}
 		case "structural_tag":
 			to = formTags{s.f, param}
 		case "whitespace_pattern":
-			to = text{p: &s.f.space}
+			to = text{p: &s.f.Space}
 		case "json_object", "disable_any_whitespace", "disable_fallback", "disable_additional_properties":
 			to = boolean{&is}
 		default:
@@ -190,9 +182,9 @@ func (s structured) take(r *reader) error {
 		switch {
 		case err != nil || !is:
 		case name == "json_object":
-			err = s.f.give(param, "json_schema", anyObject)
+			err = s.f.give(param, form.Schema, anyObject)
 		case name == "disable_any_whitespace":
-			s.f.compact = true
+			s.f.Compact = true
 		case name == "disable_additional_properties":
 			err = errors.New("true is not supported, want additionalProperties in the schema")
 		}
@@ -212,21 +204,21 @@ func (s structured) schema() schema {
 }
 
 // responseFormat is OpenAI's field for a form.
-func responseFormat(f *form) field {
+func responseFormat(f *held) field {
 	return input("response_format", responseForm{f, "response_format"},
 		`Holds the answer to a form: {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"}, with a schema or without, or {"type": "text"}.`)
 }
 
 // responseForm is its target, which other APIs have under other names.
 type responseForm struct {
-	f     *form
+	f     *held
 	param string
 }
 
 func (t responseForm) take(r *reader) error {
 	param, kind := t.param, ""
-	var inner form // the schema
-	var tagged form
+	var inner held // the schema
+	var tagged tags
 	err := r.members("an object with a type", func(name string) error {
 		if r.kind() == 'n' {
 			_, err := r.raw()
@@ -247,7 +239,7 @@ func (t responseForm) take(r *reader) error {
 				return wrap(name, formSchema{&inner, "json_schema", false}.take(r))
 			})
 		case "structures", "triggers":
-			err = tagged.tags.member(r, name)
+			err = tagged.member(r, name)
 		default:
 			_, err = r.raw()
 		}
@@ -260,21 +252,21 @@ func (t responseForm) take(r *reader) error {
 	case "text":
 		return nil
 	case "json_object":
-		if inner.text == "" {
-			inner.text = anyObject
+		if inner.Text == "" {
+			inner.Text = anyObject
 		}
-		return t.f.give(param, "json_schema", inner.text)
+		return t.f.give(param, form.Schema, inner.Text)
 	case "json_schema":
-		if inner.text == "" {
+		if inner.Text == "" {
 			return errors.New("json_schema: schema: missing, want a JSON schema")
 		}
-		return t.f.give(param, "json_schema", inner.text)
+		return t.f.give(param, form.Schema, inner.Text)
 	case "structural_tag":
-		if err := tagged.tags.check(); err != nil {
+		if err := tagged.check(); err != nil {
 			return err
 		}
-		err := t.f.give(param, "structural_tag", "")
-		t.f.tags = tagged.tags
+		err := t.f.give(param, form.Tags, "")
+		t.f.Tagged = form.Tagged(tagged)
 		return err
 	case "":
 		return errors.New("type: missing, want one of text, json_object, json_schema")
@@ -295,7 +287,7 @@ func (t responseForm) schema() schema {
 // settle makes the constraint. Reasoning before the answer is free, and so is text before
 // calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
 // arguments of those that are not strict are any objects.
-func (f *form) settle(m *Model, from source, ends bool) error {
+func (f *held) settle(m *Model, from source, ends bool) error {
 	if f.param == "" && from.calls == nil {
 		return nil
 	}
@@ -310,84 +302,27 @@ func (f *form) settle(m *Model, from source, ends bool) error {
 	if err != nil {
 		return err
 	}
-	f.held = a.New(ends)
+	f.constraint = a.New(ends)
 	return nil
 }
 
 // compile returns the automaton of answers to a prompt, nil: of texts.
-func (f *form) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (a *constrain.Automaton, err error) {
-	g := &grammar.Grammar{}
-	root := g.Add("root", nil)
-	var e grammar.Expr
+func (f *held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+	var held *form.Form
 	if f.param != "" {
-		if e, err = f.language(g, m); err != nil {
-			return nil, invalid(f.param, "%s", oneLine(err))
-		}
+		held = &f.Form
 	}
-	if prompt != nil {
-		if e, err = prompt.Language(g, e, calls, m.control); err != nil {
-			return nil, invalid("tools", "%s", oneLine(err))
-		}
+	a, err := held.Compile(m.Tokenizer, m.vocabulary(), prompt, calls)
+	if err == nil {
+		return a, nil
 	}
-	g.Rules[root].Expr = e
-	if a, err = m.vocabulary().Compile(g); err != nil {
-		return nil, invalid(cmp.Or(f.param, "tools"), "%s", oneLine(err))
+	param := cmp.Or(f.param, "tools")
+	if _, ofCalls := errors.AsType[*form.CallsError](err); ofCalls {
+		param = "tools"
 	}
-	return a, nil
+	return nil, invalid(param, "%s", oneLine(err))
 }
 
 func oneLine(err error) string {
 	return strings.NewReplacer("\n", " ", "\r", " ").Replace(err.Error())
-}
-
-// language adds to g what the form needs, and returns its texts.
-func (f *form) language(g *grammar.Grammar, m *Model) (grammar.Expr, error) {
-	opts := jsonschema.Options{Compact: f.compact}
-	if f.space != "" {
-		space, err := regex.Full(f.space, 0)
-		if err != nil {
-			return nil, fmt.Errorf("the pattern of white space: %w", err)
-		}
-		opts.Space = space
-	}
-	switch f.kind {
-	case "choice":
-		alt := make(grammar.Alt, len(f.choices))
-		for i, c := range f.choices {
-			alt[i] = grammar.Lit(c)
-		}
-		return alt, nil
-	case "regex":
-		return regex.Full(f.text, regex.DotAll)
-	case "json_schema":
-		return jsonschema.Add(g, []byte(f.text), opts)
-	case "structural_tag":
-		return f.tags.language(g, opts)
-	}
-	var h *grammar.Grammar
-	var err error
-	if strings.Contains(f.text, "::=") {
-		h, err = gbnf.Parse(f.text, m.token)
-	} else {
-		h, err = lark.Parse(f.text, m.token)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return g.Include(h), nil
-}
-
-// token returns the token that has a name, such as <|im_end|>.
-func (m *Model) token(name string) (int32, bool) {
-	ids := m.Tokenizer.Encode(name, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
-	if len(ids) != 1 || m.Tokenizer.Token(ids[0]) != name {
-		return 0, false
-	}
-	return ids[0], true
-}
-
-// control returns the token that a mark is, if it is one that prints nothing.
-func (m *Model) control(mark string) (int32, bool) {
-	id, ok := m.token(mark)
-	return id, ok && len(m.Tokenizer.Piece(id, false)) == 0
 }

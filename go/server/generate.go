@@ -38,12 +38,6 @@ type prompter interface {
 	format(g *generation, e envelope) format
 }
 
-// An immediate is a query that may need no generation.
-type immediate interface {
-	// atOnce returns the answer then, and nil where there is something to generate.
-	atOnce(m *Model) any
-}
-
 // A liner is a format whose streams are lines of JSON, not events.
 type liner interface{ lines() }
 
@@ -55,18 +49,17 @@ func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) fun
 		if err := readBody(c, q); err != nil {
 			return err
 		}
-		if now, ok := any(q).(immediate); ok {
-			if a := now.atOnce(m); a != nil {
-				reply(c, http.StatusOK, a)
-				return nil
-			}
-		}
-		g, err := s.begin(c, m, q, prefix)
-		if err != nil {
-			return err
-		}
-		return s.finish(c, q, g)
+		return s.generate(c, m, q, prefix)
 	}
+}
+
+// generate answers a query that was read.
+func (s *Server) generate(c *gin.Context, m *Model, q prompter, prefix string) error {
+	g, err := s.begin(c, m, q, prefix)
+	if err != nil {
+		return err
+	}
+	return s.finish(c, q, g)
 }
 
 // begin starts what a query that was read asks for.
@@ -154,17 +147,23 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 
 // usage is the token counts of a request, in OpenAI's format.
 type usage struct {
-	PromptTokens     int          `json:"prompt_tokens"`
-	CompletionTokens int          `json:"completion_tokens"`
-	TotalTokens      int          `json:"total_tokens"`
-	Details          usageDetails `json:"prompt_tokens_details"`
+	PromptTokens     int               `json:"prompt_tokens"`
+	CompletionTokens int               `json:"completion_tokens"`
+	TotalTokens      int               `json:"total_tokens"`
+	Details          usageDetails      `json:"prompt_tokens_details"`
+	Completion       completionDetails `json:"completion_tokens_details"`
+}
+
+// completionDetails counts the tokens of reasoning, with the marks around it.
+type completionDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 type usageDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// add counts a sequence. The prompt of several answers counts once.
+// add counts a sequence, which has ended. The prompt of several answers counts once.
 func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
 	if seq.index%g.opts.n == 0 {
 		u.PromptTokens += e.PromptTokens

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 )
 
@@ -28,6 +30,7 @@ type generation struct {
 	box      *mailbox
 	ledger   *ledger
 	registry *registry
+	enough   atomic.Bool  // the reasoning is to end
 	used     usage        // by the sequences that have ended
 	first    engine.Usage // of the first sequence, once it has ended
 }
@@ -38,6 +41,7 @@ type source struct {
 	echo    []string       // nil: none
 	chat    *chat.Prompt   // nil: not a chat
 	calls   *chat.CallRule // that answers may have; nil: none
+	budget  budget         // of their reasoning
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
@@ -65,6 +69,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if a := adapterOf(c.Request.Context()); a != nil {
 		g.name = a.Name
 	}
+	budgeted := src.budget.of(m, src.chat)
 	flow, weight, priority := s.flow(c, o.priority)
 	for _, prompt := range src.prompts {
 		for i := range o.n {
@@ -74,6 +79,10 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 			}
 			r := o.request(m, prompt, i)
 			r.Adapters = adapters
+			if budgeted != nil {
+				budgeted.Now = &g.enough
+				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
+			}
 			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
@@ -156,6 +165,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 			left--
 			g.registry.ended(g, e)
 			g.used.add(g, e.seq, e.usage)
+			g.used.Completion.ReasoningTokens += e.end.thought
 			if e.seq.index == 0 {
 				g.first = e.usage
 			}

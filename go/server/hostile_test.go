@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,9 @@ func TestHostileFields(t *testing.T) {
 			if strings.HasPrefix(path, "/slots/") {
 				at += "?action=save"
 			}
+			if path == "/v1/batches" {
+				continue // off without a folder, whatever the body is
+			}
 			for field := range doc.Components.Schemas[name].Properties {
 				check := compile("/components/schemas/" + name + "/properties/" + field)
 				for _, value := range hostile {
@@ -74,7 +78,7 @@ func TestHostileFields(t *testing.T) {
 					status, answer := ask(h, strings.ToUpper(method), at, whole)
 					if status < 400 || status >= 500 && status != 501 {
 						t.Errorf("%s %s: status %d: %.300s", at, short(whole), status, answer)
-					} else if isJSON(value) && !bytes.Contains(answer, []byte(field)) {
+					} else if status != http.StatusNotImplemented && isJSON(value) && !bytes.Contains(answer, []byte(field)) {
 						t.Errorf("%s %s: %d does not name %s: %.300s", at, short(whole), status, field, answer)
 					}
 				}

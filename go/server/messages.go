@@ -23,10 +23,11 @@ type conversation struct {
 	generate option // add_generation_prompt
 	resume   option // continue_final_message
 	toolbox
+	budget budget
 }
 
 func newConversation() conversation {
-	return conversation{generate: option{on: true}, toolbox: newToolbox()}
+	return conversation{generate: option{on: true}, toolbox: newToolbox(), budget: newBudget()}
 }
 
 func (c *conversation) fields() []field {
@@ -36,7 +37,7 @@ func (c *conversation) fields() []field {
 		setting("reasoning_effort", text{&c.effort, efforts}, "For the chat template; none also turns reasoning off."),
 		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
-	}, c.toolbox.fields()...)
+	}, append(c.budget.fields(), c.toolbox.fields()...)...)
 }
 
 // efforts are the values of reasoning_effort.
@@ -283,7 +284,7 @@ func (c *conversation) source(m *Model) (source, error) {
 		return source{}, err
 	}
 	ids, err := m.encodeChat(prompt.Text)
-	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule()}, err
+	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule(), budget: c.budget}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation.

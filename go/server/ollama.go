@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/form"
 )
 
 // Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
@@ -39,7 +41,7 @@ func (q *ollamaCommon) fields() []field {
 		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
 		setting("stream", boolean{&q.stream}, "Send the answer as it is generated, in lines of JSON."),
 		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
-		input("format", empty(""), "Holds the answer to a form."),
+		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
 		setting("logprobs", always(false), "Send the log-probability of each token."),
@@ -67,6 +69,29 @@ func (q *ollamaCommon) named(m *Model) string {
 	return m.tag()
 }
 
+// An ollamaPrompter is the query of /api/chat or /api/generate.
+type ollamaPrompter interface {
+	prompter
+	// loaded returns the answer to a request without a prompt, nil to one with.
+	loaded(m *Model) any
+}
+
+// ollama returns the handler of an endpoint that generates text. A request without a prompt is there
+// to have the model loaded, which it is.
+func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, m *Model) error {
+		q := defaults(m)
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		if a := q.loaded(m); a != nil {
+			reply(c, http.StatusOK, a)
+			return nil
+		}
+		return s.generate(c, m, q, prefix)
+	}
+}
+
 // An ollamaChatQuery is a request to /api/chat.
 type ollamaChatQuery struct {
 	ollamaCommon
@@ -92,7 +117,7 @@ func (q *ollamaChatQuery) source(m *Model) (source, error) {
 	return q.conversation.source(m)
 }
 
-func (q *ollamaChatQuery) atOnce(m *Model) any {
+func (q *ollamaChatQuery) loaded(m *Model) any {
 	if len(q.turns) > 0 {
 		return nil
 	}
@@ -168,7 +193,7 @@ func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
 	return src, err
 }
 
-func (q *ollamaGenerateQuery) atOnce(m *Model) any {
+func (q *ollamaGenerateQuery) loaded(m *Model) any {
 	if q.prompt != "" || q.suffix != "" {
 		return nil
 	}
@@ -221,6 +246,35 @@ func (t ollamaOptions) schema() schema {
 		properties[f.names[0]] = s
 	}
 	return schema{"type": "object", "properties": properties}
+}
+
+// ollamaForm is the form that an answer is held to.
+type ollamaForm struct{ f *held }
+
+const wantForm = `"json" or a JSON schema`
+
+func (t ollamaForm) take(r *reader) error {
+	const param = "format"
+	switch r.kind() {
+	case '"':
+		s, err := r.text(wantForm)
+		switch {
+		case err != nil || s == "":
+			return err
+		case s != "json":
+			return fmt.Errorf("the string %s, want %s", quote(s), wantForm)
+		}
+		return t.f.give(param, form.Schema, anyObject)
+	case '{':
+		return formSchema{t.f, param, false}.take(r)
+	}
+	return r.wrong(wantForm)
+}
+
+func (t ollamaForm) value() any { return nil }
+
+func (t ollamaForm) schema() schema {
+	return schema{"description": wantForm, "anyOf": []schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
 }
 
 // ollamaThink is whether to think: true, false or how much.

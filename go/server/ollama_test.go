@@ -96,6 +96,20 @@ func TestOllamaGenerate(t *testing.T) {
 	}
 }
 
+// An answer is held to a form: any object, or what a schema says.
+func TestOllamaFormat(t *testing.T) {
+	s := embedSite(t, nil)
+	ask := `"prompt":"A name and an age:","stream":false,"options":{"num_predict":60,"seed":1}`
+	one := post[ollamaLast](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
+	var v struct{ Age int }
+	if err := json.Unmarshal([]byte(*one.Response), &v); err != nil || v.Age < 1 || v.Age > 9 {
+		t.Errorf("by a schema: %q, %v", *one.Response, err)
+	}
+	if a := post[ollamaLast](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
+		t.Errorf("json: %q", *a.Response)
+	}
+}
+
 func TestOllamaModels(t *testing.T) {
 	s := embedSite(t, nil)
 	for _, path := range []string{"/api/tags", "/api/ps"} {

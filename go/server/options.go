@@ -51,8 +51,8 @@ func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	if !o.ignoreEOS {
 		r.Stop = m.Tokenizer.IsEOG
 	}
-	if o.form.held != nil {
-		r.Constraint = o.form.held.Fork()
+	if o.form.constraint != nil {
+		r.Constraint = o.form.constraint.Fork()
 	}
 	r.Sampling.Seed += uint64(i)
 	if o.deadline > 0 {

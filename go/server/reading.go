@@ -59,16 +59,17 @@ func (m *Model) window() int {
 	return max(m.slots()/4, 1)
 }
 
-// read evaluates texts until all are, an error ends one, or the client is gone.
-func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (used tokenUsage, err error) {
+// read evaluates texts until all are, an error ends one, or the client is gone. It returns how many
+// tokens they have, and how many of those the cache had.
+func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (prompt, cached int, err error) {
 	if err := o.timeout(c.Request.Header); err != nil {
-		return used, err
+		return 0, 0, err
 	}
 	ctx, cancel := context.WithCancelCause(c.Request.Context())
 	defer cancel(nil)
 	adapters, err := m.applied(ctx, nil)
 	if err != nil {
-		return used, err
+		return 0, 0, err
 	}
 	flow, weight, priority := s.flow(c, o.priority)
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
@@ -96,7 +97,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (use
 				break // others are in the queue: what runs of this one makes room
 			}
 			if err != nil {
-				return used, wrapAPI(len(texts) > 1, next, err)
+				return 0, 0, wrapAPI(len(texts) > 1, next, err)
 			}
 			tickets[next] = ticket
 			next++
@@ -104,17 +105,17 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (use
 		}
 		select {
 		case <-ctx.Done():
-			return used, errGone
+			return 0, 0, errGone
 		case r := <-done:
 			if running--; r.Err != nil {
-				return used, r.Err
+				return 0, 0, r.Err
 			}
-			used.PromptTokens += r.PromptTokens
+			prompt += r.PromptTokens
+			cached += r.CachedTokens
 		}
 	}
-	used.TotalTokens = used.PromptTokens
-	s.c.Note(c, map[string]any{"model": m.Name, "prompt_tokens": used.PromptTokens})
-	return used, nil
+	s.c.Note(c, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
+	return prompt, cached, nil
 }
 
 // wrapAPI says which of several texts is too long.
@@ -162,11 +163,12 @@ func (s *Server) embed(c *gin.Context, m *Model, o *reads, pooling arch.Pooling,
 	if err != nil {
 		return nil, used, nil, err
 	}
-	if used, err = s.read(c, m, o, texts); err != nil {
+	prompt, _, err := s.read(c, m, o, texts)
+	if err != nil {
 		release()
 		return nil, used, nil, err
 	}
-	return all, used, release, nil
+	return all, tokenUsage{prompt, prompt}, release, nil
 }
 
 // holdNumbers reserves the memory of an answer of so many numbers.

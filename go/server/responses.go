@@ -120,7 +120,7 @@ func (o *reasoningOptions) schema() schema {
 
 // textOptions is OpenAI's text.
 type textOptions struct {
-	form      *form
+	form      *held
 	format    jsontext.Value // as it was sent
 	verbosity string
 }

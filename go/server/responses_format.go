@@ -171,7 +171,7 @@ func (f *responsesFormat) whole(answers []answer) any {
 	for _, b := range got.blocks {
 		f.keep(f.item(b, f.newItemID(b), statusCompleted))
 	}
-	f.finish(&got.ending, event{usage: got.usage})
+	f.finish(&got.ending, event{seq: got.seq, usage: got.usage})
 	f.put()
 	return f.body
 }
@@ -265,7 +265,7 @@ func (f *responsesFormat) finish(end *ending, e event) {
 	now := f.q.stored.now().Unix()
 	f.body.Completed = &now
 	u := &responseUsage{Input: e.usage.PromptTokens, Output: e.usage.Generated, Total: e.usage.PromptTokens + e.usage.Generated}
-	u.InputDetails.Cached = e.usage.CachedTokens
+	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.usage.CachedTokens, end.thought
 	f.body.Usage = u
 }
 

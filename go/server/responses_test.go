@@ -57,6 +57,9 @@ func TestResponsesWhole(t *testing.T) {
 	if !strings.Contains(s.lastPrompt(), "system\nBe brief.") {
 		t.Errorf("prompt %q", s.lastPrompt())
 	}
+	if n := r.Usage.OutputDetails.Reasoning; n < len("<think>Hm.") || n > len("<think>Hm.</think>") {
+		t.Errorf("%d tokens of reasoning", n)
+	}
 	if u := r.Usage; u.Input != len(s.last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
 		t.Errorf("usage %+v", u)
 	}
@@ -67,6 +70,9 @@ func TestResponsesWhole(t *testing.T) {
 	summed := post[resp](s, "/v1/responses", body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
 	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
+	}
+	if c := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
+		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
 	}
 	cut := post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
 	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" {

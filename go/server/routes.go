@@ -53,6 +53,11 @@ func (s *Server) table() []route {
 			openAI: true, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
+			handle: s.controlRunning, always: true, summary: "End the reasoning of a request that runs, which asked for reasoning_control",
+			body: bodyOf("ControlRequest", newControlQuery), answer: success{},
+			example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
+		}, {
 			method: http.MethodDelete, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
 			handle: s.cancelRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id",
 			params: pathID, answer: cancelled{},
@@ -128,13 +133,18 @@ func (s *Server) table() []route {
 			body: bodyOf("RerankRequest", newRerankQuery), answer: rerankAnswer{},
 			example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
+			method: http.MethodPost, paths: []string{"/v1/decisions"},
+			handle: s.decide, summary: "Say how probable each of some choices is",
+			body: bodyOf("DecisionRequest", newDecisionQuery), answer: decisionAnswer{},
+			example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
+		}, {
 			method: http.MethodPost, paths: []string{"/api/chat"},
-			handle: generate(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
+			handle: ollama(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
 			ollama: true, body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/generate"},
-			handle: generate(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
+			handle: ollama(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
 			ollama: true, body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {

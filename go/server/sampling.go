@@ -20,7 +20,7 @@ type sampling struct {
 	ignoreEOS bool
 	lora      adapterUses
 	breakers  breakers
-	form      form
+	form      held
 }
 
 func newSampling(m *Model) sampling {

@@ -94,3 +94,26 @@ func TestScriptedConstraints(t *testing.T) {
 		t.Errorf("a strict schema that cannot be a grammar: %d %s", status, b)
 	}
 }
+
+// Reasoning ends when its budget is spent, with a message, and on request; its tokens are counted.
+func TestScriptedBudget(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{Text: "<think>One and two and three and four and five.</think>Six."},
+	}})
+	const path = "/v1/chat/completions"
+	c := post[chatAnswer](s, path, `{`+hi+`}`)
+	whole := c.Usage.Completion.ReasoningTokens
+	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." || whole < 8 || whole > c.Usage.CompletionTokens {
+		t.Fatalf("got %+v, %+v", m, c.Usage)
+	}
+	for _, tools := range []string{"", `,"tools":[` + timeTool + `]`} {
+		c = post[chatAnswer](s, path, `{`+hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
+		if m := c.Choices[0].Message; !strings.HasSuffix(m.Reasoning, " Enough.") || !strings.HasPrefix(m.Reasoning, "One") || strings.Contains(m.Reasoning, "five") {
+			t.Errorf("bounded: got %+v", m)
+		}
+	}
+	status, b, _ := s.do("POST", path+"/control", `{"id":"chatcmpl-none","action":"reasoning_end"}`)
+	if status != 404 || !strings.Contains(string(b), `"param":"id"`) {
+		t.Errorf("control of nothing: %d %s", status, b)
+	}
+}

@@ -59,6 +59,7 @@ type ending struct {
 	stop, word string
 	truncated  bool // the context is full
 	calls      bool // the answer has calls of tools
+	thought    int  // tokens of its reasoning
 }
 
 func (s *sequence) Progress(p engine.Progress) {
@@ -131,7 +132,7 @@ func (s *sequence) Done(r engine.Result) {
 		s.stop = stopLimit
 	}
 	e.piece = last
-	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull, calls: s.write.calls}
+	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull, calls: s.write.calls, thought: s.write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

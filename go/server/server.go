@@ -22,10 +22,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // Config configures a Server. The zero value is valid.
@@ -116,11 +116,7 @@ func (m *Model) complete() {
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		v := constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
-		v.Encode = func(text string) []int32 {
-			return tok.Encode(text, tokenizer.Options{NoSpecial: true, Continues: true})
-		}
-		return v
+		return form.Vocabulary(tok)
 	})
 }
 

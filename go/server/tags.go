@@ -5,27 +5,20 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/quern-llm/quern/go/grammar"
-	"github.com/quern-llm/quern/go/grammar/jsonschema"
+	"github.com/quern-llm/quern/go/form"
 )
-
-// tags is vLLM's structural tags: free text, but what begins with a trigger is one of some
-// structures, each a JSON schema between two texts.
-type tags struct {
-	triggers   texts
-	structures []structure
-}
-
-type structure struct{ begin, end, schema string }
 
 // maxStructures bounds them.
 const maxStructures = 1024
 
-// formTags is a field with tags: an object, or a string of its JSON.
+// formTags is a field with vLLM's structural tags: an object, or a string of its JSON.
 type formTags struct {
-	f     *form
+	f     *held
 	param string
 }
+
+// tags are read of it.
+type tags form.Tagged
 
 func (t formTags) take(r *reader) error {
 	var all tags
@@ -57,8 +50,8 @@ func (t formTags) take(r *reader) error {
 		err = all.check()
 	}
 	if err == nil {
-		err = t.f.give(t.param, "structural_tag", "")
-		t.f.tags = all
+		err = t.f.give(t.param, form.Tags, "")
+		t.f.Tagged = form.Tagged(all)
 	}
 	return err
 }
@@ -69,71 +62,54 @@ func (t formTags) schema() schema { return schema{"type": []string{"object", "st
 // member reads one of the two members.
 func (t *tags) member(r *reader, name string) error {
 	if name == "triggers" {
-		return t.triggers.take(r)
+		return (*texts)(&t.Triggers).take(r)
 	}
 	return r.elements("an array of structures", func(i int) error {
-		var s structure
+		var s form.Structure
 		err := r.members("an object with begin, schema and end", func(name string) error {
 			var err error
 			switch name {
 			case "begin":
-				s.begin, err = r.text("a string")
+				s.Begin, err = r.text("a string")
 			case "end":
-				s.end, err = r.text("a string")
+				s.End, err = r.text("a string")
 			case "schema":
-				inner := form{}
+				inner := held{}
 				err = formSchema{&inner, "schema", false}.take(r)
-				s.schema = inner.text
+				s.Schema = inner.Text
 			default:
 				_, err = r.raw()
 			}
 			return wrap(name, err)
 		})
-		if len(t.structures) == maxStructures {
+		if len(t.Structures) == maxStructures {
 			err = fmt.Errorf("more than %d structures", maxStructures)
 		}
-		t.structures = append(t.structures, s)
+		t.Structures = append(t.Structures, s)
 		return wrap(fmt.Sprintf("element %d", i), err)
 	})
 }
 
 func (t *tags) check() error {
-	if len(t.triggers) == 0 || len(t.structures) == 0 {
+	if len(t.Triggers) == 0 || len(t.Structures) == 0 {
 		return errors.New("without structures or triggers, want both")
 	}
-	for _, trigger := range t.triggers {
+	for _, trigger := range t.Triggers {
 		if trigger == "" {
 			return errors.New("triggers: an empty text")
 		}
 	}
-	for i, s := range t.structures {
+	for i, s := range t.Structures {
 		ok := false
-		for _, trigger := range t.triggers {
-			ok = ok || strings.HasPrefix(s.begin, trigger)
+		for _, trigger := range t.Triggers {
+			ok = ok || strings.HasPrefix(s.Begin, trigger)
 		}
 		if !ok {
 			return fmt.Errorf("structures: element %d: begins with no trigger", i)
 		}
-		if s.schema == "" {
+		if s.Schema == "" {
 			return fmt.Errorf("structures: element %d: schema: missing, want a JSON schema", i)
 		}
 	}
 	return nil
-}
-
-// language returns the texts.
-func (t *tags) language(g *grammar.Grammar, opts jsonschema.Options) (grammar.Expr, error) {
-	var free grammar.And
-	for _, trigger := range t.triggers {
-		free = append(free, grammar.Lacks(trigger))
-	}
-	var alt grammar.Alt
-	for _, s := range t.structures {
-		e, err := jsonschema.Add(g, []byte(s.schema), opts)
-		if err != nil {
-			return nil, err
-		}
-		alt = append(alt, grammar.Seq{grammar.Lit(s.begin), e, grammar.Lit(s.end)})
-	}
-	return grammar.Seq{free, grammar.Repeat{Expr: grammar.Seq{alt, free}, Min: 0, Max: -1}}, nil
 }

@@ -32,6 +32,7 @@ type writer struct {
 	reply   *chat.Reply // of a chat: nil: all text is content
 	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
 	calls   bool        // there was a call of a tool
+	thought int         // tokens of the reasoning
 	line    bool        // there was a line break
 	written int         // bytes of text
 	sure    int         // of which cannot be part of a stop word
@@ -67,12 +68,19 @@ func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 // the stop word, if it completes one: then no more tokens follow.
 func (w *writer) write(t engine.Token) (p piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
+	thinks := w.thinks()
 	word = w.add(w.text.Write(t.ID))
+	if thinks || w.thinks() {
+		w.thought++
+	}
 	if w.out.empty() && word == "" {
 		return piece{}, word
 	}
 	return w.take(), word
 }
+
+// thinks reports whether the text ends within the reasoning.
+func (w *writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
 
 // add takes text, and returns the stop word that it completes.
 func (w *writer) add(text string) (word string) {

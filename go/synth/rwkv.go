@@ -27,8 +27,8 @@ func (d *directory) rwkv() {
 			rank int
 			bias float32
 		}{{"w", r.Decay, -2}, {"a", r.Rate, 0}, {"v", r.Value, 0.5}, {"g", r.Gate, 0}} {
-			if low.of == "v" && i == 0 {
-				continue
+			if low.of == "v" && i == 0 { // there is nothing to take a share of, but llama.cpp wants to be given one
+				low.rank = r.Rate
 			}
 			d.typed(blk+"time_mix_"+low.of+"1", gguf.F32, n, low.rank)
 			d.typed(blk+"time_mix_"+low.of+"2", gguf.F32, low.rank, n)

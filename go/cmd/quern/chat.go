@@ -13,10 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // chatFlags are the flags of "quern chat".
@@ -103,6 +106,10 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	}
 	f.settings.vocabulary = sample.NewVocabulary(in.tok)
 	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
+	if _, err := f.settings.form.constraint(in.tok, nil, true); err != nil {
+		return err
+	}
+	f.settings.tok = in.tok
 	box, err := f.tools(ctx)
 	if err != nil {
 		return err
@@ -179,6 +186,8 @@ func dumb() bool {
 type chatSettings struct {
 	sampling   samplingFlags
 	vocabulary *sample.Vocabulary
+	form       formFlags
+	tok        *tokenizer.Tokenizer
 	predict    int
 	flags      *pflag.FlagSet
 }
@@ -188,6 +197,7 @@ func (s *chatSettings) define(fs *pflag.FlagSet) {
 	s.flags.SortFlags = false
 	intVar(s.flags, &s.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer at most; -1 is until it ends")
 	s.sampling.define(s.flags)
+	s.form.define(s.flags)
 	fs.AddFlagSet(s.flags)
 }
 
@@ -199,3 +209,7 @@ func (s *chatSettings) Each(show func(name, value, usage string)) {
 
 func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded(s.vocabulary) }
 func (s *chatSettings) Predict() int            { return s.predict }
+
+func (s *chatSettings) Constraint(p *chat.Prompt) (constrain.Constraint, error) {
+	return s.form.constraint(s.tok, p, true)
+}

@@ -85,7 +85,7 @@ func scriptedModel(t *testing.T) string {
 			{When: "messages[-1].role == 'tool'", Text: "It is noon in Rome."},
 			{When: "tools and messages[-1].content == 'Patch it.'", Text: call("apply_patch", `{"input": "*** Begin Patch\n+1\n"}`)},
 			{When: "tools and messages[-1].content == 'Show the log.'", Text: call("mcp__git__log", `{}`)},
-			{When: "tools", Text: fmt.Sprintf(thought, "I have a tool for that.", "One moment.\n"+call("get_time", `{"place": "Rome", "zone": null}`))},
+			{When: "tools", Text: fmt.Sprintf(thought, "I have a tool for that.", "One moment.\n"+call("get_time", `{"place": "Rome"}`))},
 			{When: "enable_thinking", Text: fmt.Sprintf(thought, "What do they know?", "A day on Venus is longer than its year.")},
 			{Text: "A day on Venus is longer than its year."},
 		},

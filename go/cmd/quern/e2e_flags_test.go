@@ -154,7 +154,10 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 	}{
 		{[]string{"-hf", "a/b"}, []string{"--hf-repo", "-m"}},
 		{[]string{"-md", "x.gguf"}, []string{"--spec-draft-model", "leave the flag out"}},
-		{[]string{"--grammar", "root"}, []string{"--grammar"}},
+		{[]string{"--grammar", "root ::= ("}, []string{"--grammar"}},
+		{[]string{"--grammar", "root ::= \"a\"", "-j", "{}"}, []string{"--grammar", "--json-schema"}},
+		{[]string{"-j", "{"}, []string{"--json-schema", "JSON schema"}},
+		{[]string{"-jf", "/nope.json"}, []string{"--json-schema-file", "/nope.json"}},
 		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
 		{[]string{"--embeddings"}, []string{"--embedding"}},
 		{[]string{"--models-dir", "/"}, []string{"--models-dir", "-m"}},

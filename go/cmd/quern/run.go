@@ -27,6 +27,7 @@ type runFlags struct {
 	prompt    textFlag
 	sampling  samplingFlags
 	adapters  adapterFlags
+	form      formFlags
 	predict   int
 	ignoreEOS bool
 	stats     bool
@@ -76,6 +77,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.adapters.define(fs)
 	f.sampling.define(fs)
+	f.form.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
@@ -106,6 +108,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := f.model.context(modelCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
+	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
+	if err != nil {
+		return err
+	}
 	eng, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
@@ -126,7 +132,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, engine.Params{
-		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1,
+		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held,
 	}, func(id int32) error { return write(stdout, text.Write(id)) })
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr

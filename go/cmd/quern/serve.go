@@ -116,7 +116,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(f.vllmMetrics)
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
 	batches, err := f.openBatches()
 	if err != nil {
 		return err

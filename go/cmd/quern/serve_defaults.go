@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // requestFlags are defaults of requests, besides those of sampling.
@@ -21,11 +23,13 @@ type requestFlags struct {
 	reasoning string
 	effort    string
 	sampling  *samplingFlags // for those of its flags that are fields
+	form      formFlags
 	flags     *pflag.FlagSet
 }
 
 func (f *requestFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
+	f.form.define(fs)
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.StringArrayVar(&f.bias, "logit-bias", nil, "`ID+BIAS` or ID-BIAS, added to the logit of a token; may be given again")
 	fs.StringArrayVar(&f.stops, "reverse-prompt", nil, "`TEXT` at which answers end; may be given again")
@@ -49,6 +53,18 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 		}
 	}
 	set("dry-sequence-breaker", "dry_sequence_breakers", append([]string{}, f.sampling.breakers...))
+	held, flag, err := f.form.read()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case held != nil && held.Kind == form.Grammar:
+		fields["grammar"], by["grammar"] = held.Text, flag
+	case held != nil:
+		fields["json_schema"], by["json_schema"] = json.RawMessage(held.Text), flag
+		if !json.Valid([]byte(held.Text)) {
+			return nil, nil, usagef("--%s: want a JSON schema", flag)
+		}
+	}
 	set("ignore-eos", "ignore_eos", f.ignoreEOS)
 	set("reverse-prompt", "stop", f.stops)
 	set("cache-prompt", "cache_prompt", f.cache)
@@ -127,12 +143,15 @@ func parseBias(text string) ([]any, error) {
 	return []any{id, value}, nil
 }
 
-// checkIDs refuses biases of tokens that a vocabulary of n does not have.
-func (f *requestFlags) checkIDs(n int) error {
+// checkTokens refuses biases of tokens that a vocabulary does not have, and grammars that
+// it can't write.
+func (f *requestFlags) checkTokens(tok *tokenizer.Tokenizer) error {
+	n := tok.Len()
 	for _, text := range f.bias {
 		if b, err := parseBias(text); err == nil && b[0].(int64) >= int64(n) {
 			return usagef("--logit-bias %s: the vocabulary has the ids 0 to %d", text, n-1)
 		}
 	}
-	return nil
+	_, err := f.form.constraint(tok, nil, true)
+	return err
 }

@@ -120,7 +120,7 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 			return all, err
 		}
 		all = append(all, s)
-		if err := f.requests.checkIDs(s.head.tok.Len()); err != nil {
+		if err := f.requests.checkTokens(s.head.tok); err != nil {
 			return all, err
 		}
 		if s.template, s.warning, err = f.template.read(s.head); err != nil {

@@ -13,13 +13,15 @@ const (
 		`|(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`
 	timeFormat = `(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,16})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)|23:59:60(?:\.\d{1,16})?(?:[Zz]|[+-]00:00))`
 
-	octet  = `(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
-	ipv4   = octet + `(?:\.` + octet + `){3}`
-	h16    = `[0-9A-Fa-f]{1,4}`
-	ls32   = `(?:` + h16 + `:` + h16 + `|` + ipv4 + `)`
-	alnum  = `[A-Za-z0-9]`
-	label  = alnum + `(?:` + alnum + `|[A-Za-z0-9-](?:` + alnum + `(?:[A-Za-z0-9-]{0,59}` + alnum + `)?|-` + alnum + `(?:[A-Za-z0-9-]{0,58}` + alnum + `)?))?`
-	domain = label + `(?:\.` + label + `)*`
+	octet = `(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+	ipv4  = octet + `(?:\.` + octet + `){3}`
+	h16   = `[0-9A-Fa-f]{1,4}`
+	ls32  = `(?:` + h16 + `:` + h16 + `|` + ipv4 + `)`
+	alnum = `[A-Za-z0-9]`
+	label = alnum + `(?:` + alnum + `|[A-Za-z0-9-](?:` + alnum + `(?:[A-Za-z0-9-]{0,59}` + alnum + `)?|-` + alnum + `(?:[A-Za-z0-9-]{0,58}` + alnum + `)?))?`
+	small = `(?:` + alnum + `(?:[A-Za-z0-9]|[A-Za-z0-9-]` + alnum + `(?:[A-Za-z0-9-]{0,21}` + alnum + `)?)?)`
+	// 253 characters at most: three labels of any length, or ten of 25.
+	domain = `(?:` + label + `(?:\.` + label + `){0,2}|` + small + `(?:\.` + small + `){3,9})`
 
 	unreserved = `[A-Za-z0-9\-._~]`
 	encoded    = `%[0-9A-Fa-f]{2}`
@@ -60,7 +62,7 @@ var formats = map[string]string{
 	"time":                  timeFormat,
 	"date-time":             dateFormat + `[Tt]` + timeFormat,
 	"duration":              duration,
-	"email":                 atext + `+(?:\.` + atext + `+)*@` + domain,
+	"email":                 `(?=[^@]{1,64}@)` + atext + `+(?:\.` + atext + `+)*@` + domain,
 	"hostname":              domain,
 	"ipv4":                  ipv4,
 	"ipv6":                  ipv6,
@@ -94,18 +96,6 @@ func format(name string) (grammar.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "hostname" || name == "email" {
-		e = grammar.And{e, notLong(name)}
-	}
 	formatExprs.Store(name, e)
 	return e, nil
-}
-
-// notLong bounds the length of names: 253 of a host, 63 before the @ and 254 in all.
-func notLong(name string) grammar.Expr {
-	if name == "hostname" {
-		return grammar.Repeat{Expr: grammar.Any, Min: 1, Max: 253}
-	}
-	at := grammar.Runes("@")
-	return grammar.Seq{grammar.Repeat{Expr: at.Negate(), Min: 1, Max: 63}, grammar.Lit("@"), grammar.Repeat{Expr: at.Negate(), Min: 1, Max: 190}}
 }

@@ -135,7 +135,7 @@ func readOneOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 		}
 	}
 	for i, sub := range subs {
-		mine := []set{set{{s: sub}}}
+		mine := []set{{{s: sub}}}
 		for k, other := range subs {
 			if k == i {
 				continue

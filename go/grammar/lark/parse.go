@@ -137,13 +137,14 @@ func (p *parser) imported() error {
 	if l := p.next(); l.kind != name || l.text != "common" {
 		return fmt.Errorf("%%import %s is not supported, want common", l.describe())
 	}
-	add := func(as string) error {
+	add := func() error {
 		l := p.next()
 		text, ok := common[l.text]
 		if l.kind != name || !ok {
 			return fmt.Errorf("common has no %s", l.describe())
 		}
-		if as = l.text; p.take("->") {
+		as := l.text
+		if p.take("->") {
 			to := p.next()
 			if to.kind != name || !terminal(to.text) {
 				return fmt.Errorf("%s where the name of a terminal is wanted", to.describe())
@@ -155,13 +156,13 @@ func (p *parser) imported() error {
 		return err
 	}
 	if p.take(".") {
-		return add("")
+		return add()
 	}
 	if err := p.want("("); err != nil {
 		return err
 	}
 	for {
-		if err := add(""); err != nil {
+		if err := add(); err != nil {
 			return err
 		}
 		if !p.take(",") {
@@ -282,7 +283,7 @@ func (p *parser) counts(between, after string) (lo, hi int, err error) {
 		if hi = -1; p.peek().kind == number {
 			hi, err = one()
 		} else if after == "" {
-			err = errors.New("a number is missing after ..")
+			err = errors.New(".. is not followed by a number")
 		}
 	}
 	if err == nil && hi >= 0 && hi < lo {

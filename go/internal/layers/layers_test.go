@@ -20,7 +20,7 @@ var layers = []string{
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain sample sched kernel hub demo mcp models server/batch server/page",
-	"internal/scripted kvcache measure model/arch synth",
+	"form internal/scripted kvcache measure model/arch synth",
 	"model",
 	"engine quant server/guard server/host",
 	"bench repl server server/telemetry verify",

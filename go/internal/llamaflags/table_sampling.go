@@ -1,7 +1,5 @@
 package llamaflags
 
-const noGrammar = "answers cannot be held to a grammar yet; leave the flag out and ask for the form in the prompt"
-
 // sampling are the flags that control how tokens are chosen. Requests may override
 // them.
 var sampling = []Row{
@@ -36,9 +34,9 @@ var sampling = []Row{
 	{Names: "--mirostat-lr", Kind: Num, Group: Sampling, Flag: "mirostat-lr"},
 	{Names: "--mirostat-ent", Kind: Num, Group: Sampling, Flag: "mirostat-ent"},
 
-	{Names: "--grammar", Group: Sampling, Refused: noGrammar},
-	{Names: "--grammar-file", Group: Sampling, Refused: noGrammar},
-	{Names: "-j --json-schema", Group: Sampling, Refused: noGrammar},
-	{Names: "-jf --json-schema-file", Group: Sampling, Refused: noGrammar},
+	{Names: "--grammar", Group: Sampling, Flag: "grammar"},
+	{Names: "--grammar-file", Group: Sampling, Flag: "grammar-file"},
+	{Names: "-j --json-schema", Group: Sampling, Flag: "json-schema"},
+	{Names: "-jf --json-schema-file", Group: Sampling, Flag: "json-schema-file"},
 	{Names: "-bs --backend-sampling", Kind: Bare, Env: "LLAMA_ARG_BACKEND_SAMPLING", Group: Sampling, Ignored: noGPU},
 }

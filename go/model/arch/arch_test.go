@@ -87,7 +87,6 @@ func TestConfigRefuses(t *testing.T) {
 		{"nemotron_h", "feed_forward_length", []int32{64, 0}, "2 elements"},
 		{"nemotron_h_moe", "expert_count", nil, `"nemotron_h_moe.expert_count"`},
 		{"nemotron_h_moe", "expert_feed_forward_length", []int32{32, 64, 32, 64}, "layers that differ in this are not supported"},
-		{"nemotron_h_moe", "moe_latent_size", uint32(32), "32, experts between projections of another width are not supported"},
 		{"deepseek2", "attention.kv_lora_rank", nil, `"deepseek2.attention.kv_lora_rank"`},
 		{"deepseek2", "attention.kv_lora_rank", uint32(16), "16, want a multiple of 16, at least the 32 of a head that are not rotated"},
 		{"deepseek2", "attention.kv_lora_rank", uint32(40), "40, want a multiple of 16"},

@@ -29,7 +29,13 @@ type Metrics struct {
 	promptTokens, outputTokens                     *prometheus.HistogramVec
 	passTime, passSequences, passTokens            *prometheus.HistogramVec
 	genAI                                          genAI
-	vllm                                           bool
+	c                                              MetricsConfig
+}
+
+// A MetricsConfig says which metrics there are.
+type MetricsConfig struct {
+	VLLM     bool // vLLM's gauges too
+	OneModel bool // llama-server's metrics have no labels, as those of one model have none there
 }
 
 // modelLabel is the label of metrics that are counted per model.
@@ -44,14 +50,14 @@ type ModelMetrics struct {
 	promptTokens, outputTokens                     prometheus.Observer
 	passTime, passSequences, passTokens            prometheus.Observer
 	genAI                                          *genAI
-	vllm                                           bool
+	c                                              MetricsConfig
 	longest                                        atomic.Int64 // tokens of the longest sequence that has ended
 }
 
 // Model returns the metrics of the model called name.
 func (m *Metrics) Model(name string) *ModelMetrics {
 	return &ModelMetrics{
-		name: name, registry: m.registry, genAI: &m.genAI, vllm: m.vllm,
+		name: name, registry: m.registry, genAI: &m.genAI, c: m.c,
 		requests:   m.requests.MustCurryWith(prometheus.Labels{modelLabel: name}),
 		firstToken: m.firstToken.WithLabelValues(name), gap: m.gap.WithLabelValues(name), queue: m.queue.WithLabelValues(name),
 		prefill: m.prefill.WithLabelValues(name), decode: m.decode.WithLabelValues(name), whole: m.whole.WithLabelValues(name),
@@ -67,9 +73,9 @@ var (
 	count = prometheus.ExponentialBuckets(1, 2, 18)
 )
 
-// NewMetrics returns metrics with all counters at 0. With vllm, there are vLLM's gauges too.
-func NewMetrics(vllm bool) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now(), vllm: vllm}
+// NewMetrics returns metrics with all counters at 0.
+func NewMetrics(c MetricsConfig) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now(), c: c}
 	m.genAI = newGenAI(m.registry)
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{modelLabel})
@@ -168,7 +174,11 @@ func (e emitter) gauge(name, help string, v float64, labels ...string) {
 
 func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, leases int) {
 	e := emitter{out, prometheus.Labels{modelLabel: m.name}}
-	counter, gauge := e.counter, e.gauge
+	llama := e
+	if m.c.OneModel {
+		llama.labels = nil
+	}
+	counter, gauge := llama.counter, llama.gauge
 	busy, longest := 0, int(m.longest.Load())
 	for _, slot := range s.Slots {
 		if slot.Busy {
@@ -190,6 +200,7 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	gauge("llamacpp:requests_deferred", "Requests that wait.", float64(s.Queued))
 	gauge("llamacpp:n_busy_slots_per_decode", "Sequences in a pass, on average.", float64(n.SlotPasses)/float64(max(n.Passes, 1)))
 
+	counter, gauge = e.counter, e.gauge
 	const kv = "Memory for keys, values and recurrent state, by use."
 	gauge("quern_kv_bytes", kv, float64(s.KV.Used), "state", "used")
 	gauge("quern_kv_bytes", kv, float64(s.KV.Cached), "state", "cached")
@@ -203,7 +214,7 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	gauge("quern_model_leases", "HTTP requests that use the model.", float64(leases))
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
-	if m.vllm {
+	if m.c.VLLM {
 		m.collectVLLM(out, s, busy)
 	}
 }

@@ -47,7 +47,7 @@ func page(t *testing.T, m *Metrics) string {
 // full returns metrics that have counted something of everything.
 func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	t.Helper()
-	m := NewMetrics(true)
+	m := NewMetrics(MetricsConfig{VLLM: true})
 	budget := mem.NewBudget(1000, "a test")
 	res, err := budget.Reserve("packed weights", 600)
 	if err != nil {
@@ -108,6 +108,15 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// A server of one model has llama-server's metrics as they are there.
+func TestMetricsOfOneModel(t *testing.T) {
+	m := NewMetrics(MetricsConfig{OneModel: true})
+	m.Model("a").Read(func() engine.Status { return engine.Status{Queued: 3} }, func() int { return 0 })
+	if got := page(t, m); !strings.Contains(got, "\nllamacpp:requests_deferred 3\n") || !strings.Contains(got, "\nquern_requests_parked{model=\"a\"} 0\n") || strings.Contains(got, "vllm:") {
+		t.Error(got)
+	}
+}
+
 // The longest sequence there was stays, as a counter has to.
 func TestLongest(t *testing.T) {
 	m, one := full(t)
@@ -148,7 +157,7 @@ func TestTraces(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	ctx, parent := p.Tracer("").Start(context.Background(), "request")
-	o := NewObserver(NewMetrics(false).Model("m"), p.Tracer(""))
+	o := NewObserver(NewMetrics(MetricsConfig{}).Model("m"), p.Tracer(""))
 	r := &engine.Request{Sink: discard{}, Origin: ctx}
 	o.Watch(r)
 	r.Sink.Progress(engine.Progress{})
@@ -215,7 +224,7 @@ func TestLog(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	var out bytes.Buffer
 	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Times: true})
-	m := NewMetrics(false)
+	m := NewMetrics(MetricsConfig{})
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
 	g.GET("/ok", func(c *gin.Context) { c.Set(Fields, map[string]any{"tokens": 5}); c.String(200, "hello") })

@@ -1,0 +1,150 @@
+package constrain
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// A Stretch is the part of a text from one mark to another, such as reasoning.
+type Stretch struct {
+	Open, Shut string
+	Begun      bool // the text begins within it
+	Again      bool // there may be several, which share the budget
+}
+
+// A Budget bounds how many tokens a stretch of a text has. After them come the closing ones,
+// which end it.
+type Budget struct {
+	Stretch
+	Tokens  int // -1: no bound
+	Closing []int32
+	Now     *atomic.Bool                     // ends the stretch as soon as it is set; nil: nothing does
+	N       int                              // tokens of the vocabulary
+	Spell   func(id int32, yield func(byte)) // the bytes of a token, marks too
+}
+
+// budget is a Constraint that adds a Budget to another, which may be nil.
+type budget struct {
+	Budget
+	inner Constraint
+	spent
+	past []spent
+}
+
+// spent is a place in a text.
+type spent struct {
+	tail   string // the last bytes, less than the marks have
+	phase  phase
+	tokens int // of the stretch
+	closed int // of Closing
+}
+
+type phase int
+
+const (
+	before phase = iota
+	inside
+	closing
+	after
+)
+
+// Bound restricts a text as inner does, nil: not at all, and to a budget.
+func Bound(inner Constraint, b Budget) Constraint {
+	c := &budget{Budget: b, inner: inner}
+	if b.Begun {
+		c.enter()
+	}
+	return c
+}
+
+// leave is after the stretch.
+func (c *budget) leave() {
+	c.phase, c.tail, c.closed = after, "", 0
+	if c.Again {
+		c.phase = before
+	}
+}
+
+func (c *budget) enter() {
+	c.phase, c.tail = inside, ""
+	c.exhaust()
+}
+
+// exhaust goes on to the closing tokens when the budget is spent.
+func (c *budget) exhaust() {
+	if c.phase == inside && c.Tokens >= 0 && c.tokens >= c.Tokens && len(c.Closing) > 0 {
+		c.phase = closing
+	}
+}
+
+func (c *budget) Mask(next Set) {
+	if c.phase == inside && c.Now != nil && c.Now.Load() && len(c.Closing) > 0 {
+		c.phase = closing
+	}
+	switch {
+	case c.phase == closing:
+		next.Add(c.Closing[c.closed])
+	case c.inner != nil:
+		c.inner.Mask(next)
+	default:
+		for id := range int32(c.N) {
+			next.Add(id)
+		}
+	}
+}
+
+func (c *budget) Accept(id int32) bool {
+	if c.phase == closing && id != c.Closing[c.closed] || c.inner != nil && !c.inner.Accept(id) {
+		return false
+	}
+	c.past = append(c.past, c.spent)
+	switch c.phase {
+	case closing:
+		if c.closed++; c.closed == len(c.Closing) {
+			c.leave()
+		}
+	case inside:
+		c.tokens++
+		if c.find(id, c.Shut) {
+			c.leave()
+		}
+		c.exhaust()
+	case before:
+		if c.find(id, c.Open) {
+			c.enter()
+		}
+	}
+	return true
+}
+
+// find reports whether a token completes a mark.
+func (c *budget) find(id int32, mark string) bool {
+	tail := []byte(c.tail)
+	c.Spell(id, func(b byte) { tail = append(tail, b) })
+	if strings.Contains(string(tail), mark) {
+		return true
+	}
+	c.tail = string(tail[max(0, len(tail)-len(mark)+1):])
+	return false
+}
+
+func (c *budget) Rollback(n int) {
+	if n == 0 {
+		return
+	}
+	c.spent = c.past[len(c.past)-n]
+	c.past = c.past[:len(c.past)-n]
+	if c.inner != nil {
+		c.inner.Rollback(n)
+	}
+}
+
+func (c *budget) Fork() Constraint {
+	f := *c
+	f.past = slices.Clone(c.past)
+	if c.inner != nil {
+		f.inner = c.inner.Fork()
+	}
+	return &f
+}

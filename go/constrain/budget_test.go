@@ -1,0 +1,68 @@
+package constrain
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// allowed returns the bytes that may come next.
+func allowedBytes(c Constraint) string {
+	s := NewSet(256)
+	c.Mask(s)
+	out := ""
+	for id := range int32(256) {
+		if s.Has(id) {
+			out += string(rune(id))
+		}
+	}
+	return out
+}
+
+func TestBudget(t *testing.T) {
+	spell := func(id int32, yield func(byte)) { yield(byte(id)) }
+	var now atomic.Bool
+	b := Budget{Stretch: Stretch{Open: "<<", Shut: ">>"}, Tokens: 3, Closing: []int32{'!', '>', '>'}, N: 256, Spell: spell, Now: &now}
+	c := Bound(nil, b)
+	say := func(text string) {
+		t.Helper()
+		for i := range len(text) {
+			if !c.Accept(int32(text[i])) {
+				t.Fatalf("%q: refused at %d", text, i)
+			}
+		}
+	}
+	say("a<b<<")
+	fork := c.Fork()
+	say("xy")
+	if got := allowedBytes(c); len(got) < 256 {
+		t.Errorf("before the budget is spent: %q", got)
+	}
+	say("z")
+	if got := allowedBytes(c); got != "!" || c.Accept('x') {
+		t.Errorf("when it is: %q", got)
+	}
+	say("!>>")
+	if got := allowedBytes(c); len(got) < 256 {
+		t.Errorf("after it: %q", got)
+	}
+	c.Rollback(4)
+	if got := allowedBytes(c); len(got) < 256 {
+		t.Errorf("rolled back: %q", got)
+	}
+	c = fork
+	say(">>xxxxxx<<yyyy")
+	if got := allowedBytes(c); len(got) < 256 {
+		t.Errorf("a stretch that ended by itself: %q", got)
+	}
+	b.Begun, b.Tokens = true, -1
+	c = Bound(nil, b)
+	say("xxxxxxx")
+	now.Store(true)
+	if got := allowedBytes(c); got != "!" {
+		t.Errorf("ended on request: %q", got)
+	}
+	b.Tokens = 0
+	if got := allowedBytes(Bound(nil, b)); got != "!" {
+		t.Errorf("nothing to spend: %q", got)
+	}
+}

@@ -1,0 +1,156 @@
+// Package form makes constraints of the ways in which requests and flags say what an
+// answer is held to.
+package form
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/grammar/gbnf"
+	"github.com/quern-llm/quern/go/grammar/jsonschema"
+	"github.com/quern-llm/quern/go/grammar/lark"
+	"github.com/quern-llm/quern/go/grammar/regex"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A Kind is a way to say it.
+type Kind uint8
+
+// The kinds.
+const (
+	Grammar Kind = iota // in GBNF or Lark
+	Schema              // a JSON schema
+	Regex               // of the whole text
+	Choice              // one of some texts
+	Tags                // free text with structures
+)
+
+// A Form is what a text is held to.
+type Form struct {
+	Kind    Kind
+	Text    string   // of a grammar, a schema or a regular expression
+	Choices []string // of Choice
+	Tagged           // of Tags
+	Space   string   // a regular expression of the white space in JSON; empty: bounded
+	Compact bool     // JSON is on one line
+}
+
+// Tagged is free text, but what begins with a trigger is one of some structures, each a
+// JSON schema between two texts.
+type Tagged struct {
+	Triggers   []string
+	Structures []Structure
+}
+
+// A Structure begins with a trigger.
+type Structure struct{ Begin, End, Schema string }
+
+// Vocabulary returns the tokens of a tokenizer by what they print.
+func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
+	v := constrain.NewVocabulary(tok.Len(), func(id int32) []byte { return tok.Piece(id, false) }, tok.EOG())
+	v.Encode = func(text string) []int32 {
+		return tok.Encode(text, tokenizer.Options{NoSpecial: true, Continues: true})
+	}
+	return v
+}
+
+// A CallsError is about the tools of a prompt, not about the form.
+type CallsError struct{ error }
+
+// Compile returns the automaton of the texts that have the form; nil: of all. v is the
+// tokenizer's vocabulary. Where prompt is not nil, the text is a reply to it, with
+// reasoning before it that is free, and with calls of tools as the rule says.
+func (f *Form) Compile(tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+	g := &grammar.Grammar{}
+	root := g.Add("root", nil)
+	var e grammar.Expr
+	var err error
+	if f != nil {
+		if e, err = f.language(g, tok); err != nil {
+			return nil, err
+		}
+	}
+	if prompt != nil {
+		if e, err = prompt.Language(g, e, calls, control(tok)); err != nil {
+			return nil, &CallsError{err}
+		}
+	}
+	g.Rules[root].Expr = e
+	return v.Compile(g)
+}
+
+// language adds to g what the form needs, and returns its texts.
+func (f *Form) language(g *grammar.Grammar, tok *tokenizer.Tokenizer) (grammar.Expr, error) {
+	opts := jsonschema.Options{Compact: f.Compact}
+	if f.Space != "" {
+		space, err := regex.Full(f.Space, 0)
+		if err != nil {
+			return nil, fmt.Errorf("the pattern of white space: %w", err)
+		}
+		opts.Space = space
+	}
+	switch f.Kind {
+	case Choice:
+		alt := make(grammar.Alt, len(f.Choices))
+		for i, c := range f.Choices {
+			alt[i] = grammar.Lit(c)
+		}
+		return alt, nil
+	case Regex:
+		return regex.Full(f.Text, regex.DotAll)
+	case Schema:
+		return jsonschema.Add(g, []byte(f.Text), opts)
+	case Tags:
+		return f.Tagged.language(g, opts)
+	}
+	var h *grammar.Grammar
+	var err error
+	if strings.Contains(f.Text, "::=") {
+		h, err = gbnf.Parse(f.Text, named(tok))
+	} else {
+		h, err = lark.Parse(f.Text, named(tok))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.Include(h), nil
+}
+
+// named returns the tokens by their names, such as <|im_end|>.
+func named(tok *tokenizer.Tokenizer) func(name string) (int32, bool) {
+	return func(name string) (int32, bool) {
+		ids := tok.Encode(name, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+		if len(ids) != 1 || tok.Token(ids[0]) != name {
+			return 0, false
+		}
+		return ids[0], true
+	}
+}
+
+// control returns the token that a mark is, if it is one that prints nothing.
+func control(tok *tokenizer.Tokenizer) func(mark string) (int32, bool) {
+	return func(mark string) (int32, bool) {
+		id, ok := named(tok)(mark)
+		return id, ok && len(tok.Piece(id, false)) == 0
+	}
+}
+
+// language returns the texts.
+func (t *Tagged) language(g *grammar.Grammar, opts jsonschema.Options) (grammar.Expr, error) {
+	var free grammar.And
+	for _, trigger := range t.Triggers {
+		free = append(free, grammar.Lacks(trigger))
+	}
+	var alt grammar.Alt
+	for _, s := range t.Structures {
+		e, err := jsonschema.Add(g, []byte(s.Schema), opts)
+		if err != nil {
+			return nil, err
+		}
+		alt = append(alt, grammar.Seq{grammar.Lit(s.Begin), e, grammar.Lit(s.End)})
+	}
+	return grammar.Seq{free, grammar.Repeat{Expr: grammar.Seq{alt, free}, Min: 0, Max: -1}}, nil
+}

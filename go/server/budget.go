@@ -1,0 +1,81 @@
+package server
+
+import (
+	"math"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A budget holds the fields that bound the reasoning of an answer.
+type budget struct {
+	tokens  int // -1: no bound
+	message string
+	control bool
+}
+
+func newBudget() budget { return budget{tokens: -1} }
+
+func (b *budget) fields() []field {
+	return []field{
+		setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget", integer(&b.tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
+		setting("reasoning_budget_message", text{p: &b.message}, "What the model is made to say at the end of its reasoning where the budget ends it."),
+		setting("reasoning_control", boolean{&b.control}, "Lets /v1/chat/completions/control end the reasoning while it runs."),
+	}
+}
+
+// of returns the bound of replies to a prompt, nil for none.
+func (b *budget) of(m *Model, prompt *chat.Prompt) *constrain.Budget {
+	if prompt == nil || b.tokens < 0 && !b.control {
+		return nil
+	}
+	t, ok := prompt.Thinking()
+	if !ok {
+		return nil
+	}
+	return &constrain.Budget{
+		Stretch: constrain.Stretch{Open: t.Open, Shut: t.Shut, Begun: t.Begun, Again: t.Again},
+		Tokens:  b.tokens,
+		Closing: m.Tokenizer.Encode(b.message+t.Closing, tokenizer.Options{NoSpecial: true, ParseSpecial: true}),
+		N:       m.Tokenizer.Len(),
+		Spell: func(id int32, yield func(byte)) {
+			for _, c := range m.Tokenizer.Piece(id, true) {
+				yield(c)
+			}
+		},
+	}
+}
+
+// A controlQuery is a request to /v1/chat/completions/control.
+type controlQuery struct{ id, action string }
+
+func newControlQuery(*Model) *controlQuery { return &controlQuery{} }
+
+func (q *controlQuery) fields() []field {
+	return []field{
+		required("id", text{p: &q.id}, "The id in the answer's events, or in the header X-Completion-Id."),
+		required("action", text{&q.action, []string{"reasoning_end"}}, "What to do."),
+	}
+}
+
+// controlRunning ends the reasoning of a running request.
+func (s *Server) controlRunning(c *gin.Context, m *Model) error {
+	q := newControlQuery(m)
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	g := s.running.generation(q.id)
+	if g == nil {
+		return &apiError{status: http.StatusNotFound, message: "no request with the id " + quote(q.id) + " runs", param: "id"}
+	}
+	g.enough.Store(true)
+	reply(c, http.StatusOK, success{true})
+	return nil
+}

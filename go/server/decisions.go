@@ -1,0 +1,337 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// maxBranches is how many choices a request may have, in all of its questions and with their priors.
+const maxBranches = 512
+
+// A decisionQuery is a request to /v1/decisions: which of some texts the model would go on with.
+type decisionQuery struct {
+	reads
+	conversation
+	prompt    string
+	choices   texts
+	questions questions
+	prior     *string
+	normalize string
+	ends      option
+}
+
+func newDecisionQuery(m *Model) *decisionQuery {
+	return &decisionQuery{reads: newReads(m), conversation: newConversation(), normalize: "none"}
+}
+
+func (q *decisionQuery) fields() []field {
+	return append([]field{
+		input("prompt", text{p: &q.prompt}, "The text that a choice goes on from."),
+		input("messages", &q.messages, "In place of prompt: a conversation, which a choice answers."),
+		input("choices", &q.choices, "The texts to choose from."),
+		input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
+		input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
+		setting("normalize", text{&q.normalize, []string{"none", "tokens", "bytes"}}, "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
+		setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
+		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
+		setting("reasoning_effort", text{&q.effort, efforts}, "For the chat template; none also turns reasoning off."),
+	}, q.reads.fields()...)
+}
+
+type (
+	decisionAnswer struct {
+		ID        string        `json:"id"`
+		Object    string        `json:"object"`
+		Model     string        `json:"model"`
+		Decisions []decision    `json:"decisions"`
+		Usage     decisionUsage `json:"usage"`
+	}
+	decision struct {
+		Name    string         `json:"name,omitempty"`
+		Choice  string         `json:"choice"`
+		Index   int            `json:"index"`
+		Choices []choiceResult `json:"choices"`
+	}
+	choiceResult struct {
+		Text        string   `json:"text"`
+		Probability float64  `json:"probability"` // among the choices
+		Logprob     float64  `json:"logprob"`     // of its tokens
+		Prior       *float64 `json:"prior_logprob,omitzero"`
+		Tokens      int      `json:"tokens"`
+	}
+	decisionUsage struct {
+		tokenUsage              // tokens that were evaluated
+		Details    usageDetails `json:"prompt_tokens_details"`
+	}
+)
+
+// finite makes numbers of logarithms that JSON cannot have: those of what cannot come.
+func (r *choiceResult) finite() {
+	r.Logprob = max(r.Logprob, -math.MaxFloat64)
+	if r.Prior != nil {
+		prior := max(*r.Prior, -math.MaxFloat64)
+		r.Prior = &prior
+	}
+}
+
+// A question is what is chosen for.
+type question struct {
+	name, prompt string
+	choices      texts
+}
+
+// A stem is what the choices of a question go on from, and they as branches.
+type stem struct {
+	ids      []int32 // the tokens that all begin with, less one, for its logits
+	branches []*branch
+}
+
+func (s *Server) decide(c *gin.Context, m *Model) error {
+	q := newDecisionQuery(m)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	if m.VectorsOnly != "" {
+		return unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	}
+	asked, err := q.asked()
+	if err != nil {
+		return err
+	}
+	stems, err := q.stems(m, asked)
+	if err != nil {
+		return err
+	}
+	used, err := s.evaluate(c, m, &q.reads, stems)
+	if err != nil {
+		return err
+	}
+	a := decisionAnswer{ID: "dec-" + newID(), Object: "decision", Model: m.Name, Usage: used}
+	for i, one := range asked {
+		var prior []*branch
+		if q.prior != nil {
+			prior = stems[len(asked)+i].branches
+		}
+		a.Decisions = append(a.Decisions, q.result(one, stems[i].branches, prior))
+	}
+	reply(c, http.StatusOK, a)
+	return nil
+}
+
+// asked returns the questions.
+func (q *decisionQuery) asked() ([]question, error) {
+	switch {
+	case q.prompt == "" && q.messages == nil:
+		return nil, invalid("prompt", "missing, and so is messages; want one of them")
+	case q.prompt != "" && q.messages != nil:
+		return nil, invalid("messages", "given together with prompt, want one of them")
+	case q.choices == nil && q.questions == nil:
+		return nil, invalid("choices", "missing, and so is questions; want one of them")
+	case q.choices != nil && q.questions != nil:
+		return nil, invalid("questions", "given together with choices, want one of them")
+	}
+	if !q.ends.given {
+		q.ends.on = q.messages != nil
+	}
+	all := []question(q.questions)
+	if q.choices != nil {
+		if err := checkChoices(q.choices); err != nil {
+			return nil, invalid("choices", "%v", err)
+		}
+		all = []question{{choices: q.choices}}
+	}
+	n := 0
+	for _, one := range all {
+		n += len(one.choices)
+	}
+	if q.prior != nil {
+		n *= 2
+	}
+	if n > maxBranches {
+		return nil, invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
+	}
+	return all, nil
+}
+
+// stems returns those of the questions, and then of their priors.
+func (q *decisionQuery) stems(m *Model, asked []question) ([]stem, error) {
+	contexts := []*string{nil}
+	if q.prior != nil {
+		contexts = append(contexts, q.prior)
+	}
+	var all []stem
+	for _, instead := range contexts {
+		for i, one := range asked {
+			text, err := q.context(m, one.prompt, instead)
+			if err != nil {
+				return nil, err
+			}
+			st, err := m.stem(text, one.choices, q.ends.on)
+			switch {
+			case err != nil && q.questions != nil:
+				return nil, invalid("questions", "element %d: %v", i, err)
+			case err != nil:
+				return nil, invalid("choices", "%v", err)
+			}
+			all = append(all, st)
+		}
+	}
+	return all, nil
+}
+
+// context returns the text that choices go on from, with `instead` in place of the content.
+func (q *decisionQuery) context(m *Model, prompt string, instead *string) (string, error) {
+	if q.messages == nil {
+		if instead != nil {
+			return *instead + prompt, nil
+		}
+		return q.prompt + prompt, nil
+	}
+	c := q.conversation
+	c.messages = slices.Clone(c.messages)
+	if instead != nil {
+		for i, msg := range slices.Backward(c.messages) {
+			if msg.Role == "user" {
+				c.messages[i].Content = chat.Text(*instead)
+				break
+			}
+		}
+	}
+	if prompt != "" {
+		c.messages = append(c.messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
+	}
+	rendered, err := c.render(m)
+	return rendered.Text, err
+}
+
+// stem returns the tokens of the text with each of the choices behind it. The end of the text may
+// be spelled by another token there: the stem is what all of them and the text alone begin
+// with, and branches have the rest of the text and the choice.
+func (m *Model) stem(context string, choices texts, ends bool) (stem, error) {
+	encode := func(text string) []int32 {
+		ids := m.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})
+		if eos, ok := m.Tokenizer.EOS(); ok && m.Tokenizer.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
+			ids = ids[:len(ids)-1]
+		}
+		return m.Tokenizer.Begin(ids)
+	}
+	common := encode(context)
+	whole := make([][]int32, len(choices))
+	for i, choice := range choices {
+		whole[i] = encode(context + choice)
+		common = shared(common, whole[i])
+	}
+	if len(common) == 0 {
+		return stem{}, fmt.Errorf("no token of the prompt stays the same with each choice behind it, want a longer prompt")
+	}
+	s := stem{ids: common[:len(common)-1]}
+	for _, ids := range whole {
+		b := &branch{ids: ids, from: len(common)}
+		if len(ids) == len(common) {
+			return stem{}, fmt.Errorf("a choice adds no token to the prompt")
+		}
+		if ends {
+			b.stops = m.Tokenizer.EOG()
+		}
+		s.branches = append(s.branches, b)
+	}
+	return s, nil
+}
+
+// shared returns what two lists of tokens begin with.
+func shared(a, b []int32) []int32 {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// evaluate reads the branches. What all have in common is evaluated first, then what those of a question
+// have, then the branches: each stage finds the one before in the cache, so that no token is evaluated twice.
+func (s *Server) evaluate(c *gin.Context, m *Model, o *reads, stems []stem) (decisionUsage, error) {
+	trunk := stems[0].ids
+	var questions, branches []readText
+	for _, st := range stems {
+		trunk = shared(trunk, st.ids)
+	}
+	for _, st := range stems {
+		if len(st.ids) > len(trunk) {
+			questions = append(questions, readText{ids: st.ids})
+		}
+		for _, b := range st.branches {
+			branches = append(branches, readText{ids: b.ids, reader: b})
+		}
+	}
+	var used decisionUsage
+	stages := [][]readText{questions, branches}
+	if len(trunk) > 0 && len(questions) != 1 {
+		stages = slices.Insert(stages, 0, []readText{{ids: trunk}})
+	}
+	for i, texts := range stages {
+		prompt, cached, err := s.read(c, m, o, texts)
+		if err != nil {
+			return used, err
+		}
+		if used.PromptTokens += prompt - cached; i == 0 {
+			used.Details.CachedTokens = cached
+		}
+	}
+	used.TotalTokens = used.PromptTokens
+	return used, nil
+}
+
+// result compares the branches of a question.
+func (q *decisionQuery) result(asked question, branches, prior []*branch) decision {
+	d := decision{Name: asked.name}
+	scores := make([]float64, len(branches))
+	for i, b := range branches {
+		r := choiceResult{Text: asked.choices[i], Logprob: b.sum, Tokens: len(b.ids) - b.from}
+		scores[i] = b.sum
+		if prior != nil {
+			r.Prior = &prior[i].sum
+			scores[i] -= prior[i].sum
+		}
+		switch q.normalize {
+		case "tokens":
+			scores[i] /= float64(r.Tokens)
+		case "bytes":
+			scores[i] /= float64(len(r.Text))
+		}
+		d.Choices = append(d.Choices, r)
+	}
+	best := slices.Max(scores)
+	if math.IsInf(best, 0) || math.IsNaN(best) { // none can come
+		best = 0
+	}
+	total := 0.0
+	for i, score := range scores {
+		p := 0.0
+		if score > math.Inf(-1) {
+			p = exactmath.Pow(math.E, max(score-best, -700))
+		}
+		d.Choices[i].Probability = p
+		total += p
+	}
+	for i := range d.Choices {
+		if total > 0 {
+			d.Choices[i].Probability /= total
+		}
+		d.Choices[i].finite()
+	}
+	for i, r := range d.Choices {
+		if r.Probability > d.Choices[d.Index].Probability {
+			d.Index = i
+		}
+	}
+	d.Choice = d.Choices[d.Index].Text
+	return d
+}
