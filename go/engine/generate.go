@@ -52,12 +52,12 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	leave := e.device.enter()
 	defer leave()
 	begun := time.Now()
+	var prepared sync.WaitGroup
 	for {
 		e.ids = g.Pending(e.ids[:0], cuts.slice(s.Len(), e.batch))
 		n := len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
 		var step Step
-		var prepared sync.WaitGroup
 		if g.Constraint != nil && e.item[0].Rows > 0 {
 			prepared.Go(g.Prepare) // beside the pass
 		}

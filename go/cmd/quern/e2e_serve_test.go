@@ -295,7 +295,7 @@ const slow = `{"prompt":"Once upon a time","n_predict":-1,"ignore_eos":true,"str
 
 // What the document says can be had is there.
 func TestServeDocument(t *testing.T) {
-	s := serve(t, demo.Name, "--api-prefix", "/llm")
+	s := serve(t, demo.Name, "--api-prefix", "/llm", "--batch-dir", t.TempDir())
 	get := func(path string) (int, string) {
 		r, err := s.client.Get("http://quern/llm" + path)
 		if err != nil {

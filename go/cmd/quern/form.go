@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -63,7 +62,7 @@ func (f *formFlags) read() (*form.Form, string, error) {
 				text, err = os.ReadFile(flag.text)
 			}
 			if err != nil {
-				return nil, "", fmt.Errorf("--%s: %w", by, err)
+				return nil, "", usagef("--%s: %v", by, err)
 			}
 			out.Text = string(text)
 		}
@@ -83,7 +82,7 @@ func (f *formFlags) constraint(tok *tokenizer.Tokenizer, prompt *chat.Prompt, en
 	}
 	a, err := held.Compile(tok, f.vocabulary, prompt, nil)
 	if err != nil {
-		return nil, errors.New("--" + by + ": " + err.Error())
+		return nil, usagef("--%s: %v", by, err)
 	}
 	return a.New(ends), nil
 }
