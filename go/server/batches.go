@@ -318,22 +318,25 @@ func (s *Server) batchEndpoints() []string {
 	return list
 }
 
-func (s *Server) createBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
+// createBatch reads the body first: what is wrong with it is told whether or not there are batches.
+func (s *Server) createBatch(c *gin.Context, m *Model) error {
 	if _, err := receive(c); err != nil {
-		return nil, err
+		return err
 	}
 	q := newBatchQuery(nil)
 	if err := readBody(c, q); err != nil {
-		return nil, err
+		return err
 	}
 	if all := s.batchEndpoints(); !slices.Contains(all, q.endpoint) {
-		return nil, invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
+		return invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
 	}
 	lasts, err := time.ParseDuration(q.window)
 	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
-		return nil, invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
+		return invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
 	}
-	return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
+	return s.kept(func(_ *gin.Context, store *batch.Store, owner string) (any, error) {
+		return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
+	})(c, m)
 }
 
 // batchRoutes are those of files and batches.
@@ -358,7 +361,7 @@ func (s *Server) batchRoutes() []route {
 			handle: s.kept(s.deleteFile), summary: "Delete a file", params: pathID, answer: deleted{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/batches"}, always: true, openAI: true,
-			handle: s.kept(s.createBatch), summary: "Run the requests of a file when there is time", answer: batch.Batch{},
+			handle: s.createBatch, summary: "Run the requests of a file when there is time", answer: batch.Batch{},
 			body: bodyOf("BatchRequest", newBatchQuery), example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, openAI: true,
