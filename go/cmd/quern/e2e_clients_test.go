@@ -104,8 +104,41 @@ func scriptedModel(t *testing.T) string {
 // Clients of Anthropic's API and of OpenAI's Responses, on one server.
 func TestNodeClientsOfAgents(t *testing.T) {
 	s := serve(t, "", "-m", scriptedModel(t), "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0")
-	for _, program := range []string{"anthropic.mjs", "responses.mjs"} {
+	for _, program := range []string{"anthropic.mjs", "responses.mjs", "tools.mjs"} {
 		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
+	}
+}
+
+// Calls of tools, streamed and put together by the client for Go, and their results.
+func TestGoClientTools(t *testing.T) {
+	s := serve(t, "", "-m", scriptedModel(t), "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0")
+	client := openai.NewClient(option.WithBaseURL(s.address()+"/v1"), option.WithAPIKey("a-secret-key"), option.WithMaxRetries(0))
+	params := openai.ChatCompletionNewParams{
+		Model:    "scripted",
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("What time is it in Rome?")},
+		Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
+			Name: "get_time", Strict: openai.Bool(true),
+			Parameters: openai.FunctionParameters{"type": "object", "properties": map[string]any{"place": map[string]any{"type": "string"}}, "required": []string{"place"}},
+		})},
+	}
+	stream := client.Chat.Completions.NewStreaming(t.Context(), params)
+	var acc openai.ChatCompletionAccumulator
+	finished := 0
+	for stream.Next() {
+		acc.AddChunk(stream.Current())
+		if call, ok := acc.JustFinishedToolCall(); ok {
+			if finished++; call.Name != "get_time" || call.Arguments != `{"place": "Rome"}` {
+				t.Errorf("streamed: %+v", call)
+			}
+		}
+	}
+	if err := stream.Err(); err != nil || finished != 1 || acc.Choices[0].FinishReason != "tool_calls" {
+		t.Fatalf("%v, %d calls, %+v", err, finished, acc.Choices)
+	}
+	message := acc.Choices[0].Message
+	params.Messages = append(params.Messages, message.ToParam(), openai.ToolMessage("noon", message.ToolCalls[0].ID))
+	if got, err := client.Chat.Completions.New(t.Context(), params); err != nil || got.Choices[0].Message.Content != "It is noon in Rome." {
+		t.Errorf("after the result: %v, %+v", err, got)
 	}
 }
 
