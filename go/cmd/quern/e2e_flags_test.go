@@ -161,7 +161,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
 		{[]string{"--models-dir", "/"}, []string{"--models-dir", "-m"}},
 		{[]string{"--rope-scaling", "yarn"}, []string{"--rope-scaling", "metadata"}},
-		{[]string{"--reasoning-budget", "100"}, []string{"--reasoning-budget 100"}},
+		{[]string{"--reasoning-budget", "-2"}, []string{"--reasoning-budget", "from -1"}},
 		{[]string{"-ngl99"}, []string{"-ngl 99"}},
 		{[]string{"-ngl"}, []string{"n-gpu-layers"}},
 		{[]string{"--threads-http", "many"}, []string{"--threads-http", "whole number"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ type requestFlags struct {
 	kwargs    string
 	reasoning string
 	effort    string
+	budget    int
+	ending    string // of reasoning that the budget ends
 	sampling  *samplingFlags // for those of its flags that are fields
 	form      formFlags
 	flags     *pflag.FlagSet
@@ -38,6 +41,8 @@ func (f *requestFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.kwargs, "chat-template-kwargs", "", "`JSON` object of variables for the chat template")
 	choiceVar(fs, &f.reasoning, "reasoning", "auto", []string{"auto", "on", "off"}, "whether the model thinks first, where its template knows enable_thinking")
 	fs.StringVar(&f.effort, "reasoning-effort", "", "`WORD` for the chat template, such as low, medium or high; none does not think")
+	intVar(fs, &f.budget, "reasoning-budget", "", -1, -1, math.MaxInt32, "tokens after which thinking is ended; -1 is never")
+	fs.StringVar(&f.ending, "reasoning-budget-message", "", "`TEXT` that the model is made to say where the budget ends its thinking")
 	for _, name := range []string{"logit-bias", "prefill-assistant", "reverse-prompt"} {
 		fs.Lookup(name).Hidden = true
 	}
@@ -72,6 +77,8 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 		set("prefill-assistant", "continue_final_message", false)
 	}
 	set("reasoning-effort", "reasoning_effort", f.effort)
+	set("reasoning-budget", "reasoning_budget_tokens", f.budget)
+	set("reasoning-budget-message", "reasoning_budget_message", f.ending)
 
 	var biases [][]any
 	for _, text := range f.bias {

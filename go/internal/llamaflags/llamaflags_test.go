@@ -21,6 +21,7 @@ func command() *pflag.FlagSet {
 	fs.String("log-level", "info", "")
 	fs.String("reasoning", "auto", "")
 	fs.String("reasoning-format", "auto", "")
+	fs.Int("reasoning-budget", -1, "")
 	fs.String("cache-type-k", "f16", "")
 	fs.Float32("temp", 0.8, "")
 	fs.Bool("ui", true, "")
@@ -104,9 +105,7 @@ func TestGiven(t *testing.T) {
 		{args: "-lv 2", sets: "log-level=warn"},
 		{args: "-lv 9", sets: "log-level=debug"},
 		{args: "--log-disable --log-level warn", sets: "log-level=warn"}, // the last one
-		{args: "--reasoning-budget 0", sets: "reasoning=off"},
-		{args: "--reasoning-budget -1"},
-		{args: "--reasoning-budget 512", refused: "--reasoning-budget 512: "},
+		{args: "--reasoning-budget 512", sets: "reasoning-budget=512"},
 		{args: "--skip-chat-parsing", sets: "reasoning-format=none"},
 		{args: "--no-skip-chat-parsing", sets: "reasoning-format=auto"},
 		{args: "--control-vector-layer-range 1 2", refused: "--control-vector-layer-range: "},

@@ -71,8 +71,8 @@ var server = []Row{
 	{Names: "--reasoning-format", Env: "LLAMA_ARG_THINK", Group: Server, Flag: "reasoning-format"},
 	{Names: "-rea --reasoning", Env: "LLAMA_ARG_REASONING", Group: Server, Flag: "reasoning"},
 	{Names: "--reasoning-effort", Env: "LLAMA_ARG_REASONING_EFFORT", Group: Server, Flag: "reasoning-effort"},
-	{Names: "--reasoning-budget", Kind: Int, Env: "LLAMA_ARG_THINK_BUDGET", Group: Server, Becomes: map[string]string{"0": "reasoning=off"}, Neutral: "<0", Refused: "thinking can be turned off, with 0, but not bounded yet; -n bounds an answer with its thoughts"},
-	{Names: "--reasoning-budget-message", Env: "LLAMA_ARG_THINK_BUDGET_MESSAGE", Group: Server, Ignored: "thinking is not bounded"},
+	{Names: "--reasoning-budget", Kind: Int, Env: "LLAMA_ARG_THINK_BUDGET", Group: Server, Flag: "reasoning-budget"},
+	{Names: "--reasoning-budget-message", Env: "LLAMA_ARG_THINK_BUDGET_MESSAGE", Group: Server, Flag: "reasoning-budget-message"},
 	{Names: "--reasoning-preserve", No: "--no-reasoning-preserve", Kind: Switch, Env: "LLAMA_ARG_REASONING_PRESERVE", Group: Server, Ignored: "the template decides what it keeps of earlier thoughts; --chat-template-kwargs gives it variables"},
 
 	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server, Neutral: "off", Ignored: noImages},
