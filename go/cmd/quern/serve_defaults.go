@@ -24,7 +24,7 @@ type requestFlags struct {
 	reasoning string
 	effort    string
 	budget    int
-	ending    string // of reasoning that the budget ends
+	ending    string         // of reasoning that the budget ends
 	sampling  *samplingFlags // for those of its flags that are fields
 	form      formFlags
 	flags     *pflag.FlagSet
