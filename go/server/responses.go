@@ -14,6 +14,7 @@ type responsesQuery struct {
 	options
 	conversation
 	stored *responseStore
+	owner  string // of what is stored, set before the query is settled
 
 	given        responseItems
 	instructions string
@@ -203,7 +204,7 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	}
 	if q.previousID != "" {
 		var err error
-		if q.previous, err = q.stored.get(q.previousID); err != nil {
+		if q.previous, err = q.stored.get(q.owner, q.previousID); err != nil {
 			return source{}, at("previous_response_id", err)
 		}
 		if body := q.stored.body(q.previous); body.running() {
@@ -237,7 +238,7 @@ func (q *responsesQuery) refer(it *responseItem) error {
 	if it.Type != "item_reference" {
 		return nil
 	}
-	v, err := q.stored.item(it.ID)
+	v, err := q.stored.item(q.owner, it.ID)
 	if err == nil {
 		*it, err = readItem(v)
 	}

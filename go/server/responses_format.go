@@ -159,9 +159,11 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 		if len(*v.to) == 0 {
 			*v.to = jsontext.Value(v.standard)
 		}
+		*v.to = v.to.Clone() // of the body, which is not kept
 	}
 	if q.maxTokens >= 0 {
-		r.MaxTokens = &q.maxTokens
+		n := q.maxTokens // a pointer into the query would keep all of it
+		r.MaxTokens = &n
 	}
 	return &responsesFormat{q: q, g: g, body: r}
 }
@@ -278,9 +280,9 @@ func (f *responsesFormat) put() {
 
 // stored returns the response as it is stored.
 func (f *responsesFormat) stored() *storedResponse {
-	r := &storedResponse{id: f.body.ID, previous: f.q.previous, body: f.body}
+	r := &storedResponse{id: f.body.ID, owner: f.q.owner, previous: f.q.previous, body: f.body}
 	for _, it := range f.q.given {
-		r.input = append(r.input, storedItem{it.ID, it.raw})
+		r.input = append(r.input, storedItem{it.ID, it.raw.Clone()}) // of the body, which is not kept
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 // createResponse serves POST /v1/responses.
 func (s *Server) createResponse(c *gin.Context, m *Model) error {
 	q := s.newResponsesQuery(m)
+	q.owner = s.owner(c)
 	if err := readBody(c, q); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 	if c.Query("stream") == "true" {
 		return invalid("stream", "a stored response is sent whole, want no stream")
 	}
-	r, err := s.stored.get(c.Param("id"))
+	r, err := s.stored.get(s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ type responseDeleted struct {
 // deleteResponse serves DELETE /v1/responses/:id.
 func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
 	id := c.Param("id")
-	if err := s.stored.remove(id); err != nil {
+	if err := s.stored.remove(s.owner(c), id); err != nil {
 		return err
 	}
 	reply(c, http.StatusOK, responseDeleted{id, "response", true})
@@ -86,7 +87,7 @@ func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
 func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
-	r, err := s.stored.get(c.Param("id"))
+	r, err := s.stored.get(s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ type responseItemList struct {
 
 // listInputItems serves GET /v1/responses/:id/input_items.
 func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
-	r, err := s.stored.get(c.Param("id"))
+	r, err := s.stored.get(s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -158,6 +159,7 @@ func (q responsesCountQuery) fields() []field { return q.input() }
 // countResponse serves POST /v1/responses/input_tokens.
 func (s *Server) countResponse(c *gin.Context, m *Model) error {
 	q := s.newResponsesCountQuery(m)
+	q.owner = s.owner(c)
 	if err := readBody(c, q); err != nil {
 		return err
 	}

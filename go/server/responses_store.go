@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -22,13 +23,19 @@ type responseStore struct {
 	now   func() time.Time
 	bytes int
 	byID  map[string]*storedResponse
-	used  *list.List // of those in byID, the longest unused first
+	items map[itemKey]*storedResponse // of those in byID, the newest that has the item
+	used  *list.List                  // of those in byID, the longest unused first
 }
+
+// An itemKey is an item as its owner knows it: clients choose ids, and two may choose the
+// same.
+type itemKey struct{ owner, id string }
 
 // A storedResponse is a response, and what it adds to the conversation of the one
 // before.
 type storedResponse struct {
 	id       string
+	owner    string // the only one who may see it
 	previous *storedResponse
 	input    []storedItem // which it was given
 	body     response     // replaced when it changes, and only read otherwise; its output has the other items
@@ -49,20 +56,20 @@ type storedItem struct {
 // Prices of what a stored response takes besides its texts, in bytes.
 const (
 	storedBytes     = 4 << 10
-	storedItemBytes = 64
+	storedItemBytes = 192 // with its place in the index
 )
 
 func newResponseStore(max uint64, ttl time.Duration) *responseStore {
-	return &responseStore{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, byID: map[string]*storedResponse{}, used: list.New()}
+	return &responseStore{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, byID: map[string]*storedResponse{}, items: map[itemKey]*storedResponse{}, used: list.New()}
 }
 
-// get returns a response, which is then the one that was used last.
-func (s *responseStore) get(id string) (*storedResponse, error) {
+// get returns a response of an owner, which is then the one that was used last.
+func (s *responseStore) get(owner, id string) (*storedResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
 	r := s.byID[id]
-	if r == nil {
+	if r == nil || r.owner != owner {
 		return nil, notStored(id)
 	}
 	s.touch(r)
@@ -92,6 +99,7 @@ func (s *responseStore) put(r *storedResponse) {
 	r.size = r.price()
 	s.hold(r)
 	s.byID[r.id] = r
+	s.list(r)
 	r.at = s.used.PushBack(r)
 	r.expires = s.now().Add(s.ttl)
 	s.expire()
@@ -104,7 +112,14 @@ func (s *responseStore) update(r *storedResponse, change func(*storedResponse)) 
 	if r.cancel == nil {
 		return
 	}
+	there := s.byID[r.id] == r
+	if there {
+		s.unlist(r)
+	}
 	change(r)
+	if there {
+		s.list(r)
+	}
 	if r.refs > 0 {
 		was := r.size
 		r.size = r.price()
@@ -113,12 +128,12 @@ func (s *responseStore) update(r *storedResponse, change func(*storedResponse)) 
 	s.expire()
 }
 
-// remove deletes a response.
-func (s *responseStore) remove(id string) error {
+// remove deletes a response of an owner.
+func (s *responseStore) remove(owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byID[id]
-	if r == nil {
+	if r == nil || r.owner != owner {
 		return notStored(id)
 	}
 	if r.cancel != nil {
@@ -147,7 +162,36 @@ func (s *responseStore) expire() {
 func (s *responseStore) drop(r *storedResponse) {
 	delete(s.byID, r.id)
 	s.used.Remove(r.at)
+	s.unlist(r)
 	s.release(r)
+}
+
+// list makes the items of a response known.
+func (s *responseStore) list(r *storedResponse) {
+	for v := range r.items() {
+		s.items[itemKey{r.owner, v.id}] = r
+	}
+}
+
+func (s *responseStore) unlist(r *storedResponse) {
+	for v := range r.items() {
+		if key := (itemKey{r.owner, v.id}); s.items[key] == r {
+			delete(s.items, key)
+		}
+	}
+}
+
+// items are those that the response adds to the conversation.
+func (r *storedResponse) items() iter.Seq[storedItem] {
+	return func(yield func(storedItem) bool) {
+		for _, items := range [][]storedItem{r.input, r.body.Output} {
+			for _, v := range items {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // hold adds a reference. A response that nothing has referred to counts anew.
@@ -174,13 +218,13 @@ func (s *responseStore) release(r *storedResponse) {
 // price is the memory of a response.
 func (r *storedResponse) price() int {
 	n := storedBytes + len(r.body.Tools) + len(r.body.Metadata) + len(r.body.Choice) + len(r.body.Text.Format)
-	if r.body.Instructions != nil {
-		n += len(*r.body.Instructions)
-	}
-	for _, items := range [][]storedItem{r.input, r.body.Output} {
-		for _, v := range items {
-			n += storedItemBytes + len(v.raw)
+	for _, text := range []*string{r.body.Instructions, r.body.User, r.body.CacheKey, r.body.Safety} {
+		if text != nil {
+			n += len(*text)
 		}
+	}
+	for v := range r.items() {
+		n += storedItemBytes + len(v.id) + len(v.raw)
 	}
 	return n
 }
@@ -207,18 +251,16 @@ func (r *storedResponse) conversation() []storedItem {
 	return all
 }
 
-// item returns an item of a stored response.
-func (s *responseStore) item(id string) (jsontext.Value, error) {
+// item returns an item of an owner's stored response.
+func (s *responseStore) item(owner, id string) (jsontext.Value, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	for _, r := range s.byID {
-		for _, items := range [][]storedItem{r.input, r.body.Output} {
-			for _, v := range items {
-				if v.id == id {
-					s.touch(r)
-					return v.raw, nil
-				}
+	if r := s.items[itemKey{owner, id}]; r != nil {
+		for v := range r.items() {
+			if v.id == id {
+				s.touch(r)
+				return v.raw, nil
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // stored is a response of about n bytes that goes on with another.
 func stored(id string, n int, previous *storedResponse) *storedResponse {
-	raw := jsontext.Value(`"` + strings.Repeat("x", n-storedBytes-storedItemBytes-2) + `"`)
-	return &storedResponse{id: id, previous: previous, input: []storedItem{{"item-" + id, raw}}}
+	raw := jsontext.Value(`"` + strings.Repeat("x", n-storedBytes-storedItemBytes-len("item-"+id)-2) + `"`)
+	return &storedResponse{id: id, owner: "me", previous: previous, input: []storedItem{{"item-" + id, raw}}}
 }
 
 func (s *responseStore) has(ids ...string) string {
@@ -39,7 +39,7 @@ func TestStoreIsBounded(t *testing.T) {
 	if got := s.has("a", "b", "c"); got != "abc" || s.bytes != 30_000 {
 		t.Fatalf("%s in %d bytes", got, s.bytes)
 	}
-	if _, err := s.get("a"); err != nil { // b is now the longest unused
+	if _, err := s.get("me", "a"); err != nil { // b is now the longest unused
 		t.Fatal(err)
 	}
 	s.put(stored("d", 10_000, nil))
@@ -52,10 +52,10 @@ func TestStoreIsBounded(t *testing.T) {
 	if got := s.has("a", "c", "d", "e"); got != "ade" || s.bytes != 30_000 {
 		t.Errorf("it has %s in %d bytes", got, s.bytes)
 	}
-	if err := s.remove("a"); err != nil || s.bytes != 30_000 || len(e.given()) != 2 {
+	if err := s.remove("me", "a"); err != nil || s.bytes != 30_000 || len(e.given()) != 2 {
 		t.Errorf("without a: %v, %d bytes, %d items", err, s.bytes, len(e.given()))
 	}
-	if err := s.remove("e"); err != nil || s.bytes != 10_000 {
+	if err := s.remove("me", "e"); err != nil || s.bytes != 10_000 {
 		t.Errorf("without e: %v, %d bytes", err, s.bytes)
 	}
 	// A conversation whose beginning was dropped meanwhile counts anew.
@@ -81,18 +81,54 @@ func TestStoreIsBounded(t *testing.T) {
 		t.Errorf("it has %s in %d bytes", got, s.bytes)
 	}
 	now = now.Add(30 * time.Minute)
-	if _, err := s.get("h"); err != nil {
+	if _, err := s.get("me", "h"); err != nil {
 		t.Error(err)
 	}
 	now = now.Add(40 * time.Minute)
-	if _, err := s.get("j"); err == nil || s.has("h") != "h" {
+	if _, err := s.get("me", "j"); err == nil || s.has("h") != "h" {
 		t.Errorf("after its time: %v", err)
 	}
-	if _, err := s.item("item-j"); err == nil {
+	if _, err := s.item("me", "item-j"); err == nil {
 		t.Error("its item is there")
 	}
 	if s.used.Len() != len(s.byID) {
 		t.Errorf("%d in order, %d by id", s.used.Len(), len(s.byID))
+	}
+}
+
+// What is stored is there for its owner alone, who finds the newest of items with the same id.
+func TestStoreHasOwners(t *testing.T) {
+	s := newResponseStore(1<<20, time.Hour)
+	item := func(owner, id, text string) *storedResponse {
+		r := &storedResponse{id: id, owner: owner, input: []storedItem{{"msg_1", jsontext.Value(text)}}}
+		s.put(r)
+		return r
+	}
+	item("me", "a", `"mine"`)
+	item("you", "b", `"yours"`)
+	for owner, want := range map[string]string{"me": `"mine"`, "you": `"yours"`, "": ""} {
+		if v, err := s.item(owner, "msg_1"); string(v) != want || (err == nil) != (want != "") {
+			t.Errorf("%q has %s: %v", owner, v, err)
+		}
+	}
+	if _, err := s.get("you", "a"); err == nil {
+		t.Error("a response of another is there")
+	}
+	if err := s.remove("you", "a"); err == nil || s.has("a") != "a" {
+		t.Errorf("another removes it: %v", err)
+	}
+	newer := item("me", "c", `"newer"`)
+	newer.body.User = new(strings.Repeat("u", 5000))
+	if v, _ := s.item("me", "msg_1"); string(v) != `"newer"` || newer.price() < 9000 {
+		t.Errorf("%s, %d bytes", v, newer.price())
+	}
+	for _, id := range []string{"a", "c"} {
+		if err := s.remove("me", id); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.item("me", "msg_1"); err == nil || len(s.items) != 1 {
+		t.Errorf("%d items are left", len(s.items))
 	}
 }
 
@@ -111,9 +147,9 @@ func TestStoreTogether(t *testing.T) {
 				}
 				s.put(r)
 				s.update(r, func(r *storedResponse) { r.cancel = nil })
-				if last, _ = s.get(r.id); last != nil && i%5 == 0 {
+				if last, _ = s.get("me", r.id); last != nil && i%5 == 0 {
 					last.conversation()
-					_ = s.remove(last.id)
+					_ = s.remove("me", last.id)
 				}
 				if i%7 == 0 {
 					last = nil
