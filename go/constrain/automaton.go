@@ -23,6 +23,7 @@ type Automaton struct {
 	masks  map[uint64]*mask
 	made   uint64
 	bytes  int // of states and masks
+	limit  int // of those; twice as many end the text that needs them
 	w      walker
 	m      masker
 	closure
@@ -47,7 +48,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Automaton{program: p, v: v}
+	a := &Automaton{program: p, v: v, limit: maxBytes}
 	a.classify()
 	a.findLoops()
 	a.seen = map[thread]struct{}{}
@@ -127,6 +128,7 @@ type text struct {
 	ends  []int32
 	heads []head // of all places in the text, one after another; none after its end
 	past  []int  // where those of each place before the current one end
+	err   error
 }
 
 func (t *text) now() []head {
@@ -139,6 +141,10 @@ func (t *text) now() []head {
 func (t *text) Mask(next Set) {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
+	defer t.within()
+	if t.err != nil {
+		return
+	}
 	t.a.m.add(t.a, t.now(), next)
 	if len(t.ends) > 0 && t.a.w.complete(t.now()) {
 		for _, id := range t.ends {
@@ -147,21 +153,43 @@ func (t *text) Mask(next Set) {
 	}
 }
 
-func (t *text) Accept(id int32) bool {
+func (t *text) Accept(id int32) (took bool) {
 	a := t.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	defer t.within()
+	if t.err != nil {
+		return false
+	}
 	heads := a.w.accept(t.now(), id)
 	if len(heads) == 0 && !(slices.Contains(t.ends, id) && a.w.complete(t.now())) {
 		return false
 	}
 	t.past = append(t.past, len(t.heads))
 	t.heads = append(t.heads, heads...)
-	if a.bytes > maxBytes {
+	if a.bytes > a.limit {
 		a.reset()
 	}
 	return true
 }
+
+// tooMuch is what intern panics with when a single step makes more states than it may.
+type tooMuch struct{}
+
+// within recovers from that and frees what was made. The text has failed.
+func (t *text) within() {
+	switch r := recover(); r {
+	case nil:
+	case tooMuch{}:
+		t.a.reset()
+		t.err = ErrLimit
+	default:
+		panic(r)
+	}
+}
+
+// Err returns ErrLimit after a text that needed too much.
+func (t *text) Err() error { return t.err }
 
 func (t *text) Rollback(n int) {
 	if n > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/grammar/gbnf"
 )
 
 // randomGrammar returns a grammar over the code points a, b, z and é, and tokens.
@@ -203,4 +204,40 @@ func TestTokensAcrossRules(t *testing.T) {
 func FuzzAutomaton(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { checkGrammar(t, rand.New(rand.NewPCG(seed, 2))) })
+}
+
+// A text whose next tokens need too many states fails, its memory is freed, and others go on.
+func TestLimit(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	g, err := gbnf.Parse(`root ::= "x" ([ab] [ab]?)* [a] ([ab]{40} "A" | [ab]{41} "B" | [ab]{42} "C") | "y" "z"`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := v.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.limit = 4 << 10
+	c, other := a.New(false), a.New(false)
+	if !other.Accept('y') {
+		t.Fatal("y is refused")
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	if !c.Accept('x') {
+		t.Fatal("x is refused")
+	}
+	for i := 0; i < 10_000 && c.(Failer).Err() == nil; i++ {
+		c.Accept(int32("ab"[rng.IntN(2)]))
+		if a.bytes > 8*a.limit {
+			t.Fatalf("%d bytes", a.bytes)
+		}
+	}
+	next := NewSet(256)
+	if c.Mask(next); !next.Empty() || c.Accept('a') || c.(Failer).Err() != ErrLimit {
+		t.Errorf("a text that needs too much goes on: %v", c.(Failer).Err())
+	}
+	clear(next)
+	if other.Mask(next); !next.Has('z') || other.(Failer).Err() != nil {
+		t.Errorf("another text: %v", other.(Failer).Err())
+	}
 }

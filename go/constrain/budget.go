@@ -30,6 +30,7 @@ type budget struct {
 	inner Constraint
 	spent
 	past []spent
+	may  Set // scratch: what inner allows
 }
 
 // spent is a place in a text.
@@ -83,7 +84,7 @@ func (c *budget) Mask(next Set) {
 		c.phase = closing
 	}
 	switch {
-	case c.phase == closing:
+	case c.phase == closing && c.canClose():
 		next.Add(c.Closing[c.closed])
 	case c.inner != nil:
 		c.inner.Mask(next)
@@ -94,28 +95,53 @@ func (c *budget) Mask(next Set) {
 	}
 }
 
+// canClose tells whether inner allows the next closing token. It does not within a
+// character, for one: then the text goes on until it does.
+func (c *budget) canClose() bool {
+	if c.inner == nil {
+		return true
+	}
+	if c.may == nil {
+		c.may = NewSet(c.N)
+	}
+	clear(c.may)
+	c.inner.Mask(c.may)
+	return c.may.Has(c.Closing[c.closed])
+}
+
 func (c *budget) Accept(id int32) bool {
-	if c.phase == closing && id != c.Closing[c.closed] || c.inner != nil && !c.inner.Accept(id) {
+	closes := c.phase == closing && id == c.Closing[c.closed]
+	if c.phase == closing && !closes && c.canClose() || c.inner != nil && !c.inner.Accept(id) {
 		return false
 	}
 	c.past = append(c.past, c.spent)
-	switch c.phase {
-	case closing:
+	switch {
+	case closes:
 		if c.closed++; c.closed == len(c.Closing) {
 			c.leave()
 		}
-	case inside:
+	case c.phase == closing && c.closed > 0: // inner does not have the message: the rest of it is left out
+		c.leave()
+	case c.phase == inside, c.phase == closing:
 		c.tokens++
 		if c.find(id, c.Shut) {
 			c.leave()
 		}
 		c.exhaust()
-	case before:
+	case c.phase == before:
 		if c.find(id, c.Open) {
 			c.enter()
 		}
 	}
 	return true
+}
+
+// Err returns inner's.
+func (c *budget) Err() error {
+	if f, ok := c.inner.(Failer); ok {
+		return f.Err()
+	}
+	return nil
 }
 
 // find reports whether a token completes a mark.
@@ -142,7 +168,7 @@ func (c *budget) Rollback(n int) {
 
 func (c *budget) Fork() Constraint {
 	f := *c
-	f.past = slices.Clone(c.past)
+	f.past, f.may = slices.Clone(c.past), nil
 	if c.inner != nil {
 		f.inner = c.inner.Fork()
 	}

@@ -3,6 +3,8 @@ package constrain
 import (
 	"sync/atomic"
 	"testing"
+
+	"github.com/quern-llm/quern/go/grammar"
 )
 
 // allowed returns the bytes that may come next.
@@ -16,6 +18,31 @@ func allowedBytes(c Constraint) string {
 		}
 	}
 	return out
+}
+
+// A budget that ends within a character waits for its end, and what the form does not have
+// of the closing text is left out.
+func TestBudgetWithinAForm(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	thought := grammar.Repeat{Expr: grammar.Class{{Lo: 'a', Hi: 'z'}, {Lo: 'é', Hi: 'é'}}, Min: 0, Max: -1}
+	a, err := v.Compile(&grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.Seq{thought, grammar.Lit(">>{}")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spell := func(id int32, yield func(byte)) { yield(byte(id)) }
+	b := Budget{Stretch: Stretch{Open: "<<", Shut: ">>", Begun: true}, Tokens: 2, Closing: []int32{'>', '>', '!'}, N: 256, Spell: spell}
+	c := Bound(a.New(false), b)
+	for _, step := range []struct {
+		id   byte
+		want string
+	}{{'a', ""}, {"é"[0], "©"}, {"é"[1], ">"}, {'>', ">"}, {'>', "{"}, {'{', "}"}, {'}', ""}} {
+		if !c.Accept(int32(step.id)) {
+			t.Fatalf("%q is refused", step.id)
+		}
+		if got := allowedBytes(c); step.want != "" && got != step.want || step.id == '}' && got != "" {
+			t.Errorf("after %q: %q may come, want %q", step.id, got, step.want)
+		}
+	}
 }
 
 func TestBudget(t *testing.T) {

@@ -2,7 +2,10 @@
 // are allowed next. It depends on the bytes of tokens, not on models.
 package constrain
 
-import "math/bits"
+import (
+	"errors"
+	"math/bits"
+)
 
 // A Constraint tracks one text. It is not safe for concurrent use. It is queried while a
 // pass runs, about the tokens after those known, so its work overlaps the computation of
@@ -27,6 +30,13 @@ type Forecaster interface {
 	// the text that must come, as the tokenizer would spell it.
 	Forecast(dst []int32) []int32
 }
+
+// A Failer is a Constraint that may fail within its bounds of memory. It then allows no
+// token.
+type Failer interface{ Err() error }
+
+// ErrLimit reports a text whose grammar needs more than the bounds allow.
+var ErrLimit = errors.New("the grammar is too ambiguous or too deep for this text")
 
 // A Set is a set of token ids.
 type Set []uint64

@@ -11,17 +11,26 @@ func (t *text) Forecast(dst []int32) []int32 {
 	if a.v.Encode == nil {
 		return dst
 	}
-	a.mu.Lock()
-	forced, ends := a.w.forced(t.now())
-	a.mu.Unlock()
+	forced, ends := t.forced()
 	if len(forced) < 2 {
 		return dst
 	}
-	ids := a.v.Encode(string(forced))
+	ids := a.v.Encode(forced)
 	if !ends && len(ids) > 0 {
 		ids = ids[:len(ids)-1]
 	}
 	return append(dst, ids...)
+}
+
+func (t *text) forced() (text string, ends bool) {
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	defer t.within()
+	if t.err != nil {
+		return "", false
+	}
+	bytes, ends := t.a.w.forced(t.now())
+	return string(bytes), ends
 }
 
 // forced returns the bytes that must come next, and whether the text can but end after

@@ -155,6 +155,9 @@ func (a *Automaton) intern() *state {
 	if s := a.states[string(a.key)]; s != nil {
 		return s
 	}
+	if a.bytes > 2*a.limit {
+		panic(tooMuch{})
+	}
 	a.made++
 	s := &state{id: a.made, threads: slices.Clone(a.closed), runs: slices.Clone(a.reaches), only: unknownByte}
 	for _, t := range s.threads {

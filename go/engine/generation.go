@@ -236,6 +236,9 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	g.draft, g.prepared = g.draft[:0], 0
 	for k, logits := range rows {
 		if g.Constraint != nil && g.masks[k].Empty() {
+			if f, ok := g.Constraint.(constrain.Failer); ok && f.Err() != nil {
+				return Step{Tokens: g.tokens}, f.Err()
+			}
 			return Step{g.tokens, Stopped}, nil // the text is complete
 		}
 		t, err := g.choose(logits, k)
@@ -253,8 +256,8 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 		case g.done == g.ctx:
 			return Step{g.tokens, CtxFull}, nil
 		}
-		if g.Constraint != nil {
-			g.Constraint.Accept(t.ID)
+		if g.Constraint != nil && !g.Constraint.Accept(t.ID) {
+			return Step{Tokens: g.tokens}, constrain.ErrLimit // it bounds what it follows more tightly than what it allows
 		}
 		if k == len(guessed) || guessed[k] != t.ID {
 			break

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 )
@@ -110,6 +111,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 			e.extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 		}
 		return e
+	case errors.Is(err, constrain.ErrLimit):
+		return &apiError{status: http.StatusBadRequest, message: err.Error()}
 	case errors.Is(err, engine.ErrAdapterGone):
 		return &apiError{status: http.StatusNotFound, message: err.Error()}
 	case errors.Is(err, models.ErrLoading):
