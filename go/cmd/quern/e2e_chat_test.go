@@ -207,11 +207,18 @@ func (term *terminal) expect(text string) {
 // goesOn checks that an answer does not end for a while.
 func (term *terminal) goesOn() {
 	term.t.Helper()
-	time.Sleep(200 * time.Millisecond)
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	if strings.Contains(term.seen, "\n> ") {
-		term.t.Fatalf("the answer has ended: %.2000q", term.seen)
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		term.mu.Lock()
+		seen := term.seen
+		term.mu.Unlock()
+		switch took := time.Since(begun); {
+		case strings.Contains(seen, "\n> "):
+			term.t.Fatalf("the answer has ended: %.2000q", seen)
+		case took > 200*time.Millisecond && strings.TrimSpace(seen) != "":
+			return
+		case took > 20*time.Second:
+			term.t.Fatal("no answer began")
+		}
 	}
 }
 

@@ -238,8 +238,8 @@ func TestDocumentedExamples(t *testing.T) {
 	refused := map[string]string{ // by what is in the example: this model cannot, or it is the point
 		"/infill": "not_supported_error",
 		"/rerank": "not_supported_error",
-		"DELETE":  "not_found_error",
-		`"hot"`:   "temperature",
+		"DELETE":  "not_found_error", "/control": "not_found_error",
+		`"hot"`: "temperature",
 	}
 	for _, b := range blocks {
 		cmd := exec.Command("sh", "-e", "-c", b[1])
