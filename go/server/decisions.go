@@ -21,7 +21,7 @@ type decisionQuery struct {
 	reads
 	conversation
 	prompt    string
-	choices   texts
+	choices   choices
 	questions questions
 	prior     *string
 	normalize string
@@ -85,7 +85,7 @@ func (r *choiceResult) finite() {
 // A question is what is chosen for.
 type question struct {
 	name, prompt string
-	choices      texts
+	choices      choices
 }
 
 // A stem is what the choices of a question go on from, and they as branches.
@@ -143,9 +143,6 @@ func (q *decisionQuery) asked() ([]question, error) {
 	}
 	all := []question(q.questions)
 	if q.choices != nil {
-		if err := checkChoices(q.choices); err != nil {
-			return nil, invalid("choices", "%v", err)
-		}
 		all = []question{{choices: q.choices}}
 	}
 	n := 0
@@ -215,7 +212,7 @@ func (q *decisionQuery) context(m *Model, prompt string, instead *string) (strin
 // stem returns the tokens of the text with each of the choices behind it. The end of the text may
 // be spelled by another token there: the stem is what all of them and the text alone begin
 // with, and branches have the rest of the text and the choice.
-func (m *Model) stem(context string, choices texts, ends bool) (stem, error) {
+func (m *Model) stem(context string, choices choices, ends bool) (stem, error) {
 	encode := func(text string) []int32 {
 		ids := m.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})
 		if eos, ok := m.Tokenizer.EOS(); ok && m.Tokenizer.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
