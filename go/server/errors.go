@@ -110,6 +110,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 			e.extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 		}
 		return e
+	case errors.Is(err, engine.ErrAdapters):
+		return invalid("lora", "%v", err)
 	case errors.Is(err, engine.ErrAdapterGone):
 		return &apiError{status: http.StatusNotFound, message: err.Error()}
 	case errors.Is(err, models.ErrLoading):
