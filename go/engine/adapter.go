@@ -12,8 +12,10 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// maxAdapters is how many adapters an engine may have.
-const maxAdapters = 64
+const (
+	MaxAdapters = 64                 // adapters that an engine may have
+	MaxApplied  = kernel.MaxAdapters // adapters that a sequence may use
+)
 
 // An Adapter is an adapter that an engine has loaded. Sequences use it under a scale of their own, beside others that
 // use other adapters or none; each token has the same logits in any company.
@@ -77,8 +79,8 @@ func (e *Engine) attach(m *model.Adapter) (*Adapter, error) {
 	list := slices.Clone(e.adapters)
 	number := slices.Index(list, nil)
 	if number < 0 {
-		if number = len(list); number == maxAdapters {
-			return nil, fmt.Errorf("%w: %d are loaded, want at most %d", ErrAdapters, number, maxAdapters)
+		if number = len(list); number == MaxAdapters {
+			return nil, fmt.Errorf("%w: %d are loaded, want at most %d", ErrAdapters, number, MaxAdapters)
 		}
 		list = append(list, nil)
 	}
@@ -143,8 +145,8 @@ func settled(list []ScaledAdapter) ([]ScaledAdapter, error) {
 			return nil, errors.New("the same adapter twice")
 		}
 	}
-	if len(kept) > kernel.MaxAdapters {
-		return nil, fmt.Errorf("%w: %d at once, want at most %d", ErrAdapters, len(kept), kernel.MaxAdapters)
+	if len(kept) > MaxApplied {
+		return nil, fmt.Errorf("%w: %d at once, want at most %d", ErrAdapters, len(kept), MaxApplied)
 	}
 	return kept, nil
 }

@@ -80,7 +80,11 @@ const wantUses = `an array such as [{"id": 0, "scale": 1}]`
 
 func (u *adapterUses) take(r *reader) error {
 	*u = adapterUses{}
-	return r.elements(wantUses, func(int) error {
+	used := map[int]bool{}
+	return r.elements(wantUses, func(i int) error {
+		if i == engine.MaxAdapters {
+			return fmt.Errorf("more than %d adapters, want at most so many", engine.MaxAdapters)
+		}
 		one, seen := adapterUse{ID: -1, Scale: 1}, false
 		err := r.members(wantUses, func(name string) error {
 			switch name {
@@ -98,9 +102,10 @@ func (u *adapterUses) take(r *reader) error {
 			return err
 		case !seen:
 			return fmt.Errorf("an object without id, want %s", wantUses)
-		case slices.ContainsFunc(*u, func(o adapterUse) bool { return o.ID == one.ID }):
+		case used[one.ID]:
 			return fmt.Errorf("id %d twice, want each adapter once", one.ID)
 		}
+		used[one.ID] = true
 		*u = append(*u, one)
 		return nil
 	})
@@ -212,10 +217,17 @@ func (s *Server) setAdapters(c *gin.Context, m *Model) error {
 	if err := r.end(); err != nil {
 		return err
 	}
+	n := 0
 	for _, u := range uses {
 		if _, err := m.adapters.find(u.ID); err != nil {
 			return bad("%v", err)
 		}
+		if u.Scale != 0 {
+			n++
+		}
+	}
+	if n > engine.MaxApplied {
+		return bad("%d adapters at once, want at most %d with a scale other than 0", n, engine.MaxApplied)
 	}
 	m.adapters.mu.Lock()
 	defer m.adapters.mu.Unlock()

@@ -19,7 +19,7 @@ type anthropicSystem []string
 const attribution = "x-anthropic-billing-header:"
 
 func (s *anthropicSystem) take(r *reader) error {
-	blocks, err := readBlocks(r)
+	blocks, err := readBlocks(r, false)
 	for i, b := range blocks {
 		if b.Type != "text" {
 			return fmt.Errorf("block %d: type: %s, want text", i, quote(b.Type))
@@ -73,8 +73,8 @@ var blockSchema = schema{"type": "object", "required": []string{"type"}, "proper
 const wantBlocks = "a string or an array of blocks"
 
 // readBlocks reads content: blocks, or a text, which is one block. It returns those that
-// check has passed.
-func readBlocks(r *reader) ([]anthropicBlock, error) {
+// check has passed. A result of a tool has none of another within it.
+func readBlocks(r *reader, result bool) ([]anthropicBlock, error) {
 	if r.kind() == '"' {
 		s, err := r.text(wantBlocks)
 		return []anthropicBlock{{Type: "text", Text: &s}}, err
@@ -83,7 +83,11 @@ func readBlocks(r *reader) ([]anthropicBlock, error) {
 	err := r.elements(wantBlocks, func(i int) error {
 		var b anthropicBlock
 		err := mismatch(r.decode(&b))
-		if err == nil {
+		switch {
+		case err != nil:
+		case result && b.Type == "tool_result":
+			err = bad("a tool_result within a tool_result, want blocks such as text")
+		default:
 			err = b.check()
 		}
 		if err == nil {
@@ -127,7 +131,7 @@ func (b *anthropicBlock) check() error {
 		if b.Content == nil || b.Content.Kind() == 'n' {
 			return nil
 		}
-		inner, err := readBlocks(newReader(b.Content))
+		inner, err := readBlocks(newReader(b.Content), true)
 		for _, one := range inner {
 			b.results = append(b.results, one.text())
 		}
@@ -178,7 +182,7 @@ func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
 			err = text{&m.role, []string{"user", "assistant", "system"}}.take(r)
 		case "content":
 			given = true
-			m.blocks, err = readBlocks(r)
+			m.blocks, err = readBlocks(r, false)
 		default:
 			_, err = r.raw()
 		}

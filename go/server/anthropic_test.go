@@ -213,16 +213,18 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"tool_result"}]}]}`:                                 "tool_use_id: missing",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":5}]}]}`:   "content: 5",
 		`{"max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":5}]}]}`: "input: 5",
+		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(2) + `}]}`:                                 "block 0: content: block 0: a tool_result within a tool_result",
+		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(5000) + `}]}`:                              "nests more than 64 levels deep",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[]}]}`:                                                       "without text",
-		`{` + ask1 + `,"thinking":{}}`:                                                                                     "thinking: type: missing",
-		`{` + ask1 + `,"thinking":{"type":"enabled","budget_tokens":0}}`:                                                   "thinking: budget_tokens",
-		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                                            "tools: element 0: input_schema: missing",
-		`{` + ask1 + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                      "tools: element 0: type: \"web_search_20250305\"",
-		`{` + ask1 + `,"tool_choice":{"type":"tool"}}`:                                                                     "tool_choice: name: missing",
-		`{` + ask1 + `,"metadata":5}`:                                                                                      "metadata: 5",
-		`{` + ask1 + `,"output_config":{"effort":"none at all"}}`:                                                          "output_config: effort",
-		`{` + ask1 + `,"temperature":"hot"}`:                                                                               "temperature",
-		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`:                       "exceeds the available context size",
+		`{` + ask1 + `,"thinking":{}}`:                                                               "thinking: type: missing",
+		`{` + ask1 + `,"thinking":{"type":"enabled","budget_tokens":0}}`:                             "thinking: budget_tokens",
+		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                      "tools: element 0: input_schema: missing",
+		`{` + ask1 + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                "tools: element 0: type: \"web_search_20250305\"",
+		`{` + ask1 + `,"tool_choice":{"type":"tool"}}`:                                               "tool_choice: name: missing",
+		`{` + ask1 + `,"metadata":5}`:                                                                "metadata: 5",
+		`{` + ask1 + `,"output_config":{"effort":"none at all"}}`:                                    "output_config: effort",
+		`{` + ask1 + `,"temperature":"hot"}`:                                                         "temperature",
+		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "exceeds the available context size",
 	} {
 		status, b, h := s.do("POST", "/v1/messages", body)
 		e := parse[anthropicError](t, b)
@@ -279,4 +281,9 @@ func TestAnthropicThinking(t *testing.T) {
 			t.Errorf("%s: the prompt %q", thinking, s.lastPrompt())
 		}
 	}
+}
+
+// nestedResults is content of results of tools, n deep.
+func nestedResults(n int) string {
+	return strings.Repeat(`[{"type":"tool_result","tool_use_id":"1","content":`, n) + `"x"` + strings.Repeat(`}]`, n)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -54,20 +53,41 @@ func (b *branch) Read(i int, row []float32) {
 // End implements engine.Reader.
 func (b *branch) End(func(output string, given []float32) []float32) {}
 
-// checkChoices refuses choices that cannot be told apart.
-func checkChoices(choices texts) error {
-	if len(choices) < 2 {
-		return fmt.Errorf("%d, want at least 2", len(choices))
-	}
-	for i, c := range choices {
-		if c == "" {
+// choices are texts that can be told apart.
+type choices []string
+
+const wantChoices = "an array of strings"
+
+func (l *choices) take(r *reader) error {
+	*l = choices{}
+	seen := map[string]bool{}
+	err := r.elements(wantChoices, func(i int) error {
+		if i == maxBranches {
+			return fmt.Errorf("more than %d, want at most so many", maxBranches)
+		}
+		s, err := r.text(wantChoices)
+		switch {
+		case err != nil:
+			return err
+		case s == "":
 			return fmt.Errorf("element %d: empty, want a text", i)
+		case seen[s]:
+			return fmt.Errorf("element %d: %s is there twice", i, quote(s))
 		}
-		if slices.Contains(choices[:i], c) {
-			return fmt.Errorf("element %d: %s is there twice", i, quote(c))
-		}
+		seen[s] = true
+		*l = append(*l, s)
+		return nil
+	})
+	if err == nil && len(*l) < 2 {
+		err = fmt.Errorf("%d, want at least 2", len(*l))
 	}
-	return nil
+	return err
+}
+
+func (l *choices) value() any { return nil }
+
+func (l *choices) schema() schema {
+	return schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true, "items": schema{"type": "string", "minLength": 1}}
 }
 
 // priorText is a text that may be empty.
@@ -89,6 +109,7 @@ const wantQuestions = `an array of objects such as {"prompt": "Is it polite?", "
 
 func (l *questions) take(r *reader) error {
 	*l = questions{}
+	n := 0
 	err := r.elements(wantQuestions, func(i int) error {
 		var one question
 		err := r.members(wantQuestions, func(name string) error {
@@ -99,16 +120,17 @@ func (l *questions) take(r *reader) error {
 			case "prompt":
 				err = optional(r, &one.prompt)
 			case "choices":
-				if err = one.choices.take(r); err == nil {
-					err = checkChoices(one.choices)
-				}
+				err = one.choices.take(r)
 			default:
 				_, err = r.raw()
 			}
 			return wrap(name, err)
 		})
 		if err == nil && one.choices == nil {
-			err = errors.New("choices: missing, want an array of strings")
+			err = errors.New("choices: missing, want " + wantChoices)
+		}
+		if n += len(one.choices); err == nil && n > maxBranches {
+			err = fmt.Errorf("choices: more than %d in all, want at most so many", maxBranches)
 		}
 		*l = append(*l, one)
 		return wrap(fmt.Sprintf("element %d", i), err)
@@ -125,7 +147,7 @@ func (l *questions) schema() schema {
 	s := schema{"type": []string{"string", "null"}}
 	return schema{"type": "array", "minItems": 1, "description": wantQuestions, "items": schema{
 		"type": "object", "required": []string{"choices"}, "properties": schema{
-			"name": s, "prompt": s, "choices": schema{"type": "array", "minItems": 2, "items": schema{"type": "string"}},
+			"name": s, "prompt": s, "choices": new(choices).schema(),
 		},
 	}}
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -21,7 +24,7 @@ type decisionQuery struct {
 	reads
 	conversation
 	prompt    string
-	choices   texts
+	choices   choices
 	questions questions
 	prior     *string
 	normalize string
@@ -85,7 +88,7 @@ func (r *choiceResult) finite() {
 // A question is what is chosen for.
 type question struct {
 	name, prompt string
-	choices      texts
+	choices      choices
 }
 
 // A stem is what the choices of a question go on from, and they as branches.
@@ -106,7 +109,9 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	stems, err := q.stems(m, asked)
+	held := m.tokenStore()
+	defer held.release()
+	stems, err := q.stems(c.Request.Context(), m, asked, held)
 	if err != nil {
 		return err
 	}
@@ -143,9 +148,6 @@ func (q *decisionQuery) asked() ([]question, error) {
 	}
 	all := []question(q.questions)
 	if q.choices != nil {
-		if err := checkChoices(q.choices); err != nil {
-			return nil, invalid("choices", "%v", err)
-		}
 		all = []question{{choices: q.choices}}
 	}
 	n := 0
@@ -161,8 +163,8 @@ func (q *decisionQuery) asked() ([]question, error) {
 	return all, nil
 }
 
-// stems returns those of the questions, and then of their priors.
-func (q *decisionQuery) stems(m *Model, asked []question) ([]stem, error) {
+// stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
+func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, held *tokenStore) ([]stem, error) {
 	contexts := []*string{nil}
 	if q.prior != nil {
 		contexts = append(contexts, q.prior)
@@ -174,8 +176,14 @@ func (q *decisionQuery) stems(m *Model, asked []question) ([]stem, error) {
 			if err != nil {
 				return nil, err
 			}
-			st, err := m.stem(text, one.choices, q.ends.on)
+			st, err := m.stem(ctx, text, one.choices, q.ends.on, held)
+			var long *engine.TooLongError
+			var api *apiError
 			switch {
+			case errors.As(err, &long):
+				return nil, wrapAPI(q.questions != nil, i, err)
+			case errors.As(err, &api), errors.Is(err, errGone):
+				return nil, err
 			case err != nil && q.questions != nil:
 				return nil, invalid("questions", "element %d: %v", i, err)
 			case err != nil:
@@ -214,8 +222,9 @@ func (q *decisionQuery) context(m *Model, prompt string, instead *string) (strin
 
 // stem returns the tokens of the text with each of the choices behind it. The end of the text may
 // be spelled by another token there: the stem is what all of them and the text alone begin
-// with, and branches have the rest of the text and the choice.
-func (m *Model) stem(context string, choices texts, ends bool) (stem, error) {
+// with, and branches have the rest of the text and the choice. A text or a choice that held refuses
+// is the last that is encoded.
+func (m *Model) stem(ctx context.Context, text string, choices choices, ends bool, held *tokenStore) (stem, error) {
 	encode := func(text string) []int32 {
 		ids := m.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})
 		if eos, ok := m.Tokenizer.EOS(); ok && m.Tokenizer.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
@@ -223,10 +232,19 @@ func (m *Model) stem(context string, choices texts, ends bool) (stem, error) {
 		}
 		return m.Tokenizer.Begin(ids)
 	}
-	common := encode(context)
+	common := encode(text)
+	if err := held.add(common); err != nil {
+		return stem{}, err
+	}
 	whole := make([][]int32, len(choices))
 	for i, choice := range choices {
-		whole[i] = encode(context + choice)
+		if ctx.Err() != nil {
+			return stem{}, errGone
+		}
+		whole[i] = encode(text + choice)
+		if err := held.add(whole[i]); err != nil {
+			return stem{}, err
+		}
 		common = shared(common, whole[i])
 	}
 	if len(common) == 0 {

@@ -113,6 +113,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 		return e
 	case errors.Is(err, constrain.ErrLimit):
 		return &apiError{status: http.StatusBadRequest, message: err.Error()}
+	case errors.Is(err, engine.ErrAdapters):
+		return invalid("lora", "%v", err)
 	case errors.Is(err, engine.ErrAdapterGone):
 		return &apiError{status: http.StatusNotFound, message: err.Error()}
 	case errors.Is(err, models.ErrLoading):

@@ -263,6 +263,7 @@ func TestEngineErrors(t *testing.T) {
 		{&engine.BusyError{Queued: 17, RetryAfter: 2500 * time.Millisecond}, 429, "rate_limit_error"},
 		{&engine.TooLongError{Prompt: 600, Ctx: 512}, 400, "exceed_context_size_error"},
 		{engine.ErrClosing, 503, "unavailable_error"},
+		{fmt.Errorf("%w: 9 at once", engine.ErrAdapters), 400, "invalid_request_error"},
 		{engine.ErrDeadline, 504, "timeout_error"},
 		{fmt.Errorf("secret"), 500, "server_error"},
 	} {
@@ -332,5 +333,30 @@ func TestModelCannot(t *testing.T) {
 	s.refused("/v1/completions", `{"prompt":"a","suffix":"b"}`, 501, "")
 	if _, b, _ := s.do("GET", "/props", ""); !json.Valid(b) {
 		t.Errorf("got %s", b)
+	}
+}
+
+// Lists are refused at their bound, before what follows is compared with what came before.
+func TestListsAreBounded(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	numbered := func(n int, format string) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(format, i))
+		}
+		return strings.Join(list, ",")
+	}
+	many := numbered(maxBranches+1, `"c%d"`) + `,"c0"`
+	some := `{"choices":[` + numbered(maxBranches/2, `"c%d"`) + `]}`
+	for _, c := range [][3]string{
+		{"/v1/decisions", `{"prompt":"a","choices":[` + many + `]}`, "choices: more than 512"},
+		{"/v1/decisions", `{"prompt":"a","questions":[{"choices":[` + many + `]}]}`, "questions: element 0: choices: more than 512"},
+		{"/v1/decisions", `{"prompt":"a","questions":[` + some + "," + some + `,{"choices":["a","b"]},5]}`, "questions: element 2: choices: more than 512 in all"},
+		{"/completion", `{"prompt":"a","lora":[` + numbered(65, `{"id":%d}`) + `,{"id":0}]}`, "lora: more than 64"},
+		{"/lora-adapters", `[` + numbered(65, `{"id":%d}`) + `,{"id":0}]`, "more than 64"},
+	} {
+		if status, b, _ := s.do("POST", c[0], c[1]); status != 400 || !strings.Contains(string(b), c[2]) {
+			t.Errorf("%s: %d %s, want %s", c[0], status, b, c[2])
+		}
 	}
 }

@@ -187,5 +187,54 @@ func (m *Model) holdNumbers(n int) (release func(), err error) {
 	return r.Release, nil
 }
 
+// A tokenStore checks and reserves the tokens of a request that makes more of them than its
+// body has: those of a text that is in front of several others.
+type tokenStore struct {
+	m      *Model
+	taken  *mem.Reservation // nil: there is no budget, or nothing yet
+	bytes  uint64
+	tokens int
+}
+
+// maxReadTokens is how many tokens the texts of a request may have together: as many as
+// maxInputs of 8192.
+const maxReadTokens = 1 << 24
+
+func (m *Model) tokenStore() *tokenStore { return &tokenStore{m: m} }
+
+// add refuses tokens that are more than the context has, or too many with those before, or that
+// there is no memory for.
+func (s *tokenStore) add(ids []int32) error {
+	if len(ids) > s.m.Ctx {
+		return &engine.TooLongError{Prompt: len(ids), Ctx: s.m.Ctx}
+	}
+	if s.tokens += len(ids); s.tokens > maxReadTokens {
+		return bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
+	}
+	if s.m.Memory == nil {
+		return nil
+	}
+	s.bytes += 4 * uint64(cap(ids))
+	var err error
+	if s.taken == nil {
+		s.taken, err = s.m.Memory.Reserve(answersPurpose, s.bytes)
+	} else {
+		err = s.taken.Resize(s.bytes)
+	}
+	if err != nil {
+		return &apiError{
+			status: http.StatusTooManyRequests, retry: retryMemory,
+			message: fmt.Sprintf("the tokens take %s of memory and more, and %s are free now; ask for less, or try again later", mem.FormatBytes(s.bytes), mem.FormatBytes(s.m.Memory.Free())),
+		}
+	}
+	return nil
+}
+
+func (s *tokenStore) release() {
+	if s.taken != nil {
+		s.taken.Release()
+	}
+}
+
 // sigmoid makes a number between 0 and 1 of a score.
 func sigmoid(x float64) float64 { return 1 / (1 + exactmath.Pow(math.E, -x)) }

@@ -90,10 +90,22 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 		case tei:
 			docs = q.texts
 		}
+		if _, err := m.Engine.Embedding(1, arch.PoolRank); err != nil {
+			return unsupported("%v", err)
+		}
+		held := m.tokenStore()
+		defer held.release()
 		ids := make([][]int32, len(docs))
+		pair := m.pairing(q.query)
 		for i, d := range docs {
-			if ids[i] = m.pair(q.query, d); len(ids[i]) == 0 {
+			if c.Request.Context().Err() != nil {
+				return errGone
+			}
+			if ids[i] = pair(d); len(ids[i]) == 0 {
 				return invalid("documents", "element %d: empty, and so is query: want some text", i)
+			}
+			if err := held.add(ids[i]); err != nil {
+				return wrapAPI(len(docs) > 1, i, err)
 			}
 		}
 		all, used, release, err := s.embed(c, m, &q.reads, arch.PoolRank, ids)
@@ -143,35 +155,33 @@ func teiEntries(entries []rerankEntry) []teiEntry {
 	return out
 }
 
-// pair returns the tokens of a query and a document: by the file's template for them, or
-// with what the vocabulary puts between two texts.
-func (m *Model) pair(query, document string) []int32 {
+// pairing returns what makes tokens of the query and a document: by the file's template for
+// them, or with what the vocabulary puts between two texts. Then the query is encoded once.
+func (m *Model) pairing(query string) func(document string) []int32 {
 	tok := m.Tokenizer
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
-			whole := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
-			return tok.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+			return func(document string) []int32 {
+				whole := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
+				return tok.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
+			}
 		}
 	}
-	var ids []int32
+	var head, tail []int32
 	if bos, ok := tok.BOS(); ok && tok.AddBOS() {
-		ids = append(ids, bos)
+		head = append(head, bos)
 	}
-	eos, ends := tok.EOS()
-	ends = ends && tok.AddEOS()
 	plain := tokenizer.Options{NoSpecial: true}
-	ids = append(ids, tok.Encode(query, plain)...)
-	if ends {
-		ids = append(ids, eos)
+	head = append(head, tok.Encode(query, plain)...)
+	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
+		head, tail = append(head, eos), append(tail, eos)
 	}
 	if sep, ok := m.separator(); ok {
-		ids = append(ids, sep)
+		head = append(head, sep)
 	}
-	ids = append(ids, tok.Encode(document, plain)...)
-	if ends {
-		ids = append(ids, eos)
+	return func(document string) []int32 {
+		return slices.Concat(head, tok.Encode(document, plain), tail)
 	}
-	return ids
 }
 
 // separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those

@@ -72,15 +72,14 @@ func (r *reader) text(want string) (string, error) {
 	return t.String(), nil
 }
 
-// decode reads the next value into v.
+// decode reads the next value into v. The value is read as tokens first, which bounds its
+// depth before anything recurses into it.
 func (r *reader) decode(v any) error {
-	err := json.UnmarshalDecode(r.dec, v)
-	var mismatch *json.SemanticError
-	if err != nil && !errors.As(err, &mismatch) {
-		r.fault = notJSON(err)
-		return r.fault
+	value, err := r.raw()
+	if err != nil {
+		return err
 	}
-	return err
+	return json.Unmarshal(value, v)
 }
 
 // elements calls f for each element of the next value, an array. f reads it.

@@ -77,6 +77,15 @@ func (f *adapterFlags) list() ([]namedAdapter, error) {
 			return nil, err
 		}
 	}
+	applied := 0
+	for _, a := range all {
+		if a.scale != 0 && !f.idle {
+			applied++
+		}
+	}
+	if applied > engine.MaxApplied {
+		return nil, usagef("--lora: %d adapters at once, want at most %d; a server may have more with --lora-init-without-apply", applied, engine.MaxApplied)
+	}
 	return all, nil
 }
 

@@ -101,10 +101,27 @@ func TestServeAdapters(t *testing.T) {
 			t.Fatalf("%d %v", status, v)
 		}
 	}
+	// A request may have eight.
+	nine := `[{"id":0}`
+	for i := range 8 {
+		if status, v := s.post("/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"p%d","lora_path":"poet.gguf"}`, i)); status != 200 {
+			t.Fatalf("%d %v", status, v)
+		}
+		nine += fmt.Sprintf(`,{"id":%d}`, i+1)
+	}
+	nine += "]"
+	refuse("/completion", `{"prompt":"x","lora":`+nine+`}`, 400, "lora: too many adapters: 9 at once, want at most 8")
+	refuse("/lora-adapters", nine, 400, "9 adapters at once, want at most 8")
+	many := "b=" + adapter
+	for i := range 8 {
+		many += fmt.Sprintf(",b%d=%s", i, adapter)
+	}
+	quern(t, "run", "-m", model, "-p", "x", "--lora", many).refused(t, exitUsage, "--lora: 9 adapters at once, want at most 8")
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
+		{[]string{"--lora", many}, "--lora: 9 adapters at once, want at most 8; a server may have more with --lora-init-without-apply"},
 		{[]string{"--lora", model}, "not an adapter"},
 		{[]string{"--lora", "none.gguf"}, "none.gguf"},
 		{[]string{"--lora-scaled", adapter}, "want FILE:SCALE"},

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+)
+
+// repeating are requests whose texts all begin with a long one, of n bytes.
+func repeating(n, texts int) map[string]string {
+	var list []string
+	for i := range texts {
+		list = append(list, fmt.Sprintf(`"%d"`, i))
+	}
+	long, all := strings.Repeat("x", n), strings.Join(list, ",")
+	return map[string]string{
+		"/v1/rerank":    fmt.Sprintf(`{"query":"%s","documents":[%s]}`, long, all),
+		"/v1/decisions": fmt.Sprintf(`{"prompt":"%s","choices":[%s]}`, long, all),
+	}
+}
+
+// The tokens of such requests are counted against the memory for answers, and released.
+func TestRepeatedTokensAreReserved(t *testing.T) {
+	s := newSite(t, "", nil)
+	budget := remember(s, 384<<10)
+	for path, body := range repeating(400, 300) {
+		if status, b, _ := s.do("POST", path, body); status != 429 || !strings.Contains(string(b), "the tokens take") {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
+	}
+	for path, body := range repeating(400, 10) {
+		if status, b, _ := s.do("POST", path, body); status != 200 {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
+	}
+	eventually(t, "released", func() bool { return budget.Used() == 0 })
+}
+
+// A text that is too long is refused before others are evaluated, and nothing is evaluated for
+// a client that is gone.
+func TestRepeatedTokensStopEarly(t *testing.T) {
+	s := newSite(t, "", nil)
+	s.refused("/v1/rerank", `{"query":"a","documents":["b","`+strings.Repeat("x", 600)+`"]}`, 400, "")
+	s.refused("/v1/decisions", `{"prompt":"a","choices":["b","`+strings.Repeat("x", 600)+`"]}`, 400, "")
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for path, body := range repeating(10, 3) {
+		r := httptest.NewRequestWithContext(gone, "POST", path, strings.NewReader(body))
+		s.server.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if n := len(s.requests); n != 0 {
+		t.Errorf("%d texts were evaluated", n)
+	}
+	m := s.server.models.Loaded()[0]
+	m.Ctx = maxReadTokens / 4
+	held := m.tokenStore()
+	for i := range 5 {
+		if err := held.add(make([]int32, m.Ctx)); (err != nil) != (i == 4) {
+			t.Errorf("list %d: %v", i, err)
+		}
+	}
+	if err := held.add(make([]int32, m.Ctx+1)); fmt.Sprintf("%T", err) != fmt.Sprintf("%T", &engine.TooLongError{}) {
+		t.Errorf("longer than the context: %v", err)
+	}
+}
