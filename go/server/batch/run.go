@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -25,9 +26,18 @@ type Runner struct {
 	Width int // requests at a time
 	// Do makes a request of an owner.
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
-	// Log is told what goes wrong with the store itself.
+	// Log is told what goes wrong with the store itself, and of each panic of Do, which is a *PanicError.
 	Log func(batch string, err error)
 }
+
+// A PanicError is a panic of a request.
+type PanicError struct {
+	Request string // its custom_id
+	Value   any
+	Stack   []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("request %.64q panicked: %v", e.Request, e.Value) }
 
 // Run runs batches until ctx ends. Requests that are under way then are made again by the next Run.
 func (r *Runner) Run(ctx context.Context) {
@@ -164,7 +174,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	for range max(r.Width, 1) {
 		wg.Go(func() {
 			for n := range work {
-				e, ok := r.request(watched, o.Owner, n, list[n])
+				e, ok := r.request(watched, id, o.Owner, n, list[n])
 				if !ok {
 					continue
 				}
@@ -196,9 +206,9 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 var errExpired = errors.New("the batch has expired")
 
 // request makes a request, again and again while there is no room for it. It reports whether it was answered.
-func (r *Runner) request(ctx context.Context, owner string, n int, q request) (entry, bool) {
+func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (entry, bool) {
 	for {
-		a := r.Do(ctx, owner, q.URL, q.Body)
+		a := r.do(ctx, batch, owner, q)
 		if ctx.Err() != nil {
 			return entry{}, false
 		}
@@ -222,6 +232,20 @@ func (r *Runner) request(ctx context.Context, owner string, n int, q request) (e
 		}
 		return entry{n, a.Status != http.StatusOK, line}, true
 	}
+}
+
+// do makes a request once. Its panic is an answer like any: it would end the process, and be met again after each start.
+func (r *Runner) do(ctx context.Context, batch, owner string, q request) (a Answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.Log(batch, &PanicError{q.ID, v, debug.Stack()})
+			a = Answer{
+				Status: http.StatusInternalServerError,
+				Body:   []byte(`{"error":{"message":"internal error, the log has more","type":"server_error","param":null,"code":null}}`),
+			}
+		}
+	}()
+	return r.Do(ctx, owner, q.URL, q.Body)
 }
 
 // note appends to a journal, and counts.
