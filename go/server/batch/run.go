@@ -255,14 +255,8 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 		return err
 	}
 	raw = append(raw, '\n')
-	s.mu.Lock()
-	full := s.used+int64(len(raw)) > s.quota
-	if !full {
-		s.used += int64(len(raw))
-	}
-	s.mu.Unlock()
-	if full {
-		return ErrFull
+	if err := s.reserve(len(raw)); err != nil {
+		return err
 	}
 	if _, err := out.Write(raw); err != nil {
 		return err

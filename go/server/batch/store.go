@@ -116,6 +116,7 @@ type Store struct {
 	batches map[string]*owned[Batch]
 	seq     int64
 	used    int64 // bytes of files and journals
+	adding  int   // files that are being written
 	changed chan struct{}
 }
 
@@ -185,40 +186,77 @@ func newID(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// AddFile keeps a file of an owner.
+// AddFile keeps a file of an owner. Its bytes and its place count from the moment they are taken, so that files that
+// are written at the same time have no more of them together.
 func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, error) {
 	f := File{ID: newID("file-"), Object: "file", Created: time.Now().Unix(), Filename: name, Purpose: purpose, Status: "processed"}
 	s.mu.Lock()
-	room := min(MaxFile, s.quota-s.used)
-	full := len(s.files) >= maxItems
+	full := len(s.files)+s.adding >= maxItems || s.used >= s.quota
+	if !full {
+		s.adding++
+	}
 	s.mu.Unlock()
-	if full || room <= 0 {
+	if full {
 		return f, ErrFull
 	}
-	n, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
-		n, err := io.Copy(w, io.LimitReader(from, room+1))
-		if err == nil && n > room {
-			if err = ErrFull; room == MaxFile {
-				err = ErrTooLarge
-			}
-		}
-		return n, err
+	data := &metered{s: s}
+	_, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
+		data.to = w
+		return io.Copy(data, from)
 	})
-	if err != nil {
-		return f, err
-	}
-	f.Bytes = n
+	f.Bytes = data.taken
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seq++
-	o := &owned[File]{owner, s.seq, f}
-	if err := s.save(f.ID, o); err != nil {
-		os.Remove(s.path(f.ID + ".data"))
-		return f, err
+	s.adding--
+	if err == nil {
+		if err = s.keep(owner, f); err != nil {
+			os.Remove(s.path(f.ID + ".data"))
+		}
 	}
+	if err != nil {
+		s.used -= data.taken
+	}
+	return f, err
+}
+
+// keep adds a file whose bytes are written and counted. s.mu is held.
+func (s *Store) keep(owner string, f File) error {
+	o := &owned[File]{owner, s.seq + 1, f}
+	if err := s.save(f.ID, o); err != nil {
+		return err
+	}
+	s.seq++
 	s.files[f.ID] = o
-	s.used += n
-	return f, nil
+	return nil
+}
+
+// reserve counts bytes that will be written, if there is room for them.
+func (s *Store) reserve(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used+int64(n) > s.quota {
+		return ErrFull
+	}
+	s.used += int64(n)
+	return nil
+}
+
+// metered is a Writer of an upload that reserves what it writes.
+type metered struct {
+	s     *Store
+	to    io.Writer
+	taken int64 // bytes that are reserved
+}
+
+func (m *metered) Write(b []byte) (int, error) {
+	if m.taken+int64(len(b)) > MaxFile {
+		return 0, ErrTooLarge
+	}
+	if err := m.s.reserve(len(b)); err != nil {
+		return 0, err
+	}
+	m.taken += int64(len(b))
+	return m.to.Write(b)
 }
 
 // File returns a file of an owner.
