@@ -101,6 +101,8 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 			return &apiError{status: http.StatusNotFound, message: err.Error()}
 		case errors.Is(err, batch.ErrInUse):
 			return &apiError{status: http.StatusConflict, message: err.Error()}
+		case errors.Is(err, batch.ErrMany):
+			return &apiError{status: http.StatusTooManyRequests, message: err.Error()}
 		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge):
 			return &apiError{status: http.StatusRequestEntityTooLarge, message: err.Error()}
 		case err != nil:

@@ -5,6 +5,7 @@
 package batch
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -28,6 +29,7 @@ const (
 	MaxLines = 50_000    // requests of a batch
 	MaxLine  = 8 << 20   // bytes of a request
 	maxItems = 10_000    // files, and batches
+	maxOwned = 1_000     // batches of an owner
 )
 
 // Errors that a client can do something about.
@@ -35,6 +37,7 @@ var (
 	ErrNotFound = errors.New("no such file or batch")
 	ErrInUse    = errors.New("a batch uses the file; cancel it first")
 	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
+	ErrMany     = errors.New("too many batches have not ended; wait for some or cancel them")
 	ErrTooLarge = fmt.Errorf("a file of more than %d MiB", MaxFile>>20)
 )
 
@@ -316,8 +319,11 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	if _, err := get(s.files, owner, input); err != nil {
 		return b, err
 	}
-	if len(s.batches) >= maxItems {
-		return b, ErrFull
+	if err := s.makeRoom(func(o *owned[Batch]) bool { return o.Owner == owner }, maxOwned); err != nil {
+		return b, err
+	}
+	if err := s.makeRoom(func(*owned[Batch]) bool { return true }, maxItems); err != nil {
+		return b, err
 	}
 	s.seq++
 	o := &owned[Batch]{owner, s.seq, b}
@@ -327,6 +333,36 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	s.batches[b.ID] = o
 	s.nudge()
 	return b, nil
+}
+
+// makeRoom forgets the oldest batches of those that have ended, until there are fewer than bound of a kind. Their files
+// stay. s.mu is held.
+func (s *Store) makeRoom(of func(*owned[Batch]) bool, bound int) error {
+	n := 0
+	var over []*owned[Batch]
+	for _, o := range s.batches {
+		if of(o) {
+			n++
+			if o.Value.ended() {
+				over = append(over, o)
+			}
+		}
+	}
+	extra := n - bound + 1
+	if extra > len(over) {
+		return ErrMany
+	}
+	if extra <= 0 {
+		return nil
+	}
+	slices.SortFunc(over, func(a, b *owned[Batch]) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, o := range over[:extra] {
+		if err := os.Remove(s.path(o.Value.ID + ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		delete(s.batches, o.Value.ID)
+	}
+	return nil
 }
 
 // Batch returns a batch of an owner.
