@@ -121,11 +121,16 @@ type Store struct {
 	used    int64 // bytes of files and journals
 	adding  int   // files that are being written
 	changed chan struct{}
+
+	journals map[string]int64 // bytes by batch
 }
 
 // Open opens the store in a folder, which is created if need be. quota bounds its bytes.
 func Open(dir string, quota int64) (*Store, error) {
-	s := &Store{dir: dir, quota: quota, files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, changed: make(chan struct{}, 1)}
+	s := &Store{
+		dir: dir, quota: quota, changed: make(chan struct{}, 1),
+		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]int64{},
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -138,12 +143,7 @@ func Open(dir string, quota int64) (*Store, error) {
 	for _, f := range s.files {
 		s.used += f.Value.Bytes
 	}
-	for _, b := range s.batches {
-		if info, err := os.Stat(s.journal(b.Value.ID)); err == nil {
-			s.used += info.Size()
-		}
-	}
-	return s, nil
+	return s, s.loadJournals()
 }
 
 func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T) string) error {
@@ -162,6 +162,30 @@ func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T
 		}
 		into[id(&o.Value)] = o
 		s.seq = max(s.seq, o.Seq)
+	}
+	return nil
+}
+
+// loadJournals counts the journals of batches that have not ended, and removes others.
+func (s *Store) loadJournals() error {
+	paths, err := filepath.Glob(s.journal("batch_*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		id := strings.TrimSuffix(filepath.Base(path), ".journal")
+		if o := s.batches[id]; o == nil || o.Value.ended() {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		s.journals[id] = info.Size()
+		s.used += info.Size()
 	}
 	return nil
 }
