@@ -57,7 +57,13 @@ func (s *Server) RunBatches(ctx context.Context) {
 			retry, _ := strconv.Atoi(to.header.Get("Retry-After"))
 			return batch.Answer{Status: to.status, Retry: time.Duration(retry) * time.Second, Body: to.body.Bytes()}
 		},
-		Log: func(id string, err error) { s.c.Log.Error().Str("batch", id).Err(err).Msg("a batch failed") },
+		Log: func(id string, err error) {
+			e, message := s.c.Log.Error().Str("batch", id).Err(err), "a batch failed"
+			if p := (*batch.PanicError)(nil); errors.As(err, &p) {
+				e, message = e.Bytes("stack", p.Stack), "a request of a batch panicked"
+			}
+			e.Msg(message)
+		},
 	}
 	r.Run(ctx)
 }
@@ -95,6 +101,8 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 			return &apiError{status: http.StatusNotFound, message: err.Error()}
 		case errors.Is(err, batch.ErrInUse):
 			return &apiError{status: http.StatusConflict, message: err.Error()}
+		case errors.Is(err, batch.ErrMany):
+			return &apiError{status: http.StatusTooManyRequests, message: err.Error()}
 		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge):
 			return &apiError{status: http.StatusRequestEntityTooLarge, message: err.Error()}
 		case err != nil:

@@ -3,17 +3,19 @@ package batch
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A request is a line of a batch's input.
 type request struct {
-	ID     string          `json:"custom_id"`
-	Method string          `json:"method"`
-	URL    string          `json:"url"`
-	Body   json.RawMessage `json:"body"`
+	ID     string         `json:"custom_id"`
+	Method string         `json:"method"`
+	URL    string         `json:"url"`
+	Body   jsontext.Value `json:"body"`
 }
 
 // maxFaults is how many faults of an input are told.
@@ -84,6 +86,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
+// parseRequest reads a line. Names of members are case-sensitive and unique, as they are to the endpoint: a line is
+// judged by what the endpoint will see.
 func parseRequest(line []byte, endpoint string) (r request, fault *Fault) {
 	bad := func(param, format string, args ...any) (request, *Fault) {
 		return r, &Fault{Code: "invalid_request", Message: fmt.Sprintf(format, args...), Param: param}
@@ -92,7 +96,8 @@ func parseRequest(line []byte, endpoint string) (r request, fault *Fault) {
 		return r, &Fault{Code: "invalid_json_line", Message: fmt.Sprintf("not a JSON object of a request: %v", err)}
 	}
 	body := struct {
-		Stream any `json:"stream"`
+		Stream     any `json:"stream"`
+		Background any `json:"background"`
 	}{}
 	switch {
 	case r.ID == "" || len(r.ID) > 512:
@@ -101,10 +106,12 @@ func parseRequest(line []byte, endpoint string) (r request, fault *Fault) {
 		return bad("method", "method %.16q, want POST", r.Method)
 	case r.URL != endpoint:
 		return bad("url", "url %.64q, want %s, the batch's endpoint", r.URL, endpoint)
-	case len(r.Body) == 0 || r.Body[0] != '{' || json.Unmarshal(r.Body, &body) != nil:
+	case r.Body.Kind() != '{' || json.Unmarshal(r.Body, &body) != nil:
 		return bad("body", "body is missing or no object, want that of a request")
 	case body.Stream != nil && body.Stream != false:
 		return bad("body.stream", "body.stream: an answer in a file cannot be streamed, want it left out")
+	case body.Background != nil && body.Background != false:
+		return bad("body.background", "body.background: a batch waits for its answers, want it left out")
 	}
 	return r, nil
 }

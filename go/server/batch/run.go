@@ -1,13 +1,13 @@
 package batch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -25,8 +25,19 @@ type Runner struct {
 	Width int // requests at a time
 	// Do makes a request of an owner.
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
-	// Log is told what goes wrong with the store itself.
+	// Log is told what goes wrong with the store itself, and of each panic of Do, which is a *PanicError.
 	Log func(batch string, err error)
+}
+
+// A PanicError is a panic of a request.
+type PanicError struct {
+	Request string // its custom_id
+	Value   any
+	Stack   []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("request %.64q panicked: %v", e.Request, e.Value)
 }
 
 // Run runs batches until ctx ends. Requests that are under way then are made again by the next Run.
@@ -42,10 +53,9 @@ func (r *Runner) Run(ctx context.Context) {
 		}
 		if err := r.one(ctx, id); err != nil && ctx.Err() == nil {
 			r.Log(id, err)
-			_, _ = r.Store.change(id, func(b *Batch) {
-				b.Status, b.Failed = "failed", time.Now().Unix()
-				b.Errors = &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}
-			})
+			if err := r.Store.fail(id, &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}); err != nil {
+				r.Log(id, err)
+			}
 		}
 	}
 }
@@ -74,13 +84,6 @@ func (s *Store) next() string {
 	return first.Value.ID
 }
 
-// An entry is a line of a journal: how request number N ended.
-type entry struct {
-	N      int             `json:"n"`
-	Failed bool            `json:"failed"`
-	Line   json.RawMessage `json:"line"` // of the output or error file
-}
-
 // one runs a batch to its end.
 func (r *Runner) one(ctx context.Context, id string) error {
 	s := r.Store
@@ -97,10 +100,7 @@ func (r *Runner) one(ctx context.Context, id string) error {
 		return err
 	}
 	if len(faults) > 0 {
-		_, err := s.change(id, func(b *Batch) {
-			b.Status, b.Failed, b.Errors = "failed", time.Now().Unix(), &Faults{"list", faults}
-		})
-		return err
+		return s.finish(id, o.Owner, nil, &Faults{"list", faults})
 	}
 	done, err := s.readJournal(id)
 	if err != nil {
@@ -108,8 +108,8 @@ func (r *Runner) one(ctx context.Context, id string) error {
 	}
 	_, err = s.change(id, func(b *Batch) {
 		b.Counts = Counts{Total: len(requests)}
-		for _, e := range done {
-			b.Counts.add(e)
+		for _, m := range done {
+			b.Counts.add(m.failed)
 		}
 		if b.Status == "validating" {
 			b.Status, b.InProgress = "in_progress", time.Now().Unix()
@@ -121,11 +121,11 @@ func (r *Runner) one(ctx context.Context, id string) error {
 	if err := r.requests(ctx, id, o, requests, done); err != nil || ctx.Err() != nil {
 		return err
 	}
-	return s.finish(id, o.Owner, requests)
+	return s.finish(id, o.Owner, requests, nil)
 }
 
-func (c *Counts) add(e entry) {
-	if e.Failed {
+func (c *Counts) add(failed bool) {
+	if failed {
 		c.Failed++
 	} else {
 		c.Completed++
@@ -133,7 +133,7 @@ func (c *Counts) add(e entry) {
 }
 
 // requests makes those that are not in the journal, until all are, the batch is cancelled or expires, or ctx ends.
-func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list []request, done map[int]entry) error {
+func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list []request, done map[int]mark) error {
 	s := r.Store
 	ctx, cancel := context.WithDeadlineCause(ctx, time.Unix(o.Value.Expires, 0), errExpired)
 	defer cancel()
@@ -164,14 +164,15 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	for range max(r.Width, 1) {
 		wg.Go(func() {
 			for n := range work {
-				e, ok := r.request(watched, o.Owner, n, list[n])
+				e, ok := r.request(watched, id, o.Owner, n, list[n])
 				if !ok {
 					continue
 				}
 				mu.Lock()
-				if err := s.note(out, id, e); err != nil && failed == nil {
-					failed = err
-					stop()
+				if failed == nil { // else the last line may have been cut short
+					if failed = s.note(out, id, e); failed != nil {
+						stop()
+					}
 				}
 				mu.Unlock()
 			}
@@ -196,9 +197,9 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 var errExpired = errors.New("the batch has expired")
 
 // request makes a request, again and again while there is no room for it. It reports whether it was answered.
-func (r *Runner) request(ctx context.Context, owner string, n int, q request) (entry, bool) {
+func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (entry, bool) {
 	for {
-		a := r.Do(ctx, owner, q.URL, q.Body)
+		a := r.do(ctx, batch, owner, q)
 		if ctx.Err() != nil {
 			return entry{}, false
 		}
@@ -224,131 +225,16 @@ func (r *Runner) request(ctx context.Context, owner string, n int, q request) (e
 	}
 }
 
-// note appends to a journal, and counts.
-func (s *Store) note(out *os.File, id string, e entry) error {
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	raw = append(raw, '\n')
-	s.mu.Lock()
-	full := s.used+int64(len(raw)) > s.quota
-	if !full {
-		s.used += int64(len(raw))
-	}
-	s.mu.Unlock()
-	if full {
-		return ErrFull
-	}
-	if _, err := out.Write(raw); err != nil {
-		return err
-	}
-	if err := out.Sync(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches[id].Value.Counts.add(e) // kept with the next change; the journal has it
-	return nil
-}
-
-// readJournal returns what is in a journal, without a last line that was cut short, which is removed.
-func (s *Store) readJournal(id string) (map[int]entry, error) {
-	done := map[int]entry{}
-	raw, err := os.ReadFile(s.journal(id))
-	if errors.Is(err, os.ErrNotExist) {
-		return done, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	whole := bytes.LastIndexByte(raw, '\n') + 1
-	if whole < len(raw) {
-		if err := os.Truncate(s.journal(id), int64(whole)); err != nil {
-			return nil, err
+// do makes a request once. Its panic is an answer like any: it would end the process, and be met again after each start.
+func (r *Runner) do(ctx context.Context, batch, owner string, q request) (a Answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.Log(batch, &PanicError{q.ID, v, debug.Stack()})
+			a = Answer{
+				Status: http.StatusInternalServerError,
+				Body:   []byte(`{"error":{"message":"internal error, the log has more","type":"server_error","param":null,"code":null}}`),
+			}
 		}
-	}
-	for line := range bytes.Lines(raw[:whole]) {
-		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("journal of %s: %w", id, err)
-		}
-		done[e.N] = e
-	}
-	return done, nil
-}
-
-// finish makes the output and error files of a batch, and ends it.
-func (s *Store) finish(id, owner string, list []request) error {
-	b, err := s.change(id, func(b *Batch) {
-		if b.Cancelling == 0 {
-			b.Status, b.Finalizing = "finalizing", time.Now().Unix()
-		}
-	})
-	if err != nil {
-		return err
-	}
-	done, err := s.readJournal(id)
-	if err != nil {
-		return err
-	}
-	expired := b.Cancelling == 0 && len(done) < len(list)
-	var outputs, errs bytes.Buffer
-	missing := 0
-	for n, q := range list {
-		e, ok := done[n]
-		switch {
-		case ok && e.Failed:
-			errs.Write(append(e.Line, '\n'))
-		case ok:
-			outputs.Write(append(e.Line, '\n'))
-		case expired:
-			missing++
-			line, _ := json.Marshal(map[string]any{
-				"id": newID("batch_req_"), "custom_id": q.ID, "response": nil,
-				"error": map[string]any{"code": "batch_expired", "message": "the request was not made before the batch expired"},
-			})
-			errs.Write(append(line, '\n'))
-		}
-	}
-	outID, err := s.result(owner, id+"_output.jsonl", &outputs)
-	if err != nil {
-		return err
-	}
-	errID, err := s.result(owner, id+"_error.jsonl", &errs)
-	if err != nil {
-		return err
-	}
-	if _, err := s.change(id, func(b *Batch) {
-		b.Output, b.ErrorFile = outID, errID
-		b.Counts.Failed += missing
-		now := time.Now().Unix()
-		switch {
-		case b.Cancelling != 0:
-			b.Status, b.Cancelled = "cancelled", now
-		case expired:
-			b.Status, b.Expired = "expired", now
-		default:
-			b.Status, b.Completed = "completed", now
-		}
-	}); err != nil {
-		return err
-	}
-	info, err := os.Stat(s.journal(id))
-	if err != nil {
-		return nil // there is none
-	}
-	s.mu.Lock()
-	s.used -= info.Size()
-	s.mu.Unlock()
-	return os.Remove(s.journal(id))
-}
-
-// result keeps a file that a batch has made, if anything is in it.
-func (s *Store) result(owner, name string, from *bytes.Buffer) (string, error) {
-	if from.Len() == 0 {
-		return "", nil
-	}
-	f, err := s.AddFile(owner, name, "batch_output", from)
-	return f.ID, err
+	}()
+	return r.Do(ctx, owner, q.URL, q.Body)
 }

@@ -5,6 +5,7 @@
 package batch
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -28,6 +29,7 @@ const (
 	MaxLines = 50_000    // requests of a batch
 	MaxLine  = 8 << 20   // bytes of a request
 	maxItems = 10_000    // files, and batches
+	maxOwned = 1_000     // batches of an owner
 )
 
 // Errors that a client can do something about.
@@ -35,6 +37,7 @@ var (
 	ErrNotFound = errors.New("no such file or batch")
 	ErrInUse    = errors.New("a batch uses the file; cancel it first")
 	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
+	ErrMany     = errors.New("too many batches have not ended; wait for some or cancel them")
 	ErrTooLarge = fmt.Errorf("a file of more than %d MiB", MaxFile>>20)
 )
 
@@ -116,12 +119,18 @@ type Store struct {
 	batches map[string]*owned[Batch]
 	seq     int64
 	used    int64 // bytes of files and journals
+	adding  int   // files that are being written
 	changed chan struct{}
+
+	journals map[string]int64 // bytes by batch
 }
 
 // Open opens the store in a folder, which is created if need be. quota bounds its bytes.
 func Open(dir string, quota int64) (*Store, error) {
-	s := &Store{dir: dir, quota: quota, files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, changed: make(chan struct{}, 1)}
+	s := &Store{
+		dir: dir, quota: quota, changed: make(chan struct{}, 1),
+		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]int64{},
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -134,12 +143,7 @@ func Open(dir string, quota int64) (*Store, error) {
 	for _, f := range s.files {
 		s.used += f.Value.Bytes
 	}
-	for _, b := range s.batches {
-		if info, err := os.Stat(s.journal(b.Value.ID)); err == nil {
-			s.used += info.Size()
-		}
-	}
-	return s, nil
+	return s, s.loadJournals()
 }
 
 func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T) string) error {
@@ -158,6 +162,30 @@ func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T
 		}
 		into[id(&o.Value)] = o
 		s.seq = max(s.seq, o.Seq)
+	}
+	return nil
+}
+
+// loadJournals counts the journals of batches that have not ended, and removes others.
+func (s *Store) loadJournals() error {
+	paths, err := filepath.Glob(s.journal("batch_*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		id := strings.TrimSuffix(filepath.Base(path), ".journal")
+		if o := s.batches[id]; o == nil || o.Value.ended() {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		s.journals[id] = info.Size()
+		s.used += info.Size()
 	}
 	return nil
 }
@@ -185,40 +213,77 @@ func newID(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// AddFile keeps a file of an owner.
+// AddFile keeps a file of an owner. Its bytes and its place count from the moment they are taken, so that files that
+// are written at the same time have no more of them together.
 func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, error) {
 	f := File{ID: newID("file-"), Object: "file", Created: time.Now().Unix(), Filename: name, Purpose: purpose, Status: "processed"}
 	s.mu.Lock()
-	room := min(MaxFile, s.quota-s.used)
-	full := len(s.files) >= maxItems
+	full := len(s.files)+s.adding >= maxItems || s.used >= s.quota
+	if !full {
+		s.adding++
+	}
 	s.mu.Unlock()
-	if full || room <= 0 {
+	if full {
 		return f, ErrFull
 	}
-	n, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
-		n, err := io.Copy(w, io.LimitReader(from, room+1))
-		if err == nil && n > room {
-			if err = ErrFull; room == MaxFile {
-				err = ErrTooLarge
-			}
-		}
-		return n, err
+	data := &metered{s: s}
+	_, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
+		data.to = w
+		return io.Copy(data, from)
 	})
-	if err != nil {
-		return f, err
-	}
-	f.Bytes = n
+	f.Bytes = data.taken
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seq++
-	o := &owned[File]{owner, s.seq, f}
-	if err := s.save(f.ID, o); err != nil {
-		os.Remove(s.path(f.ID + ".data"))
-		return f, err
+	s.adding--
+	if err == nil {
+		if err = s.keep(owner, f); err != nil {
+			os.Remove(s.path(f.ID + ".data"))
+		}
 	}
+	if err != nil {
+		s.used -= data.taken
+	}
+	return f, err
+}
+
+// keep adds a file whose bytes are written and counted. s.mu is held.
+func (s *Store) keep(owner string, f File) error {
+	o := &owned[File]{owner, s.seq + 1, f}
+	if err := s.save(f.ID, o); err != nil {
+		return err
+	}
+	s.seq++
 	s.files[f.ID] = o
-	s.used += n
-	return f, nil
+	return nil
+}
+
+// reserve counts bytes that will be written, if there is room for them.
+func (s *Store) reserve(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used+int64(n) > s.quota {
+		return ErrFull
+	}
+	s.used += int64(n)
+	return nil
+}
+
+// metered is a Writer of an upload that reserves what it writes.
+type metered struct {
+	s     *Store
+	to    io.Writer
+	taken int64 // bytes that are reserved
+}
+
+func (m *metered) Write(b []byte) (int, error) {
+	if m.taken+int64(len(b)) > MaxFile {
+		return 0, ErrTooLarge
+	}
+	if err := m.s.reserve(len(b)); err != nil {
+		return 0, err
+	}
+	m.taken += int64(len(b))
+	return m.to.Write(b)
 }
 
 // File returns a file of an owner.
@@ -278,8 +343,11 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	if _, err := get(s.files, owner, input); err != nil {
 		return b, err
 	}
-	if len(s.batches) >= maxItems {
-		return b, ErrFull
+	if err := s.makeRoom(func(o *owned[Batch]) bool { return o.Owner == owner }, maxOwned); err != nil {
+		return b, err
+	}
+	if err := s.makeRoom(func(*owned[Batch]) bool { return true }, maxItems); err != nil {
+		return b, err
 	}
 	s.seq++
 	o := &owned[Batch]{owner, s.seq, b}
@@ -289,6 +357,36 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	s.batches[b.ID] = o
 	s.nudge()
 	return b, nil
+}
+
+// makeRoom forgets the oldest batches of those that have ended, until there are fewer than bound of a kind. Their files
+// stay. s.mu is held.
+func (s *Store) makeRoom(of func(*owned[Batch]) bool, bound int) error {
+	n := 0
+	var over []*owned[Batch]
+	for _, o := range s.batches {
+		if of(o) {
+			n++
+			if o.Value.ended() {
+				over = append(over, o)
+			}
+		}
+	}
+	extra := n - bound + 1
+	if extra > len(over) {
+		return ErrMany
+	}
+	if extra <= 0 {
+		return nil
+	}
+	slices.SortFunc(over, func(a, b *owned[Batch]) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, o := range over[:extra] {
+		if err := os.Remove(s.path(o.Value.ID + ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		delete(s.batches, o.Value.ID)
+	}
+	return nil
 }
 
 // Batch returns a batch of an owner.

@@ -1,0 +1,112 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+const quota = 1 << 20
+
+// open opens a store with an input of lines, and begins a batch of it.
+func open(t *testing.T, quota int64, lines ...string) (*Store, Batch) {
+	t.Helper()
+	s, err := Open(t.TempDir(), quota)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, begin(t, s, lines...)
+}
+
+func begin(t *testing.T, s *Store, lines ...string) Batch {
+	t.Helper()
+	f, err := s.AddFile("me", "in.jsonl", "batch", strings.NewReader(strings.Join(lines, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.AddBatch("me", f.ID, endpoint, "24h", 24*time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// run runs all batches of a store.
+func run(t *testing.T, s *Store, do func(body []byte) Answer) (logged []error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r := Runner{
+		Store: s, Width: 1,
+		Do:  func(_ context.Context, _, _ string, body []byte) Answer { return do(body) },
+		Log: func(_ string, err error) { logged = append(logged, err) },
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	for s.next() != "" && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		t.Fatal("a batch has not ended after a minute")
+	}
+	cancel()
+	<-done
+	return logged
+}
+
+// content returns the lines of a file.
+func content(t *testing.T, s *Store, id string) []string {
+	t.Helper()
+	f, err := s.Content("me", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if about, e := s.File("me", id); err != nil || e != nil || about.Bytes != info.Size() || about.Purpose != "batch_output" {
+		t.Errorf("%+v, %v, %v", about, err, e)
+	}
+	raw, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for l := range bytes.Lines(raw) {
+		list = append(list, string(l))
+	}
+	return list
+}
+
+func TestPanic(t *testing.T) {
+	s, b := open(t, quota, line("a", `{}`), line("b", `{"panic":1}`), line("c", `{}`))
+	logged := run(t, s, func(body []byte) Answer {
+		if strings.Contains(string(body), "panic") {
+			panic("at the disco")
+		}
+		return Answer{Status: http.StatusOK, Body: []byte(`{}`)}
+	})
+	b, err := s.Batch("me", b.ID)
+	if err != nil || b.Status != "completed" || b.Counts != (Counts{3, 2, 1}) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	var got struct {
+		ID       string `json:"custom_id"`
+		Response struct {
+			Status int `json:"status_code"`
+			Body   struct{ Error struct{ Type string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(content(t, s, b.ErrorFile)[0]), &got); err != nil || got.ID != "b" || got.Response.Status != 500 || got.Response.Body.Error.Type != "server_error" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	var p *PanicError
+	if len(logged) != 1 || !errors.As(logged[0], &p) || p.Value != "at the disco" || !strings.Contains(string(p.Stack), "TestPanic") {
+		t.Errorf("the log has %v", logged)
+	}
+}

@@ -1,0 +1,109 @@
+package batch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// onRead is a Reader that runs itself at its end.
+type onRead func() error
+
+func (f onRead) Read([]byte) (int, error) {
+	if err := f(); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// Files that are written at the same time have the space and the places of the store together.
+func TestUploadsShare(t *testing.T) {
+	s, err := Open(t.TempDir(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(n int, then func() error) error {
+		_, err := s.AddFile("me", "x", "batch", io.MultiReader(bytes.NewReader(make([]byte, n)), onRead(then)))
+		return err
+	}
+	nothing := func() error { return nil }
+	var second error
+	if err := add(60, func() error { second = add(60, nothing); return nil }); err != nil || !errors.Is(second, ErrFull) || s.used != 60 {
+		t.Errorf("%v and %v with %d bytes used, want one of two to have no room", err, second, s.used)
+	}
+	broken := errors.New("broken")
+	if err := add(30, func() error { return broken }); !errors.Is(err, broken) || s.used != 60 || s.adding != 0 {
+		t.Errorf("%v, %d bytes used after an upload that broke", err, s.used)
+	}
+	for i := range maxItems - 2 {
+		s.files[fmt.Sprint(i)] = &owned[File]{}
+	}
+	if err := add(1, func() error { second = add(1, nothing); return nil }); err != nil || !errors.Is(second, ErrFull) || len(s.files) != maxItems {
+		t.Errorf("%v and %v with %d files, want one of two to have no place", err, second, len(s.files))
+	}
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 4 {
+		t.Errorf("%v, %v, want two files and what is kept of them", left, err)
+	}
+}
+
+// Batches that have ended keep nobody from beginning one, and an owner cannot take the places of all.
+func TestManyBatches(t *testing.T) {
+	s, err := Open(t.TempDir(), quota)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := map[string]string{}
+	for _, owner := range []string{"me", "you"} {
+		f, err := s.AddFile(owner, "x", "batch", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		input[owner] = f.ID
+	}
+	add := func(owner string) error {
+		_, err := s.AddBatch(owner, input[owner], endpoint, "24h", time.Hour, nil)
+		return err
+	}
+	fill := func(owner, status string, n int) {
+		for range n {
+			s.seq++
+			id := newID("batch_")
+			s.batches[id] = &owned[Batch]{owner, s.seq, Batch{ID: id, Status: status}}
+		}
+	}
+	if err := add("me"); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Batches("me")[0]
+	if _, err := s.change(first.ID, func(b *Batch) { b.Status = "completed" }); err != nil {
+		t.Fatal(err)
+	}
+	fill("me", "completed", 1)
+	fill("me", "in_progress", maxOwned-2)
+	for range 2 {
+		if err := add("me"); err != nil {
+			t.Fatalf("beside batches that have ended: %v", err)
+		}
+	}
+	if _, err := os.Stat(s.path(first.ID + ".json")); len(s.batches) != maxOwned || s.batches[first.ID] != nil || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%d batches, and the oldest that has ended: %v", len(s.batches), err)
+	}
+	if _, err := s.Content("me", first.Input); err != nil {
+		t.Errorf("the input of a batch that was forgotten: %v", err)
+	}
+	if err := add("me"); !errors.Is(err, ErrMany) {
+		t.Errorf("one more than may wait: %v", err)
+	}
+	if err := add("you"); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	fill("others", "completed", maxItems-len(s.batches))
+	if err := add("you"); err != nil || len(s.batches) != maxItems {
+		t.Errorf("%v, with %d batches", err, len(s.batches))
+	}
+}
