@@ -78,7 +78,7 @@ type tokenSet struct {
 // Bounds of grammars. A grammar beyond one is refused when it is compiled.
 const (
 	maxInsts   = 1 << 21
-	maxNesting = 2000 // of expressions
+	maxNesting = grammar.MaxNesting
 	maxTurns   = 1 << 20
 	inlineSize = 200 // instructions of a rule that is copied to where it is referred to
 	unrollSize = 64  // instructions of a counted loop that is unrolled
