@@ -70,6 +70,7 @@ type node struct {
 	class    grammar.Class
 	subs     []*node
 	min, max int
+	turns    int // how often what is innermost is repeated, at most: counts of repetitions within one another multiply
 	not      bool
 	looks    look // at what the assertions within look
 }

@@ -91,7 +91,7 @@ func TestFull(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`(a`: ") is missing", `a)`: ") without (", `[a`: "] is missing", `*a`: "nothing before *", `a**`: "a quantifier follows", `a{3,2}`: "out of order",
-		`a{99999}`: "repetitions", `(a)\1`: `back reference \1`, `\k<a>`: "back reference", `(?<=a)b`: "lookbehind", `(?>a)`: "atomic group", `a++`: "possessive",
+		`a{99999}`: "repetitions", `((a{300}){300})`: "more than 65536 repetitions", `(?=(a{300})b){300}`: "repetitions", `((|a{300}){2,}){200}`: "repetitions", `(a)\1`: `back reference \1`, `\k<a>`: "back reference", `(?<=a)b`: "lookbehind", `(?>a)`: "atomic group", `a++`: "possessive",
 		`\a`: "no escape", `\Z`: "no escape", `\p{Nope}`: `\p{Nope}`, `\u12`: "hexadecimal", `\uD800`: "surrogate", `[z-a]`: "out of order", `\`: "at the end",
 		`(?m)a`: "(?m", `(?:(?!foo).)*`: "without a bound", `\u{110000}`: "no code point", `\01`: "octal", "\xff": "UTF-8", `[[:nope:]]`: "no class",
 		strings.Repeat("(", 1000): "nest", strings.Repeat("a", 1<<17): "bytes", strings.Repeat(`(a$|b)`, 100): "too large", `(?<>a)`: "name", `\c1`: "letter", `(?`: ") is missing",
