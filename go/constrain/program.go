@@ -78,7 +78,8 @@ type tokenSet struct {
 // Bounds of grammars. A grammar beyond one is refused when it is compiled.
 const (
 	maxInsts   = 1 << 21
-	maxNesting = 2000 // of expressions
+	maxEmits   = 1 << 24 // expressions that are translated, those within regular ones too
+	maxNesting = grammar.MaxNesting
 	maxTurns   = 1 << 20
 	inlineSize = 200 // instructions of a rule that is copied to where it is referred to
 	unrollSize = 64  // instructions of a counted loop that is unrolled
@@ -98,6 +99,7 @@ type compiler struct {
 	called  []int32     // of each rule of g: its index in rules; -1: it is not called
 	todo    []body
 	nesting int
+	emits   *int // how many expressions have been translated, also by the compilers of regular parts
 	flat    bool // no calls, no counts, no tokens: for an expression that must be regular
 	counted bool // inside of a counted loop
 }
@@ -113,7 +115,7 @@ func newProgram(g *grammar.Grammar, n int) (p *program, err error) {
 	if len(g.Rules) == 0 {
 		return nil, errors.New("the grammar has no rules")
 	}
-	c := &compiler{g: g, vocab: n, runs: map[int]run{}}
+	c := &compiler{g: g, vocab: n, runs: map[int]run{}, emits: new(int)}
 	defer func() {
 		if r := refused(recover()); r != nil {
 			p, err = nil, r
@@ -181,6 +183,9 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		refuse("the grammar nests more than %d deep", maxNesting)
 	}
 	defer func() { c.nesting-- }()
+	if *c.emits++; *c.emits > maxEmits {
+		refuse("the grammar is too large: it has more than %d expressions where its repetitions and references are written out", maxEmits)
+	}
 	switch e := e.(type) {
 	case grammar.Lit:
 		return c.text(string(e), next)
@@ -363,11 +368,20 @@ func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 		optional = 0
 	}
 	end := next
+	// A turn without an instruction has only the empty text, and so have all others.
 	for range optional {
-		next = c.split(c.emit(e.Expr, next), end)
+		turn := c.emit(e.Expr, next)
+		if turn == next {
+			break
+		}
+		next = c.split(turn, end)
 	}
 	for range e.Min {
-		next = c.emit(e.Expr, next)
+		turn := c.emit(e.Expr, next)
+		if turn == next {
+			break
+		}
+		next = turn
 	}
 	return next
 }

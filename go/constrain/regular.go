@@ -43,7 +43,7 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	case grammar.Not:
 		return product(c.codePoints(), c.deterministic(e.Expr), true)
 	}
-	sub := &compiler{g: c.g, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting}
+	sub := &compiler{g: c.g, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
 	start := sub.emit(e, sub.add(inst{op: opMatch, out: -1, alt: -1}))
 	return sub.determine(start)
 }

@@ -116,7 +116,7 @@ func (f *Form) language(g *grammar.Grammar, tok *tokenizer.Tokenizer) (grammar.E
 	if err != nil {
 		return nil, err
 	}
-	return g.Include(h), nil
+	return g.Include(h)
 }
 
 // named returns the tokens by their names, such as <|im_end|>.

@@ -65,3 +65,17 @@ func TestClass(t *testing.T) {
 		t.Errorf("%x beyond all", Any.Negate())
 	}
 }
+
+func TestIncludeRefusesDeepRules(t *testing.T) {
+	var e Expr = Lit("a")
+	for range MaxNesting {
+		e = Repeat{e, 0, 1}
+	}
+	var g Grammar
+	if _, err := g.Include(&Grammar{Rules: []Rule{{"deep", e}}}); err == nil {
+		t.Error("a rule beyond the bound is included")
+	}
+	if ref, err := g.Include(&Grammar{Rules: []Rule{{"x", Seq{Lit("a"), Ref(0)}}}}); err != nil || g.Rules[ref].Expr.(Seq)[1] != ref {
+		t.Errorf("%v, %v", ref, err)
+	}
+}

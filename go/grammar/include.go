@@ -1,8 +1,15 @@
 package grammar
 
-// Include appends the rules of h, and returns a reference to its rule 0.
-func (g *Grammar) Include(h *Grammar) Ref {
+import "fmt"
+
+// MaxNesting is how deep the expressions of a rule may nest.
+const MaxNesting = 2000
+
+// Include appends the rules of h, and returns a reference to its rule 0. On an error g is
+// not to be used.
+func (g *Grammar) Include(h *Grammar) (Ref, error) {
 	from := Ref(len(g.Rules))
+	depth, tooDeep := 0, false
 	var moved func(e Expr) Expr
 	list := func(in []Expr) []Expr {
 		out := make([]Expr, len(in))
@@ -12,6 +19,11 @@ func (g *Grammar) Include(h *Grammar) Ref {
 		return out
 	}
 	moved = func(e Expr) Expr {
+		if depth++; depth > MaxNesting {
+			tooDeep = true
+			return nil
+		}
+		defer func() { depth-- }()
 		switch e := e.(type) {
 		case Ref:
 			return e + from
@@ -30,8 +42,11 @@ func (g *Grammar) Include(h *Grammar) Ref {
 	}
 	for _, r := range h.Rules {
 		g.Add(r.Name, moved(r.Expr))
+		if tooDeep {
+			return from, fmt.Errorf("rule %q of the grammar nests more than %d deep", r.Name, MaxNesting)
+		}
 	}
-	return from
+	return from, nil
 }
 
 // Lacks is the texts of which no part is s.

@@ -12,8 +12,9 @@ import (
 
 // Bounds of a grammar's text.
 const (
-	MaxBytes   = 4 << 20
-	maxNesting = 500
+	MaxBytes       = 4 << 20
+	maxNesting     = 500
+	maxQuantifiers = 100 // of one part
 )
 
 // Parse reads a grammar; its texts are those of the rule "root". Unlike llama.cpp's
@@ -190,10 +191,13 @@ func (p *parser) sequence(nested bool) grammar.Expr {
 			break
 		}
 		p.space(nested)
-		for p.err == nil {
+		for chain := 0; p.err == nil; chain++ {
 			repeated, ok := p.quantified(e)
 			if !ok {
 				break
+			}
+			if chain == maxQuantifiers {
+				p.fail("more than %d quantifiers one after another", maxQuantifiers)
 			}
 			e = repeated
 			p.space(nested)

@@ -85,7 +85,8 @@ func TestParseRefuses(t *testing.T) {
 		"root ::= <[x]>":                       "line 1, column 12: 'x', want a number",
 		"root ::= !x":                          "line 1, column 11: 'x', want a token",
 		"root ::= " + strings.Repeat("(", 501): "line 1, column 511: parentheses nest deeper than 500",
-		strings.Repeat("#", MaxBytes+1):        "the grammar has 4194305 bytes, want at most 4194304",
+		`root ::= "a"` + strings.Repeat("*", 200): "line 1, column 114: more than 100 quantifiers one after another",
+		strings.Repeat("#", MaxBytes+1):           "the grammar has 4194305 bytes, want at most 4194304",
 	} {
 		if _, err := Parse(text, tokens); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %s", text, err, want)

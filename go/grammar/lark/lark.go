@@ -13,9 +13,11 @@ import (
 
 // Bounds of a grammar's text.
 const (
-	maxBytes   = 4 << 20
-	maxNesting = 200
-	maxRepeat  = 1 << 16
+	maxBytes       = 4 << 20
+	maxNesting     = 200
+	maxQuantifiers = 100    // of one part
+	maxChain       = 10_000 // of the nodes of rules that name one another
+	maxRepeat      = 1 << 16
 )
 
 // common are the terminals of %import common, and what %import may name.
@@ -98,6 +100,7 @@ type builder struct {
 	g       *grammar.Grammar
 	refs    map[string]grammar.Ref
 	within  []string // terminals that are being made
+	depth   int      // of the nodes that are being made
 	ignored grammar.Expr
 	token   func(string) (int32, bool)
 }
@@ -162,6 +165,10 @@ func (b *builder) ref(name string, line int, within bool) (grammar.Expr, error) 
 
 // expr returns the texts of a node. In rules each part is followed by what is ignored.
 func (b *builder) expr(n *node, within bool) (grammar.Expr, error) {
+	if b.depth++; b.depth > maxChain {
+		return nil, fmt.Errorf("the rules nest more than %d deep, at line %d of the grammar", maxChain, n.line)
+	}
+	defer func() { b.depth-- }()
 	spaced := func(e grammar.Expr) grammar.Expr {
 		if within || b.ignored == nil {
 			return e

@@ -1,6 +1,7 @@
 package lark
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,7 @@ func TestErrors(t *testing.T) {
 		`start: <|x|>`: "no token <|x|>", "start: A\nA: <|x|>": "within a terminal", `start: %json {"type":"kaboom"}`: "#/type", `start: %json {`: "%json: it ends in the middle",
 		`start: "b".."a"`: "no range", `start: "a"x`: "flag x", `start: /a/x`: "flag x", `start: /(/`: ") is missing", "start: $": "not part of Lark", `start: %regex {}`: "%regex is not supported",
 		`start: "\q"`: "no string", "start[capture]: \"a\"": "attributes", strings.Repeat("(", 10): "where a definition", "start: " + strings.Repeat("(", 1000): "nest", "start: < a": "> is missing",
+		"start: " + strings.Repeat("~", 1000): "nest more than 200", `start: "a"` + strings.Repeat("?", 200): "more than 100 quantifiers", chain(5000): "nest more than 10000",
 		"start: (a & b)\na: \"a\"\nb: \"b\"": "has the rule a", `%llguidance {"x":1}`: "options",
 	} {
 		_, err := Parse(text, nil)
@@ -72,6 +74,16 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.60s: %v, want %s", text, err, want)
 		}
 	}
+}
+
+// chain is n rules of which each names the next.
+func chain(n int) string {
+	var b strings.Builder
+	b.WriteString("start: r0\n")
+	for i := range n {
+		fmt.Fprintf(&b, "r%d: r%d\n", i, i+1)
+	}
+	return b.String()
 }
 
 func FuzzParse(f *testing.F) {

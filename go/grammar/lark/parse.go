@@ -245,7 +245,7 @@ func (p *parser) sequence() (*node, error) {
 // repeated reads an atom and what says how often it comes.
 func (p *parser) repeated() (*node, error) {
 	n, err := p.atom()
-	for err == nil {
+	for chain := 0; err == nil; chain++ {
 		lo, hi := 0, -1
 		switch {
 		case p.take("*"):
@@ -260,6 +260,9 @@ func (p *parser) repeated() (*node, error) {
 			lo, hi, err = p.counts("..", "")
 		default:
 			return n, nil
+		}
+		if chain == maxQuantifiers {
+			return nil, fmt.Errorf("more than %d quantifiers one after another", maxQuantifiers)
 		}
 		n = &node{op: opRepeat, subs: []*node{n}, min: lo, max: hi, line: p.line()}
 	}
@@ -313,7 +316,11 @@ func (p *parser) atom() (*node, error) {
 		e, err := p.text(l)
 		return &node{op: opText, expr: e, line: l.line}, err
 	case l.kind == mark && l.text == "~":
+		if p.depth++; p.depth > maxNesting {
+			return nil, fmt.Errorf("~ and groups nest more than %d deep", maxNesting)
+		}
 		n, err := p.repeated()
+		p.depth--
 		return &node{op: opNot, subs: []*node{n}, line: l.line}, err
 	case l.kind == mark && (l.text == "(" || l.text == "["):
 		n, err := p.alternatives()

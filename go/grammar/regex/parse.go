@@ -79,6 +79,7 @@ func (p *parser) alternatives() (*node, error) {
 		}
 		out.subs = append(out.subs, s)
 		out.looks |= s.looks
+		out.turns = max(out.turns, s.turns)
 		if !p.take("|") {
 			break
 		}
@@ -102,6 +103,7 @@ func (p *parser) sequence() (*node, error) {
 		if n != nil {
 			out.subs = append(out.subs, n)
 			out.looks |= n.looks
+			out.turns = max(out.turns, n.turns)
 		}
 	}
 	return out, nil
@@ -133,10 +135,11 @@ func (p *parser) quantified(n *node) (*node, error) {
 	if strings.ContainsAny(p.text[p.at:min(p.at+1, len(p.text))], "*?") {
 		return nil, errors.New("a quantifier follows a quantifier")
 	}
-	if n.op == opRepeat && hi > 1 && n.max > 1 && hi*n.max > maxRepeat {
+	turns := max(lo, hi, 1) * max(n.turns, 1)
+	if turns > maxRepeat {
 		return nil, fmt.Errorf("more than %d repetitions", maxRepeat)
 	}
-	return &node{op: opRepeat, subs: []*node{n}, min: lo, max: hi, looks: n.looks}, nil
+	return &node{op: opRepeat, subs: []*node{n}, min: lo, max: hi, turns: turns, looks: n.looks}, nil
 }
 
 // counts reads {m}, {m,} or {m,n}. Other braces stand for themselves.
@@ -208,7 +211,7 @@ func (p *parser) group() (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &node{op: opAhead, subs: []*node{n}, not: not, looks: n.looks | looksAhead}, nil
+		return &node{op: opAhead, subs: []*node{n}, not: not, turns: n.turns, looks: n.looks | looksAhead}, nil
 	}
 	switch {
 	case p.take("?:"):

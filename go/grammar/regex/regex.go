@@ -70,6 +70,7 @@ type node struct {
 	class    grammar.Class
 	subs     []*node
 	min, max int
+	turns    int // how often what is innermost is repeated, at most: counts of repetitions within one another multiply
 	not      bool
 	looks    look // at what the assertions within look
 }
@@ -173,18 +174,19 @@ func (c *compiler) plain(head *node, tail []*node, prev before, rest grammar.Exp
 		parts = append(parts, seq(e, after))
 		return err
 	}
-	if nullable(e) {
+	empty := nullable(e)
+	if looks&looksWord == 0 && (!empty || prev != atStart) { // then something is before the tail, or was before the head
+		err := add(e, afterOther)
+		return alt(parts...), err
+	}
+	if empty {
 		if err := add(grammar.Lit(""), prev); err != nil {
 			return nil, err
 		}
 	}
 	if looks&looksWord == 0 {
-		if prev == atStart || !nullable(e) {
-			if err := add(e, afterOther); err != nil {
-				return nil, err
-			}
-		}
-		return alt(parts...), nil
+		err := add(and(e, grammar.Not{Expr: grammar.Lit("")}), afterOther)
+		return alt(parts...), err
 	}
 	if err := add(and(e, seq(everything, wordClass)), afterWord); err != nil {
 		return nil, err

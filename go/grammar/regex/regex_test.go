@@ -20,7 +20,7 @@ func TestSearch(t *testing.T) {
 		``, `a`, `^a`, `a$`, `^a$`, `^$`, `ab|ba`, `^ab|ba$`, `^(ab|ba)$`, `^(?:ab)*$`, `a*`, `^a*$`, `^a+?b`, `^a{2}b`, `^a{2,}$`, `^a{1,4}$`, `.`, `^.$`, `^..$`, `^[^a]$`,
 		`[a-c]+$`, `^[\w-]+$`, `\d`, `^\D*$`, `\s`, `^\S+$`, `\w`, `^\W$`, `^[\d_-]$`, `[]`, `[^]`, `^[^]$`, `\.`, `a\^*`, `^\x61`, `^\u0061$`, `\u{1F600}`, `\uD83D\uDE00`,
 		`^\p{L}$`, `^\P{L}`, `\p{Script=Han}`, `^\p{Lu}+$`, `(?=.*\d)(?=.*[a-z]).{8,}`, `^(?=.*\d)(?=.*[A-Z]).*$`, `^(?!foo)`, `^(?!foo$).*$`, `^(?!.*bar)`, `foo(?=bar)`,
-		`foo(?!bar)`, `a(?!b).?`, `\bfoo\b`, `\bfoo`, `foo\b`, `\Boo`, `o\B`, `^\b`, `a\b`, `(^a|b)c?`, `(^|x)foo`, `foo($|b)`, `a*^b`, `a^`, `$a`, `^^a$$`, `(a|^)(b|$)`, `(?:^a)?b`,
+		`foo(?!bar)`, `a(?!b).?`, `\bfoo\b`, `\bfoo`, `foo\b`, `\Boo`, `o\B`, `^\b`, `a\b`, `(^a|b)c?`, `(^|x)foo`, `foo($|b)`, `a*^b`, `ab*(?:^|c)`, `^ab*(?:^|c)$`, `^a*(?!^)b`, `a*(?!^)b`, `^(?:ab)?(?!^)a`, `^a*(?:^|b)$`, `^b*a*(?:^|c)$`, `a^`, `$a`, `^^a$$`, `(a|^)(b|$)`, `(?:^a)?b`,
 		`(^a){0,2}b`, `{`, `a{`, `a{1`, `]`, `}`, `a|`, `|`, `(|a)b`, `\t`, `\cJ`, `\0`, `a{0}b`, `(?<name>a)b`, `^(a|ab)(c|bcd)?$`, `^[\s\S]*$`, `^[a\]]+$`, `[\b]`,
 	} {
 		e, err := Search(pattern)
@@ -91,7 +91,7 @@ func TestFull(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`(a`: ") is missing", `a)`: ") without (", `[a`: "] is missing", `*a`: "nothing before *", `a**`: "a quantifier follows", `a{3,2}`: "out of order",
-		`a{99999}`: "repetitions", `(a)\1`: `back reference \1`, `\k<a>`: "back reference", `(?<=a)b`: "lookbehind", `(?>a)`: "atomic group", `a++`: "possessive",
+		`a{99999}`: "repetitions", `((a{300}){300})`: "more than 65536 repetitions", `(?=(a{300})b){300}`: "repetitions", `((|a{300}){2,}){200}`: "repetitions", `(a)\1`: `back reference \1`, `\k<a>`: "back reference", `(?<=a)b`: "lookbehind", `(?>a)`: "atomic group", `a++`: "possessive",
 		`\a`: "no escape", `\Z`: "no escape", `\p{Nope}`: `\p{Nope}`, `\u12`: "hexadecimal", `\uD800`: "surrogate", `[z-a]`: "out of order", `\`: "at the end",
 		`(?m)a`: "(?m", `(?:(?!foo).)*`: "without a bound", `\u{110000}`: "no code point", `\01`: "octal", "\xff": "UTF-8", `[[:nope:]]`: "no class",
 		strings.Repeat("(", 1000): "nest", strings.Repeat("a", 1<<17): "bytes", strings.Repeat(`(a$|b)`, 100): "too large", `(?<>a)`: "name", `\c1`: "letter", `(?`: ") is missing",

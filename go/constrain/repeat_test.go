@@ -1,0 +1,40 @@
+package constrain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// Repetitions of nothing cost nothing, wherever they are.
+func TestRepeatedEmptyTexts(t *testing.T) {
+	var e grammar.Expr = grammar.Lit("")
+	for range 4 {
+		e = grammar.Repeat{Expr: e, Min: 1 << 16, Max: 1 << 17}
+	}
+	v, pieces := vocabulary(true)
+	for _, e := range []grammar.Expr{e, grammar.And{e, grammar.Repeat{Expr: grammar.Any, Max: -1}}} {
+		a, err := v.Compile(&grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.Seq{grammar.Lit("a"), e}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := a.New(true)
+		if !accepts(c, pieces, "a") || accepts(c, pieces, "") || accepts(c, pieces, "aa") {
+			t.Errorf("%#v is not the empty text", e)
+		}
+	}
+}
+
+// References within an intersection are written out, so rules that double are refused.
+func TestDoublingRulesAreRefused(t *testing.T) {
+	g := &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.Not{Expr: grammar.Ref(1)}}}}
+	for i := range 60 {
+		g.Add("double", grammar.Seq{grammar.Ref(i + 2), grammar.Ref(i + 2)})
+	}
+	g.Add("last", grammar.Lit(""))
+	v, _ := vocabulary(true)
+	if _, err := v.Compile(g); err == nil || !strings.Contains(err.Error(), "more than 16777216 expressions") {
+		t.Errorf("got %v", err)
+	}
+}
