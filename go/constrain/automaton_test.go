@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -203,4 +204,13 @@ func TestTokensAcrossRules(t *testing.T) {
 func FuzzAutomaton(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { checkGrammar(t, rand.New(rand.NewPCG(seed, 2))) })
+}
+
+// A regular part of which each state is many instructions is refused before they are kept.
+func TestRegularRefuses(t *testing.T) {
+	many := grammar.Repeat{Expr: grammar.Repeat{Expr: grammar.Lit("a"), Max: 1}, Min: 19_900, Max: 19_900}
+	g := &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{many, grammar.Not{Expr: grammar.Lit("")}}}}}
+	if _, err := newProgram(g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
+		t.Errorf("%v", err)
+	}
 }
