@@ -214,3 +214,22 @@ func TestRegularRefuses(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Which rules may be empty takes time in proportion to their instructions, in whatever order
+// the rules have it: rule i here is empty because rule i+1 is.
+func TestEmptyInOrder(t *testing.T) {
+	const rules = 200_000
+	p := &program{}
+	for i := range int32(rules - 1) {
+		p.insts = append(p.insts, inst{op: opCall, arg: i + 1, out: 2*i + 1, alt: -1}, inst{op: opMatch, out: -1, alt: -1})
+		p.rules = append(p.rules, rule{start: 2 * i})
+	}
+	p.insts = append(p.insts, inst{op: opMatch, out: -1, alt: -1})
+	p.rules = append(p.rules, rule{start: int32(len(p.insts) - 1)})
+	p.findEmpty()
+	for i := range p.rules {
+		if !p.rules[i].empty {
+			t.Fatalf("rule %d is not empty", i)
+		}
+	}
+}
