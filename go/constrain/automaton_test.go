@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -230,5 +231,33 @@ func TestLimit(t *testing.T) {
 	a.limit = was
 	if other.Mask(next); !next.Has('z') || !other.Accept('z') || other.(Failer).Err() != nil {
 		t.Errorf("another text: %v", other.(Failer).Err())
+	}
+}
+
+// A regular part of which each state is many instructions is refused before they are kept.
+func TestRegularRefuses(t *testing.T) {
+	many := grammar.Repeat{Expr: grammar.Repeat{Expr: grammar.Lit("a"), Max: 1}, Min: 19_900, Max: 19_900}
+	g := &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{many, grammar.Not{Expr: grammar.Lit("")}}}}}
+	if _, err := newProgram(g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Which rules may be empty takes time in proportion to their instructions, in whatever order
+// the rules have it: rule i here is empty because rule i+1 is.
+func TestEmptyInOrder(t *testing.T) {
+	const rules = 200_000
+	p := &program{}
+	for i := range int32(rules - 1) {
+		p.insts = append(p.insts, inst{op: opCall, arg: i + 1, out: 2*i + 1, alt: -1}, inst{op: opMatch, out: -1, alt: -1})
+		p.rules = append(p.rules, rule{start: 2 * i})
+	}
+	p.insts = append(p.insts, inst{op: opMatch, out: -1, alt: -1})
+	p.rules = append(p.rules, rule{start: int32(len(p.insts) - 1)})
+	p.findEmpty()
+	for i := range p.rules {
+		if !p.rules[i].empty {
+			t.Fatalf("rule %d is not empty", i)
+		}
 	}
 }

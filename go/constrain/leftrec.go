@@ -2,14 +2,38 @@ package constrain
 
 import "slices"
 
-// findEmpty finds the rules that have the empty text.
+// findEmpty finds the rules that have the empty text. It visits each instruction of a rule
+// once: a call that may turn out to be empty waits for its rule.
 func (p *program) findEmpty() {
-	for changed := true; changed; {
-		changed = false
-		for i := range p.rules {
-			if r := &p.rules[i]; !r.empty && slices.ContainsFunc(p.first(r.start), func(pc int32) bool { return p.insts[pc].op == opMatch }) {
-				r.empty, changed = true, true
-			}
+	type at struct {
+		pc   int32
+		rule int
+	}
+	seen := map[at]bool{}
+	waiting := make([][]at, len(p.rules)) // what follows the calls of each rule
+	var todo []at
+	for r := range p.rules {
+		todo = append(todo, at{p.rules[r].start, r})
+	}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if n.pc < 0 || seen[n] || p.rules[n.rule].empty {
+			continue
+		}
+		seen[n] = true
+		switch i := &p.insts[n.pc]; {
+		case i.op == opSplit:
+			todo = append(todo, at{i.alt, n.rule}, at{i.out, n.rule})
+		case i.op == opHead:
+			todo = append(todo, at{i.out, n.rule})
+		case i.op == opMatch:
+			p.rules[n.rule].empty = true
+			todo = append(todo, waiting[n.rule]...)
+		case i.op == opCall && !i.strict && p.rules[i.arg].empty:
+			todo = append(todo, at{i.out, n.rule})
+		case i.op == opCall && !i.strict:
+			waiting[i.arg] = append(waiting[i.arg], at{i.out, n.rule})
 		}
 	}
 }

@@ -13,8 +13,12 @@ type dfa struct {
 	accepts []bool
 }
 
-// maxRegular bounds the states of a dfa.
-const maxRegular = 20_000
+// Bounds of a dfa: its states, and while it is made the instructions that are kept for all
+// of them.
+const (
+	maxRegular = 20_000
+	maxSubsets = 2_000_000
+)
 
 // regular emits an intersection or a complement.
 func (c *compiler) regular(e grammar.Expr, next int32) int32 {
@@ -58,6 +62,7 @@ func (p *program) determine(start int32) *dfa {
 	d := &dfa{}
 	known := map[string]int32{}
 	var sets [][]int32
+	kept := 0
 	seen := make([]int32, len(p.insts))
 	round := int32(0)
 	state := func(seeds []int32) int32 {
@@ -88,6 +93,9 @@ func (p *program) determine(start int32) *dfa {
 		if !ok {
 			if len(sets) >= maxRegular {
 				refuse("a regular part of the grammar has more than %d states", maxRegular)
+			}
+			if kept += len(set); kept > maxSubsets {
+				refuse("a regular part of the grammar is too large: its states have more than %d instructions", maxSubsets)
 			}
 			n = int32(len(sets))
 			known[string(key)] = n

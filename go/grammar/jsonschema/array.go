@@ -129,6 +129,7 @@ type counter struct {
 	// after them; and whether the array may end here.
 	next func(i, state int) ([]counted, bool, error)
 	last int // positions from here on are alike
+	all  int // alternatives of all rules
 }
 
 type counted struct {
@@ -150,6 +151,13 @@ func (k *counter) at(i, state int) (grammar.Expr, error) {
 	list, end, err := k.next(i, state)
 	if err != nil {
 		return nil, err
+	}
+	if k.all += len(list); k.all > maxCounted {
+		keyword := "contains"
+		if k.a.unique != nil {
+			keyword = "uniqueItems"
+		}
+		return nil, k.c.fail(k.a.where(), keyword, "counting the elements takes more than %d alternatives", maxCounted)
 	}
 	out := grammar.Alt{}
 	if end && i == 0 {

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -138,7 +139,11 @@ func unevaluated(s *shape, name string, rest literal) *shape {
 		out.arr.apps = append(slices.Clone(s.arr.apps), app)
 		out.about |= kArray
 		if len(s.arr.contains) > 0 {
-			out.refused = map[kinds]*Error{kArray: {Path: rest.s.path, Keyword: name, Reason: "can't be decided together with contains"}}
+			out.refused = maps.Clone(s.refused)
+			if out.refused == nil {
+				out.refused = map[kinds]*Error{}
+			}
+			out.refused[kArray] = &Error{rest.s.path, name, "can't be decided together with contains"}
 		}
 		return &out
 	}

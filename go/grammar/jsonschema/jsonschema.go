@@ -17,6 +17,7 @@ const (
 	maxSteps   = 1 << 17 // pairs of alternatives that are put together
 	maxStates  = 1 << 14 // of members or elements that are counted
 	maxRules   = 1 << 17
+	maxCounted = 1 << 18 // alternatives of the rules of one array that count its elements
 )
 
 // Options say how documents are written.

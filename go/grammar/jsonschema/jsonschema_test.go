@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -160,12 +161,26 @@ func TestErrors(t *testing.T) {
 		`{"type":"object","minProperties":3}`: "#/minProperties: 3 can't be decided", `{"properties":5}`: "#/properties: 5, want an object", `{"enum":5}`: "#/enum: 5", `{"required":["a",5]}`: "#/required: 5 among strings",
 		`{"not":{"type":"object","additionalProperties":{"type":"string"}},"type":"object"}`: "#/not/additionalProperties: its negation", `{"items":"x"}`: `#/items: "x", want a schema`,
 		deep: "nests more than", `{"allOf":[` + strings.Join(branches, ",") + `]}`: "alternatives", `{"minimum":1e999}`: "#/minimum: 1e999", `{"anyOf":{}}`: "#/anyOf: an object, want an array",
+		// What is refused stays so when more is.
+		`{"not":{"patternProperties":{"^x":{"type":"string"}}},"contains":{},"unevaluatedItems":false}`: "can't be decided",
+		// What is too large is refused before it is made.
+		`{"type":"number","minimum":1e398,"multipleOf":0.0000000000000997}`: "#/multipleOf: the schema makes more than",
+		`{"uniqueItems":true,"items":{"enum":[` + integers(3000) + `]}}`:    "#/uniqueItems: counting the elements takes more than",
 	} {
 		_, err := Grammar([]byte(schema), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.100s: %v, want %s", schema, err, want)
 		}
 	}
+}
+
+// integers returns n integers with commas between them.
+func integers(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, strconv.Itoa(i))
+	}
+	return strings.Join(list, ",")
 }
 
 func FuzzGrammar(f *testing.F) {

@@ -33,6 +33,9 @@ func (c *compiler) multiples(m *big.Rat, lo, hi *bound) (grammar.Expr, error) {
 		e := signed(scaled(lo, 1), scaled(hi, -1), func(lo, hi *bound) grammar.Expr {
 			return d.between(whole(lo, 1).at.Num(), whole(hi, -1).at.Num(), 0)
 		})
+		if d.err != nil {
+			return nil, d.err
+		}
 		out = append(out, e)
 	}
 	return out, nil
@@ -45,6 +48,7 @@ type digits struct {
 	modulus int
 	places  int
 	rules   map[[2]int]grammar.Ref // by digits left and remainder
+	err     error                  // the rules are too many
 }
 
 // between returns the numbers from lo to hi, of any number of digits.
@@ -126,9 +130,16 @@ func (d *digits) free(n, rem int) grammar.Expr {
 	if r, ok := d.rules[key]; ok {
 		return r
 	}
+	if len(d.c.g.Rules) > maxRules {
+		d.err = fmt.Errorf("the schema makes more than %d rules", maxRules)
+		return grammar.Alt{}
+	}
 	out := grammar.Alt{}
 	for x := byte('0'); x <= '9'; x++ {
 		out = append(out, grammar.Seq{d.point(n), grammar.Lit(string(rune(x))), d.free(n-1, d.step(rem, x))})
+	}
+	if d.err != nil {
+		return out
 	}
 	r := d.c.g.Add(fmt.Sprintf("multiple-%d-%d", n, rem), out)
 	if d.rules == nil {
