@@ -37,6 +37,23 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// Repetitions within one another do not take exponential time.
+func TestNestedRepeats(t *testing.T) {
+	var counted, starred Expr = Repeat{Lit("a"), 0, 1}, Lit("a")
+	for range 12 {
+		counted = Repeat{counted, 1000, 1000}
+	}
+	for range 40 {
+		starred = Repeat{starred, 0, -1}
+	}
+	if !Match(nil, counted, "") || !Match(nil, counted, "aaa") || Match(nil, counted, "b") {
+		t.Error("counted repetitions match wrongly")
+	}
+	if !Match(nil, starred, "aaa") || Match(nil, starred, "aaab") {
+		t.Error("repetitions match wrongly")
+	}
+}
+
 func TestClass(t *testing.T) {
 	c := NewClass(Range{'x', 'z'}, Range{'a', 'c'}, Range{'b', 'f'}, Range{'g', 'g'}, Range{0xD000, 0xE000})
 	for _, x := range []struct {

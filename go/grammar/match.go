@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -100,22 +101,23 @@ func (m *matcher) ends(e Expr, from places) places {
 
 func (m *matcher) repeat(e Repeat, from places) places {
 	out := m.none()
-	at, seen := from, m.none()
-	for n := 0; e.Max < 0 || n <= e.Max; n++ {
+	for n, at := 0, from; ; n++ {
 		if n >= e.Min {
 			out.add(at)
 		}
-		// Past the minimum a position that was reached before leads nowhere new, and
-		// past as many as there are bytes all that can come are empty texts.
-		if !seen.add(at) && n >= min(e.Min, len(m.text)+1) {
-			if n < e.Min {
-				out.add(at)
-			}
-			break
+		if n == e.Max {
+			return out
 		}
-		at = m.ends(e.Expr, at)
+		// What a turn leaves as it is, all others leave so. That takes no more turns than
+		// the text has bytes: either a turn may be empty, and no position gets lost, or the
+		// first position is another after each.
+		next := m.ends(e.Expr, at)
+		if slices.Equal(next, at) {
+			out.add(at)
+			return out
+		}
+		at = next
 	}
-	return out
 }
 
 func (m *matcher) rule(i, at int) places {
