@@ -193,11 +193,26 @@ func argumentKinds(schema json.RawMessage, name string) []string {
 	if json.Unmarshal(schema, &s) != nil {
 		return nil
 	}
-	return schemaKinds(schema, s.Properties[name], 0)
+	return schemaKinds(schema, s.Properties[name])
 }
 
 // schemaKinds returns the types that a schema within root allows, or nil for any.
-func schemaKinds(root, schema json.RawMessage, depth int) (kinds []string) {
+func schemaKinds(root, schema json.RawMessage) []string {
+	r := kindsReader{root: root, refs: map[string][]string{}}
+	return r.kinds(schema, 0)
+}
+
+// maxKindSteps bounds the schemas in which kinds are looked for: more allow any.
+const maxKindSteps = 1000
+
+// A kindsReader finds the types that schemas within root allow.
+type kindsReader struct {
+	root  json.RawMessage
+	refs  map[string][]string // of the references that were followed
+	steps int
+}
+
+func (r *kindsReader) kinds(schema json.RawMessage, depth int) (kinds []string) {
 	var s struct {
 		Type         json.RawMessage   `json:"type"`
 		Enum         []json.RawMessage `json:"enum"`
@@ -205,7 +220,7 @@ func schemaKinds(root, schema json.RawMessage, depth int) (kinds []string) {
 		AnyOf, OneOf []json.RawMessage
 		Ref          string `json:"$ref"`
 	}
-	if depth > 8 || json.Unmarshal(schema, &s) != nil {
+	if r.steps++; r.steps > maxKindSteps || depth > 8 || json.Unmarshal(schema, &s) != nil {
 		return nil
 	}
 	var one string
@@ -222,10 +237,15 @@ func schemaKinds(root, schema json.RawMessage, depth int) (kinds []string) {
 		}
 		return compact(kinds)
 	case s.Ref != "":
-		return schemaKinds(root, resolve(root, s.Ref), depth+1)
+		kinds, ok := r.refs[s.Ref]
+		if !ok {
+			kinds = r.kinds(resolve(r.root, s.Ref), depth+1)
+			r.refs[s.Ref] = kinds
+		}
+		return kinds
 	}
 	for _, part := range append(s.AnyOf, s.OneOf...) {
-		some := schemaKinds(root, part, depth+1)
+		some := r.kinds(part, depth+1)
 		if some == nil {
 			return nil
 		}

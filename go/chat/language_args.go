@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -89,6 +90,9 @@ type property struct {
 	required bool
 }
 
+// maxProperties bounds the bytes of all properties, each with the definitions that it may refer to.
+const maxProperties = 1 << 22
+
 // properties returns the properties of a schema of an object, and whether others may be there too.
 func properties(schema json.RawMessage) (all []property, open bool, err error) {
 	var s struct {
@@ -116,6 +120,7 @@ func properties(schema json.RawMessage) (all []property, open bool, err error) {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, false, errors.New("properties is no object")
 	}
+	kept := 0
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
@@ -126,7 +131,11 @@ func properties(schema json.RawMessage) (all []property, open bool, err error) {
 			return nil, false, err
 		}
 		name, _ := t.(string)
-		all = append(all, property{name, within(one, s.Definitions, s.Defs), required[name]})
+		one = within(one, s.Definitions, s.Defs)
+		if kept += len(one); kept > maxProperties {
+			return nil, false, fmt.Errorf("the properties with their definitions have more than %d bytes", maxProperties)
+		}
+		all = append(all, property{name, one, required[name]})
 		delete(required, name)
 	}
 	if len(required) > 0 {
@@ -215,7 +224,7 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
 	part := func(p property) (grammar.Expr, error) {
-		kinds := schemaKinds(p.schema, p.schema, 0)
+		kinds := schemaKinds(p.schema, p.schema)
 		text := len(kinds) == 1 && kinds[0] == "string"
 		if text || kinds == nil {
 			value := l.free(f.stop)
@@ -318,7 +327,7 @@ func (l *language) literal(t *Tool, v *notation, colon, comma grammar.Lit, open 
 		for _, s := range some {
 			alt = append(alt, v.quote(s))
 		}
-		for _, kind := range schemaKinds(p.schema, p.schema, 0) {
+		for _, kind := range schemaKinds(p.schema, p.schema) {
 			e, ok := v.kinds[kind]
 			if kind == "string" && some != nil || !ok {
 				continue

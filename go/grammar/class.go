@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"slices"
+	"sync"
 	"unicode"
 )
 
@@ -96,13 +97,33 @@ func (c Class) Has(r rune) bool {
 // FoldCase adds the code points that differ from one of c only in case.
 func (c Class) FoldCase() Class {
 	ranges := slices.Clone(c)
+	fold := func(x rune) {
+		for f := unicode.SimpleFold(x); f != x; f = unicode.SimpleFold(f) {
+			ranges = append(ranges, Range{f, f})
+		}
+	}
 	for _, r := range c {
-		// Beyond the last that has a case there is nothing to add.
-		for x := r.Lo; x <= min(r.Hi, 0x1E943); x++ {
-			for f := unicode.SimpleFold(x); f != x; f = unicode.SimpleFold(f) {
-				ranges = append(ranges, Range{f, f})
+		if r.Hi-r.Lo < 256 {
+			for x := r.Lo; x <= r.Hi; x++ {
+				fold(x)
+			}
+			continue
+		}
+		for _, x := range cased() {
+			if r.Lo <= x && x <= r.Hi {
+				fold(x)
 			}
 		}
 	}
 	return NewClass(ranges...)
 }
+
+// cased returns the code points that have another case, of which there are few.
+var cased = sync.OnceValue(func() (all []rune) {
+	for x := range unicode.MaxRune {
+		if unicode.SimpleFold(x) != x {
+			all = append(all, x)
+		}
+	}
+	return all
+})

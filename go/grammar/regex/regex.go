@@ -211,12 +211,16 @@ func (c *compiler) repeat(head *node, tail []*node, prev before, rest grammar.Ex
 			out = append(out, e)
 		}
 		list = slices.Concat(head.subs, list)
+		if c.steps += len(list); c.steps > maxSteps {
+			return nil, errLarge
+		}
 	}
 	return alt(out...), nil
 }
 
 // expr returns the language of a node that has no assertions.
 func (c *compiler) expr(n *node) grammar.Expr {
+	c.steps++ // an assertion that follows has it made for each way to get there
 	switch n.op {
 	case opClass:
 		return n.class
