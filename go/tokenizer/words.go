@@ -437,31 +437,32 @@ func spacedWords(s string, i int) int {
 //
 //	\d{1,3}(?=(?:\d{3})*\b)
 func thousands(s string, i int) (start, end int) {
-	if before, _ := utf8.DecodeLastRuneInString(s[:i]); unicode.IsDigit(before) {
-		// A match ended here, and left a multiple of three digits.
-		if end = runUpTo(3, s, i, unicode.IsDigit); end > i {
-			return i, end
+	return groupsOfThree(s, i, func(start, end int) (int, int) {
+		if after, _ := utf8.DecodeRuneInString(s[end:]); end < len(s) && wordPart(after) {
+			return end, end
 		}
-	}
-	for i < len(s) {
-		next := strings.IndexFunc(s[i:], unicode.IsDigit)
-		if next < 0 {
-			break
-		}
-		start, end = i+next, run(s, i+next, unicode.IsDigit)
-		if after, _ := utf8.DecodeRuneInString(s[end:]); end == len(s) || !wordPart(after) {
-			n := utf8.RuneCountInString(s[start:end])
-			return start, runUpTo((n+2)%3+1, s, start, unicode.IsDigit)
-		}
-		i = end
-	}
-	return len(s), len(s)
+		n := utf8.RuneCountInString(s[start:end])
+		return start, runUpTo((n+2)%3+1, s, start, unicode.IsDigit)
+	})
 }
 
 // threes cuts groups of three digits off the right end of digits, and leaves what is before them where it is:
 //
 //	\d{3}(?=(?:\d{3})*(?!\d))
 func threes(s string, i int) (start, end int) {
+	return groupsOfThree(s, i, func(start, end int) (int, int) {
+		n := utf8.RuneCountInString(s[start:end])
+		if n < 3 {
+			return end, end
+		}
+		start = runUpTo(n%3, s, start, unicode.IsDigit)
+		return start, runUpTo(3, s, start, unicode.IsDigit)
+	})
+}
+
+// groupsOfThree finds the next group of digits. first cuts the first one off a run of them, an empty one where the run
+// has none; those that follow have three digits.
+func groupsOfThree(s string, i int, first func(start, end int) (int, int)) (start, end int) {
 	if before, _ := utf8.DecodeLastRuneInString(s[:i]); unicode.IsDigit(before) {
 		// A match ended here, and left a multiple of three digits.
 		if end = runUpTo(3, s, i, unicode.IsDigit); end > i {
@@ -473,12 +474,11 @@ func threes(s string, i int) (start, end int) {
 		if next < 0 {
 			break
 		}
-		start, end = i+next, run(s, i+next, unicode.IsDigit)
-		if n := utf8.RuneCountInString(s[start:end]); n >= 3 {
-			start = runUpTo(n%3, s, start, unicode.IsDigit)
-			return start, runUpTo(3, s, start, unicode.IsDigit)
+		all := run(s, i+next, unicode.IsDigit)
+		if start, end = first(i+next, all); start < end {
+			return start, end
 		}
-		i = end
+		i = all
 	}
 	return len(s), len(s)
 }
