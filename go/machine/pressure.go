@@ -25,6 +25,9 @@ type Pressure struct {
 // from /proc/stat and /proc/pressure. Unreadable values are 0.
 func ReadPressure() Pressure { return readPressure(os.DirFS("/")) }
 
+// Pressure reads it as ReadPressure does, of the machine that m is a snapshot of.
+func (m *Machine) Pressure() Pressure { return readPressure(m.root.root) }
+
 func readPressure(root fs.FS) (p Pressure) {
 	t := tree{root}
 	for _, g := range t.groups() {
