@@ -79,6 +79,7 @@ const openAI = "openai"
 func toAPI(c *gin.Context, err error) *apiError {
 	var api *apiError
 	var busy *engine.BusyError
+	var short *engine.MemoryError
 	var long *engine.TooLongError
 	var body *http.MaxBytesError
 	var missing *models.NotFoundError
@@ -90,6 +91,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 			status: http.StatusTooManyRequests, message: busy.Error(), retry: busy.RetryAfter,
 			extra: map[string]any{"n_queued": busy.Queued},
 		}
+	case errors.As(err, &short):
+		return &apiError{status: http.StatusServiceUnavailable, message: short.Error(), retry: short.RetryAfter}
 	case errors.As(err, &long):
 		e := &apiError{
 			status:  http.StatusBadRequest,
