@@ -58,7 +58,10 @@ func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
 // Every route is in the document and nothing else is; each example is right by
 // its schema, is answered, and the answer is right by its own.
 func TestDocument(t *testing.T) {
-	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) { c.SlotPath = t.TempDir() })
+	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) {
+		c.SlotPath = t.TempDir()
+		c.Tools = weather{}
+	})
 	_, doc, _ := s.do("GET", "/openapi.json", "")
 	var d struct {
 		OpenAPI string
