@@ -136,7 +136,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	device, err := f.model.newDevice()
+	if err != nil {
+		return err
+	}
 	api := server.New(server.Config{
+		Device:   device,
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
 		Batches:  batches,
@@ -192,10 +197,6 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	device, err := f.newDevice()
-	if err != nil {
-		return err
-	}
 	metrics.Read(device.Budget(), readBuild().Version)
 	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
 	loaded := make(chan error, 1)
@@ -218,6 +219,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
 	background.Go(func() { api.RunBatches(idle) })
+	background.Go(func() { f.watch(idle, device, logs) })
 	defer background.Wait()
 	defer end()
 
