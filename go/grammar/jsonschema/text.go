@@ -94,15 +94,48 @@ func (c *compiler) str(t texts) grammar.Expr {
 	case t.only:
 		out := make(grammar.Alt, len(t.in))
 		for i, s := range t.in {
-			out[i] = grammar.Lit(quote(s))
+			out[i] = c.quote(s)
 		}
 		return out
+	case c.opts.Notation != nil && t.free():
+		return c.shared("string", c.opts.Notation.Text(nil))
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Text(t.language())
 	case t.free():
 		return c.shared("string", quoted(grammar.Repeat{Expr: char(), Min: 0, Max: -1}))
 	case len(t.exprs) == 0:
 		return quoted(grammar.Repeat{Expr: char(), Min: t.min, Max: t.max})
 	}
 	return quoted(encode(t.language()))
+}
+
+// quote returns the text of a string.
+func (c *compiler) quote(s string) grammar.Expr {
+	if n := c.opts.Notation; n != nil {
+		return n.Text(grammar.Lit(s))
+	}
+	return grammar.Lit(quote(s))
+}
+
+// name returns the texts of the names of members by what they say; nil: anything.
+func (c *compiler) name(says grammar.Expr) grammar.Expr {
+	switch lit, is := says.(grammar.Lit); {
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Name(says)
+	case is:
+		return grammar.Lit(quote(string(lit)))
+	case says == nil:
+		return c.str(texts{max: -1})
+	}
+	return Quoted(says)
+}
+
+// Quoted returns strings by what they say, in quotes; nil is anything.
+func Quoted(says grammar.Expr) grammar.Expr {
+	if says == nil {
+		return quoted(grammar.Repeat{Expr: charExpr, Min: 0, Max: -1})
+	}
+	return quoted(encode(says))
 }
 
 func quoted(e grammar.Expr) grammar.Expr { return grammar.Seq{grammar.Lit(`"`), e, grammar.Lit(`"`)} }
