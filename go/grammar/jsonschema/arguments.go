@@ -30,7 +30,7 @@ func Arguments(g *grammar.Grammar, text []byte, opts Options) ([]Object, error) 
 	}
 	c.begun = true
 	shapes, err := c.expand(set{{s: c.root}}.with())
-	if err != nil {
+	if err = c.matched(err); err != nil {
 		return nil, err
 	}
 	var out []Object
@@ -45,7 +45,7 @@ func Arguments(g *grammar.Grammar, text []byte, opts Options) ([]Object, error) 
 			return nil, err
 		}
 		o, ok, err := c.arguments(x.obj)
-		if err != nil {
+		if err = c.matched(err); err != nil {
 			return nil, err
 		}
 		if ok {
@@ -105,7 +105,7 @@ func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 func (m *Member) Value() (grammar.Expr, error) {
 	n := len(m.c.g.Rules)
 	e, err := m.c.value(m.s)
-	if err != nil { // what was begun has no texts
+	if err = m.c.matched(err); err != nil { // what was begun has no texts
 		for i := range m.c.g.Rules[n:] {
 			if r := &m.c.g.Rules[n+i]; r.Expr == nil {
 				r.Expr = grammar.Alt{}
@@ -118,7 +118,7 @@ func (m *Member) Value() (grammar.Expr, error) {
 // Text returns what the member's values say, where all of them are strings; nil: anything.
 func (m *Member) Text() (grammar.Expr, error) {
 	shapes, err := m.c.expand(m.s)
-	if err != nil {
+	if err = m.c.matched(err); err != nil {
 		return nil, err
 	}
 	out := grammar.Alt{}

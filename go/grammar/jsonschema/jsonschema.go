@@ -19,6 +19,7 @@ const (
 	maxStates  = 1 << 14 // of members or elements that are counted
 	maxRules   = 1 << 17
 	maxCounted = 1 << 18 // alternatives of the rules of one array that count its elements
+	maxMatches = 1 << 25 // steps of matching names and listed strings with patterns
 )
 
 // Options say how documents are written.
@@ -81,7 +82,7 @@ func Add(g *grammar.Grammar, text []byte, opts Options) (grammar.Expr, error) {
 		return nil, err
 	}
 	e, err := c.value(set{{s: c.root}}.with())
-	if err != nil {
+	if err = c.matched(err); err != nil {
 		return nil, err
 	}
 	if e == nil || !c.productive(e) {
@@ -97,7 +98,7 @@ func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, erro
 	}
 	c := &compiler{
 		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
-		rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
+		matching: maxMatches, rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
 	}
 	c.root = c.doc.schema(v, "", "#")
 	return c, nil
@@ -117,11 +118,21 @@ type compiler struct {
 	constants map[*value]*schema
 	begun     bool // the root is being written
 	steps     int
+	matching  int // steps that are left for matching names and listed strings
 	depth     int
 }
 
 func (c *compiler) fail(s *schema, keyword, message string, args ...any) *Error {
 	return &Error{s.path, keyword, fmt.Sprintf(message, args...)}
+}
+
+// matched returns an error also where patterns took more steps than they may, so that what
+// was made of them means nothing.
+func (c *compiler) matched(err error) error {
+	if c.matching < 0 {
+		return c.fail(c.root, "", "its patterns are too complex for the names or the strings that it lists")
+	}
+	return err
 }
 
 // shared returns the rule of an expression that many use.

@@ -48,7 +48,7 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if void || language != nil && !grammar.Match(nil, language, name) {
+		if void || language != nil && !grammar.Match(nil, language, name, &c.matching) {
 			if must[name] {
 				return grammar.Alt{}, nil
 			}
