@@ -23,7 +23,7 @@ type SlotStatus struct {
 	Evaluated int // of which are evaluated
 	Generated int
 	MaxTokens int
-	Since     time.Time // when the request was submitted
+	Since     time.Time       // when the request was submitted
 	Adapters  []ScaledAdapter // while it runs
 }
 
