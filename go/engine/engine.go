@@ -23,6 +23,10 @@ import (
 // ErrTooLong reports tokens that do not fit in the context.
 var ErrTooLong = errors.New("the context is too small")
 
+// ErrDamaged reports that the model's file was cut or cannot be read any more. All that
+// the engine is asked for fails with it from then on.
+var ErrDamaged = model.ErrDamaged
+
 const (
 	defaultBatch = 512
 	// maxOut is how many rows of logits are computed at a time. More would cost

@@ -24,7 +24,7 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 }
 
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
-// ErrClosing, or an error about its parameters.
+// ErrClosing, ErrDamaged, or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	gen, err := l.e.generation(r.Params)
 	if err != nil {
@@ -58,6 +58,9 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	defer l.mu.Unlock()
 	if l.draining {
 		return nil, ErrClosing
+	}
+	if err := l.e.model.Damaged(); err != nil {
+		return nil, err
 	}
 	if !r.Deadline.IsZero() {
 		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {

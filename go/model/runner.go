@@ -25,6 +25,7 @@ type RunnerConfig struct {
 type Runner struct {
 	config  RunnerConfig
 	cfg     *Config
+	model   *Model
 	weights *weights
 	program *arch.Program
 	pool    *kernel.Pool
@@ -42,7 +43,7 @@ type Runner struct {
 
 // NewRunner allocates the buffers, reserved from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
-	r := &Runner{config: c, cfg: m.Config, weights: m.weights, pool: c.Pool}
+	r := &Runner{config: c, cfg: m.Config, model: m, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
 		r.Close()
 		return nil, err
@@ -126,7 +127,7 @@ func (r *Runner) Batch() *kernel.Batch { return r.batch }
 // Outputs of its tokens are then returned by Compute. Between layers it calls cancel,
 // unless that is nil, and returns its error; the keys and values of the batch's
 // positions are then undefined. An error that wraps ErrToken reports an
-// id that is not in the vocabulary, before anything ran.
+// id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
 func (r *Runner) Forward(cancel func() error) error {
 	r.nOut, r.ran = 0, 0
 	plans := r.chosen()
@@ -144,6 +145,9 @@ func (r *Runner) Forward(cancel func() error) error {
 			}
 		}
 		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
+	if err := r.model.Damaged(); err != nil {
+		return err
 	}
 	r.ran = len(r.batch.Tokens())
 	return nil

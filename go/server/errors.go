@@ -127,6 +127,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 		return &apiError{status: http.StatusServiceUnavailable, message: "Loading model"}
 	case errors.Is(err, engine.ErrDeadline):
 		return &apiError{status: http.StatusGatewayTimeout, message: err.Error()}
+	case errors.Is(err, engine.ErrDamaged):
+		return &apiError{status: http.StatusInternalServerError, message: engine.ErrDamaged.Error()}
 	case errors.Is(err, engine.ErrClosing):
 		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}
 	case errors.Is(err, context.Canceled):
