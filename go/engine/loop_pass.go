@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,15 +9,12 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// errGone cancels a pass most of whose requests have been cancelled.
-var errGone = errors.New("most of the pass is for requests that were cancelled")
-
 // pass runs the planned pass and delivers its tokens.
 func (l *Loop) pass() {
 	l.announce()
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
-	if err != nil { // it can only be errGone: tokens were validated by Submit
+	if err != nil { // most of it was for requests that were cancelled: tokens were validated by Submit
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
@@ -68,15 +64,11 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	prepared := l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
 		start, waited := time.Now(), time.Duration(0)
-		err := l.e.runner.Forward(func() error {
-			if l.goneTokens.Load()*2 >= l.passTokens.Load() {
-				return errGone
-			}
-			if l.e.model.Config.BothWays { // its passes are as long as its texts
-				waited += l.e.device.yield()
-			}
-			return nil
-		})
+		var between func()
+		if l.e.model.Config.BothWays { // its passes are as long as its texts
+			between = func() { waited += l.e.device.yield() }
+		}
+		err := l.e.runner.Forward(l.stop, between)
 		prepared.Wait()
 		if err != nil {
 			return err
