@@ -128,7 +128,9 @@ func (l *Loop) end(j *job, why error) {
 	defer l.mu.Unlock()
 	if j.ended == nil && l.jobs[j.id] == j {
 		j.ended = why
-		l.goneTokens.Add(j.inPass)
+		if l.goneTokens += j.inPass; j.inPass > 0 && l.goneTokens*2 >= l.passTokens {
+			l.stop.Set()
+		}
 		l.nudge()
 	}
 }

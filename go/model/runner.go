@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -123,34 +124,45 @@ func scratchBytes(ps *plans, maxTok, threads int) int {
 // Batch returns the runner's batch, to be filled before Forward.
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
+// ErrStopped is returned for a pass that was stopped.
+var ErrStopped = errors.New("model: the pass was stopped")
+
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens are then returned by Compute. Between layers it calls cancel,
-// unless that is nil, and returns its error; the keys and values of the batch's
-// positions are then undefined. An error that wraps ErrToken reports an
+// Outputs of its tokens are then returned by Compute. Once stop is set, unless it is nil, no
+// further layer begins and the error is ErrStopped; the keys and values of the batch's
+// positions are then undefined. Unless between is nil it is called before each layer; all
+// layers are one call into C otherwise. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
-func (r *Runner) Forward(cancel func() error) error {
+func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	r.nOut, r.ran = 0, 0
-	plans := r.chosen()
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
 	r.batch.SetOut(nil)
-	plans.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	for _, l := range plans.layers {
-		if cancel != nil {
-			if err := cancel(); err != nil {
-				return err
-			}
-		}
-		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	if !r.forward(r.chosen(), stop, between) {
+		return ErrStopped
 	}
 	if err := r.model.Damaged(); err != nil {
 		return err
 	}
 	r.ran = len(r.batch.Tokens())
 	return nil
+}
+
+func (r *Runner) forward(ps *plans, stop *kernel.Stop, between func()) bool {
+	if between == nil {
+		return ps.forward.Run(r.pool, r.bufs, r.batch, r.work.Bytes(), stop)
+	}
+	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	for _, l := range ps.layers {
+		if between(); stop.IsSet() {
+			return false
+		}
+		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
+	return true
 }
 
 // chosen returns the plans for the batch: those with adapters only where a sequence has some.
