@@ -427,6 +427,15 @@ int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plan
  */
 int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
 
+/*
+ * Files of ik_llama.cpp may have 4 or 8 rows of a type interleaved, as _R4 and _R8: how many together, 1 where
+ * there is no such form.
+ */
+int32_t qn_rows_together(int32_t type);
+
+/* Takes such rows apart into n_rows rows as in GGUF, a multiple of so many, in as many bytes elsewhere. */
+int qn_rows_apart(int32_t type, void *rows, const void *together, int64_t n_rows, int64_t n_in);
+
 /* ------------------------------------------------------------------ measurements */
 
 /* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */
