@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
@@ -31,14 +32,15 @@ import (
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
-	Build    string        // the program's version, which answers carry
-	SlotPath string        // the directory of saved slots; empty: there is none
-	Batches  *batch.Store  // files and batches; nil: there are none
-	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
-	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
-	NoSlots  bool          // GET /slots is refused
-	Tools    Tools         // what /v1/mcp has; nil: it is refused
-	ToolTime time.Duration // the most that a call of one takes; 0: 2 minutes
+	Build    string         // the program's version, which answers carry
+	SlotPath string         // the directory of saved slots; empty: there is none
+	Batches  *batch.Store   // files and batches; nil: there are none
+	Device   *engine.Device // whose memory GET /v1/memory shows; nil: none
+	LoraDir  string         // the directory of adapters that clients may load; empty: they may not
+	Ping     time.Duration  // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool           // GET /slots is refused
+	Tools    Tools          // what /v1/mcp has; nil: it is refused
+	ToolTime time.Duration  // the most that a call of one takes; 0: 2 minutes
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day

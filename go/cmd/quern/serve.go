@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -127,12 +128,23 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
+	push, err := telemetry.NewPush(readBuild().Version)
+	if err != nil {
+		return err
+	}
+	defer push.Close()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logs.Warn().Err(err).Msg("telemetry was not sent") }))
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1, Meter: push.Meter})
 	batches, err := f.openBatches()
 	if err != nil {
 		return err
 	}
+	device, err := f.model.newDevice()
+	if err != nil {
+		return err
+	}
 	api := server.New(server.Config{
+		Device:   device,
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
 		Batches:  batches,
@@ -188,10 +200,6 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	device, err := f.newDevice()
-	if err != nil {
-		return err
-	}
 	metrics.Read(device.Budget(), readBuild().Version)
 	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
 	loaded := make(chan error, 1)
@@ -214,6 +222,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
 	background.Go(func() { api.RunBatches(idle) })
+	background.Go(func() { f.watch(idle, device, logs) })
 	defer background.Wait()
 	defer end()
 
