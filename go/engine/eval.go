@@ -209,7 +209,10 @@ func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 		for k := range rows {
 			e.logits[k] = e.runner.Logits(k)
 		}
-		err := show(parts)
+		err := e.model.Damaged()
+		if err == nil {
+			err = show(parts)
+		}
 		rows, parts = rows[:0], parts[:0]
 		return err
 	}

@@ -18,11 +18,14 @@ func (l *Loop) pass() {
 	l.announce()
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
-	if err != nil { // it can only be errGone: tokens were validated by Submit
+	if err != nil { // errGone or ErrDamaged: tokens were validated by Submit
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
 			j.inPass = 0
+			if !errors.Is(err, errGone) && j.ended == nil {
+				j.ended = err
+			}
 		}
 		l.mu.Unlock()
 		return
@@ -86,6 +89,9 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		l.mu.Unlock()
 		l.read(steps)
 		l.advance(steps)
+		if err := l.e.model.Damaged(); err != nil {
+			return err
+		}
 		took = time.Since(start) - waited
 		return nil
 	})

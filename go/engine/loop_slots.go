@@ -67,7 +67,7 @@ func (l *Loop) Status() Status {
 	}
 	_, idle := l.tree.Bytes()
 	pool := l.e.kv
-	s.KV = KVStatus{Bytes: pool.Limit(), Used: pool.Limit() - pool.Available(), Cached: idle,
+	s.KV = KVStatus{Bytes: pool.Limit(), Most: pool.Most(), Used: pool.Limit() - pool.Available(), Cached: idle,
 		BlockTokens: kvcache.BlockTokens, Blocks: pool.Blocks(l.e.ctx)}
 	s.Counts.EvictedBlocks = l.tree.Evicted()
 	s.Counts.GeneratedTokens = l.generated.Load()

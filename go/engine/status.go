@@ -30,7 +30,8 @@ type SlotStatus struct {
 // KVStatus is the use of the KV pool, in bytes. Memory that is neither used nor cached
 // is free.
 type KVStatus struct {
-	Bytes  uint64
+	Bytes  uint64 // that it may use now
+	Most   uint64 // that it may use when memory is not short
 	Used   uint64 // held by running sequences
 	Cached uint64 // held only by the prefix tree, for reuse
 

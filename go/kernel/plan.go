@@ -131,13 +131,13 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	if p.positions > 0 && int(slices.Max(b.pos[:b.nTok()])) >= p.positions {
 		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", slices.Max(b.pos[:b.nTok()]), p.positions))
 	}
-	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())) {
+	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.Scratch(b.nTok())) {
 		panic("kernel: scratch is too small or not aligned")
 	}
 	var ticks *C.struct_qn_ticks
 	if p.ticks != nil {
-		if p.ticks.threads != pool.threads {
-			panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.threads))
+		if p.ticks.threads != pool.Threads() {
+			panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.Threads()))
 		}
 		ticks = p.ticks.c
 		p.ticks.runs++
