@@ -35,13 +35,16 @@ func (e *apiError) Error() string { return e.message }
 // kinds maps statuses to llama-server's error types, or OpenAI's where it has none.
 var kinds = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusMethodNotAllowed:      "invalid_request_error",
 	http.StatusRequestEntityTooLarge: "invalid_request_error",
+	http.StatusUnsupportedMediaType:  "invalid_request_error",
 	http.StatusTooManyRequests:       "rate_limit_error",
 	statusCancelled:                  "cancelled_error",
 	http.StatusInternalServerError:   "server_error",
 	http.StatusNotImplemented:        "not_supported_error",
+	http.StatusBadGateway:            "server_error",
 	http.StatusServiceUnavailable:    "unavailable_error",
 	http.StatusGatewayTimeout:        "timeout_error",
 }

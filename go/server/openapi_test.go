@@ -64,7 +64,9 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(device.Close)
-	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) { c.SlotPath, c.Device = t.TempDir(), device })
+	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) {
+		c.SlotPath, c.Device, c.Tools = t.TempDir(), device, weather{}
+	})
 	_, doc, _ := s.do("GET", "/openapi.json", "")
 	var d struct {
 		OpenAPI string

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,8 @@ type Config struct {
 	LoraDir  string         // the directory of adapters that clients may load; empty: they may not
 	Ping     time.Duration  // silence after which a stream sends a comment; 0: 30 s, negative: never
 	NoSlots  bool           // GET /slots is refused
+	Tools    Tools          // what /v1/mcp has; nil: it is refused
+	ToolTime time.Duration  // the most that a call of one takes; 0: 2 minutes
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
@@ -77,6 +80,7 @@ func New(c Config) *Server {
 	}
 	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
 	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
+	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
 	}
@@ -84,7 +88,7 @@ func New(c Config) *Server {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
 	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
-	s.routes = append(s.table(), s.batchRoutes()...)
+	s.routes = slices.Concat(s.table(), s.batchRoutes(), s.mcpRoutes())
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }

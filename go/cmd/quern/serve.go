@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -100,6 +101,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return usagef("--cors-origins: %w", err)
 	}
 	if keys.Len() == 0 && !host.Local(f.hosts) {
+		if f.mcp != "" {
+			return usagef("--mcp: whoever reaches %s could call the tools, since there is no API key; give one with --api-key or --api-key-file, or --host 127.0.0.1", strings.Join(f.hosts, ", "))
+		}
 		if f.requireKey {
 			return usagef("--require-key: %s can be reached by others and there is no API key; give one with --api-key or --api-key-file", strings.Join(f.hosts, ", "))
 		}
@@ -111,12 +115,23 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		logs.Warn().Msg(weak.Error() + " before others can reach the server")
 	}
+	tools, closeTools, err := f.tools(ctx, logs)
+	if err != nil {
+		return err
+	}
+	defer closeTools()
 	tracing, err := telemetry.NewTracing(f.traces, readBuild().Version)
 	if err != nil {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
+	push, err := telemetry.NewPush(readBuild().Version)
+	if err != nil {
+		return err
+	}
+	defer push.Close()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logs.Warn().Err(err).Msg("telemetry was not sent") }))
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1, Meter: push.Meter})
 	batches, err := f.openBatches()
 	if err != nil {
 		return err
@@ -133,6 +148,8 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
+		Tools:    tools,
+		ToolTime: f.mcpTimeout,
 
 		StoreBytes: f.storeMemory,
 		StoreTime:  f.storeTime,

@@ -318,6 +318,7 @@ func (l *loader) adapted(s *served) ([]server.Adapter, error) {
 		if err != nil {
 			return nil, err
 		}
+		a.Name = n.name
 		one := server.Adapter{Name: n.name, Path: n.path, Scale: n.scale, Applied: n.scale, Loaded: a}
 		if l.adapters.idle {
 			one.Applied = 0
