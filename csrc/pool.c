@@ -154,8 +154,12 @@ int qn_pool_create(struct qn_pool **pool, const int32_t *cpus, int32_t n)
 	if (!p)
 		return QN_ENOMEM;
 	*p = (struct qn_pool){.n = 1};
-	/* Signals are for the program's own threads, which have the stacks that its handlers want. */
+	/*
+	 * Signals are for the program's own threads, which have the stacks that its handlers want. But that of a
+	 * mapped file's page that cannot be read goes to who reads it, and would end the process if it were blocked.
+	 */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 1; i < n; i++) {
 		struct worker *w = &p->workers[i];
