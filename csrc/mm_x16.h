@@ -88,16 +88,23 @@ struct block {
 	floats d, dmin;
 };
 
-/* Asks for weights to come while bytes at .. at + n of a block are used. */
-INLINE void ask_ahead(const struct block *w, int at, int n)
+/*
+ * Asks for weights to come while bytes at .. at + n of a block of np panels are used by the first nt of a call's
+ * tokens.
+ */
+INLINE void ask_ahead(int np, int nt, int tokens, const struct block *w, int at, int n)
 {
+	if (np == 1 && nt <= AHEAD_FEW && tokens <= AHEAD_FEW && qn_ahead_lanes) {
+		ask_in_lanes(w->p + at, n);
+		return;
+	}
 	if (!qn_ahead)
 		return;
 #pragma GCC unroll 32
 	for (int i = 0; i < n; i += 64) {
-		const uint8_t *p = ahead_of(w->p + at + i);
+		const uint8_t *p = w->p + at + i + qn_ahead;
 
-		__builtin_prefetch(p >= w->end ? p + w->skip : p);
+		__builtin_prefetch(np == 2 && p >= w->end ? p + w->skip : p);
 	}
 }
 
@@ -178,11 +185,11 @@ INLINE words small_words(int type, int ready, const struct block *w, int nb, int
 
 /*
  * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
- * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. The first tile of a
- * call asks for the weights to come.
+ * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. asks: the tokens of the call in
+ * its first tile, which asks for the weights to come; else 0.
  */
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int first)
+                       const struct act8 *x, const int32_t (*start)[16], int asks)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
@@ -216,10 +223,10 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
-		if (first)
+		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(&w[r], g * part_bytes, part_bytes);
+				ask_ahead(np, nt, asks, &w[r], g * part_bytes, part_bytes);
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
@@ -287,7 +294,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 /* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int first, int nb)
+                       const struct act8 *x, const int32_t (*start)[16], int asks, int nb)
 {
 	const int has_m = type_row(type).min, run = run_of(type);
 	const int lines = small_lines(type), n_words = type_row(type).words;
@@ -302,10 +309,10 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		dots dot[2][MM_DOTS_MAX];
 		ints sum[2][MM_TOKENS_MAX];
 
-		if (first)
+		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(&w[r], j * lines * 64, lines * 64);
+				ask_ahead(np, nt, asks, &w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
 		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
@@ -451,9 +458,9 @@ MM_CODED(ready, 1, 1)
 		if (nt < least || nt > most)                                                                  \
 			break;                                                                                \
 		if (super)                                                                                    \
-			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
+			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n);           \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, small);        \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, small);     \
 		break;
 
 /*
@@ -490,7 +497,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int r = 0; r < np; r++) {
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
-					ask_ahead(&w[r], 0, super_bytes(type));
+					ask_ahead(np, n, n, &w[r], 0, super_bytes(type));
 					scales_of(&w[r].s, type, &w[r].u);
 					if (!type_row(type).head)
 						w[r].d = floats_load(w[r].u.d);
