@@ -151,6 +151,12 @@ INLINE int run_of(int type)
 	return !MM_NARROW ? 8 : 32767 / (2 * 127 * most) > 8 ? 8 : 32767 / (2 * 127 * most);
 }
 
+/* Chains of products of a token's sub-block: with few tokens one would be waited for, and registers are left. */
+INLINE int chains_of(int np, int nt)
+{
+	return MM_BY == 1 && !MM_NARROW && np == 1 && nt <= (MM_PAIR_TOKENS ? 2 : 1) ? 2 : 1;
+}
+
 /* What products i of token t of nt, and of the one beside it, start from. */
 INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int i)
 {
@@ -193,6 +199,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
+	const int chains = chains_of(np, nt);
 	/* Products of shorter runs need few registers, and sums are needed often. */
 	const int away = MM_SUMS_AWAY && run > 2;
 	const int part_bytes = super_bytes(type) / parts;
@@ -250,14 +257,19 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				for (int t = 0; t < nt; t += MM_BY) {
 					dots *const d0 = &dot[0][t / MM_BY], *const d1 = &dot[1][t / MM_BY];
 
-					if (i % run == 0)
-						*d0 = *d1 = dots_start(type, start, t, nt, sub);
+					if (i % run == 0) {
+						*d0 = dots_start(type, start, t, nt, sub);
+						*d1 = chains == 2 ? dots_set1(0, 0) : *d0;
+					}
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY) {
 						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
 						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
 
-						*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
+						if (chains == 2 && i % 2)
+							*d1 = dots_add(type, *d1, a[0][k / MM_BY], xk);
+						else
+							*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
 						if (np == 2)
 							*d1 = dots_add(type, *d1, a[1][k / MM_BY], xk);
 					}
@@ -270,10 +282,11 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						sum[r][t] = ints_scaled(
-							sum[r][t],
-							dots_of(dot[r][t / MM_BY], t % MM_BY),
-							scale);
+						ints dt = dots_of(dot[r][t / MM_BY], t % MM_BY);
+
+						if (chains == 2)
+							dt = ints_add(dt, dots_of(dot[1][t], 0));
+						sum[r][t] = ints_scaled(sum[r][t], dt, scale);
 						if (away)
 							KEPT(sum[r][t]);
 					}
@@ -296,7 +309,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, int nb)
 {
-	const int has_m = type_row(type).min, run = run_of(type);
+	const int has_m = type_row(type).min, run = run_of(type), chains = chains_of(np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
 	floats y[2][MM_TOKENS_MAX];
 
@@ -306,7 +319,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		for (int t = 0; t < nt; t++)
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
-		dots dot[2][MM_DOTS_MAX];
+		dots dot[2][MM_DOTS_MAX]; /* of two panels, or two chains of one */
 		ints sum[2][MM_TOKENS_MAX];
 
 		if (asks)
@@ -324,9 +337,14 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				const acts xt = acts_of(x[t].qs + at, x[beside(t, nt)].qs + at);
 				const int k = t / MM_BY;
 
-				if (i % run == 0)
-					dot[0][k] = dot[1][k] = dots_start(type, start, t, nt, j);
-				dot[0][k] = dots_add(type, dot[0][k], a, xt);
+				if (i % run == 0) {
+					dot[0][k] = dots_start(type, start, t, nt, j);
+					dot[1][k] = chains == 2 ? dots_set1(0, 0) : dot[0][k];
+				}
+				if (chains == 2 && i % 2)
+					dot[1][k] = dots_add(type, dot[1][k], a, xt);
+				else
+					dot[0][k] = dots_add(type, dot[0][k], a, xt);
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
@@ -348,7 +366,11 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				const ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+				ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+
+				if (chains == 2)
+					dt = ints_add(dt, dots_of(dot[1][t], 0));
+
 				floats f = floats_mul(dj, floats_of(dt));
 
 				if (has_m)
