@@ -250,7 +250,7 @@ func (s *stepper) fill(t *testing.T, ids []int32) []int32 {
 		b.Add(id, int32(pos+i))
 		rows = append(rows, int32(i))
 	}
-	if err := s.r.Forward(nil); err != nil {
+	if err := s.r.Forward(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.table.Commit()

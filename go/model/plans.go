@@ -13,6 +13,7 @@ type plans struct {
 	begin   *kernel.Plan
 	layers  []*kernel.Plan
 	outputs []*kernel.Plan
+	forward *kernel.Chain // of begin and the layers
 }
 
 func newPlans(p *arch.Program) (_ *plans, err error) {
@@ -32,6 +33,7 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 		}
 		ps.layers = append(ps.layers, l)
 	}
+	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
 	for _, out := range p.Outputs {
 		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
 		if err != nil {
@@ -57,6 +59,9 @@ func (ps *plans) scratch(maxTok int) int {
 }
 
 func (ps *plans) close() {
+	if ps.forward != nil {
+		ps.forward.Close()
+	}
 	for _, p := range ps.all() {
 		if p != nil {
 			p.Close()
