@@ -123,6 +123,49 @@ func TestScriptedBudget(t *testing.T) {
 	}
 }
 
+// Thoughts before an answer that is held to a form are free; the answer is what the form says, not
+// what the model would.
+func TestScriptedForms(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
+		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+	}})
+	const form = `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}}}`
+	for content, want := range map[string]string{"right": `{"n": 7}`, "wrong": ""} {
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
+		var is struct{ N *int }
+		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || want != "" && *a.Message.Content != want ||
+			a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
+			t.Errorf("%s: got %+v", content, a)
+		}
+	}
+}
+
+// The input of a custom tool is of its grammar, whatever the model would write.
+func TestScriptedInputs(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
+		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
+	}})
+	for content, want := range map[string]string{"right": "*** Begin\n+a \"b\"\n*** End", "wrong": ""} {
+		for _, f := range []string{`"syntax":"lark","definition":"start: \"*** Begin\\n\" line+ \"*** End\"\nline: \"+\" /[a-z \"]{1,8}/ \"\\n\""`,
+			`"syntax":"regex","definition":"\\*\\*\\* Begin\\n(\\+[a-z \"]{1,8}\\n)+\\*\\*\\* End"`} {
+			r := post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
+			if len(r.Output) == 0 {
+				t.Fatalf("%s: no output", content)
+			}
+			last := r.Output[len(r.Output)-1]
+			if last.Type != "custom_tool_call" || !strings.HasPrefix(last.Input, "*** Begin\n+") || want != "" && last.Input != want {
+				t.Errorf("%s: got %+v", content, last)
+			}
+		}
+	}
+	status, b, _ := s.do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
+	if status != 400 || !strings.Contains(string(b), "format") {
+		t.Errorf("a grammar that is none: %d %s", status, b)
+	}
+}
+
 // Calls of tools, answers that are given up and reasoning that is ended on request share passes:
 // none changes another's text.
 func TestScriptedCompany(t *testing.T) {
