@@ -72,7 +72,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 			if l.goneTokens.Load()*2 >= l.passTokens.Load() {
 				return errGone
 			}
-			if l.e.model.Config.BothWays { // its passes are as long as its texts
+			if l.e.model.Config.OnePass() { // its passes are as long as its texts
 				waited += l.e.device.yield()
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 // plans is a program laid out for C.
 type plans struct {
 	begin   *kernel.Plan
+	encoder []*kernel.Plan
 	layers  []*kernel.Plan
 	outputs []*kernel.Plan
 }
@@ -24,6 +25,13 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 	}()
 	if ps.begin, err = kernel.NewPlan(p.Bufs, p.Begin...); err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
+	}
+	for il, ops := range p.Encoder {
+		l, err := kernel.NewPlan(p.Bufs, ops...)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d of the encoder: %w", il, err)
+		}
+		ps.encoder = append(ps.encoder, l)
 	}
 	for il, ops := range p.Layers {
 		l, err := kernel.NewPlan(p.Bufs, ops...)
@@ -44,7 +52,7 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 
 // all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs)
 }
 
 // scratch returns the bytes that one thread needs for any of the plans.

@@ -81,7 +81,7 @@ func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs,
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens are then returned by Compute. Between layers it calls cancel,
+// Outputs of its tokens, but for those of sources, are then returned by Compute. Between layers it calls cancel,
 // unless that is nil, and returns its error; the keys and values of the batch's
 // positions are then undefined. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran.
@@ -93,9 +93,26 @@ func (r *Runner) Forward(cancel func() error) error {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
-	r.batch.SetOut(nil)
-	plans.begin.Run(r.pool, r.bufs, r.batch, r.scratch)
-	for _, l := range plans.layers {
+	n, sources := len(r.batch.Tokens()), r.batch.Sources()
+	if sources > 0 {
+		if err := r.forward(0, sources, plans.begin, plans.encoder, cancel); err != nil {
+			return err
+		}
+	}
+	if sources < n {
+		if err := r.forward(sources, n, plans.begin, plans.layers, cancel); err != nil {
+			return err
+		}
+	}
+	r.ran = n
+	return nil
+}
+
+// forward runs some tokens of the batch through layers.
+func (r *Runner) forward(from, to int, begin *kernel.Plan, layers []*kernel.Plan, cancel func() error) error {
+	r.batch.Look(from, to)
+	begin.Run(r.pool, r.bufs, r.batch, r.scratch)
+	for _, l := range layers {
 		if cancel != nil {
 			if err := cancel(); err != nil {
 				return err
@@ -103,7 +120,6 @@ func (r *Runner) Forward(cancel func() error) error {
 		}
 		l.Run(r.pool, r.bufs, r.batch, r.scratch)
 	}
-	r.ran = len(r.batch.Tokens())
 	return nil
 }
 
@@ -165,8 +181,8 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 }
 
 // Head computes the logits after these tokens of the batch that Forward ran
-// last, at most MaxOut of them, given by ascending index. It may be called
-// again for others.
+// last, at most MaxOut of them, given by ascending index, in which those of sources do not
+// count. It may be called again for others.
 func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
 
 // Logits returns row i of the last Head, a number for each token of the
