@@ -15,6 +15,9 @@ var t5 = Arch{
 	Name: "t5",
 	config: func(k *keys) {
 		k.t5()
+		if k.err != nil { // there may be no layers
+			return
+		}
 		k.c.Encoder = k.c.Layers
 		n := k.intOr("decoder_block_count", len(k.c.Layers), 1, maxLayer)
 		k.c.Layers = slices.Repeat(k.c.Encoder[:1], n)
