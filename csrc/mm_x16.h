@@ -127,13 +127,21 @@ INLINE words words_kept(int type, const struct block *w, int at)
 #endif
 }
 
+/* Tokens, at most, for which memory is the limit: a weight of 8 bits takes as long as two of 4. */
+INLINE int few_of(int type)
+{
+	return type_row(type).bits == 8 ? 2 * AHEAD_FEW : AHEAD_FEW;
+}
+
 /*
  * Asks for weights to come while bytes at .. at + n of a block of np panels are used by the first nt of a call's
  * tokens.
  */
-INLINE void ask_ahead(int np, int nt, int tokens, const struct block *w, int at, int n)
+INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *w, int at, int n)
 {
-	if (np == 1 && nt <= AHEAD_FEW && tokens <= AHEAD_FEW && qn_ahead_lanes) {
+	const int few = few_of(type);
+
+	if (np == 1 && nt <= few && tokens <= few && qn_ahead_lanes) {
 		ask_in_lanes(w->p + at, n);
 		return;
 	}
@@ -291,7 +299,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(np, nt, asks, &w[r], g * part_bytes, part_bytes);
+				ask_ahead(type, np, nt, asks, &w[r], g * part_bytes, part_bytes);
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
@@ -383,7 +391,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(np, nt, asks, &w[r], j * lines * 64, lines * 64);
+				ask_ahead(type, np, nt, asks, &w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
 		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
@@ -577,7 +585,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int r = 0; r < np; r++) {
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
-					ask_ahead(np, n, n, &w[r], 0, super_bytes(type));
+					ask_ahead(type, np, n, n, &w[r], 0, super_bytes(type));
 					scales_of(&w[r].s, type, &w[r].u);
 					if (!type_row(type).head)
 						w[r].d = floats_load(w[r].u.d);
