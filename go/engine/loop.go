@@ -81,13 +81,14 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if !e.model.Config.BothWays {
 		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
-	if l.held, err = e.device.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
+	if l.held, err = e.device.budget.Reserve(requestsPurpose, uint64(each*e.seqs)); err != nil {
 		return nil, err
 	}
 	if err := l.calibrate(); err != nil {
 		l.held.Release()
 		return nil, err
 	}
+	e.device.begin(l)
 	go l.run()
 	return l, nil
 }
@@ -118,6 +119,7 @@ func (l *Loop) Drain(ctx context.Context) {
 
 // Close ends all requests with ErrClosing and stops the loop. The engine stays open.
 func (l *Loop) Close() {
+	l.e.device.end(l)
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
 	l.Drain(done)

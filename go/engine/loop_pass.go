@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -14,11 +16,14 @@ func (l *Loop) pass() {
 	l.announce()
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
-	if err != nil { // most of it was for requests that were cancelled: tokens were validated by Submit
+	if err != nil { // model.ErrStopped or ErrDamaged: tokens were validated by Submit
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
 			j.inPass = 0
+			if !errors.Is(err, model.ErrStopped) && j.ended == nil {
+				j.ended = err
+			}
 		}
 		l.mu.Unlock()
 		return
@@ -78,6 +83,9 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		l.mu.Unlock()
 		l.read(steps)
 		l.advance(steps)
+		if err := l.e.model.Damaged(); err != nil {
+			return err
+		}
 		took = time.Since(start) - waited
 		return nil
 	})

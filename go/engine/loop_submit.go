@@ -23,8 +23,8 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 	return l.e.Embedding(tokens, pooling)
 }
 
-// Submit queues a request, or refuses it with a *TooLongError, a *BusyError, ErrClosing,
-// or an error about its parameters.
+// Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
+// ErrClosing, ErrDamaged, or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	gen, err := l.e.generation(r.Params)
 	if err != nil {
@@ -59,10 +59,17 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if l.draining {
 		return nil, ErrClosing
 	}
+	if err := l.e.model.Damaged(); err != nil {
+		return nil, err
+	}
 	if !r.Deadline.IsZero() {
 		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {
 			return nil, ErrDeadline
 		}
+	}
+	if err := l.makeRoom(s); err != nil {
+		l.counts.RejectedRequests++
+		return nil, err
 	}
 	if err := l.use(adapters); err != nil {
 		return nil, err

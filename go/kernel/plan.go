@@ -140,11 +140,11 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	if p.positions > 0 && int(slices.Max(b.pos[:b.nTok()])) >= p.positions {
 		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", slices.Max(b.pos[:b.nTok()]), p.positions))
 	}
-	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.scratch) {
+	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")
 	}
-	if p.ticks != nil && p.ticks.threads != pool.threads {
-		panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.threads))
+	if p.ticks != nil && p.ticks.threads != pool.Threads() {
+		panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.Threads()))
 	}
 }
 

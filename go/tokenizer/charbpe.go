@@ -1,6 +1,10 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // charBPE is a vocabulary with merges in SentencePiece's spelling, that of Gemma 4: the characters
 // of a text are joined in the order of the list of merges, across words as well.
@@ -46,4 +50,25 @@ func (m *charBPE) word(dst []int32, word string, s *scratch) []int32 {
 	}
 	q.run(word, m)
 	return m.spell(dst, word, q.symbols)
+}
+
+// lonelyBPE is a charBPE whose words are what lies between white space, of which nothing is kept.
+type lonelyBPE struct {
+	*charBPE
+	lower bool // letters lose their case
+}
+
+func newLonelyBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32) *lonelyBPE {
+	lower, _ := r.flag("normalizer.lowercase", false)
+	return &lonelyBPE{newCharBPE(r, t, index, unk), lower}
+}
+
+func (m *lonelyBPE) encode(dst []int32, text string, s *scratch) []int32 {
+	if m.lower {
+		text = strings.ToLower(text)
+	}
+	for word := range strings.FieldsFuncSeq(text, unicode.IsSpace) {
+		dst = m.word(dst, word, s)
+	}
+	return dst
 }

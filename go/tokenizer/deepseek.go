@@ -65,31 +65,73 @@ func chineseJapanese(s string, i int) int {
 	return run(s, i, func(r rune) bool { return 0x4e00 <= r && r <= 0x9fa5 || 0x3040 <= r && r <= 0x30ff })
 }
 
+// asianRuns matches
+//
+//	[一-\x{9fff}㐀-\x{4dbf}豈-\x{faff}ぁ-ゟ゠-ヿ･-ﾟ⼀-\x{2fdf}เ-\x{0e7f}ກ-\x{0eff}ក-\x{17ff}က-႟ꩠ-ꩿꧠ-\x{a9ff}가-\x{d7af}ᄀ-ᇿ]+
+func asianRuns(s string, i int) int {
+	return run(s, i, func(r rune) bool { return unicode.Is(asian, r) })
+}
+
 // deepseek3Words matches
 //
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 //	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func deepseek3Words(s string, i int) int {
+	if end := signedWord(s, i); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, punctOrSymbol); end > i {
+		return run(s, end, newline)
+	}
+	return whiteLines(s, i)
+}
+
+// sparkWords is deepseek3Words with each line break alone:
+//
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+//	 ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
+func sparkWords(s string, i int) int {
+	if end := signedWord(s, i); end > i {
+		return end
+	}
+	if end := afterSpace(s, i, punctOrSymbol); end > i {
+		return end
+	}
+	if end := lineBreak(s, i); end > i {
+		return end
+	}
+	return white(s, i)
+}
+
+// signedWord matches
+//
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+func signedWord(s string, i int) int {
 	letter := func(r rune) bool { return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' }
-	mark := func(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 	r, size := utf8.DecodeRuneInString(s[i:])
-	if r < 0x80 && mark(r) {
+	if r < 0x80 && punctOrSymbol(r) {
 		if end := run(s, i+size, letter); end > i+size {
 			return end
 		}
 	}
-	if !newline(r) && !unicode.IsLetter(r) && !mark(r) {
+	if !newline(r) && !unicode.IsLetter(r) && !punctOrSymbol(r) {
 		if end := run(s, i+size, letterOrMark); end > i+size {
 			return end
 		}
 	}
-	if end := run(s, i, letterOrMark); end > i {
-		return end
-	}
-	if end := afterSpace(s, i, mark); end > i {
-		return run(s, end, newline)
-	}
-	return whiteLines(s, i)
+	return run(s, i, letterOrMark)
+}
+
+// punctOrSymbol is [\p{P}\p{S}].
+func punctOrSymbol(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+
+// asian is the blocks of Chinese, Japanese and Korean, and of the scripts without spaces of South-East Asia.
+var asian = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x0e40, 0x0e7f, 1}, {0x0e80, 0x0eff, 1}, {0x1000, 0x109f, 1}, {0x1100, 0x11ff, 1}, {0x1780, 0x17ff, 1},
+		{0x2f00, 0x2fdf, 1}, {0x3040, 0x30ff, 1}, {0x3400, 0x4dbf, 1}, {0x4e00, 0x9fff, 1}, {0xa9e0, 0xa9ff, 1},
+		{0xaa60, 0xaa7f, 1}, {0xac00, 0xd7af, 1}, {0xf900, 0xfaff, 1}, {0xff65, 0xff9f, 1},
+	},
 }
 
 var cased = &unicode.RangeTable{

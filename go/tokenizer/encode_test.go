@@ -337,6 +337,73 @@ func TestUserDefined(t *testing.T) {
 	}
 }
 
+// TestEndsAsText has the end of a turn as plain text in the file, which it is not, and a tag that is.
+func TestEndsAsText(t *testing.T) {
+	f := bpeFields([]string{"<|im_end|>", "</s>"})
+	types := f[prefix+"token_type"].([]int32)
+	types[256], types[257] = 1, 1
+	tok := mustNew(t, f)
+	if got := tok.EOG(); !slices.Equal(got, []int32{256}) || tok.TokenType(256) != Control {
+		t.Errorf("EOG %v, type %v", got, tok.TokenType(256))
+	}
+	if got := tok.Encode("a<|im_end|>", Options{ParseSpecial: true}); !slices.Equal(got[1:], []int32{256}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestLonely joins no characters of two words, and keeps nothing of what is between them.
+func TestLonely(t *testing.T) {
+	f := mergedFields("▁ a", "a b", "ab a", "é a").with("model", "whitespace")
+	for text, want := range map[string]string{"ab\n a\u3000aba éa": "ab a aba éa", " \t": "", "AB": "<0x41> <0x42>"} {
+		if got := spelling(mustNew(t, f), text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := spelling(mustNew(t, f.with("normalizer.lowercase", true)), "AB"); got != "ab" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestPLaMo2 takes the largest sum, of equal ones the longest token, and bytes where there is no token.
+func TestPLaMo2(t *testing.T) {
+	f := spmFields("a", "b", "ab", "ba", " ", "aba").with("model", "plamo2")
+	scores := f[prefix+"scores"].([]float32)
+	copy(scores[259:], []float32{-1, -1, -2, -1.5, -1, -3.5})
+	tok := mustNew(t, f)
+	for text, want := range map[string]string{
+		"ab": "ab", "aba": "a ba", "abab": "a ba b", "b a": "b   a", "": "",
+		"aé": "a <0xC3> <0xA9>", "\xff": "<0xFF>", "\ufeffa": "a", "<s>": "<0x3C> <0x73> <0x3E>",
+	} {
+		if got := spelling(tok, text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	scores[259] = 3000
+	if _, err := New(f); err == nil || !strings.Contains(err.Error(), "scores[259]") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// spelling is the tokens of a text.
+func spelling(tok *Tokenizer, text string) string {
+	var tokens []string
+	for _, id := range tok.EncodePart(text) {
+		tokens = append(tokens, tok.Token(id))
+	}
+	return strings.Join(tokens, " ")
+}
+
+// TestSpelledWithSpaces has vocabularies that say that they are of bytes, and are not.
+func TestSpelledWithSpaces(t *testing.T) {
+	f := mergedFields("▁ a", "a b").with("model", "gpt2")
+	for pre, bos := range map[string]bool{"gemma4": true, "granite-embed-multi-311m": true, "sarvam-moe": false} {
+		tok := mustNew(t, f.with("pre", pre))
+		if got := spelling(tok, "ab a"); got != "ab ▁a" || tok.AddBOS() != bos {
+			t.Errorf("%s: got %q, BOS %v", pre, got, tok.AddBOS())
+		}
+	}
+}
+
 // TestTextIsNeverControl gives vocabularies that could join plain text into a
 // control token.
 func TestTextIsNeverControl(t *testing.T) {

@@ -59,6 +59,23 @@ var preTokenizers = []*preTokenizer{
 		stages:  []finder{at(upToThreeNumbers), at(chineseJapanese), at(deepseek3Words)},
 	},
 	{
+		name:   "spark2_5",
+		stages: []finder{at(upToThreeNumbers), at(chineseJapanese), at(sparkWords), at(oneNumber)},
+	},
+	{
+		name:   "afmoe",
+		stages: []finder{groupedDigits, at(asianRuns), at(deepseek3Words)},
+	},
+	{
+		name:   "jais-2",
+		stages: []finder{at(llama3Words), powersOfTwo},
+	},
+	{
+		name:   "chameleon",
+		stages: []finder{at(sentinel), at(imageToken), at(tabOrSpaces), at(oneNumber), at(oneSign), at(gpt2Words)},
+		addBOS: true,
+	},
+	{
 		name:   "kimi-k2",
 		stages: []finder{at(kimiWords)},
 	},

@@ -45,6 +45,18 @@ var published = map[string][]string{
 		`\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`,
 		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
 	},
+	"spark2_5": {
+		`\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`,
+		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+",
+		`\p{N}`,
+	},
+	"afmoe": {
+		`\d{1,3}(?=(?:\d{3})*(?!\d))`,
+		`[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+`,
+		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+	},
+	"jais-2":                  {`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}`},
+	"chameleon":               {`<sentinel:[0-9]+>`, `(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`, `([\t\n]|    |  )`, `\p{N}`, "[\\p{P}!-/:-@\\[-`{-~]", gpt2Pattern},
 	"kimi-k2":                 {`\p{Han}+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}-[\p{Han}]]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"granite-embed-multi-97m": {`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	"youtu": {
@@ -110,7 +122,7 @@ func TestWordsEqualPublished(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	alphabet := []string{
 		" ", " ", " ", "\n", "\r", "\t", "\u00a0", "\u3000", "\u2028", "\u0085",
-		"a", "s", "re", "ll", "T", "VE", "Z", "é", "É", "ß", "ǅ", "ʰ", "ª", "ก", "字", "あ", "가", "Ж", "ж", "Ա", "ա", "ა", "\u1f7d", "\u2126",
+		"a", "s", "re", "ll", "T", "VE", "IMG", "A", "sentinel:", "Z", "é", "É", "ß", "ǅ", "ʰ", "ª", "ก", "字", "あ", "가", "Ж", "ж", "Ա", "ա", "ა", "\u1f7d", "\u2126",
 		"\u0301", "\u0300", "\u094d", "1", "2", "34", "567", "٣", "½", "Ⅷ",
 		"'", "'", "’", ".", ",", "/", "!", "$", "+", "~", "^", "`", "<|", "-", "_", "～", "。", "、", "？", "⺀", "〇", "々", "🦙", "\u200d", "\U0001e900", "\U00010400", "\x00", "\x7f",
 	}
@@ -185,6 +197,10 @@ func TestWords(t *testing.T) {
 		{"tiny_aya", "1234567 12345x 12", "1|234|567| |123|45|x| |12"},
 		{"youtu", "한국어 12, don't", "한국어| |1|2|,| don't"},
 		{"minicpm5", "12345 don't", "123|45| don|'t"},
+		{"afmoe", "1234567 12345x 世界a_b\n\n x", "1|234|567| |12|345|x| |世界|a|_b|\n\n| x"},
+		{"spark2_5", "f(x) = 1234\n\n x", "f|(x|)| =| |1|2|3|4|\n|\n| x"},
+		{"jais-2", "a" + strings.Repeat(" ", 8) + "b  c \n  d" + strings.Repeat(" ", 1200), "a|    |  | | b| | c| \n| | d|" + strings.Repeat(" ", 512) + "|" + strings.Repeat(" ", 512) + "|" + strings.Repeat(" ", 128) + "|" + strings.Repeat(" ", 32) + "|" + strings.Repeat(" ", 16)},
+		{"chameleon", "<sentinel:12>IMGIMGABZ a     b.., 12", "<|sentinel|:|1|2|>|IMGIMGABZ| a|    | b|.|.|,| |1|2"},
 		{"kimi-k2", "I'LL说 camelCase,世界 1234 don't", "I'LL|说| camel|Case|,|世界| |123|4| don't"},
 	} {
 		p := newPreTokenizer(&reader{m: fields{prefix + "pre": c.pre}})

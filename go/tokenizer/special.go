@@ -142,7 +142,20 @@ var endTexts = []string{
 	"<end_of_turn>", "<turn|>", "<|tool_response>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
 	"<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|EOT|>", "<end_of_utterance>",
 	"<\uff5cend\u2581of\u2581sentence\uff5c>",
-	"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<|file_sep|>",
+	"[e~[", // of MiniMax
+	"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
+	"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+}
+
+// typeEnds makes control tokens of those endTexts that a file has as plain text, by mistake, where no plain text looks
+// like that.
+func (t *Tokenizer) typeEnds() {
+	for i, text := range t.tokens {
+		like := strings.HasPrefix(text, "<|") || strings.HasPrefix(text, "<\uff5c") || text == "<end_of_turn>"
+		if like && t.types[i] == Normal && slices.Contains(endTexts, text) {
+			t.types[i] = Control
+		}
+	}
 }
 
 // findEOG collects the tokens that end a generation: those that the file

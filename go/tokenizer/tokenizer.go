@@ -1,8 +1,9 @@
 // Package tokenizer turns text into token ids and back, by the vocabulary
 // that a GGUF file carries. It knows SentencePiece-style vocabularies with
 // scores ("llama") and with probabilities ("t5", Unigram), byte-level BPE ("gpt2") with the
-// pre-tokenizers of the model families that use it, BPE in SentencePiece's spelling ("gemma4"),
-// WordPiece ("bert"), and the longest tokens from the left on ("rwkv").
+// pre-tokenizers of the model families that use it, BPE in SentencePiece's spelling ("gemma4"), or of
+// words without what lies between them ("whitespace"), WordPiece ("bert"), the longest tokens from the left
+// on ("rwkv"), and PLaMo 2's ("plamo2").
 //
 // Encoding never fails: what a vocabulary cannot spell becomes its unknown
 // token, or nothing where it has none. Its worst-case time is O(n log n) in the

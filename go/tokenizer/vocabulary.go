@@ -13,8 +13,12 @@ import (
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
-	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5", "rwkv"}; r.err == nil && !slices.Contains(kinds, kind) {
+	if kinds := []string{"llama", "gpt2", "gemma4", "bert", "t5", "rwkv", "plamo2", "whitespace"}; r.err == nil && !slices.Contains(kinds, kind) {
 		return nil, fmt.Errorf("%smodel %q is not supported, supported are %s", prefix, kind, strings.Join(kinds, " "))
+	}
+	pre := r.str("pre", false)
+	if kind == "gpt2" && slices.Contains(spelledWithSpaces, pre) {
+		kind = "gemma4"
 	}
 	t := &Tokenizer{tokens: r.strs("tokens")}
 	switch {
@@ -26,6 +30,7 @@ func New(m Metadata) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%stokens has %d entries, more than ids can count", prefix, len(t.tokens))
 	}
 	t.readSpecial(r, kind)
+	t.typeEnds()
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -45,8 +50,18 @@ func New(m Metadata) (*Tokenizer, error) {
 	case "gemma4":
 		t.model = newCharBPE(r, t, index, unk)
 		t.spacePrefix, _ = r.flag("add_space_prefix", false)
+		if pre == sarvam {
+			t.readAdditions(r, false, false)
+			break
+		}
 		t.readAdditions(r, true, false)
 		t.addBOS = t.bos != none // though early files say otherwise
+	case "whitespace":
+		t.model = newLonelyBPE(r, t, index, unk)
+		t.readAdditions(r, false, false)
+	case "plamo2":
+		t.model = newPLaMo2(r, t, index, unk)
+		t.readAdditions(r, false, false)
 	case "gpt2":
 		pre := newPreTokenizer(r)
 		t.model = newBPE(r, t, index, unk, pre)
@@ -82,6 +97,12 @@ func New(m Metadata) (*Tokenizer, error) {
 	t.scratch.New = func() any { return new(scratch) }
 	return t, nil
 }
+
+// sarvam is the pre-tokenizer of Sarvam's models.
+const sarvam = "sarvam-moe"
+
+// spelledWithSpaces are pre-tokenizers of vocabularies that say they are of bytes, and are spelled as Gemma 4's is.
+var spelledWithSpaces = []string{"gemma4", "granite-embed-multi-311m", sarvam}
 
 // readSpecial reads the types of tokens, and BOS and EOS.
 func (t *Tokenizer) readSpecial(r *reader, kind string) {

@@ -119,7 +119,7 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"nothing", fields{}, []string{"tokenizer.ggml.model", "missing"}},
 		{"model of wrong type", spm.with("model", uint32(3)), []string{"tokenizer.ggml.model", "uint32", "string"}},
-		{"unknown model", spm.with("model", "klingon"), []string{`"klingon"`, "llama gpt2 gemma4 bert t5"}},
+		{"unknown model", spm.with("model", "klingon"), []string{`"klingon"`, "llama gpt2 gemma4 bert t5 rwkv plamo2 whitespace"}},
 		{"no tokens", spm.with("tokens", nil), []string{"tokenizer.ggml.tokens", "missing"}},
 		{"tokens of wrong type", spm.with("tokens", []int32{1}), []string{"tokenizer.ggml.tokens", "[]int32", "strings"}},
 		{"empty vocabulary", spm.with("tokens", []string{}), []string{"tokenizer.ggml.tokens", "empty"}},

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -137,6 +138,18 @@ func gpt2Words(s string, i int) int {
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func llama3Words(s string, i int) int { return llamaWords(s, i, 3, newline) }
+
+// powersOfTwo cuts a piece of white space without line breaks into parts of up to 512 characters:
+//
+//	\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
+func powersOfTwo(s string, i int) (start, end int) {
+	if r, _ := utf8.DecodeLastRuneInString(s); !unicode.IsSpace(r) || newline(r) {
+		return len(s), len(s)
+	}
+	const most = 512
+	chars := utf8.RuneCountInString(s[i:runUpTo(most, s, i, unicode.IsSpace)])
+	return i, runUpTo(1<<(bits.Len(uint(chars))-1), s, i, unicode.IsSpace)
+}
 
 // qwen2Words is llama3Words with each digit alone.
 func qwen2Words(s string, i int) int { return llamaWords(s, i, 1, newline) }
@@ -350,12 +363,67 @@ func oneNumber(s string, i int) int { return runUpTo(1, s, i, unicode.IsNumber) 
 //	\p{N}+
 func numbers(s string, i int) int { return run(s, i, unicode.IsNumber) }
 
+// sentinel matches
+//
+//	<sentinel:[0-9]+>
+func sentinel(s string, i int) int {
+	const open = "<sentinel:"
+	if !strings.HasPrefix(s[i:], open) {
+		return i
+	}
+	digits := i + len(open)
+	if end := run(s, digits, asciiDigit); end > digits && strings.HasPrefix(s[end:], ">") {
+		return end + 1
+	}
+	return i
+}
+
+// imageToken matches
+//
+//	IMGIMG[A-I]{1,4}Z
+func imageToken(s string, i int) int {
+	const open = "IMGIMG"
+	if !strings.HasPrefix(s[i:], open) {
+		return i
+	}
+	letters := i + len(open)
+	end := runUpTo(4, s, letters, func(r rune) bool { return 'A' <= r && r <= 'I' })
+	if end > letters && strings.HasPrefix(s[end:], "Z") {
+		return end + 1
+	}
+	return i
+}
+
+// tabOrSpaces matches
+//
+//	[\t\n]|    |[ ][ ]
+func tabOrSpaces(s string, i int) int {
+	if s[i] == '\t' || s[i] == '\n' {
+		return i + 1
+	}
+	for _, spaces := range [...]string{"    ", "  "} {
+		if strings.HasPrefix(s[i:], spaces) {
+			return i + len(spaces)
+		}
+	}
+	return i
+}
+
+// oneSign matches
+//
+//	[\p{P}!-/:-@\[-`{-~]
+func oneSign(s string, i int) int {
+	return runUpTo(1, s, i, func(r rune) bool { return unicode.IsPunct(r) || asciiSign(r) })
+}
+
+// asciiDigit is [0-9].
+func asciiDigit(r rune) bool { return '0' <= r && r <= '9' }
+
 // threeDigits matches
 //
 //	[0-9][0-9][0-9]
 func threeDigits(s string, i int) int {
-	digit := func(r rune) bool { return '0' <= r && r <= '9' }
-	if end := runUpTo(3, s, i, digit); end == i+3 {
+	if end := runUpTo(3, s, i, asciiDigit); end == i+3 {
 		return end
 	}
 	return i
@@ -481,6 +549,16 @@ func groupsOfThree(s string, i int, first func(start, end int) (int, int)) (star
 		i = all
 	}
 	return len(s), len(s)
+}
+
+// groupedDigits cuts all digits into groups of three from the right:
+//
+//	\d{1,3}(?=(?:\d{3})*(?!\d))
+func groupedDigits(s string, i int) (start, end int) {
+	return groupsOfThree(s, i, func(start, end int) (int, int) {
+		n := utf8.RuneCountInString(s[start:end])
+		return start, runUpTo((n+2)%3+1, s, start, unicode.IsDigit)
+	})
 }
 
 // wordPart is \w.

@@ -1,0 +1,70 @@
+package tokenizer
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// plamo2 is the vocabulary of PLaMo 2: as with a unigram the tokens whose scores have the largest sum spell a text, but
+// words are not told apart, scores are whole numbers, and what no token spells is bytes.
+type plamo2 struct {
+	prefixes         // of normal tokens
+	scores   []int64 // of these
+	speller
+}
+
+const (
+	plamo2Unit    = 1e4         // of scores, by which they are rounded
+	plamo2Unknown = -1000 * 1e4 // scores a character that is bytes
+)
+
+func newPLaMo2(r *reader, t *Tokenizer, index map[string]int32, unk int32) *plamo2 {
+	m := &plamo2{speller: newSpeller(t, unk)}
+	scores := r.scores("scores", len(t.tokens))
+	if r.err != nil {
+		return m
+	}
+	m.prefixes = newPrefixes(r, index)
+	for _, id := range m.ids {
+		score := math.Round(float64(scores[id]) * plamo2Unit)
+		if math.Abs(score) > -2*plamo2Unknown {
+			r.fail("%sscores[%d] is %g, want -2000 to 2000", prefix, id, scores[id])
+		}
+		m.scores = append(m.scores, int64(score))
+	}
+	return m
+}
+
+// encode finds the best way to spell what begins at each place, from the last on. Of equal ones the longest token is taken.
+func (m *plamo2) encode(dst []int32, text string, _ *scratch) []int32 {
+	text = strings.TrimPrefix(text, "\ufeff")
+	type way struct {
+		score int64
+		id    int32 // none: bytes
+		size  int32
+	}
+	best := make([]way, len(text)+1)
+	for at := len(text); at > 0; {
+		_, size := utf8.DecodeLastRuneInString(text[:at])
+		at -= size
+		w := way{plamo2Unknown + best[at+size].score, none, int32(size)}
+		m.each(text[at:], func(i, n int) {
+			if score := m.scores[i] + best[at+n].score; score >= w.score {
+				w = way{score, m.ids[i], int32(n)}
+			}
+		})
+		best[at] = w
+	}
+	for at := 0; at < len(text); {
+		w := best[at]
+		var spelled bool
+		if w.id != none {
+			dst = append(dst, w.id)
+		} else if dst, spelled = m.spellBytes(dst, text[at:at+int(w.size)]); !spelled && m.unk != none {
+			dst = append(dst, m.unk)
+		}
+		at += int(w.size)
+	}
+	return dst
+}
