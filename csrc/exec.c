@@ -112,7 +112,7 @@ static void run_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		used = c.step - half;
 		if (k + 1 == job->n_plans)
 			break; /* the job's end is a barrier */
-		/* Decided before the barrier, so that all threads go on or none; one that is late may see the next decision. */
+		/* Before the barrier, so that all threads go on or none; one that is late may see the next decision. */
 		if (ith == 0 && stopped(job->stop))
 			atomic_store_explicit(&job->end, k + 1, memory_order_relaxed);
 		pool_barrier(pool);

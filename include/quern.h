@@ -423,8 +423,8 @@ struct qn_plan {
 
 /*
  * Runs plans over the batch, in order. scratch: threads * bytes, where bytes is the most that qn_plan_scratch() says of
- * any, 64-byte aligned. Before each plan *stop is read, which any thread may set meanwhile, atomically: where it is not 0,
- * no further plan is run. NULL: all are. Returns how many were run.
+ * any, 64-byte aligned. Before each plan *stop is read, which any thread may set meanwhile, atomically: where it is
+ * not 0, no further plan is run. NULL: all are. Returns how many were run.
  */
 int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plans, const struct qn_buf *bufs,
                const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const uint32_t *stop);

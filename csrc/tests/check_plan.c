@@ -19,8 +19,8 @@ struct outcome {
 };
 
 /* Runs the operations, measured as one plan, else as several of so many. */
-static void run_cut(const struct tiny *t, struct qn_pool *pool, struct tiny_run *r, void *scratch, size_t bytes, int each,
-                    const struct qn_ticks *ticks)
+static void run_cut(const struct tiny *t, struct qn_pool *pool, struct tiny_run *r, void *scratch, size_t bytes,
+                    int each, const struct qn_ticks *ticks)
 {
 	struct qn_plan plans[TINY_OPS];
 	int32_t n = 0;

@@ -105,7 +105,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	}
 	leave := e.device.enter()
 	defer leave()
-	w, forget := watchOf(ctx)
+	c, forget := cancelOf(ctx)
 	defer forget()
 	for at := 0; at < len(ids); {
 		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
@@ -116,7 +116,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 		e.item[0] = it
 		next := at + n - it.Rows
 		err := e.device.inTurn(func() error {
-			if err := e.pass(w, e.item[:]); err != nil {
+			if err := e.pass(c, e.item[:]); err != nil {
 				return err
 			}
 			return e.heads(e.item[:], func(parts []part) error {
@@ -151,7 +151,7 @@ func (e *Engine) fits(s *Sequence, n int) error {
 // pass appends the items' tokens to their sequences and runs the model over
 // them, without logits. The caller holds the device's turn. When it fails, the
 // sequences are unchanged.
-func (e *Engine) pass(w watch, items []Item) error {
+func (e *Engine) pass(c canceler, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
 			return err
@@ -161,12 +161,12 @@ func (e *Engine) pass(w watch, items []Item) error {
 	if err != nil || !work {
 		return err
 	}
-	err = w.ctx.Err()
+	err = c.ctx.Err()
 	if err == nil {
-		err = e.runner.Forward(w.stop, nil)
+		err = e.runner.Forward(c.stop, nil)
 	}
 	if errors.Is(err, model.ErrStopped) {
-		err = w.ctx.Err()
+		err = c.ctx.Err()
 	}
 	if err != nil {
 		undo(items)
@@ -176,19 +176,19 @@ func (e *Engine) pass(w watch, items []Item) error {
 	return nil
 }
 
-// A watch stops passes when its context is done.
-type watch struct {
+// A canceler stops passes when its context is done.
+type canceler struct {
 	ctx  context.Context
 	stop *kernel.Stop // nil for a context that never is
 }
 
-// watchOf returns a watch of ctx, for any number of passes until forget.
-func watchOf(ctx context.Context) (w watch, forget func() bool) {
-	if w.ctx = ctx; ctx.Done() == nil {
-		return w, func() bool { return true }
+// cancelOf returns a canceler of ctx, for any number of passes until forget.
+func cancelOf(ctx context.Context) (c canceler, forget func() bool) {
+	if c.ctx = ctx; ctx.Done() == nil {
+		return c, func() bool { return true }
 	}
-	w.stop = new(kernel.Stop)
-	return w, context.AfterFunc(ctx, w.stop.Set)
+	c.stop = new(kernel.Stop)
+	return c, context.AfterFunc(ctx, c.stop.Set)
 }
 
 // fill allocates positions for the items' tokens and fills the batch with them. It
