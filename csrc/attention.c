@@ -482,6 +482,11 @@ static void attend_tile(const struct run *c, const struct qn_op *op, const struc
 
 	tile_begin(c, op, tile, h, &w);
 	tile_blocks(c, op, tile, &first, &end);
+	if ((end - 1) / CHUNK == first / CHUNK) { /* there is nothing to merge */
+		tile_chunk(c, op, tile, h, &w, first / CHUNK);
+		tile_end(c, op, tile, h, &w.chunk);
+		return;
+	}
 	part_clear(&w.sum, n, dv);
 	for (int64_t i = first / CHUNK; i * CHUNK < end; i++) {
 		tile_chunk(c, op, tile, h, &w, i);

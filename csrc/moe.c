@@ -85,17 +85,40 @@ static void keep_groups(const struct qn_op *op, float *score)
 			score[e] = -INFINITY;
 }
 
-/* What a router's logit is worth; of a softmax over all, max and sum are those of its exponentials. */
-static float worth(const struct qn_op *op, float logit, float max, float sum)
+/* Exponentials of n <= QN_EXPERTS_MAX logits less the largest; their sum, in the order of experts. */
+static float exponentials(float *y, const float *logits, int n)
 {
-	switch (op->gating) {
-	case QN_GATE_SIGMOID:
-		return (1 + logit * 0) / (1 + qexp(-logit)); /* NaN stays NaN */
-	case QN_GATE_CHOSEN:
-	case QN_GATE_MIXER:
-		return logit;
-	default:
-		return qexp(logit - max) / sum;
+	const int rows = (n + QN_PANEL - 1) / QN_PANEL;
+	float x[QN_EXPERTS_MAX + QN_PANEL], ones[QN_PANEL], max = logits[0], sum = 0;
+
+	for (int i = 0; i < QN_PANEL; i++)
+		ones[i] = 1;
+	for (int e = 1; e < n; e++)
+		max = logits[e] > max ? logits[e] : max;
+	for (int e = 0; e < n; e++) /* far below where exponentials become 0, so that infinity does too; NaN stays */
+		x[e] = logits[e] - max < -1000 ? -1000 : logits[e] - max;
+	for (int e = n; e < rows * QN_PANEL; e++)
+		x[e] = 0;
+	qn_kernels.scan_decays(y, ones, x, rows);
+	for (int e = 0; e < n; e++)
+		sum += y[e];
+	return sum;
+}
+
+/* What the logits of a token are worth, which is what experts are chosen by where it is in another order. */
+static void worths(const struct qn_op *op, float *y, const float *logits)
+{
+	const int n = op->n_expert;
+
+	if (op->gating == QN_GATE_SOFTMAX) {
+		const float sum = exponentials(y, logits, n);
+
+		for (int e = 0; e < n; e++)
+			y[e] /= sum;
+	} else if (op->gating == QN_GATE_SIGMOID) {
+		qn_kernels.fn[QN_FN_SIGMOID](y, logits, NULL, n);
+	} else {
+		memcpy(y, logits, sizeof *y * (size_t)n);
 	}
 }
 
@@ -120,19 +143,14 @@ static float mixer(const struct qn_op *op, const float *logits, const int32_t *e
 /* The n_used experts of a token, best first, and their weights. */
 static void choose(const struct qn_op *op, const float *logits, int32_t *expert, float *weight)
 {
-	float max = logits[0], sum = 0, chosen = 0;
+	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
 
-	if (op->gating == QN_GATE_SOFTMAX) {
-		for (int e = 1; e < op->n_expert; e++)
-			max = logits[e] > max ? logits[e] : max;
-		for (int e = 0; e < op->n_expert; e++)
-			sum += qexp(logits[e] - max);
-	}
+	worths(op, worth, logits);
 	if (op->vec || op->n_group > 1) {
 		float score[QN_EXPERTS_MAX];
 
 		for (int e = 0; e < op->n_expert; e++)
-			score[e] = worth(op, logits[e], max, sum) + (op->vec ? op->vec[e] : 0);
+			score[e] = worth[e] + (op->vec ? op->vec[e] : 0);
 		if (op->n_group > 1)
 			keep_groups(op, score);
 		best_of(score, op->n_expert, op->n_used, expert);
@@ -140,8 +158,7 @@ static void choose(const struct qn_op *op, const float *logits, int32_t *expert,
 		best_of(logits, op->n_expert, op->n_used, expert);
 	}
 	for (int k = 0; k < op->n_used; k++)
-		weight[k] = op->gating == QN_GATE_MIXER ? mixer(op, logits, expert, k) :
-		                                          worth(op, logits[expert[k]], max, sum);
+		weight[k] = op->gating == QN_GATE_MIXER ? mixer(op, logits, expert, k) : worth[expert[k]];
 	if (op->gating == QN_GATE_CHOSEN) {
 		max = weight[0];
 		for (int k = 1; k < op->n_used; k++)
@@ -273,8 +290,7 @@ static void combine_run(struct run *c, const struct qn_op *op)
 			const float w = op->weigh_input ? 1 : r.weight[t * op->n_used + k];
 			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);
 
-			for (int64_t i = 0; i < c->bufs[op->dst].width; i++)
-				y[i] += w * x[i];
+			qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
 		}
 	}
 }

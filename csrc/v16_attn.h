@@ -60,66 +60,127 @@ INLINE v16 softcap(v16 s, float cap)
 	return v16_mul(v16_copysign(v16_div(v16_sub(one, t), v16_add(one, t)), x), v16_set1(cap));
 }
 
-/* Makes scores what counts of them, and returns the new maximum of row r. all: it sees the whole block. */
-INLINE float row_max(int all, const struct attn_rows *a, int r)
+/* The soft cap of scores, and what is added to them. */
+static void VEC(attn_shape)(const struct attn_rows *a)
+{
+	for (int r = 0; r < a->n; r++)
+		for (int j = 0; j < KV_VECS; j++) {
+			float *e = a->e + r * QN_KV_BLOCK + 16 * j;
+			v16 s = v16_load(e);
+
+			if (a->cap > 0)
+				s = softcap(s, a->cap);
+			if (a->bias)
+				s = v16_fma(v16_load(a->bias[r] + 16 * j), v16_set1(LOG2E), s);
+			v16_store(e, s);
+		}
+}
+
+/* The lanes' largest scores of row r; all: it sees the whole block. The first operand of a maximum may be NaN. */
+INLINE v16 row_top(int all, const struct attn_rows *a, int r)
+{
+	v16 top = v16_set1(-INFINITY);
+
+#pragma GCC unroll 4
+	for (int j = 0; j < KV_VECS; j++) {
+		v16 s = v16_load(a->e + r * QN_KV_BLOCK + 16 * j);
+
+		if (!all)
+			s = v16_within_or(s, a->from[r] - 16 * j, a->lim[r] - 16 * j, -INFINITY);
+		top = v16_max(s, top);
+	}
+	return top;
+}
+
+/* Row r's scores become weights; returns the lanes' sums. */
+INLINE v16 row_weights(int all, const struct attn_rows *a, int r, float max)
 {
 	float *e = a->e + r * QN_KV_BLOCK;
 	v16 s[KV_VECS];
 
 #pragma GCC unroll 4
 	for (int j = 0; j < KV_VECS; j++) {
-		s[j] = v16_load(e + 16 * j);
-		if (a->cap > 0)
-			s[j] = softcap(s[j], a->cap);
-		if (a->bias)
-			s[j] = v16_fma(v16_load(a->bias[r] + 16 * j), v16_set1(LOG2E), s[j]);
-		if (!all)
-			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, -INFINITY);
-		if (!all || a->cap > 0 || a->bias)
-			v16_store(e + 16 * j, s[j]);
-	}
-	/* The first operand of a maximum is the one that may be NaN. */
-	v16 max = v16_set1(a->m[r]);
-
-#pragma GCC unroll 4
-	for (int j = 0; j < KV_VECS; j++)
-		max = v16_max(s[j], max);
-	return v16_maxall(max);
-}
-
-/* Row r's scores become weights. */
-INLINE void row_weights(int all, const struct attn_rows *a, int r, float max)
-{
-	float *e = a->e + r * QN_KV_BLOCK, c[16] = {1};
-	const v16 vm = v16_set1(max);
-	v16 s[KV_VECS];
-
-#pragma GCC unroll 4
-	for (int j = 0; j < KV_VECS; j++) {
-		s[j] = v16_exp2(v16_sub(v16_load(e + 16 * j), vm));
+		s[j] = v16_exp2(v16_sub(v16_load(e + 16 * j), v16_set1(max)));
 		if (!all)
 			s[j] = v16_within_or(s[j], a->from[r] - 16 * j, a->lim[r] - 16 * j, 0);
 		v16_store(e + 16 * j, s[j]);
 	}
-	if (!(max == a->m[r])) /* else 2^0 is 1 */
-		v16_store(c, v16_exp2(v16_sub(v16_set1(a->m[r]), vm)));
-	a->c[r] = c[0];
-	a->m[r] = max;
-	a->l[r] = fmaf(a->l[r], c[0], v16_sum(v16_add(v16_add(s[0], s[1]), v16_add(s[2], s[3]))));
+	return v16_add(v16_add(s[0], s[1]), v16_add(s[2], s[3]));
 }
 
-/* Two short loops: a CPU then works at several rows at a time. */
+/* Row r of few. */
+INLINE void weights_of_row(int all, const struct attn_rows *a, int r)
+{
+	const float top = v16_maxall(row_top(all, a, r)), max = top > a->m[r] ? top : a->m[r];
+	const float sum = v16_sum(row_weights(all, a, r, max));
+	float c[16];
+
+	v16_store(c, v16_exp2(v16_set1(a->m[r] - max)));
+	a->c[r] = c[0];
+	a->m[r] = max;
+	a->l[r] = fmaf(a->l[r], c[0], sum);
+}
+
+/*
+ * Rows r .. r + 3, those that there are: their maxima or their sums, whose lanes come together with fewer shuffles
+ * than those of one row.
+ */
+INLINE void four_tops(const struct attn_rows *a, int r, float *max)
+{
+	v16 top[4];
+
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		top[k] = r + k >= a->n        ? v16_zero() :
+			 sees_all(a, r + k) ? row_top(1, a, r + k) : row_top(0, a, r + k);
+	v16_max4(max, top);
+}
+
+INLINE void four_weights(const struct attn_rows *a, int r, const float *max, float *sum)
+{
+	v16 lanes[4];
+
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		lanes[k] = r + k >= a->n        ? v16_zero() :
+			   sees_all(a, r + k) ? row_weights(1, a, r + k, max[k]) : row_weights(0, a, r + k, max[k]);
+	v16_sum4(sum, lanes);
+}
+
+/* What a row has one of is computed for 16 rows at once. Short loops: a CPU then works at several rows at a time. */
 static void VEC(attn_weights)(const struct attn_rows *a)
 {
-	float max[QN_ATTN_ROWS];
+	enum { ROWS = (QN_ATTN_ROWS + 15) / 16 * 16 };
+	float m[ROWS] = {0}, l[ROWS] = {0}, c[ROWS], max[ROWS] = {0}, sum[ROWS] = {0};
+	const size_t bytes = sizeof(float) * (size_t)a->n;
 
-	for (int r = 0; r < a->n; r++)
-		max[r] = sees_all(a, r) ? row_max(1, a, r) : row_max(0, a, r);
-	for (int r = 0; r < a->n; r++)
-		if (sees_all(a, r))
-			row_weights(1, a, r, max[r]);
-		else
-			row_weights(0, a, r, max[r]);
+	if (a->cap > 0 || a->bias)
+		VEC(attn_shape)(a);
+	if (a->n < 4) {
+		for (int r = 0; r < a->n; r++)
+			if (sees_all(a, r))
+				weights_of_row(1, a, r);
+			else
+				weights_of_row(0, a, r);
+		return;
+	}
+	memcpy(m, a->m, bytes);
+	memcpy(l, a->l, bytes);
+	for (int r = 0; r < a->n; r += 4)
+		four_tops(a, r, max + r);
+	for (int r = 0; r < a->n; r += 16) {
+		const v16 old = v16_load(m + r), now = v16_max(v16_load(max + r), old);
+
+		v16_store(max + r, now);
+		v16_store(c + r, v16_exp2(v16_sub(old, now)));
+	}
+	for (int r = 0; r < a->n; r += 4)
+		four_weights(a, r, max + r, sum + r);
+	for (int r = 0; r < a->n; r += 16)
+		v16_store(l + r, v16_fma(v16_load(l + r), v16_load(c + r), v16_load(sum + r)));
+	memcpy(a->m, max, bytes);
+	memcpy(a->l, l, bytes);
+	memcpy(a->c, c, bytes);
 }
 
 /* o[r] += e[r][p] * v[p] for some rows, vectors at .. of them, p in from .. lim - 1. */

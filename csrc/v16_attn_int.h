@@ -108,17 +108,30 @@ INLINE v16 scaled_weights(const struct attn_rows *a, int r, const float *vd, int
 /* The scaled weights of rows r0 .. as 16-bit integers q[nr][64] of units u[nr]. */
 INLINE void round_weights(int nr, const struct attn_rows *a, int r0, const float *vd, int16_t *q, float *u)
 {
-	float inv[ATTN_ROWS_AT_ONCE];
+	float inv[ATTN_ROWS_AT_ONCE], max[8], sum[8];
 
-	for (int r = 0; r < nr; r++) {
-		v16 w[KV_VECS];
+#pragma GCC unroll 2
+	for (int r = 0; r < nr; r += 4) {
+		v16 top[4], lanes[4];
 
 #pragma GCC unroll 4
-		for (int j = 0; j < KV_VECS; j++)
-			w[j] = scaled_weights(a, r0 + r, vd, j);
-		inv[r] = kv_weight_unit(v16_maxall(v16_max(v16_max(w[0], w[1]), v16_max(w[2], w[3]))),
-		                        v16_sum(v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]))), &u[r]);
+		for (int k = 0; k < 4; k++) {
+			v16 w[KV_VECS];
+
+			top[k] = lanes[k] = v16_zero();
+			if (r + k >= nr)
+				continue;
+#pragma GCC unroll 4
+			for (int j = 0; j < KV_VECS; j++)
+				w[j] = scaled_weights(a, r0 + r + k, vd, j);
+			top[k] = v16_max(v16_max(w[0], w[1]), v16_max(w[2], w[3]));
+			lanes[k] = v16_add(v16_add(w[0], w[1]), v16_add(w[2], w[3]));
+		}
+		v16_max4(max + r, top);
+		v16_sum4(sum + r, lanes);
 	}
+	for (int r = 0; r < nr; r++)
+		inv[r] = kv_weight_unit(max[r], sum[r], &u[r]);
 	for (int r = 0; r < nr; r++)
 #pragma GCC unroll 4
 		for (int j = 0; j < KV_VECS; j++) {

@@ -415,18 +415,34 @@ struct qn_ticks {
 	} *times;                /* [n_ops][threads] */
 };
 
+struct qn_plan {
+	const struct qn_op *ops; /* which have passed qn_plan_check() */
+	const struct qn_ticks *ticks; /* is added to; NULL: nothing is measured */
+	int32_t n_ops;
+};
+
 /*
- * Runs ops over the batch, in order. scratch: threads * qn_plan_scratch() bytes, 64-byte
- * aligned. The plan must have passed qn_plan_check(). ticks is added to; NULL: nothing is measured.
+ * Runs plans over the batch, in order. scratch: threads * bytes, where bytes is the most that qn_plan_scratch() says of
+ * any, 64-byte aligned. Before each plan *stop is read, which any thread may set meanwhile, atomically: where it is not 0,
+ * no further plan is run. NULL: all are. Returns how many were run.
  */
-void qn_run(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
-            const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const struct qn_ticks *ticks);
+int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plans, const struct qn_buf *bufs,
+               const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const uint32_t *stop);
 
 /*
  * Packs n_mat * n_out rows into X16 panels with every thread of the pool; dst holds
  * n_mat * ceil(n_out / 16) panels. src->layout is QN_ROWS. Returns the first error.
  */
 int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
+
+/*
+ * Files of ik_llama.cpp may have 4 or 8 rows of a type interleaved, as _R4 and _R8: how many together, 1 where
+ * there is no such form.
+ */
+int32_t qn_rows_together(int32_t type);
+
+/* Takes such rows apart into n_rows rows as in GGUF, a multiple of so many, in as many bytes elsewhere. */
+int qn_rows_apart(int32_t type, void *rows, const void *together, int64_t n_rows, int64_t n_in);
 
 /* ------------------------------------------------------------------ measurements */
 

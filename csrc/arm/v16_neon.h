@@ -87,6 +87,18 @@ static inline float v16_maxall(v16 a)
 	return vgetq_lane_f32(max4(m2, vextq_f32(m2, m2, 1)), 0);
 }
 
+static inline void v16_sum4(float y[4], const v16 a[4])
+{
+	for (int i = 0; i < 4; i++)
+		y[i] = v16_sum(a[i]);
+}
+
+static inline void v16_max4(float y[4], const v16 a[4])
+{
+	for (int i = 0; i < 4; i++)
+		y[i] = v16_maxall(a[i]);
+}
+
 /* All ones in the lanes below n. */
 static inline uint32x4_t below(int n)
 {

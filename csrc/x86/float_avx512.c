@@ -4,6 +4,8 @@
 #define VEC(name) name##_avx512
 #include "vec_tmpl.h"
 
+#include "x86/quantize_zmm.h"
+
 #include "x86/v16_zmm.h"
 
 #define MM_FLOAT_TOKENS 12
@@ -59,6 +61,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
+	k->quantize = quantize_256_avx512;
 	v16_fill_avx512(k);
 	delta_fill_avx512(k);
 	scan_fill_avx512(k);

@@ -66,6 +66,18 @@ static inline float v16_maxall(v16 a)
 	return _mm_cvtss_f32(_mm_max_ss(m2, _mm_shuffle_ps(m2, m2, 1)));
 }
 
+static inline void v16_sum4(float y[4], const v16 a[4])
+{
+	for (int i = 0; i < 4; i++)
+		y[i] = v16_sum(a[i]);
+}
+
+static inline void v16_max4(float y[4], const v16 a[4])
+{
+	for (int i = 0; i < 4; i++)
+		y[i] = v16_maxall(a[i]);
+}
+
 /* All ones in the lanes below n. */
 static inline __m256 below(int n)
 {

@@ -38,6 +38,25 @@ static inline float v16_sum(v16 a)
 	return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
+/* Two vectors to one: of each the lanes 8 apart together. Then two such to one: those 4 apart. */
+#define HALVES(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
+#define QUARTERS(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
+#define FOUR(name, op)                                                                             \
+	static inline void name(float y[4], const v16 a[4])                                        \
+	{                                                                                          \
+		const __m512i first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0); \
+		v16 s = QUARTERS(op, HALVES(op, a[0], a[1]), HALVES(op, a[2], a[3]));              \
+                                                                                                   \
+		s = op(s, _mm512_permute_ps(s, 0x4e));                                             \
+		s = op(s, _mm512_permute_ps(s, 0xb1));                                             \
+		_mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, s)));         \
+	}
+FOUR(v16_sum4, _mm512_add_ps)
+FOUR(v16_max4, _mm512_max_ps)
+#undef FOUR
+#undef QUARTERS
+#undef HALVES
+
 static inline __mmask16 below(int n)
 {
 	return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
@@ -60,12 +79,10 @@ static inline v16 v16_copysign(v16 a, v16 b)
 	return _mm512_or_ps(_mm512_andnot_ps(sign, a), _mm512_and_ps(sign, b));
 }
 
+/* As qexp2(): x - r is a whole number, and p times 2 to that power a normal one where it is not below the least. */
 static inline v16 v16_exp2(v16 x)
 {
-	const v16 magic = v16_set1(QEXP_MAGIC), min = v16_set1(QEXP2_MIN);
-	const v16 v = v16_max(min, x), t = v16_add(v, magic), r = v16_sub(v, v16_sub(t, magic));
-	const __m512i e = _mm512_sub_epi32(_mm512_castps_si512(t),
-	                                   _mm512_set1_epi32((int)bits_of_f32(QEXP_MAGIC) - 127));
+	const v16 r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 	v16 p = v16_set1(QEXP2_C6);
 
 	p = v16_fma(p, r, v16_set1(QEXP2_C5));
@@ -74,8 +91,7 @@ static inline v16 v16_exp2(v16 x)
 	p = v16_fma(p, r, v16_set1(QEXP2_C2));
 	p = v16_fma(p, r, v16_set1(QEXP2_C1));
 	p = v16_fma(p, r, v16_set1(1));
-	return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, min, _CMP_NLT_UQ), p,
-	                           _mm512_castsi512_ps(_mm512_slli_epi32(e, 23)));
+	return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v16_set1(QEXP2_MIN), _CMP_NLT_UQ), p, v16_sub(x, r));
 }
 
 #endif

@@ -88,7 +88,7 @@ func (c *paramsCall) argument() step {
 		name := strings.TrimSpace(string(c.key))
 		c.kinds = nil
 		if t := c.p.tool(c.p.called); t != nil {
-			c.kinds = argumentKinds(t.Parameters, name)
+			c.kinds = argumentKinds(t.Parameters)(name)
 		}
 		if c.typed != "" {
 			var text string
@@ -184,16 +184,23 @@ func kindOf(v string) string {
 	return "integer"
 }
 
-// argumentKinds returns the types that a schema of arguments gives one of them, or nil where
+// argumentKinds returns the types that a schema of arguments gives each of them, by name, nil where
 // it doesn't say.
-func argumentKinds(schema json.RawMessage, name string) []string {
+func argumentKinds(schema json.RawMessage) func(name string) []string {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
+		Additional json.RawMessage            `json:"additionalProperties"`
 	}
 	if json.Unmarshal(schema, &s) != nil {
-		return nil
+		return func(string) []string { return nil }
 	}
-	return schemaKinds(schema, s.Properties[name])
+	return func(name string) []string {
+		sub, ok := s.Properties[name]
+		if !ok {
+			sub = s.Additional
+		}
+		return schemaKinds(schema, sub)
+	}
 }
 
 // schemaKinds returns the types that a schema within root allows, or nil for any.

@@ -1,11 +1,10 @@
 package chat
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/grammar/jsonschema"
@@ -83,133 +82,130 @@ func (f named) expr(l *language, t *Tool) (grammar.Expr, error) {
 	return grammar.Seq{l.text(f.before), name, l.text(f.between), l.space(), args, l.fence(f.after)}, nil
 }
 
-// A property is an argument by its schema, in the order of that.
-type property struct {
-	name     string
-	schema   json.RawMessage // on its own: what it refers to is within
-	required bool
+// textLimit bounds the regular expressions of texts that are written as they are: the mark that
+// ends such a text is excluded by an automaton of both.
+const textLimit = 2000
+
+// argumentText returns the texts that an argument may be, as it is written before a mark.
+func (l *language) argumentText(m *jsonschema.Member, stop string) (grammar.Expr, error) {
+	free := l.free(stop)
+	says, err := m.Text()
+	switch alt, _ := says.(grammar.Alt); {
+	case err != nil || says == nil:
+		return free, err
+	case !slices.ContainsFunc(alt, func(e grammar.Expr) bool { return !lacks(e, rune(stop[0])) }):
+		return says, nil
+	case extent(says) > textLimit:
+		return free, fmt.Errorf("the argument %s: its pattern or maxLength takes more than %d characters, which can't be decided in calls of this form", m.Name, textLimit)
+	}
+	return grammar.And{says, free}, nil
 }
 
-// maxProperties bounds the bytes of all properties, each with the definitions that it may refer to.
-const maxProperties = 1 << 22
-
-// properties returns the properties of a schema of an object, and whether others may be there too.
-func properties(schema json.RawMessage) (all []property, open bool, err error) {
-	var s struct {
-		Properties  json.RawMessage            `json:"properties"`
-		Required    []string                   `json:"required"`
-		Additional  json.RawMessage            `json:"additionalProperties"`
-		Definitions map[string]json.RawMessage `json:"definitions"`
-		Defs        map[string]json.RawMessage `json:"$defs"`
+// lacks tells whether no text of a regular expression has a character, as far as its parts tell.
+func lacks(e grammar.Expr, r rune) bool {
+	any := func(parts []grammar.Expr) bool {
+		return !slices.ContainsFunc(parts, func(e grammar.Expr) bool { return !lacks(e, r) })
 	}
+	switch e := e.(type) {
+	case grammar.Lit:
+		return !strings.ContainsRune(string(e), r)
+	case grammar.Class:
+		return !e.Has(r)
+	case grammar.Seq:
+		return any(e)
+	case grammar.Alt:
+		return any(e)
+	case grammar.And:
+		return slices.ContainsFunc(e, func(e grammar.Expr) bool { return lacks(e, r) })
+	case grammar.Repeat:
+		return lacks(e.Expr, r)
+	}
+	return false
+}
+
+// extent estimates how many characters the parts of a regular expression take, written out.
+func extent(e grammar.Expr) int {
+	sum := func(parts []grammar.Expr) (n int) {
+		for _, part := range parts {
+			n = min(n+extent(part), 1<<20)
+		}
+		return n
+	}
+	switch e := e.(type) {
+	case grammar.Lit:
+		return len(e)
+	case grammar.Seq:
+		return sum(e)
+	case grammar.Alt:
+		return sum(e)
+	case grammar.And:
+		return sum(e)
+	case grammar.Not:
+		return extent(e.Expr)
+	case grammar.Repeat:
+		return min(extent(e.Expr)*max(e.Min, e.Max, 1), 1<<20)
+	}
+	return 1
+}
+
+// members returns the arguments of a call, one after another, in the order of the schema: part writes each, other
+// those of other names, and between comes between them. Those that are not required may be left out.
+func (l *language) members(t *Tool, opts jsonschema.Options, between grammar.Expr, part, other func(m *jsonschema.Member) (grammar.Expr, error)) (grammar.Expr, error) {
+	schema := t.Parameters
 	if schema == nil {
-		return nil, true, nil
+		schema = json.RawMessage(anyObject)
 	}
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, false, err
-	}
-	required := map[string]bool{}
-	for _, name := range s.Required {
-		required[name] = true
-	}
-	open = s.Additional != nil && string(s.Additional) != "false" || s.Properties == nil && s.Additional == nil
-	if s.Properties == nil {
-		return nil, open, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(s.Properties))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, false, errors.New("properties is no object")
-	}
-	kept := 0
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, false, err
-		}
-		var one json.RawMessage
-		if err := d.Decode(&one); err != nil {
-			return nil, false, err
-		}
-		name, _ := t.(string)
-		one = within(one, s.Definitions, s.Defs)
-		if kept += len(one); kept > maxProperties {
-			return nil, false, fmt.Errorf("the properties with their definitions have more than %d bytes", maxProperties)
-		}
-		all = append(all, property{name, one, required[name]})
-		delete(required, name)
-	}
-	if len(required) > 0 {
-		return nil, false, errors.New("a property that is required is not among properties")
-	}
-	return all, open, nil
-}
-
-// within returns a schema with the definitions that it may refer to.
-func within(schema json.RawMessage, definitions, defs map[string]json.RawMessage) json.RawMessage {
-	var members map[string]json.RawMessage
-	if definitions == nil && defs == nil || json.Unmarshal(schema, &members) != nil || members == nil {
-		return schema
-	}
-	if definitions != nil && members["definitions"] == nil {
-		members["definitions"], _ = json.Marshal(definitions)
-	}
-	if defs != nil && members["$defs"] == nil {
-		members["$defs"], _ = json.Marshal(defs)
-	}
-	out, _ := json.Marshal(members)
-	return out
-}
-
-// enum returns the values to which a schema limits a text, or nil.
-func enum(schema json.RawMessage) (texts []string) {
-	var s struct {
-		Enum  []any `json:"enum"`
-		Const any   `json:"const"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return nil
-	}
-	if s.Const != nil {
-		s.Enum = []any{s.Const}
-	}
-	for _, v := range s.Enum {
-		if text, ok := v.(string); ok {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-// members returns the arguments of a call, one after another: part writes each, and between comes
-// between them. Those that are not required may be left out.
-func (l *language) members(t *Tool, between grammar.Expr, part func(p property) (grammar.Expr, error), other grammar.Expr) (grammar.Expr, error) {
-	all, open, err := properties(t.Parameters)
+	n := len(l.g.Rules)
+	objects, err := jsonschema.Arguments(l.g, schema, opts)
 	if err != nil {
-		if t.Strict {
+		l.g.Rules = l.g.Rules[:n]
+		if !t.Strict {
+			objects, err = jsonschema.Arguments(l.g, []byte(anyObject), opts)
+		}
+		if err != nil {
 			return nil, err
 		}
-		all, open = nil, true
 	}
+	var out grammar.Alt
+	for _, o := range objects {
+		e, err := l.object(o, between, part, other)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// object returns the arguments of one alternative.
+func (l *language) object(o jsonschema.Object, between grammar.Expr, part, other func(m *jsonschema.Member) (grammar.Expr, error)) (grammar.Expr, error) {
 	// From the last to the first: what may follow where one came before, and where none did.
 	after := grammar.Expr(grammar.Lit(""))
 	begin := after
-	if open {
-		more := grammar.Repeat{Expr: grammar.Seq{between, other}, Max: -1}
-		after, begin = more, grammar.Alt{grammar.Lit(""), grammar.Seq{other, more}}
+	if o.Others != nil {
+		e, err := other(o.Others)
+		if err != nil {
+			return nil, err
+		}
+		more := grammar.Repeat{Expr: grammar.Seq{between, e}, Max: -1}
+		after, begin = more, grammar.Alt{grammar.Lit(""), grammar.Seq{e, more}}
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		e, err := part(all[i])
+	for i := len(o.Members) - 1; i >= 0; i-- {
+		e, err := part(&o.Members[i])
 		if err != nil {
 			return nil, err
 		}
 		with, first := grammar.Expr(grammar.Seq{between, e, after}), grammar.Expr(grammar.Seq{e, after})
-		if !all[i].required {
+		if !o.Members[i].Required {
 			with, first = grammar.Alt{after, with}, grammar.Alt{begin, first}
 		}
 		after, begin = l.g.Add("arguments", with), l.g.Add("arguments", first)
 	}
 	return begin, nil
 }
+
+// word is the names of arguments that no schema has.
+var word = grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: '_', Hi: '_'}, grammar.Range{Lo: '-', Hi: '-'}), Min: 1, Max: 64}
 
 func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 	line := grammar.Repeat{Expr: grammar.Lit("\n")}
@@ -223,37 +219,40 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 		}
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
-	part := func(p property) (grammar.Expr, error) {
-		kinds := schemaKinds(p.schema, p.schema)
+	kindsOf := argumentKinds(t.Parameters)
+	value := func(m *jsonschema.Member, name grammar.Expr, kinds []string) (grammar.Expr, error) {
 		text := len(kinds) == 1 && kinds[0] == "string"
-		if text || kinds == nil {
-			value := l.free(f.stop)
-			if some := enum(p.schema); text && some != nil {
-				alt := grammar.Alt{}
-				for _, v := range some {
-					alt = append(alt, grammar.Lit(v))
+		if !text && kinds != nil {
+			e, err := m.Value()
+			if err == nil {
+				for i, kind := range []string{"boolean", "boolean", "null"} { // as Python writes them
+					if slices.Contains(kinds, kind) {
+						e = grammar.Alt{e, grammar.Lit([]string{"True", "False", "None"}[i])}
+					}
 				}
-				value = alt
+				return argument(name, "false", e), nil
 			}
-			return argument(grammar.Lit(p.name), "true", value), nil
-		}
-		value, err := l.json(p.schema)
-		if err != nil {
 			if t.Strict {
 				return nil, err
 			}
-			value = l.free(f.stop)
 		}
-		for i, kind := range []string{"boolean", "boolean", "null"} { // as Python writes them
-			if slices.Contains(kinds, kind) {
-				value = grammar.Alt{value, grammar.Lit([]string{"True", "False", "None"}[i])}
+		e := l.free(f.stop)
+		if text {
+			says, err := l.argumentText(m, f.stop)
+			if err != nil && t.Strict {
+				return nil, err
+			}
+			if err == nil {
+				e = says
 			}
 		}
-		return argument(grammar.Lit(p.name), "false", value), nil
+		return argument(name, "true", e), nil
 	}
-	word := grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: '_', Hi: '_'}, grammar.Range{Lo: '-', Hi: '-'})
-	other := argument(grammar.Repeat{Expr: word, Min: 1, Max: 64}, "true", l.free(f.stop))
-	args, err := l.members(t, l.space(), part, other)
+	part := func(m *jsonschema.Member) (grammar.Expr, error) {
+		return value(m, grammar.Lit(m.Name), kindsOf(m.Name))
+	}
+	other := func(m *jsonschema.Member) (grammar.Expr, error) { return value(m, word, kindsOf("")) }
+	args, err := l.members(t, jsonschema.Options{}, l.space(), part, other)
 	if err != nil {
 		return nil, err
 	}
@@ -261,90 +260,65 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 }
 
 func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {
-	text := grammar.Seq{l.text(f.quote), l.free(f.quote), l.text(f.quote)}
-	v := l.values(text, "true", "false", "null", func(value grammar.Expr) grammar.Expr {
-		word := grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: '_', Hi: '_'}, grammar.Range{Lo: '-', Hi: '-'})
-		return grammar.Seq{grammar.Alt{grammar.Repeat{Expr: word, Min: 1, Max: 64}, text}, grammar.Lit(":"), value}
-	})
-	v.quote = func(s string) grammar.Expr {
-		return grammar.Seq{l.text(f.quote), grammar.Lit(s), l.text(f.quote)}
+	text := func(says grammar.Expr) grammar.Expr {
+		e := l.free(f.quote)
+		if _, control := l.control(f.quote); says != nil {
+			if e = says; !control && !lacks(says, rune(f.quote[0])) {
+				e = grammar.And{says, l.free(f.quote)}
+			}
+		}
+		return grammar.Seq{l.text(f.quote), e, l.text(f.quote)}
 	}
-	return l.literal(t, v, ":", ",", grammar.Seq{l.text(f.before), grammar.Lit(t.Name + "{")}, "}")
+	n := &jsonschema.Notation{
+		True: "true", False: "false", Null: "null", Text: text, Colon: grammar.Lit(":"), Comma: grammar.Seq{grammar.Lit(","), l.space()},
+		Name: func(says grammar.Expr) grammar.Expr {
+			if says == nil {
+				return grammar.Alt{word, text(nil)}
+			}
+			if lit, ok := says.(grammar.Lit); ok {
+				return lit
+			}
+			return grammar.Alt{grammar.And{says, word}, text(says)}
+		},
+	}
+	return l.literal(t, n, grammar.Lit(":"), grammar.Lit(","), grammar.Seq{l.text(f.before), grammar.Lit(t.Name + "{")}, "}")
 }
 
 func (python) expr(l *language, t *Tool) (grammar.Expr, error) {
-	text, err := l.json([]byte(`{"type":"string"}`))
-	if err != nil {
-		return nil, err
-	}
-	own := grammar.Class(grammar.Any).Without(grammar.Runes("'\\\n"))
-	text = grammar.Alt{text, grammar.Seq{grammar.Lit("'"), grammar.Repeat{Expr: grammar.Alt{own, grammar.Seq{grammar.Lit(`\`), grammar.Runes(`nrt\'"`)}}, Max: -1}, grammar.Lit("'")}}
-	v := l.values(text, "True", "False", "None", func(value grammar.Expr) grammar.Expr {
-		return grammar.Seq{text, grammar.Lit(": "), value}
-	})
-	v.quote = func(s string) grammar.Expr { return quote(s) }
-	return l.literal(t, v, "=", ", ", grammar.Lit(t.Name+"("), ")")
+	n := &jsonschema.Notation{True: "True", False: "False", Null: "None", Colon: grammar.Lit(": "), Comma: grammar.Seq{grammar.Lit(","), l.space()}, Text: pythonText, Name: pythonText}
+	return l.literal(t, n, grammar.Lit("="), grammar.Lit(", "), grammar.Lit(t.Name+"("), ")")
 }
 
-// notation is how values are written that are not JSON.
-type notation struct {
-	kinds map[string]grammar.Expr // by JSON Schema's types
-	any   grammar.Expr
-	quote func(s string) grammar.Expr
+// pythonText returns strings by what they say: as in JSON, or in single quotes where they may be anything.
+func pythonText(says grammar.Expr) grammar.Expr {
+	text := jsonschema.Quoted(says)
+	if says != nil {
+		return text
+	}
+	own := grammar.Any.Without(grammar.Runes("'\\\n"))
+	char := grammar.Alt{own, grammar.Seq{grammar.Lit(`\`), grammar.Runes(`nrt\'"`)}}
+	return grammar.Alt{text, grammar.Seq{grammar.Lit("'"), grammar.Repeat{Expr: char, Max: -1}, grammar.Lit("'")}}
 }
 
-// values returns the notation in which texts and words are written so, and members by member.
-func (l *language) values(text grammar.Expr, yes, no, null grammar.Lit, member func(value grammar.Expr) grammar.Expr) *notation {
-	digit := grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'})
-	integer := grammar.Seq{grammar.Repeat{Expr: grammar.Lit("-"), Max: 1}, grammar.Alt{grammar.Lit("0"), grammar.Seq{
-		grammar.NewClass(grammar.Range{Lo: '1', Hi: '9'}), grammar.Repeat{Expr: digit, Max: 15}}}}
-	number := grammar.Seq{integer, grammar.Repeat{Expr: grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: digit, Min: 1, Max: 15}}, Max: 1}}
-	n := &notation{kinds: map[string]grammar.Expr{
-		"string": text, "integer": integer, "number": number, "boolean": grammar.Alt{yes, no}, "null": null,
-	}}
-	value := l.g.Add("value", nil)
-	n.any = value
-	list := func(open, shut grammar.Lit, e grammar.Expr) grammar.Expr {
-		some := grammar.Seq{e, grammar.Repeat{Expr: grammar.Seq{grammar.Lit(","), l.space(), e}, Max: -1}}
-		return grammar.Seq{open, grammar.Repeat{Expr: some, Max: 1}, shut}
-	}
-	n.kinds["array"] = list("[", "]", value)
-	n.kinds["object"] = list("{", "}", member(value))
-	alt := grammar.Alt{}
-	for _, kind := range []string{"string", "number", "boolean", "null", "array", "object"} {
-		alt = append(alt, n.kinds[kind])
-	}
-	l.g.Rules[value].Expr = alt
-	return n
-}
-
-// literal returns a call whose arguments are values in a notation. What is within objects and arrays is
-// free, so that a strict schema can have none.
-func (l *language) literal(t *Tool, v *notation, colon, comma grammar.Lit, open grammar.Expr, shut grammar.Lit) (grammar.Expr, error) {
-	part := func(p property) (grammar.Expr, error) {
-		alt := grammar.Alt{}
-		some := enum(p.schema)
-		for _, s := range some {
-			alt = append(alt, v.quote(s))
+// literal returns a call whose arguments are values in a notation.
+func (l *language) literal(t *Tool, n *jsonschema.Notation, colon, comma, open grammar.Expr, shut grammar.Lit) (grammar.Expr, error) {
+	value := func(name grammar.Expr, m *jsonschema.Member) (grammar.Expr, error) {
+		e, err := m.Value()
+		if err != nil && !t.Strict {
+			e, err = l.any(n)
 		}
-		for _, kind := range schemaKinds(p.schema, p.schema) {
-			e, ok := v.kinds[kind]
-			if kind == "string" && some != nil || !ok {
-				continue
-			}
-			alt = append(alt, e)
-		}
-		value := grammar.Expr(alt)
-		if len(alt) == 0 {
-			value = v.any
-		}
-		return grammar.Seq{grammar.Lit(p.name), colon, value}, nil
+		return grammar.Seq{name, colon, e}, err
 	}
-	word := grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: '_', Hi: '_'})
-	other := grammar.Seq{grammar.Repeat{Expr: word, Min: 1, Max: 64}, colon, v.any}
-	args, err := l.members(t, comma, part, other)
+	args, err := l.members(t, jsonschema.Options{Notation: n}, comma,
+		func(m *jsonschema.Member) (grammar.Expr, error) { return value(grammar.Lit(m.Name), m) },
+		func(m *jsonschema.Member) (grammar.Expr, error) { return value(word, m) })
 	if err != nil {
 		return nil, err
 	}
 	return grammar.Seq{open, args, shut}, nil
+}
+
+// any returns all values in a notation.
+func (l *language) any(n *jsonschema.Notation) (grammar.Expr, error) {
+	return jsonschema.Add(l.g, []byte("true"), jsonschema.Options{Notation: n, Exact: true})
 }

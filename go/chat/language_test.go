@@ -134,3 +134,71 @@ func TestLanguageOfArguments(t *testing.T) {
 		t.Errorf("a strict schema that cannot be a grammar: %v", err)
 	}
 }
+
+// In calls that are not JSON, arguments are what a strict schema says all through: within objects and arrays, texts too.
+func TestLanguageOfStrictArguments(t *testing.T) {
+	const schema = `{"type":"object","properties":{
+		"id":{"type":"string","pattern":"^[a-z]+<?[0-9]{2}$"},
+		"day":{"type":"string","format":"date"},
+		"short":{"type":"string","maxLength":3},
+		"where":{"$ref":"#/$defs/where"},
+		"tags":{"type":"array","items":{"enum":["a","b"]},"minItems":1},
+		"on":{"type":"boolean"}},
+		"required":["id","where"],"additionalProperties":false,
+		"$defs":{"where":{"type":"object","properties":{"x":{"type":"integer"},"name":{"type":"string","pattern":"^[A-Z]+$"}},"required":["x"],"additionalProperties":false}}}`
+	param := func(list ...string) string {
+		out := "<tool_call>\n<function=f>\n"
+		for i := 0; i < len(list); i += 2 {
+			out += "<parameter=" + list[i] + ">\n" + list[i+1] + "\n</parameter>\n"
+		}
+		return out + "</function>\n</tool_call>"
+	}
+	gemma := func(args string) string {
+		return "<|tool_call>call:f{" + strings.ReplaceAll(args, "'", `<|"|>`) + "}<tool_call|>"
+	}
+	python := func(args string) string { return "<|tool_call_start|>[f(" + args + ")]<|tool_call_end|>" }
+	for _, c := range []struct {
+		syntax, text string
+		ok           bool
+	}{
+		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3}`), true},
+		{"Qwen3-Coder", param("id", "ab<12", "day", "2026-02-28", "short", "<a>", "where", `{"x": 3, "name": "R"}`, "tags", `["a"]`, "on", "True"), true},
+		{"Qwen3-Coder", param("id", "ab1", "where", `{"x": 3}`), false},
+		{"Qwen3-Coder", param("id", "ab12"), false},
+		{"Qwen3-Coder", param("where", `{"x": 3}`), false},
+		{"Qwen3-Coder", param("id", "ab12", "day", "2026-02-30", "where", `{"x": 3}`), false},
+		{"Qwen3-Coder", param("id", "ab12", "short", "four", "where", `{"x": 3}`), false},
+		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": "3"}`), false},
+		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3, "name": "r"}`), false},
+		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3}`, "tags", `[]`), false},
+		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3}`, "more", "1"), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{x:3}`), true},
+		{"Gemma 4", gemma(`id:'ab<12',day:'2026-02-28',short:'<a>',where:{x:3,name:'R'},tags:['a','b'],on:true`), true},
+		{"Gemma 4", gemma(`id:'ab1',where:{x:3}`), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{x:'3'}`), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{x:3,name:'r'}`), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{y:3}`), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{x:3},tags:['c']`), false},
+		{"Gemma 4", gemma(`id:'ab12',where:{x:3},tags:[]`), false},
+		{"LFM2", python(`id="ab12", where={"x": 3}`), true},
+		{"LFM2", python(`id="ab12", where={"x": 3, "name": "R"}, tags=["a", "b"], on=False`), true},
+		{"LFM2", python(`id="ab12", where={"x": True}`), false},
+		{"LFM2", python(`id="ab12", where={"x": 3, "name": "r"}`), false},
+	} {
+		p := promptIn(t, c.syntax, []Tool{{Name: "f", Parameters: json.RawMessage(schema), Strict: true}})
+		for _, controls := range [][]string{nil, controlsOf(p)} {
+			at, ends := hold(t, p, nil, &CallRule{Required: true}, controls).takes(c.text)
+			if ok := at == len(c.text) && ends; ok != c.ok {
+				t.Errorf("%s, %d control tokens: %q is taken: %v, up to %q", c.syntax, len(controls), c.text, ok, c.text[:at])
+			}
+		}
+	}
+	// What can't be decided is refused where the schema is strict, and left out otherwise.
+	long := []Tool{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","maxLength":9999}}}`)}}
+	hold(t, promptIn(t, "Qwen3-Coder", long), nil, &CallRule{Required: true}, nil)
+	long[0].Strict = true
+	p := promptIn(t, "Qwen3-Coder", long)
+	if _, err := p.Language(&grammar.Grammar{}, nil, &CallRule{}, func(string) (int32, bool) { return 0, false }); err == nil || !strings.Contains(err.Error(), "the argument a") {
+		t.Errorf("a text that is too long to be decided: %v", err)
+	}
+}

@@ -59,6 +59,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	if err := a.spell(); err != nil {
 		return nil, err
 	}
+	a.findTurns()
 	return a, nil
 }
 

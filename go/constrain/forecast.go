@@ -57,7 +57,7 @@ func (w *walker) only(heads []head) int16 {
 	b := int16(noByte)
 	w.reach = w.returns(w.reach[:0], heads)
 	for _, h := range w.reach {
-		b = either(b, w.a.only(h.s))
+		b = either(b, w.a.forced(h.s))
 	}
 	return b
 }
@@ -72,9 +72,9 @@ func either(a, b int16) int16 {
 	return manyBytes
 }
 
-func (a *Automaton) only(s *state) int16 {
-	if s.only != unknownByte {
-		return s.only
+func (a *Automaton) forced(s *state) int16 {
+	if s.forced != unknownByte {
+		return s.forced
 	}
 	b := int16(noByte)
 	for _, t := range s.threads {
@@ -87,9 +87,9 @@ func (a *Automaton) only(s *state) int16 {
 	}
 	for _, e := range a.calls(s) {
 		if b != manyBytes {
-			b = either(b, a.only(e.start))
+			b = either(b, a.forced(e.start))
 		}
 	}
-	s.only = b
+	s.forced = b
 	return b
 }

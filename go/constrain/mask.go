@@ -1,6 +1,9 @@
 package constrain
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // A mask is the tokens that a state allows, as far as it is known without its stack,
 // or with the states that are on top of it.
@@ -14,15 +17,14 @@ type mask struct {
 
 // masker computes masks, under the automaton's lock.
 type masker struct {
-	seen  []visit
-	stack []head // of the nodes on the path in the trie
-	ends  []level
-	ids   Set // being computed
-	open  []int32
+	seen   []visit
+	stack  []head   // of the nodes on the path in the trie
+	states []*state // of those where a single state is enough
+	one    [1]head
+	path   []byte
+	ids    Set // being computed
+	open   []int32
 }
-
-// A level is how many heads and nodes there are on the path to a depth in the trie.
-type level struct{ heads, nodes int }
 
 type visit struct {
 	m *mask
@@ -144,53 +146,163 @@ func (k *masker) name(a *Automaton, s *tokenSet) {
 // walk adds the tokens below a node of the trie that a state allows.
 func (k *masker) walk(a *Automaton, s *state, from int32) {
 	t, w := a.v.trie(), &a.w
-	w.scratch = true
+	w.scratch, w.used = true, 0
 	defer func() { w.scratch = false }()
-	k.stack = append(k.stack[:0], head{s, bottom})
-	k.ends = append(k.ends[:0], level{1, 0})
-	base := t.nodes[from].depth
+	k.stack, k.states = k.stack[:0], k.states[:0]
+	if k.path == nil {
+		k.path = make([]byte, a.v.longest)
+	}
 	if s.accepts {
 		k.open = append(k.open, from)
 	}
-	for i, end := from+1, t.nodes[from].next; i < end; {
+	h := head{s, bottom}
+	if from == 0 {
+		if p := a.settled(s); p.slice != nil {
+			k.ids.union(p.slice.upTo(p.left))
+			k.ahead(a, h, p.slice, 0, len(p.slice.rest))
+			return
+		}
+	}
+	k.ahead(a, h, nil, int(from)+1, int(t.nodes[from].next))
+}
+
+// below adds tokens of nodes of the trie from one to another, or of those of the rest of a
+// slice by their indexes there. The first and its siblings are below the node at which the heads are.
+func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
+	t, w := a.v.trie(), &a.w
+	used, held := w.used, len(k.stack)
+	for next := 0; at < end; at = next {
+		i := int32(at)
+		if next = int(t.nodes[i].next); sl != nil {
+			i, next = sl.rest[at], int(sl.next[at])
+		}
 		n := &t.nodes[i]
-		d := int(n.depth - base)
-		above := k.ends[d-1].heads
-		parent := k.stack[:above]
-		if d > 1 {
-			parent = parent[k.ends[d-2].heads:]
-		}
-		w.used = k.ends[d-1].nodes
-		k.stack = w.step(k.stack[:above], parent, n.byte)
-		here := k.stack[above:]
-		if len(here) == 0 {
-			i = n.next
-			continue
-		}
-		if n.below > 0 && k.covered(here, &t.spans[n.below]) {
-			if set := t.spans[n.below].tokens; set != nil {
-				k.ids.union(set)
-			} else {
-				k.ids.addAll(t.all(i))
-			}
-			i = n.next
-			continue
-		}
-		if own := t.own(i); len(own) > 0 && slices.ContainsFunc(here, func(h head) bool { return h.s.spelt && h.n.spelt }) {
-			k.ids.addAll(own)
-		}
-		i++
-		if n.next == i {
+		w.used = used
+		k.stack = w.step(k.stack[:held], heads, n.byte)
+		here := k.stack[held:]
+		if len(here) == 0 || k.take(a, here, i) || at+1 == next {
 			continue
 		}
 		if w.complete(here) {
-			k.open = append(k.open, i-1)
+			k.open = append(k.open, i)
 		}
-		k.ends = append(k.ends[:d], level{len(k.stack), w.used})
+		k.path[n.depth-1] = n.byte
+		if len(here) > 1 || here[0].s.accepts {
+			k.below(a, here, sl, at+1, next)
+		} else if sl != nil || next-at < partNodes || !k.part(a, here[0], i) {
+			k.ahead(a, here[0], sl, at+1, next)
+		}
 	}
+	w.used, k.stack = used, k.stack[:held]
 }
 
-func (k *masker) covered(heads []head, s *span) bool {
+// ahead is below at a single head whose rule does not end here: where no stack matters.
+func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
+	if h.s.accepts {
+		k.stack = append(k.stack, h)
+		k.below(a, k.stack[len(k.stack)-1:], sl, at, end)
+		k.stack = k.stack[:len(k.stack)-1]
+		return
+	}
+	if at == end {
+		return
+	}
+	t := a.v.trie()
+	held := len(k.states)
+	k.states = append(k.states, h.s)
+	first := at
+	if sl != nil {
+		first = int(sl.rest[at])
+	}
+	base := int(t.nodes[first].depth) - held // k.states has the state above a node at its depth less this
+	for next := 0; at < end; {
+		i := int32(at)
+		if next = int(t.nodes[i].next); sl != nil {
+			i, next = sl.rest[at], int(sl.next[at])
+		}
+		n := &t.nodes[i]
+		from := k.states[int(n.depth)-base]
+		to := from.next[a.classOf[n.byte]]
+		if to == nil {
+			a.computeStep(from, n.byte)
+			to = from.next[a.classOf[n.byte]]
+		}
+		switch {
+		case to == stuck:
+			at = next
+			continue
+		case to == forked || to.accepts:
+			k.stack = append(k.stack, head{from, h.n})
+			k.below(a, k.stack[len(k.stack)-1:], sl, at, next)
+			k.stack = k.stack[:len(k.stack)-1]
+			at = next
+			continue
+		case len(to.runs) > 0:
+			k.one[0] = head{to, h.n}
+			if k.take(a, k.one[:], i) {
+				at = next
+				continue
+			}
+		case to.spelt && h.n.spelt:
+			for _, id := range t.own(i) {
+				k.ids.Add(id)
+			}
+		}
+		if at+1 == next {
+			at = next
+			continue
+		}
+		k.path[n.depth-1] = n.byte
+		if sl == nil && next-at >= partNodes && k.part(a, head{to, h.n}, i) {
+			at = next
+			continue
+		}
+		k.states = append(k.states[:int(n.depth)-base+1], to)
+		at++
+	}
+	k.states = k.states[:held]
+}
+
+// take adds the tokens of a node, or all of those below it as well: then it returns true.
+func (k *masker) take(a *Automaton, heads []head, i int32) bool {
+	t := a.v.trie()
+	if n := &t.nodes[i]; n.below > 0 && covered(heads, &t.spans[n.below]) {
+		if set := t.spans[n.below].tokens; set != nil {
+			k.ids.union(set)
+		} else {
+			k.ids.addAll(t.all(i))
+		}
+		return true
+	}
+	if own := t.own(i); len(own) > 0 && slices.ContainsFunc(heads, func(h head) bool { return h.s.spelt && h.n.spelt }) {
+		k.ids.addAll(own)
+	}
+	return false
+}
+
+// partNodes is the least number of nodes for which a part of a slice is used.
+const partNodes = 512
+
+// part adds the tokens below a node with a slice's help, if there is one for the state there.
+func (k *masker) part(a *Automaton, h head, i int32) bool {
+	p := a.settled(h.s)
+	sl := p.slice
+	if sl == nil || !sl.pure.Has(i) {
+		return false
+	}
+	t := a.v.trie()
+	before := int32(utf8.RuneCount(k.path[:t.nodes[i].depth]))
+	for at, end := t.nodes[i+1].from, t.nodes[t.nodes[i].next].from; at < end; at++ {
+		if n := int32(sl.points[at]); n > 0 && n-before <= p.left {
+			k.ids.Add(t.ids[at])
+		}
+	}
+	from := sl.index(i+1, 0)
+	k.ahead(a, h, sl, from, sl.index(t.nodes[i].next, from))
+	return true
+}
+
+func covered(heads []head, s *span) bool {
 	for _, h := range heads {
 		for i := range h.s.runs {
 			if h.s.runs[i].covers(s) {

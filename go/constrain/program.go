@@ -56,6 +56,7 @@ type loop struct {
 	min, max int32 // turns; max -1: any number, and they are not counted beyond min
 	counted  bool
 	run      run
+	turn     int32 // the end of a turn, if the loop is plain
 }
 
 // A run is the code points that leave a loop at its head, one turn later.
@@ -323,7 +324,11 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 		return c.emit(e.Expr, next)
 	}
 	turns := max(lo, hi)
-	if lo <= 1 && hi < 0 || lo == 0 && hi == 1 || c.flat || c.estimate(e.Expr)*turns <= unrollSize {
+	if lo <= 1 && hi < 0 || lo == 0 && hi == 1 || c.flat {
+		return c.unroll(e, next)
+	}
+	run := c.run(e.Expr)
+	if c.estimate(e.Expr)*turns <= unrollSize && (c.counted || !run.rest) { // states of runs are known at once
 		return c.unroll(e, next)
 	}
 	if c.counted {
@@ -335,7 +340,7 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	}
 	c.counted = true
 	defer func() { c.counted = false }()
-	c.loops = append(c.loops, loop{min: int32(lo), max: int32(hi), counted: true, run: c.run(e.Expr)})
+	c.loops = append(c.loops, loop{min: int32(lo), max: int32(hi), counted: true, run: run})
 	n := int32(len(c.loops) - 1)
 	head := c.add(inst{op: opHead, arg: n, alt: -1})
 	turn := c.add(inst{op: opTurn, arg: n, out: head, alt: next})

@@ -14,16 +14,20 @@ type thread struct{ pc, count int32 }
 type state struct {
 	id      uint64
 	threads []thread
-	accepts bool     // the rule may end
-	last    bool     // and nothing else
-	spelt   bool     // tokens spell the rest of a text of the rule
-	moves   [][]move // by class of bytes; nil: not computed
-	begins  []entry  // calls
+	accepts bool            // the rule may end
+	last    bool            // and nothing else
+	spelt   bool            // tokens spell the rest of a text of the rule
+	next    []*state        // by class of bytes, where there is one move that pushes nothing; nil: not computed
+	alone   [1]move         // the move to this state
+	forks   map[byte][]move // others, by class
+	begins  []entry         // calls
 	tokens  []tokenMove
 	listed  bool // begins and tokens are computed
 	runs    []reach
-	only    int16 // the only byte that may come next in the rule, or one of these three
+	forced  int16 // the only byte that may come next in the rule, or one of these three
 	mask    *mask
+	settles bool // settled is computed
+	settled settlement
 }
 
 const (
@@ -48,13 +52,16 @@ type tokenMove struct {
 	move
 }
 
-// A reach is the run of a loop, and how many of its code points may follow at least.
+// A reach is a loop, and how many code points of its run may follow at least.
 type reach struct {
-	run
+	loop *loop
 	left int32
 }
 
 const unbounded = 1<<31 - 1
+
+// What state.next has instead of a state: no move, and those in forks.
+var stuck, forked = new(state), new(state)
 
 // maxMoves bounds the ways in which a grammar goes on with a byte; others are not taken.
 const maxMoves = 1 << 12
@@ -111,7 +118,7 @@ func (a *Automaton) follow(t thread) {
 				if l.counted && l.max >= 0 {
 					left = l.max - t.count
 				}
-				a.reaches = append(a.reaches, reach{l.run, left})
+				a.reaches = append(a.reaches, reach{l, left})
 			}
 			a.todo = append(a.todo, thread{i.out, t.count})
 		case opTurn:
@@ -159,7 +166,8 @@ func (a *Automaton) intern() *state {
 		panic(tooMuch{})
 	}
 	a.made++
-	s := &state{id: a.made, threads: slices.Clone(a.closed), runs: slices.Clone(a.reaches), only: unknownByte}
+	s := &state{id: a.made, threads: slices.Clone(a.closed), runs: slices.Clone(a.reaches), next: make([]*state, a.classes), forced: unknownByte}
+	s.alone[0].to = s
 	for _, t := range s.threads {
 		i := &a.insts[t.pc]
 		if i.op == opMatch {
@@ -168,44 +176,73 @@ func (a *Automaton) intern() *state {
 		s.spelt = s.spelt || !i.unspelt
 	}
 	a.states[string(a.key)] = s
-	a.bytes += 3*len(a.key) + 40*len(s.runs) + 320
+	a.bytes += 3*len(a.key) + 16*len(s.runs) + 8*a.classes + 384
 	return s
 }
 
 // step returns what a byte leads to from a state, without ends of its rule.
 func (a *Automaton) step(s *state, b byte) []move {
-	if s.moves != nil {
-		if m := s.moves[a.classOf[b]]; m != nil {
-			return m
-		}
+	c := a.classOf[b]
+	if s.next[c] == nil {
+		a.computeStep(s, b)
 	}
-	return a.computeStep(s, b)
+	switch to := s.next[c]; to {
+	case stuck:
+		return nil
+	case forked:
+		return s.forks[c]
+	default:
+		return to.alone[:]
+	}
 }
 
-func (a *Automaton) computeStep(s *state, b byte) []move {
-	if s.moves == nil {
-		s.moves = make([][]move, a.classes)
-		a.bytes += 24 * a.classes
+// only returns the state to which a byte leads, where there is one and nothing is pushed.
+func (a *Automaton) only(s *state, b byte) *state {
+	if m := a.step(s, b); len(m) == 1 && m[0].push == nil {
+		return m[0].to
 	}
-	m := []move{}
+	return nil
+}
+
+func (a *Automaton) computeStep(s *state, b byte) {
+	c := a.classOf[b]
 	a.newClosure()
 	for _, t := range s.threads {
 		if i := &a.insts[t.pc]; i.op == opByte && i.lo <= b && b <= i.hi {
 			a.follow(thread{i.out, t.count})
 		}
 	}
-	if to := a.intern(); to != nil {
+	to := a.intern()
+	calls := a.calls(s)
+	if len(calls) == 0 {
+		if s.next[c] = to; to == nil {
+			s.next[c] = stuck
+		}
+		return
+	}
+	var m []move
+	if to != nil {
 		m = append(m, move{to: to})
 	}
-	for _, e := range a.calls(s) {
+	for _, e := range calls {
 		for _, in := range a.step(e.start, b) {
 			m = append(m, in.under(e.after))
 		}
 	}
-	a.bytes += len(m) * 32
 	m = m[:min(len(m), maxMoves)]
-	s.moves[a.classOf[b]] = m
-	return m
+	switch {
+	case len(m) == 0:
+		s.next[c] = stuck
+	case len(m) == 1 && m[0].push == nil:
+		s.next[c] = m[0].to
+	default:
+		if s.forks == nil {
+			s.forks = map[byte][]move{}
+		}
+		s.forks[c] = m
+		s.next[c] = forked
+		a.bytes += 64 + len(m)*32
+	}
 }
 
 // under is a move within a call that returns to a state.

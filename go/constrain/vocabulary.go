@@ -17,6 +17,9 @@ type Vocabulary struct {
 	ends    []int32 // tokens that end a text
 	trie    func() *trie
 	cache   cache
+
+	slicing sync.Mutex
+	slices  []sliceOf // the last used first
 }
 
 // NewVocabulary returns a Vocabulary of n tokens. Those of which piece returns no
@@ -216,7 +219,8 @@ func (t *trie) span(i int32) span {
 
 // covers tells whether all bytes of a span are of a run.
 func (r *reach) covers(s *span) bool {
-	return s.ascii[0]&^r.ascii[0] == 0 && s.ascii[1]&^r.ascii[1] == 0 && (!s.rest || r.rest && s.whole) && s.longest <= r.left
+	run := &r.loop.run
+	return s.ascii[0]&^run.ascii[0] == 0 && s.ascii[1]&^run.ascii[1] == 0 && (!s.rest || run.rest && s.whole) && s.longest <= r.left
 }
 
 // spells tells whether each byte is a token.

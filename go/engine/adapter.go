@@ -20,6 +20,8 @@ const (
 // An Adapter is an adapter that an engine has loaded. Sequences use it under a scale of their own, beside others that
 // use other adapters or none; each token has the same logits in any company.
 type Adapter struct {
+	Name string // by which requests know it; set before the first uses it
+
 	m      *model.Adapter
 	number int32
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
@@ -36,7 +37,7 @@ func (l *Loop) calibrate() error {
 		}
 		err = l.e.device.inTurn(func() error {
 			start := time.Now()
-			if err := l.e.pass(nil, items); err != nil {
+			if err := l.e.pass(watch{ctx: context.Background()}, items); err != nil {
 				return err
 			}
 			err := l.e.heads(items, func([]part) error { return nil })

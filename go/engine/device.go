@@ -3,6 +3,7 @@ package engine
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -34,7 +35,7 @@ func (c *DeviceConfig) Fill() error {
 		c.Threads = m.Threads()
 	}
 	if c.Budget == nil {
-		c.Budget = mem.NewBudget(m.MemoryLimit())
+		c.Budget = mem.NewBudget(Limit(m, 0))
 	}
 	return nil
 }
@@ -47,6 +48,14 @@ type Device struct {
 	budget *mem.Budget
 	cpu    int // of the caller's thread while it runs; -1: any
 	turn   turn
+
+	program *mem.Reservation // what the program itself takes; nil: not counted
+	level   atomic.Int32     // Pressure
+	calm    int              // readings without a cause of pressure, in a row
+
+	mu      sync.Mutex
+	engines map[*Engine]struct{}
+	loops   []*Loop // in the order in which they began
 }
 
 // NewDevice starts the threads.
@@ -58,7 +67,7 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{pool: pool, budget: c.Budget, cpu: -1}
+	d := &Device{pool: pool, budget: c.Budget, cpu: -1, engines: map[*Engine]struct{}{}}
 	if c.CPUs != nil {
 		d.cpu = c.CPUs[0]
 	}
@@ -67,6 +76,39 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 
 // Threads returns the number of threads, the caller's included.
 func (d *Device) Threads() int { return d.pool.Threads() }
+
+// SetThreads changes the number of threads between two passes, which changes no result.
+// cpus is as in a DeviceConfig, but that the first thread stays where it is. Where an
+// engine has no memory for their scratch, nothing changes.
+func (d *Device) SetThreads(threads int, cpus []int) error {
+	return d.inTurn(func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for e := range d.engines {
+			if err := e.runner.Fit(threads); err != nil {
+				return err
+			}
+		}
+		return d.pool.Resize(threads, cpus)
+	})
+}
+
+// join adds an engine whose runner is complete.
+func (d *Device) join(e *Engine) error {
+	return d.inTurn(func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.engines[e] = struct{}{}
+		return e.runner.Fit(d.pool.Threads()) // there may be more of them than when it was made
+	})
+}
+
+// leave removes an engine before it is closed.
+func (d *Device) leave(e *Engine) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.engines, e)
+}
 
 // Budget returns the budget that memory is reserved from.
 func (d *Device) Budget() *mem.Budget { return d.budget }

@@ -16,11 +16,16 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
 
 // ErrTooLong reports tokens that do not fit in the context.
 var ErrTooLong = errors.New("the context is too small")
+
+// ErrDamaged reports that the model's file was cut or cannot be read any more. All that
+// the engine is asked for fails with it from then on.
+var ErrDamaged = model.ErrDamaged
 
 const (
 	defaultBatch = 512
@@ -57,7 +62,8 @@ type Engine struct {
 	tree   *kvcache.Tree // cached state of sequences that have ended
 	ctx    int
 	batch  int
-	seqs   int // maximum of a pass
+	seqs   int              // maximum of a pass
+	hot    *mem.Reservation // room for pages of mapped weights; nil if they are packed
 	banned []int32
 
 	adapters []*model.Adapter // by number; nil where there is none
@@ -154,9 +160,13 @@ func (e *Engine) load(c Config) error {
 	if e.banned, err = banned(e.file.GGUF, survey.Config.NVocab); err != nil {
 		return err
 	}
-	u, need, err := c.place(survey)
+	p, err := c.place(survey, budget.Free(), c.Device.Threads())
 	if err != nil {
 		return err
+	}
+	u, need := p.Use, p.Need
+	if need.Total() > budget.Free() {
+		return c.unfit(e.file, budget, c.Device.Threads(), p)
 	}
 	held, err := hold(budget, u, need)
 	if err != nil {
@@ -175,6 +185,15 @@ func (e *Engine) load(c Config) error {
 
 	free := budget.Free()
 	free -= min(free, need.Activations)
+	if u.Residency == model.Mapped {
+		// Half of what is left for the file's pages: with all of it for keys and values, each
+		// pass would read the weights from the disk.
+		hot := min(e.file.Size(), (free-min(free, need.KV))/2)
+		if e.hot, err = budget.Reserve("pages of mapped weights", hot); err != nil {
+			return err
+		}
+		free -= hot
+	}
 	kv, err := c.kvBytes(&u, need.Layout, free)
 	if err != nil {
 		return err
@@ -201,6 +220,9 @@ func (e *Engine) load(c Config) error {
 	for i, g := range need.Layout {
 		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
 	}
+	if err := c.Device.join(e); err != nil {
+		return err
+	}
 	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
 	return nil
 }
@@ -220,6 +242,10 @@ func (e *Engine) Batch() int { return e.batch }
 // Close releases the engine's resources; the device stays open. Sequences must not be
 // used afterwards. Closing again is a no-op.
 func (e *Engine) Close() error {
+	e.device.leave(e)
+	if e.hot != nil {
+		e.hot.Release()
+	}
 	if e.kv != nil {
 		e.kv.Close()
 	}

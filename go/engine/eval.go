@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // A Sequence is the tokens evaluated so far of one text, with their keys and values.
@@ -102,6 +105,8 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	}
 	leave := e.device.enter()
 	defer leave()
+	w, forget := watchOf(ctx)
+	defer forget()
 	for at := 0; at < len(ids); {
 		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
 		n := len(it.IDs)
@@ -111,7 +116,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 		e.item[0] = it
 		next := at + n - it.Rows
 		err := e.device.inTurn(func() error {
-			if err := e.pass(ctx.Err, e.item[:]); err != nil {
+			if err := e.pass(w, e.item[:]); err != nil {
 				return err
 			}
 			return e.heads(e.item[:], func(parts []part) error {
@@ -146,7 +151,7 @@ func (e *Engine) fits(s *Sequence, n int) error {
 // pass appends the items' tokens to their sequences and runs the model over
 // them, without logits. The caller holds the device's turn. When it fails, the
 // sequences are unchanged.
-func (e *Engine) pass(cancel func() error, items []Item) error {
+func (e *Engine) pass(w watch, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
 			return err
@@ -156,12 +161,34 @@ func (e *Engine) pass(cancel func() error, items []Item) error {
 	if err != nil || !work {
 		return err
 	}
-	if err := e.runner.Forward(cancel); err != nil {
+	err = w.ctx.Err()
+	if err == nil {
+		err = e.runner.Forward(w.stop, nil)
+	}
+	if errors.Is(err, model.ErrStopped) {
+		err = w.ctx.Err()
+	}
+	if err != nil {
 		undo(items)
 		return err
 	}
 	commit(items)
 	return nil
+}
+
+// A watch stops passes when its context is done.
+type watch struct {
+	ctx  context.Context
+	stop *kernel.Stop // nil for a context that never is
+}
+
+// watchOf returns a watch of ctx, for any number of passes until forget.
+func watchOf(ctx context.Context) (w watch, forget func() bool) {
+	if w.ctx = ctx; ctx.Done() == nil {
+		return w, func() bool { return true }
+	}
+	w.stop = new(kernel.Stop)
+	return w, context.AfterFunc(ctx, w.stop.Set)
 }
 
 // fill allocates positions for the items' tokens and fills the batch with them. It
@@ -232,7 +259,10 @@ func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 		for k := range rows {
 			e.logits[k] = e.runner.Logits(k)
 		}
-		err := show(parts)
+		err := e.model.Damaged()
+		if err == nil {
+			err = show(parts)
+		}
 		rows, parts = rows[:0], parts[:0]
 		return err
 	}

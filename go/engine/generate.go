@@ -56,6 +56,8 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	cuts := cuts(e.tree.Cuts(s.space, p.Prompt, st.CachedTokens))
 	leave := e.device.enter()
 	defer leave()
+	w, forget := watchOf(ctx)
+	defer forget()
 	begun := time.Now()
 	var prepared sync.WaitGroup
 	for {
@@ -67,7 +69,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			prepared.Go(g.Prepare) // beside the pass
 		}
 		err := e.device.inTurn(func() error {
-			err := e.pass(ctx.Err, e.item[:])
+			err := e.pass(w, e.item[:])
 			if prepared.Wait(); err != nil {
 				return err
 			}

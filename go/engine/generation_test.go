@@ -92,19 +92,19 @@ func TestForecastsDoNotChangeAText(t *testing.T) {
 // oneOf holds a text to one of some token lists.
 func oneOf(t *testing.T, e *Engine, lists ...[]int32) constrain.Constraint {
 	t.Helper()
-	var texts []string
+	var texts grammar.Alt
 	for _, ids := range lists {
 		var b strings.Builder
 		for _, id := range ids {
 			fmt.Fprintf(&b, "%d,", id)
 		}
-		texts = append(texts, b.String())
+		texts = append(texts, grammar.Lit(b.String()))
 	}
-	c, err := constrain.Choice(numbers(e), texts, false)
+	a, err := numbers(e).Compile(&grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: texts}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return a.New(false)
 }
 
 // variants are parameters of all kinds for a prompt.
@@ -179,7 +179,7 @@ func TestGuessesDoNotChangeATextAlone(t *testing.T) {
 				items := []Item{{Seq: s, IDs: g.Pending(nil, 1+rng.IntN(e.batch))}}
 				k := len(items[0].IDs)
 				items[0].Rows = g.Rows(k)
-				if err := e.pass(nil, items); err != nil {
+				if err := e.pass(watch{ctx: t.Context()}, items); err != nil {
 					t.Fatal(err)
 				}
 				if rng.IntN(2) == 0 {

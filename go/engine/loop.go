@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sched"
@@ -42,21 +43,21 @@ type Loop struct {
 	closed chan struct{} // closed when the goroutine has ended
 
 	generated atomic.Uint64 // tokens handed out
-	// The running pass: its tokens, and those whose requests were cancelled.
-	passTokens, goneTokens atomic.Int64
-
-	mu       sync.Mutex
-	sched    *sched.Scheduler
-	held     *mem.Reservation // memory of running requests beside their KV blocks
-	tree     *kvcache.Tree
-	jobs     map[uint64]*job
-	slots    []slot
-	lastID   uint64
-	counts   Counts
-	draining bool
-	stopping bool
-	calls    []func()      // to be run between two passes
-	idle     chan struct{} // closed when draining and no request is left
+	mu        sync.Mutex
+	sched     *sched.Scheduler
+	held      *mem.Reservation // memory of running requests beside their KV blocks
+	tree      *kvcache.Tree
+	jobs      map[uint64]*job
+	slots     []slot
+	lastID    uint64
+	counts    Counts
+	draining  bool
+	stopping  bool
+	calls     []func() // to be run between two passes
+	// The running pass: its tokens, those whose requests were cancelled, and what stops it.
+	passTokens, goneTokens int64
+	stop                   *kernel.Stop
+	idle                   chan struct{} // closed when draining and no request is left
 
 	// Used by the goroutine only: the pass, and the requests its items belong to.
 	planned []sched.Item
@@ -80,13 +81,14 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if !e.model.Config.BothWays {
 		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
-	if l.held, err = e.device.budget.Reserve("requests", uint64(each*e.seqs)); err != nil {
+	if l.held, err = e.device.budget.Reserve(requestsPurpose, uint64(each*e.seqs)); err != nil {
 		return nil, err
 	}
 	if err := l.calibrate(); err != nil {
 		l.held.Release()
 		return nil, err
 	}
+	e.device.begin(l)
 	go l.run()
 	return l, nil
 }
@@ -117,6 +119,7 @@ func (l *Loop) Drain(ctx context.Context) {
 
 // Close ends all requests with ErrClosing and stops the loop. The engine stays open.
 func (l *Loop) Close() {
+	l.e.device.end(l)
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
 	l.Drain(done)

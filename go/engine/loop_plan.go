@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -133,7 +134,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		}
 		l.planned = l.sched.Next(now, l.e.kv.Available())
 		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
-		l.goneTokens.Store(0)
+		l.goneTokens, l.stop = 0, new(kernel.Stop)
 		total := int64(0)
 		for i := range l.planned {
 			p := &l.planned[i]
@@ -145,7 +146,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 			j.inPass = int64(p.Tokens)
 			total += j.inPass
 		}
-		l.passTokens.Store(total)
+		l.passTokens = total
 		if len(l.planned) == 0 {
 			return false
 		}

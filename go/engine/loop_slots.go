@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/quern-llm/quern/go/kvcache"
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/kvcache"
+)
 
 // slot is the number under which a running request is reported by Status.
 type slot struct {
@@ -28,7 +32,7 @@ func (l *Loop) takeSlot(j *job) {
 func (l *Loop) freeSlot(j *job) {
 	if j.slot >= 0 {
 		l.slots[j.slot].was = l.slotStatus(j)
-		l.slots[j.slot].was.Busy = false
+		l.slots[j.slot].was.Busy, l.slots[j.slot].was.Adapters = false, nil
 		l.slots[j.slot].job = nil
 		j.slot = -1
 	}
@@ -38,6 +42,7 @@ func (l *Loop) slotStatus(j *job) SlotStatus {
 	return SlotStatus{
 		Busy: true, Request: j.id, Flow: j.Flow, Prompt: j.progress.Total, Cached: j.progress.Cached,
 		Evaluated: j.progress.Done, Generated: j.usage.Generated, MaxTokens: j.MaxTokens, Since: j.submitted,
+		Adapters: j.adapters,
 	}
 }
 
@@ -53,9 +58,16 @@ func (l *Loop) Status() Status {
 		}
 	}
 	s.Queued, s.Parked = l.sched.Queued()
+	for _, j := range l.jobs {
+		for _, a := range j.adapters {
+			if j.slot < 0 && !slices.Contains(s.Asked, a.Adapter) {
+				s.Asked = append(s.Asked, a.Adapter)
+			}
+		}
+	}
 	_, idle := l.tree.Bytes()
 	pool := l.e.kv
-	s.KV = KVStatus{Bytes: pool.Limit(), Used: pool.Limit() - pool.Available(), Cached: idle,
+	s.KV = KVStatus{Bytes: pool.Limit(), Most: pool.Most(), Used: pool.Limit() - pool.Available(), Cached: idle,
 		BlockTokens: kvcache.BlockTokens, Blocks: pool.Blocks(l.e.ctx)}
 	s.Counts.EvictedBlocks = l.tree.Evicted()
 	s.Counts.GeneratedTokens = l.generated.Load()

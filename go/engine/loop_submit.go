@@ -23,8 +23,8 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 	return l.e.Embedding(tokens, pooling)
 }
 
-// Submit queues a request, or refuses it with a *TooLongError, a *BusyError, ErrClosing,
-// or an error about its parameters.
+// Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
+// ErrClosing, ErrDamaged, or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if c := l.e.model.Config; c.OnePass() {
 		own := *r
@@ -63,10 +63,17 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if l.draining {
 		return nil, ErrClosing
 	}
+	if err := l.e.model.Damaged(); err != nil {
+		return nil, err
+	}
 	if !r.Deadline.IsZero() {
 		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {
 			return nil, ErrDeadline
 		}
+	}
+	if err := l.makeRoom(s); err != nil {
+		l.counts.RejectedRequests++
+		return nil, err
 	}
 	if err := l.use(adapters); err != nil {
 		return nil, err
@@ -125,7 +132,9 @@ func (l *Loop) end(j *job, why error) {
 	defer l.mu.Unlock()
 	if j.ended == nil && l.jobs[j.id] == j {
 		j.ended = why
-		l.goneTokens.Add(j.inPass)
+		if l.goneTokens += j.inPass; j.inPass > 0 && l.goneTokens*2 >= l.passTokens {
+			l.stop.Set()
+		}
 		l.nudge()
 	}
 }

@@ -42,10 +42,11 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	return u
 }
 
-// place decides whether the weights are packed or mapped, and returns the memory that
-// the model then needs: with the minimum acceptable context where none was requested.
-func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err error) {
-	u = c.use(s, c.Device.Threads())
+// place decides whether the weights are packed or mapped, given so much free memory, and
+// returns the memory that the model then needs: with the minimum acceptable context where none was requested.
+func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err error) {
+	p.Use = c.use(s, threads)
+	u, need := &p.Use, &p.Need
 	within := func(positions int) {
 		switch {
 		case c.Shared && c.KVBytes > 0:
@@ -60,16 +61,16 @@ func (c *Config) place(s *model.Survey) (u model.Use, need model.Estimate, err e
 	}
 	if u.Residency == model.Auto {
 		u.Residency = model.Packed
-		if need, err = s.Memory(u); err != nil {
-			return u, need, err
+		if *need, err = s.Memory(*u); err != nil {
+			return p, err
 		}
-		if within(autoCtx); need.Total() > c.Device.budget.Free() {
+		if within(autoCtx); need.Total() > free {
 			u.Residency = model.Mapped
 		}
 	}
-	need, err = s.Memory(u)
+	*need, err = s.Memory(*u)
 	within(1)
-	return u, need, err
+	return p, err
 }
 
 // least is the minimum memory with which a sequence can grow to so many positions,

@@ -49,15 +49,12 @@ func TestMemoryIsExact(t *testing.T) {
 
 			read := false
 			c.Progress = func(uint64, uint64) { read = true }
-			for _, tt := range []struct {
-				less uint64
-				want string
-			}{{1, "activations need"}, {need.Activations + 1, "keys and values need"}, {need.Activations + need.KV + 1, "weights"}} {
-				budget := mem.NewBudget(need.Weights+need.KV+need.Activations-tt.less, "a test")
+			for _, less := range []uint64{1, need.Activations + 1, need.Activations + need.KV + 1} {
+				budget := mem.NewBudget(need.Total()-less, "a test")
 				c.Device = deviceOf(t, DeviceConfig{Threads: c.Device.Threads(), Budget: budget})
 				var limit *mem.LimitError
-				if _, err := Open(path, c); !errors.As(err, &limit) || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("%s, %v, %d bytes less: error %v, want %q", file, c.Residency, tt.less, err, tt.want)
+				if _, err := Open(path, c); !errors.As(err, &limit) || limit.Need-limit.Free != less || !strings.Contains(err.Error(), "it needs ") {
+					t.Errorf("%s, %v, %d bytes less: error %v", file, c.Residency, less, err)
 				}
 				if read || budget.Used() != 0 {
 					t.Errorf("%s, %v: weights were read: %v; %d bytes are still taken", file, c.Residency, read, budget.Used())
@@ -105,5 +102,45 @@ func TestSharedMemory(t *testing.T) {
 	var limit *mem.LimitError
 	if _, err := Open(tiny, Config{Shared: true, KVBytes: 2 << 30, Device: device(t, 1)}); !errors.As(err, &limit) {
 		t.Errorf("more than the budget: %v", err)
+	}
+}
+
+// What a refusal says would fit does, and it says what there is.
+func TestFitAdvice(t *testing.T) {
+	path := filepath.Join(golden, "tiny-llama-mixed.gguf")
+	f, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := Config{Ctx: 4096, Batch: 4, Residency: model.Packed}
+	need, err := Memory(f, 1, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		limit uint64
+		want  []string
+	}{
+		{need.Total() - 1, []string{"(-ctk q8_0 -ctv q8_0)", "(-c 3840)", "--weights mapped"}},
+		{need.Weights + need.KV/3 + need.Activations, []string{"(-c 1280)"}},
+		{need.Weights / 4, []string{"a smaller model, or a higher limit"}},
+	} {
+		b := mem.NewBudget(tt.limit, "a test")
+		_, err := NewPlan(f, b, 1, c)
+		var fit *FitError
+		if !errors.As(err, &fit) || !strings.Contains(err.Error(), "limit are free (a test); what would fit: ") {
+			t.Fatalf("with %d bytes: %v", tt.limit, err)
+		}
+		t.Log(err)
+		for _, w := range tt.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("with %d bytes: %v; want %q in it", tt.limit, err, w)
+			}
+		}
+	}
+	c.KV, c.Ctx = kvcache.Both(kvcache.Q8), 3840
+	if p, err := NewPlan(f, mem.NewBudget(need.Total()-1, "a test"), 1, c); err != nil || p.Need.Total() >= need.Total() {
+		t.Errorf("what was advised: %+v, %v", p, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/quern-llm/quern/go/mem"
 )
 
 // A Request asks a Loop to generate. The loop reads it until Done and never writes to
@@ -93,4 +95,16 @@ type BusyError struct {
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("%d requests are waiting, try again in %.0f s", e.Queued, max(e.RetryAfter.Seconds(), 1))
+}
+
+// A MemoryError reports that a request is refused while memory is short.
+type MemoryError struct {
+	Limit      uint64 // of the device
+	Reason     string // what set it
+	RetryAfter time.Duration
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("memory is short: %s are all there is (%s), and requests that run have it; try again in %.0f s",
+		mem.FormatBytes(e.Limit), e.Reason, e.RetryAfter.Seconds())
 }

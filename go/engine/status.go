@@ -6,6 +6,7 @@ import "time"
 type Status struct {
 	Slots  []SlotStatus // one for each sequence that can run at a time
 	Queued int          // waiting requests
+	Asked  []*Adapter   // that waiting requests use, each once
 	Parked int          // of which were preempted after they had begun
 	KV     KVStatus
 	Counts Counts
@@ -22,13 +23,15 @@ type SlotStatus struct {
 	Evaluated int // of which are evaluated
 	Generated int
 	MaxTokens int
-	Since     time.Time // when the request was submitted
+	Since     time.Time       // when the request was submitted
+	Adapters  []ScaledAdapter // while it runs
 }
 
 // KVStatus is the use of the KV pool, in bytes. Memory that is neither used nor cached
 // is free.
 type KVStatus struct {
-	Bytes  uint64
+	Bytes  uint64 // that it may use now
+	Most   uint64 // that it may use when memory is not short
 	Used   uint64 // held by running sequences
 	Cached uint64 // held only by the prefix tree, for reuse
 

@@ -1,6 +1,9 @@
 package grammar
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestMatch(t *testing.T) {
 	digit := Class{{'0', '9'}}
@@ -25,12 +28,12 @@ func TestMatch(t *testing.T) {
 		{Repeat{Any, 2, 2}, []string{"éü"}, []string{"é", "\xff\xff"}},
 	} {
 		for _, text := range c.yes {
-			if !Match(&g, c.e, text) {
+			if !Match(&g, c.e, text, nil) {
 				t.Errorf("%#v refuses %q", c.e, text)
 			}
 		}
 		for _, text := range c.no {
-			if Match(&g, c.e, text) {
+			if Match(&g, c.e, text, nil) {
 				t.Errorf("%#v accepts %q", c.e, text)
 			}
 		}
@@ -46,11 +49,23 @@ func TestNestedRepeats(t *testing.T) {
 	for range 40 {
 		starred = Repeat{starred, 0, -1}
 	}
-	if !Match(nil, counted, "") || !Match(nil, counted, "aaa") || Match(nil, counted, "b") {
+	if !Match(nil, counted, "", nil) || !Match(nil, counted, "aaa", nil) || Match(nil, counted, "b", nil) {
 		t.Error("counted repetitions match wrongly")
 	}
-	if !Match(nil, starred, "aaa") || Match(nil, starred, "aaab") {
+	if !Match(nil, starred, "aaa", nil) || Match(nil, starred, "aaab", nil) {
 		t.Error("repetitions match wrongly")
+	}
+}
+
+// A text that takes more steps than there are says nothing, and takes no more time.
+func TestMatchSteps(t *testing.T) {
+	var e Expr = Class{{'a', 'z'}}
+	for range 6 {
+		e = Repeat{e, 1, 100}
+	}
+	steps := 10_000
+	if Match(nil, e, strings.Repeat("a", 1000), &steps); steps >= 0 || steps < -1000 {
+		t.Errorf("%d steps are left", steps)
 	}
 }
 

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -9,8 +10,14 @@ import (
 // Match reports whether a text is in an expression of g. It is for texts of some bytes
 // that a reader of grammars meets, such as names; output is matched by package
 // constrain. A rule may not begin with itself, and Token matches nothing.
-func Match(g *Grammar, e Expr, text string) bool {
-	m := matcher{g: g, text: text, memo: map[[2]int]places{}}
+//
+// Match counts *steps down by what it does. Below zero there were too few, and its answer means
+// nothing. nil is as many as it takes.
+func Match(g *Grammar, e Expr, text string, steps *int) bool {
+	if steps == nil {
+		steps = new(math.MaxInt)
+	}
+	m := matcher{g: g, text: text, memo: map[[2]int]places{}, steps: steps}
 	return m.ends(e, m.only(0)).has(len(text))
 }
 
@@ -43,6 +50,8 @@ type matcher struct {
 	g    *Grammar
 	text string
 	memo map[[2]int]places // by rule and start
+
+	steps *int
 }
 
 func (m *matcher) none() places { return make(places, len(m.text)/64+1) }
@@ -56,7 +65,7 @@ func (m *matcher) only(i int) places {
 // ends returns where texts of e that begin at one of the positions may end.
 func (m *matcher) ends(e Expr, from places) places {
 	out := m.none()
-	if from.empty() {
+	if *m.steps -= 1 + len(from); *m.steps < 0 || from.empty() {
 		return out
 	}
 	switch e := e.(type) {

@@ -2,8 +2,6 @@ package kernel
 
 /*
 #include "quern.h"
-#cgo noescape qn_run
-#cgo nocallback qn_run
 */
 import "C"
 
@@ -21,6 +19,7 @@ type Plan struct {
 	kinds   []string // of the operations
 	ticks   *ticks   // of profiled runs, else nil
 	specs   []BufSpec
+	scratch int        // bytes for each thread
 	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
 	sided   bool       // sequences of the batch have a source
@@ -65,6 +64,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		return nil, err
 	}
 	p.unbound, p.uses, p.sided, p.positions = b.unbound, b.uses, b.sided, b.positions
+	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
 
@@ -116,6 +116,15 @@ func (p *Plan) mustBeOpen() {
 // scratch lies outside the Go heap and has AlignUp(p.Scratch(n)) bytes for each
 // thread of the pool. Run panics on faults that only a bug can cause.
 func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
+	p.ready(pool, bufs, b, scratch)
+	var c C.struct_qn_plan
+	p.lay(&c)
+	run(pool, &c, 1, bufs, b, scratch, nil)
+	p.count()
+}
+
+// ready panics unless the plan can be run.
+func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	p.mustBeOpen()
 	pool.mustBeOpen()
 	switch {
@@ -135,16 +144,25 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	if p.sided {
 		b.mustHaveSources()
 	}
-	if !aligned(scratch) || len(scratch) < pool.threads*AlignUp(p.Scratch(b.nTok())) {
+	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")
 	}
-	var ticks *C.struct_qn_ticks
+	if p.ticks != nil && p.ticks.threads != pool.Threads() {
+		panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.Threads()))
+	}
+}
+
+// lay sets c to the plan as it is to be run.
+func (p *Plan) lay(c *C.struct_qn_plan) {
+	c.ops, c.n_ops, c.ticks = p.c, C.int32_t(p.n), nil
 	if p.ticks != nil {
-		if p.ticks.threads != pool.threads {
-			panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.threads))
-		}
-		ticks = p.ticks.c
+		c.ticks = p.ticks.c
+	}
+}
+
+// count notes in the profile, if there is one, that the plan has been run.
+func (p *Plan) count() {
+	if p.ticks != nil {
 		p.ticks.runs++
 	}
-	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)), ticks)
 }

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -15,21 +16,31 @@ import (
 const MaxThreads = 1024
 
 // A Pool is worker threads, of which the goroutine that runs a plan is the first. It
-// runs one plan at a time and is not safe for concurrent use.
+// runs one plan at a time and is not safe for concurrent use, but for Threads.
 type Pool struct {
 	c       *C.struct_qn_pool
-	threads int
+	threads atomic.Int32
 }
 
 // NewPool starts threads-1 workers. cpus names the CPU of each thread, or is
 // nil to leave them unpinned; cpus[0] is not used, since the first thread belongs to
 // the caller.
 func NewPool(threads int, cpus []int) (*Pool, error) {
+	p := &Pool{}
+	if err := p.Resize(threads, cpus); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Resize replaces the workers by as many as NewPool would start. If it fails, nothing
+// has changed. Results do not depend on how many there are.
+func (p *Pool) Resize(threads int, cpus []int) error {
 	if threads < 1 || threads > MaxThreads {
-		return nil, fmt.Errorf("%d threads, want 1 to %d", threads, MaxThreads)
+		return fmt.Errorf("%d threads, want 1 to %d", threads, MaxThreads)
 	}
 	if cpus != nil && len(cpus) < threads {
-		return nil, fmt.Errorf("%d CPUs for %d threads, want one for each", len(cpus), threads)
+		return fmt.Errorf("%d CPUs for %d threads, want one for each", len(cpus), threads)
 	}
 	var pins *C.int32_t
 	if cpus != nil {
@@ -42,15 +53,18 @@ func NewPool(threads int, cpus []int) (*Pool, error) {
 	if !chosen.Load() {
 		Init(Best)
 	}
-	p := &Pool{threads: threads}
-	if rc := C.qn_pool_create(&p.c, pins, C.int32_t(threads)); rc != C.QN_OK {
-		return nil, status(rc, fmt.Sprintf("pool of %d threads", threads))
+	var c *C.struct_qn_pool
+	if rc := C.qn_pool_create(&c, pins, C.int32_t(threads)); rc != C.QN_OK {
+		return status(rc, fmt.Sprintf("pool of %d threads", threads))
 	}
-	return p, nil
+	p.Close()
+	p.c = c
+	p.threads.Store(int32(threads))
+	return nil
 }
 
 // Threads returns the number of threads, the caller's included.
-func (p *Pool) Threads() int { return p.threads }
+func (p *Pool) Threads() int { return int(p.threads.Load()) }
 
 // Close stops the workers. Closing again is a no-op.
 func (p *Pool) Close() {

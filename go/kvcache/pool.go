@@ -15,7 +15,8 @@ var ErrFull = errors.New("KV cache is full")
 // units of all groups together.
 type Pool struct {
 	layout  Layout
-	limit   uint64
+	most    uint64 // bytes that it was created with
+	limit   uint64 // bytes that it may use now
 	used    uint64 // bytes of the units that have references
 	touched uint64 // bytes of the units that have pages
 	groups  []units
@@ -37,7 +38,7 @@ type units struct {
 // NewPool creates a pool of so many bytes, reserved from the budget. Memory is touched
 // only when units are first written.
 func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
-	p := &Pool{layout: layout, limit: bytes}
+	p := &Pool{layout: layout, most: bytes, limit: bytes}
 	for i := range layout {
 		g := units{Group: &layout[i]}
 		if g.Bytes < 1 || bytes < uint64(g.Bytes) || bytes > math.MaxInt {
@@ -73,8 +74,31 @@ func (p *Pool) Layout() Layout { return p.layout }
 // Memory returns the units of a group, one after the other.
 func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() }
 
-// Limit returns the bytes of the pool.
+// Limit returns the bytes that the pool may use now.
 func (p *Pool) Limit() uint64 { return p.limit }
+
+// Most returns the bytes that the pool was created with.
+func (p *Pool) Most() uint64 { return p.most }
+
+// Resize changes the bytes that the pool may use, and has reserved, to n: at most those that
+// it was created with, and not less than tables hold. What only the tree holds is evicted for
+// that, and the pages of free units are returned to the kernel. It fails where it is
+// to grow and the budget has too little.
+func (p *Pool) Resize(n uint64) error {
+	n = min(n, p.most)
+	if n < p.limit && p.tree != nil {
+		p.tree.evict(p.limit - n)
+	}
+	n = max(n, p.used)
+	if err := p.taken.Resize(n); err != nil {
+		return err
+	}
+	p.limit = n
+	if p.touched > n {
+		p.strip(p.touched - n)
+	}
+	return nil
+}
 
 // Blocks returns how many blocks of texts of so many positions there is room for.
 func (p *Pool) Blocks(positions int) int {

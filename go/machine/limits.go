@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"iter"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,14 +16,14 @@ type Quota struct {
 }
 
 // Quota returns the smallest quota that applies to the process; false if there is none.
-func (m *Machine) Quota() (Quota, bool) {
+func (l *Limits) Quota() (Quota, bool) {
 	least := Quota{CPUs: math.Inf(1)}
-	for _, q := range m.Quotas {
+	for _, q := range l.Quotas {
 		if q.CPUs < least.CPUs {
 			least = q
 		}
 	}
-	return least, len(m.Quotas) > 0
+	return least, len(l.Quotas) > 0
 }
 
 // quotas reads the quota at each level of g, since all of them apply.
@@ -54,14 +56,79 @@ type MemLimit struct {
 	Used  uint64 // by the whole group, page cache included; 0 if unknown
 	Kind  string // memory.max, memory.high, memory.limit_in_bytes, ...
 	File  string
+	Taken uint64 // of it by others, in memory that is no cache; 0 if unknown
 }
 
 // unlimited is the threshold for "no limit": version 1 reports the largest number of
 // whole pages in an int64.
 const unlimited = 1 << 62
 
-// memLimits reads the limits at each level of g.
-func (t tree) memLimits(g group) []MemLimit {
+// limits reads everything that may change.
+func (t tree) limits() (l Limits) {
+	l.MemTotal, l.MemAvailable, l.SwapTotal = t.meminfo()
+	l.MemOwn = t.own()
+	for _, g := range t.groups() {
+		l.Quotas = append(l.Quotas, t.quotas(g)...)
+		l.MemLimits = append(l.MemLimits, t.memLimits(g, l.MemOwn)...)
+		l.SwapLimits = append(l.SwapLimits, t.swapLimits(g)...)
+	}
+	return l
+}
+
+// own returns the bytes of this process that are no file's.
+func (t tree) own() (n uint64) {
+	for key, kB := range t.kilobytes("proc/self/status") {
+		if key == "RssAnon" || key == "RssShmem" {
+			n += kB
+		}
+	}
+	return n
+}
+
+// swapLimits reads the limits of swap at each level of g. Those of version 1 are of
+// memory and swap together.
+func (t tree) swapLimits(g group) (limits []MemLimit) {
+	if !g.has("memory") {
+		return nil
+	}
+	kind, usage := "memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"
+	if g.v2 {
+		kind, usage = "memory.swap.max", "memory.swap.current"
+	}
+	for _, dir := range g.dirs {
+		file := path.Join(dir, kind)
+		if n, ok := t.uint(file); ok && n < unlimited {
+			used, _ := t.uint(path.Join(dir, usage))
+			limits = append(limits, MemLimit{Bytes: n, Used: used, Kind: kind, File: "/" + file})
+		}
+	}
+	return limits
+}
+
+// pinned are the entries of a group's memory.stat that the kernel cannot reclaim without
+// swapping, and those of its parents' in version 1 that count their children.
+var (
+	pinned2 = []string{"anon", "shmem", "kernel_stack", "pagetables", "percpu", "sock", "vmalloc", "slab_unreclaimable"}
+	pinned1 = []string{"total_rss", "total_shmem"}
+)
+
+// taken returns how many bytes of a group other processes have that are no cache.
+func (t tree) taken(dir string, v2 bool, own uint64) (n uint64) {
+	names := pinned1
+	if v2 {
+		names = pinned2
+	}
+	for line := range strings.Lines(t.text(path.Join(dir, "memory.stat"))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if b, err := strconv.ParseUint(value, 10, 62); err == nil && slices.Contains(names, key) {
+			n += b
+		}
+	}
+	return n - min(n, own)
+}
+
+// memLimits reads the limits at each level of g. Our own memory is own bytes.
+func (t tree) memLimits(g group, own uint64) []MemLimit {
 	if !g.has("memory") {
 		return nil
 	}
@@ -79,7 +146,7 @@ func (t tree) memLimits(g group) []MemLimit {
 		for _, kind := range kinds {
 			file := path.Join(dir, kind)
 			if n, ok := t.uint(file); ok && n > 0 && n < unlimited {
-				limits = append(limits, MemLimit{n, used, kind, "/" + file})
+				limits = append(limits, MemLimit{n, used, kind, "/" + file, t.taken(dir, g.v2, own)})
 			}
 		}
 	}
@@ -97,48 +164,59 @@ func (t tree) hierarchical(dir string) []MemLimit {
 	for line := range strings.Lines(t.text(file)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(value, 10, 64); key == kind && err == nil && n > 0 && n < unlimited {
-			return []MemLimit{{n, 0, kind, "/" + file}}
+			return []MemLimit{{Bytes: n, Kind: kind, File: "/" + file}}
 		}
 	}
 	return nil
 }
 
 // MemoryLimit returns how much memory the process may use at most, and a short reason:
-// the smallest limit of its control groups, or what the machine has available. The
-// groups' current usage is not subtracted, since most of it is reclaimable page cache.
-// If nothing is known it returns the largest uint64.
-func (m *Machine) MemoryLimit() (bytes uint64, reason string) {
+// the smallest limit of its control groups less what others in the group have, or what
+// the machine has available beside what the process has. Page cache counts as free, since
+// it is reclaimed on demand, and swap as absent. If nothing is known it returns the
+// largest uint64.
+func (l *Limits) MemoryLimit() (bytes uint64, reason string) {
 	bytes, reason = math.MaxUint64, "no limit known"
 	take := func(n uint64, why string) {
 		if n < bytes {
 			bytes, reason = n, why
 		}
 	}
-	for _, l := range m.MemLimits {
-		take(l.Bytes, "cgroup "+l.Kind)
+	for _, g := range l.MemLimits {
+		take(g.Bytes-min(g.Bytes-1, g.Taken), "cgroup "+g.Kind)
 	}
-	if m.MemAvailable > 0 {
-		take(m.MemAvailable, "memory available")
-	} else if m.MemTotal > 0 {
-		take(m.MemTotal, "memory installed")
+	if l.MemAvailable > 0 {
+		take(l.MemAvailable+l.MemOwn, "memory available")
+	} else if l.MemTotal > 0 {
+		take(l.MemTotal, "memory installed")
 	}
 	return bytes, reason
 }
 
 // meminfo reads /proc/meminfo. Kernels before 3.14 do not report available memory.
-func (t tree) meminfo() (total, available uint64) {
-	for line := range strings.Lines(t.text("proc/meminfo")) {
-		key, value, _ := strings.Cut(line, ":")
-		n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if err != nil || n > math.MaxUint64/1024 {
-			continue
-		}
+func (t tree) meminfo() (total, available, swap uint64) {
+	for key, bytes := range t.kilobytes("proc/meminfo") {
 		switch key {
 		case "MemTotal":
-			total = n * 1024
+			total = bytes
 		case "MemAvailable":
-			available = n * 1024
+			available = bytes
+		case "SwapTotal":
+			swap = bytes
 		}
 	}
-	return total, available
+	return total, available, swap
+}
+
+// kilobytes yields the lines of a file such as "MemTotal:  1234 kB", in bytes.
+func (t tree) kilobytes(file string) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for line := range strings.Lines(t.text(file)) {
+			key, value, _ := strings.Cut(line, ":")
+			n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 53)
+			if err == nil && !yield(key, n*1024) {
+				return
+			}
+		}
+	}
 }

@@ -33,6 +33,14 @@ func TestMemoryLimit(t *testing.T) {
 			"sys/fs/cgroup/app/memory.max: 999999999"), 8000 * kB, "memory available"},
 		{"v2 garbage", files(smt(1), meminfo, v2, `proc/self/cgroup: 0::/app`,
 			"sys/fs/cgroup/app/memory.max: -1\nsys/fs/cgroup/app/memory.high: 0"), 8000 * kB, "memory available"},
+		{"v2 with others in the group", files(smt(1), meminfo, v2, `proc/self/cgroup: 0::/app`, `proc/self/status: RssAnon: 100 kB\nRssFile: 900 kB`,
+			"sys/fs/cgroup/app/memory.max: 4096000", `sys/fs/cgroup/app/memory.stat: anon 300000\nfile 3000000\nshmem 2400`), 4096000 - (302400 - 100*kB), "cgroup memory.max"},
+		{"v2 where others have all", files(smt(1), meminfo, v2, `proc/self/cgroup: 0::/app`,
+			"sys/fs/cgroup/app/memory.max: 4096000", `sys/fs/cgroup/app/memory.stat: anon 5000000`), 1, "cgroup memory.max"},
+		{"what the process has is its own", files(smt(1), meminfo, `proc/self/status: RssAnon: 100 kB\nRssFile: 900 kB\nRssShmem: 20 kB`), 8120 * kB, "memory available"},
+		{"v1 with others in the group", files(smt(1), meminfo, v1, `proc/self/cgroup: 4:memory:/app`, `proc/self/status: RssAnon: 100 kB`,
+			"sys/fs/cgroup/memory/app/memory.limit_in_bytes: 3000000",
+			`sys/fs/cgroup/memory/app/memory.stat: cache 999999\nrss 7\ntotal_cache 999999\ntotal_rss 500000`), 3000000 - (500000 - 100*kB), "cgroup memory.limit_in_bytes"},
 		{"v1 limit", files(smt(1), meminfo, v1, `proc/self/cgroup: 4:memory:/app`,
 			"sys/fs/cgroup/memory/app/memory.limit_in_bytes: 3000000"), 3000000, "cgroup memory.limit_in_bytes"},
 		{"v1 none", files(smt(1), meminfo, v1, `proc/self/cgroup: 4:memory:/app`,
@@ -70,7 +78,7 @@ func TestMemLimitUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := MemLimit{4096000, 123, "memory.max", "/sys/fs/cgroup/app/memory.max"}
+	want := MemLimit{Bytes: 4096000, Used: 123, Kind: "memory.max", File: "/sys/fs/cgroup/app/memory.max"}
 	if len(m.MemLimits) != 1 || m.MemLimits[0] != want {
 		t.Errorf("MemLimits = %+v, want %+v", m.MemLimits, want)
 	}
@@ -104,4 +112,41 @@ func FuzzReadFS(f *testing.F) {
 			t.Error("a limit of 0 bytes")
 		}
 	})
+}
+
+func TestSwapLimits(t *testing.T) {
+	m, err := ReadFS(files(smt(1), v2, `proc/self/cgroup: 0::/app`, `proc/meminfo: SwapTotal: 8 kB`,
+		"sys/fs/cgroup/app/memory.swap.max: 0\nsys/fs/cgroup/app/memory.swap.current: 0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := MemLimit{Kind: "memory.swap.max", File: "/sys/fs/cgroup/app/memory.swap.max"}
+	if len(m.SwapLimits) != 1 || m.SwapLimits[0] != want || m.SwapTotal != 8*1024 {
+		t.Errorf("SwapLimits = %+v, %d bytes in all; want %+v", m.SwapLimits, m.SwapTotal, want)
+	}
+}
+
+// A container that is resized is seen so, at whichever level.
+func TestAgain(t *testing.T) {
+	root := files(smt(4), v2, `proc/self/cgroup: 0::/a/b`,
+		"sys/fs/cgroup/a/b/cpu.max: max 100000\nsys/fs/cgroup/a/cpu.max: 350000 100000",
+		"sys/fs/cgroup/a/b/memory.max: 5000000\nsys/fs/cgroup/a/memory.max: max")
+	m, err := ReadFS(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(m *Machine, threads int, bytes uint64) {
+		t.Helper()
+		if got, _ := m.MemoryLimit(); m.Threads() != threads || got != bytes {
+			t.Errorf("%d threads, %d bytes; want %d, %d", m.Threads(), got, threads, bytes)
+		}
+	}
+	check(m, 3, 5000000)
+	root["sys/fs/cgroup/a/cpu.max"].Data = []byte("150000 100000")
+	root["sys/fs/cgroup/a/memory.max"].Data = []byte("4000000")
+	check(m, 3, 5000000)
+	check(m.Again(), 1, 4000000)
+	root["sys/fs/cgroup/a/cpu.max"].Data = []byte("max 100000")
+	root["sys/fs/cgroup/a/memory.max"].Data = []byte("max")
+	check(m.Again(), 4, 5000000)
 }

@@ -24,22 +24,32 @@ type CPU struct {
 	Allowed bool // whether the affinity mask lets this process run there
 }
 
-// A Machine is a snapshot. It does not change afterwards.
+// A Machine is a snapshot. It does not change afterwards; Again takes another.
 type Machine struct {
 	Arch  string   // as Go names it: amd64, arm64
 	Model string   // of the processor; empty if unknown
 	Flags []string // the instruction sets that the kernel lists
 
-	CPUs   []CPU   // online, in order of ID
-	Quotas []Quota // of CPU time, from the process's own group upwards
-
-	MemTotal     uint64     // bytes; 0 when unknown
-	MemAvailable uint64     // bytes available without swapping; 0 if unknown
-	MemLimits    []MemLimit // of control groups, from the process's own group upwards
+	CPUs []CPU // online, in order of ID
+	Limits
 
 	PageSize     int
 	HugePageSize uint64 // bytes of a transparent huge page; 0 if there are none
 	THP          THP
+
+	root tree
+}
+
+// Limits are what may change while the process runs: a container may be resized.
+type Limits struct {
+	Quotas []Quota // of CPU time, from the process's own group upwards
+
+	MemTotal     uint64     // bytes; 0 when unknown
+	MemAvailable uint64     // bytes available without swapping; 0 if unknown
+	MemOwn       uint64     // bytes of this process that only swapping could free
+	SwapTotal    uint64     // bytes; 0 when there is none
+	MemLimits    []MemLimit // of control groups, from the process's own group upwards
+	SwapLimits   []MemLimit // the same, of swap
 }
 
 // THP is the policy for transparent huge pages, in the kernel's words: always,
@@ -58,20 +68,23 @@ func Read() (*Machine, error) {
 // CPUs.
 func ReadFS(root fs.FS, allowed []int) (*Machine, error) {
 	t := tree{root}
-	m := &Machine{Arch: runtime.GOARCH, PageSize: os.Getpagesize()}
+	m := &Machine{Arch: runtime.GOARCH, PageSize: os.Getpagesize(), root: t}
 	info := t.cpuinfo()
 	m.Model, m.Flags = info.model, info.flags
 	m.CPUs = t.cpus(info, allowed)
 	if len(m.CPUs) == 0 {
 		return nil, errors.New("machine: neither /proc/cpuinfo nor /sys/devices/system/cpu can be read; mount /proc")
 	}
-	for _, g := range t.groups() {
-		m.Quotas = append(m.Quotas, t.quotas(g)...)
-		m.MemLimits = append(m.MemLimits, t.memLimits(g)...)
-	}
-	m.MemTotal, m.MemAvailable = t.meminfo()
+	m.Limits = t.limits()
 	const thp = "sys/kernel/mm/transparent_hugepage/"
 	m.THP = THP{Enabled: chosen(t.text(thp + "enabled")), Defrag: chosen(t.text(thp + "defrag"))}
 	m.HugePageSize, _ = t.uint(thp + "hpage_pmd_size")
 	return m, nil
+}
+
+// Again returns the machine with its limits as they are now.
+func (m *Machine) Again() *Machine {
+	now := *m
+	now.Limits = m.root.limits()
+	return &now
 }

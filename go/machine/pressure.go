@@ -9,16 +9,24 @@ import (
 	"time"
 )
 
-// Pressure is CPU time withheld from this process's machine. It only grows.
+// Pressure is time that this process's tasks lost for want of CPUs and of memory. It
+// only grows.
 type Pressure struct {
-	ThrottledPeriods uint64        // quota periods in which the quota was exhausted
+	Periods          uint64        // quota periods
+	ThrottledPeriods uint64        // in which the quota was exhausted
 	Throttled        time.Duration // time that threads were throttled, summed
 	Steal            time.Duration // time that the host gave to other guests, summed over CPUs
+
+	MemorySome time.Duration // in which a task waited for memory; of the group, else the machine
+	MemoryFull time.Duration // in which all did
 }
 
 // ReadPressure reads it from the control groups, the maximum over their levels, and
-// from /proc/stat. Unreadable values are 0.
+// from /proc/stat and /proc/pressure. Unreadable values are 0.
 func ReadPressure() Pressure { return readPressure(os.DirFS("/")) }
+
+// Pressure reads it as ReadPressure does, of the machine that m is a snapshot of.
+func (m *Machine) Pressure() Pressure { return readPressure(m.root.root) }
 
 func readPressure(root fs.FS) (p Pressure) {
 	t := tree{root}
@@ -34,6 +42,8 @@ func readPressure(root fs.FS) (p Pressure) {
 					continue
 				}
 				switch name {
+				case "nr_periods":
+					p.Periods = max(p.Periods, n)
 				case "nr_throttled":
 					p.ThrottledPeriods = max(p.ThrottledPeriods, n)
 				case "throttled_usec": // version 2
@@ -53,5 +63,34 @@ func readPressure(root fs.FS) (p Pressure) {
 			break
 		}
 	}
+	p.MemorySome, p.MemoryFull = t.memoryStalls()
 	return p
+}
+
+// memoryStalls reads the stalls of the process's own group or, where the kernel counts
+// none for it, of the machine. A line is
+//
+//	some avg10=0.00 avg60=0.00 avg300=0.00 total=1234
+func (t tree) memoryStalls() (some, full time.Duration) {
+	text := ""
+	for _, g := range t.groups() {
+		if g.v2 && len(g.dirs) > 0 {
+			text = t.text(path.Join(g.dirs[0], "memory.pressure"))
+		}
+	}
+	if text == "" {
+		text = t.text("proc/pressure/memory")
+	}
+	for line := range strings.Lines(text) {
+		_, total, _ := strings.Cut(strings.TrimSpace(line), "total=")
+		us, err := strconv.ParseUint(total, 10, 50)
+		switch kind, _, _ := strings.Cut(line, " "); {
+		case err != nil:
+		case kind == "some":
+			some = time.Duration(us) * time.Microsecond
+		case kind == "full":
+			full = time.Duration(us) * time.Microsecond
+		}
+	}
+	return some, full
 }

@@ -50,6 +50,11 @@ func newServer() *sdk.Server {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "crash"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		fmt.Fprintln(os.Stderr, "out of cheese")
+		os.Exit(3)
+		return nil, nil, nil
+	})
 	return s
 }
 
@@ -75,10 +80,10 @@ func TestToolbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if want := []string{"get_weather", "long", "wait", "web_get_weather", "web_long", "web_wait"}; !slices.Equal(b.Names(), want) || len(b.Specs()) != len(want) {
+	if want := []string{"crash", "get_weather", "long", "wait", "web_crash", "web_get_weather", "web_long", "web_wait"}; !slices.Equal(b.Names(), want) || len(b.Specs()) != len(want) {
 		t.Fatalf("tools %q, want %q", b.Names(), want)
 	}
-	if got := string(b.Specs()[0]); !strings.Contains(got, `"description":"The weather of a place"`) || !strings.Contains(got, `"place":{"type":"string"}`) || !strings.Contains(got, `"type":"function"`) {
+	if got := string(b.Specs()[1]); !strings.Contains(got, `"description":"The weather of a place"`) || !strings.Contains(got, `"place":{"type":"string"}`) || !strings.Contains(got, `"type":"function"`) {
 		t.Errorf("spec %s", got)
 	}
 	for _, c := range []struct{ name, arguments, want string }{
@@ -100,6 +105,26 @@ func TestToolbox(t *testing.T) {
 	cancel()
 	if got, err := b.Call(ctx, "wait", "{}"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `the tool wait of the MCP server "a"`) {
 		t.Errorf("%q and %v", got, err)
+	}
+}
+
+// A server that crashed is started again for the next call.
+func TestServerCrashes(t *testing.T) {
+	b, err := Open(t.Context(), map[string]Server{"a": stdio("good")}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := b.Call(t.Context(), "crash", "{}"); err == nil || !strings.Contains(err.Error(), "it wrote: out of cheese") {
+			t.Errorf("%q and %v", got, err)
+		}
+		if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got, "21") {
+			t.Errorf("%q and %v", got, err)
+		}
+	}
+	b.Close()
+	if _, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); !errors.Is(err, errClosed) {
+		t.Error(err)
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 
 // A Budget is a limit on bytes. Every large allocation reserves its bytes first, so that
 // one that does not fit is refused with an error instead of the process being killed by
-// the kernel later. It is safe for concurrent use.
+// the kernel later. The limit may change: where it falls below what is taken, nothing
+// is free until enough was released. It is safe for concurrent use.
 type Budget struct {
+	mu     sync.Mutex
 	limit  uint64
 	reason string
-
-	mu   sync.Mutex
-	used uint64
-	peak uint64
-	by   map[string]uint64 // in use, by purpose
+	used   uint64
+	peak   uint64
+	by     map[string]uint64 // in use, by purpose
 }
 
 // NewBudget returns a budget of limit bytes. The reason says in a few words
@@ -75,16 +75,30 @@ func (r *Reservation) Resize(n uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	others := b.used - r.bytes
-	if free := b.limit - others; n > free {
+	if free := b.limit - min(b.limit, others); n > free && n > r.bytes {
 		return &LimitError{r.purpose, n, free, b.limit, b.reason}
 	}
-	b.used = others + n
+	r.set(n)
+	return nil
+}
+
+// Set changes the reservation to n bytes, whether they are free or not: for memory that
+// is in use already and was measured.
+func (r *Reservation) Set(n uint64) {
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	r.set(n)
+}
+
+// set requires the budget's lock.
+func (r *Reservation) set(n uint64) {
+	b := r.budget
+	b.used += n - r.bytes
 	b.peak = max(b.peak, b.used)
 	if b.by[r.purpose] += n - r.bytes; b.by[r.purpose] == 0 {
 		delete(b.by, r.purpose)
 	}
 	r.bytes = n
-	return nil
 }
 
 // Release releases the bytes. Releasing again is a no-op.
@@ -106,7 +120,25 @@ func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {
 }
 
 // Limit returns the budget's size in bytes, and what set it.
-func (b *Budget) Limit() (bytes uint64, reason string) { return b.limit, b.reason }
+func (b *Budget) Limit() (bytes uint64, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit, b.reason
+}
+
+// SetLimit changes the limit, and what set it.
+func (b *Budget) SetLimit(limit uint64, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit, b.reason = limit, reason
+}
+
+// Over returns how many bytes more are taken than the limit is.
+func (b *Budget) Over() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used - min(b.used, b.limit)
+}
 
 // Used returns how many bytes are taken now.
 func (b *Budget) Used() uint64 {
@@ -123,7 +155,11 @@ func (b *Budget) Peak() uint64 {
 }
 
 // Free returns how many bytes are left.
-func (b *Budget) Free() uint64 { return b.limit - b.Used() }
+func (b *Budget) Free() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit - min(b.limit, b.used)
+}
 
 // ByPurpose returns the bytes taken now, by purpose. The map is a copy.
 func (b *Budget) ByPurpose() map[string]uint64 {

@@ -202,3 +202,47 @@ func TestResize(t *testing.T) {
 	}
 	other.Release()
 }
+
+// A limit that falls below what is taken leaves nothing free, and what is released counts.
+func TestSetLimit(t *testing.T) {
+	b := NewBudget(100, "a test")
+	kept, err := b.Reserve("weights", 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := b.Reserve("caches", 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.SetLimit(70, "a smaller one")
+	if b.Free() != 0 || b.Over() != 30 {
+		t.Errorf("%d bytes are free, %d over; want 0 and 30", b.Free(), b.Over())
+	}
+	if _, err := b.Reserve("more", 1); err == nil || !strings.Contains(err.Error(), "0 B of the 70 B limit are free (a smaller one)") {
+		t.Errorf("a byte more: %v", err)
+	}
+	if err := cache.Resize(41); err == nil {
+		t.Error("it grew beyond the limit")
+	}
+	for _, n := range []uint64{40, 20, 10} {
+		if err := cache.Resize(n); err != nil {
+			t.Errorf("shrinking to %d: %v", n, err)
+		}
+	}
+	if b.Free() != 0 || b.Over() != 0 || b.Used() != 70 {
+		t.Errorf("%d free, %d over, %d used; want 0, 0, 70", b.Free(), b.Over(), b.Used())
+	}
+	b.SetLimit(200, "a larger one")
+	if err := cache.Resize(140); err != nil || b.Free() != 0 {
+		t.Errorf("all of the larger limit: %v, %d free", err, b.Free())
+	}
+	kept.Set(100) // measured, not asked for
+	if b.Over() != 40 || b.ByPurpose()["weights"] != 100 {
+		t.Errorf("%d over, %v", b.Over(), b.ByPurpose())
+	}
+	kept.Release()
+	cache.Release()
+	if b.Used() != 0 || len(b.ByPurpose()) != 0 {
+		t.Errorf("%d are still taken: %v", b.Used(), b.ByPurpose())
+	}
+}

@@ -30,13 +30,17 @@ type Region struct {
 	static bool // the program's own: see Static
 	closed atomic.Bool
 	freed  func() // releases the reservation; nil if there is none
+	before func() // called before the bytes are unmapped; nil: nothing is
 }
+
+// BeforeUnmap makes Close call f before it unmaps the bytes, instead of what it was given before.
+func (r *Region) BeforeUnmap(f func()) { r.before = f }
 
 // Map maps the whole of the named regular file, read-only.
 //
 // The mapping shares the file's pages. If another process shortens the file
 // while it is mapped, touching a page beyond the new end kills this process
-// with SIGBUS; no check here can prevent that. Replace a model by renaming a
+// with SIGBUS, unless a kernel.Guard catches that. Replace a model by renaming a
 // new file over it, which leaves the mapped one whole.
 func Map(name string) (*Region, error) {
 	// Stat before opening: opening a FIFO would block until there is a writer, and
@@ -130,6 +134,9 @@ func (r *Region) Bytes() []byte {
 func (r *Region) Close() error {
 	if r.closed.Swap(true) {
 		return nil
+	}
+	if r.before != nil {
+		r.before()
 	}
 	var err error
 	if !r.static {

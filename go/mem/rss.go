@@ -11,6 +11,10 @@ import (
 // included; 0 if the kernel does not report it.
 func RSS() uint64 { return status("VmRSS") }
 
+// Anonymous returns the bytes of this process in memory that are no file's: the kernel
+// cannot take them back without swapping.
+func Anonymous() uint64 { return status("RssAnon") + status("RssShmem") }
+
 // PeakRSS returns the most that RSS has been.
 func PeakRSS() uint64 { return status("VmHWM") }
 

@@ -102,7 +102,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 		h.Write(shard)
 	}
 	h.Sum(a.Hash[:0])
-	return nil
+	return f.Damaged()
 }
 
 // sketch is the adapter without memory, for plans to be checked.

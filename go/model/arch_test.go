@@ -274,7 +274,7 @@ func (s *stepper) fill(t *testing.T, ids []int32) []int32 {
 	for i := range ids[read:] {
 		rows = append(rows, int32(i))
 	}
-	if err := s.r.Forward(nil); err != nil {
+	if err := s.r.Forward(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.table.Commit()

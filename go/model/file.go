@@ -9,9 +9,12 @@
 package model
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
 )
@@ -22,18 +25,35 @@ type File struct {
 	Paths []string // of the shards, or one name if the model is not split
 
 	regions []*mem.Region // by shard
-	config  *Config       // parsed on first use
+	guards  []*kernel.Guard
+	config  *Config // parsed on first use
 }
 
 // OpenFile maps and parses the model at path. If it is split into shards, path may name
 // any of them, and the others are found in the same directory. Errors name the file.
 func OpenFile(path string) (*File, error) {
 	f := &File{}
-	if err := f.open(path); err != nil {
+	err := f.open(path)
+	if damage := f.Damaged(); damage != nil { // which explains any other error
+		err = fmt.Errorf("%s: %w", path, damage)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// ErrDamaged reports that a mapped file could not be read any more.
+var ErrDamaged = errors.New("the model's file was cut while it was in use, or its disk cannot be read; load it again (a file that is renamed over another replaces it safely)")
+
+// Damaged returns ErrDamaged once a page of the file could not be read. What was computed
+// since the last time that it did not is wrong, and so is all that follows.
+func (f *File) Damaged() error {
+	if slices.ContainsFunc(f.guards, (*kernel.Guard).Faulted) {
+		return ErrDamaged
+	}
+	return nil
 }
 
 // OpenBytes parses an unsplit model in memory that stays mapped for the life of the
@@ -50,7 +70,7 @@ func OpenBytes(name string, b []byte) (*File, error) {
 }
 
 func (f *File) open(path string) error {
-	region, first, err := parse(path)
+	region, first, err := f.parse(path)
 	if err != nil {
 		return err
 	}
@@ -71,7 +91,7 @@ func (f *File) open(path string) error {
 	for i, p := range f.Paths {
 		r, shard := region, first
 		if p != path {
-			if r, shard, err = parse(p); err != nil {
+			if r, shard, err = f.parse(p); err != nil {
 				region.Close() // which may not be among the regions yet
 				return err
 			}
@@ -85,17 +105,21 @@ func (f *File) open(path string) error {
 	return nil
 }
 
-func parse(path string) (*mem.Region, *gguf.File, error) {
+// parse maps a shard, from here on guarded, and parses it.
+func (f *File) parse(path string) (*mem.Region, *gguf.File, error) {
 	r, err := mem.Map(path)
 	if err != nil {
 		return nil, nil, err // names the file
 	}
-	f, err := gguf.Parse(r.Bytes())
+	g := kernel.NewGuard(r.Bytes())
+	r.BeforeUnmap(g.Close)
+	f.guards = append(f.guards, g)
+	shard, err := gguf.Parse(r.Bytes())
 	if err != nil {
 		r.Close()
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return r, f, nil
+	return r, shard, nil
 }
 
 // Config returns the sizes and constants of the model. Errors name the key.

@@ -102,6 +102,9 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	}
 	m.program, err = s.arch.Build(s.Config, m.weights, s.kv) // as in the survey, now with memory
 	m.weights.dropSquares()
+	if err == nil {
+		err = m.Damaged()
+	}
 	return err
 }
 
@@ -144,11 +147,20 @@ func (m *Model) read(o Options) error {
 				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
 				src.Out = min(step, x.Out-row%x.Out, rows-row)
 				src.Data = data[row*rowBytes : (row+src.Out)*rowBytes]
+				if together(t) > 1 && !x.transposed {
+					if src.Data, err = apart(spare.Bytes(), t, x.In, src.Data); err != nil {
+						return fmt.Errorf("tensor %q: %w", t.Name, err)
+					}
+				}
 				packed := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {
 					dst = spare.Bytes()
 				}
-				if err := o.Pack(dst[:packed:packed], src); err != nil {
+				err := o.Pack(dst[:packed:packed], src)
+				if damage := m.file.Damaged(); damage != nil {
+					err = damage
+				}
+				if err != nil {
 					return fmt.Errorf("tensor %q: %w", t.Name, err)
 				}
 				dst = dst[packed:]
@@ -219,6 +231,10 @@ func layout(p *arch.Program) kvcache.Layout {
 	}
 	return kvcache.NewLayout(groups...)
 }
+
+// Damaged returns ErrDamaged once a page of the file could not be read: outputs since then are
+// wrong. Weights that are packed were read before, but tables of embeddings stay in the file.
+func (m *Model) Damaged() error { return m.file.Damaged() }
 
 // GGUF returns the file that the model was loaded from, for its tokenizer.
 func (m *Model) GGUF() *gguf.File { return m.file.GGUF }

@@ -14,6 +14,8 @@ type plans struct {
 	encoder []*kernel.Plan
 	layers  []*kernel.Plan
 	outputs []*kernel.Plan
+	encode  *kernel.Chain // of begin and the encoder's layers
+	forward *kernel.Chain // of begin and the layers
 }
 
 func newPlans(p *arch.Program) (_ *plans, err error) {
@@ -40,6 +42,8 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 		}
 		ps.layers = append(ps.layers, l)
 	}
+	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
+	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
 	for _, out := range p.Outputs {
 		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
 		if err != nil {
@@ -65,6 +69,11 @@ func (ps *plans) scratch(maxTok int) int {
 }
 
 func (ps *plans) close() {
+	for _, c := range []*kernel.Chain{ps.encode, ps.forward} {
+		if c != nil {
+			c.Close()
+		}
+	}
 	for _, p := range ps.all() {
 		if p != nil {
 			p.Close()

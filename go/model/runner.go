@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,6 +26,7 @@ type RunnerConfig struct {
 type Runner struct {
 	config  RunnerConfig
 	cfg     *Config
+	model   *Model
 	weights *weights
 	program *arch.Program
 	pool    *kernel.Pool
@@ -32,8 +34,8 @@ type Runner struct {
 	adapted *plans // nil without adapters
 	bufs    *kernel.Buffers
 	batch   *kernel.Batch
-	region  *mem.Region
-	scratch []byte
+	region  *mem.Region // of the buffers
+	work    *mem.Region // scratch of all threads
 	outputs []arch.Output
 	out     int // the output that was computed last
 	nOut    int // rows of it that there are
@@ -42,7 +44,7 @@ type Runner struct {
 
 // NewRunner allocates the buffers, reserved from the budget.
 func NewRunner(m *Model, c RunnerConfig) (*Runner, error) {
-	r := &Runner{config: c, cfg: m.Config, weights: m.weights, pool: c.Pool}
+	r := &Runner{config: c, cfg: m.Config, model: m, weights: m.weights, pool: c.Pool}
 	if err := r.init(m, c); err != nil {
 		r.Close()
 		return nil, err
@@ -60,67 +62,113 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut, p.Groups); err != nil {
 		return err
 	}
-	bufs, scratch := runnerBytes(p, r.plans, c.MaxTokens, c.MaxOut, c.Pool.Threads())
-	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+scratch)); err != nil {
+	r.outputs = p.Outputs
+	return r.allocate(p, r.plans, c)
+}
+
+// allocate makes the buffers of p, and scratch for ps.
+func (r *Runner) allocate(p *arch.Program, ps *plans, c RunnerConfig) (err error) {
+	bufs, scratch := runnerBytes(p, ps, c.MaxTokens, c.MaxOut, c.Pool.Threads())
+	if r.region, err = c.Budget.Alloc(activations, uint64(bufs)); err != nil {
 		return err
 	}
-	all := r.region.Bytes()
-	r.scratch = all[bufs:]
-	r.outputs = p.Outputs
-	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
+	if r.work, err = c.Budget.Alloc(activations, uint64(scratch)); err != nil {
+		return err
+	}
+	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, r.region.Bytes())
 	return err
 }
 
+// activations is the purpose of a Runner's memory in the budget.
+const activations = "activations"
+
+// Fit makes the scratch large enough for a pool of so many threads, or returns why there
+// is no memory for it. It must not be called while a batch runs.
+func (r *Runner) Fit(threads int) error {
+	ps := r.plans
+	if r.adapted != nil {
+		ps = r.adapted
+	}
+	n := scratchBytes(ps, r.config.MaxTokens, threads)
+	if n <= len(r.work.Bytes()) {
+		return nil
+	}
+	work, err := r.config.Budget.Alloc(activations, uint64(n))
+	if err != nil {
+		return err
+	}
+	r.work.Close()
+	r.work = work
+	return nil
+}
+
+// Rest returns the pages of the buffers to the kernel until the next batch. Outputs of the
+// last one are lost.
+func (r *Runner) Rest() {
+	r.nOut, r.ran = 0, 0
+	for _, region := range []*mem.Region{r.region, r.work} {
+		_ = region.Discard(0, len(region.Bytes())) // a failure costs memory, not correctness
+	}
+}
+
 // runnerBytes returns the memory of a Runner: of its buffers, and of the scratch
-// of all threads, which lies behind them.
+// of all threads.
 func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
-	return kernel.BufBytes(p.Bufs, maxTok, maxOut), max(ps.scratch(maxTok)*threads, kernel.Align)
+	return kernel.BufBytes(p.Bufs, maxTok, maxOut), scratchBytes(ps, maxTok, threads)
+}
+
+func scratchBytes(ps *plans, maxTok, threads int) int {
+	return max(ps.scratch(maxTok)*threads, kernel.Align)
 }
 
 // Batch returns the runner's batch, to be filled before Forward.
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
+// ErrStopped is returned for a pass that was stopped.
+var ErrStopped = errors.New("model: the pass was stopped")
+
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens, but for those of sources, are then returned by Compute. Between layers it calls cancel,
-// unless that is nil, and returns its error; the keys and values of the batch's
-// positions are then undefined. An error that wraps ErrToken reports an
-// id that is not in the vocabulary, before anything ran.
-func (r *Runner) Forward(cancel func() error) error {
+// Outputs of its tokens, but for those of sources, are then returned by Compute. Once stop is set, unless it is nil, no
+// further layer begins and the error is ErrStopped; the keys and values of the batch's
+// positions are then undefined. Unless between is nil it is called before each layer; all
+// layers are one call into C otherwise. An error that wraps ErrToken reports an
+// id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
+func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	r.nOut, r.ran = 0, 0
-	plans := r.chosen()
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
-	n, sources := len(r.batch.Tokens()), r.batch.Sources()
-	if sources > 0 {
-		if err := r.forward(0, sources, plans.begin, plans.encoder, cancel); err != nil {
-			return err
-		}
+	n, sources, ps := len(r.batch.Tokens()), r.batch.Sources(), r.chosen()
+	if !r.forward(0, sources, ps.encode, ps.encoder, stop, between) || !r.forward(sources, n, ps.forward, ps.layers, stop, between) {
+		return ErrStopped
 	}
-	if sources < n {
-		if err := r.forward(sources, n, plans.begin, plans.layers, cancel); err != nil {
-			return err
-		}
+	if err := r.model.Damaged(); err != nil {
+		return err
 	}
 	r.ran = n
 	return nil
 }
 
-// forward runs some tokens of the batch through layers.
-func (r *Runner) forward(from, to int, begin *kernel.Plan, layers []*kernel.Plan, cancel func() error) error {
-	r.batch.Look(from, to)
-	begin.Run(r.pool, r.bufs, r.batch, r.scratch)
-	for _, l := range layers {
-		if cancel != nil {
-			if err := cancel(); err != nil {
-				return err
-			}
-		}
-		l.Run(r.pool, r.bufs, r.batch, r.scratch)
+// forward runs tokens of the batch through layers, which are one call where nothing comes between them. It returns
+// false where it was stopped.
+func (r *Runner) forward(from, to int, all *kernel.Chain, layers []*kernel.Plan, stop *kernel.Stop, between func()) bool {
+	if from == to {
+		return true
 	}
-	return nil
+	r.batch.Look(from, to)
+	if between == nil {
+		return all.Run(r.pool, r.bufs, r.batch, r.work.Bytes(), stop)
+	}
+	r.chosen().begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	for _, l := range layers {
+		if between(); stop.IsSet() {
+			return false
+		}
+		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
+	return true
 }
 
 // chosen returns the plans for the batch: those with adapters only where a sequence has some.
@@ -153,8 +201,8 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 		next.Close()
 		return err
 	}
-	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region}
-	r.plans, r.adapted, r.bufs, r.region, r.scratch = next.plans, next.adapted, next.bufs, next.region, next.scratch
+	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region, work: r.work}
+	r.plans, r.adapted, r.bufs, r.region, r.work = next.plans, next.adapted, next.bufs, next.region, next.work
 	r.nOut, r.ran = 0, 0
 	old.Close()
 	return nil
@@ -170,14 +218,7 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 	if r.adapted, err = newPlans(adapted); err != nil {
 		return err
 	}
-	bufs, scratch := runnerBytes(adapted, r.adapted, c.MaxTokens, c.MaxOut, c.Pool.Threads())
-	if r.region, err = c.Budget.Alloc("activations", uint64(bufs+scratch)); err != nil {
-		return err
-	}
-	all := r.region.Bytes()
-	r.scratch = all[bufs:]
-	r.bufs, err = kernel.NewBuffers(adapted.Bufs, c.MaxTokens, c.MaxOut, all[:bufs])
-	return err
+	return r.allocate(adapted, r.adapted, c)
 }
 
 // Head computes the logits after these tokens of the batch that Forward ran
@@ -226,7 +267,7 @@ func (r *Runner) run(rows []int32) {
 		return
 	}
 	r.batch.SetOut(rows)
-	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.scratch)
+	r.chosen().outputs[r.out].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	r.nOut = len(rows)
 }
 
@@ -254,7 +295,9 @@ func (r *Runner) Close() {
 	if r.batch != nil {
 		r.batch.Close()
 	}
-	if r.region != nil {
-		r.region.Close()
+	for _, region := range []*mem.Region{r.region, r.work} {
+		if region != nil {
+			region.Close()
+		}
 	}
 }

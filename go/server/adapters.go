@@ -292,6 +292,9 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 		return invalid("lora_name", "%s is taken, want another name", quote(q.name))
 	}
 	loaded, err := m.Engine.OpenAdapter(path)
+	if err == nil {
+		loaded.Name = q.name
+	}
 	a := &Adapter{Name: q.name, Path: path, Scale: 1, Loaded: loaded}
 	m.adapters.settle(a, err == nil)
 	switch {

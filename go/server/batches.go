@@ -103,7 +103,7 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 			return &apiError{status: http.StatusConflict, message: err.Error()}
 		case errors.Is(err, batch.ErrMany):
 			return &apiError{status: http.StatusTooManyRequests, message: err.Error()}
-		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge):
+		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge), errors.Is(err, batch.ErrDisk):
 			return &apiError{status: http.StatusRequestEntityTooLarge, message: err.Error()}
 		case err != nil:
 			return err
@@ -152,8 +152,11 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 				return discard(invalid("file", "given twice, want one"))
 			}
 			f, err := store.AddFile(owner, clip(part.FileName()), "batch", part)
+			if read := (batch.ReadError{}); errors.As(err, &read) {
+				return nil, upset(read.Unwrap())
+			}
 			if err != nil {
-				return nil, upset(err)
+				return nil, err
 			}
 			kept = &f
 		default:
@@ -169,11 +172,8 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 	return kept, nil
 }
 
-// upset is an error of reading an upload: the client's, unless it is the store's.
+// upset is an error of reading an upload, which is the client's.
 func upset(err error) error {
-	if errors.Is(err, batch.ErrFull) || errors.Is(err, batch.ErrTooLarge) {
-		return err
-	}
 	_, read := readAll(failing{err})
 	return read
 }

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -143,11 +146,7 @@ func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*e
 	if err := m.checkDimensions(q.dimensions); err != nil {
 		return fail(err)
 	}
-	ids, err := q.input.encode(m, "input")
-	if err != nil {
-		return fail(err)
-	}
-	return s.embed(c, m, &q.reads, m.Pooling, ids)
+	return s.embedInputs(c, m, &q.reads, q.input, "input")
 }
 
 // encodeVector is a vector in OpenAI's encoding.
@@ -172,13 +171,42 @@ func (p *inputs) value() any { return nil }
 
 func (p *inputs) schema() schema { return (*prompts)(p).schema() }
 
-// encode returns the tokens of each text of a field.
-func (p inputs) encode(m *Model, name string) ([][]int32, error) {
+// embedInputs makes the vectors of the texts of a field.
+func (s *Server) embedInputs(c *gin.Context, m *Model, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	held := m.tokenStore()
+	defer held.release()
+	ids, err := p.encode(c.Request.Context(), m, name, held)
+	if err != nil {
+		return nil, used, nil, err
+	}
+	return s.embed(c, m, o, m.Pooling, ids)
+}
+
+// encode returns the tokens of each text of a field. Lists of ids come first, then the longest
+// texts: where one exceeds the context, few others were encoded for nothing.
+func (p inputs) encode(ctx context.Context, m *Model, name string, held *tokenStore) ([][]int32, error) {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := p[a].size(), p[b].size()
+		return cmp.Or(cmp.Compare(y.ids, x.ids), cmp.Compare(y.bytes, x.bytes))
+	})
 	all := make([][]int32, len(p))
-	for i, one := range p {
-		ids, err := one.encodeAs(m, name)
+	for _, i := range order {
+		if ctx.Err() != nil {
+			return nil, errGone
+		}
+		if n := p[i].size().ids; n > m.Ctx {
+			return nil, wrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
+		}
+		ids, err := p[i].encodeAs(m, name)
+		if err == nil {
+			err = held.add(ids)
+		}
 		if err != nil {
-			return nil, err
+			return nil, wrapAPI(len(p) > 1, i, err)
 		}
 		all[i] = ids
 	}

@@ -35,13 +35,16 @@ func (e *apiError) Error() string { return e.message }
 // kinds maps statuses to llama-server's error types, or OpenAI's where it has none.
 var kinds = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusMethodNotAllowed:      "invalid_request_error",
 	http.StatusRequestEntityTooLarge: "invalid_request_error",
+	http.StatusUnsupportedMediaType:  "invalid_request_error",
 	http.StatusTooManyRequests:       "rate_limit_error",
 	statusCancelled:                  "cancelled_error",
 	http.StatusInternalServerError:   "server_error",
 	http.StatusNotImplemented:        "not_supported_error",
+	http.StatusBadGateway:            "server_error",
 	http.StatusServiceUnavailable:    "unavailable_error",
 	http.StatusGatewayTimeout:        "timeout_error",
 }
@@ -79,6 +82,7 @@ const openAI = "openai"
 func toAPI(c *gin.Context, err error) *apiError {
 	var api *apiError
 	var busy *engine.BusyError
+	var short *engine.MemoryError
 	var long *engine.TooLongError
 	var body *http.MaxBytesError
 	var missing *models.NotFoundError
@@ -90,6 +94,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 			status: http.StatusTooManyRequests, message: busy.Error(), retry: busy.RetryAfter,
 			extra: map[string]any{"n_queued": busy.Queued},
 		}
+	case errors.As(err, &short):
+		return &apiError{status: http.StatusServiceUnavailable, message: short.Error(), retry: short.RetryAfter}
 	case errors.As(err, &long):
 		e := &apiError{
 			status:  http.StatusBadRequest,
@@ -121,6 +127,8 @@ func toAPI(c *gin.Context, err error) *apiError {
 		return &apiError{status: http.StatusServiceUnavailable, message: "Loading model"}
 	case errors.Is(err, engine.ErrDeadline):
 		return &apiError{status: http.StatusGatewayTimeout, message: err.Error()}
+	case errors.Is(err, engine.ErrDamaged):
+		return &apiError{status: http.StatusInternalServerError, message: engine.ErrDamaged.Error()}
 	case errors.Is(err, engine.ErrClosing):
 		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}
 	case errors.Is(err, context.Canceled):

@@ -271,6 +271,9 @@ func (s *site) do(method, path, body string) (int, []byte, http.Header) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if json.Valid([]byte(body)) {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)

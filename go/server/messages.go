@@ -152,7 +152,7 @@ func readPart(r *reader) (body string, err error) {
 	case err != nil:
 		return "", err
 	case slices.Contains(media, kind):
-		return "", unsupported("the model reads text only, want no %s", kind)
+		return "", bad("the model reads text only, want no %s", kind)
 	case kind == "":
 		return "", bad("type: missing, want text")
 	case kind != "text":

@@ -100,9 +100,5 @@ func (s *Server) ollamaAsked(c *gin.Context, m *Model, q *ollamaEmbedQuery) (all
 	if q.old {
 		name = "prompt"
 	}
-	ids, err := q.input.encode(m, name)
-	if err != nil {
-		return nil, used, nil, err
-	}
-	return s.embed(c, m, &q.reads, m.Pooling, ids)
+	return s.embedInputs(c, m, &q.reads, q.input, name)
 }

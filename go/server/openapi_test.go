@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -58,7 +59,14 @@ func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
 // Every route is in the document and nothing else is; each example is right by
 // its schema, is answered, and the answer is right by its own.
 func TestDocument(t *testing.T) {
-	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) { c.SlotPath = t.TempDir() })
+	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(device.Close)
+	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) {
+		c.SlotPath, c.Device, c.Tools = t.TempDir(), device, weather{}
+	})
 	_, doc, _ := s.do("GET", "/openapi.json", "")
 	var d struct {
 		OpenAPI string

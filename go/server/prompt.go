@@ -126,7 +126,7 @@ func readPromptObject(r *reader) (prompt, error) {
 		case "multimodal_data":
 			v, err := r.raw()
 			if err == nil && v.Kind() != 'n' && string(v) != "[]" {
-				err = unsupported("multimodal_data: the model reads text only, want none")
+				err = bad("multimodal_data: the model reads text only, want none")
 			}
 			return err
 		}
@@ -182,6 +182,15 @@ func (m *Model) begunAs(ids []int32, name string) ([]int32, error) {
 		return nil, invalid(name, "empty, want some text: this model has no token to begin with")
 	}
 	return ids, nil
+}
+
+// size is what a prompt holds: token ids, and the bytes of its texts.
+func (p prompt) size() (n struct{ ids, bytes int }) {
+	for _, part := range p {
+		n.ids += len(part.ids)
+		n.bytes += len(part.text)
+	}
+	return n
 }
 
 // String is the prompt as an answer echoes it: the client's own text, if it is text.

@@ -34,6 +34,7 @@ type (
 		Slots        bool            `json:"endpoint_slots"`
 		Props        bool            `json:"endpoint_props"` // POST may change them
 		Metrics      bool            `json:"endpoint_metrics"`
+		MCP          bool            `json:"endpoint_mcp"`
 		UI           bool            `json:"ui"`
 		UISettings   map[string]any  `json:"ui_settings"`
 		CORSProxy    bool            `json:"cors_proxy_enabled"`
@@ -54,7 +55,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 	p := props{
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
-		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), UI: s.hasPage("/"), UISettings: map[string]any{},
+		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, UI: s.hasPage("/"), UISettings: map[string]any{},
 		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {

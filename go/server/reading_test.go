@@ -48,7 +48,9 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	s.refused("/v1/decisions", `{"prompt":"a","choices":["b","`+strings.Repeat("x", 600)+`"]}`, 400, "")
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	for path, body := range repeating(10, 3) {
+	bodies := repeating(10, 3)
+	bodies["/v1/embeddings"], bodies["/api/embed"] = `{"input":["a","b"]}`, `{"input":["a","b"]}`
+	for path, body := range bodies {
 		r := httptest.NewRequestWithContext(gone, "POST", path, strings.NewReader(body))
 		s.server.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	}
@@ -56,6 +58,12 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 		t.Errorf("%d texts were evaluated", n)
 	}
 	m := s.server.models.Loaded()[0]
+	for _, long := range []prompt{{{text: strings.Repeat("x", 600)}}, {{ids: make([]int32, m.Ctx+1)}}} {
+		held := m.tokenStore()
+		if _, err := (inputs{{{text: "b"}}, {{text: "c"}}, long}).encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.tokens != 0 {
+			t.Errorf("%v, after %d tokens", err, held.tokens)
+		}
+	}
 	m.Ctx = maxReadTokens / 4
 	held := m.tokenStore()
 	for i := range 5 {

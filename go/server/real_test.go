@@ -72,7 +72,7 @@ func newRealSites(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
-	c.Build, c.Ping = "test", -1
+	c.Build, c.Ping, c.Device = "test", -1, d
 	s := New(c)
 	for _, name := range names {
 		s.with(t, realModel(t, d, lc, submitted, name))

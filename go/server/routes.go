@@ -202,6 +202,9 @@ func (s *Server) table() []route {
 			body: bodyOf("SlotRequest", newSlotQuery), params: append(pathID, ofModel, param{"query", "action", "save, restore or erase; the last needs no body."}),
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
+			method: http.MethodGet, paths: []string{"/v1/memory"}, always: true,
+			handle: s.memory, summary: "Say what memory is used for, and what limits it", answer: MemoryUse{},
+		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
 			handle: s.listAdapters, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
 		}, {

@@ -1,8 +1,13 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
@@ -115,5 +120,91 @@ func TestScriptedBudget(t *testing.T) {
 	status, b, _ := s.do("POST", path+"/control", `{"id":"chatcmpl-none","action":"reasoning_end"}`)
 	if status != 404 || !strings.Contains(string(b), `"param":"id"`) {
 		t.Errorf("control of nothing: %d %s", status, b)
+	}
+}
+
+// Calls of tools, answers that are given up and reasoning that is ended on request share passes:
+// none changes another's text.
+func TestScriptedCompany(t *testing.T) {
+	thought := ""
+	for i := range 600 { // long enough that control comes in time
+		thought += fmt.Sprintf("%03d ", i)
+	}
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "It is noon."},
+		{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+		{Text: "<think>" + thought + "</think>Done."},
+	}})
+	const path = "/v1/chat/completions"
+	// begin starts a stream and returns its id and what is left of it after the first event.
+	begin := func(ctx context.Context, fields string) (string, *bufio.Scanner, func()) {
+		req, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(`{`+hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
+		if err != nil {
+			t.Error(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return "", nil, func() {}
+		}
+		lines := bufio.NewScanner(resp.Body)
+		lines.Scan()
+		return resp.Header.Get("X-Completion-Id"), lines, func() { resp.Body.Close() }
+	}
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { // a call and its result
+			c := post[chatAnswer](s, path, `{`+hi+`,"tools":[`+timeTool+`]}`).Choices[0]
+			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
+				t.Errorf("a call: %+v", c)
+			}
+			c = post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
+				{"role":"tool","tool_call_id":"c","content":"12"}],"tools":[`+timeTool+`]}`).Choices[0]
+			if *c.Message.Content != "It is noon." {
+				t.Errorf("after a result: %+v", c)
+			}
+		})
+		wg.Go(func() { // given up, by going away and by DELETE
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			id, lines, done := begin(ctx, endless)
+			defer done()
+			if i%2 == 0 {
+				cancel()
+				return
+			}
+			if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 {
+				t.Errorf("DELETE: %d %s", status, b)
+			}
+			for lines.Scan() {
+			}
+		})
+		wg.Go(func() { // ended reasoning, of two answers at once
+			id, lines, done := begin(t.Context(), `,"n":2,"reasoning_budget_message":" Enough."`)
+			defer done()
+			if status, b, _ := s.do("POST", path+"/control", `{"id":"`+id+`","action":"reasoning_end"}`); status != 200 {
+				t.Errorf("control: %d %s", status, b)
+			}
+			var reasoning [2]string
+			for lines.Scan() {
+				data, ok := strings.CutPrefix(lines.Text(), "data: {")
+				if !ok {
+					continue
+				}
+				for _, c := range parse[chunk](t, []byte("{"+data)).Choices {
+					reasoning[c.Index] += c.Delta.Reasoning
+				}
+			}
+			for _, r := range reasoning {
+				if !strings.HasSuffix(r, " Enough.") || strings.Contains(r, "599") || len(r) > 100 && !strings.HasPrefix(thought, r[:100]) {
+					t.Errorf("ended on request: %q", r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "all have ended", func() bool { return s.server.running.generations() == 0 })
+	if c := post[chatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
+		t.Errorf("afterwards: %+v", c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
@@ -30,12 +32,15 @@ import (
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
-	Build    string        // the program's version, which answers carry
-	SlotPath string        // the directory of saved slots; empty: there is none
-	Batches  *batch.Store  // files and batches; nil: there are none
-	LoraDir  string        // the directory of adapters that clients may load; empty: they may not
-	Ping     time.Duration // silence after which a stream sends a comment; 0: 30 s, negative: never
-	NoSlots  bool          // GET /slots is refused
+	Build    string         // the program's version, which answers carry
+	SlotPath string         // the directory of saved slots; empty: there is none
+	Batches  *batch.Store   // files and batches; nil: there are none
+	Device   *engine.Device // whose memory GET /v1/memory shows; nil: none
+	LoraDir  string         // the directory of adapters that clients may load; empty: they may not
+	Ping     time.Duration  // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool           // GET /slots is refused
+	Tools    Tools          // what /v1/mcp has; nil: it is refused
+	ToolTime time.Duration  // the most that a call of one takes; 0: 2 minutes
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
@@ -75,6 +80,7 @@ func New(c Config) *Server {
 	}
 	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
 	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
+	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
 	if c.Flow == nil {
 		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
 	}
@@ -82,7 +88,7 @@ func New(c Config) *Server {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
 	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
-	s.routes = append(s.table(), s.batchRoutes()...)
+	s.routes = slices.Concat(s.table(), s.batchRoutes(), s.mcpRoutes())
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }

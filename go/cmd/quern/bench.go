@@ -14,9 +14,11 @@ import (
 
 	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -224,7 +226,7 @@ func (f *benchFlags) measureKernels(ctx context.Context, out bench.Output) error
 	if err != nil {
 		return err
 	}
-	todo.Budget = newBudget(m, f.memory)
+	todo.Budget = mem.NewBudget(engine.Limit(m, f.memory))
 	k := bench.Kernels{Bench: todo, Threads: f.threads, Machine: m, ISA: isa}
 	return k.Run(ctx, out)
 }

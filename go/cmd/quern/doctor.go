@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
@@ -20,6 +21,7 @@ type diagnosis struct {
 	Memory    memoryFacts    `json:"memory"`
 	HugePages hugePageFacts  `json:"huge_pages"`
 	Measured  *measuredFacts `json:"measured,omitempty"` // nil if not requested
+	Model     *modelPlan     `json:"model,omitempty"`    // nil if none was named
 	WillDo    consequences   `json:"quern_will"`
 }
 
@@ -49,13 +51,24 @@ type memoryFacts struct {
 	Total     uint64      `json:"total"`
 	Available uint64      `json:"available"`
 	Limits    []limitFact `json:"limits"` // of every control group with a limit, innermost first
+	Swap      uint64      `json:"swap"`   // which Quern counts on none of
+	Swaps     []limitFact `json:"swap_limits"`
 }
 
 type limitFact struct {
 	Kind  string `json:"kind"`
 	Bytes uint64 `json:"bytes"`
 	Used  uint64 `json:"used"`
+	Taken uint64 `json:"taken_by_others"` // in memory that is no cache
 	File  string `json:"file"`
+}
+
+func limitFacts(limits []machine.MemLimit) []limitFact {
+	facts := []limitFact{}
+	for _, l := range limits {
+		facts = append(facts, limitFact{l.Kind, l.Bytes, l.Used, l.Taken, l.File})
+	}
+	return facts
 }
 
 type hugePageFacts struct {
@@ -80,21 +93,35 @@ type consequences struct {
 }
 
 func newDoctorCommand() *cobra.Command {
-	var asJSON, noMeasure bool
+	var (
+		flags             modelFlags
+		asJSON, noMeasure bool
+	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show this machine as Quern sees it, and what Quern will do with it",
-		Args:  cobra.NoArgs,
+		Long: `Show this machine as Quern sees it, and what Quern will do with it. With a model,
+also how it would be loaded with the same -c, -ctk, --weights and --memory, or what
+would fit instead; only the file's header is read.`,
+		Example: `  quern doctor
+  quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			isa, err := chooseKernels()
 			if err != nil {
 				return err
 			}
-			m, err := machine.Read()
+			m, err := flags.machine()
 			if err != nil {
 				return err
 			}
-			d := diagnose(m, isa)
+			d := diagnose(m, isa, flags.memory)
+			if flags.path != "" {
+				flags.warn(notes(cmd.ErrOrStderr()))
+				if d.Model, err = planModel(&flags); err != nil {
+					return err
+				}
+			}
 			if !noMeasure {
 				if d.Measured, err = measureMachine(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
 					return err
@@ -108,18 +135,22 @@ func newDoctorCommand() *cobra.Command {
 			return d.print(cmd.OutOrStdout())
 		},
 	}
+	flags.define(cmd.Flags())
+	flags.defineContext(cmd.Flags(), -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&noMeasure, "no-measure", false, "skip the measurements, which take some seconds")
 	return cmd
 }
 
 // diagnose collects the facts.
-func diagnose(m *machine.Machine, isa kernel.ISA) diagnosis {
+func diagnose(m *machine.Machine, isa kernel.ISA, limit uint64) diagnosis {
 	d := diagnosis{
-		CPU:       cpuFacts{Model: m.Model, Arch: m.Arch, Logical: len(m.CPUs), Affinity: []int{}, Reached: m.Cores()},
-		ISA:       isaFacts{Found: kernel.CPU().String(), Used: isa.String(), Restricted: os.Getenv(isaVariable)},
-		Quotas:    []quotaFact{},
-		Memory:    memoryFacts{Total: m.MemTotal, Available: m.MemAvailable, Limits: []limitFact{}},
+		CPU:    cpuFacts{Model: m.Model, Arch: m.Arch, Logical: len(m.CPUs), Affinity: []int{}, Reached: m.Cores()},
+		ISA:    isaFacts{Found: kernel.CPU().String(), Used: isa.String(), Restricted: os.Getenv(isaVariable)},
+		Quotas: []quotaFact{},
+		Memory: memoryFacts{
+			Total: m.MemTotal, Available: m.MemAvailable, Limits: limitFacts(m.MemLimits), Swap: m.SwapTotal, Swaps: limitFacts(m.SwapLimits),
+		},
 		HugePages: hugePageFacts{Enabled: m.THP.Enabled, Defrag: m.THP.Defrag, Bytes: m.HugePageSize},
 	}
 	cores, sockets, nodes := map[int]bool{}, map[int]bool{}, map[int]bool{}
@@ -133,21 +164,18 @@ func diagnose(m *machine.Machine, isa kernel.ISA) diagnosis {
 	for _, q := range m.Quotas {
 		d.Quotas = append(d.Quotas, quotaFact{q.CPUs, q.File})
 	}
-	for _, l := range m.MemLimits {
-		d.Memory.Limits = append(d.Memory.Limits, limitFact{l.Kind, l.Bytes, l.Used, l.File})
-	}
-	d.WillDo = decide(m)
+	d.WillDo = decide(m, limit)
 	return d
 }
 
-// decide returns the defaults of the other commands.
-func decide(m *machine.Machine) consequences {
+// decide returns the defaults of the other commands, where --memory is limit or, with 0, absent.
+func decide(m *machine.Machine, limit uint64) consequences {
 	c := consequences{
 		Threads:   m.Threads(),
 		HugePages: m.THP.Enabled == "always" || m.THP.Enabled == "madvise",
 	}
 	c.CPUs = m.WorkerCPUs(c.Threads)
-	c.Memory, c.MemoryReason = newBudget(m, 0).Limit()
+	c.Memory, c.MemoryReason = engine.Limit(m, limit)
 	switch q, limited := m.Quota(); {
 	case limited && q.CPUs < float64(m.Cores()):
 		c.ThreadReason = fmt.Sprintf("a CPU quota of %.2f pays for no more, %s", q.CPUs, q.File)

@@ -38,7 +38,10 @@ func (d diagnosis) print(w io.Writer) error {
 		line("memory", "none")
 	}
 	for _, l := range d.Memory.Limits {
-		line("memory", "%s by %s, %s used", mem.FormatBytes(l.Bytes), l.File, mem.FormatBytes(l.Used))
+		line("memory", "%s by %s, %s used, cache included; %s by other processes without it", mem.FormatBytes(l.Bytes), l.File, mem.FormatBytes(l.Used), mem.FormatBytes(l.Taken))
+	}
+	for _, l := range d.Memory.Swaps {
+		line("swap", "%s by %s: not counted on", mem.FormatBytes(l.Bytes), l.File)
 	}
 
 	if m := d.Measured; m != nil {
@@ -60,6 +63,10 @@ func (d diagnosis) print(w io.Writer) error {
 		line("use huge pages", "no: the kernel gives none; write madvise to /sys/kernel/mm/transparent_hugepage/enabled")
 	}
 	line("take at most", "%s of memory (%s)", mem.FormatBytes(d.WillDo.Memory), d.WillDo.MemoryReason)
+	if d.Model != nil {
+		section("with " + visible(d.Model.File))
+		d.Model.print(line)
+	}
 	return t.Flush()
 }
 

@@ -35,7 +35,7 @@ func TestServeAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := serve(t, "", "-m", model, "--lora", "a="+adapter, "--lora-init-without-apply", "--lora-dir", dir, "--alias", "base")
+	s := serve(t, "", "-m", model, "--lora", "a="+adapter, "--lora-init-without-apply", "--lora-dir", dir, "--alias", "base", "--vllm-metrics")
 	ask := func(fields, want string) {
 		t.Helper()
 		status, v := s.post("/completion", fmt.Sprintf(`{"prompt":"Once upon a time","temperature":0,"n_predict":60,"ignore_eos":true%s}`, fields))
@@ -59,6 +59,19 @@ func TestServeAdapters(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	// Gateways see who runs.
+	told := false
+	for range 50 {
+		answer, _ := s.stream(`{"model":"a","prompt":"Once","n_predict":200,"ignore_eos":true,"stream":true}`)
+		_, page := s.get("/metrics")
+		answer.Body.Close()
+		if told = strings.Contains(page, `running_lora_adapters="a"`); told {
+			break
+		}
+	}
+	if !told {
+		t.Error("the metrics do not tell that an adapter is used")
+	}
 	// For requests that do not say.
 	if status, v := s.post("/lora-adapters", `[{"id":0,"scale":2.5}]`); status != 200 {
 		t.Errorf("%d %v", status, v)

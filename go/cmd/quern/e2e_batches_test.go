@@ -15,6 +15,7 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"golang.org/x/sys/unix"
 )
 
 // files and batches of a service through OpenAI's client, with a key.
@@ -255,6 +256,20 @@ func TestServeBatches(t *testing.T) {
 	}
 	if _, err := c.Files.New(ctx, openai.FileNewParams{File: strings.NewReader("x"), Purpose: openai.FilePurposeAssistants}); status(err) != 400 {
 		t.Errorf("a file for something else: %v", err)
+	}
+	// A full disk, or a limit of the file system, is told; what there is can still be read and deleted.
+	limit := unix.Rlimit{Cur: 1000, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Files.New(ctx, openai.FileNewParams{File: strings.NewReader(strings.Repeat("x", 5000)), Purpose: openai.FilePurposeBatch})
+	if api := (*openai.Error)(nil); !errors.As(err, &api) || api.StatusCode != 413 || !strings.Contains(api.Message, "has no room") {
+		t.Errorf("a file on a full disk: %v", err)
+	}
+	if files, err := c.Files.List(ctx, openai.FileListParams{}); err != nil || len(files.Data) == 0 {
+		t.Errorf("%v, %v", files, err)
+	} else if err := deleteFile(c, files.Data[0].ID); err != nil {
+		t.Error(err)
 	}
 	without := serve(t, "").batches("x")
 	if _, err := without.Files.List(ctx, openai.FileListParams{}); status(err) != 501 {

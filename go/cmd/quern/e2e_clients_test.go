@@ -54,7 +54,7 @@ func TestNodeClients(t *testing.T) {
 func runNode(t *testing.T, s *service, program string) {
 	t.Helper()
 	const dir = "../../../scripts/clients"
-	for _, name := range []string{"openai", "@anthropic-ai/sdk", "ollama"} {
+	for _, name := range []string{"openai", "@anthropic-ai/sdk", "ollama", "ai", "@ai-sdk/openai-compatible", "@langchain/openai"} {
 		if _, err := os.Stat(dir + "/node_modules/" + name); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatal("a client is missing; scripts/setup.sh installs it")
@@ -82,6 +82,14 @@ func scriptedModel(t *testing.T) string {
 			"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
 		Controls: []string{"<|im_start|>", "<|im_end|>"},
 		Scripts: []scripted.Script{
+			// An agent that lists the files, reads one and patches it.
+			{When: "tools and messages[-1].content == 'Comment the program.'", Text: fmt.Sprintf(thought, "Which files are there?", call("list_files", `{}`))},
+			{When: "messages[-1].content == 'main.go'", Text: fmt.Sprintf(thought, "One only.", "I will read it.\n"+call("read_file", `{"path": "main.go"}`))},
+			{When: "'package main' in messages[-1].content", Text: call("apply_patch", `{"input": "*** Begin Patch\n+// main does nothing.\n*** End Patch\n"}`)},
+			{When: "'patched:' in messages[-1].content", Text: "The comment is there now."},
+
+			{When: "tools and messages[-1].content == 'Describe a planet.'", Text: call("planet", `{"name": "Venus", "moons": 0}`)},
+			{When: "messages[-1].content == 'Describe a planet.'", Text: `{"name": "Venus", "moons": 0}`},
 			{When: "messages[-1].role == 'tool'", Text: "It is noon in Rome."},
 			{When: "tools and messages[-1].content == 'Patch it.'", Text: call("apply_patch", `{"input": "*** Begin Patch\n+1\n"}`)},
 			{When: "tools and messages[-1].content == 'Show the log.'", Text: call("mcp__git__log", `{}`)},
@@ -104,7 +112,7 @@ func scriptedModel(t *testing.T) string {
 // Clients of Anthropic's API and of OpenAI's Responses, on one server.
 func TestNodeClientsOfAgents(t *testing.T) {
 	s := serve(t, "", "-m", scriptedModel(t), "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0")
-	for _, program := range []string{"anthropic.mjs", "responses.mjs", "tools.mjs"} {
+	for _, program := range []string{"anthropic.mjs", "responses.mjs", "tools.mjs", "agents.mjs", "ai.mjs", "langchain.mjs"} {
 		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/mem"
 )
 
 // isaVariable restricts the instruction sets, so that every path can be tested
@@ -24,14 +22,4 @@ func chooseKernels() (kernel.ISA, error) {
 		}
 	}
 	return kernel.Init(allow), nil
-}
-
-// newBudget returns the memory budget of this process: what m and its control groups
-// allow, and at most limit unless that is 0.
-func newBudget(m *machine.Machine, limit uint64) *mem.Budget {
-	bytes, reason := m.MemoryLimit()
-	if limit > 0 && limit < bytes {
-		bytes, reason = limit, "--memory"
-	}
-	return mem.NewBudget(bytes, reason)
 }

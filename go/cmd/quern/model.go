@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -154,26 +155,52 @@ func openFile(name string) (*model.File, error) {
 	return model.OpenFile(name)
 }
 
+// machine returns the machine, restricted by the flags.
+func (f *modelFlags) machine() (*machine.Machine, error) {
+	m, err := machine.Read()
+	if err != nil {
+		return nil, err
+	}
+	if only := f.cpus.ids(); only != nil {
+		if err := m.Restrict(only); err != nil {
+			return nil, usagef("--cpu-mask, --cpu-range: %w", err)
+		}
+	}
+	return m, nil
+}
+
 // device returns the device configuration: the machine, restricted by the flags.
 func (f *modelFlags) device() (engine.DeviceConfig, error) {
-	m, err := machine.Read()
+	m, err := f.machine()
 	if err != nil {
 		return engine.DeviceConfig{}, err
 	}
-	only := f.cpus.ids()
-	if only != nil {
-		if err := m.Restrict(only); err != nil {
-			return engine.DeviceConfig{}, usagef("--cpu-mask, --cpu-range: %w", err)
-		}
-	}
-	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, f.memory)}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: mem.NewBudget(engine.Limit(m, f.memory))}
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}
-	if c.CPUs = m.WorkerCPUs(c.Threads); c.CPUs == nil && only != nil {
+	if c.CPUs = m.WorkerCPUs(c.Threads); c.CPUs == nil && f.cpus.ids() != nil {
 		return engine.DeviceConfig{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", c.Threads)
 	}
 	return c, nil
+}
+
+// newDevice returns a device configured by the flags. What the program itself takes,
+// with the tokenizers that were read, counts from here on.
+func (f *modelFlags) newDevice() (*engine.Device, error) {
+	c, err := f.device()
+	if err != nil {
+		return nil, err
+	}
+	d, err := engine.NewDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.CountProgram(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
 }
 
 // config returns the engine's Config without the Device, for a model whose trained
@@ -245,11 +272,7 @@ func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	of, err := f.device()
-	if err != nil {
-		return c, err
-	}
-	c.Device, err = engine.NewDevice(of)
+	c.Device, err = f.newDevice()
 	return c, err
 }
 

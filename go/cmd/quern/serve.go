@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -100,10 +101,16 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return usagef("--cors-origins: %w", err)
 	}
 	if keys.Len() == 0 && !host.Local(f.hosts) {
+		if f.mcp != "" {
+			return usagef("--mcp: whoever reaches %s could call the tools, since there is no API key; give one with --api-key or --api-key-file, or --host 127.0.0.1", strings.Join(f.hosts, ", "))
+		}
 		if f.requireKey {
 			return usagef("--require-key: %s can be reached by others and there is no API key; give one with --api-key or --api-key-file", strings.Join(f.hosts, ", "))
 		}
 		logs.Warn().Strs("host", f.hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; give one with --api-key-file, or --host 127.0.0.1")
+	}
+	if f.mcp != "" && keys.Len() == 0 && slices.Contains(f.allowedHosts, "*") {
+		return usagef("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name of its own; give a key with --api-key or --api-key-file, or name the hosts")
 	}
 	if weak := keys.Weak(); weak != nil {
 		if !host.Local(f.hosts) {
@@ -111,23 +118,41 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		logs.Warn().Msg(weak.Error() + " before others can reach the server")
 	}
+	tools, closeTools, err := f.tools(ctx, logs)
+	if err != nil {
+		return err
+	}
+	defer closeTools()
 	tracing, err := telemetry.NewTracing(f.traces, readBuild().Version)
 	if err != nil {
 		return err
 	}
 	defer tracing.Close()
-	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1})
+	push, err := telemetry.NewPush(readBuild().Version)
+	if err != nil {
+		return err
+	}
+	defer push.Close()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logs.Warn().Err(err).Msg("telemetry was not sent") }))
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1, Meter: push.Meter})
 	batches, err := f.openBatches()
 	if err != nil {
 		return err
 	}
+	device, err := f.model.newDevice()
+	if err != nil {
+		return err
+	}
 	api := server.New(server.Config{
+		Device:   device,
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
 		Batches:  batches,
 		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
+		Tools:    tools,
+		ToolTime: f.mcpTimeout,
 
 		StoreBytes: f.storeMemory,
 		StoreTime:  f.storeTime,
@@ -175,10 +200,6 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	device, err := f.newDevice()
-	if err != nil {
-		return err
-	}
 	metrics.Read(device.Budget(), readBuild().Version)
 	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
 	loaded := make(chan error, 1)
@@ -201,6 +222,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
 	background.Go(func() { api.RunBatches(idle) })
+	background.Go(func() { f.watch(idle, device, logs) })
 	defer background.Wait()
 	defer end()
 

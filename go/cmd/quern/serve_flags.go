@@ -49,6 +49,8 @@ type serveFlags struct {
 	page              bool
 	path              string
 	shared            bool
+	mcp               string
+	mcpTimeout        time.Duration
 	ping              int
 	storeMemory       uint64
 	storeTime         time.Duration
@@ -98,6 +100,8 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	switchVar(fs, &f.slots, "slots", true, "GET /slots; --no-slots leaves it out")
 	switchVar(fs, &f.page, "ui", true, "the page to chat with; --no-ui leaves it out")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page that is served in its place, to all, with or without a key")
+	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, whose tools the page and other clients may call (default: none); where others reach the address an API key is needed")
+	durationVar(fs, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "the most that a call of a tool may take")
 	bytesVar(fs, &f.bodyLimit, "max-body", "most bytes of a request's body (default: 32 for each token of the context, and 1Mi)")
 
 	f.template.define(fs)

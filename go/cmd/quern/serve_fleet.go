@@ -175,13 +175,21 @@ func (all fleet) stop() {
 	}
 }
 
-// newDevice returns the device that the models share.
-func (f *serveFlags) newDevice() (*engine.Device, error) {
-	c, err := f.model.device()
+// watchEvery is the time between two readings of the machine's limits.
+const watchEvery = 2 * time.Second
+
+// watch makes the device follow the machine's limits, which may change: a container may
+// be resized.
+func (f *serveFlags) watch(ctx context.Context, device *engine.Device, logs zerolog.Logger) {
+	m, err := f.model.machine()
 	if err != nil {
-		return nil, err
+		logs.Warn().Err(err).Msg("limits that change will not be followed")
+		return
 	}
-	return engine.NewDevice(c)
+	device.Watch(ctx, engine.WatchConfig{
+		Machine: m, Memory: f.model.memory, Threads: f.model.threads == 0, Every: watchEvery,
+		Log: func(line string) { logs.Warn().Msg(line) },
+	})
 }
 
 // A loader loads models and makes them available to requests.
@@ -310,6 +318,7 @@ func (l *loader) adapted(s *served) ([]server.Adapter, error) {
 		if err != nil {
 			return nil, err
 		}
+		a.Name = n.name
 		one := server.Adapter{Name: n.name, Path: n.path, Scale: n.scale, Applied: n.scale, Loaded: a}
 		if l.adapters.idle {
 			one.Applied = 0

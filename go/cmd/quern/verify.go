@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/tokenizer"
 	"github.com/quern-llm/quern/go/verify"
 )
@@ -78,7 +79,7 @@ func (f *verifyFlags) device() (engine.DeviceConfig, error) {
 	if err != nil {
 		return engine.DeviceConfig{}, err
 	}
-	c := engine.DeviceConfig{Threads: f.threads, Budget: newBudget(m, 0)}
+	c := engine.DeviceConfig{Threads: f.threads, Budget: mem.NewBudget(engine.Limit(m, 0))}
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}

@@ -277,7 +277,11 @@ func (c *compiler) finite(s set) ([]grammar.Expr, bool, error) {
 			return nil, false, nil
 		}
 		for _, e := range c.scalars(x) {
-			if lit := e.(grammar.Lit); !seen[lit] {
+			lit, ok := e.(grammar.Lit)
+			if !ok { // a notation's
+				return nil, false, nil
+			}
+			if !seen[lit] {
 				seen[lit] = true
 				out = append(out, lit)
 			}

@@ -5,6 +5,7 @@ package jsonschema
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -18,6 +19,7 @@ const (
 	maxStates  = 1 << 14 // of members or elements that are counted
 	maxRules   = 1 << 17
 	maxCounted = 1 << 18 // alternatives of the rules of one array that count its elements
+	maxMatches = 1 << 25 // steps of matching names and listed strings with patterns
 )
 
 // Options say how documents are written.
@@ -35,6 +37,16 @@ type Options struct {
 	// Compact documents are on one line, with the ", " and ": " that models know best:
 	// it is what Python's json writes.
 	Compact bool
+	// Notation is how values are written that are not JSON; nil: they are.
+	Notation *Notation
+}
+
+// A Notation writes values as JSON does, but for these parts.
+type Notation struct {
+	True, False, Null grammar.Lit
+	// Text returns the texts of strings by what they say, Name those of the names of members; nil is anything.
+	Text, Name   func(says grammar.Expr) grammar.Expr
+	Colon, Comma grammar.Expr
 }
 
 // An Error is a part of a schema that is wrong, or can't be decided by a grammar.
@@ -65,23 +77,31 @@ func Grammar(schema []byte, opts Options) (*grammar.Grammar, error) {
 
 // Add adds the rules of a schema to g, and returns the documents that it allows.
 func Add(g *grammar.Grammar, text []byte, opts Options) (grammar.Expr, error) {
-	v, err := parse(text)
+	c, err := newCompiler(g, text, opts)
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{
-		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
-		rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
-	}
-	c.root = c.doc.schema(v, "", "#")
 	e, err := c.value(set{{s: c.root}}.with())
-	if err != nil {
+	if err = c.matched(err); err != nil {
 		return nil, err
 	}
 	if e == nil || !c.productive(e) {
 		return nil, errors.New("the schema allows no document")
 	}
 	return e, nil
+}
+
+func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, error) {
+	v, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{
+		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
+		matching: maxMatches, rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
+	}
+	c.root = c.doc.schema(v, "", "#")
+	return c, nil
 }
 
 // A compiler makes the rules of one schema.
@@ -96,12 +116,23 @@ type compiler struct {
 	rules     map[string]grammar.Ref
 	common    map[string]grammar.Ref
 	constants map[*value]*schema
+	begun     bool // the root is being written
 	steps     int
+	matching  int // steps that are left for matching names and listed strings
 	depth     int
 }
 
 func (c *compiler) fail(s *schema, keyword, message string, args ...any) *Error {
 	return &Error{s.path, keyword, fmt.Sprintf(message, args...)}
+}
+
+// matched returns an error also where patterns took more steps than they may, so that what
+// was made of them means nothing.
+func (c *compiler) matched(err error) error {
+	if c.matching < 0 {
+		return c.fail(c.root, "", "its patterns are too complex for the names or the strings that it lists")
+	}
+	return err
 }
 
 // shared returns the rule of an expression that many use.
@@ -116,7 +147,9 @@ func (c *compiler) shared(name string, e grammar.Expr) grammar.Expr {
 
 // value returns the texts of the values that a set allows.
 func (c *compiler) value(s set) (grammar.Expr, error) {
-	root := len(c.rules) == 0
+	root := !c.begun
+	c.begun = true
+	s = c.followed(s)
 	if len(s) == 0 && !(root && !c.opts.Exact) {
 		return c.any()
 	}
@@ -133,23 +166,55 @@ func (c *compiler) value(s set) (grammar.Expr, error) {
 	}
 	r := c.g.Add(name, nil)
 	c.rules[key] = r
-	shapes, err := c.expand(s)
-	if err != nil {
-		return nil, err
-	}
 	out := grammar.Alt{}
-	for _, x := range shapes {
+	shapes, err := c.expand(s)
+	for i := 0; i < len(shapes) && err == nil; i++ {
+		x := shapes[i]
 		if !c.opts.Exact {
 			x = x.meant(root)
 		}
-		list, err := c.write(x, shapes)
-		if err != nil {
-			return nil, err
-		}
+		var list []grammar.Expr
+		list, err = c.write(x, shapes)
 		out = append(out, list...)
+	}
+	if err != nil {
+		delete(c.rules, key)
+		return nil, err
 	}
 	c.g.Rules[r].Expr = out
 	return r, nil
+}
+
+// annotations say nothing about values.
+var annotations = map[string]bool{"title": true, "description": true, "default": true, "examples": true, "deprecated": true, "$comment": true}
+
+// followed returns a set with what its references mean, where a schema is no more than one:
+// all that refer to a schema share its rules.
+func (c *compiler) followed(s set) set {
+	var out set
+	for i, l := range s {
+		for range maxNesting {
+			ref := l.s.v.member("$ref")
+			if ref == nil || ref.kind != '"' || !c.doc.old && slices.ContainsFunc(l.s.v.names, func(n string) bool { return n != "$ref" && !annotations[n] }) {
+				break
+			}
+			to, err := c.doc.target(l.s, ref.text)
+			if err != nil { // it is reported where the schema is read
+				break
+			}
+			l.s = to
+		}
+		if l != s[i] {
+			if out == nil {
+				out = slices.Clone(s)
+			}
+			out[i] = l
+		}
+	}
+	if out == nil {
+		return s
+	}
+	return out.with()
 }
 
 // meant returns the values of the one kind that a schema speaks of.
@@ -216,10 +281,14 @@ func (c *compiler) write(x *shape, all []*shape) ([]grammar.Expr, error) {
 // scalars returns the values of a shape that are listed.
 func (c *compiler) scalars(x *shape) []grammar.Expr {
 	var out []grammar.Expr
+	n := c.opts.Notation
+	if n == nil {
+		n = &Notation{Null: "null", True: "true", False: "false"}
+	}
 	for _, k := range []struct {
 		kind kinds
 		text grammar.Lit
-	}{{kNull, "null"}, {kTrue, "true"}, {kFalse, "false"}} {
+	}{{kNull, n.Null}, {kTrue, n.True}, {kFalse, n.False}} {
 		if x.kinds&k.kind != 0 {
 			out = append(out, k.text)
 		}
@@ -231,7 +300,7 @@ func (c *compiler) scalars(x *shape) []grammar.Expr {
 	}
 	if x.kinds&kString != 0 && x.str.only {
 		for _, s := range x.str.in {
-			out = append(out, grammar.Lit(quote(s)))
+			out = append(out, c.quote(s))
 		}
 	}
 	return out
@@ -254,7 +323,7 @@ func (c *compiler) space() grammar.Expr {
 	switch {
 	case c.opts.Space != nil:
 		return c.shared("space", c.opts.Space)
-	case c.opts.Compact:
+	case c.opts.Compact || c.opts.Notation != nil:
 		return grammar.Lit("")
 	}
 	indent := grammar.Seq{grammar.Lit("\n"), grammar.Repeat{Expr: grammar.Runes(" \t"), Min: 0, Max: 20}}
@@ -266,7 +335,10 @@ func (c *compiler) comma(needed bool) grammar.Expr {
 	if !needed {
 		return grammar.Lit("")
 	}
-	if c.opts.Compact {
+	switch {
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Comma
+	case c.opts.Compact:
 		return grammar.Lit(", ")
 	}
 	return grammar.Seq{grammar.Lit(","), c.space()}
@@ -274,6 +346,8 @@ func (c *compiler) comma(needed bool) grammar.Expr {
 
 func (c *compiler) colon() grammar.Expr {
 	switch {
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Colon
 	case c.opts.Space != nil:
 		return grammar.Seq{grammar.Lit(":"), c.space()}
 	case c.opts.Compact:

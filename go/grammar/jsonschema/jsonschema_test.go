@@ -52,12 +52,12 @@ func TestLlamaMatches(t *testing.T) {
 			continue
 		}
 		for _, text := range c.Match {
-			if !grammar.Match(g, grammar.Ref(0), text) {
+			if !grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s refuses %s\n%s", c.Name, text, c.Schema)
 			}
 		}
 		for _, text := range c.NoMatch {
-			if grammar.Match(g, grammar.Ref(0), text) {
+			if grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s accepts %s\n%s", c.Name, text, c.Schema)
 			}
 		}
@@ -106,12 +106,12 @@ func TestMeant(t *testing.T) {
 			continue
 		}
 		for _, text := range c.yes {
-			if !grammar.Match(g, grammar.Ref(0), text) {
+			if !grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s refuses %s", c.schema, text)
 			}
 		}
 		for _, text := range c.no {
-			if grammar.Match(g, grammar.Ref(0), text) {
+			if grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s accepts %s", c.schema, text)
 			}
 		}
@@ -132,12 +132,12 @@ func TestSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range c.yes {
-			if !grammar.Match(g, grammar.Ref(0), text) {
+			if !grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%+v refuses %s", c.opts, text)
 			}
 		}
 		for _, text := range c.no {
-			if grammar.Match(g, grammar.Ref(0), text) {
+			if grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%+v accepts %s", c.opts, text)
 			}
 		}
@@ -189,7 +189,7 @@ func FuzzGrammar(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema []byte, text string) {
 		g, err := Grammar(schema, Options{})
 		if err == nil && len(schema) < 200 && len(text) < 10 {
-			grammar.Match(g, grammar.Ref(0), text)
+			grammar.Match(g, grammar.Ref(0), text, nil)
 		}
 	})
 }

@@ -319,11 +319,11 @@ func readMaxLength(_ *compiler, l literal, _ string, v *value) ([]*shape, error)
 	}), err
 }
 
-func (l literal) strings(e grammar.Expr) []*shape {
+func (c *compiler) strings(l literal, e grammar.Expr) []*shape {
 	if l.not {
 		e = grammar.Not{Expr: e}
 	}
-	return l.one(kString, func(s *shape) { s.str.exprs = []grammar.Expr{e} })
+	return l.one(kString, func(s *shape) { s.str.exprs, s.str.steps = []grammar.Expr{e}, &c.matching })
 }
 
 func readPattern(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
@@ -331,7 +331,7 @@ func readPattern(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.strings(e), nil
+	return c.strings(l, e), nil
 }
 
 func (c *compiler) pattern(v *value) (grammar.Expr, error) {
@@ -356,5 +356,5 @@ func readFormat(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 	case l.not:
 		return []*shape{c.refuse(l.s, kString, "format", "its negation can't be decided")}, nil
 	}
-	return l.strings(e), nil
+	return c.strings(l, e), nil
 }

@@ -36,7 +36,7 @@ func readMembers(c *compiler, l literal, name string, v *value) ([]*shape, error
 			if err != nil {
 				return nil, c.fail(l.s, key, "%q: %v", name, err)
 			}
-			app.patterns = append(app.patterns, pattern{name, e, literal{s: sub}})
+			app.patterns = append(app.patterns, pattern{name, e, literal{s: sub}, &c.matching})
 		}
 	}
 	if rest := s.member("additionalProperties"); rest != nil {

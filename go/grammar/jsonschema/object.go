@@ -48,7 +48,7 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if void || language != nil && !grammar.Match(nil, language, name) {
+		if void || language != nil && !grammar.Match(nil, language, name, &c.matching) {
 			if must[name] {
 				return grammar.Alt{}, nil
 			}
@@ -58,7 +58,7 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.list = append(m.list, member{grammar.Seq{grammar.Lit(quote(name)), c.colon(), v}, must[name]})
+		m.list = append(m.list, member{grammar.Seq{c.name(grammar.Lit(name)), c.colon(), v}, must[name]})
 	}
 	for m.lead < len(m.list) && !m.list[m.lead].required {
 		m.lead++
@@ -204,11 +204,11 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 			}
 			key = append(key, grammar.Not{Expr: lits})
 		}
-		name := c.str(texts{max: -1})
+		var says grammar.Expr
 		if len(key) > 0 {
-			name = quoted(encode(and(key)))
+			says = and(key)
 		}
-		out = append(out, grammar.Seq{name, c.colon(), v})
+		out = append(out, grammar.Seq{c.name(says), c.colon(), v})
 	}
 	return out, nil
 }

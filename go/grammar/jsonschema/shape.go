@@ -132,6 +132,7 @@ type pattern struct {
 	source string
 	expr   grammar.Expr
 	lit    literal
+	steps  *int // that are left for matching
 }
 
 // and returns the values that are in both, nil if there are none.
@@ -240,7 +241,7 @@ func (app *objectApp) of(name string) set {
 		}
 	}
 	for _, p := range app.patterns {
-		if grammar.Match(nil, p.expr, name) {
+		if grammar.Match(nil, p.expr, name, p.steps) {
 			out = append(out, p.lit)
 		}
 	}

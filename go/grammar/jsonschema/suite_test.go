@@ -161,7 +161,7 @@ func accepts(g *grammar.Grammar, data []byte) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(spellings(v), func(s string) bool { return grammar.Match(g, grammar.Ref(0), s) })
+	return slices.ContainsFunc(spellings(v), func(s string) bool { return grammar.Match(g, grammar.Ref(0), s, nil) })
 }
 
 // narrowed reports whether a valid document is one that is not written: formats bind, which

@@ -16,17 +16,21 @@ type texts struct {
 	min, max int            // characters; max -1: any
 	in       []string
 	only     bool // in counts, though it may be empty
+	steps    *int // that are left for matching
 }
 
 func (t *texts) has(s string) bool {
 	if n := utf8.RuneCountInString(s); n < t.min || t.max >= 0 && n > t.max {
 		return false
 	}
-	return !slices.ContainsFunc(t.exprs, func(e grammar.Expr) bool { return !grammar.Match(nil, e, s) })
+	return !slices.ContainsFunc(t.exprs, func(e grammar.Expr) bool { return !grammar.Match(nil, e, s, t.steps) })
 }
 
 func (t *texts) merge(u texts) {
 	t.exprs = slices.Concat(t.exprs, u.exprs)
+	if t.steps == nil {
+		t.steps = u.steps
+	}
 	t.min, t.max = max(t.min, u.min), least(t.max, u.max)
 	switch {
 	case u.only && t.only:
@@ -94,15 +98,48 @@ func (c *compiler) str(t texts) grammar.Expr {
 	case t.only:
 		out := make(grammar.Alt, len(t.in))
 		for i, s := range t.in {
-			out[i] = grammar.Lit(quote(s))
+			out[i] = c.quote(s)
 		}
 		return out
+	case c.opts.Notation != nil && t.free():
+		return c.shared("string", c.opts.Notation.Text(nil))
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Text(t.language())
 	case t.free():
 		return c.shared("string", quoted(grammar.Repeat{Expr: char(), Min: 0, Max: -1}))
 	case len(t.exprs) == 0:
 		return quoted(grammar.Repeat{Expr: char(), Min: t.min, Max: t.max})
 	}
 	return quoted(encode(t.language()))
+}
+
+// quote returns the text of a string.
+func (c *compiler) quote(s string) grammar.Expr {
+	if n := c.opts.Notation; n != nil {
+		return n.Text(grammar.Lit(s))
+	}
+	return grammar.Lit(quote(s))
+}
+
+// name returns the texts of the names of members by what they say; nil: anything.
+func (c *compiler) name(says grammar.Expr) grammar.Expr {
+	switch lit, is := says.(grammar.Lit); {
+	case c.opts.Notation != nil:
+		return c.opts.Notation.Name(says)
+	case is:
+		return grammar.Lit(quote(string(lit)))
+	case says == nil:
+		return c.str(texts{max: -1})
+	}
+	return Quoted(says)
+}
+
+// Quoted returns strings by what they say, in quotes; nil is anything.
+func Quoted(says grammar.Expr) grammar.Expr {
+	if says == nil {
+		return quoted(grammar.Repeat{Expr: charExpr, Min: 0, Max: -1})
+	}
+	return quoted(encode(says))
 }
 
 func quoted(e grammar.Expr) grammar.Expr { return grammar.Seq{grammar.Lit(`"`), e, grammar.Lit(`"`)} }

@@ -34,12 +34,12 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		for _, text := range c.yes {
-			if !grammar.Match(g, grammar.Ref(0), text) {
+			if !grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s\nrefuses %q", c.text, text)
 			}
 		}
 		for _, text := range c.no {
-			if grammar.Match(g, grammar.Ref(0), text) {
+			if grammar.Match(g, grammar.Ref(0), text, nil) {
 				t.Errorf("%s\naccepts %q", c.text, text)
 			}
 		}

@@ -237,7 +237,7 @@ func (c *compiler) expr(n *node) grammar.Expr {
 	return seq(subs...)
 }
 
-func nullable(e grammar.Expr) bool { return grammar.Match(nil, e, "") }
+func nullable(e grammar.Expr) bool { return grammar.Match(nil, e, "", nil) }
 
 func nothing(e grammar.Expr) bool {
 	switch e := e.(type) {

@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 				continue // regexp2 has letters of all scripts around \b, ECMA-262 only ASCII's
 			}
 			ok, _ := want.MatchString(text)
-			if got := grammar.Match(nil, e, text); got != ok {
+			if got := grammar.Match(nil, e, text, nil); got != ok {
 				t.Errorf("%q in %q: %v, want %v", pattern, text, got, ok)
 			}
 		}
@@ -76,12 +76,12 @@ func TestFull(t *testing.T) {
 			continue
 		}
 		for _, text := range c.yes {
-			if !grammar.Match(nil, e, text) {
+			if !grammar.Match(nil, e, text, nil) {
 				t.Errorf("%q refuses %q", c.pattern, text)
 			}
 		}
 		for _, text := range c.no {
-			if grammar.Match(nil, e, text) {
+			if grammar.Match(nil, e, text, nil) {
 				t.Errorf("%q accepts %q", c.pattern, text)
 			}
 		}
@@ -110,7 +110,7 @@ func FuzzSearch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		e, err := Search(pattern)
 		if err == nil && len(pattern) < 100 && len(text) < 20 {
-			grammar.Match(nil, e, text)
+			grammar.Match(nil, e, text, nil)
 		}
 	})
 }

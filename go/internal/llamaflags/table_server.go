@@ -3,7 +3,7 @@ package llamaflags
 const (
 	byName    = "models are named one by one: -m FILE or -m NAME=FILE, which may be given again"
 	allLoaded = "all models that -m names are loaded at the start and stay"
-	noAgent   = "the server calls no tools and no MCP servers; the client does"
+	noAgent   = "the server calls no tools of itself; the client does, also those of --mcp FILE"
 	ownPage   = "the page to chat with has settings of its own, which it keeps in the browser"
 	oneMemory = "requests share one memory, of --kv-memory bytes, and take of it what they need"
 	byItself  = "texts seen before are found again by whoever begins with them, in whatever slot, as far as --kv-memory goes"
@@ -36,8 +36,8 @@ var server = []Row{
 	{Names: "--webui-mcp-proxy --ui-mcp-proxy", No: "--no-webui-mcp-proxy --no-ui-mcp-proxy", Kind: Switch, Env: "LLAMA_ARG_UI_MCP_PROXY", Group: Server, Neutral: "off", Refused: noAgent},
 	{Names: "--tools", Env: "LLAMA_ARG_TOOLS", Group: Server, Refused: noAgent},
 	{Names: "--tools-runtime", Env: "LLAMA_ARG_TOOLS_RUNTIME", Group: Server, Refused: noAgent},
-	{Names: "--mcp-servers-config", Env: "LLAMA_ARG_MCP_SERVERS_CONFIG", Group: Server, Refused: noAgent},
-	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server, Refused: noAgent},
+	{Names: "--mcp-servers-config", Env: "LLAMA_ARG_MCP_SERVERS_CONFIG", Group: Server, Flag: "mcp", Note: "the tools are for the page and other clients, each call is asked for there"},
+	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server, Refused: "MCP servers are given in a file: --mcp FILE"},
 	{Names: "-ag --agent", No: "-no-ag --no-agent", Kind: Switch, Env: "LLAMA_ARG_AGENT", Group: Server, Neutral: "off", Refused: noAgent},
 
 	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server, Flag: "parallel", Note: "-1 is the default, 32; they share one memory, and -c is of each"},

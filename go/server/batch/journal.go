@@ -43,7 +43,7 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 	s.journals[id] += int64(len(raw))
 	s.mu.Unlock()
 	if _, err := out.Write(raw); err != nil {
-		return err
+		return onDisk(err)
 	}
 	if err := out.Sync(); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (s *Store) result(owner, id, kind string, fill func(io.Writer) error) (stri
 		w := bufio.NewWriterSize(to, 1<<16)
 		return 0, errors.Join(fill(w), w.Flush())
 	}); err != nil {
-		return "", err
+		return "", onDisk(err)
 	}
 	info, err := os.Stat(data)
 	if err != nil {

@@ -62,7 +62,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 // told is an error without paths of the server.
 func told(err error) string {
-	if errors.Is(err, ErrFull) || errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrDisk) || errors.Is(err, ErrNotFound) {
 		return err.Error()
 	}
 	return "its files cannot be read or written"

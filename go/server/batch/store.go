@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
@@ -39,7 +41,34 @@ var (
 	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
 	ErrMany     = errors.New("too many batches have not ended; wait for some or cancel them")
 	ErrTooLarge = fmt.Errorf("a file of more than %d MiB", MaxFile>>20)
+	ErrDisk     = errors.New("the disk of the server has no room for it; try again when there is some")
 )
+
+// A ReadError is an error of the Reader that a file comes from.
+type ReadError struct{ error }
+
+func (e ReadError) Unwrap() error { return e.error }
+
+// upload is a Reader that tells its errors from those of the store.
+type upload struct{ from io.Reader }
+
+func (u upload) Read(b []byte) (int, error) {
+	n, err := u.from.Read(b)
+	if err != nil && err != io.EOF {
+		err = ReadError{err}
+	}
+	return n, err
+}
+
+// onDisk is an error of the file system: ErrDisk where that has no room, by any of its limits.
+func onDisk(err error) error {
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
+		if errors.Is(err, full) {
+			return fmt.Errorf("%w: %w", ErrDisk, full)
+		}
+	}
+	return err
+}
 
 // A File is a file as the API shows it.
 type File struct {
@@ -143,7 +172,31 @@ func Open(dir string, quota int64) (*Store, error) {
 	for _, f := range s.files {
 		s.used += f.Value.Bytes
 	}
+	if err := s.tidy(); err != nil {
+		return nil, err
+	}
 	return s, s.loadJournals()
+}
+
+// tidy removes what was being written when the process ended.
+func (s *Store) tidy() error {
+	var paths []string
+	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", "file-*.data"} {
+		list, err := filepath.Glob(s.path(pattern))
+		if err != nil {
+			return err
+		}
+		paths = append(paths, list...)
+	}
+	for _, path := range paths {
+		if id, whole := strings.CutSuffix(filepath.Base(path), ".data"); whole && s.files[id] != nil {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T) string) error {
@@ -203,7 +256,7 @@ func (s *Store) save(id string, v any) error {
 		n, err := w.Write(raw)
 		return int64(n), err
 	})
-	return err
+	return onDisk(err)
 }
 
 // newID returns an id that cannot be guessed.
@@ -229,8 +282,9 @@ func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, erro
 	data := &metered{s: s}
 	_, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
 		data.to = w
-		return io.Copy(data, from)
+		return io.Copy(data, upload{from})
 	})
+	err = onDisk(err)
 	f.Bytes = data.taken
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -9,15 +10,32 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// genAI are the metrics of OpenTelemetry's conventions for generative AI, under the names
-// that they have in Prometheus.
+// genAI are the metrics of OpenTelemetry's conventions for generative AI.
 type genAI struct {
-	duration, firstToken, perToken, usage *prometheus.HistogramVec
+	duration, firstToken, perToken, usage histogram
+}
+
+// A histogram is under the name that it has in Prometheus to be scraped, and under its own to
+// be pushed.
+type histogram struct {
+	scraped *prometheus.HistogramVec
+	pushed  metric.Float64Histogram
+}
+
+// observe counts a value. Attributes are under their names in OpenTelemetry.
+func (h histogram) observe(v float64, attributes ...attribute.KeyValue) {
+	labels := prometheus.Labels{}
+	for _, a := range attributes {
+		labels[strings.ReplaceAll(string(a.Key), ".", "_")] = a.Value.AsString()
+	}
+	h.scraped.With(labels).Observe(v)
+	h.pushed.Record(context.Background(), v, metric.WithAttributes(attributes...))
 }
 
 const provider = "quern" // gen_ai.provider.name
@@ -30,49 +48,55 @@ var (
 	genAITokens     = prometheus.ExponentialBuckets(1, 4, 14)
 )
 
-func newGenAI(r prometheus.Registerer) genAI {
-	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets},
+func newGenAI(r prometheus.Registerer, meter metric.Meter) genAI {
+	// The conventions give a unit, of which Prometheus has seconds in its names.
+	histogramOf := func(name, unit, help string, buckets []float64, more ...string) histogram {
+		under := strings.ReplaceAll(name, ".", "_")
+		if unit == "s" {
+			under += "_seconds"
+		}
+		scraped := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: under, Help: help, Buckets: buckets},
 			append([]string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model"}, more...))
-		r.MustRegister(h)
-		return h
+		r.MustRegister(scraped)
+		pushed, err := meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(help), metric.WithExplicitBucketBoundaries(buckets...))
+		if err != nil {
+			panic(err) // a name or a bucket above is not a valid one
+		}
+		return histogram{scraped, pushed}
 	}
 	return genAI{
-		duration:   histogram("gen_ai_server_request_duration_seconds", "From the arrival of a request to its end.", genAIDuration, "error_type"),
-		firstToken: histogram("gen_ai_server_time_to_first_token_seconds", "From the arrival of a request that succeeded to its first token.", genAIFirstToken),
-		perToken:   histogram("gen_ai_server_time_per_output_token_seconds", "Of each token after the first, on average over a request that succeeded.", genAIPerToken),
-		usage:      histogram("gen_ai_client_token_usage", "Tokens of a request, of the input and of the output.", genAITokens, "gen_ai_token_type"),
+		duration:   histogramOf("gen_ai.server.request.duration", "s", "From the arrival of a request to its end.", genAIDuration, "error_type"),
+		firstToken: histogramOf("gen_ai.server.time_to_first_token", "s", "From the arrival of a request that succeeded to its first token.", genAIFirstToken),
+		perToken:   histogramOf("gen_ai.server.time_per_output_token", "s", "Of each token after the first, on average over a request that succeeded.", genAIPerToken),
+		usage:      histogramOf("gen_ai.client.token.usage", "{token}", "Tokens of a request, of the input and of the output.", genAITokens, "gen_ai_token_type"),
 	}
 }
 
 // observe counts a request that has ended. firstToken is 0 if there was none; a prompt
 // counts with the first of its answers.
 func (g *genAI) observe(operation, model string, r engine.Result, first bool, whole, firstToken float64) {
-	labels := prometheus.Labels{
-		"gen_ai_operation_name": operation, "gen_ai_provider_name": provider, "gen_ai_request_model": model, "gen_ai_response_model": model,
+	common := []attribute.KeyValue{
+		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider),
+		attribute.String("gen_ai.request.model", model), attribute.String("gen_ai.response.model", model),
 	}
-	with := func(name, value string) prometheus.Labels {
-		all := prometheus.Labels{name: value}
-		for k, v := range labels {
-			all[k] = v
-		}
-		return all
+	with := func(name, value string) []attribute.KeyValue {
+		return append(slices.Clip(common), attribute.String(name, value))
 	}
 	failure := ""
 	if r.Err != nil {
 		failure = outcome(r.Finish, r.Err)
 	}
-	g.duration.With(with("error_type", failure)).Observe(whole)
+	g.duration.observe(whole, with("error.type", failure)...)
 	if first {
-		g.usage.With(with("gen_ai_token_type", "input")).Observe(float64(r.PromptTokens))
+		g.usage.observe(float64(r.PromptTokens), with("gen_ai.token.type", "input")...)
 	}
-	g.usage.With(with("gen_ai_token_type", "output")).Observe(float64(r.Generated))
+	g.usage.observe(float64(r.Generated), with("gen_ai.token.type", "output")...)
 	if r.Err != nil || firstToken == 0 {
 		return
 	}
-	g.firstToken.With(labels).Observe(firstToken)
+	g.firstToken.observe(firstToken, common...)
 	if r.Generated > 1 {
-		g.perToken.With(labels).Observe(r.Decode.Seconds() / float64(r.Generated-1))
+		g.perToken.observe(r.Decode.Seconds()/float64(r.Generated-1), common...)
 	}
 }
 

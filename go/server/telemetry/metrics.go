@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
@@ -34,8 +36,9 @@ type Metrics struct {
 
 // A MetricsConfig says which metrics there are.
 type MetricsConfig struct {
-	VLLM     bool // vLLM's gauges too
-	OneModel bool // llama-server's metrics have no labels, as those of one model have none there
+	VLLM     bool         // vLLM's gauges too
+	OneModel bool         // llama-server's metrics have no labels, as those of one model have none there
+	Meter    metric.Meter // where OpenTelemetry's are counted too; nil: nowhere
 }
 
 // modelLabel is the label of metrics that are counted per model.
@@ -76,7 +79,10 @@ var (
 // NewMetrics returns metrics with all counters at 0.
 func NewMetrics(c MetricsConfig) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), begun: time.Now(), c: c}
-	m.genAI = newGenAI(m.registry)
+	if c.Meter == nil {
+		c.Meter = noop.Meter{}
+	}
+	m.genAI = newGenAI(m.registry, c.Meter)
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{modelLabel})
 		m.registry.MustRegister(h)

@@ -114,10 +114,11 @@ func (s *sink) trace(r engine.Result, now time.Time) {
 // outcome is the label for how a request ended.
 func outcome(f engine.Finish, err error) string {
 	var busy *engine.BusyError
+	var short *engine.MemoryError
 	switch {
 	case err == nil:
 		return string(f)
-	case errors.As(err, &busy):
+	case errors.As(err, &busy), errors.As(err, &short):
 		return "rejected"
 	case errors.Is(err, engine.ErrDeadline):
 		return "deadline"

@@ -55,11 +55,11 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	}
 	t.Cleanup(res.Release)
 	m.Read(budget, "v1")
-	one := m.Model("a/b")
+	one, pirate := m.Model("a/b"), &engine.Adapter{Name: "pirate"}
 	one.Read(func() engine.Status {
 		return engine.Status{
-			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5}, {}},
-			Queued: 3, Parked: 1,
+			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5, Adapters: []engine.ScaledAdapter{{Adapter: pirate}, {Adapter: &engine.Adapter{Name: "a"}}}}, {Adapters: []engine.ScaledAdapter{{Adapter: pirate}}}},
+			Queued: 3, Parked: 1, Asked: []*engine.Adapter{{Name: "b"}},
 			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5, BlockTokens: 64, Blocks: 3},
 			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
 		}
@@ -99,7 +99,7 @@ func TestMetrics(t *testing.T) {
 		`gen_ai_client_token_usage_sum{` + strings.Replace(who, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b"`, `,gen_ai_request_model="a/b",gen_ai_response_model="a/b",gen_ai_token_type="input"`, 1) + `} 9`,
 		`vllm:num_requests_running{engine="0",model_name="a/b"} 1`, `vllm:num_requests_waiting{engine="0",model_name="a/b"} 3`,
 		`vllm:kv_cache_usage_perc{engine="0",model_name="a/b"} 0.4`, `vllm:cache_config_info{block_size="64",enable_prefix_caching="True",engine="0",model_name="a/b",num_gpu_blocks="3"} 1`,
-		`vllm:lora_requests_info{engine="0",max_lora="0",model_name="a/b",running_lora_adapters="",waiting_lora_adapters=""} `,
+		`vllm:lora_requests_info{engine="0",max_lora="64",model_name="a/b",running_lora_adapters="a,pirate",waiting_lora_adapters="b"} `,
 	} {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -46,8 +44,11 @@ func NewTracing(endpoint, version string) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces to %s: %w", endpoint, err)
 	}
-	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(resource.NewSchemaless(
-		attribute.String("service.name", "quern"), attribute.String("service.version", version))))
+	about, err := about(context.Background(), version)
+	if err != nil {
+		return nil, err
+	}
+	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
 	t.Provider, t.close = p, p.Shutdown
 	return t, nil
 }

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,22 @@ func (m *ModelMetrics) collectVLLM(out chan<- prometheus.Metric, s engine.Status
 	// Gateways read the number of blocks under this name, wherever the memory is.
 	e.gauge("vllm:cache_config_info", "Size of the KV cache.", 1,
 		"block_size", strconv.Itoa(s.KV.BlockTokens), "num_gpu_blocks", strconv.Itoa(s.KV.Blocks), "enable_prefix_caching", "True")
+	var run []*engine.Adapter
+	for _, slot := range s.Slots {
+		for _, a := range slot.Adapters {
+			run = append(run, a.Adapter)
+		}
+	}
 	e.gauge("vllm:lora_requests_info", "Adapters of the requests, and when that was so.", float64(time.Now().Unix()),
-		"max_lora", "0", "running_lora_adapters", "", "waiting_lora_adapters", "")
+		"max_lora", strconv.Itoa(engine.MaxAdapters), "running_lora_adapters", adapterNames(run), "waiting_lora_adapters", adapterNames(s.Asked))
+}
+
+// adapterNames lists the names of adapters, each once.
+func adapterNames(list []*engine.Adapter) string {
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
 }

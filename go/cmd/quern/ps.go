@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server"
+)
+
+// psFlags are the flags of "quern ps": where the server is, as "quern serve" has them.
+type psFlags struct {
+	host   string
+	port   int
+	prefix string
+	key    string
+	asJSON bool
+}
+
+func newPsCommand() *cobra.Command {
+	var f psFlags
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "Show the models of a running server, and what its memory is used for",
+		Long: `Show the models of a running server, the requests that they have, and what its
+memory is used for: GET /v1/memory, for people.`,
+		Example: `  quern ps
+  quern ps --port 9000 --api-key "$KEY"
+  quern ps --host https://llm.example.com --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.host, "host", "127.0.0.1", "`ADDRESS` of the server, the path of its socket, or its URL")
+	intVar(fs, &f.port, "port", "", 8080, 1, 65535, "its port")
+	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
+	fs.StringVar(&f.key, "api-key", "", "`KEY` that it wants")
+	fs.BoolVar(&f.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// base returns the URL of the server, and how to connect to it.
+func (f *psFlags) base() (string, *http.Transport, error) {
+	t := &http.Transport{}
+	prefix := strings.TrimRight(f.prefix, "/")
+	switch {
+	case f.host == "":
+		return "", nil, usagef("--host is empty, want an address such as 127.0.0.1")
+	case strings.HasSuffix(f.host, ".sock"):
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", f.host)
+		}
+		return "http://localhost" + prefix, t, nil
+	case strings.Contains(f.host, "://"):
+		u, err := url.Parse(f.host)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return "", nil, usagef("--host %q is no URL, want one such as https://llm.example.com", f.host)
+		}
+		return strings.TrimRight(f.host, "/") + prefix, t, nil
+	}
+	return "http://" + net.JoinHostPort(f.host, strconv.Itoa(f.port)) + prefix, t, nil
+}
+
+// maxUse bounds the answer of a server, which may be any.
+const maxUse = 1 << 20
+
+// run implements "quern ps".
+func (f *psFlags) run(ctx context.Context, w io.Writer) error {
+	base, transport, err := f.base()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/memory", nil)
+	if err != nil {
+		return usagef("--host %q: %w", f.host, err)
+	}
+	if f.key != "" {
+		req.Header.Set("Authorization", "Bearer "+f.key)
+	}
+	where := cmp.Or(f.host, base)
+	if !strings.ContainsAny(where, "/") {
+		where = net.JoinHostPort(f.host, strconv.Itoa(f.port))
+	}
+	r, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		var at *url.Error
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return fmt.Errorf("no server answers at %s: %w; \"quern serve\" starts one, and --host and --port say where it is", where, err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxUse))
+	if err != nil {
+		return fmt.Errorf("the server at %s: %w", where, err)
+	}
+	if r.StatusCode != http.StatusOK {
+		var said struct{ Error struct{ Message string } }
+		_ = json.Unmarshal(body, &said) // of another server it may be anything
+		return fmt.Errorf("the server at %s says %s%s", where, r.Status, orNothing(": ", said.Error.Message))
+	}
+	if f.asJSON {
+		_, err := fmt.Fprintln(w, strings.TrimSpace(string(body)))
+		return err
+	}
+	var u server.MemoryUse
+	if err := json.Unmarshal(body, &u); err != nil || u.Object != "memory" {
+		return fmt.Errorf("what answers at %s is no Quern, or an older one", where)
+	}
+	return printUse(w, &u)
+}
+
+func orNothing(before, s string) string {
+	if s == "" {
+		return ""
+	}
+	return before + s
+}
+
+// printUse writes a server's use of memory for people.
+func printUse(w io.Writer, u *server.MemoryUse) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	size := mem.FormatBytes
+	fmt.Fprintf(t, "MODEL\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
+	for _, m := range u.Models {
+		kv := fmt.Sprintf("%s used, %s cached, of %s", size(m.KV.Used), size(m.KV.Cached), size(m.KV.Bytes))
+		if m.KV.Bytes < m.KV.Most {
+			kv += fmt.Sprintf(" (%s when memory is not short)", size(m.KV.Most))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", visible(m.ID), size(m.File), m.Context, m.Running, m.Waiting, kv)
+	}
+	if len(u.Models) == 0 {
+		fmt.Fprintf(t, "(none is loaded)\n")
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nmemory: %s of %s (%s), pressure: %s\n", size(u.Used), size(u.Limit), u.LimitedBy, u.Pressure)
+	for _, p := range u.Purposes {
+		fmt.Fprintf(t, "  %s\t%s\n", p.Purpose, size(p.Bytes))
+	}
+	fmt.Fprintf(t, "  free\t%s\n", size(u.Free))
+	fmt.Fprintf(t, "in memory now\t%s, of it %s of files; %s at most so far\n", size(u.Resident), size(u.Resident-min(u.Resident, u.Anonymous)), size(u.Most))
+	fmt.Fprintf(t, "threads\t%d; %.1f s throttled, %.1f s stolen\n", u.CPU.Threads, u.CPU.Throttled, u.CPU.Steal)
+	return t.Flush()
+}

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// requestsPurpose is the name of what running requests take beside their KV blocks.
+const requestsPurpose = "requests"
+
+// giving is what a loop may give back.
+type giving int
+
+const (
+	prefixes   giving = iota // what only the prefix tree holds, and what nothing does
+	idle                     // all, of a loop without requests
+	background               // also what requests of a priority below 0 hold, which continue later
+)
+
+// give returns up to n bytes of the KV pool to the budget, and says how many. One request
+// with a full context can still run in what is left, unless there is none and all may be given.
+func (l *Loop) give(n uint64, what giving) (freed uint64) {
+	err := l.between(func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		kv := l.e.kv
+		was := kv.Limit()
+		keep := least(kv.Layout(), l.e.ctx)
+		switch {
+		case what == idle && len(l.jobs) == 0:
+			keep = 0
+			l.e.runner.Rest()
+		case what == background:
+			if l.parkBackground() {
+				keep = 0
+			}
+		}
+		if keep < was {
+			_ = kv.Resize(max(was-min(was, n), keep)) // shrinking cannot fail
+		}
+		freed = was - kv.Limit()
+		return nil
+	})
+	if err != nil {
+		return 0 // the loop has ended, and its memory with it
+	}
+	return freed
+}
+
+// parkBackground preempts the requests of a priority below 0 that run. It reports whether
+// there are no other requests.
+func (l *Loop) parkBackground() bool {
+	only := true
+	for _, j := range l.jobs {
+		switch {
+		case j.Priority >= 0:
+			only = false
+		case j.seq != nil:
+			l.sched.Yield(j.id)
+			l.yield(j)
+		}
+	}
+	return only
+}
+
+// regrow lets the pool have up to n bytes more, but not more than it was made with.
+func (l *Loop) regrow(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kv := l.e.kv
+	if more := min(n, kv.Most()-kv.Limit()); more > 0 && kv.Resize(kv.Limit()+more) == nil {
+		l.nudge()
+	}
+}
+
+// makeRoom ensures that a request can run: where the pool gave memory back, it gets as
+// much again as a full context takes, or at least this request. The caller holds the lock.
+func (l *Loop) makeRoom(r sched.Request) error {
+	kv, d := l.e.kv, l.e.device
+	need := least(kv.Layout(), r.Prompt+min(r.MaxTokens, l.e.ctx-r.Prompt))
+	if d.Pressure() != Critical {
+		if kv.Limit() >= min(need, kv.Most()) {
+			return nil
+		}
+		for _, n := range []uint64{least(kv.Layout(), l.e.ctx), need} {
+			if kv.Resize(max(n, kv.Limit())) == nil {
+				return nil
+			}
+		}
+	}
+	limit, reason := d.budget.Limit()
+	return &MemoryError{limit, reason, retryPressure}
+}

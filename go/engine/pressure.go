@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// Pressure is how short a device is of memory.
+type Pressure int32
+
+const (
+	Calm     Pressure = iota
+	Tight             // caches were given back
+	Critical          // that was not enough: new requests are refused
+)
+
+// String returns the name of the pressure.
+func (p Pressure) String() string { return [...]string{"none", "tight", "critical"}[p] }
+
+// A Reading is what the machine allows at a time.
+type Reading struct {
+	Limit  uint64 // of memory
+	Reason string // what set it
+	// Shares of the time since the last reading in which some task, or all, waited for memory.
+	Some, Full float64
+}
+
+// Thresholds of pressure.
+const (
+	someStalls = 0.1
+	fullStalls = 0.2
+	// calmReadings is how many readings without a cause end the pressure.
+	calmReadings = 3
+	// sparePart of the limit is freed beyond what is needed, and kept free when caches may grow again.
+	sparePart = 64
+	// stalledPart of the limit is given back at a reading because of stalls alone.
+	stalledPart = 16
+)
+
+// retryPressure is when a request that was refused for want of memory may come again: about
+// the time that pressure takes to end.
+const retryPressure = 5 * time.Second
+
+// Pressure returns how short the device is of memory.
+func (d *Device) Pressure() Pressure { return Pressure(d.level.Load()) }
+
+// CountProgram makes what the program takes beside the budget's other purposes count
+// against the budget, now and at each Adjust: the Go heap with tokenizers and grammars, and stacks.
+func (d *Device) CountProgram() error {
+	if d.program != nil {
+		return nil
+	}
+	r, err := d.budget.Reserve("the program", ProgramBytes(d.budget))
+	d.program = r
+	return err
+}
+
+// Adjust makes the device stay within what the machine allows. Where more is taken than
+// the limit, or tasks wait for memory, it gives back, in this order: room for pages of mapped weights, cached
+// prefixes, what idle models keep, the contexts of background requests. Where that is
+// not enough, new requests are refused until it is. When the cause is gone for some readings, caches may grow again.
+// It returns what changed, a line for each.
+func (d *Device) Adjust(r Reading) (changes []string) {
+	say := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
+	if d.program != nil {
+		d.program.Set(ProgramBytes(d.budget))
+	}
+	was, whose := d.budget.Limit()
+	d.budget.SetLimit(r.Limit, r.Reason)
+	if r.Reason != whose || max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8 {
+		say("the memory limit is %s (%s), it was %s (%s)", mem.FormatBytes(r.Limit), r.Reason, mem.FormatBytes(was), whose)
+	}
+	if d.mapped() { // pages that are read from the file are waited for in any case
+		r.Some, r.Full = 0, 0
+	}
+	over := d.budget.Over()
+	if over == 0 && r.Some < someStalls {
+		if d.calm++; d.calm < calmReadings {
+			return changes
+		}
+		if d.Pressure() != Calm {
+			d.level.Store(int32(Calm))
+			say("memory is no longer short: %s of %s are taken", mem.FormatBytes(d.budget.Used()), mem.FormatBytes(r.Limit))
+		}
+		d.regrow()
+		return changes
+	}
+	d.calm = 0
+	want := uint64(0)
+	if over > 0 {
+		want = over + r.Limit/sparePart
+	}
+	if r.Some >= someStalls {
+		want = max(want, r.Limit/stalledPart)
+	}
+	freed, steps := d.giveBack(want)
+	next := Tight
+	if d.budget.Over() > 0 || r.Full >= fullStalls {
+		next = Critical
+	}
+	if freed > 0 || next != d.Pressure() {
+		cause := fmt.Sprintf("tasks waited for memory %.0f %% of the time", 100*r.Some)
+		if over > 0 {
+			cause = fmt.Sprintf("%s more than the limit of %s were taken", mem.FormatBytes(over), mem.FormatBytes(r.Limit))
+		}
+		effect := ""
+		if next == Critical {
+			effect = "; new requests are refused"
+		}
+		say("memory is short, as %s: gave back %s%s%s", cause, mem.FormatBytes(freed), steps, effect)
+	}
+	d.level.Store(int32(next))
+	return changes
+}
+
+// mapped reports whether an engine's weights are in its file.
+func (d *Device) mapped() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := range d.engines {
+		if e.model.Residency == model.Mapped {
+			return true
+		}
+	}
+	return false
+}
+
+// giveBack releases about n bytes, the least missed first. It returns how many it
+// released, and in words what they were for.
+func (d *Device) giveBack(n uint64) (freed uint64, steps string) {
+	count := func(what string, bytes uint64) {
+		if bytes > 0 {
+			freed += bytes
+			steps += fmt.Sprintf(", %s of %s", mem.FormatBytes(bytes), what)
+		}
+	}
+	left := func() uint64 { return n - min(n, freed) }
+	d.mu.Lock()
+	loops := slices.Clone(d.loops)
+	bytes := uint64(0)
+	for e := range d.engines {
+		if e.hot != nil && left() > bytes {
+			has := e.hot.Bytes()
+			less := min(has, left()-bytes)
+			_ = e.hot.Resize(has - less) // shrinking cannot fail
+			bytes += less
+		}
+	}
+	d.mu.Unlock()
+	count("room for pages of weights", bytes)
+	for _, s := range []struct {
+		what string
+		give giving
+	}{{"cached prefixes", prefixes}, {"idle models", idle}, {"background requests", background}} {
+		bytes := uint64(0)
+		for _, l := range loops {
+			if left() > bytes {
+				bytes += l.give(left()-bytes, s.give)
+			}
+		}
+		count(s.what, bytes)
+	}
+	return freed, steps
+}
+
+// regrow lets caches have again what they had, as far as that is free with some to spare.
+func (d *Device) regrow() {
+	d.mu.Lock()
+	loops := slices.Clone(d.loops)
+	d.mu.Unlock()
+	limit, _ := d.budget.Limit()
+	for _, l := range loops {
+		free := d.budget.Free()
+		l.regrow(free - min(free, limit/sparePart))
+	}
+}
+
+func (d *Device) begin(l *Loop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loops = append(d.loops, l)
+}
+
+func (d *Device) end(l *Loop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loops = slices.DeleteFunc(d.loops, func(o *Loop) bool { return o == l })
+}

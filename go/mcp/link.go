@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// connectTimeout bounds how long a server may take to start and to list its tools.
+const connectTimeout = 30 * time.Second
+
+func connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no answer in %v", connectTimeout))
+}
+
+// A link is the connection with a server. One that ended, because the server crashed or
+// was restarted, is made anew for the next call.
+type link struct {
+	server        Server
+	name, version string
+
+	mu      sync.Mutex
+	session *sdk.ClientSession // nil: there is none
+	said    *tail
+	closed  bool
+}
+
+var errClosed = errors.New("the connections are closed")
+
+// connected returns the session, and what the server writes to its standard error.
+func (l *link) connected(ctx context.Context) (*sdk.ClientSession, *tail, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, nil, errClosed
+	case l.session != nil:
+		return l.session, l.said, nil
+	}
+	transport, said := l.server.transport()
+	client := sdk.NewClient(&sdk.Implementation{Name: "quern", Version: l.version}, nil)
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		return nil, nil, because(ctx, err, said)
+	}
+	l.session, l.said = session, said
+	go func() {
+		_ = session.Wait() // the next call says what is wrong
+		l.drop(session)
+	}()
+	return session, said, nil
+}
+
+// drop forgets a session that has ended.
+func (l *link) drop(session *sdk.ClientSession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == session {
+		l.session = nil
+		_ = session.Close() // of what has ended; this waits for the process
+	}
+}
+
+// call calls a tool. A call whose session ends is not made again: the server may have
+// done what it was asked for.
+func (l *link) call(ctx context.Context, p *sdk.CallToolParams) (*sdk.CallToolResult, error) {
+	begin, cancel := connecting(ctx)
+	defer cancel()
+	session, said, err := l.connected(begin)
+	if err != nil {
+		return nil, err
+	}
+	r, err := session.CallTool(ctx, p)
+	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) {
+		l.drop(session)
+		err = because(ctx, err, said)
+	}
+	return r, err
+}
+
+func (l *link) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	session := l.session
+	l.session, l.closed = nil, true
+	if session == nil {
+		return nil
+	}
+	return session.Close()
+}
+
+// because returns why a server cannot be used: what it wrote last says more than that the
+// connection ended.
+func because(ctx context.Context, err error, said *tail) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if line := said.last(); line != "" {
+		return fmt.Errorf("%w; it wrote: %s", err, line)
+	}
+	return err
+}
+
+// transport returns the connection to be made, and what the program writes to its
+// standard error, for when that fails.
+func (s Server) transport() (sdk.Transport, *tail) {
+	if s.URL != "" {
+		client := &http.Client{Transport: headers{s.Headers, http.DefaultTransport}}
+		return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, DisableStandaloneSSE: true}, &tail{}
+	}
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Dir = s.Dir
+	cmd.Env = os.Environ()
+	for name, value := range s.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	said := &tail{}
+	cmd.Stderr = said
+	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, said
+}
+
+// headers adds fields to requests.
+type headers struct {
+	fields map[string]string
+	next   http.RoundTripper
+}
+
+func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(h.fields) > 0 {
+		r = r.Clone(r.Context())
+		for name, value := range h.fields {
+			r.Header.Set(name, value)
+		}
+	}
+	return h.next.RoundTrip(r)
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const keep = 1 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(len(p)-keep, 0):]...)
+	t.text = t.text[max(len(t.text)-keep, 0):]
+	return len(p), nil
+}
+
+// last returns the last line that is not empty.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
+	return strings.ToValidUTF8(lines[len(lines)-1], "")
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	stdjson "encoding/json" // for the type of the tools' values
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// Tools are functions that clients may call through the server: those of MCP servers. The server never calls them
+// itself: whether a model's call is made is for the client to decide.
+type Tools interface {
+	// Specs returns the tools as /v1/chat/completions takes them.
+	Specs() []stdjson.RawMessage
+	// Server returns the name of the MCP server that has a tool, "" where none has.
+	Server(tool string) string
+	// Call returns what a tool answers to the JSON of its arguments, of bounded length. What goes wrong in the tool is
+	// an answer too; the error is of the connection.
+	Call(ctx context.Context, name, arguments string) (string, error)
+}
+
+type (
+	mcpTool struct {
+		Type     string         `json:"type"`
+		Server   string         `json:"server"`
+		Function jsontext.Value `json:"function"`
+	}
+	mcpTools struct {
+		Object string    `json:"object"`
+		Data   []mcpTool `json:"data"`
+	}
+	mcpResult struct {
+		Object  string `json:"object"`
+		Name    string `json:"name"`
+		Server  string `json:"server"`
+		Content string `json:"content"`
+	}
+)
+
+var errNoTools = unsupported("this server has no tools; start it with --mcp")
+
+func (s *Server) listTools(c *gin.Context, _ *Model) error {
+	if s.c.Tools == nil {
+		return errNoTools
+	}
+	list := mcpTools{Object: "list", Data: []mcpTool{}}
+	for _, spec := range s.c.Tools.Specs() {
+		var t struct{ Function stdjson.RawMessage }
+		var f struct{ Name string }
+		if err := errors.Join(stdjson.Unmarshal(spec, &t), stdjson.Unmarshal(t.Function, &f)); err != nil {
+			return err
+		}
+		list.Data = append(list.Data, mcpTool{"function", s.c.Tools.Server(f.Name), jsontext.Value(t.Function)})
+	}
+	reply(c, http.StatusOK, list)
+	return nil
+}
+
+// An mcpQuery is a request to /v1/mcp/call.
+type mcpQuery struct {
+	name      string
+	arguments chat.Arguments
+}
+
+func newMCPQuery(*Model) *mcpQuery { return &mcpQuery{} }
+
+func (q *mcpQuery) fields() []field {
+	return []field{
+		required("name", text{p: &q.name}, "The tool, by a name that /v1/mcp/tools has."),
+		input("arguments", callArguments{&q.arguments}, "The arguments: an object, or its JSON as text, as models give it."),
+	}
+}
+
+type callArguments struct{ p *chat.Arguments }
+
+func (a callArguments) take(r *reader) error {
+	if k := r.kind(); k != '{' && k != '"' {
+		return r.wrong("an object, or its JSON as text")
+	}
+	return mismatch(r.decode(a.p))
+}
+
+func (a callArguments) value() any     { return nil }
+func (a callArguments) schema() schema { return schema{"type": []string{"object", "string"}} }
+
+// callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
+// That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
+func (s *Server) callTool(c *gin.Context, _ *Model) error {
+	if s.c.Tools == nil {
+		return errNoTools
+	}
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		return &apiError{status: http.StatusForbidden, message: "a page of another origin may not call tools, only the server's own page and programs may"}
+	}
+	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "application/json" {
+		return &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("the body has the type %s, want application/json", quote(c.GetHeader("Content-Type")))}
+	}
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	q := newMCPQuery(nil)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	server := s.c.Tools.Server(q.name)
+	if server == "" {
+		return &apiError{status: http.StatusNotFound, message: "no tool has the name " + quote(q.name) + "; /v1/mcp/tools says which there are", param: "name"}
+	}
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.c.ToolTime, errSlowTool)
+	defer cancel()
+	begun := time.Now()
+	content, err := s.c.Tools.Call(ctx, q.name, string(q.arguments))
+	s.c.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took", time.Since(begun)).Err(err).Msg("called a tool")
+	switch {
+	case context.Cause(ctx) == errSlowTool:
+		return &apiError{status: http.StatusGatewayTimeout, message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.c.ToolTime)}
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return &apiError{status: http.StatusBadGateway, message: err.Error()}
+	}
+	reply(c, http.StatusOK, mcpResult{"mcp.result", q.name, server, content})
+	return nil
+}
+
+var errSlowTool = errors.New("the tool took too long")
+
+// mcpRoutes are those of tools.
+func (s *Server) mcpRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, paths: []string{"/v1/mcp/tools"}, always: true,
+			handle: s.listTools, summary: "List the tools of the MCP servers that the server was started with", answer: mcpTools{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/mcp/call"}, always: true,
+			handle: s.callTool, summary: "Call one of these tools", answer: mcpResult{},
+			body: bodyOf("ToolCallRequest", newMCPQuery), example: map[string]any{"name": "get_weather", "arguments": map[string]any{"place": "Rome"}},
+		},
+	}
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A MemoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
+type MemoryUse struct {
+	Object    string        `json:"object"`
+	Limit     uint64        `json:"limit"`
+	LimitedBy string        `json:"limited_by"`
+	Used      uint64        `json:"used"` // reserved, of the limit
+	Free      uint64        `json:"free"`
+	Peak      uint64        `json:"peak"`          // the most that was reserved at once
+	Pressure  string        `json:"pressure"`      // none, tight, critical
+	Resident  uint64        `json:"resident"`      // in memory now, pages of files included
+	Anonymous uint64        `json:"anonymous"`     // of it no file's
+	Most      uint64        `json:"resident_peak"` // the most that was resident
+	Purposes  []PurposeUse  `json:"purposes"`      // the largest first
+	Models    []ModelMemory `json:"models"`
+	CPU       CPUUse        `json:"cpu"`
+}
+
+// A PurposeUse is what is reserved for a purpose.
+type PurposeUse struct {
+	Purpose string `json:"purpose"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// A ModelMemory is the memory of a model that depends on its requests.
+type ModelMemory struct {
+	ID      string  `json:"id"`
+	File    uint64  `json:"file"`    // bytes of its file
+	Context int     `json:"context"` // of a request, in tokens
+	KV      KVUse   `json:"kv"`
+	Running int     `json:"running"` // requests
+	Waiting int     `json:"waiting"`
+	Parked  int     `json:"parked"` // of those that wait: preempted, and will continue
+	Loaded  float64 `json:"loaded"` // when, in seconds of Unix time
+}
+
+// A KVUse is the memory of a model's keys, values and recurrent state.
+type KVUse struct {
+	Bytes  uint64 `json:"bytes"`  // that it may use now
+	Most   uint64 `json:"most"`   // that it may use when memory is not short
+	Used   uint64 `json:"used"`   // of running requests
+	Cached uint64 `json:"cached"` // of earlier texts
+}
+
+// A CPUUse is what the server has of the CPUs.
+type CPUUse struct {
+	Threads          int     `json:"threads"`
+	ThrottledPeriods uint64  `json:"throttled_periods"`
+	Throttled        float64 `json:"throttled_seconds"`
+	Steal            float64 `json:"steal_seconds"`
+}
+
+// memory answers what the server's memory is used for.
+func (s *Server) memory(c *gin.Context, _ *Model) error {
+	d := s.c.Device
+	if d == nil {
+		return unsupported("this server has no memory budget")
+	}
+	b := d.Budget()
+	u := MemoryUse{
+		Object: "memory", Used: b.Used(), Free: b.Free(), Peak: b.Peak(), Pressure: d.Pressure().String(),
+		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []PurposeUse{}, Models: []ModelMemory{},
+	}
+	u.Limit, u.LimitedBy = b.Limit()
+	for purpose, bytes := range b.ByPurpose() {
+		u.Purposes = append(u.Purposes, PurposeUse{purpose, bytes})
+	}
+	slices.SortFunc(u.Purposes, func(x, y PurposeUse) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Purpose, y.Purpose))
+	})
+	for _, m := range s.models.Loaded() {
+		u.Models = append(u.Models, m.memoryUse())
+	}
+	p := machine.ReadPressure()
+	u.CPU = CPUUse{d.Threads(), p.ThrottledPeriods, p.Throttled.Seconds(), p.Steal.Seconds()}
+	reply(c, http.StatusOK, u)
+	return nil
+}
+
+func (m *Model) memoryUse() ModelMemory {
+	s := m.Engine.Status()
+	u := ModelMemory{
+		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.loaded.Unix()),
+		KV: KVUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
+	}
+	for _, slot := range s.Slots {
+		if slot.Busy {
+			u.Running++
+		}
+	}
+	return u
+}
