@@ -28,6 +28,7 @@ type service struct {
 	cmd    *exec.Cmd
 	client *http.Client
 	log    *lockedBuffer
+	socket string
 	done   chan struct{} // closed when it has ended
 }
 
@@ -54,7 +55,7 @@ func (l *lockedBuffer) String() string {
 func serve(t *testing.T, model string, args ...string) *service {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "q.sock")
-	s := &service{t: t, log: &lockedBuffer{}, done: make(chan struct{})}
+	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{})}
 	args = append([]string{"serve", "--host", socket}, args...)
 	if model != "" {
 		args = append(args, "-m", modelPath(t, model))

@@ -103,6 +103,7 @@ type memoryNeed struct {
 	KV          uint64 `json:"kv"`      // of a full context
 	KVPer1K     uint64 `json:"kv_per_1024_tokens"`
 	Activations uint64 `json:"activations"`
+	Program     uint64 `json:"program"` // which differs a little from run to run
 	Total       uint64 `json:"total"`
 	Limit       uint64 `json:"limit"` // what this machine allows
 	LimitReason string `json:"limit_reason"`
@@ -146,8 +147,9 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 	}
 	need := &memoryNeed{
 		Ctx: cfg.Ctx, Weights: est.Weights, Checks: est.Checks, KV: est.KV, KVPer1K: est.KVPer1K,
-		Activations: est.Activations, Total: est.Total(), mapped: cfg.Residency == model.Mapped,
+		Activations: est.Activations, Program: engine.ProgramBytes(device.Budget), mapped: cfg.Residency == model.Mapped,
 	}
+	need.Total = est.Total() + need.Program
 	need.Limit, need.LimitReason = device.Budget.Limit()
 	return need, nil
 }

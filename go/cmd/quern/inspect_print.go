@@ -88,6 +88,7 @@ func (m *memoryNeed) print(w io.Writer) {
 	fmt.Fprintf(w, "  weights\t%s\n", weights)
 	fmt.Fprintf(w, "  keys and values\t%s for a context of %d, %s for each 1024\n", mem.FormatBytes(m.KV), m.Ctx, mem.FormatBytes(m.KVPer1K))
 	fmt.Fprintf(w, "  activations\t%s\n", mem.FormatBytes(m.Activations))
+	fmt.Fprintf(w, "  the program\t%s\n", mem.FormatBytes(m.Program))
 	if m.Checks > m.KV+m.Activations {
 		fmt.Fprintf(w, "  checks\t%s, before there are keys, values and activations\n", mem.FormatBytes(m.Checks))
 	}

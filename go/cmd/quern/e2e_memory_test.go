@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quern-llm/quern/go/server"
+)
+
+// planOf returns what doctor says of a model.
+func planOf(t *testing.T, args ...string) *modelPlan {
+	t.Helper()
+	var d diagnosis
+	if err := json.Unmarshal([]byte(succeed(t, append([]string{"doctor", "--json", "--no-measure"}, args...)...)), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Model
+}
+
+// A model is packed, and answers, in the memory that doctor says, with no more of it in two places than a
+// part of a tensor; the kernel holds it to that.
+func TestRunWithinTheLimit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "model.gguf")
+	if out, err := exec.Command(program, "bench", "--synth", "qwen3-0.6b:Q2_K", "-o", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	args := []string{"-m", file, "-c", "256", "-b", "32", "--weights", "packed"}
+	plan := planOf(t, args...)
+	if !plan.Fits || plan.Residency != "packed" || plan.Weights < 150e6 {
+		t.Fatalf("the plan %+v", plan)
+	}
+	limit := plan.Total + 16<<20
+	memory := []string{"--memory", strconv.FormatUint(limit, 10)}
+	// The limit on data counts what can be written and is not shared: with the addresses that stacks and Go's heap have
+	// beyond its memory.
+	data := (limit + 256<<20) / 1024
+	run := append(append([]string{"run", "-p", "Once upon a time", "-n", "4"}, args...), memory...)
+	cmd := exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -d %d && exec "$0" "$@"`, data), program}, run...)...)
+	cmd.Env = cleanEnvironment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	peak := uint64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) * 1024
+	t.Logf("a plan of %d bytes, %d at most in memory", plan.Total, peak)
+	if peak > limit || peak < plan.Weights {
+		t.Errorf("%d bytes were in memory, want at most %d and at least the weights, %d", peak, limit, plan.Weights)
+	}
+
+	// What does not fit is refused before it is read, and with what would fit.
+	for _, tt := range []struct {
+		memory uint64
+		flags  []string
+		want   []string
+	}{
+		{plan.Weights / 2, nil, []string{"of packed weights", "what would fit: ", "--weights mapped"}},
+		{limit, []string{"-c", "8192"}, []string{"of keys and values", "(-c "}},
+	} {
+		all := append(append(append([]string{"run", "-p", "x"}, args...), tt.flags...), "--memory", strconv.FormatUint(tt.memory, 10))
+		cmd := exec.Command(program, all...)
+		cmd.Env = cleanEnvironment()
+		out, err := cmd.CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("quern %q: %v, %s", all, err, out)
+		}
+		for _, w := range append(tt.want, "it needs ", "limit are free (--memory)", file) {
+			if !strings.Contains(string(out), w) {
+				t.Errorf("quern %q said %q, want %q in it", all, out, w)
+			}
+		}
+		if peak := uint64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) * 1024; peak > plan.Weights {
+			t.Errorf("quern %q: %d bytes were in memory before it was refused", all, peak)
+		}
+		if p := planOf(t, append(append(args, tt.flags...), "--memory", strconv.FormatUint(tt.memory, 10))...); p.Fits || len(p.Advice) == 0 {
+			t.Errorf("doctor: %+v", p)
+		}
+	}
+}
+
+// ps shows what GET /v1/memory says, to those who have the key, at a socket or a port.
+func TestPs(t *testing.T) {
+	s := serve(t, "", "--api-key", "a-long-enough-key", "--memory", "500M")
+	at := s.socket
+	text := succeed(t, "ps", "--host", at, "--api-key", "a-long-enough-key")
+	for _, want := range []string{"quern-demo", "of 500.0 MB (--memory), pressure: none", "packed weights", "keys and values", "the program", "threads"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %q, want %q in it", text, want)
+		}
+	}
+	var u server.MemoryUse
+	if err := json.Unmarshal([]byte(succeed(t, "ps", "--json", "--host", at, "--api-key", "a-long-enough-key")), &u); err != nil || u.Limit != 500e6 || len(u.Models) != 1 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	quern(t, "ps", "--host", at).refused(t, 1, at, "401")
+	quern(t, "ps", "--host", filepath.Join(t.TempDir(), "none.sock")).refused(t, 1, "no server answers at", "quern serve")
+	quern(t, "ps", "--host", "ftp://example.com").refused(t, 2, "--host", "URL")
+	if r, err := s.client.Get("http://quern/v1/memory"); err != nil || r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: %v, %v", r, err)
+	}
+}
