@@ -102,7 +102,8 @@ static void put_twos(uint8_t *qs, const uint8_t *q)
 {
 	for (int half = 0; half < 2; half++, q += 128)
 		for (int i = 0; i < 32; i++)
-			*qs++ = (uint8_t)((q[i] & 3) | (q[i + 32] & 3) << 2 | (q[i + 64] & 3) << 4 | (q[i + 96] & 3) << 6);
+			*qs++ = (uint8_t)((q[i] & 3) | (q[i + 32] & 3) << 2 | (q[i + 64] & 3) << 4 |
+			                  (q[i + 96] & 3) << 6);
 }
 
 /* Bit `bit` of each code as in Q5_K. */
@@ -299,7 +300,8 @@ static void apart_q6k(struct q6k *y, const struct q6k_r4 *x, int k)
 		for (int i = 0; i < 32; i++) {
 			const uint8_t *h = q + 128 * half + i;
 
-			y->qh[32 * half + i] = (uint8_t)(h[0] >> 4 | (h[32] >> 4) << 2 | (h[64] >> 4) << 4 | (h[96] >> 4) << 6);
+			y->qh[32 * half + i] = (uint8_t)(h[0] >> 4 | (h[32] >> 4) << 2 | (h[64] >> 4) << 4 |
+			                                 (h[96] >> 4) << 6);
 		}
 	}
 }
