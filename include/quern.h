@@ -96,6 +96,7 @@ struct qn_batch {
 	                       their positions ascend by one */
 	const int32_t *out; /* [n_out] ascending indices of the tokens whose logits are wanted */
 	const struct qn_group *groups; /* [n_group] */
+	const int32_t *source;         /* [n_seq] positions, the first of a sequence, of the text that others answer: see enum qn_side */
 	const int32_t *adapter;        /* [n_seq][n_adapter] numbers in qn_op.low, -1 for none: see QN_OP_ADAPT */
 	const float *adapter_scale;    /* [n_seq][n_adapter] */
 	int32_t n_tok, n_seq, n_out, n_group, n_adapter;
@@ -309,6 +310,12 @@ enum qn_epilogue {
  * no less than 2 % of max(|x|, m) below m, its own.
  */
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
+/*
+ * Which positions QN_OP_ATTEND is over, of a sequence that begins with a source: any, those after the source, or those
+ * of the source alone, all of them, whatever the token's own. There are no windows, nothing ahead and no n_select with
+ * the last two, and no biases with the last.
+ */
+enum qn_side { QN_SIDE_ANY = 0, QN_SIDE_OWN = 1, QN_SIDE_SOURCE = 2 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 /* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
@@ -347,6 +354,7 @@ struct qn_op {
 	int32_t k_type, v_type; /* enum qn_kv_type */
 	int32_t window;       /* positions that a token sees, with its own and those before; 0: all */
 	int32_t ahead;        /* and after it; 0: none */
+	int32_t side;         /* enum qn_side */
 	int32_t span;
 	int32_t index;        /* enum qn_index */
 	int32_t n_select;

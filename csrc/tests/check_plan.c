@@ -745,6 +745,16 @@ static void refuses_attention(void)
 	TAKES(QN_OP_ATTEND, 0, window, 1);
 	REFUSES(QN_OP_ATTEND, 0, ahead, -1);
 	TAKES(QN_OP_ATTEND, 0, ahead, INT32_MAX);
+	base = model.ops[find(QN_OP_ATTEND, 0)];
+	for (base.side = QN_SIDE_OWN; base.side <= QN_SIDE_SOURCE; base.side++) {
+		expect(&base, QN_OK, "attention to one side");
+		REFUSES_OF(base, window, 64);
+		REFUSES_OF(base, ahead, 1);
+		REFUSES_OF(base, n_select, 16);
+	}
+	base.side = QN_SIDE_ANY;
+	REFUSES_OF(base, side, -1);
+	REFUSES_OF(base, side, QN_SIDE_SOURCE + 1);
 	REFUSES(QN_OP_ATTEND, 0, span, -1);
 	REFUSES(QN_OP_ATTEND, 0, span, INT32_MAX);
 	REFUSES(QN_OP_ATTEND, 0, softcap, -1.0f);

@@ -16,6 +16,8 @@ type Sequence struct {
 	table *kvcache.Table
 	ids   []int32
 
+	source int // how many of the first tokens an encoder reads
+
 	// Its adapters, and the namespace of its state in the prefix tree.
 	numbers []int32
 	scales  []float32
@@ -82,6 +84,13 @@ type Item struct {
 	Seq  *Sequence
 	IDs  []int32 // tokens to append
 	Rows int     // of logits: after each of the last Rows tokens
+
+	read int // of IDs: those that an encoder reads; set by fill
+}
+
+// source returns the tokens of the item that an encoder reads: the first.
+func (it *Item) source() []int32 {
+	return it.IDs[:min(max(it.Seq.source-it.Seq.Len(), 0), len(it.IDs))]
 }
 
 // Eval appends ids to s, in slices of at most Batch. Unless visit is nil, it is
@@ -90,6 +99,9 @@ type Item struct {
 func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, visit func(i int, logits []float32) error) error {
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
+	}
+	if c := e.model.Config; len(c.Encoder) > 0 {
+		return fmt.Errorf("%s %w", c.Arch, ErrAnswers)
 	}
 	leave := e.device.enter()
 	defer leave()
@@ -189,15 +201,26 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 			undo(items[:k])
 			return false, err
 		}
-		if len(it.IDs) == 0 {
-			continue
+		work = work || len(it.IDs) > 0
+	}
+	add := func(s *Sequence, ids []int32, pos int) {
+		if len(ids) == 0 {
+			return
 		}
-		work = true
-		b.AddSeq(it.Seq.table.Units()...)
-		b.Adapt(it.Seq.numbers, it.Seq.scales)
-		for i, id := range it.IDs {
-			b.Add(id, int32(it.Seq.Len()+i))
+		b.AddSeq(s.table.Units()...)
+		b.Source(s.source)
+		b.Adapt(s.numbers, s.scales)
+		for i, id := range ids {
+			b.Add(id, int32(pos+i))
 		}
+	}
+	for k := range items { // encoders come first
+		source := items[k].source()
+		items[k].read = len(source)
+		add(items[k].Seq, source, items[k].Seq.Len())
+	}
+	for _, it := range items {
+		add(it.Seq, it.IDs[it.read:], it.Seq.Len()+it.read)
 	}
 	return work, nil
 }
@@ -243,9 +266,9 @@ func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 		rows, parts = rows[:0], parts[:0]
 		return err
 	}
-	end := int32(0) // of the item's tokens in the pass
+	end := int32(0) // of the item's tokens in the pass, without those that encoders read
 	for k, it := range items {
-		end += int32(len(it.IDs))
+		end += int32(len(it.IDs) - it.read)
 		for left := it.Rows; ; {
 			if min(left, room) > room-len(rows) {
 				if err := flush(); err != nil {

@@ -39,12 +39,17 @@ func rate(n int, took time.Duration) float64 {
 // with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
+	p = e.begun(p)
 	g, err := e.generation(p)
 	if err != nil {
 		return st, err
 	}
 	if len(p.Prompt) > e.ctx {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
+	}
+	if e.model.Config.OnePass() {
+		s.Truncate(0)
+		s.source = e.source(p.Prompt)
 	}
 	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
 	g.Resume(st.CachedTokens)

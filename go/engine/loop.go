@@ -73,7 +73,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
-			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.BothWays, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
+			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),
 	}
 	var err error

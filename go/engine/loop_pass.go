@@ -70,7 +70,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	err = l.e.device.inTurn(func() error {
 		start, waited := time.Now(), time.Duration(0)
 		var between func()
-		if l.e.model.Config.BothWays { // its passes are as long as its texts
+		if l.e.model.Config.OnePass() { // its passes are as long as its texts
 			between = func() { waited += l.e.device.yield() }
 		}
 		err := l.e.runner.Forward(l.stop, between)

@@ -89,6 +89,7 @@ func (l *Loop) resume(j *job) {
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
+	j.seq.source = l.e.source(j.Prompt)
 	j.seq.adapt(j.adapters)
 	j.gen.Resume(n)
 	l.sched.Found(j.id, n)

@@ -32,6 +32,9 @@ func NewChain(plans ...*Plan) *Chain {
 	return &Chain{plans, unsafe.Slice((*C.struct_qn_plan)(calloc(len(plans), C.sizeof_struct_qn_plan)), len(plans))}
 }
 
+// Plans returns the plans, for runs of one after the other.
+func (ch *Chain) Plans() []*Plan { return ch.plans }
+
 // Close frees the Chain, and not its plans. Closing again is a no-op.
 func (ch *Chain) Close() {
 	free(unsafe.Pointer(unsafe.SliceData(ch.c)))

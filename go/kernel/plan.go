@@ -22,6 +22,7 @@ type Plan struct {
 	scratch int        // bytes for each thread
 	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
+	sided   bool       // sequences of the batch have a source
 
 	positions int // positions of the batch are below it; 0: any
 	owned     []unsafe.Pointer
@@ -62,7 +63,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		p.Close()
 		return nil, err
 	}
-	p.unbound, p.uses, p.positions = b.unbound, b.uses, b.positions
+	p.unbound, p.uses, p.sided, p.positions = b.unbound, b.uses, b.sided, b.positions
 	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
@@ -137,8 +138,11 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	for _, u := range p.uses {
 		b.mustServe(u)
 	}
-	if p.positions > 0 && int(slices.Max(b.pos[:b.nTok()])) >= p.positions {
-		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", slices.Max(b.pos[:b.nTok()]), p.positions))
+	if most := slices.Max(b.pos[b.from:][:b.nTok()]); p.positions > 0 && int(most) >= p.positions {
+		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", most, p.positions))
+	}
+	if p.sided {
+		b.mustHaveSources()
 	}
 	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")

@@ -11,8 +11,10 @@ import (
 // plans is a program laid out for C.
 type plans struct {
 	begin   *kernel.Plan
+	encoder []*kernel.Plan
 	layers  []*kernel.Plan
 	outputs []*kernel.Plan
+	encode  *kernel.Chain // of begin and the encoder
 	forward *kernel.Chain // of begin and the layers
 }
 
@@ -26,6 +28,13 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 	if ps.begin, err = kernel.NewPlan(p.Bufs, p.Begin...); err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
 	}
+	for il, ops := range p.Encoder {
+		l, err := kernel.NewPlan(p.Bufs, ops...)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d of the encoder: %w", il, err)
+		}
+		ps.encoder = append(ps.encoder, l)
+	}
 	for il, ops := range p.Layers {
 		l, err := kernel.NewPlan(p.Bufs, ops...)
 		if err != nil {
@@ -33,6 +42,7 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 		}
 		ps.layers = append(ps.layers, l)
 	}
+	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
 	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
 	for _, out := range p.Outputs {
 		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
@@ -46,7 +56,7 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 
 // all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs)
 }
 
 // scratch returns the bytes that one thread needs for any of the plans.
@@ -59,8 +69,10 @@ func (ps *plans) scratch(maxTok int) int {
 }
 
 func (ps *plans) close() {
-	if ps.forward != nil {
-		ps.forward.Close()
+	for _, ch := range []*kernel.Chain{ps.encode, ps.forward} {
+		if ch != nil {
+			ch.Close()
+		}
 	}
 	for _, p := range ps.all() {
 		if p != nil {

@@ -128,7 +128,7 @@ func (r *Runner) Batch() *kernel.Batch { return r.batch }
 var ErrStopped = errors.New("model: the pass was stopped")
 
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens are then returned by Compute. Once stop is set, unless it is nil, no
+// Outputs of its tokens, but for those of sources, are then returned by Compute. Once stop is set, unless it is nil, no
 // further layer begins and the error is ErrStopped; the keys and values of the batch's
 // positions are then undefined. Unless between is nil it is called before each layer; all
 // layers are one call into C otherwise. An error that wraps ErrToken reports an
@@ -140,23 +140,27 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
-	r.batch.SetOut(nil)
-	if !r.forward(r.chosen(), stop, between) {
+	ps, n, sources := r.chosen(), len(r.batch.Tokens()), r.batch.Sources()
+	if !r.forward(0, sources, ps.encode, stop, between) || !r.forward(sources, n, ps.forward, stop, between) {
 		return ErrStopped
 	}
 	if err := r.model.Damaged(); err != nil {
 		return err
 	}
-	r.ran = len(r.batch.Tokens())
+	r.ran = n
 	return nil
 }
 
-func (r *Runner) forward(ps *plans, stop *kernel.Stop, between func()) bool {
-	if between == nil {
-		return ps.forward.Run(r.pool, r.bufs, r.batch, r.work.Bytes(), stop)
+// forward runs some tokens of the batch, if there are any, and reports whether nothing stopped it.
+func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, between func()) bool {
+	if from == to {
+		return true
 	}
-	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	for _, l := range ps.layers {
+	r.batch.Look(from, to)
+	if between == nil {
+		return layers.Run(r.pool, r.bufs, r.batch, r.work.Bytes(), stop)
+	}
+	for _, l := range layers.Plans() {
 		if between(); stop.IsSet() {
 			return false
 		}
@@ -216,8 +220,8 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 }
 
 // Head computes the logits after these tokens of the batch that Forward ran
-// last, at most MaxOut of them, given by ascending index. It may be called
-// again for others.
+// last, at most MaxOut of them, given by ascending index, in which those of sources do not
+// count. It may be called again for others.
 func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
 
 // Logits returns row i of the last Head, a number for each token of the

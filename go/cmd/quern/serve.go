@@ -200,7 +200,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	metrics.Read(device.Budget(), readBuild().Version)
+	metrics.Read(device, readBuild().Version)
 	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
 	loaded := make(chan error, 1)
 	loading = true // from here on the loader owns the files

@@ -248,7 +248,7 @@ func testSeveralCalls(t *testing.T, c chat, places chan string) {
 	none(t, places)
 	c.Click(".call:nth-child(2) .asks .main")
 	if first, then := c.asked(t, places), c.asked(t, places); first != "Bern" || then != "Bonn" {
-		t.Errorf("called for %s, then %s", first, then)
+		t.Errorf("called for %s, then %s, on a page that shows\n%s", first, then, c.Text("#thread"))
 	}
 	c.answered("It is warm.")
 	// The branch with the calls is one of two now.

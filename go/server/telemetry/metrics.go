@@ -15,7 +15,6 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/mem"
 )
 
 // Metrics are exported to Prometheus. Those that llama-server also has keep its names
@@ -133,8 +132,8 @@ func (m *ModelMetrics) Read(status func() engine.Status, leases func() int) {
 }
 
 // Read adds the state of the machine.
-func (m *Metrics) Read(budget *mem.Budget, version string) {
-	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { collect(out, budget, version) }))
+func (m *Metrics) Read(device *engine.Device, version string) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { collect(out, device, version) }))
 }
 
 // Handler serves the metrics, and the time since which they count.
@@ -225,14 +224,16 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	}
 }
 
-func collect(out chan<- prometheus.Metric, budget *mem.Budget, version string) {
-	e := emitter{out, nil}
+func collect(out chan<- prometheus.Metric, device *engine.Device, version string) {
+	e, budget := emitter{out, nil}, device.Budget()
 	counter, gauge := e.counter, e.gauge
 	for purpose, bytes := range budget.ByPurpose() {
 		gauge("quern_memory_bytes", "Memory taken from the budget, by purpose.", float64(bytes), "purpose", purpose)
 	}
 	limit, _ := budget.Limit()
 	gauge("quern_memory_limit_bytes", "The memory budget.", float64(limit))
+	gauge("quern_memory_pressure", "How short memory is: 0 not, 1 caches were given back, 2 new requests are refused.", float64(device.Pressure()))
+	gauge("quern_threads", "Threads that compute.", float64(device.Threads()))
 	p := machine.ReadPressure()
 	counter("quern_cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", float64(p.ThrottledPeriods))
 	counter("quern_cpu_throttled_seconds_total", "Time that threads were held for the CPU quota.", p.Throttled.Seconds())

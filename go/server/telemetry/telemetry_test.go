@@ -49,12 +49,17 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	t.Helper()
 	m := NewMetrics(MetricsConfig{VLLM: true})
 	budget := mem.NewBudget(1000, "a test")
+	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(device.Close)
 	res, err := budget.Reserve("packed weights", 600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(res.Release)
-	m.Read(budget, "v1")
+	m.Read(device, "v1")
 	one, pirate := m.Model("a/b"), &engine.Adapter{Name: "pirate"}
 	one.Read(func() engine.Status {
 		return engine.Status{
@@ -89,7 +94,7 @@ func TestMetrics(t *testing.T) {
 		`llamacpp:requests_processing{model="a/b"} 1`, `llamacpp:requests_deferred{model="a/b"} 3`, `llamacpp:n_busy_slots_per_decode{model="a/b"} 1.5`,
 		`llamacpp:n_tokens_max{model="a/b"} 105`, `llamacpp:prompt_tokens_cached_total{model="a/b"} 7`, `quern_kv_bytes{model="a/b",state="used"} 4`,
 		`quern_kv_bytes{model="a/b",state="cached"} 5`, `quern_kv_bytes{model="a/b",state="free"} 1`, `quern_memory_bytes{purpose="packed weights"} 600`,
-		"quern_memory_limit_bytes 1000", `quern_prompt_cached_tokens_total{model="a/b"} 7`, `quern_time_to_first_token_seconds_count{model="a/b"} 1`,
+		"quern_memory_limit_bytes 1000", "quern_memory_pressure 0", "quern_threads 1", `quern_prompt_cached_tokens_total{model="a/b"} 7`, `quern_time_to_first_token_seconds_count{model="a/b"} 1`,
 		`quern_inter_token_latency_seconds_count{model="a/b"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="1"} 2`, `quern_request_queue_seconds_bucket{model="a/b",le="0.5"} 1`,
 		`quern_requests_total{model="a/b",outcome="length"} 1`, `quern_requests_total{model="a/b",outcome="rejected"} 1`, `quern_pass_tokens_sum{model="a/b"} 31`,
 		"quern_cpu_steal_seconds_total", "process_resident_memory_bytes", `quern_model_leases{model="a/b"} 2`,
