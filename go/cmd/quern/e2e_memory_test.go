@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/quern-llm/quern/go/server"
 )
 
 // planOf returns what doctor says of a model.
@@ -93,7 +91,7 @@ func TestPs(t *testing.T) {
 			t.Errorf("got %q, want %q in it", text, want)
 		}
 	}
-	var u server.MemoryUse
+	var u memoryUse
 	if err := json.Unmarshal([]byte(succeed(t, "ps", "--json", "--host", at, "--api-key", "a-long-enough-key")), &u); err != nil || u.Limit != 500e6 || len(u.Models) != 1 {
 		t.Errorf("%+v, %v", u, err)
 	}
