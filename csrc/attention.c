@@ -331,9 +331,19 @@ static int64_t first_seen(const struct qn_op *op, int64_t pos)
 	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
 }
 
-/* The last position that a token of the tile at pos sees. */
-static int64_t last_seen(const struct qn_op *op, const struct tile *tile, int64_t pos)
+/* The first position that a token of the tile at pos sees: it may be negative. */
+static int64_t first_of(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
 {
+	if (op->side == QN_SIDE_OWN)
+		return c->batch->source[c->batch->seq[tile->t0]];
+	return op->window > 0 ? first_seen(op, pos) : 0;
+}
+
+/* The last position that a token of the tile at pos sees. */
+static int64_t last_seen(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
+{
+	if (op->side == QN_SIDE_SOURCE)
+		return c->batch->source[c->batch->seq[tile->t0]] - 1;
 	return pos + op->ahead < tile->last ? pos + op->ahead : tile->last;
 }
 
@@ -359,10 +369,10 @@ static void tile_blocks(const struct run *c, const struct qn_op *op, const struc
                         int64_t *end)
 {
 	const int32_t *pos = c->batch->pos;
-	const int64_t before = op->window > 0 ? first_seen(op, pos[tile->t0]) : 0;
+	const int64_t before = first_of(c, op, tile, pos[tile->t0]);
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
-	*end = (chosen(c, op, tile) ? op->n_select - 1 : last_seen(op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
+	*end = (chosen(c, op, tile) ? op->n_select - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
 }
 
 /* K of n chosen positions, or of the first that a block holds. */
@@ -429,10 +439,10 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 		for (int r = 0; r < n; r++) {
 			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
 
-			w->lim[r] = (int32_t)(last_seen(op, tile, pos) + 1 - b * QN_KV_BLOCK);
+			w->lim[r] = (int32_t)(last_seen(c, op, tile, pos) + 1 - b * QN_KV_BLOCK);
 			if (op->vec)
 				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
-			w->from[r] = op->window > 0 ? (int32_t)(first_seen(op, pos) - b * QN_KV_BLOCK) : 0;
+			w->from[r] = (int32_t)(first_of(c, op, tile, pos) - b * QN_KV_BLOCK);
 		}
 		attend_block(op, w, n, kv, next);
 	}
@@ -472,6 +482,11 @@ static void attend_tile(const struct run *c, const struct qn_op *op, const struc
 
 	tile_begin(c, op, tile, h, &w);
 	tile_blocks(c, op, tile, &first, &end);
+	if ((end - 1) / CHUNK == first / CHUNK) { /* there is nothing to merge */
+		tile_chunk(c, op, tile, h, &w, first / CHUNK);
+		tile_end(c, op, tile, h, &w.chunk);
+		return;
+	}
 	part_clear(&w.sum, n, dv);
 	for (int64_t i = first / CHUNK; i * CHUNK < end; i++) {
 		tile_chunk(c, op, tile, h, &w, i);
@@ -610,12 +625,19 @@ static int select_ok(const struct plan *p, const struct qn_op *op)
 	                             op->ahead == 0 && !op->vec && buf_ok(p, op->aux, op->n_select));
 }
 
+static int side_ok(const struct qn_op *op)
+{
+	return op->side == QN_SIDE_ANY ||
+	       ((op->side == QN_SIDE_OWN || (op->side == QN_SIDE_SOURCE && !op->vec)) && op->window == 0 &&
+	        op->ahead == 0 && op->n_select == 0);
+}
+
 static int attend_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       select_ok(p, op);
+	       select_ok(p, op) && side_ok(op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *op)
@@ -648,11 +670,11 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 		tile_blocks(c, op, &tile, &first, &end);
 		m.bytes += (end - first) * head_bytes(op);
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
-			const int64_t pos = c->batch->pos[t], from = op->window > 0 ? first_seen(op, pos) : 0;
+			const int64_t pos = c->batch->pos[t], from = first_of(c, op, &tile, pos);
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
 			           (chosen(c, op, &tile) ? op->n_select
-			                                 : last_seen(op, &tile, pos) + 1 - (from > 0 ? from : 0));
+			                                 : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

@@ -194,19 +194,30 @@ extern struct kernels qn_kernels;
 extern int32_t qn_ahead;
 
 /*
- * As qn_ahead: while AHEAD_LANES pages are used, one after the other, the next ones are asked for, all
- * at once: a line of each in turn.
+ * Not 0: where memory is the limit, weights are asked for in lanes. While AHEAD_LANES pages are used, one after the
+ * other, the next ones are asked for, all at once. Written by qn_init().
  */
-enum { AHEAD_IN_LANES = -1, AHEAD_LANES = 4, AHEAD_PAGE = 4096 };
+extern int32_t qn_ahead_lanes;
 
-/* The line to ask for while that at p is used. Each is asked for once where each is used once. */
-INLINE const uint8_t *ahead_of(const uint8_t *p)
+enum {
+	AHEAD_LANES = 4,
+	AHEAD_PAGE = 4096,
+	AHEAD_FEW = 3, /* tokens, at most, for which memory is the limit */
+};
+
+/* Asks in lanes while n bytes at p are used: for a line of each lane at the first of each AHEAD_LANES lines. */
+INLINE void ask_in_lanes(const uint8_t *p, int n)
 {
-	const uintptr_t at = (uintptr_t)p / 64, lines = AHEAD_PAGE / 64, next = at / (AHEAD_LANES * lines) + 1;
+	const uintptr_t lines = AHEAD_PAGE / 64, from = (uintptr_t)p / 64, end = (uintptr_t)(p + n) / 64;
 
-	if (qn_ahead != AHEAD_IN_LANES)
-		return p + qn_ahead;
-	return (const uint8_t *)(64 * ((next * AHEAD_LANES + at % AHEAD_LANES) * lines + at / AHEAD_LANES % lines));
+	for (uintptr_t at = (from + AHEAD_LANES - 1) / AHEAD_LANES * AHEAD_LANES; at < end; at += AHEAD_LANES) {
+		const uintptr_t next = at / (AHEAD_LANES * lines) + 1, line = at / AHEAD_LANES % lines;
+		const uint8_t *q = (const uint8_t *)(64 * (next * AHEAD_LANES * lines + line));
+
+#pragma GCC unroll 4
+		for (int i = 0; i < AHEAD_LANES; i++)
+			__builtin_prefetch(q + i * AHEAD_PAGE);
+	}
 }
 
 /* Each fills the slots it has and leaves the rest alone. */

@@ -3,7 +3,7 @@
  *
  * The work is dealt in groups of panels. A group meets all tokens of the batch, in tiles of as many
  * as a kernel takes: its weights come from memory once and stay in the second-level cache, the
- * tile's activations stay in the first-level one.
+ * tile's activations stay in the first-level one. Where threads share what is left, groups become smaller.
  */
 #include <string.h>
 
@@ -12,6 +12,11 @@
 
 /* Panels of a group when tokens need more than one tile: 64 rows of 4096 Q4_K weights are 150 KB. */
 #define GROUP 4
+
+/* Bytes of activations of a large tile, but no fewer tokens than unpacking the weights is worth. */
+#define TILE_BYTES (720 << 10)
+#define TILE_LEAST 64
+#define TILE_UNIT 16
 
 static int64_t panels(const struct qn_mat *m)
 {
@@ -201,23 +206,40 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 	}
 }
 
-/* Rows t0 .. t1 in tiles of nearly equal size, none larger than a kernel takes. */
+/*
+ * Tokens to take at once: as many as the kernel does, but of large tiles no more than those whose activations stay in
+ * the second-level cache from one panel to the next, in whole UNITs.
+ */
+static int64_t tile_tokens(const struct operand *o)
+{
+	const int64_t most = qn_kernels.mm_tile[o->m->type];
+	const int64_t each = (o->m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK * o->act_bytes;
+	const int64_t fit = TILE_BYTES / each / TILE_UNIT * TILE_UNIT;
+
+	if (most <= TILE_LEAST || fit >= most)
+		return most;
+	return fit > TILE_LEAST ? fit : TILE_LEAST;
+}
+
+/* Rows t0 .. t1 in tiles of nearly equal size: large ones, but the last, of whole units. */
 struct tiles {
-	int64_t t0, t1, n;
+	int64_t t0, t1, n, unit;
 };
 
 static struct tiles tiles_of(const struct operand *o, const struct operand *up, int64_t t0, int64_t t1)
 {
-	int most = qn_kernels.mm_tile[o->m->type];
+	int64_t most = tile_tokens(o);
 
-	if (up && qn_kernels.mm_tile[up->m->type] < most)
-		most = qn_kernels.mm_tile[up->m->type];
-	return (struct tiles){t0, t1, (t1 - t0 + most - 1) / most};
+	if (up && tile_tokens(up) < most)
+		most = tile_tokens(up);
+	return (struct tiles){t0, t1, (t1 - t0 + most - 1) / most, most < TILE_LEAST ? 1 : TILE_UNIT};
 }
 
 static int64_t tile_start(const struct tiles *s, int64_t k)
 {
-	return s->t0 + (s->t1 - s->t0) * k / s->n;
+	const int64_t at = (s->t1 - s->t0) * k / s->n, whole = (at + s->unit - 1) / s->unit * s->unit;
+
+	return s->t0 + whole < s->t1 ? s->t0 + whole : s->t1;
 }
 
 /* Panels p0 .. p1 of expert e of o, and their twins, times rows t0 .. t1. */
@@ -245,14 +267,16 @@ static void group(const struct run *c, const struct qn_op *op, const struct oper
 	}
 }
 
-/* Panels to deal out at once: more tokens than a kernel takes at once should find them in the caches. */
-static int group_size(const struct qn_op *op, int64_t rows)
+/* Panels of an item: those that a kernel takes at once. */
+static int item_size(const struct qn_op *op, int64_t rows)
 {
-	const int type = op->mat[0].type;
+	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[op->mat[0].type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
+}
 
-	if (rows > qn_kernels.mm_tile[type])
-		return GROUP;
-	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
+/* Items to take at once: more tokens than a kernel takes at once should find their panels in the caches. */
+static int items_at_once(const struct qn_op *op, int64_t rows)
+{
+	return rows > qn_kernels.mm_tile[op->mat[0].type] ? GROUP / item_size(op, rows) : 1;
 }
 
 /* Matrices that each of the op's holds. */
@@ -317,8 +341,9 @@ static void run(struct run *c, const struct qn_op *op)
 	const int64_t rows = op_rows(c, op);
 	const int glu = op->epilogue == QN_EPI_GLU;
 	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->n_mat;
-	const int size = group_size(op, by_head ? c->batch->n_tok : rows);
-	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i;
+	const int64_t each = by_head ? c->batch->n_tok : rows;
+	const int size = item_size(op, each), most = items_at_once(op, each);
+	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i, n;
 	struct route route = {0};
 	struct operand o[3];
 
@@ -338,30 +363,33 @@ static void run(struct run *c, const struct qn_op *op)
 	struct deal d = deal_begin(c->ith, c->nth, n_active * per_expert);
 	int64_t active = 0, expert = -1; /* `expert` is the active one number `active` - 1 */
 
-	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
-		int64_t rest = i % per_expert, e = 0, t0 = 0, t1 = rows;
-		int k = 0;
+	while ((i = deal_some(c->pool, c->step, &d, most, &n)) >= 0)
+		for (int64_t some; n > 0; i += some, n -= some) { /* some of one matrix */
+			int64_t rest = i % per_expert, e = 0, t0 = 0, t1 = rows;
+			int k = 0;
 
-		if (op->rows == QN_ROWS_PAIR) {
-			for (; active <= i / per_expert; active++) /* items come in rising order */
-				do
-					expert++;
-				while (route.offset[expert] == route.offset[expert + 1]);
-			e = expert;
-			t0 = route.offset[e];
-			t1 = route.offset[e + 1];
-		} else if (by_head) {
-			e = i / per_expert;
-			t0 = e * c->batch->n_tok;
-			t1 = t0 + c->batch->n_tok;
+			if (op->rows == QN_ROWS_PAIR) {
+				for (; active <= i / per_expert; active++) /* items come in rising order */
+					do
+						expert++;
+					while (route.offset[expert] == route.offset[expert + 1]);
+				e = expert;
+				t0 = route.offset[e];
+				t1 = route.offset[e + 1];
+			} else if (by_head) {
+				e = i / per_expert;
+				t0 = e * c->batch->n_tok;
+				t1 = t0 + c->batch->n_tok;
+			}
+			while (rest >= items[k])
+				rest -= items[k++];
+			some = items[k] - rest < n ? items[k] - rest : n;
+
+			const int64_t p0 = rest * size, p1 = (rest + some) * size;
+
+			group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p1 < o[k].panels ? p1 : o[k].panels, rows, t0,
+			      t1);
 		}
-		while (rest >= items[k])
-			rest -= items[k++];
-
-		const int64_t p0 = rest * size, n = o[k].panels;
-
-		group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p0 + size < n ? p0 + size : n, rows, t0, t1);
-	}
 }
 
 /* Weights are read once, of experts those that some token uses. */

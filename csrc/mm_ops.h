@@ -27,7 +27,7 @@
  *	ints_dot8(acc, w, x)   the same for w up to 255 that stands for w - 128. MM_DOT8_OFFSET is 1
  *	                       where it leaves the offset to the caller
  *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
- *	ints_muladd(acc, a, b) acc + a * b
+ *	ints_add(a, b) ints_muladd(acc, a, b)    the last acc + a * b
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes
  *	floats_ue4m3(p)        of 16 bytes below 128, halved: see fp16.h

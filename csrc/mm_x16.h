@@ -18,7 +18,7 @@
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *	MM_BY                  2 in a set with matrix instructions, else not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
- *	MM_SUMS_AWAY           1 in a set without registers for the sums of a tile
+ *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
  *
  * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
@@ -32,7 +32,10 @@
  * Without 32-bit products of bytes, vpmaddubsw gives two 16-bit sums of two products for each row. Adding these up in
  * 16 bits, over as many words as cannot overflow, and only then widening them, by vpmaddwd with the scale as its other
  * factor, costs 2 instructions a word instead of 3, and no multiplication by scales. Starts do not fit 16 bits:
- * offsets are then taken off as minimums are.
+ * offsets are then taken off as minimums are. Words of 8 bits are magnitudes there, whose signs activations take:
+ *
+ *	bytes_less128(a)       a - 128, signed; bytes_abs(a)
+ *	ints_dot8(acc, w, s, x)    acc + w . x where s is positive, - w . x where it is negative; w at most 128
  */
 #include <string.h>
 
@@ -40,14 +43,22 @@
 
 #ifndef MM_BY
 #define MM_BY 1
-typedef bytes words;
 #ifndef MM_NARROW
+typedef bytes words;
 typedef ints dots;
-#endif
 
 INLINE words words_of(bytes a, bytes b) { return (void)b, a; }
 INLINE words words_load(const void *p) { return bytes_load(p); }
 INLINE void words_store(void *p, words a) { bytes_store(p, a); }
+#else
+/* Words of 8 bits are magnitudes, and bytes with their signs. */
+typedef struct {
+	bytes w, sign;
+} words;
+
+INLINE words words_of(bytes a, bytes b) { return (void)b, (words){a, a}; }
+#endif
+
 INLINE dots dots_set1(int32_t s, int32_t t) { return (void)t, ints_set1(s); }
 INLINE ints dots_of(dots a, int k) { return (void)k, a; }
 INLINE acts acts_of(const int8_t *p, const int8_t *q) { return (void)q, acts_load(p); }
@@ -81,6 +92,9 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 /* One block of 256 columns of one panel, as all tokens of a call need it, and which weights follow. */
 struct block {
 	struct decoded u; /* words unpacked, where more than one tile wants them or they were codes */
+#if MM_NARROW
+	x16_line sign[64]; /* of words of 8 bits in u */
+#endif
 	const uint8_t *p;
 	const uint8_t *end; /* of the panel; the thread's next one is `skip` bytes beyond */
 	int64_t skip;
@@ -88,16 +102,56 @@ struct block {
 	floats d, dmin;
 };
 
-/* Asks for weights to come while bytes at .. at + n of a block are used. */
-INLINE void ask_ahead(const struct block *w, int at, int n)
+/* Words from number `at` on, unpacked: put into the block and taken out of it. */
+INLINE void words_keep(int type, struct block *w, int at, words a)
 {
+#if MM_NARROW
+	bytes_store(w->u.word[at], a.w);
+	if (has_8_bits(type))
+		bytes_store(w->sign[at], a.sign);
+#else
+	(void)type;
+	words_store(w->u.word[at], a);
+#endif
+}
+
+INLINE words words_kept(int type, const struct block *w, int at)
+{
+#if MM_NARROW
+	const bytes a = bytes_load(w->u.word[at]);
+
+	return (words){a, has_8_bits(type) ? bytes_load(w->sign[at]) : a};
+#else
+	(void)type;
+	return words_load(w->u.word[at]);
+#endif
+}
+
+/* Tokens, at most, for which memory is the limit: a weight of 8 bits takes as long as two of 4. */
+INLINE int few_of(int type)
+{
+	return type_row(type).bits == 8 ? 2 * AHEAD_FEW : AHEAD_FEW;
+}
+
+/*
+ * Asks for weights to come while bytes at .. at + n of a block of np panels are used by the first nt of a call's
+ * tokens.
+ */
+INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *w, int at, int n)
+{
+	const int few = few_of(type);
+
+	if (np == 1 && nt <= few && tokens <= few && qn_ahead_lanes) {
+		ask_in_lanes(w->p + at, n);
+		return;
+	}
 	if (!qn_ahead)
 		return;
 #pragma GCC unroll 32
 	for (int i = 0; i < n; i += 64) {
-		const uint8_t *p = ahead_of(w->p + at + i);
+		const uint8_t *p = w->p + at + i + qn_ahead;
 
-		__builtin_prefetch(p >= w->end ? p + w->skip : p);
+		__builtin_prefetch(np == 2 && p >= w->end ? p + w->skip : p);
 	}
 }
 
@@ -144,6 +198,12 @@ INLINE int run_of(int type)
 	return !MM_NARROW ? 8 : 32767 / (2 * 127 * most) > 8 ? 8 : 32767 / (2 * 127 * most);
 }
 
+/* Chains of products of a token's sub-block: with few tokens one would be waited for, and registers are left. */
+INLINE int chains_of(int np, int nt)
+{
+	return MM_BY == 1 && !MM_NARROW && np == 1 && nt <= (MM_PAIR_TOKENS ? 2 : 1) ? 2 : 1;
+}
+
 /* What products i of token t of nt, and of the one beside it, start from. */
 INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int i)
 {
@@ -154,7 +214,26 @@ INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int 
 
 INLINE dots dots_add(int type, dots acc, words w, acts x)
 {
+#if MM_NARROW
+	return has_8_bits(type) ? ints_dot8(acc, w.w, w.sign, x) : ints_dot(acc, w.w, x);
+#else
 	return has_8_bits(type) ? ints_dot8(acc, w, x) : ints_dot(acc, w, x);
+#endif
+}
+
+/* Words that begin with a, and b where there are two, of a type. */
+INLINE words words_from(int type, bytes a, bytes b)
+{
+#if MM_NARROW
+	if (has_8_bits(type)) {
+		const bytes sign = bytes_less128(a);
+
+		return (words){bytes_abs(sign), sign};
+	}
+#else
+	(void)type;
+#endif
+	return words_of(a, b);
 }
 
 /* Words i .. of part g of a super-block; `at` is the first one's place in the whole. */
@@ -162,8 +241,8 @@ INLINE words super_words(int type, int ready, const struct block *w, int g, int 
 {
 	const void *p = is_coded(type) ? (const void *)&w->u : w->p;
 
-	return ready ? words_load(w->u.word[at])
-	             : words_of(super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
+	return ready ? words_kept(type, w, at)
+	             : words_from(type, super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
 }
 
 /* Words i .. of block j of a group of nb, of 32 weights or of 16. */
@@ -172,22 +251,23 @@ INLINE words small_words(int type, int ready, const struct block *w, int nb, int
 	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
-	return ready ? words_load(w->u.word[type_row(type).words * j + i])
-	             : words_of(small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
+	return ready ? words_kept(type, w, type_row(type).words * j + i)
+	             : words_from(type, small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
 }
 
 /*
  * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
- * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. The first tile of a
- * call asks for the weights to come.
+ * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. asks: the tokens of the call in
+ * its first tile, which asks for the weights to come; else 0.
  */
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int first)
+                       const struct act8 *x, const int32_t (*start)[16], int asks)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
-	/* Products of shorter runs need few registers, and sums are needed often. */
-	const int away = MM_SUMS_AWAY && run > 2;
+	const int chains = chains_of(np, nt);
+	/* Few tokens leave registers over; products of shorter runs need few, and sums are needed often. */
+	const int scarce = MM_SUMS_AWAY && nt > 2, away = scarce && run > 2;
 	const int part_bytes = super_bytes(type) / parts;
 	ints sum[2][MM_TOKENS_MAX];
 
@@ -216,17 +296,17 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
-		if (first)
+		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(&w[r], g * part_bytes, part_bytes);
+				ask_ahead(type, np, nt, asks, &w[r], g * part_bytes, part_bytes);
 #pragma GCC unroll 8
 		for (int j = 0; j < subs; j++) {
 			const int sub = sub_of(type, g, j);
 			const int8_t *xs = x[0].qs + sub * n_words * 4;
 			dots dot[2][MM_DOTS_MAX];
 
-			if (MM_SUMS_AWAY) /* lines that sub-blocks share are loaded again, not kept */
+			if (scarce) /* lines that sub-blocks share are loaded again, not kept */
 				__asm__ volatile("" : : : "memory");
 #pragma GCC unroll 8
 			for (int i = 0; i < n_words; i += step) {
@@ -243,14 +323,19 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				for (int t = 0; t < nt; t += MM_BY) {
 					dots *const d0 = &dot[0][t / MM_BY], *const d1 = &dot[1][t / MM_BY];
 
-					if (i % run == 0)
-						*d0 = *d1 = dots_start(type, start, t, nt, sub);
+					if (i % run == 0) {
+						*d0 = dots_start(type, start, t, nt, sub);
+						*d1 = chains == 2 ? dots_set1(0, 0) : *d0;
+					}
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY) {
 						const int8_t *xt = xs + t * (int)sizeof *x + (i + k) * 4;
 						const acts xk = acts_of(xt, xt + (beside(t, nt) - t) * (int)sizeof *x);
 
-						*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
+						if (chains == 2 && i % 2)
+							*d1 = dots_add(type, *d1, a[0][k / MM_BY], xk);
+						else
+							*d0 = dots_add(type, *d0, a[0][k / MM_BY], xk);
 						if (np == 2)
 							*d1 = dots_add(type, *d1, a[1][k / MM_BY], xk);
 					}
@@ -263,10 +348,11 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 					for (int t = 0; t < nt; t++) {
-						sum[r][t] = ints_scaled(
-							sum[r][t],
-							dots_of(dot[r][t / MM_BY], t % MM_BY),
-							scale);
+						ints dt = dots_of(dot[r][t / MM_BY], t % MM_BY);
+
+						if (chains == 2)
+							dt = ints_add(dt, dots_of(dot[1][t], 0));
+						sum[r][t] = ints_scaled(sum[r][t], dt, scale);
 						if (away)
 							KEPT(sum[r][t]);
 					}
@@ -287,9 +373,9 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 /* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int first, int nb)
+                       const struct act8 *x, const int32_t (*start)[16], int asks, int nb)
 {
-	const int has_m = type_row(type).min, run = run_of(type);
+	const int has_m = type_row(type).min, run = run_of(type), chains = chains_of(np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
 	floats y[2][MM_TOKENS_MAX];
 
@@ -299,13 +385,13 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		for (int t = 0; t < nt; t++)
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
-		dots dot[2][MM_DOTS_MAX];
+		dots dot[2][MM_DOTS_MAX]; /* of two panels, or two chains of one */
 		ints sum[2][MM_TOKENS_MAX];
 
-		if (first)
+		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
-				ask_ahead(&w[r], j * lines * 64, lines * 64);
+				ask_ahead(type, np, nt, asks, &w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
 		for (int i = 0; i < n_words; i += MM_BY) {
 			const words a = small_words(type, ready, &w[0], nb, j, i);
@@ -317,9 +403,14 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				const acts xt = acts_of(x[t].qs + at, x[beside(t, nt)].qs + at);
 				const int k = t / MM_BY;
 
-				if (i % run == 0)
-					dot[0][k] = dot[1][k] = dots_start(type, start, t, nt, j);
-				dot[0][k] = dots_add(type, dot[0][k], a, xt);
+				if (i % run == 0) {
+					dot[0][k] = dots_start(type, start, t, nt, j);
+					dot[1][k] = chains == 2 ? dots_set1(0, 0) : dot[0][k];
+				}
+				if (chains == 2 && i % 2)
+					dot[1][k] = dots_add(type, dot[1][k], a, xt);
+				else
+					dot[0][k] = dots_add(type, dot[0][k], a, xt);
 				if (np == 2)
 					dot[1][k] = dots_add(type, dot[1][k], b, xt);
 			}
@@ -341,7 +432,11 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
-				const ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+				ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
+
+				if (chains == 2)
+					dt = ints_add(dt, dots_of(dot[1][t], 0));
+
 				floats f = floats_mul(dj, floats_of(dt));
 
 				if (has_m)
@@ -361,7 +456,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 /* Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. */
 INLINE int unpack_pays(int type, int np, int n)
 {
-	if (MM_BY == 1 && (is_coded(type) || type_row(type).bits == 8)) /* they lie as products want them */
+	if (MM_BY == 1 && (is_coded(type) || (type_row(type).bits == 8 && !MM_NARROW))) /* they lie as is wanted */
 		return 0;
 	if (np == 1)
 		return n >= MM_READY_FROM;
@@ -380,12 +475,12 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		for (int i = 0; i < s.subs * s.words; i += MM_BY) {
 			const int at = sub_of(type, g, i / s.words) * s.words + i % s.words;
 
-			words_store(w->u.word[at], super_words(type, 0, w, g, i, at));
+			words_keep(type, w, at, super_words(type, 0, w, g, i, at));
 		}
 	for (int j = 0; !super && j < nb; j++)
 #pragma GCC unroll 8
 		for (int i = 0; i < s.words; i += MM_BY)
-			words_store(w->u.word[s.words * j + i], small_words(type, 0, w, nb, j, i));
+			words_keep(type, w, s.words * j + i, small_words(type, 0, w, nb, j, i));
 }
 
 /* The smallest and largest tile of a call: fewer cases to compile. */
@@ -451,9 +546,9 @@ MM_CODED(ready, 1, 1)
 		if (nt < least || nt > most)                                                                  \
 			break;                                                                                \
 		if (super)                                                                                    \
-			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0);              \
+			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n);           \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t == 0, small);        \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, small);     \
 		break;
 
 /*
@@ -490,7 +585,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 			for (int r = 0; r < np; r++) {
 				if (is_coded(type)) {
 					decode(type, &w[r].u, w[r].p);
-					ask_ahead(&w[r], 0, super_bytes(type));
+					ask_ahead(type, np, n, n, &w[r], 0, super_bytes(type));
 					scales_of(&w[r].s, type, &w[r].u);
 					if (!type_row(type).head)
 						w[r].d = floats_load(w[r].u.d);

@@ -39,7 +39,7 @@ struct qn_pool {
 	struct gate start;   /* counts jobs */
 	struct gate barrier; /* counts barriers passed */
 	_Alignas(64) _Atomic int32_t arrived;
-	_Alignas(64) _Atomic int64_t counter[POOL_COUNTERS];
+	_Alignas(64) _Atomic int64_t counter[2 * POOL_COUNTERS];
 	job_fn *fn; /* NULL: end */
 	void *arg;
 	int n;
@@ -106,10 +106,15 @@ void pool_barrier(struct qn_pool *p)
 	}
 }
 
+void pool_clear(struct qn_pool *p, int first, int n)
+{
+	for (int i = first; i < first + n; i++)
+		atomic_store_explicit(&p->counter[i], 0, memory_order_relaxed);
+}
+
 void pool_run(struct qn_pool *p, job_fn *fn, void *arg)
 {
-	for (int i = 0; i < POOL_COUNTERS; i++)
-		atomic_store_explicit(&p->counter[i], 0, memory_order_relaxed);
+	pool_clear(p, 0, 2 * POOL_COUNTERS);
 	p->fn = fn;
 	p->arg = arg;
 	if (p->n > 1)
@@ -209,6 +214,7 @@ struct deal deal_begin(int ith, int nth, int64_t n)
 		.end = own * (ith + 1) / nth,
 		.tail = own,
 		.n = n,
+		.nth = nth,
 	};
 }
 
@@ -222,4 +228,25 @@ int64_t deal_next(struct qn_pool *p, int counter, struct deal *d)
 		return -1;
 	i = d->tail + atomic_fetch_add_explicit(&p->counter[counter], 1, memory_order_relaxed);
 	return i < d->n ? i : -1;
+}
+
+int64_t deal_some(struct qn_pool *p, int counter, struct deal *d, int64_t most, int64_t *n)
+{
+	int64_t i = d->next, taken;
+
+	if (i < d->end) {
+		*n = d->end - i < most ? d->end - i : most;
+		d->next += *n;
+		return i;
+	}
+	taken = atomic_load_explicit(&p->counter[counter], memory_order_relaxed);
+	do {
+		const int64_t left = d->n - d->tail - taken, fair = left / (2 * d->nth);
+
+		if (left <= 0)
+			return -1;
+		*n = fair < 1 ? 1 : fair < most ? fair : most;
+	} while (!atomic_compare_exchange_weak_explicit(&p->counter[counter], &taken, taken + *n, memory_order_relaxed,
+	                                                memory_order_relaxed));
+	return d->tail + taken;
 }

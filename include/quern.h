@@ -96,6 +96,7 @@ struct qn_batch {
 	                       their positions ascend by one */
 	const int32_t *out; /* [n_out] ascending indices of the tokens whose logits are wanted */
 	const struct qn_group *groups; /* [n_group] */
+	const int32_t *source;         /* [n_seq] positions, the first of a sequence, of the text that others answer: see enum qn_side */
 	const int32_t *adapter;        /* [n_seq][n_adapter] numbers in qn_op.low, -1 for none: see QN_OP_ADAPT */
 	const float *adapter_scale;    /* [n_seq][n_adapter] */
 	int32_t n_tok, n_seq, n_out, n_group, n_adapter;
@@ -309,6 +310,12 @@ enum qn_epilogue {
  * no less than 2 % of max(|x|, m) below m, its own.
  */
 enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
+/*
+ * Which positions QN_OP_ATTEND is over, of a sequence that begins with a source: any, those after the source, or those
+ * of the source alone, all of them, whatever the token's own. There are no windows, nothing ahead and no n_select with
+ * the last two, and no biases with the last.
+ */
+enum qn_side { QN_SIDE_ANY = 0, QN_SIDE_OWN = 1, QN_SIDE_SOURCE = 2 };
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 /* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
@@ -347,6 +354,7 @@ struct qn_op {
 	int32_t k_type, v_type; /* enum qn_kv_type */
 	int32_t window;       /* positions that a token sees, with its own and those before; 0: all */
 	int32_t ahead;        /* and after it; 0: none */
+	int32_t side;         /* enum qn_side */
 	int32_t span;
 	int32_t index;        /* enum qn_index */
 	int32_t n_select;
@@ -407,18 +415,34 @@ struct qn_ticks {
 	} *times;                /* [n_ops][threads] */
 };
 
+struct qn_plan {
+	const struct qn_op *ops; /* which have passed qn_plan_check() */
+	const struct qn_ticks *ticks; /* is added to; NULL: nothing is measured */
+	int32_t n_ops;
+};
+
 /*
- * Runs ops over the batch, in order. scratch: threads * qn_plan_scratch() bytes, 64-byte
- * aligned. The plan must have passed qn_plan_check(). ticks is added to; NULL: nothing is measured.
+ * Runs plans over the batch, in order. scratch: threads * bytes, where bytes is the most that qn_plan_scratch() says of
+ * any, 64-byte aligned. Before each plan *stop is read, which any thread may set meanwhile, atomically: where it is
+ * not 0, no further plan is run. NULL: all are. Returns how many were run.
  */
-void qn_run(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
-            const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const struct qn_ticks *ticks);
+int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plans, const struct qn_buf *bufs,
+               const struct qn_batch *batch, void *scratch, size_t scratch_bytes, const uint32_t *stop);
 
 /*
  * Packs n_mat * n_out rows into X16 panels with every thread of the pool; dst holds
  * n_mat * ceil(n_out / 16) panels. src->layout is QN_ROWS. Returns the first error.
  */
 int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
+
+/*
+ * Files of ik_llama.cpp may have 4 or 8 rows of a type interleaved, as _R4 and _R8: how many together, 1 where
+ * there is no such form.
+ */
+int32_t qn_rows_together(int32_t type);
+
+/* Takes such rows apart into n_rows rows as in GGUF, a multiple of so many, in as many bytes elsewhere. */
+int qn_rows_apart(int32_t type, void *rows, const void *together, int64_t n_rows, int64_t n_in);
 
 /* ------------------------------------------------------------------ measurements */
 

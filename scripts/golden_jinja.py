@@ -16,6 +16,7 @@ variables date_string and datetime, as llama-server has them.
 
 import argparse
 import datetime
+import functools
 import json
 import sys
 
@@ -50,20 +51,26 @@ def raise_exception(message):
     raise TemplateError(message)
 
 
+env = ImmutableSandboxedEnvironment(
+    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
+)
+env.filters["tojson"] = tojson
+env.globals["raise_exception"] = raise_exception
+
+# Compiling a chat template takes longer than to render many conversations with it.
+compiled = functools.lru_cache(maxsize=None)(env.from_string)
+
+
 def render(case):
-    env = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
-    )
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
     variables = dict(case.get("vars", {}))
+    env.globals.pop("strftime_now", None)
     if "now" in variables:
         now = datetime.datetime.fromisoformat(variables.pop("now"))
         env.globals["strftime_now"] = now.strftime
         variables.setdefault("date_string", now.strftime("%d %b %Y"))
         variables.setdefault("datetime", now.strftime("%b %d %Y"))
     try:
-        return {"want": env.from_string(case["template"]).render(**variables)}
+        return {"want": compiled(case["template"]).render(**variables)}
     except Exception as e:  # templates may fail in any way
         return {"error": f"{type(e).__name__}: {e}"}
 

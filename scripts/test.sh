@@ -42,10 +42,10 @@ if ((stage_failed)); then
 fi
 stage "bin/quern is static" static
 stage "C kernels, native" scripts/check.sh build/csrc/check
-if [ "$(uname -m)" = x86_64 ] && grep -q 'CMAKE_C_COMPILER:.*\(gcc\|/cc\)$' build/CMakeCache.txt; then
+if [ "$(uname -m)" = x86_64 ]; then
 	stage "loops of products do not spill" scripts/check_spills.py build
 else
-	skip "loops of products do not spill" "the limits are GCC's on x86-64"
+	skip "loops of products do not spill" "the sets that are looked at are those of x86-64"
 fi
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
 	stage "C kernels, Arm under QEMU" arm64

@@ -186,6 +186,7 @@ static inline ints ints_of8(const int8_t *p)
 	               vmovl_high_s16(hi)}};
 }
 
+static inline ints ints_add(ints a, ints b) { return (ints)EACH2(vaddq_s32, a, b); }
 static inline ints ints_muladd(ints acc, ints a, ints b) { return (ints)EACH3(vmlaq_s32, acc, a, b); }
 
 static inline ints ints_pair(ints acc, const int8_t a[][2], acts x)

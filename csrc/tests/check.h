@@ -136,4 +136,13 @@ void check_plan(void);
 
 void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
 
+/* Runs one plan. */
+static inline void run_ops(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
+                           const struct qn_batch *batch, void *scratch, size_t bytes, const struct qn_ticks *ticks)
+{
+	const struct qn_plan plan = {ops, ticks, n_ops};
+
+	qn_run(pool, &plan, 1, bufs, batch, scratch, bytes, NULL);
+}
+
 #endif

@@ -135,7 +135,7 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 
 	check_true(qn_plan_check(p->ops, N_OPS, bufs, N_BUFS_ADAPT) == QN_OK, "refused");
 	scratch = guard_new(bytes);
-	qn_run(pool, p->ops, N_OPS, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
+	run_ops(pool, p->ops, N_OPS, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
 	guard_free(&scratch);
 	memcpy(o->delta[first], data[DELTA], (size_t)sizes[DELTA][1]);
 	memcpy(o->sum[first], data[SUM], (size_t)sizes[SUM][1]);

@@ -206,7 +206,7 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_bu
 	const size_t bytes = qn_plan_scratch(op, 1, to - from) * (size_t)qn_pool_threads(pool);
 	struct guard scratch = guard_new(bytes);
 
-	qn_run(pool, op, 1, moved, &batch, guard_fill(&scratch, bytes), bytes, NULL);
+	run_ops(pool, op, 1, moved, &batch, guard_fill(&scratch, bytes), bytes, NULL);
 	guard_intact("scratch", &scratch);
 	guard_free(&scratch);
 }

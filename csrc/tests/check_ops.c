@@ -828,7 +828,7 @@ static void run(const struct scene *s, struct qn_pool *pool)
 	const size_t bytes = qn_plan_scratch(s->op, 1, N_TOK) * (size_t)qn_pool_threads(pool);
 	struct guard g = guard_new(bytes);
 
-	qn_run(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes, NULL);
+	run_ops(pool, s->op, 1, s->r->bufs, &s->r->batch, guard_fill(&g, bytes), bytes, NULL);
 	guard_intact("scratch", &g);
 	guard_free(&g);
 }
@@ -968,7 +968,7 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 	for (int t = from; t < to; t++)
 		seq[t - from] = t >= CONV_TOK - 4;
 	check_true(qn_plan_check(op, 1, bufs, 2) == QN_OK, "refused");
-	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+	run_ops(pool, op, 1, bufs, &batch, NULL, 0, NULL);
 }
 
 /*
@@ -1052,7 +1052,7 @@ static void columns(struct qn_pool *pool)
 		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
 	check_at(check_sets, "activations of columns from %d on", op.col[0]);
 	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
-	qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+	run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
 	for (int t = 0; t < 3; t++)
 		check_floats("act", act[t], src[t] + 48, 40);
 }
@@ -1101,7 +1101,7 @@ static void routes(struct qn_pool *pool)
 		memset(bufs[1].data, 0x55, bytes);
 		check_at(check_sets, "routing to %d of %d experts, gating %d", op.n_used, n, op.gating);
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
-		qn_run(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+		run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
 		routing(&op, &bufs[0], &bufs[1], n_tok);
 	}
 	guard_free_all();
@@ -1126,7 +1126,7 @@ static void stream_run(struct qn_pool *pool, const struct qn_op *op, float *x, f
 	const struct qn_batch batch = {.n_tok = STREAM_TOK};
 
 	check_true(qn_plan_check(op, 1, bufs, 3) == QN_OK, "refused");
-	qn_run(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+	run_ops(pool, op, 1, bufs, &batch, NULL, 0, NULL);
 }
 
 /* What streams are mixed, matched and made sparse with, against the formulas. */

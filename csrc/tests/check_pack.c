@@ -167,6 +167,39 @@ static void matrices(const struct type *t, struct qn_pool *pool)
 	guard_free_all();
 }
 
+static int64_t ones(const uint8_t *p, size_t bytes)
+{
+	int64_t n = 0;
+
+	while (bytes--)
+		n += __builtin_popcount(*p++);
+	return n;
+}
+
+/* Interleaved rows taken apart: every bit goes somewhere. Where, a test of go/model has from files. */
+static void apart(const struct type *t)
+{
+	const int32_t n = qn_rows_together(t->type);
+	const int64_t n_in = 3 * t->elems;
+	const size_t row = qn_row_bytes(t->type, n_in), bytes = 2 * (size_t)n * row;
+	uint8_t *src = guard_alloc(bytes);
+	struct guard dst = guard_new(bytes);
+	uint8_t *got = guard_fill(&dst, bytes);
+
+	check_at(check_sets, "qn_rows_apart %s", t->name);
+	rnd_weights(t, src, 2 * n, n_in, 1);
+	if (n > 1) {
+		check_true(qn_rows_apart(t->type, got, src, 2 * n, n_in) == QN_OK, "refused");
+		check_true(ones(got, bytes) == ones(src, bytes), "bits are lost");
+		guard_intact("rows", &dst);
+	}
+	check_true(qn_rows_apart(t->type, got, src, n > 1 ? n + 1 : n, n_in) == QN_EINVAL, "takes %d rows", n + 1);
+	check_true(qn_rows_apart(t->type, got, src, n, n_in - 1) == QN_EINVAL || t->elems == 1, "takes half a block");
+	check_true(qn_rows_apart(t->type, got, src, 0, n_in) == QN_EINVAL, "takes no rows");
+	guard_free(&dst);
+	guard_free_all();
+}
+
 static void refused(void)
 {
 	static float w[32 * 16];
@@ -199,6 +232,7 @@ void check_pack(void)
 		rows(t, t->elems * 9);
 		if (t->elems == 1)
 			rows(t, 300);
+		apart(t);
 		if (t->type != QN_NVFP4) /* whose scales are all numbers */
 			not_finite(t);
 	}

@@ -18,6 +18,22 @@ struct outcome {
 	uint8_t *kv;
 };
 
+/* Runs the operations, measured as one plan, else as several of so many. */
+static void run_cut(const struct tiny *t, struct qn_pool *pool, struct tiny_run *r, void *scratch, size_t bytes,
+                    int each, const struct qn_ticks *ticks)
+{
+	struct qn_plan plans[TINY_OPS];
+	int32_t n = 0;
+
+	if (ticks) {
+		run_ops(pool, t->ops, t->n_ops, r->bufs, &r->batch, scratch, bytes, ticks);
+		return;
+	}
+	for (int32_t at = 0; at < t->n_ops; at += each)
+		plans[n++] = (struct qn_plan){t->ops + at, NULL, t->n_ops - at < each ? t->n_ops - at : each};
+	check_true(qn_run(pool, plans, n, r->bufs, &r->batch, scratch, bytes, NULL) == n, "not all plans were run");
+}
+
 /* Runs the tokens in batches of `chunk`, and keeps what came out. */
 static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk, int every, struct outcome *o,
                 const struct qn_ticks *ticks)
@@ -33,7 +49,7 @@ static void run(const struct tiny *t, struct qn_pool *pool, int n_tok, int chunk
 
 		tiny_open(&r, t, o->kv, from, to, every);
 		check_true(qn_plan_check(t->ops, t->n_ops, r.bufs, N_BUFS) == QN_OK, "the plan is refused");
-		qn_run(pool, t->ops, t->n_ops, r.bufs, &r.batch, p, scratch, ticks);
+		run_cut(t, pool, &r, p, scratch, 1 + chunk % 7, ticks);
 		for (int i = 0; i < to - from; i++)
 			memcpy(o->x[from + i], (float *)r.bufs[X].data + i * N_EMBD, sizeof o->x[0]);
 		for (int i = 0; i < r.batch.n_out; i++)
@@ -729,6 +745,16 @@ static void refuses_attention(void)
 	TAKES(QN_OP_ATTEND, 0, window, 1);
 	REFUSES(QN_OP_ATTEND, 0, ahead, -1);
 	TAKES(QN_OP_ATTEND, 0, ahead, INT32_MAX);
+	base = model.ops[find(QN_OP_ATTEND, 0)];
+	for (base.side = QN_SIDE_OWN; base.side <= QN_SIDE_SOURCE; base.side++) {
+		expect(&base, QN_OK, "attention to one side");
+		REFUSES_OF(base, window, 64);
+		REFUSES_OF(base, ahead, 1);
+		REFUSES_OF(base, n_select, 16);
+	}
+	base.side = QN_SIDE_ANY;
+	REFUSES_OF(base, side, -1);
+	REFUSES_OF(base, side, QN_SIDE_SOURCE + 1);
 	REFUSES(QN_OP_ATTEND, 0, span, -1);
 	REFUSES(QN_OP_ATTEND, 0, span, INT32_MAX);
 	REFUSES(QN_OP_ATTEND, 0, softcap, -1.0f);

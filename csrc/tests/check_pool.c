@@ -1,5 +1,6 @@
 /* check_pool.c - threads: that each item is dealt once, barriers hold, and pools come and go. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,16 +31,17 @@ static void count_job(struct qn_pool *pool, void *arg, int ith, int nth)
 		c->wrong++;
 	for (int step = 0; step < STEPS; step++) {
 		struct deal d = deal_begin(ith, nth, c->n);
-		int64_t i, last = -1;
+		int64_t i, n = 1, last = -1;
 
-		while ((i = deal_next(pool, step, &d)) >= 0) {
-			if (i >= c->n || i <= last) { /* op_matmul() counts on rising items */
+		while ((i = step % 2 ? deal_some(pool, step, &d, 1 + step % 5, &n) : deal_next(pool, step, &d)) >= 0) {
+			if (n < 1 || i + n > c->n || i <= last) { /* op_matmul() counts on rising items */
 				c->wrong++;
 				break;
 			}
-			last = i;
-			c->dealt[step][i]++;
-			c->plain[step][i] = step + 1;
+			for (last = i + n - 1; i <= last; i++) {
+				c->dealt[step][i]++;
+				c->plain[step][i] = step + 1;
+			}
 		}
 		pool_barrier(pool);
 		for (int k = 0; k < c->n; k++)
@@ -109,12 +111,44 @@ static void empty_runs(struct qn_pool *pool, int threads)
 
 	check_at(check_sets, "pool of %d threads, empty runs", threads);
 	for (int i = 0; i < runs; i++) {
-		qn_run(pool, NULL, 0, NULL, &none, NULL, 0, NULL);
+		run_ops(pool, NULL, 0, NULL, &none, NULL, 0, NULL);
 		if (i % 400 == 0)
 			nap(200000); /* workers fall asleep, or just about to */
 		if (i % 401 == 0)
 			nap(50000);
 	}
+}
+
+static void *stop_soon(void *word)
+{
+	nap(200000);
+	__atomic_store_n((uint32_t *)word, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Plans, of no operations, are run until the word says stop; all threads stop before the same one. */
+static void stopping(struct qn_pool *pool, int threads)
+{
+	static struct qn_plan plans[1 << 20];
+	const struct qn_batch none = {0};
+	uint32_t stop = 1;
+	pthread_t other;
+	int32_t ran;
+
+	check_at(check_sets, "pool of %d threads, stopped", threads);
+	ran = qn_run(pool, plans, 3, NULL, &none, NULL, 0, &stop);
+	check_true(ran == 0, "%d plans ran after the word was set", ran);
+	stop = 0;
+	ran = qn_run(pool, plans, 1000, NULL, &none, NULL, 0, &stop);
+	check_true(ran == 1000, "%d plans of 1000 ran", ran);
+	if (pthread_create(&other, NULL, stop_soon, &stop))
+		return;
+	do
+		ran = qn_run(pool, plans, COUNT(plans), NULL, &none, NULL, 0, &stop);
+	while (ran == COUNT(plans));
+	pthread_join(other, NULL);
+	check_true(ran >= 0 && ran < (int32_t)COUNT(plans), "%d plans ran", ran);
+	run_ops(pool, NULL, 0, NULL, &none, NULL, 0, NULL); /* as ever */
 }
 
 static void measures(struct qn_pool *pool, int threads)
@@ -159,6 +193,7 @@ void check_pool(void)
 		for (int k = 0; k < 4 * COUNT(items); k++)
 			dealing(pool, threads, items[k % COUNT(items)]);
 		empty_runs(pool, threads);
+		stopping(pool, threads);
 		measures(pool, threads);
 		qn_pool_destroy(pool);
 	}

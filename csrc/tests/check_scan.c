@@ -169,7 +169,7 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_bu
 	for (int i = 0; i < N_BUFS_SCAN; i++)
 		moved[i] = (struct qn_buf){(float *)bufs[i].data + from * bufs[i].width, bufs[i].width};
 	check_true(qn_plan_check(op, 1, moved, N_BUFS_SCAN) == QN_OK, "refused");
-	qn_run(pool, op, 1, moved, &batch, NULL, 0, NULL);
+	run_ops(pool, op, 1, moved, &batch, NULL, 0, NULL);
 }
 
 /* The formula, of one column of a head and of the tokens of one sequence. */

@@ -62,7 +62,7 @@ static void run(const struct problem *p, struct qn_pool *pool, int from, int to,
 	}
 	memset(chosen, 0x55, chosen_bytes);
 	check_true(qn_plan_check(p->ops, 2, bufs, N_BUFS_SELECT) == QN_OK, "refused");
-	qn_run(pool, p->ops, 2, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
+	run_ops(pool, p->ops, 2, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
 	guard_intact("scratch", &scratch);
 	guard_free(&scratch);
 	for (int t = 0; t < n; t++) {

@@ -65,26 +65,28 @@ uint32_t qn_cpu_isa(void)
  * up to Zen 4, where every distance made one token slower; from Zen 5 on they fall far short of the memory
  * without it.
  */
-static int32_t ahead(void)
+static void set_ahead(void)
 {
 	uint32_t max, vendor, a, b, c, d;
 
+	qn_ahead = qn_ahead_lanes = 0;
 	if (!__get_cpuid(0, &max, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d))
-		return 0;
+		return;
 
 	const uint32_t family = (a >> 8 & 15) + (a >> 20 & 255);
 
-	if (vendor == signature_INTEL_ebx)
-		return AHEAD_IN_LANES;
-	if (vendor == signature_AMD_ebx && family >= 0x1a)
-		return 9216;
-	return 0;
+	if (vendor == signature_INTEL_ebx) {
+		qn_ahead = 2304;
+		qn_ahead_lanes = 1;
+	} else if (vendor == signature_AMD_ebx && family >= 0x1a) {
+		qn_ahead = 9216;
+	}
 }
 
 /* From the oldest set to the newest: the last assignment wins, an empty slot keeps the older one. */
 void kernels_init_x86(struct kernels *k, uint32_t isa)
 {
-	qn_ahead = ahead();
+	set_ahead();
 	if (isa & QN_AVX2) {
 		float_init_avx2(k);
 		mm_init_avx2(k);

@@ -20,20 +20,20 @@ static inline dots ints_dot(dots acc, bytes w, acts x)
 	              _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(w.hi, x))};
 }
 
-/*
- * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
- * pair is at most 2 * 128 * 127 < 2^15.
- */
-static inline __m256i dot8(__m256i acc, __m256i w, __m256i x)
+static inline bytes bytes_less128(bytes a)
 {
-	const __m256i s = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
+	const __m256i x = _mm256_set1_epi8((char)0x80);
 
-	return _mm256_add_epi16(acc, _mm256_maddubs_epi16(_mm256_abs_epi8(s), _mm256_sign_epi8(x, s)));
+	return (bytes){_mm256_xor_si256(a.lo, x), _mm256_xor_si256(a.hi, x)};
 }
 
-static inline dots ints_dot8(dots acc, bytes w, acts x)
+static inline bytes bytes_abs(bytes a) { return (bytes){_mm256_abs_epi8(a.lo), _mm256_abs_epi8(a.hi)}; }
+
+/* Magnitudes w <= 128 times x with the signs of s, |x| <= 127: a pair is at most 2 * 128 * 127 < 2^15. */
+static inline dots ints_dot8(dots acc, bytes w, bytes s, acts x)
 {
-	return (dots){dot8(acc.lo, w.lo, x), dot8(acc.hi, w.hi, x)};
+	return (dots){_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(w.lo, _mm256_sign_epi8(x, s.lo))),
+	              _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(w.hi, _mm256_sign_epi8(x, s.hi)))};
 }
 
 /* 16 int8 as int16, each twice. */

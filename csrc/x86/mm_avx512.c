@@ -17,16 +17,13 @@ typedef ints dots;
 /* w < 128: a pair of products is at most 2 * 127 * 127 < 2^15, so vpmaddubsw does not saturate. */
 static inline dots ints_dot(dots acc, bytes w, acts x) { return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x)); }
 
-/*
- * w - 128 is signed: its magnitude times x with its sign. |w - 128| <= 128 and |x| <= 127, so a
- * pair is at most 2 * 128 * 127 < 2^15.
- */
-static inline dots ints_dot8(dots acc, bytes w, acts x)
-{
-	const __mmask64 negative = ~_mm512_movepi8_mask(w); /* w < 128 */
-	const __m512i s = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+static inline bytes bytes_less128(bytes a) { return _mm512_xor_si512(a, _mm512_set1_epi8((char)0x80)); }
+static inline bytes bytes_abs(bytes a) { return _mm512_abs_epi8(a); }
 
-	return ints_dot(acc, _mm512_abs_epi8(s), _mm512_mask_sub_epi8(x, negative, _mm512_setzero_si512(), x));
+/* Magnitudes w <= 128 times x with the signs of s, |x| <= 127: a pair is at most 2 * 128 * 127 < 2^15. */
+static inline dots ints_dot8(dots acc, bytes w, bytes s, acts x)
+{
+	return ints_dot(acc, w, _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(s), _mm512_setzero_si512(), x));
 }
 
 /* 16 int8 as int16, each twice. */

@@ -159,6 +159,11 @@ static inline ints ints_of8(const int8_t *p)
 	return (ints){_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(a, a))};
 }
 
+static inline ints ints_add(ints a, ints b)
+{
+	return (ints){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+
 static inline ints ints_muladd(ints acc, ints a, ints b)
 {
 	return (ints){_mm256_add_epi32(acc.lo, _mm256_mullo_epi32(a.lo, b.lo)),

@@ -100,6 +100,7 @@ static inline ints ints_zero(void) { return _mm512_setzero_si512(); }
 static inline ints ints_set1(int32_t x) { return _mm512_set1_epi32(x); }
 static inline ints ints_of8(const int8_t *p) { return _mm512_cvtepi8_epi32(rows_load(p)); }
 
+static inline ints ints_add(ints a, ints b) { return _mm512_add_epi32(a, b); }
 static inline ints ints_muladd(ints acc, ints a, ints b) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(a, b)); }
 static inline floats floats_set1(float x) { return _mm512_set1_ps(x); }
 static inline floats floats_e8m0(const uint8_t *p)

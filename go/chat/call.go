@@ -13,6 +13,8 @@ type Tool struct {
 	Name       string
 	Parameters json.RawMessage // the schema of its arguments; nil: any object
 	Strict     bool            // the arguments must be as the schema says
+
+	input *grammar.Grammar // of CallRule.Inputs
 }
 
 // readTool reads a tool as requests have it.
@@ -31,7 +33,7 @@ func readTool(raw json.RawMessage) (t Tool, ok bool) {
 	if string(f.Parameters) == "null" {
 		f.Parameters = nil
 	}
-	return Tool{f.Name, f.Parameters, f.Strict}, true
+	return Tool{Name: f.Name, Parameters: f.Parameters, Strict: f.Strict}, true
 }
 
 // A syntax is how the models of a family write calls.

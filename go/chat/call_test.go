@@ -225,6 +225,8 @@ var oddCases = []callCase{
 	{"harmony", " to=functions.get_weather<|channel|>commentary json<|message|>{\"place\": \"Rome\"}<|call|><|start|>assistant to=functions.get_time<|channel|>commentary<|message|>", twoCalls},
 	{"harmony", "Plain text", ""},
 	{"harmony", "<|channel|>commentary to=functions.get_time<|message|>{] what", "0: get_time * {\ncontent: ] what\n"},
+	{"harmony", "<|channel|>commentary to=functions.get_time<|message|>{] what<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather<|message|>{\"place\": \"Rome\"}<|call|>",
+		"0: get_time * {\ncontent: ] what\n1: get_weather * {\"place\": \"Rome\"}\n"},
 }
 
 // Every template of the test data that shows the model tools has a syntax, and a call that the template

@@ -150,6 +150,7 @@ func (h *harmony) add(r *Reply, text string) {
 		}
 		h.hear(r)
 		h.kind = toUser
+		r.calls++ // what was heard of it stays a call
 		r.add(Delta{Content: text[i:]})
 		return
 	}

@@ -15,6 +15,8 @@ type CallRule struct {
 	Names    []string // of the tools that may be called; nil: all
 	Strict   []string // of the tools whose arguments are what the schema says, or it is an error
 	Loose    bool     // those of all others are any objects
+	// Inputs are of tools whose only argument is a text, input: what it may be.
+	Inputs map[string]*grammar.Grammar
 }
 
 // Language adds to g what a reply to the prompt may be, and returns its texts: reasoning,
@@ -32,6 +34,7 @@ func (p Prompt) Language(g *grammar.Grammar, content grammar.Expr, calls *CallRu
 			if t.Strict = t.Strict || slices.Contains(calls.Strict, t.Name); calls.Loose && !t.Strict {
 				t.Parameters = nil
 			}
+			t.input = calls.Inputs[t.Name]
 			l.tools = append(l.tools, t)
 		}
 	}

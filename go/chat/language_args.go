@@ -16,6 +16,11 @@ const anyObject = `{"type":"object"}`
 // arguments returns the JSON of a tool's arguments. A schema that cannot be a grammar is an error
 // where it has to be kept to, and otherwise any object does.
 func (l *language) arguments(t *Tool) (grammar.Expr, error) {
+	if t.input != nil {
+		text, err := l.g.Include(jsonschema.Encoded(t.input))
+		colon := grammar.Seq{l.space(), grammar.Lit(":"), l.space()}
+		return grammar.Seq{grammar.Lit("{"), l.space(), grammar.Lit(`"input"`), colon, grammar.Lit(`"`), text, grammar.Lit(`"`), l.space(), grammar.Lit("}")}, err
+	}
 	schema := t.Parameters
 	if schema == nil {
 		schema = json.RawMessage(anyObject)
@@ -219,6 +224,11 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 		}
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
+	if t.input != nil {
+		text, err := l.g.Include(t.input)
+		arg := argument(grammar.Lit("input"), "true", grammar.And{text, l.free(f.stop)})
+		return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), arg, l.space(), l.text(f.after)}, err
+	}
 	kindsOf := argumentKinds(t.Parameters)
 	value := func(m *jsonschema.Member, name grammar.Expr, kinds []string) (grammar.Expr, error) {
 		text := len(kinds) == 1 && kinds[0] == "string"
@@ -281,10 +291,19 @@ func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {
 			return grammar.Alt{grammar.And{says, word}, text(says)}
 		},
 	}
-	return l.literal(t, n, grammar.Lit(":"), grammar.Lit(","), grammar.Seq{l.text(f.before), grammar.Lit(t.Name + "{")}, "}")
+	open := grammar.Seq{l.text(f.before), grammar.Lit(t.Name + "{")}
+	if t.input != nil {
+		says, err := l.g.Include(t.input)
+		return grammar.Seq{open, grammar.Lit("input:"), text(says), grammar.Lit("}")}, err
+	}
+	return l.literal(t, n, grammar.Lit(":"), grammar.Lit(","), open, "}")
 }
 
 func (python) expr(l *language, t *Tool) (grammar.Expr, error) {
+	if t.input != nil {
+		text, err := l.g.Include(jsonschema.Encoded(t.input))
+		return grammar.Seq{grammar.Lit(t.Name + `(input="`), text, grammar.Lit(`")`)}, err
+	}
 	n := &jsonschema.Notation{True: "True", False: "False", Null: "None", Colon: grammar.Lit(": "), Comma: grammar.Seq{grammar.Lit(","), l.space()}, Text: pythonText, Name: pythonText}
 	return l.literal(t, n, grammar.Lit("="), grammar.Lit(", "), grammar.Lit(t.Name+"("), ")")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/grammar/lark"
 )
 
 // held is a constraint over bytes and some control tokens, and how texts are spelled in it.
@@ -132,6 +133,37 @@ func TestLanguageOfArguments(t *testing.T) {
 	strict[0].Strict = true
 	if _, err := p.Language(&grammar.Grammar{}, nil, &CallRule{}, func(string) (int32, bool) { return 0, false }); err == nil || !strings.HasPrefix(err.Error(), "the tool f: ") {
 		t.Errorf("a strict schema that cannot be a grammar: %v", err)
+	}
+}
+
+// The input of a tool that takes a text is of its grammar, however calls are written.
+func TestLanguageOfInputs(t *testing.T) {
+	g, err := lark.Parse("start: \"*** Begin\\n\" line+ \"*** End\"\nline: /[-+ ].*/ \"\\n\"\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]string{
+		"Hermes":      "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"JSON\"}}\n</tool_call>",
+		"Mistral v11": "[TOOL_CALLS]patch[ARGS]{\"input\": \"JSON\"}",
+		"harmony":     "<|channel|>commentary to=functions.patch<|message|>{\"input\": \"JSON\"}",
+		"Qwen3-Coder": "<tool_call>\n<function=patch>\n<parameter=input>\nRAW\n</parameter>\n</function>\n</tool_call>",
+		"Gemma 4":     "<|tool_call>call:patch{input:<|\"|>RAW<|\"|>}<tool_call|>",
+		"LFM2":        "<|tool_call_start|>[patch(input=\"JSON\")]<|tool_call_end|>",
+	}
+	for syntax, call := range calls {
+		p := promptIn(t, syntax, []Tool{{Name: "patch", Parameters: json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)}})
+		for _, controls := range [][]string{nil, controlsOf(p)} {
+			h := hold(t, p, nil, &CallRule{Required: true, Inputs: map[string]*grammar.Grammar{"patch": g}}, controls)
+			for input, want := range map[string]bool{
+				"*** Begin\n+a \"b\" \\ c\n-\n*** End": true, "*** Begin\n*** End": false, "*** Begin\n+a\n": false, "*** Begin\nx\n*** End": false, "": false,
+			} {
+				quoted, _ := json.Marshal(input)
+				text := strings.NewReplacer("RAW", input, "JSON", string(quoted[1:len(quoted)-1])).Replace(call)
+				if at, ends := h.takes(text); (at == len(text) && ends) != want {
+					t.Errorf("%s, %d control tokens: %q is taken up to %q, want %v", syntax, len(controls), text, text[:at], want)
+				}
+			}
+		}
 	}
 }
 

@@ -187,7 +187,7 @@ func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
 			k.open = append(k.open, i)
 		}
 		k.path[n.depth-1] = n.byte
-		if len(here) > 1 || here[0].s.accepts {
+		if len(here) > 1 || returns(here[0]) {
 			k.below(a, here, sl, at+1, next)
 		} else if sl != nil || next-at < partNodes || !k.part(a, here[0], i) {
 			k.ahead(a, here[0], sl, at+1, next)
@@ -196,9 +196,12 @@ func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
 	w.used, k.stack = used, k.stack[:held]
 }
 
-// ahead is below at a single head whose rule does not end here: where no stack matters.
+// returns tells whether the rule of a head may end here, and what it returns to is known.
+func returns(h head) bool { return h.s.accepts && h.n.edge.s != nil }
+
+// ahead is below at a single head, as long as its stack does not matter.
 func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
-	if h.s.accepts {
+	if returns(h) {
 		k.stack = append(k.stack, h)
 		k.below(a, k.stack[len(k.stack)-1:], sl, at, end)
 		k.stack = k.stack[:len(k.stack)-1]
@@ -231,7 +234,7 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
 		case to == stuck:
 			at = next
 			continue
-		case to == forked || to.accepts:
+		case to == forked || returns(head{to, h.n}):
 			k.stack = append(k.stack, head{from, h.n})
 			k.below(a, k.stack[len(k.stack)-1:], sl, at, next)
 			k.stack = k.stack[:len(k.stack)-1]
@@ -251,6 +254,9 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
 		if at+1 == next {
 			at = next
 			continue
+		}
+		if to.accepts {
+			k.open = append(k.open, i)
 		}
 		k.path[n.depth-1] = n.byte
 		if sl == nil && next-at >= partNodes && k.part(a, head{to, h.n}, i) {

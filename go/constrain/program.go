@@ -324,9 +324,11 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 		return c.emit(e.Expr, next)
 	}
 	turns := max(lo, hi)
+	if lo <= 1 && hi < 0 || lo == 0 && hi == 1 || c.flat {
+		return c.unroll(e, next)
+	}
 	run := c.run(e.Expr)
-	small := c.estimate(e.Expr)*turns <= unrollSize && (c.counted || !run.rest)
-	if lo <= 1 && hi < 0 || lo == 0 && hi == 1 || c.flat || small {
+	if c.estimate(e.Expr)*turns <= unrollSize && (c.counted || !run.rest) { // states of runs are known at once
 		return c.unroll(e, next)
 	}
 	if c.counted {

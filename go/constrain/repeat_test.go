@@ -38,3 +38,22 @@ func TestDoublingRulesAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Rules that are repeated within an intersection are part of it.
+func TestRepeatWithinIntersection(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	g := &grammar.Grammar{}
+	root := g.Add("root", nil)
+	word := g.Add("word", grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}), Min: 2, Max: 3})
+	g.Rules[root].Expr = grammar.And{grammar.Repeat{Expr: word, Min: 2, Max: 5}, grammar.Not{Expr: grammar.Lit("abcd")}}
+	a, err := v.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.New(false)
+	for _, b := range "abcde" {
+		if !c.Accept(int32(b)) {
+			t.Fatalf("%q is refused", b)
+		}
+	}
+}

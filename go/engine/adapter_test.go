@@ -180,7 +180,7 @@ func TestAdaptersInCompany(t *testing.T) {
 				items[i].IDs = ids[at:min(at+1+(step*7+i*5)%11, len(ids))]
 				items[i].Rows = len(items[i].IDs)
 			}
-			if err := e.pass(nil, items); err != nil {
+			if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
 				t.Fatal(err)
 			}
 			next := make([]int, len(items))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
@@ -22,6 +23,10 @@ func (l *Loop) calibrate() error {
 			return 0, err
 		}
 		s := &Sequence{e: l.e, table: table, ids: make([]int32, depth)}
+		if len(l.e.model.Config.Encoder) > 0 {
+			s.source = n
+			n++
+		}
 		defer s.Close()
 		leave := l.e.device.enter()
 		defer leave()
@@ -32,7 +37,7 @@ func (l *Loop) calibrate() error {
 		}
 		err = l.e.device.inTurn(func() error {
 			start := time.Now()
-			if err := l.e.pass(nil, items); err != nil {
+			if err := l.e.pass(canceler{ctx: context.Background()}, items); err != nil {
 				return err
 			}
 			err := l.e.heads(items, func([]part) error { return nil })
@@ -58,8 +63,8 @@ func (l *Loop) calibrate() error {
 			break
 		}
 	}
-	if at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.BothWays {
-		return nil // in so small a context attention is negligible, and an encoder begins at 0
+	if at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
+		return nil // in so small a context attention is negligible, and what is one pass begins at 0
 	}
 	one, err := run(at, 1)
 	if err != nil {

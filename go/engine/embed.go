@@ -178,11 +178,13 @@ func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 		defer items[i].Seq.Close()
 		longest = max(longest, len(ids))
 	}
+	c, forget := cancelOf(ctx)
+	defer forget()
 	for from := 0; from < longest; from += e.batch {
 		for i, ids := range texts {
 			items[i].IDs = ids[min(from, len(ids)):min(from+e.batch, len(ids))]
 		}
-		if err := e.pass(ctx.Err, items); err != nil {
+		if err := e.pass(c, items); err != nil {
 			return nil, err
 		}
 		e.read(items, readers, func(_ int, f func()) { f() })

@@ -150,6 +150,8 @@ func (e *Engine) load(c Config) error {
 		return err
 	} else if head.BothWays && !c.Vectors {
 		return fmt.Errorf("%s %w", head.Arch, ErrBothWays)
+	} else if len(head.Encoder) > 0 && c.Vectors {
+		return fmt.Errorf("%s %w", head.Arch, ErrAnswers)
 	}
 	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
@@ -204,9 +206,13 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	e.tree = kvcache.NewTree(e.kv)
+	rows := e.seqs
+	if len(e.model.Config.Encoder) > 0 {
+		rows *= 2 // what an encoder reads, and the answer
+	}
 	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
 		Pool: c.Device.pool, Budget: budget,
-		MaxTokens: u.Batch, MaxSeqs: e.seqs, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
+		MaxTokens: u.Batch, MaxSeqs: rows, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
 	})
 	if err != nil {
 		return err

@@ -216,8 +216,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"unknown architecture", write("arch.gguf", bytes.Replace(whole, []byte("llama"), []byte("lama9"), 1)), Config{}, `"lama9" is not supported, supported are llama qwen2 qwen3 `},
 		{"missing key", write("key.gguf", bytes.Replace(whole, []byte("llama.block_count"), []byte("llama.block_xount"), 1)), Config{}, `key "llama.block_count"`},
 		{"missing tensor", write("tensor.gguf", bytes.Replace(whole, []byte("blk.1.attn_k.weight"), []byte("blk.1.attn_x.weight"), 1)), Config{}, `tensor "blk.1.attn_k.weight" is missing`},
-		{"too little memory", tiny, Config{Device: small, Residency: model.Packed}, "packed weights need"},
-		{"context too large", tiny, Config{Ctx: 1 << 27}, "keys and values need"},
+		{"too little memory", tiny, Config{Device: small, Residency: model.Packed}, "of packed weights"},
+		{"context too large", tiny, Config{Ctx: 1 << 27}, "of keys and values"},
 		{"negative batch", tiny, Config{Batch: -1}, "batch -1"},
 		{"unknown KV type", tiny, Config{KV: kvcache.Both(7)}, "KV type 7"},
 	} {

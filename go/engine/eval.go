@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // A Sequence is the tokens evaluated so far of one text, with their keys and values.
@@ -12,6 +15,8 @@ type Sequence struct {
 	e     *Engine
 	table *kvcache.Table
 	ids   []int32
+
+	source int // how many of the first tokens an encoder reads
 
 	// Its adapters, and the namespace of its state in the prefix tree.
 	numbers []int32
@@ -79,6 +84,13 @@ type Item struct {
 	Seq  *Sequence
 	IDs  []int32 // tokens to append
 	Rows int     // of logits: after each of the last Rows tokens
+
+	read int // of IDs: those that an encoder reads; set by fill
+}
+
+// source returns the tokens of the item that an encoder reads: the first.
+func (it *Item) source() []int32 {
+	return it.IDs[:min(max(it.Seq.source-it.Seq.Len(), 0), len(it.IDs))]
 }
 
 // Eval appends ids to s, in slices of at most Batch. Unless visit is nil, it is
@@ -88,8 +100,13 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
 	}
+	if c := e.model.Config; len(c.Encoder) > 0 {
+		return fmt.Errorf("%s %w", c.Arch, ErrAnswers)
+	}
 	leave := e.device.enter()
 	defer leave()
+	c, forget := cancelOf(ctx)
+	defer forget()
 	for at := 0; at < len(ids); {
 		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
 		n := len(it.IDs)
@@ -99,7 +116,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 		e.item[0] = it
 		next := at + n - it.Rows
 		err := e.device.inTurn(func() error {
-			if err := e.pass(ctx.Err, e.item[:]); err != nil {
+			if err := e.pass(c, e.item[:]); err != nil {
 				return err
 			}
 			return e.heads(e.item[:], func(parts []part) error {
@@ -134,7 +151,7 @@ func (e *Engine) fits(s *Sequence, n int) error {
 // pass appends the items' tokens to their sequences and runs the model over
 // them, without logits. The caller holds the device's turn. When it fails, the
 // sequences are unchanged.
-func (e *Engine) pass(cancel func() error, items []Item) error {
+func (e *Engine) pass(c canceler, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
 			return err
@@ -144,12 +161,34 @@ func (e *Engine) pass(cancel func() error, items []Item) error {
 	if err != nil || !work {
 		return err
 	}
-	if err := e.runner.Forward(cancel); err != nil {
+	err = c.ctx.Err()
+	if err == nil {
+		err = e.runner.Forward(c.stop, nil)
+	}
+	if errors.Is(err, model.ErrStopped) {
+		err = c.ctx.Err()
+	}
+	if err != nil {
 		undo(items)
 		return err
 	}
 	commit(items)
 	return nil
+}
+
+// A canceler stops passes when its context is done.
+type canceler struct {
+	ctx  context.Context
+	stop *kernel.Stop // nil for a context that never is
+}
+
+// cancelOf returns a canceler of ctx, for any number of passes until forget.
+func cancelOf(ctx context.Context) (c canceler, forget func() bool) {
+	if c.ctx = ctx; ctx.Done() == nil {
+		return c, func() bool { return true }
+	}
+	c.stop = new(kernel.Stop)
+	return c, context.AfterFunc(ctx, c.stop.Set)
 }
 
 // fill allocates positions for the items' tokens and fills the batch with them. It
@@ -162,15 +201,26 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 			undo(items[:k])
 			return false, err
 		}
-		if len(it.IDs) == 0 {
-			continue
+		work = work || len(it.IDs) > 0
+	}
+	add := func(s *Sequence, ids []int32, pos int) {
+		if len(ids) == 0 {
+			return
 		}
-		work = true
-		b.AddSeq(it.Seq.table.Units()...)
-		b.Adapt(it.Seq.numbers, it.Seq.scales)
-		for i, id := range it.IDs {
-			b.Add(id, int32(it.Seq.Len()+i))
+		b.AddSeq(s.table.Units()...)
+		b.Source(s.source)
+		b.Adapt(s.numbers, s.scales)
+		for i, id := range ids {
+			b.Add(id, int32(pos+i))
 		}
+	}
+	for k := range items { // encoders come first
+		source := items[k].source()
+		items[k].read = len(source)
+		add(items[k].Seq, source, items[k].Seq.Len())
+	}
+	for _, it := range items {
+		add(it.Seq, it.IDs[it.read:], it.Seq.Len()+it.read)
 	}
 	return work, nil
 }
@@ -216,9 +266,9 @@ func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 		rows, parts = rows[:0], parts[:0]
 		return err
 	}
-	end := int32(0) // of the item's tokens in the pass
+	end := int32(0) // of the item's tokens in the pass, without those that encoders read
 	for k, it := range items {
-		end += int32(len(it.IDs))
+		end += int32(len(it.IDs) - it.read)
 		for left := it.Rows; ; {
 			if min(left, room) > room-len(rows) {
 				if err := flush(); err != nil {

@@ -265,3 +265,17 @@ func storm(t *testing.T, path string) {
 	}
 	t.Log(kinds, fmt.Sprintf("%+v", s))
 }
+
+// After a long prompt the next turn of a hybrid's conversation evaluates what is new: less than 2 % of it.
+func TestSecondTurnOfHybrid(t *testing.T) {
+	const long = 3000
+	l := openLoop(t, testdata.Path(t, "archs/qwen35.gguf"), Config{Sequences: 1, Ctx: long + 500, Batch: 512}, LoopConfig{})
+	prompt := randomIDs(l.e, 1, long)
+	_, c := submit(t, l, greedyRequest(prompt, 20))
+	c.wait(t)
+	next := slices.Concat(prompt, c.ids, randomIDs(l.e, 2, 40))
+	_, c = submit(t, l, greedyRequest(next, 1))
+	if r := c.wait(t); 100*(len(next)-r.CachedTokens) >= 2*long {
+		t.Errorf("%d of %d tokens are evaluated", len(next)-r.CachedTokens, len(next))
+	}
+}

@@ -39,6 +39,7 @@ func rate(n int, took time.Duration) float64 {
 // with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
+	p = e.begun(p)
 	g, err := e.generation(p)
 	if err != nil {
 		return st, err
@@ -46,11 +47,17 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	if len(p.Prompt) > e.ctx {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
 	}
+	if e.model.Config.OnePass() {
+		s.Truncate(0)
+		s.source = e.source(p.Prompt)
+	}
 	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
 	g.Resume(st.CachedTokens)
 	cuts := cuts(e.tree.Cuts(s.space, p.Prompt, st.CachedTokens))
 	leave := e.device.enter()
 	defer leave()
+	c, forget := cancelOf(ctx)
+	defer forget()
 	begun := time.Now()
 	var prepared sync.WaitGroup
 	for {
@@ -62,7 +69,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			prepared.Go(g.Prepare) // beside the pass
 		}
 		err := e.device.inTurn(func() error {
-			err := e.pass(ctx.Err, e.item[:])
+			err := e.pass(c, e.item[:])
 			if prepared.Wait(); err != nil {
 				return err
 			}

@@ -179,7 +179,7 @@ func TestGuessesDoNotChangeATextAlone(t *testing.T) {
 				items := []Item{{Seq: s, IDs: g.Pending(nil, 1+rng.IntN(e.batch))}}
 				k := len(items[0].IDs)
 				items[0].Rows = g.Rows(k)
-				if err := e.pass(nil, items); err != nil {
+				if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
 					t.Fatal(err)
 				}
 				if rng.IntN(2) == 0 {

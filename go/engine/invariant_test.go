@@ -107,7 +107,7 @@ func together(t *testing.T, e *Engine, ids []int32, want map[int][]float32) {
 			items = append(items, Item{Seq: o, IDs: randomIDs(e, uint64(at*10+k), r.IntN(30))})
 		}
 		r.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-		if err := e.pass(nil, items); err != nil {
+		if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
 			t.Fatal(err)
 		}
 		next := at

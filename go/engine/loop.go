@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sched"
@@ -42,21 +43,21 @@ type Loop struct {
 	closed chan struct{} // closed when the goroutine has ended
 
 	generated atomic.Uint64 // tokens handed out
-	// The running pass: its tokens, and those whose requests were cancelled.
-	passTokens, goneTokens atomic.Int64
-
-	mu       sync.Mutex
-	sched    *sched.Scheduler
-	held     *mem.Reservation // memory of running requests beside their KV blocks
-	tree     *kvcache.Tree
-	jobs     map[uint64]*job
-	slots    []slot
-	lastID   uint64
-	counts   Counts
-	draining bool
-	stopping bool
-	calls    []func()      // to be run between two passes
-	idle     chan struct{} // closed when draining and no request is left
+	mu        sync.Mutex
+	sched     *sched.Scheduler
+	held      *mem.Reservation // memory of running requests beside their KV blocks
+	tree      *kvcache.Tree
+	jobs      map[uint64]*job
+	slots     []slot
+	lastID    uint64
+	counts    Counts
+	draining  bool
+	stopping  bool
+	calls     []func() // to be run between two passes
+	// The running pass: its tokens, those whose requests were cancelled, and what stops it.
+	passTokens, goneTokens int64
+	stop                   *kernel.Stop
+	idle                   chan struct{} // closed when draining and no request is left
 
 	// Used by the goroutine only: the pass, and the requests its items belong to.
 	planned []sched.Item
@@ -72,7 +73,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
-			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.BothWays, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
+			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 		}),
 	}
 	var err error

@@ -7,23 +7,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sched"
 )
-
-// errGone cancels a pass most of whose requests have been cancelled.
-var errGone = errors.New("most of the pass is for requests that were cancelled")
 
 // pass runs the planned pass and delivers its tokens.
 func (l *Loop) pass() {
 	l.announce()
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
-	if err != nil { // errGone or ErrDamaged: tokens were validated by Submit
+	if err != nil { // ErrStopped or ErrDamaged: tokens were validated by Submit
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
 			j.inPass = 0
-			if !errors.Is(err, errGone) && j.ended == nil {
+			if !errors.Is(err, model.ErrStopped) && j.ended == nil {
 				j.ended = err
 			}
 		}
@@ -71,15 +69,11 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	prepared := l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
 		start, waited := time.Now(), time.Duration(0)
-		err := l.e.runner.Forward(func() error {
-			if l.goneTokens.Load()*2 >= l.passTokens.Load() {
-				return errGone
-			}
-			if l.e.model.Config.BothWays { // its passes are as long as its texts
-				waited += l.e.device.yield()
-			}
-			return nil
-		})
+		var between func()
+		if l.e.model.Config.OnePass() { // its passes are as long as its texts
+			between = func() { waited += l.e.device.yield() }
+		}
+		err := l.e.runner.Forward(l.stop, between)
 		prepared.Wait()
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -88,6 +89,7 @@ func (l *Loop) resume(j *job) {
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
+	j.seq.source = l.e.source(j.Prompt)
 	j.seq.adapt(j.adapters)
 	j.gen.Resume(n)
 	l.sched.Found(j.id, n)
@@ -132,7 +134,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		}
 		l.planned = l.sched.Next(now, l.e.kv.Available())
 		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
-		l.goneTokens.Store(0)
+		l.goneTokens, l.stop = 0, new(kernel.Stop)
 		total := int64(0)
 		for i := range l.planned {
 			p := &l.planned[i]
@@ -144,7 +146,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 			j.inPass = int64(p.Tokens)
 			total += j.inPass
 		}
-		l.passTokens.Store(total)
+		l.passTokens = total
 		if len(l.planned) == 0 {
 			return false
 		}

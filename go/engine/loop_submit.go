@@ -26,6 +26,18 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
 // ErrClosing, ErrDamaged, or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
+	if c := l.e.model.Config; c.OnePass() {
+		own := *r
+		own.NoCache = true // what is after a token decides its state as well
+		own.Params = l.e.begun(r.Params)
+		r = &own
+		switch {
+		case c.BothWays && r.Reader == nil:
+			return nil, fmt.Errorf("%s %w", c.Arch, ErrBothWays)
+		case !c.BothWays && r.Reader != nil:
+			return nil, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
+		}
+	}
 	gen, err := l.e.generation(r.Params)
 	if err != nil {
 		return nil, err
@@ -37,14 +49,6 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	room := l.e.ctx - len(r.Prompt)
 	if room < 0 || room == 0 && r.Reader == nil {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
-	}
-	if l.e.model.Config.BothWays {
-		if r.Reader == nil {
-			return nil, fmt.Errorf("%s %w", l.e.model.Config.Arch, ErrBothWays)
-		}
-		own := *r
-		own.NoCache = true // what is after a token decides its state as well
-		r = &own
 	}
 	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
@@ -128,7 +132,9 @@ func (l *Loop) end(j *job, why error) {
 	defer l.mu.Unlock()
 	if j.ended == nil && l.jobs[j.id] == j {
 		j.ended = why
-		l.goneTokens.Add(j.inPass)
+		if l.goneTokens += j.inPass; j.inPass > 0 && l.goneTokens*2 >= l.passTokens {
+			l.stop.Set()
+		}
 		l.nudge()
 	}
 }

@@ -35,7 +35,7 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
-	if s.Config.BothWays { // a text is one pass
+	if s.Config.OnePass() {
 		u.Batch = u.Ctx
 	}
 	u.MaxOut = min(maxOut, u.Batch)

@@ -57,6 +57,19 @@ func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
 	return v
 }
 
+// Input returns the texts that OpenAI's grammars of custom tools describe, in Lark or as a regular expression
+// of the whole text.
+func Input(syntax, definition string) (*grammar.Grammar, error) {
+	switch syntax {
+	case "lark":
+		return lark.Parse(definition, nil)
+	case "regex":
+		e, err := regex.Full(definition, regex.DotAll)
+		return &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: e}}}, err
+	}
+	return nil, fmt.Errorf("the syntax %.40q, want lark or regex", syntax)
+}
+
 // A CallsError is about the tools of a prompt, not about the form.
 type CallsError struct{ error }
 

@@ -119,6 +119,20 @@ var types = [...]struct {
 // rowHeads has the bytes of the types whose rows begin with a scale.
 var rowHeads = map[Type]int{IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2}
 
+// interleaved has ik_llama.cpp's types of rows that lie together by fours or eights, as its kernels read them. Their
+// bytes are those of the rows by themselves in another order.
+var interleaved = map[Type]struct {
+	name string
+	of   Type
+	rows int
+}{
+	202: {"Q4_0_R8", Q4_0, 8}, 206: {"Q5_0_R4", Q5_0, 4}, 208: {"Q8_0_R8", Q8_0, 8}, 210: {"Q2_K_R4", Q2_K, 4},
+	211: {"Q3_K_R4", Q3_K, 4}, 212: {"Q4_K_R4", Q4_K, 4}, 213: {"Q5_K_R4", Q5_K, 4}, 214: {"Q6_K_R4", Q6_K, 4},
+	220: {"IQ4_NL_R4", IQ4_NL, 4}, 223: {"IQ4_XS_R8", IQ4_XS, 8}, 337: {"IQ2_K_R4", IQ2_K, 4},
+	338: {"IQ3_K_R4", IQ3_K, 4}, 339: {"IQ4_K_R4", IQ4_K, 4}, 340: {"IQ5_K_R4", IQ5_K, 4},
+	344: {"IQ4_KS_R4", IQ4_KS, 4}, 352: {"IQ5_KS_R4", IQ5_KS, 4}, 353: {"MXFP4_R8", MXFP4, 8},
+}
+
 // retired maps numbers that older files use to a type to convert them to. The
 // interleaved ones were layouts for one CPU each, now made at load.
 var retired = map[Type]struct {
@@ -142,17 +156,13 @@ var foreign = map[Type]struct {
 	of   Type
 }{
 	133: {"Q6_0", 0}, 134: {"IQ1_BN", 0}, 135: {"IQ2_BN", 0}, 151: {"Q8_KV", 0}, 158: {"IQ1_KT", 0}, 153: {"IQ2_KT", 0},
-	154: {"IQ3_KT", 0}, 155: {"IQ4_KT", 0}, 202: {"Q4_0_R8", Q4_0}, 206: {"Q5_0_R4", Q5_0}, 208: {"Q8_0_R8", Q8_0},
-	210: {"Q2_K_R4", Q2_K}, 211: {"Q3_K_R4", Q3_K}, 212: {"Q4_K_R4", Q4_K}, 213: {"Q5_K_R4", Q5_K},
-	214: {"Q6_K_R4", Q6_K}, 216: {"IQ2_XXS_R4", IQ2_XXS}, 217: {"IQ2_XS_R4", IQ2_XS}, 218: {"IQ3_XXS_R4", IQ3_XXS},
-	219: {"IQ1_S_R4", IQ1_S}, 220: {"IQ4_NL_R4", IQ4_NL}, 221: {"IQ3_S_R4", IQ3_S}, 222: {"IQ2_S_R4", IQ2_S},
-	223: {"IQ4_XS_R8", IQ4_XS}, 229: {"IQ1_M_R4", IQ1_M}, 230: {"BF16_R16", BF16}, 233: {"Q6_0_R4", 0},
-	335: {"IQ2_BN_R4", 0}, 337: {"IQ2_K_R4", IQ2_K}, 338: {"IQ3_K_R4", IQ3_K}, 339: {"IQ4_K_R4", IQ4_K},
-	340: {"IQ5_K_R4", IQ5_K}, 344: {"IQ4_KS_R4", IQ4_KS}, 352: {"IQ5_KS_R4", IQ5_KS}, 353: {"MXFP4_R8", MXFP4},
-	398: {"Q8_KV_R8", 0}, 399: {"Q8_K_R8", 0},
+	154: {"IQ3_KT", 0}, 155: {"IQ4_KT", 0}, 216: {"IQ2_XXS_R4", IQ2_XXS}, 217: {"IQ2_XS_R4", IQ2_XS},
+	218: {"IQ3_XXS_R4", IQ3_XXS}, 219: {"IQ1_S_R4", IQ1_S}, 221: {"IQ3_S_R4", IQ3_S}, 222: {"IQ2_S_R4", IQ2_S},
+	229: {"IQ1_M_R4", IQ1_M}, 230: {"BF16_R16", BF16}, 233: {"Q6_0_R4", 0}, 335: {"IQ2_BN_R4", 0},
+	397: {"Q8_K_R16", 0}, 398: {"Q8_KV_R8", 0}, 399: {"Q8_K_R8", 0},
 }
 
-// Types returns every known type, by number.
+// Types returns every known type, by number, without those that are another one with interleaved rows.
 func Types() []Type {
 	var known []Type
 	for t := range Type(len(types)) {
@@ -176,8 +186,19 @@ func ParseType(s string) (Type, error) {
 // Known reports whether t is a type whose size this package knows.
 func (t Type) Known() bool { return t.BlockElems() != 0 }
 
+// Apart returns the type of rows by themselves, and how many of them a file interleaves: for most types t and 1.
+func (t Type) Apart() (of Type, rows int) {
+	if x, ok := interleaved[t]; ok {
+		return x.of, x.rows
+	}
+	return t, 1
+}
+
 // String returns ggml's name in capitals, such as "Q4_K".
 func (t Type) String() string {
+	if x, ok := interleaved[t]; ok {
+		return x.name
+	}
 	if t.Known() {
 		return types[t].name
 	}
@@ -187,22 +208,25 @@ func (t Type) String() string {
 // BlockElems returns how many elements of a row a block holds, 0 for a type
 // that is not Known.
 func (t Type) BlockElems() int {
-	if int64(t) >= int64(len(types)) {
-		return 0
+	if t, _ = t.Apart(); int64(t) < int64(len(types)) {
+		return types[t].elems
 	}
-	return types[t].elems
+	return 0
 }
 
 // BlockBytes returns the size of a block, 0 for a type that is not Known.
 func (t Type) BlockBytes() int {
-	if int64(t) >= int64(len(types)) {
-		return 0
+	if t, _ = t.Apart(); int64(t) < int64(len(types)) {
+		return types[t].bytes
 	}
-	return types[t].bytes
+	return 0
 }
 
 // RowHead returns the bytes that a row has before its blocks, 0 for most types.
-func (t Type) RowHead() int { return rowHeads[t] }
+func (t Type) RowHead() int {
+	t, _ = t.Apart()
+	return rowHeads[t]
+}
 
 // Size returns the bytes that a tensor of this type and shape takes, or an
 // error that wraps ErrFormat when there can be no such tensor. The size and
@@ -236,6 +260,9 @@ func (t Type) Size(dims []uint64) (uint64, error) {
 	block := uint64(t.BlockElems())
 	if dims[0]%block != 0 {
 		return 0, malformed("rows of %d elements, %s needs a multiple of %d", dims[0], t, block)
+	}
+	if of, n := t.Apart(); n > 1 && (len(dims) < 2 || dims[1]%uint64(n) != 0) {
+		return 0, malformed("shape %v, %s is %s with rows interleaved by %d and needs a multiple of so many", dims, t, of, n)
 	}
 	hi, size := bits.Mul64(elems/block, uint64(t.BlockBytes()))
 	if hi != 0 || size > math.MaxInt64 {

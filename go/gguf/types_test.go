@@ -85,8 +85,50 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// ik_llama.cpp's numbers of types with interleaved rows, and sizes, which are those of the rows.
+func TestInterleavedTypes(t *testing.T) {
+	rows := []struct {
+		id   Type
+		name string
+		of   Type
+		n    int
+	}{
+		{202, "Q4_0_R8", Q4_0, 8}, {206, "Q5_0_R4", Q5_0, 4}, {208, "Q8_0_R8", Q8_0, 8}, {210, "Q2_K_R4", Q2_K, 4},
+		{211, "Q3_K_R4", Q3_K, 4}, {212, "Q4_K_R4", Q4_K, 4}, {213, "Q5_K_R4", Q5_K, 4}, {214, "Q6_K_R4", Q6_K, 4},
+		{220, "IQ4_NL_R4", IQ4_NL, 4}, {223, "IQ4_XS_R8", IQ4_XS, 8}, {337, "IQ2_K_R4", IQ2_K, 4},
+		{338, "IQ3_K_R4", IQ3_K, 4}, {339, "IQ4_K_R4", IQ4_K, 4}, {340, "IQ5_K_R4", IQ5_K, 4},
+		{344, "IQ4_KS_R4", IQ4_KS, 4}, {352, "IQ5_KS_R4", IQ5_KS, 4}, {353, "MXFP4_R8", MXFP4, 8},
+	}
+	if len(rows) != len(interleaved) {
+		t.Errorf("%d types, want %d", len(interleaved), len(rows))
+	}
+	for _, r := range rows {
+		of, n := r.id.Apart()
+		if r.id.String() != r.name || !r.id.Known() || of != r.of || n != r.n || r.id.RowHead() != of.RowHead() {
+			t.Errorf("type %d is %v, %v by %d; want %s, %v by %d", uint32(r.id), r.id, of, n, r.name, r.of, r.n)
+		}
+		want, _ := of.Size([]uint64{512, 8, 3})
+		if got, err := r.id.Size([]uint64{512, 8, 3}); got != want || err != nil {
+			t.Errorf("%s.Size(512, 8, 3) = %d, %v; want %d", r.name, got, err, want)
+		}
+		for _, dims := range [][]uint64{{512}, {512, 7}, {512, 2, 4}} {
+			if _, err := r.id.Size(dims); !errors.Is(err, ErrFormat) {
+				t.Errorf("%s.Size(%v): %v", r.name, dims, err)
+			}
+		}
+	}
+	for id, want := range map[Type]string{
+		216: "type 216 (IQ2_XXS_R4) is IQ2_XXS with interleaved rows, which is not supported: want the file with IQ2_XXS",
+		399: "type 399 (Q8_K_R8) is not supported",
+	} {
+		if _, err := id.Size([]uint64{512, 8}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
 func TestUnknownTypes(t *testing.T) {
-	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 133, 153, 214, 339, 999, math.MaxUint32} {
+	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 133, 153, 216, 230, 999, math.MaxUint32} {
 		if typ.Known() || typ.BlockElems() != 0 || typ.BlockBytes() != 0 {
 			t.Errorf("type %d is known", uint32(typ))
 		}

@@ -22,10 +22,17 @@ type Group struct {
 // A Batch is the tokens of one forward pass, of any mix of sequences and
 // positions. It lives in C memory and is filled anew for each pass: Reset, then
 // AddSeq for each sequence, followed by Add for each of its tokens.
+//
+// A sequence may begin with a source: a text that an encoder reads and that the others are an answer to. Tokens of
+// sources come before all others in a batch, and plans run over the ones or the others: see Source and Look.
 type Batch struct {
 	c *C.struct_qn_batch
 
 	tok, pos, seq, out []int32 // in C memory, allocated at their maximum length
+	source             []int32 // the same, [maxSeq]
+	n                  int     // tokens
+	sources            int     // of which are of sources
+	from               int     // the first that plans run over
 	maxSeq             int
 	groups             []batchGroup
 
@@ -60,10 +67,11 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 		c:   (*C.struct_qn_batch)(calloc(1, C.sizeof_struct_qn_batch)),
 		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
+	b.source = int32s(maxSeq)
 	b.adapter = int32s(maxSeq * MaxAdapters)
 	b.adapterScale = float32s(maxSeq * MaxAdapters)
-	ptr := func(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
-	b.c.tok, b.c.pos, b.c.seq, b.c.out = ptr(b.tok), ptr(b.pos), ptr(b.seq), ptr(b.out)
+	b.c.out, b.c.source = ptr(b.out), ptr(b.source)
+	b.Look(0, 0)
 	b.c.adapter, b.c.adapter_scale = ptr(b.adapter), (*C.float)(unsafe.SliceData(b.adapterScale))
 	b.c.groups = (*C.struct_qn_group)(calloc(len(groups), C.sizeof_struct_qn_group))
 	b.c.n_group = C.int32_t(len(groups))
@@ -80,6 +88,8 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 	return b, nil
 }
 
+func ptr(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
+
 // SetState sets the memory of a group: units of unitBytes each, one after the other. It
 // lies outside the Go heap; the caller keeps ownership.
 func (b *Batch) SetState(group int, units []byte, unitBytes int) {
@@ -94,8 +104,34 @@ func (b *Batch) SetState(group int, units []byte, unitBytes int) {
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
-	b.c.n_tok, b.c.n_seq, b.c.n_out, b.c.n_adapter = 0, 0, 0, 0
-	b.adapters = 0
+	b.c.n_seq, b.c.n_out, b.c.n_adapter = 0, 0, 0
+	b.adapters, b.n, b.sources = 0, 0, 0
+	b.Look(0, 0)
+}
+
+// Look has plans run over tokens from to to of the batch, and no others: without it over all. Rows of logits are then
+// counted from the first of them.
+func (b *Batch) Look(from, to int) {
+	if from < 0 || to < from || to > b.n {
+		panic(fmt.Sprintf("kernel: tokens %d to %d of %d", from, to, b.n))
+	}
+	b.c.tok, b.c.pos, b.c.seq = ptr(b.tok[from:]), ptr(b.pos[from:]), ptr(b.seq[from:])
+	b.from, b.c.n_tok, b.c.n_out = from, C.int32_t(to-from), 0
+}
+
+// Source says that the first n positions of the sequence added last are of a source.
+func (b *Batch) Source(n int) { b.source[b.c.n_seq-1] = int32(n) }
+
+// Sources returns how many tokens of the batch are of sources. They are its first.
+func (b *Batch) Sources() int { return b.sources }
+
+// mustHaveSources panics unless all tokens that plans run over have a source before them.
+func (b *Batch) mustHaveSources() {
+	for _, row := range b.seq[b.from:][:b.nTok()] {
+		if b.source[row] < 1 {
+			panic("kernel: a token that answers nothing")
+		}
+	}
 }
 
 // AddSeq begins a sequence with its units in each group: blocks in the order of
@@ -123,6 +159,7 @@ func (b *Batch) AddSeq(units ...[]int32) {
 		g.held = copy(g.table[row*g.cols:], list)
 	}
 	b.noAdapters(row)
+	b.source[row] = 0
 	b.c.n_seq++
 }
 
@@ -130,7 +167,7 @@ func (b *Batch) AddSeq(units ...[]int32) {
 // It panics when the batch is full, and on a position that sees one without a
 // block.
 func (b *Batch) Add(tok, pos int32) {
-	i, row := int(b.c.n_tok), int32(b.c.n_seq)-1
+	i, row := b.n, int32(b.c.n_seq)-1
 	switch {
 	case row < 0 || i >= len(b.tok) || tok < 0:
 		panic("kernel: token without a sequence, or too many for the batch")
@@ -142,7 +179,13 @@ func (b *Batch) Add(tok, pos int32) {
 			b.groups[k].mustHold(row, pos, first)
 		}
 	}
+	if pos < b.source[row] {
+		if b.sources++; b.sources <= i {
+			panic("kernel: a token of a source after others")
+		}
+	}
 	b.tok[i], b.pos[i], b.seq[i] = tok, pos, row
+	b.n++
 	b.c.n_tok++
 }
 
@@ -187,7 +230,7 @@ func (b *Batch) SetOut(rows []int32) {
 
 // Tokens returns the ids of the tokens in the batch. They are the batch's
 // memory, valid until it is reset.
-func (b *Batch) Tokens() []int32 { return b.tok[:b.nTok()] }
+func (b *Batch) Tokens() []int32 { return b.tok[:b.n] }
 
 // MaxTokens returns the capacity of the batch in tokens.
 func (b *Batch) MaxTokens() int { return len(b.tok) }
@@ -200,7 +243,7 @@ func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.adapter} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.adapter} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
 	free(unsafe.Pointer(unsafe.SliceData(b.adapterScale)))

@@ -520,6 +520,7 @@ type Attend struct {
 	Window  int       // positions that a token sees, with its own; 0: all
 	Chunked bool      // of them only those since the last multiple of Window
 	Ahead   int       // positions after its own that a token sees, as far as its sequence goes in the batch
+	Side    Side      // of a sequence with a source
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
 	Bias    Bias      // what is added to scores, by distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
@@ -527,6 +528,15 @@ type Attend struct {
 	Best    int       // tokens with more positions see the best of them that a Select chose; 0: all
 	Chosen  Buf       // with Best
 }
+
+// Side is which positions of a sequence with a source a token may see. See Batch.Source.
+type Side int
+
+const (
+	AnySide    Side = C.QN_SIDE_ANY
+	OwnSide    Side = C.QN_SIDE_OWN    // those after the source
+	SourceSide Side = C.QN_SIDE_SOURCE // all of the source, and no others
+)
 
 // A Bias is what is added to the scores of attention, by the distance of the key. The zero value is none.
 type Bias struct {
@@ -555,6 +565,8 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if o.Chunked {
 		c.chunked = 1
 	}
+	c.side = C.int32_t(o.Side)
+	b.sided = b.sided || o.Side != AnySide
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
 	if o.Best > 0 {
 		c.n_select = C.int32_t(o.Best)
@@ -838,6 +850,7 @@ type planBuilder struct {
 	// positions is how many the batch may have, where they are looked up; 0: any number.
 	positions int
 	unbound   bool
+	sided     bool             // sequences of the batch have a source
 	owned     []unsafe.Pointer // C memory that is the plan's
 }
 

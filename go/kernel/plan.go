@@ -2,8 +2,6 @@ package kernel
 
 /*
 #include "quern.h"
-#cgo noescape qn_run
-#cgo nocallback qn_run
 */
 import "C"
 
@@ -21,8 +19,10 @@ type Plan struct {
 	kinds   []string // of the operations
 	ticks   *ticks   // of profiled runs, else nil
 	specs   []BufSpec
+	scratch int        // bytes for each thread
 	unbound bool       // some matrix or vector is not allocated
 	uses    []groupUse // of the batch's groups
+	sided   bool       // sequences of the batch have a source
 
 	positions int // positions of the batch are below it; 0: any
 	owned     []unsafe.Pointer
@@ -63,7 +63,8 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		p.Close()
 		return nil, err
 	}
-	p.unbound, p.uses, p.positions = b.unbound, b.uses, b.positions
+	p.unbound, p.uses, p.sided, p.positions = b.unbound, b.uses, b.sided, b.positions
+	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
 
@@ -115,6 +116,15 @@ func (p *Plan) mustBeOpen() {
 // scratch lies outside the Go heap and has AlignUp(p.Scratch(n)) bytes for each
 // thread of the pool. Run panics on faults that only a bug can cause.
 func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
+	p.ready(pool, bufs, b, scratch)
+	var c C.struct_qn_plan
+	p.lay(&c)
+	run(pool, &c, 1, bufs, b, scratch, nil)
+	p.count()
+}
+
+// ready panics unless the plan can be run.
+func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	p.mustBeOpen()
 	pool.mustBeOpen()
 	switch {
@@ -128,19 +138,31 @@ func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	for _, u := range p.uses {
 		b.mustServe(u)
 	}
-	if p.positions > 0 && int(slices.Max(b.pos[:b.nTok()])) >= p.positions {
-		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", slices.Max(b.pos[:b.nTok()]), p.positions))
+	if most := slices.Max(b.pos[b.from:][:b.nTok()]); p.positions > 0 && int(most) >= p.positions {
+		panic(fmt.Sprintf("kernel: position %d, the plan has a table of %d", most, p.positions))
 	}
-	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.Scratch(b.nTok())) {
+	if p.sided {
+		b.mustHaveSources()
+	}
+	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")
 	}
-	var ticks *C.struct_qn_ticks
+	if p.ticks != nil && p.ticks.threads != pool.Threads() {
+		panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.Threads()))
+	}
+}
+
+// lay sets c to the plan as it is to be run.
+func (p *Plan) lay(c *C.struct_qn_plan) {
+	c.ops, c.n_ops, c.ticks = p.c, C.int32_t(p.n), nil
 	if p.ticks != nil {
-		if p.ticks.threads != pool.Threads() {
-			panic(fmt.Sprintf("kernel: a profile of %d threads, a pool of %d", p.ticks.threads, pool.Threads()))
-		}
-		ticks = p.ticks.c
+		c.ticks = p.ticks.c
+	}
+}
+
+// count notes in the profile, if there is one, that the plan has been run.
+func (p *Plan) count() {
+	if p.ticks != nil {
 		p.ticks.runs++
 	}
-	C.qn_run(pool.c, p.c, C.int32_t(p.n), bufs.c, b.c, unsafe.Pointer(unsafe.SliceData(scratch)), C.size_t(len(scratch)), ticks)
 }

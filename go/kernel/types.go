@@ -4,6 +4,8 @@ package kernel
 #include "quern.h"
 #cgo noescape qn_pack
 #cgo nocallback qn_pack
+#cgo noescape qn_rows_apart
+#cgo nocallback qn_rows_apart
 #cgo noescape qn_dequantize
 #cgo nocallback qn_dequantize
 */
@@ -118,6 +120,21 @@ func Pack(t Type, panel, rows []byte, nRows, n int) error {
 	}
 	return status(C.qn_pack(C.int32_t(t), unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Pointer(unsafe.SliceData(rows)),
 		C.int32_t(nRows), C.int64_t(n)), "pack")
+}
+
+// RowsTogether returns how many rows of a type ik_llama.cpp interleaves in a file, 1 where it has no such form.
+func RowsTogether(t Type) int { return int(C.qn_rows_together(C.int32_t(t))) }
+
+// RowsApart takes rows of n elements that a file has interleaved apart, into rows as in GGUF, in as many bytes.
+func RowsApart(t Type, rows, together []byte, n int) error {
+	if err := t.Check(n); err != nil {
+		return err
+	}
+	if group := RowsTogether(t); group == 1 || len(rows) == 0 || len(rows) != len(together) || len(rows)%(group*RowBytes(t, n)) != 0 {
+		return shapeErr("interleaved rows of %d %v in %d bytes into %d", n, t, len(together), len(rows))
+	}
+	return status(C.qn_rows_apart(C.int32_t(t), unsafe.Pointer(unsafe.SliceData(rows)), unsafe.Pointer(unsafe.SliceData(together)),
+		C.int64_t(len(rows)/RowBytes(t, n)), C.int64_t(n)), "take rows apart")
 }
 
 // Dequantize writes one GGUF row of len(y) elements as floats.

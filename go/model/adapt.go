@@ -38,12 +38,11 @@ func adapt(p *arch.Program, adapters []*Adapter) (*arch.Program, error) {
 	if to.Begin, err = a.list(p.Begin); err != nil {
 		return nil, err
 	}
-	to.Layers = nil
-	for _, ops := range p.Layers {
-		if ops, err = a.list(ops); err != nil {
-			return nil, err
-		}
-		to.Layers = append(to.Layers, ops)
+	if to.Encoder, err = a.lists(p.Encoder); err != nil {
+		return nil, err
+	}
+	if to.Layers, err = a.lists(p.Layers); err != nil {
+		return nil, err
 	}
 	to.Outputs = slices.Clone(p.Outputs)
 	for i := range to.Outputs {
@@ -70,6 +69,17 @@ func adapt(p *arch.Program, adapters []*Adapter) (*arch.Program, error) {
 		}
 	}
 	return &to, nil
+}
+
+// lists rewrites lists of operations.
+func (a *adaptation) lists(lists [][]kernel.Op) (out [][]kernel.Op, err error) {
+	for _, ops := range lists {
+		if ops, err = a.list(ops); err != nil {
+			return nil, err
+		}
+		out = append(out, ops)
+	}
+	return out, nil
 }
 
 // list rewrites operations that run one after the other.

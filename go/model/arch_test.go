@@ -19,6 +19,7 @@ import (
 // A witness is what another implementation computes for a small model.
 type witness struct {
 	IDs    []int32 `json:"ids"`
+	Answer []int32 `json:"dec_ids"` // after the token that answers begin with, where an encoder reads the ids
 	Greedy []int32 `json:"greedy"`
 	Top    []struct {
 		Pos  int          `json:"pos"`
@@ -109,7 +110,13 @@ func witnessed(t *testing.T, f *File, path string, w any) *Model {
 func against(t *testing.T, f *File, path string) {
 	var w witness
 	m := witnessed(t, f, path, &w)
+	source := 0
+	if len(m.Config.Encoder) > 0 {
+		source = len(w.IDs)
+		w.IDs = append(append(w.IDs, m.Config.Start), w.Answer...)
+	}
 	s := newStepper(t, m, len(w.IDs)+len(w.Greedy))
+	s.source = source
 	rows := s.step(t, w.IDs)
 	const tolerance = 1e-3
 	for _, at := range w.Top {
@@ -138,12 +145,17 @@ func against(t *testing.T, f *File, path string) {
 	}
 	// The same, cut into slices: the state of a sequence goes on where it was.
 	cut := newStepper(t, m, len(w.IDs))
-	for at := 0; at < len(w.IDs); {
+	cut.source = source
+	for at, done := 0, 0; at < len(w.IDs); {
 		n := min(7, len(w.IDs)-at)
-		for i, row := range cut.step(t, w.IDs[at:at+n]) {
-			if !slices.Equal(row, rows[at+i]) {
-				t.Fatalf("logits after token %d differ where the prompt is cut", at+i)
+		if at < source { // which is whole
+			n = source + 1
+		}
+		for _, row := range cut.step(t, w.IDs[at:at+n]) {
+			if !slices.Equal(row, rows[done]) {
+				t.Fatalf("row %d of logits differs where the prompt is cut", done)
 			}
+			done++
 		}
 		at += n
 	}
@@ -191,6 +203,8 @@ type stepper struct {
 	kv    *kvcache.Pool
 	table *kvcache.Table
 
+	source int // its first tokens, which an encoder reads
+
 	// Adapters of the text.
 	numbers []int32
 	scales  []float32
@@ -223,19 +237,19 @@ func newStepper(t *testing.T, m *Model, positions int) *stepper {
 	return s
 }
 
-// step appends tokens, and returns the logits after each.
+// step appends tokens, and returns the logits after each that no encoder reads.
 func (s *stepper) step(t *testing.T, ids []int32) [][]float32 {
 	t.Helper()
 	rows := s.fill(t, ids)
 	s.r.Head(rows)
 	var out [][]float32
-	for i := range ids {
+	for i := range rows {
 		out = append(out, slices.Clone(s.r.Logits(i)))
 	}
 	return out
 }
 
-// fill appends tokens, and returns their rows in the batch.
+// fill appends tokens, and returns the rows in the batch of those that no encoder reads.
 func (s *stepper) fill(t *testing.T, ids []int32) []int32 {
 	t.Helper()
 	b, pos := s.r.Batch(), s.table.Len()
@@ -243,14 +257,24 @@ func (s *stepper) fill(t *testing.T, ids []int32) []int32 {
 		t.Fatal(err)
 	}
 	b.Reset()
-	b.AddSeq(s.table.Units()...)
-	b.Adapt(s.numbers, s.scales)
 	var rows []int32
-	for i, id := range ids {
-		b.Add(id, int32(pos+i))
+	read := min(max(s.source-pos, 0), len(ids))
+	for _, part := range [][]int32{ids[:read], ids[read:]} {
+		if len(part) == 0 {
+			continue
+		}
+		b.AddSeq(s.table.Units()...)
+		b.Source(s.source)
+		b.Adapt(s.numbers, s.scales)
+		for _, id := range part {
+			b.Add(id, int32(pos))
+			pos++
+		}
+	}
+	for i := range ids[read:] {
 		rows = append(rows, int32(i))
 	}
-	if err := s.r.Forward(nil); err != nil {
+	if err := s.r.Forward(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.table.Commit()

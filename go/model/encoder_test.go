@@ -61,7 +61,7 @@ func againstVectors(t *testing.T, f *File, path string) {
 			b.Add(id, int32(pos))
 		}
 	}
-	if err := s.r.Forward(nil); err != nil {
+	if err := s.r.Forward(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.r.Compute(arch.Vectors, rows)

@@ -159,7 +159,7 @@ func logits(tb testing.TB, m *Model, ids []int32) [][]float32 {
 		b.Add(id, int32(i))
 		rows[i] = int32(i)
 	}
-	if err := r.Forward(nil); err != nil {
+	if err := r.Forward(nil, nil); err != nil {
 		tb.Fatal(err)
 	}
 	r.Head(rows)

@@ -147,6 +147,11 @@ func (m *Model) read(o Options) error {
 				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
 				src.Out = min(step, x.Out-row%x.Out, rows-row)
 				src.Data = data[row*rowBytes : (row+src.Out)*rowBytes]
+				if together(t) > 1 && !x.transposed {
+					if src.Data, err = apart(spare.Bytes(), t, x.In, src.Data); err != nil {
+						return fmt.Errorf("tensor %q: %w", t.Name, err)
+					}
+				}
 				packed := kernel.Pad(src.Out) / kernel.Panel * panel
 				if x.Layout == kernel.Rows {
 					dst = spare.Bytes()

@@ -11,8 +11,11 @@ import (
 // plans is a program laid out for C.
 type plans struct {
 	begin   *kernel.Plan
+	encoder []*kernel.Plan
 	layers  []*kernel.Plan
 	outputs []*kernel.Plan
+	encode  *kernel.Chain // of begin and the encoder
+	forward *kernel.Chain // of begin and the layers
 }
 
 func newPlans(p *arch.Program) (_ *plans, err error) {
@@ -25,6 +28,13 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 	if ps.begin, err = kernel.NewPlan(p.Bufs, p.Begin...); err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
 	}
+	for il, ops := range p.Encoder {
+		l, err := kernel.NewPlan(p.Bufs, ops...)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d of the encoder: %w", il, err)
+		}
+		ps.encoder = append(ps.encoder, l)
+	}
 	for il, ops := range p.Layers {
 		l, err := kernel.NewPlan(p.Bufs, ops...)
 		if err != nil {
@@ -32,6 +42,8 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 		}
 		ps.layers = append(ps.layers, l)
 	}
+	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
+	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
 	for _, out := range p.Outputs {
 		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
 		if err != nil {
@@ -44,7 +56,7 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 
 // all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.layers, ps.outputs)
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs)
 }
 
 // scratch returns the bytes that one thread needs for any of the plans.
@@ -57,6 +69,11 @@ func (ps *plans) scratch(maxTok int) int {
 }
 
 func (ps *plans) close() {
+	for _, ch := range []*kernel.Chain{ps.encode, ps.forward} {
+		if ch != nil {
+			ch.Close()
+		}
+	}
 	for _, p := range ps.all() {
 		if p != nil {
 			p.Close()

@@ -37,6 +37,9 @@ func (r *Runner) Profile() []OpProfile {
 		}
 	}
 	add(-1, r.plans.begin, r.program.Begin)
+	for il, p := range r.plans.encoder {
+		add(il, p, r.program.Encoder[il])
+	}
 	for il, p := range r.plans.layers {
 		add(il, p, r.program.Layers[il])
 	}

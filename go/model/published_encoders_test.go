@@ -1,6 +1,10 @@
 package model
 
-import "github.com/quern-llm/quern/go/model/arch"
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/model/arch"
+)
 
 // publishedEncoders are models of texts' vectors.
 var publishedEncoders = []published{
@@ -335,4 +339,63 @@ var publishedEncoders = []published{
 * ffn_down 10240 4096`,
 		check: func(c *Config) bool { return c.NBucket == 32 && c.Layers[0].AttnScale == 1 },
 	},
+	t5("flan-t5-base", 12, 768, 2048, 12),
+	t5("mt5-small", 8, 512, 1024, 6),
+}
+
+// t5 is a model with heads of 64, and an output matrix of its own.
+func t5(name string, layers, width, ff, heads uint32) published {
+	p := published{
+		name: name, arch: "t5", layers: int(layers),
+		keys: map[string]any{
+			"context_length": u32(512), "embedding_length": width, "feed_forward_length": ff, "decoder_block_count": layers,
+			"attention.head_count": heads, "attention.key_length": u32(64), "attention.value_length": u32(64),
+			"attention.layer_norm_epsilon": float32(1e-6), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.relative_buckets_count": u32(32),
+			"decoder_start_token_id": u32(0),
+		},
+		check: func(c *Config) bool {
+			return len(c.Encoder) == int(layers) && c.NBucket == 32 && c.Layers[0].AttnScale == 1 && c.Start == 0
+		},
+	}
+	tensor := func(layers, name string, dims ...uint32) {
+		p.tensors += fmt.Sprintln(append([]any{layers, name}, anys(dims)...)...)
+	}
+	tensor("-", "token_embd", width, 32128)
+	tensor("-", "enc.output_norm", width)
+	tensor("-", "dec.output_norm", width)
+	tensor("-", "output", width, 32128)
+	layer := func(which, stem string, first bool) {
+		if first {
+			tensor(which, stem+"attn_rel_b", heads, 32)
+		}
+		for _, norm := range []string{"attn_norm", "ffn_norm"} {
+			tensor(which, stem+norm, width)
+		}
+		for _, x := range []string{"q", "k", "v"} {
+			tensor(which, stem+"attn_"+x, width, 64*heads)
+		}
+		tensor(which, stem+"attn_o", 64*heads, width)
+		tensor(which, stem+"ffn_gate", width, ff)
+		tensor(which, stem+"ffn_up", width, ff)
+		tensor(which, stem+"ffn_down", ff, width)
+	}
+	for il := range layers {
+		layer("-", fmt.Sprintf("enc.blk.%d.", il), il == 0)
+	}
+	tensor("0:1", "attn_rel_b", heads, 32)
+	tensor("0:1", "cross_attn_rel_b", heads, 32) // which some files have, and which is not used
+	layer("*", "", false)
+	tensor("*", "cross_attn_norm", width)
+	for _, x := range []string{"q", "k", "v"} {
+		tensor("*", "cross_attn_"+x, width, 64*heads)
+	}
+	tensor("*", "cross_attn_o", 64*heads, width)
+	return p
+}
+
+func anys(list []uint32) (out []any) {
+	for _, v := range list {
+		out = append(out, v)
+	}
+	return out
 }

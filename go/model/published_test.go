@@ -26,6 +26,9 @@ func TestPublished(t *testing.T) {
 			} else if p.arch == "modern-bert" { // a layer may have none
 				norm = "ffn_norm"
 			}
+			if p.arch == "t5" {
+				norm = "cross_attn_norm"
+			}
 			last := fmt.Sprintf("%sblk.%d.%s.weight", p.stem(), p.layers-int(next)-1, norm)
 			for _, tt := range []struct{ without, with, want string }{
 				{}, {without: last, want: last}, {with: "blk.0.ffn_other.weight", want: "blk.0.ffn_other.weight"},
@@ -51,8 +54,11 @@ func TestPublished(t *testing.T) {
 
 // stem is what stands before blk in the names of its tensors.
 func (p published) stem() string {
-	if p.arch == "t5encoder" {
+	switch p.arch {
+	case "t5encoder":
 		return "enc."
+	case "t5": // those of the encoder are listed by themselves
+		return "dec."
 	}
 	return ""
 }

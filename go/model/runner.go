@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -123,34 +124,49 @@ func scratchBytes(ps *plans, maxTok, threads int) int {
 // Batch returns the runner's batch, to be filled before Forward.
 func (r *Runner) Batch() *kernel.Batch { return r.batch }
 
+// ErrStopped is returned for a pass that was stopped.
+var ErrStopped = errors.New("model: the pass was stopped")
+
 // Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens are then returned by Compute. Between layers it calls cancel,
-// unless that is nil, and returns its error; the keys and values of the batch's
-// positions are then undefined. An error that wraps ErrToken reports an
+// Outputs of its tokens, but for those of sources, are then returned by Compute. Once stop is set, unless it is nil, no
+// further layer begins and the error is ErrStopped; the keys and values of the batch's
+// positions are then undefined. Unless between is nil it is called before each layer; all
+// layers are one call into C otherwise. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
-func (r *Runner) Forward(cancel func() error) error {
+func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	r.nOut, r.ran = 0, 0
-	plans := r.chosen()
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
 		}
 	}
-	r.batch.SetOut(nil)
-	plans.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	for _, l := range plans.layers {
-		if cancel != nil {
-			if err := cancel(); err != nil {
-				return err
-			}
-		}
-		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	ps, n, sources := r.chosen(), len(r.batch.Tokens()), r.batch.Sources()
+	if !r.forward(0, sources, ps.encode, stop, between) || !r.forward(sources, n, ps.forward, stop, between) {
+		return ErrStopped
 	}
 	if err := r.model.Damaged(); err != nil {
 		return err
 	}
-	r.ran = len(r.batch.Tokens())
+	r.ran = n
 	return nil
+}
+
+// forward runs some tokens of the batch, if there are any, and reports whether nothing stopped it.
+func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, between func()) bool {
+	if from == to {
+		return true
+	}
+	r.batch.Look(from, to)
+	if between == nil {
+		return layers.Run(r.pool, r.bufs, r.batch, r.work.Bytes(), stop)
+	}
+	for _, l := range layers.Plans() {
+		if between(); stop.IsSet() {
+			return false
+		}
+		l.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
+	return true
 }
 
 // chosen returns the plans for the batch: those with adapters only where a sequence has some.
@@ -204,8 +220,8 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 }
 
 // Head computes the logits after these tokens of the batch that Forward ran
-// last, at most MaxOut of them, given by ascending index. It may be called
-// again for others.
+// last, at most MaxOut of them, given by ascending index, in which those of sources do not
+// count. It may be called again for others.
 func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
 
 // Logits returns row i of the last Head, a number for each token of the

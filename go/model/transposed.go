@@ -21,8 +21,11 @@ func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Ma
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
-	if err := kernel.Type(t.Type).Check(in); err != nil {
+	if err := typeOf(t).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if err := wholeGroups(t, of, from, n); err != nil {
+		return kernel.Matrix{}, err
 	}
 	m := &matrix{transposed: true}
 	for h := range heads {
@@ -59,8 +62,16 @@ const band = 16
 func transposeRows(y []float32, t *gguf.Tensor, from, n int) error {
 	in, of := int(t.Dims[0]), int(t.Dims[1])
 	row, x := len(t.Data)/of, make([]float32, n*in)
+	rows := t.Data[from*row : (from+n)*row]
+	if together(t) > 1 {
+		plain := make([]byte, len(rows))
+		if err := kernel.RowsApart(typeOf(t), plain, rows, in); err != nil {
+			return err
+		}
+		rows = plain
+	}
 	for r := range n {
-		if err := kernel.Dequantize(kernel.Type(t.Type), x[r*in:(r+1)*in], t.Data[(from+r)*row:(from+r+1)*row]); err != nil {
+		if err := kernel.Dequantize(typeOf(t), x[r*in:(r+1)*in], rows[r*row:(r+1)*row]); err != nil {
 			return err
 		}
 	}

@@ -9,9 +9,10 @@ import (
 )
 
 // inert begins or ends the names of tensors that have no bearing on what is computed: images and
-// sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits.
+// sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits, biases by distance of a
+// decoder to its source, which has none.
 var inert = struct{ prefixes, suffixes []string }{
-	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale"},
+	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight"},
 }
 
 // unknown returns an error for a tensor that the program of a model does not use: its results

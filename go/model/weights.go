@@ -102,14 +102,17 @@ func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (k
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
-	if err := kernel.Type(t.Type).Check(in); err != nil {
+	if err := typeOf(t).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
+	}
+	if err := wholeGroups(t, of, from, n); err != nil {
+		return kernel.Matrix{}, err
 	}
 	m := &matrix{}
 	for i := range mats {
 		m.parts = append(m.parts, rowsOf(t, in, i*of+from, n))
 	}
-	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n, mats
+	m.Type, m.In, m.Out, m.N = typeOf(t), in, n, mats
 	if m.scales, err = w.scales(name, mats); err != nil {
 		return kernel.Matrix{}, err
 	}
@@ -127,24 +130,27 @@ func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix,
 	if err != nil {
 		return kernel.Matrix{}, err
 	}
-	if err := kernel.Type(t.Type).Check(in); err != nil {
+	if err := typeOf(t).Check(in); err != nil {
 		return kernel.Matrix{}, unsupported(t, err)
 	}
 	if n%kernel.Panel != 0 {
 		return kernel.Matrix{}, fmt.Errorf("tensor %q: %d rows of each head, want a multiple of %d", name, n, kernel.Panel)
 	}
+	if err := wholeGroups(t, of, from, n); err != nil {
+		return kernel.Matrix{}, err
+	}
 	m := &matrix{}
 	for h := range heads {
 		m.parts = append(m.parts, rowsOf(t, in, h*of+from, n))
 	}
-	m.Type, m.In, m.Out, m.N = kernel.Type(t.Type), in, n*heads, 1
+	m.Type, m.In, m.Out, m.N = typeOf(t), in, n*heads, 1
 	w.keep(key, m)
 	return m.Matrix, nil
 }
 
 // rowsOf returns n rows of a matrix as a tensor.
 func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
-	row := kernel.RowBytes(kernel.Type(t.Type), in)
+	row := kernel.RowBytes(typeOf(t), in)
 	part := *t
 	part.Dims = []uint64{uint64(in), uint64(n)}
 	part.Data = t.Data[from*row : (from+n)*row]
@@ -154,8 +160,8 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
-	// A matrix in several tensors has to be copied together, so it is packed as well.
-	if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed) {
+	// A matrix in several tensors has to be copied together, and interleaved rows apart, so they are packed as well.
+	if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -185,9 +191,12 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 		if err != nil {
 			return kernel.Matrix{}, err
 		}
-		m.Type = kernel.Type(t.Type)
+		m.Type = typeOf(t)
 		if err := m.Type.Check(in); err != nil {
 			return kernel.Matrix{}, unsupported(t, err)
+		}
+		if rows && together(t) > 1 {
+			return kernel.Matrix{}, fmt.Errorf("tensor %q: type %v, want %v, since rows that are looked up cannot be interleaved", name, t.Type, m.Type)
 		}
 		if i > 0 && t.Type != m.parts[0].Type {
 			return kernel.Matrix{}, fmt.Errorf("tensor %q: type %v, %q has %v", name, t.Type, m.parts[0].Name, m.parts[0].Type)
@@ -330,7 +339,7 @@ func (w *weights) sourceBytes() uint64 {
 }
 
 // checkBytes returns the memory of the panels through which matrices that are
-// not packed have their values checked, some rows at a time, or in which others are transposed.
+// not packed have their values checked, some rows at a time, or in which others are transposed or taken apart.
 func (w *weights) checkBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
@@ -339,6 +348,8 @@ func (w *weights) checkBytes() uint64 {
 		}
 		if m.transposed {
 			n = max(n, m.In*m.Out*4) // a part
+		} else if together(m.parts[0]) > 1 {
+			n = max(n, min(chunkRows(m), m.Out)*kernel.RowBytes(m.Type, m.In))
 		}
 	}
 	return uint64(n)

@@ -31,6 +31,7 @@ func TestHostileFields(t *testing.T) {
 	h := s.server.Handler()
 	var doc struct {
 		Paths map[string]map[string]struct {
+			Summary     string
 			RequestBody struct {
 				Content map[string]struct {
 					Schema struct {
@@ -56,21 +57,18 @@ func TestHostileFields(t *testing.T) {
 		for method, o := range methods {
 			body, ok := o.RequestBody.Content["application/json"]
 			name, isRef := strings.CutPrefix(body.Schema.Ref, "#/components/schemas/")
-			if !ok || !isRef || done[name] {
+			if !ok || !isRef || done[name+o.Summary] {
 				continue // another path of the same route
 			}
-			done[name] = true
+			done[name+o.Summary] = true
 			at := strings.NewReplacer("{id}", "0").Replace(path)
 			if strings.HasPrefix(path, "/slots/") {
 				at += "?action=save"
 			}
-			if path == "/v1/batches" {
-				continue // off without a folder, whatever the body is
-			}
 			for field := range doc.Components.Schemas[name].Properties {
 				check := compile("/components/schemas/" + name + "/properties/" + field)
-				for _, value := range hostile {
-					if validText(check, value) {
+				for i, value := range hostile {
+					if validText(check, value) || testing.Short() && (len(field)+i)%8 != 0 { // the race detector has a part of them
 						continue
 					}
 					sent++
@@ -86,7 +84,7 @@ func TestHostileFields(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests to %d routes", sent, len(done))
-	if sent < 5000 || len(done) < 10 {
+	if len(done) < 25 || sent < 5000 && !testing.Short() {
 		t.Errorf("only %d requests to %d routes", sent, len(done))
 	}
 	if status, answer := ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/grammar"
 )
 
 // responseTools are the tools of a response. The model is given functions: those of a
@@ -64,6 +67,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	if err := mismatch(json.Unmarshal(v, &in)); err != nil {
 		return err
 	}
+	var held *grammar.Grammar
 	switch {
 	case in.Type == "namespace" && namespace == "":
 		if in.Name == "" {
@@ -81,8 +85,16 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 			return wrap(fmt.Sprintf("tool %d", i), err)
 		}))
 	case in.Type == "custom":
-		if in.Format.Type == "grammar" {
+		switch in.Format.Type {
+		case "", "text":
+		case "grammar":
+			var err error
+			if held, err = form.Input(in.Format.Syntax, in.Format.Definition); err != nil {
+				return bad("format: %s", oneLine(err))
+			}
 			in.Description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", in.Format.Syntax, in.Format.Definition)
+		default:
+			return bad("format: type: the string %s, want text or grammar", quote(in.Format.Type))
 		}
 		in.Parameters = customParameters
 	case in.Type == "function":
@@ -96,7 +108,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	}
 	flat := flatName(namespace, in.Name)
 	t, err := newTool(flat, in.Description, in.Parameters, in.Strict)
-	if err == nil {
+	if t.input = held; err == nil {
 		err = l.to.add(t)
 	}
 	l.names[flat] = responseTool{namespace, in.Name, in.Type == "custom"}

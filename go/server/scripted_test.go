@@ -1,8 +1,13 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
@@ -115,5 +120,134 @@ func TestScriptedBudget(t *testing.T) {
 	status, b, _ := s.do("POST", path+"/control", `{"id":"chatcmpl-none","action":"reasoning_end"}`)
 	if status != 404 || !strings.Contains(string(b), `"param":"id"`) {
 		t.Errorf("control of nothing: %d %s", status, b)
+	}
+}
+
+// Thoughts before an answer that is held to a form are free; the answer is what the form says, not
+// what the model would.
+func TestScriptedForms(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
+		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+	}})
+	const form = `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}}}`
+	for content, want := range map[string]string{"right": `{"n": 7}`, "wrong": ""} {
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
+		var is struct{ N *int }
+		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || want != "" && *a.Message.Content != want ||
+			a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
+			t.Errorf("%s: got %+v", content, a)
+		}
+	}
+}
+
+// The input of a custom tool is of its grammar, whatever the model would write.
+func TestScriptedInputs(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
+		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
+	}})
+	for content, want := range map[string]string{"right": "*** Begin\n+a \"b\"\n*** End", "wrong": ""} {
+		for _, f := range []string{`"syntax":"lark","definition":"start: \"*** Begin\\n\" line+ \"*** End\"\nline: \"+\" /[a-z \"]{1,8}/ \"\\n\""`,
+			`"syntax":"regex","definition":"\\*\\*\\* Begin\\n(\\+[a-z \"]{1,8}\\n)+\\*\\*\\* End"`} {
+			r := post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
+			if len(r.Output) == 0 {
+				t.Fatalf("%s: no output", content)
+			}
+			last := r.Output[len(r.Output)-1]
+			if last.Type != "custom_tool_call" || !strings.HasPrefix(last.Input, "*** Begin\n+") || want != "" && last.Input != want {
+				t.Errorf("%s: got %+v", content, last)
+			}
+		}
+	}
+	status, b, _ := s.do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
+	if status != 400 || !strings.Contains(string(b), "format") {
+		t.Errorf("a grammar that is none: %d %s", status, b)
+	}
+}
+
+// Calls of tools, answers that are given up and reasoning that is ended on request share passes:
+// none changes another's text.
+func TestScriptedCompany(t *testing.T) {
+	thought := ""
+	for i := range 600 { // long enough that control comes in time
+		thought += fmt.Sprintf("%03d ", i)
+	}
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "It is noon."},
+		{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+		{Text: "<think>" + thought + "</think>Done."},
+	}})
+	const path = "/v1/chat/completions"
+	// begin starts a stream and returns its id and what is left of it after the first event.
+	begin := func(ctx context.Context, fields string) (string, *bufio.Scanner, func()) {
+		req, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(`{`+hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
+		if err != nil {
+			t.Error(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return "", nil, func() {}
+		}
+		lines := bufio.NewScanner(resp.Body)
+		lines.Scan()
+		return resp.Header.Get("X-Completion-Id"), lines, func() { resp.Body.Close() }
+	}
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { // a call and its result
+			c := post[chatAnswer](s, path, `{`+hi+`,"tools":[`+timeTool+`]}`).Choices[0]
+			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
+				t.Errorf("a call: %+v", c)
+			}
+			c = post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
+				{"role":"tool","tool_call_id":"c","content":"12"}],"tools":[`+timeTool+`]}`).Choices[0]
+			if *c.Message.Content != "It is noon." {
+				t.Errorf("after a result: %+v", c)
+			}
+		})
+		wg.Go(func() { // given up, by going away and by DELETE
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			id, lines, done := begin(ctx, endless)
+			defer done()
+			if i%2 == 0 {
+				cancel()
+				return
+			}
+			if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 {
+				t.Errorf("DELETE: %d %s", status, b)
+			}
+			for lines.Scan() {
+			}
+		})
+		wg.Go(func() { // ended reasoning, of two answers at once
+			id, lines, done := begin(t.Context(), `,"n":2,"reasoning_budget_message":" Enough."`)
+			defer done()
+			if status, b, _ := s.do("POST", path+"/control", `{"id":"`+id+`","action":"reasoning_end"}`); status != 200 {
+				t.Errorf("control: %d %s", status, b)
+			}
+			var reasoning [2]string
+			for lines.Scan() {
+				data, ok := strings.CutPrefix(lines.Text(), "data: {")
+				if !ok {
+					continue
+				}
+				for _, c := range parse[chunk](t, []byte("{"+data)).Choices {
+					reasoning[c.Index] += c.Delta.Reasoning
+				}
+			}
+			for _, r := range reasoning {
+				if !strings.HasSuffix(r, " Enough.") || strings.Contains(r, "599") || len(r) > 100 && !strings.HasPrefix(thought, r[:100]) {
+					t.Errorf("ended on request: %q", r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "all have ended", func() bool { return s.server.running.generations() == 0 })
+	if c := post[chatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
+		t.Errorf("afterwards: %+v", c)
 	}
 }

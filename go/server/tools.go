@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/grammar"
 )
 
 // toolbox holds the fields of a chat that say which tools the model may call.
@@ -69,18 +70,23 @@ func (b *toolbox) rule() *chat.CallRule {
 		return nil
 	}
 	var strict []string
+	inputs := map[string]*grammar.Grammar{}
 	for _, t := range b.tools.list {
+		if t.input != nil {
+			inputs[t.Name] = t.input
+		}
 		if t.Strict {
 			strict = append(strict, t.Name)
 		}
 	}
-	return &chat.CallRule{Strict: strict, Required: b.choice.mode == "required", Single: !b.parallel || b.tools.old, Names: b.choice.names}
+	return &chat.CallRule{Strict: strict, Required: b.choice.mode == "required", Single: !b.parallel || b.tools.old, Names: b.choice.names, Inputs: inputs}
 }
 
 // A tool is a function that the model may call.
 type tool struct {
 	chat.Tool
-	raw stdjson.RawMessage // as the template is given it
+	raw   stdjson.RawMessage // as the template is given it
+	input *grammar.Grammar   // of a custom tool: what its input may be; nil: any text
 }
 
 // tools is a list of them.

@@ -23,6 +23,13 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asGreeter) != "" {
+		if err := runGreeter(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "quern-e2e-")
 		if err != nil {

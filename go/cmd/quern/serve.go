@@ -109,6 +109,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		logs.Warn().Strs("host", f.hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; give one with --api-key-file, or --host 127.0.0.1")
 	}
+	if f.mcp != "" && keys.Len() == 0 && slices.Contains(f.allowedHosts, "*") {
+		return usagef("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name of its own; give a key with --api-key or --api-key-file, or name the hosts")
+	}
 	if weak := keys.Weak(); weak != nil {
 		if !host.Local(f.hosts) {
 			return usagef("%w, from --api-key or --api-key-file: others reach %s, and can guess it", weak, strings.Join(f.hosts, ", "))

@@ -142,6 +142,16 @@ func Quoted(says grammar.Expr) grammar.Expr {
 	return quoted(encode(says))
 }
 
+// Encoded returns a grammar of the ways to write the texts of another within quotes. Tokens of
+// the vocabulary are as they are.
+func Encoded(g *grammar.Grammar) *grammar.Grammar {
+	out := &grammar.Grammar{}
+	for _, r := range g.Rules {
+		out.Add(r.Name, encode(r.Expr))
+	}
+	return out
+}
+
 func quoted(e grammar.Expr) grammar.Expr { return grammar.Seq{grammar.Lit(`"`), e, grammar.Lit(`"`)} }
 
 // charExpr is a character within a string in any of the ways to write it, but for halves

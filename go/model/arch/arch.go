@@ -28,7 +28,7 @@ var archs = []Arch{
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
 	mamba, mamba2, rwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
-	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder,
+	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder, t5,
 }
 
 // Lookup returns the architecture called name.
@@ -52,7 +52,6 @@ var missing = map[string]string{
 	"deepseek4": "several residual streams mixed by Sinkhorn's iterations (hyper-connections), attention to a window and to keys that stand for 4 or 128 positions, and experts chosen by the token",
 	"rwkv6":     "the time mixing of RWKV 6; that of RWKV 7 is another",
 	"arwkv7":    "an implementation to compare with: the time mixing is that of rwkv7",
-	"t5":        "a decoder that attends to an encoder; the encoder alone is t5encoder",
 	"clip":      "a language model beside them: they turn images into its embeddings",
 }
 
@@ -112,6 +111,7 @@ type Program struct {
 	Bufs    []kernel.BufSpec
 	Groups  []kernel.Group // state of a sequence that the operations keep
 	Begin   []kernel.Op    // once per batch: embedding, tables of rotations
+	Encoder [][]kernel.Op  // what tokens of sources go through in place of the layers: see kernel.Batch
 	Layers  [][]kernel.Op  // one list for each layer
 	Outputs []Output       // outputs available for the tokens of a batch
 }

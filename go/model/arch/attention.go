@@ -83,6 +83,9 @@ func (l layer) attention(a attention) half {
 		att := l.floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Bias: l.bias(), Mul: even.out}
 		attend.Window, attend.Ahead = l.sight()
+		if l.role == answering {
+			attend.Side = kernel.OwnSide
+		}
 		if a.sinks {
 			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
 		}
@@ -103,6 +106,8 @@ func (l layer) attention(a attention) half {
 // and so many after it. A window that is read in both directions has the token in its middle.
 func (l layer) sight() (window, ahead int) {
 	switch {
+	case l.role == reading:
+		return 0, math.MaxInt32
 	case !l.cfg.BothWays:
 		return l.Window, 0
 	case l.Window == 0:
@@ -123,9 +128,20 @@ func (l layer) cache(a attention, q projection) kept {
 		return l.kept[l.Window]
 	}
 	k := kept{even: l.balance(a, q)}
-	k.group, k.offset = l.state(l.keysAndValues())
+	k.group, k.offset = l.place()
 	l.kept[l.Window] = k
 	return k
+}
+
+// place has memory for the keys and values of the layer.
+func (l layer) place() (group, offset int) {
+	switch {
+	case l.role == reading && l.il > 0: // a layer is done with them before the next begins
+		return l.kept[l.Window].group, l.kept[l.Window].offset
+	case l.role == answering:
+		return l.crossed[l.il].group, l.crossed[l.il].offset
+	}
+	return l.state(l.keysAndValues())
 }
 
 // keysAndValues is the layer's share of a block. Layers with a window have a group

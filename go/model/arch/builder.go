@@ -19,6 +19,8 @@ type builder struct {
 	ropes      []Rope       // the tables that Begin computes
 	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
+	role       role         // of the layers that are being built
+	crossed    []kept       // by decoder layer: keys and values of the source, and behind them its own
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
 	err        error
 }
@@ -182,10 +184,13 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, il, fmt.Sprintf("%sblk.%d.", b.stem, il)})
+		build(layer{b, sizes, il, b.block(il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
+
+// block is how the names of a layer's tensors begin.
+func (b *builder) block(il int) string { return fmt.Sprintf("%sblk.%d.", b.stem, il) }
 
 // end normalises the residual, which is one output, and turns it into logits,
 // the other. Without an output matrix the embedding serves again.

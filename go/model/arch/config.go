@@ -22,6 +22,9 @@ type Config struct {
 	NNext  int // blocks after those layers, which predict tokens further on: they are not computed
 	Ctx    int // positions that a sequence may have: NCtx, unless For was asked for others
 
+	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
+	Start   int32   // the first token of an answer
+
 	BothWays  bool      // a token sees those after it as well: a text is one batch
 	Pooling   Pooling   // what the vector of a text is made of
 	Positions bool      // there are embeddings of NCtx positions, and no more
@@ -160,6 +163,9 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	}
 	return k.c, nil
 }
+
+// OnePass reports whether a text is evaluated in a pass as a whole, for its tokens see those after them.
+func (c *Config) OnePass() bool { return c.BothWays || len(c.Encoder) > 0 }
 
 // For returns the configuration for sequences of up to ctx positions; 0 is as many as the
 // model was trained for.

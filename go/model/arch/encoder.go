@@ -88,7 +88,7 @@ func (l layer) bias() kernel.Bias {
 		table := l.vector(l.blk+"attn_rel_b.weight", l.NHead, l.cfg.NBucket)
 		buckets := make([]int, 2*bucketSpan+1)
 		for at := range buckets {
-			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket)
+			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket, l.role != answering)
 		}
 		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
 	}
@@ -98,7 +98,7 @@ func (l layer) bias() kernel.Bias {
 // biases returns the biases that by gives to the keys at each distance.
 func (l layer) biases(span int, by func(head, i int) float32) kernel.Bias {
 	width := kernel.BiasWidth(span)
-	bias := kernel.Bias{Span: span, By: l.w.Floats("biases by distance", l.NHead*width)}
+	bias := kernel.Bias{Span: span, By: l.w.Floats(l.stem+"biases by distance", l.NHead*width)}
 	if bias.By == nil || l.err != nil {
 		return bias
 	}
@@ -124,14 +124,18 @@ func slope(h, n int) float64 {
 // bucketSpan is the distance from which on all keys are in the last bucket.
 const bucketSpan = 128
 
-// bucket is the bucket of T5 (Raffel et al. 2020) of keys i positions after a token, of n: half of
-// them are of keys after it, and of each half the first half has a distance each, and the others
+// bucket is the bucket of T5 (Raffel et al. 2020) of keys i positions after a token, of n: where it sees both ways,
+// half of them are of keys after it, and of each half, or of all, the first half has a distance each, and the others
 // grow with its logarithm.
-func bucket(i, n int) int {
-	half := n / 2
-	at := 0
-	if i > 0 {
-		at = half
+func bucket(i, n int, bothWays bool) int {
+	half, at := n, 0
+	if bothWays {
+		half = n / 2
+		if i > 0 {
+			at = half
+		}
+	} else {
+		i = min(i, 0)
 	}
 	far, exact := max(i, -i), half/2
 	if far < exact {

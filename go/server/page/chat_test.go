@@ -78,6 +78,8 @@ func TestChat(t *testing.T) {
 		{"fits a phone", testPhone},
 		{"has themes", testThemes},
 		{"stays fast", testLong},
+		{"draws Markdown", testMarkdown},
+		{"real engine", testReal},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, b) })
 	}
@@ -256,7 +258,7 @@ func testReasoning(t *testing.T, b *browser.Browser) {
 	c.WaitText(".reasoning summary", "Thinking…")
 	release <- true
 	c.answered("4")
-	c.WaitText(".reasoning summary", "Thought for 1 s")
+	c.Wait(`/^Thought for \d+ s$/.test(document.querySelector(".reasoning summary").textContent)`)
 	if browser.Eval[bool](c.Page, `document.querySelector(".reasoning").open`) {
 		t.Error("the reasoning is open")
 	}

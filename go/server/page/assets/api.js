@@ -46,20 +46,32 @@ export async function models(key) {
 	return Array.isArray(data) ? data.map((model) => model.id).filter((id) => typeof id === "string") : [];
 }
 
-// props returns the context's size in tokens and the sampling parameters used where none are given;
-// what the server does not say is left out.
+// props returns the context's size in tokens, the sampling parameters used where none are given, and
+// whether there are tools; what the server does not say is left out.
 export async function props(key) {
-	const { default_generation_settings: settings } = await (await ask("props", key)).json();
-	return { context: settings?.n_ctx, defaults: settings?.params ?? settings ?? {} };
+	const { default_generation_settings: settings, endpoint_mcp: hasTools } = await (await ask("props", key)).json();
+	return { context: settings?.n_ctx, defaults: settings?.params ?? settings ?? {}, hasTools };
 }
+
+// tools returns the tools of the server's MCP servers: {server, function: {name, description, parameters}}.
+export async function tools(key) {
+	const { data } = await (await ask("v1/mcp/tools", key)).json();
+	return Array.isArray(data) ? data.filter((tool) => typeof tool?.function?.name === "string") : [];
+}
+
+// callTool calls one of them with the JSON of its arguments, and returns the text that it answers.
+export async function callTool(name, args, key, signal) {
+	const response = await ask("v1/mcp/call", key, { ...json({ name, arguments: args }), signal });
+	return String((await response.json()).content);
+}
+
+const json = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
 // chat asks for an answer and yields the chunks of it as they come. It throws an ApiError if the
 // server refuses, says so midway, or stops before the end.
 export async function* chat(body, key, signal) {
 	const response = await ask("v1/chat/completions", key, {
-		method: "POST",
-		headers: { "Content-Type": "application/json" },
-		body: JSON.stringify({
+		...json({
 			...body,
 			stream: true,
 			stream_options: { include_usage: true },

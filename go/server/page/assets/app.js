@@ -1,10 +1,11 @@
 import * as api from "./api.js";
-import { add, branch, check, newConversation } from "./conversation.js";
+import { add, branch, callsOf, check, newConversation } from "./conversation.js";
 import { byId, el, icon, notice, save, setText } from "./dom.js";
 import * as list from "./list.js";
-import { chooseModel, openSettings, settings, showDefaults, watchSettings } from "./settings.js";
+import { chooseModel, modes, openSettings, settings, showDefaults, showTools, watchSettings } from "./settings.js";
 import * as store from "./store.js";
 import * as thread from "./thread.js";
+import { granted, refusal, Run } from "./tools.js";
 import { Turn } from "./turn.js";
 
 // The page as a whole: which conversation is open, which answers are being written, what the server
@@ -12,7 +13,8 @@ import { Turn } from "./turn.js";
 
 const prompt = byId("prompt");
 const wide = matchMedia("(min-width: 52rem)");
-const turns = new Map(); // a conversation's id to the turn that writes in it
+const turns = new Map(); // a conversation's id to the Turn that writes in it, or the Run that calls for it
+const maxRounds = 32; // answers in a row whose calls are made without a question
 let open = newConversation();
 let context = 0; // tokens, if the server says
 
@@ -76,17 +78,31 @@ const actions = {
 		return true;
 	},
 
-	// ask adds a question below parent and has it answered.
+	// ask adds a question below parent and has it answered. Calls that still wait are refused by that.
 	ask(parent, text) {
-		answer(add(open, parent, "user", text.trim()));
+		for (const call of callsOf(open.messages.find((m) => m.id === parent))) refuse(call);
+		answer(open, add(open, parent, "user", text.trim()));
 	},
 
 	// again answers the same question once more. An answer with nothing in it is replaced.
 	again(message) {
 		if (actions.busy()) return;
 		const question = open.messages.find((m) => m.id === message.parent);
-		if (!message.content && !message.reasoning) open.messages.splice(open.messages.indexOf(message), 1);
-		answer(question);
+		if (!message.content && !message.reasoning && !message.calls) open.messages.splice(open.messages.indexOf(message), 1);
+		answer(open, question);
+	},
+
+	// decide says what becomes of a call that waits: it is made once, always in this conversation, or not.
+	decide(message, call, choice) {
+		if (actions.busy()) return;
+		if (choice === "deny") refuse(call);
+		else granted.add(call);
+		if (choice === "always") {
+			open.allowed = [...new Set(open.allowed).add(call.name)];
+			grant(open, message);
+		}
+		prompt.focus(); // the button is gone
+		proceed(open, message, 0);
 	},
 
 	settings: openSettings,
@@ -97,12 +113,22 @@ const actions = {
 	},
 };
 
-// answer has a question of the open conversation answered.
-async function answer(question) {
-	const conversation = open;
-	const message = add(conversation, question.id, "assistant", "");
+function refuse(call) {
+	if (call.result === undefined) Object.assign(call, { result: refusal, refused: true });
+}
+
+// grant allows the calls of a message that its conversation always allows.
+function grant(conversation, message) {
+	for (const call of callsOf(message)) if (conversation.allowed?.includes(call.name)) granted.add(call);
+}
+
+// answer has the model write below a question, or below an answer whose calls have their results. rounds
+// is how many such answers there were since the reader was last asked.
+async function answer(conversation, parent, rounds = 0) {
+	const message = add(conversation, parent.id, "assistant", "");
 	const chosen = settings();
 	if (chosen.model) message.model = chosen.model;
+	if (chosen.schema) message.form = "json";
 	let kept = Date.now();
 	const turn = new Turn(conversation, message, () => {
 		if (conversation === open) redraw();
@@ -110,16 +136,45 @@ async function answer(question) {
 		kept = Date.now(); // so that little is lost if the page is closed
 		store.put(conversation).catch(() => {});
 	});
+	if (conversation === open) {
+		history.replaceState(null, "", `#${conversation.id}`);
+		thread.toEnd();
+	}
+	const done = await work(turn, chosen, () => {
+		if (rounds < maxRounds) grant(conversation, message);
+	});
+	if (done) await proceed(conversation, message, rounds);
+}
+
+// proceed makes the calls of a message once each is decided, and then has the model go on.
+async function proceed(conversation, message, rounds) {
+	const calls = callsOf(message);
+	const waiting = calls.filter((call) => call.result === undefined);
+	if (!calls.length || !waiting.every((call) => granted.has(call))) {
+		if (conversation === open) draw();
+		return keep(conversation);
+	}
+	const run = new Run(conversation, message, waiting, () => {
+		if (conversation === open) redraw();
+	});
+	const done = await work(run, settings(), () => {});
+	if (done && calls.every((call) => call.result !== undefined)) await answer(conversation, message, rounds + 1);
+}
+
+// work has a Turn or a Run do its part in a conversation, and calls after at its end, before anything is
+// drawn. It returns false if the conversation was deleted meanwhile.
+async function work(turn, chosen, after) {
+	const { conversation } = turn;
 	turns.set(conversation.id, turn);
-	history.replaceState(null, "", `#${conversation.id}`);
-	thread.toEnd();
-	draw();
-	await keep(conversation);
-	await turn.run(chosen);
-	if (turns.get(conversation.id) !== turn) return; // deleted meanwhile
-	turns.delete(conversation.id);
 	if (conversation === open) draw();
 	await keep(conversation);
+	await turn.run(chosen);
+	if (turns.get(conversation.id) !== turn) return false;
+	turns.delete(conversation.id);
+	after();
+	if (conversation === open) draw();
+	await keep(conversation);
+	return true;
 }
 
 // go opens the conversation that the address names, or a new one.
@@ -193,7 +248,7 @@ const fileFormat = "quern-conversations";
 
 function exportFile(conversations) {
 	const day = new Date().toISOString().slice(0, 10);
-	save(`quern-${day}.json`, JSON.stringify({ format: fileFormat, version: 1, conversations }, null, 1));
+	save(`quern-${day}.json`, JSON.stringify({ format: fileFormat, version: 1, conversations }, (key, value) => (key === "tokens" ? undefined : value), 1));
 }
 
 // importFile takes in a file that exportFile made. A conversation that is here already is replaced by
@@ -239,6 +294,8 @@ async function connect() {
 		const props = await api.props(key);
 		context = props.context ?? 0;
 		showDefaults(props.defaults);
+		showTools(props.hasTools ? await api.tools(key) : []);
+		drawModes();
 		setText(byId("state"), "");
 		draw();
 	} catch (err) {
@@ -250,6 +307,26 @@ async function connect() {
 		}
 	}
 }
+
+// drawModes says above the field for messages what is on that changes answers.
+function drawModes() {
+	byId("modes").replaceChildren(...modes().map(({ label, field }) =>
+		el("button", { type: "button", title: "Change in the settings", onclick: () => openSettings(field) }, label)));
+}
+
+// takesText refuses files, which the model cannot read.
+function takesText(event, data) {
+	const files = [...data.files];
+	if (!files.length || data.types.includes("text/plain")) return;
+	event.preventDefault();
+	const images = files.every((file) => file.type.startsWith("image/"));
+	notice(images ? "This model reads text only: the image was not taken." : "Files are not taken: copy their text here.");
+}
+prompt.addEventListener("paste", (event) => takesText(event, event.clipboardData));
+document.addEventListener("drop", (event) => takesText(event, event.dataTransfer));
+document.addEventListener("dragover", (event) => {
+	if (event.dataTransfer.types.includes("Files")) event.preventDefault(); // or the browser would open it
+});
 
 byId("composer").addEventListener("submit", (event) => {
 	event.preventDefault();
@@ -329,7 +406,10 @@ store.onChange(async (id) => {
 for (const slot of document.querySelectorAll("[data-icon]")) slot.prepend(icon(slot.dataset.icon));
 showSidebar(wide.matches);
 thread.grow(prompt);
-watchSettings(connect);
+watchSettings((name) => {
+	if (name === "key") connect();
+	else drawModes();
+});
 list.start(listActions, (id) => turns.has(id));
 connect();
 await go();

@@ -1,11 +1,15 @@
 // A conversation is a tree of messages: to edit one or to ask again adds a branch and loses nothing.
 //
-//	{id, title, updated, leaf, messages: [{id, parent, role, content, ...}]}
+//	{id, title, updated, leaf, allowed, messages: [{id, parent, role, content, ...}]}
 //
-// leaf names the last message of the branch that is shown; a first message has the parent "".
+// leaf names the last message of the branch that is shown; a first message has the parent "". allowed
+// are the names of the tools that are called here without a question.
 // An answer has also: reasoning, thought (ms), model, stats, and finish, which says how it ended:
-// stop, length, stopped by the reader, or error, with the error's text and status. Without finish it
-// is still being written, or the page was closed while it was.
+// stop, length, tool_calls, stopped by the reader, or error, with the error's text and status. Without
+// finish it is still being written, or the page was closed while it was. Its form is "json" if it was
+// held to a schema. Its calls of tools are {id, name, arguments, result, refused, took (ms)}; the answer
+// that was written from the results is the message below. Its tokens are [text, logprob, likeliest],
+// the last a list of [text, logprob].
 
 export function newId() {
 	const bytes = crypto.getRandomValues(new Uint8Array(12)); // randomUUID wants https
@@ -51,6 +55,21 @@ export function titleOf(text) {
 	return characters.length > 60 ? `${characters.slice(0, 59).join("")}…` : line;
 }
 
+// callsOf returns the calls of a message: those that were written to their ends.
+export const callsOf = (message) => (message?.finish === "tool_calls" ? (message.calls ?? []) : []);
+
+function checkCall(call, message) {
+	const copy = {};
+	for (const key of ["id", "name", "arguments"]) {
+		if (typeof call?.[key] !== "string") throw new Error(`the ${key} of a call in message ${message} is not text`);
+		copy[key] = call[key];
+	}
+	if (typeof call.result === "string") copy.result = call.result;
+	if (call.refused === true) copy.refused = true;
+	if (Number.isFinite(call.took)) copy.took = call.took;
+	return copy;
+}
+
 // check returns a copy of a conversation that came from a file, with only what it may hold. It throws an
 // Error that says what is wrong.
 export function check(x) {
@@ -71,8 +90,9 @@ export function check(x) {
 		if (m.role !== "user" && m.role !== "assistant") throw new Error(`message ${own} has the role ${JSON.stringify(m.role)}`);
 		seen.add(own);
 		const copy = { id: own, parent: m.parent, role: m.role, content: text(m.content, `message ${own}`) };
-		for (const key of ["reasoning", "model", "finish", "error"]) if (typeof m[key] === "string") copy[key] = m[key];
+		for (const key of ["reasoning", "model", "finish", "form", "error"]) if (typeof m[key] === "string") copy[key] = m[key];
 		for (const key of ["thought", "status"]) if (number(m[key]) !== undefined) copy[key] = m[key];
+		if (Array.isArray(m.calls)) copy.calls = m.calls.map((call) => checkCall(call, own));
 		if (m.stats) {
 			copy.stats = {};
 			for (const key of ["prompt", "cached", "predicted", "promptMs", "speed"]) copy.stats[key] = number(m.stats[key]);

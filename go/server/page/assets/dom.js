@@ -23,6 +23,7 @@ export function setText(node, text) {
 // Strokes on a field of 24 by 24.
 const strokes = {
 	again: "M19 12a7 7 0 1 1-2.2-5.1M19 3.5V8h-4.5",
+	chart: "M5 20v-7M12 20V4M19 20v-11",
 	check: "M5 12.5l4.5 4.5L19 7.5",
 	copy: "M9 9h10v11H9zM15 9V4H5v11h4",
 	down: "M12 5v14M6 13l6 6 6-6",
@@ -34,6 +35,7 @@ const strokes = {
 	save: "M12 4v11M7 10.5l5 5 5-5M5 20h14",
 	send: "M12 19V5M6 11l6-6 6 6",
 	settings: "M4 8h9M19 8h1M4 16h1M11 16h9M13 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0M5 16a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
+	tool: "M20 7.5a4.5 4.5 0 0 1-6.2 4.2L7 18.5 4.5 16l6.8-6.8A4.5 4.5 0 0 1 15.5 3L13 5.5l.5 4 4 .5z",
 	stop: "M7 7h10v10H7z",
 	trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
 	upload: "M12 15.5V4M7 9l5-5 5 5M5 20h14",

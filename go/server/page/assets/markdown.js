@@ -223,7 +223,7 @@ const renderers = {
 		const [head, marks, ...body] = text.split("\n").map(cells);
 		const align = marks.map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "center" : "right") : "left"));
 		const row = (tag, texts) =>
-			el("tr", {}, ...head.map((_, i) => el(tag, { class: align[i] }, ...inline(texts[i] ?? ""))));
+			el("tr", {}, ...texts.slice(0, head.length).map((text, i) => el(tag, { class: align[i] }, ...inline(text))));
 		return el("div", { class: "table" },
 			el("table", {}, el("thead", {}, row("th", head)), el("tbody", {}, ...body.map((texts) => row("td", texts)))));
 	},

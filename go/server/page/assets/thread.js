@@ -1,6 +1,6 @@
+import { Answer } from "./answer.js";
 import { branch, show, variants } from "./conversation.js";
-import { button, byId, copied, el, icon, say, setText } from "./dom.js";
-import { View } from "./markdown.js";
+import { button, byId, copied, el, icon, setText } from "./dom.js";
 
 // The messages of the conversation shown. Messages that stay keep their elements, so that what the
 // reader selected, folded open or began to edit lasts.
@@ -13,7 +13,8 @@ let following = true; // the end of the conversation is in view and shall stay t
 let shownId;
 
 // draw shows a conversation. turn is the one that writes in it now, if one does; actions are for the
-// buttons: {ask(parent, text), again(message), busy(), settings(field), changed()}.
+// buttons: {ask(parent, text), again(message), decide(message, call, choice), busy(), settings(field),
+// changed()}.
 export function draw(conversation, turn, actions) {
 	if (conversation.id !== shownId) {
 		shownId = conversation.id;
@@ -33,7 +34,8 @@ export function draw(conversation, turn, actions) {
 	for (const message of messages) {
 		let view = drawn.get(message.id);
 		if (!view) {
-			view = message.role === "user" ? new Asked(actions) : new Answer(actions);
+			const variant = new Switch(actions);
+			view = message.role === "user" ? new Asked(actions, variant) : new Answer(actions, variant);
 			drawn.set(message.id, view);
 			thread.append(view.node);
 		}
@@ -106,9 +108,9 @@ class Asked {
 	#text = el("div", { class: "text" });
 	#body = el("div", { class: "body" }, this.#text);
 
-	constructor(actions) {
+	constructor(actions, variant) {
 		this.actions = actions;
-		this.switch = new Switch(actions);
+		this.switch = variant;
 		const copy = button("copy", "Copy", () => copied(copy, this.message.content));
 		const tools = el("footer", {}, this.switch.node, copy, button("edit", "Edit", () => this.edit()));
 		this.node = el("li", { class: "asked" }, el("article", { "aria-label": "You" }, this.#body, tools));
@@ -146,125 +148,6 @@ class Asked {
 		field.focus();
 		form.scrollIntoView({ block: "nearest" });
 	}
-}
-
-// Answer shows what the model wrote, and how it goes.
-class Answer {
-	#thoughts = el("div", { class: "body" });
-	#summary = el("summary");
-	#fold = el("details", { class: "reasoning", hidden: true, ontoggle: () => this.#think() }, this.#summary, this.#thoughts);
-	#body = el("div", { class: "body" });
-	#note = el("div", { class: "note", hidden: true });
-	#stats = el("span", { class: "stats" });
-	#text = new View(this.#body);
-	#thinking = new View(this.#thoughts);
-	#noted = "";
-	#live = false;
-
-	constructor(actions) {
-		this.actions = actions;
-		this.switch = new Switch(actions);
-		const copy = button("copy", "Copy", () => copied(copy, this.message.content));
-		const again = button("again", "Answer again", () => actions.again(this.message));
-		this.tools = el("span", { class: "tools" }, copy, again);
-		this.node = el("li", { class: "answer" },
-			el("article", { "aria-label": "Answer" }, this.#fold, this.#body, this.#note,
-				el("footer", {}, this.switch.node, this.tools, this.#stats)));
-	}
-
-	update(message, turn) {
-		if (this.message === message && !turn && !this.#live) return;
-		this.message = message;
-		this.node.classList.toggle("live", Boolean(turn));
-		this.tools.hidden = Boolean(turn);
-		this.#text.set(message.content);
-		this.#fold.hidden = !message.reasoning;
-		if (message.reasoning) {
-			setText(this.#summary, thinkingLabel(message, turn));
-			this.#think();
-		}
-		setText(this.#stats, statsLine(message, turn));
-		this.#stats.title = message.model ?? "";
-		this.#explain(message, turn);
-		this.#tell(turn);
-	}
-
-	// Reasoning is drawn when it is looked at.
-	#think() {
-		if (this.#fold.open) this.#thinking.set(this.message.reasoning);
-	}
-
-	// #tell reads out an answer that is being written, a block at a time: each word alone would drown it.
-	#tell(turn) {
-		const told = this.#text.completed(!turn);
-		if (turn || this.#live) told.forEach(say);
-		if (turn && !this.#live) say("Answering");
-		if (!turn && this.#live) say(this.message.error ?? "The answer is complete");
-		this.#live = Boolean(turn);
-	}
-
-	// #explain says below the answer why there is no more of it, and offers what helps.
-	#explain(message, turn) {
-		const [text, ...offers] = explanation(message, turn, this.actions);
-		const key = [text, ...offers.map(([label]) => label)].join("|");
-		if (key === this.#noted) return;
-		const offered = offers.map(([label, run]) => el("button", { type: "button", onclick: run }, label));
-		this.#noted = key;
-		this.#note.hidden = !text;
-		this.#note.classList.toggle("bad", message.finish === "error");
-		this.#note.replaceChildren(el("span", {}, text), ...offered);
-	}
-}
-
-function explanation(message, turn, actions) {
-	const retry = ["Try again", () => actions.again(message)];
-	if (turn?.status.is === "busy") {
-		const seconds = Math.max(1, Math.ceil((turn.status.until - Date.now()) / 1000));
-		return [`${sentence(turn.status.message)} Asking again in ${seconds} s.`];
-	}
-	if (turn) return [""];
-	switch (message.finish) {
-	case "stop":
-		return [""];
-	case "length":
-		return ["Cut at the limit of tokens.", ["Settings", () => actions.settings("max_tokens")]];
-	case "stopped":
-		return ["Stopped."];
-	case "error":
-		if (message.status === 401 || message.status === 403) {
-			return [sentence(message.error), ["Enter the API key", () => actions.settings("key")], retry];
-		}
-		return [sentence(message.error), retry];
-	case undefined:
-		return ["This answer was left before it was complete.", retry];
-	default:
-		return [`The answer ended: ${message.finish}.`];
-	}
-}
-
-const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
-
-function thinkingLabel(message, turn) {
-	if (turn && !message.content) return "Thinking…";
-	return message.thought >= 1000 ? `Thought for ${seconds(Math.round(message.thought / 1000) * 1000)}` : "Reasoning";
-}
-
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const fine = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
-const seconds = (ms) => (ms < 60000 ? `${fine.format(ms / 1000)} s` : `${Math.round(ms / 60000)} min`);
-
-function statsLine({ stats }, turn) {
-	const elapsed = turn ? ` · ${Math.round((Date.now() - turn.started) / 1000)} s` : "";
-	if (turn?.status.is === "waiting") return `Waiting for the first token${elapsed}`;
-	if (turn?.status.is === "reading") return `Reading the prompt, ${Math.round(100 * turn.status.done)} %${elapsed}`;
-	if (!stats?.predicted || turn?.status.is === "busy") return "";
-	const parts = [`${number.format(stats.predicted)} token${stats.predicted === 1 ? "" : "s"}`];
-	if (stats.speed) parts.push(`${fine.format(stats.speed)} tokens/s`);
-	if (stats.prompt && stats.promptMs !== undefined) {
-		const cached = stats.cached ? `, ${number.format(stats.cached)} of them cached` : "";
-		parts.push(`prompt of ${number.format(stats.prompt)} in ${seconds(stats.promptMs)}${cached}`);
-	}
-	return parts.join(" · ");
 }
 
 // contextUsed returns the tokens that the conversation takes, by the last answer that knows.

@@ -1,5 +1,9 @@
 import { ApiError, chat } from "./api.js";
-import { branch } from "./conversation.js";
+import { branch, callsOf } from "./conversation.js";
+import { refusal } from "./tools.js";
+
+const alternatives = 5; // to each token, where probabilities are asked for
+const maxTokens = 4096; // of which an answer keeps the probabilities
 
 // A Turn writes one answer. A server that is busy or still loading its model is asked again when it
 // said to, until the reader stops it; any other error ends the turn and stays in the message, with
@@ -10,6 +14,7 @@ export class Turn {
 	#pieces = 0;
 	#first = 0; // when the first piece came, of the answer or its reasoning
 	#thinking = 0;
+	#decoder = new TextDecoder(); // of tokens, which may end within a character
 
 	// changed is called whenever the message or the status did.
 	constructor(conversation, message, changed) {
@@ -78,7 +83,8 @@ export class Turn {
 		const { message } = this;
 		const choice = chunk.choices?.[0];
 		const { content, reasoning_content: reasoning } = choice?.delta ?? {};
-		if (content || reasoning) {
+		const calls = choice?.delta?.tool_calls;
+		if (content || reasoning || calls) {
 			this.#pieces++;
 			this.#first ||= Date.now();
 			this.status = { is: "writing" };
@@ -91,6 +97,11 @@ export class Turn {
 			this.#stopThinking();
 			message.content += content;
 		}
+		if (calls) {
+			this.#stopThinking();
+			for (const delta of calls) this.#call(delta);
+		}
+		for (const token of choice?.logprobs?.content ?? []) this.#token(token);
 		if (choice?.finish_reason) message.finish = choice.finish_reason;
 		const { prompt_progress: progress } = chunk;
 		if (progress?.total && this.status.is !== "writing") {
@@ -98,6 +109,19 @@ export class Turn {
 		}
 		this.#count(chunk);
 		this.changed();
+	}
+
+	#call({ index, id, function: { name, arguments: args } }) {
+		const calls = (this.message.calls ??= []);
+		const call = (calls[index] ??= { id, name, arguments: "" });
+		call.arguments += args ?? "";
+	}
+
+	#token({ bytes, logprob, top_logprobs: likeliest }) {
+		const tokens = (this.message.tokens ??= []);
+		if (tokens.length === maxTokens) return;
+		const text = this.#decoder.decode(Uint8Array.from(bytes), { stream: true });
+		tokens.push([text, logprob, likeliest.map((t) => [t.token, t.logprob])]);
 	}
 
 	#stopThinking() {
@@ -127,11 +151,27 @@ export class Turn {
 
 // request returns the body that asks for message, the answer to those before it.
 function request(conversation, message, settings) {
-	const messages = branch(conversation)
-		.filter((m) => m !== message)
-		.map(({ role, content }) => ({ role, content }));
+	const before = branch(conversation).filter((m) => m !== message);
+	const question = before.findLastIndex((m) => m.role === "user");
+	const messages = before.flatMap((m, i) => wire(m, i > question));
 	if (settings.system) messages.unshift({ role: "system", content: settings.system });
 	const body = { messages, ...settings.sampling };
 	if (settings.model) body.model = settings.model;
+	if (settings.tools.length) body.tools = settings.tools;
+	if (settings.schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", schema: settings.schema } };
+	if (settings.probabilities) Object.assign(body, { logprobs: true, top_logprobs: alternatives });
 	return body;
+}
+
+// wire returns a message as the API takes it, and after it the results of its calls. Thoughts are sent
+// back only within the answer that is being written: between calls a model goes on from them.
+function wire(message, current) {
+	const { role, content, reasoning } = message;
+	const calls = callsOf(message);
+	const sent = { role, content };
+	if (!calls.length) return [sent];
+	if (reasoning && current) sent.reasoning_content = reasoning;
+	sent.tool_calls = calls.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } }));
+	const results = calls.map(({ id, name, result }) => ({ role: "tool", tool_call_id: id, name, content: result ?? refusal }));
+	return [sent, ...results];
 }

@@ -1,0 +1,51 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// typeOf returns the type of a tensor's rows, taken apart where the file has them interleaved.
+func typeOf(t *gguf.Tensor) kernel.Type {
+	of, _ := t.Type.Apart()
+	return kernel.Type(of)
+}
+
+// together returns how many rows of a tensor are interleaved.
+func together(t *gguf.Tensor) int {
+	_, n := t.Type.Apart()
+	return n
+}
+
+// wholeGroups returns an error where any of these numbers of rows is not one of whole groups of interleaved rows.
+func wholeGroups(t *gguf.Tensor, rows ...int) error {
+	for _, n := range rows {
+		if g := together(t); n%g != 0 {
+			return fmt.Errorf("tensor %q: type %v has rows interleaved by %d, which %d rows cannot be cut from", t.Name, t.Type, g, n)
+		}
+	}
+	return nil
+}
+
+// apart takes interleaved rows of a type apart into the beginning of buf and returns it. All CPUs share them.
+func apart(buf []byte, t *gguf.Tensor, in int, rows []byte) ([]byte, error) {
+	typ, group := typeOf(t), together(t)*kernel.RowBytes(typeOf(t), in)
+	buf = buf[:len(rows)]
+	groups := len(rows) / group
+	workers := min(runtime.GOMAXPROCS(0), groups)
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			from, to := groups*w/workers*group, groups*(w+1)/workers*group
+			errs[w] = kernel.RowsApart(typ, buf[from:to], rows[from:to], in)
+		})
+	}
+	wg.Wait()
+	return buf, errors.Join(errs...)
+}

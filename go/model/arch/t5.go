@@ -1,0 +1,59 @@
+package arch
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// t5 is T5 1.1 and its kin (FLAN-T5, mT5, MADLAD): an encoder as that of t5encoder, and a decoder that attends to its
+// result between the halves of such layers. Where the embedding is the output matrix too, the first T5 divided logits by
+// the root of its width; as other programs that run these files, this one does not: the order of tokens is the same.
+var t5 = Arch{
+	Name: "t5",
+	config: func(k *keys) {
+		k.t5()
+		if k.err != nil { // there may be no layers
+			return
+		}
+		k.c.Encoder = k.c.Layers
+		n := k.intOr("decoder_block_count", len(k.c.Layers), 1, maxLayer)
+		k.c.Layers = slices.Repeat(k.c.Encoder[:1], n)
+		start := "decoder_start_token_id"
+		if !k.has(start) { // the token for padding, which is the first
+			return
+		}
+		k.c.Start = int32(k.int(start, 0, math.MaxInt32))
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.encoder("enc.", func(l layer) { l.t5Halves() })
+		b.decoder("dec.", "enc.output_norm", func(l layer) { l.t5Halves(l.crossAttention) })
+		b.end("dec.output_norm")
+	},
+}
+
+// t5 reads the sizes that encoder and decoder have in common.
+func (k *keys) t5() {
+	k.rms()
+	k.heads()
+	k.feedForward()
+	k.c.NBucket = k.int("attention.relative_buckets_count", 4, maxHead)
+	for il := range k.c.Layers {
+		k.c.Layers[il].AttnScale = 1
+	}
+}
+
+// t5Halves is a layer of T5, with what comes between its halves.
+func (l layer) t5Halves(between ...func() half) {
+	l.residual("attn_norm", l.attention(attention{out: "attn_o"}))
+	for _, h := range between {
+		l.residual("cross_attn_norm", h())
+	}
+	if gate := l.blk + "ffn_gate.weight"; !l.w.Has(gate) {
+		keep(l.builder, 0, fmt.Errorf("tensor %q is missing: of T5 those with a gate are supported (1.1, FLAN-T5, mT5), not the first with ReLU", gate))
+	}
+	l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU}))
+}
