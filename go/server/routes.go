@@ -203,7 +203,7 @@ func (s *Server) table() []route {
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/memory"}, always: true,
-			handle: s.memory, summary: "Say what memory is used for, and what limits it", answer: MemoryUse{},
+			handle: s.memory, summary: "Say what memory is used for, and what limits it", answer: memoryUse{},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
 			handle: s.listAdapters, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A MemoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
-type MemoryUse struct {
+// A memoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
+type memoryUse struct {
 	Object    string        `json:"object"`
 	Limit     uint64        `json:"limit"`
 	LimitedBy string        `json:"limited_by"`
@@ -23,39 +23,39 @@ type MemoryUse struct {
 	Resident  uint64        `json:"resident"`      // in memory now, pages of files included
 	Anonymous uint64        `json:"anonymous"`     // of it no file's
 	Most      uint64        `json:"resident_peak"` // the most that was resident
-	Purposes  []PurposeUse  `json:"purposes"`      // the largest first
-	Models    []ModelMemory `json:"models"`
-	CPU       CPUUse        `json:"cpu"`
+	Purposes  []purposeUse  `json:"purposes"`      // the largest first
+	Models    []modelMemory `json:"models"`
+	CPU       cpuUse        `json:"cpu"`
 }
 
-// A PurposeUse is what is reserved for a purpose.
-type PurposeUse struct {
+// A purposeUse is what is reserved for a purpose.
+type purposeUse struct {
 	Purpose string `json:"purpose"`
 	Bytes   uint64 `json:"bytes"`
 }
 
-// A ModelMemory is the memory of a model that depends on its requests.
-type ModelMemory struct {
+// A modelMemory is the memory of a model that depends on its requests.
+type modelMemory struct {
 	ID      string  `json:"id"`
 	File    uint64  `json:"file"`    // bytes of its file
 	Context int     `json:"context"` // of a request, in tokens
-	KV      KVUse   `json:"kv"`
+	KV      kvUse   `json:"kv"`
 	Running int     `json:"running"` // requests
 	Waiting int     `json:"waiting"`
 	Parked  int     `json:"parked"` // of those that wait: preempted, and will continue
 	Loaded  float64 `json:"loaded"` // when, in seconds of Unix time
 }
 
-// A KVUse is the memory of a model's keys, values and recurrent state.
-type KVUse struct {
+// A kvUse is the memory of a model's keys, values and recurrent state.
+type kvUse struct {
 	Bytes  uint64 `json:"bytes"`  // that it may use now
 	Most   uint64 `json:"most"`   // that it may use when memory is not short
 	Used   uint64 `json:"used"`   // of running requests
 	Cached uint64 `json:"cached"` // of earlier texts
 }
 
-// A CPUUse is what the server has of the CPUs.
-type CPUUse struct {
+// A cpuUse is what the server has of the CPUs.
+type cpuUse struct {
 	Threads          int     `json:"threads"`
 	ThrottledPeriods uint64  `json:"throttled_periods"`
 	Throttled        float64 `json:"throttled_seconds"`
@@ -69,31 +69,31 @@ func (s *Server) memory(c *gin.Context, _ *Model) error {
 		return unsupported("this server has no memory budget")
 	}
 	b := d.Budget()
-	u := MemoryUse{
+	u := memoryUse{
 		Object: "memory", Used: b.Used(), Free: b.Free(), Peak: b.Peak(), Pressure: d.Pressure().String(),
-		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []PurposeUse{}, Models: []ModelMemory{},
+		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []purposeUse{}, Models: []modelMemory{},
 	}
 	u.Limit, u.LimitedBy = b.Limit()
 	for purpose, bytes := range b.ByPurpose() {
-		u.Purposes = append(u.Purposes, PurposeUse{purpose, bytes})
+		u.Purposes = append(u.Purposes, purposeUse{purpose, bytes})
 	}
-	slices.SortFunc(u.Purposes, func(x, y PurposeUse) int {
+	slices.SortFunc(u.Purposes, func(x, y purposeUse) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Purpose, y.Purpose))
 	})
 	for _, m := range s.models.Loaded() {
-		u.Models = append(u.Models, m.memoryUse())
+		u.Models = append(u.Models, m.memory())
 	}
 	p := machine.ReadPressure()
-	u.CPU = CPUUse{d.Threads(), p.ThrottledPeriods, p.Throttled.Seconds(), p.Steal.Seconds()}
+	u.CPU = cpuUse{d.Threads(), p.ThrottledPeriods, p.Throttled.Seconds(), p.Steal.Seconds()}
 	reply(c, http.StatusOK, u)
 	return nil
 }
 
-func (m *Model) memoryUse() ModelMemory {
+func (m *Model) memory() modelMemory {
 	s := m.Engine.Status()
-	u := ModelMemory{
+	u := modelMemory{
 		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.loaded.Unix()),
-		KV: KVUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
+		KV: kvUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
 	}
 	for _, slot := range s.Slots {
 		if slot.Busy {

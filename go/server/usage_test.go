@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-func memoryOf(t *testing.T, s *site) (u MemoryUse) {
+func memoryOf(t *testing.T, s *site) (u memoryUse) {
 	t.Helper()
 	status, body, _ := s.do("GET", "/v1/memory", "")
 	if err := json.Unmarshal(body, &u); status != 200 || err != nil {
@@ -31,7 +31,7 @@ func TestRealMemory(t *testing.T) {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
 	}
 	for _, want := range []string{"packed weights", "keys and values", "activations", "requests"} {
-		if !slices.ContainsFunc(u.Purposes, func(p PurposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
+		if !slices.ContainsFunc(u.Purposes, func(p purposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
 			t.Errorf("%+v: want %q", u.Purposes, want)
 		}
 	}

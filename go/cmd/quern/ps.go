@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/server"
 )
 
 // psFlags are the flags of "quern ps": where the server is, as "quern serve" has them.
@@ -76,6 +75,36 @@ func (f *psFlags) base() (string, *http.Transport, error) {
 	return "http://" + net.JoinHostPort(f.host, strconv.Itoa(f.port)) + prefix, t, nil
 }
 
+// memoryUse is what a server says at /v1/memory, as far as it is shown.
+type memoryUse struct {
+	Object    string
+	Limit     uint64
+	LimitedBy string `json:"limited_by"`
+	Used      uint64
+	Free      uint64
+	Pressure  string
+	Resident  uint64
+	Anonymous uint64
+	Most      uint64 `json:"resident_peak"`
+	Purposes  []struct {
+		Purpose string
+		Bytes   uint64
+	}
+	Models []struct {
+		ID      string
+		File    uint64
+		Context int
+		Running int
+		Waiting int
+		KV      struct{ Bytes, Most, Used, Cached uint64 }
+	}
+	CPU struct {
+		Threads   int
+		Throttled float64 `json:"throttled_seconds"`
+		Steal     float64 `json:"steal_seconds"`
+	}
+}
+
 // maxUse bounds the answer of a server, which may be any.
 const maxUse = 1 << 20
 
@@ -120,7 +149,7 @@ func (f *psFlags) run(ctx context.Context, w io.Writer) error {
 		_, err := fmt.Fprintln(w, strings.TrimSpace(string(body)))
 		return err
 	}
-	var u server.MemoryUse
+	var u memoryUse
 	if err := json.Unmarshal(body, &u); err != nil || u.Object != "memory" {
 		return fmt.Errorf("what answers at %s is no Quern, or an older one", where)
 	}
@@ -135,7 +164,7 @@ func orNothing(before, s string) string {
 }
 
 // printUse writes a server's use of memory for people.
-func printUse(w io.Writer, u *server.MemoryUse) error {
+func printUse(w io.Writer, u *memoryUse) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	size := mem.FormatBytes
 	fmt.Fprintf(t, "MODEL\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
