@@ -146,6 +146,8 @@ func testReal(t *testing.T, b *browser.Browser) {
 	}{
 		{"calls tools", testTools},
 		{"asks for each of several calls", testSeveralCalls},
+		{"calls once", testOnce},
+		{"calls once of two windows", testWindows},
 		{"holds answers to a schema", testSchema},
 		{"shows probabilities", testProbabilities},
 		{"branches from the cache", testBranch},
@@ -201,6 +203,7 @@ func testTools(t *testing.T, c chat, places chan string) {
 		t.Errorf("the weather of %q was asked for", place)
 	}
 	c.answered("It is warm.")
+	none(t, places)
 	c.WaitText(call+".state", "done")
 	c.Click(call + "summary")
 	c.WaitText(call+"details pre", `"degrees": 21,`)
@@ -251,6 +254,7 @@ func testSeveralCalls(t *testing.T, c chat, places chan string) {
 		t.Errorf("called for %s, then %s, on a page that shows\n%s", first, then, c.Text("#thread"))
 	}
 	c.answered("It is warm.")
+	none(t, places)
 	// The branch with the calls is one of two now.
 	c.Click(`#thread > li:nth-child(2) [aria-label="Answer again"]`)
 	c.Wait(`document.querySelectorAll(".asks:not([hidden])").length === 2`)

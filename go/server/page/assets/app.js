@@ -148,6 +148,7 @@ async function answer(conversation, parent, rounds = 0) {
 
 // proceed makes the calls of a message once each is decided, and then has the model go on.
 async function proceed(conversation, message, rounds) {
+	if (turns.has(conversation.id)) return;
 	const calls = callsOf(message);
 	const waiting = calls.filter((call) => call.result === undefined);
 	if (!calls.length || !waiting.every((call) => granted.has(call))) {
@@ -157,8 +158,32 @@ async function proceed(conversation, message, rounds) {
 	const run = new Run(conversation, message, waiting, () => {
 		if (conversation === open) redraw();
 	});
-	const done = await work(run, settings(), () => {});
+	const done = await alone(run);
 	if (done && calls.every((call) => call.result !== undefined)) await answer(conversation, message, rounds + 1);
+}
+
+// alone has a Run make its calls as work does, unless another window of this page makes them or has made
+// them; then it returns false. A browser has locks only where the page comes from https or this machine.
+async function alone(run) {
+	const { conversation, message } = run;
+	const { id } = conversation;
+	turns.set(id, run); // before anything is awaited
+	const begin = async (lock) => {
+		const stored = await store.get(id).catch(() => undefined);
+		if (turns.get(id) !== run) return false; // deleted meanwhile
+		const theirs = stored?.messages.find((m) => m.id === message.id)?.calls;
+		const made = callsOf(message).some((call, i) => call.result === undefined && theirs?.[i]?.result !== undefined);
+		if (lock && !made) return work(run, settings(), () => {});
+		turns.delete(id);
+		for (const call of callsOf(message)) granted.delete(call);
+		if (conversation === open) {
+			open = stored ?? open;
+			draw();
+		}
+		notice("Another window makes these calls.");
+		return false;
+	};
+	return navigator.locks ? navigator.locks.request(id, { ifAvailable: true }, begin) : begin(true);
 }
 
 // work has a Turn or a Run do its part in a conversation, and calls after at its end, before anything is
@@ -173,7 +198,7 @@ async function work(turn, chosen, after) {
 	turns.delete(conversation.id);
 	after();
 	if (conversation === open) draw();
-	await keep(conversation);
+	keep(conversation).catch(() => {}); // not awaited: what comes next begins before the reader can do anything
 	return true;
 }
 
@@ -395,6 +420,7 @@ store.onChange(async (id) => {
 	await list.refresh(open.id);
 	if (id !== open.id || turns.has(id)) return;
 	const stored = await store.get(id);
+	if (id !== open.id || turns.has(id)) return; // gone elsewhere, or begun here, meanwhile
 	if (stored) {
 		open = stored;
 		draw();
