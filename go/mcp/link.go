@@ -28,7 +28,7 @@ type link struct {
 	server        Server
 	name, version string
 
-	mu      sync.Mutex
+	lock    chan struct{}      // of one place, which who holds it fills; a call waits for it no longer than it lives
 	session *sdk.ClientSession // nil: there is none
 	said    *tail
 	closed  bool
@@ -38,8 +38,14 @@ var errClosed = errors.New("the connections are closed")
 
 // connected returns the session, and what the server writes to its standard error.
 func (l *link) connected(ctx context.Context) (*sdk.ClientSession, *tail, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.lock <- struct{}{}:
+		defer func() { <-l.lock }()
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	ctx, cancel := connecting(ctx)
+	defer cancel()
 	switch {
 	case l.closed:
 		return nil, nil, errClosed
@@ -62,10 +68,13 @@ func (l *link) connected(ctx context.Context) (*sdk.ClientSession, *tail, error)
 
 // drop forgets a session that has ended.
 func (l *link) drop(session *sdk.ClientSession) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.session == session {
+	l.lock <- struct{}{}
+	current := l.session == session
+	if current {
 		l.session = nil
+	}
+	<-l.lock
+	if current {
 		_ = session.Close() // of what has ended; this waits for the process
 	}
 }
@@ -73,9 +82,7 @@ func (l *link) drop(session *sdk.ClientSession) {
 // call calls a tool. A call whose session ends is not made again: the server may have
 // done what it was asked for.
 func (l *link) call(ctx context.Context, p *sdk.CallToolParams) (*sdk.CallToolResult, error) {
-	begin, cancel := connecting(ctx)
-	defer cancel()
-	session, said, err := l.connected(begin)
+	session, said, err := l.connected(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +95,10 @@ func (l *link) call(ctx context.Context, p *sdk.CallToolParams) (*sdk.CallToolRe
 }
 
 func (l *link) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock <- struct{}{}
 	session := l.session
 	l.session, l.closed = nil, true
+	<-l.lock
 	if session == nil {
 		return nil
 	}

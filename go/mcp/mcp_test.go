@@ -158,6 +158,37 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// A call that is given up does not wait for a connection that another call makes.
+func TestConnectingIsLeft(t *testing.T) {
+	asked, free := make(chan struct{}, 100), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-free
+	}))
+	defer web.Close()
+	defer close(free)
+	l := &link{server: Server{URL: web.URL}, lock: make(chan struct{}, 1)}
+	first, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := l.call(first, &sdk.CallToolParams{Name: "x"})
+		ended <- err
+	}()
+	<-asked
+	second, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.call(second, &sdk.CallToolParams{Name: "x"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the first call ended with %v", err)
+	default:
+	}
+	stop()
+	<-ended
+}
+
 func TestConfig(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"mcpServers": {"a": {"command": "x", "args": ["-v"], "type": "stdio", "alwaysAllow": []}, "b": {"disabled": true}}, "theme": 1}`, ""},

@@ -36,7 +36,7 @@ type tool struct {
 func Open(ctx context.Context, servers map[string]Server, version string) (*Toolbox, error) {
 	b := &Toolbox{tools: map[string]tool{}}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		l := &link{server: servers[name], name: name, version: version}
+		l := &link{server: servers[name], name: name, version: version, lock: make(chan struct{}, 1)}
 		b.links = append(b.links, l)
 		if err := b.list(ctx, l); err != nil {
 			b.Close()
