@@ -244,7 +244,7 @@ func testLong(t *testing.T, b *browser.Browser) {
 	took := time.Since(start)
 	longest := browser.Eval[float64](c.Page, "longest")
 	t.Logf("%d bytes in pieces of 7 below 1000 messages: %v, the longest task %.0f ms", text.Len(), took, longest)
-	if longest > 5000 { // on a busy machine: drawing all of it for each piece takes far longer
+	if longest > 2000 { // on a busy machine: drawing all of it for each piece takes far longer
 		t.Errorf("the page stood still for %.0f ms", longest)
 	}
 	c.Wait(`(() => { const s = document.querySelector("#scroller"); return s.scrollHeight - s.scrollTop - s.clientHeight < 50; })()`)
