@@ -38,14 +38,13 @@ func Lookup(name string) (Arch, error) {
 	if i := slices.IndexFunc(archs, func(a Arch) bool { return a.Name == name }); i >= 0 {
 		return archs[i], nil
 	}
-	why := missing[name]
-	if why != "" {
-		why = ": its models need " + why
+	if why := missing[name]; why != "" {
+		return Arch{}, fmt.Errorf("architecture %q is not supported: its models need %s", name, why)
 	}
 	if len(name) > 64 {
 		name = name[:64] + "..."
 	}
-	return Arch{}, fmt.Errorf("architecture %q is not supported%s, supported are %s", name, why, strings.Join(Names(), " "))
+	return Arch{}, fmt.Errorf("architecture %q is not supported, supported are %s", name, strings.Join(Names(), " "))
 }
 
 // missing says, of architectures that people have files of, what these need and there is not yet.
