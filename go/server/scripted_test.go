@@ -166,6 +166,79 @@ func TestScriptedInputs(t *testing.T) {
 	}
 }
 
+// Custom tools in a chat: the input is of its grammar, whole or streamed, beside functions, and its result
+// is answered.
+func TestScriptedCustomTools(t *testing.T) {
+	const function = `<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>`
+	custom := func(input string) string {
+		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoteJSON(input), `"`, `\"`) + `}}\n</tool_call>`
+	}
+	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "Patched."},
+		{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
+		{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
+		{Text: unquoted(custom("Here is a patch"))},
+	}})
+	const path = "/v1/chat/completions"
+	const choice = `,"tool_choice":{"type":"custom","custom":{"name":"patch"}}`
+	held := []string{`{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"+\" /[a-c ]{1,8}/"}}`,
+		`{"type":"grammar","grammar":{"syntax":"regex","definition":"\\+[a-c ]{1,8}"}}`}
+	ask := func(content, format, fields string) string {
+		return `{"messages":[{"role":"user","content":"` + content + `"}],"max_tokens":300,"temperature":0,"tools":[` + timeTool +
+			`,{"type":"custom","custom":{"name":"patch","description":"Patches","format":` + format + `}}]` + fields + `}`
+	}
+	for _, c := range []struct{ content, format, fields, want string }{
+		{"right", held[0], "", "+a b"}, {"right", held[1], choice, "+a b"}, {"wrong", held[0], "", ""}, {"wrong", held[1], choice, ""},
+		{"wrong", `{"type":"text"}`, "", "Here is a patch"},
+		{"wrong", held[1], `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"patch"}}]}}`, ""},
+	} {
+		a := post[chatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
+		if a.Finish != "tool_calls" || len(a.Message.Calls) != 1 {
+			t.Fatalf("%+v: got %+v", c, a)
+		}
+		call := a.Message.Calls[0]
+		if call.Type != "custom" || call.ID == "" || call.Function != nil || call.Custom == nil || call.Custom.Name != "patch" ||
+			c.want != "" && call.Custom.Input != c.want || c.want == "" && !strings.HasPrefix(call.Custom.Input, "+") {
+			t.Errorf("%+v: got %+v %+v", c, call, call.Custom)
+		}
+	}
+	for _, fields := range []string{"", `,"logprobs":true`} {
+		var got []string
+		for _, e := range s.events(path, ask("both", held[0], `,"stream":true`+fields)) {
+			if e == "[DONE]" {
+				continue
+			}
+			for _, c := range parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
+				switch {
+				case c.Custom != nil && c.Function.Name+c.Function.Arguments != "":
+					t.Errorf("a call that is both: %s", e)
+				case c.Custom != nil:
+					got = append(got, fmt.Sprintf("%d %s %s %s", c.Index, c.Type, c.Custom.Name, c.Custom.Input))
+				case c.Function.Name != "":
+					got = append(got, fmt.Sprintf("%d %s %s", c.Index, c.Type, c.Function.Name))
+				}
+			}
+		}
+		if want := "0 custom patch |0   +a b|1 function get_time|2 custom patch |2   +c"; strings.Join(got, "|") != want {
+			t.Errorf("streamed%s: got %q, want %q", fields, strings.Join(got, "|"), want)
+		}
+	}
+	const result = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"patch","input":"+a \"b\""}}]},
+		{"role":"tool","tool_call_id":"c1","content":"done"}],"tools":[{"type":"custom","custom":{"name":"patch"}}]}`
+	if c := post[chatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
+		t.Errorf("after a result: %+v", c)
+	}
+	prompt := post[struct{ Prompt string }](s, "/apply-template", result).Prompt
+	if want := `<tool_call>{"name": "patch", "arguments": {"input": "+a \"b\""}}</tool_call>`; !strings.Contains(prompt, want) {
+		t.Errorf("the prompt is %s, want %s in it", prompt, want)
+	}
+	status, b, _ := s.do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
+	if status != 400 || !strings.Contains(string(b), "message 0: tool_calls: element 0: custom: missing") {
+		t.Errorf("a call without one: %d %s", status, b)
+	}
+}
+
 // Calls of tools, answers that are given up and reasoning that is ended on request share passes:
 // none changes another's text.
 func TestScriptedCompany(t *testing.T) {
