@@ -11,11 +11,13 @@ import (
 // atLeast makes the tokens with this logit or more the candidates.
 func (s *Sampler) atLeast(logits []float32, least float64) {
 	for first, run := range s.runs(logits) {
+		kept := s.kept
 		for i, v := range run {
 			if float64(v) >= least {
-				s.kept = append(s.kept, token{first + int32(i), v})
+				kept = append(kept, token{first + int32(i), v})
 			}
 		}
+		s.kept = kept
 	}
 }
 
@@ -38,11 +40,14 @@ func (a *spread) least(n float32) float64 {
 func (s *Sampler) deviation(logits []float32, top float64) float64 {
 	var a spread
 	for _, run := range s.runs(logits) {
+		n, sum, squares := a.n, a.sum, a.squares
 		for _, v := range run {
 			if float64(v) >= finite { // not NaN
-				a.add(float64(v) - top)
+				d := float64(v) - top
+				n, sum, squares = n+1, sum+d, squares+float64(d*d)
 			}
 		}
+		a = spread{n, sum, squares}
 	}
 	return top + a.least(s.params.TopNSigma)
 }
