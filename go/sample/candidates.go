@@ -151,7 +151,7 @@ const small = 512
 
 // reach keeps the fewest candidates, those with the smallest keys first, whose weights
 // reach goal, and at least minKeep. A large list is not sorted: weights are added up by
-// bins of keys, and only the bin in which the goal is reached is sorted.
+// bins of keys, as far as it takes, and only the bin in which the goal is reached is sorted.
 func (s *Sampler) reach(goal float64, minKeep int, key, weight func(token) float64) {
 	byKey := func(t, u token) int {
 		switch a, b := key(t), key(u); {
@@ -173,12 +173,25 @@ func (s *Sampler) reach(goal float64, minKeep int, key, weight func(token) float
 		clear(s.bins)
 		clear(s.members)
 		for _, t := range s.kept {
-			b := bin(key(t))
-			s.bins[b] += weight(t)
-			s.members[b]++
+			s.members[bin(key(t))]++
 		}
-		edge, before := 0, 0
-		for edge < nBins && (sum+s.bins[edge] < goal || before+int(s.members[edge]) < minKeep) {
+		// Weights are of the first bins only, of all if those don't reach the goal.
+		edge, before, weighed := 0, 0, 0
+		for edge < nBins {
+			if edge == weighed {
+				from := weighed
+				for n := 0; weighed < nBins && (n < small || from > 0); weighed++ {
+					n += int(s.members[weighed])
+				}
+				for _, t := range s.kept {
+					if b := bin(key(t)); b >= from && b < weighed {
+						s.bins[b] += weight(t)
+					}
+				}
+			}
+			if sum+s.bins[edge] >= goal && before+int(s.members[edge]) >= minKeep {
+				break
+			}
 			sum += s.bins[edge]
 			before += int(s.members[edge])
 			edge++
