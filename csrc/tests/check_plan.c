@@ -745,7 +745,7 @@ static void refuses_attention(void)
 	TAKES(QN_OP_ATTEND, 0, window, 1);
 	REFUSES(QN_OP_ATTEND, 0, ahead, -1);
 	TAKES(QN_OP_ATTEND, 0, ahead, INT32_MAX);
-	base = model.ops[find(QN_OP_ATTEND, 0)];
+	struct qn_op base = model.ops[find(QN_OP_ATTEND, 0)];
 	for (base.side = QN_SIDE_OWN; base.side <= QN_SIDE_SOURCE; base.side++) {
 		expect(&base, QN_OK, "attention to one side");
 		REFUSES_OF(base, window, 64);

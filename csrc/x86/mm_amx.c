@@ -355,14 +355,28 @@ INLINE void mm_small(int type, float *out, const uint8_t *p, const struct act8 *
 /* The kernels for few tokens, by type: those of the set below. */
 static mm_fn *few[QN_N_TYPES];
 
+/*
+ * How many of n tokens are left to them. Up to AMX_REST beyond whole tiles of 16 cost a tile as much as 16
+ * do; among many tokens one more tile matters less than decoding the panel's words a second time.
+ */
+INLINE int left_to_few(int n)
+{
+	enum { AMX_REST = 6, AMX_MANY = 64 };
+
+	if (n < AMX_MIN)
+		return n;
+	return n > AMX_MANY || n % 16 > AMX_REST ? 0 : n % 16;
+}
+
 #define MM_KERNEL(name, type, family) \
 	static void mm_##name##_amx(float *out, const void *panel, const void *act, int64_t n_in, \
 	                       int64_t n_act, int n) \
 	{ \
-		if (n < AMX_MIN) \
-			few[type](out, panel, act, n_in, n_act, n); \
-		else \
-			mm_##family(type, out, panel, act, n_in, n_act, n); \
+		const int rest = left_to_few(n), tiled = n - rest; \
+		if (tiled) \
+			mm_##family(type, out, panel, act, n_in, n_act, tiled); \
+		if (rest) \
+			few[type](out + tiled * QN_PANEL, panel, (const struct act8 *)act + tiled, n_in, n_act, rest); \
 	}
 
 #define MM_SMALL(name, NAME, ...) MM_KERNEL(name, QN_##NAME, small)

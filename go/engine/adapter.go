@@ -87,10 +87,9 @@ func (e *Engine) attach(m *model.Adapter) (*Adapter, error) {
 		list = append(list, nil)
 	}
 	list[number] = m
-	if err := e.runner.SetAdapters(list); err != nil {
+	if err := e.setAdapters(list); err != nil {
 		return nil, err
 	}
-	e.adapters = list
 	return &Adapter{m: m, number: int32(number)}, nil
 }
 
@@ -98,12 +97,21 @@ func (e *Engine) attach(m *model.Adapter) (*Adapter, error) {
 func (e *Engine) detach(a *Adapter) error {
 	list := slices.Clone(e.adapters)
 	list[a.number] = nil
-	if err := e.runner.SetAdapters(list); err != nil {
+	if err := e.setAdapters(list); err != nil {
 		return err
 	}
-	e.adapters = list
 	a.m.Close()
 	return nil
+}
+
+// setAdapters makes these the adapters of passes, in the device's turn: the number of threads, by which
+// their scratch is sized, may change between two.
+func (e *Engine) setAdapters(list []*model.Adapter) error {
+	err := e.device.inTurn(func() error { return e.runner.SetAdapters(list) })
+	if err == nil {
+		e.adapters = list
+	}
+	return err
 }
 
 // SetAdapters makes the sequence use these adapters. Its state, which others or none have computed, is dropped

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -247,7 +248,15 @@ func TestLoopAdapters(t *testing.T) {
 		res := c.wait(t)
 		return c.ids, res, res.Err
 	}
-	var wg sync.WaitGroup
+	var wg, threads sync.WaitGroup
+	var done atomic.Bool
+	threads.Go(func() { // a quota that changes all the time
+		for i := 0; !done.Load(); i++ {
+			if err := l.e.device.SetThreads(1+i%3, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for k := range 3 {
 		wg.Go(func() {
 			for range 4 {
@@ -277,6 +286,8 @@ func TestLoopAdapters(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	done.Store(true)
+	threads.Wait()
 
 	a, err := l.OpenAdapter(files[0])
 	if err != nil {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
@@ -89,5 +91,17 @@ func TestAnswers(t *testing.T) {
 		if !errors.Is(err, ErrAnswers) {
 			t.Errorf("a request for a vector: %v", err)
 		}
+	}
+}
+
+// A text and the token that its answer begins with need room.
+func TestAnswersNeedTwoTokens(t *testing.T) {
+	f, err := model.OpenFile(testdata.Path(t, "archs/t5.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := New(f, Config{Device: device(t, 1), Ctx: 1}); err == nil || !strings.Contains(err.Error(), "needs 2") {
+		t.Errorf("a context of 1: %v", err)
+		e.Close()
 	}
 }

@@ -152,10 +152,15 @@ func (e *Engine) load(c Config) error {
 		return fmt.Errorf("%s %w", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
 		return fmt.Errorf("%s %w", head.Arch, ErrAnswers)
+	} else if len(head.Encoder) > 0 && c.Ctx == 1 {
+		return fmt.Errorf("a context of 1 token, %s needs 2: for a text, and for what its answer begins with", head.Arch)
 	}
 	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
 	if err != nil {
 		return err
+	}
+	if start, n := survey.Config.Start, survey.Config.NVocab; int(start) >= n {
+		return fmt.Errorf("answers begin with token %d, and the vocabulary has %d", start, n)
 	}
 	if e.banned, err = banned(e.file.GGUF, survey.Config.NVocab); err != nil {
 		return err

@@ -62,13 +62,29 @@ func (l *Loop) parkBackground() bool {
 	return only
 }
 
-// regrow lets the pool have up to n bytes more, but not more than it was made with.
-func (l *Loop) regrow(n uint64) {
+// regrow lets the pool have up to n bytes more, but not more than it was made with; up to all of them where no request
+// could have a full context otherwise. What is too large for the pool nevertheless is ended: nothing
+// else would run it.
+func (l *Loop) regrow(n, all uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kv := l.e.kv
+	if one := min(least(kv.Layout(), l.e.ctx), kv.Most()); kv.Limit() < one {
+		n = max(n, min(all, one-kv.Limit()))
+	}
 	if more := min(n, kv.Most()-kv.Limit()); more > 0 && kv.Resize(kv.Limit()+more) == nil {
 		l.nudge()
+	}
+	limit, reason := l.e.device.budget.Limit()
+	for _, j := range l.jobs {
+		most := l.e.ctx
+		if j.gen.MaxTokens >= 0 {
+			most = min(most, len(j.Prompt)+j.gen.MaxTokens)
+		}
+		if j.ended == nil && kv.Limit() < min(least(kv.Layout(), most), kv.Most()) {
+			j.ended = &MemoryError{limit, reason, retryPressure}
+			l.nudge()
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
 // ErrClosing, ErrDamaged, or an error about its parameters.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
+	prompt := len(r.Prompt)
 	if c := l.e.model.Config; c.OnePass() {
 		own := *r
 		own.NoCache = true // what is after a token decides its state as well
@@ -51,7 +52,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
 	}
 	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
-	j.usage = Usage{PromptTokens: len(r.Prompt), Slot: -1}
+	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
 	if gen.MaxTokens >= 0 {

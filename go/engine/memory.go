@@ -37,6 +37,9 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
 	if s.Config.OnePass() {
 		u.Batch = u.Ctx
+		if len(s.Config.Encoder) > 0 { // beside as many answers as there can be
+			u.Batch += u.Sequences
+		}
 	}
 	u.MaxOut = min(maxOut, u.Batch)
 	return u

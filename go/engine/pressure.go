@@ -62,7 +62,7 @@ func (d *Device) CountProgram() error {
 // Adjust makes the device stay within what the machine allows. Where more is taken than
 // the limit, or tasks wait for memory, it gives back, in this order: room for pages of mapped weights, cached
 // prefixes, what idle models keep, the contexts of background requests. Where that is
-// not enough, new requests are refused until it is. When the cause is gone for some readings, caches may grow again.
+// not enough, new requests are refused until it is. When the cause is gone for some readings, KV pools may grow again.
 // It returns what changed, a line for each.
 func (d *Device) Adjust(r Reading) (changes []string) {
 	say := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
@@ -175,7 +175,7 @@ func (d *Device) regrow() {
 	limit, _ := d.budget.Limit()
 	for _, l := range loops {
 		free := d.budget.Free()
-		l.regrow(free - min(free, limit/sparePart))
+		l.regrow(free-min(free, limit/sparePart), free)
 	}
 }
 

@@ -210,6 +210,36 @@ func TestShrinkParksBackground(t *testing.T) {
 	checkBlocks(t, f.Loop)
 }
 
+// What no longer fits when memory is calm again is ended, and does not wait for ever.
+func TestShrinkEndsWhatCannotRun(t *testing.T) {
+	f := follow(t, 10, Config{Sequences: 2, Ctx: 256})
+	r := greedyRequest(randomIDs(f.e, 1, 60), 190)
+	r.Priority = -1
+	var adjusted atomic.Bool
+	running := make(chan struct{})
+	r.Sink.(*catcher).on = func(n int) {
+		if n == 2 {
+			close(running)
+		}
+		for n > 2 && !adjusted.Load() && f.quiet() {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	_, c := submit(t, f.Loop, r)
+	<-running
+	f.short(f.e.kv.Limit() * 19 / 20)
+	f.after()
+	adjusted.Store(true)
+	for range 2 * calmReadings {
+		f.after()
+	}
+	var short *MemoryError
+	if r := c.wait(t); !errors.As(r.Err, &short) {
+		t.Errorf("it ended with %v", r.Err)
+	}
+	f.stays(t, Calm)
+}
+
 // The number of threads follows the quota while requests run, and changes no bit.
 func TestThreadsFollowTheQuota(t *testing.T) {
 	f := follow(t, 8, Config{Sequences: 1, Ctx: 256})

@@ -50,6 +50,8 @@ type watcher struct {
 	at     time.Time
 	last   machine.Pressure
 
+	refused int // threads that there was no memory for, and that was logged
+
 	throttled, stolen alarm
 }
 
@@ -89,10 +91,14 @@ func (w *watcher) read(now time.Time) {
 func (w *watcher) follow() {
 	n, was := w.Machine.Threads(), w.device.Threads()
 	if n == was {
+		w.refused = 0
 		return
 	}
 	if err := w.device.SetThreads(n, w.Machine.WorkerCPUs(n)); err != nil {
-		w.Log(fmt.Sprintf("%d threads stay, and %d are allowed: %v", was, n, err))
+		if w.refused != n {
+			w.Log(fmt.Sprintf("%d threads stay, and %d are allowed: %v", was, n, err))
+		}
+		w.refused = n
 		return
 	}
 	w.Log(fmt.Sprintf("%d threads run, %d before: the CPU quota has changed", n, was))

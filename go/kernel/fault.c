@@ -25,10 +25,12 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 	const uintptr_t at = (uintptr_t)info->si_addr & ~(page - 1);
 	const int was = errno;
 
-	for (int i = 0; i < QN_GUARDS && at; i++) {
+	for (int i = 0; i < QN_GUARDS && at && info->si_code > 0; i++) { /* else it was sent, and reads nothing */
 		struct guard *g = &guards[i];
 		const uintptr_t from = atomic_load(&g->from), to = atomic_load(&g->to);
 		if (!from || at < from || at >= to)
+			continue;
+		if (atomic_load(&g->from) != from) /* another's by now, and `to` with it */
 			continue;
 		if (mmap((void *)at, to - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
 			break;

@@ -9,7 +9,7 @@ package kernel
 import "C"
 
 import (
-	"sync/atomic"
+	"sync"
 	"unsafe"
 )
 
@@ -17,8 +17,10 @@ import (
 // does not answer, into zeros and a mark. Without one, such a read kills the process
 // with SIGBUS. Its methods are safe for concurrent use.
 type Guard struct {
-	n      C.int32_t
-	closed atomic.Bool
+	n C.int32_t
+
+	mu     sync.Mutex
+	closed bool
 	last   bool // what Faulted was when it was closed
 }
 
@@ -36,10 +38,16 @@ func NewGuard(b []byte) *Guard {
 
 // Faulted reports whether a page could not be read. From that page on all are zeros.
 func (g *Guard) Faulted() bool {
-	switch {
-	case g == nil:
+	if g == nil {
 		return false
-	case g.closed.Load():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.faulted()
+}
+
+func (g *Guard) faulted() bool {
+	if g.closed {
 		return g.last
 	}
 	return C.qn_guard_faulted(g.n) != 0
@@ -47,10 +55,14 @@ func (g *Guard) Faulted() bool {
 
 // Close ends the guard. The pages are unmapped after it. Closing again is a no-op.
 func (g *Guard) Close() {
-	if g == nil || g.closed.Load() {
+	if g == nil {
 		return
 	}
-	g.last = g.Faulted()
-	g.closed.Store(true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	g.last, g.closed = g.faulted(), true
 	C.qn_unguard(g.n)
 }

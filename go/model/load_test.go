@@ -95,6 +95,25 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// Layers of an encoder lie in one another's place, so they are alike.
+func TestAnswerLayersAreAlike(t *testing.T) {
+	d := read(t, testdata.Path(t, "archs/t5.gguf"))
+	n := 0
+	for _, x := range d.tensors {
+		if strings.HasPrefix(x.Name, "enc.blk.") && strings.HasSuffix(x.Name, ".attn_q.weight") {
+			n++
+		}
+	}
+	heads := make([]int32, n)
+	for i := range heads {
+		heads[i] = int32(min(1+3*i, 4))
+	}
+	d.set("t5.attention.head_count_kv", heads)
+	if _, err := load(t, d.write(t, "x.gguf"), Packed); err == nil || !strings.Contains(err.Error(), "want the same in all") {
+		t.Errorf("%d layers with %v heads: %v", n, heads, err)
+	}
+}
+
 // Fuzzers' files, and ones with rows that are no whole blocks.
 func TestHostileFiles(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata.Path(t, "hostile/ik-quantize-bad-rows"), "*.gguf"))

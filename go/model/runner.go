@@ -83,7 +83,7 @@ func (r *Runner) allocate(p *arch.Program, ps *plans, c RunnerConfig) (err error
 const activations = "activations"
 
 // Fit makes the scratch large enough for a pool of so many threads, or returns why there
-// is no memory for it. It must not be called while a batch runs.
+// is no memory for it. It must not be called while a plan runs.
 func (r *Runner) Fit(threads int) error {
 	ps := r.plans
 	if r.adapted != nil {

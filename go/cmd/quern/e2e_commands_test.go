@@ -165,8 +165,8 @@ func TestInspectTotalSuffices(t *testing.T) {
 }
 
 func TestInspectShowsWhatCannotRun(t *testing.T) {
-	got := succeed(t, "inspect", testdata.Path(t, "archs/t5.gguf"))
-	for _, want := range []string{"general.architecture", "t5", "token_embd.weight", "F16", "memory", "unknown: "} {
+	got := succeed(t, "inspect", testdata.Path(t, "archs/deepseek4.gguf"))
+	for _, want := range []string{"general.architecture", "deepseek4", "token_embd.weight", "F16", "memory", "unknown: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in the output", want)
 		}

@@ -117,8 +117,8 @@ func TestRunTimeErrors(t *testing.T) {
 
 func TestUnsupportedModels(t *testing.T) {
 	for path, words := range map[string][]string{
-		testdata.Path(t, "archs/t5.gguf"):   {`"t5"`, "llama"},
-		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions"},
+		testdata.Path(t, "archs/deepseek4.gguf"): {`"deepseek4"`, "hyper-connections"},
+		testdata.Path(t, "archs/bert.gguf"):      {"bert", "both directions"},
 		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
 	} {
 		quern(t, "run", "-m", path, "-p", "x").refused(t, 1, words...)

@@ -195,6 +195,13 @@ func (k *keys) rope(style kernel.Rope) {
 	}
 }
 
+// noRope takes the rotations from all layers.
+func (k *keys) noRope() {
+	for il := range k.c.Layers {
+		k.c.Layers[il].Rope = Rope{}
+	}
+}
+
 // temperature reads by what queries grow with their position, over as many positions as a
 // key says.
 func (k *keys) temperature(span string) {

@@ -18,6 +18,12 @@ var t5 = Arch{
 		if k.err != nil { // there may be no layers
 			return
 		}
+		for il, l := range k.c.Layers { // whose keys and values have the same place, and the decoder's the same sizes
+			if l != k.c.Layers[0] {
+				k.fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
+				return
+			}
+		}
 		k.c.Encoder = k.c.Layers
 		n := k.intOr("decoder_block_count", len(k.c.Layers), 1, maxLayer)
 		k.c.Layers = slices.Repeat(k.c.Encoder[:1], n)
