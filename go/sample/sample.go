@@ -142,14 +142,10 @@ func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 <<
 func (s *Sampler) greedy(logits []float32) token {
 	best := token{-1, float32(math.Inf(-1))}
 	for first, run := range s.runs(logits) {
-		largest, at := best.logit, -1
 		for i, v := range run {
-			if v > largest { // false for NaN
-				largest, at = v, i
+			if v > best.logit { // false for NaN
+				best = token{first + int32(i), v}
 			}
-		}
-		if at >= 0 {
-			best = token{first + int32(at), largest}
 		}
 	}
 	return best
