@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -236,6 +237,81 @@ func TestScriptedCustomTools(t *testing.T) {
 	status, b, _ := s.do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
 	if status != 400 || !strings.Contains(string(b), "message 0: tool_calls: element 0: custom: missing") {
 		t.Errorf("a call without one: %d %s", status, b)
+	}
+}
+
+// A lazy grammar holds from its trigger on; the text before is what the model says.
+func TestScriptedLazyGrammars(t *testing.T) {
+	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
+		{Text: wrong},
+	}})
+	call := post[struct{ Tokens []int32 }](s, "/tokenize", `{"content":"<call>","parse_special":true}`).Tokens
+	if len(call) != 1 {
+		t.Fatalf("<call> is the tokens %v", call)
+	}
+	word := func(s string) string { return `[{"type":"word","value":` + quoteJSON(s) + `}]` }
+	for _, c := range []struct{ name, content, grammar, fields, want string }{
+		{"a word", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"its number", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":[{"type":1,"value":"<n>"}]`, `^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"none comes", "free", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^Nothing here\.$`},
+		{"the first of two", "x", `root ::= "{" [^}]{0,6} "}!"`, `"grammar_triggers":[{"type":"word","value":"zz"},{"type":"word","value":"{b"},{"type":"word","value":"{"}]`, `^So <n> \{[^}]{0,6}\}!$`},
+		{"a pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"\\{[a-z]"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"its group", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"or a\\s*(\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"a whole pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"[^]*or (?:a )(\\{)[^]*"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"not the whole", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"or a (\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}: x</call>\.$`},
+		{"a token", "x", `root ::= "<call>" [0-9]`, `"grammar_triggers":[{"type":"token","value":"<call>","token":` + fmt.Sprint(call[0]) + `}]`, `^So <n> \{ "a": 1\}, or a \{b\}: [0-9]$`},
+		{"a preserved token", "x", `root ::= "<call>" [0-9]`, `"preserved_tokens":["<call>","not one"],"grammar_triggers":` + word("<call>"), `^So <n> \{ "a": 1\}, or a \{b\}: <call>[0-9]$`},
+		{"not lazy", "x", `root ::= [0-9]`, `"grammar_lazy":false,"preserved_tokens":["<call>"],"grammar_triggers":` + word("<call>"), `^[0-9]$`},
+	} {
+		fields := `,"temperature":0,"max_tokens":100,"grammar":` + quoteJSON(c.grammar) + `,` + c.fields
+		if !strings.Contains(fields, "grammar_lazy") {
+			fields += `,"grammar_lazy":true`
+		}
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
+		if a.Message.Content == nil || a.Finish != "stop" || !regexp.MustCompile(c.want).MatchString(*a.Message.Content) {
+			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
+		}
+		prompt := post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
+		n := post[struct{ Content string }](s, "/completion", `{"prompt":`+quoteJSON(prompt)+fields+`}`)
+		if n.Content != *a.Message.Content {
+			t.Errorf("%s: /completion has %q, chat %q", c.name, n.Content, *a.Message.Content)
+		}
+	}
+	for fields, want := range map[string]string{
+		``:                                      "grammar_triggers: missing",
+		`"grammar_triggers":[]`:                 "grammar_triggers: missing",
+		`"grammar_triggers":5`:                  "grammar_triggers: 5, want an array of triggers",
+		`"grammar_triggers":[5]`:                "grammar_triggers: element 0: 5, want an object",
+		`"grammar_triggers":[{}]`:               "grammar_triggers: element 0: type: missing",
+		`"grammar_triggers":[{"type":"words"}]`: "grammar_triggers: element 0: type: the string \"words\", want word, token",
+		`"grammar_triggers":[{"type":4}]`:       "grammar_triggers: element 0: type: 4",
+		`"grammar_triggers":[{"type":"word"}]`:  "grammar_triggers: element 0: value: missing",
+		`"grammar_triggers":[{"type":"token"}]`: "grammar_triggers: element 0: token: missing",
+		`"grammar_triggers":[{"type":"token","token":99999999}]`:      "grammar_triggers: element 0: token: 99999999, want one of the vocabulary",
+		`"grammar_triggers":[{"type":"token","token":-1}]`:            "grammar_triggers: element 0: token: -1",
+		`"grammar_triggers":[{"type":"pattern","value":"("}]`:         "grammar_triggers: element 0: ) is missing",
+		`"grammar_triggers":[{"type":"pattern","value":"a|(b)"}]`:     "grammar_triggers: element 0: the first capturing group",
+		`"grammar_triggers":[{"type":"pattern_full","value":"(b)?"}]`: "grammar_triggers: element 0: the first capturing group",
+		`"grammar_triggers":` + word("<call>"):                        "grammar_triggers: element 0: the control token \"<call>\", want it in preserved_tokens",
+		`"preserved_tokens":[5]`:                                      "preserved_tokens: ",
+		`"grammar_lazy":"yes"`:                                        "grammar_lazy: ",
+	} {
+		if fields != "" {
+			fields = "," + fields
+		}
+		lazy := `,"grammar_lazy":true`
+		if strings.Contains(fields, "grammar_lazy") {
+			lazy = ""
+		}
+		status, b, _ := s.do("POST", "/completion", `{"prompt":"x","n_predict":1,"grammar":"root ::= \"a\""`+lazy+fields+`}`)
+		e := parse[struct {
+			Error struct{ Message, Param string }
+		}](t, b).Error
+		if status != 400 || !strings.HasPrefix(e.Message, want) || !strings.HasPrefix(want, e.Param+":") || e.Param == "" {
+			t.Errorf("%s: %d %s, want %s", fields, status, b, want)
+		}
 	}
 }
 
