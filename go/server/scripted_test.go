@@ -142,6 +142,23 @@ func TestScriptedForms(t *testing.T) {
 	}
 }
 
+// Thoughts that the prompt has opened are free, and the form begins after them.
+func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
+		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+	}})
+	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+form+`}`).Choices[0]
+	var is struct{ N *int }
+	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
+		t.Errorf("got %+v", a)
+	}
+	prompt := post[struct{ Prompt string }](s, "/apply-template", `{`+hi+`}`).Prompt
+	if !strings.HasSuffix(prompt, "<think>") {
+		t.Errorf("the prompt is %q", prompt)
+	}
+}
+
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
 	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
