@@ -114,7 +114,7 @@ func because(ctx context.Context, err error, said *tail) error {
 // standard error, for when that fails.
 func (s Server) transport() (sdk.Transport, *tail) {
 	if s.URL != "" {
-		client := &http.Client{Transport: headers{s.Headers, http.DefaultTransport}}
+		client := &http.Client{Transport: headers{s.Headers, http.DefaultTransport}, CheckRedirect: sameServer}
 		return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, DisableStandaloneSSE: true}, &tail{}
 	}
 	cmd := exec.Command(s.Command, s.Args...)
@@ -126,6 +126,17 @@ func (s Server) transport() (sdk.Transport, *tail) {
 	said := &tail{}
 	cmd.Stderr = said
 	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, said
+}
+
+// sameServer refuses redirects to other servers, which must not get the fields that headers adds.
+func sameServer(r *http.Request, via []*http.Request) error {
+	if to, from := r.URL, via[0].URL; to.Scheme != from.Scheme || to.Host != from.Host {
+		return fmt.Errorf("redirected to another server, %s://%s; give its URL if it is meant", to.Scheme, to.Host)
+	}
+	if len(via) >= 10 {
+		return errors.New("too many redirects")
+	}
+	return nil
 }
 
 // headers adds fields to requests.

@@ -144,6 +144,20 @@ func TestServerFails(t *testing.T) {
 	}
 }
 
+// A server that redirects to another one does not give it the key.
+func TestRedirect(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked with the key %q", r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	web := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer web.Close()
+	_, err := Open(t.Context(), map[string]Server{"x": {URL: web.URL, Headers: map[string]string{"Authorization": "Bearer key"}}}, "1")
+	if err == nil || !strings.Contains(err.Error(), "redirected to another server, "+other.URL) {
+		t.Error(err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"mcpServers": {"a": {"command": "x", "args": ["-v"], "type": "stdio", "alwaysAllow": []}, "b": {"disabled": true}}, "theme": 1}`, ""},

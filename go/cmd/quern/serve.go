@@ -133,6 +133,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer push.Close()
+	if push.Off != "" {
+		logs.Warn().Msg("metrics are not pushed: " + push.Off)
+	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logs.Warn().Err(err).Msg("telemetry was not sent") }))
 	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1, Meter: push.Meter})
 	batches, err := f.openBatches()

@@ -46,7 +46,7 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 		return onDisk(err)
 	}
 	if err := out.Sync(); err != nil {
-		return err
+		return onDisk(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

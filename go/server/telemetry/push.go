@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // the end.
 type Push struct {
 	Meter metric.Meter
+	Off   string // why nothing is pushed although the environment names an endpoint; "" if it is, or names none
 	close func(context.Context) error
 }
 
@@ -28,7 +30,7 @@ type Push struct {
 // compression, certificates, interval.
 func NewPush(version string) (*Push, error) {
 	p := &Push{Meter: noop.Meter{}, close: func(context.Context) error { return nil }}
-	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_METRICS_EXPORTER") == "none" {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || !exportsOTLP() {
 		return p, nil
 	}
 	name := otlpVariable("ENDPOINT")
@@ -39,7 +41,8 @@ func NewPush(version string) (*Push, error) {
 		return nil, fmt.Errorf("%s=%s: no address, want one such as http://localhost:4318", name, os.Getenv(name))
 	}
 	if protocol := otlpVariable("PROTOCOL"); protocol != "" && os.Getenv(protocol) != "http/protobuf" {
-		return nil, fmt.Errorf("%s=%s: not supported, want http/protobuf", protocol, os.Getenv(protocol))
+		p.Off = fmt.Sprintf("%s=%s: not supported, want http/protobuf", protocol, os.Getenv(protocol))
+		return p, nil // platforms set it for all programs
 	}
 	ctx := context.Background()
 	about, err := about(ctx, version)
@@ -53,6 +56,12 @@ func NewPush(version string) (*Push, error) {
 	provider := sdk.NewMeterProvider(sdk.WithReader(sdk.NewPeriodicReader(exporter)), sdk.WithResource(about))
 	p.Meter, p.close = provider.Meter("github.com/quern-llm/quern"), provider.Shutdown
 	return p, nil
+}
+
+// exportsOTLP reports whether OTLP is among the exporters that the environment names; it is if there are none.
+func exportsOTLP() bool {
+	names := os.Getenv("OTEL_METRICS_EXPORTER")
+	return names == "" || slices.ContainsFunc(strings.Split(names, ","), func(name string) bool { return strings.TrimSpace(name) == "otlp" })
 }
 
 // otlpVariable returns the variable that says something of metrics: their own, or that of all

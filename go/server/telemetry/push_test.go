@@ -53,11 +53,19 @@ func TestPush(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "a=b")
 	t.Setenv("OTEL_SERVICE_NAME", "mill")
-	for name, off := range map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_SDK_DISABLED": "true"} {
-		t.Setenv(name, off)
-		count(push())
-		t.Setenv(name, "")
+	for _, off := range [][2]string{
+		{"OTEL_METRICS_EXPORTER", "none"}, {"OTEL_METRICS_EXPORTER", "prometheus,console"}, {"OTEL_SDK_DISABLED", "TRUE"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+	} {
+		t.Setenv(off[0], off[1])
+		p := push()
+		if said := p.Off != ""; said != (off[1] == "grpc") || said && !strings.HasPrefix(p.Off, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: ") {
+			t.Errorf("%s=%s: %q", off[0], off[1], p.Off)
+		}
+		count(p)
+		t.Setenv(off[0], "")
 	}
+	t.Setenv("OTEL_METRICS_EXPORTER", "console, otlp")
 	if len(got) != 0 {
 		t.Error("pushed where it is off")
 	}
@@ -92,11 +100,9 @@ func TestPush(t *testing.T) {
 			t.Errorf("%s is %v, want %v; there are %v", name, v, want, sums)
 		}
 	}
-	for name, bad := range map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"} {
-		t.Setenv(name, bad)
-		if _, err := NewPush("v1"); err == nil || !strings.Contains(err.Error(), name+"="+bad) {
-			t.Errorf("%s=%s: %v", name, bad, err)
-		}
-		t.Setenv(name, "")
+	const name, bad = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "localhost:4318"
+	t.Setenv(name, bad)
+	if _, err := NewPush("v1"); err == nil || !strings.Contains(err.Error(), name+"="+bad) {
+		t.Errorf("%s=%s: %v", name, bad, err)
 	}
 }
