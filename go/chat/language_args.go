@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ func (l *language) argumentText(m *jsonschema.Member, stop string) (grammar.Expr
 	switch alt, _ := says.(grammar.Alt); {
 	case err != nil || says == nil:
 		return free, err
-	case !slices.ContainsFunc(alt, func(e grammar.Expr) bool { return !lacks(e, rune(stop[0])) }):
+	case !slices.ContainsFunc(alt, func(e grammar.Expr) bool { return !lacks(e, rune(stop[0]), false) }):
 		return says, nil
 	case extent(says) > textLimit:
 		return free, fmt.Errorf("the argument %s: its pattern or maxLength takes more than %d characters, which can't be decided in calls of this form", m.Name, textLimit)
@@ -106,10 +107,11 @@ func (l *language) argumentText(m *jsonschema.Member, stop string) (grammar.Expr
 	return grammar.And{says, free}, nil
 }
 
-// lacks tells whether no text of a regular expression has a character, as far as its parts tell.
-func lacks(e grammar.Expr, r rune) bool {
+// lacks tells whether no text of an expression has a character, as far as its parts tell. refs tells whether the
+// rules that it refers to lack it.
+func lacks(e grammar.Expr, r rune, refs bool) bool {
 	any := func(parts []grammar.Expr) bool {
-		return !slices.ContainsFunc(parts, func(e grammar.Expr) bool { return !lacks(e, r) })
+		return !slices.ContainsFunc(parts, func(e grammar.Expr) bool { return !lacks(e, r, refs) })
 	}
 	switch e := e.(type) {
 	case grammar.Lit:
@@ -121,11 +123,28 @@ func lacks(e grammar.Expr, r rune) bool {
 	case grammar.Alt:
 		return any(e)
 	case grammar.And:
-		return slices.ContainsFunc(e, func(e grammar.Expr) bool { return lacks(e, r) })
+		return slices.ContainsFunc(e, func(e grammar.Expr) bool { return lacks(e, r, refs) })
 	case grammar.Repeat:
-		return lacks(e.Expr, r)
+		return lacks(e.Expr, r, refs)
+	case grammar.Ref:
+		return refs
 	}
 	return false
+}
+
+// input returns what a tool's input may be, as it is written before a mark.
+func (l *language) input(t *Tool, mark string) (grammar.Expr, error) {
+	text, err := l.g.Include(t.input)
+	_, control := l.control(mark)
+	if err != nil || control || strings.ContainsFunc(mark, func(r rune) bool {
+		return !slices.ContainsFunc(t.input.Rules, func(rule grammar.Rule) bool { return !lacks(rule.Expr, r, true) })
+	}) {
+		return text, err
+	}
+	if t.input.Recursive() {
+		return nil, errors.New("its grammar refers to itself, which cannot be held in calls of this model's form")
+	}
+	return grammar.And{text, l.free(mark)}, nil
 }
 
 // extent estimates how many characters the parts of a regular expression take, written out.
@@ -225,8 +244,8 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
 	if t.input != nil {
-		text, err := l.g.Include(t.input)
-		arg := argument(grammar.Lit("input"), "true", grammar.And{text, l.free(f.stop)})
+		text, err := l.input(t, f.stop)
+		arg := argument(grammar.Lit("input"), "true", text)
 		return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), arg, l.space(), l.text(f.after)}, err
 	}
 	kindsOf := argumentKinds(t.Parameters)
@@ -273,7 +292,7 @@ func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {
 	text := func(says grammar.Expr) grammar.Expr {
 		e := l.free(f.quote)
 		if _, control := l.control(f.quote); says != nil {
-			if e = says; !control && !lacks(says, rune(f.quote[0])) {
+			if e = says; !control && !lacks(says, rune(f.quote[0]), false) {
 				e = grammar.And{says, l.free(f.quote)}
 			}
 		}
@@ -293,8 +312,8 @@ func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {
 	}
 	open := grammar.Seq{l.text(f.before), grammar.Lit(t.Name + "{")}
 	if t.input != nil {
-		says, err := l.g.Include(t.input)
-		return grammar.Seq{open, grammar.Lit("input:"), text(says), grammar.Lit("}")}, err
+		says, err := l.input(t, f.quote)
+		return grammar.Seq{open, grammar.Lit("input:"), l.text(f.quote), says, l.text(f.quote), grammar.Lit("}")}, err
 	}
 	return l.literal(t, n, grammar.Lit(":"), grammar.Lit(","), open, "}")
 }

@@ -167,6 +167,40 @@ func TestLanguageOfInputs(t *testing.T) {
 	}
 }
 
+// A grammar that refers to itself holds an input wherever no text of it can have the mark that ends the input;
+// where one can, the error names the tool.
+func TestLanguageOfRecursiveInputs(t *testing.T) {
+	parse := func(text string) map[string]*grammar.Grammar {
+		g, err := lark.Parse(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]*grammar.Grammar{"patch": g}
+	}
+	with, without := parse(`start: "(" start ")" | /[^()]*/`), parse(`start: "a" start "b" | inner
+inner: "<c" inner? "/>"`)
+	for syntax, call := range map[string]string{
+		"Hermes":      "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"JSON\"}}\n</tool_call>",
+		"Qwen3-Coder": "<tool_call>\n<function=patch>\n<parameter=input>\nRAW\n</parameter>\n</function>\n</tool_call>",
+		"Gemma 4":     "<|tool_call>call:patch{input:<|\"|>RAW<|\"|>}<tool_call|>",
+	} {
+		p := promptIn(t, syntax, []Tool{{Name: "patch"}})
+		for _, controls := range [][]string{nil, controlsOf(p)} {
+			h := hold(t, p, nil, &CallRule{Required: true, Inputs: without}, controls)
+			for input, want := range map[string]bool{"aa<c<c/>/>bb": true, "<c/>": true, "aa<c/>b": false, "": false} {
+				text := strings.NewReplacer("RAW", input, "JSON", input).Replace(call)
+				if at, ends := h.takes(text); (at == len(text) && ends) != want {
+					t.Errorf("%s, %d control tokens: %q is taken up to %q, want %v", syntax, len(controls), text, text[:at], want)
+				}
+			}
+		}
+		_, err := p.Language(&grammar.Grammar{}, nil, &CallRule{Inputs: with}, func(string) (int32, bool) { return 0, false })
+		if want := "the tool patch: its grammar refers to itself, which cannot be held in calls of this model's form"; syntax == "Hermes" && err != nil || syntax != "Hermes" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v, want %s", syntax, err, want)
+		}
+	}
+}
+
 // In calls that are not JSON, arguments are what a strict schema says all through: within objects and arrays, texts too.
 func TestLanguageOfStrictArguments(t *testing.T) {
 	const schema = `{"type":"object","properties":{

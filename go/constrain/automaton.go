@@ -22,7 +22,9 @@ type Automaton struct {
 	states map[string]*state
 	masks  map[uint64]*mask
 	made   uint64
-	bytes  int // of states and masks
+	slices []sliceOf
+	sliced int // bytes of slices
+	bytes  int // of states, masks and slices
 	limit  int // of those; twice as many end the text that needs them
 	w      walker
 	m      masker
@@ -63,12 +65,12 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	return a, nil
 }
 
-// reset forgets what was computed. Texts keep the states at which they are.
+// reset forgets what was computed, but for slices. Texts keep the states at which they are.
 func (a *Automaton) reset() {
 	a.starts = make([]*state, len(a.rules))
 	a.states = map[string]*state{}
 	a.masks = map[uint64]*mask{}
-	a.bytes = 0
+	a.bytes = a.sliced
 }
 
 // classify finds classes of bytes that no instruction tells apart.

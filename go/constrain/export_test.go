@@ -15,3 +15,6 @@ func CompileAnew(tb testing.TB, v *Vocabulary, g *grammar.Grammar) *Automaton {
 	}
 	return a
 }
+
+// Bytes returns what an automaton counts, and how many slices it has.
+func (a *Automaton) Bytes() (bytes, slices int) { return a.bytes, len(a.slices) }

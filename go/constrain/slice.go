@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 	"sync"
@@ -85,12 +86,23 @@ func (s *slice) index(i int32, from int) int {
 	return from + sort.Search(len(s.rest)-from, func(k int) bool { return s.rest[from+k] >= i })
 }
 
+// maxSets is how many sets of tokens a slice keeps.
+const maxSets = 16
+
+// size returns how many bytes a slice takes at most.
+func (s *slice) size() int {
+	return 2*len(s.points) + 8*len(s.pure) + 4*len(s.rest) + 4*len(s.next) + maxSets*(s.n+7)/8
+}
+
 // upTo returns the tokens of at most n code points.
 func (s *slice) upTo(n int32) Set {
 	n = min(n, s.longest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sets[n] == nil {
+		if len(s.sets) == maxSets {
+			clear(s.sets)
+		}
 		set := NewSet(s.n)
 		for k, points := range s.points {
 			if points > 0 && int32(points) <= n {
@@ -140,16 +152,41 @@ func (a *Automaton) settled(s *state) settlement {
 	}
 	s.settles = true
 	if r := a.back(s); r.rest {
-		s.settled = settlement{a.v.slice(r), unbounded}
+		s.settled = settlement{a.slice(r), unbounded}
 		return s.settled
 	}
 	for i := range s.runs {
 		if r := &s.runs[i]; r.loop.run.rest && (int(r.left) >= a.v.longest || r.plain(a, s)) {
-			s.settled = settlement{a.v.slice(r.loop.run), r.left}
+			s.settled = settlement{a.slice(r.loop.run), r.left}
 			break
 		}
 	}
 	return s.settled
+}
+
+// maxRuns is how many slices an automaton uses, maxMissing how many characters of ASCII are missing at
+// most in the run of one: where more are, most tokens are walked anyway.
+const (
+	maxRuns    = 6
+	maxMissing = 64
+)
+
+// slice returns the slice of a run, nil where the automaton has as many as it may: then all tokens
+// are walked. Those that it has it keeps: states of texts have them beyond a reset.
+func (a *Automaton) slice(r run) *slice {
+	for _, s := range a.slices {
+		if s.run == r {
+			return s.slice
+		}
+	}
+	if len(a.slices) == maxRuns || a.sliced > a.limit/2 || 128-bits.OnesCount64(r.ascii[0])-bits.OnesCount64(r.ascii[1]) > maxMissing {
+		return nil
+	}
+	s := a.v.slice(r)
+	a.slices = append(a.slices, sliceOf{r, s})
+	a.sliced += s.size()
+	a.bytes += s.size()
+	return s
 }
 
 // back returns the code points that lead from a state to itself; rest is all beyond ASCII.

@@ -36,6 +36,9 @@ type Form struct {
 	Tagged           // of Tags
 	Space   string   // a regular expression of the white space in JSON; empty: bounded
 	Compact bool     // JSON is on one line
+
+	Triggers  []Trigger // not nil: what is before the first of them is free
+	Preserved []int32   // tokens that may be in the place of their names, with triggers
 }
 
 // Tagged is free text, but what begins with a trigger is one of some structures, each a
@@ -84,6 +87,11 @@ func (f *Form) Compile(tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt
 	if f != nil {
 		if e, err = f.language(g, tok); err != nil {
 			return nil, err
+		}
+		if f.Triggers != nil {
+			if e, err = triggered(g, e, f.Triggers, f.Preserved, tok); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if prompt != nil {

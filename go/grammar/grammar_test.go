@@ -111,3 +111,24 @@ func TestIncludeRefusesDeepRules(t *testing.T) {
 		t.Errorf("%v, %v", ref, err)
 	}
 }
+
+func TestRecursive(t *testing.T) {
+	for _, tt := range []struct {
+		want  bool
+		rules []Expr
+	}{
+		{false, []Expr{Lit("a")}},
+		{true, []Expr{Seq{Lit("a"), Ref(0)}}},
+		{false, []Expr{Alt{Ref(1), Ref(2), Ref(1)}, Seq{Ref(2), Ref(3)}, Repeat{Ref(3), 0, -1}, Lit("a")}},
+		{true, []Expr{Alt{Ref(1), Ref(2)}, Not{Ref(2)}, And{Ref(3)}, Repeat{Ref(1), 0, 1}}},
+		{false, []Expr{Lit("a"), Ref(1)}}, // no text needs it
+	} {
+		g := &Grammar{}
+		for _, e := range tt.rules {
+			g.Add("r", e)
+		}
+		if got := g.Recursive(); got != tt.want {
+			t.Errorf("%v: %v", tt.rules, got)
+		}
+	}
+}

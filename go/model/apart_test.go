@@ -27,7 +27,11 @@ func interleavedTypes() map[string]gguf.Type {
 // Rows that ik_llama.cpp's program quantized, as they are and interleaved: taken apart the ones are the others. Files
 // and kernels agree on which types there are.
 func TestRowsApart(t *testing.T) {
-	d := read(t, "rows-interleaved.gguf")
+	path, err := filepath.Abs("testdata/rows-interleaved.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := read(t, path)
 	types := interleavedTypes()
 	if len(types) == 0 || len(d.tensors) != 2*len(types) {
 		t.Errorf("%d types, the file has %d tensors", len(types), len(d.tensors))

@@ -12,7 +12,9 @@ var ways = []struct {
 	name string
 	p    Params
 }{
-	{"greedy", Params{RepeatPenalty: 1}},
+	{"greedy", Params{TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
+	{"greedy/sigma", with(func(p *Params) { p.Temp, p.TopNSigma, p.MinKeep = 0, 1.5, 4 })},
+	{"zero", Params{RepeatPenalty: 1}}, // its typical-p is 0: the token of the most expected surprise
 	{"defaults", Defaults()},
 	{"penalties", Params{Temp: 0.8, TopK: 40, TopP: 0.95, TypicalP: 1, MinP: 0.05, RepeatLastN: 64, RepeatPenalty: 1.1}},
 	{"topk1000", Params{Temp: 0.8, TopK: 1000, TopP: 1, TypicalP: 1, RepeatPenalty: 1}},
@@ -83,7 +85,7 @@ func BenchmarkSample(b *testing.B) {
 	for _, way := range ways {
 		run(b, way.name, way.p, logits)
 	}
-	run(b, "topp/flat", ways[4].p, flat)
+	run(b, "topp/flat", ways[6].p, flat)
 	run(b, "defaults/rising", Defaults(), rising)
 }
 

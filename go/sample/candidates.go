@@ -11,11 +11,13 @@ import (
 // atLeast makes the tokens with this logit or more the candidates.
 func (s *Sampler) atLeast(logits []float32, least float64) {
 	for first, run := range s.runs(logits) {
+		kept := s.kept
 		for i, v := range run {
 			if float64(v) >= least {
-				s.kept = append(s.kept, token{first + int32(i), v})
+				kept = append(kept, token{first + int32(i), v})
 			}
 		}
+		s.kept = kept
 	}
 }
 
@@ -38,11 +40,14 @@ func (a *spread) least(n float32) float64 {
 func (s *Sampler) deviation(logits []float32, top float64) float64 {
 	var a spread
 	for _, run := range s.runs(logits) {
+		n, sum, squares := a.n, a.sum, a.squares
 		for _, v := range run {
 			if float64(v) >= finite { // not NaN
-				a.add(float64(v) - top)
+				d := float64(v) - top
+				n, sum, squares = n+1, sum+d, squares+float64(d*d)
 			}
 		}
+		a = spread{n, sum, squares}
 	}
 	return top + a.least(s.params.TopNSigma)
 }
@@ -146,7 +151,7 @@ const small = 512
 
 // reach keeps the fewest candidates, those with the smallest keys first, whose weights
 // reach goal, and at least minKeep. A large list is not sorted: weights are added up by
-// bins of keys, and only the bin in which the goal is reached is sorted.
+// bins of keys, as far as it takes, and only the bin in which the goal is reached is sorted.
 func (s *Sampler) reach(goal float64, minKeep int, key, weight func(token) float64) {
 	byKey := func(t, u token) int {
 		switch a, b := key(t), key(u); {
@@ -168,12 +173,25 @@ func (s *Sampler) reach(goal float64, minKeep int, key, weight func(token) float
 		clear(s.bins)
 		clear(s.members)
 		for _, t := range s.kept {
-			b := bin(key(t))
-			s.bins[b] += weight(t)
-			s.members[b]++
+			s.members[bin(key(t))]++
 		}
-		edge, before := 0, 0
-		for edge < nBins && (sum+s.bins[edge] < goal || before+int(s.members[edge]) < minKeep) {
+		// Weights are of the first bins only, of all if those don't reach the goal.
+		edge, before, weighed := 0, 0, 0
+		for edge < nBins {
+			if edge == weighed {
+				from := weighed
+				for n := 0; weighed < nBins && (n < small || from > 0); weighed++ {
+					n += int(s.members[weighed])
+				}
+				for _, t := range s.kept {
+					if b := bin(key(t)); b >= from && b < weighed {
+						s.bins[b] += weight(t)
+					}
+				}
+			}
+			if sum+s.bins[edge] >= goal && before+int(s.members[edge]) >= minKeep {
+				break
+			}
 			sum += s.bins[edge]
 			before += int(s.members[edge])
 			edge++

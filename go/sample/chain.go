@@ -12,6 +12,7 @@ type chain struct {
 	edits    string // penalties and DRY
 	filters  string // the rest; on the quick path those with an effect are kpmt, in this order
 	quick    bool   // no list of all candidates is needed
+	greedy   bool   // the largest logit wins, whatever the rest
 	mirostat bool
 	adaptive bool
 }
@@ -41,6 +42,8 @@ func (p *Params) compile() chain {
 	if !strings.Contains(c.filters, "t") {
 		p.Temp = 1
 	}
+	before, _, cold := strings.Cut(c.filters, "t")
+	c.greedy = cold && !c.adaptive && p.Temp <= 0 && p.DynRange <= 0 && strings.Trim(before, "skpm") == "" // which all keep it
 	c.quick = !c.adaptive && p.MinKeep <= 1 && p.DynRange <= 0 && inOneOrder(c.filters, "kpmt")
 	if c.quick {
 		if !strings.Contains(c.filters, "k") {

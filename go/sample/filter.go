@@ -154,16 +154,18 @@ func (s *Sampler) topP(logits []float32, top float64) {
 
 	sure := 0 // how many tokens, at the front of kept, lie in bins before the edge
 	for first, run := range s.runs(logits) {
+		kept, n := s.kept, sure
 		for i, v := range run {
 			if b := bin(top - float64(v)); b <= edge {
-				s.kept = append(s.kept, token{first + int32(i), v})
+				kept = append(kept, token{first + int32(i), v})
 				if b < edge {
-					last := len(s.kept) - 1
-					s.kept[sure], s.kept[last] = s.kept[last], s.kept[sure]
-					sure++
+					last := len(kept) - 1
+					kept[n], kept[last] = kept[last], kept[n]
+					n++
 				}
 			}
 		}
+		s.kept, sure = kept, n
 	}
 	slices.SortFunc(s.kept[sure:], inOrder)
 	s.cut(sure, sum, goal, top)
@@ -171,14 +173,7 @@ func (s *Sampler) topP(logits []float32, top float64) {
 
 // minP keeps the tokens of all that pass min-p, in order of id.
 func (s *Sampler) minP(logits []float32, top float32) {
-	least := s.leastLogit(top)
-	for first, run := range s.runs(logits) {
-		for i, v := range run {
-			if float64(v) >= least {
-				s.kept = append(s.kept, token{first + int32(i), v})
-			}
-		}
-	}
+	s.atLeast(logits, s.leastLogit(top))
 }
 
 // leastLogit returns the least logit that passes min-p. The largest always does.

@@ -78,7 +78,8 @@ func (s *Sampler) penalize(logits []float32) {
 
 // runs yields the logits with s.edits, without copying them: stretches of the
 // caller's slice between the edited tokens, and each of those alone. The
-// key is the id of a stretch's first token; ids ascend.
+// key is the id of a stretch's first token; ids ascend. Loops over a stretch keep sums in variables of
+// their own: those outside of the range are in memory, as it calls a function.
 func (s *Sampler) runs(logits []float32) iter.Seq2[int32, []float32] {
 	return func(yield func(int32, []float32) bool) {
 		next := int32(0)

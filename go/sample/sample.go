@@ -112,7 +112,7 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	}
 	s.edit(logits)
 	s.beta, s.all, s.feedback.id = 0, false, -1
-	if s.chain.quick && s.params.Temp <= 0 {
+	if s.chain.greedy {
 		best := s.greedy(logits)
 		if best.id < 0 {
 			return 0, ErrNoToken
@@ -179,20 +179,26 @@ func (s *Sampler) drawAll(logits []float32, u float64) (int32, error) {
 	}
 	top, beta, sum := float64(best.logit), s.beta, 0.0
 	for _, run := range s.runs(logits) {
+		so := sum
 		for _, v := range run {
-			sum += weight((float64(v) - top) * beta)
+			so += weight((float64(v) - top) * beta)
 		}
+		sum = so
 	}
 	left := float64(u * sum)
 	last := best.id
 	for first, run := range s.runs(logits) {
+		rest, at := left, -1
 		for i, v := range run {
 			if w := weight((float64(v) - top) * beta); w > 0 {
-				last = first + int32(i)
-				if left -= w; left < 0 {
-					return last, nil
+				at = i
+				if rest -= w; rest < 0 {
+					return first + int32(i), nil
 				}
 			}
+		}
+		if left = rest; at >= 0 {
+			last = first + int32(at)
 		}
 	}
 	return last, nil

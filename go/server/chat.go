@@ -41,7 +41,7 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
-	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), logprobs: q.logprobs, old: q.tools.old, envelope: e}
+	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), inputs: make([]*block, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
 }
 
 type chatAnswer struct {
@@ -58,11 +58,11 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role      string          `json:"role"`
-	Content   *string         `json:"content"` // null where there are calls alone
-	Reasoning string          `json:"reasoning_content,omitempty"`
-	Calls     []chat.ToolCall `json:"tool_calls,omitempty"`
-	Call      *chat.Function  `json:"function_call,omitempty"` // the older form
+	Role      string         `json:"role"`
+	Content   *string        `json:"content"` // null where there are calls alone
+	Reasoning string         `json:"reasoning_content,omitempty"`
+	Calls     []chatCall     `json:"tool_calls,omitempty"`
+	Call      *chat.Function `json:"function_call,omitempty"` // the older form
 }
 
 type chatLogprobs struct {
@@ -92,10 +92,11 @@ type chatDelta struct {
 
 // chatCallDelta is what a chunk adds to a call. The first has all but arguments.
 type chatCallDelta struct {
-	Index    int       `json:"index"`
-	ID       string    `json:"id,omitempty"`
-	Type     string    `json:"type,omitempty"`
-	Function callDelta `json:"function"`
+	Index    int         `json:"index"`
+	ID       string      `json:"id,omitempty"`
+	Type     string      `json:"type,omitempty"`
+	Function *callDelta  `json:"function,omitempty"`
+	Custom   *customCall `json:"custom,omitempty"`
 }
 
 type callDelta struct {
@@ -107,18 +108,48 @@ type callDelta struct {
 func (f *chatFormat) delta(d chat.Delta) any {
 	out := chatDelta{Content: d.Content, Reasoning: d.Reasoning}
 	if c := d.Call; c != nil {
-		call := chatCallDelta{Index: c.Index, ID: c.ID, Function: callDelta{c.Name, c.Arguments}}
+		call := chatCallDelta{Index: c.Index, ID: c.ID, Function: &callDelta{c.Name, c.Arguments}}
 		if c.Name != "" {
 			call.Type = "function"
 		}
 		switch {
-		case !f.old:
+		case c.Name != "" && f.tools.custom(c.Name):
+			call.Type, call.Function, call.Custom = "custom", nil, &customCall{Name: c.Name}
+			out.Calls = []chatCallDelta{call}
+		case !f.tools.old:
 			out.Calls = []chatCallDelta{call}
 		case c.Index == 0:
-			out.Call = &call.Function
+			out.Call = call.Function
 		}
 	}
 	return out
+}
+
+// hold keeps the part of a reply that is input of a custom tool, which is sent as a whole once
+// it is known. It reports whether there is nothing else in the part.
+func (f *chatFormat) hold(i int, d chat.Delta) bool {
+	if d.Call == nil {
+		return false
+	}
+	begins := d.Call.Name != "" && f.tools.custom(d.Call.Name)
+	if begins {
+		f.inputs[i] = newBlock(d)
+	}
+	if f.inputs[i] != nil {
+		f.inputs[i].text.WriteString(d.Call.Arguments)
+	}
+	return !begins && f.inputs[i] != nil
+}
+
+// input returns the whole input of a custom tool, if a part of a reply comes after it; nil: the end
+// of the reply.
+func (f *chatFormat) input(i int, d *chat.Delta) (chatDelta, bool) {
+	b := f.inputs[i]
+	if b == nil || d != nil && b.continues(*d) {
+		return chatDelta{}, false
+	}
+	f.inputs[i] = nil
+	return chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: customInput(b.text.String())}}}}, true
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -132,8 +163,9 @@ type chatFormat struct {
 	g        *generation
 	envelope envelope
 	logprobs bool
-	old      bool   // calls are written in the older form
-	begun    []bool // by sequence
+	tools    *tools
+	begun    []bool   // by sequence
+	inputs   []*block // by sequence: the call of a custom tool whose input is not whole yet
 }
 
 func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
@@ -163,8 +195,10 @@ func (f *chatFormat) message(a *answer) chatMessage {
 		m.Content = &content
 	}
 	switch {
-	case !f.old:
-		m.Calls = calls
+	case !f.tools.old:
+		for _, c := range calls {
+			m.Calls = append(m.Calls, f.tools.toClient(c))
+		}
 	case len(calls) > 0:
 		m.Call = &calls[0].Function
 	}
@@ -177,7 +211,7 @@ func (f *chatFormat) reason(e *ending) string {
 	switch {
 	case reason != "stop" || !e.calls:
 		return reason
-	case f.old:
+	case f.tools.old:
 		return "function_call"
 	}
 	return "tool_calls"
@@ -217,12 +251,28 @@ func (f *chatFormat) event(s *stream, e event) error {
 		deltas = []chat.Delta{{}} // tokens without text
 	}
 	for _, d := range deltas {
-		if err := chunk(f.delta(d), t, nil); err != nil {
+		if input, ok := f.input(i, &d); ok {
+			if err := chunk(input, t, nil); err != nil {
+				return err
+			}
+		}
+		out := any(chatDelta{}) // tokens without text
+		if !f.hold(i, d) {
+			out = f.delta(d)
+		} else if !f.logprobs {
+			continue
+		}
+		if err := chunk(out, t, nil); err != nil {
 			return err
 		}
 	}
 	if e.end == nil || failed {
 		return nil
+	}
+	if input, ok := f.input(i, nil); ok {
+		if err := chunk(input, t, nil); err != nil {
+			return err
+		}
 	}
 	reason := f.reason(e.end)
 	return chunk(chatDelta{}, f.g.last(e), &reason)

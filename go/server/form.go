@@ -17,6 +17,7 @@ type held struct {
 	form.Form
 	param string // the field that gave it; empty: none did
 	usual bool   // it is the server's default, which a request's replaces
+	lazy  lazy
 
 	constraint constrain.Constraint // set by settle; each answer gets a fork
 }
@@ -26,7 +27,7 @@ func (f *held) give(param string, kind form.Kind, text string) error {
 	if f.param != "" && !f.usual {
 		return fmt.Errorf("given together with %s, want one of them", f.param)
 	}
-	*f = held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param}
+	*f = held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, lazy: f.lazy}
 	return nil
 }
 
@@ -34,7 +35,7 @@ func (f *held) give(param string, kind form.Kind, text string) error {
 const anyObject = `{"type":"object"}`
 
 func (f *held) fields() []field {
-	return []field{
+	return append(f.lazy.fields(), []field{
 		setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
 		input("json_schema", formSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
 		input("guided_json", formSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
@@ -43,7 +44,7 @@ func (f *held) fields() []field {
 		input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
 		input("guided_whitespace_pattern", text{p: &f.Space}, "A regular expression of the white space between the parts of JSON."),
 		input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
-	}
+	}...)
 }
 
 // formText is a field with the text of a form.
@@ -288,6 +289,7 @@ func (t responseForm) schema() schema {
 // calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
 // arguments of those that are not strict are any objects.
 func (f *held) settle(m *Model, from source, ends bool) error {
+	f.lazy.apply(&f.Form)
 	if f.param == "" && from.calls == nil {
 		return nil
 	}
@@ -317,6 +319,9 @@ func (f *held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*co
 		return a, nil
 	}
 	param := cmp.Or(f.param, "tools")
+	if _, ofTriggers := errors.AsType[*form.TriggerError](err); ofTriggers {
+		param = "grammar_triggers"
+	}
 	if _, ofCalls := errors.AsType[*form.CallsError](err); ofCalls {
 		param = "tools"
 	}

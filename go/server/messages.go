@@ -182,7 +182,19 @@ func readOldCall(r *reader, calls *[]chat.ToolCall) error {
 
 // readCalls reads an assistant message's tool calls.
 func readCalls(r *reader, calls *[]chat.ToolCall) error {
-	return mismatch(r.decode(calls))
+	var in []chatCall
+	if err := mismatch(r.decode(&in)); err != nil {
+		return err
+	}
+	*calls = nil
+	for i, c := range in {
+		call, err := c.toChat()
+		if err != nil {
+			return wrap(fmt.Sprintf("element %d", i), err)
+		}
+		*calls = append(*calls, call)
+	}
+	return nil
 }
 
 // mismatch says what of a value has the wrong type.

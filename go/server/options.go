@@ -34,6 +34,9 @@ func (o *options) settle(m *Model, h http.Header) error {
 	if err := o.sampling.settle(m); err != nil {
 		return err
 	}
+	if err := o.form.lazy.settle(m); err != nil {
+		return err
+	}
 	if err := o.limits.settle(m, h); err != nil {
 		return err
 	}
@@ -67,7 +70,6 @@ func (o *options) settings() map[string]any {
 	shown := map[string]any{
 		"n_probs": max(o.probs, 0), "chat_format": "Content-only", "reasoning_in_content": o.thinking == "deepseek-legacy",
 		"generation_prompt": "", "speculative.types": "none", "backend_sampling": false,
-		"grammar_triggers": []any{}, "preserved_tokens": []any{},
 	}
 	for _, f := range o.fields() {
 		if f.input {

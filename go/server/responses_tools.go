@@ -1,16 +1,12 @@
 package server
 
 import (
-	stdjson "encoding/json" // for the type of chat's values
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/quern-llm/quern/go/form"
-	"github.com/quern-llm/quern/go/grammar"
 )
 
 // responseTools are the tools of a response. The model is given functions: those of a
@@ -58,16 +54,11 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		Strict      bool           `json:"strict"`
 		Parameters  jsontext.Value `json:"parameters"`
 		Tools       jsontext.Value `json:"tools"`
-		Format      struct {
-			Type       string `json:"type"`
-			Syntax     string `json:"syntax"`
-			Definition string `json:"definition"`
-		} `json:"format"`
+		Format      customFormat   `json:"format"`
 	}
 	if err := mismatch(json.Unmarshal(v, &in)); err != nil {
 		return err
 	}
-	var held *grammar.Grammar
 	switch {
 	case in.Type == "namespace" && namespace == "":
 		if in.Name == "" {
@@ -84,20 +75,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 			}
 			return wrap(fmt.Sprintf("tool %d", i), err)
 		}))
-	case in.Type == "custom":
-		switch in.Format.Type {
-		case "", "text":
-		case "grammar":
-			var err error
-			if held, err = form.Input(in.Format.Syntax, in.Format.Definition); err != nil {
-				return bad("format: %s", oneLine(err))
-			}
-			in.Description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", in.Format.Syntax, in.Format.Definition)
-		default:
-			return bad("format: type: the string %s, want text or grammar", quote(in.Format.Type))
-		}
-		in.Parameters = customParameters
-	case in.Type == "function":
+	case in.Type == "custom", in.Type == "function":
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
@@ -107,8 +85,14 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		in.Parameters = nil
 	}
 	flat := flatName(namespace, in.Name)
-	t, err := newTool(flat, in.Description, in.Parameters, in.Strict)
-	if t.input = held; err == nil {
+	var t tool
+	var err error
+	if in.Type == "custom" {
+		t, err = newCustomTool(flat, in.Description, in.Format)
+	} else {
+		t, err = newTool(flat, in.Description, in.Parameters, in.Strict)
+	}
+	if err == nil {
 		err = l.to.add(t)
 	}
 	l.names[flat] = responseTool{namespace, in.Name, in.Type == "custom"}
@@ -121,28 +105,6 @@ func flatName(namespace, name string) string {
 		namespace += "__"
 	}
 	return namespace + name
-}
-
-var customParameters = jsontext.Value(`{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false}`)
-
-// customArguments returns the arguments of a call of a custom tool, as the model writes
-// them.
-func customArguments(input string) string {
-	b, err := encode(map[string]string{"input": input})
-	if err != nil {
-		return "{}"
-	}
-	return string(b)
-}
-
-// customInput returns the input of a custom tool. Arguments that are no object of one
-// are the input as they are.
-func customInput(arguments string) string {
-	var v struct{ Input *string }
-	if stdjson.Unmarshal([]byte(arguments), &v) != nil || v.Input == nil {
-		return arguments
-	}
-	return *v.Input
 }
 
 func (l *responseTools) value() any { return nil }

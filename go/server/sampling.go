@@ -65,7 +65,6 @@ func (s *sampling) fields() []field {
 		setting("mirostat_eta", float(&p.MirostatEta, 0, 100), "How fast Mirostat corrects it."),
 		setting("adaptive_target", float(&p.AdaptiveTarget, -100, 1), "Choose tokens of about this probability; less than 0 does not. Where samplers are listed, adaptive_p has to be one of them."),
 		setting("adaptive_decay", float(&p.AdaptiveDecay, 0, 0.99), "How much of what was chosen before counts for that, for each token."),
-		setting("grammar_lazy", empty(false), "Begins the grammar late."),
 		setting("lora", &s.lora, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,23 @@ func TestScriptedForms(t *testing.T) {
 	}
 }
 
+// Thoughts that the prompt has opened are free, and the form begins after them.
+func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
+		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+	}})
+	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+form+`}`).Choices[0]
+	var is struct{ N *int }
+	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
+		t.Errorf("got %+v", a)
+	}
+	prompt := post[struct{ Prompt string }](s, "/apply-template", `{`+hi+`}`).Prompt
+	if !strings.HasSuffix(prompt, "<think>") {
+		t.Errorf("the prompt is %q", prompt)
+	}
+}
+
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
 	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
@@ -163,6 +181,154 @@ func TestScriptedInputs(t *testing.T) {
 	status, b, _ := s.do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
 	if status != 400 || !strings.Contains(string(b), "format") {
 		t.Errorf("a grammar that is none: %d %s", status, b)
+	}
+}
+
+// Custom tools in a chat: the input is of its grammar, whole or streamed, beside functions, and its result
+// is answered.
+func TestScriptedCustomTools(t *testing.T) {
+	const function = `<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>`
+	custom := func(input string) string {
+		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoteJSON(input), `"`, `\"`) + `}}\n</tool_call>`
+	}
+	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].role == 'tool'", Text: "Patched."},
+		{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
+		{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
+		{Text: unquoted(custom("Here is a patch"))},
+	}})
+	const path = "/v1/chat/completions"
+	const choice = `,"tool_choice":{"type":"custom","custom":{"name":"patch"}}`
+	held := []string{`{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"+\" /[a-c ]{1,8}/"}}`,
+		`{"type":"grammar","grammar":{"syntax":"regex","definition":"\\+[a-c ]{1,8}"}}`}
+	ask := func(content, format, fields string) string {
+		return `{"messages":[{"role":"user","content":"` + content + `"}],"max_tokens":300,"temperature":0,"tools":[` + timeTool +
+			`,{"type":"custom","custom":{"name":"patch","description":"Patches","format":` + format + `}}]` + fields + `}`
+	}
+	for _, c := range []struct{ content, format, fields, want string }{
+		{"right", held[0], "", "+a b"}, {"right", held[1], choice, "+a b"}, {"wrong", held[0], "", ""}, {"wrong", held[1], choice, ""},
+		{"wrong", `{"type":"text"}`, "", "Here is a patch"},
+		{"wrong", held[1], `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"patch"}}]}}`, ""},
+	} {
+		a := post[chatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
+		if a.Finish != "tool_calls" || len(a.Message.Calls) != 1 {
+			t.Fatalf("%+v: got %+v", c, a)
+		}
+		call := a.Message.Calls[0]
+		if call.Type != "custom" || call.ID == "" || call.Function != nil || call.Custom == nil || call.Custom.Name != "patch" ||
+			c.want != "" && call.Custom.Input != c.want || c.want == "" && !strings.HasPrefix(call.Custom.Input, "+") {
+			t.Errorf("%+v: got %+v %+v", c, call, call.Custom)
+		}
+	}
+	for _, fields := range []string{"", `,"logprobs":true`} {
+		var got []string
+		for _, e := range s.events(path, ask("both", held[0], `,"stream":true`+fields)) {
+			if e == "[DONE]" {
+				continue
+			}
+			for _, c := range parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
+				switch {
+				case c.Custom != nil && c.Function.Name+c.Function.Arguments != "":
+					t.Errorf("a call that is both: %s", e)
+				case c.Custom != nil:
+					got = append(got, fmt.Sprintf("%d %s %s %s", c.Index, c.Type, c.Custom.Name, c.Custom.Input))
+				case c.Function.Name != "":
+					got = append(got, fmt.Sprintf("%d %s %s", c.Index, c.Type, c.Function.Name))
+				}
+			}
+		}
+		if want := "0 custom patch |0   +a b|1 function get_time|2 custom patch |2   +c"; strings.Join(got, "|") != want {
+			t.Errorf("streamed%s: got %q, want %q", fields, strings.Join(got, "|"), want)
+		}
+	}
+	const result = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"patch","input":"+a \"b\""}}]},
+		{"role":"tool","tool_call_id":"c1","content":"done"}],"tools":[{"type":"custom","custom":{"name":"patch"}}]}`
+	if c := post[chatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
+		t.Errorf("after a result: %+v", c)
+	}
+	prompt := post[struct{ Prompt string }](s, "/apply-template", result).Prompt
+	if want := `<tool_call>{"name": "patch", "arguments": {"input": "+a \"b\""}}</tool_call>`; !strings.Contains(prompt, want) {
+		t.Errorf("the prompt is %s, want %s in it", prompt, want)
+	}
+	status, b, _ := s.do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
+	if status != 400 || !strings.Contains(string(b), "message 0: tool_calls: element 0: custom: missing") {
+		t.Errorf("a call without one: %d %s", status, b)
+	}
+}
+
+// A lazy grammar holds from its trigger on; the text before is what the model says.
+func TestScriptedLazyGrammars(t *testing.T) {
+	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
+		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
+		{Text: wrong},
+	}})
+	call := post[struct{ Tokens []int32 }](s, "/tokenize", `{"content":"<call>","parse_special":true}`).Tokens
+	if len(call) != 1 {
+		t.Fatalf("<call> is the tokens %v", call)
+	}
+	word := func(s string) string { return `[{"type":"word","value":` + quoteJSON(s) + `}]` }
+	for _, c := range []struct{ name, content, grammar, fields, want string }{
+		{"a word", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"its number", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":[{"type":1,"value":"<n>"}]`, `^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"none comes", "free", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^Nothing here\.$`},
+		{"the first of two", "x", `root ::= "{" [^}]{0,6} "}!"`, `"grammar_triggers":[{"type":"word","value":"zz"},{"type":"word","value":"{b"},{"type":"word","value":"{"}]`, `^So <n> \{[^}]{0,6}\}!$`},
+		{"a pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"\\{[a-z]"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"its group", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"or a\\s*(\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"a whole pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"[^]*or (?:a )(\\{)[^]*"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"not the whole", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"or a (\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}: x</call>\.$`},
+		{"a token", "x", `root ::= "<call>" [0-9]`, `"grammar_triggers":[{"type":"token","value":"<call>","token":` + fmt.Sprint(call[0]) + `}]`, `^So <n> \{ "a": 1\}, or a \{b\}: [0-9]$`},
+		{"a preserved token", "x", `root ::= "<call>" [0-9]`, `"preserved_tokens":["<call>","not one"],"grammar_triggers":` + word("<call>"), `^So <n> \{ "a": 1\}, or a \{b\}: <call>[0-9]$`},
+		{"not lazy", "x", `root ::= [0-9]`, `"grammar_lazy":false,"preserved_tokens":["<call>"],"grammar_triggers":` + word("<call>"), `^[0-9]$`},
+	} {
+		fields := `,"temperature":0,"max_tokens":100,"grammar":` + quoteJSON(c.grammar) + `,` + c.fields
+		if !strings.Contains(fields, "grammar_lazy") {
+			fields += `,"grammar_lazy":true`
+		}
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
+		if a.Message.Content == nil || a.Finish != "stop" || !regexp.MustCompile(c.want).MatchString(*a.Message.Content) {
+			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
+		}
+		prompt := post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
+		n := post[struct{ Content string }](s, "/completion", `{"prompt":`+quoteJSON(prompt)+fields+`}`)
+		if n.Content != *a.Message.Content {
+			t.Errorf("%s: /completion has %q, chat %q", c.name, n.Content, *a.Message.Content)
+		}
+	}
+	for fields, want := range map[string]string{
+		``:                                      "grammar_triggers: missing",
+		`"grammar_triggers":[]`:                 "grammar_triggers: missing",
+		`"grammar_triggers":5`:                  "grammar_triggers: 5, want an array of triggers",
+		`"grammar_triggers":[5]`:                "grammar_triggers: element 0: 5, want an object",
+		`"grammar_triggers":[{}]`:               "grammar_triggers: element 0: type: missing",
+		`"grammar_triggers":[{"type":"words"}]`: "grammar_triggers: element 0: type: the string \"words\", want word, token",
+		`"grammar_triggers":[{"type":4}]`:       "grammar_triggers: element 0: type: 4",
+		`"grammar_triggers":[{"type":"word"}]`:  "grammar_triggers: element 0: value: missing",
+		`"grammar_triggers":[{"type":"token"}]`: "grammar_triggers: element 0: token: missing",
+		`"grammar_triggers":[{"type":"token","token":99999999}]`:      "grammar_triggers: element 0: token: 99999999, want one of the vocabulary",
+		`"grammar_triggers":[{"type":"token","token":-1}]`:            "grammar_triggers: element 0: token: -1",
+		`"grammar_triggers":[{"type":"pattern","value":"("}]`:         "grammar_triggers: element 0: ) is missing",
+		`"grammar_triggers":[{"type":"pattern","value":"a|(b)"}]`:     "grammar_triggers: element 0: the first capturing group",
+		`"grammar_triggers":[{"type":"pattern_full","value":"(b)?"}]`: "grammar_triggers: element 0: the first capturing group",
+		`"grammar_triggers":` + word("<call>"):                        "grammar_triggers: element 0: the control token \"<call>\", want it in preserved_tokens",
+		`"preserved_tokens":[5]`:                                      "preserved_tokens: ",
+		`"grammar_lazy":"yes"`:                                        "grammar_lazy: ",
+	} {
+		if fields != "" {
+			fields = "," + fields
+		}
+		lazy := `,"grammar_lazy":true`
+		if strings.Contains(fields, "grammar_lazy") {
+			lazy = ""
+		}
+		status, b, _ := s.do("POST", "/completion", `{"prompt":"x","n_predict":1,"grammar":"root ::= \"a\""`+lazy+fields+`}`)
+		e := parse[struct {
+			Error struct{ Message, Param string }
+		}](t, b).Error
+		if status != 400 || !strings.HasPrefix(e.Message, want) || !strings.HasPrefix(want, e.Param+":") || e.Param == "" {
+			t.Errorf("%s: %d %s, want %s", fields, status, b, want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -50,10 +52,10 @@ type waiting struct {
 func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 	w := writer{stops: newStopper(o.stop)}
 	if prompt == nil {
-		w.text = m.Tokenizer.NewStream()
+		w.text = m.Tokenizer.NewStream(o.form.lazy.marks(m)...)
 		return w
 	}
-	w.text = m.Tokenizer.NewStream(prompt.Marks()...)
+	w.text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.form.lazy.marks(m))...)
 	switch w.reply = prompt.Reply(); o.thinking {
 	case "none":
 		w.reply.KeepReasoning()

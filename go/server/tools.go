@@ -22,9 +22,9 @@ func newToolbox() toolbox { return toolbox{parallel: true} }
 
 func (b *toolbox) fields() []field {
 	return []field{
-		input("tools", &b.tools, `Functions that the model may call, such as {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}.`),
+		input("tools", &b.tools, `Functions that the model may call, such as {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}, and custom tools, whose input is a text: {"type": "custom", "custom": {"name": "patch"}}, any text or, with a format, one of a grammar.`),
 		input("functions", bareTools{&b.tools}, "The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
-		input("tool_choice", &b.choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, or allowed_tools with some of them.`),
+		input("tool_choice", &b.choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, {"type": "custom", "custom": {"name": "patch"}}, or allowed_tools with some of them.`),
 		input("function_call", oldChoice{&b.choice}, `The older form of tool_choice: none, auto or {"name": "get_time"}.`),
 		setting("parallel_tool_calls", boolean{&b.parallel}, "Whether one answer may have several calls."),
 	}
@@ -85,8 +85,9 @@ func (b *toolbox) rule() *chat.CallRule {
 // A tool is a function that the model may call.
 type tool struct {
 	chat.Tool
-	raw   stdjson.RawMessage // as the template is given it
-	input *grammar.Grammar   // of a custom tool: what its input may be; nil: any text
+	raw    stdjson.RawMessage // as the template is given it
+	custom bool               // its only argument is a text, its input
+	input  *grammar.Grammar   // what that may be; nil: any text
 }
 
 // tools is a list of them.
@@ -139,15 +140,18 @@ func (l *tools) has(name string) bool {
 
 // readTool reads a tool of a list.
 func readTool(r *reader) (t tool, err error) {
-	kind, given := "", false
+	kind, function, custom := "", false, false
 	err = r.members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("function")
+			kind, err = r.text("function or custom")
 		case "function":
-			given = true
+			function = true
 			t, err = readFunction(r)
+		case "custom":
+			custom = true
+			t, err = readCustom(r)
 		default:
 			_, err = r.raw()
 		}
@@ -156,9 +160,13 @@ func readTool(r *reader) (t tool, err error) {
 	switch {
 	case err != nil:
 		return t, err
-	case kind != "" && kind != "function":
-		return t, fmt.Errorf("type: the server has no tools of the type %s, want function", quote(kind))
-	case !given:
+	case kind != "" && kind != "function" && kind != "custom":
+		return t, fmt.Errorf("type: the server has no tools of the type %s, want function or custom", quote(kind))
+	case function && custom:
+		return t, fmt.Errorf("function and custom in one tool, want one of them")
+	case kind == "custom" && !custom:
+		return t, fmt.Errorf("custom: missing, want an object with the name of one")
+	case kind != "custom" && !function:
 		return t, fmt.Errorf("function: missing, want an object with the name of one")
 	}
 	return t, nil
@@ -233,8 +241,8 @@ func (l *tools) value() any { return nil }
 
 func (l *tools) schema() schema {
 	return schema{"type": "array", "maxItems": maxTools, "items": schema{
-		"type": "object", "required": []string{"function"},
-		"properties": schema{"type": schema{"type": "string"}, "function": functionSchema()},
+		"type": "object", "anyOf": []schema{{"required": []string{"function"}}, {"required": []string{"type", "custom"}}},
+		"properties": schema{"type": schema{"type": "string"}, "function": functionSchema(), "custom": customSchema()},
 	}}
 }
 
@@ -296,8 +304,8 @@ func (c *toolChoice) object(r *reader, kind string) error {
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("function or allowed_tools")
-		case "function":
+			kind, err = r.text("function, custom or allowed_tools")
+		case "function", "custom":
 			one, err = readNamed(r)
 		case "name":
 			one, err = r.text("a string")
@@ -328,8 +336,8 @@ func (c *toolChoice) object(r *reader, kind string) error {
 		c.mode, c.names = mode, some
 	case kind == "allowed_tools":
 		return fmt.Errorf("tools: missing or empty, want those that are allowed")
-	case kind != "" && kind != "function":
-		return fmt.Errorf("type: the string %s, want function or allowed_tools", quote(kind))
+	case kind != "" && kind != "function" && kind != "custom":
+		return fmt.Errorf("type: the string %s, want function, custom or allowed_tools", quote(kind))
 	case one == "":
 		return fmt.Errorf("an object without the name of a function, want %s", wantChoice)
 	default:
@@ -343,7 +351,7 @@ func readChosen(r *reader) (one string, err error) {
 	err = r.members("an object", func(name string) error {
 		var err error
 		switch name {
-		case "function":
+		case "function", "custom":
 			one, err = readNamed(r)
 		case "name":
 			one, err = r.text("a string")

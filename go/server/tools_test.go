@@ -21,6 +21,7 @@ type toolChunk struct {
 				Index    int
 				ID, Type string
 				Function struct{ Name, Arguments string }
+				Custom   *struct{ Name, Input string }
 			} `json:"tool_calls"`
 			Call *struct{ Name, Arguments string } `json:"function_call"`
 		}
@@ -107,22 +108,33 @@ func TestWrongTools(t *testing.T) {
 		`"tools":5`:    "tools: 5, want an array of tools",
 		`"tools":[5]`:  "tools: element 0: 5, want an object",
 		`"tools":[{}]`: "tools: element 0: function: missing",
-		`"tools":[{"type":"function","function":{}}]`:                                  "tools: element 0: function: name: missing",
-		`"tools":[{"type":"function","function":{"name":"a b"}}]`:                      "tools: element 0: function: name: the string \"a b\", want 1 to 128",
-		`"tools":[{"type":"function","function":{"name":"a","parameters":[]}}]`:        "tools: element 0: function: parameters: an array, want a JSON schema",
-		`"tools":[{"type":"function","function":{"name":"a","strict":1}}]`:             "tools: element 0: function: strict: 1, want true or false",
-		`"tools":[{"type":"web_search"}]`:                                              "tools: element 0: type: the server has no tools of the type",
-		`"tools":[` + timeTool + `,` + timeTool + `]`:                                  "tools: element 1: a second tool with the name",
-		`"tools":[` + timeTool + `],"functions":[{"name":"b"}]`:                        "functions: given together with tools",
-		`"tool_choice":"required"`:                                                     "tool_choice: given without tools",
-		`"tool_choice":"maybe"`:                                                        "tool_choice: the string \"maybe\", want one of none, auto, required",
-		`"tool_choice":{}`:                                                             "tool_choice: an object without the name",
-		`"tool_choice":{"type":"custom","name":"x"}`:                                   "tool_choice: type: the string \"custom\"",
-		`"tools":[` + timeTool + `],"tool_choice":{"function":{"name":"x"}}`:           "tool_choice: no tool has the name \"x\"",
-		`"tools":[` + timeTool + `],"tool_choice":{"type":"allowed_tools","tools":[]}`: "tool_choice: tools: missing or empty",
-		`"functions":[{"name":"b"}],"function_call":{"name":"c"}`:                      "function_call: no tool has the name \"c\"",
-		`"functions":[{"name":"b"}],"function_call":{}`:                                "function_call: an object without a name",
-		`"parallel_tool_calls":"yes"`:                                                  "parallel_tool_calls: the string \"yes\", want true or false",
+		`"tools":[{"type":"function","function":{}}]`:                                      "tools: element 0: function: name: missing",
+		`"tools":[{"type":"function","function":{"name":"a b"}}]`:                          "tools: element 0: function: name: the string \"a b\", want 1 to 128",
+		`"tools":[{"type":"function","function":{"name":"a","parameters":[]}}]`:            "tools: element 0: function: parameters: an array, want a JSON schema",
+		`"tools":[{"type":"function","function":{"name":"a","strict":1}}]`:                 "tools: element 0: function: strict: 1, want true or false",
+		`"tools":[{"type":"web_search"}]`:                                                  "tools: element 0: type: the server has no tools of the type",
+		`"tools":[` + timeTool + `,` + timeTool + `]`:                                      "tools: element 1: a second tool with the name",
+		`"tools":[` + timeTool + `],"functions":[{"name":"b"}]`:                            "functions: given together with tools",
+		`"tool_choice":"required"`:                                                         "tool_choice: given without tools",
+		`"tool_choice":"maybe"`:                                                            "tool_choice: the string \"maybe\", want one of none, auto, required",
+		`"tool_choice":{}`:                                                                 "tool_choice: an object without the name",
+		`"tool_choice":{"type":"custom","name":"x"}`:                                       "tool_choice: given without tools",
+		`"tool_choice":{"type":"mcp","name":"x"}`:                                          "tool_choice: type: the string \"mcp\", want function, custom or allowed_tools",
+		`"tools":[` + timeTool + `],"tool_choice":{"type":"custom","custom":{"name":"x"}}`: "tool_choice: no tool has the name \"x\"",
+		`"tools":[{"type":"custom"}]`:                                                      "tools: element 0: custom: missing",
+		`"tools":[{"type":"custom","custom":{}}]`:                                          "tools: element 0: custom: name: missing",
+		`"tools":[{"type":"custom","custom":5}]`:                                           "tools: element 0: custom: 5, want an object with a name",
+		`"tools":[{"type":"custom","custom":{"name":5}}]`:                                  "tools: element 0: custom: number at \"/name\", want string",
+		`"tools":[{"type":"custom","custom":{"name":"a b"}}]`:                              "tools: element 0: custom: name: the string \"a b\", want 1 to 128",
+		`"tools":[{"custom":{"name":"a"},"function":{"name":"b"}}]`:                        "tools: element 0: function and custom in one tool",
+		`"tools":[{"type":"custom","custom":{"name":"a","format":{"type":"xml"}}}]`:        "tools: element 0: custom: format: type: the string \"xml\", want text or grammar",
+		`"tools":[{"type":"custom","custom":{"name":"a","format":{"type":"grammar","grammar":{"syntax":"abnf","definition":"a"}}}}]`:        "tools: element 0: custom: format: the syntax \"abnf\", want lark or regex",
+		`"tools":[{"type":"custom","custom":{"name":"a","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: ("}}}}]`: "tools: element 0: custom: format: ",
+		`"tools":[` + timeTool + `],"tool_choice":{"function":{"name":"x"}}`:                                                                "tool_choice: no tool has the name \"x\"",
+		`"tools":[` + timeTool + `],"tool_choice":{"type":"allowed_tools","tools":[]}`:                                                      "tool_choice: tools: missing or empty",
+		`"functions":[{"name":"b"}],"function_call":{"name":"c"}`:                                                                           "function_call: no tool has the name \"c\"",
+		`"functions":[{"name":"b"}],"function_call":{}`:                                                                                     "function_call: an object without a name",
+		`"parallel_tool_calls":"yes"`: "parallel_tool_calls: the string \"yes\", want true or false",
 	} {
 		status, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,`+body+`}`)
 		e := parse[struct {

@@ -148,6 +148,22 @@ func TestGoClientTools(t *testing.T) {
 	if got, err := client.Chat.Completions.New(t.Context(), params); err != nil || got.Choices[0].Message.Content != "It is noon in Rome." {
 		t.Errorf("after the result: %v, %+v", err, got)
 	}
+
+	planet, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
+		Model: "scripted", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("What is Venus?")}, // to which the answer would be a text
+		ResponseFormat: openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &openai.ResponseFormatJSONSchemaParam{
+			JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{Name: "planet", Strict: openai.Bool(true), Schema: map[string]any{
+				"type": "object", "properties": map[string]any{"moons": map[string]any{"type": "integer", "maximum": 99}}, "required": []string{"moons"}, "additionalProperties": false,
+			}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is struct{ Moons *int }
+	if text := planet.Choices[0].Message.Content; json.Unmarshal([]byte(text), &is) != nil || is.Moons == nil || planet.Choices[0].FinishReason != "stop" {
+		t.Errorf("of a schema: %q, %+v", text, planet.Choices[0])
+	}
 }
 
 // And so does the one for Go.

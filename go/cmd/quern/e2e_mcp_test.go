@@ -41,10 +41,10 @@ func TestServeMCP(t *testing.T) {
 		}
 	}
 	write("/nowhere/mcp")
-	quern(t, "serve", "--host", "127.0.0.1", "--port", "0", "--mcp", config).refused(t, 1, `the MCP server "door"`, "no such file")
-	quern(t, "serve", "--host", "127.0.0.1", "--port", "0", "--mcp", config+"x").refused(t, 1, "no such file")
-	quern(t, "serve", "--host", "0.0.0.0", "--port", "0", "--mcp", config).refused(t, 2, "--mcp", "0.0.0.0", "no API key")
-	quern(t, "serve", "--host", "127.0.0.1", "--port", "0", "--allowed-hosts", "*", "--mcp", config).refused(t, 2, "--mcp", "--allowed-hosts")
+	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp", config).refused(t, 1, `the MCP server "door"`, "no such file")
+	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--mcp", config+"x").refused(t, 1, "no such file")
+	quern(t, "serve", "-m", demo.Name, "--host", "0.0.0.0", "--port", "0", "--mcp", config).refused(t, 2, "--mcp", "0.0.0.0", "no API key")
+	quern(t, "serve", "-m", demo.Name, "--host", "127.0.0.1", "--port", "0", "--allowed-hosts", "*", "--mcp", config).refused(t, 2, "--mcp", "--allowed-hosts")
 
 	write(os.Args[0])
 	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--mcp", config)

@@ -323,8 +323,12 @@ func TestServeDocument(t *testing.T) {
 		if methods["get"] == nil || strings.Contains(path, "{") {
 			continue
 		}
-		if status, body := get(path); status != 200 {
-			t.Errorf("%s gave %d %.200s", path, status, body)
+		want := 200
+		if strings.HasPrefix(path, "/v1/mcp/") { // without --mcp
+			want = 501
+		}
+		if status, body := get(path); status != want {
+			t.Errorf("%s gave %d %.200s, want %d", path, status, body, want)
 		}
 	}
 }

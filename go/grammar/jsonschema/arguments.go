@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -105,12 +106,15 @@ func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 func (m *Member) Value() (grammar.Expr, error) {
 	n := len(m.c.g.Rules)
 	e, err := m.c.value(m.s)
-	if err = m.c.matched(err); err != nil { // what was begun has no texts
+	if err = m.c.matched(err); err != nil { // what was begun has no texts, and what was made meanwhile may refer to it
 		for i := range m.c.g.Rules[n:] {
 			if r := &m.c.g.Rules[n+i]; r.Expr == nil {
 				r.Expr = grammar.Alt{}
 			}
 		}
+		made := func(_ string, r grammar.Ref) bool { return int(r) >= n }
+		maps.DeleteFunc(m.c.rules, made)
+		maps.DeleteFunc(m.c.common, made)
 	}
 	return e, err
 }

@@ -213,8 +213,10 @@ func (p *parser) group() (*node, error) {
 		}
 		return &node{op: opAhead, subs: []*node{n}, not: not, turns: n.turns, looks: n.looks | looksAhead}, nil
 	}
+	captures := true
 	switch {
 	case p.take("?:"):
+		captures = false
 	case p.take("?="):
 		return look(false)
 	case p.take("?!"):
@@ -234,7 +236,11 @@ func (p *parser) group() (*node, error) {
 	case p.take("?"):
 		return p.flagged()
 	}
-	return p.closed()
+	n, err := p.closed()
+	if err == nil {
+		n.captures = captures
+	}
+	return n, err
 }
 
 func (p *parser) closed() (*node, error) {

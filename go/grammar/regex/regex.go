@@ -72,6 +72,7 @@ type node struct {
 	min, max int
 	turns    int // how often what is innermost is repeated, at most: counts of repetitions within one another multiply
 	not      bool
+	captures bool // a group with a number
 	looks    look // at what the assertions within look
 }
 

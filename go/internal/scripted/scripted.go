@@ -24,6 +24,7 @@ type Script struct {
 // constrained to something else, it says what ends JSON soonest.
 type Model struct {
 	Template string   // a chat template; its prompts end with a token that tells which script is meant
+	Opens    string   // what prompts have after that token: a control token with which the only script begins
 	Controls []string // texts that are control tokens. A script has each once, and no other has it.
 	Scripts  []Script
 }
@@ -45,7 +46,7 @@ func (m *Model) Source() string {
 		if when == "" {
 			when = "true"
 		}
-		fmt.Fprintf(&b, "{%% %s %s %%}%s", map[bool]string{true: "if", false: "elif"}[i == 0], when, Start(i))
+		fmt.Fprintf(&b, "{%% %s %s %%}%s", map[bool]string{true: "if", false: "elif"}[i == 0], when, Start(i)+m.Opens)
 	}
 	b.WriteString("{% endif %}{% endif %}")
 	return b.String()

@@ -25,6 +25,8 @@ var archs = []Arch{
 	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
+	qwen2vl, qwen3vlmoe, internlm2, xverse, exaone, exaonemoe, qwen, orion, baichuan, gpt2, starcoder, falcon, gptneox, bloom, mpt,
+	olmo, minicpm, minicpm3, afmoe, bailingmoe,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
 	mamba, mamba2, rwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
@@ -49,6 +51,7 @@ func Lookup(name string) (Arch, error) {
 var missing = map[string]string{
 	"qwen4exp":  "several residual streams that are mixed (hyper-connections), sparse attention by blocks and embeddings of hashed n-grams",
 	"deepseek4": "several residual streams mixed by Sinkhorn's iterations (hyper-connections), attention to a window and to keys that stand for 4 or 128 positions, and experts chosen by the token",
+	"dbrx":      "limits of queries, keys and values",
 	"rwkv6":     "the time mixing of RWKV 6; that of RWKV 7 is another",
 	"arwkv7":    "an implementation to compare with: the time mixing is that of rwkv7",
 	"clip":      "a language model beside them: they turn images into its embeddings",

@@ -106,6 +106,11 @@ func TestConfigRefuses(t *testing.T) {
 		{"deepseek32", "attention.q_lora_rank", nil, "want 1 or more for the queries of the index"},
 		{"glm-dsa", "attention.indexer.types", []bool{true}, "1 elements, want one for each of the 4 layers"},
 		{"glm-dsa", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
+		{"olmo", "attention.clamp_kqv", float32(8), "8: limits of queries, keys and values are not supported, want 0"},
+		{"mpt", "attention.max_alibi_bias", float32(4), "4 is not supported, supported are 0 and 8"},
+		{"qwen", "feed_forward_length", uint32(63), "63, want an even number"},
+		{"minicpm", "logit_scale", float32(0), "logit_scale"},
+		{"gptneox", "use_parallel_residual", uint32(1), "use_parallel_residual"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {

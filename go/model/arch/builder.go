@@ -145,13 +145,25 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 // has it. Some files have the weights under the bare name.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
 	c, weight := b.cfg, name+".weight"
+	n := kernel.Norm{Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps}
+	if c.BareNorms {
+		return n
+	}
 	if b.w.Has(name) {
 		weight = name
 	}
-	return kernel.Norm{
-		Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
-		Weight: b.vector(weight, c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+	n.Weight, n.Bias = b.vector(weight, c.NEmbd), b.optional(name+".bias", c.NEmbd)
+	return n
+}
+
+// positions adds the embeddings of the tokens' positions, where the model has some.
+func (b *builder) positions() {
+	c := b.cfg
+	if !c.Positions {
+		return
 	}
+	table, err := b.w.Table("position_embd.weight", c.NEmbd, c.NCtx)
+	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), By: kernel.ByPosition, Add: true, Scale: 1})
 }
 
 // begin embeds the tokens, adds what else an architecture begins with, and computes the

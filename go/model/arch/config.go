@@ -35,9 +35,11 @@ type Config struct {
 	NBucket   int       // of distances, for which heads have biases; 0: none
 
 	Norm          kernel.NormKind // of the residual
+	BareNorms     bool            // they have no weights
 	Eps           float32
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // they are normalised, without weights
+	Parallel      bool    // both halves of a layer are side by side, where files say
 	ResidualScale float32 // of what a half adds to the residual
 	LogitScale    float32
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not

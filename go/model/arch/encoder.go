@@ -51,10 +51,7 @@ func (b *builder) bertBegin() {
 			types, err := b.w.Table("token_types.weight", c.NEmbd, c.NType)
 			b.add(kernel.Embed{Dst: b.x(), Table: keep(b, types, err), By: kernel.First, Add: true, Scale: 1})
 		}
-		if c.Positions {
-			positions, err := b.w.Table("position_embd.weight", c.NEmbd, c.NCtx)
-			b.add(kernel.Embed{Dst: b.x(), Table: keep(b, positions, err), By: kernel.ByPosition, Add: true, Scale: 1})
-		}
+		b.positions()
 		b.normalise("token_embd_norm")
 	})
 }

@@ -16,6 +16,7 @@ type experts struct {
 	early  bool   // weights multiply the input of the experts, not the result
 	router bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
 	post   string // the norm of the result, which is added to that of the feed-forward beside it, see both
+	sum    string // the norm of the sum of experts and shared ones, see mixture
 }
 
 // both has the sum of a feed-forward and of the experts beside it.
@@ -26,11 +27,15 @@ func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg
 func (l layer) mixture(norm string, e experts) {
 	switch {
 	case !l.Sparse:
-		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain}))
+		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain, post: e.sum}))
+		return
 	case l.cfg.NFFShared == 0:
 		l.residual(norm, l.experts(e))
 	default:
-		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true}))
+		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true, onto: e.sum != ""}))
+	}
+	if e.sum != "" {
+		l.normTo(l.x(), l.half(), kernel.Add, e.sum)
 	}
 }
 
@@ -95,6 +100,10 @@ func (l layer) experts(e experts) half {
 			l.add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.early, Store: true})
 			l.add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
 			l.add(kernel.Matmul{Dst: l.x(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}}})
+			return
+		}
+		if e.sum != "" {
+			l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
 			return
 		}
 		if e.post == "" {

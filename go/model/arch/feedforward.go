@@ -13,6 +13,7 @@ type feedForward struct {
 	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
 	sub    string // the norm of what down multiplies
 	beside bool   // experts are beside it: the result is stored for theirs to be added, see experts.post
+	onto   bool   // the result is added to what the experts have stored, see experts.sum
 	post   string // the norm of the result, before it is added
 }
 
@@ -78,6 +79,10 @@ func (l layer) feedForward(f feedForward) half {
 		if f.beside {
 			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Parts: []kernel.Part{out}})
 			l.normTo(l.both(), l.half(), kernel.Store, f.post)
+			return
+		}
+		if f.onto {
+			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Epilogue: kernel.Add, Parts: []kernel.Part{out}})
 			return
 		}
 		l.result(ffnAct, out, f.post)

@@ -42,9 +42,7 @@ var granitehybrid = Arch{
 		}
 		k.sharedExperts()
 		if !k.boolOr("rope.scaling.finetuned", true) {
-			for il := range k.c.Layers {
-				k.c.Layers[il].Rope = Rope{}
-			}
+			k.noRope()
 		}
 	},
 	build: graniteBuild,

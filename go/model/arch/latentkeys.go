@@ -17,12 +17,12 @@ func (k *keys) latents() {
 		QueryRank: k.intOr("attention.q_lora_rank", 0, 0, maxEmbd),
 		RopeDim:   k.int("rope.dimension_count", 2, maxHeadDim),
 		KeyDim:    k.int(k.ofHeads("attention.key_length"), 1, maxHeadDim),
-		ValueDim:  k.int(k.ofHeads("attention.value_length"), 1, maxHeadDim),
 	}
 	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, 1 })
 	if k.err != nil {
 		return
 	}
+	c.Latent.ValueDim = k.intOr(k.ofHeads("attention.value_length"), c.NEmbd/c.Layers[0].NHead, 1, maxHeadDim)
 	n := c.Latent
 	plain := n.KeyDim - n.RopeDim
 	switch {

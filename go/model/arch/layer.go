@@ -36,6 +36,17 @@ func (l layer) residual(norm string, halves ...half) {
 	}
 }
 
+// sideBySide adds x += h(norm(x)) + other(second(x)): two halves side by side, each after a norm of its
+// own.
+func (l layer) sideBySide(norm string, h half, second string, other half) {
+	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, h.in...)
+	otherAct := l.act("embd beside", kernel.TokRows, l.cfg.NEmbd, other.in...)
+	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
+	l.add(l.norm(otherAct, l.x(), kernel.TokRows, l.blk+second))
+	h.run(act)
+	other.run(otherAct)
+}
+
 // inner makes activations of n columns of src for the product that ends a half, normalised
 // where sub names a norm.
 func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {

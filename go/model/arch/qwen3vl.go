@@ -21,3 +21,6 @@ var qwen3vl = Arch{
 		b.end("output_norm")
 	},
 }
+
+// qwen3vlmoe is the text part of Qwen 3 VL with experts.
+var qwen3vlmoe = Arch{Name: "qwen3vlmoe", config: qwen3moe.config, build: qwen3moe.build}

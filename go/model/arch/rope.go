@@ -35,6 +35,7 @@ type Scaling struct {
 	AttnFactor float64 // by which rotated pairs grow; 0: 1
 
 	// Of yarn.
+	Length             float64 // that rotated pairs have before AttnFactor; 0: as YaRN has it
 	NCtxOrig           int
 	ExtFactor          float64
 	LogMultiplier      float64 // 0: none
@@ -83,7 +84,10 @@ func (r Rope) Freqs(factors []float32) []float64 {
 func (r Rope) Scale() float32 {
 	s := r.Scaling
 	length := cmp.Or(s.AttnFactor, 1)
-	if s.Type == "yarn" && s.ExtFactor != 0 {
+	switch {
+	case s.Type == "yarn" && s.Length != 0:
+		length *= s.Length
+	case s.Type == "yarn" && s.ExtFactor != 0:
 		length *= 1 + float64(0.1*cmp.Or(s.Mscale, 1)*exactmath.Log(s.Factor))
 		length /= 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
 	}

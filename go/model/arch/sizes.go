@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -195,6 +194,13 @@ func (k *keys) rope(style kernel.Rope) {
 	}
 }
 
+// noRope takes the rotations from all layers.
+func (k *keys) noRope() {
+	for il := range k.c.Layers {
+		k.c.Layers[il].Rope = Rope{}
+	}
+}
+
 // temperature reads by what queries grow with their position, over as many positions as a
 // key says.
 func (k *keys) temperature(span string) {
@@ -286,7 +292,11 @@ func (k *keys) scaling() Scaling {
 	}
 	s.NCtxOrig = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 	s.ExtFactor = k.floatOr("rope.scaling.yarn_ext_factor", 1, 0, 1)
-	s.AttnFactor = k.floatOr("rope.scaling.yarn_attn_factor", cmp.Or(s.AttnFactor, 1), 1e-3, 1e3)
+	// The length of transformers' attention_factor. But 1 is that of configurations with attn_factor,
+	// which multiplies the length that YaRN has.
+	if n := k.floatOr("rope.scaling.yarn_attn_factor", 1, 1e-3, 1e3); n != 1 {
+		s.Length = n
+	}
 	s.LogMultiplier = k.floatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
 	s.BetaFast = k.floatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
 	s.BetaSlow = k.floatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)

@@ -1,0 +1,18 @@
+package arch
+
+// What files of Baichuan do not say: the model of 13 billion parameters, which has so many layers,
+// has ALiBi.
+const baichuanALiBi = 40
+
+// baichuan is Baichuan 1 and 2: Llama, the large one with ALiBi in place of rotations.
+var baichuan = Arch{
+	Name: "baichuan",
+	config: func(k *keys) {
+		llama.config(k)
+		if len(k.c.Layers) == baichuanALiBi {
+			k.noRope()
+			k.c.ALiBi = true
+		}
+	},
+	build: llama.build,
+}

@@ -1,0 +1,11 @@
+package arch
+
+// bailingmoe is Ling 1 and Ring 1: deepseek, whose weights of experts may sum to 1.
+var bailingmoe = Arch{
+	Name: "bailingmoe",
+	config: func(k *keys) {
+		deepseek.config(k)
+		k.c.ExpertNorm = k.boolOr("expert_weights_norm", false)
+	},
+	build: deepseek.build,
+}

@@ -1,0 +1,27 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// exaone is EXAONE 3 and 3.5: Llama with rotations across halves of a head.
+var exaone = Arch{
+	Name: "exaone",
+	config: func(k *keys) {
+		k.rms()
+		k.heads()
+		k.feedForward()
+		k.rope(kernel.RopeNeox)
+	},
+	build: llama.build,
+}
+
+// exaonemoe is K-EXAONE: dots1 with windows in three layers of four, and no rotations in the
+// fourth.
+var exaonemoe = Arch{
+	Name: "exaone-moe",
+	config: func(k *keys) {
+		dots1Config(k)
+		k.windows(allBut(4))
+		k.ropeInWindows()
+	},
+	build: dots1Build,
+}

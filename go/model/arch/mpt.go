@@ -1,0 +1,40 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// mpt is MPT: ALiBi or learned positions, norms with a mean, GELU with erf, as the original has,
+// without a gate; in some models norms of queries and keys.
+var mpt = Arch{
+	Name: "mpt",
+	config: func(k *keys) {
+		k.layerNorm()
+		k.heads()
+		k.feedForward()
+		k.unclamped()
+		const bias = "attention.max_alibi_bias"
+		switch n := k.floatOr(bias, 0, 0, 1e3); n {
+		case 0:
+		case 8:
+			k.c.ALiBi = true
+		default:
+			k.fail(bias, "%g is not supported, supported are 0 and 8", n)
+		}
+		_, k.c.Positions = k.f.Tensor("position_embd.weight")
+	},
+	build: func(b *builder) {
+		b.begin(b.positions)
+		b.layers(func(l layer) {
+			l.residual("attn_norm", l.attention(attention{norm: normRowMaybe}))
+			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELUErf, plain: true}))
+		})
+		b.end("output_norm")
+	},
+}
+
+// unclamped refuses files whose queries, keys and values are limited.
+func (k *keys) unclamped() {
+	const clamp = "attention.clamp_kqv"
+	if n := k.floatOr(clamp, 0, 0, 1e6); n != 0 {
+		k.fail(clamp, "%g: limits of queries, keys and values are not supported, want 0", n)
+	}
+}

@@ -1,0 +1,18 @@
+package arch
+
+// qwen is Qwen 1: biases of queries, keys and values. Its files have twice the width of the
+// feed-forward.
+var qwen = Arch{
+	Name: "qwen",
+	config: func(k *keys) {
+		qwen2.config(k)
+		for il := range k.c.Layers {
+			l := &k.c.Layers[il]
+			if l.NFF%2 != 0 {
+				k.fail("feed_forward_length", "%d, want an even number", l.NFF)
+			}
+			l.NFF /= 2
+		}
+	},
+	build: qwen2.build,
+}

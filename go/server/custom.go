@@ -1,0 +1,146 @@
+package server
+
+import (
+	stdjson "encoding/json" // for the type of chat's values
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/grammar"
+)
+
+// A custom tool is one of OpenAI's whose input is a text. The model is given a function with
+// that text as its only argument.
+
+// A customFormat is what the input of a custom tool may be: any text, or one of a grammar.
+type customFormat struct {
+	Type       string `json:"type"`
+	Syntax     string `json:"syntax"`
+	Definition string `json:"definition"`
+}
+
+// newCustomTool returns the function that the model is given.
+func newCustomTool(name, description string, f customFormat) (tool, error) {
+	var held *grammar.Grammar
+	switch f.Type {
+	case "", "text":
+	case "grammar":
+		var err error
+		if held, err = form.Input(f.Syntax, f.Definition); err != nil {
+			return tool{}, bad("format: %s", oneLine(err))
+		}
+		description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", f.Syntax, f.Definition)
+	default:
+		return tool{}, bad("format: type: the string %s, want text or grammar", quote(f.Type))
+	}
+	t, err := newTool(name, description, customParameters, false)
+	t.custom, t.input = true, held
+	return t, err
+}
+
+var customParameters = jsontext.Value(`{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false}`)
+
+// customArguments returns the arguments of a call of a custom tool, as the model writes
+// them.
+func customArguments(input string) string {
+	b, err := encode(map[string]string{"input": input})
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// customInput returns the input of a custom tool. Arguments that are no object of one
+// are the input as they are.
+func customInput(arguments string) string {
+	var v struct{ Input *string }
+	if stdjson.Unmarshal([]byte(arguments), &v) != nil || v.Input == nil {
+		return arguments
+	}
+	return *v.Input
+}
+
+// readCustom reads the definition of a custom tool in a chat.
+func readCustom(r *reader) (tool, error) {
+	var in struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		Format      struct {
+			Type    string       `json:"type"`
+			Grammar customFormat `json:"grammar"`
+		} `json:"format"`
+	}
+	if r.kind() != '{' {
+		return tool{}, r.wrong("an object with a name")
+	}
+	if err := mismatch(r.decode(&in)); err != nil {
+		return tool{}, err
+	}
+	if in.Name == "" {
+		return tool{}, fmt.Errorf("name: missing, want a string")
+	}
+	in.Format.Grammar.Type = in.Format.Type
+	return newCustomTool(in.Name, in.Description, in.Format.Grammar)
+}
+
+// A customCall is a call of a custom tool in a chat.
+type customCall struct {
+	Name  string `json:"name,omitempty"`
+	Input string `json:"input"`
+}
+
+// A chatCall is a call of a tool in a chat, of a function or of a custom tool.
+type chatCall struct {
+	ID       string         `json:"id,omitempty"`
+	Type     string         `json:"type"`
+	Function *chat.Function `json:"function,omitempty"`
+	Custom   *customCall    `json:"custom,omitempty"`
+}
+
+// toChat returns the call as the model writes it.
+func (c chatCall) toChat() (chat.ToolCall, error) {
+	out := chat.ToolCall{ID: c.ID, Type: c.Type}
+	switch {
+	case c.Type == "custom" && c.Custom == nil:
+		return out, bad("custom: missing, want an object with name and input")
+	case c.Type == "custom":
+		out.Type = "function"
+		out.Function = chat.Function{Name: c.Custom.Name, Arguments: chat.Arguments(customArguments(c.Custom.Input))}
+	case c.Function != nil:
+		out.Function = *c.Function
+	}
+	return out, nil
+}
+
+// toClient returns a call as the client has its tool.
+func (l *tools) toClient(c chat.ToolCall) chatCall {
+	if l.custom(c.Function.Name) {
+		return chatCall{ID: c.ID, Type: "custom", Custom: &customCall{c.Function.Name, customInput(string(c.Function.Arguments))}}
+	}
+	return chatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
+}
+
+// custom reports whether a tool is a custom one.
+func (l *tools) custom(name string) bool {
+	for _, t := range l.list {
+		if t.Name == name {
+			return t.custom
+		}
+	}
+	return false
+}
+
+func customSchema() schema {
+	return schema{"type": "object", "required": []string{"name"}, "properties": schema{
+		"name":        schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
+		"description": schema{"type": "string"},
+		"format": schema{"type": "object", "properties": schema{
+			"type": schema{"enum": []string{"text", "grammar"}},
+			"grammar": schema{"type": "object", "properties": schema{
+				"syntax": schema{"enum": []string{"lark", "regex"}}, "definition": schema{"type": "string"},
+			}},
+		}},
+	}}
+}
