@@ -142,6 +142,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if batches != nil {
+		defer batches.Close()
+	}
 	device, err := f.model.newDevice()
 	if err != nil {
 		return err

@@ -120,6 +120,7 @@ func TestFinishAgain(t *testing.T) {
 // reopen opens a store again.
 func reopen(t *testing.T, s *Store) *Store {
 	t.Helper()
+	s.Close()
 	s, err := Open(s.dir, s.quota)
 	if err != nil {
 		t.Fatal(err)

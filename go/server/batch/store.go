@@ -152,10 +152,13 @@ type Store struct {
 	changed chan struct{}
 
 	journals map[string]int64 // bytes by batch
+
+	lock *os.File // held while the store is open; nil where the file system has none
 }
 
-// Open opens the store in a folder, which is created if need be. quota bounds its bytes.
-func Open(dir string, quota int64) (*Store, error) {
+// Open opens the store in a folder, which is created if need be, and which no other process may have open. quota
+// bounds its bytes.
+func Open(dir string, quota int64) (_ *Store, err error) {
 	s := &Store{
 		dir: dir, quota: quota, changed: make(chan struct{}, 1),
 		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]int64{},
@@ -163,6 +166,14 @@ func Open(dir string, quota int64) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	if s.lock, err = lock(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
 	if err := load(s, "file-*.json", s.files, func(f *File) string { return f.ID }); err != nil {
 		return nil, err
 	}
@@ -176,6 +187,13 @@ func Open(dir string, quota int64) (*Store, error) {
 		return nil, err
 	}
 	return s, s.loadJournals()
+}
+
+// Close lets other processes open the folder. The store is not used afterwards.
+func (s *Store) Close() {
+	if s.lock != nil {
+		s.lock.Close()
+	}
 }
 
 // tidy removes what was being written when the process ended.

@@ -21,6 +21,23 @@ func (f onRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// A folder is one server's: another would remove what this one is writing.
+func TestOneServer(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, 100); err == nil || !strings.Contains(err.Error(), "in use by another server") {
+		t.Errorf("opened twice: %v", err)
+	}
+	s.Close()
+	if s, err = Open(dir, 100); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
 // Files that are written at the same time have the space and the places of the store together.
 func TestUploadsShare(t *testing.T) {
 	s, err := Open(t.TempDir(), 100)
