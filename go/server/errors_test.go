@@ -112,6 +112,8 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`}
 	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
+	case *triggers:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`, `[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`}
 	case *tools, bareTools:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`}
 	case *toolChoice, oldChoice:
