@@ -168,7 +168,7 @@ func TestScriptedInputs(t *testing.T) {
 	for content, want := range map[string]string{"right": "*** Begin\n+a \"b\"\n*** End", "wrong": ""} {
 		for _, f := range []string{`"syntax":"lark","definition":"start: \"*** Begin\\n\" line+ \"*** End\"\nline: \"+\" /[a-z \"]{1,8}/ \"\\n\""`,
 			`"syntax":"regex","definition":"\\*\\*\\* Begin\\n(\\+[a-z \"]{1,8}\\n)+\\*\\*\\* End"`} {
-			r := post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
+			r := post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"temperature":0,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
 			if len(r.Output) == 0 {
 				t.Fatalf("%s: no output", content)
 			}
