@@ -103,10 +103,8 @@ func tasks(tb testing.TB) (all []task) {
 	}
 }
 
-// BenchmarkSchemas compiles each schema of the test data for a vocabulary of 128,256 tokens
-// and writes documents by it, token by token: each with states that no text has met, and
-// again. A mask is measured with the step to the next token.
-func BenchmarkSchemas(b *testing.B) {
+// llamaBPE returns a tokenizer of 128,256 tokens.
+func llamaBPE(b *testing.B) *tokenizer.Tokenizer {
 	f, err := gguf.Parse(decompressed(b, "tokenizers/cases/ggml-vocab-llama-bpe.gguf.zst"))
 	if err != nil {
 		b.Fatal(err)
@@ -115,6 +113,14 @@ func BenchmarkSchemas(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return tok
+}
+
+// BenchmarkSchemas compiles each schema of the test data for a vocabulary of 128,256 tokens
+// and writes documents by it, token by token: each with states that no text has met, and
+// again. A mask is measured with the step to the next token.
+func BenchmarkSchemas(b *testing.B) {
+	tok := llamaBPE(b)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	all := tasks(b)
@@ -175,14 +181,7 @@ func BenchmarkSchemas(b *testing.B) {
 
 // BenchmarkEnum compiles a schema of 20,000 values.
 func BenchmarkEnum(b *testing.B) {
-	f, err := gguf.Parse(decompressed(b, "tokenizers/cases/ggml-vocab-llama-bpe.gguf.zst"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	tok, err := tokenizer.New(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	tok := llamaBPE(b)
 	v := form.Vocabulary(tok)
 	for i := 0; b.Loop(); i++ {
 		values := make([]string, 20_000)

@@ -125,18 +125,5 @@ func (m *Member) Text() (grammar.Expr, error) {
 	if err = m.c.matched(err); err != nil {
 		return nil, err
 	}
-	out := grammar.Alt{}
-	for _, x := range shapes {
-		if x.kinds&kString == 0 {
-			continue
-		}
-		if err := x.refused[kString]; err != nil {
-			return nil, err
-		}
-		if x.str.free() {
-			return nil, nil
-		}
-		out = append(out, x.str.language())
-	}
-	return out, nil
+	return textsOf(shapes)
 }

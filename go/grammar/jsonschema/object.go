@@ -123,6 +123,11 @@ func (c *compiler) nameLanguage(s set) (grammar.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
+	return textsOf(shapes)
+}
+
+// textsOf returns what the strings among shapes may say; nil is anything.
+func textsOf(shapes []*shape) (grammar.Expr, error) {
 	out := grammar.Alt{}
 	for _, x := range shapes {
 		if x.kinds&kString == 0 {
