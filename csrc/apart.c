@@ -116,6 +116,13 @@ static void put_bits(uint8_t *qh, const uint8_t *q, int bit)
 	}
 }
 
+/* n words of row k of eight, whose codes are in GGUF's order. */
+static void put_words(void *qs, const void *words, int n, int k)
+{
+	for (int l = 0; l < n; l++)
+		memcpy((uint8_t *)qs + 4 * l, (const uint8_t *)words + 32 * l + 4 * k, 4);
+}
+
 /* ------------------------------------------------------------------ scales */
 
 /* Number i of 64 fields of `width` bits, which lie one above the other in n bytes. */
@@ -178,8 +185,7 @@ static void put_scales_q4k(uint8_t scales[12], const uint8_t *low, const uint8_t
 static void apart_q4_0(struct q4_0 *y, const struct q4_0_r8 *x, int k)
 {
 	y->d = x->d[k];
-	for (int l = 0; l < 4; l++)
-		memcpy(y->qs + 4 * l, x->qs + 32 * l + 4 * k, 4);
+	put_words(y->qs, x->qs, 4, k);
 }
 
 static void apart_q5_0(struct q5_0 *y, const struct q5_0_r4 *x, int k)
@@ -201,15 +207,13 @@ static void apart_q5_0(struct q5_0 *y, const struct q5_0_r4 *x, int k)
 static void apart_q8_0(struct q8_0 *y, const struct q8_0_r8 *x, int k)
 {
 	y->d = x->d[k];
-	for (int l = 0; l < 8; l++)
-		memcpy(y->qs + 4 * l, x->qs + 32 * l + 4 * k, 4);
+	put_words(y->qs, x->qs, 8, k);
 }
 
 static void apart_mxfp4(struct mxfp4 *y, const struct mxfp4_r8 *x, int k)
 {
 	y->e = x->e[k];
-	for (int l = 0; l < 4; l++)
-		memcpy(y->qs + 4 * l, x->qs + 32 * l + 4 * k, 4);
+	put_words(y->qs, x->qs, 4, k);
 }
 
 static void apart_iq4_nl(struct iq4_nl *y, const struct iq4_nl_r4 *x, int k)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kv.h"
+#include "entries.h"
 #include "ops.h"
 #include "qlog.h"
 
@@ -25,9 +25,15 @@
 #define SOFTCAP_MAX 0x1p100f
 #define SPAN_MAX (1 << 24)
 
-static int64_t head_bytes(const struct qn_op *op)
+/* How op's own group keeps blocks (0), and how its tiers do. */
+static struct qn_tier tier_of(const struct qn_op *op, int i)
 {
-	return kv_k_bytes(op->k_type, op->head_dim) + (op->v_in_k ? 0 : kv_v_bytes(op->v_type, op->v_dim));
+	return i > 0 ? op->tier[i - 1] : (struct qn_tier){op->kv_offset, op->group, op->k_type, op->v_type};
+}
+
+static int64_t head_bytes(const struct qn_op *op, const struct qn_tier *as)
+{
+	return kv_k_bytes(as->k_type, op->head_dim) + (op->v_in_k ? 0 : kv_v_bytes(as->v_type, op->v_dim));
 }
 
 size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim)
@@ -36,15 +42,43 @@ size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t he
 		.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim, .v_in_k = v_dim == 0,
 	};
 
+	const struct qn_tier own = tier_of(&op, 0);
+
 	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
 		return 0;
-	return (size_t)(head_bytes(&op) * n_head_kv);
+	return (size_t)(head_bytes(&op, &own) * n_head_kv);
 }
 
-/* K of kv head h in the KV block that holds position pos of token t's sequence. */
+/* K of kv head h in the KV block that holds position pos of token t's sequence, in op's own group. */
 static uint8_t *kv_head(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos, int h)
 {
-	return kv_part(c, op, t, pos) + h * head_bytes(op);
+	const struct qn_tier own = tier_of(op, 0);
+
+	return kv_part(c, op, t, pos) + h * head_bytes(op, &own);
+}
+
+/* The tier that block b of token t's sequence is in. */
+static int tier_at(const struct run *c, const struct qn_op *op, int64_t t, int64_t b)
+{
+	int i = 0;
+
+	for (; i < op->n_tier; i++) {
+		const struct qn_group *g = &c->batch->groups[tier_of(op, i).group];
+
+		if (g->table[(int64_t)c->batch->seq[t] * g->cols + b] >= 0)
+			break;
+	}
+	return i;
+}
+
+/* The same as kv_head(), of block b, which is in that tier. */
+static uint8_t *tier_head(const struct run *c, const struct qn_op *op, const struct qn_tier *as, int64_t t, int64_t b,
+                          int h)
+{
+	const struct qn_group *g = &c->batch->groups[as->group];
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + b];
+
+	return (uint8_t *)g->data + block * g->unit_bytes + as->kv_offset + h * head_bytes(op, as);
 }
 
 /* Normalises and rotates one head in place. */
@@ -81,20 +115,26 @@ static int transformed(int n)
 }
 
 /* Values are channels of keys as these are kept, of whole transforms. */
-static int v_in_k_ok(const struct qn_op *op)
+static int v_in_k_ok(const struct qn_op *op, const struct qn_tier *as)
 {
 	return op->v_dim <= op->head_dim && op->v_dim % 16 == 0 &&
-	       (op->k_type != QN_KV_Q4 || op->v_dim % transformed(op->head_dim) == 0);
+	       (as->k_type != QN_KV_Q4 || op->v_dim % transformed(op->head_dim) == 0);
+}
+
+static int tier_ok(const struct qn_op *op, const struct qn_tier *as)
+{
+	return as->group >= 0 && as->kv_offset >= 0 && as->kv_offset % 64 == 0 && as->k_type >= 0 &&
+	       as->k_type < QN_N_KV_TYPES && as->v_type >= 0 && as->v_type < QN_N_KV_TYPES &&
+	       (!op->v_in_k || v_in_k_ok(op, as));
 }
 
 static int heads_ok(const struct qn_op *op)
 {
+	const struct qn_tier own = tier_of(op, 0);
+
 	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
 	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
-	       op->n_head % op->n_head_kv == 0 && op->group >= 0 && op->kv_offset >= 0 &&
-	       op->kv_offset % 64 == 0 &&
-	       op->k_type >= 0 && op->k_type < QN_N_KV_TYPES && op->v_type >= 0 && op->v_type < QN_N_KV_TYPES &&
-	       (!op->v_in_k || v_in_k_ok(op));
+	       op->n_head % op->n_head_kv == 0 && tier_ok(op, &own);
 }
 
 static int qkv_check(const struct plan *p, const struct qn_op *op)
@@ -167,7 +207,7 @@ static void tile_shape(const struct qn_op *op, int *toks, int *heads)
 	const int group = op->n_head / op->n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
 
 	*heads = (group + splits - 1) / splits;
-	*toks = op->n_select ? 1 : TILE_ROWS / *heads; /* each token has positions of its own */
+	*toks = op->n_select || op->every ? 1 : TILE_ROWS / *heads; /* each token has keys of its own */
 }
 
 /*
@@ -193,46 +233,60 @@ struct part {
 /* What a thread needs for one tile, in its scratch. */
 struct work {
 	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded, or whose values are keys */
-	uint8_t *chosen;    /* K of positions out of many blocks */
-	struct part chunk, sum;
+	uint8_t *listed;    /* K, and V beside it, of positions out of many blocks, or of entries */
+	struct part chunk, sum, span; /* span: of blocks that lie in one tier */
 	float *e;
-	float qd[TILE_ROWS], c[QN_ATTN_ROWS];
+	float qd[QN_TIERS_MAX][TILE_ROWS], c[QN_ATTN_ROWS];
 	const float *bias[TILE_ROWS];
-	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS];
-	int32_t qsum[TILE_ROWS];
+	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS], m_span[TILE_ROWS], l_span[TILE_ROWS];
+	int32_t qsum[QN_TIERS_MAX][TILE_ROWS];
 	int32_t from[TILE_ROWS], lim[TILE_ROWS];
 };
 
 /* The type of values that kernels take. */
-static int value_type(const struct qn_op *op)
+static int value_type(const struct qn_op *op, const struct qn_tier *as)
 {
-	return kv_expanded(op->v_in_k ? op->k_type : op->v_type);
+	return kv_expanded(op->v_in_k ? as->k_type : as->v_type);
 }
 
-/* Bytes of a thread's K and V of Q8, where the op's are codes, and of V where it is in K. */
+/* Bytes of a thread's K and V of Q8, where a tier's are codes, and of V where it is in K. */
 static int64_t expanded_k(const struct qn_op *op)
 {
-	return op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0;
+	for (int i = 0; i <= op->n_tier; i++)
+		if (tier_of(op, i).k_type == QN_KV_Q4)
+			return kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8));
+	return 0;
 }
 
 static int64_t expanded_v(const struct qn_op *op)
 {
-	return op->v_in_k || op->v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op), op->v_dim) : 0;
+	int64_t most = 0;
+
+	for (int i = 0; i <= op->n_tier; i++) {
+		const struct qn_tier as = tier_of(op, i);
+		const int64_t n = op->v_in_k || as.v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op, &as), op->v_dim) : 0;
+
+		most = n > most ? n : most;
+	}
+	return most;
 }
 
-/* Bytes of a thread's block of chosen positions. */
-static int64_t chosen_k(const struct qn_op *op)
+/* Bytes of a thread's block of keys, and values beside them, that are gathered. */
+static int64_t listed_bytes(const struct qn_op *op)
 {
-	return op->n_select ? kv_k_bytes(op->k_type, op->head_dim) : 0;
+	const struct qn_tier own = tier_of(op, 0);
+
+	return op->n_select || op->every ? head_bytes(op, &own) : 0;
 }
 
 static size_t work_scratch(const struct qn_op *op)
 {
-	const int64_t row = kv_query_bytes(op->head_dim) + 2 * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
+	const int64_t row = kv_query_bytes(op->head_dim) * (1 + op->n_tier) +
+	                    (op->n_tier ? 3 : 2) * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
 
 	return (size_t)(TILE_ROWS * row +
 	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op) +
-	                chosen_k(op));
+	                listed_bytes(op));
 }
 
 /* Bytes of the result of a chunk for so many rows. */
@@ -272,10 +326,13 @@ static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
 		qn_kernels.attn_merge(a->o + r * dv, &a->m[r], &a->l[r], b->o + r * dv, b->m[r], b->l[r], (int)dv);
 }
 
-/* One KV block for the n rows of a tile, some at a time; the first ask for what lies at next. */
-static void attend_block(const struct qn_op *op, struct work *w, int n, const uint8_t *kv, const uint8_t *next)
+/* One KV block of tier i for the n rows of a tile, some at a time; the first ask for what lies at next. */
+static void attend_block(const struct qn_op *op, int i, struct work *w, const struct part *to, int n, const uint8_t *kv,
+                         const uint8_t *next)
 {
-	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim), dv = kv_pad(op->v_dim, 16);
+	const struct qn_tier as = tier_of(op, i);
+	const int64_t k_bytes = kv_k_bytes(as.k_type, op->head_dim), dv = kv_pad(op->v_dim, 16);
+	const int64_t q_bytes = kv_query_bytes(op->head_dim);
 	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
 	int r0 = 0, end = n;
 
@@ -284,27 +341,27 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 		r0++;
 	while (end > r0 && w->from[end - 1] >= QN_KV_BLOCK)
 		end--;
-	if (r0 < end && op->k_type == QN_KV_Q4) {
+	if (r0 < end && as.k_type == QN_KV_Q4) {
 		kv_expand_k(w->k, k, op->head_dim, next_k);
 		next_k = k = w->k;
 	}
 	if (r0 < end && op->v_in_k) {
-		kv_values_of_keys(value_type(op), w->v, k, op->head_dim, op->v_dim);
+		kv_values_of_keys(value_type(op, &as), w->v, k, op->head_dim, op->v_dim);
 		next_v = v = w->v;
-	} else if (r0 < end && op->v_type == QN_KV_Q4) {
+	} else if (r0 < end && as.v_type == QN_KV_Q4) {
 		kv_expand_v(w->v, v, op->v_dim, next_v);
 		next_v = v = w->v;
 	}
 	for (; r0 < end; r0 += QN_ATTN_ROWS) {
 		struct attn_rows a = {
-			.o = w->chunk.o + r0 * dv,
-			.m = w->chunk.m + r0,
-			.l = w->chunk.l + r0,
+			.o = to->o + r0 * dv,
+			.m = to->m + r0,
+			.l = to->l + r0,
 			.e = w->e,
 			.c = w->c,
-			.q = w->q + r0 * kv_query_bytes(op->head_dim),
-			.qd = w->qd + r0,
-			.qsum = w->qsum + r0,
+			.q = w->q + (i * TILE_ROWS + r0) * q_bytes,
+			.qd = w->qd[i] + r0,
+			.qsum = w->qsum[i] + r0,
 			.from = w->from + r0,
 			.lim = w->lim + r0,
 			.bias = op->vec ? w->bias + r0 : NULL,
@@ -312,14 +369,14 @@ static void attend_block(const struct qn_op *op, struct work *w, int n, const ui
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
 			.head_dim = op->head_dim,
 			.v_dim = (int)dv,
-			.q_bytes = kv_query_bytes(op->head_dim),
+			.q_bytes = q_bytes,
 			.ahead = next_k,
 		};
 
-		qn_kernels.attn_scores[kv_expanded(op->k_type)](&a, k);
+		qn_kernels.attn_scores[kv_expanded(as.k_type)](&a, k);
 		qn_kernels.attn_weights(&a);
 		a.ahead = next_v;
-		qn_kernels.attn_values[value_type(op)](&a, v);
+		qn_kernels.attn_values[value_type(op, &as)](&a, v);
 		next_k = k; /* the others find it asked for */
 		next_v = v;
 	}
@@ -356,53 +413,108 @@ static const float *bias_at(const struct qn_op *op, int head, int64_t i)
 	return op->vec + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
 }
 
-/* The positions that the token of a tile chose, NULL where it sees all. */
+/* The positions, entries or spans of positions that the token of a tile chose, NULL where it sees all. */
 static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
 {
-	if (!op->n_select || c->batch->pos[tile->t0] < op->n_select)
+	const int64_t pos = c->batch->pos[tile->t0];
+	const int64_t all = op->every ? entries_seen(op, pos) : op->each ? (pos + 1) / op->each : pos + 1;
+
+	if (!op->n_select || all <= op->n_select)
 		return NULL;
 	return (const int32_t *)buf_row(c, op->aux, tile->t0);
 }
 
-/* Blocks that some row of the tile sees; of chosen positions, as many as hold them. */
+/* Entries that the token of a tile sees. */
+static int64_t entries(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	return chosen(c, op, tile) ? op->n_select : entries_seen(op, c->batch->pos[tile->t0]);
+}
+
+/* Keys that the token of a tile sees one by one: entries and then positions. 0: it sees blocks. */
+static int64_t listed(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	const int64_t n = (int64_t)c->batch->pos[tile->t0] + 1;
+
+	if (op->every)
+		return entries(c, op, tile) + (n < op->window ? n : op->window);
+	if (!chosen(c, op, tile))
+		return 0;
+	return op->each ? (int64_t)op->n_select * op->each + n % op->each : op->n_select;
+}
+
+/* Blocks that some row of the tile sees; of keys one by one, as many as hold them. */
 static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
 {
 	const int32_t *pos = c->batch->pos;
-	const int64_t before = first_of(c, op, tile, pos[tile->t0]);
+	const int64_t some = listed(c, op, tile), before = some ? 0 : first_of(c, op, tile, pos[tile->t0]);
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
-	*end = (chosen(c, op, tile) ? op->n_select - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
+	*end = (some ? some - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
 }
 
-/* K of n chosen positions, or of the first that a block holds. */
-static void gather(const struct run *c, const struct qn_op *op, const struct tile *tile, const int32_t *pos, int64_t n,
-                   uint8_t *k)
+/* Block b of the keys of head h that the tile sees one by one; returns how many there are from it on. */
+static int64_t gather(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, int64_t b,
+                      uint8_t *k)
 {
-	for (int i = 0; i < (n < QN_KV_BLOCK ? n : QN_KV_BLOCK); i++)
-		kv_copy_k(op->k_type, k, i, kv_head(c, op, tile->t0, pos[i], 0), pos[i] % QN_KV_BLOCK, op->head_dim);
+	const int32_t *some = chosen(c, op, tile);
+	const int64_t kept = op->every ? entries(c, op, tile) : 0, n = listed(c, op, tile);
+	const int64_t behind = (int64_t)c->batch->pos[tile->t0] + 1 - n; /* position of what would be key 0 */
+	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
+
+	for (int64_t i = b * QN_KV_BLOCK; i < n && i < (b + 1) * QN_KV_BLOCK; i++) {
+		const int p = (int)(i % QN_KV_BLOCK);
+
+		if (i < kept) {
+			kv_lay_k(op->k_type, k, p, entry_at(c, op, tile->t0, some ? some[i] : i), op->head_dim);
+		} else {
+			const int64_t of = op->each ? i / op->each : i;
+			const int64_t pos = op->every || of >= op->n_select ? behind + i :
+					    op->each ? (int64_t)some[of] * op->each + i % op->each : some[i];
+			const uint8_t *kv = kv_head(c, op, tile->t0, pos, h);
+
+			kv_copy_k(op->k_type, k, p, kv, pos % QN_KV_BLOCK, op->head_dim);
+			if (!op->v_in_k)
+				kv_copy_v(op->v_type, k + k_bytes, p, kv + k_bytes, pos % QN_KV_BLOCK, op->v_dim);
+		}
+	}
+	return n - b * QN_KV_BLOCK;
 }
 
 static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
 {
-	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t dv = kv_pad(op->v_dim, 16), q_bytes = kv_query_bytes(op->head_dim);
 	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 
 	w->q = c->scratch;
-	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * kv_query_bytes(op->head_dim)), w->m, w->l};
+	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes * (1 + op->n_tier)), w->m, w->l};
 	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
-	w->e = w->sum.o + TILE_ROWS * dv;
+	w->span = (struct part){w->sum.o + TILE_ROWS * dv, w->m_span, w->l_span};
+	w->e = op->n_tier ? w->span.o + TILE_ROWS * dv : w->span.o;
 	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
 	w->v = w->k + expanded_k(op);
-	w->chosen = w->v + expanded_v(op);
-	for (int r = 0; r < n; r++) {
-		const int head = h * group + tile->h0 + r % heads;
+	w->listed = w->v + expanded_v(op);
+	for (int i = 0; i <= op->n_tier; i++)
+		for (int r = 0; r < n; r++) {
+			const int head = h * group + tile->h0 + r % heads;
 
-		kv_query(op->k_type, w->q + r * kv_query_bytes(op->head_dim), &w->qd[r], &w->qsum[r],
-		         buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] + (int64_t)head * op->head_dim,
-		         op->head_dim);
-	}
+			kv_query(tier_of(op, i).k_type, w->q + (i * TILE_ROWS + r) * q_bytes, &w->qd[i][r],
+			         &w->qsum[i][r], buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] +
+			         (int64_t)head * op->head_dim, op->head_dim);
+		}
+}
+
+/* Takes back the transform of the n rows of sums of values, if they are kept as codes. */
+static void restore(const struct qn_op *op, const struct qn_tier *as, float *o, int64_t step, int n)
+{
+	const int whole = op->v_in_k ? transformed(op->head_dim) : op->v_dim;
+
+	if ((op->v_in_k ? as->k_type : as->v_type) != QN_KV_Q4)
+		return;
+	for (int r = 0; r < n; r++)
+		for (int at = 0; at < op->v_dim; at += whole)
+			kv_hadamard(o + r * step + at, whole);
 }
 
 /* What the tile sees of chunk i of the sequence, into w->chunk. */
@@ -412,30 +524,37 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	const int group = op->n_head / op->n_head_kv;
 	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
 
+	const int64_t dv = kv_pad(op->v_dim, 16);
 	int64_t first, end;
+	int before = -1; /* the tier of the block before */
 
 	tile_blocks(c, op, tile, &first, &end);
 	first = first > i * CHUNK ? first : i * CHUNK;
 	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
-	part_clear(&w->chunk, n, kv_pad(op->v_dim, 16));
+	part_clear(&w->chunk, n, dv);
 	for (int64_t b = first; b < end; b++) {
-		const int32_t *some = chosen(c, op, tile);
+		const int64_t some = listed(c, op, tile);
+		const int in = some ? 0 : tier_at(c, op, tile->t0, b);
+		const int then = b + 1 < end && !some ? tier_at(c, op, tile->t0, b + 1) : -1;
+		const struct qn_tier as = tier_of(op, in);
 		const uint8_t *kv, *next;
 
 		if (some) {
-			const int64_t left = op->n_select - b * QN_KV_BLOCK;
+			const int64_t left = gather(c, op, tile, h, b, w->listed);
 
-			gather(c, op, tile, some + b * QN_KV_BLOCK, left, w->chosen);
 			for (int r = 0; r < n; r++) {
 				w->lim[r] = (int32_t)left;
 				w->from[r] = 0;
 			}
-			attend_block(op, w, n, w->chosen, w->chosen);
+			attend_block(op, in, w, &w->chunk, n, w->listed, w->listed);
 			continue;
 		}
-		next = kv = kv_head(c, op, tile->t0, b * QN_KV_BLOCK, h);
-		if (qn_ahead && b + 1 < end)
-			next = kv_head(c, op, tile->t0, (b + 1) * QN_KV_BLOCK, h);
+		next = kv = tier_head(c, op, &as, tile->t0, b, h);
+		if (qn_ahead && then == in)
+			next = tier_head(c, op, &as, tile->t0, b + 1, h);
+		if (op->n_tier && before != in)
+			part_clear(&w->span, n, dv);
+		before = in;
 		for (int r = 0; r < n; r++) {
 			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
 
@@ -444,7 +563,11 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
 			w->from[r] = (int32_t)(first_of(c, op, tile, pos) - b * QN_KV_BLOCK);
 		}
-		attend_block(op, w, n, kv, next);
+		attend_block(op, in, w, op->n_tier ? &w->span : &w->chunk, n, kv, next);
+		if (op->n_tier && then != in) {
+			restore(op, &as, w->span.o, dv, n);
+			part_merge(&w->chunk, &w->span, n, dv);
+		}
 	}
 }
 
@@ -454,6 +577,7 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 	static const float nothing[KV_HEAD_DIM_MAX];
 	const int64_t dv = kv_pad(op->v_dim, 16);
 	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const struct qn_tier own = tier_of(op, 0);
 
 	for (int r = 0; r < (tile->t1 - tile->t0) * heads; r++) {
 		const int head = h * group + tile->h0 + r % heads;
@@ -463,11 +587,8 @@ static void tile_end(const struct run *c, const struct qn_op *op, const struct t
 			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
 			                      op->vec2[head] * LOG2E, 1, (int)dv);
 		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
-		if (op->v_in_k && op->k_type == QN_KV_Q4)
-			for (int at = 0; at < op->v_dim; at += transformed(op->head_dim))
-				kv_hadamard(y + at, transformed(op->head_dim));
-		else if (!op->v_in_k && op->v_type == QN_KV_Q4)
-			kv_hadamard(y, op->v_dim);
+		if (!op->n_tier) /* else each span is restored by itself */
+			restore(op, &own, y, 0, 1);
 		if (op->mul[0])
 			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);
 	}
@@ -621,8 +742,14 @@ static int attend_chunks(struct run *c, const struct qn_op *op)
 
 static int select_ok(const struct plan *p, const struct qn_op *op)
 {
-	return op->n_select == 0 || (op->n_select > 0 && op->v_in_k && op->n_head_kv == 1 && op->window == 0 &&
-	                             op->ahead == 0 && !op->vec && buf_ok(p, op->aux, op->n_select));
+	if (op->n_select == 0 && op->every == 0)
+		return op->each == 0;
+	if (op->each != 0 && (op->every != 0 || op->n_select < 1 || op->each < 2 || op->each > SPAN_MAX / op->n_select))
+		return 0;
+	return op->n_select >= 0 && op->ahead == 0 && !op->vec && !op->chunked &&
+	       (op->each > 0 || (op->v_in_k && op->n_head_kv == 1)) &&
+	       (op->every ? entries_ok(op) && op->window > 0 && op->side == QN_SIDE_ANY : op->window == 0) &&
+	       (op->n_select == 0 || buf_ok(p, op->aux, op->n_select));
 }
 
 static int side_ok(const struct qn_op *op)
@@ -632,12 +759,25 @@ static int side_ok(const struct qn_op *op)
 	        op->ahead == 0 && op->n_select == 0);
 }
 
+static int tiers_ok(const struct qn_op *op)
+{
+	if (op->n_tier < 0 || op->n_tier >= QN_TIERS_MAX || (op->n_tier > 0 && (op->n_select > 0 || op->every > 0)))
+		return 0;
+	for (int i = 1; i <= op->n_tier; i++) {
+		const struct qn_tier as = tier_of(op, i);
+
+		if (!tier_ok(op, &as))
+			return 0;
+	}
+	return 1;
+}
+
 static int attend_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       select_ok(p, op) && side_ok(op);
+	       select_ok(p, op) && side_ok(op) && tiers_ok(op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *op)
@@ -668,13 +808,17 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 
 		item(&it, i, &tile);
 		tile_blocks(c, op, &tile, &first, &end);
-		m.bytes += (end - first) * head_bytes(op);
+		for (int64_t b = first; b < end; b++) {
+			const struct qn_tier as = tier_of(op, tier_at(c, op, tile.t0, b));
+
+			m.bytes += head_bytes(op, &as);
+		}
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
 			const int64_t pos = c->batch->pos[t], from = first_of(c, op, &tile, pos);
+			const int64_t some = listed(c, op, &tile);
 
 			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
-			           (chosen(c, op, &tile) ? op->n_select
-			                                 : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
+			           (some ? some : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

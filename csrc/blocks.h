@@ -208,6 +208,39 @@ _Static_assert(sizeof(struct iq4_kss) == 128, "IQ4_KSS");
 struct iq5_ks { uint8_t scales[8]; uint8_t qs[128]; uint8_t qh[32]; };
 _Static_assert(sizeof(struct iq5_ks) == 168, "IQ5_KS");
 
+/*
+ * ik_llama.cpp's trellis types: w = d * scale * q, d a float for a row, a scale for 32 weights. Codes have no table: a
+ * code of up to 16 bits is the start of a sequence, of as many weights as it stands for. x[0] is 4096 + code, x[t + 1]
+ * is x[t] * 0xcbac1fed mod 2^32, and weight t is the sum of the four bytes of x[t + 1] & 0x3f3f3f3f, less 126: its
+ * distribution is nearly normal. The types' first form made floats of such numbers; files of it cannot be told apart.
+ *
+ * IQ1_KT: scale j is entry (sh[j] & 15) of qn_iq4_values. Code i, of 13 bits for 8 weights, is ql[i], above it nibble
+ * i / 16 of qh[i % 16], above that bit 4 + i % 4 of sh[i / 4].
+ */
+struct iq1_kt { uint8_t sh[8]; uint8_t ql[32]; uint8_t qh[16]; };
+_Static_assert(sizeof(struct iq1_kt) == 56, "IQ1_KT");
+
+/*
+ * Scale j is entry s of qn_iq4_values, s nibble j / 4 of scales[j % 4]; ql[i] is code i, for 8 weights. d is the row's
+ * times 1.05 in all products of ik_llama.cpp, and here.
+ */
+struct iq2_kt { uint8_t scales[4]; uint16_t ql[32]; };
+_Static_assert(sizeof(struct iq2_kt) == 68, "IQ2_KT");
+
+/* As IQ2_KT with scale s, d times 1.01, and |q|: negative where bit k / 32 of qh[k % 32] is set. */
+struct iq3_kt { uint8_t scales[4]; uint16_t ql[32]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq3_kt) == 100, "IQ3_KT");
+
+/*
+ * Scale j is bits 1 .. 7 of sh[j], less 64. Code i, of 16 bits for 4 weights, is ql[i], above it nibble i / 32 of
+ * qh[i % 32], above that the three bits 8 + 3 (i % 8) of sh[i / 8], and at the top that word's lowest bit.
+ */
+struct iq4_kt { uint32_t sh[8]; uint8_t ql[64]; uint8_t qh[32]; };
+_Static_assert(sizeof(struct iq4_kt) == 128, "IQ4_KT");
+
+/* What the trellis types' numbers are multiplied by, again and again. */
+#define QN_TRELLIS 0xcbac1fedu
+
 /* Twice the sixteen values of MXFP4 and NVFP4: a sign, two bits of exponent, one of mantissa. */
 static const int8_t qn_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

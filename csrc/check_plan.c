@@ -96,7 +96,8 @@ static int chosen_ok(const struct plan *p, int32_t i)
 	for (int32_t k = i - 1; k >= 0; k--)
 		if (p->ops[k].kind == QN_OP_SELECT) {
 			if (p->ops[k].dst == op->aux)
-				return p->ops[k].n_select == op->n_select;
+				return p->ops[k].n_select == op->n_select &&
+				       p->ops[k].every == (op->each ? op->each : op->every);
 			written = 1;
 		}
 	return !written;

@@ -50,6 +50,8 @@ static const struct run *runs_of(int type)
 				iq2_kl[] = {{2, 1}, {4, 1}, {4, 20}, {0, 0}};
 	static const struct run iq3_ks[] = {{2, 1}, {4, 1}, {4, 24}, {0, 0}}, iq4_kss[] = {{4, 32}, {0, 0}};
 	static const struct run iq4_ks[] = {{1, 8}, {4, 32}, {0, 0}}, iq5_ks[] = {{1, 8}, {4, 40}, {0, 0}};
+	static const struct run iq1_kt[] = {{1, 56}, {0, 0}}, iq2_kt[] = {{4, 1}, {2, 32}, {0, 0}};
+	static const struct run iq3_kt[] = {{4, 1}, {2, 32}, {4, 8}, {0, 0}}, iq4_kt[] = {{4, 8}, {1, 96}, {0, 0}};
 
 	switch (type) {
 #define CODED(name, NAME, ...) case QN_##NAME: return name;

@@ -1,6 +1,6 @@
 /*
  * coded.h - types whose codes stand for several weights each: IQ1, IQ2, IQ3 and TQ1_0, and those of ik_llama.cpp, whose
- * codes stand for levels of two tables. blocks.h has their formulas.
+ * codes stand for levels of two tables, or are where a sequence of numbers starts. blocks.h has their formulas.
  *
  * A weight is an integer of 7 or 8 bits with its sign, times a scale of 8 bits, times one float for the super-block or
  * the row. So all of them are decoded into one form, and products are computed on that.
@@ -27,8 +27,14 @@ struct coded {
 	float d;
 };
 
-/* The scale that a row begins with, of `head` bytes. */
-float coded_head(int head, const void *row);
+/* What the scale that a row begins with is multiplied by. */
+static inline float head_factor(int type)
+{
+	return type == QN_IQ2_KT ? 1.05f : type == QN_IQ3_KT ? 1.01f : 1;
+}
+
+/* That product. */
+float coded_head(int type, const void *row);
 
 /* The specification, from the formulas. */
 void coded_block(struct coded *c, int type, const void *block);

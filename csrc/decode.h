@@ -596,12 +596,122 @@ DECODER decode_iq5_ks(struct decoded *w, const void *p)
 	decode_fives(w, b->qs, b->qh, move, 8);
 }
 
+/* Powers of the trellis types' factor. */
+#define TRELLIS2 (QN_TRELLIS * QN_TRELLIS)
+#define TRELLIS4 (TRELLIS2 * TRELLIS2)
+
+INLINE bytes trellis_number(bytes x, uint32_t power)
+{
+	return bytes_and(bytes_mul32(x, power), 0x3f);
+}
+
+/* A word of the weights 0 .. 3 or 4 .. 7 of codes, one of each row. */
+INLINE bytes trellis_word(const uint16_t code[QN_PANEL], int at)
+{
+	const uint32_t power = at ? TRELLIS4 : 1;
+	const bytes x = bytes_widen(code, 4096);
+
+	return bytes_sums(trellis_number(x, power * QN_TRELLIS), trellis_number(x, power * TRELLIS2),
+	                  trellis_number(x, power * TRELLIS2 * QN_TRELLIS), trellis_number(x, power * TRELLIS4), 2);
+}
+
+/* Words of 32 codes of 8 weights each. */
+INLINE void trellis_words(struct decoded *w, const uint16_t code[32][QN_PANEL])
+{
+	for (int i = 0; i < 32; i++) {
+		bytes_store(w->word[2 * i], trellis_word(code[i], 0));
+		bytes_store(w->word[2 * i + 1], trellis_word(code[i], 4));
+	}
+}
+
+/* Scales from the nibbles of bytes, low or high ones: of IQ4_NL's levels. */
+INLINE void decode_scales_iq4(struct decoded *w, int at, const uint8_t s[4][QN_PANEL], int high)
+{
+	uint8_t *scale = (uint8_t *)w->scale[at];
+
+	bytes_store(scale, bytes_iq4(bytes_and(high ? bytes_shr(bytes_load(s), 4) : bytes_load(s), 15)));
+	for (int k = 0; k < 4 * QN_PANEL; k++)
+		scale[k] ^= 128;
+}
+
+DECODER decode_iq1_kt(struct decoded *w, const void *p)
+{
+	const struct x16_iq1_kt *b = p;
+	uint16_t code[32][QN_PANEL];
+
+#pragma GCC unroll 32
+	for (int i = 0; i < 32; i++)
+		store16(code[i], load8(b->ql[i]) | (load8(b->qh[i % 16]) << (i < 16 ? 8 : 4) & 0xf00) |
+		                         (load8(b->sh[i / 4]) >> (4 + i % 4) & 1) << 12);
+	trellis_words(w, code);
+	decode_scales_iq4(w, 0, b->sh, 0);
+	decode_scales_iq4(w, 4, b->sh + 4, 0);
+}
+
+DECODER decode_iq2_kt(struct decoded *w, const void *p)
+{
+	const struct x16_iq2_kt *b = p;
+	uint8_t scales[4][QN_PANEL];
+
+	trellis_words(w, b->ql);
+	rows_unzip4(scales, b->scales);
+	decode_scales_iq4(w, 0, scales, 0);
+	decode_scales_iq4(w, 4, scales, 1);
+}
+
+DECODER decode_iq3_kt(struct decoded *w, const void *p)
+{
+	const struct x16_iq3_kt *b = p;
+	uint8_t scales[4][QN_PANEL];
+
+	trellis_words(w, b->ql);
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		for (int i = 0; i < 8; i++)
+			bytes_store(w->word[8 * j + i], bytes_signed128(bytes_load(w->word[8 * j + i]),
+			                                                bytes_shl(bytes_load(&b->qh[i]), 7 - j)));
+	rows_unzip4(scales, b->scales);
+	STORED(scales);
+	for (int j = 0; j < 4; j++) {
+		EACH_ROW w->scale[j][r] = scales[j][r] & 15;
+		EACH_ROW w->scale[4 + j][r] = scales[j][r] >> 4;
+	}
+}
+
+DECODER decode_iq4_kt(struct decoded *w, const void *p)
+{
+	const struct x16_iq4_kt *b = p;
+
+	for (int j = 0; j < 8; j++) {
+		uint16_t code[8][QN_PANEL], threes[2][QN_PANEL], top[QN_PANEL];
+
+		EACH_ROW w->scale[j][r] = (int8_t)((int)(b->sh[j][r] >> 1 & 127) - 64);
+		EACH_ROW threes[0][r] = (uint16_t)(b->sh[j][r] >> 8);
+		EACH_ROW threes[1][r] = (uint16_t)(b->sh[j][r] >> 16); /* the fifth of eight from bit 4 on */
+		EACH_ROW top[r] = (uint16_t)(b->sh[j][r] << 15);
+#pragma GCC unroll 8
+		for (int i = 0; i < 8; i++) {
+			const rows16 qh = load8(b->qh[8 * (j % 4) + i]);
+
+			store16(code[i], load8(b->ql[8 * j + i]) | ((j < 4 ? qh << 8 : qh << 4) & 0xf00) |
+			                         (load16(threes[i / 4]) >> (i < 4 ? 3 * i : 3 * i - 8) & 7) << 12 |
+			                         load16(top));
+		}
+#pragma GCC unroll 2
+		for (int i = 0; i < 8; i++)
+			bytes_store(w->word[8 * j + i], trellis_word(code[i], 0));
+	}
+}
+
 /* Scales of 16 rows that begin with them: they lie behind the super-blocks of a panel. */
 INLINE floats head_d(int type, const uint8_t *panel, int64_t n_in)
 {
 	const uint8_t *p = panel + n_in / QK_K * QN_PANEL * block_bytes(type);
 
-	return type_row(type).head == 2 ? floats_f16((const uint16_t *)p) : floats_load((const float *)p);
+	if (type_row(type).head == 2)
+		return floats_f16((const uint16_t *)p);
+	return head_factor(type) == 1 ? floats_load((const float *)p)
+	                              : floats_mul(floats_load((const float *)p), floats_set1(head_factor(type)));
 }
 
 #undef EACH_ROW

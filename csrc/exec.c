@@ -71,13 +71,14 @@ static void run_plan(struct run *c, const struct qn_plan *plan)
 	for (int32_t i = 0; i < plan->n_ops; i++) {
 		const struct operation *o = operation_of(plan->ops[i].kind);
 
-		if (plan->ticks) {
+		if (i && !plan->ticks)
+			pool_barrier(c->pool);
+		if (plan->taps && plan->taps[i].sums)
+			run_tap(c, &plan->ops[i], &plan->taps[i]);
+		if (plan->ticks)
 			run_measured(c, plan, i, o);
-		} else {
-			if (i)
-				pool_barrier(c->pool);
+		else
 			o->run(c, &plan->ops[i]);
-		}
 		c->step += o->counters;
 	}
 }

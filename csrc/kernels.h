@@ -121,6 +121,11 @@ struct scan_rows {
 };
 #define QN_SCAN_TOKENS 64 /* of one call, at most */
 
+/* The logits that are weighed, and how: see qn_logits_weigh(). */
+struct logits_range {
+	float top, scale, from, to;
+};
+
 typedef void fn_fn(float *y, const float *g, const float *u, int64_t n);
 
 struct kernels {
@@ -133,6 +138,17 @@ struct kernels {
 	 * bits, then the high. Asks for the n bytes at `ahead`, part by part.
 	 */
 	void (*kv_expand)(uint8_t *y, const uint8_t *x, int64_t n, int64_t part, int add, const uint8_t *ahead);
+	/*
+	 * q = the integers nearest to x / *d, ties to even, n of them, and zeros up to `to`. 1 / *d is the least of
+	 * top / max|x| and, where length is not 0, length / |x|; *d is 0 for a vector of next to nothing, NaN for one
+	 * that is not finite, and q is then zeros.
+	 */
+	void (*kv_round)(int16_t *q, float *d, const float *x, int n, int64_t to, float top, float length);
+	/* y = x as F16, saturated, or as BF16; n floats. */
+	void (*kv_halves)(int type, uint16_t *y, const float *x, int n);
+	void (*kv_hadamard)(float *x, int n);
+	/* Codes of Q4 and their scale *d for a head of n, which is transformed first; zeros up to a multiple of 16. */
+	void (*kv_codes)(uint8_t *code, float *d, const float *x, int n);
 	attn_fn *attn_scores[QN_N_KV_TYPES]; /* e = scores, by the type of K, but Q4 */
 	void (*attn_weights)(const struct attn_rows *a); /* e, m, l, c: the step of the online softmax */
 	attn_fn *attn_values[QN_N_KV_TYPES]; /* o = o * c + e V, by the type of V, but Q4 */
@@ -179,6 +195,17 @@ struct kernels {
 	void (*scan_decays)(float *y, const float *dt, const float *rate, int64_t n);
 	/* y = sum over i < n_tap of w[i] * u[i], each product rounded and added in this order; w: [n_tap][n]. */
 	void (*conv)(float *y, const float *const *u, const float *w, int n_tap, int64_t n);
+
+	/*
+	 * Of n logits, a multiple of 16: see qn_logits_peaks() and those after it. Sums are in 16 lanes by i % 16, in
+	 * order, halves then added 8, 4, 2, 1. Below -100 v counts as -100, and w is 0.
+	 */
+	void (*logits_peaks)(float *peak, const float *x, int64_t n);
+	void (*logits_weigh)(struct qn_mass *mass, const float *x, int64_t n, const struct logits_range *r);
+	/* of = how many are finite, the sum of x - mid, and of its square. */
+	void (*logits_spread)(float of[3], const float *x, int64_t n, float mid);
+	int64_t (*logits_select)(struct qn_token *y, int64_t room, const float *x, int64_t n, int32_t id, float from,
+	                         float to);
 };
 
 /* Bytes of a block of a known type: rows may have a few before the first. */

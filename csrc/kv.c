@@ -1,146 +1,15 @@
 /* kv.c - keys and values into a KV block, and queries as integer keys want them. */
-#include <float.h>
 #include <string.h>
 
 #include "kv.h"
 
-/* The largest magnitude of n floats, of which none is NaN: bits of magnitudes are in their order. */
-static float top_of(const float *x, int n)
-{
-	int32_t top = 0;
-
-	for (int i = 0; i < n; i++) {
-		const int32_t a = (int32_t)(bits_of_f32(x[i]) & 0x7fffffff);
-
-		top = a > top ? a : top;
-	}
-	return f32_of_bits((uint32_t)top);
-}
-
-/*
- * The scale of integers for x: 1 / d is the least of top / max|x| and length / |x|; 0 for a vector of
- * nothing. What is not finite gives d = NaN, so that the fault is seen. Returns 1 / d.
- */
-static float scale_of(const float *x, int n, float top, float length, float *d)
-{
-	const float sum = qn_kernels.sumsq(x, n);
-	float max, inv;
-
-	if (!(sum <= FLT_MAX)) {
-		*d = NAN;
-		return 0;
-	}
-	max = top_of(x, n);
-	if (max < KV_TINY) {
-		*d = 0;
-		return 0;
-	}
-	inv = top / max;
-	if (length > 0 && length / sqrtf(sum) < inv)
-		inv = length / sqrtf(sum);
-	*d = 1 / inv;
-	return inv;
-}
-
-/*
- * n integers of 16 bits nearest to x * inv, ties to even, and zeros up to `to`; all zeros where inv is 0, for x may
- * then be anything.
- */
-static void rounded(int16_t *q, const float *x, float inv, int n, int64_t to)
-{
-	if (!(inv > 0))
-		n = 0;
-	for (int i = 0; i < n; i++) {
-		const float t = x[i] * inv + 0x1.8p23f; /* the integer is in the low bits */
-
-		q[i] = (int16_t)(bits_of_f32(t) & 0xffff);
-	}
-	memset(q + n, 0, sizeof *q * (size_t)(to - n));
-}
-
-/* The odd numbers of -15 .. 15 that are nearest to w * step / 2^15. */
-static void levels_of(int16_t *q, const int16_t *w, int n, int16_t step)
-{
-	for (int i = 0; i < n; i++) {
-		const int16_t down = (int16_t)(w[i] * step >> 16);
-
-		q[i] = (int16_t)(2 * (down > 7 ? 7 : down < -8 ? -8 : down) + 1);
-	}
-}
-
-void kv_hadamard(float *x, int n)
-{
-	const int block = n & -n, half = block / 2;
-	const float unit = 1 / sqrtf((float)block);
-	float y[KV_HEAD_DIM_MAX];
-
-	for (int at = 0; at < n; at += block)
-		for (int pass = 1; pass < block; pass *= 2) { /* all alike, so that vectors take them */
-			for (int i = 0; i < half; i++) {
-				const float a = x[at + i], b = x[at + half + i];
-
-				y[2 * i] = a + b;
-				y[2 * i + 1] = a - b;
-			}
-			memcpy(x + at, y, sizeof *y * (size_t)block);
-		}
-	for (int i = 0; i < n; i++)
-		x[i] *= unit;
-}
-
-/*
- * Codes of a head, transformed to x, and the scale *d with the least squares of x - d * (2 * code - 15);
- * codes beyond n are zeros. x is first integers w below 2^12, so that sums are exact; then levels are
- * tried at seven distances, 1/7 to 1/11.5 of max|x|, and the best scale of each is sum(w q) / sum(q q).
- */
-static void codes_of(uint8_t code[KV_HEAD_DIM_MAX], const float *head, int n, float *d)
-{
-	enum { TOP = 4095 };
-	int16_t w[KV_HEAD_DIM_MAX], q[KV_HEAD_DIM_MAX], by = 0;
-	float x[KV_HEAD_DIM_MAX], inv, best = -1, unit = 0;
-
-	memcpy(x, head, sizeof *x * (size_t)n);
-	kv_hadamard(x, n);
-	inv = scale_of(x, n, TOP, 0, d);
-	rounded(w, x, inv, n, n);
-	for (int16_t step = 112; step <= 184; step += 12) { /* w * step / 2^16 = w / TOP * 7 .. 11.5 */
-		int32_t wq = 0, qq = 0;
-		float gain;
-
-		levels_of(q, w, n, step);
-		for (int i = 0; i < n; i++)
-			wq += w[i] * q[i];
-		for (int i = 0; i < n; i++)
-			qq += q[i] * q[i];
-		gain = (float)wq * (float)wq / (float)qq;
-		if (gain > best) {
-			best = gain;
-			by = step;
-			unit = (float)wq / (float)qq;
-		}
-	}
-	*d *= unit;
-	levels_of(q, w, n, by);
-	for (int i = 0; i < n; i++)
-		code[i] = (uint8_t)((q[i] + KV_Q4_TOP) / 2);
-	memset(code + n, 0, (size_t)(kv_pad(n, 16) - n));
-}
-
-static uint16_t bf16_of_f32(float f)
-{
-	const uint32_t u = bits_of_f32(f);
-
-	if ((u & 0x7fffffff) > 0x7f800000) /* NaN stays one */
-		return (uint16_t)(u >> 16 | 0x40);
-	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 /* top: the largest integer of I16. */
 static void put_k(int type, void *k, int p, const float *x, int head_dim, float top)
 {
-	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim)), inv;
+	float *d = (float *)((uint8_t *)k + kv_k_elems(type, head_dim));
 	uint8_t code[KV_HEAD_DIM_MAX];
 	int16_t q[KV_HEAD_DIM_MAX];
+	uint16_t half[KV_HEAD_DIM_MAX];
 
 	switch (type) {
 	case QN_KV_F32:
@@ -148,29 +17,25 @@ static void put_k(int type, void *k, int p, const float *x, int head_dim, float 
 			((float *)k)[i * QN_KV_BLOCK + p] = x[i];
 		break;
 	case QN_KV_F16:
-		for (int i = 0; i < head_dim; i++)
-			((uint16_t *)k)[i * QN_KV_BLOCK + p] = f16_of_f32_sat(x[i]);
-		break;
 	case QN_KV_BF16:
+		qn_kernels.kv_halves(type, half, x, head_dim);
 		for (int i = 0; i < head_dim; i++)
-			((uint16_t *)k)[i * QN_KV_BLOCK + p] = bf16_of_f32(x[i]);
+			((uint16_t *)k)[i * QN_KV_BLOCK + p] = half[i];
 		break;
 	case QN_KV_I16:
-		inv = scale_of(x, head_dim, top, KV_I16_LENGTH, &d[p]);
-		rounded(q, x, inv, head_dim, kv_pad(head_dim, 2));
+		qn_kernels.kv_round(q, &d[p], x, head_dim, kv_pad(head_dim, 2), top, KV_I16_LENGTH);
 		for (int i = 0; i < head_dim; i += 2)
 			memcpy((int16_t *)k + (i / 2 * QN_KV_BLOCK + p) * 2, q + i, 4);
 		break;
 	case QN_KV_Q8:
-		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
-		rounded(q, x, inv, head_dim, kv_pad(head_dim, 4));
+		qn_kernels.kv_round(q, &d[p], x, head_dim, kv_pad(head_dim, 4), KV_Q8_TOP, 0);
 		for (int i = 0; i < kv_pad(head_dim, 4); i++)
 			code[i] = (uint8_t)(128 + q[i]);
 		for (int i = 0; i < head_dim; i += 4)
 			memcpy((uint8_t *)k + (i / 4 * QN_KV_BLOCK + p) * 4, code + i, 4);
 		break;
 	case QN_KV_Q4:
-		codes_of(code, x, head_dim, &d[p]);
+		qn_kernels.kv_codes(code, &d[p], x, head_dim);
 		for (int i = 0; i < kv_pad(head_dim, 8) / 2; i++)
 			((uint8_t *)k)[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] =
 				(uint8_t)(code[i / 4 * 8 + i % 4] | code[i / 4 * 8 + i % 4 + 4] << 4);
@@ -191,7 +56,7 @@ void kv_put_kv(int type, void *k, int p, const float *x, int head_dim)
 void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 {
 	const int64_t dv = kv_pad(head_dim, 16);
-	float *d = (float *)((uint8_t *)v + kv_v_elems(type, dv)), inv;
+	float *d = (float *)((uint8_t *)v + kv_v_elems(type, dv));
 	uint8_t code[KV_HEAD_DIM_MAX];
 	int16_t q[KV_HEAD_DIM_MAX];
 
@@ -201,27 +66,22 @@ void kv_put_v(int type, void *v, int p, const float *x, int head_dim)
 			((float *)v)[p * dv + i] = i < head_dim ? x[i] : 0;
 		break;
 	case QN_KV_F16:
-		for (int i = 0; i < dv; i++)
-			((uint16_t *)v)[p * dv + i] = i < head_dim ? f16_of_f32_sat(x[i]) : 0;
-		break;
 	case QN_KV_BF16:
-		for (int i = 0; i < dv; i++)
-			((uint16_t *)v)[p * dv + i] = i < head_dim ? bf16_of_f32(x[i]) : 0;
+		qn_kernels.kv_halves(type, (uint16_t *)v + p * dv, x, head_dim);
+		memset((uint16_t *)v + p * dv + head_dim, 0, sizeof(uint16_t) * (size_t)(dv - head_dim));
 		break;
 	case QN_KV_I16:
-		inv = scale_of(x, head_dim, KV_I16_VALUE, 0, &d[p]);
-		rounded(q, x, inv, head_dim, dv);
+		qn_kernels.kv_round(q, &d[p], x, head_dim, dv, KV_I16_VALUE, 0);
 		for (int i = 0; i < dv; i++)
 			((int16_t *)v)[(p / 2 * dv + i) * 2 + p % 2] = q[i];
 		break;
 	case QN_KV_Q8:
-		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, &d[p]);
-		rounded(q, x, inv, head_dim, dv);
+		qn_kernels.kv_round(q, &d[p], x, head_dim, dv, KV_Q8_TOP, 0);
 		for (int i = 0; i < dv; i++)
 			((int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2] = (int8_t)q[i];
 		break;
 	case QN_KV_Q4:
-		codes_of(code, x, head_dim, &d[p]);
+		qn_kernels.kv_codes(code, &d[p], x, head_dim);
 		for (int i = 0; i < dv / 2; i++)
 			((uint8_t *)v)[p / 2 * dv + 2 * i + p % 2] = (uint8_t)(code[i] | code[dv / 2 + i] << 4);
 		break;
@@ -363,6 +223,121 @@ void kv_copy_k(int type, void *to, int p, const void *k, int from, int head_dim)
 		((float *)((uint8_t *)to + elems))[p] = ((const float *)((const uint8_t *)k + elems))[from];
 }
 
+/* One column of K, and what lies beside it: n words of `size` bytes, one from each row, from x to y. */
+static void copy_column(uint8_t *y, int64_t y_step, const uint8_t *x, int64_t x_step, int64_t n, int size)
+{
+	if (size == 2)
+		for (int64_t i = 0; i < n; i++)
+			memcpy(y + i * y_step, x + i * x_step, 2);
+	else
+		for (int64_t i = 0; i < n; i++)
+			memcpy(y + i * y_step, x + i * x_step, 4);
+}
+
+static int word_bytes(int type)
+{
+	return type == QN_KV_F16 || type == QN_KV_BF16 ? 2 : 4;
+}
+
+void kv_take_k(int type, void *entry, const void *k, int p, int head_dim)
+{
+	const int64_t elems = kv_k_elems(type, head_dim), size = word_bytes(type), row = size * QN_KV_BLOCK;
+
+	copy_column(entry, size, (const uint8_t *)k + p * size, row, elems / row, (int)size);
+	if (kv_integer(type))
+		memcpy((uint8_t *)entry + elems / QN_KV_BLOCK, (const uint8_t *)k + elems + p * 4, 4);
+}
+
+void kv_lay_k(int type, void *k, int p, const void *entry, int head_dim)
+{
+	const int64_t elems = kv_k_elems(type, head_dim), size = word_bytes(type), row = size * QN_KV_BLOCK;
+
+	copy_column((uint8_t *)k + p * size, row, entry, size, elems / row, (int)size);
+	if (kv_integer(type))
+		memcpy((uint8_t *)k + elems + p * 4, (const uint8_t *)entry + elems / QN_KV_BLOCK, 4);
+}
+
+void kv_copy_v(int type, void *to, int p, const void *v, int from, int head_dim)
+{
+	const int64_t dv = kv_pad(head_dim, 16), elems = kv_v_elems(type, dv);
+	const int each = type == QN_KV_F32 ? 4 : type == QN_KV_Q8 || type == QN_KV_Q4 ? 1 : 2;
+	const int64_t n = type == QN_KV_Q4 ? dv / 2 : dv;
+	uint8_t *y = to;
+	const uint8_t *x = v;
+
+	if (!kv_integer(type)) {
+		memcpy(y + p * n * each, x + from * n * each, (size_t)(n * each));
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) /* two positions in turns */
+		memcpy(y + ((p / 2 * n + i) * 2 + p % 2) * each, x + ((from / 2 * n + i) * 2 + from % 2) * each,
+		       (size_t)each);
+	((float *)(y + elems))[p] = ((const float *)(x + elems))[from];
+}
+
+/* What 16-bit floats are. */
+static float of_half(int type, uint16_t h)
+{
+	return type == QN_KV_F16 ? f32_of_f16(h) : f32_of_bf16(h);
+}
+
+void kv_get_k(int type, float *x, const void *k, int p, int head_dim)
+{
+	const float *d = (const float *)((const uint8_t *)k + kv_k_elems(type, head_dim));
+	const uint8_t *codes = k;
+
+	for (int i = 0; i < head_dim; i++)
+		switch (type) {
+		case QN_KV_F32:
+			x[i] = ((const float *)k)[i * QN_KV_BLOCK + p];
+			break;
+		case QN_KV_I16:
+			x[i] = d[p] * ((const int16_t *)k)[(i / 2 * QN_KV_BLOCK + p) * 2 + i % 2];
+			break;
+		case QN_KV_Q8:
+			x[i] = d[p] * (float)(codes[(i / 4 * QN_KV_BLOCK + p) * 4 + i % 4] - 128);
+			break;
+		case QN_KV_Q4:
+			x[i] = d[p] * (float)(2 * (codes[(i / 8 * QN_KV_BLOCK + p) * 4 + i % 4] >> i % 8 / 4 * 4 & 15) -
+			                      KV_Q4_TOP);
+			break;
+		default:
+			x[i] = of_half(type, ((const uint16_t *)k)[i * QN_KV_BLOCK + p]);
+			break;
+		}
+	if (type == QN_KV_Q4)
+		kv_hadamard(x, head_dim);
+}
+
+void kv_get_v(int type, float *x, const void *v, int p, int head_dim)
+{
+	const int64_t dv = kv_pad(head_dim, 16), half = dv / 2;
+	const float *d = (const float *)((const uint8_t *)v + kv_v_elems(type, dv));
+	const uint8_t *codes = v;
+
+	for (int64_t i = 0; i < head_dim; i++)
+		switch (type) {
+		case QN_KV_F32:
+			x[i] = ((const float *)v)[p * dv + i];
+			break;
+		case QN_KV_I16:
+			x[i] = d[p] * ((const int16_t *)v)[(p / 2 * dv + i) * 2 + p % 2];
+			break;
+		case QN_KV_Q8:
+			x[i] = d[p] * ((const int8_t *)v)[(p / 2 * dv + i) * 2 + p % 2];
+			break;
+		case QN_KV_Q4:
+			x[i] = d[p] * (float)(2 * (codes[p / 2 * dv + i % half * 2 + p % 2] >> i / half * 4 & 15) -
+			                      KV_Q4_TOP);
+			break;
+		default:
+			x[i] = of_half(type, ((const uint16_t *)v)[p * dv + i]);
+			break;
+		}
+	if (type == QN_KV_Q4)
+		kv_hadamard(x, head_dim);
+}
+
 void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead)
 {
 	const int64_t n = kv_k_elems(QN_KV_Q4, head_dim);
@@ -381,15 +356,14 @@ void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead)
 
 void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int head_dim)
 {
-	float inv, y[KV_HEAD_DIM_MAX];
+	float y[KV_HEAD_DIM_MAX];
 	int16_t r[KV_HEAD_DIM_MAX];
 	int all = 0;
 
 	*sum = 0;
 	switch (type) {
 	case QN_KV_I16:
-		inv = scale_of(x, head_dim, KV_I16_TOP, KV_I16_LENGTH, d);
-		rounded(q, x, inv, head_dim, kv_pad(head_dim, 2));
+		qn_kernels.kv_round(q, d, x, head_dim, kv_pad(head_dim, 2), KV_I16_TOP, KV_I16_LENGTH);
 		break;
 	case QN_KV_Q4:
 		memcpy(y, x, sizeof *y * (size_t)head_dim);
@@ -397,8 +371,7 @@ void kv_query(int type, void *q, float *d, int32_t *sum, const float *x, int hea
 		kv_query(QN_KV_Q8, q, d, sum, y, head_dim);
 		return;
 	case QN_KV_Q8:
-		inv = scale_of(x, head_dim, KV_Q8_TOP, 0, d);
-		rounded(r, x, inv, head_dim, kv_pad(head_dim, 4));
+		qn_kernels.kv_round(r, d, x, head_dim, kv_pad(head_dim, 4), KV_Q8_TOP, 0);
 		for (int i = 0; i < kv_pad(head_dim, 4); i++)
 			((int8_t *)q)[i] = (int8_t)r[i];
 		for (int i = 0; i < head_dim; i++)

@@ -106,6 +106,12 @@ static inline int64_t kv_v_bytes(int type, int64_t head_dim)
 	return kv_v_elems(type, kv_pad(head_dim, 16)) + kv_scales(type);
 }
 
+/* Bytes of one position of K by itself: an entry. */
+static inline int64_t kv_entry_bytes(int type, int64_t head_dim)
+{
+	return kv_pad(kv_k_bytes(type, head_dim) / QN_KV_BLOCK, 16);
+}
+
 /* The unit *u of 16-bit weights w, all >= 0, by their maximum and sum; NaN where the sum is not finite. */
 static inline float kv_weight_unit(float max, float sum, float *u)
 {
@@ -132,8 +138,17 @@ void kv_put_kv(int type, void *k, int p, const float *x, int head_dim);
  */
 void kv_values_of_keys(int type, void *v, const void *k, int head_dim, int v_dim);
 
-/* Position `from` of K as it is kept as position p of another block. */
+/* Position `from` of K or V as it is kept as position p of another block. */
 void kv_copy_k(int type, void *to, int p, const void *k, int from, int head_dim);
+void kv_copy_v(int type, void *to, int p, const void *v, int from, int head_dim);
+
+/* Position p's key and value out of a head's K and V, as floats. */
+void kv_get_k(int type, float *x, const void *k, int p, int head_dim);
+void kv_get_v(int type, float *x, const void *v, int p, int head_dim);
+
+/* Position p of K as an entry, and an entry as position p of K. */
+void kv_take_k(int type, void *entry, const void *k, int p, int head_dim);
+void kv_lay_k(int type, void *k, int p, const void *entry, int head_dim);
 
 /*
  * K and V of Q4 as the same numbers in Q8, asking for those at `ahead`. Room for K: that of Q8 with
@@ -143,7 +158,10 @@ void kv_expand_k(void *y, const void *k, int head_dim, const uint8_t *ahead);
 void kv_expand_v(void *y, const void *v, int head_dim, const uint8_t *ahead);
 
 /* The Hadamard transform, its own inverse, of each 2^m of x, the largest power that divides n. */
-void kv_hadamard(float *x, int n);
+static inline void kv_hadamard(float *x, int n)
+{
+	qn_kernels.kv_hadamard(x, n);
+}
 
 /*
  * A query as scores with keys of this type take it, times log2 e: floats; int16, or int8, with scale *d.

@@ -5,6 +5,7 @@
  * as a kernel takes: its weights come from memory once and stay in the second-level cache, the
  * tile's activations stay in the first-level one. Where threads share what is left, groups become smaller.
  */
+#include <math.h>
 #include <string.h>
 
 #include "ops.h"
@@ -150,6 +151,15 @@ static void add_bias(float *tile, const float *bias, int64_t at, int n)
 		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
 }
 
+/* n numbers of x that are at most top, and no less than low. */
+static void within(float *x, float low, float top, int n)
+{
+	for (int i = 0; i < n; i++) { /* NaN stays NaN */
+		x[i] = x[i] > top ? top : x[i];
+		x[i] = x[i] < low ? low : x[i];
+	}
+}
+
 /* Panels times rows t .. t + n of n_act rows of activations. */
 static void panel_tile(const struct run *c, const struct qn_op *op, const struct panels *s, int64_t n_act, int64_t t,
                        int n)
@@ -185,6 +195,10 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 		add_bias(tile, op->bias[i], s->bias, n);
 		if (s->w[1])
 			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
+		if (s->twin && op->limit > 0) {
+			within(tile, -INFINITY, op->limit, n * QN_PANEL);
+			within(tile2, -op->limit, op->limit, n * QN_PANEL);
+		}
 		if (s->twin)
 			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
 		else
@@ -201,8 +215,11 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 			                      op->bias[i] ? op->bias[i] + s->bias + j * QN_PANEL : NULL, op->scale, n,
 			                      op->epilogue == QN_EPI_ADD);
 		if (op->softcap > 0)
-			for (int k = 0; k < n; k++, y += stride)
-				qn_kernels.softcap(y, y, op->softcap, QN_PANEL);
+			for (int k = 0; k < n; k++)
+				qn_kernels.softcap(y + k * stride, y + k * stride, op->softcap, QN_PANEL);
+		if (op->limit > 0 && op->epilogue == QN_EPI_STORE)
+			for (int k = 0; k < n; k++)
+				within(y + k * stride, -op->limit, op->limit, QN_PANEL);
 	}
 }
 
@@ -318,6 +335,8 @@ static int check(const struct plan *p, const struct qn_op *op)
 	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out))
 		return 0;
 	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0: not set */
+		return 0;
+	if (op->limit != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->limit > 0)))
 		return 0;
 	if (op->softcap != 0 && (op->epilogue != QN_EPI_STORE || !(op->softcap > 0)))
 		return 0;

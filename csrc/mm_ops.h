@@ -13,6 +13,10 @@
  *	bytes_lookup(a, t, n)  entry of a table of 16 n bytes, n 1, 2 or 4, for each byte; 0 for bytes from 128 on
  *	bytes_add(a, b)
  *	bytes_signed(a, s)     64 + a, or 64 - a where bit i % 8 of s[i / 8] is set; a at most 64
+ *	bytes_signed128(a, s)  128 + |a - 128|, or 128 - |a - 128| where the top bit of the byte of s is set
+ *	bytes_widen(p, n)      16 uint16, each plus n, as 32-bit words
+ *	bytes_mul32(a, m)      32-bit words times m
+ *	bytes_sums(a, b, c, d, n)    for each 32-bit word: n + the sums of the four bytes, at most 63, of a, b, c, d
  *	bytes_shifted(a, s)    57 + 8 a, or 55 + 8 a where the bit is set; a at most 2
  *	bytes_unzip(p, a, b)   stores two lines: the even 32-bit words of a and b, then the odd ones
  *	rows    16 bytes, one of each row
@@ -29,6 +33,7 @@
  *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
  *	ints_add(a, b) ints_muladd(acc, a, b)    the last acc + a * b
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
+ *	floats_bits(ints)      floats that have these bits
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes
  *	floats_ue4m3(p)        of 16 bytes below 128, halved: see fp16.h
  *	floats_fma(a, b, c) floats_fnma(a, b, c) floats_load(p) floats_store(p, a)

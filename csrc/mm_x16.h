@@ -161,15 +161,33 @@ INLINE int offset_of(int type)
 	return has_8_bits(type) && !MM_DOT8_OFFSET ? 0 : type_row(type).offset;
 }
 
+/*
+ * Products of small blocks start from a number that makes their sum S, of less than 2^22, the bits of the float
+ * SUM_UNIT + S. A half d times SUM_UNIT is exact, and so fma(d, SUM_UNIT + S, -(d * SUM_UNIT)) is d * S rounded
+ * once, without a conversion. Powers of two as scales may overflow there.
+ */
+#define SUM_UNIT 0x1.8p23f
+#define SUM_BITS 0x4b400000
+
+INLINE int sums_as_floats(int type)
+{
+	return type_row(type).parts == 0 && type != QN_MXFP4;
+}
+
+INLINE int32_t sum_start(int type)
+{
+	return sums_as_floats(type) ? SUM_BITS : 0;
+}
+
 /* What each sub-block's product starts from: minus the offset times the sum of its activations. */
 INLINE void starts_of(int type, int super, int32_t start[16], const struct act8 *x)
 {
 	if (!super && type_row(type).words == 4)
 		for (int i = 0; i < 16; i++)
-			start[i] = -offset_of(type) * x->half_sum[i];
+			start[i] = sum_start(type) - offset_of(type) * x->half_sum[i];
 	else if (!super)
 		for (int i = 0; i < 8; i++)
-			start[i] = -offset_of(type) * (int32_t)x->fsum32[i];
+			start[i] = sum_start(type) - offset_of(type) * (int32_t)x->fsum32[i];
 	else if (type_row(type).words == 8)
 		for (int i = 0; i < 8; i++)
 			start[i] = -offset_of(type) * x->sum32[i];
@@ -207,8 +225,10 @@ INLINE int chains_of(int np, int nt)
 /* What products i of token t of nt, and of the one beside it, start from. */
 INLINE dots dots_start(int type, const int32_t (*start)[16], int t, int nt, int i)
 {
-	if (MM_NARROW || !offset_of(type))
+	if (MM_NARROW)
 		return dots_set1(0, 0);
+	if (!offset_of(type))
+		return dots_set1(sum_start(type), sum_start(type));
 	return dots_set1(start[t][i], start[beside(t, nt)][i]);
 }
 
@@ -421,14 +441,14 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t++) {
 					if (i < run)
-						sum[r][t] = offset_of(type) ? ints_set1(start[t][j]) : ints_zero();
+						sum[r][t] = ints_set1(offset_of(type) ? start[t][j] : sum_start(type));
 					sum[r][t] = ints_scaled(sum[r][t], dots_of(dot[r][t], 0), mults_one());
 				}
 		}
 #pragma GCC unroll 2
 		for (int r = 0; r < np; r++) {
 			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb * n_words / 8));
-			const floats dj = small_d(type, d, j);
+			const floats dj = small_d(type, d, j), unit = floats_mul(dj, floats_set1(-SUM_UNIT));
 
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
@@ -437,7 +457,8 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				if (chains == 2)
 					dt = ints_add(dt, dots_of(dot[1][t], 0));
 
-				floats f = floats_mul(dj, floats_of(dt));
+				floats f = sums_as_floats(type) ? floats_fma(dj, floats_bits(dt), unit)
+				                                : floats_mul(dj, floats_of(dt));
 
 				if (has_m)
 					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),

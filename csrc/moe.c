@@ -117,6 +117,10 @@ static void worths(const struct qn_op *op, float *y, const float *logits)
 			y[e] /= sum;
 	} else if (op->gating == QN_GATE_SIGMOID) {
 		qn_kernels.fn[QN_FN_SIGMOID](y, logits, NULL, n);
+	} else if (op->gating == QN_GATE_SQRT_SOFTPLUS) {
+		qn_kernels.softplus(y, logits, n);
+		for (int e = 0; e < n; e++)
+			y[e] = sqrtf(y[e]);
 	} else {
 		memcpy(y, logits, sizeof *y * (size_t)n);
 	}
@@ -140,13 +144,15 @@ static float mixer(const struct qn_op *op, const float *logits, const int32_t *e
 	return 1 / sum;
 }
 
-/* The n_used experts of a token, best first, and their weights. */
-static void choose(const struct qn_op *op, const float *logits, int32_t *expert, float *weight)
+/* The n_used experts of a token, best first or as they are said, and their weights. */
+static void choose(const struct qn_op *op, const float *logits, int32_t tok, int32_t *expert, float *weight)
 {
 	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
 
 	worths(op, worth, logits);
-	if (op->vec || op->n_group > 1) {
+	if (op->choice) {
+		memcpy(expert, op->choice + (int64_t)tok * op->n_used, sizeof *expert * (size_t)op->n_used);
+	} else if (op->vec || op->n_group > 1) {
 		float score[QN_EXPERTS_MAX];
 
 		for (int e = 0; e < op->n_expert; e++)
@@ -179,7 +185,7 @@ static int route_check(const struct plan *p, const struct qn_op *op)
 {
 	if (!experts_ok(op) || !buf_ok(p, op->src, op->n_expert) || !buf_ok(p, op->dst, 0))
 		return 0;
-	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_MIXER || op->n_group < 0)
+	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_SQRT_SOFTPLUS || op->n_group < 0)
 		return 0;
 	return op->n_group <= 1 ||
 	       (op->n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
@@ -200,7 +206,8 @@ static void route_run(struct run *c, const struct qn_op *op)
 
 	memset(count, 0, count_bytes);
 	for (int64_t t = t0; t < t1; t++)
-		choose(op, buf_row(c, op->src, t), r.expert + t * op->n_used, r.weight + t * op->n_used);
+		choose(op, buf_row(c, op->src, t), c->batch->tok[t], r.expert + t * op->n_used,
+		       r.weight + t * op->n_used);
 	run_barrier(c);
 	for (; i < t0 * op->n_used; i++)
 		count[r.expert[i]]++;

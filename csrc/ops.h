@@ -53,7 +53,12 @@ struct operation {
 	X(QN_OP_SELECT, op_select)            \
 	X(QN_OP_ADAPT, op_adapt)              \
 	X(QN_OP_BLEND, op_blend)              \
-	X(QN_OP_WKV, op_wkv)
+	X(QN_OP_WKV, op_wkv)                  \
+	X(QN_OP_COMPRESS, op_compress)        \
+	X(QN_OP_CONNECT, op_connect)          \
+	X(QN_OP_ALIGN, op_align)              \
+	X(QN_OP_NGRAM, op_ngram)              \
+	X(QN_OP_DECAY, op_decay)
 
 #define QN_DECLARE(kind, name) extern const struct operation name;
 QN_OPERATIONS(QN_DECLARE)

@@ -207,14 +207,15 @@ static int pack_coded(int type, uint8_t *p, const struct rows *s, int64_t i)
 	return finite(d);
 }
 
-/* The scales that rows begin with, of `head` bytes, which lie before s->base. */
-static int pack_heads(uint8_t *p, const struct rows *s, int head)
+/* The scales that rows begin with, which lie before s->base. */
+static int pack_heads(int type, uint8_t *p, const struct rows *s)
 {
+	const int head = type_row(type).head;
 	int ok = 1;
 
 	for (int r = 0; r < QN_PANEL; r++, p += head) {
 		memcpy(p, r < s->n ? s->base - head + r * s->stride : zeros, (size_t)head);
-		ok &= isfinite(coded_head(head, p)) != 0;
+		ok &= isfinite(coded_head(type, p)) != 0;
 	}
 	return ok;
 }
@@ -443,7 +444,7 @@ static int pack(int32_t type, void *panel, const void *rows, int32_t n_rows, int
 #undef CODED
 	}
 	if (head) {
-		ok &= pack_heads(piece(&p), &s, head);
+		ok &= pack_heads(type, piece(&p), &s);
 		piece_done(&p, (size_t)(QN_PANEL * head));
 	}
 	if (away)

@@ -17,7 +17,7 @@ static void run(struct run *c, const struct qn_op *op)
 		for (int i = 0; i < op->n_rot / 2; i++) {
 			double sine, cosine;
 
-			qsincos(c->batch->pos[t] * op->freq[i], &sine, &cosine);
+			qsincos((c->batch->pos[t] + op->shift) * op->freq[i], &sine, &cosine);
 			cs[2 * i] = (float)cosine * op->scale;
 			cs[2 * i + 1] = (float)sine * op->scale;
 		}

@@ -31,6 +31,9 @@ static inline void *act_block(const struct run *c, int buf, enum qn_act kind, in
 	return (uint8_t *)c->bufs[buf].data + i * act_bytes(kind);
 }
 
+/* Adds the squares of what a product multiplies by to a tap: each thread those of its columns. */
+void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *tap);
+
 /* Rows that op works on. */
 static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
 {

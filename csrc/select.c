@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "kv.h"
+#include "entries.h"
 #include "ops.h"
 #include "rank.h"
 
@@ -21,14 +21,17 @@ static int64_t heap_bytes(const struct qn_op *op)
 	return padded(op->n_select * (int64_t)sizeof(uint64_t));
 }
 
-/* A thread's heap, queries, their scales and sums, scores of a block for some heads, and a block of expanded codes. */
+/*
+ * A thread's heap, queries, their scales and sums, scores of a block for some heads, a block of expanded codes, and one
+ * of entries.
+ */
 struct work {
 	uint64_t *heap;
 	uint8_t *q;
 	float *qd;
 	int32_t *qsum;
 	float *e;
-	uint8_t *k;
+	uint8_t *k, *entries;
 };
 
 static int64_t work_of(const struct qn_op *op, uint8_t *scratch, struct work *w)
@@ -45,7 +48,9 @@ static int64_t work_of(const struct qn_op *op, uint8_t *scratch, struct work *w)
 	w->e = (float *)(scratch + at);
 	at += QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float);
 	w->k = scratch + at;
-	return at + (op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0);
+	at += op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0;
+	w->entries = scratch + at;
+	return at + (op->every ? kv_k_bytes(op->k_type, op->head_dim) : 0);
 }
 
 static size_t scratch(const struct qn_op *op)
@@ -61,7 +66,8 @@ static int check(const struct plan *p, const struct qn_op *op)
 	return op->n_head > 0 && op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->k_type >= 0 &&
 	       op->k_type < QN_N_KV_TYPES && op->n_select > 0 && op->group >= 0 && op->kv_offset >= 0 &&
 	       op->kv_offset % 64 == 0 && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       buf_ok(p, op->aux, op->n_head) && buf_ok(p, op->dst, op->n_select);
+	       (op->aux == -1 || buf_ok(p, op->aux, op->n_head)) && buf_ok(p, op->dst, op->n_select) &&
+	       (op->every == 0 || entries_ok(op));
 }
 
 /* Ready for token t: its queries, and a heap of nothing. */
@@ -73,11 +79,31 @@ static void begin(const struct run *c, const struct qn_op *op, int64_t t, struct
 		         buf_row(c, op->src, t) + op->col[0] + (int64_t)h * op->head_dim, op->head_dim);
 }
 
+/* Keys that token t sees: positions or entries. */
+static int64_t seen(const struct run *c, const struct qn_op *op, int64_t t)
+{
+	const int64_t pos = c->batch->pos[t];
+
+	return op->every ? entries_seen(op, pos) : pos + 1;
+}
+
+/* K of block b of these. */
+static const uint8_t *keys_of(const struct run *c, const struct qn_op *op, int64_t t, const struct work *w, int64_t b)
+{
+	const int64_t at = b * QN_KV_BLOCK, left = seen(c, op, t) - at;
+
+	if (!op->every)
+		return kv_part(c, op, t, at);
+	for (int p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++)
+		kv_lay_k(op->k_type, w->entries, p, entry_at(c, op, t, at + p), op->head_dim);
+	return w->entries;
+}
+
 /* The scores of a block's positions. Heads are added in their order. */
 static void score(const struct run *c, const struct qn_op *op, int64_t t, const struct work *w, const uint8_t *k,
                   float sum[QN_KV_BLOCK])
 {
-	const float *weight = buf_row(c, op->aux, t);
+	const float *weight = op->aux < 0 ? NULL : buf_row(c, op->aux, t);
 
 	if (op->k_type == QN_KV_Q4) {
 		kv_expand_k(w->k, k, op->head_dim, k);
@@ -102,7 +128,7 @@ static void score(const struct run *c, const struct qn_op *op, int64_t t, const 
 			for (int p = 0; p < QN_KV_BLOCK; p++) {
 				const float s = w->e[h * QN_KV_BLOCK + p];
 
-				sum[p] += weight[h0 + h] * (s < 0 ? 0 : s); /* NaN stays one */
+				sum[p] += (weight ? weight[h0 + h] : 1) * (s < 0 ? 0 : s); /* NaN stays one */
 			}
 	}
 }
@@ -111,13 +137,13 @@ static void score(const struct run *c, const struct qn_op *op, int64_t t, const 
 static void rank_blocks(const struct run *c, const struct qn_op *op, int64_t t, struct work *w, int64_t first,
                         int64_t step)
 {
-	const int64_t n = (int64_t)c->batch->pos[t] + 1;
+	const int64_t n = seen(c, op, t);
 	float sum[QN_KV_BLOCK];
 
 	for (int64_t b = first; b * QN_KV_BLOCK < n; b += step) {
 		const int64_t at = b * QN_KV_BLOCK, left = n - at;
 
-		score(c, op, t, w, kv_part(c, op, t, at), sum);
+		score(c, op, t, w, keys_of(c, op, t, w, b), sum);
 		for (int64_t p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++) {
 			const uint64_t r = rank_of(sum[p], (int32_t)(at + p));
 
@@ -170,15 +196,15 @@ static void run(struct run *c, const struct qn_op *op)
 
 	work_of(op, c->scratch, &w);
 	for (t = 0; t < b->n_tok; t++)
-		n += b->pos[t] >= op->n_select;
+		n += seen(c, op, t) > op->n_select;
 	if (n < c->nth) {
 		for (t = 0; t < b->n_tok; t++)
-			if (b->pos[t] >= op->n_select)
+			if (seen(c, op, t) > op->n_select)
 				together(c, op, t, &w);
 		return;
 	}
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		if (b->pos[t] < op->n_select)
+		if (seen(c, op, t) <= op->n_select)
 			continue;
 		begin(c, op, t, &w);
 		rank_blocks(c, op, t, &w, 0, 1);
@@ -192,7 +218,7 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 	struct qn_ticks_op m = {0};
 
 	for (int64_t t = 0; t < c->batch->n_tok; t++) {
-		const int64_t n = (int64_t)c->batch->pos[t] + 1;
+		const int64_t n = seen(c, op, t);
 
 		if (n <= op->n_select)
 			continue;

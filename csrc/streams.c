@@ -1,5 +1,6 @@
 /* streams.c - operations of rows on rows: residuals of several streams, sparse activations, values of another layer. */
 #include <math.h>
+#include <string.h>
 
 #include "ops.h"
 
@@ -54,7 +55,9 @@ const struct operation op_match = {.check = match_check, .counters = 1, .run = m
 static int mix_check(const struct plan *p, const struct qn_op *op)
 {
 	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
-	       op->n_src > 0 && op->n_src <= STREAMS_MAX && buf_ok(p, op->aux, (int64_t)op->n_seg * op->n_src) &&
+	       op->n_src > 0 && op->n_src <= STREAMS_MAX &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) &&
+	       col_ok(p, op->aux, op->col[2], (int64_t)op->n_seg * op->n_src) &&
 	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
 	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col) &&
 	       (op->src != op->dst || op->col[0] == op->col[1]); /* else what threads read others write */
@@ -69,19 +72,22 @@ static void mix_run(struct run *c, const struct qn_op *op)
 	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
 		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
-		const float *x = buf_row(c, op->src, t) + op->col[0], *w = buf_row(c, op->aux, t);
-		float *y = buf_row(c, op->dst, t) + op->col[1], was[STREAMS_MAX];
+		const float *x = buf_row(c, op->src, t) + op->col[0], *w = buf_row(c, op->aux, t) + op->col[2];
+		float *y = buf_row(c, op->dst, t) + op->col[1], was[STREAMS_MAX][QN_ACT_BLOCK];
 
-		for (int64_t i = from; i < to; i++) {
+		for (int j = 0; j < op->n_src; j++) /* before dst, which may be the same, changes */
+			memcpy(was[j], x + j * n + from, sizeof *x * (size_t)(to - from));
+		for (int s = 0; s < op->n_seg; s++) {
+			float sum[QN_ACT_BLOCK] = {0};
+
 			for (int j = 0; j < op->n_src; j++)
-				was[j] = x[j * n + i]; /* before dst, which may be the same, changes */
-			for (int s = 0; s < op->n_seg; s++) {
-				float sum = 0;
-
-				for (int j = 0; j < op->n_src; j++)
-					sum += w[s * op->n_src + j] * was[j];
-				y[s * n + i] += sum;
-			}
+				for (int64_t i = 0; i < to - from; i++)
+					sum[i] += w[s * op->n_src + j] * was[j][i];
+			if (op->epilogue == QN_EPI_STORE)
+				memcpy(y + s * n + from, sum, sizeof *sum * (size_t)(to - from));
+			else
+				for (int64_t i = 0; i < to - from; i++)
+					y[s * n + from + i] += sum[i];
 		}
 	}
 }
@@ -90,7 +96,7 @@ const struct operation op_mix = {.check = mix_check, .counters = 1, .run = mix_r
 
 static int blend_check(const struct plan *p, const struct qn_op *op)
 {
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= 0 && op->fn < QN_N_FN &&
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
 	       col_ok(p, op->src, op->col[0], op->n_col) && col_ok(p, op->dst, op->col[1], op->n_col) &&
 	       col_ok(p, op->aux, op->col[2], op->n_col);
 }
@@ -105,14 +111,59 @@ static void blend_run(struct run *c, const struct qn_op *op)
 		const int64_t t = item / blocks, at = item % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
 		const float *x = buf_row(c, op->src, t) + op->col[0] + at;
+		const float *z = buf_row(c, op->aux, t) + op->col[2] + at;
 		float *y = buf_row(c, op->dst, t) + op->col[1] + at, by[QN_ACT_BLOCK];
 
 		for (int64_t i = 0; i < n; i++)
 			by[i] = x[i] - y[i];
-		qn_kernels.fn[op->fn](by, buf_row(c, op->aux, t) + op->col[2] + at, by, n);
+		if (op->fn == QN_FN_NONE)
+			for (int64_t i = 0; i < n; i++)
+				by[i] *= z[i];
+		else
+			qn_kernels.fn[op->fn](by, z, by, n);
 		for (int64_t i = 0; i < n; i++)
 			y[i] += by[i];
 	}
 }
 
 const struct operation op_blend = {.check = blend_check, .counters = 1, .run = blend_run};
+
+static int align_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX && buf_ok(p, op->dst, op->n_seg) &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
+	       col_ok(p, op->aux, op->col[1], (int64_t)op->n_seg * op->n_col);
+}
+
+static size_t align_scratch(const struct qn_op *op)
+{
+	return sizeof(float) * (size_t)op->n_col;
+}
+
+static void align_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
+	const int64_t n = op->n_col;
+	float *product = (float *)c->scratch;
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = buf_row(c, op->src, t) + op->col[0], *z = buf_row(c, op->aux, t) + op->col[1];
+		float root[STREAMS_MAX];
+
+		for (int s = 0; s < op->n_seg; s++) {
+			for (int64_t i = 0; i < n; i++)
+				product[i] = x[s * n + i] * z[s * n + i];
+
+			const float sum = op->scale * qn_kernels.sum(product, n), size = sum < 0 ? -sum : sum;
+			const float r = sqrtf(size < 1e-6f ? 1e-6f : size); /* NaN stays one */
+
+			root[s] = sum < 0 ? -r : sum == 0 ? 0 : r;
+		}
+		qn_kernels.fn[QN_FN_SIGMOID](buf_row(c, op->dst, t), root, NULL, op->n_seg);
+	}
+}
+
+const struct operation op_align = {
+	.check = align_check, .scratch = align_scratch, .counters = 1, .run = align_run,
+};

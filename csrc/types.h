@@ -66,7 +66,11 @@
 	CODED(iq3_ks, IQ3_KS, 32, 64, 2)                    \
 	CODED(iq4_kss, IQ4_KSS, 32, 128, 4)                 \
 	CODED(iq4_ks, IQ4_KS, 32, 128, 4)                   \
-	CODED(iq5_ks, IQ5_KS, 32, 128, 4)
+	CODED(iq5_ks, IQ5_KS, 32, 128, 4)                   \
+	CODED(iq1_kt, IQ1_KT, 32, 128, 4)                   \
+	CODED(iq2_kt, IQ2_KT, 32, 128, 4)                   \
+	CODED(iq3_kt, IQ3_KT, 32, 128, 4)                   \
+	CODED(iq4_kt, IQ4_KT, 32, 128, 4)
 
 /* For the families that a list leaves out. */
 #define QN_SKIP(...)

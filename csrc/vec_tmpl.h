@@ -208,6 +208,7 @@ FN(sigmoid, (1 + x * 0) / (1 + qexp(-x))) /* NaN where x is not finite */
 FN(gelu, qgelu(x))
 FN(gelu_erf, qgelu_erf(x))
 FN(relu2, (x > 0 ? x : x * 0) * (x > 0 ? x : x * 0)) /* NaN stays NaN */
+FN(relu, x > 0 ? x : x * 0)
 #undef FN
 
 static void VEC(swiglu_clamp)(float *y, const float *g, const float *u, int64_t n)
@@ -373,6 +374,7 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->fn[QN_FN_GELU] = VEC(gelu);
 	k->fn[QN_FN_GELU_ERF] = VEC(gelu_erf);
 	k->fn[QN_FN_RELU2] = VEC(relu2);
+	k->fn[QN_FN_RELU] = VEC(relu);
 	k->fn[QN_FN_SWIGLU_CLAMP] = VEC(swiglu_clamp);
 	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);

@@ -227,6 +227,31 @@ struct x16_iq5_ks {
 };
 _Static_assert(sizeof(struct x16_iq5_ks) == 16 * 168, "packing does not grow");
 
+/* The trellis types: bytes and halves of codes as they are, and of IQ3_KT lines of signs as the qh of IQ5_KS. */
+struct x16_iq1_kt {
+	uint8_t sh[8][QN_PANEL], ql[32][QN_PANEL], qh[16][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq1_kt) == 16 * 56, "packing does not grow");
+
+struct x16_iq2_kt {
+	uint8_t scales[QN_PANEL][4];
+	uint16_t ql[32][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq2_kt) == 16 * 68, "packing does not grow");
+
+struct x16_iq3_kt {
+	uint8_t scales[QN_PANEL][4];
+	uint16_t ql[32][QN_PANEL];
+	x16_line qh[8];
+};
+_Static_assert(sizeof(struct x16_iq3_kt) == 16 * 100, "packing does not grow");
+
+struct x16_iq4_kt {
+	uint32_t sh[8][QN_PANEL];
+	uint8_t ql[64][QN_PANEL], qh[32][QN_PANEL];
+};
+_Static_assert(sizeof(struct x16_iq4_kt) == 16 * 128, "packing does not grow");
+
 /*
  * Types of small blocks: up to 256 weights make a group, lines first, then scales, so that lines stay 64-byte
  * aligned. Only the last group of a row can be shorter. For n times 32 weights:

@@ -129,7 +129,7 @@ enum qn_rows {
 enum qn_op_kind {
 	/* dst[t] = scale * row i of mat[0] (QN_ROWS), or that added to dst (QN_EPI_ADD): see enum qn_index for i. */
 	QN_OP_EMBED = 1,
-	/* dst[t][i] = cos, sin of pos[t] * vec[i], times scale: [n_tok][n_rot] floats, pairs; vec: [n_rot/2]. */
+	/* dst[t][i] = cos, sin of (pos[t] + shift) * freq[i], times scale: [n_tok][n_rot] floats, pairs. */
 	QN_OP_ROPE_TABLE,
 	/* dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK. */
 	QN_OP_GATHER,
@@ -157,9 +157,10 @@ enum qn_op_kind {
 	/*
 	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y.
 	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
-	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap).
-	 * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its
-	 * expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
+	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap). Where limit is set, it stores
+	 * what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit, and of mat[1]
+	 * within it. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses
+	 * its expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
 	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
 	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the
 	 * bias. Not QN_ROWS_HEAD.
@@ -190,6 +191,13 @@ enum qn_op_kind {
 	 * and has no value. The result is multiplied by mul[0]: [n_head_kv][v_dim], as in QN_OP_QKV, or NULL.
 	 * Where n_select is set, tokens with more positions than that see those that QN_OP_SELECT wrote into row t of
 	 * buffer aux and no others; there are then no windows, no biases, nothing ahead, and a single kv head.
+	 * Where `every` is set, keys are the entries that QN_OP_COMPRESS wrote at kv_offset2 of group2 up to the
+	 * token's own position, of more than n_select those that were selected, and behind them the last `window`
+	 * positions. Where `each` is set instead, numbers that were selected are of as many positions each, and the
+	 * token sees these and those behind the last whole `each`; there are any kv heads then, and values as
+	 * everywhere.
+	 * A block that the group's table has as -1 is in the first of n_tier tiers whose table has it; no more than
+	 * QN_TIERS_MAX - 1, and none where n_select or `every` is set.
 	 */
 	QN_OP_ATTEND,
 	/*
@@ -232,8 +240,9 @@ enum qn_op_kind {
 	 * with the best of weight + vec (vec: [n_expert] or NULL; ties: lower index first). With n_group > 1 only
 	 * those in the n_group_used best of as many equal groups are considered: a group counts for the sum of its
 	 * two best, or, where group_best is set, for its best alone. The weights of the chosen sum to 1 if
-	 * norm_weights, and are multiplied by scale. Writes the routing (struct in buffer dst, qn_route_bytes) for
-	 * the QN_ROWS_PAIR operations that follow with aux = dst.
+	 * norm_weights, and are multiplied by scale. Where choice is set, [vocabulary][n_used], the experts are those
+	 * in the row of the token's id instead. Writes the routing (struct in buffer dst, qn_route_bytes) for the
+	 * QN_ROWS_PAIR operations that follow with aux = dst.
 	 */
 	QN_OP_MOE_ROUTE,
 	/*
@@ -258,16 +267,18 @@ enum qn_op_kind {
 	/* dst = dst * |src| / |dst|, lengths of n_col columns at col[0] of src and col[1] of dst. Not QN_ROWS_PAIR. */
 	QN_OP_MATCH,
 	/*
-	 * Segment i of dst += the sum over j < n_src of aux[i * n_src + j] * segment j of src, of n_seg segments of
-	 * n_col columns from col[1] of dst, and n_src from col[0] of src, 16 at most. dst may be src, with the same
-	 * columns. Not QN_ROWS_PAIR.
+	 * Segment i of dst = the sum over j < n_src of aux[col[2] + i * n_src + j] * segment j of src, or that added
+	 * to dst (QN_EPI_ADD), of n_seg segments of n_col columns from col[1] of dst, and n_src from col[0] of src, 16
+	 * at most. dst may be src, with the same columns. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_MIX,
 	/*
 	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising.
 	 * The score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at
 	 * col[0] of src; ties: lower position first. Keys are those of the single head that a QN_OP_QKV with v_in_k
-	 * wrote at kv_offset. Of tokens that see no more than n_select positions nothing is written.
+	 * wrote at kv_offset. Of tokens that see no more than n_select positions nothing is written. Where `every` is
+	 * set, it is numbers of entries, and keys are those that QN_OP_COMPRESS wrote at kv_offset2 of group2. Where
+	 * aux is -1, heads weigh 1.
 	 */
 	QN_OP_SELECT,
 	/*
@@ -279,8 +290,8 @@ enum qn_op_kind {
 	 */
 	QN_OP_ADAPT,
 	/*
-	 * dst = dst + fn(aux) * (src - dst), n_col columns from col[0] of src, col[1] of dst and col[2] of aux. Not
-	 * QN_ROWS_PAIR.
+	 * dst = dst + fn(aux) * (src - dst), n_col columns from col[0] of src, col[1] of dst and col[2] of aux. fn may
+	 * be QN_FN_NONE. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_BLEND,
 	/*
@@ -295,6 +306,51 @@ enum qn_op_kind {
 	 * kv_offset in a unit of the group: [n_head][v_dim / 16][head_dim][16] floats.
 	 */
 	QN_OP_WKV,
+	/*
+	 * Keys that stand for `every` positions, a divisor or a multiple of QN_KV_BLOCK. src: [n_tok] rows of x at
+	 * col[0] and of weights at col[1], each [n_seg][head_dim], n_seg 1 or 2. Both, the weights plus row pos %
+	 * every of vec ([every][n_seg][head_dim]), are written to the blocks of the group at kv_offset:
+	 * [QN_KV_BLOCK][2][n_seg][head_dim] floats. The token at the last of `every` positions makes an entry: by
+	 * channels, the mean of the last segment of x at these, and with two segments of the first at the `every`
+	 * before them, if there are some, weighted by the softmax of the weights there. It is normalised (RMS, eps;
+	 * vec2) and rotated as keys are (n_rot, rope_at, aux), and written at kv_offset2 of group2, into the block of
+	 * the token's own position. Where col[1] is -1, all weigh the same, and vec is not used.
+	 */
+	QN_OP_COMPRESS,
+	/*
+	 * What n_seg streams of a residual are mixed by (Xie et al. 2025, "mHC"). src: numbers m from col[0] on, dst:
+	 * n_seg weights eps + sigmoid(vec2[0] m + vec) from column 0. Where rounds is set, n_seg more, 2
+	 * sigmoid(vec2[1] m + vec), from column 16, and from column 32 [n_seg to][n_seg from]: of vec2[2] m + vec,
+	 * [from][to], the softmax of each row, plus eps; then columns, and rounds - 1 times rows and columns, are
+	 * divided by their sum plus eps (Sinkhorn). vec: as many as m; n_seg is 16 at most.
+	 */
+	QN_OP_CONNECT,
+	/*
+	 * dst[t][i] = sigmoid(d's root with d's sign), i < n_seg, 16 at most: d = scale * the product of segment i of
+	 * src and of aux, n_col columns each, from col[0] and col[1] on. The root is that of 10^-6 at least, and of 0
+	 * it is 0.
+	 */
+	QN_OP_ALIGN,
+	/*
+	 * dst[t] = n_seg rows of mat[0] (QN_ROWS), which hashes of the last tokens choose, one after the other. With
+	 * x[0] the token's id, x[1] that before it and so on, hash i is of the first m = 2 + i / (n_seg / (n_tap - 1))
+	 * of n_tap: hash[0] x[0] ^ hash[1] x[1] ^ ... ^ hash[m - 1] x[m - 1], modulo hash[n_tap + i], and
+	 * hash[n_tap + n_seg + i] more. Of those before the token, all are `stop` from the first that is, or that there
+	 * is not. The ids are the state of the sequence, at kv_offset in a unit of the group: n_tap - 1 int32, the last
+	 * one last, each one more than it is.
+	 */
+	QN_OP_NGRAM,
+	/*
+	 * Linear attention whose rows decay apart (RWKV 6). Each of n_head heads has a state S of head_dim rows and
+	 * v_dim columns, 0 before the first token. With q, of each token, and k and v of its key head, of n_head_kv,
+	 *	g = exp(-exp(w))
+	 *	with vec:     dst[t] = S^T q + v * the sum of q * k * vec,  S = diag(g) S + k v^T
+	 *	without vec:  S = diag(g) S + k (1 - g) v^T,  dst[t] = scale * S^T q
+	 * src: [n_tok] rows of q, k, v at col[0 .. 2], k as n_head_kv times head_dim; aux: rows of w, as q; dst: of
+	 * n_head times v_dim. vec: [n_head][head_dim]. The state is at kv_offset in a unit of the group:
+	 * [n_head][v_dim / 16][head_dim][16] floats.
+	 */
+	QN_OP_DECAY,
 };
 
 /* What becomes of the results of an operation. */
@@ -305,11 +361,17 @@ enum qn_epilogue {
 	QN_EPI_FN = 3,  /* dst = fn(y) */
 };
 /*
- * Weights of experts: softmax or sigmoid of the logits, or softmax of the chosen ones alone. MIXER is that of
- * SparseMixer (Liu et al. 2023): each choice weighs by a softmax of the logits x that earlier choices left and that are
- * no less than 2 % of max(|x|, m) below m, its own.
+ * Weights of experts: softmax or sigmoid of the logits, the root of their softplus, or softmax of the chosen ones
+ * alone. MIXER is that of SparseMixer (Liu et al. 2023): each choice weighs by a softmax of the logits x that earlier
+ * choices left and that are no less than 2 % of max(|x|, m) below m, its own.
  */
-enum qn_gating { QN_GATE_SOFTMAX = 0, QN_GATE_SIGMOID = 1, QN_GATE_CHOSEN = 2, QN_GATE_MIXER = 3 };
+enum qn_gating {
+	QN_GATE_SOFTMAX = 0,
+	QN_GATE_SIGMOID = 1,
+	QN_GATE_CHOSEN = 2,
+	QN_GATE_MIXER = 3,
+	QN_GATE_SQRT_SOFTPLUS = 4,
+};
 /*
  * Which positions QN_OP_ATTEND is over, of a sequence that begins with a source: any, those after the source, or those
  * of the source alone, all of them, whatever the token's own. There are no windows, nothing ahead and no n_select with
@@ -320,6 +382,13 @@ enum qn_side { QN_SIDE_ANY = 0, QN_SIDE_OWN = 1, QN_SIDE_SOURCE = 2 };
 enum qn_norm { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
 /* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
 enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
+/* Where QN_OP_ATTEND finds blocks that are not in its own group, and how they are kept there. */
+struct qn_tier {
+	int64_t kv_offset;
+	int32_t group;
+	int32_t k_type, v_type; /* enum qn_kv_type */
+};
+#define QN_TIERS_MAX 4 /* with its own */
 enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
 
 /* One operation. Fields that a kind does not name are ignored. Buffer numbers index bufs[]. */
@@ -330,10 +399,14 @@ struct qn_op {
 	const float *mul[3];  /* of channels of heads */
 	const double *freq;   /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
 	const struct qn_low_rank *low; /* [n_low] */
+	const int32_t *choice; /* of experts, by token; each below n_expert */
+	const uint64_t *hash; /* factors, sizes and first rows: see QN_OP_NGRAM */
 	int64_t kv_offset;    /* bytes before this layer's state in a unit, a multiple of 64; see qn_kv_bytes() */
+	int64_t kv_offset2;   /* and of its entries in a unit of group2: see QN_OP_COMPRESS */
 	int32_t kind;         /* enum qn_op_kind */
 	int32_t rows;         /* enum qn_rows */
 	int32_t group;        /* of the batch, where the state of this operation is */
+	int32_t group2;       /* and where its entries are */
 	int32_t src, dst, aux;
 	int32_t act[QN_N_ACT], src_act[QN_N_ACT]; /* activation buffers by enum qn_act, -1 for none */
 	int32_t n_col;        /* columns that count; the rest of a row is padding */
@@ -358,9 +431,15 @@ struct qn_op {
 	int32_t span;
 	int32_t index;        /* enum qn_index */
 	int32_t n_select;
+	int32_t every;        /* positions that an entry stands for; 0: there are none */
+	int32_t each;         /* positions that a number selected stands for; 0: one, or an entry */
+	int32_t stop;         /* the token that ends what is hashed */
+	int32_t shift;        /* of positions */
+	int32_t rounds;       /* of Sinkhorn's iteration */
 	int32_t n_expert, n_used, norm_weights;
 	float eps, scale;
 	float softcap;        /* 0: none */
+	float limit;          /* 0: none */
 	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
 	int32_t n_group, n_group_used, group_best, weigh_input;
@@ -372,6 +451,8 @@ struct qn_op {
 	int32_t n_low;
 	int32_t adapted, delta, delta_col[3]; /* multiples of 16 */
 	float cutoff;
+	int32_t n_tier;
+	struct qn_tier tier[QN_TIERS_MAX - 1];
 	float xielu[4];       /* alpha of positive and of other numbers, beta, eps <= 0 */
 };
 
@@ -383,6 +464,9 @@ size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used);
  * not. v_dim is 0 where values are channels of keys. What lies in them is the kernels' business.
  */
 size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim);
+
+/* Bytes of one layer's entries in a block, see QN_OP_COMPRESS; a multiple of 64. */
+size_t qn_entry_bytes(int32_t k_type, int32_t head_dim, int32_t every);
 
 /* QN_OK where every size, type, layout and buffer number of ops is one the kernels can take. */
 int qn_plan_check(const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs, int32_t n_bufs);
@@ -415,9 +499,16 @@ struct qn_ticks {
 	} *times;                /* [n_ops][threads] */
 };
 
+/* What a product multiplied by: squares of its inputs, added up by column, for each of its n_mat matrices apart. */
+struct qn_tap {
+	double *sums;    /* [n_mat][n_in]; NULL: nobody asks */
+	int64_t *counts; /* [n_mat] how many rows were added */
+};
+
 struct qn_plan {
 	const struct qn_op *ops; /* which have passed qn_plan_check() */
 	const struct qn_ticks *ticks; /* is added to; NULL: nothing is measured */
+	const struct qn_tap *taps;    /* [n_ops], are added to, those of QN_OP_MATMUL; NULL: none is */
 	int32_t n_ops;
 };
 
@@ -435,6 +526,28 @@ int32_t qn_run(struct qn_pool *pool, const struct qn_plan *plans, int32_t n_plan
  */
 int qn_pack_mat(struct qn_pool *pool, void *dst, const struct qn_mat *src);
 
+/* One layer's keys and values in the blocks of a group. */
+struct qn_kv {
+	int64_t offset;      /* in a unit, as qn_op.kv_offset */
+	const double *freq;  /* [n_rot / 2], where keys are rotated */
+	const float *mul;    /* [n_head_kv][head_dim] that keys were multiplied by after that, none 0; or NULL */
+	int32_t k_type, v_type, n_head_kv, head_dim, v_dim, v_in_k;
+	int32_t rope, rope_at, n_rot;
+};
+
+/*
+ * Keys and values of a sequence from positions at + by .. end - 1 + by to positions at .. end - 1, by > 0, in all
+ * layers: keys are rotated back by as many positions. Blocks of 64 positions are units of unit_bytes in data, whose
+ * numbers are in from and to, by position; a position whose block is -1 in either is left out. The two tables may have
+ * blocks in common. By all threads of the pool.
+ */
+int qn_kv_shift(struct qn_pool *pool, void *data, int64_t unit_bytes, const int32_t *to, const int32_t *from,
+                int64_t at, int64_t end, int64_t by, const struct qn_kv *layers, int32_t n_layers);
+
+/* A whole block in other types: layer i as `from` has it in one unit, as `to` has it in another. */
+int qn_kv_convert(struct qn_pool *pool, void *to_unit, const struct qn_kv *to, const void *from_unit,
+                  const struct qn_kv *from, int32_t n_layers);
+
 /*
  * Files of ik_llama.cpp may have 4 or 8 rows of a type interleaved, as _R4 and _R8: how many together, 1 where
  * there is no such form.
@@ -443,6 +556,38 @@ int32_t qn_rows_together(int32_t type);
 
 /* Takes such rows apart into n_rows rows as in GGUF, a multiple of so many, in as many bytes elsewhere. */
 int qn_rows_apart(int32_t type, void *rows, const void *together, int64_t n_rows, int64_t n_in);
+
+/* ------------------------------------------------------------------ logits */
+
+/*
+ * What samplers ask of the logits of a vocabulary, by the thread that calls. Those of a list of candidates are `step`
+ * floats apart, others 1. NaN is outside of any range.
+ */
+enum { QN_LOGITS_CHUNK = 1024, QN_LOGITS_BLOCK = 256, QN_LOGITS_LANES = 16 };
+
+/*
+ * peak[16 c + j] = the largest of the logits 1024 c + j, 1024 c + 16 + j and so on of chunk c, -inf where there is
+ * none. The k-th largest peak has k logits or more that are as large.
+ */
+void qn_logits_peaks(float *peak, const float *x, int64_t n);
+
+/* mass[i] = that of logits 256 i .. 256 i + 255, of those from .. to; scale > 0, top >= to. */
+void qn_logits_weigh(struct qn_mass *mass, const float *x, int64_t n, int64_t step, float top, float scale, float from,
+                     float to);
+
+/* How many logits are finite, their mean and their mean square distance from it. */
+struct qn_spread {
+	double n, mean, variance;
+};
+
+void qn_logits_spread(struct qn_spread *s, const float *x, int64_t n, int64_t step);
+
+/*
+ * y = the tokens whose logits are from .. to, by id, as many as there is room for. Returns how many there are. peak:
+ * what qn_logits_peaks() says.
+ */
+int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64_t n, const float *peak, float from,
+                         float to);
 
 /* ------------------------------------------------------------------ measurements */
 

@@ -28,7 +28,8 @@ enum qn_type {
 	QN_NVFP4 = 40, QN_Q1_0 = 41, QN_Q2_0 = 42,
 	/* ik_llama.cpp's */
 	QN_IQ2_K = 137, QN_IQ3_K = 138, QN_IQ4_K = 139, QN_IQ5_K = 140, QN_IQ6_K = 141, QN_IQ4_KS = 144,
-	QN_IQ2_KS = 145, QN_IQ4_KSS = 146, QN_IQ5_KS = 152, QN_IQ3_KS = 156, QN_IQ2_KL = 157,
+	QN_IQ2_KS = 145, QN_IQ4_KSS = 146, QN_IQ5_KS = 152, QN_IQ2_KT = 153, QN_IQ3_KT = 154, QN_IQ4_KT = 155,
+	QN_IQ3_KS = 156, QN_IQ2_KL = 157, QN_IQ1_KT = 158,
 };
 
 enum {
@@ -89,7 +90,19 @@ enum qn_fn {
 	QN_FN_GELU_ERF = 3, /* x / 2 (1 + erf(x / sqrt 2)) */
 	QN_FN_RELU2 = 4,   /* max(x, 0)^2 */
 	QN_FN_SWIGLU_CLAMP = 5, /* x / (1 + e^-1.702 x) of x at most 7; a factor u counts as 1 + u, of u within 7 */
-	QN_N_FN = 6,
+	QN_FN_RELU = 6,    /* max(x, 0) */
+	QN_N_FN = 7,
+};
+
+/* A token of the vocabulary that may be chosen. */
+struct qn_token {
+	int32_t id;
+	float logit;
+};
+
+/* Of some logits: the sum of the weights w = 2^v, v = (x - top) * scale, and of w * v. */
+struct qn_mass {
+	float sum, moment;
 };
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 
 #define VEC(name) name##_neon
 #include "vec_tmpl.h"
+#include "kv_tmpl.h"
 
 #include "arm/v16_neon.h"
 
@@ -18,6 +19,8 @@
 
 #define SCAN_PANELS 1
 #include "v16_scan.h"
+
+#include "v16_logits.h"
 
 #define ATTN_VECS 1
 #include "v16_attn.h"
@@ -41,9 +44,11 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_neon(struct kernels *k)
 {
 	vec_fill_neon(k);
+	kv_fill_neon(k);
 	v16_fill_neon(k);
 	delta_fill_neon(k);
 	scan_fill_neon(k);
+	logits_fill_neon(k);
 	attn_fill_neon(k);
 	attn_int_fill_neon(k);
 }

@@ -86,6 +86,48 @@ static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
 
 static inline bytes bytes_add(bytes a, bytes b) { return (bytes)EACH2(vaddq_u8, a, b); }
 
+static inline uint8x16_t signed128(uint8x16_t a, uint8x16_t s)
+{
+	const uint8x16_t offset = vdupq_n_u8(128), size = vabdq_u8(a, offset);
+
+	return vbslq_u8(vcltzq_s8(vreinterpretq_s8_u8(s)), vsubq_u8(offset, size), vaddq_u8(offset, size));
+}
+
+static inline bytes bytes_signed128(bytes a, bytes s) { return (bytes)EACH2(signed128, a, s); }
+
+static inline bytes bytes_widen(const uint16_t *p, int n)
+{
+	const uint32x4_t a = vdupq_n_u32((uint32_t)n);
+	bytes y;
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++)
+		y.q[j] = vreinterpretq_u8_u32(vaddw_u16(a, vld1_u16(p + 4 * j)));
+	return y;
+}
+
+static inline uint8x16_t mul32(uint8x16_t a, uint32_t m)
+{
+	return vreinterpretq_u8_u32(vmulq_n_u32(vreinterpretq_u32_u8(a), m));
+}
+
+static inline bytes bytes_mul32(bytes a, uint32_t m) { return (bytes)EACH1(mul32, a, m); }
+
+/* Sums of two bytes, then of four, which lie by operand, and go to their rows at last. */
+static inline bytes bytes_sums(bytes a, bytes b, bytes c, bytes d, int n)
+{
+	static const uint8_t by_row[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+	bytes y;
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		const uint8x16_t ab = vpaddq_u8(a.q[j], b.q[j]), cd = vpaddq_u8(c.q[j], d.q[j]);
+
+		y.q[j] = vaddq_u8(lookup(vld1q_u8(by_row), vpaddq_u8(ab, cd)), vdupq_n_u8((uint8_t)n));
+	}
+	return y;
+}
+
 /* The bits of 2 bytes, each as a byte of zeros or ones. */
 static inline uint8x16_t spread_bits(const uint8_t *s)
 {
@@ -253,6 +295,12 @@ static inline floats floats_ue4m3(const uint8_t *p)
 static inline floats floats_of(ints a)
 {
 	return (floats){{vcvtq_f32_s32(a.q[0]), vcvtq_f32_s32(a.q[1]), vcvtq_f32_s32(a.q[2]), vcvtq_f32_s32(a.q[3])}};
+}
+
+static inline floats floats_bits(ints a)
+{
+	return (floats){{vreinterpretq_f32_s32(a.q[0]), vreinterpretq_f32_s32(a.q[1]), vreinterpretq_f32_s32(a.q[2]),
+	                 vreinterpretq_f32_s32(a.q[3])}};
 }
 
 static inline floats floats_mul(floats a, floats b) { return (floats)EACH2(vmulq_f32, a, b); }

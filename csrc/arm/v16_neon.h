@@ -134,6 +134,31 @@ static inline v16 v16_copysign(v16 a, v16 b)
 	              copysign4(a.q[3], b.q[3])}};
 }
 
+static inline uint32x4_t within4(float32x4_t x, float32x4_t from, float32x4_t to)
+{
+	return vandq_u32(vcgeq_f32(x, from), vcleq_f32(x, to));
+}
+
+/* The lanes within from .. to, as bits. */
+static inline uint32_t v16_within(v16 x, v16 from, v16 to)
+{
+	static const uint32_t bit[4] = {1, 2, 4, 8};
+	uint32_t y = 0;
+
+	for (int i = 0; i < 4; i++)
+		y |= vaddvq_u32(vandq_u32(vld1q_u32(bit), within4(x.q[i], from.q[i], to.q[i]))) << 4 * i;
+	return y;
+}
+
+/* a in the lanes where x is within from .. to, else 0. */
+static inline v16 v16_where(v16 a, v16 x, v16 from, v16 to)
+{
+	for (int i = 0; i < 4; i++)
+		a.q[i] = vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a.q[i]),
+		                                         within4(x.q[i], from.q[i], to.q[i])));
+	return a;
+}
+
 static inline float32x4_t exp2_4(float32x4_t x)
 {
 #define SET(c) vdupq_n_f32(c)

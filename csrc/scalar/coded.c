@@ -284,17 +284,76 @@ static void iq5_ks(struct coded *c, const struct iq5_ks *b)
 	c->d = 1;
 }
 
-float coded_head(int head, const void *row)
+/* Weight t of the sequence that a code of a trellis type starts. */
+static int trellis(int code, int t)
+{
+	uint32_t x = 4096u + (uint32_t)code;
+
+	for (int i = 0; i <= t; i++)
+		x *= QN_TRELLIS;
+	return (int)((x & 63) + (x >> 8 & 63) + (x >> 16 & 63) + (x >> 24 & 63)) - 126;
+}
+
+static void iq1_kt(struct coded *c, const struct iq1_kt *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int i = k / 8, sh = b->sh[k / 32];
+		const int code = b->ql[i] | (b->qh[i % 16] >> 4 * (i / 16) & 15) << 8 | (sh >> (4 + i % 4) & 1) << 12;
+
+		c->q[k] = (int8_t)trellis(code, k % 8);
+		c->scale[k / 16] = qn_iq4_values[sh & 15];
+	}
+	c->d = 1;
+}
+
+static void iq2_kt(struct coded *c, const struct iq2_kt *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32;
+
+		c->q[k] = (int8_t)trellis(b->ql[k / 8], k % 8);
+		c->scale[k / 16] = qn_iq4_values[b->scales[j % 4] >> 4 * (j / 4) & 15];
+	}
+	c->d = 1;
+}
+
+static void iq3_kt(struct coded *c, const struct iq3_kt *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int j = k / 32, q = trellis(b->ql[k / 8], k % 8);
+
+		c->q[k] = with_sign(q < 0 ? -q : q, above(b->qh, k), 0);
+		c->scale[k / 16] = (int8_t)(b->scales[j % 4] >> 4 * (j / 4) & 15);
+	}
+	c->d = 1;
+}
+
+static void iq4_kt(struct coded *c, const struct iq4_kt *b)
+{
+	for (int k = 0; k < QK_K; k++) {
+		const int i = k / 4;
+		const uint32_t sh = b->sh[i / 8];
+		const int code = b->ql[i] | (b->qh[i % 32] >> 4 * (i / 32) & 15) << 8 |
+		                 (int)(sh >> (8 + 3 * (i % 8)) & 7) << 12 | (int)(sh & 1) << 15;
+
+		c->q[k] = (int8_t)trellis(code, k % 4);
+		c->scale[k / 16] = (int8_t)((int)(sh >> 1 & 127) - 64);
+	}
+	c->d = 1;
+}
+
+float coded_head(int type, const void *row)
 {
 	uint16_t h;
 	float f;
 
-	if (head == sizeof h) {
+	if (type_row(type).head == sizeof h) {
 		memcpy(&h, row, sizeof h);
-		return f32_of_f16(h);
+		f = f32_of_f16(h);
+	} else {
+		memcpy(&f, row, sizeof f);
 	}
-	memcpy(&f, row, sizeof f);
-	return f;
+	return f * head_factor(type);
 }
 
 void coded_block(struct coded *c, int type, const void *block)

@@ -191,7 +191,7 @@ static void dequant_tq2_0(float *y, const struct tq2_0 *b)
 static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
 {
 	const int head = type_row(type).head;
-	const float d = head ? coded_head(head, row) : 1;
+	const float d = head ? coded_head(type, row) : 1;
 	struct coded c;
 
 	for (int64_t i = 0; i < n_in / QK_K; i++) {

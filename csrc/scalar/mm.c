@@ -204,7 +204,7 @@ INLINE void mm_super(int type, float *out, const void *panel, const struct act8 
 		for (int r = 0; r < QN_PANEL; r++) {
 			unpack(&s, type, panel, b, r);
 			if (head)
-				s.d = coded_head(head, (const uint8_t *)panel +
+				s.d = coded_head(type, (const uint8_t *)panel +
 				                               n_in / QK_K * QN_PANEL *
 				                                       block_bytes(type) +
 				                               r * head);

@@ -9,5 +9,6 @@ void vec_init_scalar(struct kernels *k);
 void attn_init_scalar(struct kernels *k);
 void delta_init_scalar(struct kernels *k);
 void scan_init_scalar(struct kernels *k);
+void logits_init_scalar(struct kernels *k);
 
 #endif

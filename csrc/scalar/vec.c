@@ -4,6 +4,7 @@
 #define VEC(name) name##_scalar
 #include "set.h"
 #include "vec_tmpl.h"
+#include "kv_tmpl.h"
 
 static void int8_rounds_scalar(int64_t n)
 {
@@ -20,6 +21,7 @@ static void int8_rounds_scalar(int64_t n)
 void vec_init_scalar(struct kernels *k)
 {
 	vec_fill_scalar(k);
+	kv_fill_scalar(k);
 	k->int8_rounds = int8_rounds_scalar;
 	k->int8_per_round = 4;
 }

@@ -16,7 +16,7 @@
 #include "check.h"
 
 #define LINES_MAX 12 /* failures of a family that get a line; the rest are counted */
-#define LIMIT_SECONDS 300 /* a family, or one type's products, that takes longer hangs; in an emulator it takes 100 */
+#define LIMIT_SECONDS 600 /* a family, or one type's products, that takes longer hangs; in an emulator it takes 100 */
 
 static const struct {
 	const char *name;
@@ -321,10 +321,10 @@ int main(int argc, char **argv)
 	} families[] = {
 		{"half", check_half}, {"sincos", check_sincos}, {"dequant", check_dequant},
 		{"pack", check_pack}, {"vec", check_vec},       {"mm", check_mm},
-		{"attn", check_attn}, {"pool", check_pool},     {"ops", check_ops},
-		{"plan", check_plan}, {"delta", check_delta},   {"scan", check_scan},
-		{"select", check_select},
-		{"adapt", check_adapt},
+		{"attn", check_attn}, {"kept", check_kept},     {"pool", check_pool},
+		{"ops", check_ops},   {"plan", check_plan},     {"delta", check_delta},
+		{"scan", check_scan}, {"select", check_select}, {"compress", check_compress},
+		{"adapt", check_adapt}, {"logits", check_logits},
 	};
 	const char *only = NULL, *family = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;
 	int bench = 0, skip = 0, known = 0;

@@ -126,10 +126,13 @@ void check_pack(void);
 void check_vec(void);
 void check_mm(void);
 void check_attn(void);
+void check_kept(void);
 void check_delta(void);
 void check_scan(void);
 void check_select(void);
+void check_compress(void);
 void check_adapt(void);
+void check_logits(void);
 void check_pool(void);
 void check_ops(void);
 void check_plan(void);
@@ -140,7 +143,7 @@ void check_bench(const char *only); /* "mm", "attn", "vec", or NULL for all */
 static inline void run_ops(struct qn_pool *pool, const struct qn_op *ops, int32_t n_ops, const struct qn_buf *bufs,
                            const struct qn_batch *batch, void *scratch, size_t bytes, const struct qn_ticks *ticks)
 {
-	const struct qn_plan plan = {ops, ticks, n_ops};
+	const struct qn_plan plan = {ops, ticks, NULL, n_ops};
 
 	qn_run(pool, &plan, 1, bufs, batch, scratch, bytes, NULL);
 }

@@ -47,6 +47,10 @@ const struct type check_types[] = {
 	{"iq4_ks", QN_IQ4_KS, 256, sizeof(struct iq4_ks), 0, -1, 127 * 127, 4},
 	{"iq4_kss", QN_IQ4_KSS, 256, sizeof(struct iq4_kss), 0, -1, 127 * 127, 4},
 	{"iq5_ks", QN_IQ5_KS, 256, sizeof(struct iq5_ks), 0, -1, 126 * 127, 4},
+	{"iq1_kt", QN_IQ1_KT, 256, sizeof(struct iq1_kt), 0, -1, 126 * 127, 4},
+	{"iq2_kt", QN_IQ2_KT, 256, sizeof(struct iq2_kt), 0, -1, 126 * 127, 4},
+	{"iq3_kt", QN_IQ3_KT, 256, sizeof(struct iq3_kt), 0, -1, 126 * 15, 4},
+	{"iq4_kt", QN_IQ4_KT, 256, sizeof(struct iq4_kt), 0, -1, 126 * 64, 4},
 };
 const int check_n_types = COUNT(check_types);
 

@@ -381,6 +381,75 @@ static void wkv(struct qn_pool *pools[2], int heads, int dk, int dv)
 	guard_free_all();
 }
 
+/* Linear attention whose rows decay apart: two sequences in one batch, and the first in two, as in operation(). */
+static void decay(struct qn_pool *pools[2], int heads, int shared, int dk, int dv, int late)
+{
+	const int rows = heads * dk, keys = shared * dk, cols = heads * dv, width = rows + keys + shared * dv;
+	const size_t bytes = sizeof(float) * (size_t)(heads * dk * dv);
+	const int64_t unit = (int64_t)bytes + 64;
+	float *src = guard_alloc(sizeof *src * (size_t)(TOK * width));
+	float *bonus = guard_alloc(sizeof *bonus * (size_t)rows);
+	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * rows)), *dst[2], *state[2];
+	const struct qn_op op = {.kind = QN_OP_DECAY, .src = SRC, .dst = DST, .aux = GATES,
+	                         .col = {0, rows, rows + keys}, .n_head = heads, .n_head_kv = shared,
+	                         .head_dim = dk, .v_dim = dv, .vec = late ? NULL : bonus, .scale = 0.25f,
+	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
+
+	check_at(check_sets, "decays of %d heads of %d by %d", heads, dk, dv);
+	unit_rows(src, TOK, width);
+	for (int i = 0; i < rows; i++)
+		bonus[i] = rnd_normal();
+	for (int i = 0; i < TOK * rows; i++)
+		gate[i] = i % 97 ? rnd_normal() - 1 : 60 * rnd_uniform();
+	for (int i = 0; i < 2; i++) {
+		dst[i] = guard_alloc(sizeof **dst * (size_t)(TOK * cols));
+		state[i] = guard_alloc(4 * (size_t)unit);
+		memset(state[i], 0x55, 4 * (size_t)unit);
+	}
+	struct qn_buf bufs[N_BUFS_DELTA] = {{src, width}, {dst[0], cols}, {gate, rows}};
+
+	run(pools[1], &op, bufs, state[0], unit, 0, TOK, -1);
+	for (int h = 0; h < heads; h++)
+		for (int seq = 0; seq < 2; seq++) {
+			static double st[64][64];
+
+			memset(st, 0, sizeof st);
+			for (int t = seq ? TOK - SECOND : 0; t < (seq ? TOK : TOK - SECOND); t++) {
+				const int of = h * shared / heads;
+				const float *row = src + t * width, *q = row + h * dk, *k = row + rows + of * dk;
+				const float *v = row + rows + keys + of * dv, *u = bonus + h * dk;
+				double sum[64] = {0};
+
+				for (int i = 0; i < dk; i++) {
+					const double g = exp(-exp((double)gate[t * rows + h * dk + i]));
+					const double key = (double)k[i] * (late ? 1 - g : 1);
+
+					for (int j = 0; j < dv; j++) {
+						const double own = (double)u[i] * (double)k[i] * (double)v[j];
+						const double before = st[i][j];
+
+						st[i][j] = g * before + key * (double)v[j];
+						sum[j] += (double)q[i] *
+						          (late ? (double)op.scale * st[i][j] : before + own);
+					}
+				}
+				for (int j = 0; j < dv; j++)
+					check_near("y", t * dv + j, (double)dst[0][t * cols + h * dv + j], sum[j],
+					           1e-5);
+			}
+		}
+	bufs[DST].data = dst[1];
+	for (int cut = 1; cut < TOK - SECOND; cut += 1 + rnd_below(9)) { /* of the first sequence */
+		memset(state[1], 0x55, 4 * (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, 0, cut, -1);
+		memcpy(state[1], (uint8_t *)state[1] + unit, (size_t)unit);
+		run(pools[cut % 2], &op, bufs, state[1], unit, cut, TOK - SECOND, 0);
+		check_floats("y", dst[1], dst[0], (TOK - SECOND) * cols);
+		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64, (int64_t)bytes);
+	}
+	guard_free_all();
+}
+
 void check_delta(void)
 {
 	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
@@ -406,6 +475,10 @@ void check_delta(void)
 	wkv(pools, 3, 32, 32);
 	wkv(pools, 2, 64, 48);
 	wkv(pools, 1, 16, 64);
+	for (int late = 0; late < 2; late++) {
+		decay(pools, 4, 2, 32, 32, late);
+		decay(pools, 2, 2, 64, 48, late);
+	}
 	for (int i = 0; i < 2; i++)
 		qn_pool_destroy(pools[i]);
 }

@@ -4,6 +4,7 @@
  * shares no code with blocks.h, not even the structs.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../ik_levels.h"
@@ -551,8 +552,98 @@ static void say_ik(const struct ik *p, uint8_t *b, int want[256])
 		          (pairs ? ik_pairs[q[k / 2]][k % 2] : p->levels[q[k]] + p->shift * moved[k / p->run]);
 }
 
-static void ik(const struct ik *p, const struct type *t)
+/* Its trellis types: bits of a code, weights that it stands for, and what the scale of a row is multiplied by. */
+static const struct kt {
+	int type, bits, weights;
+	float factor;
+} kts[] = {
+	{QN_IQ1_KT, 13, 8, 1}, {QN_IQ2_KT, 16, 8, 1.05f}, {QN_IQ3_KT, 16, 8, 1.01f}, {QN_IQ4_KT, 16, 4, 1},
+};
+
+/* Weight t of a code. */
+static int sequence(int code, int t)
 {
+	uint64_t x = (uint64_t)code + 4096;
+	int sum = -126;
+
+	for (int i = 0; i <= t; i++)
+		x = x * 3417055213u % (UINT64_C(1) << 32);
+	for (; x; x /= 256)
+		sum += (int)(x % 64);
+	return sum;
+}
+
+/* What ik_llama.cpp's products made of three codes of IQ2_KT. */
+static void sequences(void)
+{
+	static const struct {
+		int code, q[8];
+	} seen[] = {
+		{280, {-4, 12, -3, -6, 8, -58, 49, 36}},
+		{19384, {-18, -14, -6, 40, 23, -5, -39, 33}},
+		{64580, {-5, -17, -16, -13, 37, 9, -7, -74}},
+	};
+
+	check_at(check_sets, "sequences");
+	for (int i = 0; i < COUNT(seen); i++)
+		for (int t = 0; t < 8; t++)
+			check_true(sequence(seen[i].code, t) == seen[i].q[t], "code %d, weight %d", seen[i].code, t);
+}
+
+static void say_kt(const struct kt *p, uint8_t *b, int want[256])
+{
+	for (int j = 0; j < 8; j++) {
+		const int s = rnd_below(p->type == QN_IQ4_KT ? 128 : 16);
+
+		switch (p->type) {
+		case QN_IQ1_KT:
+			put(b, j, 0, 4, s);
+			break;
+		case QN_IQ2_KT: case QN_IQ3_KT:
+			put(b, j % 4, j / 4 * 4, 4, s);
+			break;
+		case QN_IQ4_KT:
+			put(b, 4 * j, 1, 7, s);
+			break;
+		}
+		for (int k = 32 * j; k < 32 * j + 32; k++)
+			want[k] = p->type == QN_IQ4_KT ? s - 64 : p->type == QN_IQ3_KT ? s : iq4[s];
+	}
+	for (int i = 0; i < 256 / p->weights; i++) {
+		const int code = rnd_below(1 << p->bits);
+
+		switch (p->type) {
+		case QN_IQ1_KT:
+			put(b, 8 + i, 0, 8, code);
+			put(b, 40 + i % 16, i / 16 * 4, 4, code >> 8);
+			put(b, i / 4, 4 + i % 4, 1, code >> 12);
+			break;
+		case QN_IQ2_KT: case QN_IQ3_KT:
+			put_at(b, 8 * (4 + 2 * i), 16, code);
+			break;
+		case QN_IQ4_KT: /* the top bit is that of all codes of the 32 weights */
+			if (i % 8 == 0)
+				put(b, 4 * (i / 8), 0, 1, rnd_below(2));
+			put(b, 32 + i, 0, 8, code);
+			put(b, 96 + i % 32, i / 32 * 4, 4, code >> 8);
+			put_at(b, 32 * (i / 8) + 8 + 3 * (i % 8), 3, code >> 12);
+			break;
+		}
+		for (int t = 0; t < p->weights; t++) {
+			const int k = p->weights * i + t, top = p->type == QN_IQ4_KT ? b[4 * (i / 8)] & 1 : code >> 15;
+			const int q = sequence((code & 0x7fff) | top << 15, t), minus = rnd_below(2);
+
+			if (p->type == QN_IQ3_KT)
+				put(b, 68 + k % 32, k / 32, 1, minus);
+			want[k] *= p->type != QN_IQ3_KT ? q : minus ? -abs(q) : abs(q);
+		}
+	}
+}
+
+/* Blocks of p or of q, times scales of blocks or of a row. */
+static void ik(const struct ik *p, const struct kt *q, const struct type *t)
+{
+	const double factor = q ? (double)q->factor : 1;
 	struct guard row = guard_new(4 + 3 * 256), out = guard_new(3 * 256 * sizeof(float));
 
 	for (int round = 0; round < 100; round++) {
@@ -564,15 +655,19 @@ static void ik(const struct ik *p, const struct type *t)
 
 		memset(b, 0, (size_t)(t->head + n * t->bytes));
 		for (int i = 0; i < n; i++) {
-			say_ik(p, b + t->head + i * t->bytes, want[i]);
+			if (p)
+				say_ik(p, b + t->head + i * t->bytes, want[i]);
+			else
+				say_kt(q, b + t->head + i * t->bytes, want[i]);
 			d[i] = t->head && i ? d[0] : half_nearest((double)rnd_normal());
 			put_scale(t, b, (int64_t)n * 256, i, d[i]);
 		}
 		check_at(check_sets, "qn_dequantize %s", t->name);
 		qn_dequantize(t->type, y, b, (int64_t)n * 256);
-		for (int k = 0; k < n * 256; k++) /* rounded once */
-			if (!check_near("weight", k, (double)y[k], half_value(d[k / 256]) * want[k / 256][k % 256],
-			                6e-8 * fabs((double)y[k])))
+		for (int k = 0; k < n * 256; k++) /* rounded once, twice with a factor */
+			if (!check_near("weight", k, (double)y[k],
+			                half_value(d[k / 256]) * factor * want[k / 256][k % 256],
+			                (factor == 1 ? 6e-8 : 1.2e-7) * fabs((double)y[k])))
 				break;
 		guard_intact("floats", &out);
 	}
@@ -609,6 +704,8 @@ static void all_types(void)
 			n += books[i].type == t->type;
 		for (int i = 0; i < COUNT(iks); i++)
 			n += iks[i].type == t->type;
+		for (int i = 0; i < COUNT(kts); i++)
+			n += kts[i].type == t->type;
 		check_at(check_sets, "qn_dequantize %s", t->name);
 		check_true(n == 1, "%d encoders", n);
 	}
@@ -628,6 +725,11 @@ void check_dequant(void)
 	for (int i = 0; i < COUNT(iks); i++)
 		EACH_TYPE(t)
 			if (t->type == iks[i].type)
-				ik(&iks[i], t);
+				ik(&iks[i], NULL, t);
+	for (int i = 0; i < COUNT(kts); i++)
+		EACH_TYPE(t)
+			if (t->type == kts[i].type)
+				ik(NULL, &kts[i], t);
+	sequences();
 	floats();
 }

@@ -612,9 +612,10 @@ static void worths(double *worth, const struct qn_op *op, const float *logits)
 	double sum = 0;
 
 	for (int e = 0; e < op->n_expert; e++)
-		sum += worth[e] = op->gating == QN_GATE_SIGMOID ? 1 / (1 + exp(-(double)logits[e]))
-		                                                : exp((double)logits[e]);
-	for (int e = 0; e < op->n_expert && op->gating != QN_GATE_SIGMOID; e++)
+		sum += worth[e] = op->gating == QN_GATE_SIGMOID         ? 1 / (1 + exp(-(double)logits[e]))
+		                  : op->gating == QN_GATE_SQRT_SOFTPLUS ? sqrt(log1p(exp((double)logits[e])))
+		                                                        : exp((double)logits[e]);
+	for (int e = 0; e < op->n_expert && op->gating != QN_GATE_SIGMOID && op->gating != QN_GATE_SQRT_SOFTPLUS; e++)
 		worth[e] /= sum;
 }
 
@@ -691,6 +692,8 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 		else if (op->norm_weights)
 			want /= sum;
 		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
+		if (op->choice)
+			continue; /* they are not the best */
 		if (!check_true(!left_out(op, worth, e), "expert %d is of a group that is left out", e))
 			return;
 		for (int i = 0; i < op->n_expert; i++) {
@@ -1068,6 +1071,7 @@ static void routes(struct qn_pool *pool)
 		{60, 6, QN_GATE_SOFTMAX, 0, 1, 6, 2, 0},  {16, 1, QN_GATE_SIGMOID, 0, 0, 0, 0, 0},
 		{16, 2, QN_GATE_MIXER, 0, 0, 0, 0, 0},    {5, 5, QN_GATE_SOFTMAX, 1, 0, 5, 5, 0},
 		{160, 6, QN_GATE_SOFTMAX, 0, 0, 8, 3, 1}, {4096, 256, QN_GATE_SIGMOID, 1, 0, 0, 0, 0},
+		{256, 6, QN_GATE_SQRT_SOFTPLUS, 1, 1, 0, 0, 0}, {256, 6, QN_GATE_SQRT_SOFTPLUS, 1, 0, 0, 0, 2},
 	};
 
 	for (int i = 0; i < COUNT(kinds); i++) {
@@ -1076,7 +1080,9 @@ static void routes(struct qn_pool *pool)
 		float *logits = guard_alloc(sizeof *logits * (size_t)(n_tok * width)),
 		      *bias = guard_alloc(sizeof *bias * (size_t)n);
 		struct qn_buf bufs[2] = {{logits, width}, {guard_alloc(bytes), 16}};
-		const struct qn_batch batch = {.n_tok = n_tok};
+		const int said = kinds[i].group_best == 2; /* by the tokens */
+		int32_t tok[37], choice[11 * 8];
+		const struct qn_batch batch = {.n_tok = n_tok, .tok = tok};
 		const struct qn_op op = {
 			.kind = QN_OP_MOE_ROUTE,
 			.src = 0,
@@ -1090,12 +1096,17 @@ static void routes(struct qn_pool *pool)
 			.n_group = kinds[i].n_group,
 			.n_group_used = kinds[i].n_group_used,
 			.group_best = kinds[i].group_best,
+			.choice = said ? choice : NULL,
 			.act = {-1, -1, -1},
 			.src_act = {-1, -1, -1},
 		};
 
 		for (int k = 0; k < n; k++)
 			bias[k] = rnd_uniform();
+		for (int k = 0; k < COUNT(tok); k++)
+			tok[k] = rnd_below(11);
+		for (int k = 0; said && k < 11 * op.n_used; k++)
+			choice[k] = rnd_below(n);
 		for (int k = 0; k < n_tok * width; k++)
 			logits[k] = rnd_below(8) ? 2 * rnd_normal() : (float)rnd_below(3); /* some are equal */
 		memset(bufs[1].data, 0x55, bytes);
@@ -1103,6 +1114,10 @@ static void routes(struct qn_pool *pool)
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
 		routing(&op, &bufs[0], &bufs[1], n_tok);
+		for (int k = 0; said && k < n_tok * op.n_used; k++)
+			check_true(route_of(&bufs[1], n_tok, n, op.n_used).expert[k] ==
+			                   choice[tok[k / op.n_used] * op.n_used + k % op.n_used],
+			           "expert %d is none of its token's", k);
 	}
 	guard_free_all();
 }
@@ -1125,8 +1140,10 @@ static void stream_run(struct qn_pool *pool, const struct qn_op *op, float *x, f
 	const struct qn_buf bufs[3] = {{x, STREAM_COLS * STREAMS}, {y, STREAM_COLS * STREAMS}, {w, 16}};
 	const struct qn_batch batch = {.n_tok = STREAM_TOK};
 
+	const size_t bytes = qn_plan_scratch(op, 1, STREAM_TOK) * (size_t)qn_pool_threads(pool);
+
 	check_true(qn_plan_check(op, 1, bufs, 3) == QN_OK, "refused");
-	run_ops(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+	run_ops(pool, op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
 }
 
 /* What streams are mixed, matched and made sparse with, against the formulas. */
@@ -1144,16 +1161,18 @@ static void streams(struct qn_pool *pool)
 	}
 	for (int i = 0; i < STREAM_TOK * 16; i++)
 		w[i] = rnd_normal();
-	for (int in_place = 0; in_place < 2; in_place++) {
+	for (int kind = 0; kind < 4; kind++) {
+		const int in_place = kind & 1, add = kind < 2;
 		const float *from = in_place ? was : x;
 
-		check_at(check_sets, "mix of streams, in place %d", in_place);
+		check_at(check_sets, "mix of streams, in place %d, added %d", in_place, add);
 		op.src = in_place;
+		op.epilogue = add ? QN_EPI_ADD : QN_EPI_STORE;
 		memcpy(was, y, sizeof *y * N);
 		stream_run(pool, &op, x, y, w);
 		for (int i = 0; i < N; i++) {
 			const int t = i / ROW, s = i % ROW / STREAM_COLS, at = i % STREAM_COLS;
-			double want = (double)was[i], size = fabs(want);
+			double want = add ? (double)was[i] : 0, size = fabs(want);
 
 			for (int j = 0; j < STREAMS; j++) {
 				const double a = (double)w[t * 16 + s * STREAMS + j] *
@@ -1215,6 +1234,38 @@ static void streams(struct qn_pool *pool)
 		check_near("y", i, (double)y[i], old + (of ? by * ((double)x[t * ROW + at] - old) : 0),
 		           of ? 1e-6 * (fabs(old) + 1) : 0);
 	}
+	check_at(check_sets, "blend by the numbers themselves");
+	op.fn = QN_FN_NONE;
+	memcpy(was, y, sizeof *y * N);
+	stream_run(pool, &op, x, y, w);
+	for (int i = 0; i < N; i++) {
+		const int t = i / ROW, at = i % STREAM_COLS, of = i % ROW / STREAM_COLS == 1;
+		const double by = (double)x[t * ROW + STREAM_COLS + at], old = (double)was[i];
+
+		check_near("y", i, (double)y[i], old + (of ? by * ((double)x[t * ROW + at] - old) : 0),
+		           of ? 4e-6 * (fabs(old) + 1) * (fabs(by) + 1) : 0);
+	}
+	check_at(check_sets, "agreement of streams");
+	op = (struct qn_op){.kind = QN_OP_ALIGN, .src = 0, .dst = 2, .aux = 1, .n_col = STREAM_COLS, .n_seg = STREAMS,
+	                    .scale = 0.25f};
+	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* a segment that agrees with nothing */
+	for (int i = 0; i < STREAM_COLS; i++) /* and one whose product is small */
+		y[i] = i ? 0 : 1e-9f / x[0];
+	stream_run(pool, &op, x, y, w);
+	for (int i = 0; i < STREAM_TOK * STREAMS; i++) {
+		const int at = i / STREAMS * ROW + i % STREAMS * STREAM_COLS;
+		double d = 0, size = 0;
+
+		for (int k = 0; k < STREAM_COLS; k++) {
+			d += (double)x[at + k] * (double)y[at + k] / 4;
+			size += fabs((double)x[at + k] * (double)y[at + k]) / 4;
+		}
+
+		const double root = d == 0 ? 0 : copysign(sqrt(fmax(fabs(d), 1e-6)), d);
+
+		check_near("agreement", i, (double)w[i / STREAMS * 16 + i % STREAMS], 1 / (1 + exp(-root)),
+		           1e-6 + 1e-6 * size / fmax(fabs(root), 1e-3));
+	}
 	for (int by_row = 0; by_row < 2; by_row++) {
 		check_at(check_sets, "products, by row %d", by_row);
 		op = (struct qn_op){.kind = QN_OP_GATE, .src = 0, .dst = 1, .n_col = STREAM_COLS, .fn = QN_FN_NONE,
@@ -1240,6 +1291,161 @@ static void streams(struct qn_pool *pool)
 
 		check_near("activation", i, act_value(blocks, QN_ACT_F32, at % QN_ACT_BLOCK),
 		           (double)x[t * ROW + STREAM_COLS + at] * (double)x[at], 1e-6);
+	}
+	guard_free_all();
+}
+
+/* Rows that hashes of the last tokens choose: two sequences, the first cut at any place. */
+static void ngrams(struct qn_pool *pool)
+{
+	enum { TOKENS = 3, HASHES = 4, LENGTH = 24, SECOND = 7, ROWS = 40, EMBD = 8, STOP = 9, UNIT = 64 + 16 };
+	static const uint64_t hash[TOKENS + 2 * HASHES] = {3, 1000003, UINT64_C(88172645463325252), 11, 7, 13, 9,
+	                                                   0, 11, 18, 31};
+	static const int32_t table[2][2] = {{-1, 0}, {-1, 1}}, later[2][2] = {{0, 0}, {-1, 1}};
+	int32_t tok[LENGTH + SECOND], pos[LENGTH + SECOND], seq[LENGTH + SECOND];
+	float *rows = guard_alloc(sizeof *rows * ROWS * EMBD);
+	float *want = guard_alloc(sizeof *want * (LENGTH + SECOND) * HASHES * EMBD);
+	float *dst = guard_alloc(sizeof *dst * (LENGTH + SECOND) * HASHES * EMBD);
+	uint8_t *state = guard_alloc(2 * UNIT);
+	const struct qn_buf buf = {dst, HASHES * EMBD};
+	const struct qn_op op = {.kind = QN_OP_NGRAM, .mat = {{rows, QN_F32, QN_ROWS, EMBD, ROWS, 1, NULL}},
+	                         .hash = hash, .n_tap = TOKENS, .n_seg = HASHES, .stop = STOP, .kv_offset = 64};
+
+	check_at(check_sets, "rows of hashed tokens");
+	for (int i = 0; i < ROWS * EMBD; i++)
+		rows[i] = rnd_normal();
+	for (int i = 0; i < LENGTH + SECOND; i++) {
+		tok[i] = rnd_below(12);
+		seq[i] = i >= LENGTH;
+		pos[i] = seq[i] ? i - LENGTH : i;
+	}
+	for (int i = 0; i < LENGTH + SECOND; i++)
+		for (int h = 0; h < HASHES; h++) {
+			uint64_t mixed = 0;
+			int ended = 0;
+
+			for (int back = 0; back <= 1 + h / (HASHES / (TOKENS - 1)); back++) {
+				ended = ended || back > pos[i] || (back > 0 && tok[i - back] == STOP);
+				mixed ^= hash[back] * (uint64_t)(ended ? STOP : tok[i - back]);
+			}
+			memcpy(want + (i * HASHES + h) * EMBD,
+			       rows + (mixed % hash[TOKENS + h] + hash[TOKENS + HASHES + h]) * EMBD,
+			       sizeof *rows * EMBD);
+		}
+	for (int cut = 0; cut < LENGTH; cut++) {
+		memset(state, 0x55, 2 * UNIT);
+		for (int part = cut ? 0 : 1; part < 2; part++) {
+			const int from = part ? cut : 0, to = part ? LENGTH + SECOND : cut;
+			const struct qn_group group = {state, UNIT, part && cut ? &later[0][0] : &table[0][0], 2};
+			const struct qn_batch batch = {.tok = tok + from, .pos = pos + from, .seq = seq + from,
+			                               .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
+			const struct qn_buf at = {(float *)buf.data + (int64_t)from * buf.width, buf.width};
+
+			check_true(qn_plan_check(&op, 1, &at, 1) == QN_OK, "refused");
+			run_ops(pool, &op, 1, &at, &batch, NULL, 0, NULL);
+		}
+		check_floats("rows", dst, want, (LENGTH + SECOND) * HASHES * EMBD);
+	}
+	guard_free_all();
+}
+
+/* What streams are mixed by: rows and columns sum to 1, and a matrix that does so already stays as it is. */
+static void connections(struct qn_pool *pool)
+{
+	enum { N = STREAMS, IN = N * (2 + N) };
+	float *m = guard_alloc(sizeof *m * 3 * 32), *y = guard_alloc(sizeof *y * 3 * 48), base[IN];
+	const float scale[3] = {0.5f, 2, 1.5f};
+	const struct qn_buf bufs[2] = {{m, 32}, {y, 48}};
+	const struct qn_batch batch = {.n_tok = 3};
+	struct qn_op op = {.kind = QN_OP_CONNECT, .src = 0, .dst = 1, .n_seg = N, .vec = base, .vec2 = scale,
+	                   .eps = 1e-6f};
+
+	for (int i = 0; i < IN; i++)
+		base[i] = rnd_normal();
+	for (int i = 0; i < 3 * 32; i++)
+		m[i] = rnd_normal();
+	for (op.rounds = 0; op.rounds < 30; op.rounds += 3) {
+		check_at(check_sets, "weights of streams, %d rounds", op.rounds);
+		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+		run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
+		for (int t = 0; t < 3; t++) {
+			const float *x = m + t * 32, *got = y + t * 48;
+			double by[N][N];
+
+			for (int i = 0; i < N; i++)
+				check_near("pre", i, (double)got[i],
+				           1e-6 + 1 / (1 + exp(-(double)(scale[0] * x[i] + base[i]))), 1e-6);
+			if (op.rounds == 0)
+				continue;
+			for (int i = 0; i < N; i++)
+				check_near("post", i, (double)got[16 + i],
+				           2 / (1 + exp(-(double)(scale[1] * x[N + i] + base[N + i]))), 1e-6);
+			for (int i = 0; i < N; i++) {
+				double sum = 0;
+
+				for (int k = 0; k < N; k++)
+					sum += by[i][k] = exp((double)(scale[2] * x[2 * N + i * N + k] +
+					                               base[2 * N + i * N + k]));
+				for (int k = 0; k < N; k++)
+					by[i][k] = by[i][k] / sum + 1e-6;
+			}
+			for (int half = 1; half < 2 * op.rounds; half++)
+				for (int i = 0; i < N; i++) { /* columns, then rows in turns */
+					double sum = 1e-6;
+
+					for (int k = 0; k < N; k++)
+						sum += half % 2 ? by[k][i] : by[i][k];
+					for (int k = 0; k < N; k++)
+						*(half % 2 ? &by[k][i] : &by[i][k]) /= sum;
+				}
+			for (int i = 0; i < N * N; i++)
+				check_near("mixed", i, (double)got[32 + i], by[i % N][i / N], 1e-5);
+		}
+	}
+	guard_free_all();
+}
+
+/* Products within a limit, and with a function of what is. */
+static void limits(struct qn_pool *pool)
+{
+	enum { N = 32, TOK = 5 };
+	float *w[2] = {guard_alloc(sizeof(float) * N * N), guard_alloc(sizeof(float) * N * N)};
+	float *act = guard_alloc(qn_act_bytes(QN_ACT_F32, TOK, N));
+	float *y = guard_alloc(sizeof *y * TOK * 2 * N), want[TOK][2][N];
+	const struct qn_buf bufs[2] = {{act, N}, {y, 2 * N}};
+	const struct qn_batch batch = {.n_tok = TOK};
+	struct qn_op op = {.kind = QN_OP_MATMUL, .dst = 1, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1},
+	                   .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU};
+
+	op.act[QN_ACT_F32] = 0;
+	memset(act, 0, qn_act_bytes(QN_ACT_F32, TOK, N));
+	for (int t = 0; t < TOK; t++)
+		for (int i = 0; i < N; i++)
+			act[t * QN_ACT_BLOCK + i] = rnd_normal();
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < N * N; k++)
+			w[i][k] = rnd_normal();
+		op.mat[i] = (struct qn_mat){w[i], QN_F32, QN_ROWS, N, N, 1, NULL};
+	}
+	for (int kind = 0; kind < 3; kind++) { /* without, within it, gated */
+		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
+
+		check_at(check_sets, "products within a limit, %d", kind);
+		op.limit = kind ? 2.5f : 0;
+		op.epilogue = kind == 2 ? QN_EPI_GLU : QN_EPI_STORE;
+		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+		run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
+		if (kind == 0)
+			memcpy(want, y, sizeof want);
+		for (int i = 0; kind && i < TOK * N; i++) {
+			const double g = fmin((double)want[i / N][0][i % N], 2.5);
+			const double u = fmax(fmin((double)want[i / N][1][i % N], 2.5), -2.5);
+
+			check_near("y", i, (double)y[i / N * 2 * N + i % N],
+			           kind == 1 ? fmax(g, -2.5) : g / (1 + exp(-g)) * u, 1e-5);
+			if (kind == 1)
+				check_near("y", i, (double)y[i / N * 2 * N + N + i % N], u, 0);
+		}
 	}
 	guard_free_all();
 }
@@ -1270,5 +1476,8 @@ void check_ops(void)
 	columns(pool);
 	routes(pool);
 	streams(pool);
+	connections(pool);
+	ngrams(pool);
+	limits(pool);
 	qn_pool_destroy(pool);
 }

@@ -30,7 +30,7 @@ static void run_cut(const struct tiny *t, struct qn_pool *pool, struct tiny_run 
 		return;
 	}
 	for (int32_t at = 0; at < t->n_ops; at += each)
-		plans[n++] = (struct qn_plan){t->ops + at, NULL, t->n_ops - at < each ? t->n_ops - at : each};
+		plans[n++] = (struct qn_plan){t->ops + at, NULL, NULL, t->n_ops - at < each ? t->n_ops - at : each};
 	check_true(qn_run(pool, plans, n, r->bufs, &r->batch, scratch, bytes, NULL) == n, "not all plans were run");
 }
 
@@ -515,13 +515,15 @@ static void refuses_rows(void)
 	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2,
 	                          .n_src = 2};
 
+	REFUSES_OF(mix, epilogue, QN_EPI_GLU);
+	REFUSES_OF(mix, col[2], 16);
 	expect(&sparse, QN_OK, "sparse");
 	REFUSES_OF(sparse, n_col, 1);
 	REFUSES_OF(sparse, n_col, 1 << 20);
 	REFUSES_OF(sparse, col[1], 8);
 	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
 	expect(&blend, QN_OK, "blend");
-	REFUSES_OF(blend, fn, QN_FN_NONE);
+	REFUSES_OF(blend, fn, QN_FN_NONE - 1);
 	REFUSES_OF(blend, fn, QN_N_FN);
 	REFUSES_OF(blend, n_col, 0);
 	REFUSES_OF(blend, src, -1);
@@ -632,6 +634,96 @@ static void refuses_rows(void)
 	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16,
 	                          .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
 
+	const struct qn_op compress = {.kind = QN_OP_COMPRESS, .src = FF, .aux = X, .n_seg = 2, .head_dim = 16,
+	                               .every = 4,
+	                               .vec = w, .vec2 = w, .col = {0, 32}, .rope = QN_ROPE_NORM, .n_rot = 16};
+	const struct qn_op connect = {.kind = QN_OP_CONNECT, .src = X, .dst = FF, .n_seg = 4, .rounds = 3, .vec = w,
+	                              .vec2 = w};
+
+	expect(&compress, QN_OK, "entries");
+	REFUSES_OF(compress, vec, NULL);
+	REFUSES_OF(compress, vec2, NULL);
+	REFUSES_OF(compress, n_seg, 0);
+	REFUSES_OF(compress, n_seg, 3);
+	REFUSES_OF(compress, head_dim, 0);
+	REFUSES_OF(compress, head_dim, 24);
+	REFUSES_OF(compress, head_dim, 1 << 20);
+	REFUSES_OF(compress, every, 0);
+	REFUSES_OF(compress, every, 5);
+	REFUSES_OF(compress, every, 1 << 20);
+	REFUSES_OF(compress, k_type, QN_N_KV_TYPES);
+	REFUSES_OF(compress, group, -1);
+	REFUSES_OF(compress, group2, -1);
+	REFUSES_OF(compress, kv_offset, 32);
+	REFUSES_OF(compress, kv_offset2, 32);
+	REFUSES_OF(compress, n_rot, 18);
+	REFUSES_OF(compress, rope_at, 2);
+	REFUSES_OF(compress, aux, -1);
+	REFUSES_OF(compress, src, N_BUFS);
+	REFUSES_OF(compress, col[1], 1 << 20);
+	struct qn_op even = compress, span = {.kind = QN_OP_ATTEND, .src = X, .dst = ATT, .aux = FF, .n_head = 2,
+	                                      .n_head_kv = 2, .head_dim = 16, .v_dim = 16, .n_select = 4, .each = 4};
+	const struct qn_op align = {.kind = QN_OP_ALIGN, .src = X, .dst = ROUTER, .aux = X, .n_col = 16, .n_seg = 2};
+	const struct qn_op decay = {.kind = QN_OP_DECAY, .src = X, .dst = FF, .aux = FF, .n_head = 2, .n_head_kv = 1,
+	                            .head_dim = 16, .v_dim = 16, .vec = w, .col = {0, 32, 48}};
+	static const uint64_t hash[] = {1, 2, 3, 5, 7, 0, 2}, none[] = {1, 2, 3, 0, 7, 0, 2};
+	static const uint64_t beyond[] = {1, 2, 3, 5, 7, 0, 1 << 20};
+	struct qn_op ngram = {.kind = QN_OP_NGRAM, .dst = FF, .mat = {{w, QN_F32, QN_ROWS, 8, 9, 1, NULL}},
+	                      .hash = hash, .n_tap = 3, .n_seg = 2};
+
+	even.col[1] = -1;
+	even.vec = NULL;
+	expect(&even, QN_OK, "entries of equal weights");
+	expect(&span, QN_OK, "spans of positions");
+	REFUSES_OF(span, each, 1);
+	REFUSES_OF(span, each, INT32_MAX);
+	REFUSES_OF(span, n_select, 0);
+	REFUSES_OF(span, n_select, INT32_MAX);
+	REFUSES_OF(span, every, 4);
+	REFUSES_OF(span, window, 8);
+	REFUSES_OF(span, ahead, 1);
+	REFUSES_OF(span, aux, -1);
+	expect(&align, QN_OK, "agreement of streams");
+	REFUSES_OF(align, n_col, 0);
+	REFUSES_OF(align, n_seg, 0);
+	REFUSES_OF(align, n_seg, 17);
+	REFUSES_OF(align, src, -1);
+	REFUSES_OF(align, aux, N_BUFS);
+	REFUSES_OF(align, dst, -1);
+	expect(&decay, QN_OK, "rows that decay apart");
+	REFUSES_OF(decay, n_head, 0);
+	REFUSES_OF(decay, n_head_kv, 3);
+	REFUSES_OF(decay, n_head, INT32_MAX - 1);
+	REFUSES_OF(decay, n_head_kv, 0);
+	REFUSES_OF(decay, head_dim, 24);
+	REFUSES_OF(decay, v_dim, 0);
+	REFUSES_OF(decay, v_dim, 1 << 20);
+	REFUSES_OF(decay, group, -1);
+	REFUSES_OF(decay, kv_offset, 32);
+	REFUSES_OF(decay, aux, ROUTER);
+	REFUSES_OF(decay, dst, ROUTER);
+	REFUSES_OF(decay, col[2], 8);
+	expect(&ngram, QN_OK, "rows of hashed tokens");
+	REFUSES_OF(ngram, hash, NULL);
+	REFUSES_OF(ngram, hash, beyond);
+	REFUSES_OF(ngram, hash, none);
+	REFUSES_OF(ngram, n_tap, 1);
+	REFUSES_OF(ngram, n_tap, 17);
+	REFUSES_OF(ngram, n_seg, 0);
+	REFUSES_OF(ngram, group, -1);
+	REFUSES_OF(ngram, kv_offset, 32);
+	REFUSES_OF(ngram, dst, N_BUFS);
+	ngram.n_seg = 3;
+	expect(&ngram, QN_EINVAL, "hashes that are not as many for each number of tokens");
+	expect(&connect, QN_OK, "weights of streams");
+	REFUSES_OF(connect, n_seg, 0);
+	REFUSES_OF(connect, n_seg, 17);
+	REFUSES_OF(connect, rounds, -1);
+	REFUSES_OF(connect, rounds, 1 << 20);
+	REFUSES_OF(connect, vec, NULL);
+	REFUSES_OF(connect, vec2, NULL);
+	REFUSES_OF(connect, src, ROUTER); /* of 16 columns */
+	REFUSES_OF(connect, dst, ROUTER);
 	expect(&wkv, QN_OK, "RWKV 7");
 	REFUSES_OF(wkv, vec, NULL);
 	REFUSES_OF(wkv, vec2, NULL);
@@ -885,8 +977,24 @@ static void refuses_heads(void)
 	REFUSES_OF(base, kv_offset, 32);
 	REFUSES_OF(base, col[0], 8);
 	REFUSES_OF(base, src, N_BUFS);
-	REFUSES_OF(base, aux, -1);
+	REFUSES_OF(base, aux, -2);
 	REFUSES_OF(base, dst, ROUTER);
+	base.every = attend.every = 4;
+	attend.aux = X;
+	attend.window = 16;
+	expect(&base, QN_OK, "a choice of entries");
+	expect_two(&base, &attend, QN_OK, "attention over entries that were chosen");
+	base.every = 8;
+	expect_two(&base, &attend, QN_EINVAL, "attention over entries of other positions");
+	REFUSES_OF(base, every, 3);
+	REFUSES_OF(base, group2, -1);
+	REFUSES_OF(base, kv_offset2, 32);
+	REFUSES_OF(attend, every, 1);
+	REFUSES_OF(attend, every, -4);
+	REFUSES_OF(attend, every, 96);
+	REFUSES_OF(attend, window, 0);
+	REFUSES_OF(attend, side, QN_SIDE_OWN);
+	REFUSES_OF(attend, kv_offset2, -64);
 	base = model.ops[find(QN_OP_QKV, 0)];
 	base.n_rot = 16;
 	base.rope_at = 16;
@@ -909,7 +1017,7 @@ static void refuses_moe(void)
 		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
 	}
 	REFUSES(QN_OP_MOE_ROUTE, 0, gating, -1);
-	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_MIXER + 1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_SQRT_SOFTPLUS + 1);
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, -1);
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, 2); /* of 5 experts */
 	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, N_EXPERT); /* of which none is used */

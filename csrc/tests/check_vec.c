@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../kv.h"
 #include "check.h"
 
 /* Lengths around every width of vector and unrolling that a compiler may choose. */
@@ -199,6 +200,11 @@ static double relu2_of(double x)
 	return x > 0 ? x * x : 0;
 }
 
+static double relu_of(double x)
+{
+	return x > 0 ? x : 0;
+}
+
 static double swiglu_clamp_of(double x)
 {
 	x = x > 7 ? 7 : x;
@@ -222,6 +228,7 @@ static const struct {
 	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7, NULL},
 	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7, NULL},
 	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0, NULL},
+	[QN_FN_RELU] = {"relu", relu_of, 1e-6, 0, NULL},
 	[QN_FN_SWIGLU_CLAMP] = {"swiglu_clamp", swiglu_clamp_of, 1e-5, 1e-36, plus_one_within_7},
 };
 
@@ -488,6 +495,68 @@ static void kv_expand(void)
 	}
 }
 
+/* n floats for a head: as they come, of little or nothing, and with what is not a number or has no room in 16 bits. */
+static void head_fill(float *x, int n, int kind)
+{
+	for (int i = 0; i < n; i++)
+		x[i] = kind == 1   ? 0
+		     : kind == 2   ? 0x1p-60f * rnd_normal()
+		     : kind == 3   ? 0x1p-15f * rnd_normal()
+		                   : rnd_sized();
+	if (kind == 4)
+		x[rnd_below(n)] = NAN;
+	if (kind == 5)
+		x[rnd_below(n)] = -INFINITY;
+	if (kind == 6)
+		x[rnd_below(n)] = 65519.99f + 0.01f * (float)rnd_below(2);
+}
+
+/* What KV blocks keep: each set's numbers are the scalar ones'; check_attn.c holds those against the formulas. */
+static void kv_numbers(void)
+{
+	static const float tops[][2] = {
+		{KV_I16_TOP, KV_I16_LENGTH}, {KV_I16_VALUE, 0}, {KV_I16_VALUE, KV_I16_LENGTH}, {KV_Q8_TOP, 0},
+	};
+	static float y[2][KV_HEAD_DIM_MAX];
+	static int16_t q[2][KV_HEAD_DIM_MAX];
+	static uint16_t half[2][KV_HEAD_DIM_MAX];
+	static uint8_t code[2][KV_HEAD_DIM_MAX];
+
+	for (int i = 0, n; (n = length(i)) && n <= KV_HEAD_DIM_MAX; i++) {
+		const int kind = i % 7, to = (int)kv_pad(n, 16);
+		float *x = guard_fill(&in, sizeof *x * (size_t)n), d[2];
+
+		head_fill(x, n, kind);
+		EACH_SET(s) {
+			const struct kernels *k[2] = {&check_sets[0].k, &s->k};
+
+			check_at(s, "numbers to keep of kind %d n %d", kind, n);
+			for (int t = 0; t < COUNT(tops); t++) {
+				for (int j = 0; j < 2; j++)
+					k[j]->kv_round(q[j], &d[j], x, n, to, tops[t][0], tops[t][1]);
+				check_bytes("q", q[1], q[0], to * (int)sizeof **q);
+				check_bytes("d", &d[1], &d[0], sizeof *d);
+			}
+			for (int t = 0; t < 2; t++) {
+				for (int j = 0; j < 2; j++)
+					k[j]->kv_halves(t ? QN_KV_BF16 : QN_KV_F16, half[j], x, n);
+				check_bytes(t ? "bf16" : "f16", half[1], half[0], n * (int)sizeof **half);
+			}
+			for (int j = 0; j < 2; j++)
+				k[j]->kv_codes(code[j], &d[j], x, n);
+			check_bytes("codes", code[1], code[0], to);
+			check_bytes("d of codes", &d[1], &d[0], sizeof *d);
+			if (kind == 4 || kind == 5) /* which NaN is the compiler's choice */
+				continue;
+			for (int j = 0; j < 2; j++) {
+				memcpy(y[j], x, sizeof *x * (size_t)n);
+				k[j]->kv_hadamard(y[j], n);
+			}
+			check_floats("transform", y[1], y[0], n);
+		}
+	}
+}
+
 static void conv(void)
 {
 	for (int i = 0, n; (n = length(i)) && n <= 1000; i++) {
@@ -535,6 +604,7 @@ void check_vec(void)
 	attn_merge();
 	conv();
 	kv_expand();
+	kv_numbers();
 	EACH_SET(s) {
 		check_at(s, "int8_rounds");
 		s->k.int8_rounds(3);

@@ -3,6 +3,7 @@
 
 #define VEC(name) name##_avx2
 #include "vec_tmpl.h"
+#include "kv_tmpl.h"
 
 #include "x86/v16_ymm.h"
 
@@ -15,6 +16,8 @@
 
 #define SCAN_PANELS 1
 #include "v16_scan.h"
+
+#include "v16_logits.h"
 
 #define ATTN_VECS 1
 #include "v16_attn.h"
@@ -83,9 +86,11 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx2(struct kernels *k)
 {
 	vec_fill_avx2(k);
+	kv_fill_avx2(k);
 	v16_fill_avx2(k);
 	delta_fill_avx2(k);
 	scan_fill_avx2(k);
+	logits_fill_avx2(k);
 	attn_fill_avx2(k);
 	attn_int_fill_avx2(k);
 }

@@ -3,6 +3,7 @@
 
 #define VEC(name) name##_avx512
 #include "vec_tmpl.h"
+#include "kv_tmpl.h"
 
 #include "x86/quantize_zmm.h"
 
@@ -16,6 +17,8 @@
 
 #define SCAN_PANELS 2
 #include "v16_scan.h"
+
+#include "v16_logits.h"
 
 #define ATTN_VECS 4
 #include "v16_attn.h"
@@ -61,10 +64,12 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 void float_init_avx512(struct kernels *k)
 {
 	vec_fill_avx512(k);
+	kv_fill_avx512(k);
 	k->quantize = quantize_256_avx512;
 	v16_fill_avx512(k);
 	delta_fill_avx512(k);
 	scan_fill_avx512(k);
+	logits_fill_avx512(k);
 	attn_fill_avx512(k);
 	attn_int_fill_avx512(k);
 }

@@ -94,6 +94,49 @@ static inline bytes bytes_add(bytes a, bytes b)
 	return (bytes){_mm256_add_epi8(a.lo, b.lo), _mm256_add_epi8(a.hi, b.hi)};
 }
 
+static inline __m256i signed128(__m256i a, __m256i s)
+{
+	const __m256i offset = _mm256_set1_epi8((char)0x80);
+	const __m256i size = _mm256_abs_epi8(_mm256_xor_si256(a, offset));
+
+	return _mm256_xor_si256(_mm256_sign_epi8(size, _mm256_or_si256(s, _mm256_set1_epi8(1))), offset);
+}
+
+static inline bytes bytes_signed128(bytes a, bytes s) { return (bytes){signed128(a.lo, s.lo), signed128(a.hi, s.hi)}; }
+
+static inline bytes bytes_widen(const uint16_t *p, int n)
+{
+	const __m256i a = _mm256_set1_epi32(n), lo = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p));
+
+	return (bytes){_mm256_add_epi32(lo, a),
+	               _mm256_add_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 8))), a)};
+}
+
+static inline bytes bytes_mul32(bytes a, uint32_t m)
+{
+	const __m256i b = _mm256_set1_epi32((int)m);
+
+	return (bytes){_mm256_mullo_epi32(a.lo, b), _mm256_mullo_epi32(a.hi, b)};
+}
+
+/* Sums of two bytes, then of four, which lie by operand, and go to their rows at last. */
+static inline __m256i sums(__m256i a, __m256i b, __m256i c, __m256i d, int n)
+{
+	const __m256i one = _mm256_set1_epi8(1);
+	const __m256i by_row = _mm256_broadcastsi128_si256(
+		_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+	const __m256i ab = _mm256_packus_epi16(_mm256_maddubs_epi16(a, one), _mm256_maddubs_epi16(b, one));
+	const __m256i cd = _mm256_packus_epi16(_mm256_maddubs_epi16(c, one), _mm256_maddubs_epi16(d, one));
+	const __m256i all = _mm256_packus_epi16(_mm256_maddubs_epi16(ab, one), _mm256_maddubs_epi16(cd, one));
+
+	return _mm256_add_epi8(_mm256_shuffle_epi8(all, by_row), _mm256_set1_epi8((char)n));
+}
+
+static inline bytes bytes_sums(bytes a, bytes b, bytes c, bytes d, int n)
+{
+	return (bytes){sums(a.lo, b.lo, c.lo, d.lo, n), sums(a.hi, b.hi, c.hi, d.hi, n)};
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -172,6 +215,7 @@ static inline ints ints_muladd(ints acc, ints a, ints b)
 
 static inline floats floats_set1(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 static inline floats floats_of(ints a) { return (floats){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+static inline floats floats_bits(ints a) { return (floats){_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 
 /* As f32_of_e8m0_half(). */
 static inline __m256 e8m0(__m128i e)

@@ -88,6 +88,34 @@ static inline bytes bytes_lookup(bytes a, const uint8_t *t, int n)
 
 static inline bytes bytes_add(bytes a, bytes b) { return _mm512_add_epi8(a, b); }
 
+static inline bytes bytes_signed128(bytes a, bytes s)
+{
+	const __m512i offset = _mm512_set1_epi8((char)0x80);
+	const __m512i size = _mm512_abs_epi8(_mm512_xor_si512(a, offset));
+
+	return _mm512_mask_sub_epi8(_mm512_add_epi8(offset, size), _mm512_movepi8_mask(s), offset, size);
+}
+
+static inline bytes bytes_widen(const uint16_t *p, int n)
+{
+	return _mm512_add_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), _mm512_set1_epi32(n));
+}
+
+static inline bytes bytes_mul32(bytes a, uint32_t m) { return _mm512_mullo_epi32(a, _mm512_set1_epi32((int)m)); }
+
+/* Sums of two bytes, then of four, which lie by operand, and go to their rows at last. */
+static inline bytes bytes_sums(bytes a, bytes b, bytes c, bytes d, int n)
+{
+	const __m512i one = _mm512_set1_epi8(1);
+	const __m512i by_row = _mm512_broadcast_i32x4(
+		_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+	const __m512i ab = _mm512_packus_epi16(_mm512_maddubs_epi16(a, one), _mm512_maddubs_epi16(b, one));
+	const __m512i cd = _mm512_packus_epi16(_mm512_maddubs_epi16(c, one), _mm512_maddubs_epi16(d, one));
+	const __m512i all = _mm512_packus_epi16(_mm512_maddubs_epi16(ab, one), _mm512_maddubs_epi16(cd, one));
+
+	return _mm512_add_epi8(_mm512_shuffle_epi8(all, by_row), _mm512_set1_epi8((char)n));
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -121,6 +149,7 @@ static inline floats floats_ue4m3(const uint8_t *p)
 
 static inline floats floats_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 static inline floats floats_of(ints a) { return _mm512_cvtepi32_ps(a); }
+static inline floats floats_bits(ints a) { return _mm512_castsi512_ps(a); }
 static inline floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }
 static inline floats floats_fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 static inline floats floats_fnma(floats a, floats b, floats c) { return _mm512_fnmadd_ps(a, b, c); }

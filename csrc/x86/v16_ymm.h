@@ -110,6 +110,26 @@ static inline __m256 copysign8(__m256 a, __m256 b)
 
 static inline v16 v16_copysign(v16 a, v16 b) { return (v16){copysign8(a.lo, b.lo), copysign8(a.hi, b.hi)}; }
 
+static inline __m256 within8(__m256 x, __m256 from, __m256 to)
+{
+	return _mm256_and_ps(_mm256_cmp_ps(x, from, _CMP_GE_OQ), _mm256_cmp_ps(x, to, _CMP_LE_OQ));
+}
+
+/* The lanes within from .. to, as bits. */
+static inline uint32_t v16_within(v16 x, v16 from, v16 to)
+{
+	const int lo = _mm256_movemask_ps(within8(x.lo, from.lo, to.lo));
+
+	return (uint32_t)(lo | _mm256_movemask_ps(within8(x.hi, from.hi, to.hi)) << 8);
+}
+
+/* a in the lanes where x is within from .. to, else 0. */
+static inline v16 v16_where(v16 a, v16 x, v16 from, v16 to)
+{
+	return (v16){_mm256_and_ps(a.lo, within8(x.lo, from.lo, to.lo)),
+	             _mm256_and_ps(a.hi, within8(x.hi, from.hi, to.hi))};
+}
+
 static inline __m256 exp2_8(__m256 x)
 {
 #define SET(c) _mm256_set1_ps(c)

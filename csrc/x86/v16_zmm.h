@@ -79,6 +79,18 @@ static inline v16 v16_copysign(v16 a, v16 b)
 	return _mm512_or_ps(_mm512_andnot_ps(sign, a), _mm512_and_ps(sign, b));
 }
 
+/* The lanes within from .. to, as bits. */
+static inline __mmask16 v16_within(v16 x, v16 from, v16 to)
+{
+	return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(x, from, _CMP_GE_OQ), x, to, _CMP_LE_OQ);
+}
+
+/* a in the lanes where x is within from .. to, else 0. */
+static inline v16 v16_where(v16 a, v16 x, v16 from, v16 to)
+{
+	return _mm512_maskz_mov_ps(v16_within(x, from, to), a);
+}
+
 /* As qexp2(): x - r is a whole number, and p times 2 to that power a normal one where it is not below the least. */
 static inline v16 v16_exp2(v16 x)
 {

@@ -17,6 +17,10 @@ type Group struct {
 	Bytes       int    // of a unit
 	Window      int    // positions that a token sees, its own included; 0: all
 	PerSequence bool   // a unit is the whole state of a sequence; a pass reads one and writes another
+
+	// Of groups that follow each other and share blocks by their age, in positions: see kvcache.Group. A block is in
+	// one of them. AgeStep 0: the group has all blocks.
+	AgeFrom, AgeTo, AgeStep int
 }
 
 // A Batch is the tokens of one forward pass, of any mix of sequences and
@@ -176,7 +180,7 @@ func (b *Batch) Add(tok, pos int32) {
 	}
 	if first := i == 0 || b.seq[i-1] != row; first || pos%KVBlock == 0 {
 		for k := range b.groups {
-			b.groups[k].mustHold(row, pos, first)
+			b.mustHold(k, row, pos, first)
 		}
 	}
 	if pos < b.source[row] {
@@ -189,10 +193,11 @@ func (b *Batch) Add(tok, pos int32) {
 	b.c.n_tok++
 }
 
-// mustHold panics unless the sequence in row has a block for pos, and, where that is
-// the first of the batch, for all that it sees.
-func (g *batchGroup) mustHold(row, pos int32, first bool) {
-	if g.PerSequence {
+// mustHold panics unless the sequence in row has a block of group k for pos, and, where that is
+// the first of the batch, for all that it sees: there, or in the groups of older blocks that follow it.
+func (b *Batch) mustHold(k int, row, pos int32, first bool) {
+	g := &b.groups[k]
+	if g.PerSequence || g.AgeFrom > 0 {
 		return
 	}
 	from, to := int(pos)/KVBlock, int(pos)/KVBlock
@@ -206,10 +211,20 @@ func (g *batchGroup) mustHold(row, pos int32, first bool) {
 		panic(fmt.Sprintf("kernel: group %q: position %d has no KV block", g.Name, pos))
 	}
 	for i, id := range g.table[int(row)*g.cols:][from : to+1] {
-		if id < 0 {
+		if id < 0 && !b.hasAged(k, row, from+i) {
 			panic(fmt.Sprintf("kernel: group %q: position %d has no KV block, and %d sees it", g.Name, (from+i)*KVBlock, pos))
 		}
 	}
+}
+
+// hasAged reports whether the groups of older blocks that follow group k have a block.
+func (b *Batch) hasAged(k int, row int32, block int) bool {
+	for k++; k < len(b.groups) && b.groups[k].AgeFrom > 0; k++ {
+		if g := &b.groups[k]; block < g.held && g.table[int(row)*g.cols+block] >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // SetOut selects the tokens whose logits are computed, by ascending index. It panics on

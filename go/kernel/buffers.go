@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"unsafe"
 )
@@ -169,4 +170,21 @@ func unboundBufs(specs []BufSpec) *C.struct_qn_buf {
 		unsafe.Slice(p, len(specs))[i] = C.struct_qn_buf{data: unbound(), width: C.int64_t(s.Width)}
 	}
 	return p
+}
+
+// Routed yields the experts that tokens are routed to by what a plan wrote last into a buffer of kind Route.
+func (b *Buffers) Routed(buf Buf) iter.Seq[int] {
+	s := b.specs[buf]
+	if s.Kind != Route {
+		panic(fmt.Sprintf("kernel: routing of buffer %d", buf))
+	}
+	// See route_of in csrc/moe.c: it begins with where the pairs of each expert do, and where the last one's end.
+	offsets := unsafe.Slice((*int32)(unsafe.Pointer(&b.mem[b.at[buf]])), s.NExpert+1)
+	return func(yield func(int) bool) {
+		for e := range s.NExpert {
+			if offsets[e+1] > offsets[e] && !yield(e) {
+				return
+			}
+		}
+	}
 }

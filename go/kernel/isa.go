@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -47,11 +48,20 @@ var chosen atomic.Bool
 
 // Init chooses the kernels for this CPU among the sets in allow, and returns
 // those in use. Call it before anything else, and never while a plan runs.
-// Without it, the first pool chooses the best.
+// Without it, whatever first needs kernels chooses the best.
 func Init(allow ISA) ISA {
-	chosen.Store(true)
+	defer chosen.Store(true)
 	return ISA(C.qn_init(C.uint32_t(allow)))
 }
+
+// choose chooses the best kernels if none are chosen.
+func choose() {
+	if !chosen.Load() {
+		first.Do(func() { Init(Best) })
+	}
+}
+
+var first sync.Once
 
 // ParseISA returns what the name of an instruction set allows: that set and
 // those below it. "scalar" allows none, "best" all.

@@ -16,6 +16,10 @@ const (
 	X16  Layout = C.QN_X16  // panels of 16 rows, interleaved by Pack
 )
 
+// PanelsVersion is the version of the layout of X16, which is in csrc/x16.h: files that keep panels have it, and are
+// of no use with another.
+const PanelsVersion = 1
+
 // A Matrix is N matrices, one after the other, of Out rows by In columns.
 type Matrix struct {
 	// Data lies outside the Go heap. It is nil in a matrix that is not allocated yet:

@@ -57,19 +57,20 @@ func (o Embed) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
 }
 
-// RopeTable is Dst[t][i] = cos, sin of pos[t] * Freqs[i], times Scale. Freqs
+// RopeTable is Dst[t][i] = cos, sin of (pos[t] + Shift) * Freqs[i], times Scale. Freqs
 // has one element for each pair of rotated dimensions.
 type RopeTable struct {
 	Dst   Buf
 	NRot  int
 	Freqs []float64
 	Scale float32
+	Shift int
 }
 
 func (o RopeTable) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_ROPE_TABLE
 	c.n_rot = C.int32_t(o.NRot)
-	c.scale = C.float(o.Scale)
+	c.scale, c.shift = C.float(o.Scale), C.int32_t(o.Shift)
 	if err := vector(b, &c.freq, o.Freqs, o.NRot/2); err != nil {
 		return err
 	}
@@ -237,6 +238,7 @@ const (
 	Sigmoid Fn = C.QN_FN_SIGMOID
 	GELU    Fn = C.QN_FN_GELU     // the form with tanh
 	GELUErf Fn = C.QN_FN_GELU_ERF // the form with erf
+	ReLU    Fn = C.QN_FN_RELU     // max(x, 0)
 	ReLU2   Fn = C.QN_FN_RELU2    // max(x, 0) squared
 	// SwiGLUClamp is x * sigmoid(1.702 x) of x at most 7; what it multiplies counts as 1 + u,
 	// of u within 7.
@@ -303,6 +305,7 @@ type Matmul struct {
 	Fn       Fn      // of GLU and Apply
 	Scale    float32 // of Store and Add; 0: 1
 	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
+	Limit    float32 // of Store: results are within it on both sides; of GLU: the first product is at most Limit, the second within it; 0: none
 	Heads    Spread
 	Delta    Buf   // of Adapts, see Deltas
 	Deltas   []int // columns of Delta from which on rows are added to the products of each part, before biases; -1 where none are; nil: of no part
@@ -312,7 +315,7 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MATMUL
 	c.rows = C.int32_t(o.Rows)
 	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
-	c.scale, c.softcap = C.float(cmp.Or(o.Scale, 1)), C.float(o.Softcap)
+	c.scale, c.softcap, c.limit = C.float(cmp.Or(o.Scale, 1)), C.float(o.Softcap), C.float(o.Limit)
 	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == GLU && n != 2 {
 		return shapeErr("matmul of %d matrices", n)
 	}
@@ -409,6 +412,32 @@ type Heads struct {
 	KVOffset       int    // of this layer inside a block of the group, in bytes
 	QKV            Buf    // queries, keys and values of each token
 	Col            [3]int // where in QKV each of them begins
+	Tiers          []Tier // where blocks are that the group has no more
+}
+
+// A Tier is where a layer's keys and values are in blocks of another group, and how they are kept there.
+type Tier struct {
+	KV              KVTypes
+	Group, KVOffset int
+}
+
+// in is the shape as it is in a tier.
+func (h Heads) in(t Tier) Heads {
+	h.KV, h.Group, h.KVOffset, h.Tiers = t.KV, t.Group, t.KVOffset, nil
+	return h
+}
+
+// tiers sets the tiers of an operation that reads blocks.
+func (h Heads) tiers(b *planBuilder, c *C.struct_qn_op, window int) error {
+	if len(h.Tiers) > len(c.tier) {
+		return shapeErr("attention over blocks of %d groups", 1+len(h.Tiers))
+	}
+	c.n_tier = C.int32_t(len(h.Tiers))
+	for i, t := range h.Tiers {
+		b.use(groupUse{group: t.Group, bytes: h.in(t).reach(), window: window})
+		c.tier[i] = C.struct_qn_tier{kv_offset: C.int64_t(t.KVOffset), group: C.int32_t(t.Group), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
+	}
+	return nil
 }
 
 func (h Heads) valueDim() int { return cmp.Or(h.ValueDim, h.HeadDim) }
@@ -525,8 +554,10 @@ type Attend struct {
 	Bias    Bias      // what is added to scores, by distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
 	Mul     []float32 // of each kv head: channels of the result are multiplied by it
-	Best    int       // tokens with more positions see the best of them that a Select chose; 0: all
+	Best    int       // tokens with more positions, or entries, see the best of them that a Select chose; 0: all
 	Chosen  Buf       // with Best
+	Each    int       // with Best: positions that a number chosen stands for, and those behind the last whole Each are seen; 0: it is a position
+	Entries Entries   // seen beside the positions in the window
 }
 
 // Side is which positions of a sequence with a source a token may see. See Batch.Source.
@@ -568,8 +599,14 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.side = C.int32_t(o.Side)
 	b.sided = b.sided || o.Side != AnySide
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
+	if err := o.tiers(b, c, o.Window); err != nil {
+		return err
+	}
+	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+		return err
+	}
 	if o.Best > 0 {
-		c.n_select = C.int32_t(o.Best)
+		c.n_select, c.each = C.int32_t(o.Best), C.int32_t(o.Each)
 		if err := b.floats(&c.aux, o.Chosen, TokRows, o.Best); err != nil {
 			return err
 		}
@@ -594,9 +631,11 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 // the same heads left them that wrote their keys. Where there are no more positions than N it writes nothing.
 type Select struct {
 	Heads
-	Dst     Buf // N columns
-	Weights Buf // of each head
+	Dst     Buf  // N columns
+	Weights Buf  // of each head
+	Even    bool // heads weigh 1: there are no Weights
 	N       int
+	Entries Entries // chosen instead of positions
 }
 
 func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -604,9 +643,16 @@ func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if o.N < 1 || o.N > math.MaxInt32 || o.NHeadKV != 1 || !o.InKeys {
 		return shapeErr("the best %d positions by %d heads of keys", o.N, o.NHeadKV)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.reach()})
+	if o.Entries.Every == 0 {
+		b.use(groupUse{group: o.Group, bytes: o.reach()})
+	}
+	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+		return err
+	}
 	c.n_select = C.int32_t(o.N)
-	if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
+	if o.Even {
+		c.aux = C.int32_t(none)
+	} else if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
 		return err
 	}
 	if err := b.floats(&c.dst, o.Dst, TokRows, o.N); err != nil {
@@ -739,6 +785,8 @@ const (
 	GateSigmoid Gating = C.QN_GATE_SIGMOID // their sigmoids
 	GateChosen  Gating = C.QN_GATE_CHOSEN  // softmax of the logits of the chosen experts alone
 	GateMixer   Gating = C.QN_GATE_MIXER   // each choice: softmax of the logits that are left and nearly as large
+
+	GateSqrtSoftplus Gating = C.QN_GATE_SQRT_SOFTPLUS // the root of their softplus
 )
 
 // MoeRoute chooses the experts of each token by its router logits in Src, those of the
@@ -753,6 +801,7 @@ type MoeRoute struct {
 	BestOfGroup        bool
 	Renorm             bool // the weights of the chosen sum to Scale
 	Scale              float32
+	Choice             []int32 // as many experts of each token of the vocabulary as it uses; nil: the best
 }
 
 func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -770,6 +819,9 @@ func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
 	}
 	if err := optional(b, &c.vec, o.Bias, b.specs[o.Dst].NExpert); err != nil {
 		return err
+	}
+	if o.Choice != nil {
+		c.choice = (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(o.Choice)))
 	}
 	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert)
 }

@@ -18,6 +18,7 @@ type Plan struct {
 	n       int
 	kinds   []string // of the operations
 	ticks   *ticks   // of profiled runs, else nil
+	taps    *taps    // of runs whose products are tapped, else nil
 	specs   []BufSpec
 	scratch int        // bytes for each thread
 	unbound bool       // some matrix or vector is not allocated
@@ -103,7 +104,8 @@ func (p *Plan) Close() {
 	}
 	free(unsafe.Pointer(p.c))
 	p.ticks.close()
-	p.c, p.ticks, p.owned = nil, nil, nil
+	p.taps.close()
+	p.c, p.ticks, p.taps, p.owned = nil, nil, nil, nil
 }
 
 func (p *Plan) mustBeOpen() {
@@ -154,9 +156,12 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 
 // lay sets c to the plan as it is to be run.
 func (p *Plan) lay(c *C.struct_qn_plan) {
-	c.ops, c.n_ops, c.ticks = p.c, C.int32_t(p.n), nil
+	c.ops, c.n_ops, c.ticks, c.taps = p.c, C.int32_t(p.n), nil, nil
 	if p.ticks != nil {
 		c.ticks = p.ticks.c
+	}
+	if p.taps != nil {
+		c.taps = p.taps.c
 	}
 }
 

@@ -50,9 +50,7 @@ func (p *Pool) Resize(threads int, cpus []int) error {
 		}
 		pins = unsafe.SliceData(ids)
 	}
-	if !chosen.Load() {
-		Init(Best)
-	}
+	choose()
 	var c *C.struct_qn_pool
 	if rc := C.qn_pool_create(&c, pins, C.int32_t(threads)); rc != C.QN_OK {
 		return status(rc, fmt.Sprintf("pool of %d threads", threads))

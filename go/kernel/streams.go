@@ -3,6 +3,8 @@ package kernel
 // #include "quern.h"
 import "C"
 
+import "math"
+
 // Sparse is Dst = max(Dst - (mean + Cutoff * deviation), 0) of the first Cols columns, with the
 // mean and the standard deviation of a sample of these.
 type Sparse struct {
@@ -34,20 +36,27 @@ func (o Match) fill(b *planBuilder, c *C.struct_qn_op) error {
 }
 
 // Mix adds to each of the Segs segments of Dst, of Cols columns, the sum of the SrcSegs segments of
-// Src times the row of Weights for it: Segs rows of SrcSegs numbers for each token. Dst may be Src.
+// Src times the row of Weights for it: Segs rows of SrcSegs numbers for each token, from WeightCol on. Dst may be Src.
+// With Store the segments become those sums.
 type Mix struct {
 	Dst, Src, Weights Buf
+	WeightCol         int // a multiple of Panel
 	Cols              int
 	Segs, SrcSegs     int
+	Store             bool
 }
 
 func (o Mix) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MIX
 	c.n_col, c.n_seg, c.n_src = C.int32_t(o.Cols), C.int32_t(o.Segs), C.int32_t(o.SrcSegs)
+	c.col[2] = C.int32_t(o.WeightCol)
+	if !o.Store {
+		c.epilogue = C.QN_EPI_ADD
+	}
 	if err := b.floats(&c.src, o.Src, TokRows, o.SrcSegs*o.Cols); err != nil {
 		return err
 	}
-	if err := b.floats(&c.aux, o.Weights, TokRows, o.Segs*o.SrcSegs); err != nil {
+	if err := b.floats(&c.aux, o.Weights, TokRows, o.WeightCol+o.Segs*o.SrcSegs); err != nil {
 		return err
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Segs*o.Cols)
@@ -73,4 +82,75 @@ func (o Blend) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.DstCol+o.Cols)
+}
+
+// ConnectCols are the columns where a Connect has the weights of the streams in what a half reads, of what
+// it made in each stream, and of the streams in each other.
+var ConnectCols = [3]int{0, Panel, 2 * Panel}
+
+// Connect computes from numbers in Src what the streams of a residual are mixed by, as weights of a Mix (Xie et al.
+// 2025, "mHC"): Eps + sigmoid(Scale[0] m + Bias) of each stream, and with Rounds as many 2 sigmoid(Scale[1] m + Bias)
+// and a matrix of Scale[2] m + Bias whose rows and columns sum to 1, after so many rounds of Sinkhorn's iteration.
+type Connect struct {
+	Dst, Src    Buf
+	Streams     int
+	Rounds      int
+	Scale, Bias []float32
+	Eps         float32
+}
+
+// ConnectInputs returns how many numbers of each token a Connect takes.
+func ConnectInputs(streams, rounds int) int {
+	if rounds == 0 {
+		return streams
+	}
+	return streams * (2 + streams)
+}
+
+// ConnectWidth returns how many columns its result has.
+func ConnectWidth(streams int) int { return ConnectCols[2] + streams*streams }
+
+func (o Connect) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_CONNECT
+	if o.Streams < 1 || o.Streams > Panel || o.Rounds < 0 || o.Rounds > math.MaxInt32 {
+		return shapeErr("%d streams connected in %d rounds", o.Streams, o.Rounds)
+	}
+	c.n_seg, c.rounds, c.eps = C.int32_t(o.Streams), C.int32_t(o.Rounds), C.float(o.Eps)
+	n, scales := ConnectInputs(o.Streams, o.Rounds), 1
+	if o.Rounds > 0 {
+		scales = 3
+	}
+	if err := b.floats(&c.src, o.Src, TokRows, n); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec, o.Bias, n); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec2, o.Scale, scales); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, ConnectWidth(o.Streams))
+}
+
+// Agree has in column i of Dst how far segment i of Src, of Segs of Cols columns, agrees with that of With: the sigmoid of
+// the root, with its sign, of their product times Scale. Segs is at most Panel.
+type Agree struct {
+	Dst, Src, With Buf
+	Cols, Segs     int
+	Scale          float32
+}
+
+func (o Agree) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ALIGN
+	if o.Cols < 1 || o.Segs < 1 || o.Segs > Panel {
+		return shapeErr("%d segments of %d columns aligned", o.Segs, o.Cols)
+	}
+	c.n_col, c.n_seg, c.scale = C.int32_t(o.Cols), C.int32_t(o.Segs), C.float(o.Scale)
+	if err := b.floats(&c.src, o.Src, TokRows, o.Segs*o.Cols); err != nil {
+		return err
+	}
+	if err := b.floats(&c.aux, o.With, TokRows, o.Segs*o.Cols); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, o.Segs)
 }

@@ -64,6 +64,10 @@ const (
 	IQ4_KS  Type = C.QN_IQ4_KS
 	IQ4_KSS Type = C.QN_IQ4_KSS
 	IQ5_KS  Type = C.QN_IQ5_KS
+	IQ1_KT  Type = C.QN_IQ1_KT
+	IQ2_KT  Type = C.QN_IQ2_KT
+	IQ3_KT  Type = C.QN_IQ3_KT
+	IQ4_KT  Type = C.QN_IQ4_KT
 )
 
 // types is C's list, in the order in which an error names them.

@@ -1,0 +1,67 @@
+/*
+ * encode.h - the encoders of weights. Those of encode_tmpl.h take sixteen runs of weights at once, one to a lane, and
+ * do in each what is done for a run alone, in the same order: so all sets give the same bits.
+ */
+#ifndef QN_ENCODE_H
+#define QN_ENCODE_H
+
+#include "blocks.h"
+#include "fp16.h"
+#include "quern_encode.h"
+
+/* What is encoded: blocks one after the other, per_row of them to a row; importance is that of a row's columns. */
+struct source {
+	const float *x, *importance;
+	int64_t blocks, per_row;
+};
+
+typedef void encode_fn(void *dst, const struct source *s);
+
+/* Below this a run of weights counts as zeros. */
+#define ENCODE_TINY 1e-15f
+
+/* To the nearest integer, ties to even, where |v| is below 2^22. */
+static inline float encode_round(float v)
+{
+	return (v + 12582912.f) - 12582912.f;
+}
+
+static inline float encode_clamp(float v, float lo, float hi)
+{
+	v = v < lo ? lo : v;
+	return v > hi ? hi : v;
+}
+
+/* The importance of block b's columns of n weights, NULL where all count alike. */
+static inline const float *importance_of(const struct source *s, int64_t b, int n)
+{
+	return s->importance ? s->importance + b % s->per_row * n : NULL;
+}
+
+static inline float sum_of_squares(const float *x, int64_t n)
+{
+	float sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	return sum;
+}
+
+/*
+ * Codes q of 0 .. most, and returns the scale, for n numbers of 0 and more: by weighted least squares, from the
+ * best of nine scales on, and then by changing one code after the other. IQ2_XXS has a few numbers below 0 among them,
+ * whose codes wrap, and wants the scale alone.
+ */
+float encode_positive(int n, int most, const float *x, const float *w, uint8_t *q);
+
+/* The same of signed numbers and codes 0 .. 2 most - 1 of -most ..: the best of nineteen scales. */
+float encode_signed(int n, int most, const float *x, const float *w, uint8_t *q);
+
+/* Each fills its slots: rows of one type by its number. */
+#define ENCODE_TYPES 64
+void encode_init_scalar(encode_fn **rows);
+void encode_init_avx2(encode_fn **rows);
+void encode_init_avx512(encode_fn **rows);
+void encode_init_grid(encode_fn **rows);
+
+#endif

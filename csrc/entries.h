@@ -1,0 +1,38 @@
+/* entries.h - keys that stand for several positions of a sequence, each in the block of the last of these. */
+#ifndef QN_ENTRIES_H
+#define QN_ENTRIES_H
+
+#include "kv.h"
+#include "plan.h"
+#include "run.h"
+
+/* Entries in a block, which may have one where others have none. */
+static inline int64_t entries_per_block(int32_t every)
+{
+	return every < QN_KV_BLOCK ? QN_KV_BLOCK / every : 1;
+}
+
+/* How many a token at pos sees. */
+static inline int64_t entries_seen(const struct qn_op *op, int64_t pos)
+{
+	return (pos + 1) / op->every;
+}
+
+/* Entry i of token t's sequence. */
+static inline uint8_t *entry_at(const struct run *c, const struct qn_op *op, int64_t t, int64_t i)
+{
+	const struct qn_group *g = &c->batch->groups[op->group2];
+	const int64_t pos = i * op->every + op->every - 1;
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
+
+	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset2 +
+	       i % entries_per_block(op->every) * kv_entry_bytes(op->k_type, op->head_dim);
+}
+
+static inline int entries_ok(const struct qn_op *op)
+{
+	return op->every > 1 && (QN_KV_BLOCK % op->every == 0 || op->every % QN_KV_BLOCK == 0) && op->group2 >= 0 &&
+	       op->kv_offset2 >= 0 && op->kv_offset2 % 64 == 0;
+}
+
+#endif

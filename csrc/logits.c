@@ -1,0 +1,105 @@
+/* logits.c - what samplers ask of the logits of a vocabulary: block by block, in one thread. */
+#include <math.h>
+
+#include "kernels.h"
+#include "quern.h"
+
+/* As many as are left of a part. */
+static int64_t part(int64_t n, int64_t i, int64_t most)
+{
+	return n - i < most ? n - i : most;
+}
+
+/*
+ * n logits of a part, `step` apart: where they are, or next to each other in `copy`, with what no range has up to a
+ * multiple of 16.
+ */
+static const float *in_lanes(float *copy, const float *x, int64_t step, int64_t *n)
+{
+	const int64_t lanes = (*n + QN_LOGITS_LANES - 1) / QN_LOGITS_LANES * QN_LOGITS_LANES;
+
+	if (step == 1 && lanes == *n)
+		return x;
+	for (int64_t i = 0; i < *n; i++)
+		copy[i] = x[i * step];
+	for (int64_t i = *n; i < lanes; i++)
+		copy[i] = -INFINITY;
+	*n = lanes;
+	return copy;
+}
+
+void qn_logits_peaks(float *peak, const float *x, int64_t n)
+{
+	float copy[QN_LOGITS_CHUNK];
+
+	for (int64_t i = 0; i < n; i += QN_LOGITS_CHUNK, peak += QN_LOGITS_LANES) {
+		int64_t m = part(n, i, QN_LOGITS_CHUNK);
+		const float *p = in_lanes(copy, x + i, 1, &m);
+
+		qn_kernels.logits_peaks(peak, p, m);
+	}
+}
+
+void qn_logits_weigh(struct qn_mass *mass, const float *x, int64_t n, int64_t step, float top, float scale, float from,
+                     float to)
+{
+	const struct logits_range range = {top, scale, from, to};
+	float copy[QN_LOGITS_BLOCK];
+
+	for (int64_t i = 0; i < n; i += QN_LOGITS_BLOCK) {
+		int64_t m = part(n, i, QN_LOGITS_BLOCK);
+		const float *p = in_lanes(copy, x + i * step, step, &m);
+
+		qn_kernels.logits_weigh(mass++, p, m, &range);
+	}
+}
+
+/* Counts, sums of x - mid and of its square, over all blocks. */
+static void spread_about(double of[3], const float *x, int64_t n, int64_t step, float mid)
+{
+	float copy[QN_LOGITS_BLOCK], block[3];
+
+	of[0] = of[1] = of[2] = 0;
+	for (int64_t i = 0; i < n; i += QN_LOGITS_BLOCK) {
+		int64_t m = part(n, i, QN_LOGITS_BLOCK);
+		const float *p = in_lanes(copy, x + i * step, step, &m);
+
+		qn_kernels.logits_spread(block, p, m, mid);
+		for (int j = 0; j < 3; j++)
+			of[j] += (double)block[j];
+	}
+}
+
+/* Twice: squares of distances from a number near the mean are not much larger than the variance. */
+void qn_logits_spread(struct qn_spread *s, const float *x, int64_t n, int64_t step)
+{
+	double of[3], off;
+	float mid;
+
+	spread_about(of, x, n, step, 0);
+	mid = of[0] > 0 ? (float)(of[1] / of[0]) : 0;
+	spread_about(of, x, n, step, mid);
+	off = of[0] > 0 ? of[1] / of[0] : 0;
+	*s = (struct qn_spread){of[0], (double)mid + off, of[0] > 0 ? of[2] / of[0] - off * off : 0};
+}
+
+int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64_t n, const float *peak, float from,
+                         float to)
+{
+	float copy[QN_LOGITS_CHUNK];
+	int64_t k = 0;
+
+	for (int64_t i = 0; i < n; i += QN_LOGITS_CHUNK, peak += QN_LOGITS_LANES) {
+		int64_t m = part(n, i, QN_LOGITS_CHUNK), left = k < room ? room - k : 0;
+		int some = 0;
+
+		for (int j = 0; j < QN_LOGITS_LANES; j++)
+			some |= peak[j] >= from;
+		if (!some)
+			continue;
+		const float *p = in_lanes(copy, x + i, 1, &m);
+
+		k += qn_kernels.logits_select(left ? y + k : NULL, left, p, m, (int32_t)i, from, to);
+	}
+	return k;
+}

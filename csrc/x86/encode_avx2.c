@@ -1,0 +1,4 @@
+/* encode_avx2.c - encoders of weights in vectors of 8 floats. */
+#define W 8
+#define ENCODE_INIT encode_init_avx2
+#include "encode_tmpl.h"

@@ -1,0 +1,98 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+// Entries are keys that stand for Every positions each, which a Compress wrote; with Every 0 there are none.
+type Entries struct {
+	Every  int // a divisor or a multiple of KVBlock, at least 2
+	Group  int // of the batch, where they are
+	Offset int // of this layer inside a block of the group, in bytes
+}
+
+// EntryBytes returns the bytes of one layer's entries in a block.
+func EntryBytes(t KVTypes, headDim, every int) int {
+	return int(C.qn_entry_bytes(C.int32_t(t.K), C.int32_t(headDim), C.int32_t(every)))
+}
+
+// maxEvery is the most positions of an entry.
+const maxEvery = 1024
+
+func (e Entries) fill(b *planBuilder, c *C.struct_qn_op, h Heads) error {
+	if e.Every == 0 {
+		return nil
+	}
+	if e.Every < 2 || e.Every > maxEvery || h.NHeadKV != 1 || !h.InKeys {
+		return shapeErr("entries of %d positions of %d heads", e.Every, h.NHeadKV)
+	}
+	b.use(groupUse{group: e.Group, bytes: e.Offset + EntryBytes(h.KV, h.HeadDim, e.Every)})
+	c.every, c.group2, c.kv_offset2 = C.int32_t(e.Every), C.int32_t(e.Group), C.int64_t(e.Offset)
+	return nil
+}
+
+// Compress makes keys that stand for several positions (DeepSeek-AI 2026, "DeepSeek-V4"). Each token gives Parts
+// times Dim numbers x and as many weights, to which the row of Add for its place in an entry is added; both are kept
+// in the blocks of the group. The last of Entries.Every positions makes an entry: for each channel the mean of x by
+// the softmax of the weights at these positions, of the last part, and with two parts at as many positions before
+// them, of the first; Even, all weigh the same. It is normalised (RMS) and rotated.
+type Compress struct {
+	Src     Buf
+	Col     [2]int // where in Src x and the weights begin; multiples of Panel
+	Even    bool   // there are no weights, and nothing to add to them
+	Dim     int    // a multiple of Panel
+	Parts   int    // 1 or 2
+	Add     []float32
+	Norm    []float32
+	Eps     float32
+	Rope    Rope
+	RopeAt  int
+	NRot    int
+	Table   Buf // from RopeTable
+	KV      KVTypes
+	Group   int // of the batch, where what tokens give is: it has a window of Window(), at least
+	Offset  int // of this layer inside a block of the group, in bytes
+	Entries Entries
+}
+
+// Window is how many positions an entry is made of.
+func (o Compress) Window() int { return o.Parts * o.Entries.Every }
+
+// CompressBytes returns the bytes of what the tokens of a block give.
+func CompressBytes(dim, parts int) int { return KVBlock * 2 * parts * dim * 4 }
+
+func (o Compress) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_COMPRESS
+	if o.Dim < 1 || o.Parts < 1 || o.Parts > 2 || o.Entries.Every < 2 {
+		return shapeErr("entries of %d times %d positions of %d channels", o.Parts, o.Entries.Every, o.Dim)
+	}
+	width := o.Parts * o.Dim
+	b.use(groupUse{group: o.Group, bytes: o.Offset + CompressBytes(o.Dim, o.Parts), window: o.Window()})
+	if err := o.Entries.fill(b, c, Heads{NHeadKV: 1, InKeys: true, HeadDim: o.Dim, KV: o.KV}); err != nil {
+		return err
+	}
+	c.n_seg, c.head_dim, c.k_type = C.int32_t(o.Parts), C.int32_t(o.Dim), C.int32_t(o.KV.K)
+	c.group, c.kv_offset, c.eps = C.int32_t(o.Group), C.int64_t(o.Offset), C.float(o.Eps)
+	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
+	c.aux = C.int32_t(none)
+	if o.Rope != RopeNone {
+		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
+			return err
+		}
+	}
+	for i, col := range o.Col {
+		if i > 0 && o.Even {
+			c.col[i] = -1
+			continue
+		}
+		c.col[i] = C.int32_t(col)
+		if err := b.floats(&c.src, o.Src, TokRows, col+width); err != nil {
+			return err
+		}
+	}
+	if !o.Even {
+		if err := vector(b, &c.vec, o.Add, o.Entries.Every*width); err != nil {
+			return err
+		}
+	}
+	return vector(b, &c.vec2, o.Norm, o.Dim)
+}

@@ -1,0 +1,138 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo noescape qn_kv_shift
+#cgo nocallback qn_kv_shift
+#cgo noescape qn_kv_convert
+#cgo nocallback qn_kv_convert
+*/
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// A KeptKV is what a StoreKV keeps of each position in the blocks of its group.
+type KeptKV struct {
+	Heads
+	Rope         Rope
+	RopeAt, NRot int
+	Freqs        []float64 // as those of its RopeTable
+	Mul          []float32 // what keys were multiplied by after the rotation, [NHeadKV][HeadDim]; nil: nothing
+}
+
+// Kept returns what o keeps, given the frequencies of its rotations.
+func (o StoreKV) Kept(freqs []float64) KeptKV {
+	k := KeptKV{Heads: o.Heads, Rope: o.Rope, RopeAt: o.RopeAt, NRot: o.NRot, Freqs: freqs, Mul: o.KMul}
+	if !o.RopeFirst || o.KNorm == nil {
+		return k
+	}
+	k.Mul = nil
+	for i := range o.NHeadKV * o.HeadDim {
+		m := o.KNorm[i%o.HeadDim]
+		if o.KMul != nil {
+			m *= o.KMul[i]
+		}
+		k.Mul = append(k.Mul, m)
+	}
+	return k
+}
+
+// In returns what the layer keeps in a tier.
+func (k KeptKV) In(t Tier) KeptKV {
+	k.Heads = k.Heads.in(t)
+	return k
+}
+
+// KeptLayers is what the layers of a group keep, laid out for C. The caller closes it.
+type KeptLayers struct {
+	layers []C.struct_qn_kv // in C memory
+	bytes  int              // of a unit, at least
+	owned  []unsafe.Pointer
+}
+
+// Turnable reports whether keys can be rotated again: whether no channel was multiplied by 0 after their rotation.
+func (k KeptKV) Turnable() bool { return !slices.Contains(k.Mul, 0) }
+
+// NewKeptLayers lays out what layers keep in the same group.
+func NewKeptLayers(kept []KeptKV) *KeptLayers {
+	l := &KeptLayers{layers: unsafe.Slice((*C.struct_qn_kv)(calloc(len(kept), C.sizeof_struct_qn_kv)), len(kept))}
+	l.owned = append(l.owned, unsafe.Pointer(unsafe.SliceData(l.layers)))
+	for i, k := range kept {
+		c := &l.layers[i]
+		c.offset = C.int64_t(k.KVOffset)
+		c.k_type, c.v_type = C.int32_t(k.KV.K), C.int32_t(k.KV.V)
+		c.n_head_kv, c.head_dim, c.v_dim = C.int32_t(k.NHeadKV), C.int32_t(k.HeadDim), C.int32_t(k.valueDim())
+		if k.InKeys {
+			c.v_in_k = 1
+		}
+		c.rope, c.rope_at, c.n_rot = C.int32_t(k.Rope), C.int32_t(k.RopeAt), C.int32_t(k.NRot)
+		if k.Rope != RopeNone {
+			freqs := unsafe.Slice((*float64)(calloc(k.NRot/2, 8)), k.NRot/2)
+			copy(freqs, k.Freqs)
+			c.freq = (*C.double)(unsafe.SliceData(freqs))
+			l.owned = append(l.owned, unsafe.Pointer(c.freq))
+		}
+		if k.Mul != nil {
+			mul := float32s(len(k.Mul))
+			copy(mul, k.Mul)
+			c.mul = (*C.float)(unsafe.SliceData(mul))
+			l.owned = append(l.owned, unsafe.Pointer(c.mul))
+		}
+		l.bytes = max(l.bytes, k.reach())
+	}
+	return l
+}
+
+// Close frees the layers. Closing again is a no-op.
+func (l *KeptLayers) Close() {
+	for _, p := range l.owned {
+		free(p)
+	}
+	l.layers, l.owned = nil, nil
+}
+
+// Shift moves the keys and values of positions at+by to end+by, in the blocks of one table, to positions at to end, in
+// those of another, and rotates the keys back by as many positions. The tables may have blocks in common; what has no
+// block in either, -1, is left out. It panics on positions outside the tables.
+func (l *KeptLayers) Shift(pool *Pool, units []byte, unitBytes int, to, from []int32, at, end, by int) {
+	pool.mustBeOpen()
+	if at < 0 || end < at || by < 1 || end > len(to)*KVBlock || end+by > len(from)*KVBlock {
+		panic(fmt.Sprintf("kernel: positions %d to %d shifted by %d, in %d blocks of %d", at, end, by, len(to), len(from)))
+	}
+	for _, id := range slices.Concat(to, from) {
+		if id < -1 || int(id) >= len(units)/unitBytes {
+			panic(fmt.Sprintf("kernel: KV block %d of %d", id, len(units)/unitBytes))
+		}
+	}
+	l.mustFit(unitBytes)
+	rc := C.qn_kv_shift(pool.c, unsafe.Pointer(unsafe.SliceData(units)), C.int64_t(unitBytes), ptr(to), ptr(from),
+		C.int64_t(at), C.int64_t(end), C.int64_t(by), unsafe.SliceData(l.layers), C.int32_t(len(l.layers)))
+	if rc != C.QN_OK {
+		panic("kernel: layers that keep something else")
+	}
+}
+
+// Convert fills a block with what another has of the same positions, in its own types.
+func (l *KeptLayers) Convert(pool *Pool, block []byte, from *KeptLayers, old []byte) {
+	pool.mustBeOpen()
+	if len(l.layers) != len(from.layers) {
+		panic("kernel: blocks of different layers")
+	}
+	l.mustFit(len(block))
+	from.mustFit(len(old))
+	rc := C.qn_kv_convert(pool.c, unsafe.Pointer(unsafe.SliceData(block)), unsafe.SliceData(l.layers),
+		unsafe.Pointer(unsafe.SliceData(old)), unsafe.SliceData(from.layers), C.int32_t(len(l.layers)))
+	if rc != C.QN_OK {
+		panic("kernel: layers that keep something else")
+	}
+}
+
+func (l *KeptLayers) mustFit(unitBytes int) {
+	if l.layers == nil || l.bytes > unitBytes {
+		panic(fmt.Sprintf("kernel: layers that reach %d bytes into blocks of %d, or are closed", l.bytes, unitBytes))
+	}
+}

@@ -1,0 +1,107 @@
+package kernel
+
+/*
+#include "quern.h"
+#cgo noescape qn_logits_peaks
+#cgo nocallback qn_logits_peaks
+#cgo noescape qn_logits_weigh
+#cgo nocallback qn_logits_weigh
+#cgo noescape qn_logits_spread
+#cgo nocallback qn_logits_spread
+#cgo noescape qn_logits_select
+#cgo nocallback qn_logits_select
+*/
+import "C"
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// A Token is one that may be chosen.
+type Token struct {
+	ID    int32
+	Logit float32
+}
+
+// A Mass is the sum of the weights of some logits, w = 2^((x - top) scale), and that of
+// each weight times its exponent.
+type Mass struct{ Sum, Moment float32 }
+
+// A LogitSpread is how many logits are finite, their mean and their mean square distance from it.
+type LogitSpread struct{ N, Mean, Variance float64 }
+
+// LogitsBlock is how many logits a Mass is of.
+const LogitsBlock = C.QN_LOGITS_BLOCK
+
+// Peaks fills peaks with the largest logits of disjoint sets of at most 64 that are all of them
+// together, -Inf where a set has none. NaN does not count.
+func Peaks(peaks, logits []float32) []float32 {
+	choose()
+	n := (len(logits) + C.QN_LOGITS_CHUNK - 1) / C.QN_LOGITS_CHUNK * C.QN_LOGITS_LANES
+	peaks = slices.Grow(peaks[:0], n)[:n]
+	C.qn_logits_peaks((*C.float)(unsafe.SliceData(peaks)), (*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)))
+	return peaks
+}
+
+// PeakStart returns where the logits begin, at most 1024 of them, of which peak i is one's.
+func PeakStart(i int) int { return i / C.QN_LOGITS_LANES * C.QN_LOGITS_CHUNK }
+
+// WeighLogits fills mass with the masses of blocks of logits, of those from .. to. No logit of that range is
+// above top.
+func WeighLogits(mass []Mass, logits []float32, top, scale, from, to float32) []Mass {
+	return weigh(mass, (*C.float)(unsafe.SliceData(logits)), len(logits), 1, top, scale, from, to)
+}
+
+// WeighTokens is WeighLogits for a list.
+func WeighTokens(mass []Mass, tokens []Token, top, scale, from, to float32) []Mass {
+	return weigh(mass, logitsOf(tokens), len(tokens), 2, top, scale, from, to)
+}
+
+func weigh(mass []Mass, x *C.float, n, step int, top, scale, from, to float32) []Mass {
+	blocks := (n + LogitsBlock - 1) / LogitsBlock
+	mass = slices.Grow(mass[:0], blocks)[:blocks]
+	C.qn_logits_weigh((*C.struct_qn_mass)(unsafe.Pointer(unsafe.SliceData(mass))), x, C.int64_t(n), C.int64_t(step),
+		C.float(top), C.float(scale), C.float(from), C.float(to))
+	return mass
+}
+
+// logitsOf returns the logit of the first token, from which those of the next are two floats apart each.
+func logitsOf(tokens []Token) *C.float {
+	if len(tokens) == 0 {
+		return nil
+	}
+	return (*C.float)(unsafe.Pointer(&tokens[0].Logit))
+}
+
+// SpreadLogits returns the spread of logits.
+func SpreadLogits(logits []float32) LogitSpread {
+	return spreadOf((*C.float)(unsafe.SliceData(logits)), len(logits), 1)
+}
+
+// SpreadTokens is SpreadLogits for a list.
+func SpreadTokens(tokens []Token) LogitSpread { return spreadOf(logitsOf(tokens), len(tokens), 2) }
+
+func spreadOf(x *C.float, n, step int) LogitSpread {
+	var s C.struct_qn_spread
+	C.qn_logits_spread(&s, x, C.int64_t(n), C.int64_t(step))
+	return LogitSpread{float64(s.n), float64(s.mean), float64(s.variance)}
+}
+
+// SelectTokens fills tokens with those whose logits are from .. to, by id; peaks are those of the logits.
+func SelectTokens(tokens []Token, logits, peaks []float32, from, to float32) []Token {
+	for {
+		n := int(C.qn_logits_select((*C.struct_qn_token)(unsafe.Pointer(unsafe.SliceData(tokens))), C.int64_t(cap(tokens)),
+			(*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)), (*C.float)(unsafe.SliceData(peaks)), C.float(from), C.float(to)))
+		if n <= cap(tokens) {
+			return tokens[:n]
+		}
+		tokens = slices.Grow(tokens[:0], n)
+	}
+}
+
+// CountLogits returns how many logits are from .. to.
+func CountLogits(logits, peaks []float32, from, to float32) int {
+	return int(C.qn_logits_select(nil, 0, (*C.float)(unsafe.SliceData(logits)), C.int64_t(len(logits)),
+		(*C.float)(unsafe.SliceData(peaks)), C.float(from), C.float(to)))
+}
