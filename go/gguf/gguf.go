@@ -16,7 +16,9 @@ package gguf
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // ErrFormat reports bytes that are not a GGUF file this package accepts.
@@ -101,6 +103,25 @@ func (f *File) Value(key string) (any, bool) {
 		return nil, false
 	}
 	return f.KVs[i].Value, true
+}
+
+// Set puts a value in place of what the file has for key, or beside it: for those who give other metadata than
+// the file's, before anything else uses it. What the directory of tensors depends on cannot be set.
+func (f *File) Set(key string, value any) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if key == keyAlignment || key == "general.architecture" || strings.HasPrefix(key, "split.") {
+		return fmt.Errorf("key %s: the tensors depend on it, so no other value can be given", quote(key))
+	}
+	f.KVs = slices.Clone(f.KVs)
+	if i, ok := f.keys[key]; ok {
+		f.KVs[i].Value = value
+		return nil
+	}
+	f.keys[key] = len(f.KVs)
+	f.KVs = append(f.KVs, KV{key, value})
+	return nil
 }
 
 // Tensor returns the tensor called name, and whether the file has it.

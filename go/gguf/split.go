@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The keys of a model cut into several files, called shards. Every shard has
@@ -132,7 +133,23 @@ func ShardPaths(path string, count int) ([]string, error) {
 	}
 	paths := make([]string, count)
 	for i := range paths {
-		paths[i] = fmt.Sprintf("%s%05d-of-%05d.gguf", m[1], i+1, count)
+		paths[i] = ShardPath(strings.TrimSuffix(m[1], "-"), i, count)
 	}
 	return paths, nil
+}
+
+// With returns the file with other tensors, of different names.
+func (f *File) With(tensors []Tensor) (*File, error) {
+	to := *f
+	to.Tensors, to.names = tensors, make(map[string]int, len(tensors))
+	for i, t := range tensors {
+		if _, ok := to.names[t.Name]; ok {
+			return nil, fmt.Errorf("tensor %s: %w", quote(t.Name), malformed("comes twice"))
+		}
+		if _, err := t.Type.Size(t.Dims); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
+		}
+		to.names[t.Name] = i
+	}
+	return &to, nil
 }

@@ -58,9 +58,17 @@ const (
 	IQ2_KS  Type = 145
 	IQ4_KSS Type = 146
 	IQ5_KS  Type = 152
+	IQ2_KT  Type = 153
+	IQ3_KT  Type = 154
+	IQ4_KT  Type = 155
 	IQ3_KS  Type = 156
 	IQ2_KL  Type = 157
+	IQ1_KT  Type = 158
 )
+
+// Panels is Quern's own: bytes of a matrix as its kernels read it, without elements of their own. Other programs know no
+// such type, and refuse the file.
+const Panels Type = 255
 
 // types is indexed by Type; a row without elements is a number not in use. The
 // sums show what a block is made of: scales first, then the elements' bits.
@@ -114,10 +122,16 @@ var types = [...]struct {
 	IQ5_KS:  {"IQ5_KS", 256, 8 + 32 + 128},
 	IQ3_KS:  {"IQ3_KS", 256, 2 + 4 + 32 + 64},
 	IQ2_KL:  {"IQ2_KL", 256, 2 + 4 + 16 + 64},
+	IQ1_KT:  {"IQ1_KT", 256, 8 + 32 + 16},
+	IQ2_KT:  {"IQ2_KT", 256, 4 + 64},
+	IQ3_KT:  {"IQ3_KT", 256, 4 + 64 + 32},
+	IQ4_KT:  {"IQ4_KT", 256, 32 + 64 + 32},
 }
 
 // rowHeads has the bytes of the types whose rows begin with a scale.
-var rowHeads = map[Type]int{IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2}
+var rowHeads = map[Type]int{
+	IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2, IQ1_KT: 4, IQ2_KT: 4, IQ3_KT: 4, IQ4_KT: 4,
+}
 
 // interleaved has ik_llama.cpp's types of rows that lie together by fours or eights, as its kernels read them. Their
 // bytes are those of the rows by themselves in another order.
@@ -155,9 +169,8 @@ var foreign = map[Type]struct {
 	name string
 	of   Type
 }{
-	133: {"Q6_0", 0}, 134: {"IQ1_BN", 0}, 135: {"IQ2_BN", 0}, 151: {"Q8_KV", 0}, 158: {"IQ1_KT", 0}, 153: {"IQ2_KT", 0},
-	154: {"IQ3_KT", 0}, 155: {"IQ4_KT", 0}, 216: {"IQ2_XXS_R4", IQ2_XXS}, 217: {"IQ2_XS_R4", IQ2_XS},
-	218: {"IQ3_XXS_R4", IQ3_XXS}, 219: {"IQ1_S_R4", IQ1_S}, 221: {"IQ3_S_R4", IQ3_S}, 222: {"IQ2_S_R4", IQ2_S},
+	133: {"Q6_0", 0}, 134: {"IQ1_BN", 0}, 135: {"IQ2_BN", 0}, 151: {"Q8_KV", 0},
+	216: {"IQ2_XXS_R4", IQ2_XXS}, 217: {"IQ2_XS_R4", IQ2_XS}, 218: {"IQ3_XXS_R4", IQ3_XXS}, 219: {"IQ1_S_R4", IQ1_S}, 221: {"IQ3_S_R4", IQ3_S}, 222: {"IQ2_S_R4", IQ2_S},
 	229: {"IQ1_M_R4", IQ1_M}, 230: {"BF16_R16", BF16}, 233: {"Q6_0_R4", 0}, 335: {"IQ2_BN_R4", 0},
 	397: {"Q8_K_R16", 0}, 398: {"Q8_KV_R8", 0}, 399: {"Q8_K_R8", 0},
 }
@@ -196,6 +209,9 @@ func (t Type) Apart() (of Type, rows int) {
 
 // String returns ggml's name in capitals, such as "Q4_K".
 func (t Type) String() string {
+	if t == Panels {
+		return "PANELS"
+	}
 	if x, ok := interleaved[t]; ok {
 		return x.name
 	}
@@ -208,6 +224,9 @@ func (t Type) String() string {
 // BlockElems returns how many elements of a row a block holds, 0 for a type
 // that is not Known.
 func (t Type) BlockElems() int {
+	if t == Panels {
+		return 1
+	}
 	if t, _ = t.Apart(); int64(t) < int64(len(types)) {
 		return types[t].elems
 	}
@@ -216,6 +235,9 @@ func (t Type) BlockElems() int {
 
 // BlockBytes returns the size of a block, 0 for a type that is not Known.
 func (t Type) BlockBytes() int {
+	if t == Panels {
+		return 1
+	}
 	if t, _ = t.Apart(); int64(t) < int64(len(types)) {
 		return types[t].bytes
 	}

@@ -61,8 +61,14 @@ func TestTypes(t *testing.T) {
 		{IQ5_KS, 152, "IQ5_KS", 256, 168},
 		{IQ3_KS, 156, "IQ3_KS", 256, 102},
 		{IQ2_KL, 157, "IQ2_KL", 256, 86},
+		{IQ1_KT, 158, "IQ1_KT", 256, 56},
+		{IQ2_KT, 153, "IQ2_KT", 256, 68},
+		{IQ3_KT, 154, "IQ3_KT", 256, 100},
+		{IQ4_KT, 155, "IQ4_KT", 256, 128},
 	}
-	heads := map[Type]int{IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2}
+	heads := map[Type]int{
+		IQ4_KS: 4, IQ4_KSS: 4, IQ5_KS: 4, IQ2_KS: 2, IQ3_KS: 2, IQ2_KL: 2, IQ1_KT: 4, IQ2_KT: 4, IQ3_KT: 4, IQ4_KT: 4,
+	}
 	if got := len(Types()); got != len(rows) {
 		t.Errorf("%d known types, want %d", got, len(rows))
 	}
@@ -128,7 +134,7 @@ func TestInterleavedTypes(t *testing.T) {
 }
 
 func TestUnknownTypes(t *testing.T) {
-	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 133, 153, 216, 230, 999, math.MaxUint32} {
+	for _, typ := range []Type{4, 5, 31, 32, 33, 36, 37, 38, 43, 133, 151, 216, 230, 999, math.MaxUint32} {
 		if typ.Known() || typ.BlockElems() != 0 || typ.BlockBytes() != 0 {
 			t.Errorf("type %d is known", uint32(typ))
 		}

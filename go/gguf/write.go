@@ -138,6 +138,33 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	return total, nil
 }
 
+// Size returns how many bytes WriteTo will write.
+func (w *Writer) Size() (uint64, error) {
+	head, err := w.head()
+	if err != nil {
+		return 0, err
+	}
+	n := uint64(len(head))
+	for _, t := range w.tensors {
+		n += alignUp(t.size, w.align)
+	}
+	return n, nil
+}
+
+// Outline returns what the file will say, without the data of its tensors, of which none is made. The values are those that
+// were given.
+func (w *Writer) Outline() (*File, error) {
+	if _, err := w.head(); err != nil {
+		return nil, err
+	}
+	f := &File{Version: version, Alignment: w.align, KVs: w.kvs, keys: w.keys, names: make(map[string]int, len(w.tensors))}
+	for i, t := range w.tensors {
+		f.Tensors = append(f.Tensors, Tensor{Name: t.name, Type: t.typ, Dims: t.dims})
+		f.names[t.name] = i
+	}
+	return f, nil
+}
+
 // head returns the file up to the data section.
 func (w *Writer) head() ([]byte, error) {
 	if w.err != nil {

@@ -20,22 +20,13 @@ func (t *Tree) evict(need uint64) {
 	}
 }
 
-// giveAway evicts a holding from memory, and from the tree unless a tier takes it,
-// together with whatever is useless without it.
+// giveAway evicts a holding, together with whatever is useless without it.
 func (t *Tree) giveAway(h *holding) {
 	n := h.node
-	if t.chill(h) {
-		if h.part.kind == whole {
-			t.chillRest(n)
-			t.review(n.parent)
-		}
-		t.review(n)
-		return
-	}
 	switch h.part.kind {
 	case whole:
 		for _, o := range n.held {
-			if o.inMemory() {
+			if o != nil {
 				t.evicted += uint64(len(o.units))
 			}
 		}
@@ -66,7 +57,7 @@ func (t *Tree) giveAway(h *holding) {
 
 // evictable reports whether a holding can be evicted now.
 func (t *Tree) evictable(h *holding) bool {
-	if h.busy > 0 || !h.inMemory() {
+	if h.busy > 0 {
 		return false
 	}
 	switch h.part.kind {
@@ -84,7 +75,7 @@ func (t *Tree) spare(n *node) bool {
 		return false
 	}
 	for _, h := range n.states {
-		if h.busy == 0 && h.inMemory() {
+		if h.busy == 0 {
 			return false
 		}
 	}
@@ -144,7 +135,7 @@ func (t *Tree) value(h *holding) {
 			times = 0 // its hits were those of its snapshots, which are gone
 		}
 	case windowed:
-		if len(h.node.children) > 0 {
+		if len(h.node.children) > 0 && h.part.window.AgeFrom == 0 {
 			times += 1.0 / 16 // texts seldom diverge in the middle
 		} else {
 			times++
@@ -169,7 +160,7 @@ func (t *Tree) value(h *holding) {
 // bytes returns what the blocks of a node take.
 func (n *node) bytes() (bytes uint64) {
 	for _, h := range n.held {
-		if h.inMemory() {
+		if h != nil {
 			bytes += h.part.bytes
 		}
 	}

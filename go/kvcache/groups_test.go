@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/mem"
@@ -14,49 +15,99 @@ import (
 // A model is a program that keeps what its groups say, without arithmetic: a position
 // of a block is a mark of the tokens up to it, and so is a state.
 type model struct {
-	t    testing.TB
-	pool *Pool
-	tree *Tree
-	tier *testTier
+	t     testing.TB
+	pool  *Pool
+	tree  *Tree
+	store *testStore // nil: none
 }
 
-// A testTier takes much of what it sees, and holds it against its tokens.
-type testTier struct {
-	m    *model
-	rng  *rand.Rand
-	last int
-	kept map[int]int // by handle: bytes
+// A testStore has copies of pages by their text, and holds those that it is given against
+// their tokens.
+type testStore struct {
+	m     *model
+	pages map[pageKey][][]byte
 }
 
-func (t *testTier) Take(e Evicted) any {
-	n := 0
-	for k, b := range e.Units {
-		n += len(b)
-		if t.m.pool.layout[e.Groups[k]].PerSequence {
-			if binary.LittleEndian.Uint64(b) != hash(e.Tokens) {
-				t.m.t.Fatal("a state of other tokens is given away")
+type pageKey struct {
+	ns           string
+	part, tokens int
+	hash         uint64
+}
+
+func (s *testStore) key(ns string, part int, ids []int32) pageKey {
+	return pageKey{ns, part, len(ids), hash(ids)}
+}
+
+// store copies the page that would be evicted first, if one is not stored.
+func (s *testStore) store(p *Page) {
+	s.m.t.Helper()
+	var units [][]byte
+	for k, g := range s.m.tree.parts[p.Part].groups {
+		b := p.Units[k]
+		units = append(units, slices.Clone(b))
+		if s.m.pool.layout[g].PerSequence {
+			if binary.LittleEndian.Uint64(b) != hash(p.Tokens) {
+				s.m.t.Fatal("a state of other tokens is stored")
 			}
 			continue
 		}
-		for pos := e.From; pos < len(e.Tokens); pos++ {
-			if b[pos%BlockTokens] != mark(e.Tokens[:pos+1]) {
-				t.m.t.Fatal("a block of other tokens is given away")
+		for pos := p.From; pos < len(p.Tokens); pos++ {
+			if b[pos%BlockTokens] != s.m.kept(g, p.Tokens[:pos+1]) {
+				s.m.t.Fatal("a block of other tokens is stored")
 			}
 		}
 	}
-	if t.rng.IntN(3) == 0 {
-		return nil
-	}
-	t.last++
-	t.kept[t.last] = n
-	return t.last
+	s.pages[s.key(p.Namespace, p.Part, p.Tokens)] = units
 }
 
-func (t *testTier) Drop(handle any) {
-	if t.kept[handle.(int)] == 0 {
-		t.m.t.Fatalf("%v is dropped, and is not there", handle)
+// fetch makes the tree have what it can of ids, out of the store too.
+func (s *testStore) fetch(ns string, ids []int32) (n, found int) {
+	t := s.m.t
+	t.Helper()
+	tree := s.m.tree
+	has := func(part, from, to int) bool { return s.pages[s.key(ns, part, ids[:to])] != nil }
+	var ends []int
+	for at := len(ids); at > 0; at-- {
+		if tree.hasStates() && has(tree.paged, 0, at) {
+			ends = append(ends, at)
+		}
 	}
-	delete(t.kept, handle.(int))
+	n, found, bytes := tree.Reach(ns, ids, ends, has)
+	if found != tree.Len(ns, ids) || n < found {
+		t.Fatalf("%d of %d tokens are in memory, and %d with what is stored", tree.Len(ns, ids), found, n)
+	}
+	if n == found {
+		return n, found
+	}
+	table, missing, err := tree.Fetch(ns, ids[:n])
+	if err != nil {
+		if !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+		return found, found
+	}
+	for _, p := range missing {
+		units := s.pages[s.key(ns, p.Part, p.Tokens)]
+		if units == nil {
+			t.Fatalf("part %d of %d tokens is missing, and was to be there", p.Part, len(p.Tokens))
+		}
+		for k, u := range units {
+			bytes -= uint64(len(u))
+			copy(p.Units[k], u)
+		}
+	}
+	if bytes != 0 && !tree.hasStates() {
+		t.Fatalf("%d bytes were announced too many", bytes)
+	}
+	tree.Keep(ns, table, ids[:n], How{End: true, Awaited: true})
+	table.Free()
+	if got := tree.Len(ns, ids[:n]); got != n {
+		t.Fatalf("%d tokens are found once %d were fetched", got, n)
+	}
+	if got := tree.Len(ns, ids); got < n && !tree.hasStates() { // a state may be in one of two blocks that begin alike
+		t.Fatalf("%d tokens of all are found once %d were fetched", got, n)
+	}
+	return n, found
 }
 
 func newModel(t testing.TB, units int, groups ...Group) *model {
@@ -75,6 +126,36 @@ func hash(ids []int32) uint64 {
 		h = (h ^ uint64(uint32(id))) * 1099511628211
 	}
 	return h
+}
+
+// kept is what a position of a group has: its mark, and how often its types were changed.
+func (m *model) kept(group int, ids []int32) byte {
+	n := byte(0)
+	for ; m.pool.layout[group].AgeFrom > 0; group-- {
+		n++
+	}
+	return mark(ids) + n
+}
+
+// young reports whether block k of a sequence of n positions is of the age of a group.
+func young(g *Group, k, n int) bool {
+	past := max(n-1, 0)/g.AgeStep*g.AgeStep - k*BlockTokens
+	return k == 0 && g.AgeFrom == 0 || k > 0 && (g.AgeTo == 0 || past <= g.AgeTo) && (g.AgeFrom == 0 || past > g.AgeFrom)
+}
+
+// age changes the types of what has become too old for them.
+func (m *model) age(table *Table) error {
+	a, err := table.Age()
+	if a == nil {
+		return err
+	}
+	for _, b := range a.Blocks {
+		for i := range BlockTokens {
+			b.New[i] = b.Old[i] + byte(b.To-b.From)
+		}
+	}
+	a.Done()
+	return nil
 }
 
 // pass does what the kernels do: it reads what the new tokens see, and writes theirs.
@@ -99,6 +180,12 @@ func (m *model) pass(table *Table, ids []int32) {
 		}
 		for pos := range ids {
 			block := pos / BlockTokens
+			if g.AgeStep > 0 && !young(g, block, from+1) {
+				if list[block] >= 0 {
+					m.t.Fatalf("group %s: block %d after %d is still there", g.Name, block, from)
+				}
+				continue
+			}
 			if pos < from && block < g.seen(from) {
 				continue
 			}
@@ -112,7 +199,7 @@ func (m *model) pass(table *Table, ids []int32) {
 					m.t.Fatalf("group %s: a block that others hold is written", g.Name)
 				}
 				b[pos%BlockTokens] = mark(ids[:pos+1])
-			case (g.Window == 0 || pos > from-g.Window) && b[pos%BlockTokens] != mark(ids[:pos+1]):
+			case (g.Window == 0 || pos > from-g.Window) && b[pos%BlockTokens] != m.kept(i, ids[:pos+1]):
 				m.t.Fatalf("group %s: position %d after %d is of another text", g.Name, pos, from)
 			}
 		}
@@ -140,15 +227,27 @@ func (m *model) naive(ns string, ids []int32) int {
 			switch p.kind {
 			case whole:
 				for pos := range n {
-					ok = ok && path[pos/BlockTokens].held[k].inMemory()
+					ok = ok && path[pos/BlockTokens].held[k] != nil
 				}
 			case windowed:
+				if p.window.AgeStep > 0 {
+					for pos := range n {
+						i := pos / BlockTokens
+						there := path[i].held[k] != nil || !young(p.window, i, n)
+						for j := k + 1; n%p.window.AgeStep == 0 && !young(p.window, i, n+1) && j < m.tree.paged; j++ { // it has aged already
+							g := m.tree.parts[j].window
+							there = there || g.AgeStep > 0 && young(g, i, n+1) && path[i].held[j] != nil
+						}
+						ok = ok && there
+					}
+					continue
+				}
 				for pos := max(n-p.window.Window+1, 0); pos < n; pos++ {
-					ok = ok && path[pos/BlockTokens].held[k].inMemory()
+					ok = ok && path[pos/BlockTokens].held[k] != nil
 				}
 			case state:
 				last := path[(n-1)/BlockTokens]
-				ok = ok && slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n && h.cold == nil })
+				ok = ok && slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n })
 			}
 		}
 		if ok {
@@ -156,6 +255,15 @@ func (m *model) naive(ns string, ids []int32) int {
 		}
 	}
 	return 0
+}
+
+// holder returns a table that has what a page holds.
+func (m *model) holder(p *Page) *Table {
+	t := &Table{units: make([][]int32, len(m.pool.layout)), was: slices.Repeat([]int32{-1}, len(m.pool.layout))}
+	for k, g := range p.held.part.groups {
+		t.units[g] = []int32{p.held.units[k]}
+	}
+	return t
 }
 
 // check holds the books against what tables and the tree really have.
@@ -183,18 +291,11 @@ func (m *model) check(step int, tables []*Table) {
 		others[i] = slices.Clone(refs[i])
 	}
 	var bytes, idle uint64
-	inHeap, cold := 0, 0
+	inHeap := 0
 	var walk func(n *node)
 	walk = func(n *node) {
 		for _, h := range append(slices.Clone(n.held), n.states...) {
 			if h == nil {
-				continue
-			}
-			if h.cold != nil {
-				if h.units != nil || h.index >= 0 || m.tier.kept[h.cold.(int)] == 0 {
-					fail("cold, with units %v and place %d", h.units, h.index)
-				}
-				cold++
 				continue
 			}
 			busy := 0
@@ -238,9 +339,6 @@ func (m *model) check(step int, tables []*Table) {
 			fail("an empty root")
 		}
 		walk(root)
-	}
-	if m.tier != nil && cold != len(m.tier.kept) {
-		fail("the tier has %d things, the tree %d", len(m.tier.kept), cold)
 	}
 	if bytes != tree.bytes || idle != tree.idle || inHeap != len(tree.heap) {
 		fail("the tree has %d bytes, %d idle, %d to give away; it says %d, %d and %d", bytes, idle, inHeap, tree.bytes, tree.idle, len(tree.heap))
@@ -286,6 +384,14 @@ var layouts = []struct {
 	{"all and window", []Group{{Name: "all", Bytes: 4096}, {Name: "near", Bytes: 3 * 4096, Window: 64}}},
 	{"all and state", []Group{{Name: "all", Bytes: 4096}, {Name: "state", Bytes: 2 * 4096, PerSequence: true}}},
 	{"state", []Group{{Name: "state", Bytes: 64, PerSequence: true}}},
+	{"ages", []Group{
+		{Name: "young", Bytes: 3 * 4096, AgeTo: 64, AgeStep: 64}, {Name: "older", Bytes: 2 * 4096, AgeFrom: 64, AgeTo: 192, AgeStep: 64},
+		{Name: "old", Bytes: 4096, AgeFrom: 192, AgeStep: 64},
+	}},
+	{"ages and more", []Group{
+		{Name: "near", Bytes: 4096, Window: 30}, {Name: "young", Bytes: 2 * 4096, AgeTo: 128, AgeStep: 128},
+		{Name: "old", Bytes: 4096, AgeFrom: 128, AgeStep: 128}, {Name: "state", Bytes: 4096, PerSequence: true},
+	}},
 	{"everything", []Group{
 		{Name: "near", Bytes: 4096, Window: 30}, {Name: "state", Bytes: 5 * 4096, PerSequence: true}, {Name: "all", Bytes: 4096},
 		{Name: "less near", Bytes: 2 * 4096, Window: 200}, {Name: "more state", Bytes: 4096, PerSequence: true}, {Name: "more", Bytes: 4096},
@@ -297,14 +403,14 @@ var layouts = []struct {
 // always what their tokens make it, and the books are always right.
 func TestGroupsProperty(t *testing.T) {
 	for _, l := range layouts {
-		for _, tier := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, tier %v", l.name, tier), func(t *testing.T) {
+		for _, stored := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, store %v", l.name, stored), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(5, uint64(len(l.name))))
 				m := newModel(t, 8+rng.IntN(16), l.groups...)
-				if tier {
-					m.tier = &testTier{m: m, rng: rng, kept: map[int]int{}}
-					m.tree.SetTier(m.tier)
+				if stored {
+					m.store = &testStore{m: m, pages: map[pageKey][][]byte{}}
 				}
+				var lent []*Page // that are being stored
 				type live struct {
 					table *Table
 					ids   []int32
@@ -320,7 +426,10 @@ func TestGroupsProperty(t *testing.T) {
 					}
 					return ids
 				}
-				const steps = 3000
+				steps := 3000
+				if stored {
+					steps = 1000
+				}
 				for step := range steps {
 					var l *live
 					if len(running) > 0 {
@@ -329,6 +438,11 @@ func TestGroupsProperty(t *testing.T) {
 					switch r := rng.IntN(20); {
 					case r < 4 && len(running) < 6 || l == nil:
 						ids, ns := text(), []string{"", "other"}[rng.IntN(8)/7]
+						if stored && rng.IntN(2) == 0 {
+							if n, found := m.store.fetch(ns, ids); n > found {
+								seen["fetched"]++
+							}
+						}
 						want := m.naive(ns, ids)
 						if got, held := m.tree.Held(ns, ids); got != want || m.tree.Len(ns, ids) != want || held > m.pool.used {
 							t.Fatalf("step %d: %d tokens can be found, want %d", step, got, want)
@@ -343,8 +457,14 @@ func TestGroupsProperty(t *testing.T) {
 						running = append(running, &live{table, ids[:want], ns, false})
 					case r < 12:
 						more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(150))
+						more = more[:m.pool.layout.Room(l.table.Len(), len(more))]
 						before := m.pool.Available()
-						if err := l.table.Grow(len(more)); err != nil {
+						err := m.age(l.table)
+						if err == nil {
+							before = m.pool.Available()
+							err = l.table.Grow(len(more))
+						}
+						if err != nil {
 							if !errors.Is(err, ErrFull) || m.pool.Available() < before { // to be able to go back may be lost
 								t.Fatalf("step %d: %v; %d bytes were available, now %d", step, err, before, m.pool.Available())
 							}
@@ -386,14 +506,29 @@ func TestGroupsProperty(t *testing.T) {
 					case r < 20 && rng.IntN(4) == 0:
 						m.tree.Forget(l.ns, l.ids[:rng.IntN(len(l.ids)+1)])
 					}
+					if stored && len(lent) < 2 && rng.IntN(2) == 0 {
+						if p := m.tree.Cold(m.pool.limit); p != nil {
+							lent = append(lent, p)
+							seen["stored"]++
+						}
+					}
+					if len(lent) > 0 && rng.IntN(4) > 0 { // in the meantime anything may have happened
+						m.store.store(lent[0])
+						m.tree.Release(lent[0])
+						m.tree.Stored(lent[0])
+						lent = lent[1:]
+					}
 					tables = tables[:0]
+					for _, p := range lent { // as a table that has these units
+						tables = append(tables, m.holder(p))
+					}
 					for _, l := range running {
 						tables = append(tables, l.table)
 					}
 					m.check(step, tables)
-					if step%100 == 99 && !slices.ContainsFunc(running, func(l *live) bool { return l.fork }) { // all that is available can be had
+					if step%100 == 99 && len(lent) == 0 && !slices.ContainsFunc(running, func(l *live) bool { return l.fork }) { // all that is available can be had
 						blank, n := m.pool.NewTable(), 0
-						for free := m.pool.Available(); n < 1<<12 && m.pool.layout.Growth(0, n+BlockTokens) <= free; {
+						for free := m.pool.Available(); n < m.pool.layout.Room(0, 1<<12) && m.pool.layout.Growth(0, n+BlockTokens) <= free; {
 							n += BlockTokens
 						}
 						if err := blank.Grow(n); err != nil {
@@ -404,7 +539,14 @@ func TestGroupsProperty(t *testing.T) {
 					}
 				}
 				seen["given away"] = int(m.tree.Evicted())
-				for _, what := range []string{"found", "taken back", "given away"} {
+				for _, p := range lent {
+					m.tree.Release(p)
+				}
+				wanted := []string{"found", "taken back", "given away"}
+				if stored {
+					wanted = append(wanted, "stored", "fetched")
+				}
+				for _, what := range wanted {
 					if seen[what] == 0 {
 						t.Errorf("never %s: the test does not test that: %v", what, seen)
 					}
@@ -417,9 +559,6 @@ func TestGroupsProperty(t *testing.T) {
 				m.check(steps, nil)
 				if m.pool.used != 0 {
 					t.Errorf("%d bytes are never given back", m.pool.used)
-				}
-				if tier && (m.tier.last == 0 || len(m.tier.kept) > 0) {
-					t.Errorf("the tier took %d things, and has %d at the end", m.tier.last, len(m.tier.kept))
 				}
 			})
 		}
@@ -555,34 +694,54 @@ func TestSnapshots(t *testing.T) {
 	m.check(0, nil)
 }
 
-// What a tier has taken is known, is not found, and is replaced by what is computed.
-func TestColdIsNotFound(t *testing.T) {
-	m := newModel(t, 4, Group{Name: "all", Bytes: 64})
-	m.tier = &testTier{m: m, rng: rand.New(rand.NewPCG(1, 1)), kept: map[int]int{}}
-	m.tree.SetTier(m.tier)
-	keep := func(ids []int32) {
-		table := m.tree.Find("a", ids)
-		m.append(table, ids, len(ids))
-		m.tree.Keep("a", table, ids, How{})
-		table.Free()
+// The pages that eviction takes next are those that are to be stored, from the end of a
+// text to its beginning; and what is left in the end is stored from the beginning.
+func TestColdBeforeEviction(t *testing.T) {
+	m := newModel(t, 8, Group{Name: "all", Bytes: 4096})
+	m.store = &testStore{m: m, pages: map[pageKey][][]byte{}}
+	ids := seqIDs(1, 6*64)
+	table := m.tree.Find("a", ids)
+	m.append(table, ids, len(ids))
+	m.tree.Keep("a", table, ids, How{})
+	table.Free()
+	if p := m.tree.Cold(2 * 4096); p != nil {
+		t.Fatalf("the page after %d tokens is cold, and two are free", p.From)
 	}
-	ids := seqIDs(1, 256)
-	keep(ids)
-	for range 40 { // the tier refuses some
-		keep(seqIDs(2, 100))
-		m.check(0, nil)
-		n := len(m.tree.Cold("a", ids))
-		if found := m.tree.Len("a", ids); n > 0 && found > 256-64*n {
-			t.Fatalf("%d blocks are cold, and %d tokens are found", n, found)
+	for _, from := range []int{320, 256} {
+		p := m.tree.Cold(4 * 4096)
+		if p == nil || p.From != from || p.Namespace != "a" {
+			t.Fatalf("cold is %+v, want the page after %d tokens", p, from)
 		}
-		keep(ids)
-		if n := len(m.tree.Cold("a", ids)); n != 0 || m.tree.Len("a", ids) != 256 {
-			t.Fatalf("computed again, %d blocks are cold and %d tokens are found", n, m.tree.Len("a", ids))
+		if _, idle := m.tree.Bytes(); idle != 5*4096 {
+			t.Fatalf("%d bytes are idle while a page is copied", idle)
 		}
+		m.store.store(p)
+		m.tree.Release(p)
+		m.tree.Stored(p)
 	}
-	if m.tier.last == 0 {
-		t.Error("nothing was cold")
+	if p := m.tree.Cold(4 * 4096); p != nil {
+		t.Fatalf("the page after %d tokens is cold as well", p.From)
 	}
+	var warm []int
+	m.tree.Warm(func(p *Page) bool {
+		m.store.store(p)
+		warm = append(warm, p.From)
+		return len(warm) < 4
+	})
+	if !slices.Equal(warm, []int{0, 64, 128, 192}) {
+		t.Fatalf("warm are the pages after %v", warm)
+	}
+	m.tree.Clear()
+	if n, found := m.store.fetch("b", ids); n != 0 || found != 0 {
+		t.Fatalf("another namespace has %d tokens", n)
+	}
+	if n, found := m.store.fetch("a", append(slices.Clone(ids[:300]), 1, 2)); n != 256 || found != 0 {
+		t.Fatalf("%d tokens are fetched and %d were there, want 256 and none", n, found)
+	}
+	if n, found := m.store.fetch("a", ids); n != 384 || found != 256 {
+		t.Fatalf("%d tokens are fetched and %d were there, want 384 and 256", n, found)
+	}
+	m.check(0, nil)
 }
 
 // What is evicted first: what no text will go on from, then what costs little for its
@@ -618,5 +777,43 @@ func TestEvictionOrder(t *testing.T) {
 	m.check(0, []*Table{table})
 	if m.tree.bytes != 0 {
 		t.Errorf("%d bytes are left in the tree", m.tree.bytes)
+	}
+}
+
+// A sequence that is preempted after its blocks have aged for the next token, and before that came, goes on where it was.
+func TestAgedAhead(t *testing.T) {
+	for _, l := range layouts {
+		if !strings.HasPrefix(l.name, "ages") {
+			continue
+		}
+		m := newModel(t, 40, l.groups...)
+		ids := seqIDs(1, 450)
+		table := m.pool.NewTable()
+		for table.Len() < 384 {
+			if err := m.age(table); err != nil {
+				t.Fatal(err)
+			}
+			m.append(table, ids, table.Len()+64)
+		}
+		for range 2 { // and once more with what is in the tree
+			if err := m.age(table); err != nil {
+				t.Fatal(err)
+			}
+			m.tree.Keep("", table, ids[:384], How{Awaited: true, End: true})
+			table.Free()
+			m.check(0, nil)
+			if table = m.tree.Find("", ids); table.Len() != 384 {
+				t.Fatalf("%s: %d tokens are found of 384", l.name, table.Len())
+			}
+		}
+		if err := table.Parts(func([]byte) error { return nil }); !errors.Is(err, ErrAged) {
+			t.Errorf("%s: saved: %v", l.name, err)
+		}
+		if err := m.age(table); err != nil {
+			t.Fatal(err)
+		}
+		m.append(table, ids, 400)
+		m.check(1, []*Table{table})
+		table.Free()
 	}
 }

@@ -72,11 +72,8 @@ func (t *Tree) share(n *node, table *Table, i, tokens int) {
 		units := table.blocks(p, i)
 		switch {
 		case units == nil:
-		case !h.inMemory():
+		case h == nil:
 			if tokens == len(n.ids) && !t.owns(p, units) {
-				if h != nil {
-					t.release(h)
-				}
 				t.hold(n, k, units)
 			}
 		default:
@@ -122,7 +119,7 @@ func (t *Table) blocks(p *part, i int) []int32 {
 func (t *Tree) end(table *Table, n int) {
 	for i, at := range t.path {
 		for k, h := range at.held {
-			if p := &t.parts[k]; h.inMemory() && p.kind == windowed && i >= p.window.seen(n) {
+			if p := &t.parts[k]; h != nil && p.kind == windowed && p.window.sees(i, n) {
 				h.used++
 				t.value(h)
 			}
@@ -173,8 +170,8 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	h := &holding{node: n, part: &t.parts[k], units: units, index: -1}
 	end := n.pos + len(n.ids)
 	h.cost = cost(n.pos, end)
-	if h.part.kind == windowed {
-		h.cost = cost(max(end-h.part.window.Window, 0), end)
+	if w := h.part.window; w != nil && w.AgeFrom == 0 {
+		h.cost = cost(max(end-w.Window-w.AgeTo-w.AgeStep, 0), end)
 	}
 	n.held[k] = h
 	t.own(h)
@@ -210,17 +207,8 @@ func (t *Tree) own(h *holding) {
 	t.review(h.node)
 }
 
-// release drops the tree's references to a holding's units and removes it from its node.
+// release drops the tree's references to a holding's units: it undoes own.
 func (t *Tree) release(h *holding) {
-	if h.cold != nil {
-		t.tier.Drop(h.cold)
-		return
-	}
-	t.disown(h)
-}
-
-// disown undoes own.
-func (t *Tree) disown(h *holding) {
 	t.heap.remove(h)
 	if h.part.kind == whole {
 		h.node.parent.warm--

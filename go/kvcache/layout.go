@@ -33,6 +33,11 @@ type Group struct {
 	Bytes       int    // of a block; of the whole state of a sequence where PerSequence
 	Window      int    // positions that a token sees, its own included; 0: all
 	PerSequence bool   // recurrent: replaced by each pass
+
+	// Of groups that share blocks by their age, one after the other in the layout: those younger than so many
+	// positions and not younger than others, 0 for any, when the sequence was last at a multiple of AgeStep. The
+	// first block counts as young. AgeStep 0: all blocks are here.
+	AgeFrom, AgeTo, AgeStep int
 }
 
 // A Layout is the groups of a model. It determines the memory of its sequences.
@@ -67,6 +72,30 @@ func (g *Group) seen(n int) int {
 // first returns the first block that a sequence of n positions holds.
 func (g *Group) first(n int) int { return g.seen(max(n-slack, 0)) }
 
+// aged returns the blocks of a sequence of n positions that are in the group by their age: those from one to another,
+// and the first one, if the group is of the youngest. The borders are those of the pass of the last token.
+func (g *Group) aged(n int) (from, to int, first bool) {
+	base := max(n-1, 0) / g.AgeStep * g.AgeStep
+	from, to = 1, blocksFor(n)
+	if g.AgeTo > 0 {
+		from = max(base-g.AgeTo, 0) / BlockTokens
+	}
+	if g.AgeFrom > 0 {
+		to = max(base-g.AgeFrom, 0) / BlockTokens
+	}
+	from = max(from, 1)
+	return from, max(from, to), g.AgeFrom == 0 && n > 0
+}
+
+// sees reports whether a sequence of n positions needs a block in the group to go on.
+func (g *Group) sees(block, n int) bool {
+	if g.AgeStep == 0 {
+		return block >= g.seen(n)
+	}
+	from, to, first := g.aged(n)
+	return block >= from && block < to || first && block == 0
+}
+
 // units returns how many units of the group a sequence of n positions holds.
 func (g *Group) units(n int) int {
 	switch {
@@ -74,8 +103,34 @@ func (g *Group) units(n int) int {
 		return 0
 	case g.PerSequence:
 		return 2 // a pass reads one and writes the other
+	case g.AgeStep > 0:
+		from, to, first := g.aged(n)
+		if first {
+			to++
+		}
+		return to - from
 	}
 	return blocksFor(n) - g.first(n)
+}
+
+// ages returns how many blocks enter the group when a sequence of n positions grows.
+func (g *Group) ages(n int) int {
+	if g.AgeFrom == 0 || n == 0 || n%g.AgeStep > 0 {
+		return 0
+	}
+	_, was, _ := g.aged(n)
+	_, to, _ := g.aged(n + 1)
+	return to - was
+}
+
+// Room returns how many of n positions can be evaluated in one pass of a sequence of `at`: blocks age between passes.
+func (l Layout) Room(at, n int) int {
+	for i := range l {
+		if step := l[i].AgeStep; step > 0 {
+			n = min(n, step-at%step)
+		}
+	}
+	return n
 }
 
 // Bytes returns what a sequence of so many positions holds between passes.
@@ -87,8 +142,11 @@ func (l Layout) Bytes(positions int) uint64 {
 // `from` to `to`. Blocks that fall behind a window are released only after it.
 func (l Layout) Growth(from, to int) uint64 {
 	return l.sum(func(g *Group) int {
-		if g.PerSequence {
+		switch {
+		case g.PerSequence:
 			return g.units(to) - g.units(from)
+		case g.AgeFrom > 0:
+			return g.ages(from)
 		}
 		return blocksFor(to) - blocksFor(from)
 	})
@@ -103,6 +161,12 @@ func (l Layout) Copy() uint64 { return l.sum(func(*Group) int { return 1 }) }
 func (l Layout) Most(positions, slice int) uint64 {
 	return l.sum(func(g *Group) int {
 		n := g.units(positions)
+		switch step := g.AgeStep / BlockTokens; {
+		case g.AgeFrom > 0:
+			n += step // those that enter it, while others have not left
+		case step > 0:
+			n = min(blocksFor(positions), g.AgeTo/BlockTokens+step+1)
+		}
 		if g.Window > 0 && !g.PerSequence {
 			n = max(n, min(blocksFor(positions), blocksFor(g.Window+slack+min(slice, positions))+1))
 		}
@@ -113,7 +177,7 @@ func (l Layout) Most(positions, slice int) uint64 {
 // Forgets reports whether there are positions from which a sequence cannot continue:
 // whether there are windows or recurrent state.
 func (l Layout) Forgets() bool {
-	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence })
+	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence || g.AgeStep > 0 })
 }
 
 // End returns the memory that the tree needs to let texts continue from one end, beside
@@ -125,6 +189,8 @@ func (l Layout) End() uint64 {
 			return 1
 		case g.Window > 0:
 			return blocksFor(g.Window) + 1
+		case g.AgeStep > 0 && g.AgeTo > 0:
+			return blocksFor(g.AgeTo-g.AgeFrom+g.AgeStep) + 1
 		}
 		return 0
 	})

@@ -21,7 +21,8 @@ type Pool struct {
 	touched uint64 // bytes of the units that have pages
 	groups  []units
 	taken   *mem.Reservation
-	tree    *Tree // evicts units when none is free; nil: none
+	tree    *Tree    // evicts units when none is free; nil: none
+	parked  []*Table // of sequences that wait, to be emptied when the tree has nothing left
 }
 
 // units is the units of a group.
@@ -77,6 +78,12 @@ func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() 
 // Limit returns the bytes that the pool may use now.
 func (p *Pool) Limit() uint64 { return p.limit }
 
+// Used returns the bytes that tables and the tree hold.
+func (p *Pool) Used() uint64 { return p.used }
+
+// Reserved returns the bytes that the pool has reserved. It may be called beside anything else.
+func (p *Pool) Reserved() uint64 { return p.taken.Bytes() }
+
 // Most returns the bytes that the pool was created with.
 func (p *Pool) Most() uint64 { return p.most }
 
@@ -86,8 +93,8 @@ func (p *Pool) Most() uint64 { return p.most }
 // to grow and the budget has too little.
 func (p *Pool) Resize(n uint64) error {
 	n = min(n, p.most)
-	if n < p.limit && p.tree != nil {
-		p.tree.evict(p.limit - n)
+	if n < p.limit {
+		p.reclaim(p.limit - n)
 	}
 	n = max(n, p.used)
 	if err := p.taken.Resize(n); err != nil {
@@ -106,12 +113,13 @@ func (p *Pool) Blocks(positions int) int {
 }
 
 // Available returns how many bytes tables can allocate: those that are free, and those
-// that only the tree holds.
+// that only the tree holds or parked tables do.
 func (p *Pool) Available() uint64 {
-	if p.tree == nil {
-		return p.limit - p.used
+	free := p.limit - p.used + p.spare()
+	if p.tree != nil {
+		free += p.tree.idle
 	}
-	return p.limit - p.used + p.tree.idle
+	return free
 }
 
 // Close releases the memory. Closing again is a no-op.

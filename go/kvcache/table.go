@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/mem"
@@ -49,8 +50,8 @@ func (t *Table) Blocks(group int) []int32 { return t.units[group] }
 // from the pool's tree. If there is too little, it returns an error that wraps ErrFull
 // and changes nothing.
 func (t *Table) Grow(n int) error {
-	if n < 0 || t.n != t.done {
-		panic("kvcache: negative growth, or before the last pass has ended")
+	if n < 0 || t.n != t.done || n > t.pool.layout.Room(t.n, n) {
+		panic("kvcache: negative growth, past where blocks age, or before the last pass has ended")
 	}
 	if n == 0 {
 		return nil
@@ -73,8 +74,8 @@ func (t *Table) Grow(n int) error {
 func (t *Table) reserve(n int, need uint64) error {
 	p := t.pool
 	free := p.Available()
-	if p.tree != nil && need <= free {
-		p.tree.evict(need)
+	if need <= free {
+		p.reclaim(need)
 		free = p.limit - p.used // less, if a block is idle and a fork still holds what follows it
 	}
 	if need <= free {
@@ -87,8 +88,11 @@ func (t *Table) reserve(n int, need uint64) error {
 // shared reports whether the last block of a group is partly filled and also held by
 // others, which may read it.
 func (t *Table) shared(group int) bool {
+	if t.n%BlockTokens == 0 || t.pool.layout[group].AgeFrom > 0 {
+		return false
+	}
 	list := t.units[group]
-	return t.n%BlockTokens != 0 && t.pool.groups[group].refs[list[len(list)-1]] > 1
+	return t.pool.groups[group].refs[list[len(list)-1]] > 1
 }
 
 // lacks returns how many new units of a group n more positions need.
@@ -98,6 +102,9 @@ func (t *Table) lacks(group, n int) int {
 			return 0
 		}
 		return 1
+	}
+	if t.pool.layout[group].AgeFrom > 0 {
+		return 0
 	}
 	more := blocksFor(t.n+n) - len(t.units[group])
 	if t.shared(group) {
@@ -129,7 +136,11 @@ func (t *Table) grow(group, n int) {
 		*last = own
 	}
 	for len(list) < blocksFor(t.n+n) {
-		list = append(list, p.take(group))
+		if p.layout[group].AgeFrom > 0 {
+			list = append(list, -1)
+		} else {
+			list = append(list, p.take(group))
+		}
 	}
 	t.units[group] = list
 }
@@ -206,6 +217,16 @@ func (t *Table) Truncate(n int) int {
 	return n
 }
 
+// Settle releases the state before the last pass, of a sequence that is not truncated to it.
+func (t *Table) Settle() {
+	for i := range t.pool.layout {
+		if t.pool.layout[i].PerSequence {
+			t.release(i, &t.was[i])
+		}
+	}
+	t.wasAt = -1
+}
+
 // Back returns how many positions Truncate would leave.
 func (t *Table) Back(to int) int {
 	n := to
@@ -221,11 +242,24 @@ func (t *Table) Back(to int) int {
 	}
 	for i := range t.pool.layout {
 		g, list := &t.pool.layout[i], t.units[i]
-		if !g.PerSequence && n > 0 && list[g.seen(n)] < 0 {
+		if !g.PerSequence && n > 0 && !g.has(list, n) {
 			return 0
 		}
 	}
 	return n
+}
+
+// has reports whether a list of blocks has all that a sequence of n positions needs to go on.
+func (g *Group) has(list []int32, n int) bool {
+	if g.AgeStep == 0 {
+		return list[g.seen(n)] >= 0
+	}
+	for k := range blocksFor(n) {
+		if g.sees(k, n) && list[k] < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // release drops a unit, if there is one.
@@ -269,6 +303,9 @@ func (t *Table) Free() {
 	t.n, t.done, t.wasAt = 0, 0, -1
 }
 
+// ErrAged reports blocks that have aged for the next token already.
+var ErrAged = errors.New("keys and values have just been stored for the next token; save them after it")
+
 // Parts calls f with the memory of each unit that a sequence needs to continue from here:
 // for each group in turn, the blocks visible to the next token, or the state.
 func (t *Table) Parts(f func(part []byte) error) error {
@@ -276,10 +313,14 @@ func (t *Table) Parts(f func(part []byte) error) error {
 		g := &t.pool.layout[i]
 		if g.PerSequence {
 			list = list[:1]
-		} else {
-			list = list[min(g.seen(t.n), len(list)):]
 		}
-		for _, id := range list {
+		for k, id := range list {
+			if !g.PerSequence && !g.sees(k, t.n) {
+				continue
+			}
+			if id < 0 {
+				return ErrAged
+			}
 			if err := f(t.pool.unit(i, id)); err != nil {
 				return err
 			}
@@ -297,7 +338,11 @@ func (p *Pool) NewTableOf(n int) (*Table, error) {
 		if g := &p.layout[i]; g.PerSequence {
 			need += uint64(min(n, 1)) * uint64(g.Bytes)
 		} else {
-			need += uint64(blocksFor(n)-min(g.seen(n), blocksFor(n))) * uint64(g.Bytes)
+			for k := range blocksFor(n) {
+				if g.sees(k, n) {
+					need += uint64(g.Bytes)
+				}
+			}
 		}
 	}
 	if err := t.reserve(n, need); err != nil || n == 0 {
@@ -309,7 +354,7 @@ func (p *Pool) NewTableOf(n int) (*Table, error) {
 		} else {
 			for k := range blocksFor(n) {
 				id := int32(-1)
-				if k >= g.seen(n) {
+				if g.sees(k, n) {
 					id = p.take(i)
 				}
 				t.units[i] = append(t.units[i], id)

@@ -1,90 +1,330 @@
 package kvcache
 
-// A Tier stores units that the tree evicts, in slower memory or on disk, instead of their
-// being lost. The tree marks what the tier took as cold and keeps its handle; sequences
-// do not find cold units.
-type Tier interface {
-	// Take copies the units if it keeps them, and returns a handle, or nil. It is called
-	// while memory is short and must not use the pool.
-	Take(e Evicted) (handle any)
-	// Drop tells the tier that the tree no longer uses the handle.
-	Drop(handle any)
-}
+import (
+	"container/heap"
+	"errors"
+	"slices"
+)
 
-// Evicted is units that are about to be evicted.
-type Evicted struct {
+// A Page is the unit of a store behind the tree, on disk for instance: what a part of the
+// layout has of a block, or the state at a position.
+//
+// The tree says which pages it will soon evict (Cold), so that a store can copy them in the
+// background, and finds out how far a text can continue with what a store has (Reach). A
+// table of that (Fetch) is filled in the background and kept as any other.
+type Page struct {
 	Namespace string
-	Tokens    []int32  // of their text, up to the last token that is part of them
-	From      int      // first position of their block
-	Groups    []int    // of each unit
-	Units     [][]byte // valid during the call
+	Tokens    []int32  // of the text, up to the last one that the page has
+	From      int      // position of the first of them in its block
+	Part      int      // number in the layout
+	Units     [][]byte // memory of each of the part's groups
+	held      *holding
 }
 
-// SetTier sets the tier that is offered evicted units from now on.
-func (t *Tree) SetTier(tier Tier) { t.tier = tier }
-
-// Cold returns the handles of the cold units of the text that begins with ids.
-func (t *Tree) Cold(ns string, ids []int32) (handles []any) {
-	t.walk(ns, ids)
-	for _, n := range t.path {
-		for _, list := range [2][]*holding{n.held, n.states} {
-			for _, h := range list {
-				if h != nil && h.cold != nil {
-					handles = append(handles, h.cold)
-				}
+// Cold returns the page to be stored next, and holds its units until Release: of those that
+// would be evicted if `room` bytes were needed, the first that is not stored. It returns nil
+// where there is none.
+func (t *Tree) Cold(room uint64) *Page {
+	free := t.pool.limit - t.pool.used
+	if room <= free {
+		return nil
+	}
+	need := int64(room - free)
+	next := forecast(slices.Clone(t.heap))
+	gone := map[*node]int{} // children that would be evicted before it
+	for need > 0 && len(next) > 0 {
+		h := heap.Pop(&next).(*holding)
+		n := h.node
+		if h.part.kind != whole {
+			if !h.stored {
+				return t.lend(h)
+			}
+			need -= int64(h.part.bytes)
+			continue
+		}
+		for _, h := range n.held {
+			if h != nil && h.busy == 0 && !h.stored {
+				return t.lend(h)
+			}
+		}
+		need -= int64(n.bytes())
+		if p := n.parent; p.parent != nil {
+			if gone[p]++; gone[p] == p.warm && p.held[0] != nil && p.held[0].busy == 0 {
+				heap.Push(&next, p.held[0])
 			}
 		}
 	}
-	return handles
+	return nil
 }
 
-// chill offers a holding to the tier, and reports whether it was taken.
-func (t *Tree) chill(h *holding) bool {
-	if t.tier == nil {
-		return false
+// forecast is a copy of the heap of evictable holdings.
+type forecast []*holding
+
+func (q forecast) Len() int           { return len(q) }
+func (q forecast) Less(i, j int) bool { return leaves(q).Less(i, j) }
+func (q forecast) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *forecast) Push(x any)        { *q = append(*q, x.(*holding)) }
+func (q *forecast) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// lend returns a holding's page, whose units it holds.
+func (t *Tree) lend(h *holding) *Page {
+	p := t.page(h)
+	for k, g := range h.part.groups {
+		t.pool.hold(g, h.units[k])
 	}
+	return p
+}
+
+// Release undoes the hold of Cold.
+func (t *Tree) Release(p *Page) {
+	for k, g := range p.held.part.groups {
+		t.pool.drop(g, p.held.units[k])
+	}
+}
+
+// Stored records that a page is stored: Cold and Warm leave it out from now on.
+func (t *Tree) Stored(p *Page) { p.held.stored = true }
+
+func (t *Tree) page(h *holding) *Page {
 	n := h.node
-	e := Evicted{From: n.pos, Groups: h.part.groups}
 	tokens := len(n.ids)
 	if h.part.kind == state {
 		tokens = h.at
 	}
-	e.Tokens = make([]int32, n.pos+tokens)
-	copy(e.Tokens[n.pos:], n.ids[:tokens])
+	p := &Page{From: n.pos, Tokens: make([]int32, n.pos+tokens), held: h}
+	copy(p.Tokens[n.pos:], n.ids[:tokens])
 	root := n.parent
 	for ; root.parent != nil; root = root.parent {
-		copy(e.Tokens[root.pos:], root.ids)
+		copy(p.Tokens[root.pos:], root.ids)
 	}
-	e.Namespace = root.ns
+	p.Namespace = root.ns
+	for k := range t.parts {
+		if &t.parts[k] == h.part {
+			p.Part = k
+		}
+	}
 	for k, g := range h.part.groups {
-		e.Units = append(e.Units, t.pool.unit(g, h.units[k]))
+		p.Units = append(p.Units, t.pool.unit(g, h.units[k]))
 	}
-	handle := t.tier.Take(e)
-	if handle == nil {
-		return false
+	return p
+}
+
+// Warm calls f with each page that is not stored until f returns false: text by text, the
+// most valuable first, each from its beginning. The units are not held.
+func (t *Tree) Warm(f func(*Page) bool) {
+	ends := slices.Clone(t.heap)
+	slices.SortFunc(ends, func(a, b *holding) int {
+		if leaves([]*holding{a, b}).Less(0, 1) {
+			return 1
+		}
+		return -1
+	})
+	seen := map[*node]bool{}
+	for _, end := range ends {
+		var path []*node
+		for n := end.node; n.parent != nil && !seen[n]; n = n.parent {
+			seen[n] = true
+			path = append(path, n)
+		}
+		for _, n := range slices.Backward(path) {
+			for _, h := range append(slices.Clone(n.held), n.states...) {
+				if h != nil && !h.stored && !f(t.page(h)) {
+					return
+				}
+			}
+		}
 	}
-	t.evicted += uint64(len(h.units))
-	t.disown(h)
-	h.units, h.cold = nil, handle
+}
+
+// lacking calls f for each page that a sequence continuing after n tokens uses and that is
+// not in memory, until f returns false, which it returns too. The path is of the text, of
+// which the tree knows so many tokens.
+func (t *Tree) lacking(n, known int, f func(part, from, to int) bool) bool {
+	for i := range blocksFor(n) {
+		if !t.blockLacks(i, n, known, f) {
+			return false
+		}
+	}
+	return t.stateLacks(n, known, f)
+}
+
+func (t *Tree) blockLacks(i, n, known int, f func(part, from, to int) bool) bool {
+	from, to := i*BlockTokens, min((i+1)*BlockTokens, n)
+	for k := range t.parts[:t.paged] {
+		p := &t.parts[k]
+		if p.kind == windowed && !p.window.sees(i, n) || to <= known && t.path[i].held[k] != nil {
+			continue
+		}
+		if to <= known && len(t.path[i].ids) > to-from { // a node has all of its tokens' blocks or none
+			return false
+		}
+		if !f(k, from, to) {
+			return false
+		}
+	}
 	return true
 }
 
-// chillRest evicts a node's other holdings from memory when its block of the whole part
-// is cold; those without other holders are offered to the tier.
-func (t *Tree) chillRest(n *node) {
-	for k, h := range n.held {
-		if h.inMemory() && (h.busy > 0 || !t.chill(h)) {
-			t.release(h)
-			n.held[k] = nil
+func (t *Tree) stateLacks(n, known int, f func(part, from, to int) bool) bool {
+	if !t.hasStates() || n == 0 {
+		return true
+	}
+	from := (n - 1) / BlockTokens * BlockTokens
+	if n <= known {
+		if h := t.path[from/BlockTokens].snapshot(n - from); h != nil && h.at == n-from {
+			return true
 		}
 	}
-	states := n.states[:0]
-	for _, h := range n.states {
-		if h.inMemory() { // it has other holders, or the node could not have been evicted
-			t.release(h)
-		} else {
-			states = append(states, h)
-		}
-	}
-	n.states = states
+	return f(t.paged, from, n)
 }
+
+// reachTries bounds the positions at which Reach looks for windows and states.
+const reachTries = 64
+
+// Reach returns the longest prefix of ids from which a sequence could continue if the pages
+// that a store has were in memory, how many bytes those are, and what is in memory without
+// them. `has` tells of the page of a part for the positions of a block up to a token. Where
+// there is recurrent state, `ends` are the positions at which it is stored, the last first.
+func (t *Tree) Reach(ns string, ids []int32, ends []int, has func(part, from, to int) bool) (n, found int, bytes uint64) {
+	found, _ = t.match(ns, ids)
+	known := t.walk(ns, ids)
+	reach := len(ids)
+	if t.hasWhole() {
+		at := 0
+		for at+BlockTokens <= len(ids) && t.wholeIs(at, at+BlockTokens, known, has) {
+			at += BlockTokens
+		}
+		reach = at
+		for to := min(at+BlockTokens-1, len(ids)); to > at; to-- {
+			if t.wholeIs(at, to, known, has) {
+				reach = to
+				break
+			}
+		}
+	}
+	if !t.hasStates() {
+		ends = ends[:0]
+		for at := reach; at > found && len(ends) < reachTries; at = (at - 1) / BlockTokens * BlockTokens {
+			ends = append(ends, at)
+		}
+	}
+	tries := 0
+	for _, n := range ends {
+		if n <= found || tries == reachTries {
+			break
+		}
+		if n > len(ids) || n-n%BlockTokens > reach {
+			continue
+		}
+		tries++
+		first := n / BlockTokens // of the blocks that are not known to be there
+		for k := range t.parts[:t.paged] {
+			switch p := &t.parts[k]; {
+			case p.kind == whole:
+			case p.window.AgeStep > 0:
+				first = 0
+			default:
+				first = min(first, p.window.seen(n))
+			}
+		}
+		ok := t.stateLacks(n, known, has)
+		for i := first; ok && i < blocksFor(n); i++ {
+			ok = t.blockLacks(i, n, known, has)
+		}
+		if !ok {
+			continue
+		}
+		bytes = 0
+		if t.lacking(n, t.walk(ns, ids[:n]), func(part, from, to int) bool { // of nodes that begin alike Fetch may find another
+			bytes += t.parts[part].bytes
+			return has(part, from, to)
+		}) {
+			return n, found, bytes
+		}
+		t.walk(ns, ids)
+	}
+	return found, found, 0
+}
+
+// wholeIs reports whether the block of the whole part is in memory or stored.
+func (t *Tree) wholeIs(from, to, known int, has func(part, from, to int) bool) bool {
+	return to <= known && t.path[from/BlockTokens].held[0] != nil || has(0, from, to)
+}
+
+var errNoPlace = errors.New("a longer block of the prefix tree begins with the same tokens")
+
+// Fetch returns a table of ids in which what the tree has is shared, and the pages that it
+// lacks, for the caller to fill before the table is kept or used. It fails as Grow does, or
+// where the tree could not keep them.
+func (t *Tree) Fetch(ns string, ids []int32) (*Table, []*Page, error) {
+	p, table, n := t.pool, t.pool.NewTable(), len(ids)
+	known := t.walk(ns, ids)
+	for i := range p.layout {
+		if !p.layout[i].PerSequence {
+			table.units[i] = slices.Repeat([]int32{-1}, blocksFor(n))
+		}
+	}
+	var missing []*Page
+	type place struct{ part, from int }
+	absent := map[place]bool{}
+	need := uint64(0)
+	ok := t.lacking(n, known, func(part, from, to int) bool {
+		missing = append(missing, &Page{Namespace: ns, Tokens: ids[:to], From: from, Part: part})
+		absent[place{part, from}] = true
+		need += t.parts[part].bytes
+		return true
+	})
+	if !ok {
+		return nil, nil, errNoPlace
+	}
+	for i, at := range t.path {
+		for k, h := range at.held {
+			if h != nil && (h.part.kind == whole || h.part.window.sees(i, n)) && !absent[place{k, at.pos}] {
+				t.attach(table, h, i)
+			}
+		}
+	}
+	if last := (n - 1) / BlockTokens; t.hasStates() && !absent[place{t.paged, last * BlockTokens}] {
+		t.attach(table, t.path[last].snapshot(n-last*BlockTokens), 0)
+	}
+	if err := table.reserve(n, need); err != nil {
+		table.Free()
+		return nil, nil, err
+	}
+	for _, m := range missing {
+		at := m.From / BlockTokens
+		if t.parts[m.Part].kind == state {
+			at = 0
+		}
+		for _, g := range t.parts[m.Part].groups {
+			id := p.take(g)
+			table.units[g][at] = id
+			m.Units = append(m.Units, p.unit(g, id))
+		}
+	}
+	table.n, table.done = n, n
+	return table, missing, nil
+}
+
+// attach makes a table share a holding's units, at an index of its lists.
+func (t *Tree) attach(table *Table, h *holding, at int) {
+	for k, g := range h.part.groups {
+		t.pool.hold(g, h.units[k])
+		table.units[g][at] = h.units[k]
+	}
+}
+
+// PageBytes returns the size of the largest page.
+func (t *Tree) PageBytes() (most uint64) {
+	for i := range t.parts {
+		most = max(most, t.parts[i].bytes)
+	}
+	return most
+}
+
+// States returns the number of the part that recurrent state is, if the layout has some.
+func (t *Tree) States() (part int, ok bool) { return t.paged, t.hasStates() }

@@ -27,7 +27,6 @@ type Tree struct {
 	heap    leaves
 	floor   float64 // see holding.rate
 	evicted uint64
-	tier    Tier // nil: none
 }
 
 // A part is groups whose units a node gains and loses together.
@@ -35,14 +34,14 @@ type part struct {
 	kind   kind
 	groups []int
 	bytes  uint64
-	window *Group // of a windowed one
+	window *Group // of one that is not whole: which blocks a sequence sees
 }
 
 type kind int
 
 const (
 	whole    kind = iota // visible to every later token: a node is useless without it
-	windowed             // useful only to sequences that continue soon after it
+	windowed             // useful only to sequences that continue soon after it, or, of blocks that have aged, late enough
 	state                // of a sequence, after some token of the node
 )
 
@@ -54,7 +53,7 @@ type node struct {
 	children map[int32][]*node // by first token
 	held     []*holding        // by paged part; nil: gone
 	states   []*holding        // snapshots, in no order
-	warm     int               // children whose block of the whole part is in memory
+	warm     int               // children that have their block of the whole part
 	awaited  bool              // evicted last: the sequence that left it will be resumed
 }
 
@@ -71,7 +70,7 @@ type holding struct {
 	rate   float64 // eviction priority: the lowest is evicted first
 	index  int     // in the heap; -1: not in it
 	born   uint64
-	cold   any // the tier's handle; nil: the holding is in memory
+	stored bool // a store behind the tree has it
 }
 
 // NewTree creates the pool's tree. A pool has at most one.
@@ -88,7 +87,7 @@ func NewTree(p *Pool) *Tree {
 		case g.PerSequence:
 			states.groups = append(states.groups, i)
 			states.bytes += uint64(g.Bytes)
-		case g.Window > 0:
+		case g.Window > 0 || g.AgeStep > 0:
 			t.parts = append(t.parts, part{windowed, []int{i}, uint64(g.Bytes), g})
 		default:
 			all.groups = append(all.groups, i)
@@ -161,26 +160,10 @@ func (t *Tree) walk(ns string, ids []int32) (tokens int) {
 // continue, and returns its length, and that of the longest prefix in the tree.
 func (t *Tree) match(ns string, ids []int32) (tokens, known int) {
 	known = t.walk(ns, ids)
-	tokens = t.usable(t.inMemory(known))
+	tokens = t.usable(known)
 	t.path = t.path[:blocksFor(tokens)]
 	return tokens, known
 }
-
-// inMemory returns how many of the first n tokens of the path have their block of the
-// whole part in memory.
-func (t *Tree) inMemory(n int) int {
-	if t.hasWhole() {
-		for _, at := range t.path {
-			if !at.held[0].inMemory() {
-				return at.pos
-			}
-		}
-	}
-	return n
-}
-
-// inMemory reports whether the holding exists and has units.
-func (h *holding) inMemory() bool { return h != nil && h.cold == nil }
 
 // usable returns the last position up to `to`, on the path, from which a sequence can
 // continue: where all blocks visible to the next token exist, and the state.
@@ -209,8 +192,8 @@ func (t *Tree) usable(to int) int {
 func (t *Tree) sees(n int) bool {
 	for k := range t.parts[:t.paged] {
 		if p := &t.parts[k]; p.kind == windowed {
-			for _, at := range t.path[min(p.window.seen(n), blocksFor(n)):blocksFor(n)] {
-				if !at.held[k].inMemory() {
+			for i, at := range t.path[:blocksFor(n)] {
+				if p.window.sees(i, n) && at.held[k] == nil && t.aged(i, k, n) == nil {
 					return false
 				}
 			}
@@ -219,10 +202,25 @@ func (t *Tree) sees(n int) bool {
 	return true
 }
 
+// aged returns block i of the path as it will be when a sequence of n positions grows, if it leaves part k then: a
+// sequence that was preempted in between has left it so. Otherwise nil.
+func (t *Tree) aged(i, k, n int) *holding {
+	g := t.parts[k].window
+	if g.AgeStep == 0 || n%g.AgeStep > 0 || g.sees(i, n+1) {
+		return nil
+	}
+	for j := k + 1; j < t.paged && t.parts[j].window.AgeFrom > 0; j++ {
+		if t.parts[j].window.sees(i, n+1) {
+			return t.path[i].held[j]
+		}
+	}
+	return nil
+}
+
 // snapshot returns the last one after at most n tokens of the node.
 func (n *node) snapshot(most int) (best *holding) {
 	for _, h := range n.states {
-		if h.inMemory() && h.at <= most && (best == nil || h.at > best.at) {
+		if h.at <= most && (best == nil || h.at > best.at) {
 			best = h
 		}
 	}
@@ -251,7 +249,13 @@ func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
 func (t *Tree) taken(n int, f func(h *holding)) {
 	for i, at := range t.path {
 		for k, h := range at.held {
-			if h.inMemory() && (t.parts[k].kind == whole || i >= t.parts[k].window.seen(n)) {
+			if t.parts[k].kind != whole && !t.parts[k].window.sees(i, n) {
+				continue
+			}
+			if h == nil && t.parts[k].kind != whole {
+				h = t.aged(i, k, n)
+			}
+			if h != nil {
 				f(h)
 			}
 		}
@@ -281,14 +285,11 @@ func (t *Tree) Find(ns string, ids []int32) *Table {
 		}
 	}
 	t.taken(n, func(h *holding) {
-		for k, g := range h.part.groups {
-			at := 0
-			if h.part.kind != state {
-				at = h.node.pos / BlockTokens
-			}
-			t.pool.hold(g, h.units[k])
-			table.units[g][at] = h.units[k]
+		at := 0
+		if h.part.kind != state {
+			at = h.node.pos / BlockTokens
 		}
+		t.attach(table, h, at)
 		h.used++
 		t.value(h)
 	})

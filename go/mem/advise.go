@@ -3,6 +3,7 @@ package mem
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -40,6 +41,14 @@ func (r *Region) DontNeed(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
+// Cold tells the kernel that the pages of a mapped file will not be needed soon: they go before others when memory is
+// short, and stay where it is not.
+func (r *Region) Cold() {
+	if r.file && !r.static && !r.closed.Load() {
+		_ = unix.Madvise(r.b, unix.MADV_COLD) // before Linux 5.4 the kernel finds out by itself
+	}
+}
+
 // Discard returns the whole pages within [off, off+n) of an allocated region to the
 // kernel. They read as zeros, and are allocated again when they are written.
 func (r *Region) Discard(off, n int) error {
@@ -58,6 +67,40 @@ func (r *Region) Discard(off, n int) error {
 		return nil
 	}
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
+}
+
+// Ahead asks the kernel to read [off, off+n) of a mapped file, and does not wait until it has.
+func (r *Region) Ahead(off, n int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	page := int(pageSize)
+	if from := off / page * page; r.file && off+n > from {
+		return unix.Madvise(r.b[from:off+n], unix.MADV_WILLNEED)
+	}
+	return nil
+}
+
+// Present reports whether [off, off+n) of a mapped file is in the page cache. Where the kernel does not tell, as of other
+// users' files, it says so as well.
+func (r *Region) Present(off, n int) bool {
+	if off < 0 || n <= 0 || off > len(r.b) || n > len(r.b)-off || !r.file || r.static {
+		return true
+	}
+	page := int(pageSize)
+	from := off / page * page
+	pages := make([]byte, (off+n-from+page-1)/page)
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&r.b[from])), uintptr(off+n-from), uintptr(unsafe.Pointer(&pages[0])))
+	return errno != 0 || !slices.ContainsFunc(pages, func(p byte) bool { return p&1 == 0 })
+}
+
+// Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones lie in it.
+func (r *Region) Huge(off, n int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off || off%int(pageSize) != 0 {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes, or not of whole pages", off, n, len(r.b))
+	}
+	_ = unix.Madvise(r.b[off:off+n], unix.MADV_HUGEPAGE) // EINVAL from a kernel without huge pages
+	return nil
 }
 
 // Prefault makes the region's pages present now, on the given number of

@@ -44,6 +44,9 @@ func (e *LimitError) Error() string {
 		e.Purpose, need, free, FormatBytes(e.Limit), e.Reason)
 }
 
+// NoMemory tells callers that know errors by what they are about that this one is for want of memory.
+func (e *LimitError) NoMemory() bool { return true }
+
 // A Reservation is bytes taken from a Budget.
 type Reservation struct {
 	budget  *Budget

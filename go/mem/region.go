@@ -31,6 +31,24 @@ type Region struct {
 	closed atomic.Bool
 	freed  func() // releases the reservation; nil if there is none
 	before func() // called before the bytes are unmapped; nil: nothing is
+
+	of  *os.File    // of a mapped file: for Unchanged
+	was os.FileInfo // when it was mapped
+}
+
+// Unchanged reports whether the file that was mapped, under whatever name it is by now, was neither written to nor cut
+// since. It is true of a region of no file.
+func (r *Region) Unchanged() bool {
+	if r.of == nil {
+		return true
+	}
+	fi, err := r.of.Stat()
+	return err == nil && r.Is(fi)
+}
+
+// Is reports whether fi is of the file that was mapped, as it was then.
+func (r *Region) Is(fi os.FileInfo) bool {
+	return os.SameFile(fi, r.was) && fi.Size() == r.was.Size() && fi.ModTime().Equal(r.was.ModTime())
 }
 
 // BeforeUnmap makes Close call f before it unmaps the bytes, instead of what it was given before.
@@ -56,18 +74,20 @@ func Map(name string) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // the mapping outlives the descriptor
 	if fi, err = f.Stat(); err != nil {
+		f.Close()
 		return nil, err
 	}
 	if err := mappable(name, fi); err != nil {
+		f.Close()
 		return nil, err // the file was replaced since the stat
 	}
 	b, err := mmap(int(f.Fd()), uint64(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
+		f.Close()
 		return nil, fmt.Errorf("map %s: %w", name, err)
 	}
-	return &Region{b: b, file: true}, nil
+	return &Region{b: b, file: true, of: f, was: fi}, nil
 }
 
 // mappable returns an error for files that cannot be mapped.
@@ -115,6 +135,24 @@ func Alloc(n uint64, purpose string) (*Region, error) {
 	return &Region{b: b}, nil
 }
 
+// Space returns n bytes of addresses, without huge pages. They become memory as they are written, and stop to be with
+// Discard; nothing is counted. There may be more of them than the machine has memory.
+func Space(n uint64, purpose string) (*Region, error) {
+	if n == 0 || n > math.MaxInt64-HugePage {
+		return nil, fmt.Errorf("reserve %s of addresses for %s: want 1 byte or more, and what an address space holds", FormatBytes(n), purpose)
+	}
+	whole, err := mmap(-1, roundUp(n, pageSize)+HugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %s of addresses for %s: %w", FormatBytes(n), purpose, err)
+	}
+	head := -addr(whole) % HugePage
+	b := whole[head:][:n:n]
+	munmap(whole[:head])
+	munmap(whole[head+roundUp(n, pageSize):])
+	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // EINVAL from a kernel without huge pages
+	return &Region{b: b}, nil
+}
+
 // Static returns a region of bytes that exist for the life of the process, such as an
 // embedded file. They need not be page-aligned and share pages with other data, so advice
 // is a no-op and closing unmaps nothing.
@@ -143,6 +181,9 @@ func (r *Region) Close() error {
 		err = munmap(r.b)
 	}
 	r.b = nil
+	if r.of != nil {
+		r.of.Close()
+	}
 	if r.freed != nil {
 		r.freed()
 	}

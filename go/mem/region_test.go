@@ -330,3 +330,30 @@ func TestDiscard(t *testing.T) {
 		t.Error("static bytes were discarded")
 	}
 }
+
+// Pages of a file that nobody has read are not in the page cache, those that were are.
+func TestPresent(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "sparse")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const size = 8 << 20
+	if err := os.Truncate(name, size); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Map(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Present(0, size) {
+		t.Error("a file that was never read is in the page cache")
+	}
+	const at = 5 << 20
+	if r.Bytes()[at+7] != 0 || !r.Present(at+5, 100) || r.Present(0, size) {
+		t.Error("a page that was read is not in the page cache, or all others are")
+	}
+	if !r.Present(size, 1) || !r.Present(-1, 2) || !Static([]byte("x")).Present(0, 1) {
+		t.Error("what is no part of a mapped file need not be read")
+	}
+}

@@ -186,6 +186,12 @@ func (it *interp) attr(v any, name string) any {
 
 // item evaluates v[index]: items of the container first, then attributes.
 func (it *interp) item(v, index any) any {
+	if _, ok := index.(*undefined); ok {
+		if u, ok := v.(*undefined); ok {
+			u.fail()
+		}
+		return missing("%s has no item that is undefined", typeName(v))
+	}
 	switch v := v.(type) {
 	case *Dict:
 		if l, ok := index.(*List); ok {

@@ -19,11 +19,12 @@ var layers = []string{
 	"grammar/regex",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
-	"gguf safetensors mem machine tokenizer chat constrain sample sched kernel hub demo mcp models server/batch server/page",
-	"form internal/scripted kvcache measure model/arch synth",
+	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page",
+	"quant",
+	"form hub internal/scripted kvcache measure model/arch sample stream synth",
 	"model",
-	"engine quant server/guard server/host",
-	"bench repl server server/telemetry verify",
+	"engine eval server/guard server/host",
+	"bench convert repl server server/telemetry verify",
 	"cmd/quern",
 }
 

@@ -105,6 +105,9 @@ func Alias(fs *pflag.FlagSet, name, as string) {
 	annotate(fs.Lookup(name), &Row{Names: as})
 }
 
+// Off adds a name that turns the switch called name off.
+func Off(fs *pflag.FlagSet, name, as string) { annotate(fs.Lookup(name), &Row{No: as}) }
+
 // A value is the value of a flag that is defined by the table alone.
 type value struct {
 	row   Row

@@ -24,6 +24,8 @@ func command() *pflag.FlagSet {
 	fs.Int("reasoning-budget", -1, "")
 	fs.String("cache-type-k", "f16", "")
 	fs.Float32("temp", 0.8, "")
+	fs.String("speculate", "auto", "")
+	fs.Int("draft-max", 16, "")
 	fs.Bool("ui", true, "")
 	fs.Lookup("ui").NoOptDefVal = "true"
 	fs.StringP("prompt", "p", "", "")
@@ -92,11 +94,13 @@ func TestGiven(t *testing.T) {
 		{args: "-hft secret", warning: "--hf-token decides nothing here: "},
 		{args: "-no-kvu", warning: "--no-kv-unified decides nothing here: "},
 		{args: "-kvu"},
-		{args: "--offline"},
-		{args: "--mirostat 2", refused: "--mirostat: only quern serve"}, // this command has none
+		{args: "--offline", warning: "--offline decides nothing here: "}, // this command has none
+		{args: "--mirostat 2", refused: "--mirostat: only quern serve"},  // this command has none
 		{args: "--lora x.gguf", refused: "--lora: "},
-		{args: "--spec-type none"},
-		{args: "--draft-max 16", warning: "--draft decides nothing here: "},
+		{args: "--spec-type none", sets: "speculate=none"},
+		{args: "--spec-default", sets: "speculate=auto"},
+		{args: "--draft 8", sets: "draft-max=8"},
+		{args: "--spec-ngram-size-n 8", warning: "--spec-ngram-size-n decides nothing here: "},
 		{args: "--no-mmap", sets: "weights=packed"},
 		{args: "--load-mode mmap", sets: "weights=mapped"},
 		{args: "--load-mode mlock", warning: "--load-mode mlock decides nothing here: "},

@@ -83,6 +83,35 @@ func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
+// Named returns the flag that a key in a file means: one of its names, with or without dashes, or llama-server's variable for
+// it; nil for none. off is true where the name turns it off.
+func Named(fs *pflag.FlagSet, key string) (f *pflag.Flag, off bool) {
+	bare := strings.TrimLeft(key, "-")
+	names := further(fs)
+	for _, typed := range []string{dashed("--" + bare), "-" + bare} {
+		if to, ok := names[typed]; ok {
+			return fs.Lookup(to.flag), to.off
+		}
+	}
+	if f = fs.Lookup(bare); f != nil {
+		return f, false
+	}
+	if len(bare) == 1 {
+		return fs.ShorthandLookup(bare), false
+	}
+	fs.VisitAll(func(o *pflag.Flag) {
+		for _, name := range o.Annotations[envKey] {
+			if key == name {
+				f = o
+			}
+			if no := strings.Replace(name, "LLAMA_ARG_", "LLAMA_ARG_NO_", 1); key == no && no != name {
+				f, off = o, true
+			}
+		}
+	})
+	return f, off
+}
+
 // dashed normalizes --top_k to --top-k, as llama.cpp does.
 func dashed(typed string) string {
 	if strings.HasPrefix(typed, "--") {

@@ -2,12 +2,11 @@ package llamaflags
 
 // Reasons why groups of flags have no effect, or are refused.
 const (
-	noGPU      = "there is no GPU: everything runs on the CPU"
-	oneTeam    = "one team of threads reads prompts and generates; --threads sets its size"
-	noImages   = "models with images, sound or video are not supported yet"
-	noDownload = "nothing is downloaded; fetch the GGUF file first, with curl -LO or hf download, and name it with -m"
-	noVectors  = "control vectors are not supported yet; leave the flag out"
-	inFile     = "rotary positions are as the model's file has them; change the file's metadata, with gguf_set_metadata.py, or leave the flag out"
+	noGPU     = "there is no GPU: everything runs on the CPU"
+	oneTeam   = "one team of threads reads prompts and generates; --threads sets its size"
+	noImages  = "models with images, sound or video are not supported yet"
+	noChoice  = "no model is chosen by a flag of its own; name it, as -hf ggml-org/gpt-oss-20b-GGUF"
+	noVectors = "control vectors are not supported yet; leave the flag out"
 )
 
 // common are the flags of every command.
@@ -15,15 +14,15 @@ var common = []Row{
 	{Names: "-h --usage --help", Kind: Bare, Flag: "help"},
 	{Names: "--version", Kind: Bare, Flag: "version"},
 	{Names: "--completion-bash", Kind: Bare, Refused: `"quern completion bash" prints it`},
-	{Names: "-cl --cache-list", Kind: Bare, Refused: "there is no cache of downloaded models: models are files, which -m names"},
+	{Names: "-cl --cache-list", Kind: Bare, Refused: `"quern list" lists the downloaded models`},
 	{Names: "--list-devices", Kind: Bare, Refused: `the CPU is the only device; "quern doctor" shows it`},
 	{Names: "-m --model", Env: "LLAMA_ARG_MODEL", Flag: "model"},
-	{Names: "-mu --model-url", Env: "LLAMA_ARG_MODEL_URL", Refused: noDownload},
-	{Names: "-dr --docker-repo", Env: "LLAMA_ARG_DOCKER_REPO", Refused: noDownload},
-	{Names: "-hf -hfr --hf-repo", Env: "LLAMA_ARG_HF_REPO", Refused: noDownload},
-	{Names: "-hff --hf-file", Env: "LLAMA_ARG_HF_FILE", Refused: noDownload},
-	{Names: "-hft --hf-token", Ignored: "nothing is downloaded"}, // HF_TOKEN is other programs' too
-	{Names: "--offline", Kind: Bare, Env: "LLAMA_ARG_OFFLINE", Always: "nothing is ever downloaded"},
+	{Names: "-mu --model-url", Env: "LLAMA_ARG_MODEL_URL", Flag: "model-url", Note: "-m names no file for it: it goes to the cache"},
+	{Names: "-dr --docker-repo", Env: "LLAMA_ARG_DOCKER_REPO", Flag: "docker-repo"},
+	{Names: "-hf -hfr --hf-repo", Env: "LLAMA_ARG_HF_REPO", Flag: "hf-repo", Note: "the cache is not the one of llama.cpp; projectors (mmproj) are not downloaded"},
+	{Names: "-hff --hf-file", Env: "LLAMA_ARG_HF_FILE", Flag: "hf-file"},
+	{Names: "-hft --hf-token", Flag: "hf-token"},
+	{Names: "--offline", Kind: Bare, Env: "LLAMA_ARG_OFFLINE", Flag: "offline"},
 
 	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the quota of the container allows"},
 	{Names: "-tb --threads-batch", Kind: Int, Ignored: oneTeam},
@@ -43,7 +42,8 @@ var common = []Row{
 	{Names: "-n --n-predict --predict", Kind: Int, Env: "LLAMA_ARG_N_PREDICT", Flag: "predict"},
 	{Names: "-b --batch-size", Kind: Int, Env: "LLAMA_ARG_BATCH", Flag: "batch-size", Note: "tokens of one forward pass; with -ub the smaller of the two counts"},
 	{Names: "-ub --ubatch-size", Kind: Int, Env: "LLAMA_ARG_UBATCH", Flag: "ubatch-size", Note: "tokens of one forward pass; with -b the smaller of the two counts"},
-	{Names: "--keep", Kind: Int, Neutral: "0", Ignored: "a context is never shifted, so all of a prompt is kept"},
+	{Names: "--context-shift", No: "--no-context-shift", Kind: Switch, Env: "LLAMA_ARG_CONTEXT_SHIFT", Flag: "context-shift", Note: "models with recurrent state, learned positions or an encoder are refused with it"},
+	{Names: "--keep", Kind: Int, Flag: "keep"},
 	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "what a sliding window has passed is kept where it lets a conversation go on"},
 	{Names: "-fa --flash-attn", Kind: Maybe, Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
 	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured"},
@@ -58,7 +58,7 @@ var common = []Row{
 	{Names: "-lzm --lazy-mode", Env: "LLAMA_ARG_LAZY_MODE", Neutral: "off auto", Ignored: "--weights mapped reads weights when they are first used"},
 	{Names: "--repack", No: "-nr --no-repack", Kind: Switch, Env: "LLAMA_ARG_REPACK", Becomes: map[string]string{"on": "weights=auto", "off": "weights=mapped"}},
 	{Names: "--check-tensors", Kind: Bare, Ignored: "types, shapes and offsets are always checked, the numbers never"},
-	{Names: "--override-kv", Refused: "metadata is as the file has it; change the file, with gguf_set_metadata.py"},
+	{Names: "--override-kv", Flag: "override-kv", Needed: true, Note: "of several models, it is for each"},
 	{Names: "-fit --fit", Env: "LLAMA_ARG_FIT", Neutral: "on", Ignored: "what does not fit the memory is always refused or made smaller before it is loaded"},
 	{Names: "-fitt --fit-target", Env: "LLAMA_ARG_FIT_TARGET", Ignored: "--memory sets the limit on memory"},
 	{Names: "-fitc --fit-ctx", Kind: Int, Env: "LLAMA_ARG_FIT_CTX", Ignored: "-c sets the context, and it is refused where memory is short"},
@@ -77,15 +77,15 @@ var common = []Row{
 	{Names: "--no-host", Kind: Bare, Env: "LLAMA_ARG_NO_HOST", Ignored: noGPU},
 	{Names: "--rpc", Refused: "a model runs on one machine; leave the flag out"},
 
-	{Names: "--rope-scaling", Env: "LLAMA_ARG_ROPE_SCALING_TYPE", Refused: inFile},
-	{Names: "--rope-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_SCALE", Refused: inFile},
-	{Names: "--rope-freq-base", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_BASE", Neutral: "0", Refused: inFile},
-	{Names: "--rope-freq-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_SCALE", Neutral: "0", Refused: inFile},
-	{Names: "--yarn-orig-ctx", Kind: Int, Env: "LLAMA_ARG_YARN_ORIG_CTX", Neutral: "0", Refused: inFile},
-	{Names: "--yarn-ext-factor", Kind: Num, Env: "LLAMA_ARG_YARN_EXT_FACTOR", Neutral: "<0", Refused: inFile},
-	{Names: "--yarn-attn-factor", Kind: Num, Env: "LLAMA_ARG_YARN_ATTN_FACTOR", Neutral: "<0", Refused: inFile},
-	{Names: "--yarn-beta-slow", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_SLOW", Neutral: "<0", Refused: inFile},
-	{Names: "--yarn-beta-fast", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_FAST", Neutral: "<0", Refused: inFile},
+	{Names: "--rope-scaling", Env: "LLAMA_ARG_ROPE_SCALING_TYPE", Flag: "rope-scaling", Needed: true},
+	{Names: "--rope-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_SCALE", Flag: "rope-scale", Needed: true},
+	{Names: "--rope-freq-base", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_BASE", Flag: "rope-freq-base", Needed: true},
+	{Names: "--rope-freq-scale", Kind: Num, Env: "LLAMA_ARG_ROPE_FREQ_SCALE", Flag: "rope-freq-scale", Needed: true},
+	{Names: "--yarn-orig-ctx", Kind: Int, Env: "LLAMA_ARG_YARN_ORIG_CTX", Flag: "yarn-orig-ctx", Needed: true},
+	{Names: "--yarn-ext-factor", Kind: Num, Env: "LLAMA_ARG_YARN_EXT_FACTOR", Flag: "yarn-ext-factor", Needed: true},
+	{Names: "--yarn-attn-factor", Kind: Num, Env: "LLAMA_ARG_YARN_ATTN_FACTOR", Flag: "yarn-attn-factor", Needed: true},
+	{Names: "--yarn-beta-slow", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_SLOW", Flag: "yarn-beta-slow", Needed: true},
+	{Names: "--yarn-beta-fast", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_FAST", Flag: "yarn-beta-fast", Needed: true},
 
 	{Names: "--lora", Flag: "lora", Needed: true, Note: "NAME=FILE names it for clients; of several models, it is the first one's"},
 	{Names: "--lora-scaled", Flag: "lora-scaled", Needed: true, Note: "as --lora"},

@@ -1,8 +1,6 @@
 package llamaflags
 
 const (
-	byName    = "models are named one by one: -m FILE or -m NAME=FILE, which may be given again"
-	allLoaded = "all models that -m names are loaded at the start and stay"
 	noAgent   = "the server calls no tools of itself; the client does, also those of --mcp FILE"
 	ownPage   = "the page to chat with has settings of its own, which it keeps in the browser"
 	oneMemory = "requests share one memory, of --kv-memory bytes, and take of it what they need"
@@ -37,7 +35,7 @@ var server = []Row{
 	{Names: "--tools", Env: "LLAMA_ARG_TOOLS", Group: Server, Refused: noAgent},
 	{Names: "--tools-runtime", Env: "LLAMA_ARG_TOOLS_RUNTIME", Group: Server, Refused: noAgent},
 	{Names: "--mcp-servers-config", Env: "LLAMA_ARG_MCP_SERVERS_CONFIG", Group: Server, Flag: "mcp", Note: "the tools are for the page and other clients, each call is asked for there"},
-	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server, Refused: "MCP servers are given in a file: --mcp FILE"},
+	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server, Flag: "mcp", Note: "as --mcp-servers-config"},
 	{Names: "-ag --agent", No: "-no-ag --no-agent", Kind: Switch, Env: "LLAMA_ARG_AGENT", Group: Server, Neutral: "off", Refused: noAgent},
 
 	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server, Flag: "parallel", Note: "-1 is the default, 32; they share one memory, and -c is of each"},
@@ -51,9 +49,8 @@ var server = []Row{
 	{Names: "--cache-prompt", No: "--no-cache-prompt", Kind: Switch, Env: "LLAMA_ARG_CACHE_PROMPT", Group: Server, Flag: "cache-prompt"},
 	{Names: "--cache-reuse", Kind: Int, Env: "LLAMA_ARG_CACHE_REUSE", Group: Server, Neutral: "0", Ignored: byItself},
 	{Names: "-sps --slot-prompt-similarity", Kind: Num, Group: Server, Ignored: byItself},
-	{Names: "--context-shift", No: "--no-context-shift", Kind: Switch, Env: "LLAMA_ARG_CONTEXT_SHIFT", Group: Server, Neutral: "off", Ignored: "an answer ends where the context is full"},
 	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server, Neutral: "on", Ignored: "a few passes at the start measure what the schedule is made of"},
-	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Neutral: "<0", Ignored: "the model stays loaded"},
+	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Flag: "sleep-idle-seconds", Note: "what the model keeps of texts stays, as far as memory goes"},
 	{Names: "--slot-save-path", Group: Server, Flag: "slot-save-path"},
 	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Flag: "slots"},
 	{Names: "--metrics", No: "--no-metrics", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Flag: "metrics", Note: "it is on by default"},
@@ -83,21 +80,21 @@ var server = []Row{
 	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Flag: "pooling"},
 	{Names: "--embd-normalize", Kind: Int, Group: Server, Flag: "embd-normalize"},
 	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Flag: "lora-init-without-apply"},
-	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Refused: byName},
-	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Refused: byName},
-	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Ignored: allLoaded},
-	{Names: "--models-autoload", No: "--no-models-autoload", Kind: Switch, Env: "LLAMA_ARG_MODELS_AUTOLOAD", Group: Server, Ignored: allLoaded},
+	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Flag: "models-dir"},
+	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Flag: "models-preset", Note: "all models are in one process: what a preset says of the whole server is left out"},
+	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Flag: "models-max", Note: "by default as many as fit in memory"},
+	{Names: "--models-autoload", No: "--no-models-autoload", Kind: Switch, Env: "LLAMA_ARG_MODELS_AUTOLOAD", Group: Server, Flag: "models-autoload"},
 	{Names: "--log-prompts-dir", Group: Server, Refused: "prompts and answers are never written to the log; a proxy in front can keep them"},
 
-	{Names: "--embd-gemma-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-1.5b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-3b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-7b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-7b-spec", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-14b-spec", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--fim-qwen-30b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--gpt-oss-20b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--gpt-oss-120b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--vision-gemma-4b-default", Kind: Bare, Group: Server, Refused: noDownload},
-	{Names: "--vision-gemma-12b-default", Kind: Bare, Group: Server, Refused: noDownload},
+	{Names: "--embd-gemma-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-1.5b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-3b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-7b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-7b-spec", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-14b-spec", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--fim-qwen-30b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--gpt-oss-20b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--gpt-oss-120b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--vision-gemma-4b-default", Kind: Bare, Group: Server, Refused: noChoice},
+	{Names: "--vision-gemma-12b-default", Kind: Bare, Group: Server, Refused: noChoice},
 }

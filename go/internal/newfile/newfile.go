@@ -13,9 +13,10 @@ import (
 )
 
 // Write creates a file at path with the permissions perm and the content that fill
-// writes, atomically, and returns its size. An existing file is an error that wraps
-// fs.ErrExist, unless replace is set; anything other than a regular file, such as a
-// device, is always an error. So is a disk with less than need bytes free.
+// writes, atomically, and returns its size: the content is on the disk before it has the
+// name. An existing file is an error that wraps fs.ErrExist, unless replace is set, also one
+// that comes meanwhile; anything other than a regular file, such as a device, is always an
+// error. So is a disk with less than need bytes free.
 func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(io.Writer) (int64, error)) (int64, error) {
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
@@ -30,7 +31,7 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	if dir == "" {
 		dir = "."
 	}
-	if err := checkSpace(dir, need); err != nil {
+	if err := CheckSpace(dir, need); err != nil {
 		return 0, err
 	}
 	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
@@ -41,11 +42,14 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	if err == nil {
 		err = f.Chmod(perm)
 	}
+	if err == nil {
+		err = f.Sync()
+	}
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = rename(f.Name(), path, replace)
 	}
 	if err != nil {
 		os.Remove(f.Name())
@@ -54,8 +58,48 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	return n, nil
 }
 
-// checkSpace returns an error if fewer than need bytes are free in dir's file system.
-func checkSpace(dir string, need uint64) error {
+// rename gives a file its final name. File systems that cannot refuse to replace another replace it.
+func rename(from, to string, replace bool) error {
+	if replace {
+		return os.Rename(from, to)
+	}
+	var err error = unix.EINTR
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	}
+	switch {
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOTSUP):
+		return os.Rename(from, to)
+	case errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("%s: %w", to, fs.ErrExist)
+	case err != nil:
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// Nameless creates a file without a name in a folder, with the content that fill writes: it takes space until it is closed,
+// or the program ends, however that may be. A disk with less than need bytes free is an error.
+func Nameless(dir string, need uint64, fill func(io.Writer) (int64, error)) (*os.File, error) {
+	if err := CheckSpace(dir, need); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(dir, ".quern.*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(f.Name()); err == nil {
+		_, err = fill(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// CheckSpace returns an error if fewer than need bytes are free in dir's file system.
+func CheckSpace(dir string, need uint64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -67,12 +67,38 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// A file that comes while another is written in its place stays, unless it may be replaced.
+func TestWriteMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for replace, want := range map[bool]string{false: "other", true: "own"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		_, err := Write(path, replace, 0o644, 0, func(w io.Writer) (int64, error) {
+			if err := os.WriteFile(path, []byte("other"), 0o644); err != nil {
+				return 0, err
+			}
+			n, err := io.WriteString(w, "own")
+			return int64(n), err
+		})
+		if replace != (err == nil) || !replace && (!errors.Is(err, fs.ErrExist) || err.Error() != path+": file already exists") {
+			t.Errorf("replace %v: %v", replace, err)
+		}
+		if got, err := os.ReadFile(path); string(got) != want {
+			t.Errorf("replace %v: the file has %q, %v", replace, got, err)
+		}
+		if names, err := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+			t.Errorf("replace %v left %v, %v", replace, names, err)
+		}
+	}
+}
+
 func TestCheckSpace(t *testing.T) {
 	dir := t.TempDir()
-	if err := checkSpace(dir, 1); err != nil {
+	if err := CheckSpace(dir, 1); err != nil {
 		t.Error(err)
 	}
-	if err := checkSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "GB free") {
+	if err := CheckSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "GB free") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,151 @@
+package kvcache
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Shift is a sequence that loses some positions in its middle while what lies behind them is moved: until Done, the
+// blocks of both are held.
+type Shift struct {
+	At, By   int       // positions from At on take what is By further on
+	To, From [][]int32 // blocks by group and position, as those of a table
+	table    *Table
+	left     [][]int32 // of From: those that are no longer used
+}
+
+// Shift removes n positions from `at` on. What is kept of those behind them has to be moved as the Shift says; the
+// table must not be used before Done. Blocks that others hold too are not written: new ones take their place, and the
+// positions of a block that is kept in part are copied. It fails as Grow does, and then changes nothing. It panics
+// where there is recurrent state, which cannot lose anything.
+func (t *Table) Shift(at, n int) (*Shift, error) {
+	if t.n != t.done || at < 0 || n < 1 || at+n > t.n || t.pool.layout.Recurrent() {
+		panic(fmt.Sprintf("kvcache: %d positions from %d on of %d, or recurrent state", n, at, t.n))
+	}
+	p, need := t.pool, uint64(0)
+	for i := range p.layout {
+		t.moved(i, at, n, func(_, from int) {
+			if from < 0 || p.groups[i].refs[from] > 1 {
+				need += uint64(p.layout[i].Bytes)
+			}
+		})
+	}
+	if err := t.reserve(0, need); err != nil {
+		return nil, err
+	}
+	s := &Shift{At: at, By: n, table: t}
+	for i, list := range t.units {
+		to := append(list[:0:0], list[:blocksFor(t.n-n)]...)
+		if first := at / BlockTokens; first < len(to) {
+			clear(to[first:])
+			for k := range to[first:] {
+				to[first+k] = -1
+			}
+		}
+		t.moved(i, at, n, func(block, from int) {
+			if from >= 0 && p.groups[i].refs[from] == 1 {
+				to[block] = int32(from)
+				return
+			}
+			to[block] = p.take(i)
+			if from >= 0 && block == at/BlockTokens && at%BlockTokens > 0 {
+				copy(p.unit(i, to[block]), p.unit(i, int32(from)))
+			}
+		})
+		left := slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return id < 0 || slices.Contains(to, id) })
+		s.To, s.From, s.left = append(s.To, to), append(s.From, list), append(s.left, left)
+	}
+	return s, nil
+}
+
+// moved calls f with the number of each block of a group that Shift(at, n) writes, and the unit that has what it
+// begins with, which may become it: what is overwritten there was read before. That is -1 for what lies behind a window.
+func (t *Table) moved(group, at, n int, f func(block, from int)) {
+	list := t.units[group]
+	for b := at / BlockTokens; b < blocksFor(t.n-n); b++ {
+		first, last := (b*BlockTokens+n)/BlockTokens, (min((b+1)*BlockTokens+n, t.n)-1)/BlockTokens
+		from := list[first]
+		if b*BlockTokens < at {
+			from = list[b] // the beginning stays
+		}
+		if from >= 0 || list[first] >= 0 || list[last] >= 0 {
+			f(b, int(from))
+		}
+	}
+}
+
+// Done says that what was to be moved is.
+func (s *Shift) Done() {
+	t := s.table
+	for i, left := range s.left {
+		for _, id := range left {
+			t.pool.drop(i, id)
+		}
+		t.units[i] = s.To[i]
+	}
+	t.n -= s.By
+	t.done, t.wasAt = t.n, -1
+}
+
+// Recurrent reports whether a group is replaced by each pass.
+func (l Layout) Recurrent() bool {
+	return slices.ContainsFunc(l, func(g Group) bool { return g.PerSequence })
+}
+
+// Shiftable returns the most positions that can be kept at the beginning of a sequence of n when half of what follows
+// them is dropped and windows still see no further than that; negative where they always do. Recurrent state sees all.
+func (l Layout) Shiftable(n int) int {
+	if l.Recurrent() {
+		return -1
+	}
+	most := n
+	for i := range l {
+		if g := &l[i]; g.first(n) > 0 {
+			most = min(most, n-2*g.Window+1)
+		}
+	}
+	return most
+}
+
+// Park lets the pool empty a table whose sequence waits, when memory is short and the tree has nothing to evict. Those
+// parked last go first.
+func (p *Pool) Park(t *Table) { p.parked = append(p.parked, t) }
+
+// Unpark takes a table back, and reports whether it has kept its positions.
+func (p *Pool) Unpark(t *Table) bool {
+	i := slices.Index(p.parked, t)
+	if i >= 0 {
+		p.parked = slices.Delete(p.parked, i, i+1)
+	}
+	return i >= 0
+}
+
+// spare is the bytes that emptying the parked tables would leave to others.
+func (p *Pool) spare() (bytes uint64) {
+	for _, t := range p.parked {
+		for i, list := range t.units {
+			for _, id := range list {
+				if g := &p.groups[i]; id >= 0 && (g.refs[id] == 1 || g.refs[id] == 2 && g.owner[id] != nil) {
+					bytes += uint64(g.Bytes)
+				}
+			}
+		}
+	}
+	return bytes
+}
+
+// reclaim evicts from the tree, and then empties parked tables, until `need` bytes are free or nothing is left.
+func (p *Pool) reclaim(need uint64) {
+	for {
+		if p.tree != nil {
+			p.tree.evict(need)
+		}
+		last := len(p.parked) - 1
+		if p.limit-p.used >= need || last < 0 {
+			return
+		}
+		t := p.parked[last]
+		p.parked = p.parked[:last]
+		t.Free()
+	}
+}

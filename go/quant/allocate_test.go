@@ -1,0 +1,71 @@
+package quant_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
+)
+
+// An allocation fits its budget, loses less where it is larger, does not depend on threads, and follows weights; what was
+// chosen can be written, and is as large as was said.
+func TestAllocation(t *testing.T) {
+	f := peerModel(t, t.TempDir(), "rows")
+	importance, err := someMatrix(f).Importance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocate := func(threads int) (*quant.Job, *quant.Allocation) {
+		j := &quant.Job{From: f, Threads: threads, Importance: importance}
+		a, err := quant.NewAllocation(context.Background(), j, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j, a
+	}
+	j, a := allocate(1)
+	_, b := allocate(3)
+	least, most := a.Bounds()
+	before := 1e9
+	for step := range uint64(9) {
+		budget := least + (most-least)*step/8
+		j.Choices = a.Fill(budget)
+		if got := j.Bytes(); got > budget || step == 0 && got != least || step == 8 && got != most {
+			t.Errorf("%d bytes of %d to %d, want at most %d", got, least, most, budget)
+		}
+		if !slices.Equal(j.Choices, b.Fill(budget)) {
+			t.Errorf("%d bytes: other choices with 3 threads", budget)
+		}
+		loss := 0.0
+		for i := range a.Tensors {
+			loss += a.Chosen(i).Error
+		}
+		if loss > before {
+			t.Errorf("%d bytes lose %v, fewer %v", budget, loss, before)
+		}
+		before = loss
+	}
+	if before != 0 {
+		t.Errorf("the largest of all lose %v", before)
+	}
+	budget := (least + most) / 3
+	j.Choices = a.Fill(budget)
+	at := slices.IndexFunc(j.Choices, func(c quant.Choice) bool { return c.To != c.Type })
+	a.Tensors[at].Weight = 1e6
+	if c := a.Fill(budget)[at]; c.To != gguf.F16 {
+		t.Errorf("%s counts most of all and is %v", c.Name, c.To)
+	}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := j.WriteShard(context.Background(), &out, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := j.FileBytes(); err != nil || n != uint64(out.Len()) {
+		t.Errorf("a file of %d bytes, %d were said, %v", out.Len(), n, err)
+	}
+}
