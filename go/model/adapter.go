@@ -192,6 +192,37 @@ func pairsOf(f *gguf.File) ([]pair, error) {
 	return pairs, nil
 }
 
+const embeddingName, outputName = "token_embd.weight", "output.weight"
+
+// outOf returns how many rows a matrix of the tensor has.
+func outOf(t *gguf.Tensor) uint64 {
+	if len(t.Dims) < 2 {
+		return 1
+	}
+	return t.Dims[1]
+}
+
+// check returns an error if the pair's shapes are not those of corrections of t.
+func (p *pair) check(t *gguf.Tensor) error {
+	in, out, n, rank := t.Dims[0], outOf(t), uint64(1), uint64(p.rank)
+	if len(t.Dims) > 2 {
+		n = t.Dims[2]
+	}
+	wantA, wantB := []uint64{in, rank, n}, []uint64{rank, out, n}
+	if p.tensor == embeddingName {
+		wantA, wantB = []uint64{rank, out, n}, []uint64{rank, in, n}
+	}
+	for _, c := range []struct {
+		t    *gguf.Tensor
+		want []uint64
+	}{{p.a, wantA}, {p.b, wantB}} {
+		if !slices.Equal(trimmed(c.t.Dims), trimmed(c.want)) {
+			return fmt.Errorf("tensor %q: shape %v, want %v for %q of the model", c.t.Name, c.t.Dims, trimmed(c.want), p.tensor)
+		}
+	}
+	return nil
+}
+
 // A correction is what an adapter adds to the products with one matrix.
 type correction struct {
 	matrix string // its name
@@ -201,36 +232,18 @@ type correction struct {
 
 // corrected returns the corrections of the matrices that are made of a pair's tensor.
 func (w *weights) corrected(p pair) ([]correction, error) {
-	const embedding, output = "token_embd.weight", "output.weight"
 	name := p.tensor
-	if name == output && !w.Has(output) {
-		name = embedding // which serves as both: this is the product
+	if name == outputName && !w.Has(outputName) {
+		name = embeddingName // which serves as both: this is the product
 	}
 	t, ok := w.f.Tensor(name)
 	if !ok {
 		return nil, fmt.Errorf("tensor %q: the model has no %q: the adapter is of another one", p.a.Name, p.tensor)
 	}
-	lookup := p.tensor == embedding
-	in, out, n := t.Dims[0], uint64(1), uint64(1)
-	if len(t.Dims) > 1 {
-		out = t.Dims[1]
+	if err := p.check(t); err != nil {
+		return nil, err
 	}
-	if len(t.Dims) > 2 {
-		n = t.Dims[2]
-	}
-	rank := uint64(p.rank)
-	wantA, wantB := []uint64{in, rank, n}, []uint64{rank, out, n}
-	if lookup {
-		wantA, wantB = []uint64{rank, out, n}, []uint64{rank, in, n}
-	}
-	for _, c := range []struct {
-		t    *gguf.Tensor
-		want []uint64
-	}{{p.a, wantA}, {p.b, wantB}} {
-		if !slices.Equal(trimmed(c.t.Dims), trimmed(c.want)) {
-			return nil, fmt.Errorf("tensor %q: shape %v, want %v for %q of the model", c.t.Name, c.t.Dims, trimmed(c.want), p.tensor)
-		}
-	}
+	lookup := p.tensor == embeddingName
 	var list []correction
 	for _, m := range w.mats {
 		if m.parts[0].Name != name || m.rows != lookup {
@@ -247,7 +260,7 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 			rows := m.spans(t)
 			var each []span // of A: that of the matrix of the tensor that the rows are of
 			for k := range m.N {
-				each = append(each, span{rows[k].from / int(out) * p.rank, p.rank})
+				each = append(each, span{rows[k].from / int(outOf(t)) * p.rank, p.rank})
 			}
 			c.a, c.b = thinOf(p.a, p.rank, each), thinOf(p.b, m.Out, rows)
 			c.a.N, c.b.N = m.N, m.N
@@ -281,7 +294,7 @@ func (m *matrix) spans(t *gguf.Tensor) []span {
 	row := uint64(kernel.RowBytes(m.Type, m.In))
 	var list []span
 	for _, p := range m.parts {
-		from, rows := int((p.Offset-t.Offset)/row), len(p.Data)/int(row)
+		from, rows := int((p.Offset-t.Offset)/row), int(p.Elems()/p.Dims[0])
 		for at := 0; at < rows; at += m.Out {
 			list = append(list, span{from + at, min(m.Out, rows-at)})
 		}

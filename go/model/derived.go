@@ -20,6 +20,16 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 	if !ok || m.N != 1 {
 		return nil, fmt.Errorf("tensor %q is not one matrix for products", name)
 	}
+	if m.squares == nil && m.panels != nil {
+		rows, err := w.packed.squares(name, m.Out)
+		if err != nil {
+			return nil, err
+		}
+		m.squares = &squares{rows: rows}
+	}
+	if m.panels != nil && !w.bound {
+		return nil, nil // as for rows, which were not read yet
+	}
 	if m.squares == nil {
 		m.squares = &squares{norm: w.byVec[norm]}
 	}

@@ -9,6 +9,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,9 +25,11 @@ type File struct {
 	GGUF  *gguf.File
 	Paths []string // of the shards, or one name if the model is not split
 
+	name    string        // that errors call it by; empty: the first of Paths
 	regions []*mem.Region // by shard
 	guards  []*kernel.Guard
-	config  *Config // parsed on first use
+	packed  *packedFile // nil for files of rows
+	config  *Config     // parsed on first use
 }
 
 // OpenFile maps and parses the model at path. If it is split into shards, path may name
@@ -34,6 +37,11 @@ type File struct {
 func OpenFile(path string) (*File, error) {
 	f := &File{}
 	err := f.open(path)
+	if err == nil {
+		if err = f.unpack(); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	if damage := f.Damaged(); damage != nil { // which explains any other error
 		err = fmt.Errorf("%s: %w", path, damage)
 	}
@@ -44,6 +52,19 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
+// OpenFileAs opens the model at path, and has errors call it by another name: that of what it was made of.
+func OpenFileAs(path, name string) (*File, error) {
+	f, err := OpenFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f.name = name
+	return f, nil
+}
+
+// Name returns what errors call the file.
+func (f *File) Name() string { return cmp.Or(f.name, f.Paths[0]) }
+
 // ErrDamaged reports that a mapped file could not be read any more.
 var ErrDamaged = errors.New("the model's file was cut while it was in use, or its disk cannot be read; load it again (a file that is renamed over another replaces it safely)")
 
@@ -52,6 +73,17 @@ var ErrDamaged = errors.New("the model's file was cut while it was in use, or it
 func (f *File) Damaged() error {
 	if slices.ContainsFunc(f.guards, (*kernel.Guard).Faulted) {
 		return ErrDamaged
+	}
+	return nil
+}
+
+// Unchanged returns ErrDamaged if the file was written to or cut since it was mapped: weights that are read from it now are
+// not of what was parsed. A file that was renamed over it changes nothing.
+func (f *File) Unchanged() error {
+	for _, r := range f.regions {
+		if !r.Unchanged() {
+			return ErrDamaged
+		}
 	}
 	return nil
 }
@@ -68,6 +100,9 @@ func OpenBytes(name string, b []byte) (*File, error) {
 	}
 	return &File{GGUF: f, Paths: []string{name}, regions: []*mem.Region{mem.Static(b)}}, nil
 }
+
+// Outline returns a file that has no data, to be surveyed and not to be loaded. Errors call it by name.
+func Outline(name string, f *gguf.File) *File { return &File{GGUF: f, Paths: []string{name}} }
 
 func (f *File) open(path string) error {
 	region, first, err := f.parse(path)
@@ -143,6 +178,10 @@ func (f *File) Shards() [][]byte {
 	return all
 }
 
+// CanStream reports whether the weights can be read from the disk as they are needed: the model in the program's own
+// pages is always there.
+func (f *File) CanStream() bool { return len(f.guards) > 0 }
+
 // Size returns the bytes of all shards.
 func (f *File) Size() uint64 {
 	n := uint64(0)
@@ -150,6 +189,13 @@ func (f *File) Size() uint64 {
 		n += uint64(len(r.Bytes()))
 	}
 	return n
+}
+
+// Cold tells the kernel that the file will not be read soon.
+func (f *File) Cold() {
+	for _, r := range f.regions {
+		r.Cold()
+	}
 }
 
 // Close unmaps the file. Nothing loaded from it may be used afterwards. Closing again is
@@ -164,9 +210,9 @@ func (f *File) Close() error {
 	return first
 }
 
-// drop releases the pages of n bytes of a tensor from offset at, after they were read.
+// Drop releases the pages of n bytes of a tensor from offset at, after they were read.
 // If they are needed again, they are faulted in from the page cache.
-func (f *File) drop(t *gguf.Tensor, at, n int) {
+func (f *File) Drop(t *gguf.Tensor, at, n int) {
 	// A failure costs memory, not correctness.
 	_ = f.regions[t.Shard].DontNeed(int(t.Offset)+at, n)
 }

@@ -40,7 +40,7 @@ func TestLatentsAreKeptOnce(t *testing.T) {
 
 // Every type of keys serves: what it rounds is all that changes.
 func TestLatentTypes(t *testing.T) {
-	for _, name := range []string{"deepseek2", "deepseek32", "glm-dsa"} { // the last two choose by keys of the type
+	for _, name := range []string{"deepseek2", "deepseek32", "glm-dsa", "deepseek4"} { // but for the first they choose by keys of the type
 		t.Run(name, func(t *testing.T) { latentTypes(t, name) })
 	}
 }

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -16,9 +18,10 @@ import (
 type Residency int
 
 const (
-	Auto   Residency = iota // packed if that fits the budget, else mapped
-	Packed                  // in anonymous huge pages, in the form that is fastest
-	Mapped                  // in the file's pages, packed each time they are used
+	Auto     Residency = iota // packed if that fits the budget, else streamed, or mapped
+	Packed                    // in anonymous huge pages, in the form that is fastest
+	Mapped                    // in the file's pages, packed each time they are used
+	Streamed                  // layers read from the disk as they are needed, as many kept as fit
 )
 
 // String returns the name of the residency.
@@ -30,18 +33,20 @@ func (r Residency) String() string {
 		return "packed"
 	case Mapped:
 		return "mapped"
+	case Streamed:
+		return "streamed"
 	}
 	return fmt.Sprintf("residency %d", int(r))
 }
 
 // ParseResidency returns the residency called s.
 func ParseResidency(s string) (Residency, error) {
-	for _, r := range []Residency{Auto, Packed, Mapped} {
+	for _, r := range []Residency{Auto, Packed, Mapped, Streamed} {
 		if s == r.String() {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown residency %q, want auto, packed or mapped", s)
+	return 0, fmt.Errorf("unknown residency %q, want auto, packed, mapped or streamed", s)
 }
 
 // Options say how to load.
@@ -49,11 +54,21 @@ type Options struct {
 	Pack      func(dst []byte, src kernel.Matrix) error // as kernel.Pool's PackMat, which it may be
 	Budget    *mem.Budget
 	Residency Residency
+	// Spare is how much of the budget streamed weights leave for others.
+	Spare uint64
 	// Lent is how much of the budget the caller holds for later allocations. Load may
 	// use it in the meantime.
 	Lent uint64
+	// Shared is what models have in common; nil: nothing is looked for.
+	Shared *Shared
 	// Progress is called with how many bytes of the file were read; nil: not called.
 	Progress func(done, total uint64)
+	// Early, unless it is nil, has Load return before all matrices are packed where weights are Packed: passes wait for those
+	// of each layer, and fail where they cannot be read. It is called by the goroutine that packs them, and returns what
+	// that calls at its end.
+	Early func() (leave func())
+	// Until is a context that loading fails with the error of, once it ends; nil: it goes on.
+	Until context.Context
 }
 
 // A Model is a loaded model. It is immutable, and may be shared by any number of
@@ -61,11 +76,15 @@ type Options struct {
 type Model struct {
 	Config    *Config
 	Layout    kvcache.Layout // state of a sequence
-	Residency Residency      // Packed or Mapped
+	Residency Residency      // Packed, Mapped or Streamed
 
 	file    *File
 	weights *weights
 	program *arch.Program
+	stream  *layerStream // nil unless Streamed
+	warming warming
+
+	arriving *arrival // nil unless passes began before all weights were packed
 }
 
 // Load allocates the tensors and packs them unless they stay mapped. The caller keeps
@@ -94,94 +113,204 @@ func (s *Survey) Load(o Options) (*Model, error) {
 }
 
 func (m *Model) load(s *Survey, o Options) (err error) {
-	if err := m.weights.bind(o.Budget); err != nil {
+	if err := m.weights.bind(o.Budget, o.Shared); err != nil {
 		return err
 	}
-	if err := m.read(o); err != nil {
+	if m.Residency == Streamed {
+		if m.stream, err = s.openStream(m.weights, o); err != nil {
+			return err
+		}
+	}
+	r, err := m.read(o)
+	if err != nil {
 		return err
 	}
-	m.program, err = s.arch.Build(s.Config, m.weights, s.kv) // as in the survey, now with memory
+	m.program, err = s.arch.Build(s.Config, m.weights, s.kv, s.tiers...) // as in the survey, now with memory
 	m.weights.dropSquares()
 	if err == nil {
 		err = m.Damaged()
 	}
+	if err == nil && m.file.Packed() && m.Residency == Mapped {
+		m.warm()
+	}
+	if err == nil && o.Early != nil && m.Residency == Packed {
+		m.arrive(r)
+	}
 	return err
 }
 
-// chunkBytes is how much of a tensor is read before its pages are released: small
-// relative to a model, large relative to the cost of starting the threads.
-const chunkBytes = 32 << 20
-
-// chunkRows returns the most rows of a chunk of x.
-func chunkRows(x *matrix) int {
-	return max(chunkBytes/kernel.RowBytes(x.Type, x.In)/kernel.Panel, 1) * kernel.Panel
-}
-
-// read packs every matrix, or, where it stays in the file, checks that its
-// values are finite, and releases the pages that were read.
-func (m *Model) read(o Options) error {
+// read packs every matrix, but for those that are to arrive later, or, where it stays in the file, checks that its
+// values are finite, and releases the pages that were read. It returns where the reading goes on.
+func (m *Model) read(o Options) (reading, error) {
+	r := reading{Options: o, file: m.file, pack: m.weights.big, total: m.weights.sourceBytes()}
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer spare.Close()
-	done, total := uint64(0), m.weights.sourceBytes()
+	r.spare = spare.Bytes()
+	var mats []*matrix
 	for _, x := range m.weights.mats {
-		if m.weights.readElsewhere(x) {
-			continue
-		}
-		src := x.Matrix
-		src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
-		panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
-		step := chunkRows(x)
-		dst, before := x.Data, 0 // rows of the parts before this one
-		for _, t := range x.parts {
-			data := t.Data
-			if x.transposed {
-				if data, err = transpose(spare.Bytes(), t); err != nil {
-					return fmt.Errorf("tensor %q: %w", t.Name, err)
-				}
-			}
-			rows := len(data) / rowBytes
-			for row := 0; row < rows; {
-				// A chunk ends where a matrix or a part of one does: the next begins a new panel.
-				src.Out = min(step, x.Out-row%x.Out, rows-row)
-				src.Data = data[row*rowBytes : (row+src.Out)*rowBytes]
-				if together(t) > 1 && !x.transposed {
-					if src.Data, err = apart(spare.Bytes(), t, x.In, src.Data); err != nil {
-						return fmt.Errorf("tensor %q: %w", t.Name, err)
-					}
-				}
-				packed := kernel.Pad(src.Out) / kernel.Panel * panel
-				if x.Layout == kernel.Rows {
-					dst = spare.Bytes()
-				}
-				err := o.Pack(dst[:packed:packed], src)
-				if damage := m.file.Damaged(); damage != nil {
-					err = damage
-				}
-				if err != nil {
-					return fmt.Errorf("tensor %q: %w", t.Name, err)
-				}
-				dst = dst[packed:]
-				if x.squares != nil {
-					x.squares.read(x, before+row, src.Data)
-				}
-				at, n := row*rowBytes, len(src.Data)
-				if x.transposed {
-					at, n = len(t.Data)*row/rows, len(t.Data)*src.Out/rows
-				}
-				m.file.drop(t, at, n)
-				row += src.Out
-				done += uint64(n)
-				if o.Progress != nil {
-					o.Progress(done, total)
-				}
-			}
-			before += rows
+		if later := o.Early != nil && m.Residency == Packed && x.canWait(); m.weights.readNow(x) && !later {
+			mats = append(mats, x)
 		}
 	}
+	if m.Residency != Mapped { // else the file's pages are what is used
+		o.Lent -= min(o.Lent, m.weights.checkBytes())
+		r.feed = newFeed(m.file, mats, o)
+		defer r.feed.close()
+	}
+	for _, x := range mats {
+		err := r.matrix(x)
+		if errors.Is(err, errOther) {
+			if err = m.weights.alone(x, o.Budget); err == nil {
+				err = r.matrix(x)
+			}
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// errOther reports a matrix that is not the one of another model that it seemed to be.
+var errOther = errors.New("another matrix")
+
+// A reading is a walk over the file's matrices.
+type reading struct {
+	Options
+	file        *File
+	pack        *pack // of the matrices that are packed
+	spare       []byte
+	feed        *feed // nil: chunks are in the file's pages
+	done, total uint64
+	asked       span // bytes of the file that were asked for
+}
+
+// aheadBytes is how much of the file the kernel reads while what is before it is packed.
+const aheadBytes = 2 * chunkBytes
+
+// ahead asks for what follows byte at of a tensor. Files have about the order in which they are used.
+func (r *reading) ahead(t *gguf.Tensor, at int) {
+	from := int(t.Offset) + at
+	begin, end := from, min(from+aheadBytes, len(r.file.regions[t.Shard].Bytes()))
+	if asked := r.asked.from + r.asked.n; r.asked.from <= from && from <= asked { // go on
+		if asked-from > chunkBytes {
+			return
+		}
+		from = asked
+	}
+	if from < end {
+		_ = r.file.regions[t.Shard].Ahead(from, end-from) // advice
+		r.asked = span{begin, end - begin}
+	}
+}
+
+// matrix packs a matrix, or checks it.
+func (r *reading) matrix(x *matrix) (err error) {
+	if x.panels != nil {
+		return r.copy(x)
+	}
+	src := x.Matrix
+	src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
+	panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
+	dst, at := x.Data, 0
+	var transposed []byte // of the chunk's tensor
+	var samples maphash.Hash
+	offered := r.Shared != nil && x.shared == nil && x.sharable() && !x.lone
+	if offered {
+		samples.SetSeed(r.Shared.seed)
+	}
+	for _, c := range x.chunks() {
+		if err := r.over(); err != nil {
+			return err
+		}
+		src.Out = c.rows
+		switch {
+		case !x.transposed:
+			src.Data = r.bytes(c)
+		case c.row == 0:
+			r.ahead(c.t, 0)
+			transposed, err = transpose(r.spare, c.t)
+			fallthrough
+		default:
+			src.Data = transposed[c.row*rowBytes : (c.row+c.rows)*rowBytes]
+		}
+		if together(c.t) > 1 && !x.transposed {
+			src.Data, err = apart(r.spare, c.t, x.In, src.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", c.t.Name, err)
+		}
+		packed := kernel.Pad(src.Out) / kernel.Panel * panel
+		if x.Layout == kernel.Rows || x.shared != nil {
+			dst = r.spare
+		}
+		if x.shared != nil {
+			clear(dst[:packed]) // panels may have gaps, which are zeros in the other's
+		}
+		if !x.streamed { // else it is checked when it comes
+			err = r.Pack(dst[:packed:packed], src)
+			if x.shared != nil && err == nil && r.file.Damaged() == nil && !x.shared.same(at, dst[:packed]) {
+				return errOther
+			}
+			dst, at = dst[packed:], at+packed
+		}
+		if damage := r.file.Damaged(); damage != nil {
+			err = damage
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", c.t.Name, err)
+		}
+		if x.squares != nil {
+			x.squares.read(x, c.first, src.Data)
+		}
+		if offered {
+			hashSamples(&samples, x, c.t, c.row, src.Data)
+		}
+		r.read(c)
+	}
+	if offered {
+		r.Shared.offer(r.pack, x, &samples)
+	}
 	return nil
+}
+
+// copy copies panels.
+func (r *reading) copy(x *matrix) error {
+	for _, c := range x.chunks() {
+		if err := r.over(); err != nil {
+			return err
+		}
+		copy(x.Data[c.at:], r.bytes(c))
+		if err := r.file.Damaged(); err != nil {
+			return fmt.Errorf("tensor %q: %w", x.Name, err)
+		}
+		r.read(c)
+	}
+	return nil
+}
+
+// read releases the pages of a chunk, which was read.
+func (r *reading) read(c chunk) {
+	r.file.Drop(c.t, c.at, c.n)
+	r.progress(r.done + uint64(c.n))
+}
+
+// progress notes that so many bytes were read.
+func (r *reading) progress(done uint64) {
+	if r.done = done; r.Progress != nil {
+		r.Progress(done, r.total)
+	}
+}
+
+// over returns why no more is to be read.
+func (r *reading) over() error {
+	if r.Until == nil {
+		return nil
+	}
+	return r.Until.Err()
 }
 
 // borrow allocates n bytes, of which only those beyond the lent ones are reserved from
@@ -213,7 +342,13 @@ func (l *loan) Close() {
 }
 
 // WeightBytes returns the memory that the weights take outside the file.
-func (m *Model) WeightBytes() uint64 { return m.weights.bytes() }
+func (m *Model) WeightBytes() uint64 {
+	n := m.weights.bytes()
+	if m.stream != nil {
+		n += m.stream.taken.Bytes()
+	}
+	return n
+}
 
 // Has reports whether the model has an output, such as arch.Logits.
 func (m *Model) Has(output string) bool {
@@ -241,7 +376,14 @@ func (m *Model) GGUF() *gguf.File { return m.file.GGUF }
 
 // Close releases the memory of the weights. Runners must be closed before. Closing
 // again is a no-op.
-func (m *Model) Close() { m.weights.close() }
+func (m *Model) Close() {
+	m.arriving.end()
+	m.warming.end()
+	if m.stream != nil {
+		m.stream.close()
+	}
+	m.weights.close()
+}
 
 // ErrToken reports a token that is not in the vocabulary.
 var ErrToken = errors.New("no such token in the vocabulary")

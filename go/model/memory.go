@@ -20,6 +20,9 @@ type Use struct {
 // An Estimate is the memory that running a model takes, in bytes.
 type Estimate struct {
 	Weights     uint64         // outside the file: packed, with norms and biases
+	Apart       uint64         // of these: matrices that the file has in several tensors, or in another order, and that stay packed wherever others are
+	StreamLeast uint64         // of the weights: the least that streamed ones pass through
+	Streamable  uint64         // more that streamed weights could use: with it none are read again
 	Checks      uint64         // panels to check unpacked weights; released before keys, values and activations are allocated
 	Layout      kvcache.Layout // state of a sequence
 	KVPer1K     uint64         // of 1024 positions
@@ -36,21 +39,41 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	if err != nil {
 		return Estimate{}, err
 	}
-	ps, err := newPlans(f.program)
+	ps, err := newPlans(f.program, f.weights)
 	if err != nil {
 		return Estimate{}, err
 	}
 	defer ps.close()
 	ctx := cmp.Or(u.Ctx, s.Config.NCtx)
 	bufs, scratch := runnerBytes(f.program, ps, u.Batch, u.MaxOut, u.Threads)
+	weights, ring, most := f.weights.bytes(), uint64(0), uint64(0)
+	if u.Residency == Streamed {
+		if !s.file.CanStream() {
+			return Estimate{}, errNoStream
+		}
+		least, all := streamBytes(f)
+		weights, ring, most = weights+least, least, all-least
+	}
 	return Estimate{
-		Weights:     f.weights.bytes(),
+		Weights:     weights,
+		Apart:       f.weights.apartBytes(),
+		StreamLeast: ring,
+		Streamable:  most,
 		Checks:      f.weights.checkBytes(),
 		Layout:      s.Layout,
 		KVPer1K:     s.Layout.Bytes(1024),
 		KV:          times(s.Layout.Alone(ctx, u.Batch), uint64(u.Sequences)),
 		Activations: uint64(bufs + scratch),
 	}, nil
+}
+
+// Common returns how many bytes of packed weights other models seem to have, so that they take no memory again.
+func (s *Survey) Common(shared *Shared) (uint64, error) {
+	f, err := s.find(Packed)
+	if err != nil || shared == nil {
+		return 0, err
+	}
+	return shared.has(f.weights.mats), nil
 }
 
 // times is a*b, saturated at a value that no memory reaches and with which sums do not

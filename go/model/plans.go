@@ -12,13 +12,14 @@ import (
 type plans struct {
 	begin   *kernel.Plan
 	encoder []*kernel.Plan
-	layers  []*kernel.Plan
+	layers  []*kernel.Plan // of the steps
 	outputs []*kernel.Plan
+	steps   []step        // what the layers are cut into: one each, or several where weights are streamed
 	encode  *kernel.Chain // of begin and the encoder
 	forward *kernel.Chain // of begin and the layers
 }
 
-func newPlans(p *arch.Program) (_ *plans, err error) {
+func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 	ps := &plans{}
 	defer func() {
 		if err != nil {
@@ -35,10 +36,11 @@ func newPlans(p *arch.Program) (_ *plans, err error) {
 		}
 		ps.encoder = append(ps.encoder, l)
 	}
-	for il, ops := range p.Layers {
-		l, err := kernel.NewPlan(p.Bufs, ops...)
+	ps.steps = w.steps(p)
+	for _, s := range ps.steps {
+		l, err := kernel.NewPlan(p.Bufs, s.ops...)
 		if err != nil {
-			return nil, fmt.Errorf("layer %d: %w", il, err)
+			return nil, fmt.Errorf("layer %d: %w", s.layer, err)
 		}
 		ps.layers = append(ps.layers, l)
 	}

@@ -20,7 +20,7 @@ func TestPlansRefused(t *testing.T) {
 		"layer 1: ":   {Bufs: bufs, Begin: good, Layers: [][]kernel.Op{good, bad}},
 		"logits: ":    {Bufs: bufs, Begin: good, Layers: [][]kernel.Op{good}, Outputs: []arch.Output{{Name: "logits", Ops: bad}}},
 	} {
-		if ps, err := newPlans(p); ps != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+		if ps, err := newPlans(p, &weights{}); ps != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, error %v, want one that begins with %q", ps, err, want)
 		}
 	}

@@ -40,8 +40,8 @@ func (r *Runner) Profile() []OpProfile {
 	for il, p := range r.plans.encoder {
 		add(il, p, r.program.Encoder[il])
 	}
-	for il, p := range r.plans.layers {
-		add(il, p, r.program.Layers[il])
+	for i, p := range r.plans.layers {
+		add(r.plans.steps[i].layer, p, r.plans.steps[i].ops)
 	}
 	for i, p := range r.plans.outputs {
 		add(-1, p, r.program.Outputs[i].Ops)

@@ -339,12 +339,13 @@ var publishedEncoders = []published{
 * ffn_down 10240 4096`,
 		check: func(c *Config) bool { return c.NBucket == 32 && c.Layers[0].AttnScale == 1 },
 	},
-	t5("flan-t5-base", 12, 768, 2048, 12),
-	t5("mt5-small", 8, 512, 1024, 6),
+	t5("flan-t5-base", 12, 768, 2048, 12, true),
+	t5("mt5-small", 8, 512, 1024, 6, true),
+	t5("t5-large", 24, 1024, 4096, 16, false),
 }
 
-// t5 is a model with heads of 64, and an output matrix of its own.
-func t5(name string, layers, width, ff, heads uint32) published {
+// t5 is a model with heads of 64; with a gate it has an output matrix of its own as well.
+func t5(name string, layers, width, ff, heads uint32, gate bool) published {
 	p := published{
 		name: name, arch: "t5", layers: int(layers),
 		keys: map[string]any{
@@ -363,7 +364,9 @@ func t5(name string, layers, width, ff, heads uint32) published {
 	tensor("-", "token_embd", width, 32128)
 	tensor("-", "enc.output_norm", width)
 	tensor("-", "dec.output_norm", width)
-	tensor("-", "output", width, 32128)
+	if gate {
+		tensor("-", "output", width, 32128)
+	}
 	layer := func(which, stem string, first bool) {
 		if first {
 			tensor(which, stem+"attn_rel_b", heads, 32)
@@ -375,7 +378,9 @@ func t5(name string, layers, width, ff, heads uint32) published {
 			tensor(which, stem+"attn_"+x, width, 64*heads)
 		}
 		tensor(which, stem+"attn_o", 64*heads, width)
-		tensor(which, stem+"ffn_gate", width, ff)
+		if gate {
+			tensor(which, stem+"ffn_gate", width, ff)
+		}
 		tensor(which, stem+"ffn_up", width, ff)
 		tensor(which, stem+"ffn_down", ff, width)
 	}

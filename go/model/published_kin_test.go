@@ -73,6 +73,13 @@ func publishedKin() []published {
 			more: map[string]any{"attention.max_alibi_bias": float32(8), "attention.layer_norm_epsilon": float32(1e-5)}, check: slopes},
 		{name: "OLMo-7B", arch: "olmo", layers: 32, embd: 4096, heads: 32, ff: 11008, vocab: 50304, gate: true, bareNorm: true,
 			more: map[string]any{"attention.layer_norm_epsilon": float32(1e-5)}, check: neighbours},
+		{name: "OLMo-1.7-7B", arch: "olmo", layers: 32, embd: 4096, heads: 32, ff: 11008, vocab: 50304, gate: true, bareNorm: true,
+			more:  map[string]any{"attention.layer_norm_epsilon": float32(1e-5), "attention.clamp_kqv": float32(8)},
+			check: func(c *Config) bool { return neighbours(c) && c.AttnLimit == 8 }},
+		{name: "dbrx-instruct", arch: "dbrx", layers: 40, embd: 6144, heads: 48, headsKV: 8, ff: 10752, vocab: 100352, fused: true,
+			experts: 16, used: 4, ffExp: 10752,
+			more:  map[string]any{"attention.layer_norm_epsilon": float32(1e-5), "attention.clamp_kqv": float32(8), "rope.freq_base": float32(5e5)},
+			check: func(c *Config) bool { return halves(c) && c.AttnLimit == 8 && c.ExpertNorm && c.NFFExpert == 10752 }},
 		{name: "MiniCPM-2B", arch: "minicpm", layers: 40, embd: 2304, heads: 36, ff: 5760, vocab: 122753, gate: true, tied: true,
 			check: func(c *Config) bool { return neighbours(c) && c.EmbedScale == 12 && c.LogitScale == 256./2304 }},
 		{name: "Trinity-Mini", arch: "afmoe", layers: 32, embd: 2048, heads: 32, headsKV: 4, headDim: 128, ff: 6144, vocab: 200192,
@@ -183,6 +190,8 @@ func (s kinShape) tensors() string {
 		names := "attn_norm ffn_norm"
 		if s.arch == "falcon" {
 			names = "attn_norm"
+		} else if s.arch == "dbrx" {
+			names = "attn_norm attn_output_norm"
 		}
 		vector("-", s.embd, "output_norm")
 		vector("*", s.embd, strings.Fields(names)...)

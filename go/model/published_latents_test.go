@@ -84,7 +84,7 @@ func publishedLatents() []published {
 	} {
 		all = append(all, s.published())
 	}
-	return append(all, kimiLinear48b())
+	return append(all, kimiLinear48b(), deepseekV4Flash())
 }
 
 // kimiLinear48b is the file of Kimi Linear: every fourth layer and the last have latents, the others delta nets.
@@ -149,6 +149,84 @@ ssm_norm 128`
 	}
 	return published{"kimi-linear-48b-a3b", "kimi-linear", 27, keys, strings.Join(lines, ""), func(c *Config) bool {
 		return len(c.Layers) == 27 && c.Layers[2].NHeadKV == 0 && c.Layers[3].NHeadKV == 1 && c.Layers[26].NHeadKV == 1 && c.Delta.NHead == 32
+	}}
+}
+
+// deepseekV4Flash is the file of DeepSeek V4 Flash: the first two layers have a window alone, those behind keys that stand
+// for 4 or 128 positions in turns; the experts of the first three are the token's.
+func deepseekV4Flash() published {
+	const layers = 43
+	every, limits := make([]int32, layers+1), make([]float32, layers) // and of the block for further tokens, which is left out
+	for il := range limits {
+		limits[il] = 10
+		if il >= 2 {
+			every[il] = []int32{4, 128}[il%2]
+		}
+	}
+	keys := map[string]any{
+		"context_length": u32(1 << 20), "embedding_length": u32(4096), "vocab_size": u32(129280), "attention.head_count": u32(64),
+		"attention.head_count_kv": u32(1), "attention.key_length": u32(512), "attention.value_length": u32(512),
+		"rope.dimension_count": u32(64), "rope.freq_base": float32(10000), "attention.layer_norm_rms_epsilon": float32(1e-6),
+		"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16), "rope.scaling.original_context_length": u32(65536),
+		"attention.q_lora_rank": u32(1024), "attention.sliding_window": u32(128), "attention.output_group_count": u32(8),
+		"attention.output_lora_rank": u32(1024), "attention.compress_ratios": every, "attention.compress_rope_freq_base": float32(160000),
+		"attention.indexer.head_count": u32(64), "attention.indexer.key_length": u32(128), "attention.indexer.top_k": u32(512),
+		"expert_count": u32(256), "expert_used_count": u32(6), "expert_feed_forward_length": u32(2048), "expert_shared_count": u32(1),
+		"expert_gating_func": u32(4), "expert_weights_norm": true, "expert_weights_scale": float32(1.5),
+		"swiglu_clamp_exp": limits, "swiglu_clamp_shexp": limits, "hash_layer_count": u32(3), "embedding_length_out": u32(16384),
+		"hyper_connection.count": u32(4), "hyper_connection.sinkhorn_iterations": u32(20), "hyper_connection.epsilon": float32(1e-6),
+	}
+	tensors := `
+- token_embd 4096 129280
+- output 4096 129280
+- output_norm 4096
+- output_hc_fn 16384 4
+- output_hc_base 4
+- output_hc_scale 1
+* attn_norm 4096
+* attn_q_a 4096 1024
+* attn_q_a_norm 1024
+* attn_q_b 1024 32768
+* attn_kv 4096 512
+* attn_kv_a_norm 512
+* attn_sinks 64
+* attn_output_a 4096 8192
+* attn_output_b 8192 4096
+* hc_attn_fn 16384 24
+* hc_attn_base 24
+* hc_attn_scale 3
+* hc_ffn_fn 16384 24
+* hc_ffn_base 24
+* hc_ffn_scale 3
+2::2 attn_compressor_kv 4096 1024
+2::2 attn_compressor_gate 4096 1024
+2::2 attn_compressor_ape 1024 4
+3::2 attn_compressor_kv 4096 512
+3::2 attn_compressor_gate 4096 512
+3::2 attn_compressor_ape 512 128
+2: attn_compressor_norm 512
+2::2 indexer_compressor_kv 4096 256
+2::2 indexer_compressor_gate 4096 256
+2::2 indexer_compressor_ape 256 4
+2::2 indexer_compressor_norm 128
+2::2 indexer.attn_q_b 1024 8192
+2::2 indexer.proj 4096 64
+* ffn_norm 4096
+* ffn_gate_inp 4096 256
+0:3 ffn_gate_tid2eid 6 129280
+3: exp_probs_b.bias 256
+* ffn_gate_exps 4096 2048 256
+* ffn_up_exps 4096 2048 256
+* ffn_down_exps 2048 4096 256
+* ffn_gate_shexp 4096 2048
+* ffn_up_shexp 4096 2048
+* ffn_down_shexp 2048 4096`
+	return published{"deepseek-v4-flash", "deepseek4", layers, keys, tensors, func(c *Config) bool {
+		l := c.Layers
+		return len(l) == layers && l[0].Every == 0 && l[0].Rope.Base == 10000 && l[0].Rope.Scaling.Type == "none" && l[2].Every == 4 &&
+			l[2].Rope.Base == 160000 && l[2].Rope.Scaling.Factor == 16 && l[2].Rope.Scale() == 1 && l[42].Every == 4 && l[41].Every == 128 &&
+			l[42].Window == 128 && l[2].Hashed && !l[3].Hashed && l[42].ExpertLimit == 10 && c.NFFShared == 2048 &&
+			c.Latent.Index.Best == 512 && c.ExpertNorm && c.Hyper.Streams == 4
 	}}
 }
 

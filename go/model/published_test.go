@@ -17,7 +17,7 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedKin(), publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders) {
+	for _, p := range slices.Concat(publishedModels, publishedKin(), publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders, publishedOthers) {
 		t.Run(p.name, func(t *testing.T) {
 			next, _ := p.keys["nextn_predict_layers"].(uint32)
 			norm := "attn_norm"
@@ -84,6 +84,9 @@ func (p published) write(t *testing.T, without, with string) string {
 		typ := gguf.F32
 		if len(dims) > 1 && !strings.HasSuffix(name, ".bias") {
 			typ = gguf.F16
+		}
+		if strings.Contains(name, "tid2eid") { // of integers
+			typ = gguf.I32
 		}
 		size, err := typ.Size(dims)
 		if err != nil {

@@ -18,6 +18,8 @@ type RunnerConfig struct {
 	MaxSeqs   int // of a batch
 	MaxBlocks int // KV blocks of a sequence
 	MaxOut    int // rows of an output at a time, at most MaxTokens
+	// Wait is called with what waits for weights from the disk, during which others may use the Pool; nil: they may not.
+	Wait func(func())
 }
 
 // A Runner computes a model's outputs for batches of tokens. Its buffers lie outside the
@@ -56,7 +58,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	p := m.program
 	var err error
 	r.program = p
-	if r.plans, err = newPlans(p); err != nil {
+	if r.plans, err = newPlans(p, r.weights); err != nil {
 		return err
 	}
 	if r.batch, err = kernel.NewBatch(c.MaxTokens, c.MaxSeqs, c.MaxBlocks, c.MaxOut, p.Groups); err != nil {
@@ -102,6 +104,9 @@ func (r *Runner) Fit(threads int) error {
 	return nil
 }
 
+// Bytes returns the memory of the buffers and of the scratch.
+func (r *Runner) Bytes() uint64 { return uint64(len(r.region.Bytes()) + len(r.work.Bytes())) }
+
 // Rest returns the pages of the buffers to the kernel until the next batch. Outputs of the
 // last one are lost.
 func (r *Runner) Rest() {
@@ -141,7 +146,24 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 		}
 	}
 	ps, n, sources := r.chosen(), len(r.batch.Tokens()), r.batch.Sources()
-	if !r.forward(0, sources, ps.encode, stop, between) || !r.forward(sources, n, ps.forward, stop, between) {
+	early := !r.model.arriving.isHere(r.model.arriving.all())
+	if early && sources > 0 {
+		if err := r.await(r.model.arriving.all()); err != nil {
+			return err
+		}
+	}
+	if !r.forward(0, sources, ps.encode, stop, between) {
+		return ErrStopped
+	}
+	if early {
+		if err := r.early(sources, n, ps, stop, between); err != nil {
+			return err
+		}
+	} else if r.model.stream != nil {
+		if err := r.streamed(sources, n, ps, stop, between); err != nil {
+			return err
+		}
+	} else if !r.forward(sources, n, ps.forward, stop, between) {
 		return ErrStopped
 	}
 	if err := r.model.Damaged(); err != nil {
@@ -194,7 +216,7 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 	if err != nil {
 		return err
 	}
-	next := &Runner{}
+	next := &Runner{weights: r.weights}
 	if err := next.lay(r.program, p, r.config); err != nil {
 		next.Close()
 		return err
@@ -210,10 +232,10 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 	wide := *base
 	wide.Bufs = adapted.Bufs
-	if r.plans, err = newPlans(&wide); err != nil {
+	if r.plans, err = newPlans(&wide, r.weights); err != nil {
 		return err
 	}
-	if r.adapted, err = newPlans(adapted); err != nil {
+	if r.adapted, err = newPlans(adapted, r.weights); err != nil {
 		return err
 	}
 	return r.allocate(adapted, r.adapted, c)

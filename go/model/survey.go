@@ -21,7 +21,8 @@ type Survey struct {
 	file  *File
 	arch  arch.Arch
 	kv    kernel.KVTypes
-	finds [2]*find // for packed and for mapped weights: created on first use
+	tiers []arch.Tier
+	finds [3]*find // for packed, mapped and streamed weights: created on first use
 }
 
 // A find is a survey for one residency.
@@ -33,7 +34,8 @@ type find struct {
 // NewSurvey surveys the model in f, whose keys and values are to be kept as kv
 // says, for sequences of up to ctx positions; 0 is as many as the model was trained for.
 // Errors name the key or the tensor, not the file.
-func NewSurvey(f *File, kv kernel.KVTypes, ctx int) (*Survey, error) {
+// Those of layers that see every position may be in tiers by age.
+func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...arch.Tier) (*Survey, error) {
 	cfg, err := f.Config()
 	if err != nil {
 		return nil, err
@@ -46,18 +48,27 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{Config: cfg, file: f, arch: a, kv: kv}
+	if len(tiers) > 0 && cfg.OnePass() {
+		return nil, fmt.Errorf("%s reads a text as a whole: its keys and values have no age, and cannot be in tiers", cfg.Arch)
+	}
+	s := &Survey{Config: cfg, file: f, arch: a, kv: kv, tiers: tiers}
 	packed, err := s.find(Packed)
 	if err != nil {
 		return nil, err
 	}
 	s.Layout = layout(packed.program)
+	if len(tiers) > 0 && s.Layout.Room(1, 1<<30) == 1<<30 {
+		return nil, fmt.Errorf("no layer of %s sees every position: there is nothing to keep in tiers", cfg.Arch)
+	}
 	return s, nil
 }
 
 func index(r Residency) int {
-	if r == Mapped {
+	switch r {
+	case Mapped:
 		return 1
+	case Streamed:
+		return 2
 	}
 	return 0
 }
@@ -69,21 +80,39 @@ func (s *Survey) find(r Residency) (*find, error) {
 	if s.finds[i] != nil {
 		return s.finds[i], nil
 	}
-	w := newWeights(s.file.GGUF, s.Config.Arch, r != Mapped)
-	p, err := s.arch.Build(s.Config, w, s.kv)
+	w := newWeights(s.file, s.Config.Arch, r != Mapped)
+	if r == Streamed {
+		packed, err := s.find(Packed)
+		if err != nil {
+			return nil, err
+		}
+		w.stream = streamable(packed)
+	}
+	p, err := s.arch.Build(s.Config, w, s.kv, s.tiers...)
 	if err != nil {
 		return nil, err
+	}
+	if w.lacks != "" {
+		return nil, fmt.Errorf("the packed file has no panels of %q as they are needed here; pack the model again", w.lacks)
 	}
 	if err := w.unknown(s.Config); err != nil {
 		return nil, err
 	}
-	ps, err := newPlans(p) // checks every operation
+	ps, err := newPlans(p, w) // checks every operation
 	if err != nil {
 		return nil, err
 	}
 	ps.close()
 	s.finds[i] = &find{w, p}
 	return s.finds[i], nil
+}
+
+// InPlace returns the bytes of a packed file, which can be used where they are; 0 for a plain one.
+func (s *Survey) InPlace() uint64 {
+	if !s.file.Packed() {
+		return 0
+	}
+	return s.file.Size()
 }
 
 // take returns the weights of this residency and hands over ownership, so that they can

@@ -12,7 +12,7 @@ import (
 // sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits, biases by distance of a
 // decoder to its source, which has none.
 var inert = struct{ prefixes, suffixes []string }{
-	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight"},
+	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight", ".exp_probs_b_vl.bias"},
 }
 
 // unknown returns an error for a tensor that the program of a model does not use: its results
@@ -26,6 +26,9 @@ func (w *weights) unknown(cfg *arch.Config) error {
 	}
 	for _, v := range w.vecs {
 		used[v.t.Name] = true
+	}
+	for _, c := range w.choices {
+		used[c.t.Name] = true
 	}
 	for _, t := range w.f.Tensors {
 		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) && !isShared(t.Name, cfg) && !isFirst(t.Name, cfg) {

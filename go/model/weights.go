@@ -18,15 +18,26 @@ import (
 type weights struct {
 	f      *gguf.File
 	arch   string
-	pack   bool // matrices for products; else they stay in the file
+	pack   bool            // matrices for products; else they stay in the file
+	packed *packedFile     // nil for files of rows
+	lacks  string          // a matrix that a packed file does not have
+	bound  bool            // there is memory
+	stream map[string]bool // matrices that come from the disk when they are needed, by key
 	mats   []*matrix
 	vecs   []*vector
 	made   []*vector // what the architecture computes, see Floats
 	byName map[string]*matrix
 	byVec  map[string]*vector
-	ropes  []*rotations
-	small  *mem.Region
-	big    *mem.Region // packed matrices; nil when there are none
+
+	choices  []*choice
+	byChoice map[string]*choice
+
+	ropes []*rotations
+	small *mem.Region
+	big   *pack // packed matrices; nil when there are none
+
+	sharing *Shared       // where matrices are found that other models have; nil: nowhere
+	lone    []*mem.Region // of matrices that were not what others have after all
 }
 
 // A matrix is one or, for experts with a tensor each, several tensors.
@@ -37,6 +48,15 @@ type matrix struct {
 	scales *vector // of the products; nil where the file has none
 
 	transposed bool // of each part, as floats
+	streamed   bool // Data is in a stream.Store
+
+	panels *gguf.Tensor // of a packed file; nil for rows
+	sums   []uint32     // of each of N matrices of panels
+	inFile bool         // Data is panels in the file's pages
+
+	shared *part // of another model, whose Data is this matrix's too; nil: it has its own
+	at     int   // of Data in the model's pack, unless it is alone
+	lone   bool
 
 	squares *squares // nil where nobody wants them
 }
@@ -55,8 +75,11 @@ type rotations struct {
 	freqs   []float64 // nil until there is memory
 }
 
-func newWeights(f *gguf.File, arch string, pack bool) *weights {
-	return &weights{f: f, arch: arch, pack: pack, byName: map[string]*matrix{}, byVec: map[string]*vector{}}
+func newWeights(f *File, arch string, pack bool) *weights {
+	return &weights{
+		f: f.GGUF, packed: f.packed, arch: arch, pack: pack,
+		byName: map[string]*matrix{}, byVec: map[string]*vector{}, byChoice: map[string]*choice{},
+	}
 }
 
 func missingTensor(name string) error { return fmt.Errorf("tensor %q is missing", name) }
@@ -153,7 +176,9 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 	row := kernel.RowBytes(typeOf(t), in)
 	part := *t
 	part.Dims = []uint64{uint64(in), uint64(n)}
-	part.Data = t.Data[from*row : (from+n)*row]
+	if t.Data != nil { // else it is a packed file, whose matrices are not its tensors
+		part.Data = t.Data[from*row : (from+n)*row]
+	}
 	part.Offset += uint64(from * row)
 	return &part
 }
@@ -161,7 +186,11 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
 	// A matrix in several tensors has to be copied together, and interleaved rows apart, so they are packed as well.
-	if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
+	if w.packed != nil && !m.rows {
+		w.keepPanels(key, m)
+	} else if w.stream[key] {
+		m.streamed = true
+	} else if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -270,8 +299,11 @@ func (w *weights) Vector(name string, dims ...int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
+	if !isFloat(t) && (len(dims) < 2 || together(t) > 1) {
 		return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", name, t.Type)
+	}
+	if err := typeOf(t).Check(dims[0]); !isFloat(t) && err != nil {
+		return nil, unsupported(t, err)
 	}
 	v := &vector{t: t, n: n}
 	w.vecs = append(w.vecs, v)
@@ -302,12 +334,27 @@ func (w *weights) bytes() uint64 { return w.packedBytes() + w.smallBytes() }
 func (w *weights) packedBytes() uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
-		if m.Layout == kernel.X16 {
+		if m.anonymous() && m.shared == nil {
 			n += uint64(m.Bytes())
 		}
 	}
 	return n
 }
+
+// apartBytes returns the memory of matrices that are packed because the file has them in several tensors, or in another order:
+// those of a packed file are one.
+func (w *weights) apartBytes() uint64 {
+	n := uint64(0)
+	for _, m := range w.mats {
+		if m.anonymous() && m.panels == nil && (len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
+			n += uint64(m.Bytes())
+		}
+	}
+	return n
+}
+
+// anonymous reports whether the matrix has memory of its own: panels that are neither in the file nor streamed.
+func (m *matrix) anonymous() bool { return m.Layout == kernel.X16 && !m.streamed && !m.inFile }
 
 // smallBytes returns the memory that vectors and rotations take.
 func (w *weights) smallBytes() uint64 {
@@ -318,7 +365,30 @@ func (w *weights) smallBytes() uint64 {
 	for _, v := range slices.Concat(w.vecs, w.made) {
 		n += vectorBytes(v)
 	}
+	for _, c := range w.choices {
+		n += choiceBytes(c)
+	}
 	return n
+}
+
+// isFloat reports whether the elements of a tensor are floats.
+func isFloat(t *gguf.Tensor) bool {
+	return t.Type == gguf.F32 || t.Type == gguf.F16 || t.Type == gguf.BF16
+}
+
+// read fills the vector; that of several dimensions, which may be of any type, row by row.
+func (v *vector) read() error {
+	n := v.n
+	if !isFloat(v.t) {
+		n = int(v.t.Dims[0])
+	}
+	row := kernel.RowBytes(typeOf(v.t), n)
+	for i := range v.n / n {
+		if err := kernel.Dequantize(typeOf(v.t), v.v[i*n:(i+1)*n], v.t.Data[i*row:(i+1)*row]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func ropeBytes(o *rotations) uint64 { return uint64(kernel.AlignUp(o.rope.NRot / 2 * 8)) }
@@ -329,8 +399,12 @@ func vectorBytes(v *vector) uint64 { return uint64(kernel.Pad(v.n)) * 4 }
 func (w *weights) sourceBytes() uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
-		for _, t := range m.parts {
-			if !w.readElsewhere(m) {
+		switch {
+		case !w.readNow(m):
+		case m.panels != nil:
+			n += uint64(len(m.panels.Data))
+		default:
+			for _, t := range m.parts {
 				n += uint64(len(t.Data))
 			}
 		}
@@ -338,12 +412,30 @@ func (w *weights) sourceBytes() uint64 {
 	return n
 }
 
+// readNow reports whether a matrix is read when the model is loaded: those of a packed file were checked when it was
+// written, and streamed ones come later, but for what their sizes are needed for.
+func (w *weights) readNow(m *matrix) bool {
+	switch {
+	case w.packed != nil:
+		return m.anonymous()
+	case m.streamed:
+		return m.squares != nil
+	}
+	return !w.readElsewhere(m)
+}
+
 // checkBytes returns the memory of the panels through which matrices that are
 // not packed have their values checked, some rows at a time, or in which others are transposed or taken apart.
 func (w *weights) checkBytes() uint64 {
+	if w.packed != nil {
+		return 0
+	}
 	n := 0
 	for _, m := range w.mats {
-		if m.Layout == kernel.Rows && !w.readElsewhere(m) {
+		if m.Layout == kernel.Rows && !w.readElsewhere(m) && !m.streamed {
+			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+		}
+		if m.shared != nil {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
 		}
 		if m.transposed {
@@ -359,27 +451,45 @@ func (w *weights) checkBytes() uint64 {
 // values checked: a tied embedding is read once.
 func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }
 
-// bind allocates all weights, reserved from the budget, and fills the vectors.
-func (w *weights) bind(budget *mem.Budget) (err error) {
+// bind allocates all weights, reserved from the budget, and fills the vectors. Matrices that other models seem to have get
+// the memory of these.
+func (w *weights) bind(budget *mem.Budget, shared *Shared) (err error) {
+	if w.sharing = shared; shared != nil {
+		for _, m := range w.mats {
+			if m.shared = shared.take(m); m.shared != nil {
+				m.Data = m.shared.data
+			}
+		}
+	}
 	if n := w.packedBytes(); n > 0 {
-		if w.big, err = budget.Alloc("packed weights", n); err != nil {
+		if w.big, err = newPack(budget, n); err != nil {
 			return err
 		}
-		rest := w.big.Bytes()
+		rest := w.big.region.Bytes()
 		for _, m := range w.mats {
-			if m.Layout == kernel.X16 {
+			if m.anonymous() && m.shared == nil {
 				n := m.Bytes()
-				m.Data, rest = rest[:n:n], rest[n:]
+				m.Data, m.at, rest = rest[:n:n], len(w.big.region.Bytes())-len(rest), rest[n:]
 			}
 		}
 	}
 	if w.small, err = budget.Alloc("norms and biases", w.smallBytes()); err != nil {
 		return err
 	}
+	return w.bindVectors()
+}
+
+// bindVectors fills the vectors and rotations.
+func (w *weights) bindVectors() error {
 	rest := w.small.Bytes()
 	for _, o := range w.ropes {
 		n := ropeBytes(o)
 		o.freqs, rest = mem.Float64s(rest[:n:n])[:o.rope.NRot/2], rest[n:]
+	}
+	for _, c := range w.choices {
+		n := choiceBytes(c)
+		c.fill(mem.Int32s(rest[:n:n])[:len(c.t.Data)/4])
+		rest = rest[n:]
 	}
 	for _, v := range slices.Concat(w.vecs, w.made) {
 		n := vectorBytes(v)
@@ -387,7 +497,7 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 		if v.t == nil {
 			continue
 		}
-		if err := kernel.Dequantize(kernel.Type(v.t.Type), v.v[:v.n], v.t.Data); err != nil {
+		if err := v.read(); err != nil {
 			return unsupported(v.t, err)
 		}
 		if err := finite(v.v); err != nil {
@@ -399,6 +509,7 @@ func (w *weights) bind(budget *mem.Budget) (err error) {
 			m.Scales = m.scales.v[:m.N]
 		}
 	}
+	w.bound = true
 	return w.fillRopes()
 }
 
@@ -428,9 +539,31 @@ func finite[T float32 | float64](v []T) error {
 }
 
 func (w *weights) close() {
-	for _, r := range []*mem.Region{w.big, w.small} {
+	for _, m := range w.mats {
+		if m.shared != nil {
+			w.sharing.drop(m.shared)
+			m.shared = nil
+		}
+	}
+	if w.big != nil {
+		w.sharing.leave(w.big)
+		w.big = nil
+	}
+	for _, r := range append(w.lone, w.small) {
 		if r != nil {
 			r.Close()
 		}
 	}
+}
+
+// alone gives a matrix that is not what another model has memory of its own.
+func (w *weights) alone(m *matrix, budget *mem.Budget) error {
+	r, err := budget.Alloc("packed weights", uint64(m.Bytes()))
+	if err != nil {
+		return err
+	}
+	w.sharing.drop(m.shared)
+	w.lone = append(w.lone, r)
+	m.shared, m.Data, m.lone = nil, r.Bytes(), true
+	return nil
 }

@@ -98,6 +98,13 @@ func (m Model) metadata(set func(key string, value any)) {
 			set(p+"ssm.time_step_rank", uint32(c.NHead))
 		}
 		set(p+"ssm.inner_size", uint32(c.inner()))
+		if s.ReLU2 { // Nemotron: its experts are weighed as DeepSeek's
+			set(p+"attention.layer_norm_epsilon", s.RMSEps)
+			set(p+"expert_shared_count", uint32(1))
+			set(p+"expert_group_count", uint32(1))
+			set(p+"expert_group_used_count", uint32(1))
+			set(p+"expert_weights_norm", true)
+		}
 	}
 	for _, f := range s.Scales {
 		set(p+f.Key, f.Value)

@@ -430,6 +430,14 @@ func TestHarmony(t *testing.T) {
 	}
 }
 
+// </s> is a text of HTML where <|tool_response> ends replies.
+func TestToolResponse(t *testing.T) {
+	tok := mustNew(t, bpeFields([]string{"</s>", "<|tool_response>"}))
+	if want := []int32{257}; !slices.Equal(tok.EOG(), want) {
+		t.Errorf("got %v, want %v", tok.EOG(), want)
+	}
+}
+
 // TestConcurrent shares a Tokenizer, as a server does.
 func TestConcurrent(t *testing.T) {
 	tok := mustNew(t, bpeFields(nil, "a b", "ab c", "Ġ ab"))

@@ -183,6 +183,10 @@ func (t *Tokenizer) findEOG(r *reader) {
 	if has("<|return|>") && has("<|call|>") || has("<|flush|>") && (has("<|call|>") || has("<|calls|>")) {
 		delete(byText, "<|end|>")
 	}
+	// In vocabularies of Gemma 4 and later, </s> is of HTML.
+	if has("<|tool_response>") {
+		delete(byText, "</s>")
+	}
 	for _, id := range byText {
 		eog[id] = true
 	}

@@ -186,6 +186,14 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos != none }
 // EOS returns the token that ends a text, if there is one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos != none }
 
+// Kept returns how many tokens of a prompt are kept of which n are wanted beside BOS; -1 is all.
+func (t *Tokenizer) Kept(n int) int {
+	if n >= 0 && t.AddBOS() {
+		n++
+	}
+	return n
+}
+
 // AddBOS reports whether Encode puts BOS before a text.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 

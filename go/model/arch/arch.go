@@ -26,11 +26,12 @@ var archs = []Arch{
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
 	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
 	qwen2vl, qwen3vlmoe, internlm2, xverse, exaone, exaonemoe, qwen, orion, baichuan, gpt2, starcoder, falcon, gptneox, bloom, mpt,
-	olmo, minicpm, minicpm3, afmoe, bailingmoe,
+	olmo, minicpm, minicpm3, afmoe, bailingmoe, dbrx,
+	chatglm, plamo, plamo2, plamo3, mimo2, hyv3, mellum, pangu, maincoder, jais2, deci,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
-	qwen35, qwen35moe, qwen3next, kimiLinear, deepseek32, glmDSA,
-	mamba, mamba2, rwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
-	bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder, t5,
+	qwen35, qwen35moe, qwen3next, qwen4exp, kimiLinear, deepseek32, deepseek4, glmDSA,
+	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
+	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder, t5,
 }
 
 // Lookup returns the architecture called name.
@@ -49,12 +50,23 @@ func Lookup(name string) (Arch, error) {
 
 // missing says, of architectures that people have files of, what these need and there is not yet.
 var missing = map[string]string{
-	"qwen4exp":  "several residual streams that are mixed (hyper-connections), sparse attention by blocks and embeddings of hashed n-grams",
-	"deepseek4": "several residual streams mixed by Sinkhorn's iterations (hyper-connections), attention to a window and to keys that stand for 4 or 128 positions, and experts chosen by the token",
-	"dbrx":      "limits of queries, keys and values",
-	"rwkv6":     "the time mixing of RWKV 6; that of RWKV 7 is another",
-	"arwkv7":    "an implementation to compare with: the time mixing is that of rwkv7",
-	"clip":      "a language model beside them: they turn images into its embeddings",
+	"clip":             "a language model beside them: they turn images into its embeddings",
+	"kimi-k3":          "attention over the residuals of several layers, and experts with an activation of their own (SiTU)",
+	"minimax-m3":       "attention to the best blocks of positions with keys of each head group",
+	"minimax-01":       "lightning attention, whose heads decay by constants",
+	"hy_v4":            "several residual streams with weights of their own (independent hyper-connections) around attention over latents",
+	"bailingmoe3":      "delta nets whose decays are bounded (safe gates)",
+	"dots3note":        "attention to windows with a gate for each head, beside attention over latents",
+	"step35":           "a gate for each head of attention",
+	"laguna":           "a gate for each head of attention, by softplus",
+	"grovemoe":         "experts that groups of experts share",
+	"llada":            "generation by diffusion: they predict no next token",
+	"llada-moe":        "generation by diffusion: they predict no next token",
+	"dream":            "generation by diffusion: they predict no next token",
+	"rnd1":             "generation by diffusion: they predict no next token",
+	"eagle3":           "a model beside them, for which they draft tokens",
+	"dflash":           "a model beside them, for which they draft tokens",
+	"gemma4-assistant": "a model beside them, for which they draft tokens",
 }
 
 // Names returns the names of all architectures.
@@ -99,6 +111,8 @@ type Weights interface {
 	// Floats returns memory for n floats that are computed from the weights, under a
 	// name of the caller's. It is nil as long as there is none.
 	Floats(name string, n int) []float32
+	// Choice returns a row of n numbers from 0 to below one, for each of rows. It is nil as long as there is no memory.
+	Choice(name string, n, rows, below int) ([]int32, error)
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
 }
@@ -137,10 +151,16 @@ const (
 	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
 )
 
+// A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first is of the youngest.
+type Tier struct {
+	KV       kernel.KVTypes
+	From, To int // 0: none
+}
+
 // Build returns the program of a model of this architecture. Keys and values are stored
-// in the types of kv.
-func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes) (*Program, error) {
-	b := &builder{cfg: cfg, w: w, kv: kv, p: &Program{}, slots: map[slot]kernel.Buf{}, kept: map[int]kept{}}
+// in the types of kv, or, in layers that see every position, in those of tiers by age.
+func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (*Program, error) {
+	b := &builder{cfg: cfg, w: w, kv: kv, tiers: tiers, p: &Program{}, slots: map[slot]kernel.Buf{}, kept: map[int]kept{}}
 	a.build(b)
 	if b.err != nil {
 		return nil, b.err

@@ -42,6 +42,7 @@ type attention struct {
 	sub   string   // the norm of what the heads have made, before the last product
 	post  string   // the norm of the result, before it is added
 	out   string   // the last projection, if not attn_output
+	spans bool     // it is to the best spans of positions, where the layer has some
 }
 
 // attention is output(attend(rope(qkv(input)))).
@@ -64,8 +65,15 @@ func (l layer) attention(a attention) half {
 	if a.gate != gateNone {
 		h.in = append(h.in, gate)
 	}
+	var best int
+	var choose func(act kernel.Act) kernel.Buf
+	if a.spans {
+		var in []kernel.Matrix
+		in, best, choose = l.spanIndex()
+		h.in = append(h.in, in...)
+	}
 	h.run = func(act kernel.Act) {
-		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
+		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.cfg.AttnLimit})
 		if a.norm == normEach || a.norm == normRow || a.norm == normRowMaybe || a.norm == normPlain {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
@@ -76,7 +84,7 @@ func (l layer) attention(a attention) half {
 		kv := l.cache(a, q)
 		heads := kernel.Heads{
 			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
-			Group: kv.group, KVOffset: kv.offset,
+			Group: kv.group, KVOffset: kv.offset, Tiers: kv.tiers,
 		}
 		even := kv.even
 		l.add(l.store(a, heads, even))
@@ -89,11 +97,17 @@ func (l layer) attention(a attention) half {
 		if a.sinks {
 			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
 		}
+		if best > 0 {
+			attend.Best, attend.Each, attend.Chosen = best, l.Every, choose(act)
+		}
 		l.add(attend)
 		if a.gate != gateNone {
 			g := l.floats("gate", kernel.TokRows, nOut)
 			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
 			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
+		}
+		if scale := l.cfg.ValueScale; scale != 0 {
+			l.add(kernel.NormRows{Dst: att, Src: att, Cols: nOut, Segs: 1, Kind: kernel.NoNorm, Scale: scale})
 		}
 		attAct := l.act("att", kernel.TokRows, nOut, out)
 		l.inner(attAct, att, nOut, a.sub)
@@ -119,6 +133,7 @@ func (l layer) sight() (window, ahead int) {
 // kept is where the keys and values of a layer are, and what their channels are multiplied by.
 type kept struct {
 	group, offset int
+	tiers         []kernel.Tier
 	even          balance
 }
 
@@ -128,20 +143,47 @@ func (l layer) cache(a attention, q projection) kept {
 		return l.kept[l.Window]
 	}
 	k := kept{even: l.balance(a, q)}
-	k.group, k.offset = l.place()
+	k.group, k.offset, k.tiers = l.place()
 	l.kept[l.Window] = k
 	return k
 }
 
 // place has memory for the keys and values of the layer.
-func (l layer) place() (group, offset int) {
+func (l layer) place() (group, offset int, tiers []kernel.Tier) {
 	switch {
 	case l.role == reading && l.il > 0: // a layer is done with them before the next begins
-		return l.kept[l.Window].group, l.kept[l.Window].offset
+		return l.kept[l.Window].group, l.kept[l.Window].offset, nil
 	case l.role == answering:
-		return l.crossed[l.il].group, l.crossed[l.il].offset
+		return l.crossed[l.il].group, l.crossed[l.il].offset, nil
 	}
-	return l.state(l.keysAndValues())
+	g := l.keysAndValues()
+	if g.Window > 0 {
+		group, offset = l.state(g)
+		return group, offset, nil
+	}
+	return l.aged(g, func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, l.NHeadKV, l.HeadDim, l.ValueDim) })
+}
+
+// aged has memory for keys and values that every later token sees, of so many bytes by their types: in a group for each
+// tier, where there are some.
+func (b *builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group, offset int, tiers []kernel.Tier) {
+	if len(b.tiers) == 0 {
+		group, offset = b.state(g)
+		return group, offset, nil
+	}
+	name, step := g.Name, b.tiers[0].To
+	for i, t := range b.tiers {
+		g.Bytes, g.AgeFrom, g.AgeTo, g.AgeStep = bytes(t.KV), t.From, t.To, step
+		if i == 0 {
+			group, offset = b.state(g)
+			continue
+		}
+		g.Name = fmt.Sprintf("%s from %d", name, t.From)
+		at := kernel.Tier{KV: t.KV}
+		at.Group, at.KVOffset = b.state(g)
+		tiers = append(tiers, at)
+	}
+	return group, offset, tiers
 }
 
 // keysAndValues is the layer's share of a block. Layers with a window have a group

@@ -21,7 +21,7 @@ type balance struct{ q, k, v, out []float32 }
 // the rounding of both costs scores least; for values such that all are equal.
 func (l layer) balance(a attention, p projection) balance {
 	var b balance
-	if l.kv.K.Integer() {
+	if l.keeps(func(kv kernel.KVTypes) bool { return kv.K.Integer() }) {
 		q, k := l.sizes(a, p, 0, l.NHead, l.HeadDim), l.sizes(a, p, 1, l.NHeadKV, l.HeadDim)
 		b.k, b.q = l.factors("keys", l.NHeadKV, l.HeadDim, 4, func(h, c int) float64 {
 			group, sum := l.NHead/l.NHeadKV, 0.0
@@ -31,7 +31,7 @@ func (l layer) balance(a attention, p projection) balance {
 			return k[h*l.HeadDim+c] / sum
 		})
 	}
-	if l.kv.V.Integer() {
+	if l.keeps(func(kv kernel.KVTypes) bool { return kv.V.Integer() }) {
 		v := l.sizes(a, p, 2, l.NHeadKV, l.ValueDim)
 		b.v, b.out = l.factors("values", l.NHeadKV, l.ValueDim, 2, func(h, c int) float64 { return v[h*l.ValueDim+c] })
 	}
@@ -144,4 +144,9 @@ func exponents(sizes []float64, root int) []int {
 		clear(es)
 	}
 	return es
+}
+
+// keeps reports whether keys and values are kept in such types, at any age.
+func (l layer) keeps(such func(kv kernel.KVTypes) bool) bool {
+	return such(l.kv) || slices.ContainsFunc(l.tiers, func(t Tier) bool { return such(t.KV) })
 }

@@ -13,12 +13,14 @@ type builder struct {
 	cfg        *Config
 	w          Weights
 	kv         kernel.KVTypes
+	tiers      []Tier // of blocks that are older
 	p          *Program
 	ops        []kernel.Op // of the current step
 	slots      map[slot]kernel.Buf
 	ropes      []Rope       // the tables that Begin computes
 	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
+	alone      bool         // x is what a half reads, and no more: see adds
 	role       role         // of the layers that are being built
 	crossed    []kept       // by decoder layer: keys and values of the source, and behind them its own
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
@@ -142,18 +144,23 @@ func (b *builder) ropeTable(r Rope) kernel.Buf {
 }
 
 // norm returns the model's norm of src into act. The bias is used where the file
-// has it. Some files have the weights under the bare name.
+// has it.
 func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
-	c, weight := b.cfg, name+".weight"
+	c := b.cfg
 	n := kernel.Norm{Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps}
 	if c.BareNorms {
 		return n
 	}
-	if b.w.Has(name) {
-		weight = name
-	}
-	n.Weight, n.Bias = b.vector(weight, c.NEmbd), b.optional(name+".bias", c.NEmbd)
+	n.Weight, n.Bias = b.normWeights(name, c.NEmbd), b.optional(name+".bias", c.NEmbd)
 	return n
+}
+
+// normWeights returns the weights of a norm, which some files have under the bare name.
+func (b *builder) normWeights(name string, n int) []float32 {
+	if b.w.Has(name) {
+		return b.vector(name, n)
+	}
+	return b.vector(name+".weight", n)
 }
 
 // positions adds the embeddings of the tokens' positions, where the model has some.
@@ -185,7 +192,7 @@ func (b *builder) begin(more ...func()) {
 	}
 	for _, r := range b.ropes {
 		freqs, err := b.w.Rope(r)
-		b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale()})
+		b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale(), Shift: r.Shift})
 	}
 	b.p.Begin = b.take()
 }
@@ -204,7 +211,7 @@ func (b *builder) layers(build func(l layer)) {
 // block is how the names of a layer's tensors begin.
 func (b *builder) block(il int) string { return fmt.Sprintf("%sblk.%d.", b.stem, il) }
 
-// end normalises the residual, which is one output, and turns it into logits,
+// end normalises the residual, where norm names one, which is one output, and turns it into logits,
 // the other. Without an output matrix the embedding serves again.
 func (b *builder) end(norm string) {
 	c := b.cfg
@@ -216,7 +223,10 @@ func (b *builder) end(norm string) {
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
 	logits := b.floats("logits", kernel.OutRows, c.NVocab)
-	n := b.norm(act, out, kernel.OutRows, norm)
+	n := kernel.Norm{Act: act, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Kind: kernel.NoNorm}
+	if norm != "" {
+		n = b.norm(act, out, kernel.OutRows, norm)
+	}
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
 	b.add(n)
 	b.add(kernel.Matmul{

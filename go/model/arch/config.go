@@ -42,6 +42,8 @@ type Config struct {
 	Parallel      bool    // both halves of a layer are side by side, where files say
 	ResidualScale float32 // of what a half adds to the residual
 	LogitScale    float32
+	AttnLimit     float32 // queries, keys and values are within it on both sides; 0: they are not
+	ValueScale    float32 // of what heads have made; 0: 1
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
 	LogitCap      float32 // so do logits
 
@@ -64,7 +66,10 @@ type Config struct {
 	Scan  Scan  // the zero value: there are no selective state spaces
 	RWKV  RWKV  // the zero value: there is no time mixing
 
-	Latent Latent // the zero value: attention keeps keys and values
+	Latent     Latent     // the zero value: attention keeps keys and values
+	Compressed Compressed // the zero value: no keys stand for several positions
+	Hyper      Hyper      // the zero value: the residual is one
+	NGram      NGram      // the zero value: tokens are not hashed
 
 	Classifier Classifier // the zero value: there is none
 }
@@ -101,11 +106,15 @@ type Scan struct {
 	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
 }
 
-// An RWKV is the sizes of the time mixing of RWKV 7, in place of attention: a head, and the ranks of what its
-// decays, its rates, the share of the first layer's values and the gate of its result are made by.
+// An RWKV is the sizes of the time mixing of RWKV, in place of attention: a head, and the ranks of what its decays and,
+// of RWKV 7, its rates, the share of the first layer's values and the gate of its result are made by, of RWKV 6 the shares
+// of the token before.
 type RWKV struct {
 	HeadDim                  int
-	Decay, Rate, Value, Gate int
+	Decay, Rate, Value, Gate int // Gate 0: there is none
+	Shares                   int
+	Bare                     bool // files need not have a norm of the result, and of RWKV 6 have none
+	Halve                    int  // the residual is halved after each so many layers; 0: it is not
 }
 
 // A Layer is the sizes of one block.
@@ -122,6 +131,10 @@ type Layer struct {
 	NFF            int                // feed-forward width
 	GateCutoff     float32            // gates of the feed-forward are open that are so many standard deviations above the mean; 0: all
 	Sparse         bool               // it has experts
+	Hashed         bool               // which the token decides
+	ExpertLimit    float32            // of what goes into their function; 0: none
+	SharedLimit    float32            // and into that of the shared ones
+	Every          int                // positions that an entry stands for; 0: there are none
 	Indexed        bool               // it chooses positions; else they are those of the layer before
 	XIELU          kernel.XIELUParams
 }

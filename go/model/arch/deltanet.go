@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -12,9 +13,11 @@ type deltaNet struct {
 	// The value heads of a key head are neighbours, and ssm_ba has their gates. Else value
 	// head h has key head h mod the number of them, and there are ssm_beta and ssm_alpha.
 	grouped bool
+	gate    kernel.Fn // of the result, if not SiLU
+	spans   bool      // attention between is to the best spans of positions
 }
 
-// deltaNet is ssm_out(norm(delta(q, k, v)) * silu(attn_gate(input))), with q, k and v
+// deltaNet is ssm_out(norm(delta(q, k, v)) * gate(attn_gate(input))), with q, k and v
 // from silu(conv(attn_qkv(input))), q and k normalised to length 1.
 func (l layer) deltaNet(d deltaNet) half {
 	c, n := l.cfg, l.cfg.Delta
@@ -47,7 +50,7 @@ func (l layer) deltaNet(d deltaNet) half {
 			ValueDim: n.ValueDim, Tiled: !d.grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group, Offset: offset,
 			Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
 		})
-		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: kernel.SiLU}, out)
+		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: cmp.Or(d.gate, kernel.SiLU)}, out)
 	}
 	return h
 }
@@ -80,7 +83,7 @@ func (l layer) deltaOrAttention(d deltaNet) half {
 	if l.NHeadKV == 0 {
 		return l.deltaNet(d)
 	}
-	return l.attention(attention{norm: normHead, gate: gateQuery})
+	return l.attention(attention{norm: normHead, gate: gateQuery, spans: d.spans})
 }
 
 // deltaInput binds the projections of queries, keys and values, and behind them of the

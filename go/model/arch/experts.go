@@ -82,16 +82,16 @@ func (l layer) experts(e experts) half {
 			l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Parts: []kernel.Part{router}})
 		}
 		l.add(kernel.MoeRoute{
-			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.optional(l.blk+"exp_probs_b.bias", c.NExpert),
+			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.correction(),
 			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, BestOfGroup: c.GroupBest,
-			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale,
+			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale, Choice: l.choice(),
 		})
 		if c.NLatent > 0 {
 			act = l.latentInput(act, into, in...)
 		}
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: width, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
-			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn,
+			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn, Limit: l.ExpertLimit,
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
@@ -107,12 +107,32 @@ func (l layer) experts(e experts) half {
 			return
 		}
 		if e.post == "" {
-			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early})
+			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early, Store: l.adds() == kernel.Store})
 			return
 		}
 		l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
 		l.normTo(l.both(), l.half(), kernel.Add, e.post)
 	}}
+}
+
+// choice returns the experts of each token, where the token decides them.
+func (l layer) choice() []int32 {
+	if !l.Hashed {
+		return nil
+	}
+	c := l.cfg
+	ids, err := l.w.Choice(l.blk+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert)
+	return keep(l.builder, ids, err)
+}
+
+// correction returns what is added to the weights of experts for the choice, where the file has it: some have it under the
+// bare name.
+func (l layer) correction() []float32 {
+	name := l.blk + "exp_probs_b"
+	if l.w.Has(name) {
+		return l.vector(name, l.cfg.NExpert)
+	}
+	return l.optional(name+".bias", l.cfg.NExpert)
 }
 
 // latentInput returns the input of experts that are between projections.

@@ -64,7 +64,11 @@ func (l layer) feedForward(f feedForward) half {
 		if l.GateCutoff != 0 {
 			l.sparse(act, ffn, parts, f.fn)
 		} else {
-			l.add(kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn})
+			m := kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn}
+			if f.shared {
+				m.Limit = l.SharedLimit
+			}
+			l.add(m)
 		}
 		if f.xielu {
 			l.add(kernel.XIELU{Dst: ffn, Cols: width, XIELUParams: l.XIELU})

@@ -11,12 +11,7 @@ var gemma3 = Arch{
 		gemmaConfig(k)
 		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
 		k.windows(allBut(6))
-		base := k.floatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.Window > 0 {
-				l.Rope.Base, l.Rope.Scaling = base, noScaling
-			}
-		}
+		k.windowRope(10000)
 	},
 	build: func(b *builder) {
 		gemma3Layers(b)

@@ -45,6 +45,9 @@ func (l layer) index() index {
 			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: indexEps, Scale: 1,
 			Weight: l.vector(l.blk+"indexer.k_norm.weight", n.Dim), Bias: l.vector(l.blk+"indexer.k_norm.bias", n.Dim),
 		})
+		if len(l.tiers) > 0 {
+			keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
+		}
 		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
 		heads := kernel.Heads{
 			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,

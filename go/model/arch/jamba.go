@@ -1,10 +1,6 @@
 package arch
 
-import (
-	"fmt"
-
-	"github.com/quern-llm/quern/go/kernel"
-)
+import "github.com/quern-llm/quern/go/kernel"
 
 // jamba is Jamba: state spaces of the first kind, whose inputs are normalised, in most
 // layers, attention without rotations where there are key-value heads, and experts in the
@@ -18,10 +14,7 @@ var jamba = Arch{
 		k.mamba()
 		k.someExperts()
 		k.c.ExpertGating = kernel.GateSoftmax
-		for il := range k.c.Layers {
-			_, routed := k.f.Tensor(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", il))
-			k.c.Layers[il].Sparse = k.c.Layers[il].Sparse && routed
-		}
+		k.routed()
 	},
 	build: func(b *builder) {
 		b.begin()

@@ -130,8 +130,8 @@ func (k *keys) eachConstant(name string, set func(l *Layer, v float64)) {
 		k.keep(err)
 		return
 	}
-	if err != nil && len(all) != len(layers) {
-		k.keep(fmt.Errorf("key %q: %d elements, want one for each of the %d layers", name, len(all), len(layers)))
+	if n := len(all); err != nil && n != len(layers) && n != len(layers)+k.c.NNext {
+		k.keep(fmt.Errorf("key %q: %d elements, want one for each of the %d layers", name, n, len(layers)))
 		return
 	}
 	for il := range layers {

@@ -41,10 +41,11 @@ func (l layer) latentAttention() half {
 		l.add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain, Heads: heads})
 		l.add(kernel.Matmul{Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}}, Heads: heads})
 
-		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, l.HeadDim, 0)})
+		group, offset, tiers := l.aged(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, l.HeadDim, 0)},
+			func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, 1, l.HeadDim, 0) })
 		shape := kernel.Heads{
 			NHead: l.NHead, NHeadKV: 1, HeadDim: l.HeadDim, ValueDim: l.ValueDim, InKeys: true, KV: l.kv, QKV: qkv,
-			Col: [3]int{0, key}, Group: group, KVOffset: offset,
+			Col: [3]int{0, key}, Group: group, KVOffset: offset, Tiers: tiers,
 		}
 		store := l.store(attention{}, shape, balance{})
 		store.RopeAt = n.Rank
@@ -120,8 +121,11 @@ func (l layer) absorbed(plain int) (keys, values kernel.Matrix) {
 }
 
 // headAct returns activations of each head, as products with m take them.
-func (l layer) headAct(width int, m kernel.Matrix) kernel.Act {
+func (l layer) headAct(width int, m kernel.Matrix) kernel.Act { return l.groupAct(l.NHead, width, m) }
+
+// groupAct returns those of each of n groups of heads.
+func (l layer) groupAct(n, width int, m kernel.Matrix) kernel.Act {
 	kind := m.Type.Act()
-	use := fmt.Sprintf("%d heads", l.NHead)
-	return kernel.Act{kind: l.buf(use, kernel.BufSpec{Kind: kind, Rows: kernel.HeadRows, Width: kernel.Pad(width), NHead: l.NHead})}
+	use := fmt.Sprintf("%d heads", n)
+	return kernel.Act{kind: l.buf(use, kernel.BufSpec{Kind: kind, Rows: kernel.HeadRows, Width: kernel.Pad(width), NHead: n})}
 }

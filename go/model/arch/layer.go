@@ -62,11 +62,20 @@ func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 func (l layer) result(act kernel.Act, out kernel.Part, post string) {
 	c := l.cfg
 	if post == "" {
-		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: kernel.Add, Scale: c.ResidualScale, Parts: []kernel.Part{out}})
+		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: l.adds(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
 		return
 	}
 	l.add(kernel.Matmul{Dst: l.half(), Act: act, Parts: []kernel.Part{out}})
-	l.normTo(l.x(), l.half(), kernel.Add, post)
+	l.normTo(l.x(), l.half(), l.adds(), post)
+}
+
+// adds says how a half adds to x: the first does not, where the residual is elsewhere, see connect.
+func (b *builder) adds() kernel.Epilogue {
+	if b.alone {
+		b.alone = false
+		return kernel.Store
+	}
+	return kernel.Add
 }
 
 // half has the result of a half before it is normalised.
@@ -77,7 +86,7 @@ func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	c := l.cfg
 	l.add(kernel.NormRows{
 		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: to,
-		Weight: l.vector(l.blk+name+".weight", c.NEmbd), Bias: l.optional(l.blk+name+".bias", c.NEmbd),
+		Weight: l.normWeights(l.blk+name, c.NEmbd), Bias: l.optional(l.blk+name+".bias", c.NEmbd),
 	})
 }
 
@@ -102,7 +111,7 @@ func (b *builder) normalise(name string) {
 }
 
 // only keeps of a the kinds that products with these matrices take.
-func (l layer) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
+func (b *builder) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	kept := kernel.Act{}
 	for _, m := range mats {
 		kept[m.Type.Act()] = a[m.Type.Act()]

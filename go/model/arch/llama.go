@@ -18,10 +18,12 @@ var llama = Arch{
 	},
 	build: func(b *builder) {
 		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{})
-		})
+		b.layers(llamaLayer)
 		b.end("output_norm")
 	},
+}
+
+func llamaLayer(l layer) {
+	l.residual("attn_norm", l.attention(attention{}))
+	l.mixture("ffn_norm", experts{})
 }

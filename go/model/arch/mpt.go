@@ -10,7 +10,7 @@ var mpt = Arch{
 		k.layerNorm()
 		k.heads()
 		k.feedForward()
-		k.unclamped()
+		k.clamp()
 		const bias = "attention.max_alibi_bias"
 		switch n := k.floatOr(bias, 0, 0, 1e3); n {
 		case 0:
@@ -31,10 +31,5 @@ var mpt = Arch{
 	},
 }
 
-// unclamped refuses files whose queries, keys and values are limited.
-func (k *keys) unclamped() {
-	const clamp = "attention.clamp_kqv"
-	if n := k.floatOr(clamp, 0, 0, 1e6); n != 0 {
-		k.fail(clamp, "%g: limits of queries, keys and values are not supported, want 0", n)
-	}
-}
+// clamp reads what queries, keys and values are held within; 0 is how some files say that they are not.
+func (k *keys) clamp() { k.c.AttnLimit = float32(k.floatOr("attention.clamp_kqv", 0, 0, 1e6)) }

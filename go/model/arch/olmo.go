@@ -10,7 +10,7 @@ var olmo = Arch{
 		k.c.BareNorms = true
 		k.heads()
 		k.feedForward()
-		k.unclamped()
+		k.clamp()
 		k.rope(kernel.RopeNorm)
 	},
 	build: llama.build,

@@ -19,6 +19,9 @@ type Rope struct {
 	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
 	// more than so many positions those of longFactors. See Config.For.
 	NCtxShort int
+
+	Back  bool // it is undone
+	Shift int  // what is added to positions
 }
 
 const (
@@ -76,6 +79,9 @@ func (r Rope) Freqs(factors []float32) []float64 {
 			keep = float64((1 - min(max(ramp, 0), 1)) * s.ExtFactor)
 		}
 		freqs[i] = float64(f/s.Factor*(1-keep)) + float64(f*keep)
+		if r.Back {
+			freqs[i] = -freqs[i]
+		}
 	}
 	return freqs
 }

@@ -11,7 +11,11 @@ const groupEps = 64e-5
 func (l layer) timeMix(norm string) {
 	n, ranks := l.cfg.NEmbd, l.cfg.RWKV
 	const inputs = 6 // of receptance, decays, key, value, rates, gate
-	src := l.shift(norm, "time_mix_lerp_fused.weight", inputs, n, 1, 1, inputs)
+	used := inputs
+	if ranks.Gate == 0 {
+		used-- // the gate's is the last
+	}
+	src := l.shift(norm, "time_mix_lerp_fused.weight", used, l.vector(l.blk+"time_mix_lerp_fused.weight", n, 1, 1, used))
 	input := func(i int, mats ...kernel.Matrix) kernel.Act {
 		act := l.act("embd", kernel.TokRows, n, mats...)
 		l.add(kernel.ToAct{Act: act, Src: src, SrcCol: i * n, Cols: n})
@@ -56,13 +60,19 @@ func (l layer) timeMix(norm string) {
 		Direction: l.vector(l.blk+"time_mix_k_k.weight", n), Rate: l.vector(l.blk+"time_mix_k_a.weight", n),
 		Bonus: l.vector(l.blk+"time_mix_r_k.weight", n),
 	})
-	l.add(kernel.NormRows{
-		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.LayerNorm, Eps: groupEps, SegWeights: true, Scale: 1,
-		Weight: l.vector(l.blk+"time_mix_ln.weight", n), Bias: l.vector(l.blk+"time_mix_ln.bias", n), Epilogue: kernel.Add,
-	})
-	g, gate := first("g", ranks.Gate), l.floats("rwkv.gate", kernel.TokRows, n)
-	l.lowRank("rwkv", input(5, g), g, kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.Sigmoid}, gate, second("g", ranks.Gate, 0))
-	l.add(kernel.Gate{Dst: y, DstCol: n, Src: gate, Cols: n, Fn: kernel.NoFn})
+	made := kernel.NormRows{
+		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+	}
+	if !ranks.Bare || l.w.Has(l.blk+"time_mix_ln.weight") {
+		made.Kind, made.Eps, made.SegWeights = kernel.LayerNorm, groupEps, true
+		made.Weight, made.Bias = l.vector(l.blk+"time_mix_ln.weight", n), l.vector(l.blk+"time_mix_ln.bias", n)
+	}
+	l.add(made)
+	if ranks.Gate > 0 {
+		g, gate := first("g", ranks.Gate), l.floats("rwkv.gate", kernel.TokRows, n)
+		l.lowRank("rwkv", input(5, g), g, kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.Sigmoid}, gate, second("g", ranks.Gate, 0))
+		l.add(kernel.Gate{Dst: y, DstCol: n, Src: gate, Cols: n, Fn: kernel.NoFn})
+	}
 	out := l.square("time_mix_output")
 	act := l.act("rwkv", kernel.TokRows, n, out)
 	l.add(kernel.ToAct{Act: act, Src: y, SrcCol: n, Cols: n})
@@ -73,7 +83,7 @@ func (l layer) timeMix(norm string) {
 func (l layer) channelMix(norm string) {
 	n := l.cfg.NEmbd
 	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)
-	src := l.shift(norm, "channel_mix_lerp_k.weight", 1, n)
+	src := l.shift(norm, "channel_mix_lerp_k.weight", 1, l.vector(l.blk+"channel_mix_lerp_k.weight", n))
 	act, ffn := l.act("embd", kernel.TokRows, n, key), l.floats("ffn", kernel.TokRows, l.NFF)
 	ffnAct := l.act("ffn", kernel.TokRows, l.NFF, value)
 	l.add(kernel.ToAct{Act: act, Src: src, Cols: n})
@@ -87,17 +97,18 @@ func (l layer) square(name string) kernel.Matrix {
 	return l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
 }
 
-// shift has, for each of n results, the norm of x moved towards that of the token before, channel by channel, by the
-// shares in a vector of these dimensions.
-func (l layer) shift(norm, shares string, n int, dims ...int) kernel.Buf {
+// shift has, for each of n results, the norm of x moved towards that of the token before, channel by channel, by
+// shares, which are for one result or for several.
+func (l layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 	width := l.cfg.NEmbd
 	src, dst := l.floats("shift.in", kernel.TokRows, width), l.floats("shift", kernel.TokRows, n*width)
 	l.normTo(src, l.x(), kernel.Store, norm)
 	group, offset := l.state(recurrent(kernel.ConvBytes(width, 2)))
-	of, taps := l.vector(l.blk+shares, dims...), l.w.Floats(l.blk+shares+" as taps", 2*n*width)
-	if of != nil && taps != nil { // else there is no memory yet
-		for i, share := range of[:n*width] {
-			taps[2*i], taps[2*i+1] = share, 1-share
+	taps := l.w.Floats(l.blk+name+" as taps", 2*n*width)
+	for i, at := 0, 0; i < len(shares) && taps != nil; i++ { // else there is no memory yet
+		for _, share := range shares[i][:min(len(shares[i]), n*width)] {
+			taps[2*at], taps[2*at+1] = share, 1-share
+			at++
 		}
 	}
 	l.add(kernel.Conv{Dst: dst, Src: src, Cols: width, Taps: 2, Results: n, Weight: taps, Group: group, Offset: offset})

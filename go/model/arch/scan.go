@@ -72,6 +72,46 @@ func (l layer) mamba(norms scanNorms) half {
 	}}
 }
 
+// headScan is ssm_out(scan(x, b, c) * silu(z)), with z and x of each head from ssm_in, a convolution over x, and from that b,
+// c and what the steps of heads are made of, all normalised.
+func (l layer) headScan(post string) half {
+	c, n := l.cfg, l.cfg.Scan
+	dim := n.Inner / n.NHead
+	gate, err := l.w.Heads(l.blk+"ssm_in.weight", c.NEmbd, 2*dim, 0, dim, n.NHead)
+	keep(l.builder, 0, err)
+	in, err := l.w.Heads(l.blk+"ssm_in.weight", c.NEmbd, 2*dim, dim, dim, n.NHead)
+	keep(l.builder, 0, err)
+	// The columns of one buffer: x, b, c, what the steps are made of, the steps.
+	b, cc, low, step := n.Inner, n.Inner+n.State, n.Inner+2*n.State, n.Inner+2*n.State+n.Rank
+	from := l.matrix(l.blk+"ssm_x.weight", n.Inner, 2*n.State+n.Rank)
+	steps := l.matrix(l.blk+"ssm_dt.weight", n.Rank, n.NHead)
+	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
+	return half{in: []kernel.Matrix{gate, in}, run: func(act kernel.Act) {
+		src, x := l.floats("scan.in", kernel.TokRows, 2*n.Inner), l.floats("scan.x", kernel.TokRows, step+n.NHead)
+		y := l.floats("scan", kernel.TokRows, n.Inner)
+		xAct, lowAct := l.act("scan.x", kernel.TokRows, n.Inner, from), l.act("scan.low", kernel.TokRows, n.Rank, steps)
+		l.add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: gate}, {Matrix: in, Col: n.Inner}}})
+		l.scanConv(x, src, n.Inner, n.Inner)
+		l.add(kernel.ToAct{Act: xAct, Src: x, Cols: n.Inner})
+		l.add(kernel.Matmul{Dst: x, Act: xAct, Parts: []kernel.Part{{Matrix: from, Col: b}}})
+		l.scanNorm(scanWeights, x, "ssm_b_norm", b, n.State)
+		l.scanNorm(scanWeights, x, "ssm_c_norm", cc, n.State)
+		l.scanNorm(scanWeights, x, "ssm_dt_norm", low, n.Rank)
+		l.add(kernel.ToAct{Act: lowAct, Src: x, SrcCol: low, Cols: n.Rank})
+		l.add(kernel.Matmul{Dst: x, Act: lowAct, Parts: []kernel.Part{{Matrix: steps, Col: step}}})
+		group, offset := l.state(recurrent(kernel.ScanBytes(n.NHead, n.State, dim)))
+		l.add(kernel.Scan{
+			Dst: y, Src: x, Col: [3]int{0, b, cc}, Steps: x, StepCol: step, NHead: n.NHead, NGroup: 1, StateDim: n.State, HeadDim: dim,
+			Group: group, Offset: offset, Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
+			Skip: l.vector(l.blk+"ssm_d", n.NHead),
+		})
+		l.add(kernel.Gate{Dst: y, Src: src, Cols: n.Inner, Fn: kernel.SiLU})
+		outAct := l.act("scan", kernel.TokRows, n.Inner, out)
+		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: n.Inner})
+		l.result(outAct, kernel.Part{Matrix: out}, post)
+	}}
+}
+
 // scanConv adds the convolution over n columns of src, from col on.
 func (l layer) scanConv(dst, src kernel.Buf, col, n int) {
 	taps := l.cfg.NTap
@@ -105,7 +145,7 @@ func (l layer) scanNorm(norms scanNorms, x kernel.Buf, name string, col, n int) 
 	case scanNone:
 		return
 	case scanWeights:
-		op.Weight = l.vector(l.blk+name+".weight", n)
+		op.Weight = l.normWeights(l.blk+name, n)
 	}
 	l.add(op)
 }

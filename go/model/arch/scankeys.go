@@ -27,6 +27,23 @@ func (k *keys) mamba() {
 	}
 }
 
+// headScan reads the sizes of state spaces whose heads share what multiplies their states, and have steps of low rank.
+func (k *keys) headScan() {
+	k.scan(maxHeadDim)
+	s := &k.c.Scan
+	s.NHead = k.int("ssm.time_step_rank", 1, maxHead)
+	s.Rank = max(64, k.c.NEmbd/16) // as all models have it: files do not say
+	if k.err != nil {
+		return
+	}
+	switch {
+	case s.Inner%(s.NHead*kernel.Panel) != 0:
+		k.fail("ssm.inner_size", "%d, want a multiple of %d for each of the %d heads", s.Inner, kernel.Panel, s.NHead)
+	case s.State%kernel.Panel != 0 || s.Rank%kernel.Panel != 0:
+		k.fail("ssm.state_size", "%d, with steps of rank %d, want multiples of %d", s.State, s.Rank, kernel.Panel)
+	}
+}
+
 // mamba2 reads the sizes of state spaces of the second kind.
 func (k *keys) mamba2() {
 	k.scan(maxHeadDim)

@@ -44,19 +44,22 @@ func (k *keys) mixedHeads() { k.someHeads(true) }
 
 func (k *keys) someHeads(mixed bool) {
 	layers := k.c.Layers
-	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
 	least := 1
 	if mixed {
 		least = 0
 	}
+	k.each("attention.head_count", least, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
 	k.eachOr("attention.head_count_kv", least, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
 	if k.err != nil {
 		return
 	}
 	for i := range layers {
 		l := &layers[i]
-		if l.NHeadKV > 0 && l.NHead%l.NHeadKV != 0 {
+		if l.NHeadKV > 0 && (l.NHead == 0 || l.NHead%l.NHeadKV != 0) {
 			k.fail("attention.head_count_kv", "%d, want a divisor of the %d heads", l.NHeadKV, l.NHead)
+		}
+		if l.NHead == 0 {
+			continue
 		}
 		l.HeadDim = k.c.NEmbd / l.NHead
 		if k.c.NEmbd%l.NHead != 0 && !k.has("attention.key_length") {
@@ -70,7 +73,7 @@ func (k *keys) someHeads(mixed bool) {
 	k.eachOr("attention.value_length", 1, maxHeadDim, func(l *Layer, n int) { l.ValueDim = n })
 	for i := range layers {
 		l := &layers[i]
-		l.AttnScale = float32(1 / math.Sqrt(float64(l.HeadDim)))
+		l.AttnScale = float32(1 / math.Sqrt(float64(max(l.HeadDim, 1))))
 	}
 }
 
@@ -125,8 +128,10 @@ func (k *keys) expertWeights(gating kernel.Gating, norm bool) {
 		k.c.ExpertGating = kernel.GateSigmoid
 	case 3:
 		k.c.ExpertGating = kernel.GateChosen
+	case 4:
+		k.c.ExpertGating = kernel.GateSqrtSoftplus
 	default:
-		k.fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)", n)
+		k.fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid), 3 (softmax of the chosen) and 4 (root of the softplus)", n)
 	}
 	k.c.ExpertNorm = k.boolOr("expert_weights_norm", norm)
 }
@@ -136,6 +141,14 @@ func (k *keys) denseLead() {
 	n := k.intOr("leading_dense_block_count", 0, 0, len(k.c.Layers))
 	for il := range n {
 		k.c.Layers[il].Sparse = false
+	}
+}
+
+// routed leaves experts to the layers that have a router.
+func (k *keys) routed() {
+	for il := range k.c.Layers {
+		_, ok := k.f.Tensor(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", il))
+		k.c.Layers[il].Sparse = k.c.Layers[il].Sparse && ok
 	}
 }
 
@@ -182,6 +195,9 @@ func (k *keys) rope(style kernel.Rope) {
 	base := k.floatOr("rope.freq_base", 10000, 1.001, 1e15)
 	for i := range k.c.Layers {
 		l := &k.c.Layers[i]
+		if l.NHead == 0 {
+			continue
+		}
 		r := Rope{Style: style, Base: base, Scaling: scaling, Factors: "rope_freqs.weight"}
 		if _, ok := k.f.Tensor(longFactors); ok {
 			r.NCtxShort = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
@@ -230,12 +246,28 @@ func (k *keys) windowsIn(windowed func(il int) bool, of func(n int) func(il int)
 			return
 		}
 		windowed = func(il int) bool { return all[il] }
+	} else if all, err := k.f.Ints(k.name(pattern)); err == nil {
+		if !k.forLayers(pattern, len(all)) {
+			return
+		}
+		windowed = func(il int) bool { return all[il] != 0 }
 	} else if k.has(pattern) {
 		windowed = of(k.int(pattern, 0, maxLayer))
 	}
 	for il := range k.c.Layers {
 		if windowed(il) {
 			k.c.Layers[il].Window = n
+		}
+	}
+}
+
+// windowRope gives the rotations of layers with a window the base that the file says, else this one, and leaves the positions
+// there as they are.
+func (k *keys) windowRope(base float64) {
+	base = k.floatOr("rope.freq_base_swa", base, 1.001, 1e15)
+	for il := range k.c.Layers {
+		if l := &k.c.Layers[il]; l.Window > 0 {
+			l.Rope.Base, l.Rope.Scaling = base, noScaling
 		}
 	}
 }

@@ -1,15 +1,14 @@
 package arch
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// t5 is T5 1.1 and its kin (FLAN-T5, mT5, MADLAD): an encoder as that of t5encoder, and a decoder that attends to its
-// result between the halves of such layers. Where the embedding is the output matrix too, the first T5 divided logits by
+// t5 is T5 and its kin (FLAN-T5, mT5, MADLAD): an encoder as that of t5encoder, and a decoder that attends to its
+// result between the halves of such layers. The first T5 has ReLU without a gate, those behind it GELU with one. Where the embedding is the output matrix too, the first T5 divided logits by
 // the root of its width; as other programs that run these files, this one does not: the order of tokens is the same.
 var t5 = Arch{
 	Name: "t5",
@@ -58,8 +57,9 @@ func (l layer) t5Halves(between ...func() half) {
 	for _, h := range between {
 		l.residual("cross_attn_norm", h())
 	}
-	if gate := l.blk + "ffn_gate.weight"; !l.w.Has(gate) {
-		keep(l.builder, 0, fmt.Errorf("tensor %q is missing: of T5 those with a gate are supported (1.1, FLAN-T5, mT5), not the first with ReLU", gate))
+	ff := feedForward{fn: kernel.GELU}
+	if !l.w.Has(l.blk + "ffn_gate.weight") {
+		ff = feedForward{fn: kernel.ReLU, plain: true}
 	}
-	l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU}))
+	l.residual("ffn_norm", l.feedForward(ff))
 }

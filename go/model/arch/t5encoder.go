@@ -1,6 +1,6 @@
 package arch
 
-// t5Encoder is the encoder of T5 1.1: RMS norms before the halves, scores that are not scaled and have biases by distance.
+// t5Encoder is the encoder of T5: RMS norms before the halves, scores that are not scaled and have biases by distance.
 var t5Encoder = Arch{
 	Name: "t5encoder",
 	config: func(k *keys) {

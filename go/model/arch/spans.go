@@ -1,0 +1,84 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Attention to the best spans of Layer.Every positions each: an index has a key for each whole span, the mean of its
+// positions' keys, and those behind the last whole one are always seen.
+
+// spans reads the sizes of the index, and how long spans are.
+func (k *keys) spans() {
+	const every = "attention.compress_ratios"
+	n := &k.c.Latent.Index
+	*n = Index{
+		NHead: k.int("attention.indexer.head_count", 1, maxHead),
+		Dim:   k.int("attention.indexer.key_length", 1, maxHeadDim),
+		Best:  k.int("attention.indexer.top_k", 1, maxChosen),
+		Rope:  kernel.RopeNeox,
+	}
+	k.eachOr(every, 0, kernel.KVBlock, func(l *Layer, positions int) { l.Every = positions })
+	if k.err != nil {
+		return
+	}
+	for il := range k.c.Layers {
+		l := &k.c.Layers[il]
+		if l.NHeadKV == 0 {
+			l.Every = 0
+		}
+		switch {
+		case l.Every == 0:
+		case l.Every == 1 || kernel.KVBlock%l.Every != 0 || l.Every > n.Best:
+			k.fail(every, "%d for layer %d, want 0 or a divisor of %d up to the %d positions that are chosen", l.Every, il, kernel.KVBlock, n.Best)
+		case n.Dim%kernel.Panel != 0 || n.Dim < l.Rope.NRot:
+			k.fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Dim, kernel.Panel, l.Rope.NRot)
+		}
+	}
+}
+
+// spanRopes has the rotations of spans computed.
+func (b *builder) spanRopes() {
+	for _, l := range b.cfg.Layers {
+		if l.Every > 0 {
+			b.ropeTable(l.ofEntry())
+		}
+	}
+}
+
+// spanIndex binds what chooses the spans that a layer attends to: so many of them.
+func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel.Act) kernel.Buf) {
+	if l.Every == 0 {
+		return nil, 0, nil
+	}
+	n := l.cfg.Latent.Index
+	queries := l.matrix(l.blk+"indexer.q_proj.weight", l.cfg.NEmbd, n.NHead*n.Dim)
+	keys := l.matrix(l.blk+"indexer.k_proj.weight", l.cfg.NEmbd, n.Dim)
+	if len(l.tiers) > 0 {
+		keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
+	}
+	best = n.Best / l.Every
+	return []kernel.Matrix{queries, keys}, best, func(act kernel.Act) kernel.Buf {
+		key := n.NHead * n.Dim // where it begins
+		qk, r := l.floats("index", kernel.TokRows, key+n.Dim), l.ofEntry()
+		l.add(kernel.Matmul{Dst: qk, Act: l.only(act, queries, keys), Parts: []kernel.Part{{Matrix: queries}, {Matrix: keys, Col: key}}})
+		op := kernel.Compress{
+			Src: qk, Col: [2]int{key}, Even: true, Dim: n.Dim, Parts: 1, KV: l.kv, Eps: l.cfg.Eps,
+			Norm: l.vector(l.blk+"indexer.k_norm.weight", n.Dim),
+			Rope: r.Style, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.Every},
+		}
+		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{Name: "entries", Bytes: kernel.EntryBytes(l.kv, n.Dim, l.Every)})
+		op.Group, op.Offset = l.state(kernel.Group{
+			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(n.Dim, 1), Window: op.Window(),
+		})
+		l.add(op)
+		heads := kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk, Col: [3]int{0, key}}
+		l.add(kernel.StoreKV{
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1,
+			QNorm: l.vector(l.blk+"indexer.q_norm.weight", n.Dim), QueriesOnly: true,
+		})
+		l.add(kernel.Select{Heads: heads, Dst: l.chosen(), Even: true, N: best, Entries: op.Entries})
+		return l.chosen()
+	}
+}

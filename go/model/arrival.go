@@ -1,0 +1,167 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// An arrival is matrices that are packed, in the order of their use, while the first passes run: these wait for each layer's.
+type arrival struct {
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	place  map[*matrix]int // 1 for the first
+
+	mu   sync.Mutex
+	more *sync.Cond
+	here int   // so many are packed
+	err  error // why no more will be
+}
+
+// canWait reports whether a matrix may be packed after the program was built: nothing follows from its values, and nothing
+// else changes with it.
+func (x *matrix) canWait() bool {
+	return x.anonymous() && x.squares == nil && x.shared == nil && !x.transposed && (x.panels != nil || together(x.parts[0]) == 1)
+}
+
+// arrive packs what has been left, in the background. It takes over the reading.
+func (m *Model) arrive(r reading) {
+	a := &arrival{place: map[*matrix]int{}}
+	a.more = sync.NewCond(&a.mu)
+	var mats []*matrix
+	for _, x := range inOrder(&find{m.weights, m.program}) {
+		if m.weights.readNow(x) && x.canWait() {
+			mats = append(mats, x)
+			a.place[x] = len(mats)
+		}
+	}
+	if len(mats) == 0 {
+		return
+	}
+	until := r.Until
+	if until == nil {
+		until = context.Background()
+	}
+	r.Until, a.cancel = context.WithCancel(until)
+	r.Lent, r.spare = 0, nil // of the time before
+	r.feed = newFeed(m.file, mats, r.Options)
+	m.arriving = a
+	a.ended.Go(func() {
+		defer r.feed.close()
+		leave := r.Early()
+		defer leave()
+		for _, x := range mats {
+			err := r.matrix(x)
+			if a.came(err); err != nil {
+				r.progress(r.total)
+				return
+			}
+		}
+	})
+}
+
+// came notes that the next matrix is packed, or why it is not.
+func (a *arrival) came(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err = err; err == nil {
+		a.here++
+	}
+	a.more.Broadcast()
+}
+
+// isHere reports whether the first n matrices are packed.
+func (a *arrival) isHere(n int) bool {
+	if a == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.here >= n
+}
+
+// wait waits for the first n matrices.
+func (a *arrival) wait(n int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.here < n && a.err == nil {
+		a.more.Wait()
+	}
+	if a.here >= n {
+		return nil
+	}
+	return a.err
+}
+
+// all is how many matrices there are to wait for.
+func (a *arrival) all() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.place)
+}
+
+// needed returns how many matrices have to be packed for these operations.
+func (a *arrival) needed(w *weights, ops []kernel.Op) (n int) {
+	for _, op := range ops {
+		if mm, ok := op.(kernel.Matmul); ok {
+			for _, p := range mm.Parts {
+				n = max(n, a.place[w.byName[p.Name]])
+			}
+		}
+	}
+	return n
+}
+
+func (a *arrival) end() {
+	if a != nil {
+		a.cancel()
+		a.ended.Wait()
+	}
+}
+
+// early runs some tokens of the batch through layers whose weights are still packed, one by one.
+func (r *Runner) early(from, to int, ps *plans, stop *kernel.Stop, between func()) error {
+	if from == to {
+		return nil
+	}
+	a := r.model.arriving
+	if err := r.await(a.needed(r.weights, r.program.Begin)); err != nil {
+		return err
+	}
+	r.batch.Look(from, to)
+	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	for i, s := range ps.steps {
+		if between != nil {
+			between()
+		}
+		if stop.IsSet() {
+			return ErrStopped
+		}
+		if err := r.await(a.needed(r.weights, s.ops)); err != nil {
+			return err
+		}
+		ps.layers[i].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
+	return r.await(a.all()) // for the outputs
+}
+
+// await waits for weights that arrive, during which others may use the pool.
+func (r *Runner) await(n int) (err error) {
+	a := r.model.arriving
+	if a.isHere(n) {
+		return nil
+	}
+	wait := func() { err = a.wait(n) }
+	if r.config.Wait != nil {
+		r.config.Wait(wait)
+	} else {
+		wait()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.model.file.Paths[0], err)
+	}
+	return nil
+}

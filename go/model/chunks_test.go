@@ -1,0 +1,90 @@
+package model
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/stream"
+)
+
+// Matrices that are read past the file's pages are those that are read from them, whatever parts of the file are cached.
+func TestFed(t *testing.T) {
+	for _, path := range []string{
+		filepath.Join(golden, "tiny-llama-mixed.gguf"), filepath.Join(golden, "tiny-moe-f32.gguf"),
+		testdata.Path(t, "models/quant/TinyStories-656K-moe4x2-Q4_0.gguf"), testdata.Path(t, "archs/deepseek2.gguf"),
+	} {
+		base, err := load(t, path, Packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		s, err := NewSurvey(f, kvF32, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.take(Packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
+		if err := w.bind(mem.NewBudget(1<<28, "test"), nil); err != nil {
+			t.Fatal(err)
+		}
+		pool, err := kernel.NewPool(1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		var mats []*matrix
+		var parts []stream.Range
+		for _, x := range w.mats {
+			if w.readNow(x) {
+				mats = append(mats, x)
+				for _, c := range x.chunks() {
+					if !x.transposed {
+						parts = append(parts, c.source())
+					}
+				}
+			}
+		}
+		from, err := stream.Open(f.Paths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		room, err := mem.Alloc(uint64(max(stream.FeedBytes(parts, 2), 1)), "a test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer room.Close()
+		spare := make([]byte, w.checkBytes())
+		read := 0
+		r := reading{Options: Options{Pack: pool.PackMat}, file: f, pack: w.big, spare: spare}
+		r.feed = &feed{Feed: stream.NewFeed(from, parts, room.Bytes(), func(r stream.Range) bool {
+			cached := r.Off%3 == 0
+			if !cached {
+				read++
+			}
+			return cached
+		})}
+		defer r.feed.Feed.Close()
+		for _, x := range mats {
+			if err := r.matrix(x); err != nil {
+				t.Fatal(err)
+			}
+			if want := base.weights.byName[x.Name].Data; x.anonymous() && !bytes.Equal(x.Data, want) {
+				t.Errorf("%s: matrix %q is another one", path, x.Name)
+			}
+		}
+		if read == 0 {
+			t.Errorf("%s: nothing was read past the file's pages", path)
+		}
+	}
+}

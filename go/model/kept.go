@@ -1,0 +1,120 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// ErrShift is why the contexts of a model cannot be shifted. The errors that wrap it say more.
+var ErrShift = errors.New("contexts of this model cannot be shifted")
+
+// Shiftable returns nil if the keys and values of tokens can be moved to other positions in sequences of n: if all that
+// a layer keeps of a token is made of its inputs and of its position by rotations alone, or not of its position.
+func (s *Survey) Shiftable(n int) error {
+	f, err := s.find(Packed)
+	if err != nil {
+		return err
+	}
+	switch c := s.Config; {
+	case c.OnePass():
+		return fmt.Errorf("%w: %s reads a text as a whole", ErrShift, c.Arch)
+	case c.Positions:
+		return fmt.Errorf("%w: %s has an embedding of each position, which is in all that follows", ErrShift, c.Arch)
+	}
+	for _, g := range s.Layout {
+		if g.PerSequence {
+			return fmt.Errorf("%w: %s has recurrent state, from which no token can be taken out", ErrShift, s.Config.Arch)
+		}
+	}
+	for _, ops := range f.program.Layers {
+		for _, op := range ops {
+			a, ok := op.(kernel.Attend)
+			switch {
+			case ok && a.Chunked:
+				return fmt.Errorf("%w: %s sees chunks that begin at multiples of %d positions", ErrShift, s.Config.Arch, a.Window)
+			case ok && a.Entries.Every > 0:
+				return fmt.Errorf("%w: %s keeps entries that stand for %d positions each", ErrShift, s.Config.Arch, a.Entries.Every)
+			}
+		}
+	}
+	if s.Layout.Shiftable(n) < 0 {
+		return fmt.Errorf("%w in a context of %d: its windows are larger than the half that is left; give a larger one", ErrShift, n)
+	}
+	return nil
+}
+
+// A Mover moves what a model keeps of tokens to other positions of their sequences, or keeps it in other types.
+type Mover struct {
+	groups []*kernel.KeptLayers
+	layout kvcache.Layout
+}
+
+// NewMover returns the Mover of a model, which is Shiftable if it shifts. The caller closes it, before the model.
+func (m *Model) NewMover(shifts bool) (*Mover, error) {
+	v := &Mover{layout: m.Layout}
+	for i := range m.Layout {
+		kept := keptIn(m.program, i)
+		for _, k := range kept {
+			if shifts && !k.Turnable() {
+				v.Close()
+				return nil, fmt.Errorf("%w: some channels of its keys are always 0, as weights of a norm say", ErrShift)
+			}
+		}
+		v.groups = append(v.groups, kernel.NewKeptLayers(kept))
+	}
+	return v, nil
+}
+
+// keptIn returns what the layers of a program keep in blocks of a group.
+func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
+	freqs := map[kernel.Buf][]float64{}
+	for _, op := range p.Begin {
+		if table, ok := op.(kernel.RopeTable); ok {
+			freqs[table.Dst] = table.Freqs
+		}
+	}
+	for _, ops := range p.Layers {
+		for _, op := range ops {
+			s, ok := op.(kernel.StoreKV)
+			if !ok || s.QueriesOnly {
+				continue
+			}
+			k := s.Kept(freqs[s.Table])
+			if s.Group == group {
+				kept = append(kept, k)
+			}
+			for _, t := range s.Tiers {
+				if t.Group == group {
+					kept = append(kept, k.In(t))
+				}
+			}
+		}
+	}
+	return kept
+}
+
+// Move does what a Shift of a table of the pool says.
+func (v *Mover) Move(threads *kernel.Pool, kv *kvcache.Pool, s *kvcache.Shift, end int) {
+	for i, g := range v.groups {
+		g.Shift(threads, kv.Memory(i), v.layout[i].Bytes, s.To[i], s.From[i], s.At, end, s.By)
+	}
+}
+
+// Age stores blocks of a table in the types of the groups that they have come into.
+func (v *Mover) Age(threads *kernel.Pool, a *kvcache.Aging) {
+	for _, b := range a.Blocks {
+		v.groups[b.To].Convert(threads, b.New, v.groups[b.From], b.Old)
+	}
+}
+
+// Close frees the Mover. Closing again is a no-op.
+func (v *Mover) Close() {
+	for _, g := range v.groups {
+		g.Close()
+	}
+	v.groups = nil
+}

@@ -1,0 +1,77 @@
+package model
+
+import "github.com/quern-llm/quern/go/model/arch"
+
+// publishedOthers are files that no table of sizes has in common.
+var publishedOthers = []published{
+	{"glm-4-9b-chat", "chatglm", 40, map[string]any{
+		"context_length": u32(131072), "embedding_length": u32(4096), "feed_forward_length": u32(13696), "attention.head_count": u32(32),
+		"attention.head_count_kv": u32(2), "attention.layer_norm_rms_epsilon": float32(1.5625e-07), "rope.dimension_count": u32(64),
+		"rope.freq_base": float32(5e6),
+	}, `
+- token_embd 4096 151552
+- output_norm 4096
+- output 4096 151552
+* attn_norm 4096
+* attn_qkv 4096 4608
+* attn_qkv.bias 4608
+* attn_output 4096 4096
+* ffn_norm 4096
+* ffn_up 4096 27392
+* ffn_down 13696 4096`,
+		func(c *Config) bool { return neighbours(c) && c.Layers[0].Rope.NRot == 64 && c.Layers[39].NFF == 13696 }},
+	{"plamo-13b", "plamo", 40, map[string]any{
+		"context_length": u32(4096), "embedding_length": u32(5120), "feed_forward_length": u32(13824), "attention.head_count": u32(40),
+		"attention.head_count_kv": u32(5), "attention.layer_norm_rms_epsilon": float32(1e-6),
+	}, `
+- token_embd 5120 50432
+- output_norm 5120
+- output 5120 50432
+* attn_norm 5120
+* attn_q 5120 5120
+* attn_k 5120 640
+* attn_v 5120 640
+* attn_output 5120 5120
+* ffn_gate 5120 13824
+* ffn_up 5120 13824
+* ffn_down 13824 5120`,
+		func(c *Config) bool { return halves(c) && c.Layers[0].NHeadKV == 5 }},
+	{"rwkv6-world-1.6b", "rwkv6", 24, map[string]any{
+		"context_length": u32(1 << 20), "embedding_length": u32(2048), "feed_forward_length": u32(7168), "attention.head_count": u32(0),
+		"attention.layer_norm_epsilon": float32(1e-5), "rescale_every_n_layers": u32(6), "wkv.head_size": u32(64),
+		"time_mix_extra_dim": u32(32), "time_decay_extra_dim": u32(64),
+	}, `
+- token_embd 2048 65536
+- token_embd_norm 2048
+- token_embd_norm.bias 2048
+- output_norm 2048
+- output_norm.bias 2048
+- output 2048 65536
+* attn_norm 2048
+* attn_norm.bias 2048
+* attn_norm_2 2048
+* attn_norm_2.bias 2048
+* time_mix_w1 2048 160
+* time_mix_w2 32 2048 5
+* time_mix_lerp_x 2048 1 1
+* time_mix_lerp_fused 2048 1 1 5
+* time_mix_first 64 32
+* time_mix_decay 2048
+* time_mix_decay_w1 2048 64
+* time_mix_decay_w2 64 2048
+* time_mix_key 2048 2048
+* time_mix_value 2048 2048
+* time_mix_receptance 2048 2048
+* time_mix_gate 2048 2048
+* time_mix_ln 2048
+* time_mix_ln.bias 2048
+* time_mix_output 2048 2048
+* channel_mix_lerp_k 2048 1 1
+* channel_mix_lerp_r 2048 1 1
+* channel_mix_key 2048 7168
+* channel_mix_value 7168 2048
+* channel_mix_receptance 2048 2048`,
+		func(c *Config) bool {
+			return c.RWKV == arch.RWKV{HeadDim: 64, Shares: 32, Decay: 64, Halve: 6} && c.Layers[23].NHeadKV == 32
+		}},
+}

@@ -1,0 +1,209 @@
+package model
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// Shared is packed matrices that several models have in common, each held once: of a file that is loaded twice, or of a
+// model and those that were made of it. It is safe for concurrent use.
+//
+// Whether two matrices are the same is asked in two steps. Before memory is taken, samples of their bytes are hashed; what
+// seems to be there already is then packed into scratch, and compared with it whole.
+type Shared struct {
+	mu    sync.Mutex
+	seed  maphash.Seed
+	parts map[outline][]*part
+}
+
+// NewShared returns a Shared without matrices.
+func NewShared() *Shared { return &Shared{seed: maphash.MakeSeed(), parts: map[outline][]*part{}} }
+
+// An outline is what two matrices have in common that may be the same.
+type outline struct {
+	kind       kernel.Type
+	in, out, n int
+	samples    uint64 // their hash
+}
+
+// A part is a packed matrix.
+type part struct {
+	like  outline
+	data  []byte
+	at    int // in the pack's region
+	pack  *pack
+	users int // other models
+}
+
+// A pack is the packed matrices of a model, in one region.
+type pack struct {
+	region   *mem.Region
+	reserved *mem.Reservation
+	parts    []*part // that others may use
+	left     bool    // the model is closed: only what others use stays
+}
+
+// newPack allocates a pack.
+func newPack(budget *mem.Budget, n uint64) (p *pack, err error) {
+	p = &pack{}
+	if p.reserved, err = budget.Reserve("packed weights", n); err != nil {
+		return nil, err
+	}
+	if p.region, err = mem.Alloc(n, "packed weights"); err != nil {
+		p.reserved.Release()
+		return nil, err
+	}
+	return p, nil
+}
+
+const (
+	// leastShared is the bytes from which a matrix is worth looking for.
+	leastShared = 16 << 10
+	samples     = 8 // rows of each tensor, of which so many bytes are hashed
+	sampleBytes = 1 << 10
+)
+
+// sharable reports whether a matrix may be held for several models: packed from rows that are as they are in the file.
+func (x *matrix) sharable() bool {
+	return x.anonymous() && !x.transposed && x.panels == nil && together(x.parts[0]) == 1 && x.Bytes() >= leastShared
+}
+
+// outline returns the outline of a matrix, from the file.
+func (s *Shared) outline(x *matrix) outline {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, t := range x.parts {
+		hashSamples(&h, x, t, 0, t.Data)
+	}
+	return x.outline(&h)
+}
+
+// hashSamples hashes the samples of a tensor that are among some of its rows, from number first on.
+func hashSamples(h *maphash.Hash, x *matrix, t *gguf.Tensor, first int, rows []byte) {
+	size := kernel.RowBytes(x.Type, x.In)
+	all, last := len(t.Data)/size, -1
+	for i := range samples {
+		if row := all * i / samples; row != last && row >= first && (row-first)*size < len(rows) {
+			at := (row - first) * size
+			h.Write(rows[at : at+min(size, sampleBytes)])
+			last = row
+		}
+	}
+}
+
+// outline returns the outline of a matrix whose samples were hashed.
+func (x *matrix) outline(h *maphash.Hash) outline {
+	return outline{x.Type, x.In, x.Out, x.N, h.Sum64()}
+}
+
+// empty reports whether there is nothing to be found.
+func (s *Shared) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.parts) == 0
+}
+
+// has returns how many bytes of the matrices seem to be there.
+func (s *Shared) has(mats []*matrix) uint64 {
+	if s.empty() {
+		return 0
+	}
+	n := uint64(0)
+	for _, x := range mats {
+		if x.sharable() {
+			like := s.outline(x)
+			s.mu.Lock()
+			if len(s.parts[like]) > 0 {
+				n += uint64(x.Bytes())
+			}
+			s.mu.Unlock()
+		}
+	}
+	return n
+}
+
+// take returns a part that seems to be the matrix, nil if there is none. It stays until it is dropped.
+func (s *Shared) take(x *matrix) *part {
+	if !x.sharable() || s.empty() {
+		return nil
+	}
+	like := s.outline(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.parts[like]; len(found) > 0 {
+		found[0].users++
+		return found[0]
+	}
+	return nil
+}
+
+// drop ends the use of a part.
+func (s *Shared) drop(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.users--
+	if p.pack.left {
+		s.trim(p.pack)
+	}
+}
+
+// offer lets other models use a matrix of a pack, whose samples were hashed.
+func (s *Shared) offer(p *pack, x *matrix, h *maphash.Hash) {
+	one := &part{like: x.outline(h), data: x.Data, at: x.at, pack: p}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts[one.like] = append(s.parts[one.like], one)
+	p.parts = append(p.parts, one)
+}
+
+// leave releases what no other model uses of a pack: all where there is no Shared.
+func (s *Shared) leave(p *pack) {
+	if s == nil {
+		p.region.Close()
+		p.reserved.Release()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.left = true
+	s.trim(p)
+}
+
+// trim releases what nobody uses of a pack whose model is closed. The caller holds the lock.
+func (s *Shared) trim(p *pack) {
+	p.parts = slices.DeleteFunc(p.parts, func(o *part) bool {
+		if o.users > 0 {
+			return false
+		}
+		rest := slices.DeleteFunc(s.parts[o.like], func(q *part) bool { return q == o })
+		if s.parts[o.like] = rest; len(rest) == 0 {
+			delete(s.parts, o.like)
+		}
+		return true
+	})
+	if len(p.parts) == 0 {
+		p.region.Close()
+		p.reserved.Release()
+		return
+	}
+	// What lies between the parts that stay goes; a page that one shares with its neighbour stays with it.
+	end, kept := 0, uint64(0)
+	for _, o := range p.parts { // in the order in which they lie
+		_ = p.region.Discard(end, o.at-end) // a failure costs memory, not correctness
+		end = o.at + len(o.data)
+		kept += uint64(len(o.data))
+	}
+	_ = p.region.Discard(end, len(p.region.Bytes())-end)
+	_ = p.reserved.Resize(kept) // shrinking cannot fail
+}
+
+// same reports whether a chunk that was packed is what the part has there.
+func (p *part) same(at int, packed []byte) bool {
+	return bytes.Equal(p.data[at:at+len(packed)], packed)
+}

@@ -1,0 +1,310 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/stream"
+)
+
+// errNoStream reports a model that is not in a file.
+var errNoStream = errors.New("weights of the model inside the program cannot be streamed; they are always in memory")
+
+// A layerStream is the weights of layers that come from the disk when they are needed.
+type layerStream struct {
+	store *stream.Store
+	taken *mem.Reservation
+	dense map[*matrix]int // number of the unit that has it
+	first map[*matrix]int // number of the unit that has it for expert 0; the others follow
+
+	mu      sync.Mutex
+	checked []bool // units of rows whose values are known to be finite
+	panels  *mem.Region
+}
+
+// units lays out what steps read: what a step has for all tokens is a unit, and each of its experts is one.
+func (w *weights) units(steps []step) (l stream.Layout, dense, first map[*matrix]int) {
+	dense, first = map[*matrix]int{}, map[*matrix]int{}
+	add := func(mats []*matrix, at map[*matrix]int, as func([][]stream.Range)) {
+		if len(mats) == 0 {
+			return
+		}
+		var parts [][]stream.Range
+		for _, m := range mats {
+			at[m] = len(l.Units)
+			parts = append(parts, m.source())
+		}
+		as(parts)
+	}
+	for _, s := range steps {
+		add(s.dense, dense, l.Ordered)
+		add(s.experts, first, l.Grouped)
+	}
+	return l, dense, first
+}
+
+// source returns where each of N matrices is in the file.
+func (m *matrix) source() []stream.Range {
+	t := m.parts[0]
+	if m.panels != nil {
+		t = m.panels
+	}
+	all, each := make([]stream.Range, m.N), m.Bytes()/m.N
+	for i := range all {
+		all[i] = stream.Range{File: t.Shard, Off: int64(t.Offset) + int64(i*each), N: each}
+		if m.sums != nil {
+			all[i].Sum, all[i].Summed = m.sums[i], true
+		}
+	}
+	return all
+}
+
+// streamBytes returns the memory that streaming needs at least, and that with which nothing is read twice.
+func streamBytes(f *find) (least, all uint64) {
+	l, _, _ := f.weights.units(f.weights.steps(f.program))
+	for _, u := range l.Units {
+		all += u.Bytes()
+	}
+	panels := f.weights.streamCheckBytes()
+	return stream.Least(l.Units) + panels, all + panels
+}
+
+// streamChunkRows returns the most rows whose values are checked at a time.
+func streamChunkRows(m *matrix) int {
+	return max((4<<20)/kernel.RowBytes(m.Type, m.In)/kernel.Panel, 1) * kernel.Panel
+}
+
+// streamCheckBytes returns the memory of the panels through which streamed rows have their values checked.
+func (w *weights) streamCheckBytes() uint64 {
+	n := 0
+	for _, m := range w.mats {
+		if m.streamed && m.Layout == kernel.Rows {
+			n = max(n, min(streamChunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
+		}
+	}
+	return uint64(n)
+}
+
+// openStream opens the files again to read the layers from them, with what memory there is, and gives the matrices
+// their addresses.
+func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
+	if !s.file.CanStream() {
+		return nil, errNoStream
+	}
+	f, err := s.find(Streamed)
+	if err != nil {
+		return nil, err
+	}
+	least, all := streamBytes(f)
+	free := o.Budget.Free()
+	limit := min(max(free-min(free, o.Spare), least), all)
+	ls := &layerStream{}
+	if ls.taken, err = o.Budget.Reserve("streamed weights", limit); err != nil {
+		return nil, err
+	}
+	if err := ls.open(s.file, w, f, limit); err != nil {
+		ls.close()
+		return nil, err
+	}
+	return ls, nil
+}
+
+func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err error) {
+	// The survey's matrices are the same as w's, by name.
+	steps := w.steps(f.program)
+	var l stream.Layout
+	l, ls.dense, ls.first = w.units(steps)
+	if len(l.Units) == 0 {
+		return errors.New("none of the weights can be streamed; use --weights packed or mapped")
+	}
+	panels := w.streamCheckBytes()
+	if panels > 0 {
+		if ls.panels, err = mem.Alloc(panels, "panels to check the weights"); err != nil {
+			return err
+		}
+	}
+	r, err := stream.Open(file.Paths)
+	if err != nil {
+		return err
+	}
+	if !file.is(r) {
+		r.Close()
+		return ErrDamaged
+	}
+	if ls.store, err = stream.NewStore(&l, r, limit-panels); err != nil {
+		r.Close()
+		return err
+	}
+	ls.checked = make([]bool, len(l.Units))
+	for _, of := range []map[*matrix]int{ls.dense, ls.first} {
+		for m, i := range of {
+			begin := m.source()[0]
+			for _, r := range l.Units[i].Ranges {
+				if r.File == begin.File && r.Off == begin.Off {
+					m.Data = ls.store.Bytes()[r.At : r.At+m.Bytes() : r.At+m.Bytes()]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (ls *layerStream) close() {
+	if ls.store != nil {
+		ls.store.Close()
+	}
+	if ls.panels != nil {
+		ls.panels.Close()
+	}
+	ls.taken.Release()
+}
+
+// SetStreamLimit changes the memory that streamed weights may take, as far as they can work with it, and returns
+// what it is then; 0 for a model whose weights are not streamed.
+func (m *Model) SetStreamLimit(n uint64) uint64 {
+	if m.stream == nil {
+		return 0
+	}
+	return m.stream.setLimit(n)
+}
+
+func (ls *layerStream) setLimit(n uint64) uint64 {
+	panels := uint64(0)
+	if ls.panels != nil {
+		panels = uint64(len(ls.panels.Bytes()))
+	}
+	st := ls.store.Stats()
+	n = min(max(n, st.Least+panels), st.Bytes+panels)
+	if ls.taken.Resize(n) == nil {
+		ls.store.SetLimit(n - panels)
+	}
+	return ls.taken.Bytes()
+}
+
+// Stream returns what streamed weights take and did; ok is false for a model whose weights are not streamed.
+func (m *Model) Stream() (st stream.Stats, ok bool) {
+	if m.stream == nil {
+		return st, false
+	}
+	st = m.stream.store.Stats()
+	st.Limit = m.stream.taken.Bytes()
+	return st, true
+}
+
+// streamed runs some tokens of the batch through the layers, whose weights are waited for.
+func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between func()) error {
+	if from == to {
+		return nil
+	}
+	ls := r.model.stream
+	if ls.store.Unchanged() != nil {
+		return ErrDamaged
+	}
+	r.batch.Look(from, to)
+	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	for i, s := range ps.steps {
+		if between != nil {
+			between()
+		}
+		if stop.IsSet() {
+			return ErrStopped
+		}
+		if err := r.step(ls, &s, ps.layers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs a step when its weights are there.
+func (r *Runner) step(ls *layerStream, s *step, p *kernel.Plan) (err error) {
+	need := ls.needed(s, r.bufs)
+	wait := func() { err = ls.store.Need(need...) }
+	if r.config.Wait != nil && len(need) > 0 {
+		r.config.Wait(wait)
+	} else {
+		wait()
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = ErrDamaged
+	}
+	if err != nil {
+		return err
+	}
+	defer ls.store.Release(need...)
+	if err := ls.check(s, need, r.pool); err != nil {
+		return err
+	}
+	p.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	return nil
+}
+
+// needed returns the units of a step: of experts those that tokens are routed to.
+func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
+	var need []int
+	if len(s.dense) > 0 {
+		need = append(need, ls.dense[s.dense[0]])
+	}
+	if len(s.experts) > 0 {
+		first := ls.first[s.experts[0]]
+		for e := range bufs.Routed(s.route) {
+			need = append(need, first+e)
+		}
+	}
+	return need
+}
+
+// check checks that the values of rows that come for the first time are finite. Those of a packed file were checked
+// when it was written.
+func (ls *layerStream) check(s *step, units []int, pool *kernel.Pool) error {
+	if ls.panels == nil {
+		return nil
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, i := range units {
+		if ls.checked[i] {
+			continue
+		}
+		for _, m := range s.dense {
+			if ls.dense[m] == i {
+				if err := ls.finite(m, 0, m.N, pool); err != nil {
+					return err
+				}
+			}
+		}
+		for _, m := range s.experts {
+			if e := i - ls.first[m]; e >= 0 && e < m.N {
+				if err := ls.finite(m, e, 1, pool); err != nil {
+					return err
+				}
+			}
+		}
+		ls.checked[i] = true
+	}
+	return nil
+}
+
+// finite packs n of a matrix's matrices, of which nothing is kept but whether that succeeds.
+func (ls *layerStream) finite(m *matrix, from, n int, pool *kernel.Pool) error {
+	if m.Layout != kernel.Rows {
+		return nil
+	}
+	row, step := kernel.RowBytes(m.Type, m.In), streamChunkRows(m)
+	for at := from * m.Out; at < (from+n)*m.Out; {
+		src := m.Matrix
+		src.N, src.Scales = 1, nil
+		src.Out = min(step, m.Out-at%m.Out)
+		src.Data = m.Data[at*row : (at+src.Out)*row]
+		bytes := kernel.Pad(src.Out) / kernel.Panel * kernel.PanelBytes(m.Type, m.In)
+		if err := pool.PackMat(ls.panels.Bytes()[:bytes:bytes], src); err != nil {
+			return fmt.Errorf("tensor %q: %w", m.parts[0].Name, err)
+		}
+		at += src.Out
+	}
+	return nil
+}

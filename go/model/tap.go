@@ -1,0 +1,64 @@
+package model
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A Tapped is what the matrices of a tensor were multiplied by, since Runner.Tap.
+type Tapped struct {
+	Tensor string
+	Sums   []float64 // of squares: [matrix][column]
+	Counts []int64   // [matrix]: rows
+}
+
+// Tap starts new sums of what products multiply by, to which the passes that follow add, or, if on is false, ends them.
+func (r *Runner) Tap(on bool) {
+	for _, p := range r.plans.all() {
+		p.Tap(on)
+	}
+}
+
+// Tapped calls visit with the sums of each tensor that was multiplied by rows as they are. A tensor that is used more than
+// once is visited each time.
+func (r *Runner) Tapped(visit func(Tapped)) {
+	tensors := map[*byte]*matrix{}
+	for _, m := range r.weights.mats {
+		if !m.transposed {
+			tensors[unsafe.SliceData(m.Data)] = m
+		}
+	}
+	add := func(p *kernel.Plan, ops []kernel.Op) {
+		for _, tap := range p.Taps() {
+			op, ok := ops[tap.Op].(kernel.Matmul)
+			if !ok {
+				continue
+			}
+			var seen []string
+			for _, part := range op.Parts {
+				m := tensors[unsafe.SliceData(part.Data)]
+				if m == nil {
+					continue
+				}
+				for _, t := range m.parts {
+					// The matrices of a tensor are those of the operation, or it is a part of the only one.
+					if whole := len(tap.Counts) == 1 || len(t.Dims) == 3 && int(t.Dims[2]) == len(tap.Counts); whole && !slices.Contains(seen, t.Name) {
+						seen = append(seen, t.Name)
+						visit(Tapped{t.Name, tap.Sums, tap.Counts})
+					}
+				}
+			}
+		}
+	}
+	for il, p := range r.plans.encoder {
+		add(p, r.program.Encoder[il])
+	}
+	for i, p := range r.plans.layers {
+		add(p, r.plans.steps[i].ops)
+	}
+	for i, p := range r.plans.outputs {
+		add(p, r.program.Outputs[i].Ops)
+	}
+}

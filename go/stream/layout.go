@@ -1,0 +1,101 @@
+package stream
+
+import "github.com/quern-llm/quern/go/mem"
+
+// bigBytes is from what size on a unit lies on huge pages, of which it then has up to one more than its bytes fill.
+const bigBytes = 8 * mem.HugePage
+
+// A Range is bytes of a file, and where they are to lie in the space of a Store.
+type Range struct {
+	File   int
+	Off    int64
+	N      int
+	At     int    // as far into a page as Off is
+	Sum    uint32 // CRC-32C, if Summed
+	Summed bool
+}
+
+// cover is the whole pages around the range: in the file and in the space.
+func (r Range) cover() (off int64, at, n int) {
+	before := r.At % Align
+	return r.Off - int64(before), r.At - before, (before + r.N + Align - 1) / Align * Align
+}
+
+// A Unit is what is read, and dropped, as one.
+type Unit struct {
+	Ranges []Range
+	// Group is 0 for units that are used in order, one after the other, and again from the first. Units of any other
+	// group are used by chance: those used last are kept, and as many as a whole group are there at a time if needed.
+	Group int
+}
+
+// Bytes is the memory that the unit takes.
+func (u Unit) Bytes() uint64 {
+	n := 0
+	for _, r := range u.Ranges {
+		_, _, pages := r.cover()
+		n += pages
+	}
+	return uint64(n)
+}
+
+// A Layout is the addresses of units: each has its own in one space, most of which is not in memory.
+type Layout struct {
+	Units []Unit
+	Bytes int // of the space
+	huge  [][2]int
+}
+
+// Ordered adds a unit of group 0. Each part is ranges that lie one after the other, in the file and in the space;
+// their At is set.
+func (l *Layout) Ordered(parts [][]Range) {
+	n := 0
+	for _, p := range parts {
+		n += length(p)
+	}
+	if n >= bigBytes {
+		l.Bytes = (l.Bytes + mem.HugePage - 1) / mem.HugePage * mem.HugePage
+	}
+	from, u := l.Bytes, Unit{}
+	for _, p := range parts {
+		l.place(p)
+		u.Ranges = append(u.Ranges, p...)
+	}
+	if n >= bigBytes {
+		l.huge = append(l.huge, [2]int{from, l.Bytes})
+	}
+	l.Units = append(l.Units, u)
+}
+
+// Grouped adds as many units of a new group as each part has ranges: the i-th has the i-th range of each.
+func (l *Layout) Grouped(parts [][]Range) {
+	first := len(l.Units)
+	for range parts[0] {
+		l.Units = append(l.Units, Unit{Group: first + 1})
+	}
+	for _, p := range parts {
+		l.place(p)
+		for i, r := range p {
+			u := &l.Units[first+i]
+			u.Ranges = append(u.Ranges, r)
+		}
+	}
+}
+
+// place gives ranges their addresses, on pages of their own.
+func (l *Layout) place(p []Range) {
+	at := l.Bytes + int(p[0].Off%Align)
+	for i := range p {
+		p[i].At = at
+		at += p[i].N
+	}
+	l.Bytes = (at + Align - 1) / Align * Align
+}
+
+func length(p []Range) int {
+	n := 0
+	for _, r := range p {
+		n += r.N
+	}
+	return n
+}

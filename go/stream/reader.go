@@ -1,0 +1,296 @@
+// Package stream keeps as much of a file's parts in memory as a limit allows, and reads the others
+// from the disk as they are needed, ahead of their use where that is known: weights
+// that are larger than memory. Reads bypass the page cache where the file system permits it.
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Align is what offsets in files and addresses in memory of direct reads are multiples of.
+const Align = 4096
+
+const (
+	chunkBytes = 1 << 20 // of one read
+	inFlight   = 16      // reads at a time
+)
+
+// ErrChanged reports that a file is not what it was when it was opened.
+var ErrChanged = errors.New("the file was changed while it was in use; load it again (a file that is renamed over another replaces it safely)")
+
+// A ReadFunc reads bytes of a file, as io.ReaderAt does. It is safe for concurrent use.
+type ReadFunc func(file int, p []byte, off int64) (int, error)
+
+// A Reader reads parts of files into memory outside the Go heap, many at a time and in the order in
+// which they were requested. It is safe for concurrent use.
+type Reader struct {
+	files  []source
+	how    string
+	cached bool // reads go through the page cache
+	keep   bool // and what they leave there stays
+	queue  *queue
+	ended  sync.WaitGroup
+}
+
+// A source is an open file as it was at first.
+type source struct {
+	f   *os.File
+	fd  int
+	was os.FileInfo
+}
+
+// A request is a read of a chunk. It is complete when the first need bytes of buf were read.
+type request struct {
+	file int
+	off  int64
+	buf  []byte
+	need int
+	done func(error)
+}
+
+// Open opens files for reading: by io_uring and past the page cache where the kernel and the file system permit
+// it, else by threads, else through the page cache.
+func Open(paths []string) (*Reader, error) { return openAll(paths, false) }
+
+// OpenCached opens files for reading through the page cache, in which they stay.
+func OpenCached(paths []string) (*Reader, error) { return openAll(paths, true) }
+
+func openAll(paths []string, keep bool) (*Reader, error) {
+	r := &Reader{queue: newQueue(), keep: keep}
+	for _, p := range paths {
+		s, ok, err := open(p, keep)
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.files = append(r.files, s)
+		r.cached = r.cached || !ok
+	}
+	if u, err := newURing(inFlight); err == nil {
+		r.how = "io_uring"
+		r.ended.Go(func() {
+			if u.run(r) != nil {
+				r.serve(r.pread)
+			}
+		})
+	} else {
+		r.how = "threads"
+		r.serve(r.pread)
+	}
+	if r.cached {
+		r.how += ", through the page cache"
+	}
+	return r, nil
+}
+
+// NewReader returns a Reader whose files are what a function reads.
+func NewReader(f ReadFunc) *Reader {
+	r := &Reader{queue: newQueue(), how: "memory"}
+	r.serve(f)
+	return r
+}
+
+// open opens a file, past the page cache unless that is to keep it, if its file system permits that: some refuse to open it
+// so, some to read.
+func open(path string, keep bool) (s source, direct bool, err error) {
+	for _, flag := range []int{unix.O_DIRECT, 0} {
+		if keep && flag != 0 {
+			continue
+		}
+		if s.f, err = os.OpenFile(path, os.O_RDONLY|flag, 0); err != nil {
+			if flag != 0 && errors.Is(err, unix.EINVAL) {
+				continue
+			}
+			return source{}, false, err
+		}
+		if err = probe(s.f); err == nil || flag == 0 {
+			break
+		}
+		s.f.Close()
+	}
+	fi, err := s.f.Stat()
+	if err != nil {
+		s.f.Close()
+		return source{}, false, err
+	}
+	s.fd, s.was = int(s.f.Fd()), fi
+	got, err := unix.FcntlInt(s.f.Fd(), unix.F_GETFL, 0)
+	return s, err == nil && got&unix.O_DIRECT != 0, nil
+}
+
+// probe reads the first block.
+func probe(f *os.File) error {
+	b, err := unix.Mmap(-1, 0, Align, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(b)
+	_, err = unix.Pread(int(f.Fd()), b, 0)
+	return err
+}
+
+// serve starts threads that carry out requests.
+func (r *Reader) serve(f ReadFunc) {
+	for range inFlight {
+		r.ended.Go(func() {
+			for {
+				q, ok := r.queue.pop(true)
+				if !ok {
+					return
+				}
+				q.done(read(f, q))
+			}
+		})
+	}
+}
+
+// How says how the files are read, in words.
+func (r *Reader) How() string { return r.how }
+
+// Read requests the first need bytes of buf from a file, from off on, and calls done, from another goroutine,
+// when they are there or could not be read. off, and the address and the length of buf, are multiples of Align.
+func (r *Reader) Read(file int, off int64, buf []byte, need int, done func(error)) {
+	chunks := (len(buf) + chunkBytes - 1) / chunkBytes
+	var mu sync.Mutex
+	var first error
+	one := func(err error) {
+		mu.Lock()
+		if first == nil {
+			first = err
+		}
+		chunks--
+		last := chunks == 0
+		mu.Unlock()
+		if last {
+			done(first)
+		}
+	}
+	for at := 0; at < len(buf); at += chunkBytes {
+		end := min(at+chunkBytes, len(buf))
+		r.queue.push(request{file, off + int64(at), buf[at:end:end], max(min(end, need)-at, 0), one})
+	}
+}
+
+// Info returns what a file was when it was opened.
+func (r *Reader) Info(file int) os.FileInfo { return r.files[file].was }
+
+// Unchanged returns ErrChanged if a file was written to since it was opened, or was cut.
+func (r *Reader) Unchanged() error {
+	for _, s := range r.files {
+		if fi, err := s.f.Stat(); err != nil || fi.Size() != s.was.Size() || !fi.ModTime().Equal(s.was.ModTime()) {
+			return ErrChanged
+		}
+	}
+	return nil
+}
+
+// Close waits for the reads in flight and closes the files. Requests that were not begun are not carried out.
+func (r *Reader) Close() {
+	r.queue.close()
+	r.ended.Wait()
+	for _, s := range r.files {
+		s.f.Close()
+	}
+}
+
+func (r *Reader) pread(file int, p []byte, off int64) (int, error) {
+	for {
+		n, err := unix.Pread(r.files[file].fd, p, off)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err == nil && n == 0:
+			err = io.EOF
+		case err == nil:
+			r.forget(file, off, n)
+		}
+		return n, err
+	}
+}
+
+// forget releases what a read left in the page cache.
+func (r *Reader) forget(file int, off int64, n int) {
+	if r.cached && !r.keep {
+		_ = unix.Fadvise(r.files[file].fd, off, int64(n), unix.FADV_DONTNEED) // a failure costs memory, not correctness
+	}
+}
+
+// read carries out a request, in several reads where one is short.
+func read(f ReadFunc, q request) error {
+	for at := 0; at < q.need; {
+		n, err := f(q.file, q.buf[at:], q.off+int64(at))
+		if n < 0 || n > len(q.buf)-at {
+			return fmt.Errorf("a read of %d bytes returned %d", len(q.buf)-at, n)
+		}
+		if at+n >= q.need {
+			return nil
+		}
+		if err == nil && n < Align {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return unexpected(err)
+		}
+		at = (at + n) / Align * Align
+	}
+	return nil
+}
+
+// unexpected is the error of a file that ends before its parts do.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// A queue is requests in order.
+type queue struct {
+	mu     sync.Mutex
+	more   *sync.Cond
+	list   []request
+	closed bool
+}
+
+func newQueue() *queue {
+	q := &queue{}
+	q.more = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) push(r request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = append(q.list, r)
+	q.more.Signal()
+}
+
+// pop returns the next request. It waits for one if it may, and returns none once the queue is closed.
+func (q *queue) pop(wait bool) (r request, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.list) == 0 && !q.closed && wait {
+		q.more.Wait()
+	}
+	if q.closed || len(q.list) == 0 {
+		return r, false
+	}
+	r = q.list[0]
+	q.list[0] = request{}
+	q.list = q.list[1:]
+	return r, true
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed, q.list = true, nil
+	q.more.Broadcast()
+}

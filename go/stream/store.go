@@ -1,0 +1,490 @@
+package stream
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// ErrSum reports that what was read is not what was written.
+var ErrSum = errors.New("a checksum does not match: the file was damaged")
+
+// ahead is how many units of group 0 are read at a time.
+const ahead = 2
+
+// A Store is units at fixed addresses, of which those that are in memory take no more than a limit.
+//
+// Of the units that are used in order the first are kept, as many as fit. The others pass through the rest of the
+// memory, a ring: one is dropped when it was used, and the next are read meanwhile, also those of the
+// next time around. Other units are kept by their last use, within what is left.
+//
+// It is safe for concurrent use.
+type Store struct {
+	reader  *Reader
+	space   *mem.Region
+	arrived *sync.Cond // on mu
+	sums    sync.WaitGroup
+
+	mu      sync.Mutex
+	units   []unit
+	order   []int // numbers of the units of group 0
+	next    int   // in order: the one that is used next
+	reading int   // units of group 0 that are being read
+	parts   parts
+	ring    uint64     // bytes of the ring that are taken
+	cached  uint64     // bytes of units of other groups
+	recent  *list.List // numbers of these, the last used first
+	stats   Stats
+	closed  bool
+}
+
+// parts is how a limit is divided.
+type parts struct{ pinned, ring, cache uint64 }
+
+type unit struct {
+	Unit
+	size   uint64
+	at     int // in order
+	state  state
+	pinned bool
+	held   int
+	left   int // ranges that are being read
+	err    error
+	recent *list.Element
+}
+
+type state int
+
+const (
+	absent state = iota
+	coming
+	present
+)
+
+// Stats are what a Store has and did.
+type Stats struct {
+	How     string // its files are read
+	Bytes   uint64 // of all units
+	Least   uint64 // that it works with
+	Limit   uint64
+	Pinned  uint64        // bytes that stay
+	Ring    uint64        // bytes that others pass through
+	Cache   uint64        // bytes for units that are used by chance
+	Present uint64        // bytes that are in memory
+	Read    uint64        // bytes that were read
+	Waited  time.Duration // for units
+	Hits    uint64        // units by chance that were there when they were needed
+	Misses  uint64        // and that were not
+	Errors  uint64        // of reads
+}
+
+// Least returns the smallest limit with which a Store of these units works.
+func Least(units []Unit) uint64 {
+	p, _ := divide(units, 0)
+	return p.ring + p.cache
+}
+
+// divide returns how a limit is divided, and which units of group 0, from the first on, stay. With too small a limit it
+// is the least that is needed.
+func divide(units []Unit, limit uint64) (p parts, pinned int) {
+	var ordered []uint64
+	all, chance, groups := uint64(0), uint64(0), map[int]uint64{}
+	for _, u := range units {
+		if n := u.Bytes(); u.Group == 0 {
+			ordered = append(ordered, n)
+			all += n
+		} else {
+			groups[u.Group] += n
+			chance += n
+		}
+	}
+	least := uint64(0)
+	for _, n := range groups {
+		least = max(least, n)
+	}
+	if all+least <= limit {
+		return parts{all, 0, min(limit-all, chance)}, len(ordered)
+	}
+	for i, n := range ordered {
+		if next := (i + 1) % len(ordered); next != i {
+			n += ordered[next]
+		}
+		p.ring = max(p.ring, n)
+	}
+	p.cache = least
+	rest := limit - min(limit, p.ring+p.cache)
+	for _, n := range ordered {
+		if p.pinned+n > rest {
+			break
+		}
+		p.pinned += n
+		pinned++
+	}
+	p.cache = min(p.cache+rest-p.pinned, chance)
+	return p, pinned
+}
+
+// NewStore returns a Store of the units of a layout, of which nothing is in memory yet. It takes ownership
+// of the Reader. The limit must be no less than Least.
+func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
+	space, err := mem.Space(uint64(l.Bytes), "streamed weights")
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range l.huge {
+		if err := space.Huge(h[0], h[1]-h[0]); err != nil {
+			space.Close()
+			return nil, err
+		}
+	}
+	s := &Store{reader: r, space: space, recent: list.New()}
+	s.arrived = sync.NewCond(&s.mu)
+	for i, u := range l.Units {
+		s.units = append(s.units, unit{Unit: u, size: u.Bytes()})
+		s.stats.Bytes += u.Bytes()
+		if u.Group == 0 {
+			s.units[i].at = len(s.order)
+			s.order = append(s.order, i)
+		}
+	}
+	s.stats.How, s.stats.Least = r.How(), Least(l.Units)
+	s.SetLimit(limit)
+	return s, nil
+}
+
+// Bytes returns the space. What is not in memory reads as zeros.
+func (s *Store) Bytes() []byte { return s.space.Bytes() }
+
+// SetLimit changes the limit. What is held stays until it is released.
+func (s *Store) SetLimit(limit uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	units := make([]Unit, len(s.units))
+	for i := range s.units {
+		units[i] = s.units[i].Unit
+	}
+	p, pinned := divide(units, limit)
+	s.parts, s.ring, s.stats.Limit = p, 0, limit
+	for at, i := range s.order {
+		u := &s.units[i]
+		u.pinned = at < pinned
+		if !u.pinned && u.state != absent {
+			s.ring += u.size
+		}
+	}
+	s.shrink()
+	s.readAhead()
+}
+
+// Begin starts reading what is used first, in whatever time there is before Need.
+func (s *Store) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readAhead()
+}
+
+// Need waits until units are in memory, and holds them there until Release. An error is of their reads; then none is
+// held, and the next Need tries again.
+func (s *Store) Need(numbers ...int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := time.Now()
+	var ahead []int // reads that began before: where one fails, it is tried again
+	for _, i := range numbers {
+		u := &s.units[i]
+		if u.state == coming {
+			ahead = append(ahead, i)
+		}
+		u.held++ // before others make room
+		if u.state == absent {
+			u.err = nil // of a read ahead: it is tried again
+		}
+		if u.Group == 0 {
+			s.next = u.at
+		} else if u.state == present {
+			s.stats.Hits++
+			s.recent.MoveToFront(u.recent)
+		} else {
+			s.stats.Misses++
+		}
+	}
+	var first error
+	for waiting := true; waiting; {
+		waiting = false
+		for _, i := range numbers {
+			u := &s.units[i]
+			switch {
+			case u.state == present:
+				continue
+			case u.state == coming:
+				waiting = true
+				continue
+			case u.err != nil && slices.Contains(ahead, i):
+				ahead = slices.DeleteFunc(ahead, func(k int) bool { return k == i })
+				u.err = nil
+			case u.err != nil:
+				if first == nil {
+					first = u.err
+				}
+				u.err = nil
+				continue
+			}
+			if first == nil {
+				waiting = true
+				if s.room(u, 0) {
+					s.start(i)
+				}
+			}
+		}
+		if waiting {
+			s.readAhead()
+			s.arrived.Wait()
+		}
+	}
+	s.stats.Waited += time.Since(start)
+	if first != nil {
+		s.release(numbers)
+	}
+	return first
+}
+
+// Release lets go of units that Need held.
+func (s *Store) Release(numbers ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range numbers {
+		if u := &s.units[i]; u.Group == 0 {
+			s.next = (u.at + 1) % len(s.order)
+		}
+	}
+	s.release(numbers)
+}
+
+func (s *Store) release(numbers []int) {
+	for _, i := range numbers {
+		u := &s.units[i]
+		u.held--
+		if u.Group == 0 && !u.pinned && u.held == 0 && u.state == present {
+			s.drop(i)
+		}
+	}
+	s.shrink()
+	s.readAhead()
+	s.arrived.Broadcast()
+}
+
+// readAhead starts to read the units that are used next, as far as there is room.
+func (s *Store) readAhead() {
+	for k := 0; k < len(s.order) && s.reading < ahead && !s.closed; k++ {
+		i := s.order[(s.next+k)%len(s.order)]
+		u := &s.units[i]
+		if u.state != absent {
+			continue
+		}
+		if u.err != nil || !s.room(u, k) { // an error waits for the one who needs the unit
+			return
+		}
+		s.start(i)
+	}
+}
+
+// room makes room for a unit that is used as the k-th from now, and reports whether there is some.
+func (s *Store) room(u *unit, k int) bool {
+	if u.Group != 0 {
+		for s.cached+u.size > s.parts.cache {
+			if !s.forget() {
+				return false
+			}
+		}
+		return true
+	}
+	for !u.pinned && s.ring+u.size > s.parts.ring {
+		if !s.yield(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// yield drops the unit of the ring that is used last, if that is later than the k-th from now.
+func (s *Store) yield(k int) bool {
+	for far := len(s.order) - 1; far > k; far-- {
+		i := s.order[(s.next+far)%len(s.order)]
+		if u := &s.units[i]; !u.pinned && u.state == present && u.held == 0 {
+			s.drop(i)
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the unit by chance that was not used for longest.
+func (s *Store) forget() bool {
+	for e := s.recent.Back(); e != nil; e = e.Prev() {
+		if u := &s.units[e.Value.(int)]; u.held == 0 && u.state == present {
+			s.drop(e.Value.(int))
+			return true
+		}
+	}
+	return false
+}
+
+// shrink drops what is more than the limit allows.
+func (s *Store) shrink() {
+	for s.ring > s.parts.ring && s.yield(-1) {
+	}
+	for s.cached > s.parts.cache && s.forget() {
+	}
+}
+
+// drop takes a unit out of memory.
+func (s *Store) drop(i int) {
+	u := &s.units[i]
+	u.state = absent
+	for part, r := range u.Ranges {
+		_, at, n := r.cover()
+		if u.Group != 0 { // pages at the ends may be a neighbour's as well
+			if s.uses(i, part, at) {
+				at, n = at+Align, n-Align
+			}
+			if n > 0 && s.uses(i, part, at+n-Align) {
+				n -= Align
+			}
+		}
+		if n > 0 {
+			_ = s.space.Discard(at, n) // a failure costs memory, not correctness
+		}
+	}
+	s.stats.Present -= u.size
+	switch {
+	case u.Group != 0:
+		s.cached -= u.size
+		s.recent.Remove(u.recent)
+		u.recent = nil
+	case !u.pinned:
+		s.ring -= u.size
+	}
+}
+
+// uses reports whether a neighbour of unit i in its group, which is not absent, has bytes of a part on the page at an offset.
+func (s *Store) uses(i, part, page int) bool {
+	for _, step := range []int{-1, 1} {
+		for k := i + step; k >= 0 && k < len(s.units) && s.units[k].Group == s.units[i].Group; k += step {
+			r := s.units[k].Ranges[part]
+			if r.At+r.N <= page || page+Align <= r.At {
+				break
+			}
+			if s.units[k].state != absent {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// start begins to read a unit.
+func (s *Store) start(i int) {
+	u := &s.units[i]
+	u.state, u.left, u.err = coming, len(u.Ranges), nil
+	s.stats.Present += u.size
+	switch {
+	case u.Group != 0:
+		s.cached += u.size
+		u.recent = s.recent.PushFront(i)
+	default:
+		s.reading++
+		if !u.pinned {
+			s.ring += u.size
+		}
+	}
+	for _, r := range u.Ranges {
+		off, at, n := r.cover()
+		s.reader.Read(r.File, off, s.space.Bytes()[at:at+n:at+n], r.At-at+r.N, func(err error) { s.came(i, r, err) })
+	}
+	if u.left == 0 {
+		s.finish(i)
+	}
+}
+
+// came verifies a range of unit i that was read. It is called by the Reader, which it does not delay.
+func (s *Store) came(i int, r Range, err error) {
+	if err != nil || !r.Summed {
+		s.record(i, r, err)
+		return
+	}
+	s.sums.Go(func() {
+		if Sum(s.space.Bytes()[r.At:r.At+r.N]) != r.Sum {
+			err = ErrSum
+		}
+		s.record(i, r, err)
+	})
+}
+
+// record notes that a range of unit i is there, or why not.
+func (s *Store) record(i int, r Range, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &s.units[i]
+	if err != nil {
+		s.stats.Errors++
+		if u.err == nil {
+			u.err = fmt.Errorf("read the weights: %w", err)
+		}
+	} else {
+		s.stats.Read += uint64(r.N)
+	}
+	if u.left--; u.left == 0 {
+		s.finish(i)
+	}
+}
+
+// finish makes a unit present, or absent where it could not be read.
+func (s *Store) finish(i int) {
+	u := &s.units[i]
+	u.state = present
+	if u.Group == 0 {
+		s.reading--
+	}
+	if u.err != nil {
+		s.drop(i)
+	}
+	s.shrink()
+	s.readAhead()
+	s.arrived.Broadcast()
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the checksum of a Range.
+func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// Unchanged returns ErrChanged if a file was written to since it was opened.
+func (s *Store) Unchanged() error { return s.reader.Unchanged() }
+
+// Stats returns what the Store has and did.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Pinned, st.Ring, st.Cache = s.parts.pinned, s.parts.ring, s.parts.cache
+	return st
+}
+
+// Close stops reading and releases the memory. Nothing may be held. Closing again is a no-op.
+func (s *Store) Close() {
+	s.mu.Lock()
+	was := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !was {
+		s.reader.Close()
+		s.sums.Wait()
+		s.space.Close()
+	}
+}

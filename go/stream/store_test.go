@@ -1,0 +1,381 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// A faulty file is bytes whose reads fail, or are short, as a test wants.
+type faulty struct {
+	b     []byte
+	short atomic.Bool  // reads of at most two pages
+	fail  atomic.Int64 // this many next reads fail
+	end   atomic.Int64 // of the file; 0: all of it
+	reads atomic.Int64 // bytes
+}
+
+func (f *faulty) read(_ int, p []byte, off int64) (int, error) {
+	if f.fail.Add(-1) >= 0 {
+		return 0, syscall.EIO
+	}
+	f.fail.Store(0)
+	if f.short.Load() {
+		p = p[:min(len(p), 2*Align)]
+	}
+	b := f.b
+	if end := f.end.Load(); end > 0 {
+		b = b[:end]
+	}
+	n := 0
+	if off < int64(len(b)) {
+		n = copy(p, b[off:])
+	}
+	f.reads.Add(int64(n))
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// layers is n layers of these bytes that begin anywhere in a file, each with so many experts of an eighth.
+func layers(n, bytes, experts int) (*faulty, *Layout) {
+	random, l, at := rand.New(rand.NewPCG(1, 2)), &Layout{}, 32
+	part := func(n, of int) []Range {
+		var p []Range
+		for range of {
+			p = append(p, Range{Off: int64(at), N: n})
+			at += n
+		}
+		at += 32 * random.IntN(9)
+		return p
+	}
+	for range n {
+		l.Ordered([][]Range{part(bytes, 1), part(bytes/2, 1)})
+		if experts > 0 {
+			l.Grouped([][]Range{part(bytes/8, experts), part(bytes/8, experts)})
+		}
+	}
+	f := &faulty{b: make([]byte, at)}
+	for i := range f.b {
+		f.b[i] = byte(random.Uint32())
+	}
+	for i := range l.Units {
+		for j := range l.Units[i].Ranges {
+			r := &l.Units[i].Ranges[j]
+			r.Sum, r.Summed = Sum(f.b[r.Off:r.Off+int64(r.N)]), j == 0
+		}
+	}
+	return f, l
+}
+
+func open_(t *testing.T, f *faulty, l *Layout, limit uint64) *Store {
+	t.Helper()
+	s, err := NewStore(l, NewReader(f.read), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// holds reports whether units in memory are what the file has.
+func holds(t *testing.T, s *Store, f *faulty, numbers ...int) {
+	t.Helper()
+	for _, i := range numbers {
+		for _, r := range s.units[i].Ranges {
+			if !bytes.Equal(s.Bytes()[r.At:r.At+r.N], f.b[r.Off:r.Off+int64(r.N)]) {
+				t.Errorf("unit %d is not what the file has", i)
+			}
+		}
+	}
+}
+
+// Passes through all units, in any limit from the least on, find what the file has, keep within the limit, and read
+// no more of units than what does not stay.
+func TestPasses(t *testing.T) {
+	const passes = 4
+	for _, short := range []bool{false, true} {
+		for _, part := range []uint64{0, 10, 50, 99, 100} {
+			f, l := layers(9, 30000, 0)
+			f.short.Store(short)
+			all, least := uint64(0), Least(l.Units)
+			for _, u := range l.Units {
+				all += u.Bytes()
+			}
+			s := open_(t, f, l, least+(all-least)*part/100)
+			for range passes {
+				for i := range l.Units {
+					if err := s.Need(i); err != nil {
+						t.Fatal(err)
+					}
+					holds(t, s, f, i)
+					if st := s.Stats(); st.Present > st.Limit || st.Present > all {
+						t.Fatalf("%d bytes in a limit of %d", st.Present, st.Limit)
+					}
+					s.Release(i)
+				}
+			}
+			st := s.Stats()
+			if most := all + (passes)*(all-st.Pinned); st.Read > most || part == 100 && (st.Read > all || st.Pinned != all) {
+				t.Errorf("%d %%: %d of %d bytes stay, %d read, want %d at most", part, st.Pinned, all, st.Read, most)
+			}
+		}
+	}
+}
+
+// Experts that are used by chance are there when they are needed, those used last for longest.
+func TestExperts(t *testing.T) {
+	const nLayers, nExperts = 4, 16
+	f, l := layers(nLayers, 64000, nExperts)
+	s := open_(t, f, l, Least(l.Units)+400000)
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 30 {
+		for il := range nLayers {
+			dense := il * (1 + nExperts)
+			need := []int{dense}
+			for e := range nExperts {
+				if random.IntN(nExperts) < 3 || e < 2 { // the first two always
+					need = append(need, dense+1+e)
+				}
+			}
+			if err := s.Need(need...); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, s, f, need...)
+			if st := s.Stats(); st.Present > st.Limit {
+				t.Fatalf("%d bytes in a limit of %d", st.Present, st.Limit)
+			}
+			s.Release(need...)
+		}
+	}
+	if st := s.Stats(); st.Hits == 0 || st.Misses == 0 || st.Hits+st.Misses < 30*nLayers*2 {
+		t.Errorf("%+v", st)
+	}
+	// The whole group at once fits in any limit.
+	s.SetLimit(0)
+	var whole []int
+	for e := range nExperts {
+		whole = append(whole, 1+e)
+	}
+	if err := s.Need(whole...); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, f, whole...)
+	s.Release(whole...)
+	if st := s.Stats(); st.Present > Least(l.Units) {
+		t.Errorf("%d bytes stay in a limit of %d", st.Present, Least(l.Units))
+	}
+}
+
+// Of experts that were dropped no page stays, also where one has the ends of several.
+func TestDroppedPages(t *testing.T) {
+	f, l := layers(2, 24000, 12) // experts are less than a page
+	s := open_(t, f, l, Least(l.Units))
+	for range 2 {
+		for i, u := range l.Units {
+			if u.Group == 0 {
+				continue
+			}
+			if err := s.Need(i); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, s, f, i)
+			s.Release(i)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used, there := make([]bool, l.Bytes/Align+1), 0
+	for _, u := range s.units {
+		for _, r := range u.Ranges {
+			_, at, n := r.cover()
+			for page := at / Align; page < (at+n)/Align; page++ {
+				used[page] = used[page] || u.state != absent
+			}
+		}
+		if u.Group != 0 && u.state != absent {
+			there++
+		}
+	}
+	if there == 0 || there == 24 {
+		t.Fatalf("%d experts are there", there)
+	}
+	for page := range l.Bytes / Align {
+		if b := s.Bytes()[page*Align:][:Align]; !used[page] && bytes.Count(b, []byte{0}) != Align {
+			t.Errorf("page %d is nobody's, and is there", page)
+		}
+	}
+}
+
+// A read that fails is an error of the one who needs it, and the next try succeeds.
+func TestFaults(t *testing.T) {
+	f, l := layers(5, 30000, 3)
+	s := open_(t, f, l, Least(l.Units))
+	pass := func() (err error) {
+		for i := range l.Units {
+			if err := s.Need(i); err != nil {
+				return err
+			}
+			holds(t, s, f, i)
+			s.Release(i)
+		}
+		return nil
+	}
+	if err := pass(); err != nil {
+		t.Fatal(err)
+	}
+	f.fail.Store(1000)
+	if err := pass(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("an error of the disk: %v", err)
+	}
+	f.fail.Store(0)
+	if err := pass(); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+	f.end.Store(70001)
+	if err := pass(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+	f.end.Store(0)
+	if err := pass(); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+	f.b[l.Units[3].Ranges[0].Off] ^= 1
+	if err := pass(); !errors.Is(err, ErrSum) {
+		t.Errorf("another byte: %v", err)
+	}
+	if st := s.Stats(); st.Errors == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Limits that change, passes that are given up, and two who use the units: what they find is right, and within the
+// last limit when they are done.
+func TestStorm(t *testing.T) {
+	f, l := layers(8, 20000, 6)
+	f.short.Store(true)
+	least := Least(l.Units)
+	s := open_(t, f, l, 4*least)
+	var users sync.WaitGroup
+	for seed := range 2 {
+		users.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(seed), 5))
+			for range 40 {
+				to := random.IntN(8) + 1
+				for il := range to {
+					need := []int{il * 7}
+					for e := range 6 {
+						if random.IntN(3) == 0 {
+							need = append(need, il*7+1+e)
+						}
+					}
+					if random.IntN(50) == 0 {
+						f.fail.Store(1)
+					}
+					if err := s.Need(need...); err != nil {
+						continue
+					}
+					holds(t, s, f, need...)
+					s.Release(need...)
+				}
+				if seed == 0 {
+					s.SetLimit(2*least + random.Uint64N(8*least)) // two at a time need twice the least
+				}
+			}
+		})
+	}
+	users.Wait()
+	s.SetLimit(2 * least)
+	f.fail.Store(0)
+	for i := range l.Units { // what is coming has come by then
+		if err := s.Need(i); err != nil {
+			t.Fatal(err)
+		}
+		s.Release(i)
+	}
+	if st := s.Stats(); st.Present > st.Limit {
+		t.Errorf("%d bytes in a limit of %d", st.Present, st.Limit)
+	}
+}
+
+// Files are read as they are, by each way that this machine has, also where they end within a page.
+func TestReaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights")
+	want := make([]byte, 3<<20+777)
+	random := rand.New(rand.NewPCG(7, 8))
+	for i := range want {
+		want[i] = byte(random.Uint32())
+	}
+	if err := os.WriteFile(path, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := Open([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(direct.How())
+	src, ok, err := open(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads := &Reader{files: []source{src}, queue: newQueue(), cached: !ok}
+	threads.serve(threads.pread)
+	for name, r := range map[string]*Reader{"as here": direct, "threads": threads} {
+		l := &Layout{}
+		l.Ordered([][]Range{{{Off: 100, N: 2000000}}, {{Off: 2100000, N: len(want) - 2100000}}})
+		s, err := NewStore(l, r, 8<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Need(0); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		holds(t, s, &faulty{b: want}, 0)
+		s.Release(0)
+		if err := s.Unchanged(); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+		s.Close()
+	}
+	r, err := Open([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := os.Truncate(path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Unchanged(); !errors.Is(err, ErrChanged) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+	if _, err := Open([]string{path, "/nowhere"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// Layouts place parts at addresses as far into a page as they are in the file, apart from each other.
+func TestLayout(t *testing.T) {
+	_, l := layers(3, 5000, 2)
+	var ends []int
+	for _, u := range l.Units {
+		for _, r := range u.Ranges {
+			if int64(r.At)%Align != r.Off%Align || r.At+r.N > l.Bytes {
+				t.Errorf("%+v", r)
+			}
+			ends = append(ends, r.At)
+		}
+	}
+	if slices.Sort(ends); len(slices.Compact(ends)) != 3*(2+2*2) {
+		t.Errorf("%d places", len(ends))
+	}
+}
