@@ -306,16 +306,16 @@ func TestLoopAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var saved bytes.Buffer
-	if _, err := l.SaveSlot(res.Slot, &saved); err != nil {
+	if _, err := l.SaveSlot(res.Slot, "", &saved); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		l.EraseSlot(i)
+		l.EraseSlot(i, "")
 	}
 	l.mu.Lock()
 	l.tree.Clear()
 	l.mu.Unlock()
-	if _, err := l.RestoreSlot(0, bytes.NewReader(saved.Bytes())); err != nil {
+	if _, err := l.RestoreSlot(0, "", bytes.NewReader(saved.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	if _, res, err := run(nil); err != nil || res.CachedTokens != 0 {

@@ -31,7 +31,7 @@ func banned(f *gguf.File, nVocab int) ([]int32, error) {
 func (e *Engine) generation(p Params) (*Generation, error) {
 	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
 	if err == nil {
-		g.banned = e.banned
+		g.banned, g.shift = e.banned, e.shiftingOf(&p)
 	}
 	return g, err
 }

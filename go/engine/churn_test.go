@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"testing"
+	"time"
 
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/mem"
 )
 
 // Models come and go, requests are cancelled, the limit changes: a thousand times in any
-// order. The budget is never exceeded, and in the end all memory is back.
+// order, with texts on disk. The budget is never exceeded, and in the end all memory is back.
 func TestChurn(t *testing.T) {
 	steps := 1000
 	if testing.Short() {
@@ -20,6 +22,12 @@ func TestChurn(t *testing.T) {
 	budget := mem.NewBudget(limit, "a test")
 	d := deviceOf(t, DeviceConfig{Threads: 2, Budget: budget})
 	rng := rand.New(rand.NewPCG(4, 2))
+	disk := diskcache.Config{Dir: t.TempDir(), Limit: 2 << 20, Log: func(line string) { t.Error(line) }}
+	store, err := diskcache.Open(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
 	probe := open(t, tiny, Config{})
 	type running struct {
 		*Ticket
@@ -30,6 +38,7 @@ func TestChurn(t *testing.T) {
 	pick := func() *Loop { return loops[rng.IntN(len(loops))] }
 	count := map[string]int{}
 	shut := func(l *Loop) {
+		count["restores"] += int(l.Status().Counts.Restores)
 		l.Close()
 		if err := l.e.Close(); err != nil {
 			t.Error(err)
@@ -49,11 +58,12 @@ func TestChurn(t *testing.T) {
 				}
 				continue
 			}
-			l, err := NewLoop(e, LoopConfig{Queue: 8})
+			l, err := NewLoop(e, LoopConfig{Queue: 8, Disk: store})
 			if err != nil {
 				e.Close()
 				continue
 			}
+			l.tier.worth = func(int, uint64, time.Duration) bool { return true }
 			loops = append(loops, l)
 			count["models"]++
 		case op == 1:
@@ -73,7 +83,7 @@ func TestChurn(t *testing.T) {
 				d.Adjust(Reading{Limit: limit, Reason: "a test"})
 			}
 		default:
-			r := greedyRequest(randomIDs(probe, rng.Uint64N(6), 1+rng.IntN(60)), rng.IntN(20))
+			r := greedyRequest(randomIDs(probe, rng.Uint64N(6), 1+rng.IntN(150)), rng.IntN(20))
 			r.Priority = rng.IntN(3) - 1
 			ticket, err := pick().Submit(r)
 			if err != nil {
@@ -82,6 +92,9 @@ func TestChurn(t *testing.T) {
 			}
 			requests = append(requests, running{ticket, r.Sink.(*catcher)})
 			count["requests"]++
+		}
+		if used := store.Status().Bytes; used > disk.Limit {
+			t.Fatalf("step %d: %d bytes are on disk, of %d", i, used, disk.Limit)
 		}
 		if used, peak := budget.Used(), budget.Peak(); used > limit || peak > limit {
 			t.Fatalf("step %d: %d bytes are taken, %d at most, of %d", i, used, peak, limit)
@@ -108,8 +121,9 @@ func TestChurn(t *testing.T) {
 	if now := mem.Anonymous(); now > floor+8<<20 {
 		t.Errorf("%s are in memory, %s after a quarter of the steps", mem.FormatBytes(now), mem.FormatBytes(floor))
 	}
-	if count["models"] == 0 || count["cancelled"] == 0 || count["requests"] == 0 {
+	if count["models"] == 0 || count["cancelled"] == 0 || count["requests"] == 0 || count["restores"] == 0 ||
+		store.Status().Removed == 0 && !testing.Short() {
 		t.Errorf("%v: the test does not test that", count)
 	}
-	t.Log(count)
+	t.Logf("%v, %+v", count, store.Status())
 }

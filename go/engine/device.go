@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // DeviceConfig says which resources of the machine are used. The zero value is all
@@ -48,10 +50,13 @@ type Device struct {
 	budget *mem.Budget
 	cpu    int // of the caller's thread while it runs; -1: any
 	turn   turn
+	shared *model.Shared // weights that engines have in common
 
-	program *mem.Reservation // what the program itself takes; nil: not counted
-	level   atomic.Int32     // Pressure
-	calm    int              // readings without a cause of pressure, in a row
+	program *mem.Reservation              // what the program itself takes; nil: not counted
+	heap    []heapPart                    // of it, counted apart; under mu
+	level   atomic.Int32                  // Pressure
+	shed    func(n uint64) (freed uint64) // releases weights of models that are not used; nil: nothing does
+	calm    int                           // readings without a cause of pressure, in a row
 
 	mu      sync.Mutex
 	engines map[*Engine]struct{}
@@ -67,7 +72,7 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{pool: pool, budget: c.Budget, cpu: -1, engines: map[*Engine]struct{}{}}
+	d := &Device{pool: pool, budget: c.Budget, cpu: -1, shared: model.NewShared(), engines: map[*Engine]struct{}{}}
 	if c.CPUs != nil {
 		d.cpu = c.CPUs[0]
 	}
@@ -148,9 +153,24 @@ func (d *Device) yield() time.Duration {
 	return time.Since(start)
 }
 
+// aside gives the caller's turn to others until f, which runs no kernels, returns.
+func (d *Device) aside(f func()) {
+	d.turn.give()
+	defer d.turn.take()
+	f()
+}
+
 // pack packs a part of a matrix. Other engines may take a turn between two parts.
 func (d *Device) pack(dst []byte, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackMat(dst, src) })
+}
+
+// PackFile writes the model in f to out as a packed file, which loads at once and can be streamed. progress is
+// called with how many bytes of the file were read; nil: silent.
+func (d *Device) PackFile(out io.Writer, f *model.File, progress func(done, total uint64)) (int64, error) {
+	leave := d.enter()
+	defer leave()
+	return model.Pack(out, f, model.Options{Pack: d.pack, Budget: d.budget, Progress: progress})
 }
 
 // A turn is a fair (FIFO) lock: a goroutine that releases it and locks it again comes

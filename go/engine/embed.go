@@ -180,9 +180,10 @@ func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 	}
 	c, forget := cancelOf(ctx)
 	defer forget()
-	for from := 0; from < longest; from += e.batch {
+	for from, n := 0, 0; from < longest; from += n {
+		n = e.kv.Layout().Room(from, e.batch)
 		for i, ids := range texts {
-			items[i].IDs = ids[min(from, len(ids)):min(from+e.batch, len(ids))]
+			items[i].IDs = ids[min(from, len(ids)):min(from+n, len(ids))]
 		}
 		if err := e.pass(c, items); err != nil {
 			return nil, err

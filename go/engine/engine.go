@@ -10,14 +10,20 @@
 package engine
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // ErrTooLong reports tokens that do not fit in the context.
@@ -26,6 +32,9 @@ var ErrTooLong = errors.New("the context is too small")
 // ErrDamaged reports that the model's file was cut or cannot be read any more. All that
 // the engine is asked for fails with it from then on.
 var ErrDamaged = model.ErrDamaged
+
+// hotPurpose is the name of room for pages of mapped weights in the budget.
+const hotPurpose = "pages of mapped weights"
 
 const (
 	defaultBatch = 512
@@ -47,9 +56,13 @@ type Config struct {
 	KVBytes   uint64        // size of the shared pool; 0: half of what is free beside the model
 	Batch     int           // maximum tokens of a pass; 0: 512
 	KV        kvcache.Types // in which keys and values are stored
+	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
 	Residency model.Residency
+	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
 	Vectors   bool                     // the model is asked for vectors of texts, not for logits; one sequence then has Ctx positions
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
+	Early     bool                     // passes may begin before all weights are packed, and fail where these cannot be read
+	Until     context.Context          // loading fails with its error once it ends; nil: it goes on
 }
 
 // An Engine is a loaded model, ready to run.
@@ -60,11 +73,15 @@ type Engine struct {
 	runner *model.Runner
 	kv     *kvcache.Pool
 	tree   *kvcache.Tree // cached state of sequences that have ended
+	mover  *model.Mover  // nil: contexts are not shifted, and blocks do not age
+	shifts bool          // contexts are shifted
 	ctx    int
 	batch  int
 	seqs   int              // maximum of a pass
 	hot    *mem.Reservation // room for pages of mapped weights; nil if they are packed
 	banned []int32
+
+	streamed uint64 // memory of streamed weights when it is not short; 0 if they are not
 
 	adapters []*model.Adapter // by number; nil where there is none
 
@@ -77,7 +94,18 @@ type Engine struct {
 	parts  []part
 	logits [][]float32
 
+	config Config        // as it was opened with
+	taken  atomic.Uint64 // bytes of weights and activations
+
+	library *draft.Library // of what its texts are drafted from
+	cost    sched.Cost     // of passes of one text alone, learned by Generate
+	drafts  *draftModel    // nil: there is none
+
+	awaited  bool // the last pass waited for weights: how long it took says nothing of others
+	timeless bool // passes count as taking no time, in tests of what must not depend on it
+
 	kvTypes kvcache.Types
+	kvTiers kvcache.Tiers
 	printed sync.Once
 	print   []byte // see fingerprint
 }
@@ -99,10 +127,10 @@ func New(file *model.File, c Config) (*Engine, error) {
 		file.Close()
 		return nil, err
 	}
-	e := &Engine{file: file, device: c.Device, kvTypes: c.KV}
+	e := &Engine{file: file, device: c.Device, library: draft.NewLibrary(), kvTypes: c.KV, kvTiers: c.Tiers, config: c}
 	if err := e.load(c); err != nil {
 		e.Close()
-		return nil, fmt.Errorf("%s: %w", file.Paths[0], err)
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	return e, nil
 }
@@ -117,6 +145,12 @@ func (c *Config) fill() error {
 	} {
 		if v.n < 0 || v.n > v.most {
 			return fmt.Errorf("%s %d, want 0 to %d", v.name, v.n, v.most)
+		}
+	}
+	if len(c.Tiers) > 0 {
+		c.KV = c.Tiers[0].Types
+		if c.Shift {
+			return errors.New("keys and values in tiers by age cannot be shifted: they would have another age; leave out --kv-tiers or --context-shift")
 		}
 	}
 	for _, t := range []kvcache.Type{c.KV.K, c.KV.V} {
@@ -143,6 +177,16 @@ func (c *Config) KVTypes() kernel.KVTypes {
 	return kernel.KVTypes{K: kvTypes[c.KV.K], V: kvTypes[c.KV.V]}
 }
 
+// tiers returns c.Tiers as the model has them.
+func (c *Config) tiers() (all []arch.Tier) {
+	from := 0
+	for _, s := range c.Tiers {
+		all = append(all, arch.Tier{KV: kernel.KVTypes{K: kvTypes[s.K], V: kvTypes[s.V]}, From: from, To: s.Positions})
+		from = s.Positions
+	}
+	return all
+}
+
 func (e *Engine) load(c Config) error {
 	// Sizes first: a model that cannot run is refused before its weights are read.
 	budget := c.Device.budget
@@ -155,7 +199,7 @@ func (e *Engine) load(c Config) error {
 	} else if len(head.Encoder) > 0 && c.Ctx == 1 {
 		return fmt.Errorf("a context of 1 token, %s needs 2: for a text, and for what its answer begins with", head.Arch)
 	}
-	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx)
+	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err != nil {
 		return err
 	}
@@ -165,28 +209,25 @@ func (e *Engine) load(c Config) error {
 	if e.banned, err = banned(e.file.GGUF, survey.Config.NVocab); err != nil {
 		return err
 	}
+	if c.Shift {
+		if err := shiftable(survey, cmp.Or(c.Ctx, survey.Config.NCtx)); err != nil {
+			return err
+		}
+	}
 	p, err := c.place(survey, budget.Free(), c.Device.Threads())
 	if err != nil {
 		return err
 	}
 	u, need := p.Use, p.Need
-	if need.Total() > budget.Free() {
-		return c.unfit(e.file, budget, c.Device.Threads(), p)
-	}
-	held, err := hold(budget, u, need)
+	m, leave, err := e.loadWeights(cmp.Or(c.Until, context.Background()), survey, p, c.Progress)
 	if err != nil {
 		return err
 	}
-	defer held.release()
-	leave := c.Device.enter()
 	defer leave()
-	e.model, err = survey.Load(model.Options{
-		Pack: c.Device.pack, Budget: budget, Residency: u.Residency, Lent: held.bytes(), Progress: c.Progress,
-	})
-	if err != nil {
-		return err
+	e.model = m
+	if st, ok := e.model.Stream(); ok {
+		e.streamed = st.Limit
 	}
-	held.release()
 
 	free := budget.Free()
 	free -= min(free, need.Activations)
@@ -194,10 +235,16 @@ func (e *Engine) load(c Config) error {
 		// Half of what is left for the file's pages: with all of it for keys and values, each
 		// pass would read the weights from the disk.
 		hot := min(e.file.Size(), (free-min(free, need.KV))/2)
-		if e.hot, err = budget.Reserve("pages of mapped weights", hot); err != nil {
+		if in := survey.InPlace(); in > 0 && in <= free-min(free, need.KV) {
+			hot = in
+		}
+		if e.hot, err = budget.Reserve(hotPurpose, hot); err != nil {
 			return err
 		}
 		free -= hot
+	}
+	if u.Residency == model.Streamed && c.Shared && c.KVBytes == 0 {
+		c.KVBytes = need.KV // the rest is the weights'
 	}
 	kv, err := c.kvBytes(&u, need.Layout, free)
 	if err != nil {
@@ -211,25 +258,84 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	e.tree = kvcache.NewTree(e.kv)
-	rows := e.seqs
-	if len(e.model.Config.Encoder) > 0 {
-		rows *= 2 // what an encoder reads, and the answer
-	}
-	e.runner, err = model.NewRunner(e.model, model.RunnerConfig{
-		Pool: c.Device.pool, Budget: budget,
-		MaxTokens: u.Batch, MaxSeqs: rows, MaxBlocks: (u.Ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: u.MaxOut,
-	})
-	if err != nil {
+	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
+	if e.runner, err = e.newRunner(e.model); err != nil {
 		return err
 	}
-	for i, g := range need.Layout {
-		e.runner.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
+	if c.Shift {
+		// Memory may have left a shorter context than was asked for.
+		if err := shiftable(survey, e.ctx); err != nil {
+			return err
+		}
+		e.shifts = true
+	}
+	if e.mover, err = e.newMover(e.model); err != nil {
+		return err
 	}
 	if err := c.Device.join(e); err != nil {
 		return err
 	}
-	e.rows, e.owners, e.logits = make([]int32, 0, u.MaxOut), make([]int, 0, u.MaxOut), make([][]float32, u.MaxOut)
+	e.taken.Store(e.bytes())
 	return nil
+}
+
+// newRunner returns what runs m over the engine's pool of keys and values.
+func (e *Engine) newRunner(m *model.Model) (*model.Runner, error) {
+	rows := e.seqs
+	if len(m.Config.Encoder) > 0 {
+		rows *= 2 // what an encoder reads, and the answer
+	}
+	r, err := model.NewRunner(m, model.RunnerConfig{
+		Pool: e.device.pool, Budget: e.device.budget,
+		MaxTokens: e.batch, MaxSeqs: rows, MaxBlocks: (e.ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: len(e.logits),
+		Wait: func(f func()) {
+			e.awaited = true
+			e.device.aside(f)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, g := range e.kv.Layout() {
+		r.Batch().SetState(i, e.kv.Memory(i), g.Bytes)
+	}
+	return r, nil
+}
+
+// loadWeights loads the model as planned, in the device's turn, which the caller ends with leave. What is reserved for it
+// is lent to it meanwhile. Once ctx ends it fails.
+func (e *Engine) loadWeights(ctx context.Context, s *model.Survey, p Plan, progress func(done, total uint64)) (m *model.Model, leave func(), err error) {
+	budget := e.device.budget
+	if p.Need.Total() > budget.Free() {
+		return nil, nil, e.config.unfit(e.file, budget, e.device.Threads(), p)
+	}
+	held, err := hold(budget, p.Use, p.Need)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer held.release()
+	leave = e.device.enter()
+	o := model.Options{
+		Pack: e.device.pack, Budget: budget, Residency: p.Use.Residency, Spare: streamable(budget.Free()), Lent: held.bytes(),
+		Shared: e.device.shared, Progress: progress, Until: ctx,
+	}
+	if e.config.Early {
+		o.Early = e.device.enter
+	}
+	m, err = s.Load(o)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return m, leave, nil
+}
+
+// newMover returns what moves keys and values, nil where nothing does.
+func (e *Engine) newMover(m *model.Model) (*model.Mover, error) {
+	if !e.shifts && len(e.config.Tiers) == 0 {
+		return nil, nil
+	}
+	return m.NewMover(e.shifts)
 }
 
 // Model returns the model.
@@ -237,6 +343,14 @@ func (e *Engine) Model() *model.Model { return e.model }
 
 // KV returns the types in which keys and values are stored.
 func (e *Engine) KV() kvcache.Types { return e.kvTypes }
+
+// KVName names these types, or those of each age.
+func (e *Engine) KVName() string {
+	if len(e.kvTiers) > 0 {
+		return e.kvTiers.String()
+	}
+	return e.kvTypes.String()
+}
 
 // Ctx returns the maximum number of positions of a sequence.
 func (e *Engine) Ctx() int { return e.ctx }
@@ -256,6 +370,9 @@ func (e *Engine) Close() error {
 	}
 	if e.runner != nil {
 		e.runner.Close()
+	}
+	if e.mover != nil {
+		e.mover.Close()
 	}
 	for _, a := range e.adapters {
 		if a != nil {

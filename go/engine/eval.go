@@ -18,6 +18,9 @@ type Sequence struct {
 
 	source int // how many of the first tokens an encoder reads
 
+	shifted bool // it has lost tokens: only the state of the first `intact` is that of the tokens alone
+	intact  int
+
 	// Its adapters, and the namespace of its state in the prefix tree.
 	numbers []int32
 	scales  []float32
@@ -39,6 +42,7 @@ func (s *Sequence) Tokens() []int32 { return s.ids }
 func (s *Sequence) Truncate(n int) int {
 	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
+	s.shifted = s.shifted && n > s.intact
 	return n
 }
 
@@ -48,13 +52,16 @@ func (s *Sequence) Truncate(n int) int {
 // state from the tree.
 func (s *Sequence) rewind(ids []int32) int {
 	shared := kvcache.Common(s.ids, ids)
-	if s.e.kv.Layout().Forgets() {
+	if s.shifted {
+		shared = min(shared, s.intact)
+	} else if s.e.kv.Layout().Forgets() {
 		s.e.tree.Keep(s.space, s.table, s.ids, kvcache.How{End: true})
 	}
 	if s.table.Back(shared) == shared {
 		return s.Truncate(shared)
 	}
 	s.table.Free()
+	s.shifted = false
 	s.table = s.e.tree.Find(s.space, ids)
 	s.ids = append(s.ids[:0], ids[:s.table.Len()]...)
 	return len(s.ids)
@@ -76,7 +83,7 @@ func (s *Sequence) Fork() *Sequence {
 // Close releases the memory and leaves the sequence empty.
 func (s *Sequence) Close() {
 	s.table.Free()
-	s.ids = s.ids[:0]
+	s.ids, s.shifted = s.ids[:0], false
 }
 
 // An Item is what one sequence contributes to a pass.
@@ -108,7 +115,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	c, forget := cancelOf(ctx)
 	defer forget()
 	for at := 0; at < len(ids); {
-		it := Item{Seq: s, IDs: ids[at:min(at+e.batch, len(ids))]}
+		it := Item{Seq: s, IDs: ids[at:min(at+e.kv.Layout().Room(s.Len(), e.batch), len(ids))]}
 		n := len(it.IDs)
 		if visit != nil {
 			it.Rows = min(max(at+n-from, 0), n)
@@ -154,6 +161,11 @@ func (e *Engine) fits(s *Sequence, n int) error {
 func (e *Engine) pass(c canceler, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
+			return err
+		}
+	}
+	for _, it := range items {
+		if err := it.Seq.age(len(it.IDs)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,8 @@ import (
 type Plan struct {
 	Use  model.Use      // its Residency is what was chosen
 	Need model.Estimate // with the least keys and values where those may be as many as fit
+	// Streams is, of streamed weights, the bytes that each pass reads from the disk, of those that are used by chance all.
+	Streams uint64
 }
 
 // NewPlan returns how Open would load the model in f with a budget and so many threads: what
@@ -23,13 +25,19 @@ func NewPlan(f *model.File, b *mem.Budget, threads int, c Config) (Plan, error) 
 	if err := c.fill(); err != nil {
 		return Plan{}, err
 	}
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx)
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err != nil {
 		return Plan{}, err
 	}
 	p, err := c.place(s, b.Free(), threads)
 	if err == nil && p.Need.Total() > b.Free() {
 		err = c.unfit(f, b, threads, p)
+	}
+	if more := p.Need.Streamable; err == nil && more > 0 {
+		rest := b.Free() - p.Need.Total()
+		if kept := rest - min(rest, streamable(b.Free())); kept < more {
+			p.Streams = more - kept + p.Need.StreamLeast
+		}
 	}
 	return p, err
 }
@@ -45,8 +53,11 @@ type FitError struct {
 // Error returns the refusal as a sentence with its numbers, and what would fit.
 func (e *FitError) Error() string {
 	weights := "packed weights"
-	if e.Use.Residency == model.Mapped {
+	switch e.Use.Residency {
+	case model.Mapped:
 		weights = "weights outside the file"
+	case model.Streamed:
+		weights = "weights at a time"
 	}
 	n := e.Need
 	var b strings.Builder
@@ -54,7 +65,11 @@ func (e *FitError) Error() string {
 	if need == free { // a refusal has to show the difference
 		need, free = fmt.Sprintf("%d bytes", n.Total()), fmt.Sprintf("%d", e.Free)
 	}
-	fmt.Fprintf(&b, "it needs %s: %s of %s, %s of keys and values", need, mem.FormatBytes(n.Weights), weights, mem.FormatBytes(n.KV))
+	fmt.Fprintf(&b, "it needs %s: %s of %s", need, mem.FormatBytes(n.Weights), weights)
+	if e.Use.Residency != model.Packed && n.Apart > 0 {
+		fmt.Fprintf(&b, " (%s of which the file has in several parts, and stay in memory)", mem.FormatBytes(n.Apart))
+	}
+	fmt.Fprintf(&b, ", %s of keys and values", mem.FormatBytes(n.KV))
 	if n.Checks > n.KV+n.Activations {
 		fmt.Fprintf(&b, ", or %s to check the weights first", mem.FormatBytes(n.Checks))
 	}
@@ -75,7 +90,7 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 	e := &FitError{Plan: p, Free: b.Free()}
 	e.Limit, e.Reason = b.Limit()
 	fits := func(c Config) bool {
-		s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx)
+		s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 		if err != nil {
 			return false
 		}
@@ -83,7 +98,7 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 		return err == nil && p.Need.Total() <= e.Free
 	}
 	small := c
-	small.KV = kvcache.Both(kvcache.Q8)
+	small.KV, small.Tiers = kvcache.Both(kvcache.Q8), nil
 	smaller := c.KV.K != kvcache.Q8 && c.KV.K != kvcache.Q4 || c.KV.V != kvcache.Q8 && c.KV.V != kvcache.Q4
 	if smaller && fits(small) {
 		e.Advice = append(e.Advice, "keys and values of 8 bits (-ctk q8_0 -ctv q8_0)")
@@ -97,9 +112,19 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 	if shorter > 0 {
 		e.Advice = append(e.Advice, fmt.Sprintf("a context of %d tokens (-c %d)", shorter, shorter))
 	}
+	streamed := c
+	if streamed.Residency = model.Streamed; p.Use.Residency != model.Streamed && fits(streamed) {
+		e.Advice = append(e.Advice, "weights that are read from the disk as they are needed, which is slower (--weights streamed)")
+	}
 	mapped := c
 	if mapped.Residency = model.Mapped; p.Use.Residency != model.Mapped && fits(mapped) {
 		e.Advice = append(e.Advice, "weights that stay in the file, which is slower (--weights mapped)")
+	}
+	if apart := p.Need.Apart; p.Use.Residency != model.Packed && apart > 0 {
+		// A layer's are in memory at a time, and the next one's.
+		if cfg, err := f.Config(); err == nil && p.Need.Total()-apart+2*apart/uint64(len(cfg.Layers)) <= e.Free {
+			e.Advice = append(e.Advice, "a packed file (quern pack), whose weights are all read from the disk as they are needed (--weights streamed)")
+		}
 	}
 	if rest := p.Need.KV + p.Need.Activations; p.Use.Residency != model.Mapped && rest < e.Free && p.Need.Weights > 0 {
 		if name := lighter(bits(f), float64(e.Free-rest)/float64(p.Need.Weights)); name != "" {

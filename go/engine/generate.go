@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // Stats are the counts and times of a generation.
@@ -16,6 +19,9 @@ type Stats struct {
 	Prefill      time.Duration // of which evaluation of the prompt
 	Decode       time.Duration // from the first token to the last
 	Finish       Finish        // empty when it failed
+	Shifts       int           // how often the context was shifted
+	Passes       int           // that evaluated tokens after the prompt
+	Drafted      draft.Counts
 }
 
 // PrefillRate returns the prompt tokens evaluated per second, without the cached
@@ -44,8 +50,8 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	if err != nil {
 		return st, err
 	}
-	if len(p.Prompt) > e.ctx {
-		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), e.ctx)
+	if most := g.shift.room(0, e.ctx); len(p.Prompt) > most {
+		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), most)
 	}
 	if e.model.Config.OnePass() {
 		s.Truncate(0)
@@ -60,15 +66,29 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	defer forget()
 	begun := time.Now()
 	var prepared sync.WaitGroup
+	var drafting time.Duration // for the next pass
+	g.Speculate(e.library, s.space)
+	text := e.drafts.text(g, e.library, s.space)
+	defer text.close()
+	if g.drafter != nil {
+		defer func() { e.library.Keep(s.space, g.Known()[len(p.Prompt):]) }()
+	}
 	for {
-		e.ids = g.Pending(e.ids[:0], cuts.slice(s.Len(), e.batch))
+		if err := e.device.inTurn(func() error { return s.makeWay(g) }); err != nil {
+			return st, err
+		}
+		room := g.shift.room(s.Len(), cuts.slice(s.Len(), e.kv.Layout().Room(s.Len(), e.batch)))
+		e.ids = g.Pending(e.ids[:0], min(room, e.affordable(g, s.Len(), room)))
 		n := len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
 		var step Step
 		if g.Constraint != nil && e.item[0].Rows > 0 {
-			prepared.Go(g.Prepare) // beside the pass
+			prepared.Go(func() { g.Prepare(n) }) // beside the pass
 		}
+		shape := sched.ShapeOf(s.Len(), n)
 		err := e.device.inTurn(func() error {
+			start := time.Now()
+			e.awaited = false
 			err := e.pass(c, e.item[:])
 			if prepared.Wait(); err != nil {
 				return err
@@ -79,13 +99,25 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 					s.keepPrompt(s.space, cuts, len(p.Prompt))
 				}
 			}
-			return e.heads(e.item[:], func(parts []part) (err error) {
+			err = e.heads(e.item[:], func(parts []part) (err error) {
 				step, err = g.Advance(n, parts[0].rows)
 				return err
 			})
+			if took := time.Since(start); !e.timeless && !e.awaited {
+				e.cost.Observe(shape, took)
+				if drafted := n > 1; st.TTFT > 0 {
+					if drafted {
+						took += drafting
+					}
+					e.cost.Generated(drafted, 1, len(step.Tokens), took)
+				}
+			}
+			return err
 		})
-		if at := g.Evaluated(); s.Len() > at {
-			g.Resume(s.Truncate(at))
+		s.settle(g)
+		st.Drafted = st.Drafted.Plus(step.Drafts)
+		if st.TTFT > 0 {
+			st.Passes++
 		}
 		if len(step.Tokens) > 0 {
 			if st.Decode = time.Since(begun); st.TTFT == 0 {
@@ -103,8 +135,13 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			st.Generated++
 		}
 		if err != nil || step.Finish != "" {
-			st.Finish = step.Finish
+			st.Finish, st.Shifts = step.Finish, g.shifts
 			return st, err
+		}
+		if len(step.Tokens) > 0 {
+			start := time.Now()
+			e.draftAlone(g, text)
+			drafting = time.Since(start)
 		}
 	}
 }

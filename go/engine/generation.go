@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -14,7 +15,10 @@ import (
 // Params say what to generate. Their slices are only read, and may be shared.
 type Params struct {
 	Prompt      []int32
-	MaxTokens   int // to generate; -1: until the context is full; 0: the prompt is evaluated, nothing generated
+	MaxTokens   int  // to generate; -1: until the context is full, or without an end where it is shifted; 0: the prompt is evaluated, nothing generated
+	Keep        int  // first tokens that stay when the context is shifted; -1: the prompt
+	Discard     int  // tokens that go then; 0: half of the others
+	NoShift     bool // the text ends where the context is full
 	Sampling    sample.Params
 	Bias        []sample.Bias
 	Stop        func(id int32) bool  // whether id is a stop token; nil: none is
@@ -22,6 +26,7 @@ type Params struct {
 	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
 	Reader      Reader               // of the prompt: nothing is generated then; nil: none
+	Draft       draft.Options        // what is guessed, to verify several tokens in a pass; zero: nothing
 }
 
 // MaxTopLogprobs is how many alternatives a token may come with.
@@ -34,10 +39,10 @@ func TokenBytes(top int) int {
 }
 
 // generationBytes returns the maximum memory of a Generation for a text of ctx
-// tokens: its ids, the state and the scratch of the sampler, a copy of the logits, and
+// tokens: its ids, what finds drafts among them, the state and the scratch of the sampler, a copy of the logits, and
 // the tokens sampled from `rows` of them at a time.
 func generationBytes(nVocab, ctx, rows int) int {
-	return 4*ctx + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+	return 4*ctx + draft.Bytes(ctx) + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
 // Finish says why a generation ended.
@@ -61,6 +66,7 @@ type Token struct {
 type Step struct {
 	Tokens []Token // sampled, in order; valid until the next
 	Finish Finish  // why these were the last; empty: there may be more
+	Drafts draft.Counts
 }
 
 // A Generation is the state machine of generating one text: it says which tokens are
@@ -72,7 +78,7 @@ type Step struct {
 // and each is verified with the logits of the one before: as soon as another token is
 // sampled, the drafts after it are dropped. The output is the same with any drafts,
 // since logits do not depend on later tokens and the sampler draws once per token.
-// Where a constraint leaves no choice, its forecast becomes the drafts.
+// Where a constraint leaves no choice, its forecast becomes the drafts; after that come the guesses of a Drafter.
 type Generation struct {
 	Params
 	nVocab    int
@@ -82,12 +88,18 @@ type Generation struct {
 	ids       []int32         // the prompt and the sampled tokens; aliases the prompt while there are none
 	done      int             // of which are evaluated
 	draft     []int32         // draft tokens that follow
+	drafter   *draft.Drafter  // nil: only what is forced is drafted
+	guesses   []draft.Guess   // the last of draft
+	chances   []float64       // of draft
 	generated int
 	tokens    []Token         // of the last step
 	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
 	prepared  int             // of masks: how many are computed
 	forecast  []int32         // scratch of the constraint's
 	reading   *reading        // nil: there is no Reader
+	shift     shifting
+	dropped   int // of the evaluated tokens: those that its sequence has lost to shifts
+	shifts    int // how often it was shifted
 }
 
 // NewGeneration returns a Generation for a model of nVocab tokens and a context of
@@ -122,13 +134,13 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 }
 
 // Skippable returns the known tokens that need not be evaluated where their state is cached: not
-// the last, for its logits, nor those that are read.
+// the last, for its logits, nor those that are read, nor those after the first shift.
 func (g *Generation) Skippable() []int32 {
 	n := len(g.ids) - 1
 	if g.reading != nil {
 		n = min(n, g.reading.next)
 	}
-	return g.ids[:n]
+	return g.shift.findable(g.ids[:n])
 }
 
 // known returns an error that wraps model.ErrToken for ids outside the vocabulary.
@@ -148,12 +160,27 @@ func (g *Generation) Known() []int32 { return g.ids }
 // more, because drafts were rejected, must be truncated to that.
 func (g *Generation) Evaluated() int { return g.done }
 
+// Positions returns how many positions a sequence of the evaluated tokens has: as many, without those lost to shifts.
+func (g *Generation) Positions() int { return g.done - g.dropped }
+
+// shifted records that the sequence has lost n more tokens.
+func (g *Generation) shifted(n int) {
+	g.dropped += n
+	g.shifts++
+}
+
 // Generated returns how many tokens were sampled.
 func (g *Generation) Generated() int { return g.generated }
 
 // Resume records that only n of the known tokens are evaluated, fewer than there are.
 // Drafts are dropped.
-func (g *Generation) Resume(n int) { g.done, g.draft, g.prepared = n, g.draft[:0], 0 }
+func (g *Generation) Resume(n int) {
+	g.done = n
+	g.drop()
+}
+
+// drop drops the drafts.
+func (g *Generation) drop() { g.draft, g.guesses, g.prepared = g.draft[:0], g.guesses[:0], 0 }
 
 // Rest releases memory that is needed only while it runs.
 func (g *Generation) Rest() {
@@ -167,17 +194,21 @@ func (g *Generation) Rest() {
 // Propose replaces the drafts of the tokens that follow the known ones, up to the
 // number that may still be generated, and returns how many it took.
 func (g *Generation) Propose(ids []int32) int {
-	n := min(len(ids), g.ctx-len(g.ids))
-	if g.MaxTokens >= 0 {
-		n = min(n, g.MaxTokens-g.generated-1)
-	}
-	g.draft = append(g.draft[:0], ids[:max(n, 0)]...)
-	g.prepared = 0
+	g.drop()
+	g.draft = append(g.draft, ids[:g.draftable(len(ids))]...)
 	return len(g.draft)
 }
 
-// Drafted returns the number of drafts.
-func (g *Generation) Drafted() int { return len(g.draft) }
+// draftable returns how many of n drafts may still be generated before the last token.
+func (g *Generation) draftable(n int) int {
+	if g.shift.limit == 0 {
+		n = min(n, g.ctx-len(g.ids))
+	}
+	if g.MaxTokens >= 0 {
+		n = min(n, g.MaxTokens-g.generated-1)
+	}
+	return max(n, 0)
+}
 
 // Pending appends the next n tokens to be evaluated to ids, or fewer if there are not
 // so many: known ones, then drafts.
@@ -196,11 +227,12 @@ func (g *Generation) Rows(n int) int {
 	return max(g.done+n-len(g.ids)+1, 0)
 }
 
-// Prepare computes the part of Advance that needs no logits: which tokens the
-// constraint allows. It may run on another goroutine while the pass runs. If it was not
+// Prepare computes the part of Advance(n, ...) that needs no logits: which tokens the
+// constraint allows, as far as that pass has drafts. It may run on another goroutine while the pass runs. If it was not
 // called, Advance does the same.
-func (g *Generation) Prepare() {
-	if g.Constraint == nil || g.prepared > 0 {
+func (g *Generation) Prepare(n int) {
+	drafts := max(min(n-(len(g.ids)-g.done), len(g.draft)), 0)
+	if g.Constraint == nil || g.prepared > drafts {
 		return
 	}
 	accepted := 0
@@ -210,7 +242,7 @@ func (g *Generation) Prepare() {
 		}
 		clear(g.masks[k])
 		g.Constraint.Mask(g.masks[k])
-		if k == len(g.draft) || !g.Constraint.Accept(g.draft[k]) {
+		if k == drafts || !g.Constraint.Accept(g.draft[k]) {
 			break // drafts after one that is not allowed are never reached
 		}
 		accepted++
@@ -222,44 +254,61 @@ func (g *Generation) Prepare() {
 // Advance records that the next n pending tokens were evaluated, and samples from
 // the rows of logits that Rows(n) asked for. It may overwrite them.
 func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
-	known := min(n, len(g.ids)-g.done)
-	g.done += known
 	g.tokens = g.tokens[:0]
+	known := min(n, len(g.ids)-g.done)
+	if g.done+known == len(g.ids) && g.MaxTokens != 0 {
+		g.Prepare(n)
+	}
+	g.done += known
 	switch {
 	case g.done < len(g.ids):
 		return Step{}, nil
 	case g.MaxTokens == 0:
 		return Step{Finish: MaxedOut}, nil
 	}
-	g.Prepare()
-	guessed := g.draft[:n-known]
-	g.draft, g.prepared = g.draft[:0], 0
+	guessed, guesses, forced := g.draft[:n-known], g.guesses, len(g.draft)-len(g.guesses)
+	source := func(k int) draft.Source {
+		if k < forced {
+			return draft.Forced
+		}
+		return guesses[k-forced].Source
+	}
+	var drafts draft.Counts
+	for k := range guessed {
+		drafts[source(k)].Guessed++
+	}
+	g.drop()
+	end := func(f Finish) Step { return Step{g.tokens, f, drafts} }
 	for k, logits := range rows {
 		if g.Constraint != nil && g.masks[k].Empty() {
 			if f, ok := g.Constraint.(constrain.Failer); ok && f.Err() != nil {
-				return Step{Tokens: g.tokens}, f.Err()
+				return end(""), f.Err()
 			}
-			return Step{g.tokens, Stopped}, nil // the text is complete
+			return end(Stopped), nil // the text is complete
 		}
 		t, err := g.choose(logits, k)
 		if err != nil {
-			return Step{Tokens: g.tokens}, err
+			return end(""), err
 		}
 		g.ids = append(g.ids, t.ID)
 		g.tokens = append(g.tokens, t)
 		g.generated++
+		right := k < len(guessed) && guessed[k] == t.ID
+		if right {
+			drafts[source(k)].Right++
+		}
 		switch {
 		case t.Stop:
-			return Step{g.tokens, Stopped}, nil
+			return end(Stopped), nil
 		case g.generated == g.MaxTokens:
-			return Step{g.tokens, MaxedOut}, nil
-		case g.done == g.ctx:
-			return Step{g.tokens, CtxFull}, nil
+			return end(MaxedOut), nil
+		case g.done == g.ctx && g.shift.limit == 0:
+			return end(CtxFull), nil
 		}
 		if g.Constraint != nil && !g.Constraint.Accept(t.ID) {
-			return Step{Tokens: g.tokens}, constrain.ErrLimit // it bounds what it follows more tightly than what it allows
+			return end(""), constrain.ErrLimit // it bounds what it follows more tightly than what it allows
 		}
-		if k == len(guessed) || guessed[k] != t.ID {
+		if !right {
 			break
 		}
 		g.done++
@@ -268,7 +317,7 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 		g.forecast = f.Forecast(g.forecast[:0])
 		g.Propose(g.forecast[:min(len(g.forecast), maxForecast)])
 	}
-	return Step{Tokens: g.tokens}, nil
+	return end(""), nil
 }
 
 // maxForecast is the most drafts taken from a constraint: with the token before them,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -60,6 +62,7 @@ func TestForecastsDoNotChangeAText(t *testing.T) {
 		return p
 	}
 	l := openLoop(t, tiny, Config{Sequences: 4, Batch: 40, Ctx: 128}, LoopConfig{})
+	freely(l)
 	var wg sync.WaitGroup
 	for seed := range 8 {
 		p := params(seed)
@@ -183,7 +186,7 @@ func TestGuessesDoNotChangeATextAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rng.IntN(2) == 0 {
-					g.Prepare()
+					g.Prepare(k)
 				}
 				e.heads(items, func(parts []part) error {
 					st, err = g.Advance(k, parts[0].rows)
@@ -222,6 +225,7 @@ func TestGuessesDoNotChangeATextAmongOthers(t *testing.T) {
 	probe := open(t, tiny, Config{Ctx: 128})
 	for _, blocks := range []int{40, 7} {
 		l := openLoop(t, tiny, Config{Sequences: 5, Batch: 40, Ctx: 128, KVBytes: uint64(blocks * probe.kv.Layout()[0].Bytes)}, LoopConfig{})
+		freely(l)
 		var wg sync.WaitGroup
 		for k := range 4 {
 			prompt := randomIDs(probe, uint64(k%2), 50)
@@ -337,4 +341,63 @@ func TestConstraintsInALoop(t *testing.T) {
 		}
 	}
 	checkBlocks(t, l)
+}
+
+// A watched constraint counts its masks, and those that a step waits for.
+type watched struct {
+	constrain.Constraint
+	masks, late int
+}
+
+func (w *watched) Mask(next constrain.Set) {
+	w.masks++
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); strings.HasSuffix(f.Function, ".Advance") {
+			w.late++
+		}
+	}
+	w.Constraint.Mask(next)
+}
+
+func (w *watched) Forecast(dst []int32) []int32 {
+	return w.Constraint.(constrain.Forecaster).Forecast(dst)
+}
+
+// Of drafts that are not in a pass no masks are computed.
+func TestMasksAreForThePassAlone(t *testing.T) {
+	e := open(t, tiny, Config{})
+	list := randomIDs(e, 50, 9)
+	w := &watched{Constraint: oneOf(t, e, list)}
+	p := likeliest(randomIDs(e, 4, 10), 20)
+	p.Constraint = w
+	g, err := NewGeneration(p, e.model.Config.NVocab, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Propose(list[:6])
+	for _, c := range []struct{ drafts, masks int }{{2, 3}, {2, 3}, {4, 3 + 5}, {0, 3 + 5}} {
+		if g.Prepare(len(p.Prompt) + c.drafts); w.masks != c.masks {
+			t.Errorf("%d masks in all after %d drafts, want %d", w.masks, c.drafts, c.masks)
+		}
+	}
+}
+
+// A loop has all masks computed beside its passes, those of tokens after drafts too: no step computes one.
+func TestMasksAreComputedBesidePasses(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
+	lists := [][]int32{randomIDs(l.e, 50, 9), randomIDs(l.e, 51, 5)}
+	w := &watched{Constraint: oneOf(t, l.e, lists...)}
+	r := greedyRequest(randomIDs(l.e, 4, 40), 30)
+	r.Constraint = w
+	_, c := submit(t, l, r)
+	if r := c.wait(t); r.Finish != Stopped || w.masks < 2 || w.late > 0 {
+		t.Errorf("%+v, of %d masks %d were computed after a pass", r, w.masks, w.late)
+	}
+	n, forced := l.Status().Counts, l.Status().Counts.Drafted[draft.Forced]
+	if all, _ := n.Drafted.Total(); n.Drafts == 0 || forced.Guessed < n.Drafts || forced.Right != forced.Guessed || all != forced.Guessed {
+		t.Errorf("counts %+v", n)
+	}
 }

@@ -67,7 +67,7 @@ func TestSlotFilesWakeThoseWhoWait(t *testing.T) {
 	_, c := submit(t, l, long)
 	slot := c.wait(t).Slot
 	var file bytes.Buffer
-	if _, err := l.SaveSlot(slot, &file); err != nil {
+	if _, err := l.SaveSlot(slot, "", &file); err != nil {
 		t.Fatal(err)
 	}
 	// waits has a request come while f uses the file, and lets f go on when the
@@ -93,8 +93,8 @@ func TestSlotFilesWakeThoseWhoWait(t *testing.T) {
 			t.Errorf("%s: %v", what, r.Err)
 		}
 	}
-	waits("save", func(g io.ReadWriter) error { _, err := l.SaveSlot(slot, g); return err })
-	waits("restore", func(g io.ReadWriter) error { _, err := l.RestoreSlot(slot, g); return err })
+	waits("save", func(g io.ReadWriter) error { _, err := l.SaveSlot(slot, "", g); return err })
+	waits("restore", func(g io.ReadWriter) error { _, err := l.RestoreSlot(slot, "", g); return err })
 	checkBlocks(t, l)
 }
 

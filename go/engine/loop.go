@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
@@ -17,6 +18,8 @@ type LoopConfig struct {
 	Queue     int               // maximum number of waiting requests
 	TargetITL time.Duration     // target time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
 	OnPass    func(PassInfo)    // called after each pass, before the next: must not block; nil: not called
+	Disk      *diskcache.Store  // has cached prefixes that there is no memory for, and outlives the loop; nil: none
+	Profile   string            // what decides the bits of a state beside the model: numeric profile
 	OnPanic   func(*PanicError) // called with each panic that ended a request, for the log: must not block; nil: not called
 }
 
@@ -46,6 +49,8 @@ type Loop struct {
 	mu        sync.Mutex
 	sched     *sched.Scheduler
 	held      *mem.Reservation // memory of running requests beside their KV blocks
+	heldBytes uint64           // of it, unless the loop sleeps
+	asleep    bool             // there are no weights: see Sleep
 	tree      *kvcache.Tree
 	jobs      map[uint64]*job
 	slots     []slot
@@ -57,14 +62,17 @@ type Loop struct {
 	// The running pass: its tokens, those whose requests were cancelled, and what stops it.
 	passTokens, goneTokens int64
 	stop                   *kernel.Stop
+	tier                   *tier         // nil: none
 	idle                   chan struct{} // closed when draining and no request is left
 
 	// Used by the goroutine only: the pass, and the requests its items belong to.
 	planned []sched.Item
 	items   []Item
 	batch   []*job
-	readers []*reading // of the batch
-	ids     []int32    // of the items
+	readers []*reading   // of the batch
+	ids     []int32      // of the items
+	fresh   []*job       // scratch of draft
+	texts   []*modelText // the same
 }
 
 // NewLoop starts a Loop. It first calibrates the cost model with a few passes.
@@ -74,6 +82,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
 			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
+			Replays: e.kv.Layout().Recurrent(),
 		}),
 	}
 	var err error
@@ -81,12 +90,19 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if !e.model.Config.BothWays {
 		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
-	if l.held, err = e.device.budget.Reserve(requestsPurpose, uint64(each*e.seqs)); err != nil {
+	l.heldBytes = uint64(each * e.seqs)
+	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err
 	}
 	if err := l.calibrate(); err != nil {
 		l.held.Release()
 		return nil, err
+	}
+	if c.Disk != nil && !e.model.Config.OnePass() {
+		if l.tier, err = newTier(l, c.Disk, c.Profile); err != nil {
+			l.held.Release()
+			return nil, err
+		}
 	}
 	e.device.begin(l)
 	go l.run()
@@ -128,6 +144,9 @@ func (l *Loop) Close() {
 	l.nudge()
 	l.mu.Unlock()
 	<-l.closed
+	if l.tier != nil {
+		l.tier.close()
+	}
 	l.mu.Lock()
 	l.tree.Clear()
 	l.mu.Unlock()

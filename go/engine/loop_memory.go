@@ -11,7 +11,8 @@ const requestsPurpose = "requests"
 type giving int
 
 const (
-	prefixes   giving = iota // what only the prefix tree holds, and what nothing does
+	spare      giving = iota // what nothing holds
+	prefixes                 // also what only the prefix tree holds
 	idle                     // all, of a loop without requests
 	background               // also what requests of a priority below 0 hold, which continue later
 )
@@ -26,9 +27,15 @@ func (l *Loop) give(n uint64, what giving) (freed uint64) {
 		was := kv.Limit()
 		keep := least(kv.Layout(), l.e.ctx)
 		switch {
+		case what == spare:
+			if keep = max(keep, kv.Used()); l.asleep {
+				keep = kv.Used()
+			}
 		case what == idle && len(l.jobs) == 0:
 			keep = 0
-			l.e.runner.Rest()
+			if !l.asleep {
+				l.e.runner.Rest()
+			}
 		case what == background:
 			if l.parkBackground() {
 				keep = 0
@@ -69,7 +76,10 @@ func (l *Loop) regrow(n, all uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kv := l.e.kv
-	if one := min(least(kv.Layout(), l.e.ctx), kv.Most()); kv.Limit() < one {
+	if l.asleep {
+		return
+	}
+	if one := l.e.oneContext(); kv.Limit() < one {
 		n = max(n, min(all, one-kv.Limit()))
 	}
 	if more := min(n, kv.Most()-kv.Limit()); more > 0 && kv.Resize(kv.Limit()+more) == nil {
@@ -82,7 +92,7 @@ func (l *Loop) regrow(n, all uint64) {
 			most = min(most, len(j.Prompt)+j.gen.MaxTokens)
 		}
 		if j.ended == nil && kv.Limit() < min(least(kv.Layout(), most), kv.Most()) {
-			j.ended = &MemoryError{limit, reason, retryPressure}
+			j.ended = &MemoryError{limit, reason, RetryPressure}
 			l.nudge()
 		}
 	}
@@ -104,5 +114,5 @@ func (l *Loop) makeRoom(r sched.Request) error {
 		}
 	}
 	limit, reason := d.budget.Limit()
-	return &MemoryError{limit, reason, retryPressure}
+	return &MemoryError{limit, reason, RetryPressure}
 }

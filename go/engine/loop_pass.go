@@ -38,11 +38,19 @@ func (l *Loop) pass() {
 		}
 	}
 	l.count(l.planned, info)
+	for i, j := range l.batch {
+		if guessed, _ := steps[i].Drafts.Total(); guessed > 0 {
+			l.counts.Drafts++
+		}
+		l.counts.Drafted = l.counts.Drafted.Plus(steps[i].Drafts)
+		j.usage.Drafted = j.usage.Drafted.Plus(steps[i].Drafts)
+	}
+	if l.e.timeless {
+		took = 0
+	}
 	l.sched.Ran(l.planned, took)
 	for i, j := range l.batch {
-		if at := j.gen.Evaluated(); j.seq.Len() > at { // rejected drafts
-			j.gen.Resume(j.seq.Truncate(at))
-		}
+		j.seq.settle(j.gen)
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
@@ -56,11 +64,15 @@ func (l *Loop) pass() {
 	if l.cfg.OnPass != nil {
 		l.cfg.OnPass(info)
 	}
+	if l.tier != nil {
+		l.tier.nudge()
+	}
 	for i, j := range l.batch {
 		if l.isLive(j) {
 			l.deliver(j, steps[i])
 		}
 	}
+	l.draft()
 }
 
 // forward waits for the engine's turn on the device, runs the model over the pass and
@@ -148,7 +160,7 @@ func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for i, j := range l.batch {
 		if j.Constraint != nil && l.items[i].Rows > 0 {
-			wg.Go(func() { steps[i].err = l.guard(j, j.gen.Prepare) })
+			wg.Go(func() { steps[i].err = l.guard(j, func() { j.gen.Prepare(len(l.items[i].IDs)) }) })
 		}
 	}
 	return &wg
@@ -239,11 +251,13 @@ func (l *Loop) deliver(j *job, s step) {
 	j.usage.Generated += handed
 	if s.Finish == "" && s.err == nil {
 		if handed > 0 {
-			l.sched.Sampled(j.id, handed, j.gen.Evaluated(), min(j.gen.Drafted(), len(l.e.logits)-1))
+			l.sched.Sampled(j.id, handed, j.gen.Evaluated())
+			j.fresh = true
 		}
 		l.mu.Unlock()
 		return
 	}
+	j.seq.settle(j.gen) // tokens that nobody wanted are not part of the text that is kept
 	if j.ended = s.err; s.err != nil {
 		s.Finish = ""
 	}

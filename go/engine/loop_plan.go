@@ -21,10 +21,14 @@ type job struct {
 	slot      int
 	progress  Progress
 	usage     Usage
-	announced bool  // the Sink was told that evaluation has begun
-	ended     error // reason to end, once there is one
-	inPass    int64 // tokens in the running pass
-	cuts      cuts  // of the prompt
+	announced bool       // the Sink was told that evaluation has begun
+	ended     error      // reason to end, once there is one
+	inPass    int64      // tokens in the running pass
+	cuts      cuts       // of the prompt
+	restored  bool       // a prefix was read from disk for it, and not found yet
+	fresh     bool       // the last pass gave it tokens, and what may follow is to be drafted
+	text      *modelText // nil: the draft model is not asked
+	parked    *Sequence  // while the request waits: a shifted one, which the tree cannot keep
 
 	submitted, started, first time.Time
 }
@@ -56,10 +60,17 @@ func (l *Loop) remove(j *job) {
 		l.counts.Cancellations++
 	}
 	l.sched.Remove(j.id)
-	if j.seq == nil && j.usage.Preempted > 0 {
+	j.text.close()
+	if j.gen.drafter != nil && !j.NoCache {
+		l.e.library.Keep(j.namespace, j.gen.Known()[len(j.Prompt):])
+	}
+	if j.seq == nil && (j.usage.Preempted > 0 || j.restored) {
 		l.tree.Leave(j.namespace, j.gen.Known())
 	}
 	l.park(j, false)
+	if j.parked != nil && l.e.kv.Unpark(j.parked.table) {
+		j.parked.Close()
+	}
 	l.freeSlot(j)
 	l.unuse(j.adapters)
 	delete(l.jobs, j.id)
@@ -70,39 +81,102 @@ func (l *Loop) park(j *job, awaited bool) {
 	if j.seq == nil {
 		return
 	}
-	if !j.NoCache {
+	if !j.NoCache && !j.seq.shifted {
 		l.tree.Keep(j.namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
 	if j.slot >= 0 {
 		l.slots[j.slot].ids, l.slots[j.slot].namespace, l.slots[j.slot].space = j.seq.ids, j.namespace, j.seq.space
+		if j.seq.shifted { // others can continue from what it was before
+			l.slots[j.slot].ids = j.gen.shift.findable(j.gen.Known())
+		}
 	}
-	j.seq.table.Free()
+	if awaited && j.seq.shifted {
+		j.parked = j.seq
+		l.e.kv.Park(j.seq.table)
+	} else {
+		j.seq.table.Free()
+	}
 	j.seq = nil
 	j.gen.Rest()
 }
 
-// resume attaches the cached blocks of a request's tokens to it.
+// resume attaches the cached blocks of a request's tokens to it, or those that it was parked with.
 func (l *Loop) resume(j *job) {
-	table, ids := l.e.kv.NewTable(), j.gen.Known()
-	if !j.NoCache {
-		table = l.tree.Find(j.namespace, j.gen.Skippable())
+	n := 0
+	if j.parked != nil && l.e.kv.Unpark(j.parked.table) {
+		j.seq = j.parked
+		n = j.seq.Len() + j.gen.dropped
+	} else {
+		j.gen.dropped = 0
+		n = l.attach(j)
 	}
-	n := table.Len()
-	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
-	j.seq.source = l.e.source(j.Prompt)
-	j.seq.adapt(j.adapters)
+	j.parked = nil
 	j.gen.Resume(n)
-	l.sched.Found(j.id, n)
+	l.sched.Found(j.id, n, j.gen.dropped)
 	if !j.NoCache && n < len(j.Prompt) {
 		j.cuts = append(j.cuts, l.tree.Cuts(j.namespace, j.Prompt, n)...)
 	}
 	if j.started.IsZero() {
 		j.started = time.Now()
+		j.gen.Speculate(l.e.library, j.namespace)
+		j.text = l.e.drafts.text(j.gen, l.e.library, j.namespace)
 		j.usage.Queued = j.started.Sub(j.submitted)
 		j.usage.CachedTokens, j.progress.Cached, j.progress.Done = n, n, n
 		l.counts.CachedTokens += uint64(n)
 	}
 	l.takeSlot(j)
+}
+
+// attach gives a request a sequence of the tokens that the cache has, and returns how many.
+func (l *Loop) attach(j *job) int {
+	table, ids := l.e.kv.NewTable(), j.gen.Known()
+	if !j.NoCache {
+		table = l.tree.Find(j.namespace, j.gen.Skippable())
+		j.restored = false
+	}
+	n := table.Len()
+	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
+	j.seq.source = l.e.source(j.Prompt)
+	j.seq.adapt(j.adapters)
+	return n
+}
+
+// shift shifts the sequences for which that is due, or preempts those for which there is no memory. The lock is
+// released while keys are rotated.
+func (l *Loop) shift() {
+	type moving struct {
+		j    *job
+		move *kvcache.Shift
+	}
+	var all []moving
+	for _, j := range l.jobs {
+		if j.seq == nil || !j.gen.shift.due(j.seq.Len()) {
+			continue
+		}
+		move, err := j.seq.beginShift(j.gen.shift, j.namespace)
+		if err != nil {
+			l.sched.Yield(j.id)
+			l.yield(j)
+			continue
+		}
+		all = append(all, moving{j, move})
+	}
+	if len(all) == 0 {
+		return
+	}
+	l.mu.Unlock()
+	_ = l.e.device.inTurn(func() error { // what is run cannot fail
+		for _, m := range all {
+			l.e.mover.Move(l.e.device.pool, l.e.kv, m.move, m.j.seq.Len()-m.j.gen.shift.by)
+		}
+		return nil
+	})
+	l.mu.Lock()
+	for _, m := range all {
+		m.j.seq.endShift(m.j.gen, m.move)
+		m.j.usage.Shifts++
+		l.sched.Shifted(m.j.id, m.j.gen.shift.by)
+	}
 }
 
 // plan assembles the next pass. It reports whether there is one.
@@ -112,6 +186,9 @@ func (l *Loop) plan(ended *[]*job) bool {
 		j := l.jobs[id]
 		if j.NoCache {
 			return sched.Prefix{}
+		}
+		if j.parked != nil && j.parked.Len() > 0 {
+			return sched.Prefix{Tokens: j.parked.Len()}
 		}
 		tokens, held := l.tree.Held(j.namespace, j.gen.Skippable())
 		return sched.Prefix{Tokens: tokens, Held: held}
@@ -128,6 +205,8 @@ func (l *Loop) plan(ended *[]*job) bool {
 	for _, id := range a.Admitted {
 		l.resume(l.jobs[id])
 	}
+	l.shift()
+	l.age()
 	for {
 		for _, j := range l.batch { // left over from a plan that failed
 			j.inPass = 0
@@ -139,7 +218,9 @@ func (l *Loop) plan(ended *[]*job) bool {
 		for i := range l.planned {
 			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
-			p.Tokens = j.cuts.slice(j.seq.Len(), p.Tokens)
+			wanted := p.Tokens
+			p.Tokens = j.gen.shift.room(j.seq.Len(), j.cuts.slice(j.seq.Len(), l.e.kv.Layout().Room(j.seq.Len(), p.Tokens)))
+			p.Draft = max(p.Draft-(wanted-p.Tokens), 0)
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
 			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens)})
 			l.batch = append(l.batch, j)
@@ -168,6 +249,7 @@ func (l *Loop) yield(j *job) {
 	if j.seq == nil {
 		return
 	}
+	j.text.close()
 	l.park(j, true)
 	l.freeSlot(j)
 	j.usage.Preempted++

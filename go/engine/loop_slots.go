@@ -73,5 +73,8 @@ func (l *Loop) Status() Status {
 	s.Counts.GeneratedTokens = l.generated.Load()
 	s.Cost.First, s.Cost.Each = l.sched.Cost.First(), l.sched.Cost.Each()
 	s.Cost.Attended, s.Cost.Read = l.sched.Cost.Positions()
+	if st, ok := l.e.model.Stream(); ok {
+		s.Stream = &st
+	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
@@ -47,7 +48,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := l.e.ctx - len(r.Prompt)
+	room := gen.shift.room(0, l.e.ctx) - len(r.Prompt)
 	if room < 0 || room == 0 && r.Reader == nil {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
 	}
@@ -55,14 +56,24 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
+	if gen.shift.limit > 0 {
+		s.MaxTokens, s.Most = math.MaxInt32, gen.shift.limit
+	}
 	if gen.MaxTokens >= 0 {
-		s.MaxTokens = min(gen.MaxTokens, room)
+		s.MaxTokens = min(gen.MaxTokens, s.MaxTokens)
+	}
+	var trail *trail
+	if l.tier != nil && !r.NoCache {
+		trail = l.tier.follow(j.namespace, gen.Skippable())
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draining {
 		return nil, ErrClosing
+	}
+	if l.asleep {
+		return nil, ErrAsleep
 	}
 	if err := l.e.model.Damaged(); err != nil {
 		return nil, err
@@ -85,6 +96,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if leader := l.jobs[s.Leader]; leader != nil {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
+	s.Held = trail != nil && l.tier.pays(trail)
 	var busy *sched.BusyError
 	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
@@ -92,6 +104,9 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		return nil, &BusyError{busy.Queued, busy.RetryAfter}
 	}
 	l.jobs[j.id] = j
+	if s.Held {
+		l.tier.restore(j, trail)
+	}
 	l.nudge()
 	return &Ticket{l, j}, nil
 }

@@ -22,7 +22,7 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx)
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err != nil {
 		return model.Estimate{}, err
 	}
@@ -45,7 +45,7 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	return u
 }
 
-// place decides whether the weights are packed or mapped, given so much free memory, and
+// place decides whether the weights are packed, streamed or mapped, given so much free memory, and
 // returns the memory that the model then needs: with the minimum acceptable context where none was requested.
 func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err error) {
 	p.Use = c.use(s, threads)
@@ -62,19 +62,53 @@ func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err e
 			need.KV = min(need.KV, need.Layout.Alone(positions, u.Batch)*uint64(u.Sequences))
 		}
 	}
-	if u.Residency == model.Auto {
+	if u.Residency == model.Auto && s.InPlace() > 0 { // its panels are used where they are
+		u.Residency = model.Mapped
+		if *need, err = c.estimate(s, *u); err != nil {
+			return p, err
+		}
+		if within(autoCtx); need.Total()+s.InPlace() > free {
+			u.Residency = model.Streamed
+		}
+	} else if u.Residency == model.Auto {
 		u.Residency = model.Packed
-		if *need, err = s.Memory(*u); err != nil {
+		if *need, err = c.estimate(s, *u); err != nil {
 			return p, err
 		}
 		if within(autoCtx); need.Total() > free {
-			u.Residency = model.Mapped
+			u.Residency = model.Streamed
+			if *need, err = c.estimate(s, *u); err != nil || need.Total() > free {
+				u.Residency = model.Mapped
+			}
 		}
 	}
-	*need, err = s.Memory(*u)
+	if *need, err = c.estimate(s, *u); err != nil {
+		return p, err
+	}
+	if whole := *need; u.Residency == model.Streamed { // weights take all that is left, so contexts have theirs before
+		if within(autoCtx); need.Total() <= free {
+			return p, nil
+		}
+		*need = whole
+	}
 	within(1)
-	return p, err
+	return p, nil
 }
+
+// estimate returns the memory of a model beside those on the device, with which it may have weights in common.
+func (c *Config) estimate(s *model.Survey, u model.Use) (model.Estimate, error) {
+	e, err := s.Memory(u)
+	if err == nil && u.Residency == model.Packed && c.Device != nil {
+		var n uint64
+		n, err = s.Common(c.Device.shared)
+		e.Weights -= min(e.Weights, n)
+	}
+	return e, err
+}
+
+// streamable is how much of the free memory streamed weights leave for what comes later: tables that stay in the file,
+// requests, answers, the program's own heap.
+func streamable(free uint64) uint64 { return free / 32 }
 
 // least is the minimum memory with which a sequence can grow to so many positions,
 // slice by slice, with a spare block to copy a shared one.
@@ -134,8 +168,11 @@ type holding []*mem.Reservation
 // that does not fit is refused before they are read.
 func hold(b *mem.Budget, u model.Use, need model.Estimate) (holding, error) {
 	what := "packed weights"
-	if u.Residency == model.Mapped {
+	switch u.Residency {
+	case model.Mapped:
 		what = "weights outside the file"
+	case model.Streamed:
+		what = "streamed weights"
 	}
 	weights, err := b.Reserve(what, need.Weights)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -142,5 +143,23 @@ func TestFitAdvice(t *testing.T) {
 	c.KV, c.Ctx = kvcache.Both(kvcache.Q8), 3840
 	if p, err := NewPlan(f, mem.NewBudget(need.Total()-1, "a test"), 1, c); err != nil || p.Need.Total() >= need.Total() {
 		t.Errorf("what was advised: %+v, %v", p, err)
+	}
+}
+
+// A refusal says what stays in memory of weights that are streamed.
+func TestUnfitInParts(t *testing.T) {
+	f, err := model.OpenFile(testdata.Path(t, "archs/deepseek2-mha.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := Config{Residency: model.Streamed}
+	need, err := Memory(f, 1, c)
+	if err != nil || need.Apart == 0 || need.Apart >= need.Weights {
+		t.Fatalf("%d bytes of %d are of matrices in parts, %v", need.Apart, need.Weights, err)
+	}
+	var fit *FitError
+	if _, err := NewPlan(f, mem.NewBudget(need.Weights, "a test"), 1, c); !errors.As(err, &fit) || !strings.Contains(err.Error(), "of which the file has in several parts, and stay in memory") {
+		t.Errorf("%v", err)
 	}
 }

@@ -41,9 +41,9 @@ const (
 	stalledPart = 16
 )
 
-// retryPressure is when a request that was refused for want of memory may come again: about
+// RetryPressure is when a request that was refused for want of memory may come again: about
 // the time that pressure takes to end.
-const retryPressure = 5 * time.Second
+const RetryPressure = 5 * time.Second
 
 // Pressure returns how short the device is of memory.
 func (d *Device) Pressure() Pressure { return Pressure(d.level.Load()) }
@@ -60,15 +60,13 @@ func (d *Device) CountProgram() error {
 }
 
 // Adjust makes the device stay within what the machine allows. Where more is taken than
-// the limit, or tasks wait for memory, it gives back, in this order: room for pages of mapped weights, cached
+// the limit, or tasks wait for memory, it gives back, in this order: room for pages of mapped weights, streamed weights that stay, cached
 // prefixes, what idle models keep, the contexts of background requests. Where that is
 // not enough, new requests are refused until it is. When the cause is gone for some readings, KV pools may grow again.
 // It returns what changed, a line for each.
 func (d *Device) Adjust(r Reading) (changes []string) {
 	say := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
-	if d.program != nil {
-		d.program.Set(ProgramBytes(d.budget))
-	}
+	d.measure()
 	was, whose := d.budget.Limit()
 	d.budget.SetLimit(r.Limit, r.Reason)
 	if r.Reason != whose || max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8 {
@@ -150,32 +148,75 @@ func (d *Device) giveBack(n uint64) (freed uint64, steps string) {
 			bytes += less
 		}
 	}
-	d.mu.Unlock()
 	count("room for pages of weights", bytes)
-	for _, s := range []struct {
-		what string
-		give giving
-	}{{"cached prefixes", prefixes}, {"idle models", idle}, {"background requests", background}} {
-		bytes := uint64(0)
-		for _, l := range loops {
-			if left() > bytes {
-				bytes += l.give(left()-bytes, s.give)
-			}
+	bytes = 0
+	for e := range d.engines {
+		if st, ok := e.model.Stream(); ok && left() > bytes {
+			bytes += st.Limit - e.model.SetStreamLimit(st.Limit-min(st.Limit, left()-bytes))
 		}
-		count(s.what, bytes)
 	}
+	d.mu.Unlock()
+	count("streamed weights, which are read again", bytes)
+	count("cached prefixes", give(loops, left(), prefixes))
+	count("idle models", give(loops, left(), idle))
+	if d.shed != nil && left() > 0 {
+		count("weights of idle models", d.shed(left()))
+	}
+	count("background requests", give(loops, left(), background))
 	return freed, steps
+}
+
+// give makes loops give back about n bytes, and returns how many they gave.
+func give(loops []*Loop, n uint64, what giving) (bytes uint64) {
+	for _, l := range loops {
+		if n > bytes {
+			bytes += l.give(n-bytes, what)
+		}
+	}
+	return bytes
+}
+
+// running returns the loops on the device.
+func (d *Device) running() []*Loop {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.loops)
+}
+
+// Shed makes f release weights of models that are not used, about n bytes, where memory is short: after what idle models
+// keep of texts, and before contexts of background requests. It is called before the device is watched.
+func (d *Device) Shed(f func(n uint64) (freed uint64)) { d.shed = f }
+
+// Spare frees about n bytes that models have reserved for keys and values and that nothing is in, and returns how many.
+func (d *Device) Spare(n uint64) uint64 { return give(d.running(), n, spare) }
+
+// Trim frees about n bytes of cached prefixes, and then of all that idle models keep of texts, and returns how many.
+func (d *Device) Trim(n uint64) uint64 {
+	loops := d.running()
+	freed := give(loops, n, prefixes)
+	return freed + give(loops, n-min(n, freed), idle)
 }
 
 // regrow lets caches have again what they had, as far as that is free with some to spare.
 func (d *Device) regrow() {
-	d.mu.Lock()
-	loops := slices.Clone(d.loops)
-	d.mu.Unlock()
+	loops := d.running()
 	limit, _ := d.budget.Limit()
+	defer d.regrowStreams(limit / sparePart)
 	for _, l := range loops {
 		free := d.budget.Free()
 		l.regrow(free-min(free, limit/sparePart), free)
+	}
+}
+
+// regrowStreams lets streamed weights have what is free but for a part.
+func (d *Device) regrowStreams(keep uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := range d.engines {
+		if st, ok := e.model.Stream(); ok && st.Limit < e.streamed {
+			free := d.budget.Free()
+			e.model.SetStreamLimit(min(st.Limit+free-min(free, keep), e.streamed))
+		}
 	}
 }
 

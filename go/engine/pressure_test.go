@@ -178,22 +178,26 @@ func TestShrinkParksBackground(t *testing.T) {
 	alone := open(t, tiny, Config{Ctx: 192})
 	texts := [2][]int32{randomIDs(f.e, 1, 100), randomIDs(f.e, 2, 100)}
 	var catchers [2]*catcher
-	running := make(chan struct{}, 2)
+	submitted, running := make(chan struct{}), make(chan struct{})
+	var started atomic.Int32
 	var adjusted atomic.Bool
 	for i, ids := range texts {
 		r := greedyRequest(ids, 60)
 		r.Priority = -i
 		r.Sink.(*catcher).on = func(n int) {
-			if n == 2 {
-				running <- struct{}{}
+			if n == 1 {
+				<-submitted // the loop waits here, so that neither ends before the other begins
+				if started.Add(1) == 2 {
+					close(running)
+				}
 			}
-			for n > 2 && !adjusted.Load() && f.quiet() { // so that both run until then
+			for started.Load() == 2 && !adjusted.Load() && f.quiet() { // so that both run until then
 				time.Sleep(100 * time.Microsecond)
 			}
 		}
 		_, catchers[i] = submit(t, f.Loop, r)
 	}
-	<-running
+	close(submitted)
 	<-running
 	f.short(f.e.kv.Limit() - least(f.e.kv.Layout(), f.e.ctx))
 	f.after()

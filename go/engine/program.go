@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime/metrics"
+	"slices"
 
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -9,7 +10,39 @@ import (
 // programBytes are for what no runtime counts: stacks of threads, plans, page tables.
 const programBytes = 16 << 20
 
-// ProgramBytes returns what this process takes beside what the budget has a purpose for.
+// A heapPart is a part of Go's heap that has a purpose of its own in the budget.
+type heapPart struct {
+	taken *mem.Reservation
+	bytes func() uint64
+}
+
+// Count gives a part of Go's heap, such as a cache that has its own limit, a purpose of its own in the
+// budget: its bytes are counted at each Adjust, and no longer as the program's.
+func (d *Device) Count(purpose string, bytes func() uint64) {
+	r, _ := d.budget.Reserve(purpose, 0) // nothing is always free
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.heap = append(d.heap, heapPart{r, bytes})
+}
+
+// measure counts what the program takes now.
+func (d *Device) measure() {
+	d.mu.Lock()
+	parts := slices.Clone(d.heap)
+	d.mu.Unlock()
+	counted := uint64(0)
+	for _, p := range parts {
+		n := p.bytes()
+		p.taken.Set(n)
+		counted += n
+	}
+	if d.program != nil {
+		n := ProgramBytes(d.budget)
+		d.program.Set(n - min(n, counted))
+	}
+}
+
+// ProgramBytes returns what this process takes beside what the budget reserves.
 func ProgramBytes(b *mem.Budget) uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/mem"
 )
 
@@ -68,6 +69,8 @@ type Usage struct {
 	Prefill      time.Duration // from its first pass to its first token
 	Decode       time.Duration // from the first token to the last
 	Preempted    int           // how often it was preempted
+	Shifts       int           // how often its context was shifted
+	Drafted      draft.Counts
 }
 
 // Reasons for which a request is refused or ended.

@@ -44,11 +44,11 @@ var (
 	ErrSlotFile  = errors.New("not a slot file of this model")
 )
 
-// SaveSlot writes the cached state of the text that ran last in a slot. Errors wrap
+// SaveSlot writes the cached state of the text that ran last in a slot, if it was of this namespace. Errors wrap
 // ErrSlot or ErrSlotEmpty, or are the writer's.
-func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
+func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
-	ids, err := l.slotText(slot)
+	ids, err := l.slotText(slot, namespace)
 	var table *kvcache.Table
 	space := ""
 	if err == nil {
@@ -89,6 +89,9 @@ func (l *Loop) SaveSlot(slot int, w io.Writer) (SlotFile, error) {
 		f.Bytes += int64(n)
 		return err
 	})
+	if errors.Is(err, kvcache.ErrAged) {
+		err = fmt.Errorf("slot %d: %w: %w", slot, ErrSlotEmpty, err)
+	}
 	return f, err
 }
 
@@ -103,13 +106,13 @@ func slotUint(r io.Reader) (uint32, error) {
 }
 
 // RestoreSlot reads a slot file into the cache, as the text that ran last in a slot: a
-// request that begins with it will find it. Errors wrap ErrSlot, ErrSlotFile or
+// request of the namespace that begins with it will find it. Errors wrap ErrSlot, ErrSlotFile or
 // kvcache.ErrFull.
-func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
+func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
-	_, err := l.slotText(slot)
+	err := l.isSlot(slot)
 	l.mu.Unlock()
-	if err != nil && !errors.Is(err, ErrSlotEmpty) {
+	if err != nil {
 		return SlotFile{}, err
 	}
 	in := bufio.NewReaderSize(r, 1<<16)
@@ -174,20 +177,21 @@ func (l *Loop) RestoreSlot(slot int, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.tree.Keep(string(space), table, ids, kvcache.How{End: true})
-		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, string(space), string(space)
+		namespace += string(space)
+		l.tree.Keep(namespace, table, ids, kvcache.How{End: true})
+		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, namespace, string(space)
 	}
 	table.Free()
 	l.nudge() // a request may be waiting for the blocks
 	return f, err
 }
 
-// EraseSlot removes from the cache the text that ran last in a slot, except for prefixes
+// EraseSlot removes from the cache the text that ran last in a slot, if it was of this namespace, except for prefixes
 // shared with other texts, and returns its number of tokens.
-func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
+func (l *Loop) EraseSlot(slot int, namespace string) (tokens int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ids, err := l.slotText(slot)
+	ids, err := l.slotText(slot, namespace)
 	if err != nil {
 		if errors.Is(err, ErrSlotEmpty) {
 			err = nil
@@ -200,28 +204,41 @@ func (l *Loop) EraseSlot(slot int) (tokens int, err error) {
 	return len(ids), nil
 }
 
-// slotText returns the text that runs in a slot, or ran last.
-func (l *Loop) slotText(slot int) ([]int32, error) {
-	if slot < 0 || slot >= len(l.slots) {
-		return nil, fmt.Errorf("%w: %d, want 0 to %d", ErrSlot, slot, len(l.slots)-1)
+// slotText returns the text that ran last in a slot: of another namespace it is none.
+func (l *Loop) slotText(slot int, namespace string) ([]int32, error) {
+	if err := l.isSlot(slot); err != nil {
+		return nil, err
 	}
-	if len(l.slots[slot].ids) == 0 {
+	s := &l.slots[slot]
+	if len(s.ids) == 0 || s.namespace != namespace+s.space {
 		return nil, fmt.Errorf("slot %d: %w", slot, ErrSlotEmpty)
 	}
-	return l.slots[slot].ids, nil
+	return s.ids, nil
+}
+
+func (l *Loop) isSlot(slot int) error {
+	if slot < 0 || slot >= len(l.slots) {
+		return fmt.Errorf("%w: %d, want 0 to %d", ErrSlot, slot, len(l.slots)-1)
+	}
+	return nil
 }
 
 // fingerprint is a hash of everything that determines the state of a text: the
 // configuration, with its rotations and norms, the types of keys and values, the groups
 // of state and their layout in memory, the factors of channels that follow from all of
-// the weights, and the name, shape, offset and first bytes of each tensor.
+// the weights, and the name, shape, offset and first bytes of each tensor, or the checksums of a packed file.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
-		fmt.Fprintf(h, "%+v\n%d %v %+v\n", *e.model.Config, unitsVersion, e.kvTypes, e.kv.Layout())
+		cfg := *e.model.Config
+		cfg.Ctx = 0 // what follows from it is among the layers' rotations
+		fmt.Fprintf(h, "%+v\n%d %v %+v\n", cfg, unitsVersion, e.KVName(), e.kv.Layout())
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)
 			h.Write(t.Data[:min(len(t.Data), 4096)])
+		}
+		for _, b := range e.file.Digests() {
+			h.Write(b)
 		}
 		for _, v := range e.model.Computed() {
 			binary.Write(h, binary.LittleEndian, v) // a hash takes all

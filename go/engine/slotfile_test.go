@@ -23,17 +23,17 @@ func TestSlots(t *testing.T) {
 		t.Errorf("it ran in slot %d", u.Slot)
 	}
 	var file bytes.Buffer
-	saved, err := l.SaveSlot(1, &file)
+	saved, err := l.SaveSlot(1, "", &file)
 	if err != nil || saved.Tokens != 104 || saved.Bytes != int64(file.Len()) {
 		t.Fatalf("saved %+v, %d bytes, %v", saved, file.Len(), err)
 	}
-	if _, err := l.SaveSlot(0, &file); !errors.Is(err, ErrSlotEmpty) {
+	if _, err := l.SaveSlot(0, "", &file); !errors.Is(err, ErrSlotEmpty) {
 		t.Errorf("an empty slot: %v", err)
 	}
-	if _, err := l.SaveSlot(2, &file); !errors.Is(err, ErrSlot) {
+	if _, err := l.SaveSlot(2, "", &file); !errors.Is(err, ErrSlot) {
 		t.Errorf("no slot: %v", err)
 	}
-	if n, err := l.EraseSlot(1); n != 104 || err != nil {
+	if n, err := l.EraseSlot(1, ""); n != 104 || err != nil {
 		t.Errorf("erased %d, %v", n, err)
 	}
 	if all, _ := l.tree.Bytes(); all != 0 {
@@ -49,12 +49,12 @@ func TestSlots(t *testing.T) {
 		{"count", slices.Concat(image[:40], []byte{255, 255, 255, 255}, image[44:])},
 		{"token", slices.Concat(image[:44], []byte{255, 255, 255, 127}, image[48:])},
 	} {
-		if _, err := l.RestoreSlot(0, bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
+		if _, err := l.RestoreSlot(0, "", bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
 			t.Errorf("%s: %v", bad.name, err)
 		}
 	}
 	checkBlocks(t, l)
-	if got, err := l.RestoreSlot(0, bytes.NewReader(image)); err != nil || got != saved {
+	if got, err := l.RestoreSlot(0, "", bytes.NewReader(image)); err != nil || got != saved {
 		t.Errorf("restored %+v, %v", got, err)
 	}
 	again := slices.Concat(r.Prompt, c.ids)
@@ -65,6 +65,69 @@ func TestSlots(t *testing.T) {
 	probe := open(t, tiny, Config{})
 	if want := greedy(t, probe, again, 5); !slices.Equal(d.ids, want) {
 		t.Errorf("from the file %v, computed %v", d.ids, want)
+	}
+}
+
+// What is saved, erased and restored is of the caller's namespace alone.
+func TestSlotNamespace(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
+	prompt := randomIDs(l.e, 3, 100)
+	ask := func() int {
+		r := greedyRequest(prompt, 1)
+		r.Namespace = "a key"
+		_, c := submit(t, l, r)
+		return c.wait(t).CachedTokens
+	}
+	ask()
+	var file bytes.Buffer
+	if _, err := l.SaveSlot(0, "another", &file); !errors.Is(err, ErrSlotEmpty) {
+		t.Errorf("saved for another: %v", err)
+	}
+	if n, err := l.EraseSlot(0, "another"); n != 0 || err != nil || ask() == 0 {
+		t.Errorf("%d tokens were erased for another, %v", n, err)
+	}
+	if _, err := l.SaveSlot(0, "a key", &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, space := range []string{"another", "a key"} {
+		if _, err := l.EraseSlot(0, "a key"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.RestoreSlot(0, space, bytes.NewReader(file.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+		if n := ask(); n > 0 != (space == "a key") {
+			t.Errorf("restored for %q: %d tokens were found", space, n)
+		}
+	}
+}
+
+// Two packed models that differ in a matrix alone are two.
+func TestSlotFileOfPackedFile(t *testing.T) {
+	raw, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Clone(raw)
+	f, err := gguf.Parse(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := f.Tensor("blk.0.ffn_down.weight")
+	if !ok {
+		t.Fatal("no such matrix")
+	}
+	x.Data[len(x.Data)-7] ^= 1
+	prints := map[string]bool{}
+	for _, b := range [][]byte{raw, other, raw} {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		prints[string(open(t, packFile(t, path), Config{Ctx: 64, KV: kvcache.Both(kvcache.F32)}).fingerprint())] = true
+	}
+	if len(prints) != 2 {
+		t.Errorf("%d fingerprints, want 2", len(prints))
 	}
 }
 
@@ -80,18 +143,18 @@ func TestSlotFileKnowsTheConfiguration(t *testing.T) {
 		_, c := submit(t, l, greedyRequest(randomIDs(l.e, 3, 70), 2))
 		c.wait(t)
 		var file bytes.Buffer
-		if _, err := l.SaveSlot(0, &file); err != nil {
+		if _, err := l.SaveSlot(0, "", &file); err != nil {
 			t.Fatal(err)
 		}
 		return file.Bytes()
 	}
 	file := save(tiny)
 	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
-	if _, err := l.RestoreSlot(0, bytes.NewReader(file)); err != nil {
+	if _, err := l.RestoreSlot(0, "", bytes.NewReader(file)); err != nil {
 		t.Errorf("the same model: %v", err)
 	}
 	old := slices.Concat([]byte("quernKV1"), file[8:])
-	if _, err := l.RestoreSlot(0, bytes.NewReader(old)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "older version") {
+	if _, err := l.RestoreSlot(0, "", bytes.NewReader(old)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "older version") {
 		t.Errorf("an old file: %v", err)
 	}
 	for _, key := range []string{"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"} {
@@ -106,11 +169,11 @@ func TestSlotFileKnowsTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := openLoop(t, path, Config{Sequences: 1}, LoopConfig{})
-		if _, err := l.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "configuration") {
+		if _, err := l.RestoreSlot(0, "", bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), "configuration") {
 			t.Errorf("another %s: %v", key, err)
 		}
 		c := openLoop(t, tiny, Config{Sequences: 1, KV: kvcache.Both(kvcache.F32)}, LoopConfig{})
-		if _, err := c.RestoreSlot(0, bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
+		if _, err := c.RestoreSlot(0, "", bytes.NewReader(file)); !errors.Is(err, ErrSlotFile) {
 			t.Errorf("another type of keys and values: %v", err)
 		}
 	}

@@ -1,6 +1,11 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/stream"
+)
 
 // Status is a snapshot of a Loop.
 type Status struct {
@@ -11,6 +16,7 @@ type Status struct {
 	KV     KVStatus
 	Counts Counts
 	Cost   Cost
+	Stream *stream.Stats // of streamed weights; nil for others
 }
 
 // SlotStatus describes the request that runs in a slot, or ran last.
@@ -48,10 +54,34 @@ type Counts struct {
 	PromptTime       time.Duration // of passes: the share that the cost model attributes to prompts
 	GeneratedTime    time.Duration // the share attributed to generated tokens
 	SlotPasses       uint64        // sequences summed over passes: by Passes, the mean batch
+	Drafts           uint64        // steps of sequences that had drafts
+	Drafted          draft.Counts
 	Preemptions      uint64
 	Cancellations    uint64
 	EvictedBlocks    uint64 // and recurrent states
 	RejectedRequests uint64
+	Restores         uint64 // requests for which a prefix was read from disk
+	RestoredTokens   uint64 // of their prompts
+}
+
+// Plus returns the sums of two counts.
+func (c Counts) Plus(o Counts) Counts {
+	c.Passes += o.Passes
+	c.PromptTokens += o.PromptTokens
+	c.CachedTokens += o.CachedTokens
+	c.GeneratedTokens += o.GeneratedTokens
+	c.PromptTime += o.PromptTime
+	c.GeneratedTime += o.GeneratedTime
+	c.SlotPasses += o.SlotPasses
+	c.Drafts += o.Drafts
+	c.Drafted = c.Drafted.Plus(o.Drafted)
+	c.Preemptions += o.Preemptions
+	c.Cancellations += o.Cancellations
+	c.EvictedBlocks += o.EvictedBlocks
+	c.RejectedRequests += o.RejectedRequests
+	c.Restores += o.Restores
+	c.RestoredTokens += o.RestoredTokens
+	return c
 }
 
 // Cost is the learned cost model of a pass: First is the time with one token, Each that

@@ -2,8 +2,8 @@ package sched
 
 import (
 	"math"
-	"math/bits"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -14,8 +14,11 @@ type Shape struct {
 	Read     int // positions, summed over sequences: the memory that attention reads
 }
 
-// add returns s with n more tokens, of a sequence that has `at` before them.
-func (s Shape) add(at, n int) Shape {
+// ShapeOf returns the shape of a pass of n tokens of a sequence that has `at` before them.
+func ShapeOf(at, n int) Shape { return Shape{}.Add(at, n) }
+
+// Add returns s with n more tokens, of a sequence that has `at` before them.
+func (s Shape) Add(at, n int) Shape {
 	s.Read += at
 	return s.extend(at, n)
 }
@@ -30,21 +33,30 @@ func (s Shape) extend(at, n int) Shape {
 
 // Cost predicts how long passes take, from the passes observed: a time for the number
 // of tokens, which is far from linear while memory bandwidth is the limit, so it is kept
-// at powers of two and interpolated; and a time for each position attended to and for
+// at some sizes and interpolated; and a time for each position attended to and for
 // each position read. The zero value has no observations and predicts zero.
 type Cost struct {
-	knots          [knots]float64 // ns of a pass of 1, 2, 4 ... tokens
+	knots          [knots]float64 // ns of a pass of so many tokens as sizes has
 	seen           [knots]bool
-	attended, read float64 // ns per million positions
+	attended, read float64      // ns per million positions
+	untried        int          // passes in a row that could have had drafts and had none
+	checks         [knots]check // of drafts, by the number of streams
 }
 
-const knots = 13 // to 4096 tokens
+// sizes are the tokens of the passes whose times are kept: any number that a few streams and their drafts come to,
+// since kernels take some tokens at a time and the curve has steps, then powers of two.
+var sizes = [...]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096}
+
+const (
+	knots = len(sizes)
+	most  = 4096 // the last of sizes
+)
 
 // place returns the knot at or below n tokens, and how far it is to the next.
 func place(n int) (k int, f float64) {
-	n = min(max(n, 1), 1<<(knots-1))
-	k = min(bits.Len(uint(n))-1, knots-2)
-	return k, float64(n)/float64(uint(1)<<k) - 1
+	n = min(max(n, 1), most)
+	k = min(sort.SearchInts(sizes[:], n+1)-1, knots-2)
+	return k, float64(n-sizes[k]) / float64(sizes[k+1]-sizes[k])
 }
 
 // Estimate returns the time that a pass should take.
@@ -67,7 +79,7 @@ func (c *Cost) tokens(n int) float64 {
 	k, f := place(n)
 	low := c.low(k)
 	t := low*(1-f) + max(low, c.knots[k+1])*f
-	if over := n - 1<<(knots-1); over > 0 {
+	if over := n - most; over > 0 {
 		t += float64(over) * float64(c.Each())
 	}
 	return t
@@ -85,7 +97,20 @@ func (c *Cost) Each() time.Duration {
 	for k > 0 && !c.seen[k] {
 		k--
 	}
-	return time.Duration(min(c.knots[k]/float64(uint(1)<<k), float64(longest)))
+	return time.Duration(min(c.knots[k]/float64(sizes[k]), float64(longest)))
+}
+
+// leastGauged is how many tokens a pass has to have had for the time of some drafts to be known.
+const leastGauged = 4
+
+// gauged returns the tokens of the largest pass of a few that was observed.
+func (c *Cost) gauged() (n int) {
+	for k := range c.seen[:16] {
+		if c.seen[k] {
+			n = sizes[k]
+		}
+	}
+	return n
 }
 
 // Positions returns the time for a million positions attended to, and read.
@@ -113,7 +138,7 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		at = k + 1
 	}
 	if !c.seen[at] {
-		c.seed(at, max(float64(took)-c.positions(s), float64(took)/4)*float64(uint(1)<<at)/float64(s.Tokens))
+		c.seed(at, max(float64(took)-c.positions(s), float64(took)/4)*float64(sizes[at])/float64(s.Tokens))
 		return
 	}
 	guess := c.tokens(s.Tokens) + c.positions(s)
@@ -121,10 +146,21 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 	// applied, so that a knot stays positive and follows the median of observed times.
 	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))
 	low := c.low(k)
-	c.knots[k] = low * math.Exp(learn*(1-f)*wrong)
-	c.knots[k+1] = max(low, c.knots[k+1]) * math.Exp(learn*f*wrong)
+	high := max(low, c.knots[k+1])
+	adjust := func(knot *float64, to float64) {
+		if wrong > 0 {
+			*knot = to
+		} else {
+			*knot = min(*knot, to) // less, if the estimate was that of fewer tokens
+		}
+	}
+	lower := low * math.Exp(learn*(1-f)*wrong)
+	adjust(&c.knots[k], lower)
+	if f > 0 {
+		adjust(&c.knots[k+1], high*math.Exp(learn*f*wrong))
+	}
 	for i := range k { // fewer tokens do not take more: otherwise an outlier of theirs would persist
-		c.knots[i] = min(c.knots[i], c.knots[k])
+		c.knots[i] = min(c.knots[i], lower)
 	}
 	share := c.positions(s) / guess
 	scale := math.Exp(learn / 2 * share * wrong)
@@ -143,10 +179,10 @@ func (c *Cost) seed(at int, ns float64) {
 		for i := lo + 1; i < hi; i++ {
 			switch {
 			case lo >= 0 && hi < knots:
-				w := float64(uint(1)<<i-uint(1)<<lo) / float64(uint(1)<<hi-uint(1)<<lo)
+				w := float64(sizes[i]-sizes[lo]) / float64(sizes[hi]-sizes[lo])
 				c.knots[i] = c.knots[lo] + w*(c.knots[hi]-c.knots[lo])
 			case lo >= 0:
-				c.knots[i] = c.knots[lo] * float64(uint(1)<<(i-lo))
+				c.knots[i] = c.knots[lo] * float64(sizes[i]) / float64(sizes[lo])
 			default:
 				c.knots[i] = c.knots[hi]
 			}

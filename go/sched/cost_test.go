@@ -24,10 +24,10 @@ func TestCostRecovers(t *testing.T) {
 	c := measured(truth)
 	shape := func() (s Shape) {
 		for range 1 + rng.IntN(8) {
-			s = s.add(rng.IntN(4000), 1)
+			s = s.Add(rng.IntN(4000), 1)
 		}
 		if rng.IntN(3) == 0 {
-			s = s.add(rng.IntN(4000), 1+rng.IntN(300))
+			s = s.Add(rng.IntN(4000), 1+rng.IntN(300))
 		}
 		return s
 	}
@@ -65,7 +65,7 @@ func TestCostDoesNotDrift(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	c := measured(truth)
 	for range 300_000 {
-		s := Shape{}.add(rng.IntN(500), 1+rng.IntN(8))
+		s := Shape{}.Add(rng.IntN(500), 1+rng.IntN(8))
 		took := time.Duration(float64(truth(s)) * math.Exp(rng.NormFloat64()))
 		if rng.IntN(50) == 0 {
 			took *= 100

@@ -40,7 +40,7 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	}
 	for _, id := range a.Expired {
 		if i := slices.IndexFunc(s.running, func(j *job) bool { return j.ID == id }); i >= 0 {
-			available += s.bytes(s.running[i].done) // approximate: some may be shared
+			available += s.bytes(s.running[i].at()) // approximate: some may be shared
 		}
 		s.Remove(id)
 	}
@@ -53,8 +53,8 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
 	for i := 0; i < len(s.waiting); i++ {
 		j := s.waiting[i]
-		if s.follows(j) {
-			continue // its shared prefix is being computed
+		if j.Held || s.follows(j) {
+			continue // its prefix is being fetched, or computed for another
 		}
 		p := lookup(j.ID)
 		need := s.bytes(j.outlook()) - int64(p.Held)
@@ -82,10 +82,18 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	return a
 }
 
-// Found reports how many tokens of an admitted request were cached.
-func (s *Scheduler) Found(id uint64, tokens int) {
+// Found reports how many tokens of an admitted request were cached, and of how many of them the positions are gone.
+func (s *Scheduler) Found(id uint64, tokens, gone int) {
 	if j := s.find(id); j != nil {
 		j.done = min(tokens, j.known-1) // the last is evaluated in any case, for its logits
+		j.gone = gone
+	}
+}
+
+// Shifted records that a request has lost the positions of n tokens, which were evaluated.
+func (s *Scheduler) Shifted(id uint64, n int) {
+	if j := s.find(id); j != nil {
+		j.gone += n
 	}
 }
 
@@ -145,8 +153,8 @@ func (s *Scheduler) victim(rival *job) *job {
 // preempt moves v back to the queue, and returns the bytes that become available.
 func (s *Scheduler) preempt(a *Admission, v *job) int64 {
 	s.running = slices.DeleteFunc(s.running, func(j *job) bool { return j == v })
-	bytes := s.bytes(v.done)
-	v.done, v.draft, v.begun = 0, 0, true
+	bytes := s.bytes(v.at())
+	v.done, v.gone, v.drafts, v.begun = 0, 0, nil, true
 	s.waiting = append(s.waiting, v)
 	a.Preempted = append(a.Preempted, v.ID)
 	a.Admitted = slices.DeleteFunc(a.Admitted, func(id uint64) bool { return id == v.ID })
@@ -164,7 +172,7 @@ func (s *Scheduler) Yield(id uint64) {
 func (s *Scheduler) promised() int64 {
 	n := int64(0)
 	for _, j := range s.running {
-		n += max(s.bytes(j.outlook())-s.bytes(j.done), 0) + int64(s.cfg.Memory.Copy())
+		n += max(s.bytes(j.outlook())-s.bytes(j.at()), 0) + int64(s.cfg.Memory.Copy())
 	}
 	return n
 }
@@ -173,7 +181,11 @@ func (s *Scheduler) promised() int64 {
 func (s *Scheduler) growth() int64 {
 	n := int64(0)
 	for _, j := range s.running {
-		n += s.grows(j, 1)
+		next := 1
+		if j.decoding() {
+			next = j.todo()
+		}
+		n += s.grows(j, next)
 	}
 	return n
 }
@@ -182,7 +194,7 @@ func (s *Scheduler) bytes(positions int) int64 { return int64(s.cfg.Memory.Bytes
 
 // grows is the bytes that n more tokens of j need.
 func (s *Scheduler) grows(j *job, n int) int64 {
-	return int64(s.cfg.Memory.Growth(j.done, j.done+n))
+	return int64(s.cfg.Memory.Growth(j.at(), j.at()+n))
 }
 
 func (s *Scheduler) find(id uint64) *job {
@@ -222,21 +234,37 @@ const (
 // Next returns the next pass, empty when no request runs. `available` is the bytes that
 // are free or can be evicted.
 func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
+	s.judge()
 	available := int64(free)
 	var items []Item
 	var shape Shape
+	behind := 0 // generating sequences that are not in the pass yet
 	for _, j := range s.running {
-		if j.decoding() && len(items) < s.cfg.Batch {
-			items = append(items, Item{ID: j.ID, Tokens: 1})
-			shape = shape.add(j.done, 1)
-			available -= s.grows(j, 1)
+		if j.decoding() {
+			behind++
+		}
+	}
+	for _, j := range s.running {
+		if !j.decoding() {
+			continue
+		}
+		behind--
+		left := s.cfg.Batch - shape.Tokens
+		n := j.todo()
+		if !s.cfg.Whole {
+			n = min(n, max(left-behind, 1)) // in slices, where others would be left out
+		}
+		if n <= left {
+			items = append(items, Item{ID: j.ID, Tokens: n})
+			shape = shape.Add(j.at(), n)
+			available -= s.grows(j, n)
 		}
 	}
 	limit := time.Duration(margin * float64(s.Target()))
 	if len(items) == 0 {
 		limit = max(alone, limit)
 	}
-	streams := len(items)
+	streams, generating := len(items), shape
 	prompts := make([]*job, 0, len(s.running))
 	for _, j := range s.running {
 		if !j.decoding() && j.todo() > 0 {
@@ -248,39 +276,28 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	given := 0
 	for _, j := range prompts {
 		n := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
-		if s.cfg.Whole && (n < j.todo() || given > 0 && s.Cost.Estimate(shape.add(j.done, n)) > limit) {
+		if s.cfg.Whole && (n < j.todo() || given > 0 && s.Cost.Estimate(shape.Add(j.at(), n)) > limit) {
 			continue // a shorter one may fit
 		}
 		floor := least - given
 		if given == 0 && j.todo() <= short {
 			floor = leastShort
 		}
-		if !s.cfg.Whole && n > max(floor, 0) && s.Cost.Estimate(shape.add(j.done, n)) > limit {
+		if !s.cfg.Whole && n > max(floor, 0) && s.Cost.Estimate(shape.Add(j.at(), n)) > limit {
 			n = s.shrink(shape, j, n, limit, floor)
 		}
 		if n <= 0 {
 			break // later ones would take the memory that it waits for
 		}
 		items = append(items, Item{ID: j.ID, Tokens: n})
-		shape = shape.add(j.done, n)
+		shape = shape.Add(j.at(), n)
 		available -= s.grows(j, n)
 		given += n
 		if n < j.todo() {
 			break
 		}
 	}
-	// The remaining time goes to draft tokens, one of each stream in turn.
-	for grew := true; grew; {
-		grew = false
-		for i := range items[:streams] {
-			j, n := s.find(items[i].ID), items[i].Tokens
-			bytes, next := s.grows(j, n+1)-s.grows(j, n), shape.extend(j.done+n, 1)
-			if n <= j.draft && next.Tokens <= s.cfg.Batch && bytes <= available && s.Cost.Estimate(next) <= limit {
-				items[i].Tokens, items[i].Draft = n+1, n
-				shape, available, grew = next, available-bytes, true
-			}
-		}
-	}
+	s.speculate(items[:streams], shape, generating, available, limit)
 	return items
 }
 
@@ -289,7 +306,7 @@ func (s *Scheduler) shrink(shape Shape, j *job, n int, limit time.Duration, floo
 	lo, hi := max(floor, 0), n-1
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if s.Cost.Estimate(shape.add(j.done, mid)) <= limit {
+		if s.Cost.Estimate(shape.Add(j.at(), mid)) <= limit {
 			lo = mid
 		} else {
 			hi = mid - 1
@@ -311,7 +328,7 @@ func (s *Scheduler) Shape(items []Item) Shape {
 	var shape Shape
 	for _, it := range items {
 		if j := s.find(it.ID); j != nil {
-			shape = shape.add(j.done, it.Tokens)
+			shape = shape.Add(j.at(), it.Tokens)
 		}
 	}
 	return shape
@@ -322,27 +339,38 @@ func (s *Scheduler) Shape(items []Item) Shape {
 // the request.
 func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 	s.Cost.Observe(s.Shape(items), took)
+	s.ran(items, took)
 	for _, it := range items {
 		j := s.find(it.ID)
 		if j == nil {
 			continue
 		}
 		j.done += it.Tokens - it.Draft
-		j.draft = 0
+		j.drafts = nil
 		s.charge(j.flow, it.Tokens, len(items))
 		if j.todo() == 0 {
 			complete = append(complete, j.ID)
 		}
 	}
+	s.last.ended = len(complete)
 	return complete
 }
 
 // Sampled records that a request has some more tokens, of which all but one were
-// accepted drafts: `evaluated` of its tokens need no further pass. It has so many drafts
-// of the tokens that follow.
-func (s *Scheduler) Sampled(id uint64, tokens, evaluated, draft int) {
+// accepted drafts: `evaluated` of its tokens need no further pass.
+func (s *Scheduler) Sampled(id uint64, tokens, evaluated int) {
 	if j := s.find(id); j != nil {
 		j.known += tokens
-		j.done, j.draft = evaluated, draft
+		j.done = evaluated
+		s.last.tokens += tokens
+		s.last.ended--
+	}
+}
+
+// Drafted records that a request has drafts of the tokens that follow in its next pass, with these chances that each is right
+// where those before it are. The slice is read until that pass has run.
+func (s *Scheduler) Drafted(id uint64, chances []float64) {
+	if j := s.find(id); j != nil {
+		j.drafts = chances
 	}
 }

@@ -9,7 +9,7 @@
 // pass, by a cost model learned as passes run, goes to slices of prompts (chunked
 // prefill): in the order of priority, then of the service that each flow has received,
 // then, where that is about equal, of the remaining work less the time waited. What is
-// left goes to draft tokens. So streams keep their pace during the prefill of a long
+// left goes to draft tokens, as many as raise the tokens per second that are expected. So streams keep their pace during the prefill of a long
 // prompt, a short prompt overtakes a long one, and no request starves.
 //
 // Memory is counted in bytes. A request is admitted when there is memory for its prompt
@@ -33,6 +33,7 @@ type Config struct {
 	Memory    Memory        // memory of sequences
 	Queue     int           // maximum number of waiting requests
 	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
+	Replays   bool          // where a draft is rejected, those accepted before it are evaluated again: there is recurrent state
 }
 
 // Memory returns the bytes that sequences take, by their positions.
@@ -50,9 +51,11 @@ type Request struct {
 	Priority  int
 	Prompt    int           // tokens
 	MaxTokens int           // maximum to generate
+	Most      int           // positions that it has at a time, at most: its oldest go, see Shifted; 0: all that there will be
 	Deadline  time.Duration // in the time of `now`; 0: none
 	Leader    uint64        // a request that is computing the same prefix; 0: none
 	Shared    int           // tokens of that prefix
+	Held      bool          // it waits until Release
 }
 
 // BusyError reports that the queue is full, or that the request would not begin before
@@ -73,25 +76,36 @@ type Scheduler struct {
 	waiting []*job
 	running []*job // in the order of admission
 	flows   map[string]*flow
+	last    generated
+	spent   time.Duration // on drafts of the next pass
 }
 
 // job is a request that is waiting or running.
 type job struct {
 	Request
-	flow  *flow
-	round int64         // of the flow that it is scheduled as, see lend
-	since time.Duration // time of arrival
-	known int           // tokens: the prompt and those generated
-	done  int           // of which are evaluated
-	draft int           // draft tokens that follow
-	begun bool          // it has run before
+	flow   *flow
+	round  int64         // of the flow that it is scheduled as, see lend
+	since  time.Duration // time of arrival
+	known  int           // tokens: the prompt and those generated
+	done   int           // of which are evaluated
+	gone   int           // of which have no positions any more
+	drafts []float64     // of the draft tokens that follow, the chance that each is right where those before it are
+	begun  bool          // it has run before
 }
 
 // todo is the number of tokens to evaluate before the next one is sampled.
 func (j *job) todo() int { return j.known - j.done }
 
-// decoding reports whether j is generating: its next pass is one token.
-func (j *job) decoding() bool { return j.known > j.Prompt && j.todo() == 1 }
+// at is how many positions j has.
+func (j *job) at() int { return j.done - j.gone }
+
+// replayed is how many tokens at most are evaluated again because a draft after them was rejected.
+const replayed = 32
+
+// decoding reports whether j is generating: its next pass is one token, or few.
+func (j *job) decoding() bool {
+	return j.known > j.Prompt && j.todo() > 0 && j.todo() <= replayed
+}
 
 func (j *job) generated() int { return max(j.known-j.Prompt, 0) }
 
@@ -126,6 +140,26 @@ func (s *Scheduler) Remove(id uint64) bool {
 	return false
 }
 
+// Release lets a request that is held be admitted.
+func (s *Scheduler) Release(id uint64) {
+	for _, j := range s.waiting {
+		if j.ID == id {
+			j.Held = false
+		}
+	}
+}
+
+// Prefill estimates the time to evaluate the tokens of a sequence from one position to
+// another in passes of their own.
+func (s *Scheduler) Prefill(from, to int) (t time.Duration) {
+	for from < to {
+		n := min(to-from, s.cfg.Batch)
+		t += s.Cost.Estimate(Shape{}.Add(from, n))
+		from += n
+	}
+	return t
+}
+
 // Queued returns how many requests wait, and how many of those were preempted.
 func (s *Scheduler) Queued() (all, begun int) {
 	for _, j := range s.waiting {
@@ -157,7 +191,11 @@ const expected = 256
 
 // outlook is the number of positions for which memory is kept.
 func (j *job) outlook() int {
-	return j.Prompt + min(j.MaxTokens, max(expected, j.generated()))
+	n := j.Prompt + min(j.MaxTokens, max(expected, j.generated()))
+	if j.Most > 0 {
+		n = min(n, j.Most)
+	}
+	return n
 }
 
 // backlog estimates the time until all waiting requests have begun.

@@ -239,3 +239,28 @@ func TestPace(t *testing.T) {
 		}
 	}
 }
+
+// A request that has to evaluate more of its tokens again than a pass has goes on in slices, and the streams beside it too.
+func TestReplayLargerThanABatch(t *testing.T) {
+	m := newSim(t, Config{Running: 4, Batch: 16, Queue: 10}, 100, flatCost(20*time.Millisecond, time.Millisecond))
+	for id := uint64(1); id <= 4; id++ {
+		if err := m.add(Request{ID: id, Prompt: 10, MaxTokens: 60}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 25 {
+		m.step()
+	}
+	for id := uint64(1); id <= 2; id++ { // preempted: 20 and 30 tokens are not cached
+		m.s.Yield(id)
+		q := m.live[id]
+		q.running, q.positions = false, q.tokens-10*int(1+id)
+		m.kept = append(m.kept, q)
+	}
+	for range 200 {
+		m.step()
+	}
+	if len(m.live) > 0 {
+		t.Errorf("%d requests hang", len(m.live))
+	}
+}

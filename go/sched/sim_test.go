@@ -28,8 +28,10 @@ type sim struct {
 type simSeq struct {
 	id                uint64
 	prompt, max       int
-	draft             int // guesses at a time
-	positions, tokens int // in KV blocks, and in all
+	draft             int                   // guesses at a time
+	chance            float64               // of each, as it is claimed
+	right             func(guessed int) int // how many of so many are; nil: some
+	positions, tokens int                   // in KV blocks, and in all
 	running           bool
 	lastToken         time.Duration
 	gaps              []time.Duration // between two tokens
@@ -76,7 +78,7 @@ func (m *sim) add(r Request) error {
 	if err := m.s.Add(r, m.now); err != nil {
 		return err
 	}
-	m.live[r.ID] = &simSeq{id: r.ID, prompt: r.Prompt, max: r.MaxTokens, tokens: r.Prompt}
+	m.live[r.ID] = &simSeq{id: r.ID, prompt: r.Prompt, max: r.MaxTokens, tokens: r.Prompt, chance: 1}
 	return nil
 }
 
@@ -130,7 +132,7 @@ func (m *sim) step() string {
 		}
 		m.forget(id)
 		q.running, q.positions = true, min(found, q.tokens-1)
-		m.s.Found(id, q.positions)
+		m.s.Found(id, q.positions, 0)
 		if found > 0 {
 			say("resumed %d after %d", id, q.positions)
 		} else {
@@ -179,6 +181,9 @@ func (m *sim) step() string {
 		}
 		q.lastToken = m.now
 		right := (q.tokens * 7) % (guessed[id] + 1) // as good as any
+		if q.right != nil {
+			right = q.right(guessed[id])
+		}
 		q.positions += right
 		q.tokens += 1 + right
 		if q.tokens-q.prompt >= q.max {
@@ -186,7 +191,8 @@ func (m *sim) step() string {
 			m.s.Remove(id)
 			m.end(id, "done")
 		} else {
-			m.s.Sampled(id, 1+right, q.positions, min(q.draft, max(q.prompt+q.max-q.tokens-1, 0)))
+			m.s.Sampled(id, 1+right, q.positions)
+			m.s.Drafted(id, slices.Repeat([]float64{q.chance}, min(q.draft, max(q.prompt+q.max-q.tokens-1, 0))))
 		}
 	}
 	return strings.Join(out, ", ")

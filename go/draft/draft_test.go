@@ -1,0 +1,211 @@
+package draft
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A match is the longest of those that are looked at, and is what it says.
+func TestFind(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		h := newHistory(256)
+		var all []int32
+		for range rng.IntN(700) {
+			id := rng.Int32N(4)
+			if rng.IntN(40) == 0 {
+				id = gap
+			}
+			h.push(id)
+			all = append(all, id)
+		}
+		tail := make([]int32, rng.IntN(maxMatch+1))
+		for i := range tail {
+			tail[i] = rng.Int32N(4)
+		}
+		m := h.find(tail)
+		longest := 0
+		for pos := max(len(all)-256, 0); pos+1 < len(all); pos++ {
+			n := 0
+			for n < len(tail) && pos-n >= max(len(all)-256, 0) && all[pos-n] == tail[len(tail)-1-n] {
+				n++
+			}
+			if n >= leastMatch && all[pos+1] != gap {
+				longest = max(longest, n)
+			}
+			if m.length > 0 && m.pos == pos && n != m.length {
+				t.Fatalf("seed %d: %+v at a place where %d tokens are the same", seed, m, n)
+			}
+		}
+		if m.length > longest || m.length == 0 && longest >= 6 {
+			t.Fatalf("seed %d: %+v, the longest has %d", seed, m, longest)
+		}
+		if m.length > 0 && h.after(m) != all[m.pos+1] {
+			t.Fatalf("seed %d: after %+v comes %d, want %d", seed, m, h.after(m), all[m.pos+1])
+		}
+	}
+}
+
+func random(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(1000)
+	}
+	return ids
+}
+
+func ids(guesses []Guess) (list []int32) {
+	for _, g := range guesses {
+		list = append(list, g.ID)
+	}
+	return list
+}
+
+// A text that repeats itself is guessed, with chances that rise as guesses turn out to be right.
+func TestRepetition(t *testing.T) {
+	once := random(1, 60)
+	text := slices.Concat(once, random(2, 30), once[:20])
+	d := NewLibrary().New(Defaults, "")
+	d.Accept(text)
+	got := d.Draft(nil, text, nil)
+	if want := once[20:36]; !slices.Equal(ids(got), want) {
+		t.Errorf("guesses %v, want %v", ids(got), want)
+	}
+	before := got[0].Chance
+	for n := 20; n < 50; n++ {
+		text = append(text, once[n])
+		d.Accept(text)
+	}
+	if got = d.Draft(nil, text, nil); got[0].Chance < before || got[0].Source != NGram {
+		t.Errorf("after 30 right ones the chance is %v, it was %v", got[0].Chance, before)
+	}
+	if got := d.Draft(nil, text, once[50:53]); !slices.Equal(ids(got), once[53:min(53+13, 60)]) && !slices.Equal(ids(got)[:7], once[53:60]) {
+		t.Errorf("after three that are forced %v, want %v", ids(got), once[53:])
+	}
+	loop := slices.Repeat([]int32{5, 6, 7}, 10)
+	d = NewLibrary().New(Options{Sources: All, Max: 8}, "")
+	d.Accept(loop)
+	if got := ids(d.Draft(nil, loop, nil)); !slices.Equal(got, []int32{5, 6, 7, 5, 6, 7, 5, 6}) {
+		t.Errorf("what repeats goes on with %v", got)
+	}
+}
+
+// What is wrong again and again is soon unlikely, in this text and then in others.
+func TestUnlikely(t *testing.T) {
+	lib := NewLibrary()
+	rng := rand.New(rand.NewPCG(1, 1))
+	var text []int32
+	d := lib.New(Defaults, "")
+	worst := 0.0
+	for n := range 2000 {
+		text = append(text, rng.Int32N(12)) // every pair has been seen, and says nothing
+		d.Accept(text)
+		if got := d.Draft(nil, text, nil); n > 500 && len(got) > 0 {
+			worst = max(worst, got[0].Chance)
+		}
+	}
+	if worst > 0.35 {
+		t.Errorf("a random text has guesses of chance %.2f", worst)
+	}
+}
+
+// Recent texts are guessed from in their namespace, and there alone; memory of them is bounded.
+func TestRecent(t *testing.T) {
+	lib := NewLibrary()
+	answer := random(3, 100)
+	lib.Keep("one", answer)
+	for name, want := range map[string]bool{"one": true, "two": false} {
+		text := slices.Concat(random(4, 50), answer[:10])
+		d := lib.New(Defaults, name)
+		d.Accept(text)
+		got := d.Draft(nil, text, nil)
+		if (len(got) > 0) != want || want && (got[0].Source != Recent || !slices.Equal(ids(got), answer[10:26])) {
+			t.Errorf("namespace %s: %v", name, got)
+		}
+	}
+	for i := range 3 * shelfTokens / 1000 {
+		lib.Keep("one", random(uint64(i), 1000))
+	}
+	if h := lib.shelf("one"); len(h.ids) > shelfTokens {
+		t.Errorf("%d tokens are kept", len(h.ids))
+	}
+	for i := range 100 {
+		lib.Keep(string(rune('a'+i)), answer)
+	}
+	if len(lib.shelves) > maxShelves {
+		t.Errorf("%d namespaces are kept", len(lib.shelves))
+	}
+	// A drafter whose namespace was forgotten, or written over, goes on.
+	text := slices.Concat(random(4, 50), answer[:10])
+	d := lib.New(Defaults, "one")
+	d.Accept(text)
+	for i := range 100 {
+		lib.Keep("one", random(uint64(i), 1000))
+	}
+	d.Draft(nil, text, nil)
+}
+
+func TestLimits(t *testing.T) {
+	text := slices.Repeat(random(1, 50), 2)[:80]
+	for _, o := range []Options{{}, {Sources: All}, {Max: 5}, {Sources: All, Max: 5}, {Sources: All, Max: 5, Min: 6}, {Sources: All, Max: 5, MinChance: 1}, {Sources: All, Max: 1000}} {
+		d := NewLibrary().New(o, "")
+		d.Accept(text)
+		got := len(d.Draft(nil, text, nil))
+		want := 0
+		if o.Sources != 0 && o.MinChance == 0 && o.Min <= o.Max {
+			want = min(o.Max, 20)
+		}
+		if got < min(want, 5) || got > max(min(o.Max, MaxGuesses), 0) || want == 0 && got > 0 {
+			t.Errorf("%+v: %d guesses", o, got)
+		}
+		if n := len(d.Draft(nil, text, random(2, o.Max))); n > 0 {
+			t.Errorf("%+v: %d guesses after as many forced tokens as there may be", o, n)
+		}
+	}
+}
+
+func TestParseSet(t *testing.T) {
+	for text, want := range map[string]string{
+		"auto": "auto", "off": "off", "none": "off", "ngram": "ngram", "ngram,recent": "ngram,recent", "ngram-simple": "ngram",
+		"ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
+	} {
+		got, err := ParseSet(text)
+		if (err != nil) != (want == "") || err == nil && got.String() != want {
+			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestRecording(t *testing.T) {
+	text := random(1, 10_000)
+	r := Recording{Text: text, Right: 0.7, Seed: 1}
+	got := r.guess(nil, 0, len(text)+5)
+	right := 0
+	for i, g := range got {
+		if g.ID == text[i] {
+			right++
+		}
+	}
+	if len(got) != len(text) || right < 6800 || right > 7200 {
+		t.Errorf("%d guesses of %d tokens, %d of them right", len(got), len(text), right)
+	}
+	if !slices.Equal(r.guess(nil, 100, 5), got[100:105]) {
+		t.Error("the same place has other guesses")
+	}
+}
+
+// A Judge bears what is no probability.
+func TestJudgeOfNoProbability(t *testing.T) {
+	j := NewLibrary().Judge()
+	inf := float32(math.Inf(1))
+	for i, p := range []float32{inf, -inf, inf - inf, -1, 2} {
+		if c := j.Chance(p); !(c >= 0 && c <= 1) {
+			t.Errorf("the chance of a guess of probability %v is %v", p, c)
+		}
+		j.Guess(1+i, 7, p)
+	}
+	j.Accept([]int32{1, 7, 7, 7, 7, 7, 7})
+}

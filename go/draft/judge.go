@@ -1,0 +1,57 @@
+package draft
+
+// A Judge tells how likely the guesses of a model are to be right: by how often those were to
+// which the model gave the same probability.
+type Judge struct {
+	all     *record
+	mine    ledger
+	at      int     // of the text: where the last guesses begin
+	guesses []int32 // the last
+	kinds   []kind
+}
+
+// Judge returns one for a text.
+func (l *Library) Judge() *Judge { return &Judge{all: &l.records[Model]} }
+
+// sureness is the kind of guesses to which a model gives a probability; what is none has the nearest kind.
+func sureness(p float32) kind {
+	if !(p > 0) {
+		return 0
+	}
+	return min(kind(min(p, 1)*float32(kinds)), kinds-1)
+}
+
+func (j *Judge) usual(k kind) float64 { return j.all.chance(k, (float64(k)+0.5)/float64(kinds)) }
+
+// Chance is that a guess is right to which the model gives a probability.
+func (j *Judge) Chance(p float32) float64 {
+	k := sureness(p)
+	return min(j.mine.chance(k, j.usual(k)), mostLikely)
+}
+
+// Expected is the chance of a guess that the model has not made yet.
+func (j *Judge) Expected() float64 { return (j.mine.right + weight*0.7) / (j.mine.all + weight) }
+
+// Guess records a guess at the token at a position of the text, and the probability that the model gives it.
+func (j *Judge) Guess(at int, id int32, p float32) {
+	if at != j.at+len(j.guesses) {
+		j.at, j.guesses, j.kinds = at, j.guesses[:0], j.kinds[:0]
+	}
+	j.guesses, j.kinds = append(j.guesses, id), append(j.kinds, sureness(p))
+}
+
+// Accept compares the last guesses with what the text is now.
+func (j *Judge) Accept(text []int32) {
+	for i, id := range j.guesses {
+		if j.at+i >= len(text) {
+			break
+		}
+		k, right := j.kinds[i], text[j.at+i] == id
+		j.mine.add(k, right, j.usual(k))
+		j.all.add(k, right)
+		if !right {
+			break // those after it were guesses at another text
+		}
+	}
+	j.guesses, j.kinds = j.guesses[:0], j.kinds[:0]
+}

@@ -1,0 +1,49 @@
+package engine
+
+import "github.com/quern-llm/quern/go/kvcache"
+
+// age stores blocks of s that have become too old for their types in others, before it grows by n tokens. The caller
+// holds the device's turn. It fails as Table.Grow does.
+func (s *Sequence) age(n int) error {
+	if n == 0 {
+		return nil
+	}
+	aging, err := s.table.Age()
+	if aging != nil {
+		s.e.mover.Age(s.e.device.pool, aging)
+		aging.Done()
+	}
+	return err
+}
+
+// age does so for all sequences that run, or preempts those for which there is no memory. The lock is released while
+// blocks are stored.
+func (l *Loop) age() {
+	var all []*kvcache.Aging
+	for _, j := range l.jobs {
+		if j.seq == nil {
+			continue
+		}
+		aging, err := j.seq.table.Age()
+		if err != nil {
+			l.sched.Yield(j.id)
+			l.yield(j)
+		} else if aging != nil {
+			all = append(all, aging)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	l.mu.Unlock()
+	_ = l.e.device.inTurn(func() error { // what is run cannot fail
+		for _, aging := range all {
+			l.e.mover.Age(l.e.device.pool, aging)
+		}
+		return nil
+	})
+	l.mu.Lock()
+	for _, aging := range all {
+		aging.Done()
+	}
+}

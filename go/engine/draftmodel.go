@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// A draftModel drafts for the texts of an engine with a smaller model on the same device, which has the same vocabulary.
+// All texts that are drafted for share its passes. It is used by one goroutine, the engine's.
+type draftModel struct {
+	e    *Engine
+	cost sched.Cost // of its passes
+
+	failed func(error)   // is told why the model does not draft for a while
+	off    time.Time     // until when it does not
+	pause  time.Duration // the last, without a pass since
+
+	// Of the pass.
+	items []Item
+	owner []*modelText
+}
+
+// A modelText is a text as the draft model has it.
+type modelText struct {
+	gen   *Generation
+	space string    // of the prefix cache
+	seq   *Sequence // nil: not begun
+	work  *Sequence // with the guesses of this round: seq, or a fork of it
+	judge *draft.Judge
+	found []draft.Guess // in this round
+	reach float64       // chance that all of them are right
+	lost  bool          // there is no memory for it, or it has tokens that the draft model does not know
+}
+
+// DraftWith lets another engine, on the same device, draft for the texts of e whose Params have draft.Model among
+// their sources. From then on d belongs to e's goroutine; the caller closes it after e. Where d fails, texts go on without it for a
+// while, and failed, unless it is nil, is told why on that goroutine.
+func (e *Engine) DraftWith(d *Engine, failed func(error)) error {
+	switch {
+	case d.device != e.device:
+		return errors.New("a draft model on another device")
+	case d.model.Config.OnePass():
+		return errors.New("a draft model that reads whole texts cannot continue one")
+	}
+	e.drafts = &draftModel{e: d, failed: failed}
+	return nil
+}
+
+// text returns a text for the draft model, nil where it is not asked for.
+func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *modelText {
+	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.shift.limit > 0 {
+		return nil
+	}
+	return &modelText{gen: g, space: space, judge: lib.Judge()}
+}
+
+// close keeps what was computed of a text for those that continue it.
+func (t *modelText) close() {
+	if t == nil || t.seq == nil {
+		return
+	}
+	t.seq.Truncate(kvcache.Common(t.seq.ids, t.gen.ids))
+	t.seq.e.tree.Keep(t.space, t.seq.table, t.seq.ids, kvcache.How{End: true})
+	t.seq.Close()
+	t.seq = nil
+}
+
+// drop releases what was computed of a text.
+func (t *modelText) drop() {
+	if t.seq != nil {
+		t.seq.Close()
+		t.seq = nil
+	}
+}
+
+// promise is the least number of accepted tokens that other guesses have to promise for the draft model not to be asked.
+const promise = 2
+
+// draft has the model guess how texts go on, for each to propose. A token that is accepted is worth some time, and verify is what
+// a pass takes longer for so many drafts. If the model fails there are no guesses, now and for a while.
+func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) {
+	for _, t := range texts {
+		t.found, t.reach = t.found[:0], 1
+	}
+	if time.Now().Before(m.off) {
+		return
+	}
+	err := m.guess(texts, worth, verify)
+	for _, t := range texts {
+		if t.work != nil && t.work != t.seq {
+			t.work.Close()
+		}
+		if t.work = nil; err != nil || t.lost {
+			t.drop()
+		}
+		if err != nil {
+			t.found = t.found[:0]
+		}
+	}
+	if err != nil {
+		m.fail(err)
+	}
+}
+
+// The model does not draft for a while after it has failed, and twice as long if it fails at once again.
+const leastPause, mostPause = time.Minute, time.Hour
+
+// fail has the model not draft for a while.
+func (m *draftModel) fail(why error) {
+	m.pause = min(max(2*m.pause, leastPause), mostPause)
+	m.off = time.Now().Add(m.pause)
+	if m.failed != nil {
+		m.failed(why)
+	}
+}
+
+// guess has the model guess how texts go on. A panic is an error: it is of no request.
+func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the draft model panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	var active []*modelText
+	room := m.e.batch // of the first pass; each after it has one token of each text
+	for _, t := range texts {
+		t.judge.Accept(t.gen.ids)
+		if t.lost || len(t.gen.ids)+draft.MaxGuesses >= m.e.ctx || len(t.gen.draft) > len(t.gen.guesses) || expected(t.gen.guesses) > promise || t.gen.draftable(1) == 0 {
+			continue
+		}
+		t.begin(m.e)
+		if ok, err := m.catchUp(t, worth); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		if lag := len(t.gen.ids) - t.seq.Len(); lag <= room && len(active) < m.e.seqs {
+			active, room = append(active, t), room-lag
+		} // else it has its turn when the others lack less
+	}
+	for n := 0; len(active) > 0 && m.pays(active, n, worth, verify); n += len(active) {
+		if err := m.step(active); err != nil {
+			return err
+		}
+		next := active[:0]
+		for _, t := range active {
+			g := t.gen
+			if !t.lost && len(t.found) < min(g.Draft.Max, g.draftable(draft.MaxGuesses)) && t.reach > 0.1 && t.found[len(t.found)-1].Chance >= float64(g.Draft.MinChance) {
+				next = append(next, t)
+			}
+		}
+		active = next
+	}
+	return nil
+}
+
+// propose makes what the model has guessed the guesses of the text, if it promises more than what they were.
+func (t *modelText) propose() {
+	if len(t.found) >= max(t.gen.Draft.Min, 1) && expected(t.found) > expected(t.gen.guesses) {
+		t.gen.guess(t.found)
+	}
+}
+
+// expected is how many of the guesses will be accepted, on average.
+func expected(guesses []draft.Guess) (n float64) {
+	reach := 1.0
+	for _, g := range guesses {
+		reach *= g.Chance
+		n += reach
+	}
+	return n
+}
+
+// begin attaches what the draft model has of the text.
+func (t *modelText) begin(e *Engine) {
+	if t.seq == nil {
+		known := t.gen.ids
+		t.seq = &Sequence{e: e, table: e.tree.Find(t.space, known[:len(known)-1])}
+		t.seq.ids = append(t.seq.ids, known[:t.seq.table.Len()]...)
+		return
+	}
+	t.seq.Truncate(min(kvcache.Common(t.seq.ids, t.gen.ids), len(t.gen.ids)-1))
+}
+
+// soon returns how many tokens the draft model may lack of a text to draft in its next pass.
+func (m *draftModel) soon() int { return min(48, m.e.batch) }
+
+// catchUp evaluates a part of what the draft model lacks of a text, if that is worth it, and reports whether what
+// is left can be part of its next pass.
+func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
+	lag := len(t.gen.ids) - t.seq.Len()
+	if lag <= m.soon() {
+		return true, nil
+	}
+	left := expectedTokens
+	if t.gen.MaxTokens >= 0 {
+		left = min(left, t.gen.MaxTokens-t.gen.generated)
+	}
+	shape := sched.ShapeOf(t.seq.Len(), min(lag, m.e.batch))
+	if all := m.cost.Estimate(shape) * time.Duration(lag) / time.Duration(shape.Tokens); all > time.Duration(left)*worth/4 {
+		return false, nil
+	}
+	n := min(lag-1, m.e.batch)
+	for n > m.soon() && m.cost.Estimate(sched.ShapeOf(t.seq.Len(), n)) > 2*worth {
+		n /= 2 // in slices: others wait for their tokens
+	}
+	m.items, m.owner = append(m.items[:0], Item{Seq: t.seq, IDs: t.gen.ids[t.seq.Len() : t.seq.Len()+n]}), append(m.owner[:0], t)
+	if err := m.pass(); err != nil || t.lost {
+		return false, err
+	}
+	return len(t.gen.ids)-t.seq.Len() <= m.soon(), nil
+}
+
+// expectedTokens is the assumed number of tokens still to be generated.
+const expectedTokens = 256
+
+// pays reports whether one more token of each of these texts, after n in all, takes less time than it saves.
+func (m *draftModel) pays(active []*modelText, n int, worth time.Duration, verify func(int) time.Duration) bool {
+	if m.cost.First() == 0 {
+		return true // one try tells what it costs
+	}
+	var shape sched.Shape
+	gain := 0.0
+	for _, t := range active {
+		gain += t.reach * t.judge.Expected()
+		fresh := 1
+		if len(t.found) == 0 {
+			fresh = len(t.gen.ids) - t.seq.Len()
+		}
+		shape = shape.Add(t.seq.Len()+len(t.found), fresh)
+	}
+	took := m.cost.Estimate(shape) + verify(n+len(active)) - verify(n)
+	return gain*float64(worth) > float64(took)*1.05
+}
+
+// step has the draft model guess one more token of each text.
+func (m *draftModel) step(active []*modelText) error {
+	m.items, m.owner = m.items[:0], m.owner[:0]
+	for _, t := range active {
+		it := Item{Seq: t.work, Rows: 1}
+		if len(t.found) == 0 {
+			it.Seq, it.IDs = t.seq, t.gen.ids[t.seq.Len():]
+		} else {
+			it.IDs = []int32{t.found[len(t.found)-1].ID}
+		}
+		m.items, m.owner = append(m.items, it), append(m.owner, t)
+	}
+	return m.pass()
+}
+
+// pass runs the items. A text with tokens that the draft model does not have is lost; where there is no memory, so is the
+// longest, until the others can go on.
+func (m *draftModel) pass() error {
+	for i := len(m.items) - 1; i >= 0; i-- {
+		if known(m.items[i].IDs, m.e.model.Config.NVocab) != nil {
+			m.lose(i)
+		}
+	}
+	for len(m.items) > 0 {
+		err := m.try()
+		if !errors.Is(err, kvcache.ErrFull) {
+			return err
+		}
+		longest := 0
+		for i, it := range m.items {
+			if it.Seq.Len() > m.items[longest].Seq.Len() {
+				longest = i
+			}
+		}
+		m.lose(longest)
+	}
+	return nil
+}
+
+// lose leaves an item out, and does not draft for its text any more.
+func (m *draftModel) lose(i int) {
+	t := m.owner[i]
+	if t.lost = true; t.work != t.seq && t.work != nil {
+		t.work.Close()
+	}
+	t.work = nil
+	t.drop()
+	m.items, m.owner = slices.Delete(m.items, i, i+1), slices.Delete(m.owner, i, i+1)
+}
+
+// try runs the items.
+func (m *draftModel) try() error {
+	shape := sched.Shape{}
+	for _, it := range m.items {
+		shape = shape.Add(it.Seq.Len(), len(it.IDs))
+	}
+	return m.e.device.inTurn(func() error {
+		start := time.Now()
+		if err := m.e.pass(canceler{ctx: context.Background()}, m.items); err != nil {
+			return err
+		}
+		err := m.e.heads(m.items, func(parts []part) error {
+			for _, p := range parts {
+				for _, row := range p.rows {
+					m.take(m.owner[p.item], row)
+				}
+			}
+			return nil
+		})
+		if !m.e.timeless {
+			m.cost.Observe(shape, time.Since(start))
+		}
+		if err == nil {
+			m.pause = 0
+		}
+		return err
+	})
+}
+
+// take takes the likeliest token as the next guess. Logits without one, as a model has whose activations overflow, end the
+// guesses at the text.
+func (m *draftModel) take(t *modelText, logits []float32) {
+	logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	sum := 0.0
+	for _, v := range logits {
+		if d := v - logits[best]; d > -16 {
+			sum += math.Exp(float64(d))
+		}
+	}
+	if !(sum >= 1) { // the likeliest is 1 of it
+		t.lost = true
+		return
+	}
+	p := float32(1 / sum)
+	if len(t.found) == 0 {
+		if t.work = t.seq; m.e.kv.Layout().Recurrent() {
+			t.seq.table.Settle()
+			t.work = t.seq.Fork()
+		}
+	}
+	chance := t.judge.Chance(p)
+	t.judge.Guess(len(t.gen.ids)+len(t.found), int32(best), p)
+	t.found = append(t.found, draft.Guess{ID: int32(best), Chance: chance, Source: draft.Model})
+	t.reach *= chance
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sample"
+)
+
+// A draft model, good, bad, with recurrent state, or without memory, changes no text, alone and among others; the model
+// itself as its own draft model is right wherever the likeliest tokens are wanted.
+func TestDraftModels(t *testing.T) {
+	const n = 30
+	for _, kind := range []struct {
+		name, path string
+		config     Config
+	}{
+		{"itself", tiny, Config{Ctx: 128, Sequences: 4}},
+		{"another", testdata.Path(t, "archs/llama.gguf"), Config{Ctx: 128, Sequences: 4}},
+		{"recurrent", testdata.Path(t, "archs/qwen35.gguf"), Config{Ctx: 128, Sequences: 4}},
+		{"short", tiny, Config{Ctx: 64, Sequences: 4}},
+		{"small batch", tiny, Config{Ctx: 128, Sequences: 4, Batch: 16}},
+		{"without memory", tiny, Config{Ctx: 128, Sequences: 4, Shared: true, KVBytes: 1 << 20}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			d := device(t, 1)
+			kind.config.Device = d
+			e := open(t, tiny, Config{Ctx: 128, Device: d, Batch: 32})
+			if kind.config.KVBytes > 0 {
+				kind.config.KVBytes = least(e.kv.Layout(), 128)
+			}
+			small := open(t, kind.path, kind.config)
+			c := Config{Ctx: 128, Device: d, Sequences: 4, Batch: 48, KV: kvcache.Both(kvcache.I16)}
+			l := openLoop(t, tiny, c, LoopConfig{})
+			probe := open(t, tiny, Config{Ctx: 128})
+			for _, of := range []*Engine{e, l.e} {
+				if err := of.DraftWith(small, func(err error) { t.Error(err) }); err != nil {
+					t.Fatal(err)
+				}
+				if of == l.e { // one of the two at a time has the draft model, in turn
+					break
+				}
+				of.timeless, small.timeless = true, true
+				for name, params := range variants(t, probe, randomIDs(probe, 4, 40), n) {
+					p := params()
+					p.Draft = draft.Options{Sources: 1 << draft.Model, Max: 6}
+					want, finish := alone(t, probe, params())
+					if got, f := alone(t, of, p); !slices.Equal(got, want) || f != finish {
+						t.Errorf("%s, alone: %v, %s; without %v, %s", name, got, f, want, finish)
+					}
+				}
+			}
+			freely(l)
+			var wg sync.WaitGroup
+			for seed := range uint64(2) {
+				for name, params := range variants(t, probe, randomIDs(probe, 4+seed, 40), n) {
+					p, sink := params(), newCatcher()
+					p.Draft = draft.Options{Sources: 1 << draft.Model, Max: 6}
+					want, finish := alone(t, probe, params())
+					if _, err := l.Submit(&Request{Params: p, Slot: -1, Sink: sink}); err != nil {
+						t.Fatal(err)
+					}
+					wg.Go(func() {
+						r := <-sink.done
+						var got []int32
+						for _, tok := range sink.logs {
+							if !tok.Stop {
+								got = append(got, tok.ID)
+							}
+						}
+						if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
+							t.Errorf("%s, among others: %v, %+v; without %v, %s", name, got, r, want, finish)
+						}
+						if all := r.Drafted[draft.Model]; kind.name == "itself" && name == "greedy" && (all.Guessed == 0 || all.Right != all.Guessed) {
+							t.Errorf("of %d drafts by the model itself %d were accepted", all.Guessed, all.Right)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			checkBlocks(t, l)
+			if all, idle := small.tree.Bytes(); all != idle || small.kv.Available() != small.kv.Limit() {
+				t.Errorf("the draft model holds %d bytes of texts that have ended", small.kv.Limit()-small.kv.Available())
+			}
+		})
+	}
+}
+
+// begun returns a draft model of one text, which it is to draft for.
+func begun(t *testing.T) (*draftModel, *modelText) {
+	t.Helper()
+	e := open(t, tiny, Config{Ctx: 128})
+	if err := e.DraftWith(open(t, tiny, Config{Ctx: 128, Device: e.device}), nil); err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGeneration(Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, e.model.Config.NVocab, 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Speculate(e.library, "")
+	return e.drafts, e.drafts.text(g, e.library, "")
+}
+
+// Logits that are no numbers end the guesses at a text, after those that were made.
+func TestNoLogitsToDraftFrom(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, logits := range [][]float32{{nan, 1, 2}, {nan, nan, nan}, {1, inf, 2}, {inf, inf, inf}, {-inf, -inf, -inf}} {
+		m, text := begun(t)
+		text.begin(m.e)
+		m.take(text, []float32{1, 3, 2})
+		m.take(text, logits)
+		if !text.lost || len(text.found) != 1 || text.found[0].ID != 1 {
+			t.Errorf("%v: lost %v, found %v", logits, text.lost, text.found)
+		}
+		text.drop()
+	}
+	m, text := begun(t)
+	text.begin(m.e)
+	if m.take(text, []float32{1, nan, 2}); text.lost || text.found[0].ID != 2 {
+		t.Errorf("found %v, lost %v, want token 2: the one that is no number is not likely", text.found, text.lost)
+	}
+	text.drop()
+}
+
+// A draft model that fails ends no request, its own nor another's: it does not draft for a while, and then does again.
+func TestDraftModelFails(t *testing.T) {
+	d, path := device(t, 1), copyOf(t, tiny)
+	c := Config{Ctx: 128, Device: d, Sequences: 4}
+	l := openLoop(t, tiny, c, LoopConfig{})
+	freely(l)
+	c.Residency = model.Mapped
+	small := open(t, path, c)
+	var why []error
+	if err := l.e.DraftWith(small, func(err error) { why = append(why, err) }); err != nil {
+		t.Fatal(err)
+	}
+	small.timeless = true
+	prompt := randomIDs(l.e, 5, 20)
+	want := greedy(t, open(t, tiny, Config{}), prompt, 12)
+	ask := func(failures int, drafts bool) {
+		t.Helper()
+		var all []*catcher
+		for i := range 3 {
+			r := greedyRequest(prompt, 12)
+			if i > 0 {
+				r.Draft = draft.Options{Sources: 1 << draft.Model, Max: 6}
+			}
+			_, c := submit(t, l, r)
+			all = append(all, c)
+		}
+		var of draft.Counts
+		for _, c := range all {
+			r := c.wait(t)
+			if r.Err != nil || !slices.Equal(c.ids, want) {
+				t.Errorf("%v, %+v, want %v", c.ids, r, want)
+			}
+			of = of.Plus(r.Usage.Drafted)
+		}
+		_ = l.between(func() error {
+			if n, _ := of.Total(); len(why) != failures || n > 0 != drafts || l.e.drafts.off.After(time.Now()) == drafts {
+				t.Errorf("failures %v, %d drafts, off until %v", why, n, l.e.drafts.off)
+			}
+			return nil
+		})
+	}
+	ask(0, true)
+	runner := small.runner
+	_ = l.between(func() error { small.runner = nil; return nil })
+	ask(1, false)
+	ask(1, false)
+	again := func() error { l.e.drafts.off = time.Time{}; return nil }
+	_ = l.between(func() error { small.runner = runner; return again() })
+	ask(1, true)
+	cut(t, path)
+	ask(2, false)
+	_ = l.between(again)
+	ask(3, false)
+	if !errors.Is(why[1], ErrDamaged) || l.e.drafts.pause != 2*leastPause {
+		t.Errorf("%v, off for %v", why[1], l.e.drafts.pause)
+	}
+}
+
+// A text that the draft model cannot have, for want of memory or of a token, ends no other text's drafts, and one with
+// recurrent state has as many as it may, alone in its pool.
+func TestDraftModelLosesOneText(t *testing.T) {
+	e := open(t, tiny, Config{Ctx: 128})
+	small := open(t, testdata.Path(t, "archs/qwen35.gguf"), Config{Ctx: 128, Device: e.device, Sequences: 2, Shared: true, KVBytes: 1 << 26})
+	if err := e.DraftWith(small, func(err error) { t.Error(err) }); err != nil {
+		t.Fatal(err)
+	}
+	small.timeless = true
+	text := func(n int) *modelText {
+		g, err := NewGeneration(Params{Prompt: randomIDs(small, uint64(n), n), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 4}}, small.model.Config.NVocab, 128)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Speculate(e.library, "")
+		return e.drafts.text(g, e.library, "")
+	}
+	free := func(int) time.Duration { return 0 }
+	short, other := text(8), text(12)
+	other.gen.ids = append(other.gen.ids, int32(small.model.Config.NVocab))
+	if e.drafts.draft([]*modelText{other, short}, time.Hour, free); !other.lost || other.seq != nil || short.lost || len(short.found) == 0 {
+		t.Errorf("without a token: lost %v, and the other %v with %d guesses", other.lost, short.lost, len(short.found))
+	}
+	short.drop()
+	long := text(40)
+	if err := small.kv.Resize(small.kv.Layout().Alone(20, 20)); err != nil {
+		t.Fatal(err)
+	}
+	short = text(8)
+	short.begin(small)
+	for range 4 {
+		if err := e.drafts.step([]*modelText{short}); err != nil || short.lost {
+			t.Fatalf("alone, after %d guesses: lost %v, %v", len(short.found), short.lost, err)
+		}
+	}
+	short.work.Close()
+	if e.drafts.draft([]*modelText{long, short}, time.Hour, free); short.lost && long.lost {
+		t.Error("two texts were lost where one is too much")
+	}
+	for _, text := range []*modelText{short, long} {
+		text.drop()
+	}
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/model"
+)
+
+// ErrAsleep reports a request to a model that sleeps.
+var ErrAsleep = errors.New("the model sleeps")
+
+// errUsed reports that a model which is to sleep has requests.
+var errUsed = errors.New("the model is in use")
+
+// bytes returns the memory of weights and activations.
+func (e *Engine) bytes() uint64 {
+	n := e.model.WeightBytes() + e.runner.Bytes()
+	if e.hot != nil {
+		n += e.hot.Bytes()
+	}
+	return n
+}
+
+// sleep releases the weights and the activations. Pages of the file are the first that the kernel takes.
+func (e *Engine) sleep() {
+	e.device.leave(e)
+	e.runner.Close()
+	if e.mover != nil {
+		e.mover.Close()
+		e.mover = nil
+	}
+	e.model.Close()
+	if e.hot != nil {
+		e.hot.Release()
+	}
+	e.file.Cold()
+	e.taken.Store(0)
+}
+
+// waking returns what the engine takes when it wakes and so many bytes are free, as far as that is reserved before any
+// weights are read.
+func (e *Engine) waking(free uint64) (s *model.Survey, p Plan, err error) {
+	c := e.config
+	if s, err = model.NewSurvey(e.file, c.KVTypes(), c.Ctx, c.tiers()...); err != nil {
+		return nil, p, err
+	}
+	if p, err = c.place(s, free, e.device.Threads()); err != nil {
+		return nil, p, err
+	}
+	// As large as when it was opened, but for the residency.
+	p.Use.Ctx, p.Use.Batch = e.ctx, e.batch
+	p.Need, err = c.estimate(s, p.Use)
+	one := e.oneContext()
+	p.Need.KV = one - min(e.kv.Reserved(), one)
+	return s, p, err
+}
+
+// oneContext returns the keys and values with which a request with a full context can run, as far as the pool is that large.
+func (e *Engine) oneContext() uint64 { return min(least(e.kv.Layout(), e.ctx), e.kv.Most()) }
+
+// wake loads the weights again, unless ctx ends. The caller takes over the model and the runner.
+func (e *Engine) wake(ctx context.Context, progress func(done, total uint64)) (*model.Model, *model.Runner, error) {
+	if err := e.file.Unchanged(); err != nil {
+		return nil, nil, err
+	}
+	s, p, err := e.waking(e.device.budget.Free())
+	if err != nil {
+		return nil, nil, err
+	}
+	m, leave, err := e.loadWeights(ctx, s, p, progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	r, err := e.newRunner(m)
+	if err == nil && len(e.adapters) > 0 {
+		if err = r.SetAdapters(e.adapters); err != nil {
+			r.Close()
+		}
+	}
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, r, nil
+}
+
+// Sleep releases the weights of a loop without requests, and all else but what its texts have left in the pool of keys and
+// values, which is there when it wakes. Requests are refused until then.
+func (l *Loop) Sleep() error {
+	return l.between(func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.jobs) > 0 {
+			return errUsed
+		}
+		if l.asleep {
+			return nil
+		}
+		l.asleep = true
+		l.e.sleep()
+		l.held.Release()
+		_ = l.e.kv.Resize(l.e.kv.Used()) // shrinking cannot fail
+		return nil
+	})
+}
+
+// Wake undoes Sleep; only one goroutine may call it. Where there is no memory for it, the file cannot be read, or ctx ends, the
+// loop sleeps on.
+func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) error {
+	l.mu.Lock()
+	asleep := l.asleep
+	l.mu.Unlock()
+	if !asleep {
+		return nil
+	}
+	if err := l.held.Resize(l.heldBytes); err != nil {
+		return fmt.Errorf("%s: %w", l.e.file.Name(), err)
+	}
+	m, r, err := l.e.wake(ctx, progress)
+	if err != nil {
+		l.held.Release()
+		return fmt.Errorf("%s: %w", l.e.file.Name(), err)
+	}
+	err = l.between(func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		e := l.e
+		mover, err := e.newMover(m)
+		if err == nil {
+			err = e.kv.Resize(max(e.kv.Limit(), e.oneContext()))
+		}
+		if err != nil {
+			if mover != nil {
+				mover.Close()
+			}
+			return err
+		}
+		e.mover = mover
+		e.model, e.runner, e.hot, e.streamed = m, r, nil, 0
+		if st, ok := m.Stream(); ok {
+			e.streamed = st.Limit
+		}
+		if budget := e.device.budget; m.Residency == model.Mapped {
+			e.hot, _ = budget.Reserve(hotPurpose, min(e.file.Size(), budget.Free()/2)) // none if that is gone by now
+		}
+		e.taken.Store(e.bytes())
+		l.asleep = false
+		return nil
+	})
+	if err != nil {
+		r.Close()
+		m.Close()
+		l.held.Release()
+		return err
+	}
+	if err := l.e.device.join(l.e); err != nil { // there are more threads by now, and no memory for their scratch
+		_ = l.Sleep() // it has no requests yet
+		return err
+	}
+	return nil
+}
+
+// Bytes returns the memory that the engine and the loop take. It may be called beside anything else.
+func (l *Loop) Bytes() uint64 {
+	return l.e.taken.Load() + l.e.kv.Reserved() + l.held.Bytes()
+}
+
+// Need returns the memory that waking takes where so many bytes are free, keys and values of one full context included:
+// less where the weights cannot be packed.
+func (l *Loop) Need(free uint64) (uint64, error) {
+	_, p, err := l.e.waking(free)
+	return p.Need.Total() + l.heldBytes, err
+}

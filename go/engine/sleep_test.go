@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// A loop that sleeps holds only what its texts have left, and continues from that with the same text.
+func TestSleep(t *testing.T) {
+	d := deviceOf(t, DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "a test")})
+	floor := d.Budget().Used()
+	l := openLoop(t, tiny, Config{Device: d, Sequences: 4, Ctx: 256, Residency: model.Packed, Shift: true}, LoopConfig{Queue: 8})
+	prompt := randomIDs(l.e, 7, 100)
+	_, c := submit(t, l, greedyRequest(prompt, 20))
+	if r := c.wait(t); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	want, awake := c.ids, l.Bytes()
+	if awake != d.Budget().Used()-floor {
+		t.Errorf("it takes %d bytes, and %d are taken", awake, d.Budget().Used()-floor)
+	}
+	for range 2 {
+		if err := l.Sleep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parked := l.Status().KV
+	if n := d.Budget().Used() - floor; n != l.Bytes() || n != parked.Cached || n == 0 || n*4 > awake {
+		t.Errorf("asleep it takes %d bytes of %d: %d are taken, %d cached", l.Bytes(), awake, n, parked.Cached)
+	}
+	if _, err := l.Submit(greedyRequest(prompt, 1)); !errors.Is(err, ErrAsleep) {
+		t.Errorf("a request while it sleeps: %v", err)
+	}
+	if err := d.SetThreads(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	need, err := l.Need(1 << 30)
+	if err != nil || need == 0 {
+		t.Fatal(need, err)
+	}
+	// Where there is no memory it sleeps on.
+	limit, _ := d.Budget().Limit()
+	d.Budget().SetLimit(d.Budget().Used()+need-1, "a test")
+	var fit *FitError
+	if err := l.Wake(t.Context(), nil); !errors.As(err, &fit) {
+		t.Errorf("woken without memory: %v", err)
+	}
+	d.Budget().SetLimit(d.Budget().Used()+need, "a test")
+	if err := l.Wake(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Budget().Used() - floor; n != l.Bytes() {
+		t.Errorf("awake it takes %d bytes, and %d are taken", l.Bytes(), n)
+	}
+	d.Budget().SetLimit(limit, "a test")
+	_, c = submit(t, l, greedyRequest(prompt, 20))
+	if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, want) || r.Usage.CachedTokens < 64 {
+		t.Errorf("afterwards %v, %d tokens in the cache; %v, want %v", r.Err, r.Usage.CachedTokens, c.ids, want)
+	}
+	if err := l.Sleep(); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l.e.Close()
+	if n := d.Budget().Used(); n != floor {
+		t.Errorf("%d bytes are taken in the end, %d at first", n, floor)
+	}
+}
+
+// What wakes can run a full context, also where streamed weights take all memory that they are left.
+func TestWakeHasKeysAndValues(t *testing.T) {
+	for _, r := range []model.Residency{model.Packed, model.Streamed} {
+		c := Config{Ctx: 2048, Shared: true, Residency: r}
+		c.Device = leastDevice(t, tiny, 2, c, 1<<20)
+		l := openLoop(t, tiny, c, LoopConfig{})
+		if err := l.Sleep(); err != nil {
+			t.Fatal(err)
+		}
+		need, err := l.Need(c.Device.Budget().Free())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Device.Budget().SetLimit(c.Device.Budget().Used()+need, "a test")
+		if err := l.Wake(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		_, s := submit(t, l, greedyRequest(randomIDs(l.e, 3, 2000), 48))
+		if res := s.wait(t); res.Err != nil {
+			t.Errorf("%v: %v", r, res.Err)
+		}
+	}
+}
+
+// Weights that are read on waking are those of the file that was opened, or there are none.
+func TestWakeOfAnotherFile(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	for _, r := range []model.Residency{model.Packed, model.Mapped, model.Streamed} {
+		for _, renamed := range []bool{false, true} {
+			path := copyOf(t, tiny)
+			l := openLoop(t, path, Config{Ctx: 128, Residency: r}, LoopConfig{})
+			if err := l.Sleep(); err != nil {
+				t.Fatal(err)
+			}
+			if renamed {
+				if err := os.Rename(copyOf(t, tiny), path); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.Chtimes(path, later, later); err != nil {
+				t.Fatal(err)
+			}
+			if err, want := l.Wake(t.Context(), nil), !renamed || r == model.Streamed; want != errors.Is(err, ErrDamaged) || !want && err != nil {
+				t.Errorf("%v, renamed %v: %v", r, renamed, err)
+			}
+		}
+	}
+}
+
+// Memory that nothing is in is given back first, then caches, then what an idle model keeps; a running one loses nothing that
+// it needs, and short memory makes unused models lose their weights after that.
+func TestSpare(t *testing.T) {
+	f := follow(t, 12, Config{Sequences: 2, Ctx: 128})
+	prompt := randomIDs(f.e, 3, 100)
+	_, c := submit(t, f.Loop, greedyRequest(prompt, 10))
+	c.wait(t)
+	cached := f.Status().KV.Cached
+	if n := f.device.Spare(1 << 40); n == 0 || f.Status().KV.Cached != cached {
+		t.Errorf("%d bytes were spare; %d are cached, %d were", n, f.Status().KV.Cached, cached)
+	}
+	if n := f.device.Spare(1 << 40); n != 0 {
+		t.Errorf("%d more bytes were spare", n)
+	}
+	left := f.e.kv.Limit()
+	if n := f.device.Trim(1 << 40); n != left || f.Status().KV.Cached != 0 {
+		t.Errorf("%d bytes of %d were trimmed", n, left)
+	}
+	asked := uint64(0)
+	f.device.Shed(func(n uint64) uint64 { asked = n; return 0 })
+	f.short(1 << 20)
+	f.after()
+	if asked < 1<<20 {
+		t.Errorf("%d bytes of weights were asked for", asked)
+	}
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// Speculate lets g draft tokens as its Params say, from what the library has for a namespace.
+func (g *Generation) Speculate(from *draft.Library, namespace string) {
+	if g.Draft.Sources != 0 && g.Draft.Max > 0 && g.MaxTokens != 0 {
+		g.drafter = from.New(g.Draft, namespace)
+	}
+}
+
+// Guess adds the Drafter's guesses to the drafts that are forced.
+func (g *Generation) Guess() {
+	if g.drafter != nil {
+		g.drafter.Accept(g.ids)
+		g.guess(g.drafter.Draft(g.guesses[:0], g.ids, g.draft))
+	}
+}
+
+// guess makes these the guesses after the drafts that are forced, as far as the text may go on and the constraint allows them.
+func (g *Generation) guess(list []draft.Guess) {
+	forced := len(g.draft) - len(g.guesses)
+	list = list[:max(g.draftable(forced+len(list))-forced, 0)]
+	g.draft, g.guesses, g.prepared = g.draft[:forced], g.guesses[:0], 0
+	for _, guess := range list {
+		g.draft, g.guesses = append(g.draft, guess.ID), append(g.guesses, guess)
+		if g.Stop != nil && g.Stop(guess.ID) {
+			break // nothing comes after it
+		}
+	}
+	if g.Constraint == nil || len(g.guesses) == 0 {
+		return
+	}
+	n := 0
+	for n < len(g.draft) && g.Constraint.Accept(g.draft[n]) {
+		n++
+	}
+	g.Constraint.Rollback(n)
+	n = max(n, forced)
+	g.draft, g.guesses = g.draft[:n], g.guesses[:n-forced]
+}
+
+// Chances returns the chance of each draft, if those before it are right, to be so too. The slice is valid
+// until the next call.
+func (g *Generation) Chances() []float64 {
+	g.chances = g.chances[:0]
+	for range len(g.draft) - len(g.guesses) {
+		g.chances = append(g.chances, 1)
+	}
+	for _, guess := range g.guesses {
+		g.chances = append(g.chances, guess.Chance)
+	}
+	return g.chances
+}
+
+// draftAlone drafts for a text that is generated alone.
+func (e *Engine) draftAlone(g *Generation, t *modelText) {
+	g.Guess()
+	if t == nil || !e.cost.Drafting(1) {
+		return
+	}
+	at := g.Positions()
+	plain := e.cost.Estimate(sched.ShapeOf(at, 1))
+	e.drafts.draft([]*modelText{t}, plain, func(n int) time.Duration { return e.cost.Estimate(sched.ShapeOf(at, 1+n)) - plain })
+	t.propose()
+}
+
+// affordable returns how many of the next tokens of a text alone, of which `room` fit, are evaluated: those that are
+// known, and as many drafts as make it faster.
+func (e *Engine) affordable(g *Generation, at, room int) int {
+	known := len(g.ids) - g.done
+	if known >= room || len(g.draft) == 0 {
+		return min(known, room)
+	}
+	chances := g.Chances()
+	chances = chances[:min(len(chances), len(e.logits)-1)]
+	return known + e.cost.Drafts(at, known, room, chances, e.kv.Layout().Recurrent())
+}
+
+// draft drafts what follows the tokens of a pass, for those requests that go on.
+func (l *Loop) draft() {
+	start := time.Now()
+	fresh, texts := l.fresh[:0], l.texts[:0]
+	for _, j := range l.batch {
+		if !j.fresh || !l.isLive(j) {
+			continue
+		}
+		j.fresh = false
+		if err := l.guard(j, j.gen.Guess); err != nil {
+			l.end(j, err)
+			continue
+		}
+		fresh = append(fresh, j)
+		if j.text != nil {
+			texts = append(texts, j.text)
+		}
+	}
+	if len(texts) > 0 && l.sched.Cost.Drafting(len(fresh)) {
+		l.draftByModel(texts, fresh)
+		for _, j := range fresh {
+			if j.text == nil {
+				continue
+			}
+			if err := l.guard(j, j.text.propose); err != nil {
+				l.end(j, err)
+			}
+		}
+	}
+	l.mu.Lock()
+	for _, j := range fresh {
+		if chances := j.gen.Chances(); len(chances) > 0 {
+			l.sched.Drafted(j.id, chances[:min(len(chances), len(l.e.logits)-1)])
+		}
+	}
+	l.sched.Spent(time.Since(start))
+	l.mu.Unlock()
+	l.fresh, l.texts = fresh, texts
+}
+
+// draftByModel has the draft model guess. A token that is accepted is worth its share of a pass of all streams.
+func (l *Loop) draftByModel(texts []*modelText, fresh []*job) {
+	var streams sched.Shape
+	for _, j := range fresh {
+		streams = streams.Add(j.gen.Positions(), 1)
+	}
+	plain := l.sched.Cost.Estimate(streams)
+	l.e.drafts.draft(texts, plain/time.Duration(len(fresh)), func(n int) time.Duration {
+		return l.sched.Cost.Estimate(streams.Add(0, n)) - plain
+	})
+}

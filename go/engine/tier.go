@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A tier keeps pages of a loop's prefix tree on disk. A goroutine writes those that will
+// soon be evicted, and Close what is left in memory; a request whose prompt begins with
+// pages on disk is held until they are read, if that takes less time than to compute them.
+//
+// Passes wait for neither: pages are held by references while they are copied, and read into
+// units of a table that no sequence has yet. A disk that does not answer delays the request
+// that wants it, and nothing else.
+type tier struct {
+	l     *Loop
+	store *diskcache.Store
+	root  diskcache.Key
+	rate  float64                                                   // bytes per second that were read of late; under the loop's lock
+	worth func(pages int, bytes uint64, compute time.Duration) bool // whether to read them; under the loop's lock
+
+	writing sync.Mutex
+	staged  *mem.Region // a page while it is written; under writing
+
+	reading sync.Mutex // one request's pages are read at a time
+	wake    chan struct{}
+	done    chan struct{}
+	ended   sync.Once
+	work    sync.WaitGroup
+}
+
+const (
+	// coldPart of the pool is on disk before it is evicted, up to coldMost bytes. Passes fill memory far more slowly than
+	// it is written, so this is enough for a pause of the disk.
+	coldPart = 8
+	coldMost = 256 << 20
+	// assumedRate is the rate of reading, in bytes per second, before any was measured.
+	assumedRate = 200e6
+	// pageTime is the time to read a page beside that of its bytes.
+	pageTime = 100 * time.Microsecond
+	// flushTime bounds the time for which Close writes.
+	flushTime = 5 * time.Second
+	// readTries bounds how often a request's pages are looked for again when some were gone.
+	readTries = 3
+)
+
+func newTier(l *Loop, store *diskcache.Store, profile string) (*tier, error) {
+	t := &tier{
+		l: l, store: store, root: l.e.root(profile), rate: assumedRate,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	t.worth = t.faster
+	var err error
+	if t.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.tree.PageBytes()); err != nil {
+		return nil, err
+	}
+	t.work.Go(t.write)
+	return t, nil
+}
+
+// nudge wakes the goroutine that writes.
+func (t *tier) nudge() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tier) write() {
+	for {
+		select {
+		case <-t.done:
+			return
+		case <-t.wake:
+			limit := t.l.e.kv.Most()
+			t.writeCold(min(limit/coldPart, coldMost))
+		}
+	}
+}
+
+// writeCold writes the pages that would be evicted if `room` bytes were needed.
+func (t *tier) writeCold(room uint64) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	l := t.l
+	for t.usable() {
+		l.mu.Lock()
+		p := l.tree.Cold(room)
+		l.mu.Unlock()
+		if p == nil {
+			return
+		}
+		staged := stage(t.staged.Bytes(), p.Units)
+		l.mu.Lock()
+		l.tree.Release(p)
+		l.mu.Unlock()
+		if t.store.Put(t.page(p, staged)) != nil {
+			return
+		}
+		l.mu.Lock()
+		l.tree.Stored(p)
+		l.mu.Unlock()
+	}
+}
+
+// usable reports whether pages may be written now.
+func (t *tier) usable() bool {
+	select {
+	case <-t.done:
+		return false
+	default:
+		return !t.store.Paused() && t.l.e.file.Damaged() == nil
+	}
+}
+
+// stage copies units into memory that has room for them.
+func stage(memory []byte, units [][]byte) (staged [][]byte) {
+	for _, u := range units {
+		n := copy(memory, u)
+		staged = append(staged, memory[:n:n])
+		memory = memory[n:]
+	}
+	return staged
+}
+
+func (t *tier) page(p *kvcache.Page, units [][]byte) diskcache.Page {
+	c := newChain(t.root, p.Namespace, p.Tokens)
+	return diskcache.Page{Key: c.page(p.Part, p.From, p.Tokens[p.From:]), Depth: p.From / kvcache.BlockTokens, Units: units}
+}
+
+// close ends the tier, after the loop's goroutine has ended: it writes what only memory has.
+// Closing again is a no-op.
+func (t *tier) close() { t.ended.Do(t.flush) }
+
+func (t *tier) flush() {
+	close(t.done)
+	t.work.Wait()
+	end := time.Now().Add(flushTime)
+	if t.l.e.file.Damaged() == nil {
+		t.l.mu.Lock()
+		t.l.tree.Warm(func(p *kvcache.Page) bool {
+			return time.Now().Before(end) && t.store.Put(t.page(p, p.Units)) == nil
+		})
+		t.l.mu.Unlock()
+	}
+	t.staged.Close()
+}
+
+// A trail is a text, and where on disk its pages are if they are there.
+type trail struct {
+	namespace string
+	ids       []int32
+	chain     chain
+	ends      []int // at which a recurrent state is stored, the last first
+}
+
+// follow returns the trail of a text.
+func (t *tier) follow(namespace string, ids []int32) *trail {
+	t.store.Look()
+	r := &trail{namespace: namespace, ids: ids, chain: newChain(t.root, namespace, ids)}
+	if part, ok := t.l.tree.States(); ok {
+		for at := len(ids); at > 0; at-- {
+			from := (at - 1) / kvcache.BlockTokens * kvcache.BlockTokens
+			if t.store.Has(r.chain.page(part, from, ids[from:at])) {
+				r.ends = append(r.ends, at)
+			}
+		}
+	}
+	return r
+}
+
+// reach returns how much of a text is restored from disk, if that pays. The caller holds the lock.
+func (t *tier) reach(r *trail) (n, found int, bytes uint64) {
+	n, found, bytes = t.l.tree.Reach(r.namespace, r.ids, r.ends, func(part, from, to int) bool {
+		return t.store.Has(r.chain.page(part, from, r.ids[from:to]))
+	})
+	if n == found {
+		return 0, found, 0
+	}
+	if !t.worth((n-found)/kvcache.BlockTokens+1, bytes, t.l.sched.Prefill(found, n)) {
+		return 0, found, 0
+	}
+	return n, found, bytes
+}
+
+// faster reports whether pages are expected to be read in less time than to compute them.
+func (t *tier) faster(pages int, bytes uint64, compute time.Duration) bool {
+	read := time.Duration(float64(bytes)/t.rate*float64(time.Second)) + time.Duration(pages)*pageTime
+	if read < compute {
+		return true
+	}
+	t.rate += (assumedRate - t.rate) / 16 // it may have been measured at a bad time
+	return false
+}
+
+// pays reports whether some of a text should be restored. The caller holds the lock.
+func (t *tier) pays(r *trail) bool {
+	n, _, _ := t.reach(r)
+	return n > 0
+}
+
+// restore reads a held request's prefix in the background, and lets the request go then. The
+// caller holds the lock.
+func (t *tier) restore(j *job, r *trail) {
+	t.work.Go(func() {
+		t.reading.Lock()
+		for range readTries {
+			err := t.read(j, r)
+			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, diskcache.ErrDamaged) {
+				break
+			}
+		}
+		t.reading.Unlock()
+		t.l.mu.Lock()
+		t.l.sched.Release(j.id)
+		t.l.nudge()
+		t.l.mu.Unlock()
+	})
+}
+
+// read reads what is on disk of a text into the tree.
+func (t *tier) read(j *job, r *trail) error {
+	l := t.l
+	l.mu.Lock()
+	_, _, bytes := t.reach(r)
+	l.mu.Unlock()
+	t.writeCold(bytes) // what has to make room
+	l.mu.Lock()
+	n, found, bytes := t.reach(r)
+	if n == 0 || j.ended != nil {
+		l.mu.Unlock()
+		return nil
+	}
+	table, missing, err := l.tree.Fetch(r.namespace, r.ids[:n])
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	for _, p := range missing {
+		key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
+		if err = t.store.Get(diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
+			break
+		}
+		if !l.isLive(j) {
+			break
+		}
+	}
+	took := time.Since(start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && j.ended == nil {
+		l.tree.Keep(r.namespace, table, r.ids[:n], kvcache.How{Awaited: true, End: true})
+		j.restored = true
+		l.counts.Restores++
+		l.counts.RestoredTokens += uint64(n - found)
+		t.rate += (float64(bytes)/max(took.Seconds(), 1e-6) - t.rate) / 2
+	}
+	table.Free()
+	return err
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/kvcache"
+)
+
+// A chain is hashes of the prefixes of a text that end with a whole block: one names all
+// that determines the state there. The first is that of no tokens.
+type chain []diskcache.Key
+
+// root hashes what determines the states of all texts: the model, as a slot file names it, with
+// the size and the time of its files, since not all of a file is hashed; and the numeric profile.
+func (e *Engine) root(profile string) diskcache.Key {
+	h := sha256.New()
+	h.Write(e.fingerprint())
+	fmt.Fprintf(h, "%q\n", profile)
+	for _, path := range e.file.Paths {
+		if info, err := os.Stat(path); err == nil { // the demo is in the program
+			fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return diskcache.Key(h.Sum(nil))
+}
+
+// newChain returns the chain of a text in a namespace.
+func newChain(root diskcache.Key, namespace string, ids []int32) chain {
+	c := make(chain, 1, len(ids)/kvcache.BlockTokens+1)
+	c[0] = sha256.Sum256(append(root[:], namespace...))
+	for len(ids) >= kvcache.BlockTokens {
+		c = append(c, next(c[len(c)-1], 0, ids[:kvcache.BlockTokens]))
+		ids = ids[kvcache.BlockTokens:]
+	}
+	return c
+}
+
+// next hashes a key, a tag and the tokens that follow.
+func next(k diskcache.Key, tag byte, ids []int32) diskcache.Key {
+	var b [len(diskcache.Key{}) + 1 + 4*kvcache.BlockTokens]byte
+	n := append(append(b[:0], k[:]...), tag)
+	for _, id := range ids {
+		n = binary.LittleEndian.AppendUint32(n, uint32(id))
+	}
+	return sha256.Sum256(n)
+}
+
+// page returns the key of a part's page for the tokens of a block.
+func (c chain) page(part, from int, ids []int32) diskcache.Key {
+	return next(c[from/kvcache.BlockTokens], byte(part+1), ids)
+}

@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/diskcache"
+)
+
+// diskLoop opens a loop with a store in a folder, which always restores what it can.
+func diskLoop(t *testing.T, path, dir string, c Config) *Loop {
+	t.Helper()
+	store, err := diskcache.Open(diskcache.Config{Dir: dir, Limit: 1 << 30, Log: func(line string) { t.Log(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	l := openLoop(t, path, c, LoopConfig{Disk: store, Profile: "a test"})
+	l.mu.Lock()
+	l.tier.worth = func(int, uint64, time.Duration) bool { return true }
+	l.mu.Unlock()
+	return l
+}
+
+// ask runs a request to its end.
+func ask(t *testing.T, l *Loop, r *Request) (Usage, []int32) {
+	t.Helper()
+	_, c := submit(t, l, r)
+	res := c.wait(t)
+	if res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	return res.Usage, c.ids
+}
+
+// A conversation goes on after a restart where it would have gone on without, and says the
+// same: for models that see all, with windows, with recurrent state.
+func TestDiskSurvivesRestart(t *testing.T) {
+	models(t, func(t *testing.T, path string) {
+		probe := open(t, path, Config{})
+		dir := t.TempDir()
+		first := randomIDs(probe, 1, 200)
+		l := diskLoop(t, path, dir, Config{Sequences: 3, Batch: 40})
+		_, said := ask(t, l, greedyRequest(first, 90))
+		turn := slices.Concat(first, said, randomIDs(probe, 3, 20))
+		_, said = ask(t, l, greedyRequest(turn, 20))
+		turn = slices.Concat(turn, said, randomIDs(probe, 4, 20))
+		l.Close()
+		want := greedy(t, probe, turn, 20)
+
+		l = diskLoop(t, path, dir, Config{Sequences: 3, Batch: 40})
+		again, got := ask(t, l, greedyRequest(turn, 20))
+		if !slices.Equal(got, want) {
+			t.Errorf("after a restart: %v, alone %v", got, want)
+		}
+		if n := len(turn) - 21; again.CachedTokens != n { // the last token of an answer is not evaluated
+			t.Errorf("%d tokens were found after a restart, want %d", again.CachedTokens, n)
+		}
+		if s := l.Status(); s.Counts.Restores != 1 || s.Counts.RestoredTokens != uint64(again.CachedTokens) {
+			t.Errorf("%d restores of %d tokens", s.Counts.Restores, s.Counts.RestoredTokens)
+		}
+		// Another namespace has nothing.
+		r := greedyRequest(turn, 20)
+		r.Namespace = "another"
+		if u, got := ask(t, l, r); u.CachedTokens != 0 || !slices.Equal(got, want) {
+			t.Errorf("another namespace: %d tokens were found, %v", u.CachedTokens, got)
+		}
+		checkBlocks(t, l)
+	}, "qwen3", "gemma3", "gemma3n", "qwen35", "mamba", "granitehybrid", "rwkv7", "deepseek2")
+}
+
+// What memory has no room for is read from disk: two long texts take each other's memory.
+func TestDiskTakesWhatIsEvicted(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	block := uint64(probe.kv.Layout()[0].Bytes)
+	l := diskLoop(t, tiny, t.TempDir(), Config{Sequences: 1, Batch: 64, KVBytes: 9 * block})
+	texts := make([][]int32, 4)
+	want := make([][]int32, len(texts))
+	for i := range texts {
+		texts[i] = randomIDs(probe, uint64(i), 240)
+		want[i] = greedy(t, probe, texts[i], 8)
+	}
+	restored := 0
+	for round := range 3 {
+		for i, text := range texts {
+			u, got := ask(t, l, greedyRequest(text, 8))
+			if !slices.Equal(got, want[i]) {
+				t.Fatalf("round %d, text %d: %v, alone %v", round, i, got, want[i])
+			}
+			if round > 0 {
+				restored += u.CachedTokens
+			}
+			l.tier.writeCold(9 * block) // as the goroutine would have, had it had the time
+		}
+	}
+	if c := l.Status().Counts; c.Restores < 4 || restored < 8*128 {
+		t.Errorf("%d restores of %d tokens, and %d found", c.Restores, c.RestoredTokens, restored)
+	}
+	checkBlocks(t, l)
+}
+
+// Whatever becomes of the folder, answers are the same, and nothing damaged is used.
+func TestDiskDamage(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	text := randomIDs(probe, 7, 240)
+	want := greedy(t, probe, text, 8)
+	files := func(dir string) []string {
+		all, err := filepath.Glob(filepath.Join(dir, "*", "*.page"))
+		if err != nil || len(all) == 0 {
+			t.Fatalf("no pages: %v", err)
+		}
+		slices.Sort(all)
+		return all
+	}
+	edit := func(t *testing.T, path string, f func([]byte) []byte) {
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, f(b), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, harm := range map[string]func(t *testing.T, dir string){
+		"a bit of each": func(t *testing.T, dir string) {
+			for _, path := range files(dir) {
+				edit(t, path, func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+			}
+		},
+		"each cut": func(t *testing.T, dir string) {
+			for _, path := range files(dir) {
+				edit(t, path, func(b []byte) []byte { return b[:len(b)-1] })
+			}
+		},
+		"some empty": func(t *testing.T, dir string) {
+			for _, path := range files(dir)[:3] {
+				edit(t, path, func(b []byte) []byte { return nil })
+			}
+		},
+		"each another's": func(t *testing.T, dir string) {
+			all := files(dir)
+			b, err := os.ReadFile(all[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range all[1:] {
+				edit(t, path, func([]byte) []byte { return b })
+			}
+		},
+		"removed behind its back": func(t *testing.T, dir string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := diskLoop(t, tiny, dir, Config{Batch: 64})
+			ask(t, l, greedyRequest(text, 8))
+			l.Close()
+			harm(t, dir)
+			l = diskLoop(t, tiny, dir, Config{Batch: 64})
+			if strings.HasPrefix(name, "removed") {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			u, got := ask(t, l, greedyRequest(text, 8))
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, alone %v", got, want)
+			}
+			if all := name == "a bit of each" || name == "each cut" || strings.HasPrefix(name, "removed"); all && u.CachedTokens != 0 {
+				t.Errorf("%d tokens were found", u.CachedTokens)
+			}
+			checkBlocks(t, l)
+		})
+	}
+}
+
+// held returns the bytes of blocks that are neither free nor in the cache alone.
+func held(l *Loop) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.e.kv.Limit() - l.e.kv.Available()
+}
+
+// Requests are cancelled while their prefixes are read, from many sides at once, and no block is lost.
+func TestDiskStorm(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	dir := t.TempDir()
+	block := uint64(probe.kv.Layout()[0].Bytes)
+	c := Config{Sequences: 3, Batch: 48, KVBytes: 12 * block}
+	ls := []*Loop{diskLoop(t, tiny, dir, c), diskLoop(t, tiny, dir, c)} // two on one store
+	want := make([][]int32, 5)
+	for i := range want {
+		want[i] = greedy(t, probe, randomIDs(probe, uint64(i), 240), 4)
+	}
+	var wg sync.WaitGroup
+	for w := range 6 {
+		wg.Go(func() {
+			for i := range 12 {
+				text := (i*7 + w) % len(want)
+				k, s := submit(t, ls[w%2], greedyRequest(randomIDs(probe, uint64(text), 240), 4))
+				if (i+w)%4 == 0 {
+					time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+					k.Cancel()
+				}
+				if r := s.wait(t); r.Err == nil && !slices.Equal(s.ids, want[text]) {
+					t.Errorf("text %d: %v, alone %v", text, s.ids, want[text])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range ls {
+		for end := time.Now().Add(time.Minute); held(l) > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // a page is on its way to disk or from there
+		}
+		checkBlocks(t, l)
+	}
+	if n := ls[0].Status().Counts.Restores + ls[1].Status().Counts.Restores; n == 0 {
+		t.Error("nothing was restored: the test does not test that")
+	}
+}
