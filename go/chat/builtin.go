@@ -10,9 +10,13 @@ import (
 // Default is the builtin template for models that have none, and whose vocabulary tells of none.
 const Default = "chatml"
 
-// vocabularies tells by the token that begins a turn which builtin template a vocabulary is for.
+// vocabularies tells by a token of its turns which builtin template a vocabulary is for. The first that it has counts: some
+// have tokens of families before them.
 var vocabularies = [...]struct{ mark, name string }{
 	{"<|turn>", "gemma4"}, {"<start_of_turn>", "gemma"}, {"<|im_start|>", "chatml"}, {"<|start_header_id|>", "llama3"},
+	{"<|header_start|>", "llama4"}, {"<|START_OF_TURN_TOKEN|>", "command-r"}, {"<|start_of_role|>", "granite"}, {"<|im_middle|>", "kimi-k2"},
+	{"<｜User｜>", "deepseek3"}, {"<seed:bos>", "seed_oss"}, {"<|role_start|>", "megrez"}, {"<|role_end|>", "bailing2"}, {"[|endofturn|]", "exaone4"},
+	{"<|endofturn|>", "exaone-moe"}, {"<|message|>", "gpt-oss"}, {"<用户>", "minicpm"},
 }
 
 // For returns the name of the builtin template for a vocabulary, whose tokens isToken knows by their text.

@@ -139,14 +139,14 @@ func TestBuiltinGemma4(t *testing.T) {
 
 // A vocabulary tells which builtin template it is for.
 func TestFor(t *testing.T) {
-	for mark, want := range map[string]string{"<|turn>": "gemma4", "<start_of_turn>": "gemma", "<|im_start|>": "chatml", "<s>": Default} {
+	for mark, want := range map[string]string{"<|turn>": "gemma4", "<start_of_turn>": "gemma", "<|im_start|>": "chatml", "[|endofturn|]": "exaone4", "<用户>": "minicpm", "<s>": Default} {
 		if got := For(func(text string) bool { return text == mark }); got != want {
 			t.Errorf("%s: %s, want %s", mark, got, want)
 		}
 	}
 	for _, v := range vocabularies {
 		if source, err := Builtin(v.name); err != nil || !strings.Contains(source, v.mark) {
-			t.Errorf("%s: no such template, or its turns do not begin with %s", v.name, v.mark)
+			t.Errorf("%s: no such template, or its turns have no %s", v.name, v.mark)
 		}
 	}
 }

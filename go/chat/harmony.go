@@ -57,7 +57,7 @@ func (h *harmony) write(r *Reply, text string) {
 func (h *harmony) head(r *Reply, text string) string {
 	head, rest, found := strings.Cut(text, messageMark)
 	switch {
-	case !found && h.plausible(text):
+	case !found && h.plausible(strings.TrimSuffix(text, partial(text, messageMark))):
 		h.held = text
 		return ""
 	case !found || !h.plausible(head):

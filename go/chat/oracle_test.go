@@ -124,6 +124,21 @@ const (
 		{"role":"assistant","content":"","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_weather","arguments":ARGS}}]},
 		{"role":"tool","tool_call_id":"call00001","name":"get_weather","content":"21 °C"},
 		{"role":"assistant","content":"It is 21 °C."},{"role":"user","content":"Thanks"}]`
+	// A schema with all that templates write as types: lists, objects in objects, unions, constants.
+	nested = `{"type":"function","function":{"name":"plan.trip","description":"Plan\na trip","strict":true,"parameters":{"type":"object",
+		"$defs":{"stop":{"type":"object","properties":{"at":{"type":"string","format":"date"}}}},
+		"properties":{"stops":{"type":"array","minItems":1,"items":{"type":"object","properties":{"town":{"type":"string"},"nights":{"type":["integer","null"]}},"required":["town"]}},
+		"budget":{"anyOf":[{"type":"number"},{"type":"string","enum":["low","high"]}],"default":"low"},
+		"pets":{"type":"boolean","description":"with a dog?"},"tags":{"type":"array","items":{"type":"string"}},"first":{"$ref":"#/$defs/stop"}},
+		"required":["stops","pets"],"additionalProperties":false}}}`
+	bothCalls = `[{"role":"user","content":"Weather and time?"},
+		{"role":"assistant","content":"I look.","reasoning_content":"Both at once.","tool_calls":[
+		{"id":"call00001","type":"function","function":{"name":"get_weather","arguments":ARGS}},
+		{"id":"call00002","type":"function","function":{"name":"get_time","arguments":ARGS}}]},
+		{"role":"tool","tool_call_id":"call00001","name":"get_weather","content":"{\"degrees\": 21}"},
+		{"role":"tool","tool_call_id":"call00002","name":"get_time","content":"12:00"}]`
+	awaited = `[{"role":"user","content":"Time?"},
+		{"role":"assistant","content":"","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_time","arguments":ARGS}}]}]`
 	args = `{"unit":"c","place":"Zürich \"HB\"","days":2}`
 )
 
@@ -143,6 +158,8 @@ var conversations = []struct {
 		{"role":"user","content":"And?"}]`, `{"enable_thinking":true}`, nil, true},
 	{"tools", `[{"role":"system","content":"Help."},{"role":"user","content":"Weather?"}]`, "", []string{weather, clock}, true},
 	{"tool calls", calls, "", []string{weather}, true},
+	{"two calls", bothCalls, `{"enable_thinking":true,"reasoning_effort":"high"}`, []string{weather, clock}, true},
+	{"a call that awaits its result", awaited, "", []string{clock, nested}, false},
 }
 
 // input makes an Input of JSON; kwargs may be empty.
@@ -241,9 +258,9 @@ var differences = []struct {
 			"zephyr of line 10", "chatqa of line 31",
 		}},
 	{"the filter map gives a list, which tojson can write; a generator it cannot",
-		[]string{"tools", "tool calls"}, []string{"llama-cpp-deepseek-r1"}},
+		[]string{"tools", "tool calls", "two calls", "a call that awaits its result"}, []string{"llama-cpp-deepseek-r1"}},
 	{"jinja2 escapes for HTML what is added to text that went through the filter safe",
-		[]string{"tools", "tool calls"}, []string{"meetkai-functionary-medium-v3.1"}},
+		[]string{"tools", "tool calls", "two calls", "a call that awaits its result"}, []string{"meetkai-functionary-medium-v3.1"}},
 }
 
 func explained(name string) string {

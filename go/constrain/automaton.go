@@ -22,9 +22,10 @@ type Automaton struct {
 	states map[string]*state
 	masks  map[uint64]*mask
 	made   uint64
-	slices []sliceOf
+	slices []*slice
 	sliced int // bytes of slices
 	bytes  int // of states, masks and slices
+	told   int // of those, when last counted; under the cache's lock
 	limit  int // of those; twice as many end the text that needs them
 	w      walker
 	m      masker

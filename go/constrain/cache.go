@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -18,6 +19,7 @@ type cache struct {
 
 type cached struct {
 	once sync.Once
+	done atomic.Bool // there is an automaton
 	a    *Automaton
 	err  error
 	used uint64
@@ -56,25 +58,53 @@ func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) {
 		delete(c.items, oldest)
 	}
 	c.mu.Unlock()
-	item.once.Do(func() { item.a, item.err = newAutomaton(v, g) })
+	item.once.Do(func() {
+		item.a, item.err = newAutomaton(v, g)
+		item.done.Store(item.err == nil)
+	})
 	return item.a, item.err
+}
+
+// CachedBytes returns what the automata that are kept have of states and masks. One that is at work counts
+// as it was before.
+func (v *Vocabulary) CachedBytes() (bytes uint64) {
+	c := &v.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, item := range c.items {
+		if !item.done.Load() {
+			continue
+		}
+		a := item.a
+		if a.mu.TryLock() {
+			a.told = a.bytes
+			a.mu.Unlock()
+		}
+		bytes += uint64(a.told)
+	}
+	return bytes
 }
 
 // digest returns a hash of a grammar's contents.
 func digest(g *grammar.Grammar) (sum [sha256.Size]byte, err error) {
 	defer func() { err = refused(recover()) }()
-	d := digester{sha256.New(), nil}
+	d := digester{h: sha256.New()}
 	d.int(len(g.Rules))
 	for _, r := range g.Rules {
 		d.expr(r.Expr, 0)
 	}
-	d.flush()
-	return [sha256.Size]byte(d.h.Sum(nil)), nil
+	return d.sum(), nil
 }
 
 type digester struct {
-	h   hash.Hash
-	buf []byte
+	h      hash.Hash
+	buf    []byte
+	refers bool // to rules
+}
+
+func (d *digester) sum() [sha256.Size]byte {
+	d.flush()
+	return [sha256.Size]byte(d.h.Sum(nil))
 }
 
 func (d *digester) flush() {
@@ -124,6 +154,7 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.int(e.Max)
 		d.expr(e.Expr, depth+1)
 	case grammar.Ref:
+		d.refers = true
 		d.buf = append(d.buf, 'f')
 		d.int(int(e))
 	case grammar.Token:

@@ -47,9 +47,32 @@ func NewSet(n int) Set { return make(Set, (n+63)/64) }
 // Add adds an id.
 func (s Set) Add(id int32) { s[uint32(id)/64] |= 1 << (uint32(id) % 64) }
 
+func (s Set) remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
+
 func (s Set) addAll(ids []int32) {
 	for _, id := range ids {
 		s.Add(id)
+	}
+}
+
+// addRange adds the ids from one to another.
+func (s Set) addRange(from, to int32) {
+	for from < to {
+		n := min(64-from%64, to-from)
+		s[from/64] |= (1<<n - 1) << (from % 64)
+		from += n
+	}
+}
+
+// without returns the first id that is not in the set, from one on.
+func (s Set) without(id int32) int32 {
+	for w := s[id/64] | (1<<(id%64) - 1); ; w = s[id/64] {
+		if w != 1<<64-1 {
+			return id&^63 + int32(bits.TrailingZeros64(^w))
+		}
+		if id = id&^63 + 64; int(id/64) == len(s) {
+			return id
+		}
 	}
 }
 

@@ -159,28 +159,27 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 	if from == 0 {
 		if p := a.settled(s); p.slice != nil {
 			k.ids.union(p.slice.upTo(p.left))
-			k.ahead(a, h, p.slice, 0, len(p.slice.rest))
+			k.ahead(a, h, p.slice, 1, t.nodes[0].next)
 			return
 		}
 	}
-	k.ahead(a, h, nil, int(from)+1, int(t.nodes[from].next))
+	k.ahead(a, h, nil, from+1, t.nodes[from].next)
 }
 
-// below adds tokens of nodes of the trie from one to another, or of those of the rest of a
-// slice by their indexes there. The first and its siblings are below the node at which the heads are.
-func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
+// below adds tokens of nodes of the trie from one to another, but for those of a slice, which are
+// known. The first and its siblings are below the node at which the heads are.
+func (k *masker) below(a *Automaton, heads []head, sl *slice, i, end int32) {
 	t, w := a.v.trie(), &a.w
 	used, held := w.used, len(k.stack)
-	for next := 0; at < end; at = next {
-		i := int32(at)
-		if next = int(t.nodes[i].next); sl != nil {
-			i, next = sl.rest[at], int(sl.next[at])
+	for ; i < end; i = t.nodes[i].next {
+		if sl != nil && sl.decided.Has(i) {
+			continue
 		}
 		n := &t.nodes[i]
 		w.used = used
 		k.stack = w.step(k.stack[:held], heads, n.byte)
 		here := k.stack[held:]
-		if len(here) == 0 || k.take(a, here, i) || at+1 == next {
+		if len(here) == 0 || k.take(a, here, i) || i+1 == n.next {
 			continue
 		}
 		if w.complete(here) {
@@ -188,9 +187,9 @@ func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
 		}
 		k.path[n.depth-1] = n.byte
 		if len(here) > 1 || returns(here[0]) {
-			k.below(a, here, sl, at+1, next)
-		} else if sl != nil || next-at < partNodes || !k.part(a, here[0], i) {
-			k.ahead(a, here[0], sl, at+1, next)
+			k.below(a, here, sl, i+1, n.next)
+		} else if sl != nil || n.next-i < partNodes || !k.part(a, here[0], i) {
+			k.ahead(a, here[0], sl, i+1, n.next)
 		}
 	}
 	w.used, k.stack = used, k.stack[:held]
@@ -200,28 +199,24 @@ func (k *masker) below(a *Automaton, heads []head, sl *slice, at, end int) {
 func returns(h head) bool { return h.s.accepts && h.n.edge.s != nil }
 
 // ahead is below at a single head, as long as its stack does not matter.
-func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
+func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 	if returns(h) {
 		k.stack = append(k.stack, h)
-		k.below(a, k.stack[len(k.stack)-1:], sl, at, end)
+		k.below(a, k.stack[len(k.stack)-1:], sl, i, end)
 		k.stack = k.stack[:len(k.stack)-1]
 		return
 	}
-	if at == end {
+	if i == end {
 		return
 	}
 	t := a.v.trie()
 	held := len(k.states)
 	k.states = append(k.states, h.s)
-	first := at
-	if sl != nil {
-		first = int(sl.rest[at])
-	}
-	base := int(t.nodes[first].depth) - held // k.states has the state above a node at its depth less this
-	for next := 0; at < end; {
-		i := int32(at)
-		if next = int(t.nodes[i].next); sl != nil {
-			i, next = sl.rest[at], int(sl.next[at])
+	base := int(t.nodes[i].depth) - held // k.states has the state above a node at its depth less this
+	for i < end {
+		if sl != nil && sl.decided.Has(i) {
+			i = sl.decided.without(i)
+			continue
 		}
 		n := &t.nodes[i]
 		from := k.states[int(n.depth)-base]
@@ -232,18 +227,18 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
 		}
 		switch {
 		case to == stuck:
-			at = next
+			i = n.next
 			continue
 		case to == forked || returns(head{to, h.n}):
 			k.stack = append(k.stack, head{from, h.n})
-			k.below(a, k.stack[len(k.stack)-1:], sl, at, next)
+			k.below(a, k.stack[len(k.stack)-1:], sl, i, n.next)
 			k.stack = k.stack[:len(k.stack)-1]
-			at = next
+			i = n.next
 			continue
 		case len(to.runs) > 0:
 			k.one[0] = head{to, h.n}
 			if k.take(a, k.one[:], i) {
-				at = next
+				i = n.next
 				continue
 			}
 		case to.spelt && h.n.spelt:
@@ -251,20 +246,20 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
 				k.ids.Add(id)
 			}
 		}
-		if at+1 == next {
-			at = next
+		if i+1 == n.next {
+			i = n.next
 			continue
 		}
 		if to.accepts {
 			k.open = append(k.open, i)
 		}
 		k.path[n.depth-1] = n.byte
-		if sl == nil && next-at >= partNodes && k.part(a, head{to, h.n}, i) {
-			at = next
+		if sl == nil && n.next-i >= partNodes && k.part(a, head{to, h.n}, i) {
+			i = n.next
 			continue
 		}
 		k.states = append(k.states[:int(n.depth)-base+1], to)
-		at++
+		i++
 	}
 	k.states = k.states[:held]
 }
@@ -273,7 +268,7 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, at, end int) {
 func (k *masker) take(a *Automaton, heads []head, i int32) bool {
 	t := a.v.trie()
 	if n := &t.nodes[i]; n.below > 0 && covered(heads, &t.spans[n.below]) {
-		if set := t.spans[n.below].tokens; set != nil {
+		if set := t.sets[n.below]; set != nil {
 			k.ids.union(set)
 		} else {
 			k.ids.addAll(t.all(i))
@@ -293,18 +288,13 @@ const partNodes = 512
 func (k *masker) part(a *Automaton, h head, i int32) bool {
 	p := a.settled(h.s)
 	sl := p.slice
-	if sl == nil || !sl.pure.Has(i) {
+	if sl == nil || !h.n.spelt || !sl.pure.Has(i) {
 		return false
 	}
-	t := a.v.trie()
-	before := int32(utf8.RuneCount(k.path[:t.nodes[i].depth]))
-	for at, end := t.nodes[i+1].from, t.nodes[t.nodes[i].next].from; at < end; at++ {
-		if n := int32(sl.points[at]); n > 0 && n-before <= p.left {
-			k.ids.Add(t.ids[at])
-		}
-	}
-	from := sl.index(i+1, 0)
-	k.ahead(a, h, sl, from, sl.index(t.nodes[i].next, from))
+	n := &a.v.trie().nodes[i]
+	before := int32(utf8.RuneCount(k.path[:n.depth]))
+	sl.add(k.ids, a.v.trie().nodes[i+1].from, a.v.trie().nodes[n.next].from, min(p.left, unbounded-before)+before)
+	k.ahead(a, h, sl, i+1, n.next)
 	return true
 }
 

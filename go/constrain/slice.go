@@ -3,87 +3,110 @@ package constrain
 import (
 	"math/bits"
 	"slices"
-	"sort"
 	"sync"
 )
 
-// A slice divides a vocabulary by a run: where a loop of its code points goes on, the tokens
+// A slice divides a vocabulary by a run: where texts of its code points go on, the tokens
 // that have no others are known, and only the others are looked for. It depends on no
 // grammar, so that the strings of all schemas share one.
 type slice struct {
 	t       *trie
-	n       int      // tokens of the vocabulary
-	points  []uint16 // of each of the trie's ids: how many code points; 0: it has others
-	longest int32
-	pure    Set     // nodes whose texts have no others
-	rest    []int32 // nodes of tokens that have others, and those above them
-	next    []int32 // of each: the index in rest of the first that is not below
+	n       int // tokens of the vocabulary
+	cut     cut
+	pure    Set // nodes whose texts are of the run
+	decided Set // nodes that need no walk: below them all texts are of the run, or go on with what is dead
+	tokens  Set // indexes in the trie's ids of those of the run
 
 	mu   sync.Mutex
 	sets map[int32]Set // the tokens of at most so many code points
 }
 
-// newSlice visits each node of the trie.
-func newSlice(t *trie, n int, r run) *slice {
-	s := &slice{t: t, n: n, points: make([]uint16, len(t.ids)), pure: NewSet(len(t.nodes)), sets: map[int32]Set{}}
-	above := NewSet(len(t.nodes)) // pure nodes above others
-	// A place is in a text of the run: its code points, and what is yet to come of the last.
-	type place struct {
-		node   int32
-		points uint16
-		more   int
-		lo, hi byte
-	}
-	path := []place{{}}
-	for i := int32(1); i < int32(len(t.nodes)-1); {
-		node := &t.nodes[i]
-		at := path[node.depth-1]
-		path = path[:node.depth]
-		to := place{node: i, points: at.points, lo: 0x80, hi: 0xBF}
-		ok := true
-		switch b := node.byte; {
-		case at.more > 0:
-			ok = at.lo <= b && b <= at.hi
-			to.more = at.more - 1
-		case b < 0x80:
-			ok = r.ascii[b/64]>>(b%64)&1 != 0
-			to.points++
-		default:
-			to.lo, to.hi, to.more = leads(b)
-			ok = r.rest && to.more > 0
-			to.points++
-		}
-		if !ok {
-			for k := len(path) - 1; k > 0 && !above.Has(path[k].node); k-- {
-				above.Add(path[k].node)
-			}
-			i = node.next
-			continue
-		}
-		s.pure.Add(i)
-		for k := node.from; k < t.nodes[i+1].from; k++ {
-			s.points[k] = to.points
-			s.longest = max(s.longest, int32(to.points))
-		}
-		path = append(path, to)
-		i++
-	}
-	for i := int32(1); i < int32(len(t.nodes)-1); i++ {
-		if !s.pure.Has(i) || above.Has(i) {
-			s.rest = append(s.rest, i)
-		}
-	}
-	s.rest = slices.Clip(s.rest)
-	s.next = make([]int32, len(s.rest))
-	for k := range s.rest {
-		s.next[k] = int32(s.index(t.nodes[s.rest[k]].next, k))
-	}
+// A cut is a run, how many code points the tokens have at most that count as of it, and what cannot follow them.
+type cut struct {
+	run
+	most int32
+	dead run // its rest is all bytes beyond ASCII
+}
+
+// newSlice visits the nodes of the trie that are of the run but have others below.
+func newSlice(t *trie, n int, c cut) *slice {
+	s := &slice{t: t, n: n, cut: c, pure: NewSet(len(t.nodes)), decided: NewSet(len(t.nodes)), tokens: NewSet(len(t.ids)), sets: map[int32]Set{}}
+	s.visit(0, place{})
 	return s
 }
 
-// index returns the index in rest, from one on, of the first node that is not before i.
-func (s *slice) index(i int32, from int) int {
-	return from + sort.Search(len(s.rest)-from, func(k int) bool { return s.rest[from+k] >= i })
+// A place is in a text of a run: its code points, and what is yet to come of the last.
+type place struct {
+	points int32
+	more   int
+	lo, hi byte
+}
+
+// visit finds what is of the run below a node, and tells whether all is decided.
+func (s *slice) visit(above int32, at place) bool {
+	t := s.t
+	all := true
+	for i := above + 1; i < t.nodes[above].next; i = t.nodes[i].next {
+		n := &t.nodes[i]
+		to, ok := s.cut.after(at, n.byte)
+		if !ok {
+			if at.more == 0 && at.points < s.cut.most && s.cut.dead.has(n.byte) {
+				s.decided.addRange(i, n.next)
+			} else {
+				all = false
+			}
+			continue
+		}
+		if n.below > 0 && s.cut.covers(&t.spans[n.below], to, at.more == 0) {
+			s.pure.addRange(i, n.next)
+			s.decided.addRange(i, n.next)
+			s.tokens.addRange(n.from, t.nodes[n.next].from)
+			continue
+		}
+		s.pure.Add(i)
+		s.tokens.addRange(n.from, t.nodes[i+1].from)
+		if s.visit(i, to) {
+			s.decided.Add(i)
+		} else {
+			all = false
+		}
+	}
+	return all
+}
+
+// has tells whether a byte is of the run.
+func (r *run) has(b byte) bool {
+	if b >= 0x80 {
+		return r.rest
+	}
+	return r.ascii[b/64]>>(b%64)&1 != 0
+}
+
+// after returns the place after a byte.
+func (c *cut) after(at place, b byte) (to place, ok bool) {
+	switch {
+	case at.more > 0:
+		return place{at.points, at.more - 1, 0x80, 0xBF}, at.lo <= b && b <= at.hi
+	case at.points >= c.most:
+		return place{}, false
+	case b < 0x80:
+		return place{points: at.points + 1}, c.has(b)
+	}
+	to = place{points: at.points + 1}
+	to.lo, to.hi, to.more = leads(b)
+	return to, c.rest && to.more > 0
+}
+
+// covers tells whether all texts below a node go on as the run from a place there, which is in the first
+// byte of a code point or after all of it.
+func (c *cut) covers(s *span, at place, first bool) bool {
+	if s.ascii[0]&^c.ascii[0]|s.ascii[1]&^c.ascii[1] != 0 {
+		return false
+	}
+	if at.more > 0 {
+		return first && s.lead > 0 && s.lead <= c.most-at.points+1
+	}
+	return (!s.rest || c.rest && s.whole) && s.longest <= c.most-at.points
 }
 
 // maxSets is how many sets of tokens a slice keeps.
@@ -91,51 +114,81 @@ const maxSets = 16
 
 // size returns how many bytes a slice takes at most.
 func (s *slice) size() int {
-	return 2*len(s.points) + 8*len(s.pure) + 4*len(s.rest) + 4*len(s.next) + maxSets*(s.n+7)/8
+	return 8*(len(s.pure)+len(s.decided)+len(s.tokens)) + maxSets*(s.n+7)/8
 }
 
 // upTo returns the tokens of at most n code points.
 func (s *slice) upTo(n int32) Set {
-	n = min(n, s.longest)
+	n = min(n, s.cut.most)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sets[n] == nil {
-		if len(s.sets) == maxSets {
-			clear(s.sets)
+	if s.sets[n] != nil {
+		return s.sets[n]
+	}
+	if len(s.sets) >= maxSets-1 {
+		clear(s.sets)
+	}
+	set := NewSet(s.n)
+	if n < longPoints {
+		s.add(set, 0, int32(len(s.t.ids)), n)
+	} else { // most are: it is faster to look for the others
+		copy(set, s.all())
+		for _, at := range s.t.long {
+			if int32(s.t.points[at]) <= n {
+				break
+			}
+			set.remove(s.t.ids[at])
 		}
-		set := NewSet(s.n)
-		for k, points := range s.points {
-			if points > 0 && int32(points) <= n {
-				set.Add(s.t.ids[k])
+	}
+	s.sets[n] = set
+	return set
+}
+
+// all returns the tokens of the run.
+func (s *slice) all() Set {
+	if s.sets[unbounded] == nil {
+		set := slices.Clone(s.t.texts)
+		for i, w := range s.tokens {
+			for out := ^w; out != 0; out &= out - 1 {
+				if at := i*64 + bits.TrailingZeros64(out); at < len(s.t.ids) {
+					set.remove(s.t.ids[at])
+				}
 			}
 		}
-		s.sets[n] = set
+		s.sets[unbounded] = set
 	}
-	return s.sets[n]
+	return s.sets[unbounded]
+}
+
+// add adds the tokens of the run at some indexes that have at most n code points.
+func (s *slice) add(set Set, from, to, n int32) {
+	for i, w := range s.tokens[from/64 : (to+63)/64] {
+		for ; w != 0; w &= w - 1 {
+			at := (from/64+int32(i))*64 + int32(bits.TrailingZeros64(w))
+			if at >= from && at < to && int32(s.t.points[at]) <= n {
+				set.Add(s.t.ids[at])
+			}
+		}
+	}
 }
 
 // maxSlices is how many slices a vocabulary keeps.
 const maxSlices = 16
 
-// slice returns the slice of a run.
-func (v *Vocabulary) slice(r run) *slice {
+// slice returns the slice of a cut.
+func (v *Vocabulary) slice(c cut) *slice {
 	v.slicing.Lock()
 	defer v.slicing.Unlock()
 	for i, s := range v.slices {
-		if s.run == r {
+		if s.cut == c {
 			copy(v.slices[1:i+1], v.slices[:i]) // the last used comes first
 			v.slices[0] = s
-			return s.slice
+			return s
 		}
 	}
-	s := newSlice(v.trie(), v.n, r)
-	v.slices = slices.Insert(v.slices[:min(len(v.slices), maxSlices-1)], 0, sliceOf{r, s})
+	s := newSlice(v.trie(), v.n, c)
+	v.slices = slices.Insert(v.slices[:min(len(v.slices), maxSlices-1)], 0, s)
 	return s
-}
-
-type sliceOf struct {
-	run
-	*slice
 }
 
 // A settlement is the slice of which all tokens are decided at a state: those of up to some
@@ -151,81 +204,70 @@ func (a *Automaton) settled(s *state) settlement {
 		return s.settled
 	}
 	s.settles = true
-	if r := a.back(s); r.rest {
-		s.settled = settlement{a.slice(r), unbounded}
-		return s.settled
-	}
+	var best cut
+	counted := false // around would find a state for each count
 	for i := range s.runs {
-		if r := &s.runs[i]; r.loop.run.rest && (int(r.left) >= a.v.longest || r.plain(a, s)) {
-			s.settled = settlement{a.slice(r.loop.run), r.left}
-			break
+		r := &s.runs[i]
+		counted = counted || r.loop.counted && r.loop.run.rest
+		if left := int(r.left); best.less(&r.loop.run) && (left >= a.v.longest || r.plain(a, s)) {
+			best = cut{run: r.loop.run, most: unbounded}
+			s.settled.left = r.left
 		}
+	}
+	if !best.rest && !counted {
+		if c := a.around(s); best.less(&c.run) {
+			best = c
+			s.settled.left = unbounded
+		}
+	}
+	if best.run != (run{}) {
+		s.settled.slice = a.slice(best)
 	}
 	return s.settled
 }
 
-// maxRuns is how many slices an automaton uses, maxMissing how many characters of ASCII are missing at
-// most in the run of one: where more are, most tokens are walked anyway.
-const (
-	maxRuns    = 6
-	maxMissing = 64
-)
+// less tells whether another run has more code points, and so many that a slice is worth it.
+func (r *run) less(than *run) bool {
+	return max(r.size(), minRun) < than.size()
+}
 
-// slice returns the slice of a run, nil where the automaton has as many as it may: then all tokens
+// size returns how many characters of ASCII a run has; all others count as many as half of these.
+func (r *run) size() int {
+	n := bits.OnesCount64(r.ascii[0]) + bits.OnesCount64(r.ascii[1])
+	if r.rest {
+		n += 64
+	}
+	return n
+}
+
+// minRun is the size of a run of which a slice is worth it: it is more than the digits, of which there are few tokens.
+const minRun = 24
+
+// maxRuns is how many slices an automaton uses.
+const maxRuns = 12
+
+// slice returns the slice of a cut, nil where the automaton has as many as it may: then all tokens
 // are walked. Those that it has it keeps: states of texts have them beyond a reset.
-func (a *Automaton) slice(r run) *slice {
+func (a *Automaton) slice(c cut) *slice {
 	for _, s := range a.slices {
-		if s.run == r {
-			return s.slice
+		if s.cut == c {
+			return s
 		}
 	}
-	if len(a.slices) == maxRuns || a.sliced > a.limit/2 || 128-bits.OnesCount64(r.ascii[0])-bits.OnesCount64(r.ascii[1]) > maxMissing {
+	if len(a.slices) == maxRuns || a.sliced > a.limit/2 {
 		return nil
 	}
-	s := a.v.slice(r)
-	a.slices = append(a.slices, sliceOf{r, s})
+	s := a.v.slice(c)
+	a.slices = append(a.slices, s)
 	a.sliced += s.size()
 	a.bytes += s.size()
 	return s
 }
 
-// back returns the code points that lead from a state to itself; rest is all beyond ASCII.
-func (a *Automaton) back(s *state) (r run) {
-	for b := range byte(0x80) {
-		if a.only(s, b) == s {
-			r.add(rune(b), rune(b))
-		}
-	}
-	r.rest = true
-	for b := 0xC2; b <= 0xF4 && r.rest; b++ {
-		lo, hi, more := leads(byte(b))
-		if wasLo, wasHi, was := leads(byte(b - 1)); a.classOf[b] != a.classOf[b-1] || lo != wasLo || hi != wasHi || more != was {
-			to := a.only(s, byte(b))
-			r.rest = to != nil && a.backAfter(s, to, lo, hi, more)
-		}
-	}
-	return r
-}
-
-// backAfter tells whether all continuations of a code point, of n bytes, the first of them from lo to hi,
-// lead from one state to another.
-func (a *Automaton) backAfter(s, from *state, lo, hi byte, n int) bool {
-	for b := lo; b <= hi; b++ {
-		if b > lo && a.classOf[b] == a.classOf[b-1] {
-			continue
-		}
-		to := a.only(from, b)
-		if to == nil || n == 1 && to != s || n > 1 && !a.backAfter(s, to, 0x80, 0xBF, n-1) {
-			return false
-		}
-	}
-	return true
-}
-
-// findTurns finds the plain loops, where runs of other than ASCII are.
+// findTurns finds the plain loops.
 func (a *Automaton) findTurns() {
 	for pc := range a.insts {
-		if i := &a.insts[pc]; i.op == opTurn && a.loops[i.arg].run.rest && a.plain(int32(pc)) {
+		if i := &a.insts[pc]; i.op == opTurn && a.loops[i.arg].run != (run{}) && a.plain(int32(pc)) {
 			a.loops[i.arg].turn = int32(pc)
 		}
 	}

@@ -19,7 +19,7 @@ type Vocabulary struct {
 	cache   cache
 
 	slicing sync.Mutex
-	slices  []sliceOf // the last used first
+	slices  []*slice // the last used first
 }
 
 // NewVocabulary returns a Vocabulary of n tokens. Those of which piece returns no
@@ -39,9 +39,13 @@ func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary
 // A trie is the texts of tokens by their bytes. Its nodes are in the order of their
 // texts: a node is followed by those below it. One more ends the list.
 type trie struct {
-	nodes []trieNode
-	ids   []int32
-	spans []span
+	nodes  []trieNode
+	ids    []int32
+	points []uint16 // of each of them: how many code points, of which the last may be cut; 0: it is no such text
+	texts  Set      // all ids
+	long   []int32  // indexes in ids of those of more than longPoints, the longest first
+	spans  []span
+	sets   map[int32]Set // by span of many tokens: those of its node and below it
 }
 
 type trieNode struct {
@@ -57,15 +61,17 @@ type span struct {
 	run
 	whole   bool  // they are code points, of which the last may be cut
 	longest int32 // as many at most
-	tokens  Set   // those of the node and below it; nil: few
+	lead    int32 // as many with the node's byte, the first of several; 0: those are none
 }
 
-// spanTokens is the least number of tokens of a node with a span, setTokens of one whose
-// span has a set.
+// spanTokens is the least number of tokens of a node with a span, setTokens of one with a set.
 const (
-	spanTokens = 4
+	spanTokens = 2
 	setTokens  = 1024
 )
+
+// longPoints is how many code points the tokens have that are not in trie.long.
+const longPoints = 8
 
 // newTrie has no tokens that end a text, and none beyond 64 KiB.
 func newTrie(v *Vocabulary) *trie {
@@ -76,7 +82,7 @@ func newTrie(v *Vocabulary) *trie {
 		}
 	}
 	slices.Sort(texts)
-	t := &trie{nodes: make([]trieNode, 1, 4*len(texts)+2), spans: make([]span, 1)}
+	t := &trie{nodes: make([]trieNode, 1, 4*len(texts)+2), spans: make([]span, 1), sets: map[int32]Set{}}
 	var path []int32 // nodes of the text before
 	last := ""
 	leave := func(depth int) {
@@ -95,9 +101,11 @@ func newTrie(v *Vocabulary) *trie {
 			path = append(path, int32(len(t.nodes)))
 			t.nodes = append(t.nodes, trieNode{from: int32(len(t.ids)), depth: uint16(k + 1), byte: text[k]})
 		}
+		points := codePoints(text)
 		for _, id := range v.ids[text] {
 			if !slices.Contains(v.ends, id) {
 				t.ids = append(t.ids, id)
+				t.points = append(t.points, points)
 			}
 		}
 		last = text
@@ -106,6 +114,14 @@ func newTrie(v *Vocabulary) *trie {
 	t.nodes[0].next = int32(len(t.nodes))
 	t.nodes = append(t.nodes, trieNode{from: int32(len(t.ids))})
 	t.measure(0, v.n)
+	t.texts = NewSet(v.n)
+	t.texts.addAll(t.ids)
+	for at, n := range t.points {
+		if n > longPoints {
+			t.long = append(t.long, int32(at))
+		}
+	}
+	slices.SortStableFunc(t.long, func(a, b int32) int { return int(t.points[b]) - int(t.points[a]) })
 	return t
 }
 
@@ -130,13 +146,17 @@ func (t *trie) measure(i int32, n int) span {
 		}
 		s.rest = true
 		points, ok := t.codePoint(c)
+		if k := t.nodes[c].below; k > 0 && ok {
+			t.spans[k].lead = points
+		}
 		s.whole = s.whole && ok
 		s.longest = max(s.longest, points)
 	}
 	if all := t.all(i); len(all) >= spanTokens {
 		if len(all) >= setTokens {
-			s.tokens = NewSet(n)
-			s.tokens.addAll(all)
+			set := NewSet(n)
+			set.addAll(all)
+			t.sets[int32(len(t.spans))] = set
 		}
 		t.nodes[i].below = int32(len(t.spans))
 		t.spans = append(t.spans, s)
@@ -163,6 +183,29 @@ func leads(b byte) (lo, hi byte, n int) {
 		return 0x80, 0x8F, 3
 	}
 	return 1, 0, 0
+}
+
+// codePoints counts those of a text, of which the last may be cut; 0: it is no such text.
+func codePoints(text string) (n uint16) {
+	more := 0
+	lo, hi := byte(0x80), byte(0xBF)
+	for i := range len(text) {
+		switch b := text[i]; {
+		case more > 0:
+			if b < lo || b > hi {
+				return 0
+			}
+			lo, hi = 0x80, 0xBF
+			more--
+			continue
+		case b >= 0x80:
+			if lo, hi, more = leads(b); more == 0 {
+				return 0
+			}
+		}
+		n++
+	}
+	return n
 }
 
 // codePoint tells whether the texts below a node, whose byte is the first of a code point,

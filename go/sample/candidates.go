@@ -2,121 +2,72 @@ package sample
 
 import (
 	"math"
-	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
 )
 
-// The filters of this file shorten s.kept, the list of candidates, which is in no order
-// unless a filter says so. It has two or more, all finite.
+// small is how many candidates are weighed, or sorted, one by one. More of them are weighed in blocks by
+// vectors in single precision, and selected by bins.
+const small = 512
 
-// atLeast makes the tokens with this logit or more the candidates.
-func (s *Sampler) atLeast(logits []float32, least float64) {
-	for first, run := range s.runs(logits) {
-		kept := s.kept
-		for i, v := range run {
-			if float64(v) >= least {
-				kept = append(kept, token{first + int32(i), v})
+// many tells whether the candidates are weighed in blocks.
+func (s *Sampler) many() bool { return s.all || len(s.kept) > small }
+
+// candidates returns how many there are, with those of all that cannot be chosen.
+func (s *Sampler) candidates() int {
+	if s.all {
+		return len(s.logits)
+	}
+	return len(s.kept)
+}
+
+func (s *Sampler) candidate(i int) token {
+	if s.all {
+		return token{ID: int32(i), Logit: s.logits[i]}
+	}
+	return s.kept[i]
+}
+
+// count returns how many candidates there are.
+func (s *Sampler) count() int {
+	if s.all {
+		return kernel.CountLogits(s.logits, s.peaks, finite, s.top)
+	}
+	return len(s.kept)
+}
+
+// best returns the candidate that comes before the others.
+func (s *Sampler) best() token {
+	if !s.all {
+		return first(s.kept)
+	}
+	for i, peak := range s.peaks {
+		if peak == s.top { // somewhere among the logits of a chunk
+			for id := kernel.PeakStart(i); ; id++ {
+				if s.logits[id] == s.top {
+					return token{ID: int32(id), Logit: s.top}
+				}
 			}
 		}
-		s.kept = kept
 	}
+	return token{ID: -1} // never: the largest is one of them
 }
 
-// spread adds up logits for their standard deviation, as distances from the largest.
-type spread struct{ n, sum, squares float64 }
-
-func (a *spread) add(d float64) {
-	a.n++
-	a.sum += d
-	a.squares += float64(d * d) // converted, or some machines would fuse it with the sum
+// weight is that of a candidate, beside that of the logit top, the largest.
+func (s *Sampler) weight(t token, top float64) float64 {
+	return weight((float64(t.Logit) - top) * s.beta)
 }
 
-// least returns the distance that is n standard deviations.
-func (a *spread) least(n float32) float64 {
-	mean := a.sum / a.n
-	return -float64(float64(n) * math.Sqrt(max(a.squares/a.n-float64(mean*mean), 0)))
-}
-
-// deviation returns the least logit that passes top-n-sigma among all.
-func (s *Sampler) deviation(logits []float32, top float64) float64 {
-	var a spread
-	for _, run := range s.runs(logits) {
-		n, sum, squares := a.n, a.sum, a.squares
-		for _, v := range run {
-			if float64(v) >= finite { // not NaN
-				d := float64(v) - top
-				n, sum, squares = n+1, sum+d, squares+float64(d*d)
-			}
-		}
-		a = spread{n, sum, squares}
-	}
-	return top + a.least(s.params.TopNSigma)
-}
-
-func (s *Sampler) sigmaKept() {
-	top := float64(first(s.kept).logit)
-	var a spread
-	for _, t := range s.kept {
-		a.add(float64(t.logit) - top)
-	}
-	s.keepAbove(top + a.least(s.params.TopNSigma))
-}
-
-func (s *Sampler) keepAbove(least float64) {
-	s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return float64(t.logit) < least })
-}
-
-// front keeps the k first in order.
-func (s *Sampler) front(k int) {
-	switch {
-	case k >= len(s.kept):
-		return
-	case k > nBins/4: // a heap of so many would be slow
-		top := float64(first(s.kept).logit)
-		s.reach(float64(k), 1, func(t token) float64 { return top - float64(t.logit) }, func(token) float64 { return 1 })
-		return
-	}
-	s.kept = heap(s.kept, k)
-}
-
-// heap moves the k first in order to the front of tokens, and returns them as topK does.
-func heap(tokens []token, k int) []token {
-	h := tokens[:min(k, len(tokens))]
-	if len(h) == 0 {
-		return h
-	}
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		sink(h, i)
-	}
-	for i := len(h); i < len(tokens); i++ {
-		if tokens[i].before(h[0]) {
-			h[0], tokens[i] = tokens[i], h[0]
-			sink(h, 0)
-		}
-	}
-	return h
-}
-
-func (s *Sampler) minPKept() {
-	least := s.leastLogit(first(s.kept).logit)
-	n := 0
-	for _, t := range s.kept {
-		if float64(t.logit) >= least {
-			n++
-		}
-	}
-	if n < s.params.MinKeep {
-		s.front(s.params.MinKeep)
-		return
-	}
-	s.keepAbove(least)
-}
-
-// sums returns the largest logit of the candidates, the sum of their weights, and that
-// of the weights times the distances from the largest.
+// sums returns the largest logit of the candidates, the sum of their weights, and that of the weights times
+// their distances from the largest, which are negative.
 func (s *Sampler) sums() (top, sum, moment float64) {
-	top = float64(first(s.kept).logit)
+	top = float64(s.best().Logit)
+	if s.many() {
+		sum, moment = s.weigh(top, finite, top)
+		return top, sum, moment
+	}
 	for _, t := range s.kept {
-		d := float64(t.logit) - top
+		d := (float64(t.Logit) - top) * s.beta
 		w := weight(d)
 		sum += w
 		if w > 0 {
@@ -126,144 +77,130 @@ func (s *Sampler) sums() (top, sum, moment float64) {
 	return top, sum, moment
 }
 
-func (s *Sampler) nucleus() {
-	top, sum, _ := s.sums()
-	s.reach(float64(float64(s.params.TopP)*sum), s.params.MinKeep,
-		func(t token) float64 { return top - float64(t.logit) },
-		func(t token) float64 { return weight(float64(t.logit) - top) })
+// weigh does so block by block for the candidates with logits from .. to, and leaves the masses of the blocks.
+func (s *Sampler) weigh(top, from, to float64) (sum, moment float64) {
+	scale := float32(min(s.beta*math.Log2E, math.MaxFloat32))
+	if s.all {
+		s.masses = kernel.WeighLogits(s.masses, s.logits, float32(top), scale, above(from), below(to))
+	} else {
+		s.masses = kernel.WeighTokens(s.masses, s.kept, float32(top), scale, above(from), below(to))
+	}
+	for _, m := range s.masses {
+		sum += float64(m.Sum)
+		moment += float64(m.Moment)
+	}
+	return sum, moment * math.Ln2
 }
 
-// typical orders the candidates by how far the surprise of each is from the expected one,
-// the entropy.
-func (s *Sampler) typical() {
-	top, sum, moment := s.sums()
-	// A candidate d below the largest has the surprise ln(sum) - d, and the entropy is
-	// ln(sum) - moment/sum.
-	mean := moment / sum
-	goal := float64(float64(s.params.TypicalP) * sum)
-	s.reach(math.Nextafter(goal, math.Inf(1)), s.params.MinKeep,
-		func(t token) float64 { return math.Abs(float64(t.logit) - top - mean) },
-		func(t token) float64 { return weight(float64(t.logit) - top) })
+// above returns the least logit of at least x.
+func above(x float64) float32 {
+	f := float32(x)
+	if float64(f) < x {
+		f = math.Nextafter32(f, float32(math.Inf(1)))
+	}
+	return max(f, finite)
 }
 
-// small is how many candidates are sorted rather than put into bins.
-const small = 512
-
-// reach keeps the fewest candidates, those with the smallest keys first, whose weights
-// reach goal, and at least minKeep. A large list is not sorted: weights are added up by
-// bins of keys, as far as it takes, and only the bin in which the goal is reached is sorted.
-func (s *Sampler) reach(goal float64, minKeep int, key, weight func(token) float64) {
-	byKey := func(t, u token) int {
-		switch a, b := key(t), key(u); {
-		case a < b:
-			return -1
-		case a > b:
-			return 1
-		}
-		return inOrder(t, u)
+// below returns the largest logit of at most x.
+func below(x float64) float32 {
+	f := float32(x)
+	if float64(f) > x {
+		f = math.Nextafter32(f, float32(math.Inf(-1)))
 	}
-	sure, sum := 0, 0.0
-	if len(s.kept) > small {
-		if s.bins == nil {
-			s.bins = make([]float64, nBins+1)
-		}
-		if s.members == nil {
-			s.members = make([]int32, nBins+1)
-		}
-		clear(s.bins)
-		clear(s.members)
-		for _, t := range s.kept {
-			s.members[bin(key(t))]++
-		}
-		// Weights are of the first bins only, of all if those don't reach the goal.
-		edge, before, weighed := 0, 0, 0
-		for edge < nBins {
-			if edge == weighed {
-				from := weighed
-				for n := 0; weighed < nBins && (n < small || from > 0); weighed++ {
-					n += int(s.members[weighed])
-				}
-				for _, t := range s.kept {
-					if b := bin(key(t)); b >= from && b < weighed {
-						s.bins[b] += weight(t)
-					}
-				}
-			}
-			if sum+s.bins[edge] >= goal && before+int(s.members[edge]) >= minKeep {
-				break
-			}
-			sum += s.bins[edge]
-			before += int(s.members[edge])
-			edge++
-		}
-		end := 0
-		for i, t := range s.kept {
-			b := bin(key(t))
-			if b > edge {
-				continue
-			}
-			s.kept[i], s.kept[end] = s.kept[end], t
-			if b < edge {
-				s.kept[end], s.kept[sure] = s.kept[sure], s.kept[end]
-				sure++
-			}
-			end++
-		}
-		s.kept = s.kept[:end]
-	}
-	slices.SortFunc(s.kept[sure:], byKey)
-	for i := sure; i < len(s.kept); i++ {
-		if sum += weight(s.kept[i]); sum >= goal && i+1 >= minKeep {
-			s.kept = s.kept[:i+1]
-			return
-		}
-	}
+	return min(f, math.MaxFloat32)
 }
 
-// xtc removes, now and then, the candidates whose probabilities reach the threshold, all
-// but the least likely of them.
-func (s *Sampler) xtc() {
-	chance := s.uniform()
-	if chance > float64(s.params.XTCProbability) {
+// keep leaves the candidates with logits from .. to; of all, in order of id. Some logit is of that range.
+func (s *Sampler) keep(from, to float64) {
+	if s.all {
+		s.all, s.kept = false, kernel.SelectTokens(s.kept, s.logits, s.peaks, above(from), below(to))
 		return
 	}
-	top, sum, _ := s.sums()
-	least := float64(float64(s.params.XTCThreshold) * sum)
-	last, above := token{-1, 0}, 0
+	n := 0
 	for _, t := range s.kept {
-		if weight(float64(t.logit)-top) >= least {
-			above++
-			if last.id < 0 || last.before(t) {
-				last = t
-			}
+		if v := float64(t.Logit); v >= from && v <= to {
+			s.kept[n] = t
+			n++
 		}
 	}
-	if above < 2 || len(s.kept)-(above-1) < s.params.MinKeep {
-		return
-	}
-	s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return t.before(last) })
+	s.kept = s.kept[:n]
 }
 
-// temperature divides the logits of the candidates, or leaves only the likeliest.
-func (s *Sampler) temperature() {
-	p := &s.params
-	temp := float64(p.Temp)
-	if p.DynRange > 0 {
-		_, sum, moment := s.sums()
-		entropy := log(sum) - moment/sum
-		share := max(entropy, 0) / log(float64(len(s.kept)))
-		least := max(temp-float64(p.DynRange), 0)
-		temp = least + float64((temp+float64(p.DynRange)-least)*power(share, float64(p.DynExponent)))
+// only leaves one candidate.
+func (s *Sampler) only(t token) { s.all, s.kept = false, append(s.kept[:0], t) }
+
+// list makes a list of the candidates.
+func (s *Sampler) list() {
+	if s.all {
+		s.keep(finite, float64(s.top))
 	}
-	top := first(s.kept)
-	if temp <= 0 || math.Abs(float64(top.logit)/temp) > math.MaxFloat32 {
-		s.kept = append(s.kept[:0], top)
+}
+
+// cool makes a list of the candidates with the logits as the temperature left them.
+func (s *Sampler) cool() {
+	s.list()
+	if s.beta == 1 {
 		return
 	}
 	for i := range s.kept {
-		s.kept[i].logit = float32(float64(s.kept[i].logit) / temp)
+		s.kept[i].Logit = float32(float64(s.kept[i].Logit) * s.beta)
 	}
-	if slices.ContainsFunc(s.kept, func(t token) bool { return float64(t.logit) < finite }) {
-		s.keepAbove(finite)
+	s.beta = 1
+	s.keep(finite, math.MaxFloat32)
+}
+
+// front keeps the k first in order. Up to `small` of them are sorted.
+func (s *Sampler) front(k int) {
+	if s.all && k < len(s.logits) {
+		s.keep(s.bound(k), float64(s.top))
 	}
+	switch {
+	case s.all || k > len(s.kept):
+		return
+	case k > nBins/4: // a heap of so many would be slow
+		if k == len(s.kept) {
+			return
+		}
+		top := float64(first(s.kept).Logit)
+		s.reach(float64(k), 1, &measure{middle: top, top: top, beta: 1, count: true})
+		return
+	}
+	s.kept = heap(s.kept, k)
+	if k <= small {
+		sortTokens(s.kept)
+	}
+}
+
+// bound returns a logit that k or more reach, and not many more where that is possible. finite: all of them are k at most.
+func (s *Sampler) bound(k int) float64 {
+	s.kept = s.kept[:0]
+	for i, peak := range s.peaks {
+		if peak >= finite {
+			s.kept = append(s.kept, token{ID: int32(i), Logit: peak})
+		}
+	}
+	if k <= len(s.kept) {
+		return float64(heap(s.kept, k)[0].Logit)
+	}
+	if s.count() <= k {
+		return finite
+	}
+	// The distance from the largest is doubled, then halved.
+	far, near := 1.0, 0.0
+	for s.countFrom(far) < k {
+		near, far = far, 2*far
+	}
+	for range 8 {
+		if mid := (near + far) / 2; s.countFrom(mid) < k {
+			near = mid
+		} else {
+			far = mid
+		}
+	}
+	return float64(s.top) - far
+}
+
+// countFrom returns how many of all logits are at most so far from the largest.
+func (s *Sampler) countFrom(far float64) int {
+	return kernel.CountLogits(s.logits, s.peaks, above(float64(s.top)-far), s.top)
 }

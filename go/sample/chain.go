@@ -1,7 +1,6 @@
 package sample
 
 import (
-	"math"
 	"slices"
 	"strings"
 )
@@ -10,15 +9,13 @@ import (
 // single logits, then those that choose among all.
 type chain struct {
 	edits    string // penalties and DRY
-	filters  string // the rest; on the quick path those with an effect are kpmt, in this order
-	quick    bool   // no list of all candidates is needed
+	filters  string // the rest
 	greedy   bool   // the largest logit wins, whatever the rest
 	mirostat bool
 	adaptive bool
 }
 
-// compile leaves out the samplers that have no effect, and makes the parameters of those
-// that are not in the chain neutral, for the quick path.
+// compile leaves out the samplers that have no effect.
 func (p *Params) compile() chain {
 	if p.Mirostat != 0 {
 		p.DynRange = 0
@@ -39,23 +36,8 @@ func (p *Params) compile() chain {
 			c.filters += string(letter)
 		}
 	}
-	if !strings.Contains(c.filters, "t") {
-		p.Temp = 1
-	}
 	before, _, cold := strings.Cut(c.filters, "t")
 	c.greedy = cold && !c.adaptive && p.Temp <= 0 && p.DynRange <= 0 && strings.Trim(before, "skpm") == "" // which all keep it
-	c.quick = !c.adaptive && p.MinKeep <= 1 && p.DynRange <= 0 && inOneOrder(c.filters, "kpmt")
-	if c.quick {
-		if !strings.Contains(c.filters, "k") {
-			p.TopK = 0
-		}
-		if !strings.Contains(c.filters, "p") {
-			p.TopP = 1
-		}
-		if !strings.Contains(c.filters, "m") {
-			p.MinP = 0
-		}
-	}
 	return c
 }
 
@@ -91,75 +73,44 @@ func (p *Params) matters(letter rune) bool {
 	return false // adaptive-p is no filter
 }
 
-// inOneOrder tells whether s is order with letters left out.
-func inOneOrder(s, order string) bool {
-	for _, letter := range s {
-		_, after, found := strings.Cut(order, string(letter))
-		if !found {
-			return false
-		}
-		order = after
-	}
-	return true
-}
-
-// walk chooses by the chain, with a list of candidates that each filter shortens.
-func (s *Sampler) walk(logits []float32, u float64) (int32, error) {
-	s.kept = s.kept[:0]
-	top := s.greedy(logits)
-	if top.id < 0 {
-		return 0, ErrNoToken
-	}
+// walk chooses by the chain, each of whose filters leaves fewer candidates.
+func (s *Sampler) walk(u float64) int32 {
 	if in := s.params.Infill; in != nil {
-		s.mayEnd = int(in.End) < len(logits) && float64(logits[in.End]) >= finite
+		s.mayEnd = float64(s.logits[in.End]) >= finite
 	}
-	rest := s.chain.filters
-	switch {
-	case top.logit > math.MaxFloat32:
-		s.kept = append(s.kept, token{top.id, 0}) // certain
-		return top.id, nil
-	case rest != "" && rest[0] == 's':
-		s.atLeast(logits, s.deviation(logits, float64(top.logit)))
-		rest = rest[1:]
-	case rest != "" && rest[0] == 'k' && s.params.limitsK(len(logits)):
-		s.topK(logits)
-		rest = rest[1:]
-	default:
-		s.atLeast(logits, finite)
+	if len(s.logits) <= small {
+		s.list()
 	}
-	for _, letter := range rest {
+	for _, letter := range s.chain.filters {
 		s.apply(letter)
 	}
-	s.beta = 1
 	switch {
 	case s.chain.mirostat:
-		return s.mirostat(u), nil
+		return s.mirostat(u)
 	case s.chain.adaptive:
-		return s.adaptive(u), nil
+		return s.adaptive(u)
 	}
-	return s.draw(u), nil
+	return s.draw(u)
 }
 
-// apply shortens the list of candidates, or changes their logits, by one sampler. The
-// list never becomes empty.
+// apply leaves some of the candidates, or changes their logits, by one sampler.
 func (s *Sampler) apply(letter rune) {
-	p := &s.params
-	if len(s.kept) == 1 {
+	if !s.all && len(s.kept) == 1 {
 		return // nothing to choose
 	}
 	switch letter {
 	case 'e', 'd':
 		s.editKept(byte(letter))
 	case 's':
-		s.sigmaKept()
+		s.sigma()
 	case 'k':
-		s.front(p.TopK)
+		s.front(s.params.TopK)
 	case 'y':
 		s.typical()
 	case 'p':
 		s.nucleus()
 	case 'm':
-		s.minPKept()
+		s.minP()
 	case 'x':
 		s.xtc()
 	case 't':
@@ -169,45 +120,22 @@ func (s *Sampler) apply(letter rune) {
 	}
 }
 
-// edit computes the logits that penalties and DRY change before anything else.
-func (s *Sampler) edit(logits []float32) {
-	s.edits = s.edits[:0]
-	for i := range len(s.chain.edits) {
-		if s.chain.edits[i] == 'e' {
-			s.penalize(logits)
-		} else {
-			s.dryPenalize(logits)
-		}
-	}
-}
-
-// edited returns the place of a token in s.edits, where it is put with the logit that it
-// had if it is not there.
-func (s *Sampler) edited(id int32, logits []float32) *token {
-	i, found := slices.BinarySearchFunc(s.edits, id, func(t token, id int32) int { return int(t.id) - int(id) })
-	if !found {
-		s.edits = slices.Insert(s.edits, i, token{id, logits[id]})
-	}
-	return &s.edits[i]
-}
-
 // editKept applies penalties or DRY to the candidates.
 func (s *Sampler) editKept(letter byte) {
+	s.cool()
+	times := s.window.counts
 	if letter == 'd' {
 		s.repeats()
+		times = s.dry.longest
 	}
 	for i := range s.kept {
 		t := &s.kept[i]
-		times := s.window.counts
-		if letter == 'd' {
-			times = s.dry.longest
-		}
-		j, found := slices.BinarySearchFunc(times, t.id, byID)
+		j, found := slices.BinarySearchFunc(times, t.ID, byID)
 		switch {
 		case found && letter == 'e':
-			t.logit = s.params.penalized(t.logit, times[j].n)
+			t.Logit = s.params.penalized(t.Logit, times[j].n)
 		case found:
-			t.logit -= s.dry.penalty(&s.params, times[j].n)
+			t.Logit -= s.dry.penalty(&s.params, times[j].n)
 		}
 	}
 }

@@ -49,14 +49,6 @@ func (h *history) penalty(p *Params, n int32) float32 {
 	return float32(power)
 }
 
-// dryPenalize applies DRY to s.edits.
-func (s *Sampler) dryPenalize(logits []float32) {
-	s.repeats()
-	for _, r := range s.dry.longest {
-		s.edited(r.id, logits).logit -= s.dry.penalty(&s.params, r.n)
-	}
-}
-
 // repeats computes s.dry.longest. The end of the text counts as repeated as far back as
 // the last breaker, and breakers of one token are free.
 func (s *Sampler) repeats() {

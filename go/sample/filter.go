@@ -3,77 +3,11 @@ package sample
 import (
 	"math"
 	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
 )
 
-// filters tells whether top-k, top-p or min-p can take anything off n tokens.
-func (p *Params) filters(n int) bool {
-	return p.limitsK(n) || p.TopP < 1 || p.MinP > 0
-}
-
-func (p *Params) limitsK(n int) bool { return p.TopK > 0 && p.TopK < n }
-
-// filter leaves in s.kept the tokens that pass top-k, top-p and min-p, in this
-// order; none when no token can be chosen.
-func (s *Sampler) filter(logits []float32) {
-	p := &s.params
-	s.kept = s.kept[:0]
-	if p.limitsK(len(logits)) {
-		s.topK(logits)
-		if len(s.kept) == 0 {
-			return
-		}
-		if p.TopP < 1 {
-			s.topPKept()
-		}
-	} else {
-		top := s.greedy(logits)
-		if top.id < 0 {
-			return
-		}
-		if p.TopP >= 1 { // or nothing would filter
-			s.minP(logits, top.logit)
-			return
-		}
-		if top.logit > math.MaxFloat32 {
-			s.kept = append(s.kept, top) // certain; its distance from itself is NaN
-			return
-		}
-		s.topP(logits, float64(top.logit))
-	}
-	if p.MinP > 0 {
-		least := s.leastLogit(first(s.kept).logit)
-		s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return float64(t.logit) < least })
-	}
-}
-
-// topK keeps the k largest, of equal ones those with the lowest ids, in no
-// order. They are a heap with the last of them on top: nearly all of a
-// vocabulary is turned away by one comparison with it.
-func (s *Sampler) topK(logits []float32) {
-	k := s.params.TopK
-	least := float32(math.Inf(-1))
-	for first, run := range s.runs(logits) {
-		for i, v := range run {
-			if !(v > least) { // NaN and -Inf too; an equal one that comes later loses
-				continue
-			}
-			t := token{first + int32(i), v}
-			if len(s.kept) < k {
-				s.kept = append(s.kept, t)
-				if len(s.kept) < k {
-					continue
-				}
-				for j := k/2 - 1; j >= 0; j-- {
-					sink(s.kept, j)
-				}
-			} else {
-				s.kept[0] = t
-				sink(s.kept, 0)
-			}
-			least = s.kept[0].logit
-		}
-	}
-}
+// The filters of this file leave some of the candidates, which are finite, and never none.
 
 // sink moves h[i] down to its place in a heap where each comes after its
 // children in order.
@@ -81,7 +15,7 @@ func sink(h []token, i int) {
 	for {
 		last := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
-			if h[last].before(h[c]) {
+			if before(h[last], h[c]) {
 				last = c
 			}
 		}
@@ -93,88 +27,187 @@ func sink(h []token, i int) {
 	}
 }
 
-// topPKept sorts the kept tokens and cuts them where they reach p.
-func (s *Sampler) topPKept() {
-	slices.SortFunc(s.kept, inOrder)
-	top, sum := float64(s.kept[0].logit), 0.0
+// heap moves the k first in order to the front of tokens and returns them, the last of them first.
+func heap(tokens []token, k int) []token {
+	h := tokens[:min(k, len(tokens))]
+	if len(h) == 0 {
+		return h
+	}
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		sink(h, i)
+	}
+	for i := len(h); i < len(tokens); i++ {
+		if before(tokens[i], h[0]) {
+			h[0], tokens[i] = tokens[i], h[0]
+			sink(h, 0)
+		}
+	}
+	return h
+}
+
+func sortTokens(tokens []token) { slices.SortFunc(tokens, inOrder) }
+
+// sigma keeps what is within n standard deviations of the largest logit.
+func (s *Sampler) sigma() {
+	top := float64(s.best().Logit)
+	far := float64(float64(s.params.TopNSigma) * math.Sqrt(max(s.variance(top), 0)))
+	if far <= math.MaxFloat32 { // not where squares are too large
+		s.keep(top-far, top)
+	}
+}
+
+// variance returns that of the candidates' logits.
+func (s *Sampler) variance(top float64) float64 {
+	switch {
+	case s.all:
+		return kernel.SpreadLogits(s.logits).Variance
+	case s.many():
+		return kernel.SpreadTokens(s.kept).Variance
+	}
+	n, sum, squares := float64(len(s.kept)), 0.0, 0.0
 	for _, t := range s.kept {
-		sum += weight(float64(t.logit) - top)
+		d := float64(t.Logit) - top
+		sum += d
+		squares += float64(d * d) // converted, or some machines would fuse it with the sum
 	}
-	s.cut(0, 0, float64(s.params.TopP)*sum, top)
+	mean := sum / n
+	return squares/n - float64(mean*mean)
 }
 
-// cut drops the kept tokens after the one, from the i-th on, at which the sum
-// reaches goal.
-func (s *Sampler) cut(i int, sum, goal, top float64) {
-	for ; i < len(s.kept); i++ {
-		if sum += weight(float64(s.kept[i].logit) - top); sum >= goal {
-			s.kept = s.kept[:i+1]
-			return
-		}
-	}
+// minP keeps those that are at least p times as probable as the largest.
+func (s *Sampler) minP() {
+	top := float64(s.best().Logit)
+	s.keepAtLeast(top + s.minLog/s.beta)
 }
 
-// nBins is how many bins topP sorts logits into, by their distance from the
-// largest: each is 0.015 wide, and so holds few of a vocabulary's tokens.
-const nBins = 4096
-
-// bin returns the bin of a logit that is d below the largest. Bin nBins is for
-// what has no weight.
-func bin(d float64) int {
-	if d < negligible {
-		return int(d * (nBins / float64(negligible)))
-	}
-	return nBins // NaN too
-}
-
-// topP keeps the tokens that reach p without sorting them all: it adds up the
-// weights by bin, finds the bin in which p is reached, and sorts that one.
-func (s *Sampler) topP(logits []float32, top float64) {
-	if s.bins == nil {
-		s.bins = make([]float64, nBins+1)
-	}
-	clear(s.bins)
-	bins := s.bins
-	for _, run := range s.runs(logits) {
-		for _, v := range run {
-			d := top - float64(v)
-			bins[bin(d)] += weight(-d)
-		}
-	}
-	goal := 0.0
-	for _, w := range bins[:nBins] {
-		goal += w
-	}
-	goal *= float64(s.params.TopP)
-	sum, edge := 0.0, 0
-	for edge < nBins-1 && sum+bins[edge] < goal {
-		sum += bins[edge]
-		edge++
-	}
-
-	sure := 0 // how many tokens, at the front of kept, lie in bins before the edge
-	for first, run := range s.runs(logits) {
-		kept, n := s.kept, sure
-		for i, v := range run {
-			if b := bin(top - float64(v)); b <= edge {
-				kept = append(kept, token{first + int32(i), v})
-				if b < edge {
-					last := len(kept) - 1
-					kept[n], kept[last] = kept[last], kept[n]
+// keepAtLeast keeps those with this logit or more, and at least as many as are always kept.
+func (s *Sampler) keepAtLeast(least float64) {
+	if s.params.MinKeep > 1 {
+		n := 0
+		if s.all {
+			n = kernel.CountLogits(s.logits, s.peaks, above(least), s.top)
+		} else {
+			for _, t := range s.kept {
+				if float64(t.Logit) >= least {
 					n++
 				}
 			}
 		}
-		s.kept, sure = kept, n
+		if n < s.params.MinKeep {
+			s.front(s.params.MinKeep)
+			return
+		}
 	}
-	slices.SortFunc(s.kept[sure:], inOrder)
-	s.cut(sure, sum, goal, top)
+	s.keep(least, math.MaxFloat32)
 }
 
-// minP keeps the tokens of all that pass min-p, in order of id.
-func (s *Sampler) minP(logits []float32, top float32) {
-	s.atLeast(logits, s.leastLogit(top))
+// nucleus keeps the fewest, the largest first, whose weights reach p of all.
+func (s *Sampler) nucleus() {
+	top, sum, _ := s.sums()
+	goal := float64(float64(s.params.TopP) * sum)
+	if s.all {
+		s.keep(s.beyond(top, sum, goal), top)
+	}
+	s.reach(goal, s.params.MinKeep, &measure{middle: top, top: top, beta: s.beta})
 }
 
-// leastLogit returns the least logit that passes min-p. The largest always does.
-func (s *Sampler) leastLogit(top float32) float64 { return float64(top) + s.minLog }
+// beyond returns a logit at or above which all candidates, together, weigh goal or more, and are as many as are always kept.
+func (s *Sampler) beyond(top, sum, goal float64) float64 {
+	for _, k := range []int{small / 8, small} { // often the first few are enough
+		if k < s.params.MinKeep || k >= len(s.peaks) {
+			continue
+		}
+		from := s.bound(k)
+		if mass, _ := s.weigh(top, from, top); mass >= goal*(1+1e-6) {
+			return from
+		}
+	}
+	// What is further from the largest than this weighs, together, by far less than what goal leaves over.
+	far := 1 + log(float64(len(s.logits))/float64(sum-goal))
+	from := top - far/s.beta
+	if k := s.params.MinKeep; k > 1 && k < len(s.logits) {
+		from = min(from, s.bound(k))
+	}
+	return from
+}
+
+// typical keeps the fewest whose weights exceed p of all, ordered by how far the surprise of each is from the
+// expected one, the entropy.
+func (s *Sampler) typical() {
+	top, sum, moment := s.sums()
+	// A candidate d below the largest has the surprise ln(sum) - d, and the entropy is
+	// ln(sum) - moment/sum.
+	m := measure{middle: top + moment/sum/s.beta, top: top, beta: s.beta}
+	goal := math.Nextafter(float64(float64(s.params.TypicalP)*sum), math.Inf(1))
+	if s.all {
+		s.keep(s.around(&m, goal))
+	}
+	s.reach(goal, s.params.MinKeep, &m)
+}
+
+// around returns bounds of logits at the same distance from the middle within which all candidates weigh more than goal,
+// and are as many as are always kept.
+func (s *Sampler) around(m *measure, goal float64) (from, to float64) {
+	for far := 0.25; far < negligible; far *= 2 {
+		from, to = m.middle-far/s.beta, min(m.middle+far/s.beta, m.top)
+		if mass, _ := s.weigh(m.top, from, to); mass < goal*(1+1e-6) {
+			continue
+		}
+		if k := s.params.MinKeep; k < 2 || kernel.CountLogits(s.logits, s.peaks, above(from), below(to)) >= k {
+			return from, to
+		}
+	}
+	return finite, m.top
+}
+
+// xtc removes, now and then, the candidates whose probabilities reach the threshold, all
+// but the least likely of them.
+func (s *Sampler) xtc() {
+	chance := s.uniform()
+	if chance > float64(s.params.XTCProbability) {
+		return
+	}
+	top, sum, _ := s.sums()
+	least := float64(float64(s.params.XTCThreshold) * sum)
+	if least > 1 {
+		return // nothing reaches it
+	}
+	n, all := s.count(), s.all
+	if all {
+		s.keep(top+(log(least)-1e-9)/s.beta, top)
+	}
+	last, more := token{ID: -1}, 0
+	for _, t := range s.kept {
+		if s.weight(t, top) >= least {
+			more++
+			if last.ID < 0 || before(last, t) {
+				last = t
+			}
+		}
+	}
+	s.all = all
+	if more < 2 || n-(more-1) < s.params.MinKeep {
+		return
+	}
+	s.keep(finite, float64(last.Logit))
+	s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return before(t, last) })
+}
+
+// temperature divides the logits of the candidates, or leaves only the likeliest.
+func (s *Sampler) temperature() {
+	p := &s.params
+	temp := float64(p.Temp)
+	if p.DynRange > 0 {
+		_, sum, moment := s.sums()
+		entropy := log(sum) - moment/sum
+		share := max(entropy, 0) / log(float64(max(s.count(), 2))) // of one candidate it is 0
+		least := max(temp-float64(p.DynRange), 0)
+		temp = least + float64((temp+float64(p.DynRange)-least)*power(share, float64(p.DynExponent)))
+	}
+	best := s.best()
+	if temp <= 0 || math.Abs(float64(best.Logit)*s.beta/temp) > math.MaxFloat32 {
+		s.only(best)
+		return
+	}
+	s.beta /= temp
+}

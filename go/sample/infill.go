@@ -1,9 +1,6 @@
 package sample
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // Infill is what the infill sampler has to know of a vocabulary.
 type Infill struct {
@@ -22,27 +19,28 @@ const (
 // that are likely then remain, with those that end the text.
 func (s *Sampler) infill() {
 	in := s.params.Infill
+	s.list()
 	top, sum, _ := s.sums()
 	n := float64(len(s.kept))
 	ends := 0.0
 	for _, t := range s.kept {
-		if in.Ends(t.id) {
-			ends += weight(float64(t.logit)-top) / sum
+		if in.Ends(t.ID) {
+			ends += s.weight(t, top) / sum
 		}
 	}
-	slices.SortFunc(s.kept, inOrder)
+	sortTokens(s.kept)
 	s.chances = s.chances[:0]
 	count := 0
 	only := float64(3*ends)*n > 1-ends
 	kept := s.kept[:0]
 	for _, t := range s.kept {
-		if !in.Ends(t.id) {
+		if !in.Ends(t.ID) {
 			if count++; only || count > maxInfill {
 				continue
 			}
 		}
 		kept = append(kept, t)
-		s.chances = append(s.chances, weight(float64(t.logit)-top)/sum)
+		s.chances = append(s.chances, s.weight(t, top)/sum)
 	}
 	s.kept = kept
 	if only {
@@ -53,7 +51,7 @@ func (s *Sampler) infill() {
 	going := s.keepLikely(leastInfill)
 	if going == 0 {
 		if s.mayEnd {
-			best = token{in.End, 1}
+			best = token{ID: in.End, Logit: 1}
 		}
 		s.kept = append(s.kept[:0], best)
 		return
@@ -66,9 +64,9 @@ func (s *Sampler) infill() {
 func (s *Sampler) mergePrefixes() {
 	p := s.chances
 	for i := range s.kept {
-		own := s.params.Infill.Piece(s.kept[i].id)
+		own := s.params.Infill.Piece(s.kept[i].ID)
 		for j := 0; j < len(s.kept) && p[i] >= 0 && len(own) > 0; j++ {
-			if i == j || p[j] < 0 || !bytes.HasPrefix(s.params.Infill.Piece(s.kept[j].id), own) {
+			if i == j || p[j] < 0 || !bytes.HasPrefix(s.params.Infill.Piece(s.kept[j].ID), own) {
 				continue
 			}
 			to, from := i, j
@@ -86,7 +84,7 @@ func (s *Sampler) mergePrefixes() {
 func (s *Sampler) keepLikely(least float64) (going int) {
 	n, sum := 0, 0.0
 	for i, t := range s.kept {
-		ends := s.params.Infill.Ends(t.id)
+		ends := s.params.Infill.Ends(t.ID)
 		if s.chances[i] < 0 || s.chances[i] < least && !ends {
 			continue
 		}

@@ -2,9 +2,9 @@ package sample
 
 import (
 	"math"
-	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // A Bias is added to the logit of a token. -Inf bans it.
@@ -23,43 +23,37 @@ type Logprob struct {
 // Logprobs returns the log-probability of token id, and the n likeliest tokens,
 // best first. A token that cannot come has -Inf.
 func Logprobs(logits []float32, id int32, n int) (own Logprob, top []Logprob) {
-	n = min(n, len(logits))
-	best := float32(math.Inf(-1))
-	for _, v := range logits {
-		if v > best { // false for NaN
-			best = v
-		}
-	}
-	sum := 0.0
-	for _, v := range logits {
-		sum += weight(float64(v) - float64(best)) // 0 for NaN
-	}
-	norm := float64(best) + exactmath.Log(sum)
+	s := Sampler{nVocab: len(logits), logits: logits, peaks: kernel.Peaks(nil, logits), all: true, beta: 1}
+	s.top = largest(s.peaks)
+	certain, norm := s.top > math.MaxFloat32, 0.0
 	value := func(v float32) float32 {
 		p := float64(v) - norm
-		if !(p <= 0) { // NaN, or rounding of a certain one
-			if v == best {
+		if certain || !(p <= 0) { // NaN, or rounding of a certain one
+			if v == s.top {
 				return 0
 			}
 			return float32(math.Inf(-1))
 		}
 		return float32(p)
 	}
-	if n > 0 {
-		s := Sampler{params: Params{TopK: n}}
-		if n < len(logits) {
-			s.topK(logits)
-		} else {
-			for i, v := range logits {
-				if v > float32(math.Inf(-1)) { // as topK has it
-					s.kept = append(s.kept, token{int32(i), v})
-				}
-			}
+	if certain || s.top < finite {
+		if certain && n > 0 {
+			top = []Logprob{{s.best().ID, 0}}
 		}
-		slices.SortFunc(s.kept, inOrder)
+		return Logprob{id, value(logits[id])}, top
+	}
+	if len(logits) <= small {
+		s.list()
+	}
+	_, sum, _ := s.sums()
+	norm = float64(s.top) + exactmath.Log(sum)
+	if n > 0 {
+		s.front(n)
+		s.list()
+		sortTokens(s.kept)
 		top = make([]Logprob, len(s.kept))
 		for i, t := range s.kept {
-			top[i] = Logprob{t.id, value(t.logit)}
+			top[i] = Logprob{t.ID, value(t.Logit)}
 		}
 	}
 	return Logprob{id, value(logits[id])}, top

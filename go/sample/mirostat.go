@@ -1,9 +1,6 @@
 package sample
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // A feedback is the state of the samplers that steer by what was chosen before. Accept
 // changes it.
@@ -41,40 +38,44 @@ func (f *feedback) accept(id int32, p *Params, c *chain) {
 // among as many as Zipf's law, fitted to the likeliest, says have it (version 1).
 func (s *Sampler) mirostat(u float64) int32 {
 	if s.params.Mirostat == 1 {
-		s.front(s.zipf())
+		s.zipf()
 	} else {
-		best := first(s.kept)
 		top, sum, _ := s.sums()
-		s.keepAbove(top + log(sum) - float64(s.feedback.mu*math.Ln2))
-		if len(s.kept) == 0 {
-			s.kept = append(s.kept, best)
-		}
+		s.keep(min(top, top+(log(sum)-float64(s.feedback.mu*math.Ln2))/s.beta), top)
 	}
 	id := s.draw(u)
 	top, sum, _ := s.sums()
-	for _, t := range s.kept {
-		if t.id == id {
-			s.feedback.id, s.feedback.observed = id, (log(sum)-(float64(t.logit)-top))/math.Ln2
-		}
-	}
+	d := (float64(s.logits[id]) - top) * s.beta
+	s.feedback.id, s.feedback.observed = id, (log(sum)-d)/math.Ln2
 	return id
 }
 
 // fitted is how many of the likeliest candidates Zipf's law is fitted to.
 const fitted = 100
 
-// zipf returns how many candidates Mirostat 1 keeps.
-func (s *Sampler) zipf() int {
-	n := len(s.kept)
+// zipf keeps the candidates that Mirostat 1 does.
+func (s *Sampler) zipf() {
+	n, all := s.count(), s.all
 	if n < 2 {
-		return 1
+		return
 	}
-	likeliest := heap(s.kept, fitted)
-	slices.SortFunc(likeliest, inOrder)
+	if all {
+		s.front(fitted)
+	} else {
+		sortTokens(heap(s.kept, fitted))
+	}
+	k := s.within(s.kept[:min(fitted, len(s.kept))], n)
+	if s.all = all; k < n {
+		s.front(k)
+	}
+}
+
+// within returns how many of n candidates Mirostat 1 keeps, by the likeliest of them.
+func (s *Sampler) within(likeliest []token, n int) int {
 	products, squares := 0.0, 0.0
 	for i := range len(likeliest) - 1 {
 		t := log(float64(i+2) / float64(i+1))
-		b := float64(likeliest[i].logit) - float64(likeliest[i+1].logit)
+		b := float64((float64(likeliest[i].Logit) - float64(likeliest[i+1].Logit)) * s.beta)
 		products += float64(t * b)
 		squares += float64(t * t)
 	}
@@ -114,15 +115,16 @@ func (s *Sampler) adaptive(u float64) int32 {
 	f := &s.feedback
 	goal := float64(s.params.AdaptiveTarget)
 	s.target = min(max(2*goal-f.sum/f.weight, 0), 1)
+	s.list()
 	top, sum, _ := s.sums()
 	total := 0.0
 	for _, t := range s.kept {
-		total += near(weight(float64(t.logit)-top)/sum, s.target)
+		total += near(s.weight(t, top)/sum, s.target)
 	}
 	left := float64(u * total)
 	for _, t := range s.kept {
-		p := weight(float64(t.logit)-top) / sum
-		f.id, f.observed = t.id, p
+		p := s.weight(t, top) / sum
+		f.id, f.observed = t.ID, p
 		if left -= near(p, s.target); left < 0 {
 			break
 		}

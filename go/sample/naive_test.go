@@ -16,8 +16,8 @@ type naive struct {
 // kept returns what passes the filters, larger logits first.
 func (n naive) kept(logits []float32) []token {
 	ts := n.penalized(logits)
-	sort.SliceStable(ts, func(i, j int) bool { return ts[i].logit > ts[j].logit })
-	if len(ts) > 0 && ts[0].logit == inf {
+	sort.SliceStable(ts, func(i, j int) bool { return ts[i].Logit > ts[j].Logit })
+	if len(ts) > 0 && ts[0].Logit == inf {
 		return ts[:1] // certain
 	}
 	if n.TopK > 0 && n.TopK < len(ts) {
@@ -69,7 +69,7 @@ func (n naive) penalized(logits []float32) []token {
 			v -= float32(times)*n.FrequencyPenalty + n.PresencePenalty
 		}
 		if v == v && !math.IsInf(float64(v), -1) {
-			ts = append(ts, token{int32(id), v})
+			ts = append(ts, token{ID: int32(id), Logit: v})
 		}
 	}
 	return ts
@@ -77,11 +77,11 @@ func (n naive) penalized(logits []float32) []token {
 
 // softmax returns the probabilities of ts at a temperature.
 func softmax(ts []token, temp float64) []float64 {
-	top := slices.MinFunc(ts, inOrder).logit
+	top := slices.MinFunc(ts, inOrder).Logit
 	probs := make([]float64, len(ts))
 	sum := 0.0
 	for i, t := range ts {
-		probs[i] = math.Exp((float64(t.logit) - float64(top)) / temp)
+		probs[i] = math.Exp((float64(t.Logit) - float64(top)) / temp)
 		sum += probs[i]
 	}
 	for i := range probs {

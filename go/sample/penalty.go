@@ -2,7 +2,6 @@ package sample
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 )
 
@@ -37,7 +36,7 @@ func (w *window) push(id int32) {
 }
 
 // add changes the count of id by n. A window holds few different tokens, so a
-// sorted slice serves: Sample has to meet them in order of id.
+// sorted slice serves.
 func (w *window) add(id, n int32) {
 	i, found := slices.BinarySearchFunc(w.counts, id, byID)
 	if !found {
@@ -62,39 +61,38 @@ func (p *Params) penalized(logit float32, n int32) float32 {
 	return logit - (float32(float32(n)*p.FrequencyPenalty) + p.PresencePenalty)
 }
 
-// penalize applies the penalties to s.edits.
-func (s *Sampler) penalize(logits []float32) {
-	if len(s.edits) == 0 {
-		for _, c := range s.window.counts {
-			s.edits = append(s.edits, token{c.id, s.params.penalized(logits[c.id], c.n)})
+// An edit is a logit that was changed, and what it was.
+type edit struct {
+	id  int32
+	was float32
+}
+
+// edit applies the penalties and DRY that come before anything else to the logits, which restore undoes.
+func (s *Sampler) edit(logits []float32) {
+	s.logits, s.edits = logits, s.edits[:0]
+	for _, letter := range s.chain.edits {
+		if letter == 'e' {
+			for _, c := range s.window.counts {
+				s.change(c.id, s.params.penalized(logits[c.id], c.n))
+			}
+			continue
 		}
-		return
-	}
-	for _, c := range s.window.counts {
-		t := s.edited(c.id, logits)
-		t.logit = s.params.penalized(t.logit, c.n)
+		s.repeats()
+		for _, r := range s.dry.longest {
+			s.change(r.id, logits[r.id]-s.dry.penalty(&s.params, r.n))
+		}
 	}
 }
 
-// runs yields the logits with s.edits, without copying them: stretches of the
-// caller's slice between the edited tokens, and each of those alone. The
-// key is the id of a stretch's first token; ids ascend. Loops over a stretch keep sums in variables of
-// their own: those outside of the range are in memory, as it calls a function.
-func (s *Sampler) runs(logits []float32) iter.Seq2[int32, []float32] {
-	return func(yield func(int32, []float32) bool) {
-		next := int32(0)
-		for _, t := range s.edits {
-			if next < t.id && !yield(next, logits[next:t.id]) {
-				return
-			}
-			s.one[0] = t.logit
-			if !yield(t.id, s.one[:]) {
-				return
-			}
-			next = t.id + 1
-		}
-		if int(next) < len(logits) {
-			yield(next, logits[next:])
-		}
+func (s *Sampler) change(id int32, to float32) {
+	s.edits = append(s.edits, edit{id, s.logits[id]})
+	s.logits[id] = to
+}
+
+// restore makes the logits again what they were before edit, and forgets them.
+func (s *Sampler) restore() {
+	for _, e := range slices.Backward(s.edits) {
+		s.logits[e.id] = e.was
 	}
+	s.logits = nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
@@ -25,37 +26,38 @@ type Sampler struct {
 	target   float64 // of adaptive-p, for the last choice
 	mayEnd   bool    // whether nothing rules the token out with which infill ends the text
 
-	edits   []token    // logits changed by penalties and DRY, in order of id
-	one     [1]float32 // one of these, see runs
-	kept    []token    // the candidates
-	beta    float64    // the draw's 1/temperature; 0: the choice was certain
-	all     bool       // the draw was among all tokens: kept has none
-	bins    []float64  // scratch of topP and reach
-	members []int32    // scratch of reach
-	chances []float64  // scratch of infill: probabilities of kept
+	edits  []edit    // what penalties and DRY did to the logits
+	logits []float32 // all of them, while a token is chosen
+	peaks  []float32 // of the logits: see kernel.Peaks
+	top    float32   // the largest
+	all    bool      // all finite logits are candidates; else the tokens of kept are
+	kept   []token
+	beta   float64 // weights are e to the logit times this, which the temperature divides; 0: the choice was certain
+
+	masses  []kernel.Mass // scratch of weigh
+	bins    []float64     // scratch of reach
+	members []int32       // scratch of reach
+	chances []float64     // scratch of infill: probabilities of kept
 }
 
 // finite is the least logit of a token that can be chosen.
 const finite = -math.MaxFloat32
 
 // A token is a candidate.
-type token struct {
-	id    int32
-	logit float32
-}
+type token = kernel.Token
 
 // before tells whether t comes before u: the larger logit, and the lower id
 // among equal ones.
-func (t token) before(u token) bool {
-	return t.logit > u.logit || t.logit == u.logit && t.id < u.id
+func before(t, u token) bool {
+	return t.Logit > u.Logit || t.Logit == u.Logit && t.ID < u.ID
 }
 
 // inOrder is before for sorting.
 func inOrder(t, u token) int {
 	switch {
-	case t.before(u):
+	case before(t, u):
 		return -1
-	case u.before(t):
+	case before(u, t):
 		return 1
 	default:
 		return 0
@@ -91,17 +93,17 @@ func (s *Sampler) Accept(id int32) {
 }
 
 // Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
-// the candidates, the bins, and what penalties and DRY know of the text.
-func Bytes(nVocab, ctx int) int { return 8*nVocab + 64<<10 + 32*ctx }
+// the candidates, what is known of the logits block by block, the bins, and what penalties and DRY know of the text.
+func Bytes(nVocab, ctx int) int { return 8*nVocab + nVocab/8 + 64<<10 + 48*ctx }
 
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.
 func (s *Sampler) Trim() {
-	s.kept, s.bins, s.members, s.chances = nil, nil, nil, nil
+	s.kept, s.peaks, s.masses, s.bins, s.members, s.chances = nil, nil, nil, nil, nil, nil
 }
 
 // Sample returns the id of the token chosen by its logits, which it leaves as
-// they are. It draws once, and once more for XTC, or not at all where only the
+// they are, though it changes them meanwhile. It draws once, and once more for XTC, or not at all where only the
 // temperature chooses and is 0: then the largest logit wins, and the lowest id among
 // equal ones. A logit of +Inf wins at any temperature. It fails with ErrNoToken, or when
 // there are not nVocab logits. The choice is not yet accepted: whatever else a choice
@@ -111,104 +113,83 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 		return 0, fmt.Errorf("sample: %d logits for a vocabulary of %d", len(logits), s.nVocab)
 	}
 	s.edit(logits)
-	s.beta, s.all, s.feedback.id = 0, false, -1
+	defer s.restore()
+	s.peaks = kernel.Peaks(s.peaks, logits)
+	s.top = largest(s.peaks)
+	s.feedback.id, s.all, s.kept, s.beta = -1, true, s.kept[:0], 1
+	if s.top < finite {
+		return 0, ErrNoToken
+	}
 	if s.chain.greedy {
-		best := s.greedy(logits)
-		if best.id < 0 {
-			return 0, ErrNoToken
-		}
-		return best.id, nil
+		s.beta = 0
+		return s.best().ID, nil
 	}
 	u := s.uniform()
-	if !s.chain.quick {
-		return s.walk(logits, u)
+	if s.top > math.MaxFloat32 { // its distance from itself is NaN
+		s.beta = 0
+		return s.best().ID, nil
 	}
-	s.beta = 1 / float64(s.params.Temp)
-	if s.params.filters(len(logits)) {
-		s.filter(logits)
-		if len(s.kept) == 0 {
-			return 0, ErrNoToken
-		}
-		return s.draw(u), nil
-	}
-	s.all = true
-	return s.drawAll(logits, u)
+	return s.walk(u), nil
 }
 
 // uniform draws from [0, 1).
 func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
-// greedy returns the token with the largest logit; its id is -1 when there is none.
-func (s *Sampler) greedy(logits []float32) token {
-	best := token{-1, float32(math.Inf(-1))}
-	for first, run := range s.runs(logits) {
-		for i, v := range run {
-			if v > best.logit { // false for NaN
-				best = token{first + int32(i), v}
-			}
-		}
-	}
-	return best
-}
-
-// draw picks among the kept tokens by their probabilities at the temperature.
+// draw picks among the candidates by their weights.
 func (s *Sampler) draw(u float64) int32 {
-	best := first(s.kept)
-	top, beta, sum := float64(best.logit), s.beta, 0.0
-	for _, t := range s.kept {
-		sum += weight((float64(t.logit) - top) * beta)
-	}
+	top, sum, _ := s.sums()
+	last, from, end := int32(-1), 0, len(s.kept)
 	left := float64(u * sum) // converted, or some machines would fuse it with what follows
-	last := best.id
-	for _, t := range s.kept {
-		if w := weight((float64(t.logit) - top) * beta); w > 0 {
-			last = t.id
+	if s.many() {
+		var block int
+		block, left = s.blockOf(left)
+		from, end = block*kernel.LogitsBlock, min((block+1)*kernel.LogitsBlock, s.candidates())
+	}
+	for i := from; i < end; i++ {
+		t := s.candidate(i)
+		if w := s.weight(t, top); w > 0 {
+			last = t.ID
 			if left -= w; left < 0 {
 				break
 			}
 		}
 	}
+	if last < 0 {
+		return s.best().ID // all weights of a block are negligible
+	}
 	return last // when rounding left a remainder, the last one that had a chance
 }
 
-// drawAll does as draw among all tokens, without keeping a list of them.
-func (s *Sampler) drawAll(logits []float32, u float64) (int32, error) {
-	best := s.greedy(logits)
-	if best.id < 0 {
-		return 0, ErrNoToken
-	}
-	top, beta, sum := float64(best.logit), s.beta, 0.0
-	for _, run := range s.runs(logits) {
-		so := sum
-		for _, v := range run {
-			so += weight((float64(v) - top) * beta)
+// blockOf returns the block of candidates in which the weights reach left, and what is left of it there.
+func (s *Sampler) blockOf(left float64) (int, float64) {
+	last := 0
+	for i, m := range s.masses {
+		sum := float64(m.Sum)
+		if left < sum {
+			return i, left
 		}
-		sum = so
-	}
-	left := float64(u * sum)
-	last := best.id
-	for first, run := range s.runs(logits) {
-		rest, at := left, -1
-		for i, v := range run {
-			if w := weight((float64(v) - top) * beta); w > 0 {
-				at = i
-				if rest -= w; rest < 0 {
-					return first + int32(i), nil
-				}
-			}
+		if sum > 0 {
+			last = i
 		}
-		if left = rest; at >= 0 {
-			last = first + int32(at)
-		}
+		left -= sum
 	}
-	return last, nil
+	return last, math.Inf(1) // rounding left a remainder
+}
+
+// largest returns the largest of the peaks, -Inf if there is none.
+func largest(peaks []float32) float32 {
+	top := float32(math.Inf(-1))
+	for _, peak := range peaks {
+		top = max(top, peak)
+	}
+	return top
 }
 
 // first returns the token that comes before the others.
 func first(tokens []token) token {
 	best := tokens[0]
 	for _, t := range tokens[1:] {
-		if t.before(best) {
+		if before(t, best) {
 			best = t
 		}
 	}

@@ -92,25 +92,22 @@ func TestPenalties(t *testing.T) {
 		for _, id := range tt.accept {
 			s.Accept(id)
 		}
-		var got []float32
+		before := slices.Clone(tt.logits)
 		s.edit(tt.logits)
-		for first, run := range s.runs(tt.logits) {
-			if int(first) != len(got) {
-				t.Errorf("%s: a run starts at %d after %d", tt.name, first, len(got))
-			}
-			got = append(got, run...)
+		if !slices.Equal(tt.logits, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, tt.logits, tt.want)
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		if s.restore(); !slices.Equal(tt.logits, before) {
+			t.Errorf("%s: %v were %v", tt.name, tt.logits, before)
 		}
 	}
 }
 
 // randomCase makes parameters and logits of every kind: few or many tokens,
 // ties, peaks, masks, NaN, infinities.
-func randomCase(rng *rand.Rand) (Params, []float32) {
+func randomCase(rng *rand.Rand, sizes int) (Params, []float32) {
 	pick := func(vs ...float32) float32 { return vs[rng.IntN(len(vs))] }
-	n := []int{1, 2, 3, 10, 50, 500}[rng.IntN(6)]
+	n := []int{1, 2, 3, 10, 50, 500, 600, 5000}[rng.IntN(sizes)]
 	p := Params{
 		Temp: pick(0, 0.1, 0.8, 1, 2), TopK: []int{-1, 0, 1, 2, 5, 40, n - 1, n, n + 1}[rng.IntN(9)],
 		TopP: pick(0, 0.1, 0.5, 0.95, 0.999999, 1), MinP: pick(0, 0, 0.001, 0.05, 0.5, 1), TypicalP: 1, Seed: rng.Uint64(),
@@ -145,8 +142,13 @@ func randomCase(rng *rand.Rand) (Params, []float32) {
 func TestAgainstNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	differed := 0
-	for round := range 20000 {
-		p, logits := randomCase(rng)
+	const rounds = 20000
+	for round := range rounds {
+		sizes := 6
+		if round%16 == 0 {
+			sizes = 8 // long ones, which are weighed in blocks
+		}
+		p, logits := randomCase(rng, sizes)
 		before := slices.Clone(logits)
 		s, ref := New(p, len(logits)), naive{Params: p}
 		for range rng.IntN(80) {
@@ -169,20 +171,25 @@ func TestAgainstNaive(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		if p.Temp <= 0 || want[0].logit == inf {
-			if id != want[0].id {
-				t.Fatalf("round %d: took %d, but %d is certain", round, id, want[0].id)
+		if p.Temp <= 0 || want[0].Logit == inf {
+			if id != want[0].ID {
+				t.Fatalf("round %d: took %d, but %d is certain", round, id, want[0].ID)
 			}
 			continue
 		}
-		if !p.filters(len(logits)) {
-			if !slices.ContainsFunc(want, func(t token) bool { return t.id == id }) {
+		if s.all {
+			s.edit(logits)
+			left := s.count()
+			if s.restore(); left != len(want) {
+				t.Fatalf("round %d: %d are left, want %d", round, left, len(want))
+			}
+			if !slices.ContainsFunc(want, func(t token) bool { return t.ID == id }) {
 				t.Fatalf("round %d: %d cannot be chosen", round, id)
 			}
 			continue
 		}
 		got := slices.Clone(s.kept)
-		if !slices.ContainsFunc(got, func(t token) bool { return t.id == id }) {
+		if !slices.ContainsFunc(got, func(t token) bool { return t.ID == id }) {
 			t.Fatalf("round %d: %d was filtered out", round, id)
 		}
 		slices.SortFunc(got, inOrder)
@@ -190,18 +197,24 @@ func TestAgainstNaive(t *testing.T) {
 			continue
 		}
 		// Where p falls on the very edge between two tokens, sums in another
-		// order may differ by one token in the tail.
-		differed++
+		// order may differ by one token in the tail, and those of single precision by what weighs nothing.
 		short, long := got, want
 		if len(short) > len(long) {
 			short, long = long, short
 		}
-		if !slices.Equal(short, long[:len(short)]) || len(long)-len(short) > 1 {
+		tail := 0.0
+		for _, w := range softmax(long, 1)[min(len(short), len(long)):] {
+			tail += w
+		}
+		if len(long) <= small || tail > 3e-7 {
+			differed++
+		}
+		if !slices.Equal(short, long[:len(short)]) || len(long)-len(short) > 1 && tail > 3e-7 {
 			t.Fatalf("round %d: %+v\nlogits %v\nkept %v\nwant %v", round, p, logits, got, want)
 		}
 	}
-	if differed > 20 {
-		t.Errorf("%d of 20000 differ from the naive chain by a token", differed)
+	if differed > rounds/1000 {
+		t.Errorf("%d of %d differ from the naive chain by a token", differed, rounds)
 	}
 }
 
@@ -237,8 +250,8 @@ func TestDistribution(t *testing.T) {
 			chi2, seen := 0.0, 0
 			for i, tok := range kept {
 				want := probs[i] * draws
-				chi2 += (float64(times[tok.id]) - want) * (float64(times[tok.id]) - want) / want
-				seen += times[tok.id]
+				chi2 += (float64(times[tok.ID]) - want) * (float64(times[tok.ID]) - want) / want
+				seen += times[tok.ID]
 			}
 			if seen != draws {
 				t.Errorf("%d of %d draws outside of what passes the filters: %v", draws-seen, draws, times)

@@ -47,7 +47,7 @@ type digits struct {
 	c       *compiler
 	modulus int
 	places  int
-	rules   map[[2]int]grammar.Ref // by digits left and remainder
+	rules   map[[3]int]grammar.Ref // by digits left, at least and at most, and remainder
 	err     error                  // the rules are too many
 }
 
@@ -66,11 +66,86 @@ func (d *digits) between(lo, hi *big.Int, rem int) grammar.Expr {
 		if len(lo.String()) < n || from < least {
 			from = max(from, least)
 		}
-		if from <= to {
+		if from == least && strings.Trim(to, "9") == "" && n > d.places+1 {
+			last := n // all of so many digits, and of more
+			for last+1 < len(hi.String()) || last+1 == len(hi.String()) && strings.Trim(hi.String(), "9") == "" {
+				last++
+			}
+			out = append(out, d.all(n-1-d.places, last-1-d.places, rem))
+			n = last
+		} else if from <= to {
 			out = append(out, d.same(from, to, rem))
 		}
 	}
 	return out
+}
+
+// all returns the numbers that begin with a digit other than 0 and have some more before the point.
+func (d *digits) all(least, most, rem int) grammar.Expr {
+	if d.modulus == 1 {
+		return grammar.Seq{grammar.NewClass(grammar.Range{Lo: '1', Hi: '9'}), grammar.Repeat{Expr: digit, Min: least, Max: most}, d.free(d.places, 0)}
+	}
+	return d.digit('1', rem, func(rem int) grammar.Expr { return d.span(least, most, rem) })
+}
+
+// digit returns a digit, from one on, and what follows it by the remainder that it leaves.
+func (d *digits) digit(from byte, rem int, then func(rem int) grammar.Expr) grammar.Alt {
+	var out grammar.Alt
+	at := map[int]int{} // by remainder
+	var classes []grammar.Class
+	for x := from; x <= '9'; x++ {
+		to := d.step(rem, x)
+		i, ok := at[to]
+		if !ok {
+			i = len(out)
+			at[to] = i
+			out = append(out, then(to))
+			classes = append(classes, nil)
+		}
+		classes[i] = grammar.Union(classes[i], grammar.Runes(string(rune(x))))
+	}
+	for i, c := range classes {
+		out[i] = grammar.Seq{c, out[i]}
+	}
+	return out
+}
+
+// span returns all texts of some digits before the point, and those after it, with which the modulus
+// divides the number: a state of theirs leads to one by each digit.
+func (d *digits) span(least, most, rem int) grammar.Expr {
+	if most == 0 {
+		return d.free(d.places, rem)
+	}
+	return d.rule([3]int{least + d.places, most + d.places, rem}, func() grammar.Alt {
+		out := grammar.Alt{}
+		if least == 0 {
+			out = append(out, d.free(d.places, rem))
+		}
+		return append(out, d.digit('0', rem, func(rem int) grammar.Expr { return d.span(max(least-1, 0), most-1, rem) })...)
+	})
+}
+
+// rule returns the rule of a key, which is made once.
+func (d *digits) rule(key [3]int, of func() grammar.Alt) grammar.Expr {
+	if r, ok := d.rules[key]; ok {
+		return r
+	}
+	if len(d.c.g.Rules) > maxRules {
+		d.err = fmt.Errorf("the schema makes more than %d rules", maxRules)
+	}
+	if d.err != nil {
+		return grammar.Alt{}
+	}
+	e := of()
+	if d.err != nil {
+		return grammar.Alt{}
+	}
+	r := d.c.g.Add(fmt.Sprintf("multiple-%d-%d-%d", key[0], key[1], key[2]), e)
+	if d.rules == nil {
+		d.rules = map[[3]int]grammar.Ref{}
+	}
+	d.rules[key] = r
+	return r
 }
 
 func pad(i *big.Int, n int) string {
@@ -126,25 +201,7 @@ func (d *digits) free(n, rem int) grammar.Expr {
 	case d.modulus == 1:
 		return grammar.Seq{d.point(n), grammar.Repeat{Expr: digit, Min: n, Max: n}}
 	}
-	key := [2]int{n, rem}
-	if r, ok := d.rules[key]; ok {
-		return r
-	}
-	if len(d.c.g.Rules) > maxRules {
-		d.err = fmt.Errorf("the schema makes more than %d rules", maxRules)
-		return grammar.Alt{}
-	}
-	out := grammar.Alt{}
-	for x := byte('0'); x <= '9'; x++ {
-		out = append(out, grammar.Seq{d.point(n), grammar.Lit(string(rune(x))), d.free(n-1, d.step(rem, x))})
-	}
-	if d.err != nil {
-		return out
-	}
-	r := d.c.g.Add(fmt.Sprintf("multiple-%d-%d", n, rem), out)
-	if d.rules == nil {
-		d.rules = map[[2]int]grammar.Ref{}
-	}
-	d.rules[key] = r
-	return r
+	return d.rule([3]int{n, n, rem}, func() grammar.Alt {
+		return grammar.Alt{grammar.Seq{d.point(n), d.digit('0', rem, func(rem int) grammar.Expr { return d.free(n-1, rem) })}}
+	})
 }

@@ -1,0 +1,294 @@
+package constrain
+
+import "slices"
+
+// A dfa is a deterministic automaton over bytes. State 0 is the first.
+type dfa struct {
+	alphabet
+	next    []int32 // of each state, by class; -1: no text goes on
+	accepts []bool
+}
+
+// An alphabet divides the bytes into classes, of which each is a range.
+type alphabet struct {
+	classOf [256]byte
+	first   []byte // of each class
+}
+
+// newAlphabet returns the classes that begin at some bytes.
+func newAlphabet(edge *[257]bool) (a alphabet) {
+	for b := range 256 {
+		if b == 0 || edge[b] {
+			a.first = append(a.first, byte(b))
+		}
+		a.classOf[b] = byte(len(a.first) - 1)
+	}
+	return a
+}
+
+// row returns where a state leads.
+func (d *dfa) row(n int32) []int32 { return d.next[int(n)*len(d.first):][:len(d.first)] }
+
+// add adds a state, which leads nowhere.
+func (d *dfa) add(accepts bool) int32 {
+	d.next = slices.Grow(d.next, len(d.first))
+	for range d.first {
+		d.next = append(d.next, -1)
+	}
+	d.accepts = append(d.accepts, accepts)
+	return int32(len(d.accepts) - 1)
+}
+
+// product returns the texts of a that b has, or those that b has not.
+func product(a, b *dfa, not bool) *dfa {
+	var edge [257]bool
+	for _, x := range append(slices.Clone(a.first), b.first...) {
+		edge[x] = true
+	}
+	d := &dfa{alphabet: newAlphabet(&edge)}
+	type pair struct{ a, b int32 }
+	known := map[pair]int32{}
+	var pairs []pair
+	state := func(p pair) int32 {
+		if p.a < 0 || p.b < 0 && !not {
+			return -1
+		}
+		n, ok := known[p]
+		if !ok {
+			if len(pairs) >= maxRegular {
+				refuse("a regular part of the grammar has more than %d states", maxRegular)
+			}
+			n = d.add(a.accepts[p.a] && (p.b >= 0 && b.accepts[p.b]) != not)
+			known[p] = n
+			pairs = append(pairs, p)
+		}
+		return n
+	}
+	state(pair{0, 0})
+	for n := 0; n < len(pairs); n++ {
+		p := pairs[n]
+		for c, x := range d.first {
+			to := pair{a.row(p.a)[a.classOf[x]], -1}
+			if p.b >= 0 {
+				to.b = b.row(p.b)[b.classOf[x]]
+			}
+			next := state(to)
+			d.row(int32(n))[c] = next
+		}
+	}
+	return d
+}
+
+// before returns the states that lead to each, by class: those of state n and class c are
+// list[at[c*states+n]:at[c*states+n+1]].
+func (d *dfa) before() (at, list []int32) {
+	states, width := len(d.accepts), len(d.first)
+	at = make([]int32, states*width+1)
+	for i, to := range d.next {
+		if to >= 0 {
+			at[i%width*states+int(to)+1]++
+		}
+	}
+	for i := range len(at) - 1 {
+		at[i+1] += at[i]
+	}
+	list = make([]int32, at[len(at)-1])
+	used := slices.Clone(at)
+	for i, to := range d.next {
+		if to >= 0 {
+			k := &used[i%width*states+int(to)]
+			list[*k] = int32(i / width)
+			*k++
+		}
+	}
+	return at, list
+}
+
+// trim removes the states after which no text ends, but the first.
+func (d *dfa) trim() {
+	before := make([][]int32, len(d.accepts))
+	alive := slices.Clone(d.accepts)
+	var todo []int32
+	for n := range alive {
+		last := int32(-1)
+		for _, to := range d.row(int32(n)) {
+			if to >= 0 && to != last {
+				before[to] = append(before[to], int32(n))
+				last = to
+			}
+		}
+		if alive[n] {
+			todo = append(todo, int32(n))
+		}
+	}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, b := range before[n] {
+			if !alive[b] {
+				alive[b] = true
+				todo = append(todo, b)
+			}
+		}
+	}
+	if !alive[0] {
+		none := &dfa{alphabet: d.alphabet}
+		none.add(false)
+		*d = *none
+		return
+	}
+	d.renumber(func(n int32) int32 { return n }, func(n int32) bool { return alive[n] })
+}
+
+// renumber keeps the states that are wanted and reached, and makes those with the same class one.
+func (d *dfa) renumber(class func(int32) int32, want func(int32) bool) {
+	number := slices.Repeat([]int32{-1}, len(d.accepts))
+	to := &dfa{alphabet: d.alphabet}
+	var order []int32
+	at := func(n int32) int32 {
+		if n < 0 || !want(n) {
+			return -1
+		}
+		k := class(n)
+		if number[k] < 0 {
+			number[k] = to.add(d.accepts[n])
+			order = append(order, n)
+		}
+		return number[k]
+	}
+	at(0)
+	for n := 0; n < len(order); n++ {
+		for c, old := range d.row(order[n]) {
+			next := at(old)
+			to.row(int32(n))[c] = next
+		}
+	}
+	*d = *to
+}
+
+// minimal returns the least dfa with the same texts. All states but the first lead to an end. It refines a
+// partition by what leads to its parts, as Hopcroft does: the smaller half of each part that was divided is enough.
+func (d *dfa) minimal() *dfa {
+	n, width := len(d.accepts), len(d.first)
+	at, before := d.before()
+	type part struct{ from, to, marked int32 }
+	order, place, of := make([]int32, n), make([]int32, n), make([]int32, n) // states by part; where each is, and in which part
+	parts := []part{{}}
+	for s := range n { // those that do not accept come first
+		if !d.accepts[s] {
+			order[parts[0].to] = int32(s)
+			parts[0].to++
+		}
+	}
+	end := parts[0].to
+	for s := range n {
+		if d.accepts[s] {
+			order[end] = int32(s)
+			end++
+		}
+	}
+	if first := parts[0].to; first == 0 {
+		parts[0].to = end
+	} else if first < end {
+		parts = append(parts, part{from: first, to: end})
+	}
+	for i, s := range order {
+		place[s] = int32(i)
+		if i >= int(parts[0].to) {
+			of[s] = 1
+		}
+	}
+	type splitter struct{ part, class int32 }
+	var todo []splitter
+	waits := make([]bool, n*width) // by part and class
+	push := func(p, c int32) {
+		todo = append(todo, splitter{p, c})
+		waits[int(p)*width+int(c)] = true
+	}
+	for p := range parts { // what leads nowhere is a part as well, which is not listed
+		for c := range width {
+			push(int32(p), int32(c))
+		}
+	}
+	var into, touched []int32
+	for len(todo) > 0 {
+		x := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		waits[int(x.part)*width+int(x.class)] = false
+		into, touched = into[:0], touched[:0]
+		for _, s := range order[parts[x.part].from:parts[x.part].to] {
+			i := int(x.class)*n + int(s)
+			into = append(into, before[at[i]:at[i+1]]...)
+		}
+		for _, s := range into { // to the front of its part
+			p := &parts[of[s]]
+			if p.marked == 0 {
+				touched = append(touched, of[s])
+			}
+			to, is := p.from+p.marked, place[s]
+			other := order[to]
+			order[to], order[is] = s, other
+			place[s], place[other] = to, is
+			p.marked++
+		}
+		for _, k := range touched {
+			p := &parts[k]
+			marked := p.marked
+			p.marked = 0
+			if marked == p.to-p.from {
+				continue
+			}
+			added := part{from: p.from, to: p.from + marked}
+			p.from += marked
+			fresh := int32(len(parts))
+			for _, s := range order[added.from:added.to] {
+				of[s] = fresh
+			}
+			smaller := fresh
+			if p.to-p.from < marked {
+				smaller = k
+			}
+			parts = append(parts, added)
+			for c := range width {
+				if waits[int(k)*width+c] {
+					push(fresh, int32(c))
+				} else {
+					push(smaller, int32(c))
+				}
+			}
+		}
+	}
+	d.renumber(func(s int32) int32 { return of[s] }, func(int32) bool { return true })
+	return d
+}
+
+// run returns the code points that lead from a state to itself.
+func (d *dfa) run(n int32) (r run) {
+	for b := range rune(0x80) {
+		if d.row(n)[d.classOf[b]] == n {
+			r.add(b, b)
+		}
+	}
+	if d.row(n)[d.classOf[0xC2]] < 0 {
+		return r
+	}
+	r.rest = true
+	splitUTF8(0x80, 0x10FFFF, func(lo, hi []byte) {
+		states := []int32{n}
+		for k := range lo {
+			var to []int32
+			for _, s := range states {
+				for b := int(lo[k]); b <= int(hi[k]); b++ {
+					if x := d.row(s)[d.classOf[b]]; x < 0 {
+						r.rest = false
+					} else if !slices.Contains(to, x) {
+						to = append(to, x)
+					}
+				}
+			}
+			states = to
+		}
+		r.rest = r.rest && len(states) == 1 && states[0] == n
+	})
+	return r
+}
