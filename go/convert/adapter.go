@@ -1,0 +1,219 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+const (
+	adapterWeights = "adapter_model.safetensors"
+	adapterConfig  = "adapter_config.json"
+)
+
+// An Adapter is a LoRA adapter of PEFT that is ready to be written as GGUF.
+type Adapter struct {
+	dir     string
+	weights *safetensors.Checkpoint
+	output
+}
+
+// IsAdapter reports whether path is a folder with an adapter.
+func IsAdapter(path string) bool {
+	_, err := os.Stat(filepath.Join(path, adapterConfig))
+	return err == nil
+}
+
+// A pair is the two matrices of an adapter for one of the model's.
+type pair struct{ a, b *safetensors.Tensor }
+
+// OpenAdapter reads all of an adapter but its weights. What it is made for is the model in the folder base, of which only
+// config.json is read, or if that is empty the one that adapter_config.json names.
+func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
+	settings := &config{file: filepath.Join(dir, adapterConfig)}
+	if err := readJSON(settings.file, &settings.m); err != nil {
+		return nil, err
+	}
+	if base == "" {
+		base = settings.text("base_model_name_or_path")
+		if _, err := os.Stat(filepath.Join(base, "config.json")); base == "" || errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.file, base)
+		}
+	}
+	model, err := readConfig(base)
+	if err != nil {
+		return nil, err
+	}
+	f, err := familyOf(model)
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{dir: dir, output: output{threads: o.Threads, progress: o.Progress}}
+	if a.weights, err = safetensors.OpenFile(filepath.Join(dir, adapterWeights)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	pairs, rank, err := a.pairs()
+	if err != nil {
+		return nil, err
+	}
+	alpha, err := alphaOf(settings, rank)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := parseKind(o.Type, func() gguf.Type { return gguf.F16 })
+	if err == nil && kind.mixed {
+		err = fmt.Errorf("an adapter as %s; want f32, f16, bf16 or q8_0", o.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	layers := (&keys{config: model, arch: f.arch}).all(f)
+	if model.err != nil {
+		return nil, model.err
+	}
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		if err := a.add(name, pairs[name], f, model, layers, kind.typ); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.path(), err)
+		}
+	}
+	if model.err != nil {
+		return nil, model.err
+	}
+	a.keys = []gguf.KV{
+		{Key: "general.architecture", Value: f.arch}, {Key: "general.type", Value: "adapter"},
+		{Key: "adapter.type", Value: "lora"}, {Key: "adapter.lora.alpha", Value: float32(alpha)},
+		{Key: "general.quantization_version", Value: uint32(quantizationVersion)},
+	}
+	return a, nil
+}
+
+func (a *Adapter) path() string { return filepath.Join(a.dir, adapterWeights) }
+
+// Close closes the adapter's file.
+func (a *Adapter) Close() error { return a.weights.Close() }
+
+// Name returns a name for the file: the folder's.
+func (a *Adapter) Name() string { return filepath.Base(filepath.Clean(a.dir)) + "-lora" }
+
+// pairs finds the matrices of each of the model's, and their rank.
+func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
+	all := map[string]*pair{}
+	rank := uint64(0)
+	for _, name := range a.weights.Names() {
+		t := a.weights.Tensor(name)
+		plain := strings.TrimPrefix(strings.TrimPrefix(name, "base_model.model."), "base_model.")
+		base, isA := strings.CutSuffix(plain, ".lora_A.weight")
+		if !isA {
+			base, isA = strings.CutSuffix(plain, ".lora_A.default.weight")
+		}
+		isB := false
+		if !isA {
+			if base, isB = strings.CutSuffix(plain, ".lora_B.weight"); !isB {
+				base, isB = strings.CutSuffix(plain, ".lora_B.default.weight")
+			}
+		}
+		if !isA && !isB || len(t.Shape) != 2 {
+			return nil, 0, fmt.Errorf("%s: tensor %q of the shape %v is none of a plain LoRA adapter, which has a matrix lora_A and one lora_B for each that it changes; merge it into its model first",
+				a.path(), name, t.Shape)
+		}
+		p := all[base]
+		if p == nil {
+			p = &pair{}
+			all[base] = p
+		}
+		if isA {
+			p.a = t
+		} else {
+			p.b = t
+		}
+	}
+	for name, p := range all {
+		if p.a == nil || p.b == nil {
+			return nil, 0, fmt.Errorf("%s: of %q there is only one of lora_A and lora_B", a.path(), name)
+		}
+		if p.a.Shape[0] != p.b.Shape[1] || rank != 0 && rank != p.a.Shape[0] {
+			return nil, 0, fmt.Errorf("%s: %q has the shapes %v and %v; want one rank in all", a.path(), name, p.a.Shape, p.b.Shape)
+		}
+		rank = p.a.Shape[0]
+	}
+	if rank == 0 {
+		return nil, 0, fmt.Errorf("%s has no tensors", a.path())
+	}
+	return all, rank, nil
+}
+
+// alphaOf returns what the product of the matrices is multiplied by, times the rank.
+func alphaOf(c *config, rank uint64) (float64, error) {
+	alpha := c.number("lora_alpha")
+	if c.flag("use_rslora") {
+		alpha *= math.Sqrt(float64(rank))
+	}
+	if c.flag("use_dora") {
+		c.fail("use_dora: its magnitudes have no place in GGUF; merge the adapter into its model")
+	}
+	if len(c.object("alpha_pattern")) > 0 || len(c.object("rank_pattern")) > 0 {
+		c.fail("alpha_pattern and rank_pattern: GGUF has one of each for all matrices")
+	}
+	c.want("peft_type", "LORA")
+	return alpha, c.err
+}
+
+// add adds the matrices for one of the model's. What is done to its rows is done to those of lora_B.
+func (a *Adapter) add(name string, p *pair, f *family, model *config, layers int, typ gguf.Type) error {
+	if isOther(name) {
+		return fmt.Errorf("%q is none of the text model's; merge the adapter into its model first", name)
+	}
+	known := plain(name + ".weight")
+	if f.rename != nil {
+		known = f.rename(model, known)
+	}
+	s := parse(known, f.trim())
+	r, _, suffix := match(f.rules, s)
+	if r == nil || r.to == "" || s.expert >= 0 || len(strings.Fields(r.from)) > 1 {
+		return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.arch)
+	}
+	if s.layer >= layers {
+		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.layer, layers)
+	}
+	of := func(t *safetensors.Tensor) view { return view{shape: slices.Clone(t.Shape), read: t.Floats} }
+	out := []view{of(p.b)}
+	if r.do != nil {
+		var err error
+		if out, err = r.do(model, out); err != nil {
+			return fmt.Errorf("lora_B of %q has %w", name, err)
+		}
+	}
+	for i, to := range r.targets(s.layer, suffix) {
+		if len(out[i].shape) != 2 || out[i].shape[1] != p.b.Shape[1] {
+			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.arch)
+		}
+		for _, x := range []struct {
+			end string
+			v   view
+		}{{".lora_a", of(p.a)}, {".lora_b", out[i]}} {
+			t := &target{name: to + x.end, view: x.v, typ: typ, dims: []uint64{x.v.shape[1], x.v.shape[0]}}
+			if t.dims[0]%uint64(typ.BlockElems()) != 0 {
+				t.typ = gguf.F16
+			}
+			if _, err := t.typ.Size(t.dims); err != nil {
+				return fmt.Errorf("%q: %w", name, err)
+			}
+			a.targets = append(a.targets, t)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package convert
+
+import "slices"
+
+// bertRules is BERT's names.
+var bertRules = []rule{
+	{"embeddings.word_embeddings", "token_embd", nil},
+	{"embeddings.token_type_embeddings", "token_types", nil},
+	{"embeddings.position_embeddings", "position_embd", nil},
+	{"embeddings.LayerNorm", "token_embd_norm", nil},
+	{"attention.self.query", "attn_q", nil},
+	{"attention.self.key", "attn_k", nil},
+	{"attention.self.value", "attn_v", nil},
+	{"attention.output.dense", "attn_output", nil},
+	{"attention.output.LayerNorm", "attn_output_norm", nil},
+	{"intermediate.dense", "ffn_up", nil},
+	{"output.dense", "ffn_down", nil},
+	{"output.LayerNorm", "layer_output_norm", nil},
+	{"classifier", "cls.output", nil},
+	{"classifier.dense", "cls", nil},
+	{"classifier.out_proj", "cls.output", nil},
+}
+
+// maskedHeads are what encoders have for guessing words, and for sums of texts, which vectors are not made of.
+var maskedHeads = []string{"cls.", "pooler.", "bert.pooler.", "bert.cls.", "roberta.pooler.", "lm_head.", "embeddings.position_ids"}
+
+var encoders = []family{
+	{
+		arch:   "bert",
+		names:  "BertModel BertForMaskedLM",
+		rules:  bertRules,
+		keys:   encoderKeys,
+		prefix: "bert.",
+		skip:   maskedHeads,
+		vocab:  typesOfTexts,
+	},
+	{
+		arch:  "bert",
+		names: "XLMRobertaModel XLMRobertaForSequenceClassification RobertaModel RobertaForSequenceClassification",
+		rules: with(bertRules, rule{"embeddings.position_embeddings", "position_embd", fromPad}),
+		keys: func(k *keys) {
+			encoderKeys(k)
+			if n := k.countOr("pad_token_id", 0) + 1; k.has("pad_token_id") {
+				k.n("context_length", max(k.count("max_position_embeddings")-n, 0))
+			}
+		},
+		prefix: "roberta.",
+		skip:   maskedHeads,
+		vocab:  typesOfTexts,
+	},
+	{
+		arch:  "nomic-bert",
+		names: "NomicBertModel",
+		rules: slices.Concat([]rule{
+			{"emb_ln", "token_embd_norm", nil},
+			{"attn.Wqkv", "attn_qkv", nil},
+			{"attn.out_proj", "attn_output", nil},
+			{"norm1", "attn_output_norm", nil},
+			{"norm2", "layer_output_norm", nil},
+			{"mlp.fc11", "ffn_up", nil},
+			{"mlp.fc12", "ffn_gate", nil},
+			{"mlp.fc2", "ffn_down", nil},
+		}, bertRules),
+		keys: func(k *keys) {
+			encoderKeys(k)
+			k.drop("attention.head_count_kv")
+		},
+		skip:  maskedHeads,
+		vocab: typesOfTexts,
+	},
+	{
+		arch:  "modern-bert",
+		names: "ModernBertModel ModernBertForMaskedLM",
+		rules: []rule{
+			{"embeddings.tok_embeddings", "token_embd", nil},
+			{"embeddings.norm", "token_embd_norm", nil},
+			{"final_norm", "output_norm", nil},
+			{"attn_norm", "attn_norm", nil},
+			{"attn.Wqkv", "attn_qkv", nil},
+			{"attn.Wo", "attn_output", nil},
+			{"mlp_norm", "ffn_norm", nil},
+			{"mlp.Wi", "ffn_up", nil},
+			{"mlp.Wo", "ffn_down", nil},
+		},
+		settings: []setting{
+			{"attention.sliding_window", 'n', "local_attention"},
+			{"attention.sliding_window_pattern", 'n', "global_attn_every_n_layers"},
+		},
+		keys: func(k *keys) {
+			encoderKeys(k)
+			vocabSize(k)
+			k.set("rope.scaling.type", "none")
+			k.f("attention.layer_norm_epsilon", k.numberOr("norm_eps", 1e-5))
+			k.drop("attention.layer_norm_rms_epsilon")
+		},
+		skip: []string{"head.", "decoder.", "classifier."},
+	},
+}
+
+// encoderKeys are those of models that see texts whole. How a vector is made of tokens' is read from the folder; see pooling.
+func encoderKeys(k *keys) { k.b("attention.causal", false) }
+
+// fromPad leaves out the rows of positions that no token has: those up to the number of the token for padding.
+var fromPad = one(func(c *config, v view) (view, error) {
+	before := uint64(0)
+	if c.has("pad_token_id") {
+		before = uint64(c.count("pad_token_id")) + 1
+	}
+	rows, each := v.rows()
+	before = min(before, rows)
+	return v.strided(before*each, dim{rows - before, each}, dim{each, 1}), nil
+})

@@ -1,0 +1,51 @@
+package convert
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzCheckpoint gives a converter files that are anything. It makes a model of them, or says in a line why not.
+func FuzzCheckpoint(f *testing.F) {
+	good := checkpoints["qwen3"]
+	f.Add(good.config, smallTokenizer(512), `{"bos_token": "<s>"}`)
+	f.Add(checkpoints["qwen35"].config, smallTokenizer(512), `{"chat_template": [{"name": "default", "template": "x"}]}`)
+	f.Add(strings.Replace(good.config, "rope_theta", `x": NaN, "rope_theta`, 1), strings.Replace(smallTokenizer(9), "BPE", "Unigram", 1), `{"added_tokens_decoder": {"3": {"content": "x"}}}`)
+	f.Add(good.config, strings.Replace(smallTokenizer(9), "BPE", "WordPiece", 1), `{}`)
+	dir := f.TempDir()
+	weights := f.TempDir()
+	good.write(f, weights)
+	f.Fuzz(func(t *testing.T, config, tokenizer, settings string) {
+		save(t, dir, "config.json", config)
+		save(t, dir, "tokenizer.json", tokenizer)
+		save(t, dir, "tokenizer_config.json", settings)
+		path := filepath.Join(dir, "model.safetensors")
+		if _, err := os.Lstat(path); err != nil {
+			if err := os.Symlink(filepath.Join(weights, "model.safetensors"), path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := Open(dir, Options{})
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("%q is no line", err)
+			}
+			return
+		}
+		m.Close()
+	})
+}
+
+// FuzzPieces reads SentencePiece models that are anything.
+func FuzzPieces(f *testing.F) {
+	f.Add([]byte{10, 9, 10, 2, 'a', 'b', 21, 0, 0, 128, 63, 18, 2, 24, 2})
+	f.Add([]byte{10, 255, 255, 255, 255, 15})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parsePieces(b)
+		if err == nil && len(m.pieces) == 0 {
+			t.Error("no pieces, and no error")
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package convert
+
+import "slices"
+
+var graniteSettings = []setting{
+	{"attention.scale", 'f', "attention_multiplier"},
+	{"embedding_scale", 'f', "embedding_multiplier"},
+	{"residual_scale", 'f', "residual_multiplier"},
+	{"logit_scale", 'f', "logits_scaling"},
+}
+
+// sharedDense is the network that every token goes through, where there are no others.
+var sharedDense = []rule{
+	{"shared_mlp.input_linear", "ffn_gate ffn_up", halves},
+	{"shared_mlp.output_linear", "ffn_down", nil},
+}
+
+// graniteExperts is experts in one tensor, and the network that every token goes through.
+var graniteExperts = []rule{
+	{"block_sparse_moe.router.layer", "ffn_gate_inp", nil},
+	{"block_sparse_moe.input_linear", "ffn_gate_exps ffn_up_exps", halves},
+	{"block_sparse_moe.output_linear", "ffn_down_exps", nil},
+	{"shared_mlp.input_linear", "ffn_gate_shexp ffn_up_shexp", halves},
+	{"shared_mlp.output_linear", "ffn_down_shexp", nil},
+}
+
+var granites = []family{
+	{
+		arch:     "granite",
+		names:    "GraniteForCausalLM",
+		rules:    slices.Concat(ends, pairs, dense),
+		settings: graniteSettings,
+		keys:     graniteKeys,
+	},
+	{
+		arch:     "granitemoe",
+		names:    "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
+		rules:    slices.Concat(graniteExperts, ends, pairs, dense),
+		settings: slices.Concat(graniteSettings, []setting{{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"}}),
+		keys:     graniteKeys,
+	},
+	{
+		arch:   "granitehybrid",
+		names:  "GraniteMoeHybridForCausalLM",
+		rules:  slices.Concat(graniteExperts, mambaScan, ends, pairs, dense),
+		change: graniteKind,
+		settings: slices.Concat(graniteSettings, []setting{
+			{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
+			{"ssm.conv_kernel", 'n', "mamba_d_conv"},
+			{"ssm.state_size", 'n', "mamba_d_state"},
+			{"ssm.group_count", 'n', "mamba_n_groups"},
+			{"ssm.time_step_rank", 'n', "mamba_n_heads"},
+		}),
+		keys: func(k *keys) {
+			graniteKeys(k)
+			hybridKeys(k)
+		},
+	},
+}
+
+// mambaScan is scan under the name that Granite has for it, whose norm is of all channels.
+var mambaScan = []rule{
+	{"mamba.A_log", "ssm_a", then(negExp, column)},
+	{"mamba.D", "ssm_d", column},
+	{"mamba.dt_bias", "ssm_dt.bias", nil},
+	{"mamba.conv1d.weight", "ssm_conv1d.weight", squeeze},
+	{"mamba.conv1d.bias", "ssm_conv1d.bias", nil},
+	{"mamba.in_proj", "ssm_in", nil},
+	{"mamba.norm", "ssm_norm", grouped(scanGroups)},
+	{"mamba.out_proj", "ssm_out", nil},
+}
+
+func graniteKeys(k *keys) {
+	vocabSize(k)
+	rotating(k, 1)
+	k.drop("attention.key_length", "attention.value_length")
+	if k.experts() == 0 {
+		k.drop("expert_count", "expert_used_count")
+	}
+	k.want("hidden_act", "silu")
+}
+
+// graniteKind returns the family of a model without scans as that of those that have none, and the rules of one without
+// experts.
+func graniteKind(c *config, f *family) *family {
+	scans := slices.Contains(c.typesOf("mamba"), true)
+	kind := *f
+	if c.experts() == 0 {
+		kind.rules = with(f.rules, sharedDense...)
+	}
+	if !scans {
+		kind.arch, kind.keys = "granite", graniteKeys
+		if c.experts() > 0 {
+			kind.arch = "granitemoe"
+		}
+		kind.settings = slices.Concat(graniteSettings, f.settings[4:5])
+	}
+	return &kind
+}
+
+// hybridKeys has which layers attend.
+func hybridKeys(k *keys) {
+	attends := k.typesOf("attention")
+	k.ns("attention.head_count_kv", where(attends, k.headsKV(), 0))
+	inner := k.count("mamba_n_heads") * k.count("mamba_d_head")
+	k.n("ssm.inner_size", inner)
+	rotates := k.text("position_embedding_type") == "rope"
+	k.b("rope.scaling.finetuned", rotates)
+	if !rotates {
+		k.drop("rope.freq_base")
+	}
+}

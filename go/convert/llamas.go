@@ -1,0 +1,170 @@
+package convert
+
+import (
+	"math"
+	"slices"
+)
+
+// llamas are Llama and those that differ from it in a line or two.
+var llamas = []family{
+	{
+		arch:  "llama",
+		names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
+		rules: slices.Concat(ends, pairs, dense, blockSparse),
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+		},
+		extra: llama3Factors,
+	},
+	{
+		arch:  "mistral3",
+		names: "Mistral3ForConditionalGeneration Ministral3ForCausalLM",
+		rules: slices.Concat(ends, pairs, dense),
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+			k.want("model_type", "ministral3", "mistral", "mistral3")
+			r := k.ropeOf("full_attention")
+			if r.has("mscale_all_dim") {
+				k.f("rope.scaling.yarn_log_multiplier", r.number("mscale_all_dim"))
+			}
+			if r.has("llama_4_scaling_beta") {
+				k.f("attention.temperature_scale", r.number("llama_4_scaling_beta"))
+			}
+			k.take(r)
+		},
+	},
+	{
+		arch:  "hunyuan-dense",
+		names: "HunYuanDenseV1ForCausalLM",
+		rules: with(slices.Concat(ends, attention, dense),
+			rule{"self_attn.query_layernorm", "attn_q_norm", nil},
+			rule{"self_attn.key_layernorm", "attn_k_norm", nil}),
+		keys: func(k *keys) {
+			stretched(k)
+			k.drop("expert_count", "expert_used_count")
+		},
+	},
+	{
+		arch:  "arcee",
+		names: "ArceeForCausalLM",
+		rules: slices.Concat(ends, pairs, dense),
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+		},
+		extra: llama3Factors,
+	},
+	{
+		arch:  "smollm3",
+		names: "SmolLM3ForCausalLM",
+		rules: slices.Concat(ends, pairs, dense),
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+			for i, v := range k.numbers("no_rope_layers") { // 0: a layer without rotations
+				if (v == 0) != ((i+1)%4 == 0) {
+					k.fail("no_rope_layers: layer %d is not as smollm3 has it, every fourth without rotations", i)
+				}
+			}
+		},
+	},
+	{
+		arch:  "seed_oss",
+		names: "SeedOssForCausalLM",
+		rules: slices.Concat([]rule{{"post_attention_layernorm", "post_attention_norm", nil}}, ends, attention, dense),
+	},
+	{
+		arch:  "ernie4_5",
+		names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
+		rules: slices.Concat(ends, attention, dense), // which has its channels in pairs
+	},
+	{
+		arch:     "olmo",
+		names:    "OlmoForCausalLM",
+		rules:    slices.Concat(ends, pairs, dense),
+		settings: []setting{{"attention.clamp_kqv", 'f', "clip_qkv"}},
+		keys:     func(k *keys) { k.f("attention.layer_norm_epsilon", 1e-5) },
+	},
+	{
+		arch:  "olmo2",
+		names: "Olmo2ForCausalLM Olmo3ForCausalLM",
+		rules: slices.Concat(around, ends, attention, dense),
+		keys: func(k *keys) {
+			if k.has("sliding_window") {
+				windows := make([]bool, k.layers())
+				for i := range windows {
+					windows[i] = (i+1)%4 != 0
+				}
+				if k.has("layer_types") {
+					windows = k.typesOf("sliding_attention")
+				}
+				k.n("attention.sliding_window", k.count("sliding_window"))
+				k.bs("attention.sliding_window_pattern", windows)
+			}
+		},
+	},
+	{
+		arch:  "command-r",
+		names: "CohereForCausalLM",
+		rules: slices.Concat(ends, attention, dense),
+		settings: []setting{
+			{"logit_scale", 'f', "logit_scale"},
+			{"attention.layer_norm_epsilon", 'f', "layer_norm_eps"},
+		},
+		keys: func(k *keys) { k.set("rope.scaling.type", "none") },
+		skip: []string{"lm_head."},
+	},
+	{
+		arch:     "cohere2",
+		names:    "Cohere2ForCausalLM",
+		rules:    slices.Concat(ends, attention, dense),
+		settings: []setting{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+			k.set("rope.scaling.type", "none")
+		},
+		skip: []string{"lm_head."},
+	},
+	{
+		arch:  "exaone4",
+		names: "Exaone4ForCausalLM",
+		rules: slices.Concat(around, ends, attention, dense),
+		keys: func(k *keys) {
+			vocabSize(k)
+			rotating(k, 1)
+			if k.has("sliding_window") {
+				k.n("attention.sliding_window", k.count("sliding_window"))
+				k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+			}
+		},
+		extra: llama3Factors,
+	},
+	{
+		arch:  "starcoder2",
+		names: "Starcoder2ForCausalLM",
+		rules: with(slices.Concat(ends, attention, dense),
+			rule{"mlp.c_fc", "ffn_up", nil},
+			rule{"mlp.c_proj", "ffn_down", nil}),
+	},
+}
+
+// stretched sets the base of rotations over a context that is longer than it was, as Hunyuan computes it.
+func stretched(k *keys) {
+	r := k.ropeOf("full_attention")
+	defer k.take(r)
+	if r.text("rope_type type") != "dynamic" {
+		return
+	}
+	base, dim := k.theta(), float64(k.headDim())
+	if base == 0 {
+		base = 10000
+	}
+	k.f("rope.freq_base", base*math.Pow(r.numberOr("alpha", 50), dim/max(dim-2, 1)))
+	k.set("rope.scaling.type", "none")
+	k.f("rope.scaling.factor", 1)
+	k.n("rope.scaling.original_context_length", 1<<18)
+	k.n("context_length", 1<<18)
+}

@@ -1,0 +1,192 @@
+package convert
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// quantizationVersion is of the layout of blocks.
+const quantizationVersion = 2
+
+// metadata returns all keys of the file.
+func (m *Model) metadata(k *keys) ([]gguf.KV, error) {
+	v, err := m.vocabulary()
+	if err != nil {
+		return nil, err
+	}
+	var all []gguf.KV
+	set := func(key string, value any) { all = append(all, gguf.KV{Key: key, Value: value}) }
+	set("general.architecture", m.family.arch)
+	set("general.type", "model")
+	set("general.name", m.folder())
+	set("general.size_label", gguf.SizeName(m.params()))
+	if n, ok := m.kind.fileType(); ok {
+		set("general.file_type", n)
+	}
+	set("general.quantization_version", uint32(quantizationVersion))
+	all = append(all, m.sampling()...)
+	if n := m.pooling(); n > 0 {
+		k.n("pooling_type", n)
+	}
+	all = append(all, k.list...)
+	all = append(all, v.keys()...)
+	templates, err := m.templates()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, templates...)
+	return all, m.config.err
+}
+
+// params returns the number of parameters.
+func (m *Model) params() uint64 {
+	n := uint64(0)
+	for _, t := range m.targets {
+		n += t.elems()
+	}
+	return n
+}
+
+// keys returns what the file says of the tokenizer.
+func (v *vocabulary) keys() []gguf.KV {
+	const prefix = "tokenizer.ggml."
+	all := []gguf.KV{{Key: prefix + "model", Value: v.model}}
+	if v.pre != "" {
+		all = append(all, gguf.KV{Key: prefix + "pre", Value: v.pre})
+	}
+	all = append(all, gguf.KV{Key: prefix + "tokens", Value: v.tokens})
+	if v.scores != nil {
+		all = append(all, gguf.KV{Key: prefix + "scores", Value: v.scores})
+	}
+	all = append(all, gguf.KV{Key: prefix + "token_type", Value: v.types})
+	if v.merges != nil {
+		all = append(all, gguf.KV{Key: prefix + "merges", Value: v.merges})
+	}
+	for _, s := range v.special {
+		all = append(all, gguf.KV{Key: prefix + kinds[order(s.name)].key + "_token_id", Value: uint32(s.id)})
+	}
+	for _, a := range v.add {
+		all = append(all, gguf.KV{Key: prefix + "add_" + a.name + "_token", Value: a.on})
+	}
+	for _, kv := range v.more {
+		all = append(all, gguf.KV{Key: prefix + kv.Key, Value: kv.Value})
+	}
+	return all
+}
+
+// setMore sets a key under tokenizer.ggml.
+func (v *vocabulary) setMore(key string, value any) {
+	for i := range v.more {
+		if v.more[i].Key == key {
+			v.more[i].Value = value
+			return
+		}
+	}
+	v.more = append(v.more, gguf.KV{Key: key, Value: value})
+}
+
+// templates returns the chat templates: of a file of their own, or of tokenizer_config.json.
+func (m *Model) templates() ([]gguf.KV, error) {
+	const key = "tokenizer.chat_template"
+	settings := &config{file: filepath.Join(m.dir, "tokenizer_config.json")}
+	if err := readJSON(settings.file, &settings.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	value, _ := settings.find("chat_template")
+	if value == nil {
+		text, err := safetensors.ReadText(filepath.Join(m.dir, "chat_template.jinja"))
+		if err == nil {
+			value = string(text)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if value == nil {
+		other := &config{file: filepath.Join(m.dir, "chat_template.json")}
+		if err := readJSON(other.file, &other.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		value, _ = other.find("chat_template")
+	}
+	switch value := value.(type) {
+	case nil:
+	case string:
+		return []gguf.KV{{Key: key, Value: value}}, nil
+	case []any:
+		var all []gguf.KV
+		var names []string
+		for _, v := range value {
+			o, _ := v.(map[string]any)
+			name, isName := o["name"].(string)
+			text, isText := o["template"].(string)
+			switch {
+			case !isName || !isText || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' }):
+				settings.fail("chat_template has %.40v, want a name and a template", v)
+			case name == "default":
+				all = append(all, gguf.KV{Key: key, Value: text})
+			default:
+				names = append(names, name)
+				all = append(all, gguf.KV{Key: key + "." + name, Value: text})
+			}
+		}
+		if names != nil {
+			all = append(all, gguf.KV{Key: "tokenizer.chat_templates", Value: names})
+		}
+		return all, settings.err
+	default:
+		settings.fail("chat_template is %.40v, want a string", value)
+	}
+	return nil, settings.err
+}
+
+// sampling returns what generation_config.json recommends.
+func (m *Model) sampling() []gguf.KV {
+	c := &config{file: filepath.Join(m.dir, "generation_config.json")}
+	if err := readJSON(c.file, &c.m); err != nil {
+		return nil // it is advice, and often not there
+	}
+	if on, set := c.m["do_sample"].(bool); set && !on {
+		return nil
+	}
+	var all []gguf.KV
+	for _, s := range []struct {
+		from, to string
+		whole    bool
+	}{
+		{"temperature", "temp", false}, {"top_k", "top_k", true}, {"top_p", "top_p", false}, {"min_p", "min_p", false},
+		{"repetition_penalty", "penalty_repeat", false},
+	} {
+		v, ok := c.m[s.from].(float64)
+		if n, whole := asCount(v); ok && s.whole && whole {
+			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: int32(n)})
+		} else if ok && !s.whole {
+			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: float32(v)})
+		}
+	}
+	return all
+}
+
+// pooling returns how a text's vector is made of those of its tokens, by the files of sentence-transformers; 0 if they do not
+// say.
+func (m *Model) pooling() int {
+	text, err := os.ReadFile(filepath.Join(m.dir, "modules.json"))
+	if err != nil || !strings.Contains(string(text), "Pooling") {
+		return 0
+	}
+	c := &config{file: filepath.Join(m.dir, "1_Pooling", "config.json")}
+	if err := readJSON(c.file, &c.m); err != nil {
+		return 0
+	}
+	for i, key := range []string{"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"} {
+		if on, _ := c.m[key].(bool); on {
+			return i + 1
+		}
+	}
+	return 0
+}

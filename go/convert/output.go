@@ -1,0 +1,70 @@
+package convert
+
+import (
+	"context"
+	"io"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/newfile"
+)
+
+// metadataBytes bounds the metadata, for the check of free space.
+const metadataBytes = 64 << 20
+
+// An output is a GGUF file that can be written.
+type output struct {
+	targets  []*target
+	keys     []gguf.KV
+	threads  int
+	progress func(done, total uint64)
+}
+
+// Size returns the bytes of all tensors.
+func (o *output) Size() uint64 {
+	n := uint64(0)
+	for _, t := range o.targets {
+		size, _ := t.typ.Size(t.dims) // which setType has checked
+		n += size
+	}
+	return n
+}
+
+// Tensors visits the tensors.
+func (o *output) Tensors(visit func(name string, typ gguf.Type, dims []uint64)) {
+	for _, t := range o.targets {
+		visit(t.name, t.typ, t.dims)
+	}
+}
+
+// WriteFile writes the file to path, atomically, and returns its size; see newfile.Write.
+func (o *output) WriteFile(ctx context.Context, path string, replace bool) (int64, error) {
+	return newfile.Write(path, replace, 0o644, o.Size()+metadataBytes, func(w io.Writer) (int64, error) { return o.Write(ctx, w) })
+}
+
+// Write writes the file. It ends early when ctx does.
+func (o *output) Write(ctx context.Context, out io.Writer) (int64, error) {
+	w := o.writer()
+	p := &pipe{ctx: ctx, threads: max(o.threads, 1), total: o.Size(), progress: o.progress}
+	for _, t := range o.targets {
+		w.AddTensor(t.name, t.typ, t.dims, func(to io.Writer) error { return p.write(to, t) })
+	}
+	return w.WriteTo(out)
+}
+
+// writer returns a writer that has the keys.
+func (o *output) writer() *gguf.Writer {
+	w := gguf.NewWriter()
+	for _, kv := range o.keys {
+		w.Set(kv.Key, kv.Value)
+	}
+	return w
+}
+
+// outline returns the file without the data of its tensors.
+func (o *output) outline() (*gguf.File, error) {
+	w := o.writer()
+	for _, t := range o.targets {
+		w.AddTensor(t.name, t.typ, t.dims, nil)
+	}
+	return w.Outline()
+}

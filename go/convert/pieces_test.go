@@ -1,0 +1,56 @@
+package convert
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// piecesOf returns a SentencePiece model of some pieces.
+func piecesOf(texts ...string) string {
+	var b []byte
+	for i, text := range texts {
+		p := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), text)
+		p = protowire.AppendFixed32(protowire.AppendTag(p, 2, protowire.Fixed32Type), math.Float32bits(-float32(i)))
+		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), p)
+	}
+	return string(b)
+}
+
+// TestAddedPieces reads tokens behind those of a SentencePiece model from each of the files that may have them; what is
+// within the model stays as it is there, and what the model has no embeddings of is left out.
+func TestAddedPieces(t *testing.T) {
+	for _, c := range []struct {
+		file, text string
+		want       []string
+		types      []int32
+	}{
+		{"added_tokens.json", `{"<|im_start|>": 4, "<|im_end|>": 3, "b": 0, "far": 9}`,
+			[]string{"a", "b", "c", "<|im_end|>", "<|im_start|>", "[PAD5]"}, []int32{normal, normal, normal, control, control, unused}},
+		{"tokenizer.json", `{"added_tokens": [{"id": 1, "content": "x", "special": true}, {"id": 3, "content": "<end>", "special": true}, {"id": 4, "content": "y"}, {"id": -1, "content": "z"}]}`,
+			[]string{"a", "b", "c", "<end>", "y", "[PAD5]"}, []int32{normal, normal, normal, control, userDefined, unused}},
+		{"tokenizer_config.json", `{"added_tokens_decoder": {"3": {"content": "<end>", "special": true}}}`,
+			[]string{"a", "b", "c", "<end>", "[PAD4]", "[PAD5]"}, []int32{normal, normal, normal, control, unused, unused}},
+	} {
+		dir := t.TempDir()
+		save(t, dir, "tokenizer.model", piecesOf("a", "b", "c"))
+		save(t, dir, c.file, c.text)
+		m := &Model{dir: dir, family: &family{arch: "llama"}, config: &config{m: map[string]any{"vocab_size": 6.0}}}
+		m.targets = []*target{{name: "token_embd.weight", dims: []uint64{4, 6}}}
+		v, err := m.vocabulary()
+		if err != nil {
+			t.Errorf("%s: %v", c.file, err)
+		} else if !slices.Equal(v.tokens, c.want) || !slices.Equal(v.types, c.types) {
+			t.Errorf("%s: got %q of the types %v, want %q and %v", c.file, v.tokens, v.types, c.want, c.types)
+		}
+	}
+	dir := t.TempDir()
+	save(t, dir, "tokenizer.model", piecesOf("a"))
+	save(t, dir, "added_tokens.json", `{"b": "c"}`)
+	m := &Model{dir: dir, family: &family{arch: "llama"}, config: &config{m: map[string]any{}}}
+	m.targets = []*target{{name: "token_embd.weight", dims: []uint64{4, 6}}}
+	_, err := m.vocabulary()
+	refused(t, "a number of text", err, "added_tokens.json", `"b"`)
+}

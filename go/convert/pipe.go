@@ -1,0 +1,126 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
+)
+
+// pieceElems is how many numbers are computed at a time by a thread: 8 MB of them, and a window for each thread.
+const pieceElems = 2 << 20
+
+// A pipe computes tensors in pieces, some of them at a time, and writes them in order.
+type pipe struct {
+	ctx      context.Context
+	threads  int
+	done     uint64
+	total    uint64
+	progress func(done, total uint64)
+	free     chan *piece // that are not in use
+}
+
+// A piece is a part of a tensor on its way.
+type piece struct {
+	numbers []float32
+	bytes   []byte
+	ready   chan error
+}
+
+// write writes the bytes of a tensor.
+func (p *pipe) write(to io.Writer, t *target) error {
+	if p.free == nil {
+		p.free = make(chan *piece, p.threads+1)
+		for range p.threads + 1 {
+			p.free <- &piece{ready: make(chan error, 1)}
+		}
+	}
+	row := t.dims[0]
+	step := row // whole rows, as long as these are not longer than a piece should be
+	if block := uint64(t.typ.BlockElems()); row > pieceElems {
+		step = pieceElems / block * block
+	} else {
+		step = max(pieceElems/row, 1) * row
+	}
+	total := t.elems()
+	queue := make(chan *piece, p.threads)
+	work := make(chan struct{}, p.threads)
+	stop := make(chan struct{})
+	go func() {
+		defer close(queue)
+		for at := uint64(0); at < total; {
+			n := min(step, total-at)
+			if row > pieceElems { // a piece ends where a row does
+				n = min(n, row-at%row)
+			}
+			var x *piece
+			select {
+			case x = <-p.free:
+			case <-stop:
+				return
+			}
+			work <- struct{}{}
+			go func(at uint64) { // which goes on
+				x.ready <- x.compute(t, at, n)
+				<-work
+			}(at)
+			select {
+			case queue <- x:
+			case <-stop:
+				<-x.ready
+				p.free <- x
+				return
+			}
+			at += n
+		}
+	}()
+	var err error
+	for x := range queue {
+		failed := <-x.ready
+		if err == nil {
+			if err = failed; err == nil {
+				err = context.Cause(p.ctx)
+			}
+			if err == nil {
+				_, err = to.Write(x.bytes)
+				p.done += uint64(len(x.bytes))
+			}
+			if err != nil {
+				close(stop)
+			} else if p.progress != nil {
+				p.progress(p.done, p.total)
+			}
+		}
+		p.free <- x
+	}
+	return err
+}
+
+// compute makes the bytes of n elements of a tensor.
+func (x *piece) compute(t *target, at, n uint64) error {
+	block := uint64(t.typ.BlockElems())
+	size := n / block * uint64(t.typ.BlockBytes())
+	if uint64(cap(x.bytes)) < size {
+		x.bytes = make([]byte, size)
+	}
+	x.bytes = x.bytes[:size]
+	if t.bytes != nil {
+		return t.bytes(x.bytes, at)
+	}
+	if uint64(cap(x.numbers)) < n {
+		x.numbers = make([]float32, n)
+	}
+	x.numbers = x.numbers[:n]
+	if err := t.read(x.numbers, at); err != nil {
+		return err
+	}
+	if err := checkFinite(x.numbers); err != nil {
+		return err
+	}
+	if !fits(t.typ, x.numbers) {
+		return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
+	}
+	return quant.Encode(t.typ, x.bytes, x.numbers, int(min(n, t.dims[0])), nil)
+}

@@ -1,0 +1,228 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// A target is a tensor to be written.
+type target struct {
+	name string
+	typ  gguf.Type
+	dims []uint64 // in ggml's order
+	view
+}
+
+// A group is the tensors of a checkpoint that a rule takes together.
+type group struct {
+	rule   *rule
+	layer  int
+	suffix string
+	parts  [][]*safetensors.Tensor // by name, by expert
+}
+
+// plan returns the tensors to be written, of those of the checkpoint.
+func (m *Model) plan() ([]*target, error) {
+	groups, err := m.groups()
+	if err != nil {
+		return nil, err
+	}
+	var all []*target
+	for _, g := range groups {
+		made, err := m.make(g)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.dir, err)
+		}
+		all = append(all, made...)
+	}
+	if m.family.extra != nil {
+		for name, v := range m.family.extra(m.config) {
+			all = append(all, &target{name: name, view: v})
+		}
+	}
+	if m.config.err != nil {
+		return nil, m.config.err
+	}
+	slices.SortStableFunc(all, func(a, b *target) int {
+		return cmp.Or(cmp.Compare(layerOf(a.name), layerOf(b.name)), cmp.Compare(a.name, b.name))
+	})
+	for i, t := range all {
+		if i > 0 && t.name == all[i-1].name {
+			return nil, fmt.Errorf("%s: two tensors become %s", m.dir, t.name)
+		}
+		if err := t.setType(m.kind.typ); err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.name, err)
+		}
+	}
+	return all, nil
+}
+
+// layerOf returns the number of a tensor's layer, -1 for one of none.
+func layerOf(name string) int {
+	if rest, ok := strings.CutPrefix(name, "blk."); ok {
+		number, _, _ := strings.Cut(rest, ".")
+		if n, err := strconv.Atoi(number); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// groups finds the rule of each tensor.
+func (m *Model) groups() ([]*group, error) {
+	type key struct {
+		rule   *rule
+		layer  int
+		suffix string
+	}
+	found := map[key]*group{}
+	var list []*group
+	for _, name := range m.weights.Names() {
+		if m.skipped(name) {
+			continue
+		}
+		known := plain(name)
+		if m.family.rename != nil {
+			known = m.family.rename(m.config, known)
+		}
+		s := parse(known, m.family.trim())
+		r, part, suffix := match(m.family.rules, s)
+		switch {
+		case r == nil:
+			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name, m.family.arch, name)
+		case s.layer >= m.layers:
+			return nil, fmt.Errorf("%s: tensor %q is of layer %d, config.json has %d", m.dir, name, s.layer, m.layers)
+		case r.to == "":
+			continue
+		}
+		k := key{r, s.layer, suffix}
+		g := found[k]
+		if g == nil {
+			g = &group{rule: r, layer: s.layer, suffix: suffix, parts: make([][]*safetensors.Tensor, len(strings.Fields(r.from)))}
+			found[k] = g
+			list = append(list, g)
+		}
+		expert := max(s.expert, 0)
+		if limit := max(m.config.experts(), 1); s.expert >= limit {
+			return nil, fmt.Errorf("%s: tensor %q is of expert %d, config.json has %d", m.dir, name, s.expert, limit)
+		}
+		for len(g.parts[part]) <= expert {
+			g.parts[part] = append(g.parts[part], nil)
+		}
+		if was := g.parts[part][expert]; was != nil {
+			return nil, fmt.Errorf("%s: tensors %q and %q are the same one", m.dir, was.Name, name)
+		}
+		g.parts[part][expert] = m.weights.Tensor(name)
+	}
+	return list, nil
+}
+
+// make returns what the rule of a group makes of its tensors.
+func (m *Model) make(g *group) ([]*target, error) {
+	names := g.rule.targets(g.layer, g.suffix)
+	var in []view
+	for i, list := range g.parts {
+		from := strings.Fields(g.rule.from)[i]
+		if !strings.Contains(from, "*") {
+			if len(list) == 0 {
+				return nil, fmt.Errorf("tensor %s is missing, of which with others %s is made", from, names[0])
+			}
+			v, err := m.of(list[0])
+			if err != nil {
+				return nil, err
+			}
+			in = append(in, v)
+			continue
+		}
+		if n := m.config.experts(); len(list) != n || slices.Contains(list, nil) {
+			return nil, fmt.Errorf("%s of layer %d: not all of %d experts are there", from, g.layer, n)
+		}
+		var each []view
+		for _, t := range list {
+			v, err := m.of(t)
+			if err != nil {
+				return nil, err
+			}
+			each = append(each, v)
+		}
+		v, err := stacked(each)
+		if err != nil {
+			return nil, fmt.Errorf("%s of layer %d: experts have %w", from, g.layer, err)
+		}
+		in = append(in, v)
+	}
+	if g.rule.do != nil {
+		var err error
+		if in, err = g.rule.do(m.config, in); err != nil {
+			return nil, fmt.Errorf("tensor %s has %w", names[0], err)
+		}
+	}
+	if len(in) != len(names) {
+		panic("a rule for " + g.rule.from + " makes another number of tensors than it names")
+	}
+	var all []*target
+	for i, v := range in {
+		all = append(all, &target{name: names[i], typ: v.typ, view: v})
+	}
+	return all, nil
+}
+
+// of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for.
+func (m *Model) of(t *safetensors.Tensor) (view, error) {
+	v := view{shape: slices.Clone(t.Shape), read: t.Floats}
+	if len(v.shape) == 0 {
+		v.shape = []uint64{1}
+	}
+	switch t.DType {
+	case safetensors.U8:
+		v.bytes = func(dst []byte, at uint64) error {
+			_, err := t.ReadAt(dst, int64(at))
+			return err
+		}
+		return v, nil
+	case safetensors.F8E4M3, safetensors.F8E5M2:
+		return m.scaled(t, v)
+	case safetensors.F64, safetensors.F32, safetensors.F16, safetensors.BF16, safetensors.I64, safetensors.I32:
+		return v, nil
+	}
+	return view{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
+}
+
+// setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices
+// that are read as floats stay F32, and rows that no block fits are F16.
+func (t *target) setType(want gguf.Type) error {
+	t.dims = slices.Clone(t.shape)
+	slices.Reverse(t.dims)
+	if t.bytes != nil {
+		if t.typ == gguf.F32 {
+			return fmt.Errorf("bytes, want floats")
+		}
+	} else if t.typ = want; len(t.dims) <= 1 || floats(t.name) {
+		t.typ = gguf.F32
+	} else if len(t.dims) > 0 && t.dims[0]%uint64(want.BlockElems()) != 0 {
+		t.typ = gguf.F16
+	}
+	_, err := t.typ.Size(t.dims)
+	return err
+}
+
+// floats reports whether a tensor stays F32.
+func floats(name string) bool {
+	if !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, "_norm.weight") {
+		return true
+	}
+	module := strings.TrimSuffix(name, ".weight")
+	if rest, ok := strings.CutPrefix(module, "blk."); ok {
+		_, module, _ = strings.Cut(rest, ".")
+	}
+	return slices.Contains([]string{
+		"ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv",
+		"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v",
+	}, module)
+}

@@ -1,0 +1,131 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// scaled returns a matrix of 8-bit floats as the numbers that they stand for: each block of it times a scale, or each row, or
+// all.
+func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
+	base := strings.TrimSuffix(t.Name, ".weight")
+	scale := m.weights.Tensor(base + ".weight_scale_inv")
+	if scale == nil {
+		scale = m.weights.Tensor(base + ".weight_scale")
+	}
+	if scale == nil {
+		scale = m.weights.Tensor(t.Name + "_scale_inv")
+	}
+	if scale == nil {
+		return view{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
+	}
+	const most = 1 << 24
+	if scale.Elems() > most || len(v.shape) < 2 {
+		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
+	}
+	k := len(v.shape)
+	rows, cols := v.shape[k-2], v.shape[k-1]
+	// Scales lie as blocks of rows and columns do, for each matrix.
+	shape := append([]uint64(nil), scale.Shape...)
+	for len(shape) < 2 {
+		shape = append(shape, 1)
+	}
+	down, across := shape[len(shape)-2], shape[len(shape)-1]
+	if k == 2 && len(scale.Shape) == 1 && scale.Elems() == rows {
+		down, across = rows, 1
+	}
+	matrices := v.elems() / max(rows*cols, 1)
+	if down*across == 0 || down*across*matrices != scale.Elems() && scale.Elems() != 1 {
+		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
+	}
+	givenDown, givenAcross := m.blockSize()
+	blockDown, ok := sideOf(rows, down, givenDown)
+	blockAcross, ok2 := sideOf(cols, across, givenAcross)
+	if !ok || !ok2 {
+		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v, which are not of blocks as config.json has them", t.Name, v.shape, scale.Shape)
+	}
+	read := v.read
+	v.read = func(dst []float32, at uint64) error {
+		if err := read(dst, at); err != nil {
+			return err
+		}
+		one := make([]float32, across)
+		for len(dst) > 0 {
+			row, col := at/cols, at%cols
+			n := min(uint64(len(dst)), cols-col)
+			line := row/rows*down + row%rows/blockDown
+			if scale.Elems() == 1 {
+				line = 0
+			}
+			if err := scale.Floats(one, line*across); err != nil {
+				return err
+			}
+			for i := range n {
+				dst[i] *= one[(col+i)/blockAcross]
+			}
+			dst, at = dst[n:], at+n
+		}
+		return nil
+	}
+	return v, nil
+}
+
+// sideOf returns the side of the blocks that n elements are divided into. Without a given side they have to be alike: the last
+// may be shorter than the others, and nothing says by how much.
+func sideOf(n, blocks, given uint64) (side uint64, ok bool) {
+	switch {
+	case blocks == 1:
+		return max(n, 1), true
+	case blocks == n:
+		return 1, true
+	case given > 0:
+		return given, (n+given-1)/given == blocks
+	}
+	return n / max(blocks, 1), blocks > 0 && blocks < n && n%blocks == 0
+}
+
+// blockSize returns the rows and columns of a block that has one scale, 0 where config.json does not say.
+func (m *Model) blockSize() (down, across uint64) {
+	q := m.config.within("quantization_config compression_config")
+	defer func() { m.config.take(q) }()
+	given := [][]any{}
+	if q.has("weight_block_size") {
+		given = append(given, q.list("weight_block_size"))
+	}
+	for _, group := range q.object("config_groups") {
+		o, _ := group.(map[string]any)
+		weights, _ := o["weights"].(map[string]any)
+		switch size := weights["block_structure"].(type) {
+		case []any:
+			given = append(given, size)
+		case string: // such as 128x128
+			var sides []any
+			for side := range strings.SplitSeq(size, "x") {
+				n, _ := digits(side)
+				sides = append(sides, float64(n))
+			}
+			given = append(given, sides)
+		}
+	}
+	for _, size := range given {
+		var sides [2]int
+		for i, v := range size {
+			if n, ok := asCount(v); ok && n > 0 && i < len(sides) {
+				sides[i] = n
+			}
+		}
+		if len(size) != 2 || sides[0] == 0 || sides[1] == 0 {
+			q.fail("quantization_config: blocks of %.40v, want two sides", size)
+			return 0, 0
+		}
+		if d, a := uint64(sides[0]), uint64(sides[1]); down == 0 {
+			down, across = d, a
+		} else if down != d || across != a {
+			q.fail("quantization_config: blocks of %dx%d and of %dx%d; want one size", down, across, d, a)
+			return 0, 0
+		}
+	}
+	return down, across
+}

@@ -1,0 +1,199 @@
+package convert
+
+import (
+	"slices"
+)
+
+// kinds of special tokens, as tokenizer_config.json and config.json call them, and GGUF.
+var kinds = []struct{ name, key string }{
+	{"bos", "bos"}, {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"}, {"pad", "padding"}, {"cls", "cls"}, {"mask", "mask"},
+	{"eot", "eot"}, {"eom", "eom"},
+}
+
+// setSpecial sets the number of a special token, unless it is set or outside of the vocabulary.
+func (v *vocabulary) setSpecial(name string, id int) {
+	if id >= 0 && id < len(v.tokens) && v.specialID(name) < 0 {
+		v.special = append(v.special, namedID{name, id})
+	}
+}
+
+func (v *vocabulary) specialID(name string) int {
+	for _, s := range v.special {
+		if s.name == name {
+			return s.id
+		}
+	}
+	return -1
+}
+
+// setAdd sets whether a special token is added to each text.
+func (v *vocabulary) setAdd(name string, on bool) {
+	for i := range v.add {
+		if v.add[i].name == name {
+			v.add[i].on = on
+			return
+		}
+	}
+	v.add = append(v.add, namedFlag{name, on})
+}
+
+// specials finds the special tokens, and which of them are added to texts: as tokenizer_config.json says, what is done to a
+// text in tokenizer.json, and config.json.
+func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
+	name := map[string]string{}
+	for _, k := range kinds {
+		switch t := settings.m[k.name+"_token"].(type) {
+		case string:
+			name[k.name] = t
+		case map[string]any:
+			name[k.name], _ = t["content"].(string)
+		}
+	}
+	if name["bos"] == "" {
+		name["bos"] = name["cls"]
+	}
+	if name["eos"] == "" {
+		name["eos"] = name["sep"]
+	}
+	if f != nil {
+		v.frame(f, name)
+	}
+	for _, k := range kinds {
+		if b, ok := settings.m["add_"+k.name+"_token"].(bool); ok {
+			v.setAdd(k.name, b)
+		}
+		if text := name[k.name]; text != "" {
+			if id := v.find(f, text); id >= 0 {
+				v.setSpecial(k.name, id)
+			}
+		}
+	}
+	for _, k := range kinds[:7] {
+		if id, ok := asCount(model.m[k.name+"_token_id"]); ok {
+			v.setSpecial(k.name, id)
+		}
+	}
+	slices.SortStableFunc(v.special, func(a, b namedID) int { return order(a.name) - order(b.name) })
+	v.add = slices.DeleteFunc(v.add, func(a namedFlag) bool {
+		return a.on && v.specialID(a.name) < 0 || !slices.Contains([]string{"bos", "eos", "sep"}, a.name)
+	})
+}
+
+func order(name string) int {
+	for i, k := range kinds {
+		if k.name == name {
+			return i
+		}
+	}
+	return len(kinds)
+}
+
+// find returns the number of an added token, or of a token of structure, -1 if there is none.
+func (v *vocabulary) find(f *tokenizerFile, text string) int {
+	if f != nil {
+		for _, a := range f.Added {
+			if a.Content == text && v.has(a.ID) {
+				return a.ID
+			}
+		}
+	}
+	for i, t := range v.tokens {
+		if t == text && v.types[i] != normal {
+			return i
+		}
+	}
+	return -1
+}
+
+// frame reads what is put around each text. Where its end is another token than the one that ends a text, that one ends
+// turns.
+func (v *vocabulary) frame(f *tokenizerFile, name map[string]string) {
+	each(f.PostProcessor, "processors", func(p map[string]any) {
+		switch p["type"] {
+		case "RobertaProcessing", "BertProcessing":
+			for _, n := range []string{"bos", "eos", "sep"} {
+				v.setAdd(n, true)
+			}
+			for _, n := range []string{"cls", "sep"} {
+				if pair, ok := p[n].([]any); ok && len(pair) == 2 && name[n] == "" {
+					name[n], _ = pair[0].(string)
+				}
+			}
+		case "TemplateProcessing":
+			single, _ := p["single"].([]any)
+			if len(single) < 2 {
+				return
+			}
+			if first := specialOf(single[0]); first != "" {
+				if name["bos"] == "" {
+					name["bos"] = first
+				}
+				v.setAdd("bos", first == name["bos"] || first == name["cls"])
+			}
+			if last := specialOf(single[len(single)-1]); last != "" {
+				if name["eos"] != "" && last != name["eos"] && name["eot"] == "" {
+					name["eot"] = name["eos"]
+				}
+				name["eos"] = last
+				v.setAdd("eos", true)
+			}
+		}
+	})
+}
+
+// specialOf returns the special token of a part of a template, "" for a text.
+func specialOf(part any) string {
+	m, _ := part.(map[string]any)
+	s, _ := m["SpecialToken"].(map[string]any)
+	id, _ := s["id"].(string)
+	return id
+}
+
+// Families whose files leave something out.
+
+// noSpace is for vocabularies that put no space before a text.
+func noSpace(_ *Model, v *vocabulary) {
+	if v.model == "llama" {
+		v.setMore("add_space_prefix", false)
+	}
+}
+
+func noBOS(_ *Model, v *vocabulary) { v.setAdd("bos", false) }
+
+// nemotronVocab adds what its tokenizer.json does and nothing else says.
+func nemotronVocab(m *Model, v *vocabulary) {
+	if m.family.arch == "nemotron_h" && v.specialID("bos") >= 0 {
+		v.setAdd("bos", true)
+	}
+}
+
+// gemma4Vocab makes marks that clients read visible.
+func gemma4Vocab(_ *Model, v *vocabulary) {
+	for i, text := range v.tokens {
+		switch text {
+		case "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", `<|"|>`:
+			v.types[i] = userDefined
+		}
+	}
+	v.setMore("add_space_prefix", false)
+	v.setAdd("bos", true)
+}
+
+// glmVocab sets the tokens that end texts and turns.
+func glmVocab(_ *Model, v *vocabulary) {
+	end := slices.Index(v.tokens, "<|endoftext|>")
+	for _, s := range []namedID{{"eos", end}, {"eot", slices.Index(v.tokens, "<|user|>")}, {"unk", end}, {"bos", slices.Index(v.tokens, "[gMASK]")}} {
+		if s.name == "bos" && s.id < 0 {
+			s.id = end
+		}
+		if s.id >= 0 {
+			v.special = slices.DeleteFunc(v.special, func(x namedID) bool { return x.name == s.name })
+			v.setSpecial(s.name, s.id)
+		}
+	}
+}
+
+// typesOfTexts sets how many kinds of texts there are embeddings of.
+func typesOfTexts(m *Model, v *vocabulary) {
+	v.setMore("token_type_count", uint32(m.config.countOr("type_vocab_size", 1)))
+}

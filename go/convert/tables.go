@@ -1,0 +1,150 @@
+package convert
+
+import "math"
+
+// What families have in common, as rules.
+var (
+	// ends are the tensors of no layer.
+	ends = []rule{
+		{"embed_tokens", "token_embd", nil},
+		{"norm", "output_norm", nil},
+		{"lm_head", "output", nil},
+	}
+
+	// attention is that of Llama's descendants.
+	attention = []rule{
+		{"input_layernorm", "attn_norm", nil},
+		{"self_attn.q_proj", "attn_q", nil},
+		{"self_attn.k_proj", "attn_k", nil},
+		{"self_attn.v_proj", "attn_v", nil},
+		{"self_attn.qkv_proj", "attn_qkv", nil},
+		{"self_attn.o_proj", "attn_output", nil},
+		{"self_attn.q_norm", "attn_q_norm", nil},
+		{"self_attn.k_norm", "attn_k_norm", nil},
+	}
+
+	// pairs is attention whose queries and keys rotate by pairs of channels, which checkpoints have as halves.
+	pairs = with(attention,
+		rule{"self_attn.q_proj", "attn_q", permute((*config).heads)},
+		rule{"self_attn.k_proj", "attn_k", permute((*config).headsKV)})
+
+	// dense is a feed-forward network with a gate.
+	dense = []rule{
+		{"post_attention_layernorm", "ffn_norm", nil},
+		{"mlp.gate_proj", "ffn_gate", nil},
+		{"mlp.up_proj", "ffn_up", nil},
+		{"mlp.down_proj", "ffn_down", nil},
+	}
+
+	// mixture is experts, apart or in one tensor, with those that every token goes through.
+	mixture = []rule{
+		{"mlp.gate", "ffn_gate_inp", nil},
+		{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
+		{"mlp.experts.*.gate_proj", "ffn_gate_exps", nil},
+		{"mlp.experts.*.up_proj", "ffn_up_exps", nil},
+		{"mlp.experts.*.down_proj", "ffn_down_exps", nil},
+		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", halves},
+		{"mlp.experts.down_proj", "ffn_down_exps.weight", nil},
+		{"mlp.shared_expert.gate_proj", "ffn_gate_shexp", nil},
+		{"mlp.shared_expert.up_proj", "ffn_up_shexp", nil},
+		{"mlp.shared_expert.down_proj", "ffn_down_shexp", nil},
+		{"mlp.shared_experts.gate_proj", "ffn_gate_shexp", nil},
+		{"mlp.shared_experts.up_proj", "ffn_up_shexp", nil},
+		{"mlp.shared_experts.down_proj", "ffn_down_shexp", nil},
+		{"mlp.shared_expert_gate", "ffn_gate_inp_shexp", squeeze},
+	}
+
+	// blockSparse is experts as Mixtral has them.
+	blockSparse = []rule{
+		{"block_sparse_moe.gate", "ffn_gate_inp", nil},
+		{"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", nil},
+		{"block_sparse_moe.experts.*.w1", "ffn_gate_exps", nil},
+		{"block_sparse_moe.experts.*.w2", "ffn_down_exps", nil},
+		{"block_sparse_moe.experts.*.w3", "ffn_up_exps", nil},
+	}
+
+	// predicting is a layer that predicts a token further on.
+	predicting = []rule{
+		{"eh_proj", "nextn.eh_proj", nil},
+		{"enorm", "nextn.enorm", nil},
+		{"hnorm", "nextn.hnorm", nil},
+		{"shared_head.norm", "nextn.shared_head_norm", nil},
+		{"shared_head.head", "nextn.shared_head_head", nil},
+		{".embed_tokens", "nextn.embed_tokens", nil},
+	}
+
+	// around is norms behind the halves of a layer as well as before them.
+	around = []rule{
+		{"post_attention_layernorm", "post_attention_norm", nil},
+		{"pre_feedforward_layernorm", "ffn_norm", nil},
+		{"post_feedforward_layernorm", "post_ffw_norm", nil},
+	}
+
+	// scan is Mamba 2's half of a layer.
+	scan = []rule{
+		{"mixer.A_log", "ssm_a", then(negExp, column)},
+		{"mixer.D", "ssm_d", column},
+		{"mixer.dt_bias", "ssm_dt.bias", nil},
+		{"mixer.conv1d.weight", "ssm_conv1d.weight", squeeze},
+		{"mixer.conv1d.bias", "ssm_conv1d.bias", nil},
+		{"mixer.in_proj", "ssm_in", nil},
+		{"mixer.norm", "ssm_norm", grouped(scanGroups)},
+		{"mixer.out_proj", "ssm_out", nil},
+	}
+)
+
+// What families have in common, as settings.
+var (
+	expertSettings = []setting{
+		{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_intermediate_size"},
+		{"expert_shared_feed_forward_length", 'n', "shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
+	}
+	routedSettings = []setting{
+		{"expert_count", 'n', "n_routed_experts num_experts"},
+		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
+		{"expert_shared_count", 'n', "n_shared_experts num_shared_experts moe_num_shared_experts"},
+		{"leading_dense_block_count", 'n', "first_k_dense_replace"},
+		{"expert_weights_scale", 'f', "routed_scaling_factor"},
+		{"expert_weights_norm", 'b', "norm_topk_prob"},
+	}
+)
+
+func scanGroups(c *config) int { return c.countOr("mamba_n_groups n_groups", 1) }
+
+// rotating sets the channels of a head that rotate.
+func rotating(k *keys, share float64) {
+	k.n("rope.dimension_count", int(float64(k.headDim())*k.partial(share)))
+}
+
+// vocabSize sets the number of tokens.
+func vocabSize(k *keys) { k.n("vocab_size", k.count("vocab_size")) }
+
+// llama3Factors returns the factors of Llama 3's rotations over long contexts, if the checkpoint asks for them.
+func llama3Factors(c *config) map[string]view {
+	r := c.ropeOf("full_attention")
+	defer c.take(r)
+	if r.text("rope_type type") != "llama3" {
+		return nil
+	}
+	base, factor := c.theta(), r.numberOr("factor", 8)
+	if base == 0 {
+		base = 10000
+	}
+	low, high := r.numberOr("low_freq_factor", 1), r.numberOr("high_freq_factor", 4)
+	old := r.numberOr("original_max_position_embeddings", 8192)
+	n := c.headDim()
+	factors := make([]float32, n/2)
+	for i := range factors {
+		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(n))
+		switch {
+		case wave < old/high:
+			factors[i] = 1
+		case wave > old/low:
+			factors[i] = float32(factor)
+		default:
+			smooth := (old/wave - low) / (high - low)
+			factors[i] = float32(1 / ((1-smooth)/factor + smooth))
+		}
+	}
+	return map[string]view{"rope_freqs.weight": constant(factors)}
+}

@@ -1,0 +1,385 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A vocabulary is what a GGUF file says of its tokenizer.
+type vocabulary struct {
+	model, pre string
+	tokens     []string
+	types      []int32
+	scores     []float32 // nil: none
+	merges     []string
+	special    []namedID // in order of their names' first mention
+	add        []namedFlag
+	more       []gguf.KV // of a kind of tokenizer, under tokenizer.ggml
+	limit      int       // tokens that the model has embeddings of
+}
+
+type namedID struct {
+	name string
+	id   int
+}
+
+type namedFlag struct {
+	name string
+	on   bool
+}
+
+// maxTokens bounds vocabularies: the largest known has half a million.
+const maxTokens = 1 << 24
+
+const (
+	normal      = int32(tokenizer.Normal)
+	unknown     = int32(tokenizer.Unknown)
+	control     = int32(tokenizer.Control)
+	userDefined = int32(tokenizer.UserDefined)
+	unused      = int32(tokenizer.Unused)
+	byteToken   = int32(tokenizer.Byte)
+)
+
+// A tokenizerFile is what is read of tokenizer.json.
+type tokenizerFile struct {
+	Added         []addedToken   `json:"added_tokens"`
+	Normalizer    map[string]any `json:"normalizer"`
+	PreTokenizer  map[string]any `json:"pre_tokenizer"`
+	PostProcessor map[string]any `json:"post_processor"`
+	Decoder       map[string]any `json:"decoder"`
+	Model         struct {
+		Type         string `json:"type"`
+		Vocab        any    `json:"vocab"`
+		Merges       []any  `json:"merges"`
+		ByteFallback bool   `json:"byte_fallback"`
+		IgnoreMerges bool   `json:"ignore_merges"`
+		Unknown      any    `json:"unk_id"`
+		UnknownText  string `json:"unk_token"`
+		Prefix       string `json:"continuing_subword_prefix"`
+	} `json:"model"`
+}
+
+type addedToken struct {
+	ID      int    `json:"id"`
+	Content string `json:"content"`
+	Special bool   `json:"special"`
+}
+
+// vocabulary reads the tokenizer of the checkpoint.
+func (m *Model) vocabulary() (*vocabulary, error) {
+	v := &vocabulary{limit: m.embeddings()}
+	size := m.config.countOr("vocab_size", 0)
+	if size > v.limit {
+		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", m.config.file, size, v.limit)
+	}
+	path := filepath.Join(m.dir, "tokenizer.json")
+	file := &tokenizerFile{}
+	err := readJSON(path, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings := &config{m: map[string]any{}, file: filepath.Join(m.dir, "tokenizer_config.json")}
+	if err := readJSON(settings.file, &settings.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	switch {
+	case m.family.arch == "gemma4" && file != nil:
+		err = from(path, v.readMerged(file))
+	case m.exists("tokenizer.model"):
+		err = v.readExtended(m.dir, "tokenizer.model", false, file)
+	case m.exists("sentencepiece.bpe.model"):
+		err = v.readExtended(m.dir, "sentencepiece.bpe.model", true, file)
+	case file == nil && m.exists("vocab.txt"):
+		err = v.readWords(filepath.Join(m.dir, "vocab.txt"))
+	case file == nil:
+		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model or vocab.txt; save the tokenizer with save_pretrained, which writes one", m.dir)
+	case file.Model.Type == "WordPiece":
+		err = from(path, v.readWordPiece(file))
+	case file.Model.Type == "Unigram":
+		err = from(path, v.readUnigram(file))
+	case file.Model.Type == "BPE" && file.Model.ByteFallback:
+		err = from(path, v.readScored(file))
+	case file.Model.Type == "BPE":
+		err = from(path, v.readBytes(file, m.Pre))
+	default:
+		err = fmt.Errorf("%s: a tokenizer of the kind %q is not known; known are BPE, WordPiece and Unigram", path, file.Model.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := v.decode(settings, v.scores != nil && v.merges == nil); err != nil {
+		return nil, err
+	}
+	if size > len(v.tokens) {
+		v.grow(size)
+	}
+	v.specials(file, settings, m.config)
+	if m.family.vocab != nil {
+		m.family.vocab(m, v)
+	}
+	if settings.err != nil {
+		return nil, settings.err
+	}
+	return v, nil
+}
+
+// from names the file that an error is about.
+func from(path string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// grow pads the vocabulary to n tokens, which no text has.
+func (v *vocabulary) grow(n int) {
+	for i := len(v.tokens); i < n; i++ {
+		v.tokens = append(v.tokens, fmt.Sprintf("[PAD%d]", i))
+		v.types = append(v.types, unused)
+		if v.scores != nil {
+			v.scores = append(v.scores, -10000)
+		}
+	}
+}
+
+// embeddings returns the number of tokens that the model has embeddings of, which bounds its vocabulary.
+func (m *Model) embeddings() int {
+	for _, t := range m.targets {
+		if t.name == "token_embd.weight" && len(t.dims) == 2 {
+			return int(min(t.dims[1], maxTokens))
+		}
+	}
+	return 0
+}
+
+// has reports whether the model can have a token of this number: what is added to a tokenizer need not be in the model.
+func (v *vocabulary) has(id int) bool { return id >= 0 && id < v.limit }
+
+// put sets a token, and pads what is before it.
+func (v *vocabulary) put(id int, text string, typ int32, score float32) error {
+	if !v.has(id) {
+		return fmt.Errorf("token %.40q has the number %d, and there are embeddings of %d", text, id, v.limit)
+	}
+	v.grow(id + 1)
+	v.tokens[id], v.types[id] = text, typ
+	if v.scores != nil {
+		v.scores[id] = score
+	}
+	return nil
+}
+
+// looksSpecial reports whether a token is one of structure, though it is not marked as such.
+func looksSpecial(text string) bool {
+	switch text {
+	case "<pad>", "<mask>", "<2mass>", "[@BOS@]":
+		return true
+	}
+	return strings.HasPrefix(text, "<|") && strings.HasSuffix(text, "|>") ||
+		strings.HasPrefix(text, "<｜") && strings.HasSuffix(text, "｜>") ||
+		strings.HasPrefix(text, "<unused") && strings.HasSuffix(text, ">")
+}
+
+// added returns the type of a token that was added to a vocabulary, and its text as plain text has it.
+func added(text string, special bool) (string, int32) {
+	if special || looksSpecial(text) {
+		return text, control
+	}
+	return strings.ReplaceAll(text, "▁", " "), userDefined
+}
+
+// vocab returns the tokens of a model of tokenizer.json by their numbers.
+func (f *tokenizerFile) vocab() (map[string]int, error) {
+	m, ok := f.Model.Vocab.(map[string]any)
+	if !ok {
+		return nil, errors.New("model.vocab is not an object of tokens")
+	}
+	all := make(map[string]int, len(m))
+	for text, v := range m {
+		id, ok := asCount(v)
+		if !ok {
+			return nil, fmt.Errorf("model.vocab: the number of %.40q is %.40v", text, v)
+		}
+		all[text] = id
+	}
+	return all, nil
+}
+
+// merges returns the merges, whose parts have a space between, and none within.
+func (f *tokenizerFile) merges() ([]string, error) {
+	all := make([]string, 0, len(f.Model.Merges))
+	for i, v := range f.Model.Merges {
+		switch v := v.(type) {
+		case string:
+			all = append(all, v)
+			continue
+		case []any:
+			if len(v) == 2 {
+				a, ok := v[0].(string)
+				if b, also := v[1].(string); ok && also {
+					all = append(all, strings.ReplaceAll(a, " ", "Ġ")+" "+strings.ReplaceAll(b, " ", "Ġ"))
+					continue
+				}
+			}
+		}
+		return nil, fmt.Errorf("model.merges[%d] is %.40v, want two strings", i, v)
+	}
+	return all, nil
+}
+
+// fill puts the tokens of tokenizer.json.
+func (v *vocabulary) fill(f *tokenizerFile) error {
+	vocab, err := f.vocab()
+	if err != nil {
+		return err
+	}
+	for text, id := range vocab {
+		if err := v.put(id, text, normal, 0); err != nil {
+			return err
+		}
+	}
+	for _, a := range f.Added {
+		if !v.has(a.ID) {
+			continue
+		}
+		text, typ := added(a.Content, a.Special)
+		if a.Content == f.Model.UnknownText && f.Model.ByteFallback {
+			typ = unknown
+		}
+		if err := v.put(a.ID, text, typ, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readBytes reads byte-level BPE.
+func (v *vocabulary) readBytes(f *tokenizerFile, pre string) (err error) {
+	v.model, v.pre = "gpt2", pre
+	if pre == "" {
+		if v.pre, err = preTokenizer(f); err != nil {
+			return err
+		}
+	}
+	if err := v.fill(f); err != nil {
+		return err
+	}
+	v.merges, err = f.merges()
+	return err
+}
+
+// readMerged reads BPE in SentencePiece's spelling, by merges.
+func (v *vocabulary) readMerged(f *tokenizerFile) (err error) {
+	v.model, v.scores = "gemma4", []float32{}
+	if err := v.fill(f); err != nil {
+		return err
+	}
+	for i, text := range v.tokens {
+		if isByte(text) && v.types[i] == normal {
+			v.types[i] = byteToken
+		}
+		v.scores[i] = -1000
+	}
+	v.merges, err = f.merges()
+	return err
+}
+
+// readScored reads BPE in SentencePiece's spelling. Merges become scores: the earlier, the higher.
+func (v *vocabulary) readScored(f *tokenizerFile) error {
+	v.model, v.pre, v.scores = "llama", "default", []float32{}
+	if err := v.fill(f); err != nil {
+		return err
+	}
+	merges, err := f.merges()
+	if err != nil {
+		return err
+	}
+	rank := make(map[string]int, len(merges))
+	for i, pair := range merges {
+		text := strings.Replace(pair, " ", "", 1)
+		if _, twice := rank[text]; !twice {
+			rank[text] = i
+		}
+	}
+	inOrder, last := true, -1
+	for _, text := range v.tokens {
+		if r, ok := rank[text]; ok {
+			inOrder = inOrder && r > last
+			last = r
+		}
+	}
+	for i, text := range v.tokens {
+		r, merged := rank[text]
+		switch {
+		case v.types[i] == normal && isByte(text):
+			v.types[i] = byteToken
+		case v.types[i] != normal:
+		case inOrder: // as SentencePiece's own files have it
+			v.scores[i] = float32(259 - i)
+		case merged:
+			v.scores[i] = -float32(r + 1)
+		}
+	}
+	return nil
+}
+
+var bytePattern = regexp.MustCompile(`^<0x[0-9A-Fa-f]{2}>$`)
+
+func isByte(text string) bool { return bytePattern.MatchString(text) }
+
+// decode puts the tokens that tokenizer_config.json adds, for vocabularies of SentencePiece.
+func (v *vocabulary) decode(settings *config, scored bool) error {
+	if !scored {
+		return nil
+	}
+	for number, entry := range settings.object("added_tokens_decoder") {
+		id, ok := digits(number)
+		o, isObject := entry.(map[string]any)
+		text, isText := o["content"].(string)
+		if ok && isObject && isText && !v.has(id) {
+			continue
+		}
+		if !ok || !isObject || !isText {
+			return fmt.Errorf("%s: added_tokens_decoder: %.40q is %.80v, want a token", settings.file, number, entry)
+		}
+		special, _ := o["special"].(bool)
+		text, typ := added(text, special)
+		if id < len(v.types) && v.types[id] == unknown && v.tokens[id] == text {
+			continue
+		}
+		score := float32(0)
+		if id >= len(v.types) || v.types[id] != typ || v.tokens[id] != text {
+			score = -1000
+		} else {
+			score = v.scores[id]
+		}
+		if err := v.put(id, text, typ, score); err != nil {
+			return fmt.Errorf("%s: %w", settings.file, err)
+		}
+	}
+	return nil
+}
+
+// digits reads a number of decimal digits.
+func digits(s string) (int, bool) {
+	if s == "" || len(s) > 8 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}

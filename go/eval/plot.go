@@ -1,0 +1,83 @@
+package eval
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// The picture of Plot, in pixels.
+const (
+	plotWidth, plotHeight                           = 760, 440
+	plotLeft, plotRight, plotTop, plotBelow         = 70, 20, 40, 60
+	plotInnerWidth, plotInnerHeight                 = plotWidth - plotLeft - plotRight, plotHeight - plotTop - plotBelow
+	plotLegend, plotPoints                          = 18, 200
+	plotLeast                               float64 = 1e-9 // a divergence below this is drawn as this
+)
+
+// plotColours can be told apart by the colour-blind.
+var plotColours = []string{"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"}
+
+// Plot draws, for each divergence, which share of the predictions diverges by how much,
+// on logarithmic scales whose right end are the worst, as SVG.
+func Plot(w io.Writer, title string, names []string, all []*Divergence) (int64, error) {
+	least, most := math.Inf(1), math.Inf(-1)
+	nines := 1.0 // of the horizontal scale: 1 - 10^-nines
+	for _, d := range all {
+		slices.Sort(d.klds)
+		least = min(least, max(quantile(d.klds, 0.02), plotLeast))
+		most = max(most, max(d.klds[len(d.klds)-1], plotLeast))
+		nines = max(nines, math.Log10(float64(len(d.klds))))
+	}
+	low, high := math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
+	high = max(high, low+1)
+	x := func(v float64) float64 { return plotLeft + plotInnerWidth*v/nines }
+	y := func(kld float64) float64 {
+		return plotTop + plotInnerHeight*(high-math.Log10(max(kld, math.Pow(10, low))))/(high-low)
+	}
+	var s strings.Builder
+	text := func(x, y float64, anchor, t string) {
+		fmt.Fprintf(&s, `<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
+		_ = xml.EscapeText(&s, []byte(t)) // a strings.Builder has no errors
+		s.WriteString("</text>\n")
+	}
+	line := func(x1, y1, x2, y2 float64) {
+		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#dddddd"/>`+"\n", x1, y1, x2, y2)
+	}
+	height := plotHeight + plotLegend*len(all)
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", plotWidth, height)
+	fmt.Fprintf(&s, `<rect width="%d" height="%d" fill="white"/>`+"\n", plotWidth, height)
+	text(plotLeft, 22, "start", title)
+	for e := low; e <= high; e++ {
+		at := y(math.Pow(10, e))
+		line(plotLeft, at, plotLeft+plotInnerWidth, at)
+		text(plotLeft-8, at+4, "end", fmt.Sprintf("%.0e", math.Pow(10, e)))
+	}
+	for _, tick := range []string{"0", "50", "90", "99", "99.9", "99.99", "99.999"} {
+		var share float64
+		fmt.Sscan(tick, &share)
+		if at := -math.Log10(1 - share/100); at <= nines {
+			line(x(at), plotTop, x(at), plotTop+plotInnerHeight)
+			text(x(at), plotTop+plotInnerHeight+18, "middle", tick+" %")
+		}
+	}
+	text(plotLeft, plotTop+plotInnerHeight+40, "start", "KL divergence in nats that this share of the predictions does not exceed")
+	for i, d := range all {
+		colour := plotColours[i%len(plotColours)]
+		var points strings.Builder
+		for k := range plotPoints + 1 {
+			v := nines * float64(k) / plotPoints
+			fmt.Fprintf(&points, "%.1f,%.1f ", x(v), y(quantile(d.klds, 1-math.Pow(10, -v))))
+		}
+		fmt.Fprintf(&s, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`+"\n", colour, strings.TrimSpace(points.String()))
+		at := float64(plotHeight + plotLegend*i)
+		fmt.Fprintf(&s, `<rect x="%d" y="%.0f" width="12" height="12" fill="%s"/>`+"\n", plotLeft, at, colour)
+		text(plotLeft+20, at+10, "start", fmt.Sprintf("%s: mean %.3g", names[i], d.kld.sum/float64(max(d.kld.n, 1))))
+	}
+	s.WriteString("</svg>\n")
+	n, err := io.WriteString(w, s.String())
+	return int64(n), err
+}

@@ -1,0 +1,500 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The cache has
+//
+//	models/NAME.json   a model: which files it has
+//	views/ID/FILE      links to them, by the names that they had on the server
+//	blobs/sha256-SUM   the files
+//	partial/           what is being downloaded
+//	lock               held for as long as these change
+//
+// A file of models/ is the last that a pull writes, and the first that a removal removes.
+
+// A Model is a model in the cache.
+type Model struct {
+	Name     string      `json:"name"`
+	Source   string      `json:"source"`             // the name that it was pulled by, which is another where it was copied
+	Revision string      `json:"revision,omitempty"` // of the source
+	Pulled   time.Time   `json:"pulled"`
+	Asked    []string    `json:"asked,omitempty"` // other names that mean it
+	Files    []ModelFile `json:"files"`           // the shards, in order
+}
+
+// A ModelFile is a file of a model.
+type ModelFile struct {
+	Name      string `json:"name"`
+	Size      int64  `json:"size"`
+	SHA256    string `json:"sha256"`
+	URL       string `json:"url"`
+	Validator string `json:"validator,omitempty"`
+}
+
+// Bytes returns the size of the model's files.
+func (m *Model) Bytes() int64 {
+	n := int64(0)
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// Short returns the model's name as other programs show it, without the server.
+func (m *Model) Short() string {
+	if r, err := ParseRef(m.Name); err == nil {
+		return r.Short()
+	}
+	return m.Name
+}
+
+// view names the model's folder of links.
+func (m *Model) view() string {
+	sum := sha256.New()
+	for _, f := range m.Files {
+		fmt.Fprintf(sum, "%s %s\n", f.SHA256, f.Name)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:40]
+}
+
+// ErrNotFound reports a model that is not in the cache.
+var ErrNotFound = errors.New("it is not in the cache")
+
+const maxModel = 8 << 20 // bytes of a file of models/
+
+func (h *Hub) models() string { return filepath.Join(h.c.Dir, "models") }
+func (h *Hub) views() string  { return filepath.Join(h.c.Dir, "views") }
+func (h *Hub) blobs() string  { return filepath.Join(h.c.Dir, "blobs") }
+
+func (h *Hub) blob(sum string) string { return filepath.Join(h.blobs(), "sha256-"+sum) }
+
+// manifestPath is where a model is described. Names that are too long for a file's end in their hash.
+func (h *Hub) manifestPath(name string) string {
+	file := strings.ReplaceAll(url.QueryEscape(name), "%3A", ":")
+	if len(file) > 200 {
+		sum := sha256.Sum256([]byte(name))
+		file = file[:120] + "-" + hex.EncodeToString(sum[:])
+	}
+	return filepath.Join(h.models(), file+".json")
+}
+
+// Path returns the path of a model's first file, beside which its others are.
+func (h *Hub) Path(m *Model) string { return filepath.Join(h.views(), m.view(), m.Files[0].Name) }
+
+// parseModel reads the description of a model.
+func parseModel(b []byte) (*Model, error) {
+	var m Model
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, err
+	}
+	if m.Name == "" || len(m.Files) == 0 || len(m.Files) > maxFiles {
+		return nil, errors.New("a model without a name or files")
+	}
+	for _, f := range m.Files {
+		if err := checkName(f.Name); err != nil {
+			return nil, err
+		}
+		if err := checkSum(f.SHA256); err != nil {
+			return nil, err
+		}
+		if f.Size < 0 || f.Size > maxBytes {
+			return nil, fmt.Errorf("a file of %d bytes", f.Size)
+		}
+	}
+	return &m, nil
+}
+
+func readModel(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxModel))
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseModel(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// List returns the models in the cache by name. Those that cannot be read are in the error, beside the others.
+func (h *Hub) List() ([]*Model, error) {
+	entries, err := os.ReadDir(h.models())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []*Model
+	var bad []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".json" {
+			continue
+		}
+		m, err := readModel(filepath.Join(h.models(), e.Name()))
+		switch {
+		case err == nil:
+			all = append(all, m)
+		case !errors.Is(err, fs.ErrNotExist): // removed meanwhile
+			bad = append(bad, fmt.Errorf("%w; \"quern rm %s\" removes it", err, e.Name()))
+		}
+	}
+	slices.SortFunc(all, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
+	return all, errors.Join(bad...)
+}
+
+// Find returns the model of a name: one that it was given, or was pulled by, with or without its server. Of several
+// quantizations of a repository without a tag it is the one that a pull would choose. Where the name has a hash, the file has it.
+func (h *Hub) Find(name string) (*Model, error) {
+	all, err := h.List()
+	if len(all) == 0 && err != nil {
+		return nil, err
+	}
+	if m := find(all, name); m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
+}
+
+// find returns the model that a name means; nil if there is none.
+func find(all []*Model, name string) *Model {
+	all = slices.DeleteFunc(all, func(m *Model) bool { return !m.mayBe(name) })
+	for _, prefix := range []string{"", "ollama.com/", "hf.co/"} {
+		if m := named(all, prefix+name); m != nil {
+			return m
+		}
+	}
+	if i := slices.IndexFunc(all, func(m *Model) bool { return m.Short() == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// mayBe reports whether the model is what a name says of the hash of its file, which most say nothing of.
+func (m *Model) mayBe(name string) bool {
+	r, err := ParseRef(name)
+	return err != nil || r.Sum == "" || r.Sum == m.Files[0].SHA256
+}
+
+// named returns the model that a name with its server means; nil if there is none.
+func named(all []*Model, name string) *Model {
+	same := func(name string) *Model {
+		for _, is := range []func(a string) bool{
+			func(a string) bool { return a == name },
+			func(a string) bool { return alike(a, name) },
+		} {
+			for _, m := range all {
+				if is(m.Name) {
+					return m
+				}
+			}
+			for _, m := range all {
+				if slices.ContainsFunc(m.Asked, is) {
+					return m
+				}
+			}
+		}
+		return nil
+	}
+	if m := same(name); m != nil {
+		return m
+	}
+	r, err := ParseRef(name)
+	if err != nil {
+		return nil
+	}
+	if m := same(r.String()); m != nil || r.Kind != HuggingFace || r.Tag != "" || r.File != "" {
+		return m
+	}
+	for _, quant := range preferred {
+		r.Tag = quant
+		if m := same(r.String()); m != nil {
+			return m
+		}
+	}
+	r.Tag = ""
+	i := slices.IndexFunc(all, func(m *Model) bool { return strings.HasPrefix(m.Name, r.String()+":") })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// present returns where a file is in the cache; empty if it is not.
+func (h *Hub) present(f *File) string {
+	sum := f.SHA256
+	if sum == "" && f.Validator != "" { // the same address had it before
+		all, _ := h.List()
+		for _, m := range all {
+			for _, g := range m.Files {
+				if g.URL == f.URL && g.Validator == f.Validator && g.Size == f.Size {
+					sum = g.SHA256
+				}
+			}
+		}
+	}
+	if sum == "" {
+		return ""
+	}
+	info, err := os.Stat(h.blob(sum))
+	if err != nil || f.Size >= 0 && info.Size() != f.Size {
+		return ""
+	}
+	return h.blob(sum)
+}
+
+// lock locks the cache, until unlock is called.
+func (h *Hub) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(h.c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(h.c.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(lockEvery / 10):
+		}
+	}
+}
+
+// link makes a folder of links, by the names of files.
+func link(dir string, names, targets []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for i, name := range names {
+		if err := os.Symlink(targets[i], filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write adds a model whose files are in the cache. The caller holds the lock.
+func (h *Hub) write(m *Model) error {
+	for _, dir := range []string{h.models(), h.views()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	view := filepath.Join(h.views(), m.view())
+	if _, err := os.Stat(h.Path(m)); err != nil {
+		temp, err := os.MkdirTemp(h.views(), ".tmp-*")
+		if err != nil {
+			return diskError(err)
+		}
+		defer os.RemoveAll(temp)
+		var names, targets []string
+		for _, f := range m.Files {
+			names, targets = append(names, f.Name), append(targets, filepath.Join("..", "..", "blobs", filepath.Base(h.blob(f.SHA256))))
+		}
+		if err := link(temp, names, targets); err != nil {
+			return diskError(err)
+		}
+		if err := os.Chmod(temp, 0o755); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(view); err != nil {
+			return err
+		}
+		if err := os.Rename(temp, view); err != nil {
+			return err
+		}
+	}
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(h.manifestPath(m.Name), b)
+}
+
+// Remove removes a model, and the files that no other has. It returns how many bytes that freed. One that cannot be read goes by
+// its name or that of its file in models/.
+func (h *Hub) Remove(ctx context.Context, name string) (m *Model, freed int64, err error) {
+	unlock, err := h.lock(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer unlock()
+	path := h.unreadable(name)
+	if path != "" {
+		m = &Model{Name: name}
+	} else if m, err = h.Find(name); err != nil {
+		return nil, 0, err
+	} else {
+		path = h.manifestPath(m.Name)
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, 0, err
+	}
+	freed, err = h.collect()
+	return m, freed, err
+}
+
+// unreadable returns the file in models/ that a name means, if it is there and cannot be read; else nothing.
+func (h *Hub) unreadable(name string) string {
+	paths := []string{h.manifestPath(name)}
+	if filepath.Base(name) == name && filepath.Ext(name) == ".json" {
+		paths = append(paths, filepath.Join(h.models(), name))
+	}
+	for _, path := range paths {
+		if _, err := readModel(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+	}
+	return ""
+}
+
+// Copy gives a model another name, without a server. A copy of that name is replaced.
+func (h *Hub) Copy(ctx context.Context, from, to string) error {
+	if err := checkAlias(to); err != nil {
+		return err
+	}
+	unlock, err := h.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := h.Find(from)
+	if err != nil {
+		return err
+	}
+	as := *m
+	as.Name, as.Asked = to, nil
+	if err := h.write(&as); err != nil {
+		return err
+	}
+	_, _ = h.collect() // what a copy of that name had; where a model cannot be read it stays
+	return nil
+}
+
+// checkAlias returns an error unless name is good for a copy.
+func checkAlias(name string) error {
+	bare, tag, tagged := strings.Cut(name, ":")
+	ok := len(name) <= 200 && (!tagged || tagForm.MatchString(tag))
+	for _, part := range strings.Split(bare, "/") {
+		ok = ok && isComponent(part)
+	}
+	if _, err := ParseRef(name); !ok || !errors.Is(err, ErrNoRef) || name == "demo" {
+		return fmt.Errorf("the name %.80q, want letters and digits with . - _ / between them, and no server", name)
+	}
+	return nil
+}
+
+// collect removes files and views that no model has. The caller holds the lock.
+func (h *Hub) collect() (freed int64, err error) {
+	all, err := h.List()
+	if err != nil {
+		return 0, fmt.Errorf("no file is removed from the cache: %w", err)
+	}
+	keep := map[string]bool{}
+	for _, m := range all {
+		keep[m.view()] = true
+		for _, f := range m.Files {
+			keep[filepath.Base(h.blob(f.SHA256))] = true
+		}
+	}
+	for _, dir := range []string{h.views(), h.blobs()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return freed, err
+		}
+		for _, e := range entries {
+			if keep[e.Name()] {
+				continue
+			}
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+				freed += info.Size()
+			}
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return freed, err
+			}
+		}
+	}
+	return freed, nil
+}
+
+// Clean removes what pulls that ended early have left, but for what another program is at. It returns how many bytes that freed.
+func (h *Hub) Clean() (freed int64, err error) {
+	entries, err := os.ReadDir(h.partial())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(h.partial(), e.Name())
+		info, err := e.Info()
+		switch {
+		case err != nil || strings.HasPrefix(e.Name(), ".") && time.Since(info.ModTime()) < time.Hour: // a pull may be at it
+			continue
+		case e.IsDir(): // links to heads that were checked
+			err = os.RemoveAll(path)
+		case filepath.Ext(path) == ".json": // goes with its data
+		default:
+			var n int64
+			n, err = cleanPart(path)
+			freed += n
+		}
+		if err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// cleanPart removes a file and its record, unless it is being downloaded.
+func cleanPart(path string) (int64, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(f, path) {
+		return 0, nil
+	}
+	var s unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
+		return 0, err
+	}
+	if err := os.Remove(path + ".json"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	return s.Blocks * 512, os.Remove(path) // it is sparse
+}

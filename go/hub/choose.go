@@ -1,0 +1,199 @@
+package hub
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// preferred are the quantizations that are taken where none is asked for, the best first: about four bits, then more.
+var preferred = []string{"Q4_K_M", "Q4_K_S", "Q4_0", "IQ4_XS", "Q4_K_XL", "MXFP4", "Q5_K_M", "Q5_K_S", "Q6_K", "Q8_0", "BF16", "F16", "F32"}
+
+var (
+	// quantForm is how the name of a quantization ends a file's name.
+	quantForm = regexp.MustCompile(`(?i)(?:^|[.-])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[12]_0|BF16|F16|F32|MXFP4(?:_[A-Z]+)*|NVFP4(?:_[A-Z]+)*))$`)
+	// shardForm is how the name of a shard ends.
+	shardForm = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
+)
+
+// A group is a model in a repository: one file, or all shards of one.
+type group struct {
+	stem  string // the path without the number of the shard and .gguf
+	files []File // by shard
+	count int    // of shards that there should be
+}
+
+// quant is the group's quantization, in upper case; empty if its name does not say.
+func (g *group) quant() string {
+	if m := quantForm.FindStringSubmatch(path.Base(g.stem)); m != nil {
+		return strings.ToUpper(m[1])
+	}
+	return ""
+}
+
+// complete returns an error unless all shards are there.
+func (g *group) complete() error {
+	if len(g.files) != g.count {
+		return fmt.Errorf("%s has %d of its %d files", g.stem, len(g.files), g.count)
+	}
+	return nil
+}
+
+// cutShard returns what a stem has before the number of its shard, and which of how many shards it is. A stem whose numbers are
+// no shard's is one file's name.
+func cutShard(stem string) (rest string, shard, count int) {
+	m := shardForm.FindStringSubmatch(stem)
+	if m == nil {
+		return stem, 1, 1
+	}
+	shard, _ = strconv.Atoi(m[1]) // five digits
+	count, _ = strconv.Atoi(m[2])
+	if shard < 1 || shard > count {
+		return stem, 1, 1
+	}
+	return strings.TrimSuffix(stem, m[0]), shard, count
+}
+
+// groups returns the models among the files of a repository, without projectors, draft heads and importance matrices, in the
+// order of their names.
+func groups(files []File) []*group {
+	by := map[string]*group{}
+	var all []*group
+	sorted := slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	for _, f := range sorted {
+		stem, isModel := strings.CutSuffix(f.Path, ".gguf")
+		base := strings.ToLower(path.Base(stem))
+		if !isModel || strings.Contains(base, "mmproj") || strings.Contains(base, "imatrix") || strings.HasPrefix(base, "mtp-") {
+			continue
+		}
+		key := stem
+		stem, shard, count := cutShard(stem)
+		if stem != key {
+			key = fmt.Sprintf("%s-of-%05d", stem, count)
+		}
+		g := by[key]
+		if g == nil {
+			g = &group{stem: stem, count: count}
+			by[key], all = g, append(all, g)
+		}
+		if shard == len(g.files)+1 { // sorted, so that a gap leaves the group incomplete
+			g.files = append(g.files, f)
+		}
+	}
+	return all
+}
+
+// choose returns the model of a tag, or the default one.
+func choose(files []File, tag string) (*group, error) {
+	all := groups(files)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the repository has no GGUF files; look for one whose name ends in GGUF")
+	}
+	if tag != "" {
+		return match(all, tag)
+	}
+	for _, quant := range preferred {
+		if g, err := match(all, quant); err == nil {
+			return g, nil
+		}
+	}
+	if len(all) == 1 {
+		return all[0], all[0].complete()
+	}
+	return nil, fmt.Errorf("there are %d models, and no default among them: %s", len(all), offer(all))
+}
+
+// match returns the model that a tag means: the one of that quantization, or else the one whose name has the tag as a part.
+func match(all []*group, tag string) (*group, error) {
+	tag = strings.ToUpper(tag)
+	tests := []func(g *group) bool{
+		func(g *group) bool { return g.quant() == tag },
+		func(g *group) bool { return g.quant() == "UD-"+tag },
+		func(g *group) bool { return hasPart(strings.ToUpper(g.stem), tag) },
+	}
+	for _, test := range tests {
+		var found []*group
+		for _, g := range all {
+			if test(g) {
+				found = append(found, g)
+			}
+		}
+		switch {
+		case len(found) == 1:
+			return found[0], found[0].complete()
+		case len(found) > 1:
+			return nil, fmt.Errorf("%d models are %s: %s", len(found), tag, offer(found))
+		}
+	}
+	return nil, fmt.Errorf("no model is %s, want one of %s", tag, offer(all))
+}
+
+// hasPart reports whether part is in name, between separators.
+func hasPart(name, part string) bool {
+	isSeparator := func(b byte) bool { return strings.IndexByte("-._/", b) >= 0 }
+	for from := 0; ; {
+		i := strings.Index(name[from:], part)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(part)
+		if (i == 0 || isSeparator(name[i-1])) && (end == len(name) || isSeparator(name[end])) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// offered is how many models an error lists.
+const offered = 24
+
+// offer lists models as what names them.
+func offer(all []*group) string {
+	quants := map[string]int{}
+	for _, g := range all {
+		quants[g.quant()]++
+	}
+	var names []string
+	for _, g := range all {
+		if q := g.quant(); q != "" && quants[q] == 1 {
+			names = append(names, ":"+q)
+		} else {
+			names = append(names, "/"+g.files0())
+		}
+	}
+	if n := len(names); n > offered {
+		names = append(names[:offered], fmt.Sprintf("and %d others", n-offered))
+	}
+	return strings.Join(names, " ")
+}
+
+// files0 is the path of the first file.
+func (g *group) files0() string {
+	if len(g.files) == 0 {
+		return g.stem + ".gguf"
+	}
+	return g.files[0].Path
+}
+
+// containing returns the model that a file is of.
+func containing(files []File, file string) (*group, error) {
+	stem := strings.TrimSuffix(file, ".gguf")
+	if rest, _, count := cutShard(stem); rest != stem {
+		for _, g := range groups(files) {
+			if g.stem == rest && g.count == count {
+				return g, g.complete()
+			}
+		}
+	}
+	for _, f := range files {
+		if f.Path == file {
+			return &group{stem: stem, files: []File{f}, count: 1}, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no file %s, want one of %s", file, offer(groups(files)))
+}

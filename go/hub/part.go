@@ -1,0 +1,303 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A part is a file that is being downloaded: the data, a sparse file of its full size, and beside it a record of what of it is
+// there. The data's lock says who downloads it; it ends with its process.
+type part struct {
+	h    *Hub
+	f    *File
+	blob string   // where the file is, if it is in the cache already; then nothing below is set
+	file *os.File // locked
+	path string
+
+	size   int64 // of a piece, but for the last
+	have   []atomic.Int64
+	ready  []chan struct{} // closed when all of a piece is there
+	got    atomic.Int64    // bytes that are there
+	went   bool            // some were there from an earlier pull
+	sum    string          // of the data, once it was computed
+	ranged atomic.Bool     // the server has refused no range so far
+}
+
+// The record of a part.
+type record struct {
+	URL       string  `json:"url"`
+	Size      int64   `json:"size"`
+	Validator string  `json:"validator,omitempty"`
+	Piece     int64   `json:"piece"`
+	Have      []int64 `json:"have"` // bytes from the start of each piece
+}
+
+const (
+	maxRecord = 8 << 20
+	maxPieces = 1 << 18
+	minPiece  = 4 << 10
+)
+
+// key names what is known of a file so far: its hash, or its address.
+func (f *File) key() string {
+	if f.SHA256 != "" {
+		return f.SHA256
+	}
+	sum := sha256.Sum256([]byte(f.URL))
+	return "url-" + hex.EncodeToString(sum[:])
+}
+
+func (h *Hub) partial() string { return filepath.Join(h.c.Dir, "partial") }
+
+// lockEvery is how often a lock that another holds is tried again.
+const lockEvery = 200 * time.Millisecond
+
+// openPart opens what there is of a file, and waits while another downloads it; waiting is called then.
+func (h *Hub) openPart(ctx context.Context, f *File, waiting func()) (*part, error) {
+	path := filepath.Join(h.partial(), f.key())
+	for {
+		if blob := h.present(f); blob != "" {
+			return &part{h: h, f: f, blob: blob}, nil
+		}
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil && sameFile(file, path):
+			if blob := h.present(f); blob != "" { // it came while the file was opened
+				os.Remove(path)
+				file.Close()
+				return &part{h: h, f: f, blob: blob}, nil
+			}
+			p := &part{h: h, f: f, file: file, path: path}
+			if err := p.load(); err != nil {
+				file.Close()
+				return nil, err
+			}
+			return p, nil
+		case err == nil: // it was finished and has another name now
+			file.Close()
+			continue
+		}
+		file.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		waiting()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockEvery):
+		}
+	}
+}
+
+// sameFile reports whether path is still the file that was opened.
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+// load reads the record. One that does not belong to the file is no error: the download begins anew.
+func (p *part) load() error {
+	if p.f.Size < 0 {
+		return p.file.Truncate(0)
+	}
+	r, err := p.read()
+	if err == nil && r.fits(p.f) {
+		p.layout(r.Piece)
+		for i, n := range r.Have {
+			p.set(i, n)
+		}
+		p.went = p.got.Load() > 0
+		return nil
+	}
+	return p.reset()
+}
+
+func (p *part) record() string { return p.path + ".json" }
+
+func (p *part) read() (*record, error) {
+	f, err := os.Open(p.record())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err != nil {
+		return nil, err
+	}
+	info, err := p.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseRecord(b)
+	if err == nil && info.Size() != r.Size {
+		err = fmt.Errorf("%d bytes of %d", info.Size(), r.Size)
+	}
+	return r, err
+}
+
+// parseRecord reads a record, and checks that it describes pieces of a file.
+func parseRecord(b []byte) (*record, error) {
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, err
+	}
+	if r.Size < 0 || r.Size > maxBytes || r.Piece < minPiece || int64(len(r.Have)) != pieces(r.Size, r.Piece) {
+		return nil, errors.New("the record makes no sense")
+	}
+	for i, n := range r.Have {
+		if n < 0 || n > length(r.Size, r.Piece, i) {
+			return nil, errors.New("the record makes no sense")
+		}
+	}
+	return &r, nil
+}
+
+// fits reports whether what was recorded is of this file as the server has it now.
+func (r *record) fits(f *File) bool {
+	if r.Size != f.Size {
+		return false
+	}
+	return f.SHA256 != "" || r.URL == f.URL && r.Validator == f.Validator && f.Validator != ""
+}
+
+func pieces(size, piece int64) int64        { return size/piece + min(size%piece, 1) }
+func length(size, piece int64, i int) int64 { return min(piece, size-int64(i)*piece) }
+func (p *part) length(i int) int64          { return length(p.f.Size, p.size, i) }
+func (p *part) offset(i int) int64          { return int64(i) * p.size }
+func (p *part) missing() int64              { return max(p.f.Size-p.got.Load(), 0) }
+
+// layout cuts the file into pieces of which nothing is there.
+func (p *part) layout(piece int64) {
+	p.size = max(piece, minPiece, p.f.Size/maxPieces+1)
+	n := pieces(p.f.Size, p.size)
+	p.have, p.ready = make([]atomic.Int64, n), make([]chan struct{}, n)
+	for i := range p.ready {
+		p.ready[i] = make(chan struct{})
+	}
+	p.got.Store(0)
+	p.went, p.sum = false, ""
+	p.ranged.Store(true)
+}
+
+// set records that the first n bytes of a piece are there. Only one goroutine sets a piece.
+func (p *part) set(i int, n int64) {
+	p.got.Add(n - p.have[i].Swap(n))
+	if n == p.length(i) {
+		close(p.ready[i])
+	}
+}
+
+// reset begins anew.
+func (p *part) reset() error {
+	if err := os.Remove(p.record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := p.file.Truncate(0); err != nil {
+		return err
+	}
+	if err := p.file.Truncate(p.f.Size); err != nil { // which allocates nothing
+		return diskError(err)
+	}
+	p.layout(p.h.c.Piece)
+	return nil
+}
+
+// save records what is there, after it is on the disk: a record never promises what a crash of the machine can take away.
+func (p *part) save() error {
+	r := record{URL: p.f.URL, Size: p.f.Size, Validator: p.f.Validator, Piece: p.size, Have: make([]int64, len(p.have))}
+	for i := range p.have {
+		r.Have[i] = p.have[i].Load()
+	}
+	if err := unix.Fdatasync(int(p.file.Fd())); err != nil {
+		return fmt.Errorf("%s: %w", p.path, err)
+	}
+	b, err := json.Marshal(&r)
+	if err != nil {
+		return err
+	}
+	return replaceFile(p.record(), b)
+}
+
+// hash returns the SHA-256 of the data, piece by piece as they come.
+func (p *part) hash(ctx context.Context) (string, error) {
+	sum := sha256.New()
+	buffer := make([]byte, 256<<10)
+	for i := range p.ready {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-p.ready[i]:
+		}
+		if _, err := io.CopyBuffer(sum, struct{ io.Reader }{io.NewSectionReader(p.file, p.offset(i), p.length(i))}, buffer); err != nil {
+			return "", fmt.Errorf("%s: %w", p.path, err)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// discard removes what is there.
+func (p *part) discard() {
+	os.Remove(p.record())
+	os.Remove(p.path)
+}
+
+// close ends the lock.
+func (p *part) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}
+
+// replaceFile writes a file whole, or not at all.
+func replaceFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return diskError(err)
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Chmod(0o644)
+	}
+	if synced := f.Sync(); err == nil {
+		err = synced
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return diskError(err)
+	}
+	return nil
+}
+
+// diskError says what to do about a full disk.
+func diskError(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w; what is downloaded so far is kept: free some space and pull again", err)
+	}
+	return err
+}

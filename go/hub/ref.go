@@ -1,0 +1,320 @@
+package hub
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// A Kind is the kind of server that has a model.
+type Kind int
+
+const (
+	HuggingFace Kind = iota
+	Ollama
+	OCI
+	Web // a file at a URL
+)
+
+// A Ref names a model on a server.
+type Ref struct {
+	Kind Kind
+	Host string // of OCI
+	Repo string // ORG/REPO; of Ollama library/NAME or USER/NAME
+	Rev  string // of Hugging Face; empty: main
+	Tag  string // the quantization, the tag or sha256:DIGEST; empty: the default
+	File string // of Hugging Face: the path of a file, in place of a tag
+	URL  string // of Web
+	Sum  string // of Web: the SHA-256 that the file must have, empty if none is given
+}
+
+// ErrNoRef reports a name that no server is named in.
+var ErrNoRef = errors.New("names of models to download begin with hf.co/, ollama.com/, oci:// or https://")
+
+// maxRef bounds the length of a name.
+const maxRef = 1024
+
+// The forms of names. None can be a path that leaves a folder.
+var (
+	component = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	tagForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	hostForm  = regexp.MustCompile(`^([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[0-9]{1,5})?$`)
+	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// prefixes are how names begin, with what parses the rest.
+var prefixes = []struct {
+	text  string
+	parse func(rest string) (Ref, error)
+}{
+	{"hf.co/", parseHF}, {"huggingface.co/", parseHF}, {"hf://", parseHF},
+	{"https://hf.co/", parseHFPage}, {"https://huggingface.co/", parseHFPage},
+	{"ollama.com/", parseOllama}, {"registry.ollama.ai/", parseOllama}, {"ollama://", parseOllama}, {"https://ollama.com/", parseOllama},
+	{"oci://", parseOCI}, {"docker://", parseOCI},
+	{"https://", func(rest string) (Ref, error) { return parseWeb("https://" + rest) }},
+	{"http://", func(rest string) (Ref, error) { return parseWeb("http://" + rest) }},
+}
+
+// ParseRef parses the name of a model on a server. A name without a server gives an error that wraps ErrNoRef.
+func ParseRef(s string) (Ref, error) {
+	if len(s) > maxRef {
+		return Ref{}, fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxRef)
+	}
+	for _, p := range prefixes {
+		rest, ok := strings.CutPrefix(s, p.text)
+		if !ok {
+			continue
+		}
+		r, err := p.parse(rest)
+		if err != nil {
+			return Ref{}, fmt.Errorf("%q: %w", s, err)
+		}
+		return r, nil
+	}
+	return Ref{}, fmt.Errorf("%q: %w", s, ErrNoRef)
+}
+
+// parseHF parses ORG/REPO[@REV][:QUANT|/FILE].
+func parseHF(s string) (Ref, error) {
+	const want = "want hf.co/ORG/REPO, with :QUANT or /FILE.gguf behind it"
+	org, rest, _ := strings.Cut(s, "/")
+	repo, file, named := strings.Cut(rest, "/")
+	r := Ref{Kind: HuggingFace}
+	if named {
+		if err := checkPath(file); err != nil {
+			return Ref{}, err
+		}
+		if !strings.HasSuffix(file, ".gguf") {
+			return Ref{}, fmt.Errorf("the file %q is no .gguf file", file)
+		}
+		r.File = file
+	} else if name, tag, tagged := strings.Cut(repo, ":"); tagged {
+		if !tagForm.MatchString(tag) {
+			return Ref{}, fmt.Errorf("the quantization %q, want one such as Q4_K_M", tag)
+		}
+		if repo = name; !strings.EqualFold(tag, "latest") {
+			r.Tag = tag
+		}
+	}
+	if name, rev, ok := strings.Cut(repo, "@"); ok {
+		if repo = name; !component.MatchString(rev) || strings.Contains(rev, "..") {
+			return Ref{}, fmt.Errorf("the revision %q, want a branch, a tag or a commit", rev)
+		}
+		r.Rev = rev
+	}
+	if !isComponent(org) || !isComponent(repo) {
+		return Ref{}, errors.New(want)
+	}
+	r.Repo = org + "/" + repo
+	return r, nil
+}
+
+// parseHFPage parses what is behind the host in the address of a page: ORG/REPO, or ORG/REPO/blob/REV/FILE as browsers show it.
+func parseHFPage(s string) (Ref, error) {
+	s, _, _ = strings.Cut(s, "?")
+	s = strings.TrimSuffix(s, "/")
+	parts := strings.SplitN(s, "/", 5)
+	if len(parts) == 5 && (parts[2] == "blob" || parts[2] == "resolve") {
+		file, err := url.PathUnescape(parts[4])
+		if err != nil {
+			return Ref{}, err
+		}
+		rev := ""
+		if parts[3] != "main" {
+			rev = "@" + parts[3]
+		}
+		return parseHF(parts[0] + "/" + parts[1] + rev + "/" + file)
+	}
+	if len(parts) > 2 && parts[2] == "tree" {
+		parts = parts[:2]
+	}
+	return parseHF(strings.Join(parts, "/"))
+}
+
+// parseOllama parses NAME[:TAG] or USER/NAME[:TAG].
+func parseOllama(s string) (Ref, error) {
+	repo, tag, tagged := strings.Cut(s, ":")
+	if tagged && !tagForm.MatchString(tag) {
+		return Ref{}, fmt.Errorf("the tag %q, want one such as 8b", tag)
+	}
+	if !tagged {
+		tag = "latest"
+	}
+	if !strings.Contains(repo, "/") {
+		repo = "library/" + repo
+	}
+	user, name, _ := strings.Cut(repo, "/")
+	if !isComponent(user) || !isComponent(name) {
+		return Ref{}, errors.New("want ollama.com/NAME[:TAG] or ollama.com/USER/NAME[:TAG]")
+	}
+	return Ref{Kind: Ollama, Repo: repo, Tag: tag}, nil
+}
+
+// parseOCI parses HOST/REPO[:TAG|@sha256:DIGEST].
+func parseOCI(s string) (Ref, error) {
+	host, repo, ok := strings.Cut(s, "/")
+	if !ok || !hostForm.MatchString(host) {
+		return Ref{}, errors.New("want oci://HOST/REPO[:TAG]")
+	}
+	r := Ref{Kind: OCI, Host: host, Tag: "latest"}
+	if name, digest, pinned := strings.Cut(repo, "@"); pinned {
+		sum, ok := strings.CutPrefix(digest, "sha256:")
+		if !ok || !sumForm.MatchString(sum) {
+			return Ref{}, fmt.Errorf("the digest %q, want sha256: and 64 digits", digest)
+		}
+		repo, r.Tag = name, digest
+	} else if name, tag, tagged := strings.Cut(repo, ":"); tagged {
+		if !tagForm.MatchString(tag) {
+			return Ref{}, fmt.Errorf("the tag %q, want one such as latest", tag)
+		}
+		repo, r.Tag = name, tag
+	}
+	for _, part := range strings.Split(repo, "/") {
+		if !isComponent(part) {
+			return Ref{}, fmt.Errorf("the repository %q, want names with / between them", repo)
+		}
+	}
+	r.Repo = repo
+	return r, nil
+}
+
+// parseWeb parses a URL, with #sha256=SUM where the file's is known.
+func parseWeb(s string) (Ref, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return Ref{}, errors.New("it is no URL")
+	}
+	r := Ref{Kind: Web}
+	if u.Fragment != "" {
+		sum, ok := strings.CutPrefix(u.Fragment, "sha256=")
+		if sum = strings.ToLower(sum); !ok || !sumForm.MatchString(sum) {
+			return Ref{}, fmt.Errorf("#%s, want #sha256= and 64 digits", u.Fragment)
+		}
+		r.Sum = sum
+	}
+	u.Fragment, u.RawFragment = "", ""
+	if u.Host == "" || u.User != nil {
+		return Ref{}, errors.New("want a URL with a host, and without a password")
+	}
+	r.URL = u.String()
+	if err := checkName(r.fileName()); err != nil {
+		return Ref{}, err
+	}
+	return r, nil
+}
+
+// String returns the name that ParseRef accepts.
+func (r Ref) String() string {
+	switch r.Kind {
+	case Ollama:
+		return "ollama.com/" + r.Short()
+	case OCI:
+		return "oci://" + r.Host + "/" + r.Repo + r.suffix()
+	case Web:
+		return r.URL
+	}
+	return "hf.co/" + r.Short()
+}
+
+// alike reports whether two names differ at most by the case of letters that their server does not tell apart.
+func alike(a, b string) bool {
+	if !strings.EqualFold(a, b) {
+		return false
+	}
+	r, err := ParseRef(a)
+	s, err2 := ParseRef(b)
+	return err == nil && err2 == nil && r.fold() == s.fold()
+}
+
+// fold returns the name in lower case but for what its server tells apart by case: everything of registries and URLs, revisions
+// and files of Hugging Face.
+func (r Ref) fold() Ref {
+	if r.Kind == HuggingFace || r.Kind == Ollama {
+		r.Repo, r.Tag = strings.ToLower(r.Repo), strings.ToLower(r.Tag)
+	}
+	return r
+}
+
+// Short returns the name without its server, as other programs show it; of a URL the file's.
+func (r Ref) Short() string {
+	switch r.Kind {
+	case Ollama:
+		return strings.TrimSuffix(strings.TrimPrefix(r.Repo, "library/")+":"+r.Tag, ":latest")
+	case OCI:
+		return r.Repo + r.suffix()
+	case Web:
+		return strings.TrimSuffix(r.fileName(), ".gguf")
+	}
+	s := r.Repo
+	if r.Rev != "" {
+		s += "@" + r.Rev
+	}
+	switch {
+	case r.File != "":
+		s += "/" + r.File
+	case r.Tag != "":
+		s += ":" + r.Tag
+	}
+	return s
+}
+
+// suffix is the tag or the digest of an OCI name.
+func (r Ref) suffix() string {
+	if strings.HasPrefix(r.Tag, "sha256:") {
+		return "@" + r.Tag
+	}
+	return ":" + r.Tag
+}
+
+// fileName is the name of a model's only file where the server has none for it.
+func (r Ref) fileName() string {
+	name := ""
+	switch r.Kind {
+	case Web:
+		u, _ := url.Parse(r.URL)
+		name = path.Base(u.Path)
+		if strings.HasSuffix(name, ".gguf") {
+			return name
+		}
+	default:
+		tag, _, _ := strings.Cut(r.Tag, ":")
+		name = path.Base(r.Repo) + "-" + tag
+	}
+	return name + ".gguf"
+}
+
+// isComponent reports whether s may be a part of a name.
+func isComponent(s string) bool { return component.MatchString(s) && !strings.Contains(s, "..") }
+
+// checkPath returns an error unless p is a path of a file below a folder.
+func checkPath(p string) error {
+	for _, part := range strings.Split(p, "/") {
+		if err := checkName(part); err != nil {
+			return fmt.Errorf("the path %q: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// checkName returns an error unless s is good as the name of a file.
+func checkName(s string) error {
+	switch {
+	case s == "" || s[0] == '.' || len(s) > 200:
+		return fmt.Errorf("the file name %.40q, want one of 1 to 200 bytes that begins with no dot", s)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }):
+		return fmt.Errorf("the file name %.40q, want one without slashes and control characters", s)
+	}
+	return nil
+}
+
+// checkSum returns an error unless s is a SHA-256 in hexadecimal.
+func checkSum(s string) error {
+	if _, err := hex.DecodeString(s); err != nil || !sumForm.MatchString(s) {
+		return fmt.Errorf("the sha256 %.80q, want 64 digits", s)
+	}
+	return nil
+}

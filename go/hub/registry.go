@@ -1,0 +1,167 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+)
+
+// Kinds of manifests that registries have, of which clients name those that they read.
+var manifestTypes = []string{
+	"application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json",
+	"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+}
+
+const (
+	maxManifest = 4 << 20
+	maxLayers   = 1000
+	titleKey    = "org.opencontainers.image.title"
+)
+
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// A manifest of a registry lists layers, or manifests.
+type registryManifest struct {
+	Layers    []descriptor `json:"layers"`
+	Manifests []descriptor `json:"manifests"`
+}
+
+func parseManifest(body []byte) (*registryManifest, error) {
+	var m registryManifest
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, errors.New("the manifest is no JSON of the form that is expected")
+	}
+	if n := len(m.Layers) + len(m.Manifests); n > maxLayers {
+		return nil, fmt.Errorf("the manifest has %d entries, want at most %d", n, maxLayers)
+	}
+	return &m, nil
+}
+
+// weights returns the layers that are GGUF files of the model, in their order.
+func (m *registryManifest) weights(fallback string) ([]File, error) {
+	var files []File
+	for _, d := range m.Layers {
+		title := d.Annotations[titleKey]
+		kind := strings.ToLower(d.MediaType)
+		switch {
+		case kind == "application/vnd.ollama.image.model":
+		case strings.Contains(kind, "mmproj"), strings.Contains(kind, "projector"), strings.Contains(strings.ToLower(title), "mmproj"):
+			continue
+		case strings.Contains(kind, "gguf"), strings.HasSuffix(title, ".gguf"):
+		default:
+			continue
+		}
+		sum, ok := strings.CutPrefix(d.Digest, "sha256:")
+		if !ok {
+			return nil, fmt.Errorf("the digest %.80q, want sha256", d.Digest)
+		}
+		f := File{Path: title, Size: d.Size, SHA256: sum}
+		if title == "" || !strings.HasSuffix(title, ".gguf") {
+			f.Path = fallback
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the manifest has no GGUF file")
+	}
+	if len(files) > 1 { // either the shards of one model, or one has to be chosen
+		g := groups(files)
+		if len(g) != 1 {
+			return nil, fmt.Errorf("the manifest has %d models, want one", len(g))
+		}
+		if err := g[0].complete(); err != nil {
+			return nil, err
+		}
+		files = g[0].files
+	}
+	return files, nil
+}
+
+// resolveOllama finds the file of a model in Ollama's registry.
+func (h *Hub) resolveOllama(ctx context.Context, r Ref) (*Plan, error) {
+	return h.resolveRegistry(ctx, r, h.c.Ollama, h.http)
+}
+
+// resolveOCI finds the files of a model in a registry, with the credentials that docker login keeps.
+func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
+	host, repo := r.Host, r.Repo
+	if host == "docker.io" {
+		if host = "registry-1.docker.io"; !strings.Contains(repo, "/") {
+			repo = "library/" + repo
+		}
+	}
+	scheme := "https://"
+	if name, _, err := net.SplitHostPort(host); err == nil && (name == "localhost" || net.ParseIP(name).IsLoopback()) {
+		scheme = "http://" // as other clients of registries do
+	}
+	client := &auth.Client{Client: h.http, Cache: auth.NewCache()}
+	if store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{}); err == nil {
+		client.Credential = credentials.Credential(store)
+	}
+	at := r
+	at.Repo = repo
+	p, err := h.resolveRegistry(ctx, at, scheme+host, client)
+	if p != nil {
+		p.Ref = r
+	}
+	return p, err
+}
+
+func (h *Hub) resolveRegistry(ctx context.Context, r Ref, base string, c doer) (*Plan, error) {
+	m, sum, err := h.manifest(ctx, c, base, r.Repo, r.Tag)
+	if err == nil && len(m.Layers) == 0 && len(m.Manifests) > 0 { // models do not differ between platforms
+		m, sum, err = h.manifest(ctx, c, base, r.Repo, m.Manifests[0].Digest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := m.weights(r.fileName())
+	if err != nil {
+		return nil, err
+	}
+	for i := range files {
+		f := &files[i]
+		f.Path = path.Base(f.Path)
+		f.URL, f.from = base+"/v2/"+r.Repo+"/blobs/sha256:"+f.SHA256, c
+	}
+	return &Plan{Ref: r, Revision: "sha256:" + sum, Files: files}, nil
+}
+
+// manifest reads a manifest, and checks it where it is named by its digest.
+func (h *Hub) manifest(ctx context.Context, c doer, base, repo, tag string) (m *registryManifest, sum string, err error) {
+	want, pinned := strings.CutPrefix(tag, "sha256:")
+	if pinned {
+		if err := checkSum(want); err != nil {
+			return nil, "", err
+		}
+	}
+	body, err := h.get(ctx, c, base+"/v2/"+repo+"/manifests/"+tag, http.Header{"Accept": {strings.Join(manifestTypes, ", ")}}, maxManifest)
+	var status *StatusError
+	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusUnauthorized) {
+		return nil, "", fmt.Errorf("%w: there is no such model, or it needs a login", err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	hash := sha256.Sum256(body)
+	if sum = hex.EncodeToString(hash[:]); pinned && sum != want {
+		return nil, "", fmt.Errorf("the manifest's sha256 is %s, want %s", sum, want)
+	}
+	m, err = parseManifest(body)
+	return m, sum, err
+}

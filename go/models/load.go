@@ -1,0 +1,232 @@
+package models
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Load asks for a model to be loaded, and does not wait for it. The error is as Acquire's.
+func (s *Set[M]) Load(name string) error {
+	_, err := s.ask(name)
+	return err
+}
+
+// Await loads a model, and returns when it is loaded.
+func (s *Set[M]) Await(name string) error {
+	r, err := s.ask(name)
+	if err != nil || r == nil {
+		return err
+	}
+	<-r.done
+	return r.err
+}
+
+// ask returns the wait for a model that is loaded in any case; nil if it is loaded.
+func (s *Set[M]) ask(name string) (*round, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(name)
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case err != nil:
+		return nil, err
+	case e.state == Loaded && !e.leaving && !e.moving:
+		return nil, nil
+	}
+	r := s.want(e)
+	r.asked = true
+	return r, nil
+}
+
+// run loads what is queued, one at a time: two loads at once would take as long, and hold more memory.
+func (s *Set[M]) run() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) > 0 {
+		// One that still has to end what it does is waited for, but not by the others.
+		i := slices.IndexFunc(s.queue, func(e *entry[M]) bool { return !e.moving && !e.leaving })
+		if i < 0 {
+			e := s.queue[0]
+			if err := s.wait(e, 0); err != nil {
+				s.dequeue(e, err)
+			}
+			continue
+		}
+		e := s.queue[i]
+		s.loading = e
+		err := s.bring(e)
+		s.loading = nil
+		if errors.Is(err, errNobody) && s.wanted(e) == nil { // somebody does by now
+			continue
+		}
+		s.settle(e, err)
+	}
+	s.running = false
+	s.wake()
+}
+
+// errNobody reports that nobody waits for a model any more.
+var errNobody = errors.New("nobody waits for the model")
+
+// bring loads or wakes a model. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) bring(e *entry[M]) error {
+	if err := s.wanted(e); err != nil || e.state == Loaded { // nobody needed its memory after all
+		return err
+	}
+	was := e.state
+	e.part, e.err = 0, nil
+	s.set(e, Loading, was == Unloaded)
+	err := s.makeRoom(e)
+	for tries := 0; err == nil; tries++ {
+		start := time.Now()
+		if err = s.load(e); err == nil {
+			e.cost, e.since, e.used, e.uses = time.Since(start), time.Now(), time.Now(), 0
+			s.weigh(e)
+			break
+		}
+		if e.inst != nil && !noMemory(err) && !errors.Is(err, errNobody) { // it cannot be woken: the next request loads it
+			s.close(e)
+			break
+		}
+		// Something else took the memory meanwhile.
+		if tries == len(s.entries) || !noMemory(err) || !s.evict(e) {
+			break
+		}
+		err = nil
+	}
+	if err == nil {
+		e.starting, e.part = false, 1
+		s.set(e, Loaded, was == Unloaded)
+		return nil
+	}
+	if e.part = 0; e.inst == nil {
+		was = Unloaded
+	}
+	if !errors.Is(err, errNobody) && !errors.Is(err, ErrClosed) {
+		e.err = err
+	}
+	s.set(e, was, false)
+	return err
+}
+
+// noMemory reports whether err is for want of memory.
+func noMemory(err error) bool {
+	var short interface{ NoMemory() bool }
+	return errors.As(err, &short) && short.NoMemory()
+}
+
+// load calls the model's own function. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) load(e *entry[M]) error {
+	const step = 0.05 // of the progress that is told
+	told := 0.0
+	progress := func(part float64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.part = part
+		if part >= told+step && part < 1 {
+			told = part
+			s.set(e, Loading, false)
+		}
+	}
+	inst := e.inst
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.cancel = cancel
+	s.mu.Unlock()
+	var err error
+	if inst != nil {
+		err = inst.Wake(ctx, progress)
+	} else {
+		inst, err = e.spec.Load(ctx, progress)
+	}
+	s.mu.Lock()
+	s.cancel = nil
+	if err == nil {
+		e.inst = inst
+	} else if ctx.Err() != nil { // whatever it failed with
+		err = cmp.Or(s.wanted(e), errNobody)
+	}
+	return err
+}
+
+// stop ends the load that runs: the model is removed, nobody asks for it any more, or all end. The caller holds the lock.
+func (s *Set[M]) stop() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.wake()
+}
+
+// settle ends the wait for a model. The caller holds the lock.
+func (s *Set[M]) settle(e *entry[M], err error) {
+	for _, o := range s.entries {
+		if o.leaving && o.next == Sleeping && !o.moving { // it need not leave for this one any more
+			if o.leaving = false; o.round != nil {
+				s.dequeue(o, nil)
+			}
+		}
+	}
+	s.dequeue(e, err)
+	if err == nil && e.leases == 0 {
+		s.rest(e)
+	}
+	if e.removed {
+		s.retire(e, Unloaded)
+		s.forget()
+	}
+	s.wake()
+}
+
+// dequeue ends the wait for a model, with leases for all or an error. The caller holds the lock.
+func (s *Set[M]) dequeue(e *entry[M], err error) {
+	s.queue = slices.DeleteFunc(s.queue, func(o *entry[M]) bool { return o == e })
+	r := e.round
+	if r == nil {
+		return
+	}
+	e.round = nil
+	switch r.err = err; {
+	case err == nil:
+		e.leases += r.waiting
+	case !errors.Is(err, ErrClosed) && !errors.Is(err, errNobody):
+		r.err = &LoadError{e.spec.Names[0], err}
+	}
+	close(r.done)
+}
+
+// wait waits for a change, for at most d unless that is 0. The error says why there is nothing to wait for any more. The
+// caller holds the lock, which is released meanwhile.
+func (s *Set[M]) wait(e *entry[M], d time.Duration) error {
+	changed := s.changed
+	s.mu.Unlock()
+	var late <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-changed:
+	case <-late:
+	}
+	s.mu.Lock()
+	return s.wanted(e)
+}
+
+// wanted returns why a model need not be loaded. The caller holds the lock.
+func (s *Set[M]) wanted(e *entry[M]) error {
+	switch {
+	case s.closed:
+		return ErrClosed
+	case e.removed:
+		return fmt.Errorf("the model was removed")
+	case e.round.waiting == 0 && !e.round.asked:
+		return errNobody
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package models
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// weigh sets the value of keeping a model: what loading it costs per byte, times its uses, above that of what was evicted
+// last (GreedyDual-Size with frequency). The caller holds the lock.
+func (s *Set[M]) weigh(e *entry[M]) {
+	e.value = s.level + max(e.uses, 1)*e.cost.Seconds()/float64(max(e.inst.Bytes(), 1))
+}
+
+// makeRoom frees the memory that a model needs: first what is reserved and unused, then weights of models that nobody uses,
+// then caches, then what sleeping models keep. Where that is not enough, models that have been in memory for their time
+// have no new leases until it is. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) makeRoom(e *entry[M]) error {
+	if err := s.wanted(e); err != nil {
+		return err
+	}
+	need, err := s.need(e)
+	for err == nil {
+		short := uint64(0)
+		if s.c.Memory != nil {
+			short = need - min(need, s.c.Memory.Free())
+		}
+		if short == 0 && !s.crowded(e) {
+			return nil
+		}
+		switch {
+		case short > 0 && s.free(s.c.Memory.Spare, short):
+		case s.evict(e):
+		case short > 0 && s.free(s.c.Memory.Trim, short):
+		case short > 0 && s.evictAsleep(e):
+		default:
+			d, others := s.yield(e, short)
+			switch {
+			case others:
+				err = s.wait(e, d)
+			case e.inst != nil: // what it keeps while it sleeps takes the memory
+				s.close(e)
+				need, err = s.need(e)
+			default: // what takes the memory is no model
+				if need, err = s.need(e); err == nil {
+					err = s.wait(e, time.Second)
+				}
+			}
+			continue
+		}
+		err = s.wanted(e)
+	}
+	return err
+}
+
+// close releases what a model keeps that is not in use. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) close(e *entry[M]) {
+	inst := e.inst
+	e.inst = nil
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	inst.Close()
+}
+
+// need returns the memory that a model needs, or why there is too little for it even alone. The caller holds the lock,
+// which is released meanwhile.
+func (s *Set[M]) need(e *entry[M]) (uint64, error) {
+	if s.c.Memory == nil {
+		return 0, nil
+	}
+	room := s.c.Memory.Free()
+	for _, o := range s.held() {
+		if o != e && o.inst != nil {
+			room += o.inst.Bytes()
+		}
+	}
+	inst := e.inst
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	if inst != nil {
+		return inst.Need(room)
+	}
+	return e.spec.Need(room)
+}
+
+// free calls a function that frees memory, without the lock, and reports whether it did.
+func (s *Set[M]) free(f func(uint64) uint64, n uint64) bool {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return f(n) > 0
+}
+
+// crowded reports whether as many models are in memory as may be. The caller holds the lock.
+func (s *Set[M]) crowded(e *entry[M]) bool {
+	n := 0
+	for _, o := range s.held() {
+		if o != e && o.state == Loaded {
+			n++
+		}
+	}
+	return s.c.Most > 0 && n >= s.c.Most
+}
+
+// stays returns how much longer a model keeps its memory from others. The caller holds the lock.
+func (s *Set[M]) stays(e *entry[M]) time.Duration {
+	return time.Until(e.since.Add(max(s.c.Stay, e.cost)))
+}
+
+// others returns the other models that are in some state, the least valuable first. The caller holds the lock.
+func (s *Set[M]) others(e *entry[M], st State) []*entry[M] {
+	var all []*entry[M]
+	for _, o := range s.entries {
+		if o != e && o.state == st && !o.moving {
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *entry[M]) int { return cmp.Compare(a.value, b.value) })
+	return all
+}
+
+// evict makes the least valuable model sleep that nobody uses and that has been in memory for its time, and reports whether
+// there was one. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) evict(e *entry[M]) bool {
+	for _, o := range s.others(e, Loaded) {
+		if o.leases == 0 && s.stays(o) <= 0 {
+			s.level = max(s.level, o.value)
+			s.move(o, Sleeping)
+			return true
+		}
+	}
+	return false
+}
+
+// evictAsleep unloads the least valuable model that sleeps, and reports whether there was one. The caller holds the lock,
+// which is released meanwhile.
+func (s *Set[M]) evictAsleep(e *entry[M]) bool {
+	for _, o := range s.others(e, Sleeping) {
+		s.move(o, Unloaded)
+		return true
+	}
+	return false
+}
+
+// yield makes models that have been in memory for their time take no new leases, as many as would free n bytes. It returns
+// after how long there may be more of them, 0 for never, and whether there are any that can be waited for. The caller holds
+// the lock.
+func (s *Set[M]) yield(e *entry[M], n uint64) (next time.Duration, any bool) {
+	freed := uint64(0)
+	for _, o := range s.held() { // those that go already
+		if o != e && (o.leaving || o.moving) {
+			any = true
+			if o.inst != nil {
+				freed += o.inst.Bytes()
+			}
+		}
+	}
+	for _, o := range s.others(e, Loaded) {
+		if o.leaving {
+			continue
+		}
+		any = true
+		if d := s.stays(o); d > 0 {
+			if next == 0 || d < next {
+				next = d
+			}
+		} else if freed < n || n == 0 && freed == 0 {
+			s.retire(o, Sleeping) // at once where its last lease has ended by now
+			freed += o.inst.Bytes()
+		}
+	}
+	return next, any
+}

@@ -1,0 +1,191 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What has to go is what costs the least to load again per byte; leases stay.
+func TestEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 30}
+		s := newSet(t, Config{Memory: m}, m.spec("dear", 10, 9*time.Second), m.spec("cheap", 10, time.Second), m.spec("held", 10, 0),
+			m.spec("new", 12, 0), m.spec("huge", 31, 0))
+		held := lease(t, s, "held")
+		lease(t, s, "cheap").Release()
+		lease(t, s, "dear").Release()
+		time.Sleep(time.Minute)
+		lease(t, s, "new").Release()
+		want(t, s, "two had to go", "dear sleeping, cheap sleeping, held loaded 1, new loaded, huge unloaded")
+		lease(t, s, "dear").Release()
+		want(t, s, "room was there", "dear loaded, cheap sleeping, held loaded 1, new sleeping, huge unloaded")
+		var e *LoadError
+		if _, err := s.Acquire(t.Context(), "huge", Options{}); !errors.As(err, &e) || !strings.Contains(err.Error(), "it needs 31, 30 are free") {
+			t.Errorf("one that does not fit: %v", err)
+		}
+		if st, _ := s.Status("huge"); st.Err == nil || st.State != Unloaded {
+			t.Errorf("%+v", st)
+		}
+		held.Release()
+		if n := s.Shed(15); n < 15 {
+			t.Errorf("%d bytes were freed", n)
+		}
+		if m.most > m.limit {
+			t.Errorf("%d bytes of %d", m.most, m.limit)
+		}
+	})
+}
+
+// Two models that do not fit together have turns, of the time at least that loading takes, however many want them.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 15}
+		s := newSet(t, Config{Memory: m, Stay: 5 * time.Second}, m.spec("a", 10, 10*time.Second), m.spec("b", 10, 10*time.Second))
+		done := map[string]*atomic.Int64{"a": {}, "b": {}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var wg sync.WaitGroup
+		for name, n := range done {
+			for range 4 {
+				wg.Go(func() {
+					for {
+						l, err := s.Acquire(ctx, name, Options{})
+						if err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+						l.Release()
+						n.Add(1)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		s.Close(t.Context(), func(Instance[string]) {})
+		a, b := done["a"].Load(), done["b"].Load()
+		if a < 500 || b < 500 || max(a, b) > min(a, b)*5/4 {
+			t.Errorf("a was used %d times and b %d times", a, b)
+		}
+		if n := m.loads.Load() + m.sleep.Load(); n > 40 {
+			t.Errorf("%d loads and sleeps in 10 minutes", n)
+		}
+	})
+}
+
+// A model that leaves for one which is not wanted any more stays; one that is unloaded while it is used waits for its leases,
+// and those that come meanwhile for the model to be loaded again.
+func TestLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 15}
+		s := newSet(t, Config{Memory: m}, m.spec("a", 10, 0), m.spec("b", 10, 0), m.spec("c", 5, 0))
+		l := lease(t, s, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := s.Acquire(ctx, "b", Options{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		}()
+		synctest.Wait()
+		var second atomic.Bool
+		go func() { lease(t, s, "a").Release(); second.Store(true) }()
+		want(t, s, "b waits", "a loaded 1, b loading, c unloaded")
+		if second.Load() {
+			t.Error("a had a new lease while b waits for it")
+		}
+		cancel()
+		want(t, s, "b is not wanted", "a loaded 1, b unloaded, c unloaded")
+		if !second.Load() {
+			t.Error("a has no new leases")
+		}
+		if err := s.Unload("a"); err != nil {
+			t.Fatal(err)
+		}
+		second.Store(false)
+		go func() { lease(t, s, "a").Release(); second.Store(true) }()
+		lease(t, s, "c").Release()
+		want(t, s, "a is unloaded", "a loaded 1, b unloaded, c loaded")
+		l.Release()
+		want(t, s, "and loaded again", "a loaded, b unloaded, c loaded")
+		if !second.Load() || m.loads.Load() != 3 {
+			t.Errorf("%v, %d loads", second.Load(), m.loads.Load())
+		}
+		l = lease(t, s, "c")
+		s.Remove("c")
+		if _, err := s.Acquire(t.Context(), "c", Options{}); err == nil {
+			t.Error("a removed model is there")
+		}
+		l.Release()
+		synctest.Wait()
+		if m.used != 10 {
+			t.Errorf("%d bytes are taken", m.used)
+		}
+	})
+}
+
+// A queue may become empty while its first model is waited for to leave.
+func TestQueueGone(t *testing.T) {
+	for _, end := range []func(*Set[string]){
+		func(s *Set[string]) { s.Remove("a") },
+		func(s *Set[string]) { s.Close(context.Background(), func(Instance[string]) {}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSet(t, Config{}, (&machine{limit: 15}).spec("a", 10, 0))
+			l := lease(t, s, "a")
+			if err := s.Unload("a"); err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan error)
+			go func() {
+				_, err := s.Acquire(t.Context(), "a", Options{})
+				got <- err
+			}()
+			synctest.Wait()
+			end(s)
+			if err := <-got; err == nil {
+				t.Error("a model that is gone was leased")
+			}
+			l.Release()
+		})
+	}
+}
+
+// A model whose last lease ends while caches are looked at for memory makes room as well.
+func TestReleasedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 15}
+		var l *Lease[string]
+		s := newSet(t, Config{Memory: &trimmed{m, func() { l.Release() }}}, m.spec("a", 10, 0), m.spec("b", 10, 0))
+		l = lease(t, s, "a")
+		lease(t, s, "b").Release()
+		want(t, s, "b was wanted", "a sleeping, b loaded")
+	})
+}
+
+// A model whose time in memory ends between two looks for room, and that nobody uses, goes at once: no lease is left whose end
+// would make it.
+func TestStayEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stay = 5 * time.Second
+		m := &machine{limit: 15}
+		s := newSet(t, Config{Stay: stay, Memory: &trimmed{m, func() { time.Sleep(stay) }}}, m.spec("a", 10, 0), m.spec("b", 10, 0))
+		lease(t, s, "a").Release()
+		lease(t, s, "b").Release()
+		want(t, s, "b was wanted", "a sleeping, b loaded")
+		lease(t, s, "a").Release()
+		want(t, s, "a was wanted", "a loaded, b sleeping")
+	})
+}
+
+// trimmed is a machine that does something when its caches are trimmed.
+type trimmed struct {
+	*machine
+	trim func()
+}
+
+func (m *trimmed) Trim(uint64) uint64 { m.trim(); return 0 }
