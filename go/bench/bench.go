@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -22,6 +23,8 @@ type run struct {
 	roofs  map[int]*measure.Roofline // by number of threads
 	rows   printer[Result]
 	random *rand.Rand
+
+	drafts printer[SpeculationResult] // of a Speculation, instead of rows
 
 	ops      printer[ProfileResult] // of a profile, instead of rows
 	profiles [][]ProfileResult      // of each setup and case
@@ -50,6 +53,9 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 	case p.Profile:
 		b.ops = newPrinter(out, profileTable(out.Roofline))
 		lines = b.ops
+	case p.Speculation != nil:
+		b.drafts = newPrinter(out, speculationTable())
+		lines = b.drafts
 	case p.Curve:
 		b.rows = p.curvePrinter(out)
 		lines = b.rows
@@ -91,6 +97,10 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	for _, c := range b.plan.Cases {
 		need = max(need, c.Prompt+c.Gen+c.Depth)
 	}
+	if p := b.plan.Speculation; p != nil {
+		s.Streams = slices.Max(p.Streams)
+		need = max(need, need+(mostDrafts+1)*s.Streams)
+	}
 	eng, done, err := b.plan.Load(file, s, need)
 	if err != nil {
 		return err
@@ -99,6 +109,12 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	seq := eng.NewSequence()
 	defer seq.Close()
 	for _, c := range b.plan.Cases {
+		if b.plan.Speculation != nil {
+			if err := b.speculate(ctx, eng, s, c, info, vocab); err != nil {
+				return fmt.Errorf("%s: %s: %w", s.Model, c, err)
+			}
+			continue
+		}
 		r := b.blank(s, c, info)
 		if err := b.sample(ctx, eng, seq, c, s.Batch, vocab, r); err != nil {
 			return fmt.Errorf("%s: %s: %w", s.Model, c, err)

@@ -12,14 +12,15 @@ import (
 
 // A Plan lists what to measure.
 type Plan struct {
-	Setups  []Setup
-	Cases   []Case // of each setup
-	Curve   bool   // each case is a single pass; for each depth, the pass of one token comes first
-	Profile bool   // report the time by operation instead of the speed
-	Repeats int    // of each case
-	Warmup  bool   // run each case once before, uncounted
-	Weights string // their layout in memory, for the results
-	Columns Columns
+	Setups      []Setup
+	Cases       []Case       // of each setup
+	Curve       bool         // each case is a single pass; for each depth, the pass of one token comes first
+	Profile     bool         // report the time by operation instead of the speed
+	Speculation *Speculation // not nil: report what drafts are worth instead
+	Repeats     int          // of each case
+	Warmup      bool         // run each case once before, uncounted
+	Weights     string       // their layout in memory, for the results
+	Columns     Columns
 
 	// Picture is called with a function that draws the profiles as SVG, after the last
 	// of them; may be nil.
@@ -48,6 +49,7 @@ type Setup struct {
 	KV            kvcache.Types
 	FlashAttn     int // -1 auto, 1 on, as in llama.cpp; no difference here
 	Threads       int
+	Streams       int // at a time, at most; 0: one
 }
 
 // A Case is one row of the result: a prompt and the tokens generated after it, with

@@ -13,10 +13,10 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/eval"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -80,24 +80,34 @@ func TestGreedyTexts(t *testing.T) {
 	}
 }
 
+// A text is a sequence as package eval reads it.
+type text struct {
+	*engine.Engine
+	seq *engine.Sequence
+}
+
+func (t text) Eval(ctx context.Context, ids []int32, from int, visit func(int, []float32) error) error {
+	return t.Engine.Eval(ctx, t.seq, ids, from, visit)
+}
+
+func (t text) Fork() eval.Text { return text{t.Engine, t.seq.Fork()} }
+func (t text) Close()          { t.seq.Close() }
+
 // How well it predicts a text that it was not trained on is what it was, and
 // coarser keys and values hardly change it.
 func TestPerplexity(t *testing.T) {
 	const name, bound = "testdata/heldout.txt", "testdata/heldout.ppl"
-	text, err := os.ReadFile(name)
+	heldOut, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tok := vocabulary(t)
 	perplexity := func(kv kvcache.Types) float64 {
 		e := open(t, 2, engine.Config{KV: kv})
-		c := quant.Chunks{Ctx: 256, AddBOS: tok.AddBOS()}
+		c := eval.Chunks{Ctx: 256, AddBOS: tok.AddBOS()}
 		c.BOS, _ = tok.BOS()
-		est, err := quant.Perplexity(t.Context(), func(ctx context.Context, ids []int32, from int, visit func(int, []float32) error) error {
-			s := e.NewSequence()
-			defer s.Close()
-			return e.Eval(ctx, s, ids, from, visit)
-		}, tok.Encode(string(text), tokenizer.Options{}), c, func(quant.Estimate) error { return nil })
+		est, err := eval.Perplexity(t.Context(), func() eval.Text { return text{e, e.NewSequence()} },
+			tok.Encode(string(heldOut), tokenizer.Options{}), c, nil, func(eval.Estimate) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

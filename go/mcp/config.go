@@ -14,6 +14,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // A Server is how a server is reached: by a command that runs it, or by a URL.
@@ -35,8 +36,11 @@ const maxConfig = 1 << 20
 // ReadConfig reads servers by their names from the JSON file that other MCP clients have
 // as well: {"mcpServers": {"files": {"command": "mcp-files", "args": ["/home/me"]}}}.
 // Disabled ones are left out. Members that are not known, of which clients have many, are
-// ignored.
+// ignored. What begins with { is no path but such JSON itself.
 func ReadConfig(path string) (map[string]Server, error) {
+	if strings.HasPrefix(strings.TrimSpace(path), "{") {
+		return parseConfig([]byte(path))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -72,14 +72,14 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	}
 	w := s.writer(prompt)
 	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
-		Prompt: ids, MaxTokens: s.Settings.Predict(), Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held,
+		Prompt: ids, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
 	}, w.write)
 	if end := w.end(); err == nil {
 		err = end
 	}
 	s.used = s.seq.Len()
 	if s.last.Finish == engine.CtxFull {
-		s.note("the answer stops here: the context of %d tokens is full; -c sets its size", s.Engine.Ctx())
+		s.note("the answer stops here: the context of %d tokens is full; -c sets its size, --context-shift goes on", s.Engine.Ctx())
 	}
 	m.Content = chat.Text(w.content.String())
 	m.ReasoningContent = w.reasoning.String()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -25,12 +26,14 @@ import (
 // Config is the model of a Session, and its input and output.
 type Config struct {
 	Engine    *engine.Engine
+	Draft     draft.Options    // what is guessed of answers
 	Sequence  *engine.Sequence // of the engine, empty, with its adapters; nil: a new one
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Settings  Settings
 	System    string // the system message; "": none
 	First     string // the first message; "": none
+	Keep      int    // first tokens of a prompt that stay where an answer shifts the context; -1: all
 	Tools     Tools  // that the model may call; nil: none
 
 	Input      Input

@@ -35,6 +35,17 @@ func (s *Server) flow(c *gin.Context, asked int) (flow string, weight float64, p
 	return flow, weight, asked
 }
 
+// space returns the namespace of a request in the prefix cache.
+func (s *Server) space(c *gin.Context) string {
+	if !s.c.Apart {
+		return ""
+	}
+	if owner, ok := c.Request.Context().Value(background{}).(string); ok {
+		return owner
+	}
+	return s.owner(c)
+}
+
 // batchWidth is how many requests of batches are made at a time: enough for a pass over the weights to serve several,
 // and few beside those of people who wait.
 const batchWidth = 4

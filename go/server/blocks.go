@@ -13,6 +13,7 @@ type block struct {
 	call     int // the index of the call
 	id, name string
 	text     strings.Builder // of a call, its arguments
+	input    customText      // of a call of a custom tool that is streamed
 }
 
 type blockKind int

@@ -29,10 +29,13 @@ var errNamed = errors.New("the model is named")
 
 // modelName returns the model that a body names, or "". Errors in the body are reported
 // later, when its fields are read.
-func modelName(body []byte) (name string) {
+func modelName(body []byte) string { return nameIn(body, "model") }
+
+// nameIn returns the text of a member of a body, or "".
+func nameIn(body []byte, which string) (name string) {
 	r := newReader(body)
 	_ = r.members("an object", func(member string) (err error) {
-		if member != "model" || r.kind() != '"' {
+		if member != which || r.kind() != '"' {
 			_, err = r.raw()
 			return err
 		}

@@ -105,51 +105,55 @@ type callDelta struct {
 }
 
 // delta returns what a part of a reply adds to a message. The older form has only one call.
-func (f *chatFormat) delta(d chat.Delta) any {
+func (f *chatFormat) delta(d chat.Delta) chatDelta {
 	out := chatDelta{Content: d.Content, Reasoning: d.Reasoning}
 	if c := d.Call; c != nil {
 		call := chatCallDelta{Index: c.Index, ID: c.ID, Function: &callDelta{c.Name, c.Arguments}}
 		if c.Name != "" {
 			call.Type = "function"
 		}
-		switch {
-		case c.Name != "" && f.tools.custom(c.Name):
-			call.Type, call.Function, call.Custom = "custom", nil, &customCall{Name: c.Name}
+		if !f.tools.old {
 			out.Calls = []chatCallDelta{call}
-		case !f.tools.old:
-			out.Calls = []chatCallDelta{call}
-		case c.Index == 0:
+		} else if c.Index == 0 {
 			out.Call = call.Function
 		}
 	}
 	return out
 }
 
-// hold keeps the part of a reply that is input of a custom tool, which is sent as a whole once
-// it is known. It reports whether there is nothing else in the part.
-func (f *chatFormat) hold(i int, d chat.Delta) bool {
+// custom returns what a part of a reply adds to a call of a custom tool. It reports whether the part is of one.
+func (f *chatFormat) custom(i int, d chat.Delta) (out chatDelta, is bool) {
 	if d.Call == nil {
-		return false
+		return out, false
 	}
 	begins := d.Call.Name != "" && f.tools.custom(d.Call.Name)
 	if begins {
 		f.inputs[i] = newBlock(d)
 	}
-	if f.inputs[i] != nil {
-		f.inputs[i].text.WriteString(d.Call.Arguments)
+	b := f.inputs[i]
+	if b == nil {
+		return out, false
 	}
-	return !begins && f.inputs[i] != nil
+	call := chatCallDelta{Index: b.call, Custom: &customCall{Input: b.input.write(d.Call.Arguments)}}
+	if begins {
+		call.ID, call.Type, call.Custom.Name = b.id, "custom", b.name
+	}
+	if begins || call.Custom.Input != "" {
+		out.Calls = []chatCallDelta{call}
+	}
+	return out, true
 }
 
-// input returns the whole input of a custom tool, if a part of a reply comes after it; nil: the end
-// of the reply.
+// input returns what the end of a call of a custom tool adds to its input, if a part of a reply comes
+// after it; nil: the end of the reply.
 func (f *chatFormat) input(i int, d *chat.Delta) (chatDelta, bool) {
 	b := f.inputs[i]
 	if b == nil || d != nil && b.continues(*d) {
 		return chatDelta{}, false
 	}
 	f.inputs[i] = nil
-	return chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: customInput(b.text.String())}}}}, true
+	rest := b.input.end()
+	return chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: rest}}}}, rest != ""
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -165,7 +169,7 @@ type chatFormat struct {
 	logprobs bool
 	tools    *tools
 	begun    []bool   // by sequence
-	inputs   []*block // by sequence: the call of a custom tool whose input is not whole yet
+	inputs   []*block // by sequence: the call of a custom tool that goes on
 }
 
 func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
@@ -256,10 +260,10 @@ func (f *chatFormat) event(s *stream, e event) error {
 				return err
 			}
 		}
-		out := any(chatDelta{}) // tokens without text
-		if !f.hold(i, d) {
+		out, custom := f.custom(i, d)
+		if !custom {
 			out = f.delta(d)
-		} else if !f.logprobs {
+		} else if out.Calls == nil && !f.logprobs {
 			continue
 		}
 		if err := chunk(out, t, nil); err != nil {

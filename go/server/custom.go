@@ -1,7 +1,6 @@
 package server
 
 import (
-	stdjson "encoding/json" // for the type of chat's values
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,16 +49,6 @@ func customArguments(input string) string {
 		return "{}"
 	}
 	return string(b)
-}
-
-// customInput returns the input of a custom tool. Arguments that are no object of one
-// are the input as they are.
-func customInput(arguments string) string {
-	var v struct{ Input *string }
-	if stdjson.Unmarshal([]byte(arguments), &v) != nil || v.Input == nil {
-		return arguments
-	}
-	return *v.Input
 }
 
 // readCustom reads the definition of a custom tool in a chat.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 )
 
@@ -35,6 +36,7 @@ func (e *apiError) Error() string { return e.message }
 // kinds maps statuses to llama-server's error types, or OpenAI's where it has none.
 var kinds = map[int]string{
 	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusUnauthorized:          "authentication_error",
 	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusMethodNotAllowed:      "invalid_request_error",
@@ -86,6 +88,10 @@ func toAPI(c *gin.Context, err error) *apiError {
 	var long *engine.TooLongError
 	var body *http.MaxBytesError
 	var missing *models.NotFoundError
+	var asleep *models.NotLoadedError
+	var crowd *models.BusyError
+	var failed *models.LoadError
+	var scarce *mem.LimitError
 	switch {
 	case errors.As(err, &api):
 		return api
@@ -117,6 +123,18 @@ func toAPI(c *gin.Context, err error) *apiError {
 			e.extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 		}
 		return e
+	case errors.As(err, &asleep):
+		return &apiError{status: http.StatusBadRequest, message: asleep.Error(), param: "model"}
+	case errors.As(err, &crowd):
+		return &apiError{
+			status: http.StatusTooManyRequests, message: crowd.Error(), param: "model", retry: time.Second, extra: map[string]any{"n_queued": crowd.Waiting},
+		}
+	case errors.As(err, &failed) && errors.As(err, &scarce) && scarce.Need <= scarce.Limit: // else it never fits
+		return &apiError{status: http.StatusServiceUnavailable, message: failed.Error(), param: "model", retry: engine.RetryPressure}
+	case errors.As(err, &failed):
+		return &apiError{status: http.StatusInternalServerError, message: failed.Error(), param: "model"}
+	case errors.Is(err, models.ErrClosed):
+		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}
 	case errors.Is(err, constrain.ErrLimit):
 		return &apiError{status: http.StatusBadRequest, message: err.Error()}
 	case errors.Is(err, engine.ErrAdapters):
@@ -146,6 +164,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	e := toAPI(c, err)
+	if c.GetBool(waited) { // as a stream, which has begun
+		out := newStream(c)
+		out.open = true
+		if out.event(e.body()) == nil {
+			_ = out.flush() // fails only if the client has disconnected
+		}
+		return
+	}
 	if e.status == http.StatusTooManyRequests || e.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.retry.Seconds())), 1)))
 	}

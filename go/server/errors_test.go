@@ -144,6 +144,8 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"summary":"x"}`}
 	case *textOptions:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"format":1}`, `{"format":{"type":"x"}}`, `{"verbosity":1}`}
+	case draftSources:
+		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `""`, `"ngram,"`, `"grammar"`}
 	case *prompts:
 		return []string{`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`}
 	case *biases:

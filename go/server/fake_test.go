@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -201,12 +202,12 @@ func (f *fakeEngine) Status() engine.Status {
 	return engine.Status{Slots: slots}
 }
 
-func (f *fakeEngine) SaveSlot(slot int, w io.Writer) (engine.SlotFile, error) {
+func (f *fakeEngine) SaveSlot(slot int, _ string, w io.Writer) (engine.SlotFile, error) {
 	n, err := io.WriteString(w, "slot\n")
 	return engine.SlotFile{Tokens: 3, Bytes: int64(n)}, err
 }
 
-func (f *fakeEngine) RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error) {
+func (f *fakeEngine) RestoreSlot(slot int, _ string, r io.Reader) (engine.SlotFile, error) {
 	b, err := io.ReadAll(r)
 	if err == nil && string(b) != "slot\n" {
 		err = engine.ErrSlotFile
@@ -218,7 +219,7 @@ func (f *fakeEngine) OpenAdapter(string) (*engine.Adapter, error) { return nil, 
 
 func (f *fakeEngine) DropAdapter(context.Context, *engine.Adapter) error { return nil }
 
-func (f *fakeEngine) EraseSlot(slot int) (int, error) {
+func (f *fakeEngine) EraseSlot(slot int, _ string) (int, error) {
 	if slot == 3 {
 		return 0, engine.ErrSlotEmpty
 	}
@@ -257,11 +258,47 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 // with adds a model that is loaded.
 func (s *Server) with(t testing.TB, m Model) {
 	t.Helper()
-	loaded, err := s.Add(append([]string{m.Name}, m.Aliases...)...)
-	if err != nil {
+	s.adds(t, append([]string{m.Name}, m.Aliases...)...)(m)
+}
+
+// adds adds a model that is starting, and is loaded by what it returns.
+func (s *Server) adds(t testing.TB, names ...string) (loaded func(Model)) {
+	t.Helper()
+	got := make(chan Model, 1)
+	src := Source{Spec: models.Spec[Model]{
+		Names: names, Starting: true,
+		Load: func(context.Context, func(float64)) (models.Instance[Model], error) {
+			m := <-got
+			got <- m // for when it is loaded again
+			return &still{m: &m}, nil
+		},
+	}}
+	if err := s.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	loaded(m)
+	return func(m Model) {
+		got <- m
+		if err := s.Load(names[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A still is a model without weights, which sleeps and wakes at once.
+type still struct {
+	m      *Model
+	closed func()
+}
+
+func (i *still) Model() *Model                             { return i.m }
+func (i *still) Bytes() uint64                             { return 0 }
+func (i *still) Need(uint64) (uint64, error)               { return 0, nil }
+func (i *still) Sleep() error                              { return nil }
+func (i *still) Wake(context.Context, func(float64)) error { return nil }
+func (i *still) Close() {
+	if i.closed != nil {
+		i.closed()
+	}
 }
 
 // do sends a request and returns the status and the answer.
@@ -328,9 +365,9 @@ func (s *site) events(path, body string) []string {
 // eventually waits until ok holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not %s after 5 s", what)
+			t.Fatalf("not %s after a minute", what)
 		}
 	}
 }

@@ -184,6 +184,8 @@ type timings struct {
 	PredictedMS        float64 `json:"predicted_ms"`
 	PredictedPerToken  float64 `json:"predicted_per_token_ms"`
 	PredictedPerSecond float64 `json:"predicted_per_second"`
+	DraftN             uint64  `json:"draft_n,omitzero"` // draft tokens that were verified
+	DraftAccepted      *uint64 `json:"draft_n_accepted,omitzero"`
 }
 
 func timingsOf(u engine.Usage) *timings {
@@ -191,6 +193,9 @@ func timingsOf(u engine.Usage) *timings {
 	t.PromptMS, t.PromptPerTokenMS, t.PromptPerSecond = speed(u.Prefill, t.PromptN)
 	// The first token comes from evaluating the prompt: decoding made the others.
 	t.PredictedMS, t.PredictedPerToken, t.PredictedPerSecond = speed(u.Decode, max(u.Generated-1, 0))
+	if guessed, right := u.Drafted.Total(); guessed > 0 {
+		t.DraftN, t.DraftAccepted = guessed, &right
+	}
 	return t
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,9 +53,9 @@ func TestHostileFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	compile := schemasOf(t, s.server.openAPI)
-	sent, done := 0, map[string]bool{}
-	for path, methods := range doc.Paths {
-		for method, o := range methods {
+	sent, done, seen := 0, map[string]bool{}, map[string]int{}
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for method, o := range doc.Paths[path] {
 			body, ok := o.RequestBody.Content["application/json"]
 			name, isRef := strings.CutPrefix(body.Schema.Ref, "#/components/schemas/")
 			if !ok || !isRef || done[name+o.Summary] {
@@ -65,10 +66,16 @@ func TestHostileFields(t *testing.T) {
 			if strings.HasPrefix(path, "/slots/") {
 				at += "?action=save"
 			}
-			for field := range doc.Components.Schemas[name].Properties {
+			properties := doc.Components.Schemas[name].Properties
+			for _, field := range slices.Sorted(maps.Keys(properties)) {
 				check := compile("/components/schemas/" + name + "/properties/" + field)
+				// Routes share their fields: all values go to the first route that has one, and an eighth to each of the others.
+				key := field + string(properties[field])
+				times := seen[key]
+				seen[key]++
 				for i, value := range hostile {
-					if validText(check, value) || testing.Short() && (len(field)+i)%8 != 0 { // the race detector has a part of them
+					part := (len(field)+times+i)%8 == 0
+					if validText(check, value) || !part && (times > 0 || testing.Short()) { // the race detector has an eighth of all
 						continue
 					}
 					sent++
@@ -84,7 +91,7 @@ func TestHostileFields(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests to %d routes", sent, len(done))
-	if len(done) < 25 || sent < 5000 && !testing.Short() {
+	if len(done) < 25 || sent < 2000 && !testing.Short() {
 		t.Errorf("only %d requests to %d routes", sent, len(done))
 	}
 	if status, answer := ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {

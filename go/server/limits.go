@@ -15,17 +15,22 @@ type limits struct {
 	maxTokens int
 	stop      stopWords
 	maxTime   time.Duration
+	indent    int
 	n         int
 	cache     bool
 	slot      int
 	priority  int
 	deadline  time.Duration
 
-	maxPromptTime, keep, discard, cacheReuse idle
+	keep    int
+	discard int
+	shift   bool // where the model's contexts are shifted
+
+	maxPromptTime, cacheReuse idle
 }
 
 func newLimits(m *Model) limits {
-	l := limits{maxTokens: -1, maxTime: -time.Millisecond, n: 1, cache: true, slot: -1, maxPromptTime: -1}
+	l := limits{maxTokens: -1, maxTime: -time.Millisecond, n: 1, cache: true, slot: -1, maxPromptTime: -1, keep: m.Keep, shift: true}
 	if m.MaxTokens > 0 {
 		l.maxTokens = m.MaxTokens
 	}
@@ -34,13 +39,13 @@ func newLimits(m *Model) limits {
 
 func (l *limits) fields() []field {
 	return []field{
-		setting("n_predict max_tokens max_completion_tokens", integer(&l.maxTokens, -1, math.MaxInt32), "Tokens to generate at most; -1 is as many as the context holds, 0 evaluates the prompt and ends."),
+		setting("n_predict max_tokens max_completion_tokens", integer(&l.maxTokens, -1, math.MaxInt32), "Tokens to generate at most; -1 is as many as the context holds, or without an end where it is shifted, 0 evaluates the prompt and ends."),
 		setting("stop", &l.stop, "Texts at which the answer ends. They are not part of it."),
 		setting("t_max_predict_ms", millis{&l.maxTime, -1}, "End so long after the first token, once the answer has a line break; 0 and -1 do not."),
 		setting("t_max_prompt_ms", &l.maxPromptTime, "Accepted for its senders' sake; without effect."),
-		setting("n_indent", always(0), "Least indentation of a line."),
-		setting("n_keep", &l.keep, "What stays when a context is shifted, which is never done."),
-		setting("n_discard", &l.discard, "What goes when a context is shifted, which is never done."),
+		setting("n_indent", integer(&l.indent, 0, 1000), "End where the text of a line but the first begins with fewer spaces and tabs before it; an empty line has none. 0 is no bound."),
+		setting("n_keep", integer(&l.keep, -1, math.MaxInt32), "First tokens of the prompt that stay when a full context is shifted, beside BOS; -1 is all. Without `--context-shift` none is."),
+		setting("n_discard", integer(&l.discard, 0, math.MaxInt32), "Tokens that go then; 0 is half of those that do not stay."),
 		setting("n n_cmpl", integer(&l.n, 1, maxSequences), "Answers to each prompt. Seeds count up from the one given."),
 		setting("cache_prompt", boolean{&l.cache}, "Use what the cache has of the prompt, and leave it there for others."),
 		setting("n_cache_reuse", &l.cacheReuse, "The cache finds what it can without being told; without effect."),

@@ -118,7 +118,10 @@ func (o *options) most(m *Model, prompts [][]int32) int {
 	for _, p := range prompts {
 		n = max(n, m.Ctx-len(p))
 	}
-	if o.maxTokens >= 0 {
+	switch {
+	case o.maxTokens >= 0 && m.Shifts && o.shift:
+		n = o.maxTokens
+	case o.maxTokens >= 0:
 		n = min(n, o.maxTokens)
 	}
 	return n

@@ -19,9 +19,9 @@ type Engine interface {
 	Submit(r *engine.Request) (Ticket, error)
 	Embedding(tokens int, pooling arch.Pooling) (*engine.Embedding, error)
 	Status() engine.Status
-	SaveSlot(slot int, w io.Writer) (engine.SlotFile, error)
-	RestoreSlot(slot int, r io.Reader) (engine.SlotFile, error)
-	EraseSlot(slot int) (tokens int, err error)
+	SaveSlot(slot int, namespace string, w io.Writer) (engine.SlotFile, error)
+	RestoreSlot(slot int, namespace string, r io.Reader) (engine.SlotFile, error)
+	EraseSlot(slot int, namespace string) (tokens int, err error)
 	OpenAdapter(path string) (*engine.Adapter, error)
 	DropAdapter(ctx context.Context, a *engine.Adapter) error
 }
@@ -59,6 +59,8 @@ type Model struct {
 	Sampling        sample.Params // except the seed
 	Seed            *uint32       // nil: a new one for each request
 	MaxTokens       int           // 0: until the context is full
+	Shifts          bool          // a full context is shifted, and the answer goes on
+	Keep            int           // first tokens of a prompt that stay then, beside BOS; -1: all
 	ReasoningFormat string        // empty: auto
 	Defaults        Defaults
 
@@ -73,6 +75,7 @@ type Model struct {
 	adapters   *adapters // set by Add
 	loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
+	grammars   func() uint64                // bytes that automata for it take
 	samplers   *sample.Vocabulary
 	fim        fimTokens
 }

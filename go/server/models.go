@@ -28,8 +28,10 @@ type (
 		OwnedBy string            `json:"owned_by"`
 		Root    string            `json:"root,omitzero"`   // of an adapter: its file
 		Parent  string            `json:"parent,omitzero"` // of an adapter: its model
+		Path    string            `json:"path,omitzero"`
 		Arch    modelArchitecture `json:"architecture"`
-		Meta    modelMeta         `json:"meta"`
+		Meta    *modelMeta        `json:"meta"` // null before it was loaded
+		Status  *modelStatus      `json:"status,omitzero"`
 	}
 	modelArchitecture struct {
 		Input  []string `json:"input_modalities"`
@@ -71,8 +73,8 @@ const ownedBy = "llamacpp"
 func (m *Model) entry() modelEntry {
 	text := []string{"text"}
 	return modelEntry{
-		ID: m.Name, Aliases: m.Aliases, Tags: m.Tags, Object: "model", Created: m.loaded.Unix(), OwnedBy: ownedBy,
-		Arch: modelArchitecture{text, text}, Meta: modelMeta{m.Info, m.Ctx},
+		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.loaded.Unix(), 0), OwnedBy: ownedBy,
+		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
 }
 
@@ -93,26 +95,83 @@ func (m *Model) adapterModel(a *Adapter) modelEntry {
 	return e
 }
 
-// listModels shows the models that are loaded.
+// described returns a model, or as much of one as its source says.
+func (s *Server) described(st models.Status[Model]) (*Model, modelStatus) {
+	src := s.sources.get(st.Names[0])
+	m := st.Model
+	if m == nil {
+		m = &Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), adapters: &adapters{}}
+		if src != nil {
+			m.Tags, m.Path, m.Info, m.loaded = src.Tags, src.Path, src.Info, src.Modified
+		}
+	}
+	return m, statusOf(st, src)
+}
+
+// listed returns a model as /models shows it.
+func (s *Server) listed(st models.Status[Model]) modelEntry {
+	m, status := s.described(st)
+	e := m.entry()
+	if e.Status = &status; st.Model == nil {
+		e.Meta = nil
+	}
+	return e
+}
+
+// listModels shows all models.
 func (s *Server) listModels(c *gin.Context, _ *Model) error {
-	list := modelList{Object: "list"}
-	for _, m := range s.models.Loaded() {
-		list.Data, list.Models = append(list.Data, m.entry()), append(list.Models, m.card())
+	if err := s.rescan(c); err != nil {
+		return err
+	}
+	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
+	for _, st := range s.models.List() {
+		m, _ := s.described(st)
+		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, m.card())
 		for _, a := range m.adapters.all() {
 			list.Data = append(list.Data, m.adapterModel(a))
+		}
+	}
+	for _, d := range s.pulling.all() {
+		list.Data = append(list.Data, d.entry())
+	}
+	if !s.known(c) {
+		for i := range list.Data {
+			list.Data[i].conceal()
 		}
 	}
 	reply(c, http.StatusOK, list)
 	return nil
 }
 
+// known reports whether a request, which may be of anybody, is of an authorized client.
+func (s *Server) known(c *gin.Context) bool { return s.c.Known == nil || s.c.Known(c) }
+
+// conceal removes what only authorized clients are told: where files are, and flags.
+func (e *modelEntry) conceal() {
+	e.Path, e.Root = "", ""
+	if e.Status != nil {
+		e.Status.Args, e.Status.Reason = nil, ""
+	}
+}
+
 func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 	id := strings.TrimPrefix(c.Param("id"), "/")
-	for _, m := range s.models.Loaded() {
-		if id == m.Name || slices.Contains(m.Aliases, id) {
-			reply(c, http.StatusOK, m.entry())
+	if id == "sse" {
+		return s.watchModels(c, nil)
+	}
+	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
+		reply(c, http.StatusOK, d.entry())
+		return nil
+	}
+	for _, st := range s.models.List() {
+		if slices.Contains(st.Names, id) {
+			reply(c, http.StatusOK, s.listed(st))
 			return nil
 		}
+		if st.Model == nil {
+			continue
+		}
+		m := st.Model
 		if a := m.adapters.named(id); a != nil {
 			reply(c, http.StatusOK, m.adapterModel(a))
 			return nil

@@ -271,7 +271,9 @@ func TestSmallEndpoints(t *testing.T) {
 }
 
 func TestLoading(t *testing.T) {
-	h := New(Config{}).Handler()
+	s := New(Config{})
+	s.adds(t, "a")
+	h := s.Handler()
 	for path, want := range map[string]int{"/health": 503, "/v1/chat/completions": 503, "/openapi.json": 200} {
 		method := http.MethodGet
 		if path == "/v1/chat/completions" {
@@ -283,6 +285,21 @@ func TestLoading(t *testing.T) {
 		}
 		if want == 503 && string(b) != `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}` {
 			t.Errorf("%s: %s", path, b)
+		}
+	}
+}
+
+// A line with less indentation than asked for ends the text, wherever tokens end.
+func TestIndentEndsText(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n  b\n\t\tc\n d": "a\n  b\n\t\tc\n ", "a\n    b": "a\n    b", "a\n\n  b": "a\n", "  a\n": "  a\n", "a\n": "a\n", "a\nstop": "a\n",
+	} {
+		a := post[map[string]any](newSite(t, text, nil), "/completion", `{"prompt":"x","n_indent":2,"stop":["stop"]}`)
+		if a["content"] != want {
+			t.Errorf("%q: got %q, want %q", text, a["content"], want)
+		}
+		if cut := text != want; cut && a["stop_type"] != "limit" {
+			t.Errorf("%q: it ended by %v", text, a["stop_type"])
 		}
 	}
 }

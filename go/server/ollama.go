@@ -2,11 +2,12 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
@@ -43,10 +45,10 @@ func (q *ollamaCommon) fields() []field {
 		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
 		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
-		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
+		input("keep_alive", &q.keepAlive, wantStay),
 		setting("logprobs", always(false), "Send the log-probability of each token."),
 		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated."),
-		setting("shift", boolean{new(bool)}, "Accepted; a context is never shifted."),
+		setting("shift", boolean{&q.shift}, "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
@@ -92,6 +94,43 @@ func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q)
 	}
 }
 
+// chatless and promptless are the answers to requests that only have a model loaded, or unloaded.
+func chatless(name, reason string) ollamaAnswer {
+	return ollamaAnswer{Model: name, Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: reason}
+}
+
+func promptless(name, reason string) ollamaAnswer {
+	return ollamaAnswer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
+}
+
+// stopped answers a request that only has a model unloaded whose weights are not in memory: they need not come for that. It
+// reports whether it did.
+func (s *Server) stopped(c *gin.Context, r route, name string, o models.Options) bool {
+	if r.stop == nil || o.KeepAlive == nil || *o.KeepAlive != 0 || asksSomething(received(c)) {
+		return false
+	}
+	st, err := s.models.Status(name)
+	if err != nil || st.State == models.Loaded || st.State == models.Loading {
+		return false
+	}
+	_ = s.models.Unload(name) // one that sleeps; others are unloaded
+	reply(c, http.StatusOK, r.stop(cmp.Or(modelName(received(c)), st.Names[0]), unloaded))
+	return true
+}
+
+// asksSomething reports whether a body has anything to answer, or is malformed.
+func asksSomething(body []byte) (asked bool) {
+	r := newReader(body)
+	err := r.members("an object", func(member string) error {
+		v, err := r.raw()
+		if slices.Contains([]string{"prompt", "suffix", "messages"}, member) {
+			asked = asked || !slices.Contains([]string{`""`, "[]", "null"}, string(v))
+		}
+		return err
+	})
+	return asked || err != nil
+}
+
 // An ollamaChatQuery is a request to /api/chat.
 type ollamaChatQuery struct {
 	ollamaCommon
@@ -121,7 +160,7 @@ func (q *ollamaChatQuery) loaded(m *Model) any {
 	if len(q.turns) > 0 {
 		return nil
 	}
-	return ollamaAnswer{Model: q.named(m), Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: "load"}
+	return chatless(q.named(m), q.keepAlive.reason())
 }
 
 func (q *ollamaChatQuery) format(g *generation, _ envelope) format {
@@ -197,7 +236,7 @@ func (q *ollamaGenerateQuery) loaded(m *Model) any {
 	if q.prompt != "" || q.suffix != "" {
 		return nil
 	}
-	return ollamaAnswer{Model: q.named(m), Created: stamp(time.Now()), Response: new(string), Done: true, Reason: "load"}
+	return promptless(q.named(m), q.keepAlive.reason())
 }
 
 func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
@@ -302,32 +341,61 @@ func (t *ollamaThink) schema() schema {
 	return schema{"description": wantThink, "anyOf": []schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
 }
 
-// keepAlive is how long a model would stay loaded: seconds, or a duration.
-type keepAlive struct{}
+// keepAlive is how long a model stays loaded after a request: seconds, or a duration; negative for good.
+type keepAlive struct{ given *time.Duration }
 
 const wantKeepAlive = `a number of seconds or a duration such as "5m"`
 
-func (keepAlive) take(r *reader) error {
+func (k *keepAlive) take(r *reader) error {
 	switch r.kind() {
 	case '0':
-		_, err := r.raw()
-		return err
+		v, err := r.raw()
+		if err != nil {
+			return err
+		}
+		return k.parse(string(v))
 	case '"':
 		s, err := r.text(wantKeepAlive)
 		if err != nil {
 			return err
 		}
-		if _, err := time.ParseDuration(s); err != nil && strings.Trim(s, "-0123456789") != "" {
-			return fmt.Errorf("the string %s, want %s", quote(s), wantKeepAlive)
-		}
-		return nil
+		return k.parse(s)
 	}
 	return r.wrong(wantKeepAlive)
 }
 
-func (keepAlive) value() any { return nil }
+// parse takes a number of seconds, or a duration.
+func (k *keepAlive) parse(s string) error {
+	d, err := time.ParseDuration(s)
+	if seconds, e := strconv.ParseFloat(s, 64); e == nil && seconds == seconds {
+		d, err = time.Duration(max(min(seconds, maxKeepAlive.Seconds()), -1)*float64(time.Second)), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s, want %s", quote(s), wantKeepAlive)
+	}
+	d = min(d, maxKeepAlive)
+	k.given = &d
+	return nil
+}
 
-func (keepAlive) schema() schema {
+const wantStay = "How long the model stays loaded after this: seconds, or a duration such as 5m; negative until its memory is needed, 0 not at all."
+
+const unloaded = "unload"
+
+// reason is why a request without a prompt ends: it had the model loaded, or unloaded.
+func (k *keepAlive) reason() string {
+	if k.given != nil && *k.given == 0 {
+		return unloaded
+	}
+	return "load"
+}
+
+// maxKeepAlive is as good as for good.
+const maxKeepAlive = 100 * 365 * 24 * time.Hour
+
+func (k *keepAlive) value() any { return nil }
+
+func (k *keepAlive) schema() schema {
 	return schema{"description": wantKeepAlive, "anyOf": []schema{{"type": "number"}, {"type": "string"}}}
 }
 

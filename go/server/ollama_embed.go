@@ -33,7 +33,7 @@ func (q *ollamaEmbedQuery) fields() []field {
 	}
 	all := append(q.reads.fields(),
 		required(name, &q.input, "What to make vectors of."),
-		input("keep_alive", &q.keepAlive, "Accepted; models stay loaded."),
+		input("keep_alive", &q.keepAlive, wantStay),
 		input("options", &q.options, "Accepted; without effect."),
 	)
 	if q.old {

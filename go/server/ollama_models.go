@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,23 +75,34 @@ func (m *Model) digest() string {
 
 func (s *Server) ollamaTags(c *gin.Context, _ *Model) error {
 	list := ollamaModels{[]ollamaModel{}}
-	for _, m := range s.models.Loaded() {
+	for _, st := range s.models.List() {
+		m, _ := s.described(st)
 		one := m.ollama()
 		one.Modified = stamp(m.loaded)
+		if src := s.sources.get(m.Name); src != nil && !src.Modified.IsZero() {
+			one.Modified = stamp(src.Modified)
+		}
 		list.Models = append(list.Models, one)
 	}
 	reply(c, http.StatusOK, list)
 	return nil
 }
 
-// never is when models are unloaded.
+// never is when models are unloaded that stay until their memory is needed.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s *Server) ollamaRunning(c *gin.Context, _ *Model) error {
 	list := ollamaModels{[]ollamaModel{}}
-	for _, m := range s.models.Loaded() {
+	for _, st := range s.models.List() {
+		if st.Model == nil || st.State == models.Sleeping {
+			continue
+		}
+		m, until := st.Model, never
+		if !st.Expires.IsZero() {
+			until = st.Expires
+		}
 		one := m.ollama()
-		one.Expires, one.VRAM, one.Context = stamp(never), new(uint64), m.Ctx
+		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
 	}
 	reply(c, http.StatusOK, list)
@@ -134,9 +144,6 @@ func (s *Server) ollamaShow(c *gin.Context, m *Model) error {
 	name := s.untagged(cmp.Or(q.model, q.name, m.Name))
 	if !s.models.Has(name) {
 		return &models.NotFoundError{Name: name, Names: s.models.Names()}
-	}
-	if i := slices.IndexFunc(s.models.Loaded(), func(o *Model) bool { return o.Name == name || slices.Contains(o.Aliases, name) }); i >= 0 {
-		m = s.models.Loaded()[i]
 	}
 	a := ollamaShown{
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,

@@ -162,7 +162,8 @@ func TestOllamaRefuses(t *testing.T) {
 		{"/api/embed", `{}`, 400, "input: missing"},
 		{"/api/embeddings", `{}`, 400, "prompt: missing"},
 		{"/api/show", `{"model":"other"}`, 404, `there is no model "other"`},
-		{"/api/pull", `{"model":"other"}`, 404, "/api/pull"},
+		{"/api/pull", `{"model":"other"}`, 501, "downloads no models"},
+		{"/api/push", `{"model":"other"}`, 404, "/api/push"},
 	} {
 		status, body, _ := s.do("POST", tt.path, tt.body)
 		var e struct{ Error string }

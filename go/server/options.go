@@ -13,17 +13,18 @@ type options struct {
 	model string // the client's name for it, resolved before: see modelName
 	sampling
 	limits
+	speculation
 	output
 }
 
 func newOptions(m *Model) options {
-	return options{sampling: newSampling(m), limits: newLimits(m), output: newOutput(m)}
+	return options{sampling: newSampling(m), limits: newLimits(m), speculation: newSpeculation(), output: newOutput(m)}
 }
 
 func (o *options) fields() []field {
 	return slices.Concat([]field{
 		input("model", text{p: &o.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
-	}, o.limits.fields(), o.sampling.fields(), o.form.fields(), o.output.fields())
+	}, o.limits.fields(), o.sampling.fields(), o.form.fields(), o.speculation.fields(), o.output.fields())
 }
 
 // common returns the options of the query that embeds them.
@@ -47,7 +48,8 @@ func (o *options) settle(m *Model, h http.Header) error {
 func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
 		Params: engine.Params{
-			Prompt: prompt, MaxTokens: o.maxTokens, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs, PostProbs: o.postProbs,
+			Prompt: prompt, MaxTokens: o.maxTokens, Keep: m.Tokenizer.Kept(o.keep), Discard: o.discard, NoShift: !o.shift, Sampling: o.params, Bias: o.bias.sum, TopLogprobs: o.probs, PostProbs: o.postProbs,
+			Draft: o.speculation.Options,
 		},
 		NoCache: !o.cache, Slot: o.slot, Priority: o.priority,
 	}
@@ -69,7 +71,7 @@ func (o *options) request(m *Model, prompt []int32, i int) *engine.Request {
 func (o *options) settings() map[string]any {
 	shown := map[string]any{
 		"n_probs": max(o.probs, 0), "chat_format": "Content-only", "reasoning_in_content": o.thinking == "deepseek-legacy",
-		"generation_prompt": "", "speculative.types": "none", "backend_sampling": false,
+		"generation_prompt": "", "backend_sampling": false,
 	}
 	for _, f := range o.fields() {
 		if f.input {

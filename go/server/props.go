@@ -41,6 +41,17 @@ type (
 		Build        string          `json:"build_info"`
 		Sleeping     bool            `json:"is_sleeping"`
 	}
+
+	// routerProps are those of a server of several models, for a request that names none.
+	routerProps struct {
+		Role     string `json:"role"`
+		Most     int    `json:"max_instances"` // 0: as many as fit
+		AutoLoad bool   `json:"models_autoload"`
+		UI       bool   `json:"ui"`
+		Metrics  bool   `json:"endpoint_metrics"`
+		MCP      bool   `json:"endpoint_mcp"`
+		Build    string `json:"build_info"`
+	}
 )
 
 func (s *Server) health(c *gin.Context, _ *Model) error {
@@ -51,12 +62,27 @@ func (s *Server) health(c *gin.Context, _ *Model) error {
 	return nil
 }
 
+// anyProps answers for the server where a request names no model and there is no default, and else for the model.
+func (s *Server) anyProps(c *gin.Context, _ *Model) error {
+	if c.Query("model") == "" && s.models.Several() && !s.models.Default() {
+		reply(c, http.StatusOK, routerProps{
+			Role: "router", Most: s.c.Models.Most, AutoLoad: !s.c.Models.Manual,
+			UI: s.hasPage("/"), Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, Build: s.c.Build,
+		})
+		return nil
+	}
+	return s.answer(c, route{method: http.MethodGet, asleep: true, handle: s.props})
+}
+
 func (s *Server) props(c *gin.Context, m *Model) error {
 	p := props{
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
 		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, UI: s.hasPage("/"), UISettings: map[string]any{},
 		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
+	}
+	if st, err := s.models.Status(m.Name); err == nil {
+		p.Sleeping = st.State == models.Sleeping
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
 		p.BOS = m.Tokenizer.Token(id)

@@ -89,7 +89,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: priority,
+				NoCache: t.noCache, Namespace: s.space(c), Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 
@@ -56,6 +57,13 @@ func (r *registry) remove(g *generation) {
 	for _, t := range g.tickets {
 		delete(r.by, ticketKey{g.model, t.ID()})
 	}
+}
+
+// forget drops what is kept of a model that is unloaded.
+func (r *registry) forget(m *Model) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.last, func(k slotKey, _ task) bool { return k.model == m })
 }
 
 // ended records the last event of a sequence.

@@ -398,13 +398,18 @@ func (f *responsesFormat) start(s *stream) error {
 	return f.send(s, e)
 }
 
-// delta sends text of the open block. The input of a custom tool is sent as a whole,
-// when it is known.
+// delta sends text of the open block.
 func (f *responsesFormat) delta(s *stream, text string) error {
 	kind, _ := f.kinds()
 	if kind == "custom_tool_call_input" {
-		return nil
+		if text = f.block.input.write(text); text == "" {
+			return nil
+		}
 	}
+	return f.sendDelta(s, kind, text)
+}
+
+func (f *responsesFormat) sendDelta(s *stream, kind, text string) error {
 	e := f.at(kind + ".delta")
 	e.Delta = &text
 	return f.send(s, e)
@@ -420,12 +425,13 @@ func (f *responsesFormat) stop(s *stream, status string) error {
 	done := f.at(kind + ".done")
 	switch kind {
 	case "custom_tool_call_input":
-		text = customInput(text)
-		e := f.at(kind + ".delta")
-		e.Delta, done.Input = &text, &text
-		if err := f.send(s, e); err != nil {
-			return err
+		if rest := f.block.input.end(); rest != "" {
+			if err := f.sendDelta(s, kind, rest); err != nil {
+				return err
+			}
 		}
+		text = customInput(text)
+		done.Input = &text
 	case "function_call_arguments":
 		done.Arguments, done.Name = &text, f.tool(f.block).name
 	default:

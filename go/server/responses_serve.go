@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/models"
 )
 
 // createResponse serves POST /v1/responses.
@@ -29,12 +31,7 @@ func (s *Server) createResponse(c *gin.Context, m *Model) error {
 // inBackground answers with a response that is generated meanwhile, and stored from now
 // on. The model stays leased until it has ended.
 func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) error {
-	lease, err := s.models.Acquire(context.Background(), g.model.Name)
-	if err != nil {
-		g.cancel()
-		g.close()
-		return err
-	}
+	lease := c.MustGet(leased).(*models.Lease[Model]).Again()
 	f := q.format(g, s.envelope(g)).(*responsesFormat)
 	begun := f.body
 	r := f.stored()

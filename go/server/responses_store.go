@@ -80,6 +80,13 @@ func notStored(id string) error {
 	return &apiError{status: http.StatusNotFound, message: "there is no response with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
 }
 
+// size returns what is kept, in bytes.
+func (s *responseStore) size() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return uint64(s.bytes)
+}
+
 // body returns a response as it is now.
 func (s *responseStore) body(r *storedResponse) response {
 	s.mu.Lock()

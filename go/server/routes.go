@@ -11,10 +11,13 @@ type route struct {
 	method    string
 	paths     []string // the first is canonical, the others are aliases
 	handle    func(*gin.Context, *Model) error
-	always    bool // served even while the model is loading
-	openAI    bool // part of OpenAI's API
-	anthropic bool // part of Anthropic's API
-	ollama    bool // part of Ollama's API
+	within    bool                                    // its paths are handled by a route with a wildcard
+	always    bool                                    // served even while the model is loading
+	asleep    bool                                    // served without waking a model that sleeps
+	openAI    bool                                    // part of OpenAI's API
+	anthropic bool                                    // part of Anthropic's API
+	ollama    bool                                    // part of Ollama's API
+	stop      func(model, reason string) ollamaAnswer // to a request that only has the model unloaded; nil: there is none such
 	summary   string
 
 	// For the OpenAPI document.
@@ -139,12 +142,12 @@ func (s *Server) table() []route {
 			example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/chat"},
-			handle: ollama(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
+			handle: ollama(s, "chat-", newOllamaChatQuery), stop: chatless, summary: "Answer a conversation, as Ollama does",
 			ollama: true, body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/generate"},
-			handle: ollama(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
+			handle: ollama(s, "gen-", newOllamaGenerateQuery), stop: promptless, summary: "Answer a prompt, as Ollama does",
 			ollama: true, body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
@@ -157,23 +160,55 @@ func (s *Server) table() []route {
 			ollama: true, body: bodyOf("OllamaEmbeddingsRequest", newOllamaOldEmbedQuery), answer: ollamaVector{}, example: map[string]any{"prompt": "Hello"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/tags"},
-			handle: s.ollamaTags, ollama: true, summary: "List the models, as Ollama does", answer: ollamaModels{},
+			handle: s.ollamaTags, always: true, ollama: true, summary: "List the models, as Ollama does", answer: ollamaModels{},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/ps"},
-			handle: s.ollamaRunning, ollama: true, summary: "List the models that are loaded, as Ollama does: all", answer: ollamaModels{},
+			handle: s.ollamaRunning, always: true, ollama: true, summary: "List the models that are loaded, as Ollama does", answer: ollamaModels{},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/show"},
-			handle: s.ollamaShow, ollama: true, summary: "Describe a model, as Ollama does",
+			handle: s.ollamaShow, asleep: true, ollama: true, summary: "Describe a model, as Ollama does",
 			body: bodyOf("OllamaShowRequest", newOllamaShowQuery), answer: ollamaShown{}, example: map[string]any{},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/pull"}, always: true,
+			handle: s.ollamaPull, ollama: true, summary: "Download a model to the cache, as Ollama does",
+			body: bodyOf("OllamaPullRequest", newOllamaPullQuery), stream: true, answer: ollamaPullStatus{}, example: map[string]any{"model": "qwen3:0.6b", "stream": false},
+		}, {
+			method: http.MethodDelete, paths: []string{"/api/delete"}, always: true,
+			handle: s.ollamaDelete, ollama: true, summary: "Remove a model from the cache, as Ollama does",
+			body: bodyOf("OllamaDeleteRequest", newOllamaDeleteQuery), answer: schema{"type": "object"}, example: map[string]any{"model": "qwen3:0.6b"},
+		}, {
+			method: http.MethodPost, paths: []string{"/api/copy"}, always: true,
+			handle: s.ollamaCopy, ollama: true, summary: "Give a downloaded model another name, as Ollama does",
+			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
 			handle: s.ollamaVersion, ollama: true, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
-			handle: s.listModels, summary: "List the models", answer: modelList{},
+			handle: s.listModels, always: true, summary: "List the models, and which are loaded",
+			params: []param{{"query", "reload", "1: the folder and the file of models are read again first."}}, answer: modelList{},
+		}, {
+			method: http.MethodPost, paths: []string{"/models"}, always: true,
+			handle: s.startDownload, summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
+			body: bodyOf("DownloadRequest", newDownloadQuery), answer: success{}, example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
+		}, {
+			method: http.MethodDelete, paths: []string{"/models"}, always: true,
+			handle: s.deleteModel, summary: "Remove a model from the cache, or end its download",
+			params: []param{{"query", "model", "Which model, by a name that /models has."}}, answer: success{},
+		}, {
+			method: http.MethodGet, paths: []string{"/models/sse"}, within: true,
+			summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, download_finished and download_failed", answer: modelEvent{},
+		}, {
+			method: http.MethodPost, paths: []string{"/models/load"}, always: true,
+			handle: s.placed(placing{with: s.models.Load}), summary: "Load a model; GET /models says when it is loaded",
+			body: bodyOf("ModelRequest", newModelQuery), answer: success{}, example: map[string]any{"model": "quern-demo"},
+		}, {
+			method: http.MethodPost, paths: []string{"/models/unload"}, always: true,
+			handle: s.placed(placing{with: s.models.Unload, cancels: true}), summary: "Unload a model, once the requests that use it have ended, or end its download",
+			body: bodyOf("ModelRequest", newModelQuery), answer: success{}, example: map[string]any{"model": "quern-demo"},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models/*id", "/models/*id"},
-			handle: s.oneModel, summary: "Describe a model", params: pathID, answer: modelEntry{},
+			handle: s.oneModel, always: true, summary: "Describe a model", params: pathID, answer: modelEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/tokenize"},
 			handle: s.tokenize, summary: "Make tokens of a text",
@@ -188,13 +223,13 @@ func (s *Server) table() []route {
 			body: bodyOf("TemplateRequest", newTemplateQuery), answer: rendered{}, example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodGet, paths: []string{"/props"},
-			handle: s.props, summary: "Describe the server: a model, and the defaults of requests", params: []param{ofModel}, answer: props{},
+			handle: s.anyProps, always: true, summary: "Describe the server: a model, and the defaults of requests", params: []param{ofModel}, answer: props{},
 		}, {
 			method: http.MethodPost, paths: []string{"/props"},
 			handle: s.setProps, summary: "Not supported: no property can be changed", answer: schema{"type": "object"},
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
-			handle: s.slots, summary: "Describe the sequences that run",
+			handle: s.slots, asleep: true, summary: "Describe the sequences that run",
 			params: []param{ofModel, {"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slotEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
@@ -206,7 +241,7 @@ func (s *Server) table() []route {
 			handle: s.memory, summary: "Say what memory is used for, and what limits it", answer: memoryUse{},
 		}, {
 			method: http.MethodGet, paths: []string{"/lora-adapters"},
-			handle: s.listAdapters, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
+			handle: s.listAdapters, asleep: true, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/lora-adapters"},
 			handle: s.setAdapters, summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", params: []param{ofModel}, answer: success{},
@@ -220,7 +255,7 @@ func (s *Server) table() []route {
 			body: bodyOf("UnloadAdapterRequest", newUnloadQuery), answer: success{}, example: map[string]any{"lora_name": "poet"},
 		}, {
 			method: http.MethodGet, paths: []string{"/health", "/v1/health"},
-			handle: s.health, summary: "Say whether the models are loaded", answer: status{},
+			handle: s.health, always: true, summary: "Say whether the models of the start are loaded", answer: status{},
 		}, {
 			method: http.MethodGet, paths: []string{"/openapi.json"}, always: true,
 			handle: s.serveDocument, summary: "This document", answer: schema{"type": "object"},

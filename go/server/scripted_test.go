@@ -238,7 +238,7 @@ func TestScriptedCustomTools(t *testing.T) {
 				}
 			}
 		}
-		if want := "0 custom patch |0   +a b|1 function get_time|2 custom patch |2   +c"; strings.Join(got, "|") != want {
+		if want := "0 custom patch |0   +a|0    b|1 function get_time|2 custom patch |2   +c"; strings.Join(got, "|") != want {
 			t.Errorf("streamed%s: got %q, want %q", fields, strings.Join(got, "|"), want)
 		}
 	}

@@ -57,7 +57,7 @@ type progress struct {
 type ending struct {
 	err        error
 	stop, word string
-	truncated  bool // the context is full
+	truncated  bool // the context is full, or was and has lost older tokens
 	calls      bool // the answer has calls of tools
 	thought    int  // tokens of its reasoning
 }
@@ -109,7 +109,7 @@ func (s *sequence) Token(t engine.Token) bool {
 	case word != "":
 		s.stop, s.word = stopByWord, word
 		return false
-	case s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
+	case s.write.stops.shallow, s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
 		s.stop = stopLimit
 		return false
 	}
@@ -132,7 +132,7 @@ func (s *sequence) Done(r engine.Result) {
 		s.stop = stopLimit
 	}
 	e.piece = last
-	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull, calls: s.write.calls, thought: s.write.thought}
+	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, calls: s.write.calls, thought: s.write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

@@ -17,12 +17,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
@@ -32,24 +34,35 @@ import (
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
-	Build    string         // the program's version, which answers carry
-	SlotPath string         // the directory of saved slots; empty: there is none
-	Batches  *batch.Store   // files and batches; nil: there are none
-	Device   *engine.Device // whose memory GET /v1/memory shows; nil: none
-	LoraDir  string         // the directory of adapters that clients may load; empty: they may not
-	Ping     time.Duration  // silence after which a stream sends a comment; 0: 30 s, negative: never
-	NoSlots  bool           // GET /slots is refused
-	Tools    Tools          // what /v1/mcp has; nil: it is refused
-	ToolTime time.Duration  // the most that a call of one takes; 0: 2 minutes
+	Build    string           // the program's version, which answers carry
+	SlotPath string           // the directory of saved slots; empty: there is none
+	Batches  *batch.Store     // files and batches; nil: there are none
+	Disk     *diskcache.Store // what GET /v1/memory shows of texts on disk; nil: there are none
+	Device   *engine.Device   // whose memory GET /v1/memory shows; nil: none
+	LoraDir  string           // the directory of adapters that clients may load; empty: they may not
+	Ping     time.Duration    // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool             // GET /slots is refused
+	Tools    Tools            // what /v1/mcp has; nil: it is refused
+	ToolTime time.Duration    // the most that a call of one takes; 0: 2 minutes
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
+
+	Models models.Config // how models share the machine
+	// Rescan brings the models that are listed up to date, for GET /models?reload=1; nil: they are those of the start.
+	Rescan func() error
+	// Library is the downloaded models, which clients may change; nil: they may not.
+	Library Library
 
 	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
 	// client's address.
 	Flow func(*gin.Context) (flow string, weight float64)
 	// Owner returns whose files a request may see; nil: there is one owner.
 	Owner func(*gin.Context) string
+	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.
+	Known func(*gin.Context) bool
+	// Apart: texts are found in the prefix cache by their owner only.
+	Apart bool
 	// Note is given the log fields of each request that generated; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
@@ -65,10 +78,12 @@ type Page struct{ Path, Summary, ContentType string }
 // A Server answers requests. While models are loading it answers 503.
 type Server struct {
 	c       Config
-	models  models.Set[Model]
+	models  *models.Set[Model]
+	sources sources
 	running *registry
 	adapted adapterNames
 	stored  *responseStore
+	pulling downloads
 	routes  []route
 	openAPI []byte
 }
@@ -87,28 +102,14 @@ func New(c Config) *Server {
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
+	if c.Device != nil {
+		c.Device.Count("stored responses", s.stored.size)
+		c.Device.Count("grammars", s.grammarBytes)
+	}
 	s.routes = slices.Concat(s.table(), s.batchRoutes(), s.mcpRoutes())
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
-}
-
-// Add registers a model under its names, the first of which is canonical; the first
-// model is the default. All models are added before the first request. Call loaded
-// once, when the model is loaded: requests for it are served from then on. It returns a
-// function that counts the requests that hold a lease on the model.
-func (s *Server) Add(names ...string) (loaded func(Model) (leases func() int), err error) {
-	e, err := s.models.Add(names...)
-	if err != nil {
-		return nil, err
-	}
-	return func(m Model) func() int {
-		m.Name, m.Aliases = names[0], names[1:]
-		m.complete()
-		s.adapted.n.Add(int64(len(m.Adapters)))
-		e.Loaded(&m)
-		return e.Leases
-	}, nil
 }
 
 // complete sets the derived fields.
@@ -121,14 +122,34 @@ func (m *Model) complete() {
 	m.fim = findFIM(m.Tokenizer, m.Metadata)
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
+	var used atomic.Pointer[constrain.Vocabulary]
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		return form.Vocabulary(tok)
+		v := form.Vocabulary(tok)
+		used.Store(v)
+		return v
 	})
+	m.grammars = func() uint64 {
+		if v := used.Load(); v != nil {
+			return v.CachedBytes()
+		}
+		return 0
+	}
+}
+
+// grammarBytes returns what automata of grammars take.
+func (s *Server) grammarBytes() (bytes uint64) {
+	for _, m := range s.models.Loaded() {
+		bytes += m.grammars()
+	}
+	return bytes
 }
 
 // Register adds the routes to r, which may be a group with a prefix.
 func (s *Server) Register(r gin.IRoutes) {
 	for _, route := range s.routes {
+		if route.within {
+			continue
+		}
 		for _, path := range route.paths {
 			r.Handle(route.method, path, s.serve(route))
 		}
@@ -189,7 +210,11 @@ func (s *Server) answer(c *gin.Context, r route) error {
 			return err
 		}
 		if s.models.Several() || s.adapted.n.Load() > 0 {
-			name = cmp.Or(modelName(body), name)
+			given := modelName(body)
+			if r.ollama && given == "" {
+				given = nameIn(body, "name") // the older form
+			}
+			name = cmp.Or(given, name)
 		}
 	}
 	if r.ollama {
@@ -199,10 +224,23 @@ func (s *Server) answer(c *gin.Context, r route) error {
 	if adapter != nil {
 		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), namedAdapter{}, adapter))
 	}
-	lease, err := s.models.Acquire(c.Request.Context(), name)
+	if r.asleep {
+		if st, err := s.models.Status(name); err == nil && st.Model != nil {
+			return r.handle(c, st.Model)
+		}
+	}
+	o, err := s.stay(c, r)
+	if err != nil {
+		return err
+	}
+	if s.stopped(c, r, name, o) {
+		return nil
+	}
+	lease, err := s.lease(c, name, o)
 	if err != nil {
 		return err
 	}
 	defer lease.Release()
+	c.Set(leased, lease)
 	return r.handle(c, lease.Model)
 }

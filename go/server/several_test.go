@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
@@ -24,10 +25,7 @@ func newPair(t *testing.T) (s *site, b func()) {
 		second.Sampling.TopK, second.Ctx = 3, 99
 		c.SlotPath = t.TempDir()
 	})
-	loaded, err := s.server.Add("b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := s.server.adds(t, "b")
 	return s, func() { loaded(second) }
 }
 
@@ -116,7 +114,7 @@ func TestUnknownModel(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.path, status, b)
 		}
 	}
-	if _, err := s.server.Add("b"); err == nil {
+	if err := s.server.Add(Source{Spec: models.Spec[Model]{Names: []string{"b"}}}); err == nil {
 		t.Error("a name was given twice")
 	}
 }
@@ -124,11 +122,11 @@ func TestUnknownModel(t *testing.T) {
 // Leases end with their requests.
 func TestLeases(t *testing.T) {
 	s := newSite(t, "Hello world", slowly)
-	loaded, err := s.server.Add("b")
-	if err != nil {
-		t.Fatal(err)
+	s.server.adds(t, "b")(*s.server.models.Loaded()[0])
+	leases := func() int {
+		st, _ := s.server.models.Status("b")
+		return st.Leases
 	}
-	leases := loaded(*s.server.models.Loaded()[0])
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

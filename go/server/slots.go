@@ -43,7 +43,7 @@ func (m *Model) idleSlot(id int) slotEntry {
 	o := newOptions(m)
 	filled(m, &o)
 	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused in requests
-	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.speculation.Sources != 0, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
@@ -64,6 +64,7 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 			}
 			if t, ok := s.running.task(m, from.Request, i); ok {
 				one.Params, next.HasLine = t.opts.settings(), t.line
+				one.Speculative = t.opts.speculation.Sources != 0
 			}
 			one.Next = []nextToken{next}
 		}
@@ -93,7 +94,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	}
 	action := c.Query("action")
 	if action == "erase" {
-		n, err := m.Engine.EraseSlot(id)
+		n, err := m.Engine.EraseSlot(id, s.space(c))
 		if err != nil {
 			return slotError(err)
 		}
@@ -122,10 +123,10 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	var f engine.SlotFile
 	words := [3]string{"n_saved", "n_written", "save_ms"}
 	if action == "save" {
-		f, err = saveSlot(dir, q.filename, id, m.Engine)
+		f, err = saveSlot(dir, q.filename, id, s.space(c), m.Engine)
 	} else {
 		words = [3]string{"n_restored", "n_read", "restore_ms"}
-		f, err = restoreSlot(dir, q.filename, id, m.Engine)
+		f, err = restoreSlot(dir, q.filename, id, s.space(c), m.Engine)
 	}
 	if err != nil {
 		return slotError(err)
@@ -149,14 +150,14 @@ func slotError(err error) error {
 	return err
 }
 
-// saveSlot writes a file atomically: it is complete or absent.
-func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
+// saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or absent.
+func saveSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
 	part := "." + newID() // not a name that checkFilename accepts
 	f, err := dir.Create(part)
 	if err != nil {
 		return engine.SlotFile{}, err
 	}
-	saved, err := e.SaveSlot(id, f)
+	saved, err := e.SaveSlot(id, space, f)
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = dir.Rename(part, name)
@@ -167,8 +168,8 @@ func saveSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, err
 	return saved, err
 }
 
-// restoreSlot restores a slot from a file.
-func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, error) {
+// restoreSlot restores a slot from a file, for requests of a namespace.
+func restoreSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return engine.SlotFile{}, invalid("filename", "there is no %s", quote(name))
@@ -177,7 +178,7 @@ func restoreSlot(dir *os.Root, name string, id int, e Engine) (engine.SlotFile, 
 		return engine.SlotFile{}, err
 	}
 	defer f.Close()
-	return e.RestoreSlot(id, f)
+	return e.RestoreSlot(id, space, f)
 }
 
 // checkFilename accepts plain names: no paths, no hidden files, and no characters that

@@ -40,6 +40,10 @@ func (s *stopWords) schema() schema {
 type stopper struct {
 	words []stopWord
 	held  []byte
+
+	indent  int  // the least indentation of lines but the first; 0: any
+	column  int  // how much of that the line has so far; -1: it has text
+	shallow bool // a line had less, and ended the text
 }
 
 // A stopWord is matched a byte at a time with the Knuth-Morris-Pratt algorithm: in
@@ -51,7 +55,7 @@ type stopWord struct {
 }
 
 func newStopper(words []string) *stopper {
-	s := &stopper{}
+	s := &stopper{column: -1}
 	for _, text := range words {
 		fail := make([]int, len(text)+1)
 		for i, k := 1, 0; i < len(text); i++ {
@@ -83,10 +87,16 @@ func (w *stopWord) next(c byte) bool {
 // stop word that ends the text, if there is one. After that, write must not be called
 // again.
 func (s *stopper) write(piece string) (out, word string) {
-	if len(s.words) == 0 {
+	switch {
+	case s.shallow:
+		return "", ""
+	case len(s.words) == 0 && s.indent == 0:
 		return piece, ""
 	}
 	for i := range len(piece) {
+		if s.shallow = s.outdents(piece[i]); s.shallow {
+			return s.flush(), ""
+		}
 		s.held = append(s.held, piece[i])
 		for j := range s.words {
 			if w := &s.words[j]; w.next(piece[i]) && len(w.text) > len(word) {
@@ -105,6 +115,25 @@ func (s *stopper) write(piece string) (out, word string) {
 	out = string(s.held[:sure])
 	s.held = append(s.held[:0], s.held[sure:]...)
 	return out, ""
+}
+
+// outdents takes a byte and reports whether it begins the text of a line with too little before it. An
+// empty line has nothing before it.
+func (s *stopper) outdents(c byte) bool {
+	if s.indent == 0 {
+		return false
+	}
+	shallow := s.column >= 0 && s.column < s.indent
+	switch {
+	case (c == ' ' || c == '\t') && s.column >= 0:
+		s.column++
+		return false
+	case c == '\n':
+		s.column = 0
+	default:
+		s.column = -1
+	}
+	return shallow
 }
 
 // flush returns what was held back, at the end of the text.

@@ -51,6 +51,7 @@ type waiting struct {
 // model replies to, and nil otherwise.
 func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
 	w := writer{stops: newStopper(o.stop)}
+	w.stops.indent = o.indent
 	if prompt == nil {
 		w.text = m.Tokenizer.NewStream(o.form.lazy.marks(m)...)
 		return w

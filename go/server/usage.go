@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // A memoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
@@ -26,6 +27,7 @@ type memoryUse struct {
 	Purposes  []purposeUse  `json:"purposes"`      // the largest first
 	Models    []modelMemory `json:"models"`
 	CPU       cpuUse        `json:"cpu"`
+	Disk      *diskUse      `json:"disk,omitempty"` // texts on disk, where there are some
 }
 
 // A purposeUse is what is reserved for a purpose.
@@ -36,14 +38,34 @@ type purposeUse struct {
 
 // A modelMemory is the memory of a model that depends on its requests.
 type modelMemory struct {
-	ID      string  `json:"id"`
-	File    uint64  `json:"file"`    // bytes of its file
-	Context int     `json:"context"` // of a request, in tokens
-	KV      kvUse   `json:"kv"`
-	Running int     `json:"running"` // requests
-	Waiting int     `json:"waiting"`
-	Parked  int     `json:"parked"` // of those that wait: preempted, and will continue
-	Loaded  float64 `json:"loaded"` // when, in seconds of Unix time
+	ID       string  `json:"id"`
+	State    string  `json:"state"`   // loading, loaded or sleeping
+	Bytes    uint64  `json:"bytes"`   // of the server's memory
+	Leases   int     `json:"leases"`  // requests that keep it loaded
+	File     uint64  `json:"file"`    // bytes of its file
+	Context  int     `json:"context"` // of a request, in tokens
+	KV       kvUse   `json:"kv"`
+	Running  int     `json:"running"` // requests
+	Waiting  int     `json:"waiting"`
+	Restored uint64  `json:"restored"` // tokens of prompts that were read from disk
+	Parked   int     `json:"parked"`   // of those that wait: preempted, and will continue
+	Loaded   float64 `json:"loaded"`   // when, in seconds of Unix time
+
+	Stream *streamUse `json:"streamed,omitempty"` // of weights that come from the disk
+}
+
+// A streamUse is the streamed weights of a model.
+type streamUse struct {
+	How    string  `json:"how"`    // its file is read
+	Bytes  uint64  `json:"bytes"`  // of all weights that are streamed
+	Kept   uint64  `json:"kept"`   // of those that stay in memory
+	Ring   uint64  `json:"ring"`   // that others pass through
+	Cache  uint64  `json:"cache"`  // for experts
+	Read   uint64  `json:"read"`   // so far
+	Waited float64 `json:"waited"` // seconds that passes waited for the disk
+	Hits   uint64  `json:"hits"`   // experts that were in memory when they were needed
+	Misses uint64  `json:"misses"`
+	Errors uint64  `json:"errors"` // of reads
 }
 
 // A kvUse is the memory of a model's keys, values and recurrent state.
@@ -52,6 +74,18 @@ type kvUse struct {
 	Most   uint64 `json:"most"`   // that it may use when memory is not short
 	Used   uint64 `json:"used"`   // of running requests
 	Cached uint64 `json:"cached"` // of earlier texts
+}
+
+// A diskUse is the use of the disk cache. What was read and written counts from the server's start.
+type diskUse struct {
+	Bytes   uint64 `json:"bytes"` // of all servers that share the folder
+	Limit   uint64 `json:"limit"`
+	Pages   int    `json:"pages"`
+	Read    uint64 `json:"read"` // pages
+	Written uint64 `json:"written"`
+	Removed uint64 `json:"removed"` // for want of room
+	Damaged uint64 `json:"damaged"` // found so, and removed
+	Errors  uint64 `json:"errors"`
 }
 
 // A cpuUse is what the server has of the CPUs.
@@ -80,11 +114,24 @@ func (s *Server) memory(c *gin.Context, _ *Model) error {
 	slices.SortFunc(u.Purposes, func(x, y purposeUse) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Purpose, y.Purpose))
 	})
-	for _, m := range s.models.Loaded() {
-		u.Models = append(u.Models, m.memory())
+	for _, st := range s.models.List() {
+		if st.State == models.Unloaded {
+			continue
+		}
+		one := modelMemory{ID: st.Names[0]}
+		if st.Model != nil {
+			one = st.Model.memory()
+		}
+		one.State, one.Bytes, one.Leases = st.State.String(), st.Bytes, st.Leases
+		one.Waiting += st.Waiting
+		u.Models = append(u.Models, one)
 	}
 	p := machine.ReadPressure()
 	u.CPU = cpuUse{d.Threads(), p.ThrottledPeriods, p.Throttled.Seconds(), p.Steal.Seconds()}
+	if s.c.Disk != nil {
+		d := s.c.Disk.Status()
+		u.Disk = &diskUse{d.Bytes, d.Limit, d.Pages, d.Read, d.Written, d.Removed, d.Damaged, d.Errors}
+	}
 	reply(c, http.StatusOK, u)
 	return nil
 }
@@ -93,7 +140,11 @@ func (m *Model) memory() modelMemory {
 	s := m.Engine.Status()
 	u := modelMemory{
 		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.loaded.Unix()),
-		KV: kvUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
+		Restored: s.Counts.RestoredTokens,
+		KV:       kvUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
+	}
+	if st := s.Stream; st != nil {
+		u.Stream = &streamUse{st.How, st.Bytes, st.Pinned, st.Ring, st.Cache, st.Read, st.Waited.Seconds(), st.Hits, st.Misses, st.Errors}
 	}
 	for _, slot := range s.Slots {
 		if slot.Busy {

@@ -22,6 +22,11 @@ func memoryOf(t *testing.T, s *site) (u memoryUse) {
 func TestRealMemory(t *testing.T) {
 	s := newRealSites(t, Config{}, engine.LoopConfig{}, nil, "one", "two")
 	post[map[string]any](s, "/completion", `{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
+	post[map[string]any](s, "/completion", `{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
+	post[map[string]any](s, "/v1/responses", `{"input":"Once","max_output_tokens":4,"model":"two"}`)
+	d := s.server.c.Device
+	limit, reason := d.Budget().Limit()
+	d.Adjust(engine.Reading{Limit: limit, Reason: reason})
 	u := memoryOf(t, s)
 	sum := uint64(0)
 	for _, p := range u.Purposes {
@@ -30,7 +35,7 @@ func TestRealMemory(t *testing.T) {
 	if u.Limit != 1<<30 || u.LimitedBy != "test" || sum != u.Used || u.Used+u.Free != u.Limit || u.Peak < u.Used || u.Pressure != "none" {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
 	}
-	for _, want := range []string{"packed weights", "keys and values", "activations", "requests"} {
+	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars", "stored responses"} {
 		if !slices.ContainsFunc(u.Purposes, func(p purposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
 			t.Errorf("%+v: want %q", u.Purposes, want)
 		}

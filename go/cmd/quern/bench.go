@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"math"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -46,6 +44,10 @@ type benchFlags struct {
 	kernels bool
 	types   []string
 
+	speculate []float64
+	streams   []int
+
+	hub   hubFlags
 	synth string
 	seed  int
 	force bool
@@ -85,6 +87,11 @@ each -ctk, norms, and the packing of weights. The roof of a product is the time 
 read its weights or to multiply at the 8-bit peak; from the caches, the latter; of
 packing, the time to copy as many bytes.
 
+With --speculate P,..., say what draft tokens are worth that are right with these
+chances: texts of -n tokens after prompts of -p are generated without drafts, then
+again with drafts of which so many are right, by --streams at a time. The bound
+is the best number of drafts by the times of passes measured before.
+
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
 in ` + strings.Join(synth.Mixes(), " ") + `.`,
@@ -93,23 +100,42 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
   quern bench --curve -m model.gguf -p 1-16,32
   quern bench --profile --profile-svg profile.svg -m model.gguf -p 512 -n 32
   quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
+  quern bench --speculate 0.5,0.7,0.9 --streams 1,4,16 -m model.gguf
   quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-			defer stop()
-			return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: interruptible(func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd)
+		}),
 	}
 	f.define(cmd.Flags())
 	return cmd
+}
+
+// locate replaces the names of models by the paths of their files.
+func (f *benchFlags) locate(cmd *cobra.Command) error {
+	other, err := f.hub.named()
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		f.models = append(f.models, other)
+	}
+	for i, name := range f.models {
+		at, err := f.hub.locate(cmd, name, other != "" && i == len(f.models)-1)
+		if err != nil {
+			return err
+		}
+		f.models[i] = at.path
+	}
+	return nil
 }
 
 func (f *benchFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	one := func(s ...string) []string { return s }
 	types := kvcache.TypeNames()
-	wordsVar(fs, &f.models, "model", "m", nil, acceptModel, "GGUF files; demo is the model inside the program")
+	wordsVar(fs, &f.models, "model", "m", nil, acceptModel, "GGUF files, or models to download, such as hf.co/ORG/REPO; demo is the model inside the program")
+	f.hub.define(fs)
 	listVar(fs, &f.prompt, "n-prompt", "p", []int{512}, 0, maxTokens, "tokens of the prompt; 0 is no such test")
 	listVar(fs, &f.gen, "n-gen", "n", []int{128}, 0, maxTokens, "tokens to generate; 0 is no such test")
 	fs.Var(&f.promptGen, "prompt-gen", "a prompt, then tokens generated after it")
@@ -129,13 +155,15 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.output, "output", "o", "md", "output: md, json, jsonl or csv; with --synth the file to write")
 	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the run before each test that is not counted")
 	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of what the machine allows")
-	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
+	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights lie in memory")
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
 	fs.BoolVar(&f.profile, "profile", false, "where the time goes, by operation")
 	fs.StringVar(&f.profileSVG, "profile-svg", "", "with --profile, write it as a picture to this file, which is replaced")
 	fs.BoolVar(&f.curve, "curve", false, "what more tokens in a pass cost: passes of -p tokens, beside one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, types of weights (default: all)")
+	fs.Var((*chancesValue)(&f.speculate), "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9")
+	listVar(fs, &f.streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")
 	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, SHAPE:TYPE")
 	intVar(fs, &f.seed, "seed", "", 0, 0, math.MaxInt64, "seed of the random weights")
 	fs.BoolVar(&f.force, "force", false, "with --synth, replace a file that exists")
@@ -148,7 +176,8 @@ func acceptKVType(s string) error {
 	return err
 }
 
-func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if f.synth != "" {
 		return f.writeSynth(ctx, stderr)
 	}
@@ -162,6 +191,10 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return usagef("--profile-svg goes with --profile")
 	case f.profile && (f.curve || f.kernels):
 		return usagef("--profile measures tests of models; leave --curve and --kernels out")
+	case f.speculate != nil && (f.curve || f.kernels || f.profile):
+		return usagef("--speculate generates texts; leave --curve, --kernels and --profile out")
+	case f.speculate == nil && f.changed("streams"):
+		return usagef("--streams goes with --speculate")
 	case f.kernels:
 		return f.measureKernels(ctx, f.to(stdout))
 	case f.changed("types"):
@@ -172,9 +205,17 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if f.speculate != nil {
+		if err := f.planSpeculation(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(f.cases()) == 0:
 		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
+	}
+	if err := f.locate(cmd); err != nil {
+		return err
 	}
 	if len(f.models) == 0 {
 		f.models = []string{demo.Name}

@@ -38,14 +38,20 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			return err
 		}
 	}
+	var speculation *bench.Speculation
+	if f.speculate != nil {
+		speculation = &bench.Speculation{Right: f.speculate, Streams: f.streams}
+	}
 	return &bench.Plan{
-		Setups: setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
+		Speculation: speculation,
+		Setups:      setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
 		Machine: m, Open: openFile,
 		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, func() error, error) {
 			load := modelFlags{
 				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
+				sequences: s.Streams,
 			}
 			eng, err := load.open(file, stderr)
 			if err != nil {
@@ -79,6 +85,26 @@ func (f *benchFlags) planCurve() error {
 	}
 	rest := slices.DeleteFunc(slices.Clone(f.prompt), func(n int) bool { return n <= 1 })
 	f.prompt = append([]int{1}, rest...)
+	return nil
+}
+
+// planSpeculation sets the flags to texts that are generated after prompts.
+func (f *benchFlags) planSpeculation() error {
+	if f.changed("prompt-gen") || len(f.depth) > 1 || f.depth[0] > 0 {
+		return usagef("--speculate generates -n tokens after prompts of -p; leave -pg and -d out")
+	}
+	if !f.changed("n-prompt") {
+		f.prompt = []int{64}
+	}
+	if slices.Min(f.prompt) < 1 || slices.Min(f.gen) < 8 {
+		return usagef("--speculate needs prompts of a token and texts of 8 tokens at least; give -p and -n")
+	}
+	for _, p := range f.prompt {
+		for _, n := range f.gen {
+			f.promptGen = append(f.promptGen, promptGen{p, n})
+		}
+	}
+	f.prompt, f.gen = nil, nil
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -367,7 +369,10 @@ var llamaBenchFields = strings.Fields(`
 func TestBenchMissingModel(t *testing.T) {
 	f := parsedBenchFlags(t, "-m", tinyModel(t)+",nowhere.gguf", "--no-roofline")
 	var out bytes.Buffer
-	err := f.run(context.Background(), &out, io.Discard)
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	err := f.run(t.Context(), cmd)
 	if !errors.Is(err, os.ErrNotExist) || out.Len() > 0 {
 		t.Errorf("error %v and output %q", err, &out)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
@@ -27,6 +28,7 @@ type chatFlags struct {
 	model    modelFlags
 	template templateFlags
 	settings chatSettings
+	draft    draftFlags
 	adapters adapterFlags
 	system   string
 	first    string
@@ -59,8 +61,7 @@ the tools of --mcp-allow.
   quern chat -m model.gguf
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."
   quern chat -m model.gguf --mcp ~/.config/mcp.json`,
-		Args:    cobra.NoArgs,
-		Version: readBuild().Version,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -72,15 +73,17 @@ the tools of --mcp-allow.
 func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
+	f.model.defineShift(fs)
 	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` of the system message")
 	alias(fs, "system-prompt", "sys")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
-	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, whose tools the model may call; each call is asked for")
+	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON, whose tools the model may call; each call is asked for")
 	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that are called without a question")
 	f.adapters.define(fs)
 	f.template.define(fs)
 	f.settings.define(fs)
+	f.draft.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
@@ -92,7 +95,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	in, err := readHead(f.model.path, true)
+	in, err := readHead(f.model.path, true, f.model.overrides)
 	if err != nil {
 		return err
 	}
@@ -115,17 +118,27 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer box.Close()
+	if err := f.draft.check(in.tok); err != nil {
+		return err
+	}
 	eng, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
+	drafts, err := f.draft.attach(eng.Engine, in.tok, engine.Config{Device: eng.device}, undrafted(note))
+	if err != nil {
+		return err
+	}
+	if drafts != nil {
+		defer drafts.Close()
+	}
 	seq, err := f.adapters.sequence(eng.Engine)
 	if err != nil {
 		return err
 	}
 	c := repl.Config{
-		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first,
+		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Keep: f.model.kept(in.tok), Draft: f.draft.Options,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 	}
 	switch {

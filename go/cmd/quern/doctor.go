@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/machine"
@@ -102,7 +103,7 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Show this machine as Quern sees it, and what Quern will do with it",
 		Long: `Show this machine as Quern sees it, and what Quern will do with it. With a model,
 also how it would be loaded with the same -c, -ctk, --weights and --memory, or what
-would fit instead; only the file's header is read.`,
+would fit instead, from the file's header, and how fast the file can be read.`,
 		Example: `  quern doctor
   quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0`,
 		Args: cobra.NoArgs,
@@ -120,6 +121,11 @@ would fit instead; only the file's header is read.`,
 				flags.warn(notes(cmd.ErrOrStderr()))
 				if d.Model, err = planModel(&flags); err != nil {
 					return err
+				}
+				if !noMeasure && flags.path != demo.Name {
+					if d.Model.Disk, err = measureDisk(flags.path); err != nil {
+						return err
+					}
 				}
 			}
 			if !noMeasure {

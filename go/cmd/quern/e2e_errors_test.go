@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ func TestUsageErrors(t *testing.T) {
 		args  []string
 		words []string // in the message: the flag, the value, what would work
 	}{
-		{[]string{"rnu"}, []string{`"rnu"`, "did you mean run?"}},
+		{[]string{"rnu"}, []string{`"rnu"`, "did you mean rm or run?"}},
 		{[]string{"frobnicate", "-x"}, []string{`"frobnicate"`, "run", "inspect"}},
 		{[]string{"--frobnicate"}, []string{"--frobnicate"}},
 		{[]string{"help", "frobnicate"}, []string{`"frobnicate"`}},
@@ -117,12 +118,26 @@ func TestRunTimeErrors(t *testing.T) {
 
 func TestUnsupportedModels(t *testing.T) {
 	for path, words := range map[string][]string{
-		testdata.Path(t, "archs/deepseek4.gguf"): {`"deepseek4"`, "hyper-connections"},
-		testdata.Path(t, "archs/bert.gguf"):      {"bert", "both directions"},
+		unsupported(t):                      {`"kimi-k3"`, "attention over the residuals"},
+		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions"},
 		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
 	} {
 		quern(t, "run", "-m", path, "-p", "x").refused(t, 1, words...)
 	}
+}
+
+// unsupported returns a model of an architecture that is known and not supported.
+func unsupported(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(testdata.Path(t, "archs/qwen3vl.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "unsupported.gguf")
+	if err := os.WriteFile(path, bytes.Replace(data, []byte("qwen3vl"), []byte("kimi-k3"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // modestly runs the program with a gigabyte of memory and ten seconds of time.

@@ -152,15 +152,15 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"-hf", "a/b"}, []string{"--hf-repo", "-m"}},
-		{[]string{"-md", "x.gguf"}, []string{"--spec-draft-model", "leave the flag out"}},
+		{[]string{"-hff", "a.gguf"}, []string{"--hf-file a.gguf", "--hf-repo"}},
+		{[]string{"-hf", "a"}, []string{"hf.co/a", "want hf.co/ORG/REPO"}},
+		{[]string{"-hfd", "a/b"}, []string{"--spec-draft-hf", "--model-draft"}},
 		{[]string{"--grammar", "root ::= ("}, []string{"--grammar"}},
 		{[]string{"--grammar", "root ::= \"a\"", "-j", "{}"}, []string{"--grammar", "--json-schema"}},
 		{[]string{"-j", "{"}, []string{"--json-schema", "in the middle of its JSON"}},
 		{[]string{"-jf", "/nope.json"}, []string{"--json-schema-file", "/nope.json"}},
 		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
-		{[]string{"--models-dir", "/"}, []string{"--models-dir", "-m"}},
-		{[]string{"--rope-scaling", "yarn"}, []string{"--rope-scaling", "metadata"}},
+		{[]string{"--rope-scaling", "longer"}, []string{"--rope-scaling", "none, linear or yarn"}},
 		{[]string{"--reasoning-budget", "-2"}, []string{"--reasoning-budget", "from -1"}},
 		{[]string{"-ngl99"}, []string{"-ngl 99"}},
 		{[]string{"-ngl"}, []string{"n-gpu-layers"}},
@@ -182,7 +182,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 	} {
 		quern(t, append([]string{"serve", "-m", demo.Name, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...).refused(t, exitUsage, tt.want...)
 	}
-	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_HF_REPO=a/b"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_HF_REPO", "--hf-repo", "-m")
+	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_MMPROJ=x.gguf"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_MMPROJ", "--mmproj", "leave the flag out")
 }
 
 // The other commands take the flags of llama-cli that they share with the server.
@@ -193,7 +193,7 @@ func TestRunTakesLlamaFlags(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
 	quern(t, "perplexity", "-m", demo.Name, "--lora", "x").refused(t, exitUsage, "--lora")
-	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-md", "x").refused(t, exitUsage, "--spec-draft-model")
+	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-lcd", "x").refused(t, exitUsage, "--lookup-cache-dynamic")
 	for _, name := range []string{"serve", "run", "chat"} {
 		if out := succeed(t, name, "--version"); !strings.HasPrefix(out, "quern ") || strings.Count(out, "\n") != 1 {
 			t.Errorf("%s --version prints %q", name, out)

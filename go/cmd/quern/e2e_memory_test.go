@@ -38,21 +38,37 @@ func TestRunWithinTheLimit(t *testing.T) {
 	// The limit on data counts what can be written and is not shared: with the addresses that stacks and Go's heap have
 	// beyond its memory.
 	data := (limit + 256<<20) / 1024
-	run := append(append([]string{"run", "-p", "Once upon a time", "-n", "4", "--stats"}, args...), memory...)
+	run := append(append([]string{"run", "-p", "Once upon a time", "-n", "4", "--temp", "0", "--stats"}, args...), memory...)
 	cmd := exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -d %d && exec "$0" "$@"`, data), program}, run...)...)
 	cmd.Env = cleanEnvironment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// The program says it: what the kernel says of a child begins with what its parent, this test, had when it was made.
-	_, said, _ := strings.Cut(string(out), "peak memory")
-	var megabytes float64
-	if n, err := fmt.Sscanf(said, "%f MB", &megabytes); n != 1 {
-		t.Fatalf("%v: no peak in %s", err, out)
+	peakOf := func(out []byte) uint64 {
+		// The program says it: what the kernel says of a child begins with what its parent, this test, had when it was made.
+		_, said, _ := strings.Cut(string(out), "peak memory")
+		var megabytes float64
+		if n, err := fmt.Sscanf(said, "%f MB", &megabytes); n != 1 {
+			t.Fatalf("%v: no peak in %s", err, out)
+		}
+		return uint64(megabytes * 1e6)
 	}
-	if peak := uint64(megabytes * 1e6); peak > limit || peak < plan.Weights {
+	if peak := peakOf(out); peak > limit || peak < plan.Weights {
 		t.Errorf("%d bytes were in memory, want at most %d and at least the weights, %d", peak, limit, plan.Weights)
+	}
+
+	// In less memory than its weights it says the same.
+	less := plan.Total - plan.Weights/3
+	streamed := exec.Command(program, "run", "-p", "Once upon a time", "-n", "4", "--temp", "0", "--stats", "-m", file, "-c", "256", "-b", "32", "--memory", strconv.FormatUint(less, 10))
+	streamed.Env = cleanEnvironment()
+	again, err := streamed.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, again)
+	}
+	text, _, _ := strings.Cut(string(out), "\n")
+	if peak := peakOf(again); peak > less+48<<20 || peak > limit-20e6 || !strings.HasPrefix(string(again), text) {
+		t.Errorf("streamed: %d bytes in %d, said %s, want %s", peak, less, again, out)
 	}
 
 	// What does not fit is refused before it is read, and with what would fit.

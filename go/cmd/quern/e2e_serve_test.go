@@ -54,6 +54,12 @@ func (l *lockedBuffer) String() string {
 // where that is empty, and waits until it is ready.
 func serve(t *testing.T, model string, args ...string) *service {
 	t.Helper()
+	return serveWith(t, nil, model, args...)
+}
+
+// serveWith is serve with variables in the environment.
+func serveWith(t *testing.T, env []string, model string, args ...string) *service {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "q.sock")
 	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{})}
 	args = append([]string{"serve", "--host", socket}, args...)
@@ -61,7 +67,7 @@ func serve(t *testing.T, model string, args ...string) *service {
 		args = append(args, "-m", modelPath(t, model))
 	}
 	s.cmd = exec.Command(program, args...)
-	s.cmd.Env = cleanEnvironment()
+	s.cmd.Env = append(cleanEnvironment(), env...)
 	s.cmd.Stderr = s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -303,6 +309,9 @@ func TestServeDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Body.Close()
+		if r.Header.Get("Content-Type") == "text/event-stream" { // of changes that may never come
+			return r.StatusCode, ""
+		}
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Fatal(err)

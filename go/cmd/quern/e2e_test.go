@@ -69,7 +69,7 @@ func quern(t *testing.T, args ...string) result {
 
 func (in invocation) run(t *testing.T) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, in.args...)
 	if in.limited {
@@ -93,7 +93,7 @@ func (in invocation) run(t *testing.T) result {
 // cleanEnvironment is ours without what configures the program, but for the
 // choice of kernels: the tests are run under each.
 func cleanEnvironment() []string {
-	var env []string
+	env := []string{"QUERN_MODEL_CACHE=" + filepath.Join(filepath.Dir(program), "cache")} // an empty one
 	for _, e := range os.Environ() {
 		if strings.HasPrefix(e, isaVariable+"=") || !strings.HasPrefix(e, "QUERN_") && !strings.HasPrefix(e, "LLAMA_ARG_") {
 			env = append(env, e)

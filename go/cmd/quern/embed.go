@@ -56,7 +56,7 @@ token has a vector. With rank, numbers are the scores of the file's classifier, 
 				}
 				texts = strings.Split(strings.TrimSuffix(all, separator), separator)
 			}
-			head, err := readHead(model.path, true)
+			head, err := readHead(model.path, true, model.overrides)
 			if err != nil {
 				return err
 			}

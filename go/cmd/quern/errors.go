@@ -26,12 +26,15 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
+// errDone ends a command that has done what a flag asked for in its place.
+var errDone = errors.New("done")
+
 // outcome maps a command's error to an exit code and the line to print, which may be
 // empty.
 func outcome(err error) (code int, message string) {
 	var usage usageError
 	switch {
-	case err == nil:
+	case err == nil || errors.Is(err, errDone):
 		return exitOK, ""
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted, "" // the user pressed Ctrl-C: no message

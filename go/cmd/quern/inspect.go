@@ -66,13 +66,17 @@ func newInspectCommand() *cobra.Command {
 		Short: "Show what is in a GGUF file, and the memory it will need",
 		Long: `Show a GGUF file's metadata and tensors, how many bytes each type of weights
 takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
---weights. Of a split model, give the first file. demo is the model inside the
-program; a file of that name is ./demo.`,
+--weights. Of a split model, give the first file. The names of "quern pull" do as
+well. demo is the model inside the program; a file of that name is ./demo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.warn(notes(cmd.ErrOrStderr()))
 			if len(args) == 1 {
-				flags.path = args[0]
+				at, err := flags.hub.locate(cmd, args[0], false)
+				if err != nil {
+					return err
+				}
+				flags.path = at.path
 			}
 			if err := flags.required(); err != nil {
 				return err
@@ -119,6 +123,9 @@ func inspect(flags *modelFlags) (*inspection, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if err := flags.overrides.apply(file.GGUF); err != nil {
+		return nil, fmt.Errorf("%s: %w", flags.path, err)
+	}
 	in := &inspection{Path: flags.path, Shards: len(file.Paths), FileBytes: file.Size(),
 		Metadata: []metadataFact{}, Tensors: []tensorFact{}, Types: []typeFact{}}
 	in.describe(file.GGUF)

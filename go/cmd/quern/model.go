@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
@@ -37,10 +40,16 @@ type modelFlags struct {
 	batch        int // 0 is the default
 	ubatch       int // the same
 	typeK, typeV string
+	tiers        string // of keys and values by age; empty: none
 	weights      string
+	overrides    overrides // of the file's metadata
 	memory       uint64
 	vectors      bool // of texts, instead of logits
+	sequences    int  // at a time; 0 is one
+	shift        bool // contexts that are full
+	keep         int  // first tokens of a prompt that stay then; -1 is all
 	flags        *pflag.FlagSet
+	hub          *hubFlags
 }
 
 // define adds all flags but -c, see defineContext.
@@ -55,7 +64,9 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	f.flags = fs
 	types := kvcache.TypeNames()
-	modelVar(fs, &f.path, "GGUF `FILE`; of a split model, the first; demo is the model inside the program")
+	f.hub = modelVar(fs, &f.path, "GGUF `FILE`; of a split model, the first; or the folder of a Hugging Face checkpoint; or a model to download, such as hf.co/ORG/REPO; demo is the model inside the program")
+	f.hub.fits = f.fits
+	fs.Var(&checkpoints, "quantize", "`TYPE` that the weights of a checkpoint's folder are converted to when it is loaded, such as Q4_K_M or q8_0 (default: as they are)")
 	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "tokens of one forward pass")
 	fs.Lookup("batch-size").DefValue = strconv.Itoa(defaultBatch)
 	intVar(fs, &f.ubatch, "ubatch-size", "", 0, 1, 1<<16, "as --batch-size; the smaller of the two counts")
@@ -64,7 +75,9 @@ func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	kvTypeVar(fs, &f.typeV, "cache-type-v", types, "type of the values kept")
 	alias(fs, "cache-type-k", "ctk")
 	alias(fs, "cache-type-v", "ctv")
-	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped"}, "how weights lie in memory")
+	fs.StringVar(&f.tiers, "kv-tiers", "", "keys and values in `TYPES` by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions as i16, older ones up to 1024 as q8_0, all others as q4_0")
+	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights lie in memory")
+	f.overrides.define(fs)
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
 }
 
@@ -82,6 +95,15 @@ func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage st
 		fs.Lookup("ctx-size").DefValue = "" // the number is internal; the usage describes it
 	}
 }
+
+// defineShift adds the flags about contexts that are full, for commands that generate texts.
+func (f *modelFlags) defineShift(fs *pflag.FlagSet) {
+	switchVar(fs, &f.shift, "context-shift", false, "where the context is full, drop the older half of the text and go on; --no-context-shift ends there")
+	intVar(fs, &f.keep, "keep", "", 0, -1, 1<<28, "tokens of the prompt that stay then, beside BOS; -1 is all")
+}
+
+// kept returns how many first tokens stay.
+func (f *modelFlags) kept(tok *tokenizer.Tokenizer) int { return tok.Kept(f.keep) }
 
 // kvTypeVar defines a flag for the type of keys or values.
 func kvTypeVar(fs *pflag.FlagSet, p *string, name string, types []string, usage string) {
@@ -114,21 +136,47 @@ func (v *kvTypeValue) Warning() string {
 	return fmt.Sprintf("--%s %s: %s is used, the nearest of %s", v.name, v.asked, *v.p, strings.Join(v.choices, ", "))
 }
 
-// modelVar defines the flag that names a model.
-func modelVar(fs *pflag.FlagSet, p *string, usage string) {
-	fs.VarP((*modelValue)(p), "model", "m", usage)
+// modelVar defines the flag that names a model, and those about models that are downloaded.
+func modelVar(fs *pflag.FlagSet, p *string, usage string) *hubFlags {
+	v := &modelValue{p, &hubFlags{}}
+	fs.VarP(v, "model", "m", usage)
+	v.hub.define(fs)
+	return v.hub
 }
 
 // A modelValue must not be empty when set: -m "$MODEL" with MODEL unset is a mistake.
-type modelValue string
+type modelValue struct {
+	name *string
+	hub  *hubFlags
+}
 
 func (v *modelValue) Set(s string) error {
-	*v = modelValue(s)
+	*v.name = s
 	return acceptModel(s)
 }
 
-func (v *modelValue) String() string { return string(*v) }
-func (v *modelValue) Type() string   { return "FILE" }
+func (v *modelValue) String() string {
+	if v.name == nil {
+		return ""
+	}
+	return *v.name
+}
+
+func (v *modelValue) Type() string { return "FILE" }
+
+// locate replaces the name of a model by the path of its file.
+func (v *modelValue) locate(cmd *cobra.Command) error {
+	other, err := v.hub.named()
+	if err != nil {
+		return err
+	}
+	if other != "" && *v.name != "" {
+		return usagef("-m %s and another flag, for %s, both name a model; give one", *v.name, other)
+	}
+	at, err := v.hub.locate(cmd, cmp.Or(other, *v.name), other != "")
+	*v.name = at.path
+	return err
+}
 
 func acceptModel(s string) error {
 	if s == "" {
@@ -137,7 +185,7 @@ func acceptModel(s string) error {
 	return nil
 }
 
-var errNoModel = usagef("no model; give one with -m FILE, or -m %s for the one inside the program", demo.Name)
+var errNoModel = usagef("no model; give one with -m FILE or -m hf.co/ORG/REPO, or -m %s for the one inside the program", demo.Name)
 
 // required returns an error where no model is named.
 func (f *modelFlags) required() error {
@@ -147,10 +195,13 @@ func (f *modelFlags) required() error {
 	return nil
 }
 
-// openFile opens the model called name: the built-in demo, or a path.
+// openFile opens the model called name: the built-in demo, the path of a file, or a folder with a checkpoint.
 func openFile(name string) (*model.File, error) {
-	if name == demo.Name {
+	switch {
+	case name == demo.Name:
 		return model.OpenBytes(name, demo.GGUF())
+	case convert.Is(name):
+		return checkpoints.open(name)
 	}
 	return model.OpenFile(name)
 }
@@ -214,6 +265,15 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 	if err != nil {
 		return engine.Config{}, err
 	}
+	var tiers kvcache.Tiers
+	if f.tiers != "" {
+		if tiers, err = kvcache.ParseTiers(f.tiers); err != nil {
+			return engine.Config{}, usagef("--kv-tiers: %w", err)
+		}
+		if f.flags.Changed("cache-type-k") || f.flags.Changed("cache-type-v") {
+			return engine.Config{}, usagef("--kv-tiers and -ctk or -ctv: each says in which types keys and values are kept; give one")
+		}
+	}
 	residency, err := model.ParseResidency(f.weights)
 	if err != nil {
 		return engine.Config{}, err
@@ -222,8 +282,11 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 		Ctx:       f.context(modelCtx),
 		Batch:     min(f.pass(), f.context(modelCtx)),
 		KV:        kvcache.Types{K: k, V: v},
+		Tiers:     tiers,
 		Residency: residency,
 		Vectors:   f.vectors,
+		Shift:     f.shift,
+		Sequences: f.sequences,
 	}, nil
 }
 
@@ -276,8 +339,8 @@ func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 	return c, err
 }
 
-// open loads the model in file, with a progress bar if stderr is a terminal. It takes
-// ownership of file.
+// open loads the model in file, with a progress bar if stderr is a terminal; the first pass may begin before all is loaded. It
+// takes ownership of file.
 func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
 	cfg, err := f.configFor(file)
 	if err != nil {
@@ -285,11 +348,11 @@ func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
 		return nil, err
 	}
 	bar := newLoadBar(stderr)
-	defer bar.done()
-	cfg.Progress = bar.update
+	cfg.Early, cfg.Progress = true, bar.update
 	start := time.Now()
 	eng, err := engine.New(file, cfg)
 	if err != nil {
+		bar.done()
 		cfg.Device.Close()
 		return nil, err
 	}
@@ -298,7 +361,7 @@ func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
 
 // loadTokenizer reads the vocabulary of the model called name.
 func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
-	h, err := readHead(name, false)
+	h, err := readHead(name, false, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -314,14 +377,17 @@ type head struct {
 	cfg  *model.Config // nil unless the model is to be run
 }
 
-// readHead reads the head of the model called name: with its Config, if it is to be
-// run.
-func readHead(name string, runs bool) (h *head, err error) {
+// readHead reads the head of the model called name, with other metadata than the file's where over has it, and with
+// its Config, if it is to be run.
+func readHead(name string, runs bool, over overrides) (h *head, err error) {
 	h = &head{}
 	if h.file, err = openFile(name); err != nil {
 		return nil, err
 	}
-	if err := h.read(runs); err != nil {
+	if err = over.apply(h.file.GGUF); err == nil {
+		err = h.read(runs)
+	}
+	if err != nil {
 		h.file.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -17,7 +17,7 @@ func TestModelIsOpenedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := modelFlags{path: path, ctx: 64, batch: 64, threads: 1, typeK: "f16", typeV: "f16", weights: "mapped"}
-	head, err := readHead(path, true)
+	head, err := readHead(path, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 func TestLoadBar(t *testing.T) {
 	load := func(started time.Time) string {
 		var out bytes.Buffer
-		bar := &loadBar{w: &out, start: started}
+		bar := &loadBar{w: &out, what: "loading", start: started}
 		for done := uint64(0); done <= 5e9; done += 1e9 {
 			bar.update(done, 5e9)
 		}

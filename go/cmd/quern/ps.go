@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -45,12 +46,17 @@ memory is used for: GET /v1/memory, for people.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.host, "host", "127.0.0.1", "`ADDRESS` of the server, the path of its socket, or its URL")
-	intVar(fs, &f.port, "port", "", 8080, 1, 65535, "its port")
-	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
+	f.defineServer(fs)
 	fs.StringVar(&f.key, "api-key", "", "`KEY` that it wants")
 	fs.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// defineServer adds the flags that say where the server is.
+func (f *psFlags) defineServer(fs *pflag.FlagSet) {
+	fs.StringVar(&f.host, "host", "127.0.0.1", "`ADDRESS` of the server, the path of its socket, or its URL")
+	intVar(fs, &f.port, "port", "", 8080, 1, 65535, "its port")
+	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 }
 
 // base returns the URL of the server, and how to connect to it.
@@ -92,11 +98,23 @@ type memoryUse struct {
 	}
 	Models []struct {
 		ID      string
+		State   string
+		Bytes   uint64
 		File    uint64
 		Context int
 		Running int
 		Waiting int
 		KV      struct{ Bytes, Most, Used, Cached uint64 }
+		Stream  *struct {
+			How                            string
+			Bytes, Kept, Ring, Cache, Read uint64
+			Waited                         float64
+			Hits, Misses, Errors           uint64
+		} `json:"streamed"`
+	}
+	Disk *struct {
+		Bytes, Limit, Read, Written, Removed uint64
+		Pages                                int
 	}
 	CPU struct {
 		Threads   int
@@ -167,13 +185,13 @@ func orNothing(before, s string) string {
 func printUse(w io.Writer, u *memoryUse) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	size := mem.FormatBytes
-	fmt.Fprintf(t, "MODEL\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
+	fmt.Fprintf(t, "MODEL\tSTATE\tMEMORY\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
 	for _, m := range u.Models {
 		kv := fmt.Sprintf("%s used, %s cached, of %s", size(m.KV.Used), size(m.KV.Cached), size(m.KV.Bytes))
 		if m.KV.Bytes < m.KV.Most {
 			kv += fmt.Sprintf(" (%s when memory is not short)", size(m.KV.Most))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", visible(m.ID), size(m.File), m.Context, m.Running, m.Waiting, kv)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", visible(m.ID), visible(m.State), size(m.Bytes), size(m.File), m.Context, m.Running, m.Waiting, kv)
 	}
 	if len(u.Models) == 0 {
 		fmt.Fprintf(t, "(none is loaded)\n")
@@ -181,12 +199,24 @@ func printUse(w io.Writer, u *memoryUse) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	for _, m := range u.Models {
+		if st := m.Stream; st != nil {
+			fmt.Fprintf(w, "\n%s: %s of weights are streamed (%s), %s stay", visible(m.ID), size(st.Bytes), visible(st.How), size(st.Kept))
+			if st.Cache > 0 {
+				fmt.Fprintf(w, ", %s for experts, of which %.0f %% were there", size(st.Cache), 100*float64(st.Hits)/float64(max(st.Hits+st.Misses, 1)))
+			}
+			fmt.Fprintf(w, "; %s read, %.1f s waited, %d errors\n", size(st.Read), st.Waited, st.Errors)
+		}
+	}
 	fmt.Fprintf(w, "\nmemory: %s of %s (%s), pressure: %s\n", size(u.Used), size(u.Limit), u.LimitedBy, u.Pressure)
 	for _, p := range u.Purposes {
 		fmt.Fprintf(t, "  %s\t%s\n", p.Purpose, size(p.Bytes))
 	}
 	fmt.Fprintf(t, "  free\t%s\n", size(u.Free))
 	fmt.Fprintf(t, "in memory now\t%s, of it %s of files; %s at most so far\n", size(u.Resident), size(u.Resident-min(u.Resident, u.Anonymous)), size(u.Most))
+	if d := u.Disk; d != nil {
+		fmt.Fprintf(t, "on disk\t%s of %s in %d pages; %d read, %d written, %d removed for want of room\n", size(d.Bytes), size(d.Limit), d.Pages, d.Read, d.Written, d.Removed)
+	}
 	fmt.Fprintf(t, "threads\t%d; %.1f s throttled, %.1f s stolen\n", u.CPU.Threads, u.CPU.Throttled, u.CPU.Steal)
 	return t.Flush()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,9 +21,9 @@ the environment: --ctx-size as QUERN_CTX_SIZE. QUERN_ISA=avx2 restricts the
 instruction sets in use; "quern doctor" lists those of this machine.`,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time"
+  quern chat -m hf.co/ggml-org/gemma-3-1b-it-GGUF
   quern inspect model.gguf
   quern doctor`,
-		Version:       readBuild().Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -32,13 +33,22 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 
 		// cobra runs only the innermost PersistentPreRunE, and subcommands have none.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if v := cmd.Flags().Lookup("version"); v != nil && v.Changed {
+				fmt.Fprintf(cmd.OutOrStdout(), "quern %s\n", readBuild().Version)
+				return errDone
+			}
 			if _, err := chooseKernels(); err != nil {
 				return err
 			}
-			return checkFlags(cmd.Flags())
+			if err := checkFlags(cmd.Flags()); err != nil {
+				return err
+			}
+			return resolveModel(cmd)
 		},
 	}
-	root.SetVersionTemplate("quern {{.Version}}\n")
+	// Not cobra's: its templates would have the linker keep every method of every type, since
+	// a template may call any by its name. That is a fifth of the program (see scripts/go.sh).
+	root.Flags().Bool("version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %q", err, helpFor(cmd))
 	})
@@ -47,12 +57,26 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		newChatCommand(),
 		newServeCommand(),
 		newPsCommand(),
+		newHealthCommand(),
+		newPullCommand(),
+		newListCommand(),
+		newShowCommand(),
+		newCpCommand(),
+		newRmCommand(),
 		newBenchCommand(),
 		newExportDemoCommand(),
 		newInspectCommand(),
+		newConvertCommand(),
+		newPackCommand(),
+		newQuantizeCommand(),
+		newImatrixCommand(),
+		newSplitCommand(),
+		newJoinCommand(),
+		newMergeLoraCommand(),
 		newTokenizeCommand(),
 		newEmbedCommand(),
 		newPerplexityCommand(),
+		newCompareCommand(),
 		newDoctorCommand(),
 		newVerifyCommand(),
 		newVersionCommand(),

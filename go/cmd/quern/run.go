@@ -28,6 +28,7 @@ type runFlags struct {
 	sampling  samplingFlags
 	adapters  adapterFlags
 	form      formFlags
+	draft     draftFlags
 	predict   int
 	ignoreEOS bool
 	stats     bool
@@ -49,8 +50,7 @@ has it (general.sampling.*), or else as below.`,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time" -n 64
   quern run -m model.gguf --temp 0 --stats < prompt.txt`,
-		Args:    onePrompt,
-		Version: readBuild().Version,
+		Args: onePrompt,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.prompt.args = args
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -71,6 +71,7 @@ func onePrompt(_ *cobra.Command, args []string) error {
 func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
+	f.model.defineShift(fs)
 	f.prompt.define(fs, "to continue")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
@@ -78,6 +79,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.adapters.define(fs)
 	f.sampling.define(fs)
 	f.form.define(fs)
+	f.draft.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 
@@ -94,7 +96,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	head, err := readHead(f.model.path, true)
+	head, err := readHead(f.model.path, true, f.model.overrides)
 	if err != nil {
 		return err
 	}
@@ -112,11 +114,21 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
+	if err := f.draft.check(tok); err != nil {
+		return err
+	}
 	eng, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
+	drafts, err := f.draft.attach(eng.Engine, tok, engine.Config{Device: eng.device}, undrafted(note))
+	if err != nil {
+		return err
+	}
+	if drafts != nil {
+		defer drafts.Close()
+	}
 
 	// From here on Ctrl-C ends the text, not the program, once. Then the default
 	// handler is restored, so that a second Ctrl-C kills the program.
@@ -132,7 +144,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
 	text := tok.NewStream()
 	st, err := eng.Generate(ctx, seq, engine.Params{
-		Prompt: prompt, MaxTokens: f.predict, Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held,
+		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
 	}, func(id int32) error { return write(stdout, text.Write(id)) })
 	if flushErr := write(stdout, text.Flush()); err == nil {
 		err = flushErr
@@ -141,7 +153,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		fmt.Fprintln(stderr) // the text has no final newline
 	}
 	if st.Finish == engine.CtxFull {
-		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size\n", eng.Ctx())
+		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size, --context-shift goes on\n", eng.Ctx())
 	}
 	if f.stats {
 		printStats(stderr, st, eng.took)
@@ -181,5 +193,8 @@ func printStats(w io.Writer, st engine.Stats, loaded time.Duration) {
 	fmt.Fprintf(w, "first token  %9.3f s\n", st.TTFT.Seconds())
 	fmt.Fprintf(w, "prefill      %9.1f tokens/s (%d tokens)\n", st.PrefillRate(), st.PromptTokens)
 	fmt.Fprintf(w, "decode       %9.1f tokens/s (%d tokens)\n", st.DecodeRate(), max(st.Generated-1, 0))
+	if guessed, right := st.Drafted.Total(); guessed > 0 {
+		fmt.Fprintf(w, "drafts       %9d tokens, of which %d were right; %d passes\n", guessed, right, st.Passes)
+	}
 	fmt.Fprintf(w, "peak memory  %9s\n", mem.FormatBytes(mem.PeakRSS()))
 }

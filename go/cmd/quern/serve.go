@@ -21,7 +21,9 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -44,9 +46,13 @@ is left of the time between two tokens. A text that was seen before is not
 computed again. SIGTERM lets what runs finish for --drain; a second one does not.
 
 -m may be given again: requests say which model they mean by its name, and those that
-do not have the first. The models share the threads and the memory of the machine.
+do not have the first. Models of --models-dir and --models-preset are loaded when a
+request names them, and make room for each other. All share the threads and the memory
+of the machine.
 
-` + orDemoHelp + ` Sampling is as the
+Without -m the models are those that "quern pull" downloaded, beside --models-dir, and
+clients may download others. Where there is none yet, the demo inside the program is
+served: a small model that tells stories; -m demo names it too. Sampling is as the
 request says, or the flags, or the model's file (general.sampling.*), or as below.
 
 llama-server's other flags and its environment variables are taken too: they do what
@@ -55,9 +61,10 @@ instead is said at once. docs/migrating.md has all of them.`,
 		Example: `  quern serve
   quern serve -m model.gguf
   quern serve -m small=model-1b.gguf -m large=model-8b.gguf
+  quern serve -m hf.co/ggml-org/gemma-3-1b-it-GGUF --yes
+  quern serve --models-dir models --sleep-idle-seconds 600
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
-		Args:    cobra.NoArgs,
-		Version: readBuild().Version,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
@@ -88,8 +95,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 	}()
 	f.warn(logs)
-	defaults, err := f.requests.defaults()
-	if err != nil {
+	if _, err := f.requests.defaults(); err != nil {
 		return err
 	}
 	keys, err := f.keys()
@@ -137,7 +143,13 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		logs.Warn().Msg("metrics are not pushed: " + push.Off)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logs.Warn().Err(err).Msg("telemetry was not sent") }))
-	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{VLLM: f.vllmMetrics, OneModel: len(fleet) == 1, Meter: push.Meter})
+	var api *server.Server
+	metrics := telemetry.NewMetrics(telemetry.MetricsConfig{
+		State: func(model string) telemetry.ModelState {
+			st, _ := api.Models().Status(model) // of one that was removed, nothing
+			return telemetry.ModelState{State: st.State.String(), Bytes: st.Bytes, Leases: st.Leases}
+		},
+		VLLM: f.vllmMetrics, OneModel: len(fleet) == 1 && !f.usesCache() && f.modelsDir == "" && f.presets == "", Meter: push.Meter})
 	batches, err := f.openBatches()
 	if err != nil {
 		return err
@@ -145,15 +157,42 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if batches != nil {
 		defer batches.Close()
 	}
+	if f.disk = f.openDisk(logs); f.disk != nil {
+		defer f.disk.Close()
+	}
+	go func() { // beside the loading of models
+		if err := form.Prepare(); err != nil {
+			logs.Warn().Err(err).Msg("formats of JSON Schema are made when they are first asked for")
+		}
+	}()
 	device, err := f.model.newDevice()
 	if err != nil {
 		return err
 	}
-	api := server.New(server.Config{
+	l := &loader{f, device, metrics, tracing, logs, stderr}
+	list := &lister{loader: l, all: map[string]*listed{}}
+	var downloads server.Library // a nil *library would be no nil Library
+	switch lib, err := f.library(list); {
+	case err != nil:
+		logs.Warn().Err(err).Msg("clients cannot download models")
+	case lib != nil:
+		downloads = lib
+	}
+	list.api = server.New(server.Config{
+		Models: models.Config{
+			Most: f.most, Manual: !f.autoload, KeepAlive: f.keepAlive, Sleep: time.Duration(max(f.sleep, 0)) * time.Second,
+			Stay: stay, Queue: f.parallel + f.queue, Memory: shared{device},
+		},
+		Rescan: func() error {
+			_, err := list.scan()
+			return err
+		},
+		Library:  downloads,
 		Device:   device,
 		Build:    "quern-" + readBuild().Version,
 		SlotPath: f.slotPath,
 		Batches:  batches,
+		Disk:     f.disk,
 		LoraDir:  f.adapters.dir,
 		Ping:     pings(f.ping),
 		NoSlots:  !f.slots,
@@ -170,15 +209,23 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			}
 			return c.GetString(guard.Client)
 		},
+		Known:   func(c *gin.Context) bool { return c.GetString(guard.Client) != "" },
+		Apart:   f.cacheApart,
 		Note:    func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
 		Log:     logs,
 		Besides: f.pages(),
 	})
-	for _, m := range fleet {
-		if m.loaded, err = api.Add(m.names...); err != nil {
+	api = list.api
+	for _, src := range l.sources(fleet) {
+		if err := api.Add(src); err != nil {
 			return usagef("%w; name them with -m NAME=FILE", err)
 		}
 	}
+	startup, err := list.scan()
+	if err != nil {
+		return err
+	}
+	device.Shed(api.Models().Shed)
 	var static []gin.HandlerFunc
 	if f.path != "" {
 		serve, done, err := files(f.path, f.prefix)
@@ -188,7 +235,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		defer done()
 		static = append(static, serve)
 	}
-	handler, err := f.handler(api, f.maxBody(fleet.longest()), origins, keys, metrics, tracing, logs, static...)
+	handler, err := f.handler(api, f.maxBody(max(fleet.longest(), api.LongestContext())), origins, keys, metrics, tracing, logs, static...)
 	if err != nil {
 		return err
 	}
@@ -206,11 +253,10 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
-	metrics.Read(device, readBuild().Version)
-	l := &loader{f, device, defaults, metrics, tracing, logs, stderr}
+	metrics.Read(device, f.disk, readBuild().Version)
 	loaded := make(chan error, 1)
 	loading = true // from here on the loader owns the files
-	go func() { loaded <- l.load(fleet) }()
+	go func() { loaded <- l.load(fleet, api) }()
 	select {
 	case err := <-served:
 		return err
@@ -221,10 +267,19 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			return err
 		}
 	}
-	defer device.Close()
-	defer fleet.stop()
-	f.announce(logs, listeners, device, fleet)
+	down := &ending{api: api}
+	defer func() {
+		if down.end(0, nil) {
+			device.Close()
+		}
+	}()
+	f.announce(logs, listeners, device, api.Models().Names())
 	h.Ready()
+	for _, name := range startup {
+		if err := api.Models().Load(name); err != nil {
+			logs.Warn().Str("model", name).Err(err).Msg("it cannot be loaded")
+		}
+	}
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
 	background.Go(func() { api.RunBatches(idle) })
@@ -238,23 +293,49 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	case <-stop.Done():
 	}
 	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
-	f.shutDown(h, fleet)
+	f.shutDown(h, down)
 	logs.Info().Msg("stopped")
 	return nil
 }
 
 // shutDown lets requests finish within --drain. Those that still run shortly before its
 // end are cancelled, early enough to tell their clients.
-func (f *serveFlags) shutDown(h *host.Host, fleet fleet) {
+func (f *serveFlags) shutDown(h *host.Host, down *ending) {
 	whole := max(f.drain, time.Second)
-	ctx, cancel := context.WithTimeout(context.Background(), min(f.drain, whole-min(whole/2, 2*time.Second)))
-	defer cancel()
-	drained := make(chan struct{})
-	go func() { fleet.drain(ctx); close(drained) }()
-	last, done := context.WithTimeout(context.Background(), whole)
-	defer done()
-	h.Shutdown(last)
-	<-drained
+	down.end(min(f.drain, whole-min(whole/2, 2*time.Second)), func() {
+		last, done := context.WithTimeout(context.Background(), whole)
+		defer done()
+		h.Shutdown(last)
+	})
+}
+
+// An ending unloads all models, once.
+type ending struct {
+	api  *server.Server
+	once sync.Once
+	all  bool
+}
+
+// end lets requests finish within a time while shutdown runs, and then unloads the models. It reports whether all are unloaded:
+// one that is being loaded is not waited for.
+func (e *ending) end(drain time.Duration, shutdown func()) bool {
+	e.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		down := make(chan struct{})
+		go func() {
+			defer close(down)
+			if shutdown != nil {
+				shutdown()
+			}
+		}()
+		e.all = e.api.Close(ctx, func(i models.Instance[server.Model]) {
+			i.(*resident).loop.Drain(ctx)
+			<-down // until then handlers use it
+		})
+		<-down
+	})
+	return e.all
 }
 
 // handler assembles the middleware and the handlers.
@@ -332,13 +413,10 @@ func (f *serveFlags) pages() []server.Page {
 }
 
 // announce logs the addresses of the server.
-func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, device *engine.Device, fleet fleet) {
-	var at, names []string
+func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, device *engine.Device, names []string) {
+	var at []string
 	for _, n := range listeners {
 		at = append(at, n.Addr().String())
-	}
-	for _, m := range fleet {
-		names = append(names, m.names[0])
 	}
 	used := device.Budget().Used()
 	limit, _ := device.Budget().Limit()

@@ -26,6 +26,7 @@ type requestFlags struct {
 	budget    int
 	ending    string         // of reasoning that the budget ends
 	sampling  *samplingFlags // for those of its flags that are fields
+	draft     *draftFlags
 	form      formFlags
 	flags     *pflag.FlagSet
 }
@@ -71,6 +72,10 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 		}
 	}
 	set("ignore-eos", "ignore_eos", f.ignoreEOS)
+	set("speculate", "speculative.types", f.draft.Sources.String())
+	set("draft-max", "speculative.n_max", f.draft.Max)
+	set("draft-min", "speculative.n_min", f.draft.Min)
+	set("draft-p-min", "speculative.p_min", f.draft.MinChance)
 	set("reverse-prompt", "stop", f.stops)
 	set("cache-prompt", "cache_prompt", f.cache)
 	if !f.prefill {

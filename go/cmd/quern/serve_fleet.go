@@ -1,24 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/go/server/telemetry"
 )
 
 // A namedModel is a model's file and its name in the API; if name is empty, it is
@@ -49,7 +46,31 @@ func parseModel(s string) (namedModel, error) {
 }
 
 // A modelsValue is the value of a repeatable flag for models.
-type modelsValue struct{ models *[]namedModel }
+type modelsValue struct {
+	models *[]namedModel
+	hub    *hubFlags
+}
+
+// locate replaces the names of models by the paths of their files.
+func (v *modelsValue) locate(cmd *cobra.Command) error {
+	other, err := v.hub.named()
+	if err != nil {
+		return err
+	}
+	all := *v.models
+	if other != "" {
+		all = append(all, namedModel{path: other})
+	}
+	for i := range all {
+		at, err := v.hub.locate(cmd, all[i].path, other != "" && i == len(all)-1)
+		if err != nil {
+			return err
+		}
+		all[i] = namedModel{cmp.Or(all[i].name, at.name), at.path}
+	}
+	*v.models = all
+	return nil
+}
 
 func (v *modelsValue) Set(s string) error {
 	m, err := parseModel(s)
@@ -74,27 +95,30 @@ func (v *modelsValue) String() string {
 
 // A served is a model while it is being loaded and served.
 type served struct {
-	namedModel
-	names    []string // names in the API
-	tags     []string
-	head     *head
-	template *chat.Template
-	adapters []namedAdapter
-	warning  string                                 // why that is not the model's own
-	loaded   func(server.Model) (leases func() int) // makes the model available to requests
+	*serveFlags // its own
+	path        string
+	names       []string // names in the API
+	tags        []string
+	head        *head
+	template    *chat.Template
+	warning     string // why that is not the model's own
+	adapters    []namedAdapter
+	defaults    server.Defaults
+	config      engine.Config
 
-	config engine.Config
+	first  bool // of the models that flags name: what is of one model only is this one's
 	eng    *engine.Engine
+	drafts *engine.Engine // drafts for it; nil: none
 	loop   *engine.Loop
 }
 
-// A fleet is the models of a server, the default first.
+// A fleet is the models that are loaded at the start, the default first.
 type fleet []*served
 
-// readModels reads the heads of all models, before any is loaded.
+// readModels reads the heads of these models, before any is loaded.
 func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 	named := f.models
-	if len(named) == 0 {
+	if len(named) == 0 && f.modelsDir == "" && f.presets == "" && len(f.cached(logs)) == 0 {
 		named = []namedModel{{path: demo.Name}}
 		logs.Info().Msg(demoNote)
 	}
@@ -103,43 +127,73 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 			all.close()
 		}
 	}()
-	adapters, err := f.adapters.list()
-	if err != nil {
-		return nil, err
-	}
 	for i, n := range named {
-		s := &served{namedModel: n, names: []string{n.clientName()}}
+		names, tags := []string{n.clientName()}, []string(nil)
 		if i == 0 {
-			s.adapters = adapters
-			s.tags = f.tags
+			tags = f.tags
 			if len(f.names) > 0 {
-				s.names = f.names
+				names = f.names
 			}
 		}
-		if s.head, err = readHead(n.path, true); err != nil {
+		s, err := f.read(names, n.path, i == 0)
+		if err != nil {
 			return all, err
 		}
+		s.tags = tags
 		all = append(all, s)
-		if err := f.requests.checkTokens(s.head.tok); err != nil {
-			return all, err
-		}
-		if s.template, s.warning, err = f.template.read(s.head); err != nil {
-			return all, err
-		}
 		if s.warning != "" && !s.head.cfg.BothWays {
 			logs.Warn().Str("model", s.names[0]).Msg(s.warning)
 		}
-		if s.config, err = f.model.config(s.head.cfg.NCtx); err != nil {
-			return all, err
-		}
-		c := &s.config
-		c.Ctx, c.Batch = max(f.model.ctx, 0), f.model.pass()
-		c.Shared, c.Sequences, c.KVBytes = true, f.parallel, f.kvMemory
-		if s.head.cfg.BothWays { // its keys and values are there for a pass
-			c.Vectors, c.Shared, c.Sequences, c.KVBytes = true, false, 1, 0
-		}
 	}
 	return all, nil
+}
+
+// read reads the head of a model, and what the flags say of it.
+func (f *serveFlags) read(names []string, path string, adapted bool) (s *served, err error) {
+	s = &served{serveFlags: f, names: names, path: path, first: adapted}
+	if adapted {
+		if s.adapters, err = f.adapters.list(); err != nil {
+			return nil, err
+		}
+	}
+	if s.head, err = readHead(path, true, f.model.overrides); err != nil {
+		return nil, err
+	}
+	err = s.settle()
+	if err == nil && s.first {
+		err = s.draft.check(s.head.tok)
+	}
+	if err != nil {
+		s.head.file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle checks the flags against the model's head.
+func (s *served) settle() (err error) {
+	if err := s.requests.checkTokens(s.head.tok); err != nil {
+		return err
+	}
+	if s.defaults, err = s.requests.defaults(); err != nil {
+		return err
+	}
+	if s.template, s.warning, err = s.serveFlags.template.read(s.head); err != nil {
+		return err
+	}
+	if s.config, err = s.model.config(s.head.cfg.NCtx); err != nil {
+		return err
+	}
+	c := &s.config
+	if s.listed && s.head.cfg.Positions { // the context is one for models of many kinds
+		s.model.ctx = min(s.model.ctx, s.head.cfg.NCtx)
+	}
+	c.Ctx, c.Batch = max(s.model.ctx, 0), s.model.pass()
+	c.Shared, c.Sequences, c.KVBytes = true, s.parallel, s.kvMemory
+	if s.head.cfg.BothWays { // its keys and values are there for a pass
+		c.Vectors, c.Shared, c.Sequences, c.KVBytes, c.Shift = true, false, 1, 0, false
+	}
+	return nil
 }
 
 // longest returns the longest trained context of the models.
@@ -158,23 +212,6 @@ func (all fleet) close() {
 	}
 }
 
-// drain waits for the running requests of all models, concurrently, until ctx ends.
-func (all fleet) drain(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, s := range all {
-		wg.Go(func() { s.loop.Drain(ctx) })
-	}
-	wg.Wait()
-}
-
-// stop stops the models that are loaded.
-func (all fleet) stop() {
-	for _, s := range all {
-		s.loop.Close()
-		s.eng.Close()
-	}
-}
-
 // watchEvery is the time between two readings of the machine's limits.
 const watchEvery = 2 * time.Second
 
@@ -190,156 +227,4 @@ func (f *serveFlags) watch(ctx context.Context, device *engine.Device, logs zero
 		Machine: m, Memory: f.model.memory, Threads: f.model.threads == 0, Every: watchEvery,
 		Log: func(line string) { logs.Warn().Msg(line) },
 	})
-}
-
-// A loader loads models and makes them available to requests.
-type loader struct {
-	*serveFlags
-	device   *engine.Device
-	defaults server.Defaults
-	metrics  *telemetry.Metrics
-	tracing  *telemetry.Tracing
-	logs     zerolog.Logger
-	stderr   io.Writer
-}
-
-// load loads all models in order. If one fails, none is loaded.
-func (l *loader) load(all fleet) error {
-	aside, err := l.setAside(all)
-	if err != nil {
-		all.close()
-		return err
-	}
-	for i, s := range all {
-		if i < len(aside) {
-			aside[i].Release()
-		}
-		if err := l.one(s); err != nil {
-			all[:i].stop()
-			all[i+1:].close()
-			return err
-		}
-	}
-	return nil
-}
-
-// setAside reserves the needs of each of several models before the first is loaded:
-// otherwise the keys and values of the first would take the memory of the others, and a
-// model that does not fit beside them would be found late.
-func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
-	if len(all) == 1 {
-		return nil, nil // a single model may use the whole budget
-	}
-	var aside []*mem.Reservation
-	for _, s := range all {
-		bytes, err := l.least(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.path, err)
-		}
-		r, err := l.device.Budget().Reserve("weights, keys and values beside other models", bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.path, err)
-		}
-		aside = append(aside, r)
-	}
-	return aside, nil
-}
-
-// least returns the memory that a model needs for full speed or, if that is too much
-// and the flags permit it, the minimum to run.
-func (l *loader) least(s *served) (uint64, error) {
-	c := s.config
-	c.Sequences = 1
-	if c.Ctx == 0 {
-		c.Ctx = min(s.head.cfg.NCtx, defaultCtx)
-	}
-	need := func(r model.Residency) (uint64, error) {
-		c.Residency = r
-		e, err := engine.Memory(s.head.file, l.device.Threads(), c)
-		if l.kvMemory > 0 {
-			e.KV = l.kvMemory
-		}
-		return e.Total(), err
-	}
-	bytes, err := need(c.Residency)
-	if err == nil && c.Residency == model.Auto && bytes > l.device.Budget().Free() {
-		return need(model.Mapped)
-	}
-	return bytes, err
-}
-
-// one loads a model, starts its loop and makes it available to requests.
-func (l *loader) one(s *served) (err error) {
-	name, start := s.names[0], time.Now()
-	metrics := l.metrics.Model(name)
-	logs := l.logs.With().Str("model", name).Logger()
-	bar := newLoadBar(l.stderr)
-	s.config.Device, s.config.Progress = l.device, bar.update
-	s.eng, err = engine.New(s.head.file, s.config)
-	bar.done()
-	if err != nil {
-		return err
-	}
-	loaded, err := l.adapted(s)
-	if err != nil {
-		s.eng.Close()
-		return err
-	}
-	s.loop, err = engine.NewLoop(s.eng, engine.LoopConfig{
-		Queue: l.queue, TargetITL: l.targetITL, OnPass: metrics.Pass,
-		OnPanic: func(p *engine.PanicError) {
-			logs.Error().Uint64("sequence", p.Request).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
-		},
-	})
-	if err != nil {
-		s.eng.Close()
-		return fmt.Errorf("%s: %w", s.path, err)
-	}
-	m := l.serverModel(s, l.defaults, observed{s.loop, telemetry.NewObserver(metrics, l.tracing.Tracer())}, logs)
-	m.Memory = l.device.Budget()
-	m.Adapters = loaded
-	if err := l.vectors.apply(&m, s.eng); err != nil {
-		s.loop.Close()
-		s.eng.Close()
-		return err
-	}
-	metrics.Read(s.loop.Status, s.loaded(m))
-	cost := s.loop.Status().Cost
-	logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
-		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")
-	return nil
-}
-
-// adapted loads the adapters of a model whose loop has not begun.
-func (l *loader) adapted(s *served) ([]server.Adapter, error) {
-	var all []server.Adapter
-	for _, n := range s.adapters {
-		a, err := s.eng.OpenAdapter(n.path)
-		if err != nil {
-			return nil, err
-		}
-		a.Name = n.name
-		one := server.Adapter{Name: n.name, Path: n.path, Scale: n.scale, Applied: n.scale, Loaded: a}
-		if l.adapters.idle {
-			one.Applied = 0
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
-// observed is an engine with telemetry.
-type observed struct {
-	*engine.Loop
-	observer *telemetry.Observer
-}
-
-func (o observed) Submit(r *engine.Request) (server.Ticket, error) {
-	o.observer.Watch(r)
-	t, err := o.Loop.Submit(r)
-	if err != nil {
-		o.observer.Refused(err)
-		return nil, err // not a non-nil Ticket that holds nil
-	}
-	return t, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/verify"
 )
@@ -16,21 +17,26 @@ func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server
 	in := s.head
 	m := server.Model{
 		Engine: eng, Tokenizer: in.tok, Template: s.template, TemplateWarning: s.warning, Metadata: in.file.GGUF,
-		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(), Fingerprint: verify.Profile() + "-" + s.eng.KV().String(),
-		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), ReasoningFormat: f.reasoning,
+		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(), Fingerprint: verify.Profile() + "-" + s.eng.KVName(),
+		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), Shifts: s.config.Shift, Keep: s.model.keep, ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
-		Info: server.ModelInfo{
-			Arch: in.cfg.Arch, FileType: in.file.GGUF.MixName(), VocabType: vocabType(in), NVocab: in.tok.Len(), NCtxTrain: in.cfg.NCtx, NEmbd: in.cfg.NEmbd, Size: in.file.Size(),
-		},
+		Info: infoOf(in.file, in.cfg),
 	}
+	m.Info.VocabType, m.Info.NVocab = vocabType(in), in.tok.Len()
 	if f.sampling.seed >= 0 {
 		seed := uint32(f.sampling.seed)
 		m.Seed = &seed
 	}
-	for i := range in.file.GGUF.Tensors {
-		m.Info.NParams += in.file.GGUF.Tensors[i].Elems()
-	}
 	return m
+}
+
+// infoOf returns what the API reports of a model's file.
+func infoOf(f *model.File, cfg *model.Config) server.ModelInfo {
+	info := server.ModelInfo{Arch: cfg.Arch, FileType: f.GGUF.MixName(), NVocab: cfg.NVocab, NCtxTrain: cfg.NCtx, NEmbd: cfg.NEmbd, Size: f.Size()}
+	for i := range f.GGUF.Tensors {
+		info.NParams += f.GGUF.Tensors[i].Elems()
+	}
+	return info
 }
 
 // vocabTypes are llama.cpp's enum values for the types of vocabularies; others are BPE.

@@ -69,6 +69,7 @@ func (v *floatValue) Type() string   { return "X" }
 func switchVar(fs *pflag.FlagSet, p *bool, name string, value bool, usage string) {
 	*p = value
 	fs.VarPF((*switchValue)(p), name, "", usage).NoOptDefVal = "true"
+	llamaflags.Off(fs, name, "--no-"+name)
 }
 
 type switchValue bool

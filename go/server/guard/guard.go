@@ -76,8 +76,8 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Auth requires a key, if there are any, on all paths but the public ones. It names the
-// client by its key, or else by its address.
+// Auth requires a key, if there are any, for all requests but those that read public paths. It names the client by its key, or
+// else by its address.
 func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if keys.Len() == 0 {
@@ -85,7 +85,8 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 			return
 		}
 		name, weight, ok := keys.Check(presented(c.Request))
-		if !ok && !slices.Contains(public, c.Request.URL.Path) {
+		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+		if !ok && !(reads && slices.Contains(public, c.Request.URL.Path)) {
 			c.Header("WWW-Authenticate", `Bearer realm="quern"`)
 			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
 			return

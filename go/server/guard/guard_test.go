@@ -113,8 +113,14 @@ func TestAuth(t *testing.T) {
 		{"wrong", "/x", "Authorization", "Bearer nonsense", []string{secret}, 401, ""},
 		{"basic", "/x", "Authorization", "Basic " + secret, []string{secret}, 401, ""},
 		{"public", "/health", "", "", []string{secret}, 200, ""},
+		{"public, to change something", "POST /health", "", "", []string{secret}, 401, ""},
+		{"public, to remove something", "DELETE /health", "", "", []string{secret}, 401, ""},
 	} {
-		r := httptest.NewRequest("GET", tt.path, nil)
+		method, path, named := strings.Cut(tt.path, " ")
+		if !named {
+			method, path = "GET", tt.path
+		}
+		r := httptest.NewRequest(method, path, nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
 		}

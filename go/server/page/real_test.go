@@ -18,6 +18,7 @@ import (
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	api "github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -73,11 +74,14 @@ func newReal(t *testing.T) (url string, places chan string) {
 	t.Cleanup(func() { box.Close() })
 
 	s := api.New(api.Config{Build: "test", Tools: box})
-	loaded, err := s.Add("scripted")
-	if err != nil {
+	m := scriptedModel(t, says)
+	src := api.Source{Spec: models.Spec[api.Model]{
+		Names: []string{"scripted"},
+		Load:  func(context.Context, func(float64)) (models.Instance[api.Model], error) { return still{&m}, nil },
+	}}
+	if err := s.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	loaded(scriptedModel(t, says))
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	s.Register(e)
@@ -88,6 +92,16 @@ func newReal(t *testing.T) (url string, places chan string) {
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	return web.URL + "/", places
 }
+
+// A still is a model that stays in memory.
+type still struct{ m *api.Model }
+
+func (i still) Model() *api.Model                         { return i.m }
+func (i still) Bytes() uint64                             { return 0 }
+func (i still) Need(uint64) (uint64, error)               { return 0, nil }
+func (i still) Sleep() error                              { return nil }
+func (i still) Wake(context.Context, func(float64)) error { return nil }
+func (i still) Close()                                    {}
 
 // scriptedModel loads a model that says known texts.
 func scriptedModel(t *testing.T, says scripted.Model) api.Model {

@@ -3,7 +3,9 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
 )
@@ -31,13 +35,25 @@ type Metrics struct {
 	passTime, passSequences, passTokens            *prometheus.HistogramVec
 	genAI                                          genAI
 	c                                              MetricsConfig
+
+	mu     sync.Mutex
+	models map[string]*ModelMetrics
 }
 
 // A MetricsConfig says which metrics there are.
 type MetricsConfig struct {
-	VLLM     bool         // vLLM's gauges too
-	OneModel bool         // llama-server's metrics have no labels, as those of one model have none there
-	Meter    metric.Meter // where OpenTelemetry's are counted too; nil: nowhere
+	VLLM     bool                          // vLLM's gauges too
+	OneModel bool                          // llama-server's metrics have no labels, as those of one model have none there
+	State    func(model string) ModelState // how a model is
+	Meter    metric.Meter                  // where OpenTelemetry's are counted too; nil: nowhere
+}
+
+// A ModelState is how far a model is from answering: loading, loaded, sleeping or unloaded; the memory that it takes, and the
+// requests that hold a lease on it.
+type ModelState struct {
+	State  string
+	Bytes  uint64
+	Leases int
 }
 
 // modelLabel is the label of metrics that are counted per model.
@@ -54,18 +70,34 @@ type ModelMetrics struct {
 	genAI                                          *genAI
 	c                                              MetricsConfig
 	longest                                        atomic.Int64 // tokens of the longest sequence that has ended
+
+	mu     sync.Mutex
+	loaded []*func() engine.Status // of each instance, the newest last
+	past   engine.Counts           // of those that are gone
+	state  func(model string) ModelState
 }
 
-// Model returns the metrics of the model called name.
+// Model returns the metrics of the model called name. They go on where a model is loaded again.
 func (m *Metrics) Model(name string) *ModelMetrics {
-	return &ModelMetrics{
-		name: name, registry: m.registry, genAI: &m.genAI, c: m.c,
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.models[name]; known != nil {
+		return known
+	}
+	one := &ModelMetrics{
+		name: name, registry: m.registry, genAI: &m.genAI, c: m.c, state: m.c.State,
 		requests:   m.requests.MustCurryWith(prometheus.Labels{modelLabel: name}),
 		firstToken: m.firstToken.WithLabelValues(name), gap: m.gap.WithLabelValues(name), queue: m.queue.WithLabelValues(name),
 		prefill: m.prefill.WithLabelValues(name), decode: m.decode.WithLabelValues(name), whole: m.whole.WithLabelValues(name),
 		promptTokens: m.promptTokens.WithLabelValues(name), outputTokens: m.outputTokens.WithLabelValues(name),
 		passTime: m.passTime.WithLabelValues(name), passSequences: m.passSequences.WithLabelValues(name), passTokens: m.passTokens.WithLabelValues(name),
 	}
+	if m.models == nil {
+		m.models = map[string]*ModelMetrics{}
+	}
+	m.models[name] = one
+	m.registry.MustRegister(collector(one.now))
+	return one
 }
 
 // Histogram buckets of times: requests up to minutes, tokens up to seconds.
@@ -125,15 +157,43 @@ func (m *ModelMetrics) ran(tokens int) {
 	}
 }
 
-// Read adds the state of a model, under its own name: its status, and how many requests
-// hold a lease on it.
-func (m *ModelMetrics) Read(status func() engine.Status, leases func() int) {
-	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { m.collect(out, status(), leases()) }))
+// Read adds the state of an instance of the model. gone, called once, keeps the counts of one that is unloaded. There may be
+// two: a file that was replaced is loaded again while requests still use what it was.
+func (m *ModelMetrics) Read(status func() engine.Status) (gone func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := &status
+	m.loaded = append(m.loaded, one)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.loaded = slices.DeleteFunc(m.loaded, func(o *func() engine.Status) bool { return o == one })
+		m.past = m.past.Plus(status().Counts)
+	}
 }
 
-// Read adds the state of the machine.
-func (m *Metrics) Read(device *engine.Device, version string) {
-	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) { collect(out, device, version) }))
+// now computes the metrics of the model as it is: the state of the newest instance, and the counts of all.
+func (m *ModelMetrics) now(out chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var s engine.Status
+	counts := m.past
+	for _, status := range m.loaded {
+		s = (*status)()
+		counts = counts.Plus(s.Counts)
+	}
+	s.Counts = counts
+	m.collect(out, s, m.state(m.name))
+}
+
+// Read adds the state of the machine, and of the disk cache where there is one.
+func (m *Metrics) Read(device *engine.Device, disk *diskcache.Store, version string) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
+		collect(out, device, version)
+		if disk != nil {
+			collectDisk(out, disk.Status())
+		}
+	}))
 }
 
 // Handler serves the metrics, and the time since which they count.
@@ -177,7 +237,7 @@ func (e emitter) gauge(name, help string, v float64, labels ...string) {
 	e.emit(prometheus.GaugeValue, name, help, v, labels)
 }
 
-func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, leases int) {
+func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, at ModelState) {
 	e := emitter{out, prometheus.Labels{modelLabel: m.name}}
 	llama := e
 	if m.c.OneModel {
@@ -196,6 +256,10 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	counter("llamacpp:prompt_tokens_cached_total", "Prompt tokens found in the cache.", float64(n.CachedTokens))
 	counter("llamacpp:prompt_seconds_total", "Time spent on prompts.", n.PromptTime.Seconds())
 	counter("llamacpp:tokens_predicted_total", "Tokens generated.", float64(n.GeneratedTokens))
+	guessed, right := n.Drafted.Total()
+	counter("llamacpp:spec_decode_num_drafts_total", "Steps of sequences that had drafts.", float64(n.Drafts))
+	counter("llamacpp:spec_decode_num_draft_tokens_total", "Draft tokens.", float64(guessed))
+	counter("llamacpp:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.", float64(right))
 	counter("llamacpp:tokens_predicted_seconds_total", "Time spent on generation.", n.GeneratedTime.Seconds())
 	counter("llamacpp:n_decode_total", "Passes over the model.", float64(n.Passes))
 	counter("llamacpp:n_tokens_max", "Tokens of the longest sequence there was.", float64(longest))
@@ -212,13 +276,36 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, le
 	gauge("quern_kv_bytes", kv, float64(s.KV.Bytes-s.KV.Used-s.KV.Cached), "state", "free")
 	gauge("quern_requests_parked", "Requests that have begun and made room for others.", float64(s.Parked))
 	counter("quern_prompt_cached_tokens_total", "Prompt tokens found in the prefix cache.", float64(n.CachedTokens))
+	counter("quern_prompt_restored_tokens_total", "Prompt tokens of which the state was read from disk.", float64(n.RestoredTokens))
+	counter("quern_restores_total", "Requests for which state was read from disk.", float64(n.Restores))
 	counter("quern_preemptions_total", "Times that a request made room for others.", float64(n.Preemptions))
 	counter("quern_cancellations_total", "Requests that were cancelled.", float64(n.Cancellations))
 	counter("quern_rejected_requests_total", "Requests that the queue had no room for.", float64(n.RejectedRequests))
 	counter("quern_evicted_kv_blocks_total", "Cached KV blocks and recurrent states given away.", float64(n.EvictedBlocks))
-	gauge("quern_model_leases", "HTTP requests that use the model.", float64(leases))
+	for s, c := range n.Drafted {
+		if c.Guessed > 0 {
+			source := draft.Source(s).String()
+			counter("quern_draft_tokens_total", "Draft tokens, by where they come from.", float64(c.Guessed), "source", source)
+			counter("quern_draft_accepted_tokens_total", "Of those, the ones that were accepted.", float64(c.Right), "source", source)
+		}
+	}
+	gauge("quern_model_leases", "HTTP requests that use the model.", float64(at.Leases))
+	gauge("quern_model_bytes", "Memory that the model takes.", float64(at.Bytes))
+	gauge("quern_model_state", "1, by how far the model is from answering.", 1, "state", at.State)
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
+	if st := s.Stream; st != nil {
+		const help = "Memory of streamed weights, by use."
+		gauge("quern_stream_bytes", help, float64(st.Pinned), "use", "kept")
+		gauge("quern_stream_bytes", help, float64(st.Ring), "use", "ring")
+		gauge("quern_stream_bytes", help, float64(st.Cache), "use", "experts")
+		gauge("quern_stream_weights_bytes", "Weights that are streamed.", float64(st.Bytes))
+		counter("quern_stream_read_bytes_total", "Weights read from the disk.", float64(st.Read))
+		counter("quern_stream_wait_seconds_total", "Time that passes waited for the disk.", st.Waited.Seconds())
+		counter("quern_stream_experts_total", "Experts that were needed.", float64(st.Hits), "found", "yes")
+		counter("quern_stream_experts_total", "Experts that were needed.", float64(st.Misses), "found", "no")
+		counter("quern_stream_errors_total", "Reads that failed.", float64(st.Errors))
+	}
 	if m.c.VLLM {
 		m.collectVLLM(out, s, busy)
 	}
@@ -239,6 +326,18 @@ func collect(out chan<- prometheus.Metric, device *engine.Device, version string
 	counter("quern_cpu_throttled_seconds_total", "Time that threads were held for the CPU quota.", p.Throttled.Seconds())
 	counter("quern_cpu_steal_seconds_total", "CPU time that the host gave to others.", p.Steal.Seconds())
 	gauge("quern_build_info", "The program.", 1, "version", version, "arch", runtime.GOARCH)
+}
+
+func collectDisk(out chan<- prometheus.Metric, s diskcache.Status) {
+	e := emitter{out, nil}
+	e.gauge("quern_disk_cache_bytes", "Bytes of the disk cache, by all servers that share it.", float64(s.Bytes))
+	e.gauge("quern_disk_cache_limit_bytes", "The limit of the disk cache.", float64(s.Limit))
+	const pages = "Pages of the disk cache, by what became of them."
+	e.counter("quern_disk_cache_pages_total", pages, float64(s.Read), "event", "read")
+	e.counter("quern_disk_cache_pages_total", pages, float64(s.Written), "event", "written")
+	e.counter("quern_disk_cache_pages_total", pages, float64(s.Removed), "event", "removed")
+	e.counter("quern_disk_cache_pages_total", pages, float64(s.Damaged), "event", "damaged")
+	e.counter("quern_disk_cache_errors_total", "Errors of the disk cache's file system.", float64(s.Errors))
 }
 
 func perSecond(n uint64, took time.Duration) float64 {

@@ -33,7 +33,7 @@ func TestPush(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	count := func(p *Push) {
-		m := NewMetrics(MetricsConfig{Meter: p.Meter}).Model("a/b")
+		m := NewMetrics(MetricsConfig{Meter: p.Meter, State: two}).Model("a/b")
 		ctx := context.WithValue(context.Background(), operationKey{}, &operation{name: "chat"})
 		r := &engine.Request{Sink: discard{}, Origin: ctx, Params: engine.Params{Prompt: make([]int32, 9)}}
 		NewObserver(m, noop.NewTracerProvider().Tracer("")).Watch(r)

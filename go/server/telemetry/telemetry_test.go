@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -47,7 +48,7 @@ func page(t *testing.T, m *Metrics) string {
 // full returns metrics that have counted something of everything.
 func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	t.Helper()
-	m := NewMetrics(MetricsConfig{VLLM: true})
+	m := NewMetrics(MetricsConfig{VLLM: true, State: two})
 	budget := mem.NewBudget(1000, "a test")
 	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: budget})
 	if err != nil {
@@ -59,16 +60,21 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 		t.Fatal(err)
 	}
 	t.Cleanup(res.Release)
-	m.Read(device, "v1")
+	disk, err := diskcache.Open(diskcache.Config{Dir: t.TempDir(), Limit: 5000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disk.Close() })
+	m.Read(device, disk, "v1")
 	one, pirate := m.Model("a/b"), &engine.Adapter{Name: "pirate"}
 	one.Read(func() engine.Status {
 		return engine.Status{
 			Slots:  []engine.SlotStatus{{Busy: true, Evaluated: 100, Generated: 5, Adapters: []engine.ScaledAdapter{{Adapter: pirate}, {Adapter: &engine.Adapter{Name: "a"}}}}, {Adapters: []engine.ScaledAdapter{{Adapter: pirate}}}},
 			Queued: 3, Parked: 1, Asked: []*engine.Adapter{{Name: "b"}},
 			KV:     engine.KVStatus{Bytes: 10, Used: 4, Cached: 5, BlockTokens: 64, Blocks: 3},
-			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7},
+			Counts: engine.Counts{Passes: 4, SlotPasses: 6, PromptTokens: 200, PromptTime: 2 * time.Second, GeneratedTokens: 50, GeneratedTime: time.Second, CachedTokens: 7, RestoredTokens: 6},
 		}
-	}, func() int { return 2 })
+	})
 	one.Pass(engine.PassInfo{Took: 20 * time.Millisecond, Sequences: 2, PromptTokens: 30, DecodeTokens: 1})
 	o := NewObserver(one, noop.NewTracerProvider().Tracer(""))
 	op := &operation{name: "chat"}
@@ -97,6 +103,7 @@ func TestMetrics(t *testing.T) {
 		"quern_memory_limit_bytes 1000", "quern_memory_pressure 0", "quern_threads 1", `quern_prompt_cached_tokens_total{model="a/b"} 7`, `quern_time_to_first_token_seconds_count{model="a/b"} 1`,
 		`quern_inter_token_latency_seconds_count{model="a/b"} 1`, `quern_request_queue_seconds_bucket{model="a/b",le="1"} 2`, `quern_request_queue_seconds_bucket{model="a/b",le="0.5"} 1`,
 		`quern_requests_total{model="a/b",outcome="length"} 1`, `quern_requests_total{model="a/b",outcome="rejected"} 1`, `quern_pass_tokens_sum{model="a/b"} 31`,
+		"quern_disk_cache_limit_bytes 5000", `quern_disk_cache_pages_total{event="written"} 0`, `quern_prompt_restored_tokens_total{model="a/b"} 6`,
 		"quern_cpu_steal_seconds_total", "process_resident_memory_bytes", `quern_model_leases{model="a/b"} 2`,
 		`gen_ai_server_request_duration_seconds_count{error_type="",` + who + `} 1`, `gen_ai_server_request_duration_seconds_count{error_type="cancelled",` + who + `} 1`,
 		`gen_ai_server_time_to_first_token_seconds_count{` + who + `} 1`, `gen_ai_server_time_per_output_token_seconds_bucket{` + who + `,le="0.2"} 1`,
@@ -115,8 +122,8 @@ func TestMetrics(t *testing.T) {
 
 // A server of one model has llama-server's metrics as they are there.
 func TestMetricsOfOneModel(t *testing.T) {
-	m := NewMetrics(MetricsConfig{OneModel: true})
-	m.Model("a").Read(func() engine.Status { return engine.Status{Queued: 3} }, func() int { return 0 })
+	m := NewMetrics(MetricsConfig{OneModel: true, State: two})
+	m.Model("a").Read(func() engine.Status { return engine.Status{Queued: 3} })
 	if got := page(t, m); !strings.Contains(got, "\nllamacpp:requests_deferred 3\n") || !strings.Contains(got, "\nquern_requests_parked{model=\"a\"} 0\n") || strings.Contains(got, "vllm:") {
 		t.Error(got)
 	}
@@ -162,7 +169,7 @@ func TestTraces(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	ctx, parent := p.Tracer("").Start(context.Background(), "request")
-	o := NewObserver(NewMetrics(MetricsConfig{}).Model("m"), p.Tracer(""))
+	o := NewObserver(NewMetrics(MetricsConfig{State: two}).Model("m"), p.Tracer(""))
 	r := &engine.Request{Sink: discard{}, Origin: ctx}
 	o.Watch(r)
 	r.Sink.Progress(engine.Progress{})
@@ -229,7 +236,7 @@ func TestLog(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	var out bytes.Buffer
 	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Times: true})
-	m := NewMetrics(MetricsConfig{})
+	m := NewMetrics(MetricsConfig{State: two})
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
 	g.GET("/ok", func(c *gin.Context) { c.Set(Fields, map[string]any{"tokens": 5}); c.String(200, "hello") })
@@ -273,4 +280,37 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
+}
+
+// two is the state of a model that two requests use.
+func two(string) ModelState { return ModelState{"loaded", 7, 2} }
+
+// The counts of a model go on where another instance of it is loaded, even before the old one is gone.
+func TestInstances(t *testing.T) {
+	m := NewMetrics(MetricsConfig{State: two})
+	of := func(n uint64) func() engine.Status {
+		return func() engine.Status { return engine.Status{Queued: int(n), Counts: engine.Counts{Passes: n}} }
+	}
+	one := m.Model("a")
+	check := func(passes, queued int) {
+		t.Helper()
+		got := page(t, m)
+		for _, want := range []string{fmt.Sprintf(`llamacpp:n_decode_total{model="a"} %d`, passes), fmt.Sprintf(`llamacpp:requests_deferred{model="a"} %d`, queued)} {
+			if !strings.Contains(got, "\n"+want+"\n") {
+				t.Errorf("no %q", want)
+			}
+		}
+	}
+	check(0, 0)
+	first := one.Read(of(1))
+	second := one.Read(of(10))
+	check(11, 10)
+	first()
+	check(11, 10)
+	second()
+	check(11, 0)
+	third := one.Read(of(100))
+	check(111, 100)
+	third()
+	check(111, 0)
 }

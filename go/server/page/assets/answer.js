@@ -145,6 +145,7 @@ function statsLine({ stats }, turn) {
 	if (!stats?.predicted || turn?.status.is === "busy") return "";
 	const parts = [`${number.format(stats.predicted)} token${stats.predicted === 1 ? "" : "s"}`];
 	if (stats.speed) parts.push(`${fine.format(stats.speed)} tokens/s`);
+	if (stats.drafted) parts.push(`${number.format(stats.accepted)} of ${number.format(stats.drafted)} drafts right`);
 	if (stats.prompt && stats.promptMs !== undefined) {
 		const cached = stats.cached ? `, ${number.format(stats.cached)} of them cached` : "";
 		parts.push(`prompt of ${number.format(stats.prompt)} in ${seconds(stats.promptMs)}${cached}`);

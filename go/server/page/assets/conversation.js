@@ -95,7 +95,7 @@ export function check(x) {
 		if (Array.isArray(m.calls)) copy.calls = m.calls.map((call) => checkCall(call, own));
 		if (m.stats) {
 			copy.stats = {};
-			for (const key of ["prompt", "cached", "predicted", "promptMs", "speed"]) copy.stats[key] = number(m.stats[key]);
+			for (const key of ["prompt", "cached", "predicted", "promptMs", "speed", "drafted", "accepted"]) copy.stats[key] = number(m.stats[key]);
 		}
 		return copy;
 	});

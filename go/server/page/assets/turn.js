@@ -138,6 +138,8 @@ export class Turn {
 			stats.promptMs = timings.prompt_ms;
 			stats.predicted = timings.predicted_n;
 			stats.speed = timings.predicted_per_second;
+			stats.drafted = timings.draft_n;
+			stats.accepted = timings.draft_n_accepted;
 		} else if (usage) {
 			stats.prompt = usage.prompt_tokens;
 			stats.predicted = usage.completion_tokens;

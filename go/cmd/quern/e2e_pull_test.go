@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/quern-llm/quern/go/demo"
+)
+
+// A hubSite is Hugging Face and Ollama's registry with a few models.
+type hubSite struct {
+	*httptest.Server
+	files map[string][]byte
+	sent  atomic.Int64
+	hold  func(sent int64) // called while a file is sent; nil: not
+}
+
+// newHubSite serves models by the paths of their files in the repository org/repo, and as Ollama's "tiny".
+func newHubSite(t *testing.T, models map[string][]byte) *hubSite {
+	t.Helper()
+	s := &hubSite{files: map[string][]byte{}}
+	type lfs struct {
+		SHA256 string `json:"sha256"`
+		Size   int    `json:"size"`
+	}
+	type sibling struct {
+		Path string `json:"rfilename"`
+		LFS  lfs    `json:"lfs"`
+	}
+	var siblings []sibling
+	for path, b := range models {
+		sum := sha256.Sum256(b)
+		siblings = append(siblings, sibling{path, lfs{hex.EncodeToString(sum[:]), len(b)}})
+		s.files["/org/repo/resolve/c0ffee/"+path] = b
+		digest := "sha256:" + hex.EncodeToString(sum[:])
+		s.files["/v2/library/tiny/blobs/"+digest] = b
+		s.files["/v2/library/tiny/manifests/latest"] = fmt.Appendf(nil, `{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":%q,"size":%d}]}`, digest, len(b))
+	}
+	about, err := json.Marshal(map[string]any{"sha": "c0ffee", "siblings": siblings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.files["/api/models/org/repo/revision/main"] = about
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *hubSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b, ok := s.files[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("ETag", `"one"`)
+	http.ServeContent(&heldWriter{w, s}, r, "", time.Time{}, bytes.NewReader(b))
+}
+
+type heldWriter struct {
+	http.ResponseWriter
+	s *hubSite
+}
+
+func (w *heldWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	if sent := w.s.sent.Add(int64(n)); w.s.hold != nil {
+		w.ResponseWriter.(http.Flusher).Flush()
+		w.s.hold(sent)
+	}
+	return n, err
+}
+
+// environment points the program at the site, and at a cache of its own.
+func (s *hubSite) environment(t *testing.T) []string {
+	return []string{"HF_ENDPOINT=" + s.URL, "QUERN_OLLAMA_ENDPOINT=" + s.URL, "QUERN_MODEL_CACHE=" + t.TempDir()}
+}
+
+// A model is pulled, listed, copied, run by all of its names and removed, and what is not there is asked for or refused.
+func TestPull(t *testing.T) {
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})
+	env := s.environment(t)
+	with := func(args ...string) result { return invocation{args: args, env: env}.run(t) }
+	fine := func(args ...string) string {
+		t.Helper()
+		r := with(args...)
+		if r.code != 0 {
+			t.Fatalf("quern %q: exit code %d, %s", args, r.code, r.stderr)
+		}
+		return r.stdout
+	}
+	want := succeed(t, "run", "-m", "demo", "-p", "The dog", "--temp", "0", "-n", "8")
+	says := func(args ...string) {
+		t.Helper()
+		if got := fine(append([]string{"run", "-p", "The dog", "--temp", "0", "-n", "8"}, args...)...); got != want {
+			t.Errorf("%q says %q, want %q", args, got, want)
+		}
+	}
+	with("run", "-m", "hf.co/org/repo", "x").refused(t, 1, "hf.co/org/repo:Q4_K_M is not in the cache (2.9 MB)", "quern pull", "--yes")
+	with("run", "-m", "hf.co/org/repo", "--yes", "--offline", "x").refused(t, 1, "hf.co/org/repo", "--offline")
+	with("run", "-m", "hf.co/org/repo:Q8_0", "x").refused(t, 1, "no model is Q8_0, want one of :Q4_K_M")
+	with("run", "-m", "tiny", "x").refused(t, 1, "tiny is no file, and no model in the cache", "hf.co/")
+	with("run", "-m", "hf.co/../repo", "x").refused(t, 2, "want hf.co/ORG/REPO")
+	with("run", "-m", "demo", "-hf", "org/repo", "x").refused(t, 2, "both name a model")
+	with("run", "-hff", "a.gguf", "x").refused(t, 2, "--hf-repo")
+	with("pull", "--memory", "5M", "hf.co/org/repo").refused(t, 1, "hf.co/org/repo:Q4_K_M", "--force")
+	if n := s.sent.Load(); n >= int64(len(demo.GGUF())) {
+		t.Errorf("%d bytes came of a model that does not fit", n)
+	}
+	for answer, want := range map[string]string{"n": "was not downloaded", "": strings.ReplaceAll(strings.TrimSpace(want), "\n", "\r\n")} {
+		cmd := exec.Command(program, "run", "-m", "hf.co/org/repo", "-p", "The dog", "--temp", "0", "-n", "8")
+		cmd.Env = append(cleanEnvironment(), append(env, "TERM=xterm")...)
+		file, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(file, answer+"\n")
+		shown, _ := io.ReadAll(file) // ends with an error, as terminals do
+		cmd.Wait()
+		file.Close()
+		if s := string(shown); !strings.Contains(s, "hf.co/org/repo:Q4_K_M is not here: download it, 2.9 MB, to ") || !strings.Contains(s, want) {
+			t.Errorf("answered %q: %q, want %q", answer, s, want)
+		}
+		with("rm", "hf.co/org/repo")
+	}
+	if got := fine("pull", "hf.co/org/repo"); got != "hf.co/org/repo:Q4_K_M: 2.9 MB\n" {
+		t.Errorf("pull: %q", got)
+	}
+	says("-m", "hf.co/org/repo")
+	says("-m", "org/repo:q4_k_m", "--offline")
+	says("-hf", "org/repo")
+	fine("cp", "hf.co/org/repo", "mine")
+	says("-m", "mine")
+	var list []struct{ Name, Source, Architecture string }
+	if err := json.Unmarshal([]byte(fine("list", "--json")), &list); err != nil || fmt.Sprint(list) != "[{hf.co/org/repo:Q4_K_M hf.co/org/repo:Q4_K_M llama} {mine hf.co/org/repo:Q4_K_M llama}]" {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	if got := fine("show", "mine"); !strings.Contains(got, "hf.co/org/repo:Q4_K_M") || !strings.Contains(got, "sha256") {
+		t.Errorf("show: %s", got)
+	}
+	if got := fine("rm", "hf.co/org/repo"); got != "hf.co/org/repo:Q4_K_M: removed, 0 B freed\n" {
+		t.Errorf("rm of one of two: %q", got)
+	}
+	says("-m", "mine")
+	fine("rm", "mine")
+	with("rm", "mine").refused(t, 1, "mine", "not in the cache")
+	if got := fine("list", "--json"); got != "[]\n" {
+		t.Errorf("after rm: %s", got)
+	}
+	s.sent.Store(0)
+	says("-m", "ollama.com/tiny", "--yes")
+	says("-hf", "org/repo") // whose file is there
+	if n := s.sent.Load(); n > int64(len(demo.GGUF()))+10_000 {
+		t.Errorf("%d bytes came of a file of %d", n, len(demo.GGUF()))
+	}
+	says("-mu", s.URL+"/org/repo/resolve/c0ffee/tiny-Q4_K_M.gguf")
+}
+
+// An architecture that is not known is found out before the model is downloaded.
+func TestPullUnknown(t *testing.T) {
+	b := bytes.Clone(demo.GGUF())
+	key := []byte("general.architecture")
+	at := bytes.Index(b, key) + len(key) + 4 + 8
+	copy(b[at:], "xlama")
+	s := newHubSite(t, map[string][]byte{"tiny.gguf": b})
+	env := s.environment(t)
+	invocation{args: []string{"pull", "hf.co/org/repo"}, env: env}.run(t).refused(t, 1, "hf.co/org/repo/tiny.gguf", "xlama", "--force")
+	if n := s.sent.Load(); n >= int64(len(b)) {
+		t.Errorf("%d bytes of %d came", n, len(b))
+	}
+	if r := (invocation{args: []string{"pull", "--force", "hf.co/org/repo"}, env: env}).run(t); r.code != 0 {
+		t.Errorf("--force: %s", r.stderr)
+	}
+}
+
+// After kill -9 nothing has its final name, and the next pull goes on.
+func TestPullKilled(t *testing.T) {
+	b := demo.GGUF()
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": b})
+	env := s.environment(t)
+	half, killed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.hold = func(sent int64) {
+		if sent > 2_000_000 {
+			once.Do(func() { close(half) })
+			<-killed
+		}
+	}
+	cmd := exec.Command(program, "pull", "hf.co/org/repo")
+	cmd.Env = append(cleanEnvironment(), env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-half
+	// What came is recorded within a few seconds.
+	records := filepath.Join(strings.TrimPrefix(env[2], "QUERN_MODEL_CACHE="), "partial", "*.json")
+	recorded := func() bool {
+		files, _ := filepath.Glob(records)
+		if len(files) == 0 {
+			return false
+		}
+		text, _ := os.ReadFile(files[0])
+		var r struct{ Have []int64 }
+		return json.Unmarshal(text, &r) == nil && len(r.Have) > 0 && r.Have[0] > 1_000_000
+	}
+	for deadline := time.Now().Add(time.Minute); !recorded(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what came is not recorded")
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	close(killed)
+	s.sent.Store(0)
+	list := func() string { return invocation{args: []string{"list", "--json"}, env: env}.run(t).stdout }
+	if got := list(); got != "[]\n" {
+		t.Errorf("listed: %s", got)
+	}
+	if r := (invocation{args: []string{"pull", "hf.co/org/repo"}, env: env}).run(t); r.code != 0 || !strings.Contains(list(), "tiny-Q4_K_M.gguf") {
+		t.Fatalf("%d %s", r.code, r.stderr)
+	}
+	if n := s.sent.Load(); n > int64(len(b))-1_000_000 {
+		t.Errorf("%d bytes of %d came again", n, len(b))
+	}
+}
+
+// lines are those of JSON that answer a request.
+func (s *service) lines(method, path, body string) (status int, all []map[string]any) {
+	s.t.Helper()
+	req, err := http.NewRequest(method, "http://quern"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		var v map[string]any
+		if line != "" && json.Unmarshal([]byte(line), &v) != nil {
+			s.t.Fatalf("%s %s: %s", method, path, line)
+		}
+		all = append(all, v)
+	}
+	return res.StatusCode, all
+}
+
+// Clients of a server download models as llama-server's and Ollama's do, use them and remove them.
+func TestServePulls(t *testing.T) {
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})
+	env := s.environment(t)
+	q := serveWith(t, env, "")
+	if got := q.statuses(); got != "quern-demo loaded" {
+		t.Errorf("before: %s", got)
+	}
+	res, err := q.client.Get("http://quern/models/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	events := make(chan string, 1000)
+	go func() {
+		defer close(events)
+		for in := bufio.NewScanner(res.Body); in.Scan(); {
+			if line, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+				events <- line
+			}
+		}
+	}()
+	until := func(want string) {
+		t.Helper()
+		for e := range events {
+			if strings.Contains(e, `"event":"`+want+`"`) {
+				return
+			}
+			if strings.Contains(e, "failed") {
+				t.Fatal(e)
+			}
+		}
+		t.Fatalf("no event %s", want)
+	}
+	const ask = `{"model":%q,"prompt":"The dog","temperature":0,"n_predict":8}`
+	_, first := q.post("/completion", fmt.Sprintf(ask, "quern-demo"))
+	says := func(model string) {
+		t.Helper()
+		if status, v := q.post("/completion", fmt.Sprintf(ask, model)); status != 200 || v["content"] != first["content"] {
+			t.Errorf("%s: %d %v", model, status, v)
+		}
+	}
+	for body, want := range map[string]int{`{"model":"org/none"}`: 404, `{"model":"https://example.com/a.gguf"}`: 400, `{"model":"oci://example.com/a"}`: 400, `{"model":"../x"}`: 400, `{}`: 400} {
+		if status, v := q.post("/models", body); status != want {
+			t.Errorf("%s: %d %v", body, status, v)
+		}
+	}
+	if status, v := q.post("/models", `{"model":"org/repo"}`); status != 200 || v["success"] != true {
+		t.Fatal(status, v)
+	}
+	until("download_progress")
+	until("download_finished")
+	says("org/repo:Q4_K_M")
+	says("hf.co/org/repo:Q4_K_M")
+	status, lines := q.lines("POST", "/api/pull", `{"model":"tiny"}`)
+	if n := len(lines); status != 200 || lines[0]["status"] != "pulling manifest" || lines[n-1]["status"] != "success" {
+		t.Errorf("/api/pull: %d %v", status, lines)
+	}
+	if status, lines = q.lines("POST", "/api/pull", `{"model":"none","stream":false}`); status != 404 || lines[0]["error"] == nil {
+		t.Errorf("/api/pull of none: %d %v", status, lines)
+	}
+	if status, lines = q.lines("POST", "/api/copy", `{"source":"tiny:latest","destination":"mine"}`); status != 200 {
+		t.Errorf("/api/copy: %d %v", status, lines)
+	}
+	says("mine")
+	if status, lines = q.lines("POST", "/api/copy", `{"source":"none","destination":"other"}`); status != 404 {
+		t.Errorf("/api/copy of none: %d %v", status, lines)
+	}
+	if status, lines = q.lines("POST", "/api/copy", `{"source":"tiny","destination":"../x"}`); status != 400 {
+		t.Errorf("/api/copy to a path: %d %v", status, lines)
+	}
+	for _, del := range [][3]string{{"DELETE", "/api/delete", `{"model":"mine:latest"}`}, {"DELETE", "/models?model=org/repo:Q4_K_M", ""}} {
+		if status, lines := q.lines(del[0], del[1], del[2]); status != 200 {
+			t.Errorf("%v: %d %v", del, status, lines)
+		}
+		if status, lines := q.lines(del[0], del[1], del[2]); status != 404 {
+			t.Errorf("%v again: %d %v", del, status, lines)
+		}
+	}
+	if status, lines := q.lines("DELETE", "/models?model=quern-demo", ""); status != 400 {
+		t.Errorf("what is not in the cache: %d %v", status, lines)
+	}
+	presets := filepath.Join(t.TempDir(), "models.ini")
+	if err := os.WriteFile(presets, []byte("[short]\nmodel = ollama.com/tiny\nc = 256\n[tiny]\nc = 512\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := serveWith(t, env, "", "--models-preset", presets, "--no-models-pull").statuses(); got != "short unloaded, tiny unloaded" {
+		t.Errorf("with presets: %s", got)
+	}
+	if got := q.statuses(); !strings.HasPrefix(got, "quern-demo loaded, tiny ") || strings.Contains(got, "repo") || strings.Contains(got, "mine") {
+		t.Errorf("after: %s", got)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+// Drafts are on by themselves, change no text, and are shown where they are used.
+func TestSpeculation(t *testing.T) {
+	const line = "Tom had a red ball and a blue hat. Mia had a red hat and a blue ball. "
+	prompt := strings.Repeat(line, 4) + "Tom had a red"
+	args := []string{"run", "-m", demo.Name, "-p", prompt, "--temp", "0", "-n", "60", "--ignore-eos"}
+	plain := succeed(t, append(args, "--speculate", "off")...)
+	for _, more := range [][]string{nil, {"--speculate", "ngram"}, {"--spec-type", "ngram-mod", "--draft-max", "64", "--draft-min", "2"}, {"--draft-p-min", "0.5"}} {
+		if got := succeed(t, append(args, more...)...); got != plain {
+			t.Errorf("%v: %q, without drafts %q", more, got, plain)
+		}
+	}
+	if got := succeed(t, append(args, "-md", demo.Name, "-ngld", "0")...); got != plain {
+		t.Errorf("with a draft model: %q, without %q", got, plain)
+	}
+	quern(t, append(args, "-md", testdata.Path(t, "archs/qwen35.gguf"))...).refused(t, 1, "vocabulary", "draft model")
+	quern(t, append(args, "--speculate", "magic")...).refused(t, 2, "--speculate", "ngram")
+	quern(t, append(args, "--draft-p-min", "2")...).refused(t, 2, "--draft-p-min", "0 to 1")
+
+	s := serve(t, "", "-m", demo.Name, "--draft-max", "8", "-md", demo.Name)
+	ask := func(more string) map[string]any {
+		status, r := s.post("/completion", fmt.Sprintf(`{"prompt":%q,"n_predict":60,"temperature":0,"ignore_eos":true%s}`, prompt, more))
+		if status != 200 {
+			t.Fatalf("%d: %v", status, r)
+		}
+		return r
+	}
+	for i, more := range []string{"", "", `,"speculative.types":"none"`, `,"speculative.n_max":0`, `,"speculative.types":"ngram-simple","speculative.p_min":0.1`} {
+		r := ask(more)
+		if r["content"] != plain {
+			t.Errorf("%s: %q, want %q", more, r["content"], plain)
+		}
+		timings, settings := r["timings"].(map[string]any), r["generation_settings"].(map[string]any)
+		if drafts, ok := timings["draft_n"]; ok != (timings["draft_n_accepted"] != nil) || ok && (i == 2 || i == 3) {
+			t.Errorf("%s: %v drafts, %v", more, drafts, timings)
+		}
+		if i < 2 && (settings["speculative.types"] != "auto" || settings["speculative.n_max"] != 8.0) || i == 2 && settings["speculative.types"] != "none" {
+			t.Errorf("%s: settings %v, %v", more, settings["speculative.types"], settings["speculative.n_max"])
+		}
+	}
+	if status, r := s.post("/completion", `{"prompt":"a","speculative.types":"magic"}`); status != 400 || !strings.Contains(fmt.Sprint(r), "speculative.types") {
+		t.Errorf("%d: %v", status, r)
+	}
+	if status, metrics := s.get("/metrics"); status != 200 || !strings.Contains(metrics, "llamacpp:spec_decode_num_draft_tokens_total") {
+		t.Errorf("metrics: %s", metrics)
+	}
+}
+
+// What drafts are worth is measured with a record of the text.
+func TestBenchSpeculate(t *testing.T) {
+	out := succeed(t, "bench", "-m", demo.Name, "--speculate", "0,0.8", "--streams", "1,2", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json")
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 4 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, r := range rows {
+		if r["streams"] != []float64{1, 1, 2, 2}[i] || r["right"] != []float64{0, 0.8}[i%2] || r["plain_ms"].(float64) <= 0 || r["draft_ms"].(float64) <= 0 || r["bound"].(float64) < 1 {
+			t.Errorf("row %d: %v", i, r)
+		}
+		if i%2 == 0 && r["accepted"] != 0.0 {
+			t.Errorf("row %d: %v wrong drafts were accepted", i, r["accepted"])
+		}
+	}
+	quern(t, "bench", "-m", demo.Name, "--speculate", "1.5").refused(t, 2, "--speculate", "0 to 1")
+	quern(t, "bench", "-m", demo.Name, "--streams", "2").refused(t, 2, "--speculate")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--curve").refused(t, 2, "--speculate")
+}

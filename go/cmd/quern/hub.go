@@ -1,0 +1,284 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// hubFlags are the flags about models that are downloaded.
+type hubFlags struct {
+	cache   string
+	token   string
+	offline bool
+	yes     bool
+
+	// llama.cpp's names of models.
+	repo, file, url, docker string
+
+	// fits returns why a model whose heads are at path cannot be run; nil: any file will do.
+	fits func(path string) error
+}
+
+// define adds the flags of commands that run models.
+func (f *hubFlags) define(fs *pflag.FlagSet) {
+	f.defineCache(fs)
+	fs.BoolVarP(&f.yes, "yes", "y", false, "download a model that is not here without asking")
+	fs.StringVar(&f.repo, "hf-repo", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded unless it is here; as -m hf.co/ORG/REPO[:QUANT] --yes")
+	fs.StringVar(&f.file, "hf-file", "", "`FILE` of that repository")
+	fs.StringVar(&f.url, "model-url", "", "`URL` of a GGUF file, downloaded unless it is here")
+	fs.StringVar(&f.docker, "docker-repo", "", "`REPO[:TAG]` of a model on Docker Hub, downloaded unless it is here")
+	for _, name := range []string{"hf-file", "model-url", "docker-repo"} {
+		fs.Lookup(name).Hidden = true
+	}
+	alias(fs, "hf-repo", "hf")
+	alias(fs, "hf-repo", "hfr")
+	alias(fs, "hf-file", "hff")
+	alias(fs, "model-url", "mu")
+	alias(fs, "docker-repo", "dr")
+}
+
+// defineCache adds the flags of all commands that know the cache.
+func (f *hubFlags) defineCache(fs *pflag.FlagSet) {
+	fs.StringVar(&f.cache, "model-cache", "", "`FOLDER` of downloaded models (default: quern in the user's cache folder)")
+	fs.BoolVar(&f.offline, "offline", false, "download nothing")
+	fs.StringVar(&f.token, "hf-token", "", "`TOKEN` for Hugging Face (default: HF_TOKEN, or what its own tools keep)")
+	alias(fs, "hf-token", "hft")
+	fs.Lookup("hf-token").Hidden = true
+}
+
+// open returns the cache, and the servers that the environment names.
+func (f *hubFlags) open(connections int) (*hub.Hub, error) {
+	c := hub.Config{
+		Dir: f.cache, Offline: f.offline, Connections: connections, Agent: "quern/" + readBuild().Version,
+		HuggingFace: cmp.Or(os.Getenv("HF_ENDPOINT"), os.Getenv("MODEL_ENDPOINT")), Ollama: os.Getenv("QUERN_OLLAMA_ENDPOINT"),
+	}
+	if c.Dir == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("no folder for downloaded models: %w; name one with --model-cache", err)
+		}
+		c.Dir = filepath.Join(dir, "quern")
+	}
+	var err error
+	if c.Token, err = f.hfToken(); err != nil {
+		return nil, err
+	}
+	return hub.New(c)
+}
+
+// maxToken bounds the size of a file with a token.
+const maxToken = 4 << 10
+
+// hfToken returns the token for Hugging Face: of the flag, the environment, or the file where its own tools keep it.
+func (f *hubFlags) hfToken() (string, error) {
+	if token := cmp.Or(f.token, os.Getenv("HF_TOKEN")); token != "" {
+		return token, nil
+	}
+	path := os.Getenv("HF_TOKEN_PATH")
+	if path == "" {
+		home := os.Getenv("HF_HOME")
+		if home == "" {
+			dir, err := os.UserCacheDir()
+			if err != nil {
+				return "", nil // there is no such file either
+			}
+			home = filepath.Join(dir, "huggingface")
+		}
+		path = filepath.Join(home, "token")
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("the token for Hugging Face: %w", err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("the token for Hugging Face: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// named returns the name of the model that llama.cpp's flags give; empty if they give none.
+func (f *hubFlags) named() (string, error) {
+	given := 0
+	for _, s := range []string{f.repo, f.url, f.docker} {
+		if s != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return "", usagef("--hf-repo, --model-url and --docker-repo each name a model; give one")
+	case f.file != "" && f.repo == "":
+		return "", usagef("--hf-file %s: of which repository? name it with --hf-repo ORG/REPO", f.file)
+	case f.file != "":
+		repo, _, _ := strings.Cut(f.repo, ":")
+		return "hf.co/" + repo + "/" + f.file, nil
+	case f.repo != "":
+		return "hf.co/" + strings.TrimPrefix(f.repo, "hf.co/"), nil
+	case f.docker != "" && strings.Contains(f.docker, "/"):
+		return "oci://docker.io/" + f.docker, nil
+	case f.docker != "":
+		return "oci://docker.io/ai/" + f.docker, nil
+	}
+	return f.url, nil
+}
+
+// A located is a model that a name means.
+type located struct {
+	path string
+	name string // for clients; empty: the file's
+}
+
+// locate returns the file of the model called name: the demo's or a file's own, one of the cache, or one that is downloaded
+// now. Where agreed is not set, that is asked for first.
+func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located, error) {
+	if _, err := os.Stat(name); err == nil || name == demo.Name || name == "" {
+		return located{path: name}, nil
+	}
+	ref, refErr := hub.ParseRef(name)
+	if refErr != nil && !errors.Is(refErr, hub.ErrNoRef) {
+		return located{}, usagef("%w", refErr)
+	}
+	h, err := f.open(0)
+	if err != nil {
+		if refErr != nil {
+			return located{path: name}, nil // it can only be a file, and opening it says what is wrong
+		}
+		return located{}, err
+	}
+	m, err := h.Find(name)
+	if err == nil {
+		return located{h.Path(m), m.Short()}, nil
+	}
+	switch {
+	case !errors.Is(err, hub.ErrNotFound):
+		return located{}, err
+	case refErr != nil && (filepath.Ext(name) == ".gguf" || strings.HasPrefix(name, ".") || filepath.IsAbs(name)):
+		return located{path: name}, nil
+	case refErr != nil:
+		return located{}, fmt.Errorf("%s is no file, and no model in the cache; %w", name, hub.ErrNoRef)
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	plan, err := h.Resolve(ctx, ref)
+	if err != nil {
+		return located{}, err
+	}
+	if !agreed && !f.yes {
+		if err := ask(cmd, h, plan); err != nil {
+			return located{}, err
+		}
+	}
+	if m, err = pull(ctx, cmd, h, plan, hub.Options{Check: f.fits, Asked: name}); err != nil {
+		return located{}, err
+	}
+	return located{h.Path(m), m.Short()}, nil
+}
+
+// pull downloads a model and shows the progress.
+func pull(ctx context.Context, cmd *cobra.Command, h *hub.Hub, plan *hub.Plan, o hub.Options) (*hub.Model, error) {
+	bar := newPullBar(cmd.ErrOrStderr(), plan.Ref.String())
+	o.Progress = bar.update
+	m, err := h.Pull(ctx, plan, o)
+	bar.done()
+	return m, err
+}
+
+// ask asks whether a model is to be downloaded, where there is somebody who can answer.
+func ask(cmd *cobra.Command, h *hub.Hub, plan *hub.Plan) error {
+	size := "of a size that its server does not say"
+	if n := plan.Bytes(); n > 0 {
+		size = mem.FormatBytes(uint64(n))
+	}
+	in, out := cmd.InOrStdin(), cmd.ErrOrStderr()
+	if !isTerminal(in) || !isTerminal(out) {
+		return fmt.Errorf("%s is not in the cache (%s); download it with \"quern pull %s\", or give --yes", plan.Ref, size, plan.Ref)
+	}
+	fmt.Fprintf(out, "%s is not here: download it, %s, to %s? [Y/n] ", visible(plan.Ref.String()), size, visible(h.Dir()))
+	answer, err := readLine(in)
+	if err != nil {
+		return err
+	}
+	if s := strings.ToLower(strings.TrimSpace(answer)); s != "" && s != "y" && s != "yes" {
+		return fmt.Errorf("%s was not downloaded", plan.Ref)
+	}
+	return nil
+}
+
+// readLine reads a line and nothing behind it, which is the program's own input.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	b := make([]byte, 1)
+	for len(line) < 1024 {
+		n, err := r.Read(b)
+		if n == 1 && b[0] == '\n' || err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		line = append(line, b[:n]...)
+	}
+	return string(line), nil
+}
+
+// resolveModel has the model that a command line names located, before the command begins.
+func resolveModel(cmd *cobra.Command) error {
+	f := cmd.Flags().Lookup("model")
+	if f == nil {
+		return nil
+	}
+	if v, ok := f.Value.(interface{ locate(*cobra.Command) error }); ok {
+		return v.locate(cmd)
+	}
+	return nil
+}
+
+// fits returns why a model cannot be run with these flags, as far as its head says. Adapters are run with another model.
+func (f *modelFlags) fits(path string) error {
+	file, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" {
+		return nil
+	}
+	head, err := file.Config()
+	if err != nil {
+		return err
+	}
+	if _, err := tokenizer.New(file.GGUF); err != nil {
+		return err
+	}
+	c, err := f.config(head.NCtx)
+	if err != nil {
+		return err
+	}
+	d, err := f.device()
+	if err != nil {
+		return err
+	}
+	_, err = engine.NewPlan(file, d.Budget, d.Threads, c)
+	return err
+}

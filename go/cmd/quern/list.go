@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// A cached is a downloaded model as "quern list" and "quern show" print it. What its head says is empty where it cannot be run.
+type cached struct {
+	Name     string          `json:"name"`
+	Source   string          `json:"source"`
+	Revision string          `json:"revision,omitempty"`
+	Pulled   time.Time       `json:"pulled"`
+	Bytes    int64           `json:"bytes"`
+	Path     string          `json:"path"`
+	Arch     string          `json:"architecture,omitempty"`
+	Params   uint64          `json:"parameters,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Ctx      int             `json:"context,omitempty"`
+	Refusal  string          `json:"unsupported,omitempty"` // why Quern cannot run it
+	Files    []hub.ModelFile `json:"files"`
+}
+
+// newCached reads the head of a model.
+func newCached(h *hub.Hub, m *hub.Model) cached {
+	c := cached{Name: m.Name, Source: m.Source, Revision: m.Revision, Pulled: m.Pulled, Bytes: m.Bytes(), Path: h.Path(m), Files: m.Files}
+	file, err := openFile(c.Path)
+	if err != nil {
+		c.Refusal = err.Error()
+		return c
+	}
+	defer file.Close()
+	c.Type = file.GGUF.MixName()
+	for i := range file.GGUF.Tensors {
+		c.Params += file.GGUF.Tensors[i].Elems()
+	}
+	c.Arch, _ = file.GGUF.Str("general.architecture")
+	cfg, err := file.Config()
+	if err != nil {
+		c.Refusal = err.Error()
+		return c
+	}
+	c.Ctx = cfg.NCtx
+	return c
+}
+
+func newListCommand() *cobra.Command {
+	var f hubFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the downloaded models",
+		Long: `List the models that were downloaded, which all commands take by these names. For a
+server's models see "quern ps".`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := f.open(0)
+			if err != nil {
+				return err
+			}
+			models, err := h.List()
+			all := []cached{}
+			for _, m := range models {
+				all = append(all, newCached(h, m))
+			}
+			if err != nil {
+				notes(cmd.ErrOrStderr())(oneLine(err))
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(all)
+			}
+			return printCached(cmd.OutOrStdout(), all)
+		},
+	}
+	f.defineCache(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printCached(out io.Writer, all []cached) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSIZE\tPARAMETERS\tTYPE\tPULLED")
+	for _, c := range all {
+		params := "-"
+		if c.Params > 0 {
+			params = gguf.SizeName(c.Params)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", visible(c.Name), mem.FormatBytes(uint64(c.Bytes)), params, visible(c.Type), c.Pulled.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}
+
+func newShowCommand() *cobra.Command {
+	var f hubFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show where a downloaded model comes from, and what it is",
+		Long: `Show where a downloaded model comes from, its files with their SHA-256, and what its
+head says. "quern inspect NAME" shows all of that, and the memory that it needs.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := f.open(0)
+			if err != nil {
+				return err
+			}
+			m, err := h.Find(args[0])
+			if err != nil {
+				return err
+			}
+			c := newCached(h, m)
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(c)
+			}
+			return c.print(cmd.OutOrStdout())
+		},
+	}
+	f.defineCache(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *cached) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, visible(value))
+		}
+	}
+	row("name", c.Name)
+	if c.Source != c.Name {
+		row("source", c.Source)
+	}
+	row("revision", c.Revision)
+	row("pulled", c.Pulled.Local().Format(time.DateTime))
+	row("size", mem.FormatBytes(uint64(c.Bytes)))
+	row("architecture", c.Arch)
+	if c.Params > 0 {
+		row("parameters", gguf.SizeName(c.Params))
+	}
+	row("type", c.Type)
+	if c.Ctx > 0 {
+		row("context", fmt.Sprintf("%d tokens", c.Ctx))
+	}
+	row("unsupported", c.Refusal)
+	row("path", c.Path)
+	for _, f := range c.Files {
+		row("sha256 of "+visible(f.Name), f.SHA256)
+	}
+	return w.Flush()
+}

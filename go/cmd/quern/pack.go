@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// packFlags are the flags of "quern pack".
+type packFlags struct {
+	modelFlags
+	force, check bool
+}
+
+func newPackCommand() *cobra.Command {
+	var f packFlags
+	cmd := &cobra.Command{
+		Use:   "pack IN OUT",
+		Short: "Write a model as its kernels read it, to load at once or to stream",
+		Long: `Write a model as its kernels read it: matrices in panels, in the order in which they
+are used, on pages of their own, with checksums. Such a file is used where it lies,
+so that it loads in a moment and the first token comes while the rest is still read,
+and is what --weights streamed reads fastest. It is as large as the model, and only
+for programs that know this layout of panels: keep the file that it was made of.
+
+With --check, a packed file is read whole and compared with its checksums.`,
+		Example: `  quern pack model.gguf model.packed.gguf
+  quern run -m model.packed.gguf --memory 5G "Once upon a time"
+  quern pack --check model.packed.gguf`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.check && len(args) == 2:
+				return usagef("--check takes one packed file, not two")
+			case f.check:
+				return f.verify(cmd, args[0])
+			case len(args) == 1:
+				return usagef("no file to write; give a second path, such as %s.packed.gguf", args[0])
+			}
+			return f.run(cmd, args[0], args[1])
+		}),
+	}
+	fs := cmd.Flags()
+	f.flags = fs
+	fs.BoolVar(&f.force, "force", false, "replace the second file if there is one")
+	fs.BoolVar(&f.check, "check", false, "compare a packed file with its checksums")
+	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, 1<<10, "threads (default: what \"quern doctor\" says)")
+	f.cpus.define(fs)
+	return cmd
+}
+
+func (f *packFlags) run(cmd *cobra.Command, in, out string) error {
+	file, err := openFile(in)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	d, err := f.newDevice()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	bar := newLoadBar(cmd.ErrOrStderr())
+	defer bar.done()
+	n, err := newfile.Write(out, f.force, 0o644, file.Size(), func(w io.Writer) (int64, error) { return d.PackFile(endedWriter{cmd.Context(), w}, file, bar.update) })
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w; --force replaces it", err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", in, err)
+	}
+	bar.done()
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", visible(out), mem.FormatBytes(uint64(n)))
+	return err
+}
+
+func (f *packFlags) verify(cmd *cobra.Command, path string) error {
+	file, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	bar := newLoadBar(cmd.ErrOrStderr())
+	err = file.Verify(bar.update)
+	bar.done()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: all checksums match\n", visible(path))
+	return err
+}

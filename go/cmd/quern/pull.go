@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/mem"
+)
+
+// pullFlags are the flags of "quern pull".
+type pullFlags struct {
+	hub         hubFlags
+	model       modelFlags // what it has to fit
+	connections int
+	force       bool
+}
+
+func newPullCommand() *cobra.Command {
+	var f pullFlags
+	cmd := &cobra.Command{
+		Use:   "pull NAME...",
+		Short: "Download models",
+		Long: `Download models into the cache, from which all commands take them by the same names:
+
+  hf.co/ORG/REPO[:QUANT]      of Hugging Face; without QUANT it is Q4_K_M or what comes next
+  hf.co/ORG/REPO/FILE.gguf    a file there, with the other shards if it is one
+  ollama.com/NAME[:TAG]       of Ollama's registry
+  oci://HOST/REPO[:TAG]       of another registry, with the credentials of docker login
+  https://HOST/FILE.gguf      a file; #sha256=SUM behind it is what it must be
+
+The head of a model is read first, and the rest is not downloaded where this machine
+could not run it: for its architecture, or for want of memory or disk. --force leaves
+that out. A pull that ended early goes on where it was. Files get their names when
+their SHA-256 was compared.
+
+HF_TOKEN is the token for Hugging Face, HF_ENDPOINT the URL of a mirror. Proxies are
+those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
+		Example: `  quern pull hf.co/ggml-org/gemma-3-1b-it-GGUF
+  quern pull hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q6_K
+  quern pull ollama.com/qwen3:0.6b
+  quern run -m hf.co/ggml-org/gemma-3-1b-it-GGUF "Name three rivers."`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := f.run(cmd, name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	f.hub.defineCache(fs)
+	intVar(fs, &f.connections, "connections", "", 4, 1, 64, "connections at a time")
+	fs.BoolVar(&f.force, "force", false, "download what this machine cannot run too")
+	f.model.defineMemory(pflag.NewFlagSet("defaults", pflag.ContinueOnError)) // as "quern run" has them
+	f.model.defineContext(fs, -1, 0, "tokens of context that it has to fit with; 0 is the model's own (default: the model's, at most 4096)")
+	bytesVar(fs, &f.model.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	return cmd
+}
+
+func (f *pullFlags) run(cmd *cobra.Command, name string) error {
+	ref, err := hub.ParseRef(name)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	h, err := f.hub.open(f.connections)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	plan, err := h.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	o := hub.Options{Asked: name}
+	if !f.force {
+		o.Check = func(path string) error {
+			err := f.model.fits(path)
+			if err != nil {
+				err = fmt.Errorf("%w; it was not downloaded, --force does so", err)
+			}
+			return err
+		}
+	}
+	m, err := pull(ctx, cmd, h, plan, o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", visible(m.Name), mem.FormatBytes(uint64(m.Bytes())))
+	return err
+}
+
+func newRmCommand() *cobra.Command {
+	var f hubFlags
+	var partial bool
+	cmd := &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Remove downloaded models",
+		Long: `Remove models from the cache, by the names that "quern list" shows, and the files that
+no other of them has. With --partial, remove what pulls that ended early have left.`,
+		Example: `  quern rm hf.co/ggml-org/gemma-3-1b-it-GGUF:Q4_K_M
+  quern rm --partial`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && !partial {
+				return errors.New("no model to remove; give its name, as \"quern list\" shows it")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := f.open(0)
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				m, freed, err := h.Remove(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: removed, %s freed\n", visible(m.Name), mem.FormatBytes(uint64(freed))); err != nil {
+					return err
+				}
+			}
+			if !partial {
+				return nil
+			}
+			freed, err := h.Clean()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "unfinished downloads: %s freed\n", mem.FormatBytes(uint64(freed)))
+			return err
+		},
+	}
+	f.defineCache(cmd.Flags())
+	cmd.Flags().BoolVar(&partial, "partial", false, "remove unfinished downloads that no pull is at")
+	return cmd
+}
+
+func newCpCommand() *cobra.Command {
+	var f hubFlags
+	cmd := &cobra.Command{
+		Use:   "cp FROM TO",
+		Short: "Give a downloaded model another name",
+		Long: `Give a downloaded model another name, short for example, which all commands take. Its
+files stay what they are, and take no more space. A copy of that name is replaced.`,
+		Example: `  quern cp hf.co/ggml-org/gemma-3-1b-it-GGUF gemma
+  quern run -m gemma "Name three rivers."`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := f.open(0)
+			if err != nil {
+				return err
+			}
+			return h.Copy(cmd.Context(), args[0], args[1])
+		},
+	}
+	f.defineCache(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/quant"
+)
+
+// quantizeFlags are the flags of "quern quantize".
+type quantizeFlags struct {
+	matrix, output, embedding  string
+	types, include, exclude    []string
+	typeFile                   string
+	set                        overrides
+	pure, leave, requantize    bool
+	keepSplit, dryRun, replace bool
+	threads                    int
+	target                     quantizeTarget
+}
+
+func newQuantizeCommand() *cobra.Command {
+	var f quantizeFlags
+	cmd := &cobra.Command{
+		Use:   "quantize IN [OUT] [TYPE] [THREADS]",
+		Short: "Write a model with smaller weights",
+		Long: `Write a model with weights of fewer bits, as llama-quantize does: TYPE is a mix that
+chooses a type for each tensor, and the bytes that come out are the same. With an
+importance matrix (see "quern imatrix") errors count where they are felt; types
+below three bits need one.
+
+Without OUT the file is called ggml-model-TYPE.gguf, beside IN. Memory is bounded
+whatever the model's size, and nothing is left under the name of OUT until it is
+whole.
+
+` + targetHelp + `
+
+Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
+		Example: `  quern quantize model-f16.gguf model-Q4_K_M.gguf Q4_K_M
+  quern quantize --imatrix model.imatrix model-f16.gguf model-IQ3_XXS.gguf IQ3_XXS
+  quern quantize --dry-run model-f16.gguf Q4_K_M
+  quern quantize --tensor-type attn_v=Q8_0 --output-tensor-type Q8_0 in.gguf out.gguf Q4_K_M
+  quern quantize --target-bpw 4.5 --imatrix model.imatrix model-f16.gguf model-4.5.gguf`,
+		Args: cobra.RangeArgs(1, 4),
+		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+			in, out, kind, err := f.arguments(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, in, out, kind)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.matrix, "imatrix", "", "importance matrix, a `FILE` of \"quern imatrix\" or llama-imatrix")
+	fs.StringArrayVar(&f.include, "include-weights", nil, "use the importance matrix for tensors whose names have this `PART` alone")
+	fs.StringArrayVar(&f.exclude, "exclude-weights", nil, "do not use the importance matrix for tensors whose names have this `PART`")
+	fs.StringArrayVar(&f.types, "tensor-type", nil, "`PATTERN=TYPE` for the tensors whose names a regular expression matches; the first that does")
+	fs.StringVar(&f.typeFile, "tensor-type-file", "", "a `FILE` of such patterns, between spaces or on lines")
+	fs.StringVar(&f.output, "output-tensor-type", "", "`TYPE` of output.weight")
+	fs.StringVar(&f.embedding, "token-embedding-type", "", "`TYPE` of token_embd.weight")
+	fs.BoolVar(&f.leave, "leave-output-tensor", false, "leave output.weight as it is")
+	f.target.define(fs)
+	fs.BoolVar(&f.pure, "pure", false, "the same type for all tensors, without a mix")
+	fs.BoolVar(&f.requantize, "allow-requantize", false, "take tensors that are quantized already, whose errors stay")
+	fs.BoolVar(&f.keepSplit, "keep-split", false, "write as many files as IN has")
+	fs.Var((*overrideValue)(&f.set), "override-kv", "set metadata, `KEY=TYPE:VALUE`, a type of int, float, bool, str; again, or after a comma, for more")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written")
+	fs.BoolVar(&f.replace, "force", false, "replace OUT if it is there")
+	intVar(fs, &f.threads, "threads", "t", 0, 0, 1<<10, "threads (default: as many as CPUs)")
+	return cmd
+}
+
+// copyKind is the name under which nothing is quantized.
+const copyKind = "COPY"
+
+// arguments reads IN [OUT] TYPE [THREADS].
+func (f *quantizeFlags) arguments(args []string) (in, out, kind string, err error) {
+	if err := f.target.check(f.pure); err != nil {
+		return "", "", "", err
+	}
+	in, rest := args[0], args[1:]
+	if f.target.given() {
+		if in, out, rest, err = f.target.arguments(args); err != nil {
+			return "", "", "", err
+		}
+	} else if len(rest) == 0 {
+		return "", "", "", usagef("no type; give one, or --target-bpw or --target-size")
+	} else if isKind(rest[0]) {
+		kind, rest = rest[0], rest[1:]
+		out = filepath.Join(filepath.Dir(in), "ggml-model-"+strings.ToUpper(kind)+".gguf")
+	} else if len(rest) > 1 {
+		out, kind, rest = rest[0], rest[1], rest[2:]
+		if _, err := quant.ParseMix(kind); err != nil && !isKind(kind) {
+			return "", "", "", usagef("%w", err)
+		}
+	} else {
+		_, err := quant.ParseMix(rest[0])
+		return "", "", "", usagef("%w", err)
+	}
+	if len(rest) == 1 {
+		n, err := strconv.Atoi(rest[0])
+		if err != nil || n < 1 || n > 1<<10 {
+			return "", "", "", usagef("%q threads, want a number from 1 to %d", rest[0], 1<<10)
+		}
+		f.threads = n
+	} else if len(rest) > 1 {
+		return "", "", "", usagef("%d arguments too many after the type", len(rest)-1)
+	}
+	return in, out, kind, nil
+}
+
+func isKind(s string) bool {
+	_, err := quant.ParseMix(s)
+	return err == nil || strings.EqualFold(s, copyKind)
+}
+
+func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string) error {
+	if len(f.include) > 0 && len(f.exclude) > 0 {
+		return usagef("--include-weights and --exclude-weights together; give one of them")
+	}
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	file, err := openFile(in)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	job := &quant.Job{From: file.GGUF, Requantize: f.requantize, Release: file.Drop}
+	if job.Threads, err = f.useThreads(); err != nil {
+		return err
+	}
+	job.Set = f.set.keys()
+	if f.matrix != "" {
+		if err := f.readMatrix(job); err != nil {
+			return err
+		}
+		options.Importance = job.Importance
+	}
+	if f.target.given() {
+		err = f.target.choose(cmd, job, in, out, options)
+	} else {
+		err = f.choose(job, kind, options)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", in, err)
+	}
+	if err := job.Check(); err != nil && !f.dryRun {
+		return fmt.Errorf("%s: %w", in, err)
+	}
+	if !f.dryRun {
+		if err := f.write(cmd, file, job, in, out); err != nil {
+			return err
+		}
+	}
+	return printChoices(cmd.OutOrStdout(), job)
+}
+
+func (f *quantizeFlags) useThreads() (int, error) {
+	if f.threads > 0 {
+		return f.threads, nil
+	}
+	m, err := (&modelFlags{}).machine()
+	if err != nil {
+		return 0, err
+	}
+	return max(len(m.CPUs), 1), nil
+}
+
+// options reads the flags about types.
+func (f *quantizeFlags) options() (o quant.Options, err error) {
+	o.Pure, o.LeaveOutput = f.pure, f.leave
+	for _, one := range []struct {
+		flag, value string
+		to          **gguf.Type
+	}{{"output-tensor-type", f.output, &o.Output}, {"token-embedding-type", f.embedding, &o.Embedding}} {
+		if one.value == "" {
+			continue
+		}
+		t, err := quant.ParseType(one.value)
+		if err != nil {
+			return o, usagef("--%s: %w", one.flag, err)
+		}
+		*one.to = &t
+	}
+	types := f.types
+	if f.typeFile != "" {
+		text, err := readFile(f.typeFile)
+		if err != nil {
+			return o, err
+		}
+		types = append(types, strings.Fields(string(text))...)
+	}
+	for _, s := range types {
+		pattern, name, ok := strings.Cut(s, "=")
+		if !ok || pattern == "" {
+			return o, usagef("--tensor-type %q, want PATTERN=TYPE, such as attn_v=Q8_0", s)
+		}
+		t, err := quant.ParseType(name)
+		if err != nil {
+			return o, usagef("--tensor-type %s: %w", s, err)
+		}
+		re, err := regexp.Compile(strings.ToLower(pattern))
+		if err != nil {
+			return o, usagef("--tensor-type %s: %w", s, err)
+		}
+		o.Overrides = append(o.Overrides, quant.Override{Pattern: re, Type: t})
+	}
+	return o, nil
+}
+
+// readMatrix reads the importance matrix, and notes in the metadata what it was.
+func (f *quantizeFlags) readMatrix(job *quant.Job) error {
+	m, err := quant.ReadMatrix(f.matrix)
+	if err != nil {
+		return err
+	}
+	if job.Importance, err = m.Importance(); err != nil {
+		return fmt.Errorf("%s: %w", f.matrix, err)
+	}
+	if len(f.exclude) > 0 {
+		job.Importance.Without(f.exclude)
+	}
+	if len(f.include) > 0 {
+		job.Importance.Only(f.include)
+	}
+	if len(job.Importance) == 0 {
+		return fmt.Errorf("%s: no entries are left", f.matrix)
+	}
+	job.Set = append(job.Set, gguf.KV{Key: "quantize.imatrix.file", Value: f.matrix})
+	if len(m.Datasets) > 0 {
+		job.Set = append(job.Set, gguf.KV{Key: "quantize.imatrix.dataset", Value: m.Datasets[0]})
+	}
+	job.Set = append(job.Set, gguf.KV{Key: "quantize.imatrix.entries_count", Value: uint32(len(job.Importance))})
+	if m.Chunks > 0 {
+		job.Set = append(job.Set, gguf.KV{Key: "quantize.imatrix.chunks_count", Value: uint32(m.Chunks)})
+	}
+	return nil
+}
+
+func (f *quantizeFlags) choose(job *quant.Job, kind string, o quant.Options) (err error) {
+	if !strings.EqualFold(kind, copyKind) {
+		if job.Mix, err = quant.ParseMix(kind); err != nil {
+			return err
+		}
+		job.Choices, err = quant.Choose(job.From, job.Mix, o)
+		return err
+	}
+	job.Choices, err = quant.Choose(job.From, quant.Mix{}, quant.Options{})
+	for i := range job.Choices {
+		job.Choices[i].To = job.Choices[i].Type
+	}
+	if n, uintErr := job.From.Uint("general.file_type"); uintErr == nil {
+		job.Mix.Kind = uint32(min(n, 1<<16))
+	}
+	return err
+}
+
+// printChoices prints a line for each tensor, and the sizes.
+func printChoices(w io.Writer, job *quant.Job) error {
+	var before, after, elems uint64
+	var b strings.Builder
+	fell := 0
+	for i, c := range job.Choices {
+		size, err := c.To.Size(c.Dims)
+		if err != nil {
+			return fmt.Errorf("tensor %s: %w", c.Name, err)
+		}
+		before, after, elems = before+uint64(len(c.Data)), after+size, elems+c.Elems()
+		fmt.Fprintf(&b, "[%4d/%4d] %-36s %v, %v", i+1, len(job.Choices), visible(c.Name), c.Dims, c.Type)
+		if c.To != c.Type {
+			fmt.Fprintf(&b, " -> %v", c.To)
+		}
+		if c.To != c.Wanted {
+			fell++
+			fmt.Fprintf(&b, " (rows of %d do not fit %v)", c.Dims[0], c.Wanted)
+		}
+		b.WriteByte('\n')
+	}
+	perWeight := func(n uint64) float64 { return float64(n) * 8 / float64(max(elems, 1)) }
+	fmt.Fprintf(&b, "%s (%.2f bits per weight) -> %s (%.2f)", mem.FormatBytes(before), perWeight(before), mem.FormatBytes(after), perWeight(after))
+	if fell > 0 {
+		fmt.Fprintf(&b, "; %d of %d tensors are another type than wanted, since their rows do not fit it", fell, len(job.Choices))
+	}
+	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
+// write writes the file, or with --keep-split as many as there were.
+func (f *quantizeFlags) write(cmd *cobra.Command, file *model.File, job *quant.Job, in, out string) error {
+	bar := newLoadBar(cmd.ErrOrStderr())
+	defer bar.done()
+	job.Done = func(n uint64) { bar.update(n, file.Size()) }
+	paths := []string{out}
+	if n := len(file.Paths); f.keepSplit && n > 1 {
+		paths = nil
+		for i := range n {
+			paths = append(paths, gguf.ShardPath(strings.TrimSuffix(out, ".gguf"), i, n))
+		}
+	}
+	if err := checkOutputs(paths, file.Paths); err != nil {
+		return err
+	}
+	for i, path := range paths {
+		_, err := newfile.Write(path, f.replace, 0o644, job.Bytes()/uint64(len(paths)), func(w io.Writer) (int64, error) {
+			n, err := job.WriteShard(cmd.Context(), w, i, len(paths))
+			return n, errors.Join(err, file.Damaged())
+		})
+		if err != nil {
+			for _, written := range paths[:i] {
+				os.Remove(written) // of no use without the rest
+			}
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w; --force replaces it", err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", in, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/hub"
+)
+
+// A shelf is a Library whose downloads last until they are let go on, if there is something to wait for.
+type shelf struct {
+	begun, goOn chan struct{}
+	ended       chan error // of each pull
+}
+
+func (s *shelf) Resolve(_ context.Context, ref hub.Ref) (*hub.Plan, error) {
+	if strings.Contains(ref.Repo, "none") {
+		return nil, fmt.Errorf("%s: %w", ref, &hub.StatusError{Status: http.StatusNotFound})
+	}
+	return &hub.Plan{Ref: ref}, nil
+}
+
+func (s *shelf) Pull(ctx context.Context, _ *hub.Plan, _ string, progress func(hub.Progress)) error {
+	if s.goOn == nil {
+		return nil
+	}
+	progress(hub.Progress{Stage: hub.Downloading, Files: []hub.FileProgress{{Name: "a.gguf", URL: "https://x/a.gguf", SHA256: strings.Repeat("a", 64), Done: 5, Total: 10}}})
+	s.begun <- struct{}{}
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.goOn:
+	}
+	s.ended <- err
+	return err
+}
+
+func (s *shelf) Remove(_ context.Context, name string) error {
+	if s.goOn != nil {
+		return fmt.Errorf("%s: %w", name, hub.ErrNotFound)
+	}
+	return nil
+}
+
+func (s *shelf) Copy(context.Context, string, string) error { return nil }
+
+func (s *shelf) Find(name string) (*hub.Model, error) {
+	return nil, fmt.Errorf("%s: %w", name, hub.ErrNotFound)
+}
+
+// Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.
+func TestDownloads(t *testing.T) {
+	lib := &shelf{make(chan struct{}), make(chan struct{}), make(chan error, 10)}
+	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) { c.Library = lib })
+	events := lines(t, s, "GET", "/models/sse", "")
+	<-events // a comment
+	const ask = `{"model":"org/repo:Q4_K_M"}`
+	if status, b, _ := s.do("POST", "/models", ask); status != 200 {
+		t.Fatalf("%d %s", status, b)
+	}
+	<-lib.begun
+	if status, b, _ := s.do("POST", "/models", ask); status != 200 { // joins it: another would be begun
+		t.Fatalf("%d %s", status, b)
+	}
+	for path, want := range map[string]string{
+		"/models":                 `"id":"org/repo:Q4_K_M"`,
+		"/models/org/repo:Q4_K_M": `"status":{"value":"downloading","progress":{"https://x/a.gguf":{"done":5,"total":10}}}`,
+	} {
+		if _, b, _ := s.do("GET", path, ""); !strings.Contains(string(b), want) {
+			t.Errorf("%s: %s", path, b)
+		}
+	}
+	if e := <-events; !strings.Contains(e, `"event":"model_status"`) || !strings.Contains(e, "downloading") {
+		t.Error(e)
+	}
+	if e := <-events; !strings.Contains(e, `"event":"download_progress","data":{"https://x/a.gguf":{"done":5,"total":10}}`) {
+		t.Error(e)
+	}
+	if status, b, _ := s.do("POST", "/models/unload", ask); status != 200 {
+		t.Errorf("%d %s", status, b)
+	}
+	if err := <-lib.ended; err != context.Canceled {
+		t.Error(err)
+	}
+	if e := <-events; !strings.Contains(e, `"event":"download_failed"`) {
+		t.Error(e)
+	}
+
+	// A client that is gone needs no model any more.
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/api/pull", strings.NewReader(`{"model":"tiny"}`))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-lib.begun
+	cancel()
+	if err := <-lib.ended; err != context.Canceled {
+		t.Error(err)
+	}
+
+	// One that waits gets all of it.
+	done := make(chan string)
+	go func() {
+		_, b, _ := s.do("POST", "/api/pull", `{"model":"hf.co/org/other:Q8_0"}`)
+		done <- string(b)
+	}()
+	<-lib.begun
+	lib.goOn <- struct{}{}
+	want := `{"status":"pulling aaaaaaaaaaaa","digest":"sha256:` + strings.Repeat("a", 64) + `","total":10,"completed":5}`
+	if got := <-done; !strings.HasPrefix(got, `{"status":"pulling manifest"}`) || !strings.Contains(got, want) || !strings.HasSuffix(got, `{"status":"success"}`+"\n") {
+		t.Error(got)
+	}
+	for body, status := range map[string]int{`{"model":"org/none"}`: 404, `{"model":"http://10.0.0.1/a.gguf"}`: 400, `{"model":"oci://10.0.0.1/a"}`: 400, `{"model":"a b"}`: 400} {
+		if got, b, _ := s.do("POST", "/models", body); got != status {
+			t.Errorf("%s: %d %s", body, got, b)
+		}
+	}
+	if got, b, _ := s.do("DELETE", "/models?model=fake/model", ""); got != 400 {
+		t.Errorf("a model that is not downloaded: %d %s", got, b)
+	}
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/hub"
+)
+
+// An ollamaPullQuery is a request to /api/pull.
+type ollamaPullQuery struct {
+	model, name      string
+	insecure, stream bool
+}
+
+func newOllamaPullQuery(*Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
+
+func (q *ollamaPullQuery) fields() []field {
+	return []field{
+		input("model", text{p: &q.model}, "Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
+		input("name", text{p: &q.name}, "The older form of model."),
+		setting("insecure", boolean{&q.insecure}, "Accepted; without effect."),
+		setting("stream", boolean{&q.stream}, "Send the progress, in lines of JSON."),
+	}
+}
+
+// An ollamaPullStatus is a line about a download.
+type ollamaPullStatus struct {
+	Status    string `json:"status,omitzero"`
+	Digest    string `json:"digest,omitzero"`
+	Total     int64  `json:"total,omitzero"`
+	Completed int64  `json:"completed,omitzero"`
+	Error     string `json:"error,omitzero"`
+}
+
+// ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
+func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
+	q := newOllamaPullQuery(nil)
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	name := cmp.Or(q.model, q.name)
+	if name == "" {
+		return invalid("model", "missing, want the name of a model")
+	}
+	ctx := c.Request.Context()
+	d, err := s.download(ctx, name, "ollama.com/")
+	if err != nil {
+		return err
+	}
+	defer d.leave()
+	if !q.stream {
+		select {
+		case <-ctx.Done():
+			return errGone
+		case <-d.done:
+		}
+		if d.err != nil {
+			return pulled(d.err)
+		}
+		reply(c, http.StatusOK, ollamaPullStatus{Status: "success"})
+		return nil
+	}
+	out := newStream(c)
+	out.lines = true
+	send := func(lines ...ollamaPullStatus) error {
+		for _, line := range lines {
+			if err := out.event(line); err != nil {
+				return err
+			}
+		}
+		return out.flush()
+	}
+	if send(ollamaPullStatus{Status: "pulling manifest"}) != nil {
+		return errGone
+	}
+	for {
+		p, changed := d.progress()
+		if send(ollamaLines(p)...) != nil {
+			return errGone
+		}
+		select {
+		case <-ctx.Done():
+			return errGone
+		case <-changed:
+		case <-d.done:
+			last := []ollamaPullStatus{{Status: "verifying sha256 digest"}, {Status: "writing manifest"}, {Status: "success"}}
+			if d.err != nil {
+				last = []ollamaPullStatus{{Error: pulled(d.err).Error()}}
+			}
+			if send(last...) != nil {
+				return errGone
+			}
+			return nil
+		}
+	}
+}
+
+// ollamaLines are how far the files are.
+func ollamaLines(p hub.Progress) []ollamaPullStatus {
+	if p.Stage != hub.Downloading && p.Stage != hub.Checking {
+		return nil
+	}
+	var lines []ollamaPullStatus
+	for _, f := range p.Files {
+		what, digest := f.Name, ""
+		if f.SHA256 != "" {
+			what, digest = f.SHA256[:12], "sha256:"+f.SHA256
+		}
+		lines = append(lines, ollamaPullStatus{Status: "pulling " + what, Digest: digest, Total: max(f.Total, 0), Completed: f.Done})
+	}
+	return lines
+}
+
+// pulled returns the error of a download as clients get it.
+func pulled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return bad("the download was cancelled")
+	}
+	return &apiError{status: http.StatusInternalServerError, message: err.Error()}
+}
+
+// An ollamaDeleteQuery is a request to /api/delete.
+type ollamaDeleteQuery struct{ model, name string }
+
+func newOllamaDeleteQuery(*Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
+
+func (q *ollamaDeleteQuery) fields() []field {
+	return []field{
+		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has."),
+		input("name", text{p: &q.name}, "The older form of model."),
+	}
+}
+
+func (s *Server) ollamaDelete(c *gin.Context, _ *Model) error {
+	q := newOllamaDeleteQuery(nil)
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	name := cmp.Or(q.model, q.name)
+	if name == "" {
+		return invalid("model", "missing, want the name of a model")
+	}
+	if err := s.remove(c.Request.Context(), s.untagged(name)); err != nil {
+		return err
+	}
+	reply(c, http.StatusOK, struct{}{})
+	return nil
+}
+
+// An ollamaCopyQuery is a request to /api/copy.
+type ollamaCopyQuery struct{ source, destination string }
+
+func newOllamaCopyQuery(*Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
+
+func (q *ollamaCopyQuery) fields() []field {
+	return []field{
+		required("source", text{p: &q.source}, "Which model, by a name that /api/tags has."),
+		required("destination", text{p: &q.destination}, "Its other name."),
+	}
+}
+
+func (s *Server) ollamaCopy(c *gin.Context, _ *Model) error {
+	q := newOllamaCopyQuery(nil)
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	if s.c.Library == nil {
+		return errNoLibrary
+	}
+	err := s.c.Library.Copy(c.Request.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
+	if errors.Is(err, hub.ErrNotFound) {
+		return &apiError{status: http.StatusNotFound, message: err.Error(), param: "source"}
+	}
+	if err != nil {
+		return invalid("destination", "%v", err)
+	}
+	reply(c, http.StatusOK, struct{}{})
+	return nil
+}

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/models"
+)
+
+// A modelQuery is a request to /models/load or /models/unload.
+type modelQuery struct{ model string }
+
+func newModelQuery(*Model) *modelQuery { return &modelQuery{} }
+
+func (q *modelQuery) fields() []field {
+	return []field{required("model", text{p: &q.model}, "Which model, by a name that /models has.")}
+}
+
+// A placing is what is done with a model.
+type placing struct {
+	with    func(name string) error
+	cancels bool // it ends a download of the model
+}
+
+// placed returns the handler of a request about a model's place in memory.
+func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
+	return func(c *gin.Context, _ *Model) error {
+		q := newModelQuery(nil)
+		if _, err := receive(c); err != nil {
+			return err
+		}
+		if err := readBody(c, q); err != nil {
+			return err
+		}
+		if d := s.pulling.named(q.model); d != nil && do.cancels {
+			d.cancel()
+			<-d.done
+			reply(c, http.StatusOK, success{true})
+			return nil
+		}
+		if !s.models.Has(q.model) {
+			return &models.NotFoundError{Name: q.model, Names: s.models.Names()}
+		}
+		if err := do.with(q.model); err != nil {
+			var known *models.NotLoadedError
+			if errors.As(err, &known) {
+				return bad("the model %s is not loaded", quote(q.model))
+			}
+			if errors.Is(err, models.ErrLoading) {
+				return bad("the model %s is being loaded, want one that is loaded", quote(q.model))
+			}
+			return err
+		}
+		reply(c, http.StatusOK, success{true})
+		return nil
+	}
+}
+
+type (
+	// A modelStatus is how far a model is from answering.
+	modelStatus struct {
+		Value    string   `json:"value"` // unloaded, loading, loaded, sleeping, downloading
+		Args     []string `json:"args,omitzero"`
+		Progress any      `json:"progress,omitzero"` // of loading, 0 to 1; of downloading, bytes by URL
+		Failed   bool     `json:"failed,omitzero"`
+		ExitCode int      `json:"exit_code,omitzero"` // 1 where it failed
+		Reason   string   `json:"reason,omitzero"`
+	}
+
+	modelEvent struct {
+		Model string `json:"model"`
+		Event string `json:"event"` // model_status, model_remove, models_reload, download_progress, download_finished, download_failed
+		Data  any    `json:"data,omitzero"`
+	}
+	modelEventData struct {
+		Status   string         `json:"status"`
+		Progress *modelProgress `json:"progress,omitzero"`
+		Info     *modelEntry    `json:"info,omitzero"` // when it was loaded, not when it woke
+		Failed   bool           `json:"failed,omitzero"`
+		ExitCode int            `json:"exit_code,omitzero"`
+		Reason   string         `json:"reason,omitzero"`
+	}
+	modelProgress struct {
+		Stages  []string `json:"stages"`
+		Current string   `json:"current"`
+		Value   float64  `json:"value"`
+	}
+)
+
+// statusOf returns the status of a model, whose source may be nil.
+func statusOf(st models.Status[Model], src *Source) modelStatus {
+	m := modelStatus{Value: st.State.String()}
+	if src != nil {
+		m.Args = src.Settings
+	}
+	if st.State == models.Loading && st.Part > 0 {
+		m.Progress = st.Part
+	}
+	if st.Err != nil {
+		m.Failed, m.ExitCode, m.Reason = true, 1, st.Err.Error()
+	}
+	return m
+}
+
+// eventOf returns an event as clients get it.
+func (s *Server) eventOf(e models.Event) modelEvent {
+	switch {
+	case e.Reloaded:
+		return modelEvent{Model: "*", Event: "models_reload"}
+	case e.Removed:
+		return modelEvent{Model: e.Model, Event: "model_remove"}
+	case e.Download != nil:
+		return e.Download.(modelEvent)
+	}
+	d := &modelEventData{Status: e.State.String()}
+	if e.Err != nil {
+		d.Failed, d.ExitCode, d.Reason = true, 1, e.Err.Error()
+	}
+	if e.State == models.Loading && e.Part > 0 {
+		d.Progress = &modelProgress{[]string{"text_model"}, "text_model", e.Part}
+	}
+	if e.State == models.Loaded && e.First {
+		if st, err := s.models.Status(e.Model); err == nil && st.Model != nil {
+			info := st.Model.entry()
+			d.Info = &info
+		}
+	}
+	return modelEvent{Model: e.Model, Event: "model_status", Data: d}
+}
+
+// watchModels streams the changes of models. One who reads too slowly is cut off.
+func (s *Server) watchModels(c *gin.Context, _ *Model) error {
+	events, stop := s.models.Watch()
+	defer stop()
+	out := newStream(c)
+	if out.ping() != nil || out.flush() != nil { // which tells the client that the events from now on will come
+		return errGone
+	}
+	ctx := c.Request.Context()
+	var silence <-chan time.Time
+	if s.c.Ping > 0 {
+		tick := time.NewTicker(s.c.Ping)
+		defer tick.Stop()
+		silence = tick.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return errGone
+		case <-silence:
+			if out.ping() != nil || out.flush() != nil {
+				return errGone
+			}
+		case e, ok := <-events:
+			if !ok {
+				return nil
+			}
+			if out.event(s.eventOf(e)) != nil || out.flush() != nil {
+				return errGone
+			}
+		}
+	}
+}
+
+// rescan brings the list of models up to date.
+func (s *Server) rescan(c *gin.Context) error {
+	if c.Query("reload") != "1" || s.c.Rescan == nil {
+		return nil
+	}
+	if !s.known(c) {
+		return &apiError{status: http.StatusUnauthorized, message: "reload: it needs the API key"}
+	}
+	if err := s.c.Rescan(); err != nil {
+		return bad("%v", err) // what the folder or the file of models says is at fault
+	}
+	s.models.Reloaded()
+	return nil
+}
+
+// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
+// one is being loaded, none is unloaded, and it returns false.
+func (s *Server) Close(ctx context.Context, finish func(models.Instance[Model])) bool {
+	s.endDownloads()
+	return s.models.Close(ctx, func(i models.Instance[Model]) { finish(i.(resident).Instance) })
+}
