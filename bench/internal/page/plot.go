@@ -56,6 +56,15 @@ func NewPlot(title, x, y string) *plot.Plot {
 
 // WriteSVG writes plots of the same width to a file, stacked vertically.
 func WriteSVG(path string, width, height vg.Length, plots ...*plot.Plot) error {
+	svg, err := SVG(width, height, plots...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return os.WriteFile(path, svg, 0o644)
+}
+
+// SVG returns plots of the same width, stacked vertically.
+func SVG(width, height vg.Length, plots ...*plot.Plot) ([]byte, error) {
 	canvas := vgsvg.New(width, height)
 	paper := draw.New(canvas)
 	paper.SetColor(color.White)
@@ -70,11 +79,10 @@ func WriteSVG(path string, width, height vg.Length, plots ...*plot.Plot) error {
 	}
 	var svg bytes.Buffer
 	if _, err := canvas.WriteTo(&svg); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return nil, err
 	}
 	// The font used for the layout is rarely installed.
-	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
-	return os.WriteFile(path, text, 0o644)
+	return bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
 // OneTwoFive returns ticks at 1, 2, 5, 10, ... between least and most, from 0.01 up.
