@@ -8,6 +8,9 @@
 #	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
+#	make report     one page of all results, into build/report.html
+#	make image      a container image of bin/quern, into dist/, started and checked
+#	make release    archives, images, bills of materials and checksums for amd64 and arm64, into dist/
 #	make golden     write scripts/golden/ anew; read the diff before you commit it
 #	make clean      remove all that was built
 #
@@ -24,7 +27,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: all setup lib run test check sanitize bench lint fuzz golden clean
+.PHONY: all setup lib run test check sanitize bench report image release lint fuzz golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -52,6 +55,15 @@ sanitize: setup
 bench: all
 	scripts/go.sh run ./bench/compare $(BENCH_ARGS)
 
+report:
+	go run ./bench/report -o $(BUILD)/report.html bench/results
+
+image: all
+	@scripts/release.sh image '$(VERSION)'
+
+release: all
+	@scripts/release.sh all '$(VERSION)'
+
 lint: lib
 	@scripts/lint.sh
 
@@ -62,4 +74,4 @@ golden:
 	scripts/golden.py
 
 clean:
-	rm -rf bin build build-*
+	rm -rf bin build build-* dist

@@ -2,7 +2,7 @@
 # The checks of C kernels, by a program and perhaps an emulator before it: products, which are
 # half of them, beside the rest.
 #
-#	check.sh [EMULATOR...] PROGRAM
+#	check.sh [EMULATOR...] PROGRAM [--quick]
 set -euo pipefail
 
 products=$(mktemp)

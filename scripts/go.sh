@@ -9,10 +9,11 @@
 #
 # The tags take Go's own resolver and user lookup. Those of a static glibc need its shared
 # one, and as cgo packages they would be built again with every change in C. They leave
-# out a codec of gin's that nobody here speaks and that is a quarter of the binary.
+# out a codec of gin's that nobody here speaks and that is a quarter of the binary, and grpc's
+# trace pages, whose templates would have the linker keep every method of every type: a fifth.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lib=${QN_LIB:-$root/build/csrc} # another one for another CPU: see scripts/test.sh
 stamp=$(cat "$lib/libquern.a" "$root"/include/*.h | sha256sum | cut -c1-15)
-GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo,nomsgpack" \
+GOFLAGS="$(go env GOFLAGS) -tags=netgo,osusergo,nomsgpack,grpcnotrace" \
 	CGO_LDFLAGS="-O2 -g -L$lib -Wl,--defsym=quern_stamp=0x$stamp" exec go "$@"

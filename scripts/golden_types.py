@@ -444,6 +444,45 @@ def _iq2_kl(b, d):
     return d * np.repeat(scales, 32, axis=1) * IQ2_KL_PAIRS[codes].reshape(-1, 256)
 
 
+def _trellis(codes, n):
+    """[rows, m] codes -> [rows, n * m]: for each the numbers that follow it, four sums of six bits around zero."""
+    x, out = codes.astype(np.uint64) + 4096, []
+    for _ in range(n):
+        x = x * np.uint64(0xCBAC1FED) & np.uint64(0xFFFFFFFF)
+        out.append(sum((x >> np.uint64(8 * i) & np.uint64(63)).astype(np.int64) for i in range(4)) - 126)
+    return np.stack(out, axis=2).reshape(len(codes), -1)
+
+
+def _by_32(d, scales, q):
+    return d * np.repeat(scales, 32, axis=1) * q
+
+
+def _times(d, factor):
+    return (d.astype(np.float32) * np.float32(factor)).astype(np.float64)
+
+
+def _iq1_kt(b, d):
+    x = b.astype(np.int64)
+    codes = x[:, 8:40] | _nibbles(b[:, 40:56]) << 8 | _bits(x[:, 0:8] >> 4, 1, 4) << 12
+    return _by_32(d, IQ4_LEVELS[x[:, 0:8] & 15], _trellis(codes, 8))
+
+
+def _iq2_kt(b, d):
+    """The row's scale is 5% more than in the file, a float again, in all products of ik's and so here."""
+    return _by_32(_times(d, 1.05), IQ4_LEVELS[_nibbles(b[:, 0:4])], _trellis(_words(b[:, 4:68], "<u2"), 8))
+
+
+def _iq3_kt(b, d):
+    q = np.abs(_trellis(_words(b[:, 4:68], "<u2"), 8)) * (1 - 2 * _high_bits(b[:, 68:100]))
+    return _by_32(_times(d, 1.01), _nibbles(b[:, 0:4]), q)
+
+
+def _iq4_kt(b, d):
+    sh = _words(b[:, 0:32], "<u4")
+    codes = b[:, 32:96] | _nibbles(b[:, 96:128]) << 8 | _bits(sh >> 8, 3, 8) << 12 | np.repeat(sh & 1, 8, axis=1) << 15
+    return _by_32(d, (sh >> 1 & 127) - 64, _trellis(codes, 4))
+
+
 def _put_half(b, at, values):
     b[:, at : at + 2] = np.asarray(values).astype("<f2").reshape(-1, 1).view(np.uint8)
 
@@ -524,6 +563,10 @@ TYPES = {
     "IQ4_KS": Type(144, 256, 136, _iq4_ks, head="<f4"),
     "IQ4_KSS": Type(146, 256, 128, _iq4_kss, head="<f4"),
     "IQ5_KS": Type(152, 256, 168, _iq5_ks, head="<f4"),
+    "IQ1_KT": Type(158, 256, 56, _iq1_kt, head="<f4"),
+    "IQ2_KT": Type(153, 256, 68, _iq2_kt, head="<f4"),
+    "IQ3_KT": Type(154, 256, 100, _iq3_kt, head="<f4"),
+    "IQ4_KT": Type(155, 256, 128, _iq4_kt, head="<f4"),
 }
 NAMES = {t.id: name for name, t in TYPES.items()}
 

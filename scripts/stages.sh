@@ -3,20 +3,24 @@
 #
 #	stage NAME COMMAND...       runs it
 #	skip NAME REASON            does not, and says why; under CI=true that is a failure
-#	summary                     prints the table; fails if a stage did
+#	summary                     prints the table, and what failed ones said; fails if a stage did
 #
 # shellcheck shell=bash
 stage_lines=()
 stage_failed=0
+stage_said=()
 
 stage() {
-	local name=$1 start=$SECONDS result=ok
+	local name=$1 start=$SECONDS result=ok output
 	shift
+	output=$(mktemp)
 	printf '\n== %s\n' "$name"
-	if ! "$@"; then
+	if ! "$@" 2>&1 | tee "$output"; then
 		result=FAILED
 		stage_failed=1
+		stage_said+=("== $name: $(grep -aE 'FAIL|error|panic|DATA RACE' "$output" | head -n 20 || true)")
 	fi
+	rm -f "$output"
 	stage_lines+=("$(printf '%-34s %-7s %4d s' "$name" "$result" $((SECONDS - start)))")
 }
 
@@ -32,5 +36,6 @@ skip() {
 summary() {
 	printf '\n== summary, %d s\n' "$SECONDS"
 	printf '%s\n' "${stage_lines[@]}"
+	((!stage_failed)) || printf '\n%s\n' ${stage_said[@]+"${stage_said[@]}"}
 	return $stage_failed
 }

@@ -10,7 +10,7 @@ scripts/setup.sh test
 arm64() {
 	cmake -S . -B build-arm64 --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null &&
 		cmake --build build-arm64 --parallel "$(nproc)" &&
-		scripts/check.sh qemu-aarch64 -cpu max build-arm64/csrc/check # max: with dotprod and i8mm
+		scripts/check.sh qemu-aarch64 -cpu max build-arm64/csrc/check --quick # max: with dotprod and i8mm
 }
 
 # The published bits come out of Arm's instruction sets too.
@@ -41,6 +41,7 @@ if ((stage_failed)); then
 	exit
 fi
 stage "bin/quern is static" static
+stage "the image of bin/quern" scripts/release.sh image
 stage "C kernels, native" scripts/check.sh build/csrc/check
 if [ "$(uname -m)" = x86_64 ]; then
 	stage "loops of products do not spill" scripts/check_spills.py build
@@ -64,13 +65,13 @@ else
 	skip "golden templates are current" "no jinja2 for /usr/bin/python3"
 fi
 stage "go vet" scripts/go.sh vet ./...
-stage "go test" scripts/go.sh test ./...
+stage "go test" scripts/go.sh test -timeout 20m ./...
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
 [[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
 for browser in chromium chromium-browser google-chrome-stable google-chrome none; do
 	! command -v "$browser" >/dev/null || break
 done
 [[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
-stage "go test, race detector" scripts/go.sh test -short -race "${boundary[@]}" "${entered[@]}"
+stage "go test, race detector" scripts/go.sh test -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
 stage "go test, pointers given to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -short "${boundary[@]}"
 summary

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What is published, into dist/:
+#
+#	scripts/release.sh image [VERSION]   a container image of bin/quern, checked
+#	scripts/release.sh all [VERSION]     archives, images, bills of materials, checksums for amd64 and arm64
+#
+# The same commit gives the same bytes, with the same compilers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+what=${1:-all}
+version=${2:-}
+[[ $version ]] || version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
+native=$(go env GOARCH)
+tool=build/release-tool
+go build -o "$tool" ./scripts/release
+
+# pages: the manual and the completions, of the program itself.
+pages() {
+	rm -rf build/release && mkdir -p build/release/{man/man1,completions}
+	QUERN_MAN_DIR=$PWD/build/release/man/man1 scripts/go.sh test -count=1 -run '^TestManPages$' ./go/cmd/quern >/dev/null
+	bin/quern completion bash >build/release/completions/quern.bash
+	bin/quern completion zsh >build/release/completions/_quern
+	bin/quern completion fish >build/release/completions/quern.fish
+}
+
+# cross ARCH: builds the program for another architecture, and prints its path.
+cross() {
+	local build=build-$1 cc=aarch64-linux-gnu-gcc
+	[[ $1 == arm64 && $native == amd64 ]] || { echo "release: $1 cannot be built on $native" >&2; return 1; }
+	command -v "$cc" >/dev/null || { echo "release: no $cc; scripts/setup.sh test installs it" >&2; return 1; }
+	cmake -S . -B "$build" --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null
+	cmake --build "$build" --parallel "$(nproc)" >&2
+	GOARCH=$1 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/$build/csrc scripts/go.sh build -trimpath \
+		-ldflags "-s -w -X main.version=$version -linkmode external -extldflags -static" -o "$build/quern" ./go/cmd/quern
+	echo "$build/quern"
+}
+
+# publish BINARY ARCH [DOCS]
+publish() { "$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}"; }
+
+case $what in
+image)
+	publish bin/quern "$native"
+	"$tool" -check -arch "$native" -version "$version"
+	;;
+all)
+	rm -rf dist
+	pages
+	publish bin/quern "$native" build/release
+	"$tool" -check -arch "$native" -version "$version"
+	if [[ $native == amd64 ]]; then
+		binary=$(cross arm64)
+		publish "$binary" arm64 build/release
+	fi
+	;;
+*)
+	echo "release: $what: want image or all" >&2
+	exit 2
+	;;
+esac
+# Where there is an engine, what it makes of the Dockerfile is run too.
+for engine in docker podman buildah; do
+	"$engine" info >/dev/null 2>&1 || continue # not there, or its daemon is not
+	"$engine" build -f scripts/release/Dockerfile --build-arg "TARGETARCH=$native" -t "quern:$version" dist
+	if [[ $engine != buildah ]]; then
+		"$engine" run --rm --read-only "quern:$version" version
+	fi
+	break
+done

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/json"
+	"os"
+	"time"
+)
+
+// The bill of materials is CycloneDX 1.6, of what Go recorded in the program when it was built.
+type (
+	bom struct {
+		Format     string      `json:"bomFormat"`
+		Spec       string      `json:"specVersion"`
+		Version    int         `json:"version"`
+		Metadata   bomMetadata `json:"metadata"`
+		Components []component `json:"components"`
+	}
+	bomMetadata struct {
+		Timestamp string    `json:"timestamp"`
+		Component component `json:"component"`
+	}
+	component struct {
+		Type       string     `json:"type"`
+		Ref        string     `json:"bom-ref"`
+		Name       string     `json:"name"`
+		Version    string     `json:"version"`
+		PURL       string     `json:"purl,omitempty"`
+		Hashes     []hash     `json:"hashes,omitempty"`
+		Properties []property `json:"properties,omitempty"`
+	}
+	hash struct {
+		Algorithm string `json:"alg"`
+		Content   string `json:"content"`
+	}
+	property struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+)
+
+// billOfMaterials writes which modules the program was built of.
+func (r *release) billOfMaterials() error {
+	info, err := buildinfo.ReadFile(r.binary)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(r.binary)
+	if err != nil {
+		return err
+	}
+	module := func(path, version string) component {
+		purl := "pkg:golang/" + path + "@" + version
+		return component{Type: "library", Ref: purl, Name: path, Version: version, PURL: purl}
+	}
+	main := component{Type: "application", Ref: "quern", Name: info.Main.Path, Version: r.version, Hashes: []hash{{"SHA-256", digest(data)}}}
+	for _, s := range info.Settings {
+		main.Properties = append(main.Properties, property{"go:" + s.Key, s.Value})
+	}
+	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{r.time.Format(time.RFC3339), main}}
+	b.Components = append(b.Components, module("std", info.GoVersion))
+	for _, m := range info.Deps {
+		used := m
+		if m.Replace != nil {
+			used = m.Replace
+		}
+		c := module(used.Path, used.Version)
+		if used.Sum != "" {
+			c.Properties = []property{{"go:sum", used.Sum}}
+		}
+		b.Components = append(b.Components, c)
+	}
+	out, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		return err
+	}
+	return writeFile(r.name(".cdx.json"), append(out, '\n'))
+}

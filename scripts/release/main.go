@@ -1,0 +1,143 @@
+// Command release puts a built program into what is published: an archive with its man pages and
+// completions, a bill of materials, a container image, and their checksums.
+//
+//	go run ./scripts/release -binary bin/quern -arch amd64 -version v0.1.0 -docs build/release -out dist
+//
+// With the same inputs it writes the same bytes: times are those of SOURCE_DATE_EPOCH, or 1970.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A release is what is published for one architecture.
+type release struct {
+	binary, arch, version string
+	docs                  string // folder with man/ and completions/
+	roots                 string // PEM file of certificate authorities
+	out                   string
+	time                  time.Time
+	maxImage              int64
+}
+
+func main() {
+	r := release{time: time.Unix(0, 0).UTC()}
+	flag.StringVar(&r.binary, "binary", "", "`program` to publish")
+	flag.StringVar(&r.arch, "arch", "amd64", "its architecture, as Go names it")
+	flag.StringVar(&r.version, "version", "", "its version")
+	flag.StringVar(&r.docs, "docs", "", "`folder` with man/ and completions/; none: no archive is written")
+	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of the certificate authorities in the image")
+	flag.StringVar(&r.out, "out", "dist", "`folder` to write into")
+	flag.Int64Var(&r.maxImage, "max-image", 15_000_000, "compressed `bytes` that an image may have")
+	check := flag.Bool("check", false, "unpack the image that is there and run its program")
+	flag.Parse()
+	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		r.time = time.Unix(s, 0).UTC()
+	}
+	run := r.write
+	if *check {
+		run = r.check
+	}
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// name returns the path of what is published under an ending.
+func (r *release) name(ending string) string {
+	return filepath.Join(r.out, fmt.Sprintf("quern-%s-linux-%s%s", r.version, r.arch, ending))
+}
+
+func (r *release) write() error {
+	if r.binary == "" || r.version == "" {
+		return fmt.Errorf("want -binary and -version")
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	if r.docs != "" {
+		if err := r.archive(); err != nil {
+			return err
+		}
+	}
+	if err := r.billOfMaterials(); err != nil {
+		return err
+	}
+	if err := r.image(); err != nil {
+		return err
+	}
+	return r.sums()
+}
+
+// sums writes the checksums of all files in the folder.
+func (r *release) sums() error {
+	names, err := filepath.Glob(filepath.Join(r.out, "quern-*"))
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s  %s\n", digest(data), filepath.Base(name))
+	}
+	return writeFile(filepath.Join(r.out, "SHA256SUMS"), []byte(b.String()))
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// writeFile replaces a file at once, and says so.
+func writeFile(name string, data []byte) error {
+	if err := os.WriteFile(name+".tmp", data, 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("%9d  %s\n", len(data), name)
+	return os.Rename(name+".tmp", name)
+}
+
+// archive writes the program with what is installed beside it.
+func (r *release) archive() error {
+	var t tree
+	top := fmt.Sprintf("quern-%s/", r.version)
+	if err := t.addFile(top+"bin/quern", r.binary, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"LICENSE", "README.md", "scripts/deploy/quern.service"} {
+		if err := t.addFile(top+filepath.Base(name), name, 0o644); err != nil {
+			return err
+		}
+	}
+	err := filepath.WalkDir(r.docs, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(r.docs, path)
+		if err != nil {
+			return err
+		}
+		return t.addFile(top+"share/"+filepath.ToSlash(rel), path, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	packed, err := t.gzipped(r.time)
+	if err != nil {
+		return err
+	}
+	return writeFile(r.name(".tar.gz"), packed)
+}
