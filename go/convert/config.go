@@ -19,6 +19,8 @@ type config struct {
 	m    map[string]any
 	file string
 	err  error
+
+	layer int // whose tensors are made
 }
 
 // readJSON reads a JSON file that Python has written: NaN and infinities become null.

@@ -81,6 +81,12 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.targets, err = m.plan(); err != nil {
 		return nil, err
 	}
+	if m.family.finish != nil {
+		m.family.finish(m, k)
+	}
+	if m.config.err != nil {
+		return nil, m.config.err
+	}
 	if m.keys, err = m.metadata(k); err != nil {
 		return nil, err
 	}
@@ -172,6 +178,10 @@ func (m *Model) skipped(name string) bool {
 		return true
 	}
 	if m.config.flag("tie_word_embeddings") && strings.HasSuffix(name, "lm_head.weight") {
+		return true
+	}
+	alike := strings.Fields(m.family.alike)
+	if i := slices.Index(alike, name); i > 0 && slices.ContainsFunc(alike[:i], func(first string) bool { return m.weights.Tensor(first) != nil }) {
 		return true
 	}
 	return slices.ContainsFunc(m.family.skip, func(part string) bool { return strings.HasPrefix(plain(name), part) || strings.HasSuffix(name, part) })

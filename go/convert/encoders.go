@@ -1,6 +1,9 @@
 package convert
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // bertRules is BERT's names.
 var bertRules = []rule{
@@ -44,8 +47,12 @@ var encoders = []family{
 				k.n("context_length", max(k.count("max_position_embeddings")-n, 0))
 			}
 		},
+		change: withTasks,
+		rename: func(_ *config, name string) string {
+			return strings.TrimSuffix(strings.Replace(name, ".parametrizations.", ".", 1), ".original")
+		},
 		prefix: "roberta.",
-		skip:   maskedHeads,
+		skip:   slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // which are files of their own
 		vocab:  typesOfTexts,
 	},
 	{
@@ -65,8 +72,38 @@ var encoders = []family{
 			encoderKeys(k)
 			k.drop("attention.head_count_kv")
 		},
+		change: withExperts,
+		skip:   maskedHeads,
+		vocab:  typesOfTexts,
+	},
+	{
+		arch:  "jina-bert-v2",
+		names: "JinaBertModel JinaBertForMaskedLM",
+		rules: slices.Concat([]rule{
+			{"mlp.gated_layers", "ffn_gate ffn_up", halves},
+			{"mlp.up_gated_layer", "ffn_up ffn_gate", halves},
+			{"mlp.wo", "ffn_down", nil},
+			{"mlp.down_layer", "ffn_down", nil},
+			{"mlp.layernorm", "layer_output_norm", nil},
+			{"layer_norm_1", "attn_norm_2", nil},
+			{"layer_norm_2", "layer_output_norm", nil},
+			{"attention.self.layer_norm_q", "attn_q_norm", nil},
+			{"attention.self.layer_norm_k", "attn_k_norm", nil},
+		}, bertRules),
+		keys:  encoderKeys,
 		skip:  maskedHeads,
-		vocab: typesOfTexts,
+		vocab: jinaVocab,
+	},
+	{
+		arch:  "llama-embed",
+		names: "LlamaBidirectionalModel",
+		rules: slices.Concat(ends, pairs, dense),
+		keys: func(k *keys) {
+			encoderKeys(k)
+			vocabSize(k)
+			rotating(k, 1)
+		},
+		extra: llama3Factors,
 	},
 	{
 		arch:  "modern-bert",
@@ -110,3 +147,46 @@ var fromPad = one(func(c *config, v view) (view, error) {
 	before = min(before, rows)
 	return v.strided(before*each, dim{rows - before, each}, dim{each, 1}), nil
 })
+
+// withTasks is XLM-R with rotations in place of positions, and adapters for tasks, where there are such.
+func withTasks(c *config, f *family) *family {
+	if !c.has("lora_adaptations") {
+		return f
+	}
+	kind := *f
+	kind.arch = "jina-bert-v3"
+	kind.rules = slices.Concat([]rule{
+		{"emb_ln", "token_embd_norm", nil},
+		{"mixer.Wqkv", "attn_qkv", nil},
+		{"mixer.out_proj", "attn_output", nil},
+		{"norm1", "attn_output_norm", nil},
+		{"norm2", "layer_output_norm", nil},
+		{"mlp.fc1", "ffn_up", nil},
+		{"mlp.fc2", "ffn_down", nil},
+	}, f.rules)
+	return &kind
+}
+
+// withExperts is nomic-embed-text with experts in some of its layers.
+func withExperts(c *config, f *family) *family {
+	if c.countOr("moe_every_n_layers", 0) == 0 {
+		return f
+	}
+	kind := *f
+	kind.arch = "nomic-bert-moe"
+	kind.rules = with(f.rules,
+		rule{"mlp.fc1", "ffn_up", nil},
+		rule{"mlp.router.layer", "ffn_gate_inp", nil},
+		rule{"mlp.experts.mlp.w1", "ffn_up_exps.weight", byExpert},
+		rule{"mlp.experts.mlp.w2", "ffn_down_exps.weight", then(byExpert, transpose)},
+		rule{"mlp.experts.bias", "", nil})
+	kind.settings = []setting{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
+	return &kind
+}
+
+// jinaVocab puts the ends of texts that these models were trained with.
+func jinaVocab(m *Model, v *vocabulary) {
+	typesOfTexts(m, v)
+	v.setAdd("bos", true)
+	v.setAdd("eos", true)
+}

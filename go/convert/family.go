@@ -20,6 +20,9 @@ type family struct {
 	change   func(c *config, f *family) *family  // what follows from settings; nil: nothing
 	rename   func(c *config, name string) string // of single tensors; nil: none
 	vocab    func(m *Model, v *vocabulary)       // what the tokenizer's files do not say; nil: nothing
+	count    func(c *config, name string) int    // how many tensors a * in a name stands for; nil or 0: experts
+	alike    string                              // names of one tensor, of which the first that is there is read
+	finish   func(m *Model, k *keys)             // what follows from tensors; nil: nothing
 }
 
 func (f *family) trim() []string {
@@ -30,7 +33,7 @@ func (f *family) trim() []string {
 }
 
 // families are all that are known.
-var families = slices.Concat(llamas, qwens, gemmas, phis, granites, hybrids, latents, mixtures, singles, encoders)
+var families = slices.Concat(llamas, descendants, qwens, gemmas, phis, granites, hybrids, scanners, rwkvs, latents, mixtures, routers, elders, singles, encoders, t5s)
 
 // familyOf returns the family of a checkpoint.
 func familyOf(c *config) (*family, error) {

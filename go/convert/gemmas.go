@@ -6,6 +6,7 @@ import "slices"
 var gemmaRules = slices.Concat(around, ends, attention, dense)
 
 var gemmas = []family{
+	gemma3n,
 	{
 		arch:  "gemma",
 		names: "GemmaForCausalLM",
@@ -49,14 +50,8 @@ var gemmas = []family{
 	{
 		arch:  "gemma4",
 		names: "Gemma4ForConditionalGeneration Gemma4ForCausalLM Gemma4UnifiedForConditionalGeneration",
-		rules: with(gemmaRules,
+		rules: with(slices.Concat(perLayer, gemmaRules),
 			rule{"layer_scalar", "layer_output_scale.weight", nil},
-			rule{"per_layer_input_gate", "inp_gate", nil},
-			rule{"per_layer_projection", "proj", nil},
-			rule{"post_per_layer_input_norm", "post_norm", nil},
-			rule{"embed_tokens_per_layer", "per_layer_token_embd", nil},
-			rule{"per_layer_model_projection", "per_layer_model_proj", nil},
-			rule{"per_layer_projection_norm", "per_layer_proj_norm", nil},
 			rule{"post_feedforward_layernorm_1", "post_ffw_norm_1", nil},
 			rule{"post_feedforward_layernorm_2", "post_ffw_norm_2", nil},
 			rule{"pre_feedforward_layernorm_2", "pre_ffw_norm_2", nil},

@@ -114,8 +114,8 @@ func (k *keys) all(f *family) (layers int) {
 		f.keys(k)
 	}
 	for _, kv := range k.list {
-		if kv.Key == k.arch+".block_count" {
-			layers = int(kv.Value.(uint32))
+		if kv.Key == k.arch+".block_count" || kv.Key == k.arch+".decoder_block_count" {
+			layers = max(layers, int(kv.Value.(uint32)))
 		}
 	}
 	return layers

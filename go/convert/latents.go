@@ -37,7 +37,132 @@ var latents = []family{
 		keys:     latentKeys,
 		change:   withoutNext,
 	},
+	{
+		arch:     "deepseek32",
+		names:    "DeepseekV32ForCausalLM",
+		rules:    slices.Concat(indexed, latent, ends, attention, dense, mixture),
+		settings: latentSettings,
+		keys:     func(k *keys) { latentKeys(k); indexKeys(k) },
+		change:   withoutNext,
+	},
+	{
+		arch:     "glm-dsa",
+		names:    "GlmMoeDsaForCausalLM",
+		rules:    slices.Concat(indexed, predicting, latent, ends, attention, dense, mixture),
+		settings: latentSettings,
+		keys: func(k *keys) {
+			latentKeys(k)
+			indexKeys(k)
+			k.n("rope.dimension_count", int(float64(k.count("qk_rope_head_dim"))*k.partial(1)))
+			if k.has("indexer_types") {
+				own := []bool{}
+				for _, kind := range k.texts("indexer_types") {
+					own = append(own, kind == "full")
+				}
+				k.bs("attention.indexer.types", own)
+			}
+			further(k)
+		},
+		vocab: glmVocab,
+	},
+	{
+		arch:     "mistral4",
+		names:    "Mistral4ForCausalLM Mistral4ForConditionalGeneration",
+		rules:    slices.Concat(latent, ends, attention, dense, mixture),
+		settings: latentSettings,
+		keys: func(k *keys) {
+			latentKeys(k)
+			r := k.ropeOf("full_attention")
+			if r.has("llama_4_scaling_beta") {
+				k.f("attention.temperature_scale", r.number("llama_4_scaling_beta"))
+				k.n("attention.temperature_length", r.count("original_max_position_embeddings"))
+			}
+			k.take(r)
+		},
+	},
+	{
+		arch:  "minicpm3",
+		names: "MiniCPM3ForCausalLM",
+		rules: slices.Concat([]rule{{"self_attn.kv_b_proj", "attn_kv_b", nil}}, latent, ends, attention, dense),
+		settings: []setting{
+			{"attention.q_lora_rank", 'n', "q_lora_rank"},
+			{"attention.kv_lora_rank", 'n', "kv_lora_rank"},
+			{"rope.dimension_count", 'n', "qk_rope_head_dim"},
+		},
+		keys: func(k *keys) {
+			vocabSize(k)
+			k.n("attention.key_length", k.count("qk_nope_head_dim")+k.count("qk_rope_head_dim"))
+			miniCPMScales(k)
+			k.drop("attention.value_length", "rope.scaling.type")
+		},
+		extra: func(c *config) map[string]view { return longFactors(c, c.count("qk_rope_head_dim")) },
+	},
+	{
+		arch:  "kimi-linear",
+		names: "KimiLinearForCausalLM KimiLinearModel",
+		rules: slices.Concat([]rule{
+			{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
+			{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
+			{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
+			{"self_attn.A_log", "ssm_a", then(negExp, column)},
+			{"self_attn.dt_bias", "ssm_dt.bias", nil},
+			{"self_attn.f_a_proj", "ssm_f_a", nil},
+			{"self_attn.f_b_proj", "ssm_f_b", nil},
+			{"self_attn.g_a_proj", "ssm_g_a", nil},
+			{"self_attn.g_b_proj", "ssm_g_b", nil},
+			{"self_attn.b_proj", "ssm_beta", nil},
+			{"self_attn.o_norm", "ssm_norm", nil},
+			{"block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
+			{"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp", nil},
+			{"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp", nil},
+			{"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp", nil},
+		}, latent, ends, attention, dense, blockSparse),
+		settings: latentSettings,
+		keys: func(k *keys) {
+			latentKeys(k)
+			l := k.within("linear_attn_config")
+			attends := make([]bool, k.layers())
+			for _, v := range l.list("full_attn_layers") { // from 1 on
+				n, ok := asCount(v)
+				if !ok || n < 1 || n > len(attends) {
+					k.fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))
+					return
+				}
+				attends[n-1] = true
+			}
+			k.ns("attention.head_count_kv", where(attends, 1, 0))
+			k.n("ssm.conv_kernel", l.count("short_conv_kernel_size"))
+			k.n("kda.head_dim", l.count("head_dim"))
+			k.take(l)
+			k.drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
+		},
+	},
 }
+
+var latentSettings = slices.Concat(routedSettings, []setting{{"attention.q_lora_rank", 'n', "q_lora_rank"}})
+
+// indexed is what chooses the positions that a layer attends to.
+var indexed = []rule{
+	{"self_attn.indexer.wk", "indexer.attn_k", nil},
+	{"self_attn.indexer.wq_b", "indexer.attn_q_b", nil},
+	{"self_attn.indexer.k_norm", "indexer.k_norm", nil},
+	{"self_attn.indexer.weights_proj", "indexer.proj", nil},
+}
+
+func indexKeys(k *keys) {
+	k.n("attention.indexer.head_count", k.count("index_n_heads"))
+	k.n("attention.indexer.key_length", k.count("index_head_dim"))
+	k.n("attention.indexer.top_k", k.count("index_topk"))
+}
+
+// taps is the weights of a convolution, with a dimension of 1 between channels and taps.
+var taps = one(func(_ *config, v view) (view, error) {
+	v = v.squeezed()
+	if len(v.shape) != 2 {
+		return view{}, fmt.Errorf("the shape %v, want channels and taps", v.shape)
+	}
+	return v.as(v.shape[0], 1, v.shape[1])
+})
 
 // keysValues splits the matrix that makes keys and values of the vector by heads; keys become what queries are multiplied by.
 var keysValues op = func(c *config, in []view) ([]view, error) {

@@ -18,9 +18,10 @@ var llamas = []family{
 		extra: llama3Factors,
 	},
 	{
-		arch:  "mistral3",
-		names: "Mistral3ForConditionalGeneration Ministral3ForCausalLM",
-		rules: slices.Concat(ends, pairs, dense),
+		arch:   "mistral3",
+		names:  "Mistral3ForConditionalGeneration Ministral3ForCausalLM",
+		change: overLatents,
+		rules:  slices.Concat(ends, pairs, dense),
 		keys: func(k *keys) {
 			vocabSize(k)
 			rotating(k, 1)
@@ -167,4 +168,13 @@ func stretched(k *keys) {
 	k.f("rope.scaling.factor", 1)
 	k.n("rope.scaling.original_context_length", 1<<18)
 	k.n("context_length", 1<<18)
+}
+
+// overLatents is Mistral 4 under the name of Mistral 3.
+func overLatents(c *config, f *family) *family {
+	if c.text("model_type") != "mistral4" {
+		return f
+	}
+	i := slices.IndexFunc(latents, func(f family) bool { return f.arch == "mistral4" })
+	return &latents[i]
 }

@@ -34,9 +34,7 @@ func then(ops ...op) op {
 }
 
 // addOne is for norms whose weights are stored as their distance from 1.
-var addOne = one(func(_ *config, v view) (view, error) {
-	return v.each(func(x float32) float32 { return x + 1 }), nil
-})
+var addOne = plus(1)
 
 // negExp turns the logarithm of a decay into the decay.
 var negExp = one(func(_ *config, v view) (view, error) {
@@ -48,6 +46,25 @@ var squeeze = one(func(_ *config, v view) (view, error) { return v.squeezed(), n
 
 // column makes a vector a matrix of one column.
 var column = one(func(_ *config, v view) (view, error) { return v.as(v.elems(), 1) })
+
+// flat makes a vector of any tensor.
+var flat = one(func(_ *config, v view) (view, error) { return v.as(v.elems()) })
+
+// times multiplies by a number of config.json.
+func times(factor func(*config) float64) op {
+	return one(func(c *config, v view) (view, error) {
+		f := float32(factor(c))
+		if f == 1 {
+			return v, nil
+		}
+		return v.each(func(x float32) float32 { return x * f }), nil
+	})
+}
+
+// plus adds a number.
+func plus(d float32) op {
+	return one(func(_ *config, v view) (view, error) { return v.each(func(x float32) float32 { return x + d }), nil })
+}
 
 // transpose exchanges the last two dimensions.
 var transpose = one(func(_ *config, v view) (view, error) {

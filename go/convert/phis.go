@@ -72,13 +72,18 @@ func (c *config) stretch() (scale, old float64, kind string) {
 
 // phi3Factors are of long and of short contexts.
 func phi3Factors(c *config) map[string]view {
+	return longFactors(c, int(float64(c.headDim())*c.partial(1)))
+}
+
+// longFactors are those of so many channels that rotate.
+func longFactors(c *config, channels int) map[string]view {
 	r := c.ropeOf("full_attention")
 	defer c.take(r)
 	long, short := r.numbers("long_factor"), r.numbers("short_factor")
 	if long == nil {
 		return nil
 	}
-	if want := int(float64(c.headDim())*c.partial(1)) / 2; len(long) != want || len(short) != want {
+	if want := channels / 2; len(long) != want || len(short) != want {
 		r.fail("%d long and %d short factors of rotations, want %d", len(long), len(short), want)
 		return nil
 	}

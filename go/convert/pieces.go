@@ -135,8 +135,17 @@ func parsePieces(b []byte) (*pieceModel, error) {
 	return m, err
 }
 
-// readPieces reads a SentencePiece model. Those of XLM-R have their first tokens in another order than their checkpoints.
-func (v *vocabulary) readPieces(path string, moved bool) error {
+// How the pieces of a SentencePiece model become tokens.
+type pieceOrder int
+
+const (
+	plainPieces  pieceOrder = iota // in their order, by scores
+	piecesOfT5                     // in their order, by probabilities if the model has these
+	piecesOfXLMR                   // by probabilities, the first tokens in another order
+)
+
+// readPieces reads a SentencePiece model.
+func (v *vocabulary) readPieces(path string, order pieceOrder) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
 		return err
@@ -146,11 +155,14 @@ func (v *vocabulary) readPieces(path string, moved bool) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	v.model, v.pre, v.scores = "llama", "default", []float32{}
-	if moved {
-		if m.kind != 1 {
-			return fmt.Errorf("%s: a model of the kind %d, want Unigram", path, m.kind)
-		}
+	const unigram = 1
+	if order == piecesOfXLMR && m.kind != unigram {
+		return fmt.Errorf("%s: a model of the kind %d, want Unigram", path, m.kind)
+	}
+	if order != plainPieces && m.kind == unigram {
 		v.unigram(m.dummyPrefix, m.oneSpace, m.charsmap)
+	}
+	if order == piecesOfXLMR {
 		first := []spelled{{"<s>", 0, 3}, {"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2}}
 		m.pieces = append(first, m.pieces[min(3, len(m.pieces)):]...)
 		m.pieces = append(m.pieces, spelled{"<mask>", 0, 3})
@@ -178,8 +190,8 @@ func (v *vocabulary) readPieces(path string, moved bool) error {
 
 // readExtended reads a SentencePiece model, and the tokens that the checkpoint adds behind it: those of added_tokens.json, where
 // older checkpoints have them alone, and of tokenizer.json.
-func (v *vocabulary) readExtended(dir, name string, moved bool, f *tokenizerFile) error {
-	if err := v.readPieces(filepath.Join(dir, name), moved); err != nil {
+func (v *vocabulary) readExtended(dir, name string, order pieceOrder, f *tokenizerFile) error {
+	if err := v.readPieces(filepath.Join(dir, name), order); err != nil {
 		return err
 	}
 	var older map[string]any

@@ -109,8 +109,8 @@ func (m *Model) groups() ([]*group, error) {
 			list = append(list, g)
 		}
 		expert := max(s.expert, 0)
-		if limit := max(m.config.experts(), 1); s.expert >= limit {
-			return nil, fmt.Errorf("%s: tensor %q is of expert %d, config.json has %d", m.dir, name, s.expert, limit)
+		if limit := max(m.stacked(s.name), 1); s.expert >= limit {
+			return nil, fmt.Errorf("%s: tensor %q has the number %d, config.json has %d", m.dir, name, s.expert, limit)
 		}
 		for len(g.parts[part]) <= expert {
 			g.parts[part] = append(g.parts[part], nil)
@@ -121,6 +121,26 @@ func (m *Model) groups() ([]*group, error) {
 		g.parts[part][expert] = m.weights.Tensor(name)
 	}
 	return list, nil
+}
+
+// stacked returns how many tensors a name with a * stands for.
+func (m *Model) stacked(name string) int {
+	if m.family.count != nil {
+		if n := m.family.count(m.config, name); n > 0 {
+			return n
+		}
+	}
+	return m.config.experts()
+}
+
+// target returns a tensor that is to be written, or nil.
+func (m *Model) target(name string) *target {
+	for _, t := range m.targets {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
 }
 
 // make returns what the rule of a group makes of its tensors.
@@ -140,8 +160,8 @@ func (m *Model) make(g *group) ([]*target, error) {
 			in = append(in, v)
 			continue
 		}
-		if n := m.config.experts(); len(list) != n || slices.Contains(list, nil) {
-			return nil, fmt.Errorf("%s of layer %d: not all of %d experts are there", from, g.layer, n)
+		if n := m.stacked(from); len(list) != n || slices.Contains(list, nil) {
+			return nil, fmt.Errorf("%s of layer %d: not all of %d are there", from, g.layer, n)
 		}
 		var each []view
 		for _, t := range list {
@@ -153,11 +173,12 @@ func (m *Model) make(g *group) ([]*target, error) {
 		}
 		v, err := stacked(each)
 		if err != nil {
-			return nil, fmt.Errorf("%s of layer %d: experts have %w", from, g.layer, err)
+			return nil, fmt.Errorf("%s of layer %d: they have %w", from, g.layer, err)
 		}
 		in = append(in, v)
 	}
 	if g.rule.do != nil {
+		m.config.layer = g.layer
 		var err error
 		if in, err = g.rule.do(m.config, in); err != nil {
 			return nil, fmt.Errorf("tensor %s has %w", names[0], err)
@@ -223,6 +244,7 @@ func floats(name string) bool {
 	}
 	return slices.Contains([]string{
 		"ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv",
-		"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v",
+		"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v", "altup_correct_coef", "altup_predict_coef", "indexer.proj",
+		"time_mix_first", "time_mix_w1", "time_mix_w2", "time_mix_decay_w1", "time_mix_decay_w2", "time_mix_lerp_fused",
 	}, module)
 }

@@ -65,7 +65,7 @@ func TestTinyStories(t *testing.T) {
 // converter made of it.
 func TestPieces(t *testing.T) {
 	v := &vocabulary{limit: maxTokens}
-	if err := v.readPieces(testdata.Path(t, "tokenizers/llama2.tokenizer.model"), false); err != nil {
+	if err := v.readPieces(testdata.Path(t, "tokenizers/llama2.tokenizer.model"), plainPieces); err != nil {
 		t.Fatal(err)
 	}
 	want := parseFile(t, "tokenizers/cases/ggml-vocab-llama-spm.gguf")

@@ -10,7 +10,8 @@ import (
 // A rule says which tensors of a checkpoint become which of a GGUF file. Names are without .weight or .bias, which is kept,
 // unless the rule has the whole name; those of a layer are without what is before its number, and with a dot in front where
 // there is a tensor of no layer with that name. A number within, as of experts, is *, and such tensors are stacked. Several
-// names have spaces between; a rule without results leaves its tensors out.
+// names have spaces between; a rule without results leaves its tensors out. Results begin with blk. and the layer's number, unless
+// they have a # where that stands.
 type rule struct {
 	from, to string
 	do       op // nil: as it is
@@ -74,7 +75,9 @@ func match(rules []rule, s source) (r *rule, part int, suffix string) {
 func (r *rule) targets(layer int, suffix string) []string {
 	var names []string
 	for name := range strings.FieldsSeq(r.to) {
-		if layer >= 0 {
+		if before, after, ok := strings.Cut(name, "#"); ok {
+			name = before + strconv.Itoa(layer) + after
+		} else if layer >= 0 {
 			name = "blk." + strconv.Itoa(layer) + "." + name
 		}
 		names = append(names, name+suffix)

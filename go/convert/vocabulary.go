@@ -92,17 +92,33 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 	if err := readJSON(settings.file, &settings.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	ranks := false
 	switch {
 	case m.family.arch == "gemma4" && file != nil:
 		err = from(path, v.readMerged(file))
-	case m.exists("tokenizer.model"):
-		err = v.readExtended(m.dir, "tokenizer.model", false, file)
+	case m.exists("spiece.model"):
+		err = v.readExtended(m.dir, "spiece.model", piecesOfT5, file)
+	case m.exists("tokenizer.model") && !isRanks(filepath.Join(m.dir, "tokenizer.model")):
+		kind := plainPieces
+		if strings.HasPrefix(m.family.arch, "t5") {
+			kind = piecesOfT5
+		}
+		err = v.readExtended(m.dir, "tokenizer.model", kind, file)
 	case m.exists("sentencepiece.bpe.model"):
-		err = v.readExtended(m.dir, "sentencepiece.bpe.model", true, file)
+		err = v.readExtended(m.dir, "sentencepiece.bpe.model", piecesOfXLMR, file)
+	case m.exists(worldFile):
+		err = v.readWorld(filepath.Join(m.dir, worldFile))
+	case file == nil && m.exists(jsonLines):
+		err = v.readJSONLines(filepath.Join(m.dir, jsonLines))
+	case file == nil && m.exists("tekken.json"):
+		err = v.readTekken(filepath.Join(m.dir, "tekken.json"))
+	case file == nil && ranksOf(m.dir) != "":
+		ranks = true
+		err = v.readRanks(ranksOf(m.dir), m.family.arch, m.Pre)
 	case file == nil && m.exists("vocab.txt"):
 		err = v.readWords(filepath.Join(m.dir, "vocab.txt"))
 	case file == nil:
-		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model or vocab.txt; save the tokenizer with save_pretrained, which writes one", m.dir)
+		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken or vocab.txt; save the tokenizer with save_pretrained, which writes one", m.dir)
 	case file.Model.Type == "WordPiece":
 		err = from(path, v.readWordPiece(file))
 	case file.Model.Type == "Unigram":
@@ -117,7 +133,7 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.decode(settings, v.scores != nil && v.merges == nil); err != nil {
+	if err := v.decode(settings, ranks || v.scores != nil && v.merges == nil); err != nil {
 		return nil, err
 	}
 	if size > len(v.tokens) {
@@ -336,9 +352,9 @@ var bytePattern = regexp.MustCompile(`^<0x[0-9A-Fa-f]{2}>$`)
 
 func isByte(text string) bool { return bytePattern.MatchString(text) }
 
-// decode puts the tokens that tokenizer_config.json adds, for vocabularies of SentencePiece.
-func (v *vocabulary) decode(settings *config, scored bool) error {
-	if !scored {
+// decode puts the tokens that tokenizer_config.json adds, for vocabularies whose own file has none.
+func (v *vocabulary) decode(settings *config, adds bool) error {
+	if !adds {
 		return nil
 	}
 	for number, entry := range settings.object("added_tokens_decoder") {
@@ -359,7 +375,7 @@ func (v *vocabulary) decode(settings *config, scored bool) error {
 		score := float32(0)
 		if id >= len(v.types) || v.types[id] != typ || v.tokens[id] != text {
 			score = -1000
-		} else {
+		} else if v.scores != nil {
 			score = v.scores[id]
 		}
 		if err := v.put(id, text, typ, score); err != nil {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 const (
@@ -136,6 +138,10 @@ func connection(ctx context.Context, err error) error {
 // send sends a request once. An answer outside of 200 to 299 is a StatusError.
 func send(c doer, req *http.Request) (*http.Response, error) {
 	res, err := c.Do(req)
+	var token *errcode.ErrorResponse
+	if errors.As(err, &token) {
+		return nil, &StatusError{token.StatusCode, "when asked for a token", 0}
+	}
 	if err != nil {
 		return nil, connection(req.Context(), err)
 	}

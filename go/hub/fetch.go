@@ -162,7 +162,7 @@ func (p *part) copy(ctx context.Context, cancel context.CancelCauseFunc, body io
 		n, err := body.Read(buffer[:min(int64(len(buffer)), to-at)])
 		if n > 0 {
 			watch.Reset(p.h.c.Stall)
-			if _, err := p.file.WriteAt(buffer[:n], p.offset(i)+at); err != nil {
+			if _, err := p.h.writeAt(p.file, buffer[:n], p.offset(i)+at); err != nil {
 				return diskError(err)
 			}
 			at += int64(n)

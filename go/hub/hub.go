@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,9 @@ var ErrOffline = errors.New("it is not in the cache, and --offline forbids downl
 
 // A Hub downloads models into a cache. It is safe for concurrent use.
 type Hub struct {
-	c    Config
-	http *http.Client
+	c       Config
+	http    *http.Client
+	writeAt func(f *os.File, b []byte, at int64) (int, error)
 }
 
 // New returns a Hub.
@@ -78,7 +80,7 @@ func New(c Config) (*Hub, error) {
 	if c.Stall == 0 {
 		c.Stall = 30 * time.Second
 	}
-	return &Hub{c: c, http: newHTTP(c.Agent)}, nil
+	return &Hub{c: c, http: newHTTP(c.Agent), writeAt: (*os.File).WriteAt}, nil
 }
 
 // Dir returns the folder of the cache.

@@ -115,11 +115,22 @@ func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 	}
 	at := r
 	at.Repo = repo
-	p, err := h.resolveRegistry(ctx, at, scheme+host, client)
+	p, err := h.resolveRegistry(ctx, at, scheme+host, &reader{client, host, "repository:" + repo + ":pull"})
 	if p != nil {
 		p.Ref = r
 	}
 	return p, err
+}
+
+// A reader sends requests to a registry with the token that it asks for. Since it says for what the token is, one that was fetched
+// serves all requests until it is refused.
+type reader struct {
+	*auth.Client
+	host, scope string
+}
+
+func (r *reader) Do(req *http.Request) (*http.Response, error) {
+	return r.Client.Do(req.WithContext(auth.WithScopesForHost(req.Context(), r.host, r.scope)))
 }
 
 func (h *Hub) resolveRegistry(ctx context.Context, r Ref, base string, c doer) (*Plan, error) {

@@ -73,7 +73,7 @@ func (p *part) pour(ctx context.Context) error {
 			if at+int64(n) > maxBytes {
 				return fmt.Errorf("more than %d bytes", int64(maxBytes))
 			}
-			if _, err := p.file.WriteAt(buffer[:n], at); err != nil {
+			if _, err := p.h.writeAt(p.file, buffer[:n], at); err != nil {
 				return err
 			}
 			sum.Write(buffer[:n])

@@ -46,7 +46,7 @@ func (d *directory) gemma() {
 	s, g := d.m.Shape, d.m.Shape.Gemma
 	n, all := s.NEmbd, g.NPerLayer*s.NLayer
 	if g.NPerLayer > 0 {
-		d.matrix("per_layer_token_embd", output, 0, all, s.NVocab) // as token_embd, which is the output too
+		d.matrix("per_layer_token_embd", all, s.NVocab) // as token_embd, which is the output too
 		d.typed("per_layer_model_proj", gguf.BF16, n, all)
 		d.ones("per_layer_proj_norm", g.NPerLayer)
 	}
@@ -67,8 +67,8 @@ func (d *directory) gemma() {
 		d.gemmaAttention(blk, i)
 		d.gemmaFeedForward(blk, i)
 		if g.NPerLayer > 0 {
-			d.matrix(blk+"inp_gate", attnQ, i, n, g.NPerLayer)
-			d.matrix(blk+"proj", attnQ, i, g.NPerLayer, n)
+			d.matrix(blk+"inp_gate", n, g.NPerLayer)
+			d.matrix(blk+"proj", g.NPerLayer, n)
 			d.ones(blk+"post_norm", n)
 		}
 		if g.Streams == 0 {
@@ -91,14 +91,14 @@ func (d *directory) gemmaAttention(blk string, i int) {
 	s, g := d.m.Shape, d.m.Shape.Gemma
 	n, dim, kv := s.NEmbd, s.headDim(i), s.kvHeads(i)
 	d.ones(blk+"attn_norm", n)
-	d.matrix(blk+"attn_q", attnQ, i, n, s.NHead*dim)
+	d.matrix(blk+"attn_q", n, s.NHead*dim)
 	d.ones(blk+"attn_q_norm", dim)
-	d.matrix(blk+"attn_k", attnK, i, n, kv*dim) // in layers that read those of others as well: files have them
+	d.matrix(blk+"attn_k", n, kv*dim) // in layers that read those of others as well: files have them
 	d.ones(blk+"attn_k_norm", dim)
 	if g.windowed(i) || !g.KeysServe {
-		d.matrix(blk+"attn_v", attnV, i, n, kv*dim)
+		d.matrix(blk+"attn_v", n, kv*dim)
 	}
-	d.matrix(blk+"attn_output", attnOut, i, s.NHead*dim, n)
+	d.matrix(blk+"attn_output", s.NHead*dim, n)
 	d.ones(blk+"post_attention_norm", n)
 }
 
@@ -117,8 +117,8 @@ func (d *directory) gemmaFeedForward(blk string, i int) {
 	for _, name := range []string{"pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"} {
 		d.ones(blk+name, n)
 	}
-	d.matrix(blk+"ffn_gate_up_exps", ffnUp, i, n, 2*s.NFF, s.NExpert)
-	d.matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, n, s.NExpert)
+	d.matrix(blk+"ffn_gate_up_exps", n, 2*s.NFF, s.NExpert)
+	d.matrix(blk+"ffn_down_exps", s.NFF, n, s.NExpert)
 	d.values(blk+"ffn_down_exps.scale", func(int) float32 { return 1 }, s.NExpert)
 }
 

@@ -4,12 +4,18 @@ import "cmp"
 
 // metadata sets the keys that engines need to load the model.
 func (m Model) metadata(set func(key string, value any)) {
+	m.settings(set)
+	m.Shape.tokenizer(set)
+}
+
+// settings sets the keys of the architecture.
+func (m Model) settings(set func(key string, value any)) {
 	s := m.Shape
 	set("general.architecture", s.Arch)
 	set("general.type", "model")
 	set("general.name", "synthetic "+s.Name)
 	set("general.description", "random weights, for measuring speed")
-	set("general.file_type", m.Mix.ftype)
+	set("general.file_type", m.Mix.Kind)
 	set("general.quantization_version", uint32(2))
 
 	p := s.Arch + "."
@@ -23,7 +29,6 @@ func (m Model) metadata(set func(key string, value any)) {
 	}
 	if r := s.RWKV; r != nil {
 		r.metadata(func(key string, value any) { set(p+key, value) })
-		s.tokenizer(set)
 		return
 	}
 	set(p+"attention.head_count", uint32(s.NHead))
@@ -109,7 +114,6 @@ func (m Model) metadata(set func(key string, value any)) {
 	for _, f := range s.Scales {
 		set(p+f.Key, f.Value)
 	}
-	s.tokenizer(set)
 }
 
 // each returns n for the layers of a kind, and 0 for the others.

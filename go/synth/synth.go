@@ -16,12 +16,13 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
 )
 
 // A Model is a shape with the types of its tensors.
 type Model struct {
 	Shape *Shape
-	Mix   *Mix
+	Mix   quant.Mix
 	Seed  uint64 // changes the weights and nothing else
 }
 
@@ -34,11 +35,12 @@ func ParseShape(spec string) (Model, error) {
 		mix = "Q4_K_M"
 	}
 	name, layers, cut := strings.Cut(name, "/")
-	s, m := findShape(name), findMix(mix)
+	s := findShape(name)
+	m, known := findMix(mix)
 	switch {
 	case s == nil:
 		return Model{}, fmt.Errorf("unknown shape %q, known are %s", name, strings.Join(Shapes(), " "))
-	case m == nil:
+	case !known:
 		return Model{}, fmt.Errorf("unknown type %q, known are %s", mix, strings.Join(Mixes(), " "))
 	}
 	if cut {

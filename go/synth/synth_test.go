@@ -45,8 +45,8 @@ func TestRoundTrip(t *testing.T) {
 		if v, _ := f.Value("llama.embedding_length"); v != uint32(256) {
 			t.Errorf("%s: llama.embedding_length = %v, want 256", m, v)
 		}
-		if v, _ := f.Value("general.file_type"); v != m.Mix.ftype {
-			t.Errorf("%s: general.file_type = %v, want %d", m, v, m.Mix.ftype)
+		if v, _ := f.Value("general.file_type"); v != m.Mix.Kind {
+			t.Errorf("%s: general.file_type = %v, want %d", m, v, m.Mix.Kind)
 		}
 	}
 }

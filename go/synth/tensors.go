@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
 )
 
 // A tensor is one entry of the file's directory.
@@ -14,6 +15,7 @@ type tensor struct {
 	typ    gguf.Type
 	dims   []uint64
 	values []float32 // of a vector with fixed values
+	mixed  bool      // the mix gives it another type
 }
 
 // A directory lists the tensors of a model.
@@ -22,9 +24,10 @@ type directory struct {
 	list []tensor
 }
 
-// matrix adds a matrix of the type that the mix has for its role.
-func (d *directory) matrix(name string, r role, layer int, dims ...int) {
-	d.typed(name, fitting(d.m.Mix.typeOf(d.m.Shape, r, layer), dims[0]), dims...)
+// matrix adds a matrix of the type that the mix has for it.
+func (d *directory) matrix(name string, dims ...int) {
+	d.typed(name, gguf.F16, dims...)
+	d.list[len(d.list)-1].mixed = true
 }
 
 // typed adds a matrix of a type.
@@ -61,11 +64,7 @@ func (d *directory) bias(name string, dims ...int) {
 func (m Model) tensors() []tensor {
 	d := directory{m: m}
 	s := m.Shape
-	embedRole := embed
-	if s.Tied {
-		embedRole = output
-	}
-	d.matrix("token_embd", embedRole, 0, s.NEmbd, s.NVocab)
+	d.matrix("token_embd", s.NEmbd, s.NVocab)
 	if s.RopeFactor > 0 {
 		f := s.ropeFreqs()
 		d.values("rope_freqs.weight", func(i int) float32 { return f[i] }, len(f))
@@ -86,9 +85,36 @@ func (m Model) tensors() []tensor {
 	}
 	d.ones(last, s.NEmbd)
 	if !s.Tied {
-		d.matrix("output", output, 0, s.NEmbd, s.NVocab)
+		d.matrix("output", s.NEmbd, s.NVocab)
 	}
+	d.choose()
 	return d.list
+}
+
+// choose gives matrices the types that quantizers give those of their names.
+func (d *directory) choose() {
+	w := gguf.NewWriter()
+	d.m.settings(w.Set)
+	for _, t := range d.list {
+		w.AddTensor(t.name, t.typ, t.dims, nil)
+	}
+	f, err := w.Outline()
+	if err != nil {
+		panic(err) // of a table in this package
+	}
+	choices, err := quant.Choose(f, d.m.Mix, quant.Options{})
+	if err != nil {
+		panic(err)
+	}
+	to := make(map[string]gguf.Type, len(choices))
+	for _, c := range choices {
+		to[c.Name] = c.To
+	}
+	for i := range d.list {
+		if t := &d.list[i]; t.mixed {
+			t.typ = to[t.name]
+		}
+	}
 }
 
 func (d *directory) layer(i int) {
@@ -101,9 +127,9 @@ func (d *directory) layer(i int) {
 	case scanLayer:
 		d.scan(blk, i, s.Scan)
 	case convLayer:
-		d.matrix(blk+"shortconv.in_proj", attnQ, i, s.NEmbd, 3*s.NEmbd)
+		d.matrix(blk+"shortconv.in_proj", s.NEmbd, 3*s.NEmbd)
 		d.values(blk+"shortconv.conv.weight", func(i int) float32 { return float32(1+i%s.NTap) / 10 }, s.NTap, s.NEmbd)
-		d.matrix(blk+"shortconv.out_proj", attnOut, i, s.NEmbd, s.NEmbd)
+		d.matrix(blk+"shortconv.out_proj", s.NEmbd, s.NEmbd)
 	case latentLayer:
 		d.latents(blk, i, s.Latent)
 	case attentionLayer:
@@ -139,10 +165,10 @@ func (d *directory) mixture(blk string, i int) {
 		d.values(blk+"exp_probs_b.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, s.NExpert)
 	}
 	if !s.ReLU2 {
-		d.matrix(blk+"ffn_gate_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
+		d.matrix(blk+"ffn_gate_exps", s.NEmbd, s.NFF, s.NExpert)
 	}
-	d.matrix(blk+"ffn_up_exps", ffnUp, i, s.NEmbd, s.NFF, s.NExpert)
-	d.matrix(blk+"ffn_down_exps", ffnDown, i, s.NFF, s.NEmbd, s.NExpert)
+	d.matrix(blk+"ffn_up_exps", s.NEmbd, s.NFF, s.NExpert)
+	d.matrix(blk+"ffn_down_exps", s.NFF, s.NEmbd, s.NExpert)
 	d.bias(blk+"ffn_gate_exps", s.NFF, s.NExpert)
 	d.bias(blk+"ffn_up_exps", s.NFF, s.NExpert)
 	d.bias(blk+"ffn_down_exps", s.NEmbd, s.NExpert)
@@ -157,10 +183,10 @@ func (d *directory) mixture(blk string, i int) {
 func (d *directory) feedForward(blk, suffix string, i, width int) {
 	n := d.m.Shape.NEmbd
 	if !d.m.Shape.ReLU2 {
-		d.matrix(blk+"ffn_gate"+suffix, ffnUp, i, n, width)
+		d.matrix(blk+"ffn_gate"+suffix, n, width)
 	}
-	d.matrix(blk+"ffn_up"+suffix, ffnUp, i, n, width)
-	d.matrix(blk+"ffn_down"+suffix, ffnDown, i, width, n)
+	d.matrix(blk+"ffn_up"+suffix, n, width)
+	d.matrix(blk+"ffn_down"+suffix, width, n)
 }
 
 func (d *directory) attention(blk string, i int) {
@@ -169,9 +195,9 @@ func (d *directory) attention(blk string, i int) {
 	if s.Delta != nil {
 		query *= 2 // of each head the query and a gate
 	}
-	d.matrix(blk+"attn_q", attnQ, i, s.NEmbd, query)
-	d.matrix(blk+"attn_k", attnK, i, s.NEmbd, s.NHeadKV*s.HeadDim)
-	d.matrix(blk+"attn_v", attnV, i, s.NEmbd, s.NHeadKV*s.HeadDim)
+	d.matrix(blk+"attn_q", s.NEmbd, query)
+	d.matrix(blk+"attn_k", s.NEmbd, s.NHeadKV*s.HeadDim)
+	d.matrix(blk+"attn_v", s.NEmbd, s.NHeadKV*s.HeadDim)
 	d.bias(blk+"attn_q", s.NHead*s.HeadDim)
 	d.bias(blk+"attn_k", s.NHeadKV*s.HeadDim)
 	d.bias(blk+"attn_v", s.NHeadKV*s.HeadDim)
@@ -179,7 +205,7 @@ func (d *directory) attention(blk string, i int) {
 		d.ones(blk+"attn_q_norm", s.HeadDim)
 		d.ones(blk+"attn_k_norm", s.HeadDim)
 	}
-	d.matrix(blk+"attn_output", attnOut, i, s.NHead*s.HeadDim, s.NEmbd)
+	d.matrix(blk+"attn_output", s.NHead*s.HeadDim, s.NEmbd)
 	d.bias(blk+"attn_output", s.NEmbd)
 	if s.GPTOSS {
 		d.values(blk+"attn_sinks.weight", func(i int) float32 { return 0.5 * float32(i%5-2) }, s.NHead)
@@ -188,33 +214,33 @@ func (d *directory) attention(blk string, i int) {
 
 func (d *directory) latents(blk string, i int, l *Latent) {
 	s := d.m.Shape
-	d.matrix(blk+"attn_q_a", attnQ, i, s.NEmbd, l.QueryRank)
+	d.matrix(blk+"attn_q_a", s.NEmbd, l.QueryRank)
 	d.ones(blk+"attn_q_a_norm", l.QueryRank)
-	d.matrix(blk+"attn_q_b", attnQ, i, l.QueryRank, s.NHead*(l.Plain+l.Rotated))
-	d.matrix(blk+"attn_kv_a_mqa", attnK, i, s.NEmbd, l.Rank+l.Rotated)
+	d.matrix(blk+"attn_q_b", l.QueryRank, s.NHead*(l.Plain+l.Rotated))
+	d.matrix(blk+"attn_kv_a_mqa", s.NEmbd, l.Rank+l.Rotated)
 	d.ones(blk+"attn_kv_a_norm", l.Rank)
-	d.matrix(blk+"attn_k_b", attnK, i, l.Plain, l.Rank, s.NHead)
-	d.matrix(blk+"attn_v_b", attnK, i, l.Rank, l.Value, s.NHead)
-	d.matrix(blk+"attn_output", attnOut, i, s.NHead*l.Value, s.NEmbd)
+	d.matrix(blk+"attn_k_b", l.Plain, l.Rank, s.NHead)
+	d.matrix(blk+"attn_v_b", l.Rank, l.Value, s.NHead)
+	d.matrix(blk+"attn_output", s.NHead*l.Value, s.NEmbd)
 }
 
 func (d *directory) deltaNet(blk string, i int, n *Delta) {
 	embd := d.m.Shape.NEmbd
 	inner := n.NHead * n.Dim
 	cols := 2*n.NHeadKey*n.Dim + inner
-	d.matrix(blk+"attn_qkv", attnQKV, i, embd, cols)
-	d.matrix(blk+"attn_gate", attnQ, i, embd, inner)
+	d.matrix(blk+"attn_qkv", embd, cols)
+	d.matrix(blk+"attn_gate", embd, inner)
 	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%n.NTap) / 10 }, n.NTap, cols)
 	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, n.NHead)
 	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, n.NHead)
 	if n.Grouped {
-		d.matrix(blk+"ssm_ba", attnK, i, embd, 2*n.NHead)
+		d.matrix(blk+"ssm_ba", embd, 2*n.NHead)
 	} else {
-		d.matrix(blk+"ssm_beta", attnK, i, embd, n.NHead)
-		d.matrix(blk+"ssm_alpha", attnK, i, embd, n.NHead)
+		d.matrix(blk+"ssm_beta", embd, n.NHead)
+		d.matrix(blk+"ssm_alpha", embd, n.NHead)
 	}
 	d.ones(blk+"ssm_norm", n.Dim)
-	d.matrix(blk+"ssm_out", attnOut, i, inner, embd)
+	d.matrix(blk+"ssm_out", inner, embd)
 }
 
 func (d *directory) scan(blk string, i int, c *Scan) {
@@ -223,28 +249,28 @@ func (d *directory) scan(blk string, i int, c *Scan) {
 		return
 	}
 	embd := d.m.Shape.NEmbd
-	d.matrix(blk+"ssm_in", attnQ, i, embd, c.inner()+c.conv()+c.NHead)
+	d.matrix(blk+"ssm_in", embd, c.inner()+c.conv()+c.NHead)
 	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, c.conv())
 	d.values(blk+"ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, c.conv())
 	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, c.NHead)
 	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%16) }, 1, c.NHead)
 	d.values(blk+"ssm_d", func(int) float32 { return 1 }, 1, c.NHead)
 	d.values(blk+"ssm_norm.weight", func(int) float32 { return 1 }, c.inner()/c.NGroup, c.NGroup)
-	d.matrix(blk+"ssm_out", attnOut, i, c.inner(), embd)
+	d.matrix(blk+"ssm_out", c.inner(), embd)
 }
 
 // mamba adds a state space of the first kind.
 func (d *directory) mamba(blk string, i int, c *Scan) {
 	embd, inner := d.m.Shape.NEmbd, c.inner()
-	d.matrix(blk+"ssm_in", attnQ, i, embd, 2*inner)
+	d.matrix(blk+"ssm_in", embd, 2*inner)
 	d.values(blk+"ssm_conv1d.weight", func(i int) float32 { return float32(1+i%c.NTap) / 10 }, c.NTap, inner)
 	d.values(blk+"ssm_conv1d.bias", func(i int) float32 { return 0.01 * float32(i%7-3) }, inner)
-	d.matrix(blk+"ssm_x", attnQ, i, inner, c.Rank+2*c.State)
-	d.matrix(blk+"ssm_dt", attnQ, i, c.Rank, inner)
+	d.matrix(blk+"ssm_x", inner, c.Rank+2*c.State)
+	d.matrix(blk+"ssm_dt", c.Rank, inner)
 	d.values(blk+"ssm_dt.bias", func(int) float32 { return -4 }, inner)
 	d.values(blk+"ssm_a", func(i int) float32 { return -float32(1 + i%c.State) }, c.State, inner)
 	d.values(blk+"ssm_d", func(int) float32 { return 1 }, inner)
-	d.matrix(blk+"ssm_out", attnOut, i, inner, embd)
+	d.matrix(blk+"ssm_out", inner, embd)
 }
 
 // ropeFreqs returns what each rotation's frequency is divided by. Rotations
