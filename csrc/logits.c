@@ -1,5 +1,6 @@
 /* logits.c - what samplers ask of the logits of a vocabulary: block by block, in one thread. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels.h"
 #include "quern.h"
@@ -81,6 +82,30 @@ void qn_logits_spread(struct qn_spread *s, const float *x, int64_t n, int64_t st
 	spread_about(of, x, n, step, mid);
 	off = of[0] > 0 ? of[1] / of[0] : 0;
 	*s = (struct qn_spread){of[0], (double)mid + off, of[0] > 0 ? of[2] / of[0] - off * off : 0};
+}
+
+/* A bin has four sums, for logits next to each other are often of one: each addition would wait for the one before. */
+void qn_logits_bins(double *mass, const float *x, int64_t n, int64_t step, float top, float scale, float per,
+                    float from, float to)
+{
+	const struct logits_range range = {top, scale, from, to};
+	float copy[QN_LOGITS_BLOCK], w[QN_LOGITS_BLOCK], at[QN_LOGITS_BLOCK];
+
+	memset(mass, 0, sizeof *mass * QN_LOGITS_BINS * QN_LOGITS_SUMS);
+	for (int64_t i = 0; i < n; i += QN_LOGITS_BLOCK) {
+		int64_t m = part(n, i, QN_LOGITS_BLOCK);
+		const float *p = in_lanes(copy, x + i * step, step, &m);
+
+		qn_kernels.logits_bins(w, at, p, m, &range, per, QN_LOGITS_BINS - 1);
+		for (int64_t j = 0; j < m; j += QN_LOGITS_SUMS)
+			for (int c = 0; c < QN_LOGITS_SUMS; c++)
+				mass[(int)at[j + c] * QN_LOGITS_SUMS + c] += (double)w[j + c];
+	}
+	for (int b = 0; b < QN_LOGITS_BINS; b++) {
+		const double *s = mass + b * QN_LOGITS_SUMS;
+
+		mass[b] = (s[0] + s[1]) + (s[2] + s[3]);
+	}
 }
 
 int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64_t n, const float *peak, float from,

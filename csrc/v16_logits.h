@@ -53,6 +53,19 @@ static void VEC(logits_spread)(float of[3], const float *x, int64_t n, float mid
 	of[2] = v16_sum(squares);
 }
 
+static void VEC(logits_bins)(float *w, float *at, const float *x, int64_t n, const struct logits_range *r, float per,
+                             float last)
+{
+	const v16 top = v16_set1(r->top), scale = v16_set1(r->scale), from = v16_set1(r->from), to = v16_set1(r->to);
+
+	for (int64_t i = 0; i < n; i += 16) {
+		const v16 a = v16_load(x + i), d = v16_mul(v16_sub(a, to), v16_set1(per));
+
+		v16_store(w + i, v16_where(v16_exp2(v16_mul(v16_sub(a, top), scale)), a, from, to));
+		v16_store(at + i, v16_max(v16_sub(v16_zero(), v16_max(d, v16_set1(-last))), v16_zero()));
+	}
+}
+
 static int64_t VEC(logits_select)(struct qn_token *y, int64_t room, const float *x, int64_t n, int32_t id, float from,
                                   float to)
 {
@@ -78,4 +91,5 @@ static void VEC(logits_fill)(struct kernels *k)
 	k->logits_weigh = VEC(logits_weigh);
 	k->logits_spread = VEC(logits_spread);
 	k->logits_select = VEC(logits_select);
+	k->logits_bins = VEC(logits_bins);
 }

@@ -589,6 +589,16 @@ void qn_logits_spread(struct qn_spread *s, const float *x, int64_t n, int64_t st
 int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64_t n, const float *peak, float from,
                          float to);
 
+/*
+ * mass[b] = the sum of the weights, as of qn_logits_weigh(), of the logits from .. to of which (to - x) per begins with b; the
+ * last bin has all beyond it as well. mass: [QN_LOGITS_BINS][QN_LOGITS_SUMS], of which the first QN_LOGITS_BINS are the result.
+ * scale 0: each weighs 1.
+ */
+enum { QN_LOGITS_BINS = 2048, QN_LOGITS_SUMS = 4 };
+
+void qn_logits_bins(double *mass, const float *x, int64_t n, int64_t step, float top, float scale, float per,
+                    float from, float to);
+
 /* ------------------------------------------------------------------ measurements */
 
 /* Bytes per second at which the pool reads [n] bytes, each thread its own part, `rounds` times. */

@@ -55,6 +55,16 @@ static void spread(float of[3], const float *x, int64_t n, float mid)
 	of[2] = add_lanes(squares);
 }
 
+static void bins(float *w, float *at, const float *x, int64_t n, const struct logits_range *r, float per, float last)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const float d = (x[i] - r->to) * per, far = 0 - (d > -last ? d : -last);
+
+		w[i] = x[i] >= r->from && x[i] <= r->to ? qexp2((x[i] - r->top) * r->scale) : 0;
+		at[i] = far > 0 ? far : 0;
+	}
+}
+
 static int64_t select_tokens(struct qn_token *y, int64_t room, const float *x, int64_t n, int32_t id, float from,
                              float to)
 {
@@ -75,4 +85,5 @@ void logits_init_scalar(struct kernels *k)
 	k->logits_weigh = weigh;
 	k->logits_spread = spread;
 	k->logits_select = select_tokens;
+	k->logits_bins = bins;
 }

@@ -95,6 +95,52 @@ static void check_weigh(struct set *set, struct qn_mass *first, const float *x, 
 	}
 }
 
+/* The bin of a logit, by the rule of the header in double where that is clear; else -1: single precision decides. */
+static int64_t bin_of(double x, double to, double per)
+{
+	const double at = (to - x) * per;
+
+	if (!(at < QN_LOGITS_BINS))
+		return QN_LOGITS_BINS - 1;
+	return fabs(at - round(at)) > 1e-5 * (1 + at) ? (int64_t)at : -1;
+}
+
+/* As check_weigh(): bits of all sets are those of the first. */
+static void check_bins(struct set *set, double *first, const float *x, int64_t n, int64_t step, float from, float to,
+                       float scale)
+{
+	static double mass[QN_LOGITS_BINS * QN_LOGITS_SUMS], want[QN_LOGITS_BINS];
+	const float top = largest(x, n, step), high = to < top ? to : top, per = 100;
+	double all = 0, sum = 0;
+
+	if (!(top >= from))
+		return;
+	qn_logits_bins(mass, x, n, step, top, scale, per, from, high);
+	if (set != check_sets) {
+		check_true(!memcmp(mass, first, sizeof want), "bins differ from those of the first set");
+		return;
+	}
+	memcpy(first, mass, sizeof want);
+	memset(want, 0, sizeof want);
+	for (int64_t i = 0; i < n; i++) {
+		const float v = x[i * step];
+		const int64_t b = bin_of((double)v, (double)high, (double)per);
+
+		if (!(v >= from && v <= high))
+			continue;
+		const double w = scale > 0 ? exp2(((double)v - (double)top) * (double)scale) : 1;
+
+		all += w;
+		if (b >= 0)
+			want[b] += w;
+	}
+	for (int64_t b = 0; b < QN_LOGITS_BINS; b++) {
+		check_true(mass[b] >= want[b] * (1 - 2e-5) - 1e-26, "bin %lld has %g, want %g or more", (long long)b, mass[b], want[b]);
+		sum += mass[b];
+	}
+	check_near("all bins", n, sum, all, 2e-5 * all + 1e-26);
+}
+
 static int same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
 static void same_spread(const struct qn_spread *got, const struct qn_spread *want)
@@ -157,6 +203,7 @@ static void check_size(int64_t n, int kind)
 	const float edge = rnd_normal() * 3, other = edge + fabsf(rnd_normal()), scale = fabsf(rnd_normal()) + 0.01f;
 	float *x = guard_alloc(sizeof *x * (size_t)n), *pairs = guard_alloc(sizeof *x * (size_t)(2 * n - 1));
 	struct qn_spread spread[2] = {{0}};
+	static double bins[3][QN_LOGITS_BINS];
 
 	fill(x, n, kind);
 	for (int64_t i = 0; i < 2 * n - 1; i++)
@@ -167,11 +214,15 @@ static void check_size(int64_t n, int kind)
 		check_peaks(x, n);
 		check_weigh(s, mass[0], x, n, 1, -FLT_MAX, FLT_MAX, scale);
 		check_weigh(s, mass[1], x, n, 1, edge, other, scale);
+		check_bins(s, bins[0], x, n, 1, -FLT_MAX, FLT_MAX, scale);
+		check_bins(s, bins[1], x, n, 1, edge, other, 0);
+		check_bins(s, bins[2], x, n, 1, -FLT_MAX, FLT_MAX, 0);
 		check_spread(s, &spread[0], x, n, 1);
 		check_chosen(x, n, edge, FLT_MAX, n);
 		check_chosen(x, n, edge, other, n / 3);
 		check_at(s, "%lld logits of kind %d, in a list", (long long)n, kind);
 		check_weigh(s, mass[1], pairs, n, 2, edge, other, scale);
+		check_bins(s, bins[1], pairs, n, 2, edge, other, 0);
 		check_spread(s, &spread[1], pairs, n, 2);
 		same_spread(&spread[1], &spread[0]);
 	}

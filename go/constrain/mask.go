@@ -61,6 +61,11 @@ func (a *Automaton) mask(s *state) *mask {
 			return s.mask
 		}
 		k := &a.m
+		if like, differ := a.similar(s); like != nil {
+			k.derive(a, s, a.mask(like), differ)
+			s.mask = k.end(a)
+			return s.mask
+		}
 		k.begin(a, nil)
 		a.calls(s)
 		for _, t := range s.tokens {
@@ -145,13 +150,8 @@ func (k *masker) name(a *Automaton, s *tokenSet) {
 
 // walk adds the tokens below a node of the trie that a state allows.
 func (k *masker) walk(a *Automaton, s *state, from int32) {
-	t, w := a.v.trie(), &a.w
-	w.scratch, w.used = true, 0
-	defer func() { w.scratch = false }()
-	k.stack, k.states = k.stack[:0], k.states[:0]
-	if k.path == nil {
-		k.path = make([]byte, a.v.longest)
-	}
+	t := a.v.trie()
+	defer k.prepare(a)()
 	if s.accepts {
 		k.open = append(k.open, from)
 	}
@@ -164,6 +164,17 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 		}
 	}
 	k.ahead(a, h, nil, from+1, t.nodes[from].next)
+}
+
+// prepare makes the scratch ready for a walk, after which the caller calls what it returns.
+func (k *masker) prepare(a *Automaton) func() {
+	w := &a.w
+	w.scratch, w.used = true, 0
+	k.stack, k.states = k.stack[:0], k.states[:0]
+	if k.path == nil {
+		k.path = make([]byte, a.v.longest)
+	}
+	return func() { w.scratch = false }
 }
 
 // below adds tokens of nodes of the trie from one to another, but for those of a slice, which are

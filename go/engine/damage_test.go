@@ -2,9 +2,11 @@ package engine
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/model"
 )
@@ -77,6 +79,45 @@ func TestCutWhileLoading(t *testing.T) {
 			t.Errorf("%v: %v", r, err)
 			e.Close()
 		}
+	}
+}
+
+// A file that another is written into while it is mapped ends the requests that need it; one that is renamed over it does not.
+func TestOverwrittenFile(t *testing.T) {
+	path := copyOf(t, tiny)
+	l := openLoop(t, path, Config{Residency: model.Mapped}, LoopConfig{})
+	request := func(seed uint64) error {
+		run := greedyRequest(randomIDs(l.e, seed, 20), 5)
+		if _, err := l.Submit(run); err != nil {
+			return err
+		}
+		return run.Sink.(*catcher).wait(t).Err
+	}
+	kept := path + ".kept"
+	if err := errors.Join(os.Link(path, kept), os.Rename(copyOf(t, tiny), path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := request(1); err != nil {
+		t.Errorf("after a rename: %v", err)
+	}
+	f, err := os.OpenFile(kept, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour) // file systems may keep it in steps
+	if _, err := f.WriteAt(make([]byte, 4096), size-4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(kept, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if err := request(2); !errors.Is(err, ErrDamaged) {
+		t.Errorf("after a write: %v", err)
 	}
 }
 

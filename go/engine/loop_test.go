@@ -53,7 +53,7 @@ func (c *catcher) wait(t *testing.T) Result {
 	}
 }
 
-func openLoop(t *testing.T, path string, c Config, lc LoopConfig) *Loop {
+func openLoop(t testing.TB, path string, c Config, lc LoopConfig) *Loop {
 	t.Helper()
 	c.Shared = true
 	if lc.Queue == 0 {

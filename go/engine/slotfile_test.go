@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -212,4 +213,37 @@ func TestSlotFileKnowsTheFactors(t *testing.T) {
 	if len(prints) != 3 { // floats have no factors
 		t.Errorf("%d fingerprints, want 3", len(prints))
 	}
+}
+
+// FuzzSlotFile restores slots from files that are anything, of this model by their head. What is refused leaves nothing in the cache.
+func FuzzSlotFile(f *testing.F) {
+	l := openLoop(f, tiny, Config{Sequences: 1, Batch: 32, Ctx: 256}, LoopConfig{})
+	number := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+	units := make([]byte, l.e.kv.Layout()[0].Bytes)
+	f.Add(false, slices.Concat(number(3), number(1), number(2), number(3), units))
+	f.Add(false, slices.Concat(number(3), number(1), number(2), number(3), units[:99]))
+	f.Add(true, slices.Concat(number(2), []byte("ab"), number(1), number(1), units))
+	f.Add(true, number(1<<32-1))
+	f.Fuzz(func(t *testing.T, adapted bool, rest []byte) {
+		magic := slotMagic
+		if adapted {
+			magic = slotMagicAdapted
+		}
+		file := slices.Concat([]byte(magic), l.e.fingerprint(), rest)
+		was, _ := l.tree.Bytes()
+		got, err := l.RestoreSlot(0, "", bytes.NewReader(file))
+		switch {
+		case err != nil && !errors.Is(err, ErrSlotFile):
+			t.Error(err)
+		case err == nil && (got.Tokens == 0 || got.Bytes > int64(len(file))):
+			t.Errorf("%+v of %d bytes", got, len(file))
+		}
+		if all, _ := l.tree.Bytes(); err != nil && all > was {
+			t.Errorf("%d bytes of what was refused are in the cache", all-was)
+		}
+		if _, err := l.EraseSlot(0, ""); err != nil {
+			t.Error(err)
+		}
+		checkBlocks(t, l)
+	})
 }

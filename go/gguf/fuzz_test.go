@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -15,6 +16,63 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(alignedTo(uint32(64), 4, 128)))
 	f.Add([]byte(header(3, 0, 1).fields("k", kindArray, kindArray, u(2), kindString, u(1), "s", kindBool, u(0))))
 	f.Fuzz(func(t *testing.T, data []byte) { checkParse(t, data) })
+}
+
+// Whatever the shards: a whole model with the tensors of all, or an error.
+func FuzzMerge(f *testing.F) {
+	part := func(no, count, total uint16, name string) []byte {
+		w := NewWriter()
+		w.Set("split.no", no)
+		w.Set("split.count", count)
+		w.Set("split.tensors.count", int32(total))
+		w.AddTensor(name, I8, []uint64{3}, Bytes([]byte("abc")))
+		return write(f, w)
+	}
+	f.Add(part(0, 2, 2, "a"), part(1, 2, 2, "b"), "m-00001-of-00002.gguf")
+	f.Add(part(0, 2, 2, "a"), part(1, 2, 2, "a"), "m-99999-of-00002.gguf")
+	f.Add(part(0, 65535, 0, "a"), part(1, 0, 9, "b"), "00000-of-00000.gguf")
+	f.Fuzz(func(t *testing.T, a, b []byte, path string) {
+		first, err := Parse(a)
+		if err != nil {
+			return
+		}
+		count, err := first.SplitCount()
+		if err != nil {
+			return
+		}
+		if paths, err := ShardPaths(path, count); err == nil && (len(paths) != count || !slices.Contains(paths, path)) {
+			t.Fatalf("%d paths of %d, with %q among them: %v", len(paths), count, path, slices.Contains(paths, path))
+		}
+		second, err := Parse(b)
+		if err != nil {
+			return
+		}
+		for _, shards := range [][]*File{{first}, {first, second}} {
+			m, err := Merge(shards)
+			if err != nil {
+				continue
+			}
+			n := 0
+			for _, s := range shards {
+				n += len(s.Tensors)
+			}
+			if len(m.Tensors) != n {
+				t.Fatalf("%d tensors of %d", len(m.Tensors), n)
+			}
+			for i := range m.Tensors {
+				x := &m.Tensors[i]
+				if got, ok := m.Tensor(x.Name); !ok || got != x || !bytes.Equal(x.Data, shards[x.Shard].byName(x.Name).Data) {
+					t.Fatalf("tensor %q is not that of shard %d", x.Name, x.Shard)
+				}
+			}
+		}
+	})
+}
+
+// byName returns a tensor that is there.
+func (f *File) byName(name string) *Tensor {
+	t, _ := f.Tensor(name)
+	return t
 }
 
 // checkParse holds Parse to its contract, and returns what it returned.

@@ -8,6 +8,8 @@ package kernel
 #cgo nocallback qn_logits_weigh
 #cgo noescape qn_logits_spread
 #cgo nocallback qn_logits_spread
+#cgo noescape qn_logits_bins
+#cgo nocallback qn_logits_bins
 #cgo noescape qn_logits_select
 #cgo nocallback qn_logits_select
 */
@@ -64,6 +66,37 @@ func weigh(mass []Mass, x *C.float, n, step int, top, scale, from, to float32) [
 	C.qn_logits_weigh((*C.struct_qn_mass)(unsafe.Pointer(unsafe.SliceData(mass))), x, C.int64_t(n), C.int64_t(step),
 		C.float(top), C.float(scale), C.float(from), C.float(to))
 	return mass
+}
+
+// LogitsBins is how many bins a histogram of logits has.
+const LogitsBins = C.QN_LOGITS_BINS
+
+// BinLogits returns the sums of the weights, as of WeighLogits, of the logits from .. to, by Bin. With scale 0 each weighs 1.
+func BinLogits(bins []float64, logits []float32, top, scale, per, from, to float32) []float64 {
+	return histogram(bins, (*C.float)(unsafe.SliceData(logits)), len(logits), 1, top, scale, per, from, to)
+}
+
+// BinTokens is BinLogits for a list.
+func BinTokens(bins []float64, tokens []Token, top, scale, per, from, to float32) []float64 {
+	return histogram(bins, logitsOf(tokens), len(tokens), 2, top, scale, per, from, to)
+}
+
+func histogram(bins []float64, x *C.float, n, step int, top, scale, per, from, to float32) []float64 {
+	choose()
+	const size = C.QN_LOGITS_BINS * C.QN_LOGITS_SUMS
+	bins = slices.Grow(bins[:0], size)[:size]
+	C.qn_logits_bins((*C.double)(unsafe.SliceData(bins)), x, C.int64_t(n), C.int64_t(step), C.float(top), C.float(scale), C.float(per),
+		C.float(from), C.float(to))
+	return bins[:LogitsBins]
+}
+
+// Bin returns that of a logit: what (to - logit) per begins with, and the last one for all beyond it. Each step is rounded as in C.
+func Bin(logit, to, per float32) int {
+	d := float32(float32(logit-to) * per)
+	if !(d > 1-LogitsBins) {
+		return LogitsBins - 1
+	}
+	return int(max(-d, 0))
 }
 
 // logitsOf returns the logit of the first token, from which those of the next are two floats apart each.

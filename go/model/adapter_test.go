@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -331,4 +332,50 @@ func TestAdaptersRefused(t *testing.T) {
 	if _, err := load(t, testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf"), Mapped); err == nil {
 		t.Error("an adapter is taken for a model")
 	}
+}
+
+// FuzzAdapter loads adapters that are anything: one that can be used, or what is wrong with it in a line that names the file.
+func FuzzAdapter(f *testing.F) {
+	q := read(f, "tiny-llama-f32.gguf").tensor("blk.0.attn_q.weight")
+	in, out := q.Dims[0], q.Dims[1]
+	for _, dims := range [][4]uint64{{in, 2, 2, out}, {in, 2, 3, out}, {out + 1, 2, 2, in}, {in, 1, 1, 2 * out}} {
+		d := adapterDraft("llama", 4)
+		d.add(q.Name+".lora_a", gguf.F32, make([]byte, 4*dims[0]*dims[1]), dims[0], dims[1])
+		d.add(q.Name+".lora_b", gguf.F32, make([]byte, 4*dims[2]*dims[3]), dims[2], dims[3])
+		b, err := os.ReadFile(d.write(f, "adapter.gguf"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	pool, err := kernel.NewPool(1, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(pool.Close)
+	m, err := load(f, filepath.Join(golden, "tiny-llama-f32.gguf"), Packed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	budget := mem.NewBudget(1<<28, "test")
+	path := filepath.Join(f.TempDir(), "adapter.gguf")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := m.OpenAdapter(path, Options{Pack: pool.PackMat, Budget: budget})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), path) || strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("%q is no line that names the file", err)
+			}
+		} else {
+			if a.Tensors == 0 || a.Rank == 0 {
+				t.Errorf("%+v", a)
+			}
+			a.Close()
+		}
+		if n := budget.Used(); n != 0 {
+			t.Fatalf("%d bytes are still taken", n)
+		}
+	})
 }

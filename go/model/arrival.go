@@ -131,19 +131,15 @@ func (r *Runner) early(from, to int, ps *plans, stop *kernel.Stop, between func(
 	if err := r.await(a.needed(r.weights, r.program.Begin)); err != nil {
 		return err
 	}
-	r.batch.Look(from, to)
-	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	for i, s := range ps.steps {
-		if between != nil {
-			between()
-		}
-		if stop.IsSet() {
-			return ErrStopped
-		}
+	err := r.stepwise(from, to, ps, stop, between, func(s *step, p *kernel.Plan) error {
 		if err := r.await(a.needed(r.weights, s.ops)); err != nil {
 			return err
 		}
-		ps.layers[i].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+		p.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return r.await(a.all()) // for the outputs
 }

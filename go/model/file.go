@@ -65,8 +65,8 @@ func OpenFileAs(path, name string) (*File, error) {
 // Name returns what errors call the file.
 func (f *File) Name() string { return cmp.Or(f.name, f.Paths[0]) }
 
-// ErrDamaged reports that a mapped file could not be read any more.
-var ErrDamaged = errors.New("the model's file was cut while it was in use, or its disk cannot be read; load it again (a file that is renamed over another replaces it safely)")
+// ErrDamaged reports that a mapped file could not be read any more, or is another.
+var ErrDamaged = errors.New("the model's file was written to or cut while it was in use, or its disk cannot be read; load it again (a file that is renamed over another replaces it safely)")
 
 // Damaged returns ErrDamaged once a page of the file could not be read. What was computed
 // since the last time that it did not is wrong, and so is all that follows.

@@ -368,8 +368,16 @@ func layout(p *arch.Program) kvcache.Layout {
 }
 
 // Damaged returns ErrDamaged once a page of the file could not be read: outputs since then are
-// wrong. Weights that are packed were read before, but tables of embeddings stay in the file.
-func (m *Model) Damaged() error { return m.file.Damaged() }
+// wrong. Weights that are packed were read before, but tables of embeddings stay in the file. Where all weights stay there, it
+// does so too once the file was written to.
+func (m *Model) Damaged() error {
+	if m.Residency == Mapped {
+		if err := m.file.Unchanged(); err != nil {
+			return err
+		}
+	}
+	return m.file.Damaged()
+}
 
 // GGUF returns the file that the model was loaded from, for its tokenizer.
 func (m *Model) GGUF() *gguf.File { return m.file.GGUF }

@@ -191,6 +191,24 @@ func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, 
 	return true
 }
 
+// stepwise is forward for weights that come meanwhile: run waits for those of a step, and runs its plan.
+func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between func(), run func(*step, *kernel.Plan) error) error {
+	r.batch.Look(from, to)
+	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	for i := range ps.steps {
+		if between != nil {
+			between()
+		}
+		if stop.IsSet() {
+			return ErrStopped
+		}
+		if err := run(&ps.steps[i], ps.layers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // chosen returns the plans for the batch: those with adapters only where a sequence has some.
 func (r *Runner) chosen() *plans {
 	if r.batch.Adapted() {

@@ -204,20 +204,7 @@ func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between fu
 	if ls.store.Unchanged() != nil {
 		return ErrDamaged
 	}
-	r.batch.Look(from, to)
-	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	for i, s := range ps.steps {
-		if between != nil {
-			between()
-		}
-		if stop.IsSet() {
-			return ErrStopped
-		}
-		if err := r.step(ls, &s, ps.layers[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.stepwise(from, to, ps, stop, between, func(s *step, p *kernel.Plan) error { return r.step(ls, s, p) })
 }
 
 // step runs a step when its weights are there.

@@ -197,3 +197,38 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzIndex opens a folder with two shards by an index that is anything: it has each tensor that the index names, or the error is a
+// line that names a file.
+func FuzzIndex(f *testing.F) {
+	const one, two = `{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, `{"__metadata__": {"c": "b"}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`
+	dir := f.TempDir()
+	for name, head := range map[string]string{"1.safetensors": one, "2.safetensors": two} {
+		if err := os.WriteFile(filepath.Join(dir, name), file(head, 4), 0o600); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add([]byte(`{"metadata": {"total_size": 8}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}`))
+	f.Add([]byte(`{"weight_map": {"a": "1.safetensors", "c": "2.safetensors"}}`))
+	f.Add([]byte(`{"weight_map": {"a": "../1.safetensors"}}`))
+	f.Add([]byte(`{"weight_map": {"a": "` + indexName + `"}}`))
+	f.Add([]byte(`{"weight_map": []}`))
+	f.Fuzz(func(t *testing.T, index []byte) {
+		if err := os.WriteFile(filepath.Join(dir, indexName), index, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Open(dir)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") || !strings.HasPrefix(err.Error(), dir) {
+				t.Errorf("%q is no line that names a file", err)
+			}
+			return
+		}
+		defer c.Close()
+		for name, x := range c.tensors {
+			if _, err := x.ReadAt(make([]byte, 4), 0); err != nil || !slices.Contains([]string{"a", "b", "c"}, name) {
+				t.Errorf("tensor %q: %v", name, err)
+			}
+		}
+	})
+}

@@ -86,6 +86,12 @@ func BenchmarkSample(b *testing.B) {
 		run(b, way.name, way.p, logits)
 	}
 	run(b, "topp/flat", ways[6].p, flat)
+	half := ways[6].p
+	half.TopP = 0.5
+	run(b, "topp/half", half, logits)
+	many := ways[5].p
+	many.TopK = 20000
+	run(b, "topk20000", many, logits)
 	run(b, "defaults/rising", Defaults(), rising)
 }
 

@@ -22,16 +22,20 @@ func (s *Sampler) candidates() int {
 }
 
 func (s *Sampler) candidate(i int) token {
-	if s.all {
-		return token{ID: int32(i), Logit: s.logits[i]}
+	if !s.all {
+		return s.kept[i]
 	}
-	return s.kept[i]
+	t := token{ID: int32(i), Logit: s.logits[i]}
+	if !(t.Logit >= s.from) {
+		t.Logit = float32(math.Inf(-1))
+	}
+	return t
 }
 
 // count returns how many candidates there are.
 func (s *Sampler) count() int {
 	if s.all {
-		return kernel.CountLogits(s.logits, s.peaks, finite, s.top)
+		return kernel.CountLogits(s.logits, s.peaks, s.from, s.top)
 	}
 	return len(s.kept)
 }
@@ -79,11 +83,10 @@ func (s *Sampler) sums() (top, sum, moment float64) {
 
 // weigh does so block by block for the candidates with logits from .. to, and leaves the masses of the blocks.
 func (s *Sampler) weigh(top, from, to float64) (sum, moment float64) {
-	scale := float32(min(s.beta*math.Log2E, math.MaxFloat32))
 	if s.all {
-		s.masses = kernel.WeighLogits(s.masses, s.logits, float32(top), scale, above(from), below(to))
+		s.masses = kernel.WeighLogits(s.masses, s.logits, float32(top), scaleOf(s.beta), max(above(from), s.from), below(to))
 	} else {
-		s.masses = kernel.WeighTokens(s.masses, s.kept, float32(top), scale, above(from), below(to))
+		s.masses = kernel.WeighTokens(s.masses, s.kept, float32(top), scaleOf(s.beta), above(from), below(to))
 	}
 	for _, m := range s.masses {
 		sum += float64(m.Sum)
@@ -91,6 +94,9 @@ func (s *Sampler) weigh(top, from, to float64) (sum, moment float64) {
 	}
 	return sum, moment * math.Ln2
 }
+
+// scaleOf returns what a logit's distance from the largest is times to be the exponent of its weight, of 2.
+func scaleOf(beta float64) float32 { return float32(min(beta*math.Log2E, math.MaxFloat32)) }
 
 // above returns the least logit of at least x.
 func above(x float64) float32 {
@@ -110,10 +116,10 @@ func below(x float64) float32 {
 	return min(f, math.MaxFloat32)
 }
 
-// keep leaves the candidates with logits from .. to; of all, in order of id. Some logit is of that range.
-func (s *Sampler) keep(from, to float64) {
+// pick makes a list of the candidates with logits from .. to; of all, in order of id. Some logit is of that range.
+func (s *Sampler) pick(from, to float64) {
 	if s.all {
-		s.all, s.kept = false, kernel.SelectTokens(s.kept, s.logits, s.peaks, above(from), below(to))
+		s.all, s.kept = false, kernel.SelectTokens(s.kept, s.logits, s.peaks, max(above(from), s.from), below(to))
 		return
 	}
 	n := 0
@@ -126,13 +132,29 @@ func (s *Sampler) keep(from, to float64) {
 	s.kept = s.kept[:n]
 }
 
+// listed is how many candidates are listed. Where more are left of all, and these are the largest, it is faster to narrow the range.
+const listed = 4096
+
+// keep leaves the candidates with logits from .. to. Some logit is of that range.
+func (s *Sampler) keep(from, to float64) {
+	if s.all && to >= float64(s.top) {
+		if least := above(from); least > s.from {
+			s.from, s.last = least, math.MaxInt32
+		}
+		if s.count() > listed {
+			return
+		}
+	}
+	s.pick(from, to)
+}
+
 // only leaves one candidate.
 func (s *Sampler) only(t token) { s.all, s.kept = false, append(s.kept[:0], t) }
 
 // list makes a list of the candidates.
 func (s *Sampler) list() {
 	if s.all {
-		s.keep(finite, float64(s.top))
+		s.pick(finite, float64(s.top))
 	}
 }
 
@@ -146,61 +168,70 @@ func (s *Sampler) cool() {
 		s.kept[i].Logit = float32(float64(s.kept[i].Logit) * s.beta)
 	}
 	s.beta = 1
-	s.keep(finite, math.MaxFloat32)
+	s.pick(finite, math.MaxFloat32)
 }
 
-// front keeps the k first in order. Up to `small` of them are sorted.
+// front keeps the k first. Up to `small` of them are listed in order.
 func (s *Sampler) front(k int) {
-	if s.all && k < len(s.logits) {
-		s.keep(s.bound(k), float64(s.top))
-	}
 	switch {
-	case s.all || k > len(s.kept):
-		return
-	case k > nBins/4: // a heap of so many would be slow
-		if k == len(s.kept) {
-			return
-		}
-		top := float64(first(s.kept).Logit)
-		s.reach(float64(k), 1, &measure{middle: top, top: top, beta: 1, count: true})
+	case !s.all || k >= len(s.logits):
+	case k <= len(s.peaks)/2:
+		s.pick(s.bound(k), float64(s.top))
+	case s.count() > k:
+		s.cut(cut{goal: float64(k), share: -1, far: s.farthest(k), measure: measure{count: true}})
+	default:
+		s.keep(finite, float64(s.top))
+	}
+	if s.all || k > len(s.kept) {
 		return
 	}
-	s.kept = heap(s.kept, k)
+	s.kept = firstOf(s.kept, k)
 	if k <= small {
 		sortTokens(s.kept)
 	}
+}
+
+// likeliest makes a list with the k first of the candidates among others, and returns these in order.
+func (s *Sampler) likeliest(k int) []token {
+	if s.all {
+		s.pick(s.bound(k), float64(s.top))
+	}
+	tokens := firstOf(s.kept, k)
+	sortTokens(tokens)
+	return tokens
 }
 
 // bound returns a logit that k or more reach, and not many more where that is possible. finite: all of them are k at most.
 func (s *Sampler) bound(k int) float64 {
 	s.kept = s.kept[:0]
 	for i, peak := range s.peaks {
-		if peak >= finite {
+		if peak >= s.from {
 			s.kept = append(s.kept, token{ID: int32(i), Logit: peak})
 		}
 	}
-	if k <= len(s.kept) {
-		return float64(heap(s.kept, k)[0].Logit)
-	}
-	if s.count() <= k {
-		return finite
-	}
-	// The distance from the largest is doubled, then halved.
-	far, near := 1.0, 0.0
-	for s.countFrom(far) < k {
-		near, far = far, 2*far
-	}
-	for range 8 {
-		if mid := (near + far) / 2; s.countFrom(mid) < k {
-			near = mid
-		} else {
-			far = mid
+	if k > len(s.kept) { // many are banned
+		if s.count() <= k {
+			return finite
 		}
+		return float64(s.top) - s.farthest(k)
 	}
-	return float64(s.top) - far
+	least := s.top
+	for _, t := range firstOf(s.kept, k) {
+		least = min(least, t.Logit)
+	}
+	return float64(least)
+}
+
+// farthest returns a distance from the largest at which k or more of all logits are. There are so many.
+func (s *Sampler) farthest(k int) float64 {
+	far := 1.0
+	for s.countFrom(far) < k {
+		far *= 2
+	}
+	return far
 }
 
 // countFrom returns how many of all logits are at most so far from the largest.
 func (s *Sampler) countFrom(far float64) int {
-	return kernel.CountLogits(s.logits, s.peaks, above(float64(s.top)-far), s.top)
+	return kernel.CountLogits(s.logits, s.peaks, max(above(float64(s.top)-far), s.from), s.top)
 }

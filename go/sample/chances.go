@@ -11,7 +11,7 @@ func (s *Sampler) Chances(logits []float32, id int32, n int) (own Logprob, top [
 		own.Value = 0 // certain
 		return own, []Logprob{own}[:min(n, 1)]
 	}
-	s.edit(logits) // again: the choice is not yet accepted
+	s.again(logits) // the choice is not yet accepted
 	defer s.restore()
 	best, sum, _ := s.sums()
 	share := func(t token) float64 { return s.weight(t, best) / sum }
@@ -26,8 +26,7 @@ func (s *Sampler) Chances(logits []float32, id int32, n int) (own Logprob, top [
 	value := func(t token) float32 { return float32(log(share(t))) }
 	if s.all {
 		own.Value = value(token{ID: id, Logit: logits[id]})
-		s.front(max(n, 1))
-		s.list()
+		s.pick(s.bound(max(n, 1)), float64(s.top))
 	}
 	for i, t := range s.kept {
 		s.kept[i].Logit = value(t)
@@ -35,9 +34,7 @@ func (s *Sampler) Chances(logits []float32, id int32, n int) (own Logprob, top [
 			own.Value = s.kept[i].Logit
 		}
 	}
-	likeliest := heap(s.kept, max(n, 0))
-	sortTokens(likeliest)
-	for _, t := range likeliest {
+	for _, t := range s.likeliest(max(n, 0)) {
 		if float64(t.Logit) >= finite {
 			top = append(top, Logprob{t.ID, t.Logit})
 		}

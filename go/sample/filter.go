@@ -85,7 +85,7 @@ func (s *Sampler) keepAtLeast(least float64) {
 	if s.params.MinKeep > 1 {
 		n := 0
 		if s.all {
-			n = kernel.CountLogits(s.logits, s.peaks, above(least), s.top)
+			n = kernel.CountLogits(s.logits, s.peaks, max(above(least), s.from), s.top)
 		} else {
 			for _, t := range s.kept {
 				if float64(t.Logit) >= least {
@@ -103,32 +103,15 @@ func (s *Sampler) keepAtLeast(least float64) {
 
 // nucleus keeps the fewest, the largest first, whose weights reach p of all.
 func (s *Sampler) nucleus() {
-	top, sum, _ := s.sums()
-	goal := float64(float64(s.params.TopP) * sum)
-	if s.all {
-		s.keep(s.beyond(top, sum, goal), top)
+	p := float64(s.params.TopP)
+	if !s.all {
+		top, sum, _ := s.sums()
+		s.reach(float64(p*sum), s.params.MinKeep, &measure{middle: top, top: top, beta: s.beta})
+		return
 	}
-	s.reach(goal, s.params.MinKeep, &measure{middle: top, top: top, beta: s.beta})
-}
-
-// beyond returns a logit at or above which all candidates, together, weigh goal or more, and are as many as are always kept.
-func (s *Sampler) beyond(top, sum, goal float64) float64 {
-	for _, k := range []int{small / 8, small} { // often the first few are enough
-		if k < s.params.MinKeep || k >= len(s.peaks) {
-			continue
-		}
-		from := s.bound(k)
-		if mass, _ := s.weigh(top, from, top); mass >= goal*(1+1e-6) {
-			return from
-		}
-	}
-	// What is further from the largest than this weighs, together, by far less than what goal leaves over.
-	far := 1 + log(float64(len(s.logits))/float64(sum-goal))
-	from := top - far/s.beta
-	if k := s.params.MinKeep; k > 1 && k < len(s.logits) {
-		from = min(from, s.bound(k))
-	}
-	return from
+	// What is further from the largest than this weighs, together, by far less than what is left over.
+	far := 1 + log(float64(len(s.logits))/(1-p))
+	s.cut(cut{share: p, keep: s.params.MinKeep, far: far / s.beta, measure: measure{top: float64(s.top), beta: s.beta}})
 }
 
 // typical keeps the fewest whose weights exceed p of all, ordered by how far the surprise of each is from the
@@ -140,7 +123,7 @@ func (s *Sampler) typical() {
 	m := measure{middle: top + moment/sum/s.beta, top: top, beta: s.beta}
 	goal := math.Nextafter(float64(float64(s.params.TypicalP)*sum), math.Inf(1))
 	if s.all {
-		s.keep(s.around(&m, goal))
+		s.pick(s.around(&m, goal))
 	}
 	s.reach(goal, s.params.MinKeep, &m)
 }
@@ -153,7 +136,7 @@ func (s *Sampler) around(m *measure, goal float64) (from, to float64) {
 		if mass, _ := s.weigh(m.top, from, to); mass < goal*(1+1e-6) {
 			continue
 		}
-		if k := s.params.MinKeep; k < 2 || kernel.CountLogits(s.logits, s.peaks, above(from), below(to)) >= k {
+		if k := s.params.MinKeep; k < 2 || kernel.CountLogits(s.logits, s.peaks, max(above(from), s.from), below(to)) >= k {
 			return from, to
 		}
 	}
@@ -174,7 +157,7 @@ func (s *Sampler) xtc() {
 	}
 	n, all := s.count(), s.all
 	if all {
-		s.keep(top+(log(least)-1e-9)/s.beta, top)
+		s.pick(top+(log(least)-1e-9)/s.beta, top)
 	}
 	last, more := token{ID: -1}, 0
 	for _, t := range s.kept {
@@ -189,7 +172,7 @@ func (s *Sampler) xtc() {
 	if more < 2 || n-(more-1) < s.params.MinKeep {
 		return
 	}
-	s.keep(finite, float64(last.Logit))
+	s.pick(finite, float64(last.Logit))
 	s.kept = slices.DeleteFunc(s.kept, func(t token) bool { return before(t, last) })
 }
 

@@ -23,7 +23,7 @@ type Logprob struct {
 // Logprobs returns the log-probability of token id, and the n likeliest tokens,
 // best first. A token that cannot come has -Inf.
 func Logprobs(logits []float32, id int32, n int) (own Logprob, top []Logprob) {
-	s := Sampler{nVocab: len(logits), logits: logits, peaks: kernel.Peaks(nil, logits), all: true, beta: 1}
+	s := Sampler{nVocab: len(logits), logits: logits, peaks: kernel.Peaks(nil, logits), all: true, from: finite, last: math.MaxInt32, beta: 1}
 	s.top = largest(s.peaks)
 	certain, norm := s.top > math.MaxFloat32, 0.0
 	value := func(v float32) float32 {
@@ -48,11 +48,9 @@ func Logprobs(logits []float32, id int32, n int) (own Logprob, top []Logprob) {
 	_, sum, _ := s.sums()
 	norm = float64(s.top) + exactmath.Log(sum)
 	if n > 0 {
-		s.front(n)
-		s.list()
-		sortTokens(s.kept)
-		top = make([]Logprob, len(s.kept))
-		for i, t := range s.kept {
+		likeliest := s.likeliest(n)
+		top = make([]Logprob, len(likeliest))
+		for i, t := range likeliest {
 			top[i] = Logprob{t.ID, value(t.Logit)}
 		}
 	}

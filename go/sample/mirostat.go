@@ -59,12 +59,7 @@ func (s *Sampler) zipf() {
 	if n < 2 {
 		return
 	}
-	if all {
-		s.front(fitted)
-	} else {
-		sortTokens(heap(s.kept, fitted))
-	}
-	k := s.within(s.kept[:min(fitted, len(s.kept))], n)
+	k := s.within(s.likeliest(fitted), n)
 	if s.all = all; k < n {
 		s.front(k)
 	}

@@ -84,6 +84,14 @@ func (s *Sampler) edit(logits []float32) {
 	}
 }
 
+// again is edit for logits of which a token was chosen: what is left of them is as it was.
+func (s *Sampler) again(logits []float32) {
+	s.edit(logits)
+	if s.all {
+		s.without()
+	}
+}
+
 func (s *Sampler) change(id int32, to float32) {
 	s.edits = append(s.edits, edit{id, s.logits[id]})
 	s.logits[id] = to

@@ -61,9 +61,7 @@ func (s *Sampler) reach(goal float64, minKeep int, m *measure) {
 // split leaves the candidates of the bins up to that in which the goal is reached, those of the bins before it first,
 // and returns how many these are, and their weight.
 func (s *Sampler) split(goal float64, minKeep int, m measure) (sure int, sum float64) {
-	if s.bins == nil {
-		s.bins = make([]float64, nBins+1)
-	}
+	s.bins = slices.Grow(s.bins[:0], nBins+1)[:nBins+1]
 	if s.members == nil {
 		s.members = make([]int32, nBins+1)
 	}

@@ -30,12 +30,14 @@ type Sampler struct {
 	logits []float32 // all of them, while a token is chosen
 	peaks  []float32 // of the logits: see kernel.Peaks
 	top    float32   // the largest
-	all    bool      // all finite logits are candidates; else the tokens of kept are
+	all    bool      // all with a logit of at least `from` are candidates; else the tokens of kept are
+	from   float32   // finite or larger
+	last   int32     // the largest id of the candidates with that logit
 	kept   []token
 	beta   float64 // weights are e to the logit times this, which the temperature divides; 0: the choice was certain
 
 	masses  []kernel.Mass // scratch of weigh
-	bins    []float64     // scratch of reach
+	bins    []float64     // scratch of reach and cut
 	members []int32       // scratch of reach
 	chances []float64     // scratch of infill: probabilities of kept
 }
@@ -94,7 +96,7 @@ func (s *Sampler) Accept(id int32) {
 
 // Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
 // the candidates, what is known of the logits block by block, the bins, and what penalties and DRY know of the text.
-func Bytes(nVocab, ctx int) int { return 8*nVocab + nVocab/8 + 64<<10 + 48*ctx }
+func Bytes(nVocab, ctx int) int { return 8*nVocab + nVocab/8 + 128<<10 + 48*ctx }
 
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.
@@ -116,7 +118,8 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	defer s.restore()
 	s.peaks = kernel.Peaks(s.peaks, logits)
 	s.top = largest(s.peaks)
-	s.feedback.id, s.all, s.kept, s.beta = -1, true, s.kept[:0], 1
+	s.feedback.id, s.kept, s.beta = -1, s.kept[:0], 1
+	s.all, s.from, s.last = true, finite, math.MaxInt32
 	if s.top < finite {
 		return 0, ErrNoToken
 	}

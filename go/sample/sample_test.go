@@ -178,7 +178,7 @@ func TestAgainstNaive(t *testing.T) {
 			continue
 		}
 		if s.all {
-			s.edit(logits)
+			s.again(logits)
 			left := s.count()
 			if s.restore(); left != len(want) {
 				t.Fatalf("round %d: %d are left, want %d", round, left, len(want))

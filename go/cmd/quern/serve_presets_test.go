@@ -62,3 +62,39 @@ func TestPresetOfKeysAndValues(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPresets reads files of presets that are anything: models of one name each, with flags or what is wrong with them in a line.
+func FuzzPresets(f *testing.F) {
+	f.Add("version = 1\n[*]\nctx-size = 4096\n; none\n[a]\nmodel = a.gguf\nno-mmap = on\nLLAMA_ARG_TEMP = 0.5\n")
+	f.Add("\ufeff[a]\r\nload-on-startup = maybe\n[b]\nkv-tiers = 256:i16,*:q8_0\nlora-scaled = x:1e999\n")
+	f.Add("[a]\n[a]\n= 3\n[\nsamplers = top_k;x\nlogit-bias = 1+\noverride-kv = a=int:x\n")
+	var flags serveFlags
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fs.SetNormalizeFunc(dashes)
+	flags.define(fs)
+	line := func(t *testing.T, err error) {
+		if strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q is no line", err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		common, all, err := parsePresets(text)
+		if err != nil {
+			line(t, err)
+			return
+		}
+		seen := map[string]bool{"": true, "*": true}
+		for _, p := range all {
+			if seen[p.name] {
+				t.Errorf("a second model %q", p.name)
+			}
+			seen[p.name] = true
+			settings := slices.DeleteFunc(slices.Concat(common, p.settings), func(s setting) bool {
+				return strings.HasSuffix(strings.ReplaceAll(strings.ToLower(s.key), "_", "-"), "file") // which would be read
+			})
+			if _, err := flags.configure(func(string) {}, settings...); err != nil {
+				line(t, err)
+			}
+		}
+	})
+}
