@@ -4,6 +4,7 @@
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
+#	make check-clang    the same, compiled by Clang, whose warnings are errors
 #	make sanitize   the same under the address and undefined-behaviour sanitizers
 #	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
 #	make lint       formatting, go vet, staticcheck, shellcheck
@@ -27,7 +28,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: all setup lib run test check sanitize bench report image release lint fuzz golden clean
+.PHONY: all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -36,9 +37,19 @@ all: lib
 setup:
 	@scripts/setup.sh build
 
+# One at a time in a folder: scripts that run many checks begin with it in the background.
 lib: setup
-	@cmake -S . -B $(BUILD) $(CMAKE_ARGS) >/dev/null
-	@cmake --build $(BUILD) --parallel $(shell nproc)
+	@mkdir -p $(BUILD)
+	@flock $(BUILD)/.lock sh -c 'cmake -S . -B $(BUILD) --no-warn-unused-cli $(CMAKE_ARGS) >/dev/null && \
+		cmake --build $(BUILD) --parallel $(shell nproc)'
+
+# The library and its checks for other processors, by other compilers, with other options.
+lib-arm64:
+	@$(MAKE) lib BUILD=build-arm64 CMAKE_ARGS=-DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake
+lib-asan:
+	@$(MAKE) lib BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'
+lib-clang:
+	@$(MAKE) lib BUILD=build-clang CC=clang CMAKE_ARGS=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 
 run: all
 	bin/quern run $(if $(MODEL),-m '$(MODEL)') -p "$$PROMPT" -n $(N) --stats
@@ -49,8 +60,11 @@ test:
 check: lib
 	@scripts/check.sh $(BUILD)/csrc/check
 
-sanitize: setup
-	@$(MAKE) check BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'
+sanitize: lib-asan
+	@scripts/check.sh build-asan/csrc/check
+
+check-clang: lib-clang
+	@scripts/check.sh build-clang/csrc/check
 
 bench: all
 	scripts/go.sh run ./bench/compare $(BENCH_ARGS)

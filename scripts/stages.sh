@@ -3,22 +3,27 @@
 #
 #	stage NAME COMMAND...       runs it
 #	skip NAME REASON            does not, and says why; under CI=true that is a failure
+#	ahead COMMAND...            begins in the background, on CPUs that are idle, what a later stage would begin with;
+#	                            that stage waits for it by its own means, or does what is left
 #	summary                     prints the table, and what failed ones said; fails if a stage did
 #
 # shellcheck shell=bash
+set -o pipefail # a stage fails where its command does, and not only where tee does
 stage_lines=()
 stage_failed=0
 stage_said=()
 
 stage() {
-	local name=$1 start=$SECONDS result=ok output
+	local name=$1 start=$SECONDS result=ok output said
 	shift
 	output=$(mktemp)
 	printf '\n== %s\n' "$name"
 	if ! "$@" 2>&1 | tee "$output"; then
 		result=FAILED
 		stage_failed=1
-		stage_said+=("== $name: $(grep -aE 'FAIL|error|panic|DATA RACE' "$output" | head -n 20 || true)")
+		# The end: that of a script with stages of its own is what these said.
+		said=$(grep -aE -A 4 'FAIL|[Ee]rror:|panic:|DATA RACE|\*\*\*' "$output" | tail -n 60 || true)
+		stage_said+=("== $name"$'\n'"${said:-$(tail -n 5 "$output")}")
 	fi
 	rm -f "$output"
 	stage_lines+=("$(printf '%-34s %-7s %4d s' "$name" "$result" $((SECONDS - start)))")
@@ -31,6 +36,21 @@ skip() {
 		stage_failed=1
 	fi
 	stage_lines+=("$(printf '%-34s %-7s        %s' "$1" "$result" "$2")")
+}
+
+ahead() {
+	# A session of its own: all of its processes end with the script, however that does. Where the system gives
+	# sessions equal shares of the CPUs, this one's has to be less too.
+	# shellcheck disable=SC2016 # the arguments of that shell
+	setsid sh -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 19 "$@"' ahead "$@" >/dev/null 2>&1 </dev/null &
+	trap end_ahead EXIT
+}
+
+end_ahead() {
+	local p
+	for p in $(jobs -pr); do
+		kill -- "-$p" 2>/dev/null || true
+	done
 }
 
 summary() {

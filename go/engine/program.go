@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime/debug"
 	"runtime/metrics"
 	"slices"
 
@@ -40,6 +41,12 @@ func (d *Device) measure() {
 		n := ProgramBytes(d.budget)
 		d.program.Set(n - min(n, counted))
 	}
+}
+
+// Collect frees what the program does not use any more, and counts what it takes then.
+func (d *Device) Collect() {
+	debug.FreeOSMemory()
+	d.measure()
 }
 
 // ProgramBytes returns what this process takes beside what the budget reserves.

@@ -44,8 +44,9 @@ func (e *LimitError) Error() string {
 		e.Purpose, need, free, FormatBytes(e.Limit), e.Reason)
 }
 
-// NoMemory tells callers that know errors by what they are about that this one is for want of memory.
-func (e *LimitError) NoMemory() bool { return true }
+// Missing returns how many bytes more would have done: it tells callers that know errors by what they are about that this
+// one is for want of memory.
+func (e *LimitError) Missing() uint64 { return e.Need - min(e.Need, e.Free) }
 
 // A Reservation is bytes taken from a Budget.
 type Reservation struct {

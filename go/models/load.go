@@ -81,24 +81,7 @@ func (s *Set[M]) bring(e *entry[M]) error {
 	was := e.state
 	e.part, e.err = 0, nil
 	s.set(e, Loading, was == Unloaded)
-	err := s.makeRoom(e)
-	for tries := 0; err == nil; tries++ {
-		start := time.Now()
-		if err = s.load(e); err == nil {
-			e.cost, e.since, e.used, e.uses = time.Since(start), time.Now(), time.Now(), 0
-			s.weigh(e)
-			break
-		}
-		if e.inst != nil && !noMemory(err) && !errors.Is(err, errNobody) { // it cannot be woken: the next request loads it
-			s.close(e)
-			break
-		}
-		// Something else took the memory meanwhile.
-		if tries == len(s.entries) || !noMemory(err) || !s.evict(e) {
-			break
-		}
-		err = nil
-	}
+	err := s.fill(e)
 	if err == nil {
 		e.starting, e.part = false, 1
 		s.set(e, Loaded, was == Unloaded)
@@ -114,10 +97,55 @@ func (s *Set[M]) bring(e *entry[M]) error {
 	return err
 }
 
-// noMemory reports whether err is for want of memory.
-func noMemory(err error) bool {
-	var short interface{ NoMemory() bool }
-	return errors.As(err, &short) && short.NoMemory()
+// mostAlone is how often a model is tried again that has the memory for itself.
+const mostAlone = 3
+
+// fill makes room for a model and loads it. Between the two something else may take the memory, such as caches of other
+// models, or the need may grow, where a model goes that has weights in common with it: then again, with more room each
+// time. The caller holds the lock, which is released meanwhile.
+func (s *Set[M]) fill(e *entry[M]) error {
+	least := uint64(0)
+	for alone := 0; ; {
+		if err := s.makeRoom(e, least); err != nil {
+			return err
+		}
+		start := time.Now()
+		err := s.load(e)
+		if err == nil {
+			e.cost, e.since, e.used, e.uses = time.Since(start), time.Now(), time.Now(), 0
+			s.weigh(e)
+			return nil
+		}
+		lack, short := missing(err)
+		if !short || s.c.Memory == nil {
+			if e.inst != nil && !errors.Is(err, errNobody) { // it cannot be woken: the next request loads it
+				s.close(e)
+			}
+			return err
+		}
+		takes := s.c.Memory.Free() + lack // at least
+		switch others := s.beside(e); {
+		case e.starting && !s.evict(e): // all that are loaded at the start are to fit beside each other
+			return err
+		case others || e.starting:
+			least = max(takes, least+least/16+1)
+		case e.inst != nil: // what it keeps while it sleeps takes the memory
+			s.close(e)
+		default:
+			if alone++; alone > mostAlone || s.collect() < takes {
+				return err
+			}
+		}
+	}
+}
+
+// missing returns how many bytes more would have done, and whether err is for want of memory at all.
+func missing(err error) (n uint64, short bool) {
+	var scarce interface{ Missing() uint64 }
+	if !errors.As(err, &scarce) {
+		return 0, false
+	}
+	return scarce.Missing(), true
 }
 
 // load calls the model's own function. The caller holds the lock, which is released meanwhile.

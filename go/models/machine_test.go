@@ -20,13 +20,15 @@ type machine struct {
 	loads atomic.Int64
 	sleep atomic.Int64
 	rest  time.Duration // that falling asleep takes
+
+	garbage uint64 // of what is used
 }
 
 func (m *machine) take(n uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.used+n > m.limit {
-		return noRoom{}
+		return noRoom(m.used + n - m.limit)
 	}
 	m.used += n
 	m.most = max(m.most, m.used)
@@ -49,11 +51,17 @@ func (m *machine) Spare(uint64) uint64 { return 0 }
 
 func (m *machine) Trim(uint64) uint64 { return 0 }
 
-type noRoom struct{}
+func (m *machine) Collect() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used, m.garbage = m.used-m.garbage, 0
+}
+
+type noRoom uint64
 
 func (noRoom) Error() string { return "no room" }
 
-func (noRoom) NoMemory() bool { return true }
+func (n noRoom) Missing() uint64 { return uint64(n) }
 
 // spec is a model of so many bytes, of which one stays while it sleeps.
 func (m *machine) spec(name string, bytes uint64, took time.Duration) Spec[string] {

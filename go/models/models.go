@@ -89,7 +89,8 @@ type Spec[M any] struct {
 	Broken error
 	// Starting: requests are told that it is loading until it was loaded once.
 	Starting bool
-	// Need returns the memory that it takes at least, where `room` bytes are free, or why that is too little for it.
+	// Need returns the memory that it takes at least, where `room` bytes are free, or why that is too little for it. An error
+	// for want of memory, here and of other functions, wraps one with a method Missing: how many bytes more would have done.
 	Need func(room uint64) (uint64, error)
 	// Load loads it, unless ctx ends. It may be called again after the instance was closed.
 	Load func(ctx context.Context, progress func(part float64)) (Instance[M], error)
@@ -110,6 +111,7 @@ type Memory interface {
 	Free() uint64
 	Spare(n uint64) uint64 // frees what is reserved and unused
 	Trim(n uint64) uint64  // frees caches
+	Collect()              // frees what nothing uses any more, and is not known to be free
 }
 
 // Config says how models share the machine. The zero value is valid.

@@ -12,18 +12,20 @@ func (s *Set[M]) weigh(e *entry[M]) {
 	e.value = s.level + max(e.uses, 1)*e.cost.Seconds()/float64(max(e.inst.Bytes(), 1))
 }
 
-// makeRoom frees the memory that a model needs: first what is reserved and unused, then weights of models that nobody uses,
-// then caches, then what sleeping models keep. Where that is not enough, models that have been in memory for their time
-// have no new leases until it is. The caller holds the lock, which is released meanwhile.
-func (s *Set[M]) makeRoom(e *entry[M]) error {
+// makeRoom frees the memory that a model needs, and at least so much if other models have it: first what is reserved and
+// unused, then weights of models that nobody uses, then caches, then what sleeping models keep. Where that is not enough,
+// models that have been in memory for their time have no new leases until it is. The caller holds the lock, which is
+// released meanwhile.
+func (s *Set[M]) makeRoom(e *entry[M], least uint64) error {
 	if err := s.wanted(e); err != nil {
 		return err
 	}
 	need, err := s.need(e)
 	for err == nil {
-		short := uint64(0)
+		short, enough := uint64(0), true
 		if s.c.Memory != nil {
-			short = need - min(need, s.c.Memory.Free())
+			free := s.c.Memory.Free()
+			short, enough = max(need, least)-min(max(need, least), free), free >= need
 		}
 		if short == 0 && !s.crowded(e) {
 			return nil
@@ -38,6 +40,8 @@ func (s *Set[M]) makeRoom(e *entry[M]) error {
 			switch {
 			case others:
 				err = s.wait(e, d)
+			case enough: // and nobody has more
+				return nil
 			case e.inst != nil: // what it keeps while it sleeps takes the memory
 				s.close(e)
 				need, err = s.need(e)
@@ -68,12 +72,17 @@ func (s *Set[M]) need(e *entry[M]) (uint64, error) {
 	if s.c.Memory == nil {
 		return 0, nil
 	}
-	room := s.c.Memory.Free()
-	for _, o := range s.held() {
-		if o != e && o.inst != nil {
-			room += o.inst.Bytes()
-		}
+	n, err := s.needIn(e, s.room(e))
+	if _, short := missing(err); short { // perhaps only by what nobody uses any more, or by what moved while it was summed up
+		s.collect()
+		n, err = s.needIn(e, s.room(e))
 	}
+	return n, err
+}
+
+// needIn returns the memory that a model needs where `room` bytes are free, or why that is too little. The caller holds the
+// lock, which is released meanwhile.
+func (s *Set[M]) needIn(e *entry[M], room uint64) (uint64, error) {
 	inst := e.inst
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -81,6 +90,32 @@ func (s *Set[M]) need(e *entry[M]) (uint64, error) {
 		return inst.Need(room)
 	}
 	return e.spec.Need(room)
+}
+
+// room returns the memory that a model could have alone. What others have changes while it is summed up: what they give
+// back then, or take, is not missing from the sum. The caller holds the lock.
+func (s *Set[M]) room(e *entry[M]) uint64 {
+	sum, before := uint64(0), s.c.Memory.Free()
+	for _, o := range s.held() {
+		if o != e && o.inst != nil {
+			sum += o.inst.Bytes()
+		}
+	}
+	return sum + max(before, s.c.Memory.Free())
+}
+
+// beside reports whether other models take memory. The caller holds the lock.
+func (s *Set[M]) beside(e *entry[M]) bool {
+	return slices.ContainsFunc(s.held(), func(o *entry[M]) bool { return o != e && o.inst != nil })
+}
+
+// collect frees what nothing uses any more, and returns how many bytes are free then. The caller holds the lock, which is
+// released meanwhile.
+func (s *Set[M]) collect() uint64 {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	s.c.Memory.Collect()
+	return s.c.Memory.Free()
 }
 
 // free calls a function that frees memory, without the lock, and reports whether it did.

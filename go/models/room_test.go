@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,6 +154,88 @@ func TestQueueGone(t *testing.T) {
 			l.Release()
 		})
 	}
+}
+
+// What makes room may be gone again when the model is loaded: caches of others grow, or one goes that has weights in common
+// with it. It is loaded nevertheless, when others had their time in memory.
+func TestRoomGone(t *testing.T) {
+	const stay = 5 * time.Second
+	grows := func(m *machine, spec Spec[string]) Spec[string] { // what was free is taken for a while when the load begins
+		load, first := spec.Load, true
+		spec.Load = func(ctx context.Context, progress func(float64)) (Instance[string], error) {
+			if n := m.Free(); first && m.take(n) == nil {
+				first = false
+				time.AfterFunc(time.Second, func() { m.give(n) })
+			}
+			return load(ctx, progress)
+		}
+		return spec
+	}
+	shares := func(m *machine, spec Spec[string]) Spec[string] { // half of its weights are those of the other, until that goes
+		spec.Need = func(uint64) (uint64, error) { return 5, nil }
+		return spec
+	}
+	for _, tt := range []struct {
+		what   string
+		limit  uint64
+		change func(*machine, Spec[string]) Spec[string]
+		want   string
+	}{
+		{"others grow", 26, grows, "a loaded, b loaded"},
+		{"weights in common go", 16, shares, "a sleeping, b loaded"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{limit: tt.limit}
+			s := newSet(t, Config{Stay: stay, Memory: m}, m.spec("a", 10, 0), tt.change(m, m.spec("b", 10, 0)))
+			lease(t, s, "a").Release()
+			start := time.Now()
+			lease(t, s, "b").Release()
+			if took := time.Since(start); took > stay {
+				t.Errorf("%s: it took %v", tt.what, took)
+			}
+			want(t, s, tt.what, tt.want)
+			if m.most > m.limit {
+				t.Errorf("%s: %d bytes of %d", tt.what, m.most, m.limit)
+			}
+		})
+	}
+}
+
+// Where a model has all memory, and what nothing uses any more takes some of it, that is collected; a model that does not fit
+// even then is refused.
+func TestCollect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{limit: 15}
+		spec := m.spec("a", 10, 0)
+		late := false // only the load finds that it does not fit
+		spec.Need = func(room uint64) (uint64, error) {
+			if room < 10 && !late {
+				return 0, fmt.Errorf("a: %w", noRoom(10-room))
+			}
+			return min(room, 10), nil
+		}
+		s := newSet(t, Config{Memory: m}, spec, m.spec("b", 1, 0))
+		for _, late = range []bool{false, true} {
+			m.garbage = 8
+			if err := m.take(8); err != nil {
+				t.Fatal(err)
+			}
+			lease(t, s, "a").Release()
+			if err := s.Unload("a"); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if err := m.take(8); err != nil {
+			t.Fatal(err)
+		}
+		for _, late = range []bool{false, true} {
+			var e *LoadError
+			if _, err := s.Acquire(t.Context(), "a", Options{}); !errors.As(err, &e) {
+				t.Errorf("one that does not fit: %v", err)
+			}
+		}
+	})
 }
 
 // A model whose last lease ends while caches are looked at for memory makes room as well.
