@@ -102,14 +102,18 @@ func together(t *testing.T, e *Engine, ids []int32, want map[int][]float32) {
 	s := e.NewSequence()
 	defer s.Close()
 	others := []*Sequence{e.NewSequence(), e.NewSequence(), e.NewSequence()}
+	for _, o := range others {
+		defer o.Close()
+	}
+	most := min(120, e.ctx-30)
 	got := map[int][]float32{}
 	for s.Len() < len(ids) {
 		at := s.Len()
 		items := []Item{{Seq: s, IDs: ids[at:min(at+1+r.IntN(40), len(ids))]}}
 		items[0].Rows = len(items[0].IDs)
 		for k, o := range others {
-			if o.Len() > 120 {
-				o.Truncate(r.IntN(100))
+			if o.Len() > most {
+				o.Truncate(r.IntN(most - 20))
 			}
 			items = append(items, Item{Seq: o, IDs: randomIDs(e, uint64(at*10+k), r.IntN(30))})
 		}

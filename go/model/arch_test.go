@@ -79,7 +79,7 @@ var likeness = map[string]string{
 	"jina-bert-v3": "bert",
 	"internlm2":    "llama", "xverse": "llama", "baichuan": "llama", "minicpm": "llama", "exaone": "llama", "orion": "llama",
 	"qwen2vl": "qwen2", "qwen": "qwen2", "qwen3vlmoe": "qwen3moe", "bailingmoe": "deepseek", "exaone-moe": "dots1",
-	"starcoder": "gpt2", "falcon": "gptneox", "mpt": "bloom",
+	"starcoder": "gpt2", "falcon": "gptneox", "mpt": "bloom", "codeshell": "starcoder2", "paddleocr": "qwen2",
 }
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -94,6 +95,32 @@ func publishedKin() []published {
 		{name: "Ling-lite", arch: "bailingmoe", layers: 28, embd: 2048, heads: 16, headsKV: 4, headDim: 128, ff: 5632, vocab: 126464,
 			experts: 64, used: 6, ffExp: 1408, shared: 2816, more: map[string]any{"expert_weights_norm": true, "leading_dense_block_count": u32(0)},
 			check: func(c *Config) bool { return neighbours(c) && c.ExpertNorm && c.NFFShared == 2816 }},
+		{name: "Refact-1_6B-fim", arch: "refact", layers: 32, embd: 2048, heads: 32, headsKV: 1, ff: 5632, vocab: 49216, gate: true, check: slopes},
+		{name: "CodeShell-7B", arch: "codeshell", layers: 42, embd: 4096, heads: 32, headsKV: 8, ff: 16384, vocab: 70144, layerNorm: true,
+			fused: true, bias: true, biases: true, more: map[string]any{"rope.scaling.type": "linear", "rope.scaling.factor": float32(1)}, check: halves},
+		{name: "jais-13b", arch: "jais", layers: 40, embd: 5120, heads: 40, ff: 13653, vocab: 84992, layerNorm: true, fused: true, bias: true, biases: true, gate: true,
+			more: map[string]any{"attention.max_alibi_bias": float32(8)}, extra: "* ffn_gate.bias 13653",
+			check: func(c *Config) bool { return slopes(c) && c.Layers[0].AttnScale == 1./128 }},
+		{name: "SmallThinker-21B-A3B", arch: "smallthinker", layers: 52, embd: 2560, heads: 28, headsKV: 4, headDim: 128, ff: 768, vocab: 151936,
+			experts: 64, used: 6, ffExp: 768,
+			more: map[string]any{"expert_gating_func": u32(2), "attention.sliding_window": u32(4096), "rope.freq_base": float32(1.5e6)},
+			check: func(c *Config) bool {
+				return halves(&Config{Layers: c.Layers[1:]}) && c.Layers[0].Rope.Style == kernel.RopeNone && c.Layers[3].Window == 4096 && c.Layers[4].Window == 0 &&
+					c.ExpertGating == kernel.GateSigmoid && c.ExpertNorm
+			}},
+		{name: "DeepSeek-OCR", arch: "deepseek2-ocr", layers: 12, embd: 1280, heads: 10, ff: 6848, vocab: 129280, experts: 64, used: 6, ffExp: 896, shared: 1792, dense: 1,
+			more: map[string]any{"expert_gating_func": u32(1), "expert_weights_norm": false},
+			check: func(c *Config) bool {
+				return halves(c) && !c.ExpertNorm && c.NFFShared == 1792 && !c.Layers[0].Sparse
+			}},
+		{name: "PaddleOCR-VL-0.9B", arch: "paddleocr", layers: 18, embd: 1024, heads: 16, headsKV: 2, headDim: 128, ff: 3072, vocab: 103424, gate: true,
+			more: map[string]any{"rope.freq_base": float32(5e5), "rope.dimension_sections": []int32{16, 24, 24, 0}}, check: halves},
+		{name: "HunyuanOCR", arch: "hunyuan_vl", layers: 24, embd: 1024, heads: 16, headsKV: 8, headDim: 128, ff: 3584, vocab: 120818, gate: true, tied: true,
+			more:  map[string]any{"rope.scaling.alpha": float32(1000), "rope.dimension_sections": []int32{16, 16, 16, 16}},
+			extra: "* attn_q_norm 128\n* attn_k_norm 128",
+			check: func(c *Config) bool { return halves(c) && math.Abs(c.Layers[0].Rope.Base/11158840-1) < 1e-4 }},
+		{name: "EuroBERT-210m", arch: "eurobert", layers: 12, embd: 768, heads: 12, ff: 3072, vocab: 128256, gate: true, tied: true,
+			more: map[string]any{"rope.freq_base": float32(250000), "attention.causal": false}, check: func(c *Config) bool { return halves(c) && c.BothWays }},
 	} {
 		all = append(all, s.published())
 	}

@@ -12,12 +12,15 @@ type fimTokens struct{ pre, suf, mid, rep, sep int32 }
 // fimSpellings are the spellings of the model families, for files without metadata for
 // them.
 var fimSpellings = map[string][]string{
-	"pre": {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>", "<|code_prefix|>"},
-	"suf": {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "\u2581<SUF>", "<|code_suffix|>"},
-	"mid": {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>", "<|code_middle|>"},
+	"pre": {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>", "<|code_prefix|>", "<|prefix|>"},
+	"suf": {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "\u2581<SUF>", "<|code_suffix|>", "<|suffix|>"},
+	"mid": {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>", "<|code_middle|>", "<|middle|>"},
 	"rep": {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
 	"sep": {"<|file_sep|>"},
 }
+
+// fimOldKeys are what the keys were called before those of all names began with fim_.
+var fimOldKeys = map[string]string{"pre": "prefix", "suf": "suffix", "mid": "middle"}
 
 // findFIM finds the fill-in-the-middle tokens by the file's metadata, then by spelling.
 func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
@@ -28,7 +31,8 @@ func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
 		}
 	}
 	find := func(name string) int32 {
-		if v, ok := meta.Value("tokenizer.ggml.fim_" + name + "_token_id"); ok {
+		for _, key := range []string{"fim_" + name, fimOldKeys[name]} {
+			v, _ := meta.Value("tokenizer.ggml." + key + "_token_id")
 			if id, ok := v.(uint32); ok && int64(id) < int64(t.Len()) {
 				return int32(id)
 			}

@@ -114,6 +114,24 @@ func TestInfill(t *testing.T) {
 	}
 }
 
+// Keys of the tokens around a gap are found under the names of old files as well, and the new ones count.
+func TestFIMKeys(t *testing.T) {
+	s := newSite(t, "", nil)
+	old := fileKeys{"tokenizer.ggml.prefix_token_id": uint32(11), "tokenizer.ggml.suffix_token_id": uint32(12), "tokenizer.ggml.middle_token_id": uint32(13)}
+	if got := findFIM(s.tok, old); got.pre != 11 || got.suf != 12 || got.mid != 13 {
+		t.Errorf("of old keys: %+v", got)
+	}
+	old["tokenizer.ggml.fim_pre_token_id"] = uint32(21)
+	if got := findFIM(s.tok, old); got.pre != 21 || got.suf != 12 {
+		t.Errorf("of both: %+v", got)
+	}
+}
+
+// fileKeys are the keys of a file.
+type fileKeys map[string]any
+
+func (k fileKeys) Value(key string) (any, bool) { v, ok := k[key]; return v, ok }
+
 func TestTokens(t *testing.T) {
 	s := newSite(t, "", nil)
 	if got := post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {

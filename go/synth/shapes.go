@@ -265,6 +265,23 @@ var shapes = []Shape{
 		RWKV: &RWKV{HeadDim: 64, Decay: 64, Rate: 64, Value: 32, Gate: 128},
 	},
 	{
+		Name: "tiny-gpt-oss", Arch: "gpt-oss", NLayer: 4, NEmbd: 256, NFF: 256, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 150000, RMSEps: 1e-5, Window: 8, YaRN: 32, NCtxOrig: 16,
+		GPTOSS: true, Vocab: o200k,
+	},
+	{
+		Name: "tiny-lfm2", Arch: "lfm2moe", NLayer: 6, NEmbd: 256, NFF: 256, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 1e6, RMSEps: 1e-5, Tied: true, QKNorm: true, Vocab: llama3,
+		NTap: 3, NDense: 1, NFFDense: 512, Pattern: "CC*CC*",
+	},
+	{
+		Name: "tiny-nemotron", Arch: "nemotron_h_moe", NLayer: 6, NEmbd: 256, NFF: 256, NFFShared: 512, NHead: 4, NHeadKV: 2, HeadDim: 64,
+		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RMSEps: 1e-5, ReLU2: true, Vocab: llama3,
+		Scan:    &Scan{NHead: 8, NGroup: 2, HeadDim: 64, State: 64, NTap: 4},
+		Pattern: "MEM*EE",
+		Scales:  []Scale{{"expert_weights_scale", 2.5}},
+	},
+	{
 		Name: "tiny-gemma4", Arch: "gemma4", NLayer: 8, NEmbd: 256, NFF: 128, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, NExpert: 8, NUsed: 3, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 8, Vocab: gemmaMerges,
 		Gemma: &Gemma{Every: 3, NHeadKV: 1, HeadDim: 128, KeysServe: true, NOwn: 5, NPerLayer: 32, NFF: 512},

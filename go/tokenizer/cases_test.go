@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,20 @@ var vocabularies = map[string]string{
 	"bert-bge":         "bert-bge.gguf",
 	"nomic-bert-moe":   "nomic-bert-moe.gguf.zst",
 	"gemma-4":          "gemma-4.gguf.zst",
+}
+
+// All cases of the test data are taken.
+func TestEveryCase(t *testing.T) {
+	paths, err := filepath.Glob(testdata.Path(t, "tokenizers/cases") + "/*.inp")
+	if err != nil || len(paths) != len(vocabularies) {
+		t.Errorf("%d cases, of which %d are taken: %v", len(paths), len(vocabularies), err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "ggml-vocab-"), ".gguf.inp")
+		if vocabularies[name] == "" {
+			t.Errorf("%s is not taken", name)
+		}
+	}
 }
 
 // texts returns the inputs of a case.

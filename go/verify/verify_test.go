@@ -34,6 +34,7 @@ func rows() (rows []Row) {
 	for _, model := range []string{
 		"tiny-latent:Q8_0", "tiny-gemma4:Q8_0", "tiny-gemma3n:Q8_0", // windows, shared keys, streams
 		"tiny-mamba:Q8_0", "tiny-delta:Q8_0", "tiny-rwkv7:Q8_0", // recurrences of other kinds
+		"tiny-gpt-oss:MXFP4_MOE", "tiny-lfm2:Q8_0", "tiny-nemotron:Q8_0", // sinks, short convolutions, experts without gates
 	} {
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}

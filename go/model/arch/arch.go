@@ -28,10 +28,11 @@ var archs = []Arch{
 	qwen2vl, qwen3vlmoe, internlm2, xverse, exaone, exaonemoe, qwen, orion, baichuan, gpt2, starcoder, falcon, gptneox, bloom, mpt,
 	olmo, minicpm, minicpm3, afmoe, bailingmoe, dbrx,
 	chatglm, plamo, plamo2, plamo3, mimo2, hyv3, mellum, pangu, maincoder, jais2, deci,
+	refact, codeshell, jais, openelm, arctic, plm, grok, smallthinker, cohere2moe, maple, graniteSWA, deepseekOCR, paddleocr, hunyuanVL, nanbeige,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, qwen4exp, kimiLinear, deepseek32, deepseek4, glmDSA,
 	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
-	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, gemmaEmbedding, t5Encoder, t5,
+	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding, t5Encoder, t5,
 }
 
 // Lookup returns the architecture called name.
@@ -67,6 +68,16 @@ var missing = map[string]string{
 	"eagle3":           "a model beside them, for which they draft tokens",
 	"dflash":           "a model beside them, for which they draft tokens",
 	"gemma4-assistant": "a model beside them, for which they draft tokens",
+	"chameleon":        "norms of queries and keys with biases for each head, and tokens of images that are never said",
+	"cogvlm":           "matrices of their own for what comes from images",
+	"gptj":             "files that others read: llama.cpp knows no more than their name",
+	"graniteswitch":    "adapters that tokens switch on",
+	"hrm_text":         "two stacks of layers that run in cycles",
+	"spark2_5":         "a gate for each head of attention",
+	"talkie":           "a gain for each head of queries, and embeddings that each layer adds again",
+	"pockettts":        "a decoder of sound: they speak, and do not write",
+	"qwen3tts":         "a decoder of sound: they speak, and do not write",
+	"wavtokenizer-dec": "codes of sound, which they decode: they do not write",
 }
 
 // Names returns the names of all architectures.

@@ -49,7 +49,7 @@ func TestConfigRefuses(t *testing.T) {
 		value     any // nil: the key is missing
 		want      string
 	}{
-		{"gemma2", "attention.sliding_window", nil, `"gemma2.attention.sliding_window"`},
+		{"cohere2", "attention.sliding_window", nil, `"cohere2.attention.sliding_window"`},
 		{"gemma2", "attention.sliding_window", uint32(0), "0, want 1 to"},
 		{"gemma2", "attention.sliding_window_pattern", []bool{true, false}, "2 elements, want one for each of the 4 layers"},
 		{"gemma2", "final_logit_softcapping", float32(-1), "-1, want 0 to"},
@@ -125,6 +125,19 @@ func TestConfigRefuses(t *testing.T) {
 		{"minicpm", "logit_scale", float32(0), "logit_scale"},
 		{"gptneox", "use_parallel_residual", uint32(1), "use_parallel_residual"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
+		{"grok", "attention.temperature_length", uint32(1024), "1024: scores that grow"},
+		{"granite_swa", "attention.rope_pattern", []bool{true}, "1 elements, want one for each of the 4 layers"},
+		{"jais", "attention.max_alibi_bias", float32(4), "4 is not supported, supported are 0 and 8"},
+		{"hunyuan_vl", "rope.scaling.alpha", float32(-1), "-1, want 0 to"},
+		{"cohere2", "rope.freq_base_swa", float32(0), "freq_base_swa"},
+		// What an architecture does not read must not change anything.
+		{"llama", "final_logit_softcapping", float32(30), `"llama.final_logit_softcapping": 30 is not supported by llama`},
+		{"qwen3", "attention.clamp_kqv", float32(8), "8 is not supported by qwen3"},
+		{"qwen3moe", "swiglu_clamp_exp", []float32{0, 0, 7, 0}, "7 is not supported by qwen3moe"},
+		{"granite", "attention.rope_pattern", []bool{true, true, false, true}, "0 is not supported by granite"},
+		{"falcon", "attention.max_alibi_bias", float32(8), "8 is not supported by falcon"},
+		{"starcoder2", "logit_scale", uint32(2), "2 is not supported by starcoder2"},
+		{"gemma2", "rope.dimension_count_swa", uint32(8), "8 is not supported by gemma2"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {
 			w := gguf.NewWriter()

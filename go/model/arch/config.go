@@ -25,6 +25,9 @@ type Config struct {
 	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
 	Start   int32   // the first token of an answer
 
+	Loops    int  // Layers are so many times those of the file; 0: once
+	LoopNorm bool // between two of these times is the last norm
+
 	BothWays  bool      // a token sees those after it as well: a text is one batch
 	Pooling   Pooling   // what the vector of a text is made of
 	Positions bool      // there are embeddings of NCtx positions, and no more
@@ -58,6 +61,7 @@ type Config struct {
 	ExpertGating kernel.Gating
 	ExpertNorm   bool    // the weights of the experts of a token sum to 1
 	ExpertScale  float32 // of these weights
+	RouterCap    float32 // the router's logits become cap * tanh(logit / cap); 0: they do not
 
 	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
 
@@ -169,7 +173,9 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
 	a.config(k)
+	k.windowBase()
 	k.classifier()
+	k.unread()
 	if k.err != nil {
 		return nil, k.err
 	}

@@ -14,6 +14,7 @@ type experts struct {
 	fn     kernel.Fn
 	plain  bool   // there is no gate: down(fn(up(input)))
 	early  bool   // weights multiply the input of the experts, not the result
+	ahead  bool   // the router has read the layer's input, see routeAhead
 	router bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
 	post   string // the norm of the result, which is added to that of the feed-forward beside it, see both
 	sum    string // the norm of the sum of experts and shared ones, see mixture
@@ -43,9 +44,9 @@ func (l layer) mixture(norm string, e experts) {
 // the router gives them.
 func (l layer) experts(e experts) half {
 	c := l.cfg
-	router := kernel.Part{
-		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", c.NEmbd, c.NExpert),
-		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", c.NExpert),
+	var router kernel.Part
+	if !e.ahead {
+		router = l.router()
 	}
 	width := cmp.Or(c.NLatent, c.NEmbd)
 	parts, epilogue := l.expertInputs(e, width), kernel.GLU
@@ -61,25 +62,27 @@ func (l layer) experts(e experts) half {
 		into, outOf = l.matrix(l.blk+"ffn_latent_down.weight", c.NEmbd, width), l.matrix(l.blk+"ffn_latent_up.weight", width, c.NEmbd)
 		takes = []kernel.Matrix{into}
 	}
-	if !e.router {
+	if !e.router && !e.ahead {
 		takes = append([]kernel.Matrix{router.Matrix}, takes...)
 	}
 	return half{in: takes, run: func(act kernel.Act) {
-		logits := l.floats("router", kernel.TokRows, c.NExpert)
+		logits := l.routerLogits()
 		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
 		pairAct := l.act("pair.embd", kernel.PairRows, width, in...)
 		ffn := l.floats("pair.ffn", kernel.PairRows, c.NFFExpert)
 		ffnAct := l.act("pair.ffn", kernel.PairRows, c.NFFExpert, down.Matrix)
 		out := l.floats("pair.out", kernel.PairRows, width)
 
-		if e.router {
+		switch {
+		case e.ahead:
+		case e.router:
 			own := l.act("router", kernel.TokRows, c.NEmbd, router.Matrix)
 			l.add(kernel.Norm{
 				Act: own, Src: l.x(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.vector(l.blk+"ffn_gate_inp.scale", c.NEmbd),
 			})
 			l.add(kernel.Matmul{Dst: logits, Act: own, Parts: []kernel.Part{router}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
-		} else {
-			l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Parts: []kernel.Part{router}})
+		default:
+			l.add(kernel.Matmul{Dst: logits, Act: l.only(act, router.Matrix), Softcap: c.RouterCap, Parts: []kernel.Part{router}})
 		}
 		l.add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.correction(),
@@ -113,6 +116,25 @@ func (l layer) experts(e experts) half {
 		l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
 		l.normTo(l.both(), l.half(), kernel.Add, e.post)
 	}}
+}
+
+// router binds what gives a weight to each expert.
+func (l layer) router() kernel.Part {
+	return kernel.Part{
+		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", l.cfg.NEmbd, l.cfg.NExpert),
+		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", l.cfg.NExpert),
+	}
+}
+
+// routerLogits has what the router makes of each token.
+func (l layer) routerLogits() kernel.Buf { return l.floats("router", kernel.TokRows, l.cfg.NExpert) }
+
+// routeAhead has the router read the layer's input, for experts behind the attention.
+func (l layer) routeAhead() {
+	router := l.router()
+	act := l.act("router", kernel.TokRows, l.cfg.NEmbd, router.Matrix)
+	l.add(kernel.ToAct{Act: act, Src: l.x(), Cols: l.cfg.NEmbd})
+	l.add(kernel.Matmul{Dst: l.routerLogits(), Act: act, Parts: []kernel.Part{router}})
 }
 
 // choice returns the experts of each token, where the token decides them.

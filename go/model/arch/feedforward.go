@@ -6,15 +6,16 @@ import "github.com/quern-llm/quern/go/kernel"
 // has them.
 type feedForward struct {
 	fn     kernel.Fn
-	plain  bool   // there is no gate: down(fn(up(input)))
-	xielu  bool   // so it is, and fn is xIELU
-	fused  bool   // ffn_up has the rows of the gate before its own
-	shared bool   // the experts that every token uses, in one: tensors end in _shexp
-	gated  bool   // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
-	sub    string // the norm of what down multiplies
-	beside bool   // experts are beside it: the result is stored for theirs to be added, see experts.post
-	onto   bool   // the result is added to what the experts have stored, see experts.sum
-	post   string // the norm of the result, before it is added
+	plain  bool    // there is no gate: down(fn(up(input)))
+	xielu  bool    // so it is, and fn is xIELU
+	fused  bool    // ffn_up has the rows of the gate before its own
+	shared bool    // the experts that every token uses, in one: tensors end in _shexp
+	gated  bool    // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
+	sub    string  // the norm of what down multiplies
+	beside bool    // experts are beside it: the result is stored for theirs to be added, see experts.post
+	onto   bool    // the result is added to what the experts have stored, see experts.sum
+	post   string  // the norm of the result, before it is added
+	scale  float32 // of the result; 0: 1
 }
 
 // feedForward is down(fn(gate(input)) * up(input)).
@@ -33,9 +34,9 @@ func (l layer) feedForward(f feedForward) half {
 	case f.plain || f.xielu:
 		parts = []kernel.Part{part("ffn_up")}
 	case f.fused:
+		both := l.blk + "ffn_up" + suffix + ".weight"
 		parts = []kernel.Part{
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, 0, width, 1)},
-			{Matrix: l.rows(l.blk+"ffn_up.weight", c.NEmbd, 2*width, width, width, 1)},
+			{Matrix: l.rows(both, c.NEmbd, 2*width, 0, width, 1)}, {Matrix: l.rows(both, c.NEmbd, 2*width, width, width, 1)},
 		}
 	default:
 		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}
@@ -86,7 +87,11 @@ func (l layer) feedForward(f feedForward) half {
 			return
 		}
 		if f.onto {
-			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Epilogue: kernel.Add, Parts: []kernel.Part{out}})
+			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Epilogue: kernel.Add, Scale: f.scale, Parts: []kernel.Part{out}})
+			return
+		}
+		if f.scale != 0 {
+			l.add(kernel.Matmul{Dst: l.x(), Act: ffnAct, Epilogue: l.adds(), Scale: c.ResidualScale * f.scale, Parts: []kernel.Part{out}})
 			return
 		}
 		l.result(ffnAct, out, f.post)

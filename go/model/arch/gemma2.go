@@ -14,7 +14,7 @@ var gemma2 = Arch{
 		gemmaConfig(k)
 		k.c.AttnCap = float32(k.floatOr("attn_logit_softcapping", 50, 0, maxCap))
 		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 30, 0, maxCap))
-		k.windows(allBut(2))
+		k.windowsOf(k.intOr("attention.sliding_window", 4096, 1, maxCtx), allBut(2), allBut) // the first files do not say it
 	},
 	build: func(b *builder) {
 		b.begin()

@@ -10,8 +10,10 @@ var gemma3 = Arch{
 	config: func(k *keys) {
 		gemmaConfig(k)
 		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
-		k.windows(allBut(6))
-		k.windowRope(10000)
+		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 { // Rnj 1 has none
+			k.windows(allBut(6))
+			k.windowRope(10000)
+		}
 	},
 	build: func(b *builder) {
 		gemma3Layers(b)

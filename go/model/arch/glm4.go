@@ -10,7 +10,11 @@ var glm4 = Arch{
 		k.rms()
 		k.heads()
 		k.feedForward()
-		k.rope(kernel.RopeNorm)
+		style := kernel.RopeNorm
+		if k.sections() { // GLM 4.1V, whose text has all sections at the same position
+			style = kernel.RopeNeox
+		}
+		k.rope(style)
 	},
 	build: func(b *builder) {
 		b.begin()
@@ -20,4 +24,10 @@ var glm4 = Arch{
 		})
 		b.end("output_norm")
 	},
+}
+
+// sections reports whether rotations have sections for time, height and width.
+func (k *keys) sections() bool {
+	all, err := k.f.Ints(k.name("rope.dimension_sections"))
+	return err == nil && len(all) > 1 && all[0] > 0 && all[1] > 0
 }

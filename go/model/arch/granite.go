@@ -13,6 +13,7 @@ var granite = Arch{
 			k.feedForward()
 		}
 		k.sharedExperts()
+		k.finetuned()
 	},
 	build: graniteBuild,
 }
@@ -41,11 +42,56 @@ var granitehybrid = Arch{
 			k.feedForward()
 		}
 		k.sharedExperts()
-		if !k.boolOr("rope.scaling.finetuned", true) {
-			k.noRope()
-		}
+		k.finetuned()
 	},
 	build: graniteBuild,
+}
+
+// graniteSWA is Granite 4 with windows: granite or granitemoe with sinks, and rotations in the layers that the file says. Gate
+// and up of the shared expert are one matrix.
+var graniteSWA = Arch{
+	Name: "granite_swa",
+	config: func(k *keys) {
+		k.heads()
+		graniteConfig(k)
+		if k.someExperts(); k.c.NExpert == 0 {
+			k.feedForward()
+		}
+		k.c.NFFShared = k.intOr("expert_shared_feed_forward_length", 0, 0, maxFF)
+		k.windows(allBut(4))
+		const pattern = "attention.rope_pattern"
+		if !k.has(pattern) {
+			return
+		}
+		all, err := k.f.Bools(k.name(pattern))
+		if k.keep(err); err != nil || !k.forLayers(pattern, len(all)) {
+			return
+		}
+		for il := range k.c.Layers {
+			if !all[il] {
+				k.c.Layers[il].Rope = Rope{}
+			}
+		}
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.layers(func(l layer) {
+			l.residual("attn_norm", l.attention(attention{sinks: true}))
+			if l.Sparse && b.cfg.NFFShared > 0 {
+				l.residual("ffn_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, fused: true}))
+				return
+			}
+			l.mixture("ffn_norm", experts{})
+		})
+		b.end("output_norm")
+	},
+}
+
+// finetuned takes the rotations from models whose files say that there are none, by a key that once meant something else.
+func (k *keys) finetuned() {
+	if !k.boolOr("rope.scaling.finetuned", true) {
+		k.noRope()
+	}
 }
 
 func graniteConfig(k *keys) {

@@ -15,9 +15,17 @@ type keys struct {
 	f   *gguf.File
 	c   *Config
 	err error
+
+	asked map[string]bool // keys that were read, or looked for
 }
 
-func (k *keys) name(key string) string { return k.c.Arch + "." + key }
+func (k *keys) name(key string) string {
+	if k.asked == nil {
+		k.asked = map[string]bool{}
+	}
+	k.asked[key] = true
+	return k.c.Arch + "." + key
+}
 
 func (k *keys) keep(err error) {
 	if k.err == nil {

@@ -25,6 +25,13 @@ func lfm2Config(k *keys) {
 	k.mixedHeads()
 	k.feedForward()
 	k.rope(kernel.RopeNeox)
+	if n := k.intOr("attention.sliding_window", 0, 0, maxCtx); n > 0 {
+		for il := range k.c.Layers {
+			if l := &k.c.Layers[il]; l.NHeadKV > 0 {
+				l.Window = n
+			}
+		}
+	}
 	k.c.NTap = k.int("shortconv.l_cache", 2, maxTap)
 	if k.c.NEmbd%kernel.Panel != 0 {
 		k.fail("embedding_length", "%d, want a multiple of %d", k.c.NEmbd, kernel.Panel)

@@ -11,14 +11,7 @@ var mpt = Arch{
 		k.heads()
 		k.feedForward()
 		k.clamp()
-		const bias = "attention.max_alibi_bias"
-		switch n := k.floatOr(bias, 0, 0, 1e3); n {
-		case 0:
-		case 8:
-			k.c.ALiBi = true
-		default:
-			k.fail(bias, "%g is not supported, supported are 0 and 8", n)
-		}
+		k.alibi()
 		_, k.c.Positions = k.f.Tensor("position_embd.weight")
 	},
 	build: func(b *builder) {
@@ -29,6 +22,18 @@ var mpt = Arch{
 		})
 		b.end("output_norm")
 	},
+}
+
+// alibi reads whether scores fall with the distance.
+func (k *keys) alibi() {
+	const bias = "attention.max_alibi_bias"
+	switch n := k.floatOr(bias, 0, 0, 1e3); n {
+	case 0:
+	case 8:
+		k.c.ALiBi = true
+	default:
+		k.fail(bias, "%g is not supported, supported are 0 and 8", n)
+	}
 }
 
 // clamp reads what queries, keys and values are held within; 0 is how some files say that they are not.

@@ -239,7 +239,11 @@ func (k *keys) windows(windowed func(il int) bool) { k.windowsIn(windowed, allBu
 
 // windowsIn is windows where the number of a pattern means what of makes of it.
 func (k *keys) windowsIn(windowed func(il int) bool, of func(n int) func(il int) bool) {
-	n := k.int("attention.sliding_window", 1, maxCtx)
+	k.windowsOf(k.int("attention.sliding_window", 1, maxCtx), windowed, of)
+}
+
+// windowsOf is windowsIn with windows of n positions.
+func (k *keys) windowsOf(n int, windowed func(il int) bool, of func(n int) func(il int) bool) {
 	const pattern = "attention.sliding_window_pattern"
 	if all, err := k.f.Bools(k.name(pattern)); err == nil {
 		if !k.forLayers(pattern, len(all)) {
@@ -268,6 +272,21 @@ func (k *keys) windowRope(base float64) {
 	for il := range k.c.Layers {
 		if l := &k.c.Layers[il]; l.Window > 0 {
 			l.Rope.Base, l.Rope.Scaling = base, noScaling
+		}
+	}
+}
+
+// windowBase gives the rotations of layers with a window the base that the file says. (llama.cpp reads it for cohere2 and olmo2
+// too, and uses it for others only.)
+func (k *keys) windowBase() {
+	const key = "rope.freq_base_swa"
+	if !k.has(key) {
+		return
+	}
+	base := k.float(key, 1.001, 1e15)
+	for il := range k.c.Layers {
+		if l := &k.c.Layers[il]; l.Window > 0 && l.Rope.Style != kernel.RopeNone {
+			l.Rope.Base = base
 		}
 	}
 }

@@ -1,0 +1,106 @@
+package arch
+
+import (
+	"maps"
+	"slices"
+)
+
+// decisive are keys that change what a model computes, where an architecture reads them, and the values with which they do not.
+// A file that says otherwise, for an architecture that does not read them, is of a model that this is not.
+var decisive = map[string][]float64{
+	"attn_logit_softcapping":   {0},
+	"final_logit_softcapping":  {0},
+	"router_logit_softcapping": {0},
+
+	"logit_scale":                 {0, 1},
+	"embedding_scale":             {0, 1},
+	"residual_scale":              {0, 1},
+	"expert_weights_scale":        {0, 1},
+	"expert_group_scale":          {0, 1},
+	"attention.scale":             {0},
+	"attention.output_scale":      {0, 1},
+	"attention.value_scale":       {0, 1},
+	"attention.temperature_scale": {0},
+	"attention.clamp_kqv":         {0},
+	"attention.max_alibi_bias":    {0},
+	"attention.rope_pattern":      {1},
+	"attention.shared_kv_layers":  {0},
+
+	"rope.scaling.alpha":     {0, 1},
+	"rescale_every_n_layers": {0},
+	"swiglu_clamp_exp":       {0},
+	"swiglu_clamp_shexp":     {0},
+	"num_loops":              {0, 1},
+	"swin_norm":              {0},
+}
+
+// ofWindows are keys of layers with a window, which have to say what those of the others do where an architecture does not read them.
+var ofWindows = map[string]string{
+	"attention.key_length_swa":   "attention.key_length",
+	"attention.value_length_swa": "attention.value_length",
+	"rope.dimension_count_swa":   "rope.dimension_count",
+}
+
+// unread refuses decisive keys that were not asked for.
+func (k *keys) unread() {
+	asked := maps.Clone(k.asked) // what follows asks for all
+	check := func(key string, same []float64) {
+		if !k.has(key) || asked[key] {
+			return
+		}
+		for _, v := range k.valuesOf(key) {
+			if !slices.Contains(same, v) {
+				k.fail(key, "%g is not supported by %s, which has no such thing", v, k.c.Arch)
+				return
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(decisive)) {
+		same := decisive[key]
+		if key == "attention.max_alibi_bias" && k.c.ALiBi {
+			same = []float64{8}
+		}
+		check(key, same)
+	}
+	for _, key := range slices.Sorted(maps.Keys(ofWindows)) {
+		if all := ofWindows[key]; k.has(all) {
+			check(key, k.valuesOf(all))
+		}
+	}
+}
+
+// valuesOf returns a key as numbers, whatever it is: one or an array, of whole ones, of others, or of truths.
+func (k *keys) valuesOf(key string) []float64 {
+	name := k.name(key)
+	if v, err := k.f.Float(name); err == nil {
+		return []float64{v}
+	}
+	if v, err := k.f.Int(name); err == nil {
+		return []float64{float64(v)}
+	}
+	if v, err := k.f.Bool(name); err == nil {
+		return []float64{number(v)}
+	}
+	var all []float64
+	if vs, err := k.f.Floats(name); err == nil {
+		for _, v := range vs {
+			all = append(all, float64(v))
+		}
+	} else if vs, err := k.f.Ints(name); err == nil {
+		for _, v := range vs {
+			all = append(all, float64(v))
+		}
+	} else if vs, err := k.f.Bools(name); err == nil {
+		for _, v := range vs {
+			all = append(all, number(v))
+		}
+	}
+	return all
+}
+
+func number(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}

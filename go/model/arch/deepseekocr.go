@@ -1,0 +1,15 @@
+package arch
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// deepseekOCR is the text part of DeepSeek OCR: DeepSeek's first model with experts, which are weighed as the file says, and with
+// rotations across halves of a head.
+var deepseekOCR = Arch{
+	Name: "deepseek2-ocr",
+	config: func(k *keys) {
+		deepseek.config(k)
+		k.rope(kernel.RopeNeox)
+		k.expertWeights(kernel.GateSoftmax, false)
+	},
+	build: deepseek.build,
+}

@@ -1,0 +1,60 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// grok is Grok 1 and 2: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
+// logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants.
+// llama.cpp leaves the cap of the router's logits out, which xAI's reference for Grok 2 has.
+var grok = Arch{
+	Name: "grok",
+	config: func(k *keys) {
+		c := k.c
+		k.rms()
+		k.heads()
+		k.feedForward()
+		k.experts()
+		c.ExpertNorm = true
+		k.rope(kernel.RopeNeox)
+		c.EmbedScale = float32(k.floatOr("embedding_scale", 78.38367176906169, 1e-6, 1e6))
+		c.LogitScale = float32(k.floatOr("logit_scale", 1/math.Sqrt(3), 1e-6, 1e6))
+		c.AttnCap = float32(k.floatOr("attn_logit_softcapping", 30, 0, maxCap))
+		c.RouterCap = float32(k.floatOr("router_logit_softcapping", 0, 0, maxCap))
+		c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
+		scale := float32(k.floatOr("attention.output_scale", 1/math.Sqrt(128), 1e-6, 1e6))
+		for il := range c.Layers {
+			l := &c.Layers[il]
+			l.AttnScale = scale
+			if l.Rope.Scaling.Type == "yarn" && !k.has("rope.scaling.yarn_beta_fast") {
+				l.Rope.Scaling.BetaFast = 8
+			}
+		}
+		if _, ok := k.f.Tensor("blk.0.ffn_up.weight"); ok { // the sum of both is over the root of 2
+			c.ExpertScale *= math.Sqrt2 / 2
+		}
+		const grow = "attention.temperature_length"
+		if n := k.intOr(grow, 0, 0, maxCtx); n > 0 {
+			k.fail(grow, "%d: scores that grow with the logarithm of the position are not supported", n)
+		}
+	},
+	build: func(b *builder) {
+		b.begin()
+		b.layers(func(l layer) {
+			l.residual("attn_norm", l.attention(attention{post: "attn_output_norm"}))
+			post := "layer_output_norm"
+			if !l.w.Has(l.blk + post + ".weight") {
+				post = "post_ffw_norm"
+			}
+			halves := []half{l.experts(experts{fn: kernel.GELU, sum: post})}
+			if l.w.Has(l.blk + "ffn_up.weight") {
+				halves = append(halves, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
+			}
+			l.residual("ffn_norm", halves...)
+			l.normTo(l.x(), l.half(), kernel.Add, post)
+		})
+		b.end("output_norm")
+	},
+}

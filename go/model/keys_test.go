@@ -1,0 +1,125 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+// keyCases are models of the test data with other keys, and the best three logits after their texts in llama.cpp, where some positions
+// are beyond the original context.
+var keyCases = []struct {
+	name, model string
+	drop        string
+	keys        map[string]any
+	want        map[int]float64
+}{
+	{name: "yarn beyond the original context", model: "own:olmo",
+		keys: map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": u32(16)},
+		want: map[int]float64{125: 6.98727, 53: 5.86326, 58: 4.38089}},
+	{name: "linear beyond the context", model: "own:olmo",
+		keys: map[string]any{"rope.scale_linear": float32(8), "context_length": u32(32)},
+		want: map[int]float64{125: 7.44378, 118: 6.49205, 53: 5.87528}},
+	{name: "yarn with betas and a logarithm's multiplier", model: "mistral3",
+		keys: map[string]any{
+			"rope.scaling.factor": float32(8), "rope.scaling.original_context_length": u32(16), "rope.scaling.yarn_beta_fast": float32(4),
+			"rope.scaling.yarn_beta_slow": float32(1), "rope.scaling.yarn_log_multiplier": float32(0.5),
+		},
+		want: map[int]float64{248: 7.30765, 446: 7.07027, 22: 7.0284}},
+	{name: "yarn of latents", model: "deepseek2",
+		keys: map[string]any{
+			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": u32(16),
+			"rope.scaling.yarn_log_multiplier": float32(0.0707),
+		},
+		want: map[int]float64{226: 8.4264, 340: 8.34681, 437: 6.64166}},
+	{name: "yarn in layers without a window", model: "gpt-oss",
+		keys: map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": u32(16)},
+		want: map[int]float64{149: 7.14399, 318: 6.90229, 311: 6.69296}},
+	{name: "LongRoPE's short factors", model: "phi3-long", keys: map[string]any{"rope.scaling.original_context_length": u32(512)},
+		want: map[int]float64{310: 6.51576, 362: 6.51547, 410: 6.07313}},
+	{name: "LongRoPE's long factors", model: "phi3-long", keys: map[string]any{"rope.scaling.original_context_length": u32(64)},
+		want: map[int]float64{196: 7.87827, 310: 7.67408, 218: 7.05738}},
+	{name: "NTK-aware", model: "hunyuan-dense", keys: map[string]any{"rope.scaling.alpha": float32(50), "rope.freq_base": float32(10000)},
+		want: map[int]float64{299: 7.57848, 490: 6.77649, 369: 6.43109}},
+	{name: "a base in windows", model: "gpt-oss", keys: map[string]any{"rope.freq_base_swa": float32(500)},
+		want: map[int]float64{248: 7.45201, 176: 6.30495, 374: 6.22162}},
+	{name: "windows that the file does not say", model: "gemma2", drop: "attention.sliding_window",
+		want: map[int]float64{449: 7.35342, 135: 7.06173, 214: 6.70889}},
+	{name: "no windows", model: "gemma3", drop: "attention.sliding_window",
+		want: map[int]float64{420: 6.34015, 467: 6.18245, 363: 6.07692}},
+	{name: "no rotations", model: "granite", keys: map[string]any{"rope.scaling.finetuned": false},
+		want: map[int]float64{479: 6.98507, 275: 6.48552, 280: 6.16174}},
+	{name: "windows beside convolutions", model: "lfm2", keys: map[string]any{"attention.sliding_window": u32(16)},
+		want: map[int]float64{288: 5.51853, 385: 5.29086, 152: 5.17106}},
+	{name: "sections of rotations", model: "glm4", keys: map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}},
+		want: map[int]float64{133: 7.33318, 302: 6.35609, 494: 5.90549}},
+}
+
+// Keys that few files have, or that old ones lack, mean what they mean in llama.cpp.
+func TestKeys(t *testing.T) {
+	for _, tt := range keyCases {
+		t.Run(tt.name, func(t *testing.T) {
+			path, ids := keyModel(t, tt.model)
+			d := read(t, path)
+			change(t, d, tt.drop, tt.keys)
+			m, err := load(t, d.write(t, "x.gguf"), Packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tanhGELU(m.program)
+			rows := newStepper(t, m, len(ids)).step(t, ids)
+			if len(tt.want) != 3 {
+				t.Fatalf("%d logits are compared", len(tt.want))
+			}
+			for id, want := range tt.want {
+				if got := float64(rows[len(rows)-1][id]); !(math.Abs(got-want) <= 1e-3) {
+					t.Errorf("logit %g of token %d, want %g", got, id, want)
+				}
+			}
+		})
+	}
+}
+
+// keyModel returns a model and the text of its witness.
+func keyModel(t *testing.T, name string) (path string, ids []int32) {
+	t.Helper()
+	if own, ok := strings.CutPrefix(name, "own:"); ok {
+		dir, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = dir + "/testdata/archs/" + own
+	} else {
+		path = strings.TrimSuffix(testdata.Path(t, "archs/"+name+".gguf"), ".gguf")
+	}
+	raw, err := os.ReadFile(path + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w witness
+	if err := json.Unmarshal(raw, &w); err != nil {
+		t.Fatal(err)
+	}
+	return path + ".gguf", w.IDs
+}
+
+// change drops a key of a model's architecture, and sets others.
+func change(t *testing.T, d *draft, drop string, keys map[string]any) {
+	t.Helper()
+	arch := ""
+	for _, kv := range d.kvs {
+		if kv.Key == "general.architecture" {
+			arch, _ = kv.Value.(string)
+		}
+	}
+	if drop != "" {
+		d.drop(arch + "." + drop)
+	}
+	for key, v := range keys {
+		d.set(arch+"."+key, v)
+	}
+}
