@@ -18,6 +18,14 @@ func receive(c *gin.Context) ([]byte, error) {
 	return body, err
 }
 
+// take reads the body of a request that is no other's to read, and takes it into its fields.
+func take(c *gin.Context, q query) error {
+	if _, err := receive(c); err != nil {
+		return err
+	}
+	return readBody(c, q)
+}
+
 func received(c *gin.Context) []byte {
 	body, _ := c.Get(gin.BodyBytesKey)
 	b, _ := body.([]byte)

@@ -12,21 +12,38 @@ import (
 	"github.com/quern-llm/quern/go/hub"
 )
 
+// An ollamaName is how requests name a model, in their newer form and in an older one.
+type ollamaName struct{ model, name string }
+
+// fields are those of the name, of which the first is described.
+func (n *ollamaName) fields(which string) []field {
+	return []field{
+		input("model", text{p: &n.model}, which),
+		input("name", text{p: &n.name}, "The older form of model."),
+	}
+}
+
+// given returns the name.
+func (n *ollamaName) given() (string, error) {
+	name := cmp.Or(n.model, n.name)
+	if name == "" {
+		return "", invalid("model", "missing, want the name of a model")
+	}
+	return name, nil
+}
+
 // An ollamaPullQuery is a request to /api/pull.
 type ollamaPullQuery struct {
-	model, name      string
+	ollamaName
 	insecure, stream bool
 }
 
 func newOllamaPullQuery(*Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
 
 func (q *ollamaPullQuery) fields() []field {
-	return []field{
-		input("model", text{p: &q.model}, "Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
-		input("name", text{p: &q.name}, "The older form of model."),
+	return append(q.ollamaName.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
 		setting("insecure", boolean{&q.insecure}, "Accepted; without effect."),
-		setting("stream", boolean{&q.stream}, "Send the progress, in lines of JSON."),
-	}
+		setting("stream", boolean{&q.stream}, "Send the progress, in lines of JSON."))
 }
 
 // An ollamaPullStatus is a line about a download.
@@ -41,15 +58,12 @@ type ollamaPullStatus struct {
 // ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
 func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
 	q := newOllamaPullQuery(nil)
-	if _, err := receive(c); err != nil {
+	if err := take(c, q); err != nil {
 		return err
 	}
-	if err := readBody(c, q); err != nil {
+	name, err := q.given()
+	if err != nil {
 		return err
-	}
-	name := cmp.Or(q.model, q.name)
-	if name == "" {
-		return invalid("model", "missing, want the name of a model")
 	}
 	ctx := c.Request.Context()
 	d, err := s.download(ctx, name, "ollama.com/")
@@ -129,28 +143,22 @@ func pulled(err error) error {
 }
 
 // An ollamaDeleteQuery is a request to /api/delete.
-type ollamaDeleteQuery struct{ model, name string }
+type ollamaDeleteQuery struct{ ollamaName }
 
 func newOllamaDeleteQuery(*Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
 
 func (q *ollamaDeleteQuery) fields() []field {
-	return []field{
-		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has."),
-		input("name", text{p: &q.name}, "The older form of model."),
-	}
+	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
 }
 
 func (s *Server) ollamaDelete(c *gin.Context, _ *Model) error {
 	q := newOllamaDeleteQuery(nil)
-	if _, err := receive(c); err != nil {
+	if err := take(c, q); err != nil {
 		return err
 	}
-	if err := readBody(c, q); err != nil {
+	name, err := q.given()
+	if err != nil {
 		return err
-	}
-	name := cmp.Or(q.model, q.name)
-	if name == "" {
-		return invalid("model", "missing, want the name of a model")
 	}
 	if err := s.remove(c.Request.Context(), s.untagged(name)); err != nil {
 		return err
@@ -173,10 +181,7 @@ func (q *ollamaCopyQuery) fields() []field {
 
 func (s *Server) ollamaCopy(c *gin.Context, _ *Model) error {
 	q := newOllamaCopyQuery(nil)
-	if _, err := receive(c); err != nil {
-		return err
-	}
-	if err := readBody(c, q); err != nil {
+	if err := take(c, q); err != nil {
 		return err
 	}
 	if s.c.Library == nil {

@@ -33,6 +33,7 @@ func TestPack(t *testing.T) {
 	}
 	succeed(t, "inspect", out)
 	quern(t, "pack", in, out).refused(t, 1, out, "--force")
+	quern(t, "pack", "--force", out, out).refused(t, 1, out+" is read and cannot be written at the same time")
 	quern(t, "pack", out, filepath.Join(t.TempDir(), "again.gguf")).refused(t, 1, "packed already")
 	quern(t, "pack", "--check", in).refused(t, 1, "not a packed file")
 	quern(t, "pack", in).refused(t, 2, "no file to write")

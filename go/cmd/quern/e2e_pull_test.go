@@ -6,10 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -357,5 +361,99 @@ func TestServePulls(t *testing.T) {
 	}
 	if got := q.statuses(); !strings.HasPrefix(got, "quern-demo loaded, tiny ") || strings.Contains(got, "repo") || strings.Contains(got, "mine") {
 		t.Errorf("after: %s", got)
+	}
+}
+
+// Names are arguments of commands that read models, as they are of -m: of what is downloaded then, and of what is there.
+func TestNamesAsArguments(t *testing.T) {
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})
+	env, dir := s.environment(t), t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	with := func(args ...string) result { return invocation{args: args, env: env}.run(t) }
+	fine := func(args ...string) {
+		t.Helper()
+		if r := with(args...); r.code != 0 {
+			t.Fatalf("quern %q: exit code %d, %s", args, r.code, r.stderr)
+		}
+	}
+	with("split", "hf.co/org/repo", at("part")).refused(t, 1, "hf.co/org/repo:Q4_K_M is not in the cache", "--yes")
+	with("pack", "nothing", at("x")).refused(t, 1, "nothing is no file, and no model in the cache")
+	fine("split", "--yes", "hf.co/org/repo", at("part"), "--split-max-tensors", "20")
+	fine("join", globbed(t, at("part-00001-of-*")), at("whole.gguf"))
+	if b, err := os.ReadFile(at("whole.gguf")); err != nil || !bytes.Equal(b, demo.GGUF()) {
+		t.Errorf("in parts and joined it is %d bytes, %v", len(b), err)
+	}
+	fine("cp", "hf.co/org/repo", "mine")
+	fine("pack", "mine", at("packed.gguf"), "--offline")
+	fine("quantize", "mine", at("small.gguf"), "Q8_0", "--allow-requantize", "--dry-run")
+	with("quantize", "mine", "Q8_0").refused(t, 2, "mine is in the cache", "quern quantize mine OUT")
+	with("merge-lora", "mine", "hf.co/org/repo:0.5", "-o", at("merged.gguf")).refused(t, 1, "not an adapter")
+	want := succeed(t, "run", "-m", "demo", "-p", "The dog", "--temp", "0", "-n", "8")
+	if got := succeed(t, "run", "-m", at("packed.gguf"), "-p", "The dog", "--temp", "0", "-n", "8"); got != want {
+		t.Errorf("packed it says %q, want %q", got, want)
+	}
+}
+
+// A proxyServer passes requests on to a site, whatever host they name.
+type proxyServer struct {
+	*httptest.Server
+	to       string
+	requests atomic.Int64
+}
+
+func (p *proxyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.requests.Add(1)
+	if r.Method != http.MethodConnect {
+		site := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: p.to})
+		site.ServeHTTP(w, r)
+		return
+	}
+	out, err := net.Dial("tcp", p.to)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer out.Close()
+	in, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer in.Close()
+	io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
+	go func() {
+		io.Copy(out, in)
+		out.Close()
+	}()
+	io.Copy(in, out)
+}
+
+// Proxies are used as the environment has them, also for servers behind TLS, and not for hosts that NO_PROXY names.
+func TestPullThroughProxy(t *testing.T) {
+	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})
+	secure := httptest.NewTLSServer(s)
+	t.Cleanup(secure.Close)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, endpoint, to string
+		env                func(proxy string) []string
+		through            bool
+	}{
+		{"http", "http://hub.invalid", s.Listener.Addr().String(), func(p string) []string { return []string{"HTTP_PROXY=" + p} }, true},
+		{"https", "https://example.com", secure.Listener.Addr().String(), func(p string) []string { return []string{"HTTPS_PROXY=" + p, "SSL_CERT_FILE=" + roots} }, true},
+		{"no proxy", "http://hub.invalid", s.Listener.Addr().String(), func(p string) []string { return []string{"HTTP_PROXY=" + p, "NO_PROXY=.invalid"} }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &proxyServer{to: c.to}
+			p.Server = httptest.NewServer(p)
+			t.Cleanup(p.Close)
+			env := append(c.env(p.URL), "HF_ENDPOINT="+c.endpoint, "QUERN_MODEL_CACHE="+t.TempDir())
+			r := invocation{args: []string{"pull", "hf.co/org/repo"}, env: env}.run(t)
+			if (r.code == 0) != c.through || (p.requests.Load() > 0) != c.through {
+				t.Errorf("exit code %d, %s; %d requests came to the proxy", r.code, r.stderr, p.requests.Load())
+			}
+		})
 	}
 }

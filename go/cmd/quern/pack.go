@@ -32,6 +32,7 @@ for programs that know this layout of panels: keep the file that it was made of.
 With --check, a packed file is read whole and compared with its checksums.`,
 		Example: `  quern pack model.gguf model.packed.gguf
   quern run -m model.packed.gguf --memory 5G "Once upon a time"
+  quern pack --yes hf.co/ggml-org/gemma-3-1b-it-GGUF gemma.packed.gguf
   quern pack --check model.packed.gguf`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
@@ -62,6 +63,9 @@ func (f *packFlags) run(cmd *cobra.Command, in, out string) error {
 		return err
 	}
 	defer file.Close()
+	if err := checkOutputs([]string{out}, file.Paths); err != nil {
+		return err
+	}
 	d, err := f.newDevice()
 	if err != nil {
 		return err
