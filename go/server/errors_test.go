@@ -364,3 +364,18 @@ func TestListsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What others have and this server does not is answered with why.
+func TestAbsent(t *testing.T) {
+	s := newSite(t, "Hello", nil)
+	for _, a := range absent {
+		for _, path := range a.paths {
+			for _, method := range a.methods {
+				status, b, _ := s.do(method, path, "{}")
+				if e := parse[errorAnswer](t, b).Error; status != http.StatusNotImplemented || e.Type != "not_supported_error" || e.Message != a.why {
+					t.Errorf("%s %s: %d %s", method, path, status, b)
+				}
+			}
+		}
+	}
+}

@@ -154,6 +154,7 @@ func (s *Server) Register(r gin.IRoutes) {
 			r.Handle(route.method, path, s.serve(route))
 		}
 	}
+	s.registerAbsent(r)
 }
 
 // Handler returns a handler of the routes alone.

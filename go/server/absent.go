@@ -1,0 +1,37 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// absent are routes that other servers have for what this one does not do. Their clients are told why.
+var absent = []struct {
+	methods, paths []string
+	why            string
+}{
+	{
+		[]string{http.MethodPost}, []string{"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"},
+		"audio is not supported; send text, to /v1/chat/completions for instance",
+	}, {
+		[]string{http.MethodPost}, []string{"/v1/images/generations", "/v1/images/edits"},
+		"images are not supported; send text, to /v1/chat/completions for instance",
+	}, {
+		[]string{http.MethodGet, http.MethodPost}, []string{"/cors-proxy"},
+		"this server fetches nothing for pages; it reaches MCP servers itself, with --mcp",
+	}, {
+		[]string{http.MethodGet, http.MethodPost}, []string{"/tools"},
+		"this server has no tools of its own; those of MCP servers are at /v1/mcp/tools, with --mcp",
+	},
+}
+
+func (s *Server) registerAbsent(r gin.IRoutes) {
+	for _, a := range absent {
+		for _, path := range a.paths {
+			for _, method := range a.methods {
+				r.Handle(method, path, s.Missing(a.why))
+			}
+		}
+	}
+}
