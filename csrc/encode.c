@@ -9,6 +9,7 @@
 #include "encode.h"
 #include "kernels.h"
 #include "quern.h"
+#include "search.h"
 
 static float least(float a, float b)
 {
@@ -352,8 +353,7 @@ static uint32_t largest_bits(const float *x, int64_t n)
 	return most;
 }
 
-int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
-              const float *importance)
+int encode_check(int32_t type, const float *rows, int64_t n_rows, int64_t n_in, const float *importance)
 {
 	const int scaled_by_half = type != QN_F32 && type != QN_BF16 && type != QN_MXFP4 && type != QN_NVFP4;
 	const uint32_t limit = bits_of_f32(scaled_by_half ? 65504 : FLT_MAX);
@@ -363,6 +363,16 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
 	if (largest_bits(rows, n_rows * n_in) > limit ||
 	    (importance && largest_bits(importance, n_in) > bits_of_f32(FLT_MAX)))
 		return QN_ENOTFINITE;
+	return QN_OK;
+}
+
+int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
+              const float *importance)
+{
+	const int status = encode_check(type, rows, n_rows, n_in, importance);
+
+	if (status != QN_OK)
+		return status;
 
 	const int64_t per_row = (int64_t)qn_row_bytes(type, n_in) / block_bytes(type);
 	const struct source s = {rows, importance, n_rows * per_row, per_row};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "encode.h"
+#include "encode_pack.h"
 
 #define RUNS 16 /* runs of weights in a tile */
 
@@ -429,15 +430,8 @@ static void code_affine(uint8_t *q, const float *x, int n, float d, float min, i
 		q[i] = (uint8_t)(int)encode_clamp(encode_round((x[i] + min) / d), 0, (float)most);
 }
 
-/* A super-block: scales and minimums of its runs and their steps, and codes. */
-struct affine {
-	uint16_t d, dmin;
-	uint8_t scale[16], min[16];
-	uint8_t q[QK_K];
-};
-
 /* The blocks of the tile that begins with block b: runs of n weights, codes and scales of 0 .. most and scale_most. */
-static void fit_super(struct affine out[2], const struct source *s, int64_t b, int n, int most, int scale_most,
+static void fit_super(struct coded_block out[2], const struct source *s, int64_t b, int n, int most, int scale_most,
                       struct search plain)
 {
 	const int runs = QK_K / n;
@@ -459,97 +453,51 @@ static void fit_super(struct affine out[2], const struct source *s, int64_t b, i
 		fit_affine(&t, n, most, plain);
 	}
 	for (int k = 0; k < RUNS / runs; k++) {
-		struct affine *a = &out[k];
+		struct coded_block *a = &out[k];
 		const int r0 = k * runs;
 
 		a->d = scales_of(t.scale + r0, s->importance ? sum + r0 : NULL, runs, scale_most, a->scale);
-		a->dmin = scales_of(t.min + r0, s->importance ? sum + r0 : NULL, runs, scale_most, a->min);
+		a->m = scales_of(t.min + r0, s->importance ? sum + r0 : NULL, runs, scale_most, a->min);
 		for (int j = 0; j < runs; j++) {
 			memcpy(a->q + j * n, t.q[r0 + j], (size_t)n);
 			code_affine(a->q + j * n, t.at[r0 + j], n, f32_of_f16(a->d) * (float)a->scale[j],
-			            f32_of_f16(a->dmin) * (float)a->min[j], most);
+			            f32_of_f16(a->m) * (float)a->min[j], most);
 		}
 	}
-}
-
-/* Two bits of each weight as Q2_K and Q3_K have them. */
-static void pack_2_bits(uint8_t qs[64], const uint8_t q[QK_K])
-{
-	for (int h = 0; h < 2; h++)
-		for (int l = 0; l < 32; l++) {
-			const uint8_t *p = q + 128 * h + l;
-
-			qs[32 * h + l] = (uint8_t)((p[0] & 3) | (p[32] & 3) << 2 | (p[64] & 3) << 4 | (p[96] & 3) << 6);
-		}
 }
 
 static void rows_q2k(void *dst, const struct source *s)
 {
 	struct q2k *y = dst;
-	struct affine a[2];
+	struct coded_block a[2];
 
 	for (int64_t b = 0; b < s->blocks; b++) {
 		fit_super(a, s, b, 16, 3, 15, (struct search){-0.5f, 0.1f, 15, 1});
-		y[b].d = a->d;
-		y[b].dmin = a->dmin;
-		for (int j = 0; j < 16; j++)
-			y[b].scales[j] = (uint8_t)(a->scale[j] | a->min[j] << 4);
-		pack_2_bits(y[b].qs, a->q);
+		pack_q2k(&y[b], a);
 	}
-}
-
-static void pack_scales_k4(uint8_t p[12], const struct affine *a)
-{
-	for (int j = 0; j < 4; j++) {
-		const int s = a->scale[j + 4], m = a->min[j + 4];
-
-		p[j] = (uint8_t)(a->scale[j] | (s >> 4) << 6);
-		p[j + 4] = (uint8_t)(a->min[j] | (m >> 4) << 6);
-		p[j + 8] = (uint8_t)((s & 15) | (m & 15) << 4);
-	}
-}
-
-/* Four bits of each weight as Q4_K and Q5_K have them. */
-static void pack_nibbles(uint8_t qs[128], const uint8_t q[QK_K])
-{
-	for (int i = 0; i < 128; i++)
-		qs[i] = (uint8_t)((q[i / 32 * 64 + i % 32] & 15) | (q[i / 32 * 64 + i % 32 + 32] & 15) << 4);
 }
 
 static void rows_q4k(void *dst, const struct source *s)
 {
 	struct q4k *y = dst;
-	struct affine a[2];
+	struct coded_block a[2];
 
 	for (int64_t b = 0; b < s->blocks; b++) {
 		if (b % 2 == 0)
 			fit_super(a, s, b, QK, 15, 63, (struct search){-1, 0.1f, 20, 0});
-		y[b].d = a[b % 2].d;
-		y[b].dmin = a[b % 2].dmin;
-		pack_scales_k4(y[b].scales, &a[b % 2]);
-		pack_nibbles(y[b].qs, a[b % 2].q);
+		pack_q4k(&y[b], &a[b % 2]);
 	}
 }
 
 static void rows_q5k(void *dst, const struct source *s)
 {
 	struct q5k *y = dst;
-	struct affine a[2];
+	struct coded_block a[2];
 
 	for (int64_t b = 0; b < s->blocks; b++) {
-		const uint8_t *q = a[b % 2].q;
-
 		if (b % 2 == 0)
 			fit_super(a, s, b, QK, 31, 63, (struct search){-0.5f, 0.1f, 15, 0});
-		y[b].d = a[b % 2].d;
-		y[b].dmin = a[b % 2].dmin;
-		pack_scales_k4(y[b].scales, &a[b % 2]);
-		pack_nibbles(y[b].qs, q);
-		for (int l = 0; l < 32; l++) {
-			y[b].qh[l] = 0;
-			for (int j = 0; j < 8; j++)
-				y[b].qh[l] |= (uint8_t)((q[32 * j + l] >> 4) << j);
-		}
+		pack_q5k(&y[b], &a[b % 2]);
 	}
 }
 
@@ -587,7 +535,7 @@ static void rows_q3k(void *dst, const struct source *s)
 	float sum[RUNS];
 
 	for (int64_t b = 0; b < s->blocks; b++) {
-		uint8_t scale[16] = {0}, q[QK_K];
+		struct coded_block c = {0};
 
 		take(&t, s, b, 16, 16);
 		if (s->importance) {
@@ -595,32 +543,20 @@ static void rows_q3k(void *dst, const struct source *s)
 			weigh_importance(&t, s, b, 16, 16, mean);
 			sums(sum, &t, 16);
 			fit_signed(&t, 16, 4);
-			y[b].d = f16_of_f32_sat(encode_signed(16, 32, t.scale, sum, scale));
+			c.d = f16_of_f32_sat(encode_signed(16, 32, t.scale, sum, c.scale));
 		} else {
 			fit_descent(&t, 16);
 			const float most = largest_of(t.scale, 16), inverse = -32 / most;
 
-			y[b].d = most != 0 ? f16_of_f32_sat(1 / inverse) : 0;
+			c.d = most != 0 ? f16_of_f32_sat(1 / inverse) : 0;
 			for (int j = 0; most != 0 && j < 16; j++)
-				scale[j] = (uint8_t)(encode_clamp(encode_round(inverse * t.scale[j]), -32, 31) + 32);
+				c.scale[j] = (uint8_t)(encode_clamp(encode_round(inverse * t.scale[j]), -32, 31) + 32);
 		}
-		for (int j = 0; j < 4; j++) {
-			y[b].scales[8 + j] = 0;
-			for (int k = 0; k < 4; k++)
-				y[b].scales[8 + j] |= (uint8_t)((scale[4 * k + j] >> 4) << 2 * k);
-		}
-		for (int j = 0; j < 8; j++)
-			y[b].scales[j] = (uint8_t)((scale[j] & 15) | (scale[j + 8] & 15) << 4);
 		for (int j = 0; j < 16; j++) {
-			memcpy(q + 16 * j, t.q[j], 16);
-			code_signed(q + 16 * j, t.at[j], 16, f32_of_f16(y[b].d) * (float)q3k_scale(y[b].scales, j), 4);
+			memcpy(c.q + 16 * j, t.q[j], 16);
+			code_signed(c.q + 16 * j, t.at[j], 16, f32_of_f16(c.d) * (float)(c.scale[j] - 32), 4);
 		}
-		for (int l = 0; l < 32; l++) {
-			y[b].hmask[l] = 0;
-			for (int j = 0; j < 8; j++)
-				y[b].hmask[l] |= (uint8_t)((q[32 * j + l] >> 2) << j);
-		}
-		pack_2_bits(y[b].qs, q);
+		pack_q3k(&y[b], &c);
 	}
 }
 
@@ -631,7 +567,7 @@ static void rows_q6k(void *dst, const struct source *s)
 
 	for (int64_t b = 0; b < s->blocks; b++) {
 		const float *w = importance_of(s, b, QK_K);
-		uint8_t q[QK_K];
+		struct coded_block c;
 
 		take(&t, s, b, 16, 16);
 		if (w)
@@ -648,38 +584,19 @@ static void rows_q6k(void *dst, const struct source *s)
 			memset(&y[b], 0, sizeof y[b]);
 			continue;
 		}
-		y[b].d = f16_of_f32_sat(1 / inverse);
+		c.d = f16_of_f32_sat(1 / inverse);
 		for (int j = 0; j < 16; j++) {
-			y[b].scales[j] = (int8_t)encode_clamp(encode_round(inverse * t.scale[j]), -128, 127);
-			memcpy(q + 16 * j, t.q[j], 16);
-			code_signed(q + 16 * j, t.at[j], 16, f32_of_f16(y[b].d) * (float)y[b].scales[j], 32);
-		}
-		for (int h = 0; h < 2; h++)
-			for (int l = 0; l < 32; l++) {
-				const uint8_t *p = q + 128 * h + l;
+			const int8_t scale = (int8_t)encode_clamp(encode_round(inverse * t.scale[j]), -128, 127);
 
-				y[b].ql[64 * h + l] = (uint8_t)((p[0] & 15) | (p[64] & 15) << 4);
-				y[b].ql[64 * h + l + 32] = (uint8_t)((p[32] & 15) | (p[96] & 15) << 4);
-				y[b].qh[32 * h + l] = (uint8_t)(p[0] >> 4 | (p[32] >> 4) << 2 | (p[64] >> 4) << 4 |
-				                                (p[96] >> 4) << 6);
-			}
+			c.scale[j] = (uint8_t)scale;
+			memcpy(c.q + 16 * j, t.q[j], 16);
+			code_signed(c.q + 16 * j, t.at[j], 16, f32_of_f16(c.d) * (float)scale, 32);
+		}
+		pack_q6k(&y[b], &c);
 	}
 }
 
 /* ------------------------------------------------------------------ blocks of 32 */
-
-static void pack_halves(uint8_t qs[16], const uint8_t q[QK])
-{
-	for (int i = 0; i < 16; i++)
-		qs[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
-}
-
-static void pack_fifths(uint8_t qh[4], const uint8_t q[QK])
-{
-	memset(qh, 0, 4);
-	for (int i = 0; i < QK; i++)
-		qh[i / 8] |= (uint8_t)((q[i] >> 4) << i % 8);
-}
 
 /*
  * Codes and scales of the sixteen blocks from b on of Q4_0, Q4_1, Q5_0 and Q5_1, of which the 1 have minimums. Without
@@ -830,20 +747,15 @@ static void rows_iq4_xs(void *dst, const struct source *s)
 			take_levels(&t, s, b, 8);
 
 		const float d = -largest_of(t.scale + r0, 8) / 32, inverse = d != 0 ? 1 / d : 0;
+		struct coded_block c = {.d = f16_of_f32_sat(d)};
 
-		y[b].d = f16_of_f32_sat(d);
-		y[b].scales_h = 0;
-		memset(y[b].scales_l, 0, sizeof y[b].scales_l);
 		for (int j = 0; j < 8; j++) {
 			const float l = encode_clamp(encode_round(inverse * t.scale[r0 + j]), -32, 31), dl = d * l;
-			const int code = (int)l + 32;
-			uint8_t q[QK];
 
-			y[b].scales_l[j / 2] |= (uint8_t)((code & 15) << 4 * (j % 2));
-			y[b].scales_h |= (uint16_t)(code >> 4 << 2 * j);
-			code_levels(q, t.at[r0 + j], dl != 0 ? 1 / dl : 0);
-			pack_halves(y[b].qs + 16 * j, q);
+			c.scale[j] = (uint8_t)((int)l + 32);
+			code_levels(c.q + QK * j, t.at[r0 + j], dl != 0 ? 1 / dl : 0);
 		}
+		pack_iq4_xs(&y[b], &c);
 	}
 }
 

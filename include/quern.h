@@ -499,10 +499,18 @@ struct qn_ticks {
 	} *times;                /* [n_ops][threads] */
 };
 
-/* What a product multiplied by: squares of its inputs, added up by column, for each of its n_mat matrices apart. */
+/*
+ * What a product multiplied by: squares of its inputs, added up by column, for each of its n_mat matrices apart; and where
+ * somebody asks, products of each two columns of the same span: of each matrix and each of its spans [span][span] floats,
+ * the last span's narrower, of which the blocks of 256 on and above the diagonal are added to. n_in is then a multiple
+ * of 32, and span of 256 where there is more than one.
+ */
 struct qn_tap {
 	double *sums;    /* [n_mat][n_in]; NULL: nobody asks */
 	int64_t *counts; /* [n_mat] how many rows were added */
+	float *products; /* [n_mat][span by span]; NULL: nobody asks */
+	int64_t span;
+	uint32_t isa;    /* of the instruction sets that add products; the sums are the same with all */
 };
 
 struct qn_plan {

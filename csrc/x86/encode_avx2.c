@@ -1,4 +1,6 @@
 /* encode_avx2.c - encoders of weights in vectors of 8 floats. */
 #define W 8
 #define ENCODE_INIT encode_init_avx2
+#define SEARCH_INIT search_init_avx2
 #include "encode_tmpl.h"
+#include "search_tmpl.h"

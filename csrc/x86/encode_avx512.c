@@ -1,4 +1,6 @@
 /* encode_avx512.c - encoders of weights in vectors of 16 floats. */
 #define W 16
 #define ENCODE_INIT encode_init_avx512
+#define SEARCH_INIT search_init_avx512
 #include "encode_tmpl.h"
+#include "search_tmpl.h"

@@ -15,3 +15,6 @@ func (e *Engine) Tap(on bool) { e.runner.Tap(on) }
 
 // Tapped calls visit with the sums since Tap of each tensor.
 func (e *Engine) Tapped(visit func(model.Tapped)) { e.runner.Tapped(visit) }
+
+// TapProducts has the sums that Tap started count products of columns too, of the tensors that want returns a span for.
+func (e *Engine) TapProducts(want func(tensor string) (span int)) { e.runner.TapProducts(want) }

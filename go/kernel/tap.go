@@ -10,6 +10,8 @@ type Tap struct {
 	Op     int       // of the plan
 	Sums   []float64 // [matrix][column], valid until the plan is closed or taps anew
 	Counts []int64   // [matrix]: rows that were added
+
+	Products []float32 // of TapProducts: [matrix][spans, SpanFloats of them]; nil: nobody asked
 }
 
 // taps is the sums that C adds to, in C memory.
@@ -28,7 +30,7 @@ func newTaps(ops []C.struct_qn_op) *taps {
 		tap := &unsafe.Slice(t.c, len(ops))[i]
 		tap.sums = (*C.double)(calloc(mats*columns, C.sizeof_double))
 		tap.counts = (*C.int64_t)(calloc(mats, C.sizeof_int64_t))
-		t.all = append(t.all, Tap{i, unsafe.Slice((*float64)(tap.sums), mats*columns), unsafe.Slice((*int64)(tap.counts), mats)})
+		t.all = append(t.all, Tap{Op: i, Sums: unsafe.Slice((*float64)(tap.sums), mats*columns), Counts: unsafe.Slice((*int64)(tap.counts), mats)})
 	}
 	return t
 }
@@ -40,6 +42,9 @@ func (t *taps) close() {
 	for _, tap := range t.all {
 		free(unsafe.Pointer(unsafe.SliceData(tap.Sums)))
 		free(unsafe.Pointer(unsafe.SliceData(tap.Counts)))
+		if tap.Products != nil {
+			free(unsafe.Pointer(unsafe.SliceData(tap.Products)))
+		}
 	}
 	free(unsafe.Pointer(t.c))
 }
@@ -52,6 +57,39 @@ func (p *Plan) Tap(on bool) {
 	if on {
 		p.taps = newTaps(unsafe.Slice(p.c, p.n))
 	}
+}
+
+// SpanFloats returns the number of products of each two of n columns that lie in the same span.
+func SpanFloats(n, span int) int {
+	rest := n % span
+	return n/span*span*span + rest*rest
+}
+
+// TapProducts has a product that is tapped add the products of each two columns of the same span as well: for each matrix
+// SpanFloats of them, span by span, each a square of which the upper triangle holds; the last may be narrower. The memory
+// is C's, until Tap. It reports whether the operation is a product of such columns: a multiple of 32, and span of 256 where
+// there is more than one.
+func (p *Plan) TapProducts(op, span int) bool {
+	p.mustBeOpen()
+	if p.taps == nil || op < 0 || op >= p.n || span < 1 {
+		return false
+	}
+	for i := range p.taps.all {
+		tap := &p.taps.all[i]
+		columns := len(tap.Sums) / len(tap.Counts)
+		if tap.Op != op || tap.Products != nil {
+			continue
+		}
+		if span = min(span, columns); columns%32 != 0 || span < columns && span%actBlock != 0 {
+			return false
+		}
+		n := len(tap.Counts) * SpanFloats(columns, span)
+		tap.Products = float32s(n)
+		c := &unsafe.Slice(p.taps.c, p.n)[op]
+		c.products, c.span, c.isa = (*C.float)(unsafe.SliceData(tap.Products)), C.int64_t(span), C.uint32_t(CPU())
+		return true
+	}
+	return false
 }
 
 // Taps returns the sums since Tap.

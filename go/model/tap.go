@@ -12,6 +12,8 @@ type Tapped struct {
 	Tensor string
 	Sums   []float64 // of squares: [matrix][column]
 	Counts []int64   // [matrix]: rows
+
+	Products []float32 // of each two columns of a span, as kernel.Tap has them; nil where they were not asked for
 }
 
 // Tap starts new sums of what products multiply by, to which the passes that follow add, or, if on is false, ends them.
@@ -21,9 +23,26 @@ func (r *Runner) Tap(on bool) {
 	}
 }
 
+// TapProducts has the sums that Tap started count products of columns as well, for the products of those tensors that want
+// returns a span for; 0 is none. A product of several tensors has the first span that is asked for.
+func (r *Runner) TapProducts(want func(tensor string) (span int)) {
+	r.tapped(func(p *kernel.Plan, tap kernel.Tap, tensor string) {
+		if span := want(tensor); span > 0 && tap.Products == nil {
+			p.TapProducts(tap.Op, span)
+		}
+	})
+}
+
 // Tapped calls visit with the sums of each tensor that was multiplied by rows as they are. A tensor that is used more than
 // once is visited each time.
 func (r *Runner) Tapped(visit func(Tapped)) {
+	r.tapped(func(_ *kernel.Plan, tap kernel.Tap, tensor string) {
+		visit(Tapped{tensor, tap.Sums, tap.Counts, tap.Products})
+	})
+}
+
+// tapped calls visit with each tensor of each product.
+func (r *Runner) tapped(visit func(p *kernel.Plan, tap kernel.Tap, tensor string)) {
 	tensors := map[*byte]*matrix{}
 	for _, m := range r.weights.mats {
 		if !m.transposed {
@@ -46,7 +65,7 @@ func (r *Runner) Tapped(visit func(Tapped)) {
 					// The matrices of a tensor are those of the operation, or it is a part of the only one.
 					if whole := len(tap.Counts) == 1 || len(t.Dims) == 3 && int(t.Dims[2]) == len(tap.Counts); whole && !slices.Contains(seen, t.Name) {
 						seen = append(seen, t.Name)
-						visit(Tapped{t.Name, tap.Sums, tap.Counts})
+						visit(p, tap, t.Name)
 					}
 				}
 			}

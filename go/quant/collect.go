@@ -30,6 +30,17 @@ func (m *Matrix) Add(tensor string, sums []float64, counts []int64) error {
 	return nil
 }
 
+// Clone returns a copy.
+func (m *Matrix) Clone() *Matrix {
+	c := *m
+	c.Datasets = slices.Clone(m.Datasets)
+	c.Entries = make(map[string]*Entry, len(m.Entries))
+	for name, e := range m.Entries {
+		c.Entries[name] = &Entry{Sums: slices.Clone(e.Sums), Counts: slices.Clone(e.Counts)}
+	}
+	return &c
+}
+
 // Merge adds what another matrix of the same model has.
 func (m *Matrix) Merge(other *Matrix) error {
 	switch {

@@ -117,7 +117,7 @@ func (j *Job) Round(ctx context.Context, out io.Writer, c *Choice) error {
 		return fmt.Errorf("it is %v, in which rounded weights cannot be kept", c.Type)
 	}
 	back := &rounder{out: out, from: c.To, to: c.Type, n: int(c.Dims[0])}
-	return j.tensor(ctx, back, c)
+	return j.tensor(ctx, back, c, Fast)
 }
 
 // A rounder is written whole rows of one type and writes them as another.

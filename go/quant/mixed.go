@@ -26,7 +26,7 @@ func (r *recipe) layer(t *gguf.Tensor, i int) (int, error) {
 	if r.nExpert <= 1 {
 		return i, nil
 	}
-	if i = layerOf(t.Name); i < 0 || i >= r.nLayer {
+	if i = LayerOf(t.Name); i < 0 || i >= r.nLayer {
 		return 0, fmt.Errorf("no layer of 0 to %d in its name", r.nLayer-1)
 	}
 	return i, nil

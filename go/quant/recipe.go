@@ -94,7 +94,7 @@ func Choose(f *gguf.File, m Mix, o Options) ([]Choice, error) {
 		tensors = append(tensors, &f.Tensors[i])
 	}
 	slices.SortStableFunc(tensors, func(a, b *gguf.Tensor) int {
-		return cmp.Or(cmp.Compare(layerOf(a.Name), layerOf(b.Name)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(LayerOf(a.Name), LayerOf(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	for _, t := range tensors {
 		switch roleOf(t.Name) {
@@ -204,8 +204,8 @@ func roleOf(name string) role {
 	return other
 }
 
-// layerOf returns the layer of a tensor, -1 for one of none.
-func layerOf(name string) int {
+// LayerOf returns the layer of a tensor by its name, -1 for one of none. Tensors are written layer by layer.
+func LayerOf(name string) int {
 	rest, ok := strings.CutPrefix(name, "blk.")
 	digits, _, dot := strings.Cut(rest, ".")
 	n, err := strconv.Atoi(digits)

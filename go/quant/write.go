@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // A Job is a file to write: the tensors of one that is read, as the types chosen for them.
@@ -22,6 +23,11 @@ type Job struct {
 	Requantize bool       // types that are quantized already are taken as well
 	Set        []gguf.KV  // metadata to set at the end, in place of what the file has
 	Threads    int        // at least 1
+	Method     Method
+
+	// Hessian returns what GPTQ knows of a tensor's inputs, nil where that is nothing: then the tensor is encoded as by
+	// Search. It is called when the tensor's turn comes, and its result used until the next call.
+	Hessian func(ctx context.Context, t *gguf.Tensor) (*Hessian, error)
 
 	// Done is called with the bytes read so far, one call at a time. Release is called with the part of a tensor that
 	// will not be read again. Either may be nil.
@@ -141,7 +147,7 @@ func (j *Job) write(ctx context.Context, w *gguf.Writer, out io.Writer, choices 
 	for i := range choices {
 		c := &choices[i]
 		w.AddTensor(c.Name, c.To, c.Dims, func(out io.Writer) error {
-			err := j.tensor(ctx, out, c)
+			err := j.tensor(ctx, out, c, j.Method)
 			if j.read += uint64(len(c.Data)); err == nil && j.Done != nil {
 				j.Done(j.read)
 			}
@@ -155,7 +161,7 @@ func (j *Job) write(ctx context.Context, w *gguf.Writer, out io.Writer, choices 
 const partWeights = 1 << 18
 
 // tensor writes one tensor: parts of whole rows, a thread's each, and as many at a time as there are threads.
-func (j *Job) tensor(ctx context.Context, out io.Writer, c *Choice) error {
+func (j *Job) tensor(ctx context.Context, out io.Writer, c *Choice, method Method) error {
 	if c.To == c.Type {
 		return j.copy(ctx, out, c)
 	}
@@ -164,8 +170,14 @@ func (j *Job) tensor(ctx context.Context, out io.Writer, c *Choice) error {
 		return err
 	}
 	e := newEncoder(c, importance)
+	if err := j.prepare(ctx, e, method); err != nil {
+		return fmt.Errorf("tensor %s: %w", c.Name, err)
+	}
 	n := e.n
 	each := min(max(partWeights/n, 1), e.rows)
+	if method != Fast {
+		each = min(max(each, kernel.Panel), e.rows) // a row to a lane
+	}
 	parts := make([]part, j.Threads)
 	for at := 0; at < e.rows; {
 		if err := ctx.Err(); err != nil {
@@ -191,6 +203,27 @@ func (j *Job) tensor(ctx context.Context, out io.Writer, c *Choice) error {
 	return nil
 }
 
+// prepare tells an encoder its method, as far as its type has a choice.
+func (j *Job) prepare(ctx context.Context, e *encoder, method Method) (err error) {
+	if method == Fast || !Searched(e.To) {
+		return nil
+	}
+	e.method = method
+	if e.importance != nil {
+		e.importance = floored(e.importance, e.n)
+	}
+	if method != GPTQ || j.Hessian == nil {
+		return nil
+	}
+	if e.hessian, err = j.Hessian(ctx, e.Tensor); err != nil || e.hessian == nil {
+		return err
+	}
+	if err := e.hessian.fits(e); err != nil {
+		return err
+	}
+	return e.hessian.factor(j.Threads)
+}
+
 // copy writes a tensor as it is.
 func (j *Job) copy(ctx context.Context, out io.Writer, c *Choice) error {
 	const step = 16 << 20
@@ -214,6 +247,8 @@ type encoder struct {
 	*Choice
 	n, rows, perMatrix int // weights of a row, rows in all, and in each matrix
 	importance         []float32
+	method             Method
+	hessian            *Hessian // nil: errors are not made good
 }
 
 func newEncoder(c *Choice, importance []float32) *encoder {
@@ -230,6 +265,8 @@ type part struct {
 	at, rows int
 	weights  []float32
 	out      []byte
+	found    []byte    // by Search, before it is compared with Fast's
+	scratch  []float32 // of GPTQ
 	err      error
 }
 
@@ -270,7 +307,7 @@ func (e *encoder) part(p *part) error {
 		if e.importance != nil {
 			importance = e.importance[matrix*e.n%len(e.importance):][:e.n]
 		}
-		if err := Encode(e.To, p.out[r*to:][:rows*to], p.weights[r*e.n:][:rows*e.n], e.n, importance); err != nil {
+		if err := e.rowsOf(matrix, p, p.out[r*to:][:rows*to], p.weights[r*e.n:][:rows*e.n], importance); err != nil {
 			return err
 		}
 		r += rows

@@ -15,7 +15,6 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/quant"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // imatrixFlags are the flags of "quern imatrix".
@@ -23,7 +22,7 @@ type imatrixFlags struct {
 	model                  modelFlags
 	file, out              string
 	in                     []string
-	chunks, from           int
+	chunks, from, every    int
 	output, show, replaces bool
 }
 
@@ -35,7 +34,8 @@ func newImatrixCommand() *cobra.Command {
 		Long: `Write an importance matrix for "quern quantize --imatrix": the mean square of what
 each column of each matrix is multiplied by while the model reads a text, experts
 apart. The file is llama-imatrix's, and its files are read. The text should be like
-what the model is for; some hundred chunks are enough.
+what the model is for; some hundred chunks are enough. After Ctrl-C the chunk that is
+being read is finished, and the file has what was read so far.
 
 With --in-file, what other files have is added; without -m that is all, to join
 files of several texts. With --show-statistics, what they have is printed.`,
@@ -54,6 +54,8 @@ files of several texts. With --show-statistics, what they have is printed.`,
 	fs.StringArrayVar(&f.in, "in-file", nil, "a `FILE` whose sums are added")
 	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "read at most this many chunks; 0 or -1 is all")
 	intVar(fs, &f.from, "from-chunk", "", 0, 0, 1<<30, "leave out so many chunks at the beginning")
+	intVar(fs, &f.every, "output-frequency", "", 10, 0, 1<<30, "write the file after each so many chunks; 0 is at the end alone")
+	alias(fs, "output-frequency", "ofreq")
 	fs.BoolVar(&f.output, "process-output", false, "the output matrix as well")
 	fs.BoolVar(&f.show, "show-statistics", false, "print how columns count, and write nothing")
 	fs.BoolVar(&f.replaces, "force", false, "replace the file if it is there")
@@ -81,27 +83,49 @@ func (f *imatrixFlags) run(cmd *cobra.Command) error {
 	case f.file == "" && len(f.in) < 2:
 		return usagef("no text; give one with -f FILE, or two files to join with --in-file")
 	}
-	// The text is read within, which may take hours: a file that cannot be written is refused before.
-	n, err := newfile.Write(f.out, f.replaces, 0o644, 0, func(w io.Writer) (int64, error) {
-		if f.file != "" {
-			if err := f.collect(cmd, m); err != nil {
-				return 0, err
-			}
+	save := &matrixFile{path: f.out, replace: f.replaces}
+	if f.file == "" {
+		if err := save.write(m); err != nil {
+			return err
 		}
-		return m.WriteTo(w)
-	})
+		return save.say(cmd.OutOrStdout(), m)
+	}
+	// To read the text may take hours: a file that cannot be written is refused before.
+	if err := newfile.Check(f.out, f.replaces); err != nil {
+		return save.explain(err)
+	}
+	return f.collect(cmd, m, save)
+}
+
+// A matrixFile is written whole each time, and replaces what it was before.
+type matrixFile struct {
+	path    string
+	replace bool
+	bytes   int64
+}
+
+func (s *matrixFile) write(m *quant.Matrix) (err error) {
+	if s.bytes, err = newfile.Write(s.path, s.replace, 0o644, 0, m.WriteTo); err != nil {
+		return s.explain(err)
+	}
+	s.replace = true // by more of the same
+	return nil
+}
+
+func (s *matrixFile) explain(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", err)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tensors, %d chunks, %d bytes\n", visible(f.out), len(m.Entries), m.Chunks, n)
 	return err
 }
 
-// collect has the model read the text.
-func (f *imatrixFlags) collect(cmd *cobra.Command, m *quant.Matrix) error {
+func (s *matrixFile) say(w io.Writer, m *quant.Matrix) error {
+	_, err := fmt.Fprintf(w, "%s: %d tensors, %d chunks, %d bytes\n", visible(s.path), len(m.Entries), m.Chunks, s.bytes)
+	return err
+}
+
+// collect has the model read the text, and writes what it was multiplied by, added to base.
+func (f *imatrixFlags) collect(cmd *cobra.Command, base *quant.Matrix, save *matrixFile) error {
 	if err := f.model.required(); err != nil {
 		return err
 	}
@@ -115,15 +139,9 @@ func (f *imatrixFlags) collect(cmd *cobra.Command, m *quant.Matrix) error {
 		return err
 	}
 	defer head.file.Close()
-	tok := head.tok
-	ids := tok.Encode(text, tokenizer.Options{})
-	first := min(f.from, len(ids)/f.model.ctx)
-	chunks := len(ids)/f.model.ctx - first
-	if chunks == 0 {
-		return fmt.Errorf("the text has %d tokens, and no chunk of %d after the first %d; give a longer text or a smaller context", len(ids), f.model.ctx, f.from)
-	}
-	if f.chunks > 0 {
-		chunks = min(chunks, f.chunks)
+	chunks, err := chunked(head.tok, text, f.model.ctx, f.from, f.chunks, f.output)
+	if err != nil {
+		return err
 	}
 	eng, err := f.model.open(head.file, cmd.ErrOrStderr())
 	if err != nil {
@@ -132,32 +150,25 @@ func (f *imatrixFlags) collect(cmd *cobra.Command, m *quant.Matrix) error {
 	defer eng.Close()
 	eng.Tap(true)
 	defer eng.Tap(false)
-	chunk := make([]int32, f.model.ctx)
-	for n := range chunks {
-		copy(chunk, ids[(first+n)*len(chunk):])
-		if bos, ok := tok.BOS(); ok && tok.AddBOS() {
-			chunk[0] = bos
+	read := 0
+	err = f.read(cmd, chunks, eng.Engine, func(n int) error {
+		if read = n; f.every == 0 || n%f.every != 0 || n == chunks.chunks {
+			return nil
 		}
-		if err := f.read(cmd.Context(), eng.Engine, chunk); err != nil {
-			return fmt.Errorf("chunk %d of %d: %w", n+1, chunks, err)
+		m, err := f.sums(base, eng.Engine, n)
+		if err != nil {
+			return err
 		}
-		if w := cmd.ErrOrStderr(); isTerminal(w) {
-			fmt.Fprintf(w, "\r%d of %d chunks", n+1, chunks)
-		}
-	}
-	if w := cmd.ErrOrStderr(); isTerminal(w) {
-		fmt.Fprintln(w)
-	}
-	eng.Tapped(func(t model.Tapped) {
-		if out := t.Tensor == "output.weight" || t.Tensor == "token_embd.weight"; !out || f.output {
-			err = errors.Join(err, m.Add(t.Tensor, t.Sums, t.Counts))
-		}
+		m.Unused()
+		return save.write(m)
 	})
-	if err != nil {
+	if err != nil && (read == 0 || !errors.Is(err, context.Canceled)) {
 		return err
 	}
-	m.Chunks += chunks
-	m.Datasets = append(m.Datasets, filepath.Base(f.file))
+	m, sumsErr := f.sums(base, eng.Engine, read)
+	if sumsErr != nil {
+		return sumsErr
+	}
 	note := notes(cmd.ErrOrStderr())
 	none, some := m.Unused()
 	if len(none) > 0 {
@@ -166,17 +177,50 @@ func (f *imatrixFlags) collect(cmd *cobra.Command, m *quant.Matrix) error {
 	if len(some) > 0 {
 		note(fmt.Sprintf("no token of the text chose some experts of %d tensors, such as %s; a longer text may", len(some), some[0]))
 	}
-	return nil
+	if err := save.write(m); err != nil {
+		return err
+	}
+	if err != nil {
+		note(fmt.Sprintf("interrupted after %d of %d chunks; --from-chunk %d and --in-file %s go on from there", read, chunks.chunks, chunks.first+read, visible(f.out)))
+	}
+	return errors.Join(save.say(cmd.OutOrStdout(), m), err)
 }
 
-// read evaluates a chunk as a sequence of its own.
-func (f *imatrixFlags) read(ctx context.Context, eng *engine.Engine, chunk []int32) error {
-	seq := eng.NewSequence()
-	defer seq.Close()
-	if !f.output {
-		return eng.Eval(ctx, seq, chunk, 0, nil)
+// read has the model read the chunks. An interrupt ends it after the chunk that is being read, so that what there is are the
+// sums of whole chunks.
+func (f *imatrixFlags) read(cmd *cobra.Command, chunks *chunkedText, eng *engine.Engine, done func(n int) error) error {
+	ctx, w := cmd.Context(), cmd.ErrOrStderr()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return eng.Eval(ctx, seq, chunk, 0, func(int, []float32) error { return nil })
+	err := chunks.read(context.WithoutCancel(ctx), eng, func(n int) error {
+		if isTerminal(w) {
+			fmt.Fprintf(w, "\r%d of %d chunks", n, chunks.chunks)
+		}
+		err := done(n)
+		if err == nil && n < chunks.chunks {
+			err = ctx.Err()
+		}
+		return err
+	})
+	if isTerminal(w) {
+		fmt.Fprintln(w)
+	}
+	return err
+}
+
+// sums returns what was measured in so many chunks, added to base.
+func (f *imatrixFlags) sums(base *quant.Matrix, eng *engine.Engine, chunks int) (*quant.Matrix, error) {
+	m := base.Clone()
+	var err error
+	eng.Tapped(func(t model.Tapped) {
+		if out := t.Tensor == "output.weight" || t.Tensor == "token_embd.weight"; !out || f.output {
+			err = errors.Join(err, m.Add(t.Tensor, t.Sums, t.Counts))
+		}
+	})
+	m.Chunks += chunks
+	m.Datasets = append(m.Datasets, filepath.Base(f.file))
+	return m, err
 }
 
 func printStatistics(w io.Writer, m *quant.Matrix) error {

@@ -30,6 +30,7 @@ type quantizeFlags struct {
 	keepSplit, dryRun, replace bool
 	threads                    int
 	target                     quantizeTarget
+	method                     quantizeMethod
 }
 
 func newQuantizeCommand() *cobra.Command {
@@ -40,7 +41,8 @@ func newQuantizeCommand() *cobra.Command {
 		Long: `Write a model with weights of fewer bits, as llama-quantize does: TYPE is a mix that
 chooses a type for each tensor, and the bytes that come out are the same. With an
 importance matrix (see "quern imatrix") errors count where they are felt; types
-below three bits need one.
+below three bits need one. With --method search or gptq the files are of the same
+size and types, for any program that reads them, and nearer to the original.
 
 Without OUT the file is called ggml-model-TYPE.gguf, beside IN. Memory is bounded
 whatever the model's size, and nothing is left under the name of OUT until it is
@@ -52,6 +54,7 @@ Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
 		Example: `  quern quantize model-f16.gguf model-Q4_K_M.gguf Q4_K_M
   quern quantize --imatrix model.imatrix model-f16.gguf model-IQ3_XXS.gguf IQ3_XXS
   quern quantize --dry-run model-f16.gguf Q4_K_M
+  quern quantize --method gptq --calibration text.txt --imatrix model.imatrix model-f16.gguf model-Q3_K_M.gguf Q3_K_M
   quern quantize --tensor-type attn_v=Q8_0 --output-tensor-type Q8_0 in.gguf out.gguf Q4_K_M
   quern quantize --target-bpw 4.5 --imatrix model.imatrix model-f16.gguf model-4.5.gguf`,
 		Args: cobra.RangeArgs(1, 4),
@@ -73,6 +76,7 @@ Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
 	fs.StringVar(&f.embedding, "token-embedding-type", "", "`TYPE` of token_embd.weight")
 	fs.BoolVar(&f.leave, "leave-output-tensor", false, "leave output.weight as it is")
 	f.target.define(fs)
+	f.method.define(fs)
 	fs.BoolVar(&f.pure, "pure", false, "the same type for all tensors, without a mix")
 	fs.BoolVar(&f.requantize, "allow-requantize", false, "take tensors that are quantized already, whose errors stay")
 	fs.BoolVar(&f.keepSplit, "keep-split", false, "write as many files as IN has")
@@ -88,7 +92,10 @@ const copyKind = "COPY"
 
 // arguments reads IN [OUT] TYPE [THREADS].
 func (f *quantizeFlags) arguments(args []string) (in, out, kind string, err error) {
-	if err := f.target.check(f.pure); err != nil {
+	if err := f.method.check(); err != nil {
+		return "", "", "", err
+	}
+	if err := f.target.check(f.pure, f.method.method() == quant.GPTQ); err != nil {
 		return "", "", "", err
 	}
 	in, rest := args[0], args[1:]
@@ -161,6 +168,16 @@ func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string) error {
 	}
 	if err := job.Check(); err != nil && !f.dryRun {
 		return fmt.Errorf("%s: %w", in, err)
+	}
+	if job.Method = f.method.method(); job.Method != quant.Fast {
+		job.Set = append(job.Set, gguf.KV{Key: "quantize.method", Value: job.Method.String()})
+	}
+	if job.Method == quant.GPTQ && !f.dryRun {
+		c, err := f.method.calibrate(cmd, job, in, f.target.ctx)
+		if err != nil {
+			return err
+		}
+		defer c.close()
 	}
 	if !f.dryRun {
 		if err := f.write(cmd, file, job, in, out); err != nil {

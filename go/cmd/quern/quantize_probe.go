@@ -39,7 +39,7 @@ func (p *prober) run(cmd *cobra.Command, in, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.base, err = p.contender(in); err != nil {
+	if p.base, err = unloaded(in, p.target.ctx, p.job.Threads); err != nil {
 		return err
 	}
 	defer func() { p.base.close(); p.device.Close() }()
@@ -71,12 +71,12 @@ func (p *prober) run(cmd *cobra.Command, in, out string) (err error) {
 	return p.each(cmd, path)
 }
 
-// contender returns a model that is not yet loaded.
-func (p *prober) contender(path string) (*contender, error) {
-	c := &contender{name: path, model: modelFlags{ctx: p.target.ctx}}
+// unloaded returns a model that is to be loaded.
+func unloaded(path string, ctx, threads int) (*contender, error) {
+	c := &contender{name: path, model: modelFlags{ctx: ctx}}
 	fs := pflag.NewFlagSet(path, pflag.ContinueOnError)
 	c.model.define(fs)
-	c.model.path, c.model.threads = path, p.job.Threads
+	c.model.path, c.model.threads = path, threads
 	var err error
 	c.head, err = readHead(path, true, nil)
 	return c, err
@@ -157,7 +157,7 @@ func (p *prober) measure(cmd *cobra.Command, path string, s *quant.Sized, offset
 		_, e := f.WriteAt(s.Data, int64(offset))
 		err = errors.Join(err, e)
 	}()
-	c, err := p.contender(path)
+	c, err := unloaded(path, p.target.ctx, p.job.Threads)
 	if err != nil {
 		return 0, err
 	}

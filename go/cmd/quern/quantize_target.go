@@ -29,15 +29,15 @@ func (t *quantizeTarget) define(fs *pflag.FlagSet) {
 	fs.Lookup("target-bpw").DefValue = ""
 	bytesVar(fs, &t.size, "target-size", "in place of TYPE: types that lose least in a file of this `SIZE`, such as 4G")
 	fs.StringVarP(&t.file, "file", "f", "", "`TEXT` on which to measure how much each tensor counts for a target; it takes time and room for a copy of IN")
-	intVar(fs, &t.ctx, "ctx-size", "c", 512, eval.MinCtx, 1<<28, "tokens of a chunk of it")
+	intVar(fs, &t.ctx, "ctx-size", "c", 512, eval.MinCtx, 1<<28, "tokens of a chunk of it, or of that of --calibration")
 	intVar(fs, &t.chunks, "chunks", "", 4, -1, 1<<30, "chunks of it to read; 0 or -1 is all")
 }
 
 // given reports whether there is a target.
 func (t *quantizeTarget) given() bool { return t.bpw > 0 || t.size > 0 }
 
-// check refuses flags that contradict each other.
-func (t *quantizeTarget) check(pure bool) error {
+// check refuses flags that contradict each other. calibrated: a text is read for the method.
+func (t *quantizeTarget) check(pure, calibrated bool) error {
 	switch {
 	case t.bpw > 0 && t.size > 0:
 		return usagef("--target-bpw and --target-size together; give one of them")
@@ -47,7 +47,7 @@ func (t *quantizeTarget) check(pure bool) error {
 		return nil
 	}
 	for _, flag := range []string{"file", "ctx-size", "chunks"} {
-		if t.flags.Changed(flag) {
+		if t.flags.Changed(flag) && !(calibrated && flag == "ctx-size") {
 			return usagef("--%s: a text is read for --target-bpw and --target-size alone", flag)
 		}
 	}

@@ -58,6 +58,17 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	return n, nil
 }
 
+// Check returns the error that Write would, before there is anything to write.
+func Check(path string, replace bool) error {
+	_, err := Write(path, replace, 0o600, 0, func(io.Writer) (int64, error) { return 0, errChecked })
+	if errors.Is(err, errChecked) {
+		return nil
+	}
+	return err
+}
+
+var errChecked = errors.New("checked")
+
 // rename gives a file its final name. File systems that cannot refuse to replace another replace it.
 func rename(from, to string, replace bool) error {
 	if replace {
