@@ -15,7 +15,7 @@ import (
 )
 
 // Speculation says what drafts are worth: texts are generated without drafts, then again with drafts that are right with
-// each of these chances.
+// each of these chances, and with those of a layer of the model that predicts further tokens, where it has one.
 type Speculation struct {
 	Right   []float64
 	Streams []int // texts at a time
@@ -25,7 +25,8 @@ type Speculation struct {
 type SpeculationResult struct {
 	Result
 	Streams  int     `json:"streams"`
-	Right    float64 `json:"right"`     // chance of a draft
+	From     string  `json:"from"`      // what drafts: see draft.Source
+	Right    float64 `json:"right"`     // chance of a draft; of a model's own layer what it was
 	PlainMS  float64 `json:"plain_ms"`  // a token of a stream takes without drafts
 	DraftMS  float64 `json:"draft_ms"`  // and with them
 	SpeedUp  float64 `json:"speed_up"`  // the median of rounds, in each of which both were measured
@@ -46,7 +47,12 @@ func speculationTable() table[SpeculationResult] {
 		{"model", 30, true, func(r *SpeculationResult) string { return r.ModelType }},
 		{"threads", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Threads) }},
 		{"streams", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Streams) }},
-		float("right", 5, func(r *SpeculationResult) float64 { return r.Right }),
+		{"right", 8, false, func(r *SpeculationResult) string {
+			if r.From == draft.MTP.String() {
+				return fmt.Sprintf("%s %.2f", r.From, r.Right)
+			}
+			return fmt.Sprintf("%.2f", r.Right)
+		}},
 		float("ms/token", 9, func(r *SpeculationResult) float64 { return r.PlainMS }),
 		float("with drafts", 11, func(r *SpeculationResult) float64 { return r.DraftMS }),
 		float("speed-up", 8, func(r *SpeculationResult) float64 { return r.SpeedUp }),
@@ -68,7 +74,7 @@ func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case
 		if err != nil {
 			return err
 		}
-		err = b.streams(ctx, loop, s, c, info, streams, vocab, passes)
+		err = b.streams(ctx, loop, s, c, info, streams, vocab, passes, eng.Model().Drafts())
 		loop.Close()
 		if err != nil {
 			return err
@@ -108,8 +114,8 @@ func (b *run) passes(ctx context.Context, eng *engine.Engine, depth, streams, vo
 	return list, nil
 }
 
-// streams measures so many at a time: in each round without drafts, then with those of each chance.
-func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, info about, n, vocab int, passes []int64) error {
+// streams measures so many at a time: in each round without drafts, then with those of each chance, and with the model's own.
+func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, info about, n, vocab int, passes []int64, own bool) error {
 	prompts := make([][]int32, n)
 	for i := range prompts {
 		prompts[i] = b.tokens(c.Prompt, vocab)
@@ -118,13 +124,14 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 	if err != nil {
 		return err
 	}
-	results := make([]*SpeculationResult, len(b.plan.Speculation.Right))
-	ups, plains, drafted := make([][]float64, len(results)), []float64(nil), make([][]float64, len(results))
-	for i, p := range b.plan.Speculation.Right {
-		r := &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, Right: p, PassesMS: passes}
-		r.Bound, r.BestNum = bound(passes, p)
-		results[i] = r
+	var results []*SpeculationResult
+	for _, p := range b.plan.Speculation.Right {
+		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.Replay.String(), Right: p, PassesMS: passes})
 	}
+	if own {
+		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.MTP.String(), PassesMS: passes})
+	}
+	ups, plains, drafted := make([][]float64, len(results)), []float64(nil), make([][]float64, len(results))
 	for round := range b.plan.Repeats {
 		_, plain, err := together(ctx, loop, prompts, c.Gen, nil)
 		if err != nil {
@@ -132,8 +139,12 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 		}
 		plains = append(plains, plain.each)
 		for i, r := range results {
-			_, with, err := together(ctx, loop, prompts, c.Gen, func(k int) *draft.Recording {
-				return &draft.Recording{Text: texts[k], Right: r.Right, Seed: uint64(1000*round + k)}
+			_, with, err := together(ctx, loop, prompts, c.Gen, func(k int) draft.Options {
+				if r.From == draft.MTP.String() {
+					return draft.Options{Max: mostDrafts, Sources: 1 << draft.MTP}
+				}
+				record := &draft.Recording{Text: texts[k], Right: r.Right, Seed: uint64(1000*round + k)}
+				return draft.Options{Max: mostDrafts, Sources: draft.All, Record: record}
 			})
 			if err != nil {
 				return err
@@ -150,6 +161,10 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 	for i, r := range results {
 		r.finish(nil, info.cost)
 		r.PlainMS, r.DraftMS, r.SpeedUp = middle(plains)/1e6, middle(drafted[i])/1e6, middle(ups[i])
+		if r.From == draft.MTP.String() {
+			r.Right = r.Accepted / max(r.Drafts, 1e-9)
+		}
+		r.Bound, r.BestNum = bound(passes, r.Right)
 		r.Fraction = r.SpeedUp / r.Bound
 		if err := b.drafts.row(r); err != nil {
 			return err
@@ -187,7 +202,7 @@ type speed struct {
 }
 
 // together generates texts from prompts, and returns them and how fast that was.
-func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, drafts func(k int) *draft.Recording) ([][]int32, speed, error) {
+func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, drafts func(k int) draft.Options) ([][]int32, speed, error) {
 	likeliest := sample.Defaults()
 	likeliest.Temp = 0
 	before := loop.Status().Counts
@@ -200,7 +215,7 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 			NoCache: true, Slot: -1, Flow: fmt.Sprint(k), Sink: sinks[k],
 		}
 		if drafts != nil {
-			r.Draft = draft.Options{Max: mostDrafts, Sources: draft.All, Record: drafts(k)}
+			r.Draft = drafts(k)
 		}
 		t, err := loop.Submit(r)
 		if err != nil {

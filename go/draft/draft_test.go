@@ -170,7 +170,7 @@ func TestLimits(t *testing.T) {
 func TestParseSet(t *testing.T) {
 	for text, want := range map[string]string{
 		"auto": "auto", "off": "off", "none": "off", "ngram": "ngram", "ngram,recent": "ngram,recent", "ngram-simple": "ngram",
-		"ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
+		"draft-mtp": "mtp", "model,mtp,recent,ngram": "auto", "ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
 	} {
 		got, err := ParseSet(text)
 		if (err != nil) != (want == "") || err == nil && got.String() != want {
@@ -199,7 +199,7 @@ func TestRecording(t *testing.T) {
 
 // A Judge bears what is no probability.
 func TestJudgeOfNoProbability(t *testing.T) {
-	j := NewLibrary().Judge()
+	j := NewLibrary().Judge(Model)
 	inf := float32(math.Inf(1))
 	for i, p := range []float32{inf, -inf, inf - inf, -1, 2} {
 		if c := j.Chance(p); !(c >= 0 && c <= 1) {

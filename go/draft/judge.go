@@ -1,7 +1,7 @@
 package draft
 
-// A Judge tells how likely the guesses of a model are to be right: by how often those were to
-// which the model gave the same probability.
+// A Judge tells how likely the guesses of a model, or of some of its layers, are to be right: by how often those were to
+// which it gave the same probability.
 type Judge struct {
 	all     *record
 	mine    ledger
@@ -10,8 +10,8 @@ type Judge struct {
 	kinds   []kind
 }
 
-// Judge returns one for a text.
-func (l *Library) Judge() *Judge { return &Judge{all: &l.records[Model]} }
+// Judge returns one for a text, of guesses from a source.
+func (l *Library) Judge(s Source) *Judge { return &Judge{all: &l.records[s]} }
 
 // sureness is the kind of guesses to which a model gives a probability; what is none has the nearest kind.
 func sureness(p float32) kind {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -31,14 +30,10 @@ type draftModel struct {
 
 // A modelText is a text as the draft model has it.
 type modelText struct {
-	gen   *Generation
-	space string    // of the prefix cache
-	seq   *Sequence // nil: not begun
-	work  *Sequence // with the guesses of this round: seq, or a fork of it
-	judge *draft.Judge
-	found []draft.Guess // in this round
-	reach float64       // chance that all of them are right
-	lost  bool          // there is no memory for it, or it has tokens that the draft model does not know
+	proposal           // lost where there is no memory for the text, or it has tokens that the draft model does not know
+	space    string    // of the prefix cache
+	seq      *Sequence // nil: not begun
+	work     *Sequence // with the guesses of this round: seq, or a fork of it
 }
 
 // DraftWith lets another engine, on the same device, draft for the texts of e whose Params have draft.Model among
@@ -60,7 +55,7 @@ func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *mode
 	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.shift.limit > 0 {
 		return nil
 	}
-	return &modelText{gen: g, space: space, judge: lib.Judge()}
+	return &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
 }
 
 // close keeps what was computed of a text for those that continue it.
@@ -82,14 +77,11 @@ func (t *modelText) drop() {
 	}
 }
 
-// promise is the least number of accepted tokens that other guesses have to promise for the draft model not to be asked.
-const promise = 2
-
 // draft has the model guess how texts go on, for each to propose. A token that is accepted is worth some time, and verify is what
 // a pass takes longer for so many drafts. If the model fails there are no guesses, now and for a while.
 func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) {
 	for _, t := range texts {
-		t.found, t.reach = t.found[:0], 1
+		t.begin()
 	}
 	if time.Now().Before(m.off) {
 		return
@@ -133,11 +125,10 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	var active []*modelText
 	room := m.e.batch // of the first pass; each after it has one token of each text
 	for _, t := range texts {
-		t.judge.Accept(t.gen.ids)
-		if t.lost || len(t.gen.ids)+draft.MaxGuesses >= m.e.ctx || len(t.gen.draft) > len(t.gen.guesses) || expected(t.gen.guesses) > promise || t.gen.draftable(1) == 0 {
+		if t.lost || len(t.gen.ids)+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
 			continue
 		}
-		t.begin(m.e)
+		t.attach(m.e)
 		if ok, err := m.catchUp(t, worth); err != nil {
 			return err
 		} else if !ok {
@@ -153,8 +144,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		}
 		next := active[:0]
 		for _, t := range active {
-			g := t.gen
-			if !t.lost && len(t.found) < min(g.Draft.Max, g.draftable(draft.MaxGuesses)) && t.reach > 0.1 && t.found[len(t.found)-1].Chance >= float64(g.Draft.MinChance) {
+			if t.goesOn() {
 				next = append(next, t)
 			}
 		}
@@ -163,25 +153,8 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	return nil
 }
 
-// propose makes what the model has guessed the guesses of the text, if it promises more than what they were.
-func (t *modelText) propose() {
-	if len(t.found) >= max(t.gen.Draft.Min, 1) && expected(t.found) > expected(t.gen.guesses) {
-		t.gen.guess(t.found)
-	}
-}
-
-// expected is how many of the guesses will be accepted, on average.
-func expected(guesses []draft.Guess) (n float64) {
-	reach := 1.0
-	for _, g := range guesses {
-		reach *= g.Chance
-		n += reach
-	}
-	return n
-}
-
-// begin attaches what the draft model has of the text.
-func (t *modelText) begin(e *Engine) {
+// attach finds what the draft model has of the text.
+func (t *modelText) attach(e *Engine) {
 	if t.seq == nil {
 		known := t.gen.ids
 		t.seq = &Sequence{e: e, table: e.tree.Find(t.space, known[:len(known)-1])}
@@ -321,35 +294,18 @@ func (m *draftModel) try() error {
 	})
 }
 
-// take takes the likeliest token as the next guess. Logits without one, as a model has whose activations overflow, end the
-// guesses at the text.
+// take takes the likeliest token as the next guess. Logits without one end the guesses at the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
-	logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	sum := 0.0
-	for _, v := range logits {
-		if d := v - logits[best]; d > -16 {
-			sum += math.Exp(float64(d))
-		}
-	}
-	if !(sum >= 1) { // the likeliest is 1 of it
+	id, p, ok := topToken(logits[:min(len(logits), t.gen.nVocab)]) // either vocabulary may be padded
+	if !ok {
 		t.lost = true
 		return
 	}
-	p := float32(1 / sum)
 	if len(t.found) == 0 {
 		if t.work = t.seq; m.e.kv.Layout().Recurrent() {
 			t.seq.table.Settle()
 			t.work = t.seq.Fork()
 		}
 	}
-	chance := t.judge.Chance(p)
-	t.judge.Guess(len(t.gen.ids)+len(t.found), int32(best), p)
-	t.found = append(t.found, draft.Guess{ID: int32(best), Chance: chance, Source: draft.Model})
-	t.reach *= chance
+	t.add(id, p)
 }

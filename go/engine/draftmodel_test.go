@@ -114,7 +114,7 @@ func TestNoLogitsToDraftFrom(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, logits := range [][]float32{{nan, 1, 2}, {nan, nan, nan}, {1, inf, 2}, {inf, inf, inf}, {-inf, -inf, -inf}} {
 		m, text := begun(t)
-		text.begin(m.e)
+		text.attach(m.e)
 		m.take(text, []float32{1, 3, 2})
 		m.take(text, logits)
 		if !text.lost || len(text.found) != 1 || text.found[0].ID != 1 {
@@ -123,7 +123,7 @@ func TestNoLogitsToDraftFrom(t *testing.T) {
 		text.drop()
 	}
 	m, text := begun(t)
-	text.begin(m.e)
+	text.attach(m.e)
 	if m.take(text, []float32{1, nan, 2}); text.lost || text.found[0].ID != 2 {
 		t.Errorf("found %v, lost %v, want token 2: the one that is no number is not likely", text.found, text.lost)
 	}
@@ -217,7 +217,7 @@ func TestDraftModelLosesOneText(t *testing.T) {
 		t.Fatal(err)
 	}
 	short = text(8)
-	short.begin(small)
+	short.attach(small)
 	for range 4 {
 		if err := e.drafts.step([]*modelText{short}); err != nil || short.lost {
 			t.Fatalf("alone, after %d guesses: lost %v, %v", len(short.found), short.lost, err)

@@ -59,6 +59,7 @@ type Config struct {
 	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
 	Residency model.Residency
 	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
+	MTP       bool                     // the first of the model's own layers that predict further tokens drafts, where the file has some and there is memory for it
 	Vectors   bool                     // the model is asked for vectors of texts, not for logits; one sequence then has Ctx positions
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 	Early     bool                     // passes may begin before all weights are packed, and fail where these cannot be read
@@ -100,6 +101,8 @@ type Engine struct {
 	library *draft.Library // of what its texts are drafted from
 	cost    sched.Cost     // of passes of one text alone, learned by Generate
 	drafts  *draftModel    // nil: there is none
+	mtp     *mtp           // nil: no layer of the model drafts
+	noMTP   error          // why not, where that was asked for
 
 	awaited  bool // the last pass waited for weights: how long it took says nothing of others
 	timeless bool // passes count as taking no time, in tests of what must not depend on it
@@ -199,10 +202,11 @@ func (e *Engine) load(c Config) error {
 	} else if len(head.Encoder) > 0 && c.Ctx == 1 {
 		return fmt.Errorf("a context of 1 token, %s needs 2: for a text, and for what its answer begins with", head.Arch)
 	}
-	survey, err := model.NewSurvey(e.file, c.KVTypes(), c.Ctx, c.tiers()...)
+	survey, p, err := c.plan(e.file, budget.Free(), c.Device.Threads(), &e.noMTP)
 	if err != nil {
 		return err
 	}
+	e.config.MTP = survey.Config.Drafts
 	if start, n := survey.Config.Start, survey.Config.NVocab; int(start) >= n {
 		return fmt.Errorf("answers begin with token %d, and the vocabulary has %d", start, n)
 	}
@@ -213,10 +217,6 @@ func (e *Engine) load(c Config) error {
 		if err := shiftable(survey, cmp.Or(c.Ctx, survey.Config.NCtx)); err != nil {
 			return err
 		}
-	}
-	p, err := c.place(survey, budget.Free(), c.Device.Threads())
-	if err != nil {
-		return err
 	}
 	u, need := p.Use, p.Need
 	m, leave, err := e.loadWeights(cmp.Or(c.Until, context.Background()), survey, p, c.Progress)
@@ -271,6 +271,9 @@ func (e *Engine) load(c Config) error {
 	}
 	if e.mover, err = e.newMover(e.model); err != nil {
 		return err
+	}
+	if e.model.Drafts() {
+		e.mtp = &mtp{e: e}
 	}
 	if err := c.Device.join(e); err != nil {
 		return err
@@ -340,6 +343,14 @@ func (e *Engine) newMover(m *model.Model) (*model.Mover, error) {
 
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
+
+// MTP returns nil where a layer of the model's own drafts, else why none does.
+func (e *Engine) MTP() error {
+	if e.mtp != nil {
+		return nil
+	}
+	return e.noMTP
+}
 
 // KV returns the types in which keys and values are stored.
 func (e *Engine) KV() kvcache.Types { return e.kvTypes }

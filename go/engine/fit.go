@@ -25,11 +25,8 @@ func NewPlan(f *model.File, b *mem.Budget, threads int, c Config) (Plan, error) 
 	if err := c.fill(); err != nil {
 		return Plan{}, err
 	}
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
-	if err != nil {
-		return Plan{}, err
-	}
-	p, err := c.place(s, b.Free(), threads)
+	var none error
+	_, p, err := c.plan(f, b.Free(), threads, &none)
 	if err == nil && p.Need.Total() > b.Free() {
 		err = c.unfit(f, b, threads, p)
 	}

@@ -70,6 +70,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	g.Speculate(e.library, s.space)
 	text := e.drafts.text(g, e.library, s.space)
 	defer text.close()
+	own := e.mtp.text(g, e.library)
 	if g.drafter != nil {
 		defer func() { e.library.Keep(s.space, g.Known()[len(p.Prompt):]) }()
 	}
@@ -103,6 +104,9 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 				step, err = g.Advance(n, parts[0].rows)
 				return err
 			})
+			if e.mtp != nil && err == nil {
+				e.mtp.keep(e.item[:], []*Generation{g}, []*mtpText{own})
+			}
 			if took := time.Since(start); !e.timeless && !e.awaited {
 				e.cost.Observe(shape, took)
 				if drafted := n > 1; st.TTFT > 0 {
@@ -140,7 +144,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 		}
 		if len(step.Tokens) > 0 {
 			start := time.Now()
-			e.draftAlone(g, text)
+			e.draftAlone(g, own, text)
 			drafting = time.Since(start)
 		}
 	}

@@ -69,10 +69,13 @@ type Loop struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
-	readers []*reading   // of the batch
-	ids     []int32      // of the items
-	fresh   []*job       // scratch of draft
-	texts   []*modelText // the same
+	readers []*reading    // of the batch
+	ids     []int32       // of the items
+	fresh   []*job        // scratch of draft
+	texts   []*modelText  // the same
+	own     []*mtpText    // the same
+	gens    []*Generation // scratch of keepNext
+	keepers []*mtpText    // the same
 }
 
 // NewLoop starts a Loop. It first calibrates the cost model with a few passes.
@@ -90,6 +93,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if !e.model.Config.BothWays {
 		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
+	each += e.mtp.bytes()
 	l.heldBytes = uint64(each * e.seqs)
 	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err

@@ -95,6 +95,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		l.mu.Unlock()
 		l.read(steps)
 		l.advance(steps)
+		l.keepNext()
 		if err := l.e.model.Damaged(); err != nil {
 			return err
 		}

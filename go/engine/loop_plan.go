@@ -28,6 +28,7 @@ type job struct {
 	restored  bool       // a prefix was read from disk for it, and not found yet
 	fresh     bool       // the last pass gave it tokens, and what may follow is to be drafted
 	text      *modelText // nil: the draft model is not asked
+	own       *mtpText   // nil: nor is the model's own layer that drafts
 	parked    *Sequence  // while the request waits: a shifted one, which the tree cannot keep
 
 	submitted, started, first time.Time
@@ -120,6 +121,7 @@ func (l *Loop) resume(j *job) {
 		j.started = time.Now()
 		j.gen.Speculate(l.e.library, j.namespace)
 		j.text = l.e.drafts.text(j.gen, l.e.library, j.namespace)
+		j.own = l.e.mtp.text(j.gen, l.e.library)
 		j.usage.Queued = j.started.Sub(j.submitted)
 		j.usage.CachedTokens, j.progress.Cached, j.progress.Done = n, n, n
 		l.counts.CachedTokens += uint64(n)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -22,11 +23,54 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	s, err := c.survey(f)
 	if err != nil {
 		return model.Estimate{}, err
 	}
 	return s.Memory(c.use(s, threads))
+}
+
+// survey returns what the model in f needs, with a layer that drafts if that is asked for and there is one.
+func (c *Config) survey(f *model.File) (*model.Survey, error) {
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	if err != nil || !c.MTP {
+		return s, err
+	}
+	if d, err := s.Drafting(); err == nil {
+		return d, nil
+	}
+	return s, nil
+}
+
+// errNoRoom is why a layer does not draft that could.
+var errNoRoom = errors.New("there is no memory for the layer that predicts further tokens")
+
+// plan surveys the model in f and decides where its weights are. A layer that drafts is part of it if that is asked for and
+// no other weights leave memory for it; else why says why it is not.
+func (c *Config) plan(f *model.File, free uint64, threads int, why *error) (*model.Survey, Plan, error) {
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	if err != nil {
+		return nil, Plan{}, err
+	}
+	p, err := c.place(s, free, threads)
+	if err != nil || !c.MTP || c.Vectors {
+		return s, p, err
+	}
+	d, err := s.Drafting()
+	if err != nil {
+		*why = err
+		return s, p, nil
+	}
+	with, err := c.place(d, free, threads)
+	switch {
+	case err != nil:
+		*why = err
+	case with.Use.Residency != p.Use.Residency || with.Need.Total() > free:
+		*why = errNoRoom
+	default:
+		return d, with, nil
+	}
+	return s, p, nil
 }
 
 // use returns c as the use of a model on so many threads.

@@ -43,7 +43,7 @@ func (e *Engine) sleep() {
 // weights are read.
 func (e *Engine) waking(free uint64) (s *model.Survey, p Plan, err error) {
 	c := e.config
-	if s, err = model.NewSurvey(e.file, c.KVTypes(), c.Ctx, c.tiers()...); err != nil {
+	if s, err = c.survey(e.file); err != nil {
 		return nil, p, err
 	}
 	if p, err = c.place(s, free, e.device.Threads()); err != nil {

@@ -59,15 +59,22 @@ func (g *Generation) Chances() []float64 {
 }
 
 // draftAlone drafts for a text that is generated alone.
-func (e *Engine) draftAlone(g *Generation, t *modelText) {
+func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) {
 	g.Guess()
-	if t == nil || !e.cost.Drafting(1) {
+	if own == nil && t == nil || !e.cost.Drafting(1) {
 		return
 	}
 	at := g.Positions()
 	plain := e.cost.Estimate(sched.ShapeOf(at, 1))
-	e.drafts.draft([]*modelText{t}, plain, func(n int) time.Duration { return e.cost.Estimate(sched.ShapeOf(at, 1+n)) - plain })
-	t.propose()
+	verify := func(n int) time.Duration { return e.cost.Estimate(sched.ShapeOf(at, 1+n)) - plain }
+	if own != nil {
+		e.mtp.draft([]*mtpText{own}, plain, verify, func(f func()) { f() })
+		own.propose()
+	}
+	if t != nil {
+		e.drafts.draft([]*modelText{t}, plain, verify)
+		t.propose()
+	}
 }
 
 // affordable returns how many of the next tokens of a text alone, of which `room` fit, are evaluated: those that are
@@ -85,7 +92,7 @@ func (e *Engine) affordable(g *Generation, at, room int) int {
 // draft drafts what follows the tokens of a pass, for those requests that go on.
 func (l *Loop) draft() {
 	start := time.Now()
-	fresh, texts := l.fresh[:0], l.texts[:0]
+	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
 	for _, j := range l.batch {
 		if !j.fresh || !l.isLive(j) {
 			continue
@@ -99,17 +106,12 @@ func (l *Loop) draft() {
 		if j.text != nil {
 			texts = append(texts, j.text)
 		}
-	}
-	if len(texts) > 0 && l.sched.Cost.Drafting(len(fresh)) {
-		l.draftByModel(texts, fresh)
-		for _, j := range fresh {
-			if j.text == nil {
-				continue
-			}
-			if err := l.guard(j, j.text.propose); err != nil {
-				l.end(j, err)
-			}
+		if j.own != nil {
+			own = append(own, j.own)
 		}
+	}
+	if len(texts)+len(own) > 0 && l.sched.Cost.Drafting(len(fresh)) {
+		l.draftByModel(own, texts, fresh)
 	}
 	l.mu.Lock()
 	for _, j := range fresh {
@@ -119,17 +121,64 @@ func (l *Loop) draft() {
 	}
 	l.sched.Spent(time.Since(start))
 	l.mu.Unlock()
-	l.fresh, l.texts = fresh, texts
+	l.fresh, l.texts, l.own = fresh, texts, own
 }
 
-// draftByModel has the draft model guess. A token that is accepted is worth its share of a pass of all streams.
-func (l *Loop) draftByModel(texts []*modelText, fresh []*job) {
+// draftByModel has the model's own layer guess, and then, where that promises little, the draft model. A token that is accepted
+// is worth its share of a pass of all streams.
+func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 	var streams sched.Shape
 	for _, j := range fresh {
 		streams = streams.Add(j.gen.Positions(), 1)
 	}
 	plain := l.sched.Cost.Estimate(streams)
-	l.e.drafts.draft(texts, plain/time.Duration(len(fresh)), func(n int) time.Duration {
-		return l.sched.Cost.Estimate(streams.Add(0, n)) - plain
-	})
+	worth := plain / time.Duration(len(fresh))
+	verify := func(n int) time.Duration { return l.sched.Cost.Estimate(streams.Add(0, n)) - plain }
+	if len(own) > 0 {
+		l.e.mtp.draft(own, worth, verify, func(f func()) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			f()
+		})
+		l.propose(fresh, func(j *job) *proposal {
+			if j.own == nil {
+				return nil
+			}
+			return &j.own.proposal
+		})
+	}
+	if len(texts) > 0 {
+		l.e.drafts.draft(texts, worth, verify)
+		l.propose(fresh, func(j *job) *proposal {
+			if j.text == nil {
+				return nil
+			}
+			return &j.text.proposal
+		})
+	}
+}
+
+// propose has requests take what was guessed for them, if that promises more than what they have.
+func (l *Loop) propose(fresh []*job, of func(j *job) *proposal) {
+	for _, j := range fresh {
+		p := of(j)
+		if p == nil {
+			continue
+		}
+		if err := l.guard(j, p.propose); err != nil {
+			l.end(j, err)
+		}
+	}
+}
+
+// keepNext has the model's own layer that drafts keep what it needs of the pass.
+func (l *Loop) keepNext() {
+	if l.e.mtp == nil {
+		return
+	}
+	l.gens, l.keepers = l.gens[:0], l.keepers[:0]
+	for _, j := range l.batch {
+		l.gens, l.keepers = append(l.gens, j.gen), append(l.keepers, j.own)
+	}
+	l.e.mtp.keep(l.items, l.gens, l.keepers)
 }

@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -246,6 +247,14 @@ func (b *Batch) SetOut(rows []int32) {
 // Tokens returns the ids of the tokens in the batch. They are the batch's
 // memory, valid until it is reset.
 func (b *Batch) Tokens() []int32 { return b.tok[:b.n] }
+
+// Follow puts other tokens in the place of those that plans run over, at the same positions.
+func (b *Batch) Follow(ids []int32) {
+	if len(ids) != b.nTok() || slices.ContainsFunc(ids, func(id int32) bool { return id < 0 }) {
+		panic(fmt.Sprintf("kernel: %d tokens in the place of %d, or none", len(ids), b.nTok()))
+	}
+	copy(b.tok[b.from:], ids)
+}
 
 // MaxTokens returns the capacity of the batch in tokens.
 func (b *Batch) MaxTokens() int { return len(b.tok) }

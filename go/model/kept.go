@@ -30,7 +30,7 @@ func (s *Survey) Shiftable(n int) error {
 			return fmt.Errorf("%w: %s has recurrent state, from which no token can be taken out", ErrShift, s.Config.Arch)
 		}
 	}
-	for _, ops := range f.program.Layers {
+	for _, ops := range f.program.Blocks() {
 		for _, op := range ops {
 			a, ok := op.(kernel.Attend)
 			switch {
@@ -77,7 +77,7 @@ func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
 			freqs[table.Dst] = table.Freqs
 		}
 	}
-	for _, ops := range p.Layers {
+	for _, ops := range p.Blocks() {
 		for _, op := range ops {
 			s, ok := op.(kernel.StoreKV)
 			if !ok || s.QueriesOnly {

@@ -28,6 +28,9 @@ func Pack(out io.Writer, f *File, o Options) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if drafting, err := s.Drafting(); err == nil {
+		s = drafting
+	}
 	found, err := s.find(Packed)
 	if err != nil {
 		return 0, err

@@ -17,6 +17,7 @@ type plans struct {
 	steps   []step        // what the layers are cut into: one each, or several where weights are streamed
 	encode  *kernel.Chain // of begin and the encoder
 	forward *kernel.Chain // of begin and the layers
+	next    nextPlans
 }
 
 func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
@@ -53,12 +54,15 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 		}
 		ps.outputs = append(ps.outputs, o)
 	}
+	if err = ps.next.init(p); err != nil {
+		return nil, fmt.Errorf("the layer that predicts further tokens: %w", err)
+	}
 	return ps, nil
 }
 
 // all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs)
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs, ps.next.all())
 }
 
 // scratch returns the bytes that one thread needs for any of the plans.

@@ -46,6 +46,13 @@ func (r *Runner) Profile() []OpProfile {
 	for i, p := range r.plans.outputs {
 		add(-1, p, r.program.Outputs[i].Ops)
 	}
+	if next := r.program.Next; next != nil {
+		plans, layer := &r.plans.next, len(r.program.Layers)
+		add(layer, plans.take, next.Take)
+		add(layer, plans.keep, next.Keep)
+		add(layer, plans.step, next.Step)
+		add(layer, plans.head, next.Head)
+	}
 	return all
 }
 

@@ -44,6 +44,11 @@ func TestPublished(t *testing.T) {
 					if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.want))) {
 						t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
 					}
+					if err == nil && strings.Contains(p.tensors, "nextn.eh_proj") {
+						if _, err := s.Drafting(); err != nil {
+							t.Errorf("its last layer does not draft: %v", err)
+						}
+					}
 					if tt.want == "" && err == nil && !p.check(s.Config) {
 						t.Errorf("configuration is not that of %s, layer 0 is %+v", p.name, s.Config.Layers[0])
 					}

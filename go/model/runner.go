@@ -42,6 +42,8 @@ type Runner struct {
 	out     int // the output that was computed last
 	nOut    int // rows of it that there are
 	ran     int // tokens of the last pass
+	kept    int // tokens of it that the layer that drafts has been given
+	nNext   int // rows of its last step
 }
 
 // NewRunner allocates the buffers, reserved from the budget.
@@ -110,7 +112,7 @@ func (r *Runner) Bytes() uint64 { return uint64(len(r.region.Bytes()) + len(r.wo
 // Rest returns the pages of the buffers to the kernel until the next batch. Outputs of the
 // last one are lost.
 func (r *Runner) Rest() {
-	r.nOut, r.ran = 0, 0
+	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
 	for _, region := range []*mem.Region{r.region, r.work} {
 		_ = region.Discard(0, len(region.Bytes())) // a failure costs memory, not correctness
 	}
@@ -139,7 +141,7 @@ var ErrStopped = errors.New("model: the pass was stopped")
 // layers are one call into C otherwise. An error that wraps ErrToken reports an
 // id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
 func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
-	r.nOut, r.ran = 0, 0
+	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
 	for i, id := range r.batch.Tokens() {
 		if id < 0 || int(id) >= r.cfg.NVocab {
 			return fmt.Errorf("%w: token %d of the batch is %d, want 0 to %d", ErrToken, i, id, r.cfg.NVocab-1)
@@ -241,7 +243,7 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 	}
 	old := Runner{plans: r.plans, adapted: r.adapted, bufs: r.bufs, region: r.region, work: r.work}
 	r.plans, r.adapted, r.bufs, r.region, r.work = next.plans, next.adapted, next.bufs, next.region, next.work
-	r.nOut, r.ran = 0, 0
+	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
 	old.Close()
 	return nil
 }

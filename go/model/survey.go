@@ -63,6 +63,23 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...arch.Tier) (*Survey
 	return s, nil
 }
 
+// Drafting returns a survey of the same model with the first of the layers that predict further tokens, which then drafts. Its
+// error says why there is none: the model can be run without.
+func (s *Survey) Drafting() (*Survey, error) {
+	if err := s.Config.CanDraft(); err != nil {
+		return nil, err
+	}
+	cfg := *s.Config
+	cfg.Drafts = true
+	d := &Survey{Config: &cfg, file: s.file, arch: s.arch, kv: s.kv, tiers: s.tiers}
+	packed, err := d.find(Packed)
+	if err != nil {
+		return nil, err
+	}
+	d.Layout = layout(packed.program)
+	return d, nil
+}
+
 func index(r Residency) int {
 	switch r {
 	case Mapped:

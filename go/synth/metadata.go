@@ -19,7 +19,12 @@ func (m Model) settings(set func(key string, value any)) {
 	set("general.quantization_version", uint32(2))
 
 	p := s.Arch + "."
-	set(p+"block_count", uint32(s.NLayer))
+	blocks := s.NLayer
+	if s.MTP {
+		blocks++
+		set(p+"nextn_predict_layers", uint32(1))
+	}
+	set(p+"block_count", uint32(blocks))
 	set(p+"context_length", uint32(s.NCtx))
 	set(p+"embedding_length", uint32(s.NEmbd))
 	if s.separate() {

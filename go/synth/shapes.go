@@ -7,6 +7,7 @@ type Shape struct {
 	Name      string
 	Arch      string // general.architecture
 	NLayer    int
+	MTP       bool // a layer comes after those that predicts a token further on
 	NEmbd     int
 	NFF       int // of one expert where there are experts
 	NFFShared int // of the expert that every token uses; 0: there is none

@@ -27,13 +27,14 @@ type Model struct {
 }
 
 // ParseShape returns the model that "SHAPE:MIX" names, such as
-// "llama-3.1-8b:Q4_K_M", or "SHAPE/N:MIX", with its first N layers alone. Case does not
-// matter. Without a mix it is Q4_K_M.
+// "llama-3.1-8b:Q4_K_M", or "SHAPE/N:MIX", with its first N layers alone, or "SHAPE+mtp:MIX" and "SHAPE/N+mtp:MIX", with a
+// layer after these that predicts a token further on. Case does not matter. Without a mix it is Q4_K_M.
 func ParseShape(spec string) (Model, error) {
 	name, mix, found := strings.Cut(spec, ":")
 	if !found {
 		mix = "Q4_K_M"
 	}
+	name, mtp := strings.CutSuffix(strings.ToLower(name), "+mtp")
 	name, layers, cut := strings.Cut(name, "/")
 	s := findShape(name)
 	m, known := findMix(mix)
@@ -50,6 +51,14 @@ func ParseShape(spec string) (Model, error) {
 		}
 		part := *s
 		part.Name, part.NLayer = fmt.Sprintf("%s/%d", s.Name, n), n
+		s = &part
+	}
+	if mtp {
+		if s.Gemma != nil || s.RWKV != nil || s.Pattern != "" || s.GPTOSS {
+			return Model{}, fmt.Errorf("shape %q: no models like it have a layer that predicts further tokens", s.Name)
+		}
+		part := *s
+		part.Name, part.MTP = s.Name+"+mtp", true
 		s = &part
 	}
 	return Model{Shape: s, Mix: m}, nil

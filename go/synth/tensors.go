@@ -78,6 +78,9 @@ func (m Model) tensors() []tensor {
 		for i := range s.NLayer {
 			d.layer(i)
 		}
+		if s.MTP {
+			d.next()
+		}
 	}
 	last := "output_norm"
 	if s.NTap > 0 {
@@ -118,10 +121,28 @@ func (d *directory) choose() {
 }
 
 func (d *directory) layer(i int) {
+	d.block(fmt.Sprintf("blk.%d.", i), i, d.m.Shape.kind(i))
+}
+
+// next adds a layer that predicts a token further on: with attention, of the types of the last of the others.
+func (d *directory) next() {
 	s := d.m.Shape
-	blk := fmt.Sprintf("blk.%d.", i)
+	blk, kind := fmt.Sprintf("blk.%d.", s.NLayer), byte(attentionLayer)
+	if s.Latent != nil {
+		kind = latentLayer
+	}
+	d.block(blk, s.NLayer-1, kind)
+	d.matrix(blk+"nextn.eh_proj", 2*s.NEmbd, s.NEmbd)
+	for _, norm := range []string{"enorm", "hnorm", "shared_head_norm"} {
+		d.ones(blk+"nextn."+norm, s.NEmbd)
+	}
+}
+
+// block adds a layer of a kind, with the types of the i-th.
+func (d *directory) block(blk string, i int, kind byte) {
+	s := d.m.Shape
 	d.ones(blk+"attn_norm", s.NEmbd)
-	switch s.kind(i) {
+	switch kind {
 	case deltaLayer:
 		d.deltaNet(blk, i, s.Delta)
 	case scanLayer:
@@ -139,7 +160,7 @@ func (d *directory) layer(i int) {
 		return
 	}
 	if s.separate() {
-		if s.kind(i) == feedForwardLayer {
+		if kind == feedForwardLayer {
 			d.mixture(blk, i)
 		}
 		return

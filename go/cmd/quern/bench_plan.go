@@ -51,7 +51,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			load := modelFlags{
 				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
-				sequences: s.Streams,
+				sequences: s.Streams, mtp: f.speculate != nil,
 			}
 			eng, err := load.open(file, stderr)
 			if err != nil {

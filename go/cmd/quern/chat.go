@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
@@ -121,6 +122,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if err := f.draft.check(in.tok); err != nil {
 		return err
 	}
+	f.model.mtp = f.draft.Sources.Has(draft.MTP)
 	eng, err := f.model.open(in.file, stderr)
 	if err != nil {
 		return err

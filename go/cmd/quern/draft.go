@@ -21,7 +21,7 @@ type draftFlags struct {
 
 func (f *draftFlags) define(fs *pflag.FlagSet) {
 	f.Options = draft.Defaults
-	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), model (a draft model)")
+	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), model (a draft model)")
 	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model with the same vocabulary, which drafts for the first model")
 	intVar(fs, &f.Max, "draft-max", "", f.Max, 0, 1<<16, "draft tokens at a time, at most; more than 31 are 31")
 	intVar(fs, &f.Min, "draft-min", "", f.Min, 0, 1<<16, "draft tokens at a time, at least; fewer are not used")

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +26,10 @@ func TestSpeculation(t *testing.T) {
 		t.Errorf("with a draft model: %q, without %q", got, plain)
 	}
 	quern(t, append(args, "-md", testdata.Path(t, "archs/qwen35.gguf"))...).refused(t, 1, "vocabulary", "draft model")
+	nextn := []string{"run", "-m", testdata.Path(t, "archs/qwen35.gguf"), "-p", "a b c", "--temp", "0", "-n", "40", "--ignore-eos", "--speculate"}
+	if a, b := succeed(t, append(nextn, "off")...), succeed(t, append(nextn, "draft-mtp")...); a != b {
+		t.Errorf("with a layer that drafts %q, without %q", b, a)
+	}
 	quern(t, append(args, "--speculate", "magic")...).refused(t, 2, "--speculate", "ngram")
 	quern(t, append(args, "--draft-p-min", "2")...).refused(t, 2, "--draft-p-min", "0 to 1")
 
@@ -71,6 +76,12 @@ func TestBenchSpeculate(t *testing.T) {
 		if i%2 == 0 && r["accepted"] != 0.0 {
 			t.Errorf("row %d: %v wrong drafts were accepted", i, r["accepted"])
 		}
+	}
+	file := filepath.Join(t.TempDir(), "x.gguf")
+	quern(t, "bench", "--synth", "tiny-delta+mtp", "-o", file)
+	out = succeed(t, "bench", "-m", file, "--speculate", "0.8", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 || rows[0]["from"] != "replay" || rows[1]["from"] != "mtp" {
+		t.Errorf("%v: %s", err, out)
 	}
 	quern(t, "bench", "-m", demo.Name, "--speculate", "1.5").refused(t, 2, "--speculate", "0 to 1")
 	quern(t, "bench", "-m", demo.Name, "--streams", "2").refused(t, 2, "--speculate")

@@ -45,6 +45,7 @@ type modelFlags struct {
 	overrides    overrides // of the file's metadata
 	memory       uint64
 	vectors      bool // of texts, instead of logits
+	mtp          bool // a layer of the model drafts
 	sequences    int  // at a time; 0 is one
 	shift        bool // contexts that are full
 	keep         int  // first tokens of a prompt that stay then; -1 is all
@@ -285,6 +286,7 @@ func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
 		Tiers:     tiers,
 		Residency: residency,
 		Vectors:   f.vectors,
+		MTP:       f.mtp,
 		Shift:     f.shift,
 		Sequences: f.sequences,
 	}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
@@ -117,6 +118,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err := f.draft.check(tok); err != nil {
 		return err
 	}
+	f.model.mtp = f.draft.Sources.Has(draft.MTP)
 	eng, err := f.model.open(head.file, stderr)
 	if err != nil {
 		return err

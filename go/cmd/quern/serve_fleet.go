@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server"
 )
@@ -190,6 +191,7 @@ func (s *served) settle() (err error) {
 	}
 	c.Ctx, c.Batch = max(s.model.ctx, 0), s.model.pass()
 	c.Shared, c.Sequences, c.KVBytes = true, s.parallel, s.kvMemory
+	c.MTP = s.draft.Sources.Has(draft.MTP)
 	if s.head.cfg.BothWays { // its keys and values are there for a pass
 		c.Vectors, c.Shared, c.Sequences, c.KVBytes, c.Shift = true, false, 1, 0, false
 	}

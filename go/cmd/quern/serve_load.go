@@ -216,6 +216,9 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 		return nil, err
 	}
 	r.gone = r.metrics.Read(s.loop.Status)
+	if err := s.eng.MTP(); err != nil && s.head.cfg.NNext > 0 {
+		r.logs.Info().Err(err).Msg("no layer of the model drafts")
+	}
 	cost := s.loop.Status().Cost
 	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
 		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")

@@ -22,7 +22,7 @@ func (b *builder) encoder(stem string, build func(l layer)) {
 		if b.err != nil {
 			return
 		}
-		build(layer{b, sizes, il, b.block(il)})
+		build(layer{b, sizes, il, b.named(il)})
 		b.p.Encoder = append(b.p.Encoder, b.take())
 	}
 }
@@ -41,7 +41,7 @@ func (b *builder) decoder(stem, norm string, build func(l layer)) {
 		if b.err != nil {
 			return
 		}
-		l := layer{b, sizes, il, b.block(il)}
+		l := layer{b, sizes, il, b.named(il)}
 		made = append(made, l)
 		mats = append(mats, l.matrix(l.blk+"cross_attn_k.weight", b.cfg.NEmbd, l.NHeadKV*l.HeadDim))
 		mats = append(mats, l.matrix(l.blk+"cross_attn_v.weight", b.cfg.NEmbd, l.NHeadKV*l.ValueDim))

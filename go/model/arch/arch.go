@@ -141,6 +141,16 @@ type Program struct {
 	Encoder [][]kernel.Op  // what tokens of sources go through in place of the layers: see kernel.Batch
 	Layers  [][]kernel.Op  // one list for each layer
 	Outputs []Output       // outputs available for the tokens of a batch
+	Next    *Next          // what drafts; nil unless Config.Drafts
+}
+
+// Blocks returns the operations of the layers, and of the block that drafts, if it is run: all that keep something of a
+// position.
+func (p *Program) Blocks() [][]kernel.Op {
+	if p.Next == nil {
+		return p.Layers
+	}
+	return append(slices.Clip(p.Layers), p.Next.Step)
 }
 
 // An Output is a named result of a Program: operations on the tokens for which it is

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,8 @@ type builder struct {
 	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
 	alone      bool         // x is what a half reads, and no more: see adds
+	block      func(layer)  // builds a layer
+	residuals  string       // the use of the buffer x, if not "x": see next
 	role       role         // of the layers that are being built
 	crossed    []kept       // by decoder layer: keys and values of the source, and behind them its own
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
@@ -130,7 +133,9 @@ func (b *builder) act(use string, rows kernel.RowSet, width int, mats ...kernel.
 	return a
 }
 
-func (b *builder) x() kernel.Buf { return b.floats("x", kernel.TokRows, b.cfg.NEmbd) }
+func (b *builder) x() kernel.Buf {
+	return b.floats(cmp.Or(b.residuals, "x"), kernel.TokRows, b.cfg.NEmbd)
+}
 
 // ropeTable returns the rotations of r for the tokens of a batch. Begin computes
 // them once for all layers.
@@ -191,35 +196,37 @@ func (b *builder) begin(more ...func()) {
 		}
 	}
 	for _, r := range b.ropes {
-		freqs, err := b.w.Rope(r)
-		b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale(), Shift: r.Shift})
+		b.rotations(r)
 	}
 	b.p.Begin = b.take()
 }
 
+// rotations computes those of r for the tokens of a batch.
+func (b *builder) rotations(r Rope) {
+	freqs, err := b.w.Rope(r)
+	b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale(), Shift: r.Shift})
+}
+
 // layers builds each layer.
 func (b *builder) layers(build func(l layer)) {
+	b.block = build
 	for il, sizes := range b.cfg.Layers {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
-		build(layer{b, sizes, il, b.block(il)})
+		build(layer{b, sizes, il, b.named(il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
 
-// block is how the names of a layer's tensors begin.
-func (b *builder) block(il int) string { return fmt.Sprintf("%sblk.%d.", b.stem, il) }
+// named is how the names of a layer's tensors begin.
+func (b *builder) named(il int) string { return fmt.Sprintf("%sblk.%d.", b.stem, il) }
 
 // end normalises the residual, where norm names one, which is one output, and turns it into logits,
-// the other. Without an output matrix the embedding serves again.
+// the other.
 func (b *builder) end(norm string) {
 	c := b.cfg
-	name := "output.weight"
-	if !b.w.Has(name) {
-		name = "token_embd.weight"
-	}
-	m := b.matrix(name, c.NEmbd, c.NVocab)
+	m := b.head()
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
 	logits := b.floats("logits", kernel.OutRows, c.NVocab)
@@ -236,6 +243,18 @@ func (b *builder) end(norm string) {
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 
 	b.vectors(norm)
+	if c.Drafts {
+		b.next(norm)
+	}
+}
+
+// head returns the output matrix. Without one the embedding serves again.
+func (b *builder) head() kernel.Matrix {
+	name := "output.weight"
+	if !b.w.Has(name) {
+		name = "token_embd.weight"
+	}
+	return b.matrix(name, b.cfg.NEmbd, b.cfg.NVocab)
 }
 
 // vectors ends with the residual as an output, normalised where norm names one.
@@ -243,13 +262,7 @@ func (b *builder) vectors(norm string) {
 	c := b.cfg
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	b.add(kernel.Gather{Dst: out, Src: b.x()})
-	if norm != "" {
-		n := b.norm(nil, out, kernel.OutRows, norm)
-		b.add(kernel.NormRows{
-			Dst: out, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Segs: 1, Scale: 1,
-			Kind: n.Kind, Eps: n.Eps, Weight: n.Weight, Bias: n.Bias,
-		})
-	}
+	b.normed(out, out, kernel.OutRows, norm)
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
 	b.scores()
 }

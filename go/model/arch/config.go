@@ -19,8 +19,9 @@ type Config struct {
 	NCtx   int // positions that the model was trained for
 	NEmbd  int // residual width
 	Layers []Layer
-	NNext  int // blocks after those layers, which predict tokens further on: they are not computed
-	Ctx    int // positions that a sequence may have: NCtx, unless For was asked for others
+	NNext  int  // blocks after those layers, which predict tokens further on
+	Drafts bool // the first of these blocks is run, to draft: see Next
+	Ctx    int  // positions that a sequence may have: NCtx, unless For was asked for others
 
 	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
 	Start   int32   // the first token of an answer

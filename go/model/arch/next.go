@@ -1,0 +1,142 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A Next is the block of a model that predicts a token further on (multi-token prediction, DeepSeek-AI 2024, "DeepSeek-V3
+// Technical Report"). From the hidden state after a position and the token that follows it, which is the batch's token there, it
+// makes a hidden state, and from that the logits of the token after the one that follows. It has keys and values of its
+// own, beside those of the layers. Given its own hidden state and its own guess, it goes on.
+type Next struct {
+	Hidden kernel.Buf  // hidden states that it reads, normalised: [token][NEmbd]
+	Take   []kernel.Op // Hidden = those after the tokens that the layers ran over
+	Keep   []kernel.Op // what it keeps of positions, and no more
+	Step   []kernel.Op // what it keeps, and its hidden states
+	Head   []kernel.Op // of rows: hidden states in Out, logits in Logits
+	Out    kernel.Buf
+	Logits kernel.Buf
+}
+
+// CanDraft returns nil if the model has a block that predicts a further token and that can be run, else why not.
+func (c *Config) CanDraft() error {
+	_, ok := c.next()
+	switch {
+	case c.NNext == 0:
+		return fmt.Errorf("%s: the file has no layers that predict further tokens", c.Arch)
+	case c.OnePass() || !ok:
+		return fmt.Errorf("%s: a layer that predicts further tokens needs attention of the model's kind, and it has none", c.Arch)
+	case c.Hyper != (Hyper{}) || c.NEmbd%kernel.Panel != 0:
+		return fmt.Errorf("%s: layers that predict further tokens are not supported for a residual of several streams, or of no multiple of %d numbers", c.Arch, kernel.Panel)
+	}
+	return nil
+}
+
+// next returns the sizes of the block, which files do not say: those of the last layer with attention to all positions,
+// or to a window where all have one.
+func (c *Config) next() (l Layer, ok bool) {
+	for _, sizes := range slices.Backward(c.Layers) {
+		if sizes.NHeadKV == 0 || sizes.Shared || ok && sizes.Window > 0 {
+			continue
+		}
+		if l, ok = sizes, true; l.Window == 0 {
+			break
+		}
+	}
+	l.Hashed = false
+	return l, ok
+}
+
+// next builds the block after the last layer. norm is what follows the layers.
+func (b *builder) next(norm string) {
+	c, p := b.cfg, &Next{}
+	keep(b, 0, c.CanDraft())
+	if b.err != nil {
+		return
+	}
+	sizes, _ := c.next()
+	l := layer{b, sizes, len(c.Layers), b.named(len(c.Layers))}
+	l.Sparse = b.w.Has(l.blk + "ffn_gate_inp.weight")
+	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); c.Latent.Index.Best > 0 && !l.Indexed {
+		keep(b, 0, fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
+	}
+
+	p.Hidden = b.floats("next.hidden", kernel.TokRows, c.NEmbd)
+	b.normed(p.Hidden, b.x(), kernel.TokRows, norm)
+	p.Take = b.take()
+
+	b.residuals = "next.x"
+	defer func() { b.residuals = "" }()
+	if l.Rope.Style != kernel.RopeNone {
+		b.rotations(l.Rope)
+	}
+	l.joinNext(p.Hidden)
+	b.block(l)
+	p.Step = b.take()
+	last := -1
+	for i, op := range p.Step {
+		if s, ok := op.(kernel.StoreKV); ok && !s.QueriesOnly {
+			last = i
+		}
+	}
+	if last < 0 && b.err == nil {
+		b.err = fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch)
+	}
+	p.Keep = p.Step[:last+1]
+
+	m := b.head()
+	if name := l.blk + "nextn.shared_head_head.weight"; b.w.Has(name) {
+		m = b.matrix(name, c.NEmbd, c.NVocab)
+	}
+	if own := l.blk + "nextn.shared_head_norm"; b.w.Has(own + ".weight") {
+		norm = own
+	}
+	p.Out, p.Logits = b.floats("out", kernel.OutRows, c.NEmbd), b.floats("logits", kernel.OutRows, c.NVocab)
+	act := b.act("out", kernel.OutRows, c.NEmbd, m)
+	b.add(kernel.Gather{Dst: p.Out, Src: b.x()})
+	b.normed(p.Out, p.Out, kernel.OutRows, norm)
+	b.add(kernel.ToAct{Act: act, Src: p.Out, Rows: kernel.OutRows, Cols: c.NEmbd})
+	b.add(kernel.Matmul{
+		Dst: p.Logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
+		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
+	})
+	p.Head = b.take()
+	b.p.Next = p
+}
+
+// joinNext has in x the product of a matrix with the embedding of a token and, behind it, the hidden state of the position before it,
+// each normalised.
+func (l layer) joinNext(hidden kernel.Buf) {
+	c, n := l.cfg, l.cfg.NEmbd
+	name := "token_embd.weight"
+	if own := l.blk + "nextn.embed_tokens.weight"; l.w.Has(own) {
+		name = own
+	}
+	table, err := l.w.Table(name, n, c.NVocab)
+	m := l.matrix(l.blk+"nextn.eh_proj.weight", 2*n, n)
+	both := l.floats("next.both", kernel.TokRows, 2*n)
+	act := l.act("next.both", kernel.TokRows, 2*n, m)
+	l.add(kernel.Embed{Dst: both, Table: keep(l.builder, table, err), Scale: c.EmbedScale})
+	l.normed(both, both, kernel.TokRows, l.blk+"nextn.enorm")
+	l.add(kernel.NormRows{
+		Dst: both, DstCol: n, Src: hidden, Cols: n, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+		Weight: l.normWeights(l.blk+"nextn.hnorm", n), Bias: l.optional(l.blk+"nextn.hnorm.bias", n),
+	})
+	l.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
+	l.add(kernel.Matmul{Dst: l.x(), Act: act, Parts: []kernel.Part{{Matrix: m}}})
+}
+
+// normed has in dst the norm of src, as floats, or src itself where name names none.
+func (b *builder) normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
+	op := kernel.NormRows{Dst: dst, Src: src, Rows: rows, Cols: b.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+	if name != "" {
+		n := b.norm(nil, src, rows, name)
+		op.Kind, op.Eps, op.Weight, op.Bias = n.Kind, n.Eps, n.Weight, n.Bias
+	} else if dst == src {
+		return
+	}
+	b.add(op)
+}
