@@ -81,6 +81,18 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 #define MM_SUMS_AWAY 0
 #endif
 
+/* Under the sanitizers: the same text for fewer numbers of tokens. All of them take minutes to compile. */
+#if defined(QN_FEW_TILES) && MM_BY == 1
+#if MM_TOKENS > 3
+#undef MM_TOKENS
+#define MM_TOKENS 3
+#endif
+#if MM_PAIR_TOKENS > 4
+#undef MM_PAIR_TOKENS
+#define MM_PAIR_TOKENS 4
+#endif
+#endif
+
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
 #define MM_READY_MIN 24 /* the same of two panels as MM_READY_FROM; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #ifndef MM_READY_FROM

@@ -303,13 +303,13 @@ func TestLoopRefuses(t *testing.T) {
 	_, running := submit(t, l, hold)
 	<-begun
 	soon := greedyRequest([]int32{4, 5}, 2)
-	soon.Deadline = time.Now().Add(50 * time.Millisecond)
+	soon.Deadline = time.Now().Add(time.Second)
 	_, waiting := submit(t, l, soon)
 	var busy *BusyError
 	if err := check("busy", greedyRequest([]int32{4}, 1), "1 requests are waiting"); !errors.As(err, &busy) || busy.RetryAfter < time.Second {
 		t.Errorf("busy: %#v", err)
 	}
-	time.Sleep(60 * time.Millisecond)
+	time.Sleep(time.Until(soon.Deadline) + time.Millisecond)
 	close(gate)
 	if r := waiting.wait(t); !errors.Is(r.Err, ErrDeadline) {
 		t.Errorf("past its deadline: %+v", r)
@@ -340,7 +340,22 @@ func TestLoopDrains(t *testing.T) {
 	_, c := submit(t, l, endless)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	go func() { <-ctx.Done(); time.Sleep(10 * time.Millisecond); close(gate) }()
+	told := func() bool { // that it has to end
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, j := range l.jobs {
+			if j.ended == nil {
+				return false
+			}
+		}
+		return true
+	}
+	go func() {
+		for <-ctx.Done(); !told(); {
+			time.Sleep(time.Millisecond)
+		}
+		close(gate)
+	}()
 	l.Drain(ctx)
 	if r := c.wait(t); !errors.Is(r.Err, ErrClosing) || r.Generated > 6 {
 		t.Errorf("%+v", r)

@@ -149,7 +149,7 @@ func TestRSS(t *testing.T) {
 	with := RSS()
 	r.Close()
 	after, peak := RSS(), PeakRSS()
-	if with < before+60<<20 || after+60<<20 > with || peak+1<<20 < with { // the kernel counts in batches
+	if with < before+48<<20 || after+48<<20 > with || peak+16<<20 < with { // the kernel counts in batches
 		t.Errorf("RSS %d, with 64 MiB %d, after %d, peak %d", before, with, after, peak)
 	}
 	for status, want := range map[string]uint64{

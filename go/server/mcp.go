@@ -120,11 +120,12 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 	content, err := s.c.Tools.Call(ctx, q.name, string(q.arguments))
 	s.c.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took", time.Since(begun)).Err(err).Msg("called a tool")
 	switch {
+	case err == nil: // in the last moment, perhaps
 	case context.Cause(ctx) == errSlowTool:
 		return &apiError{status: http.StatusGatewayTimeout, message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.c.ToolTime)}
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
+	default:
 		return &apiError{status: http.StatusBadGateway, message: err.Error()}
 	}
 	reply(c, http.StatusOK, mcpResult{"mcp.result", q.name, server, content})

@@ -32,7 +32,7 @@ func (weather) Call(ctx context.Context, name, arguments string) (string, error)
 
 func TestMCP(t *testing.T) {
 	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) {
-		c.Tools, c.ToolTime = weather{}, 20*time.Millisecond
+		c.Tools, c.ToolTime = weather{}, time.Second
 	})
 	_, b, _ := s.do("GET", "/v1/mcp/tools", "")
 	if list := parse[mcpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
@@ -55,7 +55,7 @@ func TestMCP(t *testing.T) {
 		{`[]`, 400, "an object"},
 		{`{"name":"get_fish"}`, 404, "/v1/mcp/tools says"},
 		{`{"name":"get_weather","arguments":{"place":"nowhere"}}`, 502, "the connection is closed"},
-		{`{"name":"get_weather","arguments":{"place":"slow"}}`, 504, "no answer in 20ms"},
+		{`{"name":"get_weather","arguments":{"place":"slow"}}`, 504, "no answer in 1s"},
 	} {
 		if status, b, _ := s.do("POST", "/v1/mcp/call", c.body); status != c.status || !strings.Contains(string(b), c.want) {
 			t.Errorf("%s: %d %s, want %d with %s", c.body, status, b, c.status, c.want)

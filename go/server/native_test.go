@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -211,19 +212,29 @@ func TestModels(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	dir := t.TempDir()
-	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.SlotPath, f.delay = dir, 20*time.Millisecond })
+	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.SlotPath, f.delay = dir, 100*time.Millisecond })
+	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {
-		s.do("POST", "/completion", `{"prompt":"x","ignore_eos":true,"n_predict":20,"top_k":3}`)
-		close(done)
+		defer close(done)
+		req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/completion", strings.NewReader(`{"prompt":"x","ignore_eos":true,"n_predict":100000,"top_k":3}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+		}
 	}()
-	eventually(t, "running", func() bool { return s.server.running.generations() == 1 })
+	eventually(t, "running", func() bool { return s.active() == 1 })
 	_, b, _ := s.do("GET", "/slots", "")
 	l := parse[[]slotEntry](t, b)
 	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
 		t.Errorf("got %s", b)
 	}
+	leave()
 	<-done
+	eventually(t, "ended", func() bool { return s.server.running.generations() == 0 })
 	if status, b, _ := s.do("GET", "/slots?fail_on_no_slot=1", ""); status != 200 {
 		t.Errorf("got %d %s", status, b)
 	}

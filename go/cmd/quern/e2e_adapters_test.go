@@ -62,7 +62,7 @@ func TestServeAdapters(t *testing.T) {
 	// Gateways see who runs.
 	told := false
 	for range 50 {
-		answer, _ := s.stream(`{"model":"a","prompt":"Once","n_predict":200,"ignore_eos":true,"stream":true}`)
+		answer, _ := s.stream(`{"model":"a","prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true}`)
 		_, page := s.get("/metrics")
 		answer.Body.Close()
 		if told = strings.Contains(page, `running_lora_adapters="a"`); told {

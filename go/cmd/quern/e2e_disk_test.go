@@ -173,7 +173,7 @@ func TestDiskCacheThatFails(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.log.String(), "cannot be written") && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), "cannot be written") && time.Now().Before(end); {
 		for k := range 4 {
 			s.tell(k)
 		}

@@ -85,7 +85,7 @@ func serveWith(t *testing.T, env []string, model string, args ...string) *servic
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	t.Cleanup(s.client.CloseIdleConnections)
-	for range 600 {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if r, err := s.client.Get("http://quern/readyz"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == 200 {
@@ -98,19 +98,23 @@ func serveWith(t *testing.T, env []string, model string, args ...string) *servic
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	t.Fatalf("it is not ready after 30 s: %s", s.log)
+	t.Fatalf("it is not ready after two minutes: %s", s.log)
 	return nil
 }
 
 // logged waits until the log has a text: it comes through a pipe.
 func (s *service) logged(text string) bool {
-	for range 100 {
-		if strings.Contains(s.log.String(), text) {
-			return true
+	return s.eventually(func() bool { return strings.Contains(s.log.String(), text) })
+}
+
+// eventually waits until ok holds, for a minute at most, and reports whether it does.
+func (s *service) eventually(ok func() bool) bool {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	return false
+	return true
 }
 
 // wait waits for the end of the process and returns its exit code.
@@ -118,7 +122,7 @@ func (s *service) wait() int {
 	s.t.Helper()
 	select {
 	case <-s.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		s.t.Fatalf("it does not end: %s", s.log)
 	}
 	return s.cmd.ProcessState.ExitCode()
@@ -212,15 +216,15 @@ func TestServeText(t *testing.T) {
 		"gen_ai_server_request_duration_seconds_count": 6*3 + 1, "gen_ai_server_time_to_first_token_seconds_count": 6*3 + 1,
 		"gen_ai_server_time_per_output_token_seconds_count": 6*3 + 1, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0, "vllm:cache_config_info": 1,
 	} {
-		if got := labelled(name); got != want {
-			t.Errorf("%s is %g, want %g", name, got, want)
+		if !s.eventually(func() bool { return labelled(name) == want }) {
+			t.Errorf("%s is %g, want %g", name, labelled(name), want)
 		}
 	}
 	if used := labelled("vllm:kv_cache_usage_perc"); used < 0 || used > 1 {
 		t.Errorf("%g of the KV memory is used", used)
 	}
-	if busy := s.metric("llamacpp:requests_processing"); busy != 0 {
-		t.Errorf("%g requests are left", busy)
+	if !s.eventually(func() bool { return s.metric("llamacpp:requests_processing") == 0 }) {
+		t.Errorf("%g requests are left", s.metric("llamacpp:requests_processing"))
 	}
 }
 
@@ -362,13 +366,11 @@ func TestServeClientGone(t *testing.T) {
 	s := serve(t, demo.Name, "--parallel", "4")
 	r, _ := s.stream(fmt.Sprintf(slow, 4))
 	r.Body.Close()
-	for range 100 {
-		if s.metric("quern_cancellations_total")+s.metric(`quern_requests_total{outcome="length"}`) > 0 && s.metric("llamacpp:requests_processing") == 0 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !s.eventually(func() bool {
+		return s.metric("quern_cancellations_total")+s.metric(`quern_requests_total{outcome="length"}`) > 0 && s.metric("llamacpp:requests_processing") == 0
+	}) {
+		t.Errorf("%g requests still run", s.metric("llamacpp:requests_processing"))
 	}
-	t.Errorf("%g requests still run", s.metric("llamacpp:requests_processing"))
 }
 
 // SIGTERM lets what runs finish; after --drain it is told that it cannot.
@@ -418,15 +420,17 @@ func TestServeStops(t *testing.T) {
 		s := serve(t, demo.Name, "--drain", "1h")
 		r, _ := s.stream(`{"prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true,"n":8}`)
 		defer r.Body.Close()
-		for range 200 { // the first begins the drain, and gives the signal back to the system
+		if !s.eventually(func() bool { // the first begins the drain, and gives the signal back to the system
 			s.cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-s.done:
-				return
-			case <-time.After(10 * time.Millisecond):
+				return true
+			default:
+				return false
 			}
+		}) {
+			t.Error("a second signal does not end it")
 		}
-		t.Error("a second signal does not end it")
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/verify"
 )
 
-// One set is enough here: the package checks them all.
+// One set is enough here: a test of the package checks the others.
 func TestVerify(t *testing.T) {
 	r := invocation{args: []string{"verify"}, env: []string{"QUERN_ISA=scalar"}}.run(t)
 	if r.code != 0 || !strings.Contains(r.stdout, verify.Profile()) || !strings.Contains(r.stdout, "scalar ") {

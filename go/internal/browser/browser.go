@@ -21,7 +21,7 @@ import (
 )
 
 // The timeout of each step on a page, for a busy machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // The executables to try, in order.
 var programs = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}

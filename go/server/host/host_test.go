@@ -300,10 +300,10 @@ func TestPace(t *testing.T) {
 	io.WriteString(stuck, "GET /large HTTP/1.1\r\nHost: host\r\n\r\n")
 	select {
 	case err := <-failed:
-		if took := time.Since(begun); err == nil || took > 8*limit {
+		if took := time.Since(begun); err == nil || took > 30*limit {
 			t.Errorf("after %v: %v", took, err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("an answer that nobody reads is written without end")
 	}
 	// Who reads gets all of it, in as many parts as it takes.

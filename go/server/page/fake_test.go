@@ -193,7 +193,7 @@ func (s *stream) hang() bool {
 	select {
 	case <-s.r.Context().Done():
 		return true
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		return false
 	}
 }

@@ -191,7 +191,7 @@ func testMarkdown(t *testing.T, b *browser.Browser) {
 			start := time.Now()
 			p.Exec("rendered(" + quoted(text) + ")")
 			p.Exec("rendered(" + quoted(text[1:]) + ")")
-			if took := time.Since(start); took > 10*time.Second { // on a busy machine
+			if took := time.Since(start); took > time.Minute { // on a busy machine
 				t.Errorf("60 kB of %q took %v", part, took)
 			}
 		}

@@ -177,7 +177,7 @@ func (c chat) asked(t *testing.T, places chan string) string {
 	select {
 	case place := <-places:
 		return place
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("no tool was called, on a page that shows\n%s", c.Text("#thread"))
 		return ""
 	}

@@ -1,0 +1,21 @@
+package cputime
+
+import (
+	"testing"
+	"time"
+)
+
+// Waiting costs nothing, work does.
+func TestOf(t *testing.T) {
+	if d := Of(func() { time.Sleep(200 * time.Millisecond) }); d < 0 || d > 100*time.Millisecond {
+		t.Errorf("waiting costs %v", d)
+	}
+	x := uint64(1)
+	if d := Of(func() {
+		for start := thread(); thread()-start < 20*time.Millisecond; {
+			x = x*6364136223846793005 + 1
+		}
+	}); d < 20*time.Millisecond {
+		t.Errorf("work costs %v", d)
+	}
+}
