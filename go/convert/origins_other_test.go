@@ -179,10 +179,15 @@ model.word_embeddings token_embd
 .attention.key_layernorm attn_k_norm
 .mlp.gate.expert_bias= exp_probs_b.bias
 `},
-		"minimax-m2":     {names: sparseHF},
-		"mamba":          {layers: "backbone.layers.#.", names: mixerHF + ".mixer.A_log= ssm_a log\n.mixer.dt_proj ssm_dt\n" + strings.ReplaceAll(scanHF, "mamba", "mixer")},
-		"mamba2":         {layers: "backbone.layers.#.", names: mixerHF + strings.ReplaceAll(scan2HF, "mamba", "mixer")},
-		"nemotron_h":     {layers: "backbone.layers.#.", names: mixerHF + strings.ReplaceAll(scan2HF, "mamba", "mixer")},
+		"minimax-m2": {names: sparseHF},
+		"mamba":      {layers: "backbone.layers.#.", names: mixerHF + ".mixer.A_log= ssm_a log\n.mixer.dt_proj ssm_dt\n" + strings.ReplaceAll(scanHF, "mamba", "mixer")},
+		"mamba2":     {layers: "backbone.layers.#.", names: mixerHF + strings.ReplaceAll(scan2HF, "mamba", "mixer")},
+		"nemotron_h": {layers: "backbone.layers.#.", names: mixerHF + strings.ReplaceAll(scan2HF, "mamba", "mixer")},
+		"phi3-long": {
+			config: sized("Phi3ForCausalLM", 4, 64, 192, 4, 2, 512, `"rms_norm_eps": 1e-5, "partial_rotary_factor": 0.75, "original_max_position_embeddings": 32, "tie_word_embeddings": true,
+"rope_scaling": {"type": "longrope", "long_factor": [1, 1.5, 2, 2.5, 3, 3.5], "short_factor": [1, 1, 1, 1, 1, 1]}`),
+			names: ".mlp.gate_up_proj ffn_up\n", differ: "attention.sliding_window rope.scaling.attn_factor rope.freq_base",
+		},
 		"nemotron_h_moe": {layers: "backbone.layers.#.", names: mixerHF + strings.ReplaceAll(scan2HF, "mamba", "mixer")},
 		"bert":           {layers: "encoder.layer.#.", names: bertNamesHF},
 		"nomic-bert":     {layers: "encoder.layers.#.", names: nomicHF + bertNamesHF},
