@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -61,7 +62,7 @@ func parsePresets(text string) (common []setting, all []preset, err error) {
 			continue
 		}
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			if name, ok = strings.CutSuffix(name, "]"); !ok || strings.TrimSpace(name) == "" {
+			if name, ok = strings.CutSuffix(name, "]"); !ok || strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
 				return nil, nil, fail("%q, want a section such as [NAME]", line)
 			}
 			section = strings.TrimSpace(name)
@@ -76,7 +77,7 @@ func parsePresets(text string) (common []setting, all []preset, err error) {
 		key, value, ok := strings.Cut(line, "=")
 		s := setting{strings.TrimSpace(key), strings.TrimSpace(value), n}
 		switch {
-		case !ok || s.key == "":
+		case !ok || s.key == "" || strings.ContainsFunc(s.key, unicode.IsControl):
 			return nil, nil, fail("%q, want KEY = VALUE", line)
 		case section == "" && s.key == "version":
 			if s.value != "1" {
