@@ -41,8 +41,8 @@ func newQuantizeCommand() *cobra.Command {
 		Long: `Write a model with weights of fewer bits, as llama-quantize does: TYPE is a mix that
 chooses a type for each tensor, and the bytes that come out are the same. With an
 importance matrix (see "quern imatrix") errors count where they are felt; types
-below three bits need one. With --method search or gptq the files are of the same
-size and types, for any program that reads them, and nearer to the original.
+below three bits need one. With --method gptq the file has the same types, for any
+program that reads them, and is nearer to the original; a text says how.
 
 Without OUT the file is called ggml-model-TYPE.gguf, beside IN. Memory is bounded
 whatever the model's size, and nothing is left under the name of OUT until it is
