@@ -15,6 +15,7 @@ type check struct {
 	plain   pace
 	since   int     // passes with drafts after the last without
 	balance float64 // what drafts may still lose, in passes without drafts
+	debt    float64 // what they lost beyond what one pass may take from it: it is taken where they lose on
 	resting bool    // until the balance is a stake again
 	lost    int     // how often it was used up, until drafts went on for long
 	running int     // passes with drafts since then
@@ -33,6 +34,7 @@ const (
 	plainEvery = 64   // passes with drafts, there is one without
 	outlier    = 2    // a pass is not taken to be so much slower than the average: something else ran
 	stake      = 2    // passes: the largest balance, and the first
+	mostDebt   = 4    // passes
 	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
 	mostLost   = 5    // halvings
 	won        = 256  // passes with drafts after which losses are forgotten
@@ -57,15 +59,19 @@ func (c *check) allows() bool {
 	return !c.resting && c.since < plainEvery
 }
 
-// grow adds what a pass allows drafts to lose, less what it lost.
+// grow adds what a pass allows drafts to lose, less what it lost. One pass alone does not tell: something else may have run.
 func (c *check) grow(loss float64) {
+	const most = stake / 2.0
+	c.debt += max(loss-most, 0)
+	loss = min(loss, most)
 	c.balance = min(c.balance+math.Ldexp(allowance, -min(c.lost, mostLost))-loss, stake)
 	switch {
 	case c.balance <= 0 && !c.resting:
 		c.resting, c.running = true, 0
+		c.balance -= min(c.debt, mostDebt)
 		c.lost++
 	case c.balance >= stake:
-		c.resting = false
+		c.resting, c.debt = false, 0
 	}
 }
 
@@ -155,8 +161,7 @@ func (c *Cost) Generated(p Pass) {
 	}
 	plain := c.plain(k, p.Streams)
 	worth := float64(streams+p.Sure) + c.trust.part()*p.Promised
-	loss := (took+float64(p.Drafting))/plain - worth/float64(streams)
-	k.grow(min(loss, stake/2.0)) // one pass alone does not tell: something else may have run
+	k.grow((took+float64(p.Drafting))/plain - worth/float64(streams))
 	if k.running++; k.running >= won {
 		k.lost = 0
 	}

@@ -13,6 +13,7 @@ type workload struct {
 	claimed         float64                  // their chance, as it is claimed
 	replays         bool                     // state goes back to that before a pass where a draft was rejected
 	wrong           map[int]float64          // factors by which the cost model is wrong before they begin, by tokens
+	drafting        time.Duration            // that a draft model takes for a pass, which no cost model sees
 	truth           func(s Shape) float64    // milliseconds of a pass
 	noise           func(*rand.Rand) float64 // times that; nil: none
 }
@@ -61,6 +62,10 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 		before += q.tokens
 	}
 	for range passes {
+		if w.drafting > 0 && w.drafts > 0 && m.s.Cost.Drafting(w.streams) {
+			m.now += w.drafting
+			m.s.Spent(w.drafting, w.drafting)
+		}
 		m.step()
 	}
 	tokens = -before
@@ -105,6 +110,8 @@ func TestDraftsThatLoseStop(t *testing.T) {
 		"the same, 16 streams":    {workload{truth: logits, streams: 16, right: 0.4}, 0.98},
 		"evaluated again":         {workload{truth: steep, streams: 4, right: 0.5, claimed: 0.8, replays: true}, 0.98},
 		"noise":                   {workload{truth: steep, streams: 4, right: 0.5, claimed: 0.8, noise: held}, 0.98},
+		"a slow draft model":      {workload{truth: flat, streams: 1, right: 0.5, drafting: 30 * time.Millisecond}, 0.98},
+		"the same, 4 streams":     {workload{truth: flat, streams: 4, right: 0.5, drafting: 40 * time.Millisecond}, 0.97},
 		"they win":                {workload{truth: flat, streams: 8, right: 0.6}, 1.2},
 		"they win alone":          {workload{truth: flat, streams: 1, right: 0.6}, 1.6},
 		"they win, slow at first": {workload{truth: flat, streams: 4, right: 0.6, wrong: map[int]float64{1: 2, 4: 2}}, 1.4},
