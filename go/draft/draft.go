@@ -196,8 +196,12 @@ func (d *Drafter) Accept(text []int32) {
 			if l.own {
 				l.in.push(text[d.told])
 			}
+			on := -1
+			if l.guessed == text[d.told] {
+				on = l.last.pos + 1
+			}
 			l.guessed = -1
-			if l.last = l.in.find(tail); l.last.length > 0 {
+			if l.last = l.in.find(tail, on); l.last.length > 0 {
 				l.guessed = l.in.after(l.last)
 			}
 		}
@@ -222,7 +226,7 @@ func (d *Drafter) Draft(dst []Guess, text, forced []int32) []Guess {
 		l := &d.lookups[i]
 		m := l.last
 		if len(forced) > 0 {
-			m = l.in.find(d.tail[max(len(d.tail)-maxMatch, 0):])
+			m = l.in.find(d.tail[max(len(d.tail)-maxMatch, 0):], -1)
 		}
 		if m.length == 0 {
 			continue

@@ -25,7 +25,7 @@ func TestFind(t *testing.T) {
 		for i := range tail {
 			tail[i] = rng.Int32N(4)
 		}
-		m := h.find(tail)
+		m := h.find(tail, rng.IntN(300)-20)
 		longest := 0
 		for pos := max(len(all)-256, 0); pos+1 < len(all); pos++ {
 			n := 0
@@ -45,6 +45,42 @@ func TestFind(t *testing.T) {
 		if m.length > 0 && h.after(m) != all[m.pos+1] {
 			t.Fatalf("seed %d: after %+v comes %d, want %d", seed, m, h.after(m), all[m.pos+1])
 		}
+	}
+}
+
+// The place with most of the text before it is found, however often its last tokens occurred since, and a text that goes on as
+// there is followed where others are as good.
+func TestFindsFarBack(t *testing.T) {
+	once := random(1, 60)
+	text := slices.Clone(once)
+	for i := range 100 { // the last two, and then the last five, before something else
+		text = slices.Concat(text, random(uint64(10+i), 3), once[28:30], random(uint64(200+i), 3), once[25:30])
+	}
+	h := newHistory(1 << 12)
+	for _, id := range text {
+		h.push(id)
+	}
+	if m := h.find(once[10:30], -1); m.pos != 29 || m.length != 20 {
+		t.Errorf("%+v, want 20 tokens at 29", m)
+	}
+	d := NewLibrary().New(Defaults, "")
+	d.Accept(slices.Concat(text, random(5, 1), once[:30]))
+	if got := ids(d.Draft(nil, slices.Concat(text, random(5, 1), once[:30]), nil)); !slices.Equal(got, once[30:46]) {
+		t.Errorf("guesses %v, want %v", got, once[30:46])
+	}
+
+	// Two places have all the tokens that are looked for. The first is what the text goes on from.
+	same := random(2, 40)
+	text = slices.Concat(random(3, 10), same, []int32{1001, 1002, 1003}, random(4, 10), same, []int32{1004, 1005})
+	h = newHistory(1 << 12)
+	for _, id := range text {
+		h.push(id)
+	}
+	if m := h.find(same[40-maxMatch:], 49); m.pos != 49 || h.after(m) != 1001 {
+		t.Errorf("%+v, want that at 49, which has gone on", m)
+	}
+	if m := h.find(same[40-maxMatch:], -1); h.after(m) != 1004 {
+		t.Errorf("%+v, want the latest", m)
 	}
 }
 

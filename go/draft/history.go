@@ -7,21 +7,57 @@ const (
 	maxMatch = 24
 	// leastMatch is how many have to be found.
 	leastMatch = 2
-	// maxTries is how many places with the last tokens are looked at.
+	// longTail is how many tokens have a chain of their own: places of a common pair are too many to look at all, and the
+	// one with most of the text before it may be far back.
+	longTail = 6
+	// maxTries is how many places of a chain are looked at.
 	maxTries = 16
 	// gap lies between two texts. It is no token's id.
 	gap = -1
 )
 
 // A history is tokens that were, the last of a limited number, in which places with given
-// tokens are found: pairs of tokens have chains of their places, the last first (as in
-// LZ77 compressors).
+// tokens are found: the last pair of tokens has a chain of its places, the last first (as in
+// LZ77 compressors), and so have the last few.
 type history struct {
 	limit int     // tokens, a power of two
 	n     int     // tokens so far
+	whole int     // of the last of them, how many there are without a gap
 	ids   []int32 // the last of them, at their position modulo the length, a power of two
-	prev  []int32 // where the pair that ends there was before
-	head  []int32 // by hash of a pair: where it was last
+	pairs chain
+	tails chain // of longTail tokens
+}
+
+// A chain leads from places to earlier ones with the same tokens before them.
+type chain struct {
+	prev []int32 // by position, as ids: where the same tokens ended before
+	head []int32 // by hash of these tokens: where they ended last
+}
+
+func newChain(size int) chain {
+	c := chain{make([]int32, size), make([]int32, size)}
+	for i := range c.head {
+		c.head[i] = -1
+	}
+	return c
+}
+
+func (c *chain) slot(tokens []int32) *int32 {
+	x := uint64(0)
+	for _, id := range tokens {
+		x = (x ^ uint64(uint32(id))) * 0x9e3779b97f4a7c15
+		x ^= x >> 29
+	}
+	return &c.head[x>>32&uint64(len(c.head)-1)]
+}
+
+// add appends a place where these tokens end; none: it has no tokens before it.
+func (c *chain) add(pos int, tokens []int32) {
+	at := pos & (len(c.prev) - 1)
+	if c.prev[at] = -1; len(tokens) > 0 {
+		s := c.slot(tokens)
+		c.prev[at], *s = *s, int32(pos)
+	}
 }
 
 const firstTokens = 256
@@ -35,7 +71,7 @@ func historyBytes(tokens int) int {
 	for n < tokens {
 		n *= 2
 	}
-	return 3 * 4 * n
+	return 5 * 4 * n
 }
 
 func (h *history) at(pos int) int32 { return h.ids[pos&(len(h.ids)-1)] }
@@ -43,35 +79,40 @@ func (h *history) at(pos int) int32 { return h.ids[pos&(len(h.ids)-1)] }
 // has reports whether a position is among those that are kept.
 func (h *history) has(pos int) bool { return pos >= 0 && pos < h.n && pos >= h.n-len(h.ids) }
 
-func (h *history) slot(a, b int32) *int32 {
-	x := (uint64(uint32(a))<<32 | uint64(uint32(b))) * 0x9e3779b97f4a7c15
-	return &h.head[x>>32&uint64(len(h.head)-1)]
-}
-
 // push appends a token.
 func (h *history) push(id int32) {
 	if h.n == len(h.ids) && h.n < h.limit {
 		h.grow()
 	}
-	at := h.n & (len(h.ids) - 1)
-	h.ids[at], h.prev[at] = id, -1
+	h.ids[h.n&(len(h.ids)-1)] = id
 	h.n++
-	if h.n > 1 && id != gap && h.at(h.n-2) != gap {
-		s := h.slot(h.at(h.n-2), id)
-		h.prev[at], *s = *s, int32(h.n-1)
+	if h.whole++; id == gap {
+		h.whole = 0
 	}
+	var last [longTail]int32
+	for i := range min(longTail, h.whole) {
+		last[longTail-1-i] = h.at(h.n - 1 - i)
+	}
+	h.pairs.add(h.n-1, ending(last[:], h.whole, leastMatch))
+	h.tails.add(h.n-1, ending(last[:], h.whole, longTail))
 	if h.n == 1<<30 { // positions are 32 bits: begin again
 		*h = *newHistory(h.limit)
 	}
 }
 
+// ending returns the last n tokens, none if there are fewer.
+func ending(last []int32, has, n int) []int32 {
+	if has < n {
+		return nil
+	}
+	return last[len(last)-n:]
+}
+
 // grow doubles the memory, while all tokens so far are kept.
 func (h *history) grow() {
 	size, was := max(2*len(h.ids), firstTokens), h.ids
-	h.ids, h.prev, h.head, h.n = make([]int32, size), make([]int32, size), make([]int32, size), 0
-	for i := range h.head {
-		h.head[i] = -1
-	}
+	h.ids, h.n, h.whole = make([]int32, size), 0, 0
+	h.pairs, h.tails = newChain(size), newChain(size)
 	for _, id := range was {
 		h.push(id)
 	}
@@ -94,30 +135,51 @@ const (
 	opinion               // the number of these
 )
 
-// find returns the place where most of the last tokens of a text are, the latest such.
-func (h *history) find(tail []int32) (best match) {
+// find returns the place where most of the last tokens of a text are, the latest such. A match that has gone on, of which
+// `on` is the place now, is as good as any of as many tokens as are looked for; -1: there is none.
+func (h *history) find(tail []int32, on int) (best match) {
 	if len(tail) < leastMatch || len(h.ids) == 0 {
+		return best
+	}
+	if best = h.search(&h.tails, tail, longTail); best.length == 0 {
+		best = h.search(&h.pairs, tail, leastMatch)
+	}
+	if n := h.length(tail, on); n >= leastMatch && (n > best.length || n == maxMatch) {
+		best.pos, best.length = on, n
+	}
+	return best
+}
+
+// length returns how many tokens of a text are before and at pos, 0 where nothing is known to follow.
+func (h *history) length(tail []int32, pos int) int {
+	if !h.has(pos) || !h.has(pos+1) || h.at(pos+1) == gap {
+		return 0
+	}
+	return h.common(tail, pos)
+}
+
+// search is find in a chain of places with the last n tokens.
+func (h *history) search(c *chain, tail []int32, n int) (best match) {
+	if len(tail) < n {
 		return best
 	}
 	places, next := 0, int32(0)
 	agreed := true
-	pos := int(*h.slot(tail[len(tail)-2], tail[len(tail)-1]))
+	pos := int(*c.slot(tail[len(tail)-n:]))
 	for range maxTries {
 		if !h.has(pos) {
 			break
 		}
-		if h.has(pos+1) && h.at(pos+1) != gap {
-			if n := h.common(tail, pos); n >= leastMatch {
-				id := h.at(pos + 1)
-				agreed = agreed && (places == 0 || id == next)
-				next = id
-				places++
-				if n > best.length {
-					best.pos, best.length = pos, n
-				}
+		if found := h.length(tail, pos); found >= n {
+			id := h.at(pos + 1)
+			agreed = agreed && (places == 0 || id == next)
+			next = id
+			places++
+			if found > best.length {
+				best.pos, best.length = pos, found
 			}
 		}
-		before := int(h.prev[pos&(len(h.ids)-1)])
+		before := int(c.prev[pos&(len(h.ids)-1)])
 		if before >= pos {
 			break
 		}

@@ -29,8 +29,15 @@ func (j *Judge) Chance(p float32) float64 {
 	return min(j.mine.chance(k, j.usual(k)), mostLikely)
 }
 
-// Expected is the chance of a guess that the model has not made yet.
-func (j *Judge) Expected() float64 { return (j.mine.right + weight*0.7) / (j.mine.all + weight) }
+// Expected is the chance of a guess that the model has not made yet: as in all texts, as far as this one has shown
+// nothing else. It is never assumed to be so low that no text would have any.
+func (j *Judge) Expected() float64 {
+	var all tally
+	for _, t := range j.all {
+		all.right, all.all = all.right+t.right, all.all+t.all
+	}
+	return j.mine.tally.chance(max(all.chance(0.7), 0.3))
+}
 
 // Guess records a guess at the token at a position of the text, and the probability that the model gives it.
 func (j *Judge) Guess(at int, id int32, p float32) {

@@ -21,7 +21,8 @@ func (l *Loop) calibrate() error {
 	at := min(2048, l.e.ctx/2)
 	at = min(at, room(l.e.ctx, l.e.kv.Limit(), func(n int) uint64 { return least(layout, n) })-kvcache.BlockTokens)
 	at -= at % kvcache.BlockTokens // so many positions follow in one pass, wherever blocks age
-	run := func(depth, n int) (time.Duration, error) {
+	logits := l.e.model.Has(arch.Logits) && len(l.e.model.Config.Encoder) == 0
+	run := func(depth, n, rows int) (time.Duration, error) {
 		table, err := l.e.kv.NewTableOf(depth)
 		if err != nil {
 			return 0, err
@@ -40,10 +41,7 @@ func (l *Loop) calibrate() error {
 			items[0].IDs[i] = int32(i * 7919 % l.e.model.Config.NVocab)
 		}
 		if l.e.model.Has(arch.Logits) {
-			items[0].Rows = 1
-			if n <= few && s.source == 0 {
-				items[0].Rows = n // drafts
-			}
+			items[0].Rows = rows
 		}
 		err = l.e.device.inTurn(func() error {
 			start := time.Now()
@@ -56,13 +54,13 @@ func (l *Loop) calibrate() error {
 		})
 		return took, err
 	}
-	if _, err := run(0, 1); err != nil { // warm-up: the CPU caches are cold
+	if _, err := run(0, 1, 1); err != nil { // warm-up: the CPU caches are cold
 		return err
 	}
-	median := func(n int) (time.Duration, error) {
+	median := func(n, rows int) (time.Duration, error) {
 		var all []time.Duration
 		for len(all) < 3 {
-			t, err := run(0, n)
+			t, err := run(0, n, rows)
 			if err != nil {
 				return 0, err
 			}
@@ -74,27 +72,42 @@ func (l *Loop) calibrate() error {
 		return all[1], nil
 	}
 	took := map[int]time.Duration{}
+	var seen []sched.Shape
 	for _, n := range []int{1, 4, 8, few, 64, 256} {
 		if n > layout.Room(0, l.e.batch) || n >= l.e.ctx {
 			break
 		}
-		t, err := median(n)
+		s := sched.Shape{Tokens: n, Rows: 1}
+		if n <= few && logits {
+			s.Rows = n // drafts
+		}
+		t, err := median(n, s.Rows)
 		if err != nil {
 			return err
 		}
-		l.sched.Cost.Observe(sched.Shape{Tokens: n}, t)
+		seen = append(seen, s)
 		if took[n] = t; t > slow && n >= few {
 			break
 		}
 	}
+	if took[few] > 0 && logits { // the same as a prompt's
+		t, err := median(few, 1)
+		if err != nil {
+			return err
+		}
+		l.sched.Cost.SetRow((took[few] - t) / (few - 1))
+	}
+	for _, s := range seen {
+		l.sched.Cost.Observe(s, took[s.Tokens])
+	}
 	if at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
 		return nil // in so small a context attention is negligible, and what is one pass begins at 0
 	}
-	one, err := run(at, 1)
+	one, err := run(at, 1, 1)
 	if err != nil {
 		return err
 	}
-	many, err := run(at, 64)
+	many, err := run(at, 64, 1)
 	if err != nil {
 		return err
 	}

@@ -13,15 +13,17 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// A draftModel drafts for the texts of an engine with a smaller model on the same device, which has the same vocabulary.
-// All texts that are drafted for share its passes. It is used by one goroutine, the engine's.
+// A draftModel drafts for the texts of an engine with a smaller model on the same device. All texts that are drafted for share its passes. It is used by one goroutine, the engine's.
 type draftModel struct {
 	e    *Engine
 	cost sched.Cost // of its passes
 
+	mine, theirs Vocabulary // of the model, and of this one; nil: they are the same
+
 	failed func(error)   // is told why the model does not draft for a while
 	off    time.Time     // until when it does not
 	pause  time.Duration // the last, without a pass since
+	seen   KVStatus      // of its pool, under the lock of the Loop
 
 	// Of the pass.
 	items []Item
@@ -34,7 +36,13 @@ type modelText struct {
 	space    string    // of the prefix cache
 	seq      *Sequence // nil: not begun
 	work     *Sequence // with the guesses of this round: seq, or a fork of it
+	words    *words    // of a draft model with another vocabulary, in which what is found is until it is written; nil: it has the same
+	probs    []float32 // that it gives to each that is found, then
 }
+
+// modelTextBytes returns the most memory of a text in a draft model with a context of so many tokens, beside its keys and values:
+// ids, those of a fork, and the same in the other vocabulary.
+func modelTextBytes(ctx int) int { return 3 * 4 * ctx }
 
 // DraftWith lets another engine, on the same device, draft for the texts of e whose Params have draft.Model among
 // their sources. From then on d belongs to e's goroutine; the caller closes it after e. Where d fails, texts go on without it for a
@@ -50,12 +58,34 @@ func (e *Engine) DraftWith(d *Engine, failed func(error)) error {
 	return nil
 }
 
+// DraftByText is DraftWith for an engine with another vocabulary: what one model writes is read in the other's vocabulary. Both are
+// used by any goroutine.
+func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(error)) error {
+	err := e.DraftWith(d, failed)
+	if err == nil {
+		e.drafts.mine, e.drafts.theirs = mine, theirs
+	}
+	return err
+}
+
 // text returns a text for the draft model, nil where it is not asked for.
 func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *modelText {
 	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.shift.limit > 0 {
 		return nil
 	}
-	return &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
+	t := &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
+	if m.theirs != nil {
+		t.words = &words{mine: m.mine, theirs: m.theirs, fixed: m.e.kv.Layout().Recurrent()}
+	}
+	return t
+}
+
+// known is the text in the draft model's vocabulary.
+func (t *modelText) known() []int32 {
+	if t.words != nil {
+		return t.words.ids
+	}
+	return t.gen.ids
 }
 
 // close keeps what was computed of a text for those that continue it.
@@ -63,7 +93,7 @@ func (t *modelText) close() {
 	if t == nil || t.seq == nil {
 		return
 	}
-	t.seq.Truncate(kvcache.Common(t.seq.ids, t.gen.ids))
+	t.seq.Truncate(kvcache.Common(t.seq.ids, t.known()))
 	t.seq.e.tree.Keep(t.space, t.seq.table, t.seq.ids, kvcache.How{End: true})
 	t.seq.Close()
 	t.seq = nil
@@ -82,6 +112,7 @@ func (t *modelText) drop() {
 func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) {
 	for _, t := range texts {
 		t.begin()
+		t.probs = t.probs[:0]
 	}
 	if time.Now().Before(m.off) {
 		return
@@ -125,16 +156,22 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	var active []*modelText
 	room := m.e.batch // of the first pass; each after it has one token of each text
 	for _, t := range texts {
-		if t.lost || len(t.gen.ids)+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
+		if t.words != nil {
+			t.words.read(t.gen.ids)
+		}
+		n := len(t.known())
+		if t.lost || n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
 			continue
 		}
-		t.attach(m.e)
+		if t.attach(m.e); t.seq.Len() == n { // nothing is new to it, and its state cannot go back
+			continue
+		}
 		if ok, err := m.catchUp(t, worth); err != nil {
 			return err
 		} else if !ok {
 			continue
 		}
-		if lag := len(t.gen.ids) - t.seq.Len(); lag <= room && len(active) < m.e.seqs {
+		if lag := n - t.seq.Len(); lag <= room && len(active) < m.e.seqs {
 			active, room = append(active, t), room-lag
 		} // else it has its turn when the others lack less
 	}
@@ -150,18 +187,40 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		}
 		active = next
 	}
+	for _, t := range texts {
+		t.write()
+	}
 	return nil
+}
+
+// write makes guesses in the draft model's vocabulary guesses in the model's.
+func (t *modelText) write() {
+	if t.words == nil || len(t.found) == 0 {
+		return
+	}
+	ids, probs := t.words.write(t.found, t.probs)
+	t.found, t.reach = t.found[:0], 1
+	for i, id := range ids {
+		if id < 0 || int(id) >= t.gen.nVocab {
+			break
+		}
+		t.add(id, probs[i])
+	}
 }
 
 // attach finds what the draft model has of the text.
 func (t *modelText) attach(e *Engine) {
 	if t.seq == nil {
-		known := t.gen.ids
+		known := t.known()
 		t.seq = &Sequence{e: e, table: e.tree.Find(t.space, known[:len(known)-1])}
 		t.seq.ids = append(t.seq.ids, known[:t.seq.table.Len()]...)
 		return
 	}
-	t.seq.Truncate(min(kvcache.Common(t.seq.ids, t.gen.ids), len(t.gen.ids)-1))
+	shared, most := kvcache.Common(t.seq.ids, t.known()), len(t.known())-1
+	if t.words == nil || !t.words.fixed {
+		shared = min(shared, most)
+	}
+	t.seq.Truncate(shared)
 }
 
 // soon returns how many tokens the draft model may lack of a text to draft in its next pass.
@@ -170,7 +229,8 @@ func (m *draftModel) soon() int { return min(48, m.e.batch) }
 // catchUp evaluates a part of what the draft model lacks of a text, if that is worth it, and reports whether what
 // is left can be part of its next pass.
 func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
-	lag := len(t.gen.ids) - t.seq.Len()
+	known := t.known()
+	lag := len(known) - t.seq.Len()
 	if lag <= m.soon() {
 		return true, nil
 	}
@@ -178,19 +238,21 @@ func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 	if t.gen.MaxTokens >= 0 {
 		left = min(left, t.gen.MaxTokens-t.gen.generated)
 	}
+	// What it saves of a token is what that is worth, as often as a guess is right, less what the guess takes.
+	saves := t.judge.Expected()*float64(worth) - float64(m.cost.Estimate(sched.ShapeOf(len(known), 1)))
 	shape := sched.ShapeOf(t.seq.Len(), min(lag, m.e.batch))
-	if all := m.cost.Estimate(shape) * time.Duration(lag) / time.Duration(shape.Tokens); all > time.Duration(left)*worth/4 {
+	if all := m.cost.Estimate(shape) * time.Duration(lag) / time.Duration(shape.Tokens); float64(all) > float64(left)*saves/2 {
 		return false, nil
 	}
 	n := min(lag-1, m.e.batch)
 	for n > m.soon() && m.cost.Estimate(sched.ShapeOf(t.seq.Len(), n)) > 2*worth {
 		n /= 2 // in slices: others wait for their tokens
 	}
-	m.items, m.owner = append(m.items[:0], Item{Seq: t.seq, IDs: t.gen.ids[t.seq.Len() : t.seq.Len()+n]}), append(m.owner[:0], t)
+	m.items, m.owner = append(m.items[:0], Item{Seq: t.seq, IDs: known[t.seq.Len() : t.seq.Len()+n]}), append(m.owner[:0], t)
 	if err := m.pass(); err != nil || t.lost {
 		return false, err
 	}
-	return len(t.gen.ids)-t.seq.Len() <= m.soon(), nil
+	return len(known)-t.seq.Len() <= m.soon(), nil
 }
 
 // expectedTokens is the assumed number of tokens still to be generated.
@@ -207,10 +269,11 @@ func (m *draftModel) pays(active []*modelText, n int, worth time.Duration, verif
 		gain += t.reach * t.judge.Expected()
 		fresh := 1
 		if len(t.found) == 0 {
-			fresh = len(t.gen.ids) - t.seq.Len()
+			fresh = len(t.known()) - t.seq.Len()
 		}
 		shape = shape.Add(t.seq.Len()+len(t.found), fresh)
 	}
+	shape.Rows = len(active)
 	took := m.cost.Estimate(shape) + verify(n+len(active)) - verify(n)
 	return gain*float64(worth) > float64(took)*1.05
 }
@@ -221,7 +284,7 @@ func (m *draftModel) step(active []*modelText) error {
 	for _, t := range active {
 		it := Item{Seq: t.work, Rows: 1}
 		if len(t.found) == 0 {
-			it.Seq, it.IDs = t.seq, t.gen.ids[t.seq.Len():]
+			it.Seq, it.IDs = t.seq, t.known()[t.seq.Len():]
 		} else {
 			it.IDs = []int32{t.found[len(t.found)-1].ID}
 		}
@@ -270,6 +333,7 @@ func (m *draftModel) try() error {
 	shape := sched.Shape{}
 	for _, it := range m.items {
 		shape = shape.Add(it.Seq.Len(), len(it.IDs))
+		shape.Rows += it.Rows
 	}
 	return m.e.device.inTurn(func() error {
 		start := time.Now()
@@ -296,7 +360,10 @@ func (m *draftModel) try() error {
 
 // take takes the likeliest token as the next guess. Logits without one end the guesses at the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
-	id, p, ok := topToken(logits[:min(len(logits), t.gen.nVocab)]) // either vocabulary may be padded
+	if t.words == nil {
+		logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded
+	}
+	id, p, ok := topToken(logits)
 	if !ok {
 		t.lost = true
 		return
@@ -307,5 +374,11 @@ func (m *draftModel) take(t *modelText, logits []float32) {
 			t.work = t.seq.Fork()
 		}
 	}
-	t.add(id, p)
+	if t.words == nil {
+		t.add(id, p)
+		return
+	}
+	chance := t.judge.Chance(p)
+	t.found, t.probs = append(t.found, draft.Guess{ID: id, Chance: chance, Source: t.source}), append(t.probs, p)
+	t.reach *= chance
 }

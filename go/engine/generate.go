@@ -66,7 +66,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	defer forget()
 	begun := time.Now()
 	var prepared sync.WaitGroup
-	var drafting time.Duration // for the next pass
+	var drafting, byModel time.Duration // for the next pass, and by a draft model
 	g.Speculate(e.library, s.space)
 	text := e.drafts.text(g, e.library, s.space)
 	defer text.close()
@@ -87,6 +87,8 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			prepared.Go(func() { g.Prepare(n) }) // beside the pass
 		}
 		shape := sched.ShapeOf(s.Len(), n)
+		shape.Rows = e.item[0].Rows
+		pass := g.pass(s.Len(), n)
 		err := e.device.inTurn(func() error {
 			start := time.Now()
 			e.awaited = false
@@ -109,11 +111,12 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			}
 			if took := time.Since(start); !e.timeless && !e.awaited {
 				e.cost.Observe(shape, took)
-				if drafted := n > 1; st.TTFT > 0 {
-					if drafted {
-						took += drafting
+				if st.TTFT > 0 && step.Finish == "" {
+					if pass.Drafting = byModel; pass.Drafted {
+						pass.Drafting = drafting
 					}
-					e.cost.Generated(drafted, 1, len(step.Tokens), took)
+					pass.Took, pass.Tokens = took, len(step.Tokens)
+					e.cost.Generated(pass)
 				}
 			}
 			return err
@@ -144,7 +147,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 		}
 		if len(step.Tokens) > 0 {
 			start := time.Now()
-			e.draftAlone(g, own, text)
+			byModel = e.draftAlone(g, own, text)
 			drafting = time.Since(start)
 		}
 	}

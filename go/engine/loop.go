@@ -94,6 +94,9 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
 	each += e.mtp.bytes()
+	if e.drafts != nil {
+		each += modelTextBytes(e.drafts.e.ctx)
+	}
 	l.heldBytes = uint64(each * e.seqs)
 	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err
@@ -108,6 +111,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 			return nil, err
 		}
 	}
+	l.seeDrafts()
 	e.device.begin(l)
 	go l.run()
 	return l, nil

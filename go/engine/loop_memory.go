@@ -23,6 +23,12 @@ func (l *Loop) give(n uint64, what giving) (freed uint64) {
 	err := l.between(func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		freed = l.giveDrafts(n, what)
+		l.seeDrafts()
+		if freed >= n {
+			return nil
+		}
+		n -= freed
 		kv := l.e.kv
 		was := kv.Limit()
 		keep := least(kv.Layout(), l.e.ctx)
@@ -44,13 +50,49 @@ func (l *Loop) give(n uint64, what giving) (freed uint64) {
 		if keep < was {
 			_ = kv.Resize(max(was-min(was, n), keep)) // shrinking cannot fail
 		}
-		freed = was - kv.Limit()
+		freed += was - kv.Limit()
 		return nil
 	})
 	if err != nil {
 		return 0 // the loop has ended, and its memory with it
 	}
 	return freed
+}
+
+// giveDrafts gives back up to n bytes of the draft model's pool: without them texts have no drafts by it, and nothing else is
+// missed.
+func (l *Loop) giveDrafts(n uint64, what giving) (freed uint64) {
+	if l.e.drafts == nil {
+		return 0
+	}
+	e := l.e.drafts.e
+	was, keep := e.kv.Limit(), e.oneContext()
+	switch {
+	case what == spare && l.asleep:
+		keep = e.kv.Used()
+	case what == spare:
+		keep = max(keep, e.kv.Used())
+	case what == idle && len(l.jobs) == 0:
+		if keep = 0; !l.asleep {
+			e.runner.Rest()
+		}
+	case what == background:
+		keep = 0
+	}
+	if keep < was {
+		_ = e.kv.Resize(max(was-min(was, n), keep)) // shrinking cannot fail
+	}
+	return was - e.kv.Limit()
+}
+
+// regrowDrafts lets the draft model's pool have up to n bytes more. It runs between two passes.
+func (l *Loop) regrowDrafts(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.e.drafts.e.kv; !l.asleep && d.Limit() < d.Most() {
+		_ = d.Resize(d.Limit() + min(n, d.Most()-d.Limit())) // where there is no memory by now, it stays as it is
+		l.seeDrafts()
+	}
 }
 
 // parkBackground preempts the requests of a priority below 0 that run. It reports whether
@@ -83,6 +125,11 @@ func (l *Loop) regrow(n, all uint64) {
 		n = max(n, min(all, one-kv.Limit()))
 	}
 	if more := min(n, kv.Most()-kv.Limit()); more > 0 && kv.Resize(kv.Limit()+more) == nil {
+		l.nudge()
+		n -= min(n, more)
+	}
+	if l.e.drafts != nil && n > 0 {
+		l.calls = append(l.calls, func() { l.regrowDrafts(n) })
 		l.nudge()
 	}
 	limit, reason := l.e.device.budget.Limit()

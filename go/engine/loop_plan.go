@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -34,6 +35,9 @@ type job struct {
 	submitted, started, first time.Time
 }
 
+// shelf names the recent texts that drafts may come from.
+func (j *job) shelf() string { return strconv.Quote(j.Owner) + j.namespace }
+
 // deadline returns the earliest deadline of the waiting requests when none runs.
 func (l *Loop) deadline() (first time.Time) {
 	for _, j := range l.jobs {
@@ -63,7 +67,7 @@ func (l *Loop) remove(j *job) {
 	l.sched.Remove(j.id)
 	j.text.close()
 	if j.gen.drafter != nil && !j.NoCache {
-		l.e.library.Keep(j.namespace, j.gen.Known()[len(j.Prompt):])
+		l.e.library.Keep(j.shelf(), j.gen.Known()[len(j.Prompt):])
 	}
 	if j.seq == nil && (j.usage.Preempted > 0 || j.restored) {
 		l.tree.Leave(j.namespace, j.gen.Known())
@@ -119,7 +123,7 @@ func (l *Loop) resume(j *job) {
 	}
 	if j.started.IsZero() {
 		j.started = time.Now()
-		j.gen.Speculate(l.e.library, j.namespace)
+		j.gen.Speculate(l.e.library, j.shelf())
 		j.text = l.e.drafts.text(j.gen, l.e.library, j.namespace)
 		j.own = l.e.mtp.text(j.gen, l.e.library)
 		j.usage.Queued = j.started.Sub(j.submitted)

@@ -65,10 +65,10 @@ func (l *Loop) Status() Status {
 			}
 		}
 	}
-	_, idle := l.tree.Bytes()
-	pool := l.e.kv
-	s.KV = KVStatus{Bytes: pool.Limit(), Most: pool.Most(), Used: pool.Limit() - pool.Available(), Cached: idle,
-		BlockTokens: kvcache.BlockTokens, Blocks: pool.Blocks(l.e.ctx)}
+	s.KV = l.e.kvStatus()
+	if d := l.e.drafts; d != nil {
+		s.Drafts = &DraftStatus{File: d.e.file.Name(), Size: d.e.file.Size(), Bytes: d.e.taken.Load() + d.e.kv.Reserved(), Ctx: d.e.ctx, KV: d.seen}
+	}
 	s.Counts.EvictedBlocks = l.tree.Evicted()
 	s.Counts.GeneratedTokens = l.generated.Load()
 	s.Cost.First, s.Cost.Each = l.sched.Cost.First(), l.sched.Cost.Each()
@@ -77,4 +77,18 @@ func (l *Loop) Status() Status {
 		s.Stream = &st
 	}
 	return s
+}
+
+// kvStatus returns the use of the pool. Only who may use the engine may ask for it.
+func (e *Engine) kvStatus() KVStatus {
+	_, idle := e.tree.Bytes()
+	return KVStatus{Bytes: e.kv.Limit(), Most: e.kv.Most(), Used: e.kv.Limit() - e.kv.Available(), Cached: idle,
+		BlockTokens: kvcache.BlockTokens, Blocks: e.kv.Blocks(e.ctx)}
+}
+
+// seeDrafts notes the use of the draft model's pool, for Status: only the loop's goroutine may use that. The caller holds the lock.
+func (l *Loop) seeDrafts() {
+	if d := l.e.drafts; d != nil {
+		d.seen = d.e.kvStatus()
+	}
 }

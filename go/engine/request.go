@@ -16,6 +16,7 @@ type Request struct {
 	Params
 	NoCache   bool            // neither uses the prefix cache nor adds to it
 	Namespace string          // of the prefix cache, which is shared only within a namespace
+	Owner     string          // whose text it is: drafts come from recent texts of the same owner, in the namespace, and of no other
 	Adapters  []ScaledAdapter // whose corrections apply; a scale of 0 is as none
 	Slot      int             // preferred slot, used if it is free; -1: any
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -87,8 +89,19 @@ func (e *Engine) wake(ctx context.Context, progress func(done, total uint64)) (*
 	return m, r, nil
 }
 
-// Sleep releases the weights of a loop without requests, and all else but what its texts have left in the pool of keys and
-// values, which is there when it wakes. Requests are refused until then.
+// draftPurpose is the name of what is kept free for a draft model while another model is loaded.
+const draftPurpose = "a draft model"
+
+// engines returns the loop's engine, and that of the model that drafts for it.
+func (l *Loop) engines() []*Engine {
+	if d := l.e.drafts; d != nil {
+		return []*Engine{l.e, d.e}
+	}
+	return []*Engine{l.e}
+}
+
+// Sleep releases the weights of a loop without requests, those of its draft model too, and all else but what its texts have left in
+// the pools of keys and values, which is there when it wakes. Requests are refused until then.
 func (l *Loop) Sleep() error {
 	return l.between(func() error {
 		l.mu.Lock()
@@ -100,14 +113,29 @@ func (l *Loop) Sleep() error {
 			return nil
 		}
 		l.asleep = true
-		l.e.sleep()
+		for _, e := range l.engines() {
+			e.sleep()
+			_ = e.kv.Resize(e.kv.Used()) // shrinking cannot fail
+		}
 		l.held.Release()
-		_ = l.e.kv.Resize(l.e.kv.Used()) // shrinking cannot fail
+		l.seeDrafts()
 		return nil
 	})
 }
 
-// Wake undoes Sleep; only one goroutine may call it. Where there is no memory for it, the file cannot be read, or ctx ends, the
+// A woken is an engine with what it has loaded again.
+type woken struct {
+	*Engine
+	m *model.Model
+	r *model.Runner
+}
+
+func (w *woken) close() {
+	w.r.Close()
+	w.m.Close()
+}
+
+// Wake undoes Sleep; only one goroutine may call it. Where there is no memory for it, a file cannot be read, or ctx ends, the
 // loop sleeps on.
 func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) error {
 	l.mu.Lock()
@@ -119,58 +147,134 @@ func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) erro
 	if err := l.held.Resize(l.heldBytes); err != nil {
 		return fmt.Errorf("%s: %w", l.e.file.Name(), err)
 	}
-	m, r, err := l.e.wake(ctx, progress)
-	if err != nil {
-		l.held.Release()
-		return fmt.Errorf("%s: %w", l.e.file.Name(), err)
-	}
-	err = l.between(func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		e := l.e
-		mover, err := e.newMover(m)
-		if err == nil {
-			err = e.kv.Resize(max(e.kv.Limit(), e.oneContext()))
-		}
-		if err != nil {
-			if mover != nil {
-				mover.Close()
+	all, err := l.wakeAll(ctx, progress)
+	if err == nil {
+		err = l.between(func() error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for i, w := range all {
+				if err := w.install(); err != nil {
+					for _, w := range all[:i] {
+						w.uninstall()
+					}
+					return err
+				}
 			}
+			l.asleep = false
+			l.seeDrafts()
+			return nil
+		})
+	}
+	if err != nil {
+		for _, w := range all {
+			w.close()
+		}
+		l.held.Release()
+		return err
+	}
+	for _, e := range l.engines() {
+		if err := l.e.device.join(e); err != nil { // there are more threads by now, and no memory for their scratch
+			_ = l.Sleep() // it has no requests yet
 			return err
 		}
-		e.mover = mover
-		e.model, e.runner, e.hot, e.streamed = m, r, nil, 0
-		if st, ok := m.Stream(); ok {
-			e.streamed = st.Limit
-		}
-		if budget := e.device.budget; m.Residency == model.Mapped {
-			e.hot, _ = budget.Reserve(hotPurpose, min(e.file.Size(), budget.Free()/2)) // none if that is gone by now
-		}
-		e.taken.Store(e.bytes())
-		l.asleep = false
-		return nil
-	})
-	if err != nil {
-		r.Close()
-		m.Close()
-		l.held.Release()
-		return err
-	}
-	if err := l.e.device.join(l.e); err != nil { // there are more threads by now, and no memory for their scratch
-		_ = l.Sleep() // it has no requests yet
-		return err
 	}
 	return nil
 }
 
-// Bytes returns the memory that the engine and the loop take. It may be called beside anything else.
+// wakeAll loads the weights of the loop's engines again. What a draft model needs is kept free for it meanwhile.
+func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (all []*woken, err error) {
+	budget, aside := l.e.device.budget, (*mem.Reservation)(nil)
+	release := func() {
+		if aside != nil {
+			aside.Release()
+		}
+		aside = nil
+	}
+	defer release()
+	for i, e := range l.engines() {
+		switch {
+		case i > 0:
+			release()
+			progress = nil
+		case e.drafts != nil:
+			var p Plan
+			if _, p, err = e.drafts.e.waking(budget.Free()); err == nil {
+				aside, err = budget.Reserve(draftPurpose, p.Need.Total())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.drafts.e.file.Name(), err)
+			}
+		}
+		m, r, err := e.wake(ctx, progress)
+		if err != nil {
+			for _, w := range all {
+				w.close()
+			}
+			return nil, fmt.Errorf("%s: %w", e.file.Name(), err)
+		}
+		all = append(all, &woken{e, m, r})
+	}
+	return all, nil
+}
+
+// install has the engine run with what was loaded.
+func (w *woken) install() error {
+	e := w.Engine
+	mover, err := e.newMover(w.m)
+	if err == nil {
+		err = e.kv.Resize(max(e.kv.Limit(), e.oneContext()))
+	}
+	if err != nil {
+		if mover != nil {
+			mover.Close()
+		}
+		return err
+	}
+	e.mover = mover
+	e.model, e.runner, e.hot, e.streamed = w.m, w.r, nil, 0
+	if st, ok := w.m.Stream(); ok {
+		e.streamed = st.Limit
+	}
+	if budget := e.device.budget; w.m.Residency == model.Mapped {
+		e.hot, _ = budget.Reserve(hotPurpose, min(e.file.Size(), budget.Free()/2)) // none if that is gone by now
+	}
+	e.taken.Store(e.bytes())
+	return nil
+}
+
+// uninstall releases what install took: another engine could not have as much.
+func (w *woken) uninstall() {
+	if w.mover != nil {
+		w.mover.Close()
+		w.mover = nil
+	}
+	if w.hot != nil {
+		w.hot.Release()
+	}
+	_ = w.kv.Resize(w.kv.Used()) // shrinking cannot fail
+	w.taken.Store(0)
+}
+
+// Bytes returns the memory that the engines and the loop take. It may be called beside anything else.
 func (l *Loop) Bytes() uint64 {
-	return l.e.taken.Load() + l.e.kv.Reserved() + l.held.Bytes()
+	n := l.held.Bytes()
+	for _, e := range l.engines() {
+		n += e.taken.Load() + e.kv.Reserved()
+	}
+	return n
 }
 
 // Need returns the memory that waking takes where so many bytes are free, keys and values of one full context included:
 // less where the weights cannot be packed.
-func (l *Loop) Need(free uint64) (uint64, error) {
-	_, p, err := l.e.waking(free)
-	return p.Need.Total() + l.heldBytes, err
+func (l *Loop) Need(free uint64) (need uint64, err error) {
+	all := l.engines()
+	slices.Reverse(all) // the draft model has what it needs, and the other the rest
+	for _, e := range all {
+		_, p, err := e.waking(free - min(free, need))
+		if err != nil {
+			return need, err
+		}
+		need += p.Need.Total()
+	}
+	return need + l.heldBytes, nil
 }

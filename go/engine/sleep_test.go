@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -145,5 +147,94 @@ func TestSpare(t *testing.T) {
 	f.after()
 	if asked < 1<<20 {
 		t.Errorf("%d bytes of weights were asked for", asked)
+	}
+}
+
+// A draft model's memory is its model's: it is counted, falls asleep and wakes with it, and what it keeps of texts is given back first.
+func TestSleepWithADraftModel(t *testing.T) {
+	d := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "a test")})
+	floor := d.Budget().Used()
+	c := Config{Device: d, Sequences: 2, Ctx: 256, Residency: model.Packed, Shared: true}
+	e, small := open(t, tiny, c), open(t, testdata.Path(t, "archs/llama.gguf"), c)
+	if err := e.DraftWith(small, func(err error) { t.Error(err) }); err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLoop(e, LoopConfig{Queue: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	freely(l)
+	small.timeless = true
+	prompt := randomIDs(e, 7, 100)
+	want := greedy(t, open(t, tiny, Config{}), prompt, 20)
+	ask := func(what string, drafts bool) {
+		t.Helper()
+		r := greedyRequest(prompt, 20)
+		r.Draft = draft.Options{Sources: 1 << draft.Model, Max: 4}
+		_, c := submit(t, l, r)
+		if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, want) || r.Drafted[draft.Model].Guessed > 0 != drafts {
+			t.Errorf("%s: %v, %+v, want %v", what, c.ids, r, want)
+		}
+	}
+	counted := func(what string) uint64 {
+		t.Helper()
+		n := d.Budget().Used() - floor
+		if n != l.Bytes() {
+			t.Errorf("%s it takes %d bytes, and %d are taken", what, l.Bytes(), n)
+		}
+		return n
+	}
+	ask("awake", true)
+	s := l.Status()
+	if awake := counted("awake"); s.Drafts == nil || s.Drafts.Bytes == 0 || s.Drafts.Bytes >= awake || s.Drafts.Ctx != 256 || s.Drafts.File != small.file.Name() {
+		t.Errorf("of %d bytes the draft model takes %+v", awake, s.Drafts)
+	}
+	if err := l.Sleep(); err != nil {
+		t.Fatal(err)
+	}
+	s = l.Status()
+	if n := counted("asleep"); n != s.KV.Cached+s.Drafts.KV.Cached || s.Drafts.KV.Cached == 0 || s.Drafts.Bytes != s.Drafts.KV.Cached {
+		t.Errorf("asleep it takes %d bytes: cached %d, and %+v", n, s.KV.Cached, s.Drafts)
+	}
+	need, err := l.Need(1 << 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, _ := d.Budget().Limit()
+	d.Budget().SetLimit(d.Budget().Used()+need-1, "a test")
+	var short *mem.LimitError
+	if err := l.Wake(t.Context(), nil); !errors.As(err, &short) {
+		t.Errorf("woken without memory: %v", err)
+	}
+	counted("after that")
+	d.Budget().SetLimit(d.Budget().Used()+need, "a test")
+	if err := l.Wake(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	counted("awake again")
+	d.Budget().SetLimit(limit, "a test")
+	ask("awake again", true)
+
+	was := l.Status()
+	if freed, now := d.Trim(1), l.Status(); freed == 0 || now.Drafts.KV.Bytes >= was.Drafts.KV.Bytes || now.KV.Bytes != was.KV.Bytes {
+		t.Errorf("%d bytes were given back: the draft model's pool has %d of %d, the model's %d of %d", freed, now.Drafts.KV.Bytes, was.Drafts.KV.Bytes, now.KV.Bytes, was.KV.Bytes)
+	}
+	if d.Trim(1 << 40); l.Status().Drafts.KV.Bytes != 0 {
+		t.Errorf("%d bytes are kept", l.Status().Drafts.KV.Bytes)
+	}
+	counted("given back")
+	ask("without keys and values", false)
+	l.regrow(1<<29, 1<<29)
+	if err := l.between(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ask("grown again", true)
+	counted("grown again")
+	l.Close()
+	small.Close()
+	e.Close()
+	if n := d.Budget().Used(); n != floor {
+		t.Errorf("%d bytes are taken in the end, %d at first", n, floor)
 	}
 }

@@ -58,15 +58,24 @@ func (g *Generation) Chances() []float64 {
 	return g.chances
 }
 
-// draftAlone drafts for a text that is generated alone.
-func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) {
+// pass returns what is known of a pass of the next n tokens, at a position, before it runs: if it generates.
+func (g *Generation) pass(at, n int) sched.Pass {
+	p := sched.Pass{Streams: sched.ShapeOf(at, 1), Drafted: n > 1}
+	p.Streams.Rows = 1
+	p.Sure, p.Promised = sched.Promise(g.Chances()[:max(n-(len(g.ids)-g.done), 0)])
+	return p
+}
+
+// draftAlone drafts for a text that is generated alone, and returns how long models took for that.
+func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) time.Duration {
 	g.Guess()
 	if own == nil && t == nil || !e.cost.Drafting(1) {
-		return
+		return 0
 	}
-	at := g.Positions()
-	plain := e.cost.Estimate(sched.ShapeOf(at, 1))
-	verify := func(n int) time.Duration { return e.cost.Estimate(sched.ShapeOf(at, 1+n)) - plain }
+	start := time.Now()
+	one := sched.ShapeOf(g.Positions(), 1)
+	one.Rows = 1
+	plain, verify := verified(&e.cost, one)
 	if own != nil {
 		e.mtp.draft([]*mtpText{own}, plain, verify, func(f func()) { f() })
 		own.propose()
@@ -74,6 +83,17 @@ func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) {
 	if t != nil {
 		e.drafts.draft([]*modelText{t}, plain, verify)
 		t.propose()
+	}
+	return time.Since(start)
+}
+
+// verified returns what a pass of streams takes, and a function that says what it takes longer for so many drafts.
+func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify func(drafts int) time.Duration) {
+	plain = c.Estimate(streams)
+	return plain, func(n int) time.Duration {
+		more := streams.Add(0, n)
+		more.Rows += n
+		return c.Estimate(more) - plain
 	}
 }
 
@@ -91,7 +111,7 @@ func (e *Engine) affordable(g *Generation, at, room int) int {
 
 // draft drafts what follows the tokens of a pass, for those requests that go on.
 func (l *Loop) draft() {
-	start := time.Now()
+	start, byModel := time.Now(), time.Duration(0)
 	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
 	for _, j := range l.batch {
 		if !j.fresh || !l.isLive(j) {
@@ -111,7 +131,9 @@ func (l *Loop) draft() {
 		}
 	}
 	if len(texts)+len(own) > 0 && l.sched.Cost.Drafting(len(fresh)) {
+		begun := time.Now()
 		l.draftByModel(own, texts, fresh)
+		byModel = time.Since(begun)
 	}
 	l.mu.Lock()
 	for _, j := range fresh {
@@ -119,7 +141,8 @@ func (l *Loop) draft() {
 			l.sched.Drafted(j.id, chances[:min(len(chances), len(l.e.logits)-1)])
 		}
 	}
-	l.sched.Spent(time.Since(start))
+	l.sched.Spent(time.Since(start), byModel)
+	l.seeDrafts()
 	l.mu.Unlock()
 	l.fresh, l.texts, l.own = fresh, texts, own
 }
@@ -131,9 +154,9 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 	for _, j := range fresh {
 		streams = streams.Add(j.gen.Positions(), 1)
 	}
-	plain := l.sched.Cost.Estimate(streams)
+	streams.Rows = len(fresh)
+	plain, verify := verified(&l.sched.Cost, streams)
 	worth := plain / time.Duration(len(fresh))
-	verify := func(n int) time.Duration { return l.sched.Cost.Estimate(streams.Add(0, n)) - plain }
 	if len(own) > 0 {
 		l.e.mtp.draft(own, worth, verify, func(f func()) {
 			l.mu.Lock()

@@ -125,20 +125,25 @@ func TestATextThatIsCutGoesOn(t *testing.T) {
 	}
 }
 
-// Answers that were given are guessed when they come again, in their namespace alone.
+// Answers that were given are guessed when their owner has them again, in the namespace, and for nobody else: not even how long an
+// answer takes tells what others were told.
 func TestRecentTextsAreGuessed(t *testing.T) {
 	probe := open(t, tiny, Config{})
 	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
 	freely(l)
 	for i, step := range []struct {
-		namespace string
-		guessed   bool
-	}{{"one", false}, {"one", true}, {"two", false}} {
+		owner, namespace string
+		guessed          bool
+	}{
+		{"", "one", false}, {"", "one", true}, {"", "two", false},
+		{"ann", "", false}, {"bob", "", false}, {"ann", "", true}, {"bob", "", true}, {"", "", false}, {"ann", "one", false}, {`"`, "one", false}, {"", `"one`, false},
+	} {
 		r := greedyRequest(randomIDs(probe, 4, 50), 40)
-		r.Namespace, r.Draft = step.namespace, draft.Options{Sources: 1 << draft.Recent, Max: 16}
+		r.Owner, r.Namespace, r.Draft = step.owner, step.namespace, draft.Options{Sources: 1 << draft.Recent, Max: 16}
 		_, c := submit(t, l, r)
-		if res := c.wait(t); (res.Drafted[draft.Recent].Right > 10) != step.guessed || !slices.Equal(c.ids, greedy(t, probe, r.Prompt, 40)) {
-			t.Errorf("request %d, namespace %s: %+v", i, step.namespace, res.Drafted)
+		res := c.wait(t)
+		if n := res.Drafted[draft.Recent]; (n.Right > 10) != step.guessed || !step.guessed && n.Guessed > 0 || !slices.Equal(c.ids, greedy(t, probe, r.Prompt, 40)) {
+			t.Errorf("request %d, owner %q, namespace %q: %+v", i, step.owner, step.namespace, res.Drafted)
 		}
 	}
 }

@@ -17,6 +17,16 @@ type Status struct {
 	Counts Counts
 	Cost   Cost
 	Stream *stream.Stats // of streamed weights; nil for others
+	Drafts *DraftStatus  // nil: no model drafts
+}
+
+// DraftStatus describes the model that drafts for another.
+type DraftStatus struct {
+	File  string // its path
+	Size  uint64 // bytes of the file
+	Bytes uint64 // that it takes, of those of the Loop
+	Ctx   int    // tokens of a text
+	KV    KVStatus
 }
 
 // SlotStatus describes the request that runs in a slot, or ran last.

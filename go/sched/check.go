@@ -1,87 +1,116 @@
 package sched
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// A check compares the speed of passes with drafts to that of passes without, at one number of streams, and stops drafts
-// while they lose. What is expected of drafts is from costs and chances, and either may be wrong for long: where drafts
-// always run, the time without them is never seen again, and passes have costs beside their tokens (rows of logits,
-// sampling, drafting). The speed itself is what counts and what can be measured, so nothing has to be known of the
-// reasons; and its passes without drafts keep the costs true as well.
+// A check bounds what drafts may lose, at one number of streams. What is expected of them is from costs and chances, and
+// either may be wrong for long: where drafts always run, the time without them is never seen again, and passes have
+// costs beside their tokens (sampling, drafting, what else the machine does). So some passes are without drafts, and those with drafts are held
+// against them: of a balance, which grows by a small part of the time that passes, they take what they lose, and add what
+// they win, up to a limit. Where it is used up there are no drafts until it has grown again. So whatever the cause, no more
+// is lost than that part of the time, and the balance once.
 type check struct {
-	plain, drafted pace
-	since          int // passes with drafts after the last without
-	rest           int // passes without drafts before they are tried again
-	lost           int // how often drafts lost, until they won for long
+	plain   pace
+	since   int     // passes with drafts after the last without
+	balance float64 // what drafts may still lose, in passes without drafts
+	debt    float64 // what they lost beyond what one pass may take from it: it is taken where they lose on
+	resting bool    // until the balance is a stake again
+	lost    int     // how often it was used up, until drafts went on for long
+	running int     // passes with drafts since then
 }
 
-// A pace is the average of the latest passes.
+// A pace is the average of the latest passes without drafts.
 type pace struct {
-	passes       int
-	tokens, took float64
+	passes  int
+	streams float64
+	took    float64 // ns, without what positions and rows of logits take
 }
 
 const (
-	paceMemory  = 16  // passes in an average
-	leastPlain  = 4   // passes without drafts before drafts are judged
-	leastTries  = 16  // tokens of streams whose passes had drafts before they are judged, and
-	leastPasses = 4   // passes
-	plainEvery  = 64  // passes with drafts, there is one without
-	rested      = 128 // passes without drafts where they have lost once; twice as many each time
-	mostRested  = 5   // doublings
-	won         = 64  // passes with drafts after which losses are forgotten
-	outlier     = 4   // a pass is not taken to be so much slower than the average: something else ran
+	paceMemory = 16   // passes in an average
+	leastPlain = 4    // passes without drafts before drafts are judged
+	plainEvery = 64   // passes with drafts, there is one without
+	outlier    = 2    // a pass is not taken to be so much slower than the average: something else ran
+	stake      = 2    // passes: the largest balance, and the first
+	mostDebt   = 4    // passes
+	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
+	mostLost   = 5    // halvings
+	won        = 256  // passes with drafts after which losses are forgotten
 )
 
-func (p *pace) add(tokens int, took time.Duration) {
-	t := float64(took)
+func (p *pace) add(streams int, took float64) {
 	if p.passes > 0 {
-		t = min(t, outlier*p.took)
+		took = min(took, outlier*p.took)
 	}
 	p.passes++
 	share := 1 / float64(min(p.passes, paceMemory))
-	p.tokens += share * (float64(tokens) - p.tokens)
-	p.took += share * (t - p.took)
+	p.streams += share * (float64(streams) - p.streams)
+	p.took += share * (took - p.took)
 }
 
-func (p *pace) rate() float64 { return p.tokens / p.took }
-
-// tried reports whether there were enough passes with drafts, of so many streams, to judge them.
-func (c *check) tried(passes, streams int) bool {
-	return passes >= max(leastPasses, leastTries/streams)
-}
-
-// allows reports whether the next pass of so many streams may have drafts.
-func (c *check) allows(streams int) bool {
-	switch {
-	case c.rest > 0:
-		return false
-	case c.plain.passes < leastPlain:
-		return !c.tried(c.since, streams)
+// allows reports whether the next pass may have drafts. The first may, of which nothing is known; then some without are
+// measured.
+func (c *check) allows() bool {
+	if c.plain.passes < leastPlain {
+		return c.plain.passes == 0 && c.since == 0
 	}
-	return c.since < plainEvery
+	return !c.resting && c.since < plainEvery
 }
 
-// add records a pass of streams alone, and how many tokens they got.
-func (c *check) add(drafted bool, streams, tokens int, took time.Duration) {
-	if drafted {
-		c.drafted.add(tokens, took)
-		c.since++
-	} else {
-		c.plain.add(tokens, took)
-		c.rest = max(c.rest-1, 0)
-		if c.plain.passes >= leastPlain {
-			c.since = 0
+// grow adds what a pass allows drafts to lose, less what it lost. One pass alone does not tell: something else may have run.
+func (c *check) grow(loss float64) {
+	const most = stake / 2.0
+	c.debt += max(loss-most, 0)
+	loss = min(loss, most)
+	c.balance = min(c.balance+math.Ldexp(allowance, -min(c.lost, mostLost))-loss, stake)
+	switch {
+	case c.balance <= 0 && !c.resting:
+		c.resting, c.running = true, 0
+		c.balance -= min(c.debt, mostDebt)
+		c.lost++
+	case c.balance >= stake:
+		c.resting, c.debt = false, 0
+	}
+}
+
+// A trust is how many drafts were accepted beside how many should have been, by their chances. The latest count most.
+type trust struct{ right, promised float64 }
+
+const (
+	trustMemory = 256 // drafts
+	trustPrior  = 8   // drafts that are assumed to have kept their promise
+	trustPasses = 512 // passes without drafts after which what was is forgotten
+)
+
+func (t *trust) add(right, promised float64) {
+	keep := math.Exp(-promised / trustMemory)
+	t.right, t.promised = t.right*keep+max(right, 0), t.promised*keep+promised
+}
+
+// fade forgets a little: where nothing is drafted for want of trust, nothing would ever restore it.
+func (t *trust) fade() {
+	const keep = 1 - 1.0/trustPasses
+	t.right, t.promised = t.right*keep, t.promised*keep
+}
+
+// part is what part of the promised drafts are accepted; no more than all.
+func (t *trust) part() float64 {
+	return min((t.right+trustPrior)/(t.promised+trustPrior), 1)
+}
+
+// Promise returns how many drafts with these chances are sure, and how many of the others should be accepted.
+func Promise(chances []float64) (sure int, promised float64) {
+	reach := 1.0
+	for _, p := range chances {
+		if reach *= p; reach == 1 {
+			sure++
+		} else {
+			promised += reach
 		}
 	}
-	switch {
-	case c.rest > 0 || c.plain.passes < leastPlain || !c.tried(c.drafted.passes, streams):
-	case c.drafted.rate() < c.plain.rate():
-		c.rest = rested << min(c.lost, mostRested)
-		c.lost++
-		c.drafted = pace{}
-	case c.drafted.passes >= won:
-		c.lost = 0
-	}
+	return sure, promised
 }
 
 // check returns the check of so many streams.
@@ -90,43 +119,91 @@ func (c *Cost) check(streams int) *check {
 	return &c.checks[k]
 }
 
-// Drafting reports whether the next pass of so many streams may have drafts: not where they were slower than none, and
-// now and then not, to measure that.
-func (c *Cost) Drafting(streams int) bool { return c.check(streams).allows(streams) }
+// Drafting reports whether the next pass of so many streams may have drafts: not where they have lost too much time, and
+// now and then not, to measure passes without.
+func (c *Cost) Drafting(streams int) bool { return c.check(streams).allows() }
 
-// Generated records that a pass of so many streams, and nothing else, gave them so many tokens, in a time that includes
-// that of drafting. Drafted are the passes that had drafts, or evaluated tokens again after some were rejected.
-func (c *Cost) Generated(drafted bool, streams, tokens int, took time.Duration) {
-	if streams > 0 && took > 0 {
-		c.check(streams).add(drafted, streams, tokens, took)
+// A Pass is one that gave tokens to streams, and had nothing else to do.
+type Pass struct {
+	Streams  Shape   // a token of each stream, without drafts
+	Drafted  bool    // it had drafts, or evaluated tokens again after some were rejected
+	Sure     int     // drafts of which there was no doubt
+	Promised float64 // of its other drafts, how many should be accepted
+	Tokens   int     // that the streams got
+	Took     time.Duration
+	Drafting time.Duration // that drafting for it took, as far as there would be none without drafts
+}
+
+// Generated records a pass of streams. What its drafts were worth is what they promised, as far as promises were kept so far: what
+// was accepted of a few drafts is mostly chance.
+func (c *Cost) Generated(p Pass) {
+	streams := p.Streams.Tokens
+	if streams <= 0 || p.Took <= 0 {
+		return
 	}
+	k := c.check(streams)
+	took := float64(p.Took)
+	if !p.Drafted {
+		if k.plain.add(streams, max(took-c.beside(p.Streams), took/4)); k.plain.passes == leastPlain {
+			k.balance = stake
+		}
+		if k.plain.passes >= leastPlain {
+			k.since = 0
+			k.grow(float64(p.Drafting) / c.plain(k, p.Streams))
+		}
+		c.trust.fade()
+		return
+	}
+	k.since++
+	c.trust.add(float64(p.Tokens-streams-p.Sure), p.Promised)
+	if k.plain.passes < leastPlain {
+		return
+	}
+	plain := c.plain(k, p.Streams)
+	worth := float64(streams+p.Sure) + c.trust.part()*p.Promised
+	k.grow((took+float64(p.Drafting))/plain - worth/float64(streams))
+	if k.running++; k.running >= won {
+		k.lost = 0
+	}
+}
+
+// plain is the time in which a pass would have run without drafts, by those that did.
+func (c *Cost) plain(k *check, s Shape) float64 {
+	took := k.plain.took
+	if few, now := c.tokens(int(math.Round(k.plain.streams))), c.tokens(s.Tokens); few > 0 && now > 0 {
+		took *= now / few
+	}
+	return max(took+c.beside(s), 1)
 }
 
 // A generated is the pass that ran last, if it was of streams alone. Its tokens are known when the next one is planned.
 type generated struct {
-	streams, tokens int
-	ended           int // streams that have not gone on: how many tokens they got is not known
-	drafted         bool
-	took            time.Duration
+	Pass
+	ended int // streams that have not gone on: how many tokens they got is not known
 }
 
-// Spent records how long drafting took for the next pass. It is part of that pass's time, if it has drafts.
-func (s *Scheduler) Spent(drafting time.Duration) { s.spent = drafting }
+// Spent records how long drafting took for the next pass, and of that a draft model, which is asked only where there may be drafts.
+func (s *Scheduler) Spent(drafting, model time.Duration) { s.spent, s.byModel = drafting, model }
 
 // ran notes a pass for its check.
 func (s *Scheduler) ran(items []Item, took time.Duration) {
-	drafting := s.spent
-	s.last, s.spent = generated{}, 0
-	g := generated{streams: len(items), took: took}
+	drafting, model := s.spent, s.byModel
+	s.last, s.spent, s.byModel = generated{}, 0, 0
+	g := generated{Pass: Pass{Took: took, Drafting: model}}
 	for _, it := range items {
 		j := s.find(it.ID)
 		if j == nil || !j.decoding() {
 			return
 		}
-		g.drafted = g.drafted || it.Tokens > 1
+		g.Streams = g.Streams.Add(j.at(), 1)
+		g.Streams.Rows++
+		g.Drafted = g.Drafted || it.Tokens > 1
+		sure, promised := Promise(j.drafts[:min(it.Draft, len(j.drafts))])
+		g.Sure += sure
+		g.Promised += promised
 	}
-	if g.drafted && took > 0 {
-		g.took += drafting
+	if g.Drafted {
+		g.Drafting = drafting
 	}
 	s.last = g
 }
@@ -134,7 +211,7 @@ func (s *Scheduler) ran(items []Item, took time.Duration) {
 // judge gives the last pass to its check.
 func (s *Scheduler) judge() {
 	if g := s.last; g.ended == 0 {
-		s.Cost.Generated(g.drafted, g.streams, g.tokens, g.took)
+		s.Cost.Generated(g.Pass)
 	}
 	s.last = generated{}
 }

@@ -12,6 +12,7 @@ type Shape struct {
 	Tokens   int
 	Attended int // positions attended to, summed over tokens: the work of attention
 	Read     int // positions, summed over sequences: the memory that attention reads
+	Rows     int // of logits: a token that is sampled or verified has one
 }
 
 // ShapeOf returns the shape of a pass of n tokens of a sequence that has `at` before them.
@@ -33,12 +34,15 @@ func (s Shape) extend(at, n int) Shape {
 
 // Cost predicts how long passes take, from the passes observed: a time for the number
 // of tokens, which is far from linear while memory bandwidth is the limit, so it is kept
-// at some sizes and interpolated; and a time for each position attended to and for
-// each position read. The zero value has no observations and predicts zero.
+// at some sizes and interpolated; a time for each position attended to and for
+// each position read; and one for each row of logits after the first, which the tokens of prompts
+// do not have. The zero value has no observations and predicts zero.
 type Cost struct {
-	knots          [knots]float64 // ns of a pass of so many tokens as sizes has
+	knots          [knots]float64 // ns of a pass of so many tokens as sizes has, with one row of logits
 	seen           [knots]bool
 	attended, read float64      // ns per million positions
+	row            float64      // ns per row of logits
+	trust          trust        // in the chances of drafts
 	untried        int          // passes in a row that could have had drafts and had none
 	checks         [knots]check // of drafts, by the number of streams
 }
@@ -61,7 +65,7 @@ func place(n int) (k int, f float64) {
 
 // Estimate returns the time that a pass should take.
 func (c *Cost) Estimate(s Shape) time.Duration {
-	return time.Duration(min(c.tokens(s.Tokens)+c.positions(s), float64(longest)))
+	return time.Duration(min(c.tokens(s.Tokens)+c.beside(s), float64(longest)))
 }
 
 // longest is an upper bound on the time of a pass. It keeps sums of estimates from
@@ -71,6 +75,11 @@ const longest = time.Hour
 func (c *Cost) positions(s Shape) float64 {
 	return c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6
 }
+
+// beside is what a pass takes beside the time for its number of tokens.
+func (c *Cost) beside(s Shape) float64 { return c.positions(s) + c.rows(s) }
+
+func (c *Cost) rows(s Shape) float64 { return c.row * float64(max(s.Rows-1, 0)) }
 
 func (c *Cost) tokens(n int) float64 {
 	if n <= 0 {
@@ -123,6 +132,12 @@ func (c *Cost) Set(attended, read time.Duration) {
 	c.attended, c.read = max(float64(attended), 0), max(float64(read), 0)
 }
 
+// SetRow sets the time of a row of logits after the first, as measured separately.
+func (c *Cost) SetRow(each time.Duration) { c.row = max(float64(each), 0) }
+
+// Row is the time of a row of logits after the first.
+func (c *Cost) Row() time.Duration { return time.Duration(min(c.row, float64(longest))) }
+
 // learn is the learning rate: the share of a deviation that is applied. One pass that
 // was delayed by other work on the machine should not distort the next hundred.
 const learn = 0.2
@@ -138,10 +153,10 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		at = k + 1
 	}
 	if !c.seen[at] {
-		c.seed(at, max(float64(took)-c.positions(s), float64(took)/4)*float64(sizes[at])/float64(s.Tokens))
+		c.seed(at, max(float64(took)-c.beside(s), float64(took)/4)*float64(sizes[at])/float64(s.Tokens))
 		return
 	}
-	guess := c.tokens(s.Tokens) + c.positions(s)
+	guess := c.tokens(s.Tokens) + c.beside(s)
 	// The factor by which the estimate was wrong, clamped. A share of its logarithm is
 	// applied, so that a knot stays positive and follows the median of observed times.
 	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))
@@ -162,15 +177,22 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 	for i := range k { // fewer tokens do not take more: otherwise an outlier of theirs would persist
 		c.knots[i] = min(c.knots[i], lower)
 	}
+	c.derive()
 	share := c.positions(s) / guess
 	scale := math.Exp(learn / 2 * share * wrong)
 	c.attended *= scale
 	c.read *= scale
+	c.row *= math.Exp(learn / 2 * c.rows(s) / guess * wrong)
 }
 
-// seed sets a knot for the first time, and derives those not observed yet.
+// seed sets a knot for the first time.
 func (c *Cost) seed(at int, ns float64) {
 	c.knots[at], c.seen[at] = ns, true
+	c.derive()
+}
+
+// derive sets the knots that were not observed yet by those that were.
+func (c *Cost) derive() {
 	for lo := -1; lo < knots; { // linear between two observed knots; outside, the last slope or none
 		hi := lo + 1
 		for hi < knots && !c.seen[hi] {

@@ -22,6 +22,7 @@ type candidate struct {
 	known   int       // tokens of it in the pass that are no drafts
 	chances []float64 // of its drafts, that they are right where those before them are
 	taken   int
+	doubted bool    // one of the taken is not sure
 	reach   float64 // that all taken ones are right
 	right   float64 // expected number of them that are accepted
 }
@@ -62,6 +63,7 @@ func (s *speculation) choose() []int {
 		}
 		c := &s.list[i]
 		more := next.extend(c.at, 1)
+		more.Rows++
 		if !s.fits(i, more) {
 			c.chances = c.chances[:c.taken]
 			continue
@@ -71,7 +73,8 @@ func (s *speculation) choose() []int {
 			break
 		}
 		next = more
-		c.reach *= c.chances[c.taken]
+		c.reach *= s.chance(c)
+		c.doubted = c.doubted || c.chances[c.taken] < 1
 		c.right += c.reach
 		c.taken++
 		c.at++
@@ -90,12 +93,22 @@ func (s *speculation) choose() []int {
 // time is the estimate for a pass, and never 0.
 func (s *speculation) time(shape Shape) float64 { return max(float64(s.cost.Estimate(shape)), 1) }
 
+// chance is that the next draft of a candidate is right where those before it are: what is claimed, as far as claims have
+// turned out to be true.
+func (s *speculation) chance(c *candidate) float64 {
+	p := c.chances[c.taken]
+	if p < 1 && !c.doubted {
+		p *= s.cost.trust.part()
+	}
+	return p
+}
+
 // likeliest returns the candidate whose next draft is most likely to be accepted, -1 where none is likely.
 func (s *speculation) likeliest() int {
 	best, chance := -1, unlikely
 	for i, c := range s.list {
 		if c.taken < len(c.chances) {
-			if p := c.reach * c.chances[c.taken]; p > chance || best >= 0 && p == chance && c.taken < s.list[best].taken {
+			if p := c.reach * s.chance(&c); p > chance || best >= 0 && p == chance && c.taken < s.list[best].taken {
 				best, chance = i, p
 			}
 		}
@@ -162,6 +175,7 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 // in which `known` of its tokens are evaluated anyway, and no more than `room` of all.
 func (c *Cost) Drafts(at, known, room int, chances []float64, replays bool) int {
 	shape := ShapeOf(at, known)
+	shape.Rows = 1
 	spec := speculation{
 		cost: c, whole: shape, streams: shape, limit: longest, replays: replays,
 		list: []candidate{{at: at + known, known: known, chances: chances}},

@@ -19,6 +19,7 @@ func chosen(c *Cost, streams, drafts int, chance float64, replays bool) int {
 	s := speculation{cost: c, limit: longest, replays: replays, fits: func(int, Shape) bool { return true }}
 	for range streams {
 		s.whole = s.whole.Add(0, 1)
+		s.whole.Rows++
 		s.list = append(s.list, candidate{at: 1, known: 1, chances: slices.Repeat([]float64{chance}, drafts)})
 	}
 	s.streams = s.whole
@@ -105,6 +106,9 @@ func TestReplaysCount(t *testing.T) {
 	s.Admit(0, 100, func(uint64) Prefix { return Prefix{} })
 	s.Ran(s.Next(0, 100), 1)
 	s.Sampled(1, 1, 1)
+	for range leastPlain {
+		s.Cost.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
+	}
 	for i, want := range []Item{{1, 3, 2}, {1, 2, 0}, {1, 3, 2}} {
 		s.Drafted(1, []float64{0.9, 0.9})
 		items := s.Next(0, 100)

@@ -256,7 +256,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		}
 		if n <= left {
 			items = append(items, Item{ID: j.ID, Tokens: n})
-			shape = shape.Add(j.at(), n)
+			shape = j.shape(shape, n, 0)
 			available -= s.grows(j, n)
 		}
 	}
@@ -290,7 +290,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			break // later ones would take the memory that it waits for
 		}
 		items = append(items, Item{ID: j.ID, Tokens: n})
-		shape = shape.Add(j.at(), n)
+		shape = j.shape(shape, n, 0)
 		available -= s.grows(j, n)
 		given += n
 		if n < j.todo() {
@@ -299,6 +299,16 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	}
 	s.speculate(items[:streams], shape, generating, available, limit)
 	return items
+}
+
+// shape returns a pass with n more tokens, those of j, of which the last are drafts. What is sampled after the last known
+// token, and after each draft, has a row of logits.
+func (j *job) shape(pass Shape, n, drafts int) Shape {
+	pass = pass.Add(j.at(), n)
+	if n-drafts == j.todo() {
+		pass.Rows += 1 + drafts
+	}
+	return pass
 }
 
 // shrink returns the largest slice below n that fits the limit, or `floor`.
@@ -328,7 +338,7 @@ func (s *Scheduler) Shape(items []Item) Shape {
 	var shape Shape
 	for _, it := range items {
 		if j := s.find(it.ID); j != nil {
-			shape = shape.Add(j.at(), it.Tokens)
+			shape = j.shape(shape, it.Tokens, it.Draft)
 		}
 	}
 	return shape
@@ -362,7 +372,7 @@ func (s *Scheduler) Sampled(id uint64, tokens, evaluated int) {
 	if j := s.find(id); j != nil {
 		j.known += tokens
 		j.done = evaluated
-		s.last.tokens += tokens
+		s.last.Tokens += tokens
 		s.last.ended--
 	}
 }

@@ -40,6 +40,11 @@ func (s *Server) space(c *gin.Context) string {
 	if !s.c.Apart {
 		return ""
 	}
+	return s.tenant(c)
+}
+
+// tenant returns whose the text of a request is: nobody else has drafts from it.
+func (s *Server) tenant(c *gin.Context) string {
 	if owner, ok := c.Request.Context().Value(background{}).(string); ok {
 		return owner
 	}

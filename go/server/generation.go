@@ -83,7 +83,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 				budgeted.Now = &g.enough
 				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
 			}
-			r.Namespace = s.space(c)
+			r.Namespace, r.Owner = s.space(c), s.tenant(c)
 			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {

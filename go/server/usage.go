@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
@@ -52,6 +53,16 @@ type modelMemory struct {
 	Loaded   float64 `json:"loaded"`   // when, in seconds of Unix time
 
 	Stream *streamUse `json:"streamed,omitempty"` // of weights that come from the disk
+	Drafts *draftUse  `json:"draft,omitempty"`    // by another model
+}
+
+// A draftUse is the memory of a model that drafts for another.
+type draftUse struct {
+	Path    string `json:"path"`
+	Bytes   uint64 `json:"bytes"` // of the model's bytes
+	File    uint64 `json:"file"`  // bytes of its file
+	Context int    `json:"context"`
+	KV      kvUse  `json:"kv"`
 }
 
 // A streamUse is the streamed weights of a model.
@@ -75,6 +86,8 @@ type kvUse struct {
 	Used   uint64 `json:"used"`   // of running requests
 	Cached uint64 `json:"cached"` // of earlier texts
 }
+
+func kvUseOf(s engine.KVStatus) kvUse { return kvUse{s.Bytes, s.Most, s.Used, s.Cached} }
 
 // A diskUse is the use of the disk cache. What was read and written counts from the server's start.
 type diskUse struct {
@@ -141,7 +154,10 @@ func (m *Model) memory() modelMemory {
 	u := modelMemory{
 		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.loaded.Unix()),
 		Restored: s.Counts.RestoredTokens,
-		KV:       kvUse{s.KV.Bytes, s.KV.Most, s.KV.Used, s.KV.Cached},
+		KV:       kvUseOf(s.KV),
+	}
+	if d := s.Drafts; d != nil {
+		u.Drafts = &draftUse{d.File, d.Bytes, d.Size, d.Ctx, kvUseOf(d.KV)}
 	}
 	if st := s.Stream; st != nil {
 		u.Stream = &streamUse{st.How, st.Bytes, st.Pinned, st.Ring, st.Cache, st.Read, st.Waited.Seconds(), st.Hits, st.Misses, st.Errors}

@@ -16,7 +16,6 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
@@ -119,22 +118,15 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer box.Close()
-	if err := f.draft.check(in.tok); err != nil {
+	if err := f.draft.check(); err != nil {
 		return err
 	}
 	f.model.mtp = f.draft.Sources.Has(draft.MTP)
-	eng, err := f.model.open(in.file, stderr)
+	eng, err := f.model.drafted(in.file, stderr, &f.draft, in.tok, note)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
-	drafts, err := f.draft.attach(eng.Engine, in.tok, engine.Config{Device: eng.device}, undrafted(note))
-	if err != nil {
-		return err
-	}
-	if drafts != nil {
-		defer drafts.Close()
-	}
 	seq, err := f.adapters.sequence(eng.Engine)
 	if err != nil {
 		return err

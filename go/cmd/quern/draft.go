@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -22,7 +24,7 @@ type draftFlags struct {
 func (f *draftFlags) define(fs *pflag.FlagSet) {
 	f.Options = draft.Defaults
 	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), model (a draft model)")
-	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model with the same vocabulary, which drafts for the first model")
+	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model, which drafts for the first model")
 	intVar(fs, &f.Max, "draft-max", "", f.Max, 0, 1<<16, "draft tokens at a time, at most; more than 31 are 31")
 	intVar(fs, &f.Min, "draft-min", "", f.Min, 0, 1<<16, "draft tokens at a time, at least; fewer are not used")
 	floatVar(fs, &f.MinChance, "draft-p-min", f.MinChance, 0, 1, "least chance of a draft token")
@@ -32,11 +34,11 @@ func (f *draftFlags) define(fs *pflag.FlagSet) {
 }
 
 // check returns an error if there is a draft model, and it cannot draft for one with this vocabulary: before that is loaded.
-func (f *draftFlags) check(tok *tokenizer.Tokenizer) error {
+func (f *draftFlags) check() error {
 	if f.model == "" {
 		return nil
 	}
-	head, err := f.head(tok)
+	head, err := f.head()
 	if err == nil {
 		err = head.file.Close()
 	}
@@ -44,35 +46,119 @@ func (f *draftFlags) check(tok *tokenizer.Tokenizer) error {
 }
 
 // head reads the head of the draft model.
-func (f *draftFlags) head(tok *tokenizer.Tokenizer) (*head, error) {
+func (f *draftFlags) head() (*head, error) {
 	h, err := readHead(f.model, true, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := sameVocabulary(h.tok, tok); err != nil {
+	if err == nil && h.cfg.OnePass() {
 		h.file.Close()
-		return nil, fmt.Errorf("%s: %w", f.model, err)
+		err = fmt.Errorf("%s: the draft model reads whole texts and cannot continue one, want one that generates", f.model)
 	}
-	return h, nil
+	return h, err
 }
 
-// attach has the draft model, if there is one, draft for an engine that was opened with a configuration. The engine
-// that it returns, nil if there is none, is to be closed before the other. failed is told why it does not draft for a while.
-func (f *draftFlags) attach(eng *engine.Engine, tok *tokenizer.Tokenizer, c engine.Config, failed func(error)) (*engine.Engine, error) {
+// draftCtx is the context with which a draft model has to fit at least, if its own is as long: a longer text has no drafts by it
+// from there on.
+const draftCtx = 4096
+
+// settings returns how the draft model is opened for a model that is opened with c, for texts of up to ctx tokens.
+func (f *draftFlags) settings(h *head, c engine.Config, ctx int) engine.Config {
+	return engine.Config{
+		Device: c.Device, Ctx: min(ctx, h.cfg.NCtx), Sequences: c.Sequences, Shared: c.Shared, Batch: c.Batch, KV: c.KV, Until: c.Until,
+	}
+}
+
+// need returns the memory that the draft model takes at least beside a model that is opened with c, where so many bytes are
+// free of a limit; 0 if there is none.
+func (f *draftFlags) need(c engine.Config, b *mem.Budget, threads int) (uint64, error) {
+	if f.model == "" {
+		return 0, nil
+	}
+	h, err := f.head()
+	if err != nil {
+		return 0, err
+	}
+	defer h.file.Close()
+	p, err := engine.NewPlan(h.file, b, threads, f.settings(h, c, min(cmp.Or(c.Ctx, draftCtx), draftCtx)))
+	if err != nil {
+		return 0, f.unfit(err)
+	}
+	return p.Need.Total(), nil
+}
+
+// unfit makes the refusal of a draft model of one.
+func (f *draftFlags) unfit(err error) error {
+	if fit := (*engine.FitError)(nil); errors.As(err, &fit) {
+		fit.Advice = []string{"no draft model (without --model-draft)", "a smaller one"}
+		err = fit
+	}
+	if strings.HasPrefix(err.Error(), f.model+": ") {
+		return err
+	}
+	return fmt.Errorf("the draft model %s: %w", f.model, err)
+}
+
+// beside adds to the refusal of a model, for whose draft model so many bytes are kept free, that it might fit without.
+func (f *draftFlags) beside(err error, path string, bytes uint64) error {
+	fit := (*engine.FitError)(nil)
+	if bytes == 0 || !errors.As(err, &fit) || fit.Need.Total() > fit.Free+bytes {
+		return err
+	}
+	fit.Advice = append(fit.Advice, fmt.Sprintf("no draft model, which needs %s (without --model-draft)", mem.FormatBytes(bytes)))
+	return fmt.Errorf("%s: %w", path, fit)
+}
+
+// opened opens a model with a function, and the draft model for it, if there is one, for which memory is kept free meanwhile. The draft model's engine,
+// nil if there is none, is to be closed before the other. note is told what is to be known of it, and failed why it does not draft for a while.
+func (f *draftFlags) opened(open func() (*engine.Engine, error), path string, tok *tokenizer.Tokenizer, c engine.Config, note func(string), failed func(error)) (eng, drafts *engine.Engine, err error) {
+	budget := c.Device.Budget()
+	need, err := f.need(c, budget, c.Device.Threads())
+	if err != nil {
+		return nil, nil, err
+	}
+	aside, err := budget.Reserve("a draft model", need)
+	if err != nil {
+		return nil, nil, f.unfit(err)
+	}
+	eng, err = open()
+	aside.Release()
+	if err != nil {
+		return nil, nil, f.beside(err, path, need)
+	}
+	if drafts, err = f.attach(eng, tok, c, note, failed); err != nil {
+		eng.Close()
+		return nil, nil, err
+	}
+	return eng, drafts, nil
+}
+
+// attach has the draft model, if there is one, draft for an engine that was opened with c.
+func (f *draftFlags) attach(eng *engine.Engine, tok *tokenizer.Tokenizer, c engine.Config, note func(string), failed func(error)) (*engine.Engine, error) {
 	if f.model == "" {
 		return nil, nil
 	}
-	head, err := f.head(tok)
+	h, err := f.head()
 	if err != nil {
 		return nil, err
 	}
-	d, err := engine.New(head.file, engine.Config{
-		Device: c.Device, Ctx: min(eng.Ctx(), head.cfg.NCtx), Sequences: c.Sequences, Shared: c.Shared, Batch: eng.Batch(), KV: c.KV,
-	})
-	if err != nil {
-		return nil, err
+	c.Batch = eng.Batch()
+	settings := f.settings(h, c, eng.Ctx())
+	for { // as long a context as there is memory for
+		_, err := engine.NewPlan(h.file, c.Device.Budget(), c.Device.Threads(), settings)
+		if err == nil || settings.Ctx <= draftCtx {
+			break
+		}
+		settings.Ctx = max(settings.Ctx/2, draftCtx)
 	}
-	if err := eng.DraftWith(d, failed); err != nil {
+	d, err := engine.New(h.file, settings)
+	if err != nil {
+		return nil, f.unfit(err)
+	}
+	if differ := sameVocabulary(h.tok, tok); differ != nil {
+		note(fmt.Sprintf("the draft model %s drafts by text: %v", f.model, differ))
+		err = eng.DraftByText(d, tokenizer.Spelling{Tokenizer: tok}, tokenizer.Spelling{Tokenizer: h.tok}, failed)
+	} else {
+		err = eng.DraftWith(d, failed)
+	}
+	if err != nil {
 		d.Close()
 		return nil, fmt.Errorf("%s: %w", f.model, err)
 	}
@@ -91,11 +177,11 @@ const padding = 128
 func sameVocabulary(drafts, tok *tokenizer.Tokenizer) error {
 	n, m := drafts.Len(), tok.Len()
 	if n > m+padding || m > n+padding {
-		return fmt.Errorf("its vocabulary has %d tokens and the model's %d; a draft model needs the same, as those of a family have", n, m)
+		return fmt.Errorf("its vocabulary has %d tokens and the model's %d", n, m)
 	}
 	for id := range int32(min(n, m)) {
 		if a, b := drafts.Token(id), tok.Token(id); a != b {
-			return fmt.Errorf("its vocabulary is another than the model's: token %d is %q, there %q; a draft model needs the same, as those of a family have", id, a, b)
+			return fmt.Errorf("in its vocabulary token %d is %q, in the model's %q", id, a, b)
 		}
 	}
 	return nil

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,11 +27,16 @@ func TestSpeculation(t *testing.T) {
 	if got := succeed(t, append(args, "-md", demo.Name, "-ngld", "0")...); got != plain {
 		t.Errorf("with a draft model: %q, without %q", got, plain)
 	}
-	quern(t, append(args, "-md", testdata.Path(t, "archs/qwen35.gguf"))...).refused(t, 1, "vocabulary", "draft model")
 	nextn := []string{"run", "-m", testdata.Path(t, "archs/qwen35.gguf"), "-p", "a b c", "--temp", "0", "-n", "40", "--ignore-eos", "--speculate"}
 	if a, b := succeed(t, append(nextn, "off")...), succeed(t, append(nextn, "draft-mtp")...); a != b {
 		t.Errorf("with a layer that drafts %q, without %q", b, a)
 	}
+	other := testdata.Path(t, "models/TinyStories-656K-f16.gguf")
+	if r := quern(t, append(args, "-md", other)...); r.code != 0 || r.stdout != plain || !strings.Contains(r.stderr, "drafts by text: its vocabulary") {
+		t.Errorf("with a draft model that has another vocabulary: %+v, without %q", r, plain)
+	}
+	quern(t, append(args, "-md", testdata.Path(t, "models/tiny-random-bert-mean-f16.gguf"))...).refused(t, 1, "draft model", "reads whole texts")
+	quern(t, append(args, "-md", "no such file")...).refused(t, 1, "no such file")
 	quern(t, append(args, "--speculate", "magic")...).refused(t, 2, "--speculate", "ngram")
 	quern(t, append(args, "--draft-p-min", "2")...).refused(t, 2, "--draft-p-min", "0 to 1")
 
@@ -60,6 +67,62 @@ func TestSpeculation(t *testing.T) {
 	if status, metrics := s.get("/metrics"); status != 200 || !strings.Contains(metrics, "llamacpp:spec_decode_num_draft_tokens_total") {
 		t.Errorf("metrics: %s", metrics)
 	}
+}
+
+// A draft model's memory is counted before anything is loaded, and shown where its model's is. In a file of presets each model has
+// its own.
+func TestDraftModelsTakeMemory(t *testing.T) {
+	other := testdata.Path(t, "models/TinyStories-656K-f16.gguf")
+	args := []string{"-m", demo.Name, "-c", "512", "--weights", "packed"}
+	limit := strconv.FormatUint(planOf(t, args...).Total+4<<20, 10) // one, and not another as large
+	run := append([]string{"run", "-p", "x", "-n", "2"}, args...)
+	succeed(t, append(run, "--memory", limit)...)
+	quern(t, append(run, "--memory", limit, "-md", demo.Name)...).refused(t, 1, "it needs", "limit are free", "no draft model", "--model-draft")
+
+	presets := filepath.Join(t.TempDir(), "models.ini")
+	ini := fmt.Sprintf("[one]\nmodel = demo\nmd = %s\n\n[two]\nmodel = demo\nLLAMA_ARG_SPEC_DRAFT_MODEL = demo\n\n[three]\nmodel = demo\n\n[four]\nmodel = demo\nmodel-draft = /no/such.gguf\n", other)
+	if err := os.WriteFile(presets, []byte(ini), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "", "--models-preset", presets, "-c", "512")
+	want := ""
+	for _, name := range []string{"three", "one", "two"} {
+		status, v := s.post("/completion", fmt.Sprintf(`{"model":%q,"prompt":"The dog","temperature":0,"n_predict":20,"ignore_eos":true}`, name))
+		if want == "" {
+			want = fmt.Sprint(v["content"])
+		}
+		if status != 200 || v["content"] != want {
+			t.Errorf("%s: %d %v, want %q", name, status, v, want)
+		}
+	}
+	if got := s.statuses(); !strings.Contains(got, "four unloaded failed") {
+		t.Errorf("models %s", got)
+	}
+	var memory struct {
+		Models []struct {
+			ID    string
+			Bytes uint64
+			Draft *struct {
+				Path        string
+				Bytes, File uint64
+				Context     int
+			}
+		}
+	}
+	s.read("/v1/memory", &memory)
+	drafts := map[string]bool{"one": true, "two": true}
+	for _, m := range memory.Models {
+		if d := m.Draft; (d != nil) != drafts[m.ID] || d != nil && (d.Path == "" || d.Bytes == 0 || d.Bytes >= m.Bytes || d.File == 0 || d.Context == 0) {
+			t.Errorf("%s: %d bytes, draft %+v", m.ID, m.Bytes, d)
+		}
+	}
+	if _, metrics := s.get("/metrics"); len(memory.Models) != 3 || strings.Count(metrics, "quern_draft_model_bytes{") != 2 {
+		t.Errorf("%+v; metrics %s", memory, metrics)
+	}
+	if got := succeed(t, "ps", "--host", s.socket); !strings.Contains(got, "one: TinyStories-656K-f16.gguf drafts for it") {
+		t.Errorf("ps says %s", got)
+	}
+	quern(t, "serve", "--models-preset", presets, "-md", other).refused(t, 2, "--model-draft", "--models-preset")
 }
 
 // What drafts are worth is measured with a record of the text.

@@ -317,11 +317,15 @@ func (f *modelFlags) context(modelCtx int) int {
 // A single is an engine with a device of its own, closed with it.
 type single struct {
 	*engine.Engine
+	drafts *engine.Engine // drafts for it; nil: none
 	device *engine.Device
 	took   time.Duration // to load
 }
 
 func (s *single) Close() error {
+	if s.drafts != nil {
+		s.drafts.Close()
+	}
 	err := s.Engine.Close()
 	s.device.Close()
 	return err
@@ -344,21 +348,34 @@ func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
 // open loads the model in file, with a progress bar if stderr is a terminal; the first pass may begin before all is loaded. It
 // takes ownership of file.
 func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
+	return f.drafted(file, stderr, &draftFlags{}, nil, nil)
+}
+
+// drafted is open with a draft model, if there is one, for the vocabulary of the model in file.
+func (f *modelFlags) drafted(file *model.File, stderr io.Writer, d *draftFlags, tok *tokenizer.Tokenizer, note func(string)) (*single, error) {
 	cfg, err := f.configFor(file)
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	bar := newLoadBar(stderr)
-	cfg.Early, cfg.Progress = true, bar.update
-	start := time.Now()
-	eng, err := engine.New(file, cfg)
+	s := &single{device: cfg.Device}
+	s.Engine, s.drafts, err = d.opened(func() (*engine.Engine, error) {
+		c, start := cfg, time.Now()
+		c.Early, c.Progress = true, bar.update
+		eng, err := engine.New(file, c)
+		if err != nil {
+			bar.done()
+		}
+		s.took = time.Since(start)
+		return eng, err
+	}, f.path, tok, cfg, note, undrafted(note))
 	if err != nil {
-		bar.done()
+		file.Close()
 		cfg.Device.Close()
 		return nil, err
 	}
-	return &single{eng, cfg.Device, time.Since(start)}, nil
+	return s, nil
 }
 
 // loadTokenizer reads the vocabulary of the model called name.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -111,6 +112,12 @@ type memoryUse struct {
 			Waited                         float64
 			Hits, Misses, Errors           uint64
 		} `json:"streamed"`
+		Drafts *struct {
+			Path        string
+			Bytes, File uint64
+			Context     int
+			KV          struct{ Bytes, Used, Cached uint64 }
+		} `json:"draft"`
 	}
 	Disk *struct {
 		Bytes, Limit, Read, Written, Removed uint64
@@ -200,6 +207,10 @@ func printUse(w io.Writer, u *memoryUse) error {
 		return err
 	}
 	for _, m := range u.Models {
+		if d := m.Drafts; d != nil {
+			fmt.Fprintf(w, "\n%s: %s drafts for it, and takes %s of its memory: context %d, %s of keys and values used, %s cached, of %s\n",
+				visible(m.ID), visible(filepath.Base(d.Path)), size(d.Bytes), d.Context, size(d.KV.Used), size(d.KV.Cached), size(d.KV.Bytes))
+		}
 		if st := m.Stream; st != nil {
 			fmt.Fprintf(w, "\n%s: %s of weights are streamed (%s), %s stay", visible(m.ID), size(st.Bytes), visible(st.How), size(st.Kept))
 			if st.Cache > 0 {

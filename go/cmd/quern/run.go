@@ -115,22 +115,15 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	if err := f.draft.check(tok); err != nil {
+	if err := f.draft.check(); err != nil {
 		return err
 	}
 	f.model.mtp = f.draft.Sources.Has(draft.MTP)
-	eng, err := f.model.open(head.file, stderr)
+	eng, err := f.model.drafted(head.file, stderr, &f.draft, tok, note)
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
-	drafts, err := f.draft.attach(eng.Engine, tok, engine.Config{Device: eng.device}, undrafted(note))
-	if err != nil {
-		return err
-	}
-	if drafts != nil {
-		defer drafts.Close()
-	}
 
 	// From here on Ctrl-C ends the text, not the program, once. Then the default
 	// handler is restored, so that a second Ctrl-C kills the program.

@@ -251,6 +251,9 @@ func (l *lister) source(m *listed) server.Source {
 	if err = m.flags.model.overrides.apply(file.GGUF); err == nil {
 		cfg, err = file.Config()
 	}
+	if err == nil {
+		err = m.flags.draft.check()
+	}
 	if err != nil {
 		src.Broken = fmt.Errorf("%s: %w", m.path, err)
 		l.logs.Warn().Str("model", m.names[0]).Msg(oneLine(fmt.Errorf("it cannot be loaded: %w", src.Broken)))

@@ -123,6 +123,9 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 		named = []namedModel{{path: demo.Name}}
 		logs.Info().Msg(demoNote)
 	}
+	if len(named) == 0 && f.draft.model != "" {
+		return nil, usagef("--model-draft drafts for the model of -m, and there is none; in a file of presets (--models-preset) each model may have a model-draft")
+	}
 	defer func() {
 		if err != nil {
 			all.close()
@@ -162,7 +165,7 @@ func (f *serveFlags) read(names []string, path string, adapted bool) (s *served,
 	}
 	err = s.settle()
 	if err == nil && s.first {
-		err = s.draft.check(s.head.tok)
+		err = s.draft.check()
 	}
 	if err != nil {
 		s.head.file.Close()

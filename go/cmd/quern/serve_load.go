@@ -125,22 +125,33 @@ func (l *loader) least(s *served) (uint64, error) {
 		c.Ctx = min(s.head.cfg.NCtx, defaultCtx)
 	}
 	p, err := engine.NewPlan(s.head.file, l.device.Budget(), l.device.Threads(), c)
-	return p.Need.Total(), err
+	if err != nil || !s.first {
+		return p.Need.Total(), err
+	}
+	drafts, err := s.draft.need(c, l.device.Budget(), l.device.Threads())
+	return p.Need.Total() + drafts, err
 }
 
 // need returns the memory that a model takes at least where so many bytes are free, or why that is too little.
 func (l *loader) need(s *served, room uint64) (uint64, error) {
 	limit, reason := l.device.Budget().Limit()
 	s.config.Device = l.device // with whose models it may have weights in common
-	p, err := engine.NewPlan(s.head.file, mem.NewBudget(room, reason), l.device.Threads(), s.config)
+	drafts := uint64(0)
+	if s.first {
+		var err error
+		if drafts, err = s.draft.need(s.config, mem.NewBudget(room, reason), l.device.Threads()); err != nil {
+			return 0, err
+		}
+	}
+	p, err := engine.NewPlan(s.head.file, mem.NewBudget(room-min(room, drafts), reason), l.device.Threads(), s.config)
 	var fit *engine.FitError
 	if errors.As(err, &fit) {
 		fit.Limit = limit // and not only what is free of it
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", s.path, err)
+		return 0, s.draft.beside(fmt.Errorf("%s: %w", s.path, err), s.path, drafts)
 	}
-	return p.Need.Total(), nil
+	return p.Need.Total() + drafts, nil
 }
 
 // loads returns a function that loads a model whose head read returns.
@@ -176,8 +187,16 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 		bar.update(done, total)
 		progress(float64(done) / float64(max(total, 1)))
 	}
-	s.eng, err = engine.New(s.head.file, s.config)
-	bar.done()
+	d := &draftFlags{}
+	if s.first {
+		d = &s.draft
+	}
+	s.eng, s.drafts, err = d.opened(func() (*engine.Engine, error) {
+		defer bar.done()
+		return engine.New(s.head.file, s.config)
+	}, s.path, s.head.tok, s.config, func(line string) { r.logs.Info().Msg(line) }, func(err error) {
+		r.logs.Warn().Err(err).Msg("the draft model failed; it does not draft for a while")
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +208,6 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 			s.closeEngines()
 		}
 	}()
-	if s.first {
-		if s.drafts, err = s.draft.attach(s.eng, s.head.tok, s.config, func(err error) {
-			r.logs.Warn().Err(err).Msg("the draft model failed; it does not draft for a while")
-		}); err != nil {
-			return nil, err
-		}
-	}
 	loaded, err := s.adapted()
 	if err != nil {
 		return nil, err

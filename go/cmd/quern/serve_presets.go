@@ -175,7 +175,7 @@ func (c *configured) apply(fs *pflag.FlagSet, s setting, warn func(string)) erro
 }
 
 // presetNames are the flags that say what a model is, and are not taken over from the command line.
-var presetNames = []string{"model", "hf-repo", "hf-file", "alias", "tags", "lora", "lora-scaled", "lora-init-without-apply"}
+var presetNames = []string{"model", "model-draft", "hf-repo", "hf-file", "alias", "tags", "lora", "lora-scaled", "lora-init-without-apply"}
 
 // whole are the flags of the whole server.
 var whole = strings.Fields(`

@@ -291,6 +291,9 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, at
 	}
 	gauge("quern_model_leases", "HTTP requests that use the model.", float64(at.Leases))
 	gauge("quern_model_bytes", "Memory that the model takes.", float64(at.Bytes))
+	if d := s.Drafts; d != nil {
+		gauge("quern_draft_model_bytes", "Memory that its draft model takes, of that.", float64(d.Bytes))
+	}
 	gauge("quern_model_state", "1, by how far the model is from answering.", 1, "state", at.State)
 	gauge("quern_cost_first_token_seconds", "Learned time of a pass of one token.", s.Cost.First.Seconds())
 	gauge("quern_cost_token_seconds", "Learned time of each token of a long pass.", s.Cost.Each.Seconds())
