@@ -197,6 +197,12 @@ func (d *Device) Trim(n uint64) uint64 {
 	return freed + give(loops, n-min(n, freed), idle)
 }
 
+// Give frees about n bytes of what no request is using: as Spare does, then as Trim does. It returns how many.
+func (d *Device) Give(n uint64) uint64 {
+	freed := d.Spare(n)
+	return freed + d.Trim(n-min(n, freed))
+}
+
 // regrow lets caches have again what they had, as far as that is free with some to spare.
 func (d *Device) regrow() {
 	loops := d.running()

@@ -66,6 +66,10 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if o.stream {
 		probs = min(probs, streamBytes)
 	}
+	need := uint64(base + probs)
+	if m.Memory.Free() < need && need <= smallBytes && m.Spare != nil {
+		m.Spare(smallBytes) // caches may have all the rest, and can do without this
+	}
 	free := m.Memory.Free()
 	all := free + m.Memory.ByPurpose()[answersPurpose]
 	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: base + probs, held: base}
@@ -73,12 +77,11 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
 		return l, nil
 	}
-	need := uint64(l.floor)
 	e := &apiError{
 		status: http.StatusTooManyRequests, retry: retryMemory,
 		message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less", mem.FormatBytes(need), mem.FormatBytes(free)),
 	}
-	if need > all-l.spare && need > min(smallBytes, all) {
+	if limit, _ := m.Memory.Limit(); need > all-l.spare && need > min(smallBytes, limit) { // a small one fits when others have ended
 		e = bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
 	}
 	e.message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.n, max(o.probs, 0), o.most(m, prompts))

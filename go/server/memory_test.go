@@ -48,6 +48,32 @@ func (s *site) ignore(t *testing.T, path, body string) (net.Conn, <-chan int) {
 	return c, status
 }
 
+// Where caches have taken all memory, they give back what a small request needs; what cannot is waited for, not refused for good.
+func TestAnswersHaveRoom(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	budget := remember(s, 4<<20)
+	caches, err := budget.Reserve("caches", 4<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"prompt":"Once","n_predict":3}`
+	r, err := http.Post(s.url+"/completion", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Body.Close(); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("with nothing to give back: %s, %v", r.Status, r.Header)
+	}
+	s.server.models.Loaded()[0].Spare = func(n uint64) uint64 {
+		n = min(n, caches.Bytes())
+		if err := caches.Resize(caches.Bytes() - n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	s.post200(t, body)
+}
+
 // A hundred of the largest requests at once, whose clients do not read, stay inside
 // the budget, and others are served meanwhile.
 func TestLargestRequests(t *testing.T) {

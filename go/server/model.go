@@ -64,7 +64,8 @@ type Model struct {
 	ReasoningFormat string        // empty: auto
 	Defaults        Defaults
 
-	Memory *mem.Budget // the budget for answers; nil: they are not counted
+	Memory *mem.Budget                   // the budget for answers; nil: they are not counted
+	Spare  func(n uint64) (freed uint64) // frees about n bytes of it that no request is using; nil: nothing does
 
 	Adapters []Adapter // that are loaded with it
 

@@ -222,7 +222,7 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 		return nil, fmt.Errorf("%s: %w", s.path, err)
 	}
 	r.m = s.serverModel(s, s.defaults, observed{s.loop, telemetry.NewObserver(r.metrics, l.tracing.Tracer())}, r.logs)
-	r.m.Memory = l.device.Budget()
+	r.m.Memory, r.m.Spare = l.device.Budget(), l.device.Give
 	r.m.Adapters = loaded
 	if err := s.vectors.apply(&r.m, s.eng); err != nil {
 		return nil, err
