@@ -371,7 +371,7 @@ func sharedHeads(c *config) int { return c.heads() / max(c.countOr("n_shared_hea
 func sharing(axis int) op {
 	return one(func(c *config, v view) (view, error) {
 		n, h := uint64(max(sharedHeads(c), 1)), uint64(c.heads())
-		if axis >= len(v.shape) || h%n != 0 || v.shape[axis]%max(h, 1) != 0 {
+		if axis >= len(v.shape) || h == 0 || h%n != 0 || v.shape[axis]%h != 0 {
 			return view{}, fmt.Errorf("the shape %v for %d heads that share %d", v.shape, h, n)
 		}
 		outer, inner := uint64(1), uint64(1)
@@ -407,7 +407,7 @@ func (c *config) deciBlock(layer int) deciBlock {
 	heads := c.heads()
 	if list := c.list("num_key_value_heads_per_layer"); list != nil {
 		n := 0
-		if layer < len(list) {
+		if layer >= 0 && layer < len(list) {
 			n, _ = asCount(list[layer])
 		}
 		if n == 0 {
@@ -416,7 +416,7 @@ func (c *config) deciBlock(layer int) deciBlock {
 		return deciBlock{heads, n, c.count("intermediate_size")}
 	}
 	list := c.list("block_configs")
-	if layer >= len(list) {
+	if layer < 0 || layer >= len(list) {
 		c.fail("block_configs has %d layers, want one for layer %d", len(list), layer)
 		return deciBlock{}
 	}

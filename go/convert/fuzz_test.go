@@ -14,6 +14,13 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add(checkpoints["qwen35"].config, smallTokenizer(512), `{"chat_template": [{"name": "default", "template": "x"}]}`)
 	f.Add(strings.Replace(good.config, "rope_theta", `x": NaN, "rope_theta`, 1), strings.Replace(smallTokenizer(9), "BPE", "Unigram", 1), `{"added_tokens_decoder": {"3": {"content": "x"}}}`)
 	f.Add(good.config, strings.Replace(smallTokenizer(9), "BPE", "WordPiece", 1), `{}`)
+	for _, config := range []string{
+		`{"architectures": ["PlamoForCausalLM"], "num_attention_heads": 0, "num_hidden_layers": 1, "hidden_size": 8}`,
+		`{"architectures": ["ExaoneMoEForCausalLM"], "num_hidden_layers": 1, "num_nextn_predict_layers": 2147483647}`,
+		`{"architectures": ["DeciLMForCausalLM"], "num_hidden_layers": 1, "num_attention_heads": 2, "block_configs": [{}]}`,
+	} {
+		f.Add(config, smallTokenizer(9), `{}`)
+	}
 	dir := f.TempDir()
 	weights := f.TempDir()
 	good.write(f, weights)

@@ -184,8 +184,8 @@ func withoutNext(c *config, f *family) *family {
 	n := c.layers()
 	kind := *f
 	for i := range c.countOr("num_nextn_predict_layers", 0) {
-		if i > 64 {
-			c.fail("num_nextn_predict_layers: more than 64")
+		if i == mostNext {
+			c.fail("num_nextn_predict_layers: want %d at most", mostNext)
 			break
 		}
 		kind.skip = append(slices.Clone(kind.skip), fmt.Sprintf("model.layers.%d.", n+i))

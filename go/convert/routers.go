@@ -123,9 +123,7 @@ var routers = []family{
 			k.gating("sigmoid")
 			windows := k.typesOf("sliding_attention")
 			further(k)
-			for range k.countOr("num_nextn_predict_layers", 0) {
-				windows = append(windows, false)
-			}
+			windows = append(windows, make([]bool, min(k.countOr("num_nextn_predict_layers", 0), mostNext))...)
 			k.bs("attention.sliding_window_pattern", windows)
 		},
 		rename: nextOfQwen,
@@ -239,9 +237,14 @@ func (k *keys) alike(key, names string) {
 	}
 }
 
+// mostNext is the most layers that predict further tokens.
+const mostNext = 64
+
 // further counts layers behind the last, which predict tokens further on.
 func further(k *keys) {
-	if n := k.countOr("num_nextn_predict_layers", 0); n > 0 {
+	if n := k.countOr("num_nextn_predict_layers", 0); n > mostNext {
+		k.fail("num_nextn_predict_layers: %d, want %d at most", n, mostNext)
+	} else if n > 0 {
 		k.n("nextn_predict_layers", n)
 		k.n("block_count", k.layers()+n)
 	}

@@ -201,7 +201,7 @@ var rescaled = one(func(c *config, v view) (view, error) {
 	if every == 0 {
 		return v, nil
 	}
-	by := 1 / float32(uint64(1)<<min(c.layer/every, 62))
+	by := 1 / float32(uint64(1)<<min(max(c.layer, 0)/every, 62))
 	return v.each(func(x float32) float32 { return x * by }), nil
 })
 

@@ -107,14 +107,14 @@ func TestChainAgainstNaive(t *testing.T) {
 	for round := range rounds {
 		pick := func(vs ...float32) float32 { return vs[rng.IntN(len(vs))] }
 		p := Params{
-			Temp: pick(0.3, 1, 1.7), DynRange: pick(0, 0.2), DynExponent: pick(0.5, 1, 2), TopK: rng.IntN(3000) + 1,
+			Temp: pick(0.3, 1, 1.7), DynRange: pick(0, 0.2), DynExponent: pick(0.5, 1, 2), TopK: rng.IntN([]int{3000, 12000}[rng.IntN(2)]) + 1,
 			TopP: pick(0.2, 0.9, 0.999), MinP: pick(0.001, 0.1), TypicalP: pick(0.2, 0.7, 0.99), TopNSigma: pick(0.7, 2),
 			XTCProbability: 1, XTCThreshold: pick(0.001, 0.05), MinKeep: []int{0, 1, 4, 700}[rng.IntN(4)], RepeatPenalty: 1, Seed: rng.Uint64(),
 		}
 		for range rng.IntN(7) + 1 {
 			p.Chain += string("skypmxt"[rng.IntN(7)])
 		}
-		logits := make([]float32, []int{1, 3, 40, 3000}[rng.IntN(4)])
+		logits := make([]float32, []int{1, 3, 40, 3000, 3000, 12000}[rng.IntN(6)])
 		spread := float64(pick(0.05, 2, 9))
 		cs := make([]candidate, len(logits))
 		for i := range logits {

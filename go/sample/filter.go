@@ -49,6 +49,9 @@ func sortTokens(tokens []token) { slices.SortFunc(tokens, inOrder) }
 
 // sigma keeps what is within n standard deviations of the largest logit.
 func (s *Sampler) sigma() {
+	if s.all && s.from > finite { // a range of the logits is left of them
+		s.list()
+	}
 	top := float64(s.best().Logit)
 	far := float64(float64(s.params.TopNSigma) * math.Sqrt(max(s.variance(top), 0)))
 	if far <= math.MaxFloat32 { // not where squares are too large
