@@ -30,6 +30,7 @@ const (
 	tokenBytes    = slack * 2 * int(unsafe.Sizeof(engine.Token{}))
 	probBytes     = slack * int(unsafe.Sizeof(engine.Token{}.Logprob))
 	probJSONBytes = slack * 256 // of a token while it is encoded
+	fewTokens     = 64          // of a request, reserved before it begins: a short answer does not fail on the way
 
 	streamBytes = 8 << 20 // reserved for log-probabilities when a stream begins
 	stepBytes   = 1 << 20 // the granularity of later reservations
@@ -62,17 +63,17 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil
 	}
-	base, probs := o.price(m, prompts)
+	base, few, probs := o.price(m, prompts)
 	if o.stream {
 		probs = min(probs, streamBytes)
 	}
-	need := uint64(base + probs)
+	need := uint64(base + few + probs)
 	if m.Memory.Free() < need && need <= smallBytes && m.Spare != nil {
 		m.Spare(smallBytes) // caches may have all the rest, and can do without this
 	}
 	free := m.Memory.Free()
 	all := free + m.Memory.ByPurpose()[answersPurpose]
-	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: base + probs, held: base}
+	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: int(need), held: base}
 	var err error
 	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
 		return l, nil
@@ -101,18 +102,20 @@ func (l *ledger) resize(n int) bool {
 	return l.taken.Resize(uint64(n)) == nil
 }
 
-// price returns what a request reserves at first, and the most that its
+// price returns what a request takes at first, what a short answer or the beginning of one takes, and the most that its
 // log-probabilities can take.
-func (o *options) price(m *Model, prompts [][]int32) (base, probs int) {
+func (o *options) price(m *Model, prompts [][]int32) (base, few, probs int) {
 	base = requestBytes
+	tokens := 0
 	if o.probs >= 0 {
 		base += o.probs * probJSONBytes
 	}
 	for _, p := range prompts {
 		base += o.n*sequenceBytes + 4*len(p)
+		tokens += min(o.n*o.most(m, [][]int32{p}), fewTokens)
 		probs += o.n * o.most(m, [][]int32{p}) * max(o.probs, 0) * probBytes
 	}
-	return base, probs
+	return base, min(tokens, fewTokens) * (tokenBytes + eventBytes), probs
 }
 
 // most is the maximum number of tokens of an answer.
@@ -164,7 +167,7 @@ func (l *ledger) fit(n int) bool {
 	if want <= now && want+2*stepBytes > now {
 		return true
 	}
-	return l.resize(want)
+	return l.resize(want) || l.resize(max(l.floor, n)) // in steps, if memory is not that short
 }
 
 // close releases the whole reservation. Later calls of hold return false.

@@ -56,7 +56,7 @@ func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	return s.Validate(v)
 }
 
-// Every route is in the document and nothing else is; each example is right by
+// Every route that does something is in the document and nothing else is; each example is right by
 // its schema, is answered, and the answer is right by its own.
 func TestDocument(t *testing.T) {
 	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")})
@@ -84,7 +84,16 @@ func TestDocument(t *testing.T) {
 		t.Errorf("version %q", d.OpenAPI)
 	}
 	var want, got []string
+	refused := map[string]bool{} // routes that only say why they are not here
+	for _, a := range absent {
+		for _, path := range a.paths {
+			refused[path] = true
+		}
+	}
 	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
+		if refused[r.Path] {
+			continue
+		}
 		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
 	}
 	want = append(want, "get /models/sse") // by the wildcard of /models

@@ -112,7 +112,7 @@ func TestRouter(t *testing.T) {
 	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "the model need 9.7 GB") {
 		t.Errorf("one that does not fit: %d %s", status, text)
 	}
-	statuses("a sleeping, b unloaded, huge unloaded failed") // a made room, which was too little
+	statuses("a loaded, b unloaded, huge unloaded failed")
 	for body, want := range map[string]int{`{"model":"b"}`: 200, `{"model":"x"}`: 404, `{}`: 400, ``: 400, `{"model":7}`: 400, `{"model":"../a"}`: 404} {
 		if status, text, _ := s.do("POST", "/models/load", body); status != want {
 			t.Errorf("loading %s: %d %s", body, status, text)
@@ -135,12 +135,18 @@ func TestRouter(t *testing.T) {
 	}
 	eventually(t, "unloaded", func() bool { st, _ := s.server.models.Status("a"); return st.State == models.Unloaded })
 	var got []string
-	for range 12 {
+	for range 11 {
 		var e struct {
 			Model, Event string
 			Data         *modelEventData
 		}
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(<-events, "data: ")), &e); err != nil || e.Data == nil || e.Event != "model_status" {
+		var line string
+		select {
+		case line = <-events:
+		case <-time.After(time.Minute):
+			t.Fatalf("no event after %s", strings.Join(got, ", "))
+		}
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e); err != nil || e.Data == nil || e.Event != "model_status" {
 			t.Fatal(e, err)
 		}
 		one := e.Model + " " + e.Data.Status
@@ -155,7 +161,7 @@ func TestRouter(t *testing.T) {
 		}
 		got = append(got, one)
 	}
-	if text := strings.Join(got, ", "); text != "a loading, a loaded a, huge loading, a sleeping, huge unloaded failed, b loading, b loading half, b unloaded, b loading, b loading half, b loaded b, a unloaded" {
+	if text := strings.Join(got, ", "); text != "a loading, a loaded a, huge loading, huge unloaded failed, b loading, b loading half, b unloaded, b loading, b loading half, b loaded b, a unloaded" {
 		t.Errorf("events %s", text)
 	}
 }
