@@ -156,11 +156,15 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	var active []*modelText
 	room := m.e.batch // of the first pass; each after it has one token of each text
 	for _, t := range texts {
-		if t.words != nil {
-			t.words.read(t.gen.ids)
+		if t.lost {
+			continue
+		}
+		if t.words != nil && !t.read(m.e.ctx) {
+			t.lost = true
+			continue
 		}
 		n := len(t.known())
-		if t.lost || n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
+		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
 			continue
 		}
 		if t.attach(m.e); t.seq.Len() == n { // nothing is new to it, and its state cannot go back
@@ -193,6 +197,19 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	return nil
 }
 
+// read reads what is new of the text in the draft model's vocabulary. It reports whether that has room in a context.
+func (t *modelText) read(ctx int) bool {
+	const longest = 4 // tokens of the text that one of the draft model says; a text that is longer than so many contexts is not read
+	if len(t.gen.ids) < longest*ctx {
+		t.words.read(t.gen.ids)
+		if len(t.words.ids)+draft.MaxGuesses < ctx {
+			return true
+		}
+	}
+	*t.words = words{mine: t.words.mine, theirs: t.words.theirs, fixed: t.words.fixed}
+	return false
+}
+
 // write makes guesses in the draft model's vocabulary guesses in the model's.
 func (t *modelText) write() {
 	if t.words == nil || len(t.found) == 0 {
@@ -201,10 +218,12 @@ func (t *modelText) write() {
 	ids, probs := t.words.write(t.found, t.probs)
 	t.found, t.reach = t.found[:0], 1
 	for i, id := range ids {
-		if id < 0 || int(id) >= t.gen.nVocab {
+		if id < 0 || int(id) >= t.gen.nVocab || len(t.found) == min(t.gen.Draft.Max, draft.MaxGuesses) {
 			break
 		}
-		t.add(id, probs[i])
+		if t.add(id, probs[i]); t.found[i].Chance < float64(t.gen.Draft.MinChance) {
+			break
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (l *Loop) regrow(n, all uint64) {
 		l.nudge()
 		n -= min(n, more)
 	}
-	if l.e.drafts != nil && n > 0 {
+	if d := l.e.drafts; d != nil && n > 0 && d.seen.Bytes < d.seen.Most {
 		l.calls = append(l.calls, func() { l.regrowDrafts(n) })
 		l.nudge()
 	}

@@ -160,6 +160,9 @@ func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) erro
 					return err
 				}
 			}
+			for _, w := range all {
+				w.keepHot()
+			}
 			l.asleep = false
 			l.seeDrafts()
 			return nil
@@ -235,11 +238,16 @@ func (w *woken) install() error {
 	if st, ok := w.m.Stream(); ok {
 		e.streamed = st.Limit
 	}
-	if budget := e.device.budget; w.m.Residency == model.Mapped {
-		e.hot, _ = budget.Reserve(hotPurpose, min(e.file.Size(), budget.Free()/2)) // none if that is gone by now
-	}
 	e.taken.Store(e.bytes())
 	return nil
+}
+
+// keepHot reserves room for pages of a mapped file: of what is left when all is there that has to be.
+func (w *woken) keepHot() {
+	if budget := w.device.budget; w.m.Residency == model.Mapped {
+		w.hot, _ = budget.Reserve(hotPurpose, min(w.file.Size(), budget.Free()/2)) // none if that is gone by now
+		w.taken.Store(w.bytes())
+	}
 }
 
 // uninstall releases what install took: another engine could not have as much.
@@ -247,9 +255,6 @@ func (w *woken) uninstall() {
 	if w.mover != nil {
 		w.mover.Close()
 		w.mover = nil
-	}
-	if w.hot != nil {
-		w.hot.Release()
 	}
 	_ = w.kv.Resize(w.kv.Used()) // shrinking cannot fail
 	w.taken.Store(0)

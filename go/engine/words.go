@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/draft"
@@ -76,7 +77,11 @@ func (w *words) settle(whole []byte) {
 	}
 	w.begun = w.begun || end > 0
 	w.settled = n
-	w.tail = w.tail[:copy(w.tail, w.tail[end:])]
+	if rest := w.tail[end:]; cap(w.tail) > 64*longestTail {
+		w.tail = slices.Clone(rest) // without the room that a prompt took
+	} else {
+		w.tail = w.tail[:copy(w.tail, rest)]
+	}
 }
 
 // cutOff returns how many bytes at the end of a text are the beginning of a character.

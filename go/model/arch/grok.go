@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// grok is Grok 1 and 2: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
+// grok is Grok 1, and Grok 2 but for scores that grow with the position, which its published files have: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
 // logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants.
 // llama.cpp leaves the cap of the router's logits out, which xAI's reference for Grok 2 has.
 var grok = Arch{

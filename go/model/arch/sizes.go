@@ -190,7 +190,10 @@ func (k *keys) sharedExperts() {
 }
 
 // rope reads the rotations of all layers.
-func (k *keys) rope(style kernel.Rope) {
+func (k *keys) rope(style kernel.Rope) { k.ropeOver(style, "rope.dimension_count") }
+
+// ropeOver is rope where another key says over how many dimensions.
+func (k *keys) ropeOver(style kernel.Rope, rotated string) {
 	scaling := k.scaling()
 	base := k.floatOr("rope.freq_base", 10000, 1.001, 1e15)
 	for i := range k.c.Layers {
@@ -202,9 +205,9 @@ func (k *keys) rope(style kernel.Rope) {
 		if _, ok := k.f.Tensor(longFactors); ok {
 			r.NCtxShort = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 		}
-		r.NRot = k.intOr("rope.dimension_count", l.HeadDim, 2, max(l.HeadDim, 2))
+		r.NRot = k.intOr(rotated, l.HeadDim, 2, max(l.HeadDim, 2))
 		if k.err == nil && r.NRot%2 != 0 {
-			k.fail("rope.dimension_count", "%d, want an even number", r.NRot)
+			k.fail(rotated, "%d, want an even number", r.NRot)
 		}
 		l.Rope = r
 	}
