@@ -40,6 +40,7 @@ setup:
 # One at a time in a folder: scripts that run many checks begin with it in the background.
 lib: setup
 	@mkdir -p $(BUILD)
+	@flock -n $(BUILD)/.lock true || echo "waiting for the build of $(BUILD) that another process has begun"
 	@flock $(BUILD)/.lock sh -c 'cmake -S . -B $(BUILD) --no-warn-unused-cli $(CMAKE_ARGS) >/dev/null && \
 		cmake --build $(BUILD) --parallel $(shell nproc)'
 

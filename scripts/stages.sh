@@ -39,10 +39,17 @@ skip() {
 }
 
 ahead() {
-	# A session of its own: all of its processes end with the script, however that does. Where the system gives
-	# sessions equal shares of the CPUs, this one's has to be less too.
-	# shellcheck disable=SC2016 # the arguments of that shell
-	setsid sh -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 19 "$@"' ahead "$@" >/dev/null 2>&1 </dev/null &
+	# A session of its own: all of its processes end with the script, by the trap, or where that is killed by the signal
+	# that setpriv asks for; without setpriv's they then go on to their end. Where the system gives sessions equal
+	# shares of the CPUs, this one's has to be less too.
+	local follow=()
+	! setpriv --pdeathsig TERM true 2>/dev/null || follow=(setpriv --pdeathsig TERM)
+	# shellcheck disable=SC2016 # the variables of that shell
+	setsid ${follow[@]+"${follow[@]}"} sh -c '
+		trap "trap - TERM; kill -- -$$" TERM
+		{ echo 19 >/proc/self/autogroup; } 2>/dev/null
+		nice -n 19 "$@" &
+		wait' ahead "$@" >/dev/null 2>&1 </dev/null &
 	trap end_ahead EXIT
 }
 

@@ -29,11 +29,11 @@ const maxRanked = 1024
 
 // ranksOf returns the file of tiktoken's kind in a folder, "" if there is none.
 func ranksOf(dir string) string {
+	files, _ := os.ReadDir(dir)
 	for _, pattern := range []string{"*.tiktoken", "tiktoken.model", "tokenizer.model"} {
-		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, path := range paths {
-			if isRanks(path) {
-				return path
+		for _, file := range files {
+			if ok, _ := filepath.Match(pattern, file.Name()); ok && isRanks(filepath.Join(dir, file.Name())) {
+				return filepath.Join(dir, file.Name())
 			}
 		}
 	}

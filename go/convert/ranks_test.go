@@ -23,6 +23,18 @@ func unpacked(t *testing.T, name string) []byte {
 	return must(z.DecodeAll(must(os.ReadFile(testdata.Path(t, name))), nil))
 }
 
+// A folder's name is no pattern.
+func TestRanksInFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[v2]")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	save(t, dir, "qwen.tiktoken", ranksText("th"))
+	if got := ranksOf(dir); got != filepath.Join(dir, "qwen.tiktoken") {
+		t.Errorf("found %q", got)
+	}
+}
+
 // TestRanks reads vocabularies of tiktoken's kind, and compares them with what another converter has made of the same model's
 // tokenizer.json: the tokens, and for Qwen, whose merges follow from ranks there as well, those.
 func TestRanks(t *testing.T) {

@@ -12,6 +12,8 @@ type Tap struct {
 	Counts []int64   // [matrix]: rows that were added
 
 	Products []float32 // of TapProducts: [matrix][spans, SpanFloats of them]; nil: nobody asked
+
+	shared bool // they are another product's
 }
 
 // taps is the sums that C adds to, in C memory.
@@ -42,7 +44,7 @@ func (t *taps) close() {
 	for _, tap := range t.all {
 		free(unsafe.Pointer(unsafe.SliceData(tap.Sums)))
 		free(unsafe.Pointer(unsafe.SliceData(tap.Counts)))
-		if tap.Products != nil {
+		if tap.Products != nil && !tap.shared {
 			free(unsafe.Pointer(unsafe.SliceData(tap.Products)))
 		}
 	}
@@ -66,13 +68,14 @@ func SpanFloats(n, span int) int {
 }
 
 // TapProducts has a product that is tapped add the products of each two columns of the same span as well: for each matrix
-// SpanFloats of them, span by span, each a square of which the upper triangle holds; the last may be narrower. The memory
-// is C's, until Tap. It reports whether the operation is a product of such columns: a multiple of 32, and span of 256 where
-// there is more than one.
-func (p *Plan) TapProducts(op, span int) bool {
+// SpanFloats of them, span by span, each a square of which the upper triangle holds; the last may be narrower. It adds to
+// those of to, another product's of this shape, which have to stay until both plans tap anew; where that is nil, to new ones,
+// whose memory is C's, until Tap. It returns what it adds to: nil where the operation is no product of such columns, a
+// multiple of 32, and span of 256 where there is more than one.
+func (p *Plan) TapProducts(op, span int, to []float32) []float32 {
 	p.mustBeOpen()
 	if p.taps == nil || op < 0 || op >= p.n || span < 1 {
-		return false
+		return nil
 	}
 	for i := range p.taps.all {
 		tap := &p.taps.all[i]
@@ -81,15 +84,21 @@ func (p *Plan) TapProducts(op, span int) bool {
 			continue
 		}
 		if span = min(span, columns); columns%32 != 0 || span < columns && span%actBlock != 0 {
-			return false
+			return nil
 		}
 		n := len(tap.Counts) * SpanFloats(columns, span)
-		tap.Products = float32s(n)
+		if to != nil && len(to) != n {
+			return nil
+		}
+		if tap.shared = to != nil; !tap.shared {
+			to = float32s(n)
+		}
+		tap.Products = to
 		c := &unsafe.Slice(p.taps.c, p.n)[op]
-		c.products, c.span, c.isa = (*C.float)(unsafe.SliceData(tap.Products)), C.int64_t(span), C.uint32_t(CPU())
-		return true
+		c.products, c.span, c.isa = (*C.float)(unsafe.SliceData(to)), C.int64_t(span), C.uint32_t(CPU())
+		return to
 	}
-	return false
+	return nil
 }
 
 // Taps returns the sums since Tap.

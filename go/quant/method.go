@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,8 +46,9 @@ type Hessian struct {
 	Columns, Span int
 	Products      []float32 // [matrix][kernel.SpanFloats]; factors of them from the first use on
 
-	once sync.Once
-	err  error
+	mu       sync.Mutex
+	factored []bool // of the squares
+	err      error
 }
 
 // damp is what is added to the diagonal of a Hessian, as a part of its mean: a text says little of directions in which its
@@ -56,13 +58,21 @@ const damp = 0.01
 // workBytes is how much memory factoring takes at most, but for one span at a time.
 const workBytes = 1 << 30
 
-// factor makes factors of the products, on so many threads.
-func (h *Hessian) factor(threads int) error {
-	h.once.Do(func() { h.err = h.factorAll(threads) })
-	return h.err
+// factor makes factors of the products, on so many threads. Where ctx ends that, the next call goes on.
+func (h *Hessian) factor(ctx context.Context, threads int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = h.factorAll(ctx, threads)
+	}
+	if h.err != nil {
+		return h.err
+	}
+	return ctx.Err()
 }
 
-func (h *Hessian) factorAll(threads int) error {
+// factorAll factors the squares that are left. That ctx has ended is no error here.
+func (h *Hessian) factorAll(ctx context.Context, threads int) error {
 	each := kernel.SpanFloats(h.Columns, h.Span)
 	if h.Columns < 1 || h.Span < 1 || each == 0 || len(h.Products)%each != 0 {
 		return fmt.Errorf("%d products of %d columns in spans of %d", len(h.Products), h.Columns, h.Span)
@@ -79,15 +89,23 @@ func (h *Hessian) factorAll(threads int) error {
 			rest = rest[n*n:]
 		}
 	}
+	if h.factored == nil {
+		h.factored = make([]bool, len(squares))
+	}
 	threads = max(1, min(threads, len(squares), workBytes/(8*h.Span*h.Span)))
 	errs := make([]error, threads)
 	var wait sync.WaitGroup
 	for thread := range threads {
 		wait.Go(func() {
-			work := make([]float64, h.Span*h.Span)
-			for i := thread; i < len(squares) && errs[thread] == nil; i += threads {
-				s := squares[i]
-				errs[thread] = factorOne(s.of, s.n, work[:s.n*s.n])
+			var work []float64
+			for i := thread; i < len(squares) && errs[thread] == nil && ctx.Err() == nil; i += threads {
+				if s := squares[i]; !h.factored[i] {
+					if work == nil {
+						work = make([]float64, h.Span*h.Span)
+					}
+					errs[thread] = factorOne(s.of, s.n, work[:s.n*s.n])
+					h.factored[i] = true
+				}
 			}
 		})
 	}

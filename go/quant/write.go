@@ -221,7 +221,7 @@ func (j *Job) prepare(ctx context.Context, e *encoder, method Method) (err error
 	if err := e.hessian.fits(e); err != nil {
 		return err
 	}
-	return e.hessian.factor(j.Threads)
+	return e.hessian.factor(ctx, j.Threads)
 }
 
 // copy writes a tensor as it is.

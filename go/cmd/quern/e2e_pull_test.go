@@ -376,6 +376,17 @@ func TestNamesAsArguments(t *testing.T) {
 			t.Fatalf("quern %q: exit code %d, %s", args, r.code, r.stderr)
 		}
 	}
+	for _, args := range [][]string{
+		{"quantize", "--yes", "hf.co/org/repo", "Q4_K_M"}, {"quantize", "--yes", "--target-bpw", "5", "hf.co/org/repo"}, {"quantize", "--yes", "hf.co/org/repo", at("x"), "Q9"},
+		{"quantize", "--yes", "--tensor-type", "a=Q9", "hf.co/org/repo", at("x"), "Q8_0"},
+		{"pack", "--yes", "hf.co/org/repo"}, {"split", "--yes", "hf.co/org/repo", at("x"), "--split", "--merge"},
+		{"merge-lora", "--yes", "hf.co/org/repo", "hf.co/org/repo"}, {"merge-lora", "--yes", "hf.co/org/repo", "hf.co/org/repo:nan", "-o", at("x")},
+	} {
+		with(args...).refused(t, 2)
+	}
+	if n := s.sent.Load(); n > 0 {
+		t.Errorf("%d bytes came for arguments that are wrong", n)
+	}
 	with("split", "hf.co/org/repo", at("part")).refused(t, 1, "hf.co/org/repo:Q4_K_M is not in the cache", "--yes")
 	with("pack", "nothing", at("x")).refused(t, 1, "nothing is no file, and no model in the cache")
 	fine("split", "--yes", "hf.co/org/repo", at("part"), "--split-max-tensors", "20")

@@ -46,6 +46,7 @@ func newMergeLoraCommand() *cobra.Command {
 		write  splitFlags
 		out    string
 		stored string
+		as     func(*gguf.Tensor) gguf.Type
 	)
 	cmd := &cobra.Command{
 		Use:   "merge-lora BASE ADAPTER[:SCALE]... -o OUT",
@@ -58,14 +59,14 @@ it small with more care than --type can.`,
 		Example: `  quern merge-lora base.gguf adapter.gguf -o merged.gguf
   quern merge-lora base.gguf style.gguf:0.5 facts.gguf -o merged.gguf --type bf16`,
 		Args: cobra.MinimumNArgs(2),
-		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if out == "" {
 				return usagef("no file to write; give one with -o OUT")
 			}
-			as, err := mergedType(stored)
-			if err != nil {
-				return err
-			}
+			as, err = mergedType(stored)
+			return err
+		},
+		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
 			return mergeLora(cmd, &write, args, out, as)
 		}),
 	}

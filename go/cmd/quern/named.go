@@ -8,48 +8,90 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/hub"
 )
 
 // allArguments is the count of a command whose arguments are all models.
 const allArguments = math.MaxInt
 
 // namesModels lets the first arguments of a command be names of models as -m has them: of the cache, or to be downloaded. All but
-// the first may have the scale of an adapter behind them. The command itself is given files.
+// the first may have the scale of an adapter behind them. The command itself is given files; its PreRunE tests the arguments
+// before anything is downloaded.
 func namesModels(cmd *cobra.Command, count int) *cobra.Command {
-	var hub hubFlags
+	var flags hubFlags
 	fs := cmd.Flags()
-	hub.defineCache(fs)
-	fs.BoolVarP(&hub.yes, "yes", "y", false, "download a model that is not here without asking")
+	flags.defineCache(fs)
+	fs.BoolVarP(&flags.yes, "yes", "y", false, "download a model that is not here without asking")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		files := slices.Clone(args)
-		for i := range min(count, len(args)) {
-			name, scale := args[i], ""
-			if i > 0 {
-				name, scale = withoutScale(args[i])
+		// Without OUT it would be written beside a file of the cache.
+		beside := cmd.Name() == "quantize" && (len(args) < 2 || isKind(args[1]) || args[1] == autoKind)
+		noOut := usagef("%s is in the cache, where nothing is written beside it; name the file to write: quern quantize %s OUT ...", args[0], args[0])
+		if beside && onServer(args[0]) {
+			return noOut
+		}
+		names, scales := slices.Clone(args), make([]string, len(args))
+		for i := 1; i < min(count, len(args)); i++ {
+			if flags.has(args[i]) {
+				continue
 			}
-			at, err := hub.locate(cmd, name, false)
+			var err error
+			if names[i], scales[i], err = withoutScale(args[i]); err != nil {
+				return err
+			}
+		}
+		for i := range min(count, len(args)) {
+			at, err := flags.locate(cmd, names[i], false)
 			if err != nil {
 				return err
 			}
-			files[i] = at.path + scale
+			names[i] = at.path + scales[i]
 		}
-		if cmd.Name() == "quantize" && files[0] != args[0] && (len(args) < 2 || isKind(args[1]) || args[1] == autoKind) {
-			return usagef("%s is in the cache, where nothing is written beside it; name the file to write: quern quantize %s OUT ...", args[0], args[0])
+		if beside && names[0] != args[0] {
+			return noOut
 		}
-		return run(cmd, files)
+		return run(cmd, names)
 	}
 	return cmd
 }
 
-// withoutScale cuts the scale of an adapter off its name: a number behind the last colon, where that is no file's name.
-func withoutScale(arg string) (name, scale string) {
+// onServer reports whether a name is that of a model on a server, and no file's.
+func onServer(name string) bool {
+	if _, err := os.Stat(name); err == nil {
+		return false
+	}
+	_, err := hub.ParseRef(name)
+	return err == nil
+}
+
+// has reports whether the cache has a model of a name.
+func (f *hubFlags) has(name string) bool {
+	h, err := f.open(0)
+	if err != nil {
+		return false
+	}
+	_, err = h.Find(name)
+	return err == nil
+}
+
+// withoutScale cuts the scale of an adapter off its name: a number behind the last colon, where that is no file's name. In
+// registries a number may be a tag: there a tag or a digest stands before the scale.
+func withoutScale(arg string) (name, scale string, err error) {
 	i := strings.LastIndexByte(arg, ':')
 	if _, err := os.Stat(arg); err == nil || i < 0 {
-		return arg, ""
+		return arg, "", nil
 	}
-	if _, err := strconv.ParseFloat(arg[i+1:], 32); err != nil {
-		return arg, ""
+	v, err := strconv.ParseFloat(arg[i+1:], 32)
+	if err != nil {
+		return arg, "", nil
 	}
-	return arg[:i], arg[i:]
+	ref, err := hub.ParseRef(arg[:i])
+	if err == nil && (ref.Kind == hub.Ollama || ref.Kind == hub.OCI) && !strings.ContainsAny(arg[strings.LastIndexByte(arg[:i], '/')+1:i], ":@") {
+		return arg, "", nil
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "", "", usagef("%q: %q is no scale, want a number such as 0.5", arg, arg[i+1:])
+	}
+	return arg[:i], arg[i:], nil
 }

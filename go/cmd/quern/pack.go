@@ -35,14 +35,18 @@ With --check, a packed file is read whole and compared with its checksums.`,
   quern pack --yes hf.co/ggml-org/gemma-3-1b-it-GGUF gemma.packed.gguf
   quern pack --check model.packed.gguf`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case f.check && len(args) == 2:
 				return usagef("--check takes one packed file, not two")
-			case f.check:
+			case !f.check && len(args) == 1:
+				return usagef("no file to write; give a second path, such as model.packed.gguf")
+			}
+			return nil
+		},
+		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+			if f.check {
 				return f.verify(cmd, args[0])
-			case len(args) == 1:
-				return usagef("no file to write; give a second path, such as %s.packed.gguf", args[0])
 			}
 			return f.run(cmd, args[0], args[1])
 		}),

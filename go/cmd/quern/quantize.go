@@ -34,7 +34,10 @@ type quantizeFlags struct {
 }
 
 func newQuantizeCommand() *cobra.Command {
-	var f quantizeFlags
+	var (
+		f       quantizeFlags
+		options quant.Options
+	)
 	cmd := &cobra.Command{
 		Use:   "quantize IN [OUT] [TYPE] [THREADS]",
 		Short: "Write a model with smaller weights",
@@ -58,12 +61,19 @@ Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
   quern quantize --tensor-type attn_v=Q8_0 --output-tensor-type Q8_0 in.gguf out.gguf Q4_K_M
   quern quantize --target-bpw 4.5 --imatrix model.imatrix model-f16.gguf model-4.5.gguf`,
 		Args: cobra.RangeArgs(1, 4),
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			if _, _, _, err = f.arguments(args); err != nil {
+				return err
+			}
+			options, err = f.options()
+			return err
+		},
 		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
-			in, out, kind, err := f.arguments(args)
+			in, out, kind, err := f.arguments(args) // IN is a file now
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, in, out, kind)
+			return f.run(cmd, in, out, kind, options)
 		}),
 	}
 	fs := cmd.Flags()
@@ -134,14 +144,7 @@ func isKind(s string) bool {
 	return err == nil || strings.EqualFold(s, copyKind)
 }
 
-func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string) error {
-	if len(f.include) > 0 && len(f.exclude) > 0 {
-		return usagef("--include-weights and --exclude-weights together; give one of them")
-	}
-	options, err := f.options()
-	if err != nil {
-		return err
-	}
+func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string, options quant.Options) error {
 	file, err := openFile(in)
 	if err != nil {
 		return err
@@ -200,6 +203,9 @@ func (f *quantizeFlags) useThreads() (int, error) {
 
 // options reads the flags about types.
 func (f *quantizeFlags) options() (o quant.Options, err error) {
+	if len(f.include) > 0 && len(f.exclude) > 0 {
+		return o, usagef("--include-weights and --exclude-weights together; give one of them")
+	}
 	o.Pure, o.LeaveOutput = f.pure, f.leave
 	for _, one := range []struct {
 		flag, value string

@@ -152,7 +152,7 @@ func (c *calibrator) find(job *quant.Job) {
 		if !wanted[t.Tensor] {
 			return
 		}
-		wanted[t.Tensor] = false // where it is used again, the first use is taken
+		wanted[t.Tensor] = false // where it is used again, that adds to the same sums
 		p := byInput[&t.Sums[0]]
 		if p == nil {
 			n := len(t.Sums) / len(t.Counts)

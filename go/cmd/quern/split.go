@@ -36,11 +36,17 @@ every program. "quern join" makes one file of them again.`,
 		Example: `  quern split model.gguf part --split-max-size 4G
   quern join part-00001-of-00003.gguf model.gguf`,
 		Args: cobra.ExactArgs(2),
-		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			switch {
 			case f.split && f.merge:
 				return usagef("--split and --merge: give one")
-			case f.merge:
+			case !f.merge && f.bytes > 0 && f.tensors > 0:
+				return usagef("--split-max-size and --split-max-tensors: give one")
+			}
+			return nil
+		},
+		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
+			if f.merge {
 				return f.joinFile(cmd, args[0], args[1])
 			}
 			return f.splitFile(cmd, args[0], args[1])
@@ -77,9 +83,6 @@ const defaultSplitTensors = 128
 
 // splitFile writes the shards of a model.
 func (f *splitFlags) splitFile(cmd *cobra.Command, in, prefix string) error {
-	if f.bytes > 0 && f.tensors > 0 {
-		return usagef("--split-max-size and --split-max-tensors: give one")
-	}
 	o := gguf.CutOptions{MaxTensors: f.tensors, MaxBytes: f.bytes, HeadApart: f.headApart}
 	if f.bytes == 0 && f.tensors == 0 {
 		o.MaxTensors = defaultSplitTensors

@@ -200,7 +200,7 @@ func (s *Store) Close() {
 func (s *Store) tidy() error {
 	var paths []string
 	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", "file-*.data"} {
-		list, err := filepath.Glob(s.path(pattern))
+		list, err := s.matching(pattern)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (s *Store) tidy() error {
 }
 
 func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T) string) error {
-	paths, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	paths, err := s.matching(pattern)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func load[T any](s *Store, pattern string, into map[string]*owned[T], id func(*T
 
 // loadJournals counts the journals of batches that have not ended, and removes others.
 func (s *Store) loadJournals() error {
-	paths, err := filepath.Glob(s.journal("batch_*"))
+	paths, err := s.matching("batch_*.journal")
 	if err != nil {
 		return err
 	}
@@ -259,6 +259,22 @@ func (s *Store) loadJournals() error {
 		s.used += info.Size()
 	}
 	return nil
+}
+
+// matching returns the paths of the files whose names match a pattern. The folder's own name is none.
+func (s *Store) matching(pattern string) (paths []string, err error) {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if ok, err := filepath.Match(pattern, file.Name()); err != nil {
+			return nil, err
+		} else if ok {
+			paths = append(paths, s.path(file.Name()))
+		}
+	}
+	return paths, nil
 }
 
 func (s *Store) path(name string) string  { return filepath.Join(s.dir, name) }

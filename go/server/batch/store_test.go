@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,34 @@ func TestOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+}
+
+// What is in a folder is found again, whichever name that has.
+func TestOpenAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[v2]")
+	s, err := Open(dir, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.AddFile("me", "x", "batch", strings.NewReader("some"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, ".file-x.tmp")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if s, err = Open(dir, 100); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.files[f.ID] == nil || s.used != 4 {
+		t.Errorf("%d files of %d bytes, want one of 4", len(s.files), s.used)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("what was being written is still there")
+	}
 }
 
 // Files that are written at the same time have the space and the places of the store together.
