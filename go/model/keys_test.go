@@ -123,3 +123,28 @@ func change(t *testing.T, d *draft, drop string, keys map[string]any) {
 		d.set(arch+"."+key, v)
 	}
 }
+
+// Files of Maple say 0 rotated dimensions, which are those of layers without windows, and apart from that those in windows.
+func TestMapleRotations(t *testing.T) {
+	path, _ := keyModel(t, "own:maple")
+	d := read(t, path)
+	change(t, d, "", map[string]any{"rope.dimension_count": uint32(0), "rope.dimension_count_swa": uint32(4)})
+	m, err := load(t, d.write(t, "x.gguf"), Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows := 0
+	for il, l := range m.Config.Layers {
+		want := 0
+		if l.Window > 0 {
+			want = 4
+			windows++
+		}
+		if l.Rope.NRot != want {
+			t.Errorf("layer %d rotates %d dimensions, want %d", il, l.Rope.NRot, want)
+		}
+	}
+	if windows == 0 || windows == len(m.Config.Layers) {
+		t.Errorf("%d layers of %d have windows", windows, len(m.Config.Layers))
+	}
+}
