@@ -1275,8 +1275,9 @@ static void streams(struct qn_pool *pool)
 		for (int i = 0; i < N; i++) {
 			const float by = x[i / ROW * ROW + (by_row ? 0 : i % STREAM_COLS)];
 
-			check_near("y", i, (double)y[i],
-			           (double)was[i] * (i % ROW / STREAM_COLS == 1 ? (double)by : 1), 1e-6);
+			const double product = (double)was[i] * (i % ROW / STREAM_COLS == 1 ? (double)by : 1);
+
+			check_near("y", i, (double)y[i], product, 1e-7 * fabs(product));
 		}
 	}
 	check_at(check_sets, "activations from a column");
