@@ -206,7 +206,7 @@ struct kernels {
 	void (*logits_spread)(float of[3], const float *x, int64_t n, float mid);
 	int64_t (*logits_select)(struct qn_token *y, int64_t room, const float *x, int64_t n, int32_t id, float from,
 	                         float to);
-	/* w[i] = what logits_weigh() adds of x[i], at[i] = (to - x[i]) per, at least 0, at most `last`, which NaN has. */
+	/* w[i] = what logits_weigh() adds of x[i], at[i] = (to - x[i]) per, from 0 to `last`, which NaN has. */
 	void (*logits_bins)(float *w, float *at, const float *x, int64_t n, const struct logits_range *r, float per,
 	                    float last);
 };

@@ -230,8 +230,11 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 
 	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
 	for (int k = 0; k < n; k++)
-		for (int j = 0; j < n_store; j++)
-			__builtin_prefetch(buf_row(c, op->dst, row + k) + op->col[i] + panel_col(op, o, s->e, s->p + j), 1);
+		for (int j = 0; j < n_store; j++) {
+			const int64_t col = op->col[i] + panel_col(op, o, s->e, s->p + j);
+
+			__builtin_prefetch(buf_row(c, op->dst, row + k) + col, 1);
+		}
 	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
 		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
 	} else {

@@ -542,7 +542,8 @@ static vi descend(const struct form *f, struct lanes *l, const struct turned *t,
 }
 
 /* Units that fit the codes of the block best, where a lane is open and that lowers its loss. */
-static void refit_turned(const struct form *f, struct lanes *l, const struct turned *t, float (*e)[RUNS], int r, vi open)
+static void refit_turned(const struct form *f, struct lanes *l, const struct turned *t, float (*e)[RUNS], int r,
+                         vi open)
 {
 	const int n = f->run * f->runs, affine = f->kind == FORM_AFFINE;
 	const vf d0 = load(&l->d[r]), m0 = load(&l->m[r]);

@@ -1,4 +1,6 @@
-/* tap.c - what products multiply by: sums of squares, so how much each column of their weights counts, and of products. */
+/*
+ * tap.c - what products multiply by: sums of squares, so how much each column of their weights counts, and of products.
+ */
 #include "ops.h"
 #include "route.h"
 #include "search.h"

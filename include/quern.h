@@ -500,10 +500,10 @@ struct qn_ticks {
 };
 
 /*
- * What a product multiplied by: squares of its inputs, added up by column, for each of its n_mat matrices apart; and where
- * somebody asks, products of each two columns of the same span: of each matrix and each of its spans [span][span] floats,
- * the last span's narrower, of which the blocks of 256 on and above the diagonal are added to. n_in is then a multiple
- * of 32, and span of 256 where there is more than one.
+ * What a product multiplied by: squares of its inputs, added up by column, for each of its n_mat matrices apart; and
+ * where somebody asks, products of each two columns of the same span: of each matrix and each of its spans
+ * [span][span] floats, the last span's narrower, of which the blocks of 256 on and above the diagonal are added to.
+ * n_in is then a multiple of 32, and span of 256 where there is more than one.
  */
 struct qn_tap {
 	double *sums;    /* [n_mat][n_in]; NULL: nobody asks */
@@ -598,9 +598,9 @@ int64_t qn_logits_select(struct qn_token *y, int64_t room, const float *x, int64
                          float to);
 
 /*
- * mass[b] = the sum of the weights, as of qn_logits_weigh(), of the logits from .. to of which (to - x) per begins with b; the
- * last bin has all beyond it as well. mass: [QN_LOGITS_BINS][QN_LOGITS_SUMS], of which the first QN_LOGITS_BINS are the result.
- * scale 0: each weighs 1.
+ * mass[b] = the sum of the weights, as of qn_logits_weigh(), of the logits from .. to of which (to - x) per begins
+ * with b; the last bin has all beyond it as well. mass: [QN_LOGITS_BINS][QN_LOGITS_SUMS], of which the first
+ * QN_LOGITS_BINS are the result. scale 0: each weighs 1.
  */
 enum { QN_LOGITS_BINS = 2048, QN_LOGITS_SUMS = 4 };
 

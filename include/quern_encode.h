@@ -29,9 +29,9 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
               const float *importance);
 
 /*
- * The same with scales, minimums and codes searched together, for the least sum of importance times squared error. In no
- * block is that more than what qn_encode() leaves there. Types of codebooks, of one or two bits with one scale and MXFP4
- * and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
+ * The same with scales, minimums and codes searched together, for the least sum of importance times squared error. In
+ * no block is that more than what qn_encode() leaves there. Types of codebooks, of one or two bits with one scale and
+ * MXFP4 and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
  */
 int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
                      const float *importance, void *scratch);
@@ -40,19 +40,20 @@ int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, i
 int qn_encode_searched(int32_t type);
 
 /*
- * Makes of h[n][n], the sums of x[i] x[j] over the inputs x of a matrix, of which the upper triangle is read, the factor
- * that qn_encode_corrected() takes: h = A' D A, A lower triangular with ones on its diagonal, in whose place D is. damp
- * times the mean of h's diagonal is added to that. Where all of h is 0, A and D are ones. work is [n][n]. Returns
- * QN_EINVAL, or QN_ENOTFINITE where h, so damped, is not positive definite.
+ * Makes of h[n][n], the sums of x[i] x[j] over the inputs x of a matrix, of which the upper triangle is read, the
+ * factor that qn_encode_corrected() takes: h = A' D A, A lower triangular with ones on its diagonal, in whose place D
+ * is. damp times the mean of h's diagonal is added to that. Where all of h is 0, A and D are ones. work is [n][n].
+ * Returns QN_EINVAL, or QN_ENOTFINITE where h, so damped, is not positive definite.
  */
 int qn_factor(uint32_t isa, float *h, int64_t n, double damp, double *work);
 
 /*
- * As qn_encode() of a type that is searched, with each error made good by the columns of the row that follow it. With e the errors of a row, the loss
- * e' h e is the sum over columns i of D[i] (e[i] + sum over j < i of A[i][j] e[j])^2, so column i is rounded for what the
- * second term leaves, and an error of it counts D[i] (GPTQ, or LDLQ). Scales are searched when a block's turn comes.
- * factor has those of each span columns of n_in, [span][span], the last one narrower: errors stay within a span. span is
- * a multiple of the type's block. scratch: QN_CORRECTED_SCRATCH(span) floats, 64-byte aligned.
+ * As qn_encode() of a type that is searched, with each error made good by the columns of the row that follow it. With
+ * e the errors of a row, the loss e' h e is the sum over columns i of D[i] (e[i] + sum over j < i of A[i][j] e[j])^2,
+ * so column i is rounded for what the second term leaves, and an error of it counts D[i] (GPTQ, or LDLQ). Scales are
+ * searched when a block's turn comes. factor has those of each span columns of n_in, [span][span], the last one
+ * narrower: errors stay within a span. span is a multiple of the type's block. scratch: QN_CORRECTED_SCRATCH(span)
+ * floats, 64-byte aligned.
  */
 #define QN_CORRECTED_SCRATCH(span) (2 * 16 * (span) + 257 * 256)
 int qn_encode_corrected(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,

@@ -135,7 +135,8 @@ static void check_bins(struct set *set, double *first, const float *x, int64_t n
 			want[b] += w;
 	}
 	for (int64_t b = 0; b < QN_LOGITS_BINS; b++) {
-		check_true(mass[b] >= want[b] * (1 - 2e-5) - 1e-26, "bin %lld has %g, want %g or more", (long long)b, mass[b], want[b]);
+		check_true(mass[b] >= want[b] * (1 - 2e-5) - 1e-26, "bin %lld has %g, want %g or more", (long long)b,
+		           mass[b], want[b]);
 		sum += mass[b];
 	}
 	check_near("all bins", n, sum, all, 2e-5 * all + 1e-26);

@@ -339,7 +339,7 @@ func TestRerank(t *testing.T) {
 // An encoder serves the vectors that embed makes, many at a time, and says what it cannot do.
 func TestServeEncoder(t *testing.T) {
 	path := modelPath(t, "tiny-random-bert-cls-f16.gguf")
-	s := serveFile(t, path, "-ctk", "f32", "-ctv", "f32")
+	s := serveFile(t, path, "-ctk", "f32", "-ctv", "f32", "--queue", "1000") // all texts of all requests at once
 	texts := []string{"a cat", "the dog ran", "a", "Hello, world! How are you today?"}
 	want := vectors(t, succeed(t, append([]string{"embed", "-m", path, "-ctk", "f32", "-ctv", "f32"}, texts...)...))
 	var many []string
