@@ -69,16 +69,7 @@ func TestDraftModels(t *testing.T) {
 						t.Fatal(err)
 					}
 					wg.Go(func() {
-						r := <-sink.done
-						var got []int32
-						for _, tok := range sink.logs {
-							if !tok.Stop {
-								got = append(got, tok.ID)
-							}
-						}
-						if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
-							t.Errorf("%s, among others: %v, %+v; without %v, %s", name, got, r, want, finish)
-						}
+						r := sink.said(t, name, want, finish)
 						if all := r.Drafted[draft.Model]; kind.name == "itself" && name == "greedy" && (all.Guessed == 0 || all.Right != all.Guessed) {
 							t.Errorf("of %d drafts by the model itself %d were accepted", all.Guessed, all.Right)
 						}

@@ -28,6 +28,22 @@ type catcher struct {
 
 func newCatcher() *catcher { return &catcher{done: make(chan Result, 2)} }
 
+// said waits for the end, and holds the text, without what ended it, and the reason to those that the request has alone.
+func (c *catcher) said(t *testing.T, what string, want []int32, finish Finish) Result {
+	t.Helper()
+	r := <-c.done
+	var got []int32
+	for _, tok := range c.logs {
+		if !tok.Stop {
+			got = append(got, tok.ID)
+		}
+	}
+	if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
+		t.Errorf("%s, among others: %v, %+v; without %v, %s", what, got, r, want, finish)
+	}
+	return r
+}
+
 func (c *catcher) Progress(p Progress) { c.prog = append(c.prog, p) }
 func (c *catcher) Done(r Result)       { c.done <- r }
 

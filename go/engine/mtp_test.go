@@ -91,16 +91,7 @@ func TestMTPDoesNotChangeAText(t *testing.T) {
 					t.Fatal(err)
 				}
 				wg.Go(func() {
-					r := <-sink.done
-					var got []int32
-					for _, tok := range sink.logs {
-						if !tok.Stop {
-							got = append(got, tok.ID)
-						}
-					}
-					if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
-						t.Errorf("%s, %s, among others: %v, %+v; without %v, %s", kind.name, name, got, r, want, finish)
-					}
+					sink.said(t, kind.name+", "+name, want, finish)
 				})
 			}
 		}

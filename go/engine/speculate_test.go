@@ -74,16 +74,7 @@ func TestDraftsDoNotChangeAText(t *testing.T) {
 						t.Fatal(err)
 					}
 					wg.Go(func() {
-						r := <-sink.done
-						var got []int32
-						for _, tok := range sink.logs {
-							if !tok.Stop {
-								got = append(got, tok.ID)
-							}
-						}
-						if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
-							t.Errorf("%s, %s drafts, among others: %v, %+v; without %v, %s", name, kind, got, r, want, finish)
-						}
+						r := sink.said(t, name+", "+kind+" drafts", want, finish)
 						if guessed, right := r.Drafted.Total(); kind == "right" && name == "greedy" && (right == 0 || right != guessed || r.Drafted[draft.Replay].Right != right) {
 							t.Errorf("of %d right drafts %d were accepted", guessed, right)
 						}

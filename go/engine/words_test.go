@@ -207,16 +207,7 @@ func TestDraftByText(t *testing.T) {
 					t.Fatal(err)
 				}
 				wg.Go(func() {
-					r := <-sink.done
-					var got []int32
-					for _, tok := range sink.logs {
-						if !tok.Stop {
-							got = append(got, tok.ID)
-						}
-					}
-					if !slices.Equal(got, want) || r.Finish != finish || r.Err != nil {
-						t.Errorf("%s, among others: %v, %+v; without %v, %s", name, got, r, want, finish)
-					}
+					r := sink.said(t, name, want, finish)
 					if of := r.Drafted[draft.Model]; name == "greedy" && strings.Contains(kind.path, "models") && of.Right < 3 {
 						t.Errorf("of %d drafts by the other model %d were right", of.Guessed, of.Right)
 					}

@@ -1,17 +1,11 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
-
 // maple is Maple: Qwen 3 with experts, whose functions have limits, windows in the layers that the file says, and no
 // rotations in the others.
 var maple = Arch{
 	Name: "maple",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.ropeOver(kernel.RopeNeox, "rope.dimension_count_swa") // rope.dimension_count is of the others, and 0
+		k.qwen3moe("rope.dimension_count_swa") // rope.dimension_count is of the others, and 0
 		k.windows(allBut(4))
 		k.ropeInWindows()
 		k.limits()

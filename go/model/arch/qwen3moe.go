@@ -4,14 +4,8 @@ import "github.com/quern-llm/quern/go/kernel"
 
 // qwen3moe is Qwen 3 with experts in place of the feed-forward.
 var qwen3moe = Arch{
-	Name: "qwen3moe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.rope(kernel.RopeNeox)
-	},
+	Name:   "qwen3moe",
+	config: func(k *keys) { k.qwen3moe("rope.dimension_count") },
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
@@ -20,4 +14,13 @@ var qwen3moe = Arch{
 		})
 		b.end("output_norm")
 	},
+}
+
+// qwen3moe reads the sizes of such a model, over so many rotated dimensions as a key says.
+func (k *keys) qwen3moe(rotated string) {
+	k.rms()
+	k.heads()
+	k.experts()
+	k.c.ExpertNorm = true
+	k.ropeOver(kernel.RopeNeox, rotated)
 }
