@@ -224,6 +224,12 @@ extern struct kernels qn_kernels;
 extern int32_t qn_ahead;
 
 /*
+ * The same where a loop does little between two loads: few tokens of the types of has_short_loop() in mm_x16.h, and
+ * reading alone. Some CPUs' own prefetch keeps up with those, and with nothing else. Written by qn_init().
+ */
+extern int32_t qn_ahead_short;
+
+/*
  * Not 0: where memory is the limit, weights are asked for in lanes. While AHEAD_LANES pages are used, one after the
  * other, the next ones are asked for, all at once. Written by qn_init().
  */
@@ -233,6 +239,7 @@ enum {
 	AHEAD_LANES = 4,
 	AHEAD_PAGE = 4096,
 	AHEAD_FEW = 3, /* tokens, at most, for which memory is the limit */
+	AHEAD_SHORT = 4, /* tokens, at most, of a short loop */
 };
 
 /* Asks in lanes while n bytes at p are used: for a line of each lane at the first of each AHEAD_LANES lines. */

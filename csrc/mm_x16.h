@@ -146,6 +146,16 @@ INLINE int few_of(int type)
 }
 
 /*
+ * Whether few tokens of a type take few instructions for each line: super-blocks without bits kept apart from the rest,
+ * and whole bytes where one instruction multiplies them.
+ */
+INLINE int has_short_loop(int type)
+{
+	return type == QN_Q2_K || type == QN_Q4_K || type == QN_Q6_K || type == QN_TQ2_0 ||
+	       (type == QN_Q8_0 && !MM_NARROW);
+}
+
+/*
  * Asks for weights to come while bytes at .. at + n of a block of np panels are used by the first nt of a call's
  * tokens.
  */
@@ -157,11 +167,14 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 		ask_in_lanes(w->p + at, n);
 		return;
 	}
-	if (!qn_ahead)
+
+	const int32_t ahead = has_short_loop(type) && tokens <= AHEAD_SHORT ? qn_ahead_short : qn_ahead;
+
+	if (!ahead)
 		return;
 #pragma GCC unroll 32
 	for (int i = 0; i < n; i += 64) {
-		const uint8_t *p = w->p + at + i + qn_ahead;
+		const uint8_t *p = w->p + at + i + ahead;
 
 		__builtin_prefetch(np == 2 && p >= w->end ? p + w->skip : p);
 	}

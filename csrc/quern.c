@@ -8,7 +8,7 @@
 #include "scalar/set.h"
 
 struct kernels qn_kernels;
-int32_t qn_ahead, qn_ahead_lanes;
+int32_t qn_ahead, qn_ahead_short, qn_ahead_lanes;
 
 void kernels_init_scalar(struct kernels *k)
 {
@@ -100,8 +100,8 @@ static void read_job(struct qn_pool *pool, void *arg, int ith, int nth)
 			/* As the kernels ask for weights: without it some CPUs read at half their speed. */
 			if (qn_ahead_lanes)
 				ask_in_lanes((const uint8_t *)&m->buf[i], 64);
-			else if (qn_ahead)
-				__builtin_prefetch((const uint8_t *)&m->buf[i] + qn_ahead);
+			else if (qn_ahead_short)
+				__builtin_prefetch((const uint8_t *)&m->buf[i] + qn_ahead_short);
 			for (int j = 0; j < 8; j++)
 				sum[j] ^= m->buf[i + (size_t)j];
 		}

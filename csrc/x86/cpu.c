@@ -61,25 +61,27 @@ uint32_t qn_cpu_isa(void)
 
 /*
  * What each vendor's cores want, measured (docs/kernels.md). Intel's prefetch follows many streams, but each
- * only within its page: one stream alone reaches two thirds of the memory's speed. AMD's streams needed no help
- * up to Zen 4, where every distance made one token slower; from Zen 5 on they fall far short of the memory
- * without it.
+ * only within its page: one stream alone reaches two thirds of the memory's speed. AMD's up to Zen 4 keeps up with
+ * short loops, which any distance makes slower, and with no others; from Zen 5 on it falls far short of the memory
+ * in all.
  */
 static void set_ahead(void)
 {
 	uint32_t max, vendor, a, b, c, d;
 
-	qn_ahead = qn_ahead_lanes = 0;
+	qn_ahead = qn_ahead_short = qn_ahead_lanes = 0;
 	if (!__get_cpuid(0, &max, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d))
 		return;
 
 	const uint32_t family = (a >> 8 & 15) + (a >> 20 & 255);
 
 	if (vendor == signature_INTEL_ebx) {
-		qn_ahead = 2304;
+		qn_ahead = qn_ahead_short = 2304;
 		qn_ahead_lanes = 1;
 	} else if (vendor == signature_AMD_ebx && family >= 0x1a) {
-		qn_ahead = 9216;
+		qn_ahead = qn_ahead_short = 9216;
+	} else if (vendor == signature_AMD_ebx) {
+		qn_ahead = 4608;
 	}
 }
 
