@@ -94,9 +94,17 @@ static void norm_rope(const struct run *c, const struct qn_op *op, float *x, con
 		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
 }
 
+/* By what scores grow with the position beyond temp_log. */
+static float growth(const struct qn_op *op, int64_t pos)
+{
+	return op->temp_log && pos > op->temp_log ? (float)(qln((double)pos) / qln((double)op->temp_log)) : 1;
+}
+
 /* What queries at a position are scaled by. */
 static float query_scale(const struct qn_op *op, int64_t pos)
 {
+	if (op->temp_log)
+		return op->scale * growth(op, pos);
 	if (op->temp == 0)
 		return op->scale;
 	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
@@ -137,6 +145,12 @@ static int heads_ok(const struct qn_op *op)
 	       op->n_head % op->n_head_kv == 0 && tier_ok(op, &own);
 }
 
+/* There is one growth, not two. */
+static int temp_log_ok(const struct qn_op *op)
+{
+	return op->temp_log == 0 || (op->temp_log > 1 && op->temp == 0);
+}
+
 static int qkv_check(const struct plan *p, const struct qn_op *op)
 {
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
@@ -144,7 +158,7 @@ static int qkv_check(const struct plan *p, const struct qn_op *op)
 	        (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
 	         (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)))) &&
 	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
-	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) &&
+	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) && temp_log_ok(op) &&
 	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
 	                                     op->rope_at >= 0 && op->rope_at <= op->head_dim - op->n_rot &&
 	                                     buf_ok(p, op->aux, op->n_rot)));
@@ -238,6 +252,7 @@ struct work {
 	float *e;
 	float qd[QN_TIERS_MAX][TILE_ROWS], c[QN_ATTN_ROWS];
 	const float *bias[TILE_ROWS];
+	float cap[TILE_ROWS];
 	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS], m_span[TILE_ROWS], l_span[TILE_ROWS];
 	int32_t qsum[QN_TIERS_MAX][TILE_ROWS];
 	int32_t from[TILE_ROWS], lim[TILE_ROWS];
@@ -365,7 +380,7 @@ static void attend_block(const struct qn_op *op, int i, struct work *w, const st
 			.from = w->from + r0,
 			.lim = w->lim + r0,
 			.bias = op->vec ? w->bias + r0 : NULL,
-			.cap = op->softcap * LOG2E,
+			.cap = op->softcap > 0 ? w->cap + r0 : NULL,
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
 			.head_dim = op->head_dim,
 			.v_dim = (int)dv,
@@ -495,6 +510,8 @@ static void tile_begin(const struct run *c, const struct qn_op *op, const struct
 	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
 	w->v = w->k + expanded_k(op);
 	w->listed = w->v + expanded_v(op);
+	for (int r = 0; r < n; r++)
+		w->cap[r] = op->softcap * LOG2E * growth(op, c->batch->pos[tile->t0 + r / heads]);
 	for (int i = 0; i <= op->n_tier; i++)
 		for (int r = 0; r < n; r++) {
 			const int head = h * group + tile->h0 + r % heads;
@@ -777,7 +794,7 @@ static int attend_check(const struct plan *p, const struct qn_op *op)
 	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       select_ok(p, op) && side_ok(op) && tiers_ok(op);
+	       temp_log_ok(op) && select_ok(p, op) && side_ok(op) && tiers_ok(op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *op)

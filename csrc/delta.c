@@ -14,8 +14,9 @@ static int64_t gate_col(const struct qn_op *op, int64_t h)
 static int gates_ok(const struct plan *p, const struct qn_op *op)
 {
 	if (!op->by_channel)
-		return buf_ok(p, op->aux, gate_col(op, op->n_head - 1) + op->n_seg + 1);
+		return op->limit == 0 && buf_ok(p, op->aux, gate_col(op, op->n_head - 1) + op->n_seg + 1);
 	return op->n_seg >= op->n_head && op->n_head_kv == op->n_head &&
+	       (op->limit == 0 || (op->limit < 0 && op->head_dim % QN_PANEL == 0)) &&
 	       buf_ok(p, op->aux, op->n_seg + (int64_t)op->n_head * op->head_dim);
 }
 
@@ -41,6 +42,18 @@ static size_t scratch(const struct qn_op *op)
 	return sizeof(float) * (size_t)apart_floats(op);
 }
 
+/* The decays of the rows of head h, of which none is below e^limit, of numbers at g. */
+static void bounded(const struct qn_op *op, int64_t h, float *g)
+{
+	float least[QN_PANEL];
+
+	for (int i = 0; i < QN_PANEL; i++)
+		least[i] = op->limit;
+	qn_kernels.scale_rows(g, g, op->vec2[h], NULL, op->head_dim);
+	qn_kernels.fn[QN_FN_SIGMOID](g, g, NULL, op->head_dim);
+	qn_kernels.scan_decays(g, least, g, op->head_dim / QN_PANEL);
+}
+
 /* The decays of the rows of head h, and the keys times these, of the d->n tokens from t on. */
 static void rows_apart(const struct run *c, const struct qn_op *op, int64_t h, int64_t t, struct delta_rows *d)
 {
@@ -54,7 +67,10 @@ static void rows_apart(const struct run *c, const struct qn_op *op, int64_t h, i
 
 		for (int r = 0; r < op->head_dim; r++)
 			g[r] = a[r] + op->vec[h * op->head_dim + r];
-		qn_kernels.delta_gates(g, gk, g, g, 0, op->vec2[h], op->head_dim);
+		if (op->limit < 0)
+			bounded(op, h, g);
+		else
+			qn_kernels.delta_gates(g, gk, g, g, 0, op->vec2[h], op->head_dim);
 		for (int r = 0; r < op->head_dim; r++)
 			gk[r] = g[r] * k[r];
 	}

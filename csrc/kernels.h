@@ -74,7 +74,7 @@ struct attn_rows {
 	const int32_t *qsum; /* [n] 128 times the sum of their integers, for 8-bit keys */
 	const int32_t *from, *lim; /* [n] the row sees positions from .. lim - 1 of this block; both rising */
 	const float *const *bias; /* [n] what is added to a row's scores, [64] that count times log2 e; or NULL */
-	float cap;           /* of the scores' softcap, times log2 e; 0: none */
+	const float *cap;    /* [n] of the softcap of a row's scores, times log2 e; or NULL */
 	int n, head_dim, v_dim; /* v_dim: of a value, rounded up to 16 */
 	int64_t q_bytes;
 	const uint8_t *ahead; /* what to ask for as K or V is read, as large: that of the next block, or itself */

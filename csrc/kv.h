@@ -40,7 +40,7 @@
 #define KV_Q4_TOP     15
 #define KV_WEIGHT_TOP 32760.0f
 #define KV_WEIGHT_SUM 262000.0f
-#define KV_HEAD_DIM_MAX 1024
+#define KV_HEAD_DIM_MAX 1152
 #define LOG2E 0x1.715476p+0f
 #define KV_TINY       0x1p-50f  /* vectors below are kept as zeros: squares must not underflow */
 

@@ -54,6 +54,7 @@ static size_t scratch(const struct qn_op *op)
 /* One matrix of an operation, with what every panel of it needs looked up once. */
 struct operand {
 	const struct qn_mat *m;
+	int64_t share; /* experts that have one matrix */
 	mm_fn *mm;
 	mm_pair_fn *pair;
 	const uint8_t *act; /* the first row's activations */
@@ -63,6 +64,12 @@ struct operand {
 	size_t scratch_each;
 };
 
+/* Matrices that an operation has, or experts that may share some. */
+static int64_t n_mat(const struct qn_op *op)
+{
+	return op->rows == QN_ROWS_PAIR ? op->n_expert : op->rows == QN_ROWS_HEAD ? op->n_seg : 1;
+}
+
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
 {
 	const struct qn_mat *m = &op->mat[i];
@@ -70,6 +77,7 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 
 	return (struct operand){
 		.m = m,
+		.share = n_mat(op) / m->n_mat,
 		.mm = qn_kernels.mm[m->type],
 		.act = c->bufs[op->act[kind]].data,
 		.act_bytes = act_bytes(kind),
@@ -85,6 +93,7 @@ static struct operand operand_of(const struct run *c, const struct qn_op *op, in
 /* Panel p of matrix e of o: where it lies, or packed into a part of scratch. */
 static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int part)
 {
+	e /= o->share;
 	if (o->m->layout == QN_X16)
 		return (const uint8_t *)o->m->data + (e * o->panels + p) * o->panel_bytes;
 
@@ -110,7 +119,7 @@ struct panels {
 
 static struct panels panels_at(const struct operand *o, const struct operand *twin, int64_t e, int64_t p, int64_t end)
 {
-	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, e, p, (e * o->panels + p) * QN_PANEL};
+	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, e, p, (e / o->share * o->panels + p) * QN_PANEL};
 
 	if (twin)
 		s.w[1] = panel_of(twin, e, p, 1);
@@ -136,7 +145,7 @@ static int64_t panel_col(const struct qn_op *op, const struct operand *o, int64_
 static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
 {
 	if (o->m->scale)
-		qn_kernels.scale_rows(tile, tile, o->m->scale[e], NULL, n * QN_PANEL);
+		qn_kernels.scale_rows(tile, tile, o->m->scale[e / o->share], NULL, n * QN_PANEL);
 }
 
 /* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i. */
@@ -190,10 +199,14 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 		if (s->w[1])
 			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
 		if (s->twin && op->limit > 0) {
+			if (op->limit_fn)
+				qn_kernels.fn[op->fn](tile, tile, NULL, n * QN_PANEL);
 			within(tile, -INFINITY, op->limit, n * QN_PANEL);
 			within(tile2, -op->limit, op->limit, n * QN_PANEL);
 		}
-		if (s->twin)
+		if (s->twin && op->limit > 0 && op->limit_fn)
+			qn_kernels.scale_rows(tile, tile, 1, tile2, n * QN_PANEL);
+		else if (s->twin)
 			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
 		else
 			qn_kernels.fn[op->fn](tile, tile, NULL, n_store * n * QN_PANEL);
@@ -347,12 +360,6 @@ static int items_at_once(const struct qn_op *op, int64_t rows, int64_t n_tok)
 	return op->epilogue == QN_EPI_GLU && n_tok <= FEW ? FEW_PANELS : 1;
 }
 
-/* Matrices that each of the op's holds. */
-static int64_t n_mat(const struct qn_op *op)
-{
-	return op->rows == QN_ROWS_PAIR ? op->n_expert : op->rows == QN_ROWS_HEAD ? op->n_seg : 1;
-}
-
 /* The columns of dst for the results of m, which are there for each head where there are heads. */
 static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, const struct qn_mat *m)
 {
@@ -383,9 +390,11 @@ static int check(const struct plan *p, const struct qn_op *op)
 
 	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_FN)
 		return 0;
-	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out))
+	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->mat[0].n_mat != op->mat[1].n_mat))
 		return 0;
 	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0: not set */
+		return 0;
+	if (op->limit_fn && op->fn == QN_FN_SWIGLU_CLAMP) /* whose other factor is not its own */
 		return 0;
 	if (op->limit != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->limit > 0)))
 		return 0;
@@ -396,7 +405,7 @@ static int check(const struct plan *p, const struct qn_op *op)
 	for (int i = 0; i < op->n_mat; i++) {
 		const struct qn_mat *m = &op->mat[i];
 
-		if (!mat_ok(m) || m->n_mat != n_mat(op))
+		if (!mat_ok(m) || (op->rows == QN_ROWS_PAIR ? n_mat(op) % m->n_mat : n_mat(op) != m->n_mat))
 			return 0;
 		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
 			return 0;

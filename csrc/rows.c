@@ -186,10 +186,19 @@ static void norm_rows_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, .run = norm_rows_run};
 
+/* Segments that have a number each. */
+static int64_t gate_segs(const struct qn_op *op)
+{
+	return op->by_row && op->n_seg ? op->n_seg : 1;
+}
+
 static int gate_check(const struct plan *p, const struct qn_op *op)
 {
+	const int64_t segs = gate_segs(op);
+
 	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
-	       col_ok(p, op->src, op->col[0], op->by_row ? 1 : op->n_col) && col_ok(p, op->dst, op->col[1], op->n_col);
+	       op->n_seg >= 0 && col_ok(p, op->src, op->col[0], op->by_row ? segs : op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], segs * op->n_col);
 }
 
 static void gate_run(struct run *c, const struct qn_op *op)
@@ -208,10 +217,12 @@ static void gate_run(struct run *c, const struct qn_op *op)
 				qn_kernels.fn[op->fn](y, x, y, op->n_col);
 			continue;
 		}
-		g = *x;
-		if (op->fn != QN_FN_NONE)
-			qn_kernels.fn[op->fn](&g, x, NULL, 1);
-		qn_kernels.scale_rows(y, y, g, NULL, op->n_col);
+		for (int64_t i = 0; i < gate_segs(op); i++, x++, y += op->n_col) {
+			g = *x;
+			if (op->fn != QN_FN_NONE)
+				qn_kernels.fn[op->fn](&g, x, NULL, 1);
+			qn_kernels.scale_rows(y, y, g, NULL, op->n_col);
+		}
 	}
 }
 

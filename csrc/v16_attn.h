@@ -68,8 +68,8 @@ static void VEC(attn_shape)(const struct attn_rows *a)
 			float *e = a->e + r * QN_KV_BLOCK + 16 * j;
 			v16 s = v16_load(e);
 
-			if (a->cap > 0)
-				s = softcap(s, a->cap);
+			if (a->cap)
+				s = softcap(s, a->cap[r]);
 			if (a->bias)
 				s = v16_fma(v16_load(a->bias[r] + 16 * j), v16_set1(LOG2E), s);
 			v16_store(e, s);
@@ -154,7 +154,7 @@ static void VEC(attn_weights)(const struct attn_rows *a)
 	float m[ROWS] = {0}, l[ROWS] = {0}, c[ROWS], max[ROWS] = {0}, sum[ROWS] = {0};
 	const size_t bytes = sizeof(float) * (size_t)a->n;
 
-	if (a->cap > 0 || a->bias)
+	if (a->cap || a->bias)
 		VEC(attn_shape)(a);
 	if (a->n < 4) {
 		for (int r = 0; r < a->n; r++)

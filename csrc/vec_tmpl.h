@@ -209,6 +209,7 @@ FN(gelu, qgelu(x))
 FN(gelu_erf, qgelu_erf(x))
 FN(relu2, (x > 0 ? x : x * 0) * (x > 0 ? x : x * 0)) /* NaN stays NaN */
 FN(relu, x > 0 ? x : x * 0)
+FN(softplus_times, qsoftplus(x))
 #undef FN
 
 static void VEC(swiglu_clamp)(float *y, const float *g, const float *u, int64_t n)
@@ -376,6 +377,7 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->fn[QN_FN_RELU2] = VEC(relu2);
 	k->fn[QN_FN_RELU] = VEC(relu);
 	k->fn[QN_FN_SWIGLU_CLAMP] = VEC(swiglu_clamp);
+	k->fn[QN_FN_SOFTPLUS] = VEC(softplus_times);
 	k->softcap = VEC(softcap);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);

@@ -151,16 +151,18 @@ enum qn_op_kind {
 	QN_OP_ACT,
 	/*
 	 * dst = fn(src) * dst, n_col columns from col[0] of src and col[1] of dst; where by_row is set, src has a
-	 * single column for all of them. fn may be QN_FN_NONE. Not QN_ROWS_PAIR.
+	 * single column for all of them, or, where n_seg is, one for each of n_seg segments of n_col columns.
+	 * fn may be QN_FN_NONE. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_GATE,
 	/*
 	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y.
 	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
 	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap). Where limit is set, it stores
-	 * what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit, and of mat[1]
-	 * within it. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses
-	 * its expert's. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
+	 * what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit (or, where limit_fn
+	 * is set, of which fn is), and of mat[1] within it. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and
+	 * bias[i] as many biases, and each pair uses its expert's; of n_mat matrices, a divisor of n_expert, one is of
+	 * as many neighbours. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
 	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
 	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the
 	 * bias. Not QN_ROWS_HEAD.
@@ -171,7 +173,8 @@ enum qn_op_kind {
 	 * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where vec, vec2 are set (RMS, eps),
 	 * rotates n_rot dimensions from number rope_at on by the table in buffer aux (before the norm where rope_first
 	 * is set), scales q by `scale`, writes k and v into the blocks of the group at kv_offset. Where temp is set,
-	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Before they are
+	 * q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Where temp_log is,
+	 * 2 or more, q of positions beyond it is scaled by ln(position) / ln(temp_log). Before they are
 	 * written, q, k and v are multiplied by mul[0 .. 2], channel by channel, each [n_head_kv][head_dim or v_dim],
 	 * or NULL for ones; query heads take the channels of the kv head that they share. Where q_only is set, there
 	 * are no keys and values: nothing is read or written but q.
@@ -181,7 +184,8 @@ enum qn_op_kind {
 	QN_OP_QKV,
 	/*
 	 * dst[t] = attention of q (src, col[0]) over the blocks of the group at kv_offset: [n_head][v_dim].
-	 * The score of a key is s = softcap * tanh(q k / softcap) + vec[head][span + 63 + i] of the key i positions
+	 * The score of a key is s = softcap * tanh(q k / softcap), where softcap grows with the position as q does by
+	 * temp_log (QN_OP_QKV), + vec[head][span + 63 + i] of the key i positions
 	 * after the token's own, before it where i is negative (vec: [n_head][2 (span + 64)] or NULL; keys further
 	 * away than `span` have the numbers of those at that distance, which are there 64 times). Keys `window`
 	 * positions or more before the token are not seen, and blocks that hold no
@@ -221,7 +225,9 @@ enum qn_op_kind {
 	 *
 	 * Where by_channel is set, each row of the state has a g of its own, from head_dim numbers a of each head, and
 	 * vec is [n_head][head_dim]. aux then has n_seg >= n_head numbers for b, and behind them a of all heads. Keys
-	 * are as many as heads.
+	 * are as many as heads. There limit may be set, which is below 0, and
+	 *	g = exp(limit * sigmoid(vec2[head] * (a + vec[head][row])))
+	 * head_dim is then a multiple of 16.
 	 */
 	QN_OP_DELTA,
 	/*
@@ -440,11 +446,13 @@ struct qn_op {
 	float eps, scale;
 	float softcap;        /* 0: none */
 	float limit;          /* 0: none */
+	int32_t limit_fn;
 	int32_t by_row, by_channel;
 	int32_t gating;       /* enum qn_gating */
 	int32_t n_group, n_group_used, group_best, weigh_input;
 	float temp;
 	int32_t temp_span, temp_offset;
+	int32_t temp_log;     /* positions; 0: none */
 	int32_t chunked;
 	int32_t q_only;
 	int32_t n_src;

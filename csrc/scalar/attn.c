@@ -109,8 +109,8 @@ static void weights(const struct attn_rows *a)
 		float *e = a->e + r * QN_KV_BLOCK, m = a->m[r];
 
 		for (int p = 0; p < QN_KV_BLOCK; p++) {
-			if (a->cap > 0)
-				e[p] = softcap(e[p], a->cap);
+			if (a->cap)
+				e[p] = softcap(e[p], a->cap[r]);
 			if (a->bias)
 				e[p] = fmaf(a->bias[r][p], LOG2E, e[p]);
 			if (p >= first && p < last && e[p] > m)

@@ -23,7 +23,7 @@ struct problem {
 	int n, heads, head_dim, v_dim, k_type, v_type;
 	int pos; /* of the first row's token; a token has `heads` rows */
 	int window, blocks;
-	float cap;      /* in powers of 2, as the kernels have it */
+	float cap;      /* of the first row, in powers of 2, as the kernels have it */
 	int biased;
 	enum data data;
 	uint8_t *k[BLOCKS_MAX], *v[BLOCKS_MAX];
@@ -240,6 +240,12 @@ static void fill(struct problem *p)
 	}
 }
 
+/* Each row has another. */
+static float cap_of(const struct problem *p, int r)
+{
+	return p->cap * (1 + (float)r / 32);
+}
+
 /* What a row does not see must not reach it, not even as 0 times something. */
 static void unseen(const struct problem *p, const struct state *s)
 {
@@ -249,12 +255,12 @@ static void unseen(const struct problem *p, const struct state *s)
 		check_true(isfinite(s->o[r * p->v_dim]), "row %d has a value that it does not see", r);
 }
 
-static struct guard g_o, g_m, g_l, g_e, g_c, g_from, g_lim;
+static struct guard g_o, g_m, g_l, g_e, g_c, g_from, g_lim, g_cap;
 
 /* Starts a run: o, m, l of rows that have seen nothing, in memory that ends at unmapped pages. */
 static struct attn_rows begin(const struct problem *p)
 {
-	struct attn_rows r = {.q = p->q, .qd = p->qd, .qsum = p->qsum, .q_bytes = p->q_bytes, .cap = p->cap,
+	struct attn_rows r = {.q = p->q, .qd = p->qd, .qsum = p->qsum, .q_bytes = p->q_bytes,
 	                      .n = p->n, .head_dim = p->head_dim, .v_dim = p->v_dim};
 	const size_t n = (size_t)p->n;
 
@@ -265,6 +271,13 @@ static struct attn_rows begin(const struct problem *p)
 	r.c = guard_fill(&g_c, sizeof *r.c * n);
 	r.from = guard_fill(&g_from, sizeof *r.from * n);
 	r.lim = guard_fill(&g_lim, sizeof *r.lim * n);
+	if (p->cap > 0) {
+		float *cap = guard_fill(&g_cap, sizeof *cap * n);
+
+		for (int i = 0; i < p->n; i++)
+			cap[i] = cap_of(p, i);
+		r.cap = cap;
+	}
 	memset(r.o, 0, sizeof *r.o * n * (size_t)p->v_dim);
 	for (int i = 0; i < p->n; i++) {
 		r.m[i] = -INFINITY;
@@ -301,6 +314,7 @@ static void step(const struct problem *p, const struct set *s, struct attn_rows 
 	r.from += first;
 	r.lim += first;
 	r.bias = p->biased ? bias + first : NULL;
+	r.cap = r.cap ? r.cap + first : NULL;
 	r.n = end - first;
 	const uint8_t *k = p->k[block], *v = p->v[block];
 
@@ -343,13 +357,13 @@ static void oracle(const struct problem *p, const struct state *s)
 				size += fabs(x);
 			}
 			if (p->cap > 0)
-				score[i] = (double)p->cap * tanh(score[i] / (double)p->cap);
+				score[i] = (double)cap_of(p, r) * tanh(score[i] / (double)cap_of(p, r));
 			if (p->biased) {
 				score[i] += (double)p->bias[r][i] * 1.4426950408889634;
-				size += 2 * fabs((double)p->bias[r][i]) + fabs((double)p->cap);
+				size += 2 * fabs((double)p->bias[r][i]) + fabs((double)cap_of(p, r));
 			}
 			max = score[i] > max ? score[i] : max;
-			size = (size + (double)p->cap) * 2e-6; /* exp makes absolute errors relative */
+			size = (size + (double)cap_of(p, r)) * 2e-6; /* exp makes absolute errors relative */
 			error = size > error ? size : error;
 		}
 		for (int i = from; i < seen; i++)
@@ -463,8 +477,8 @@ static void shape(int head_dim, int k_type, int v_type)
 void check_attn(void)
 {
 	static const int dims[] = {1, 4, 8, 16, 19, 20, 48, 64, 80, 96, 112, 128, DIM_MAX};
-	struct guard *const guards[] = {&g_o, &g_m, &g_l, &g_e, &g_c, &g_from, &g_lim};
-	const size_t sizes[] = {DIM_MAX, 1, 1, QN_KV_BLOCK, 1, 1, 1};
+	struct guard *const guards[] = {&g_o, &g_m, &g_l, &g_e, &g_c, &g_from, &g_lim, &g_cap};
+	const size_t sizes[] = {DIM_MAX, 1, 1, QN_KV_BLOCK, 1, 1, 1, 1};
 
 	for (int i = 0; i < COUNT(guards); i++)
 		*guards[i] = guard_new(sizeof(float) * QN_ATTN_ROWS * sizes[i]);

@@ -183,6 +183,7 @@ enum { TOK = 80, SECOND = 5, SRC = 0, DST, GATES, N_BUFS_DELTA };
 
 struct shape {
 	int heads, keys, dk, dv, gate_heads, tiled, apart;
+	float limit; /* of the logarithms of decays; 0: none */
 };
 
 /*
@@ -235,6 +236,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	                         .n_seg = s.gate_heads,
 	                         .k_tiled = s.tiled,
 	                         .by_channel = s.apart,
+	                         .limit = s.limit,
 	                         .vec = vec,
 	                         .vec2 = vec2,
 	                         .scale = 0.5f,
@@ -249,7 +251,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	for (int i = 0; i < n_bias; i++)
 		vec[i] = rnd_normal();
 	for (int h = 0; h < s.heads; h++)
-		vec2[h] = -fabsf(rnd_normal());
+		vec2[h] = s.limit < 0 ? 0.1f + fabsf(rnd_normal()) : -fabsf(rnd_normal());
 	for (int i = 0; i < 2; i++) {
 		dst[i] = guard_alloc(sizeof **dst * (size_t)(TOK * out));
 		state[i] = guard_alloc(4 * (size_t)unit);
@@ -273,7 +275,9 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 					const float a = s.apart ? g[s.gate_heads - h + h * s.dk + i] : g[s.gate_heads];
 					const double z = (double)a + (double)vec[h * each + i];
 
-					decay[t * each + i] = (float)exp((double)vec2[h] * log1p(exp(z)));
+					const double rate = (double)vec2[h], bound = (double)s.limit / (1 + exp(-rate * z));
+
+					decay[t * each + i] = (float)exp(s.limit < 0 ? bound : rate * log1p(exp(z)));
 				}
 				beta[t] = (float)(1 / (1 + exp(-(double)g[0])));
 			}
@@ -454,8 +458,9 @@ void check_delta(void)
 {
 	static const int rows[] = {1, 2, 7, 32, 128}, tokens[] = {1, 2, 5, QN_DELTA_TOKENS};
 	static const struct shape shapes[] = {
-		{4, 2, 32, 32, 16, 1, 0}, {4, 2, 32, 32, 2, 0, 0}, {6, 2, 24, 64, 3, 0, 0},
-		{2, 2, 128, 48, 1, 1, 0}, {1, 1, 16, 16, 1, 0, 0}, {2, 2, 32, 32, 16, 0, 1}, {2, 2, 24, 64, 3, 0, 1},
+		{4, 2, 32, 32, 16, 1, 0, 0}, {4, 2, 32, 32, 2, 0, 0, 0}, {6, 2, 24, 64, 3, 0, 0, 0},
+		{2, 2, 128, 48, 1, 1, 0, 0}, {1, 1, 16, 16, 1, 0, 0, 0}, {2, 2, 32, 32, 16, 0, 1, 0},
+		{2, 2, 24, 64, 3, 0, 1, 0}, {2, 2, 32, 32, 16, 0, 1, -5},
 	};
 	struct qn_pool *pools[2];
 

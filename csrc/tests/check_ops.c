@@ -150,6 +150,7 @@ static double fn_of(int fn, double x)
 	case QN_FN_GELU: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 	case QN_FN_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
 	case QN_FN_SWIGLU_CLAMP: return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
+	case QN_FN_SOFTPLUS: return log1p(exp(x));
 	default: return x > 0 ? x * x : 0;
 	}
 }
@@ -158,9 +159,11 @@ static void gate(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
 
+	const int segs = op->by_row && op->n_seg ? op->n_seg : 1;
+
 	for (int64_t t = 0; t < n_rows(s); t++)
-		for (int i = 0; i < op->n_col; i++) {
-			const int from = op->col[0] + (op->by_row ? 0 : i);
+		for (int i = 0; i < segs * op->n_col; i++) {
+			const int from = op->col[0] + (op->by_row ? i / op->n_col : i);
 			const double want = fn_of(op->fn, (double)row(s, op->src, t)[from]) *
 			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
 
@@ -338,7 +341,8 @@ static void matmul(const struct scene *s, int first)
 			matmul_rows(s, k, 0, data, data2, 0, n_rows(s));
 		else
 			for (int e = 0; e < N_EXPERT; e++)
-				matmul_rows(s, k, e, data, data2, route.offset[e], route.offset[e + 1]);
+				matmul_rows(s, k, e * s->op->mat[k].n_mat / N_EXPERT, data, data2, route.offset[e],
+				            route.offset[e + 1]);
 	}
 }
 
@@ -453,6 +457,14 @@ static int value_type(const struct qn_op *op)
 	return op->v_in_k ? op->k_type : op->v_type;
 }
 
+/* By what scores of token t grow with its position. */
+static double growth(const struct scene *s, int t)
+{
+	const double pos = s->r->batch.pos[t], from = s->op->temp_log;
+
+	return from > 0 && pos > from ? log(pos) / log(from) : 1;
+}
+
 static void qkv(const struct scene *s)
 {
 	const struct qn_op *op = s->op;
@@ -464,7 +476,7 @@ static void qkv(const struct scene *s)
 		for (int h = 0; h < op->n_head; h++) {
 			const double span = op->temp_span ? (double)op->temp_span : 1;
 			const double at = floor((s->r->batch.pos[t] + op->temp_offset) / span);
-			const double scale = (double)op->scale * (1 + (double)op->temp * log(at + 1));
+			const double scale = (double)op->scale * growth(s, t) * (1 + (double)op->temp * log(at + 1));
 			const int hk = h / (op->n_head / op->n_head_kv);
 
 			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
@@ -548,6 +560,7 @@ static void attend(const struct scene *s)
 			const int from = op->chunked ? pos / op->window * op->window : near;
 			double q[128], y[128];
 			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
+			const double cap = (double)op->softcap * growth(s, t);
 
 			for (int d = 0; d < op->head_dim; d++)
 				q[d] = (double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d];
@@ -567,7 +580,7 @@ static void attend(const struct scene *s)
 				size *= kv_expanded(op->k_type) == QN_KV_Q8 ? 0.51 * most / 127 : 0;
 				error = size > error ? size : error;
 				if (op->softcap > 0)
-					score[p] = (double)op->softcap * tanh(score[p] / (double)op->softcap);
+					score[p] = cap * tanh(score[p] / cap);
 				if (op->vec) {
 					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
 
@@ -1428,22 +1441,24 @@ static void limits(struct qn_pool *pool)
 			w[i][k] = rnd_normal();
 		op.mat[i] = (struct qn_mat){w[i], QN_F32, QN_ROWS, N, N, 1, NULL};
 	}
-	for (int kind = 0; kind < 3; kind++) { /* without, within it, gated */
+	for (int kind = 0; kind < 4; kind++) { /* without, within it, gated, the gate within it */
 		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
 
 		check_at(check_sets, "products within a limit, %d", kind);
 		op.limit = kind ? 2.5f : 0;
-		op.epilogue = kind == 2 ? QN_EPI_GLU : QN_EPI_STORE;
+		op.epilogue = kind >= 2 ? QN_EPI_GLU : QN_EPI_STORE;
+		op.limit_fn = kind == 3;
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
 		if (kind == 0)
 			memcpy(want, y, sizeof want);
 		for (int i = 0; kind && i < TOK * N; i++) {
-			const double g = fmin((double)want[i / N][0][i % N], 2.5);
+			const double g0 = (double)want[i / N][0][i % N], g = fmin(g0, 2.5);
+			const double gated = kind == 3 ? fmin(g0 / (1 + exp(-g0)), 2.5) : g / (1 + exp(-g));
 			const double u = fmax(fmin((double)want[i / N][1][i % N], 2.5), -2.5);
 
 			check_near("y", i, (double)y[i / N * 2 * N + i % N],
-			           kind == 1 ? fmax(g, -2.5) : g / (1 + exp(-g)) * u, 1e-5);
+			           kind == 1 ? fmax(g, -2.5) : gated * u, 1e-5);
 			if (kind == 1)
 				check_near("y", i, (double)y[i / N * 2 * N + N + i % N], u, 0);
 		}

@@ -269,9 +269,9 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 				                 : op->rows == QN_ROWS_HEAD ? N_TOK * op->n_seg
 				                                            : N_TOK;
 
-				/* of experts those that are used */
+				/* of experts those that are used; a matrix that some share is read for each */
 				bytes += (int64_t)qn_row_bytes(op->mat[k].type, op->mat[k].n_in) * op->mat[k].n_out *
-				         op->mat[k].n_mat;
+				         (op->rows == QN_ROWS_PAIR ? N_EXPERT : op->mat[k].n_mat);
 				madds += (int64_t)rows * op->mat[k].n_in * op->mat[k].n_out;
 			}
 			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
@@ -569,6 +569,12 @@ static void refuses_rows(void)
 	by_row.by_row = 1;
 	expect(&by_row, QN_OK, "gate by row");
 	REFUSES_OF(by_row, n_col, N_EMBD);
+	by_row.n_seg = N_EXPERT;
+	by_row.n_col = N_FF / N_EXPERT;
+	expect(&by_row, QN_OK, "gate by segment");
+	REFUSES_OF(by_row, n_seg, -1);
+	REFUSES_OF(by_row, n_seg, 64);
+	REFUSES_OF(by_row, n_col, N_FF);
 	const struct qn_op xielu = {.kind = QN_OP_XIELU, .dst = FF, .n_col = N_FF, .xielu = {1, 1, 1, -1e-6f}};
 	expect(&xielu, QN_OK, "xIELU");
 	REFUSES_OF(xielu, rows, QN_ROWS_PAIR);
@@ -631,6 +637,10 @@ static void refuses_rows(void)
 	REFUSES_OF(apart, n_seg, INT32_MAX);
 	REFUSES_OF(apart, head_dim, 128);
 	REFUSES_OF(apart, aux, ROUTER);
+	REFUSES_OF(apart, limit, -5); /* heads of 8 */
+	REFUSES_OF(apart, limit, 5);
+	REFUSES_OF(apart, limit, NAN);
+	REFUSES_OF(delta, limit, -5); /* decays of heads */
 	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16,
 	                          .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
 
@@ -867,8 +877,13 @@ static void refuses_attention(void)
 	op.temp = 0.1f;
 	op.temp_span = 7;
 	expect(&op, QN_OK, "a temperature");
+	REFUSES_OF(op, temp_log, 64); /* with a temperature */
 	op.temp_offset = -1;
 	expect(&op, QN_EINVAL, "a negative offset");
+	TAKES(QN_OP_QKV, 0, temp_log, 64);
+	REFUSES(QN_OP_QKV, 0, temp_log, 1);
+	REFUSES(QN_OP_QKV, 0, temp_log, -1);
+	REFUSES(QN_OP_ATTEND, 0, temp_log, 1);
 	REFUSES_BUF(QN_OP_QKV, 0, aux);
 	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
 	REFUSES(QN_OP_QKV, 0, rope, -1);

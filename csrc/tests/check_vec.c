@@ -205,6 +205,11 @@ static double relu_of(double x)
 	return x > 0 ? x : 0;
 }
 
+static double softplus_of(double x)
+{
+	return x > 40 ? x : log1p(exp(x));
+}
+
 static double swiglu_clamp_of(double x)
 {
 	x = x > 7 ? 7 : x;
@@ -229,6 +234,7 @@ static const struct {
 	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7, NULL},
 	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0, NULL},
 	[QN_FN_RELU] = {"relu", relu_of, 1e-6, 0, NULL},
+	[QN_FN_SOFTPLUS] = {"softplus", softplus_of, 1e-6, 1e-30, NULL},
 	[QN_FN_SWIGLU_CLAMP] = {"swiglu_clamp", swiglu_clamp_of, 1e-5, 1e-36, plus_one_within_7},
 };
 

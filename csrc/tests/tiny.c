@@ -136,7 +136,9 @@ static void put_mat(struct tiny *t, struct qn_op *op, int type, int n_in, int n_
 	const int i = op->n_mat++;
 
 	op->mat[i] = mat(t, type, n_in, n_out,
-	                 op->rows == QN_ROWS_PAIR ? N_EXPERT : op->rows == QN_ROWS_HEAD ? op->n_seg : 1);
+	                 op->rows == QN_ROWS_PAIR   ? (t->shape->chunked ? 1 : N_EXPERT) /* one for all */
+	                 : op->rows == QN_ROWS_HEAD ? op->n_seg
+	                                            : 1);
 	op->col[i] = col;
 	if (bias)
 		op->bias[i] = vec(op->mat[i].n_mat * pad16(n_out), 0, 0.3f);
@@ -243,6 +245,7 @@ static void attention(struct tiny *t)
 		op->temp_span = 24;
 		op->temp_offset = 1;
 	}
+	op->temp_log = s->softcap > 0 ? 20 : 0;
 	if (s->norm_heads) {
 		op->vec = vec(s->head_dim, 1, 0.5f);
 		op->vec2 = vec(s->head_dim, 1, 0.5f);
@@ -257,6 +260,7 @@ static void attention(struct tiny *t)
 	op->window = s->window;
 	op->chunked = s->chunked;
 	op->softcap = s->softcap;
+	op->temp_log = s->softcap > 0 ? 20 : 0;
 	op->ahead = s->ahead;
 	op->span = s->span;
 	op->vec = s->span ? biases(s->n_head, s->span) : NULL;
@@ -275,6 +279,13 @@ static void attention(struct tiny *t)
 		op->src = QKV;
 		op->dst = ATT;
 		op->n_col = n_att;
+		op = add(t, QN_OP_GATE, QN_ROWS_TOK); /* a number for each head */
+		op->fn = QN_FN_SOFTPLUS;
+		op->by_row = 1;
+		op->n_seg = s->n_head;
+		op->src = QKV;
+		op->dst = ATT;
+		op->n_col = n_att / s->n_head;
 	}
 	if (s->latent)
 		by_head(t, s->out, ATT, 0, n_v, n_v, VALUES, n_v, n_v + 16);

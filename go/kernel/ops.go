@@ -243,15 +243,17 @@ const (
 	// SwiGLUClamp is x * sigmoid(1.702 x) of x at most 7; what it multiplies counts as 1 + u,
 	// of u within 7.
 	SwiGLUClamp Fn = C.QN_FN_SWIGLU_CLAMP
+	Softplus    Fn = C.QN_FN_SOFTPLUS // ln(1 + e^x)
 )
 
 // Gate is Dst = Fn(Src) * Dst, Cols columns from SrcCol and DstCol. With ByRow Src has
-// a single column for all of them.
+// a single column for all of them, with Segs one for each of so many segments of Cols columns.
 type Gate struct {
 	Dst, Src       Buf
 	DstCol, SrcCol int // multiples of Panel
 	Rows           RowSet
 	Cols           int
+	Segs           int // 0: there are none
 	Fn             Fn
 	ByRow          bool
 }
@@ -261,14 +263,20 @@ func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.rows, c.fn = C.int32_t(o.Rows), C.int32_t(o.Fn)
 	c.n_col = C.int32_t(o.Cols)
 	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
-	n := o.Cols
-	if o.ByRow {
-		n, c.by_row = 1, 1
+	if o.Segs < 0 || o.Segs > 0 && (o.Cols < 1 || o.Cols > math.MaxInt32/o.Segs) {
+		return shapeErr("gates of %d segments of %d columns", o.Segs, o.Cols)
 	}
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+n); err != nil {
+	src, dst := o.Cols, o.Cols
+	if o.ByRow {
+		src, c.by_row = 1, 1
+	}
+	if o.Segs > 0 {
+		src, dst, c.by_row, c.n_seg = o.Segs, o.Segs*o.Cols, 1, C.int32_t(o.Segs)
+	}
+	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+src); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols)
+	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+dst)
 }
 
 // Epilogue says what is done with the products of a Matmul, after adding biases.
@@ -292,7 +300,7 @@ type Part struct {
 const MaxParts = 3
 
 // Matmul multiplies up to MaxParts matrices with the same activations. With
-// PairRows each matrix is of all experts, and each pair uses its expert's. With
+// PairRows each matrix is of all experts, or one is of a number of neighbours, and each pair uses its expert's. With
 // HeadRows each is of all heads, and the results of a head go to its columns. With
 // TokRows and Heads the rows of each matrix are those of one head after the other.
 type Matmul struct {
@@ -306,6 +314,7 @@ type Matmul struct {
 	Scale    float32 // of Store and Add; 0: 1
 	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
 	Limit    float32 // of Store: results are within it on both sides; of GLU: the first product is at most Limit, the second within it; 0: none
+	LimitFn  bool    // of GLU: Fn of the first product is at most Limit, not the product
 	Heads    Spread
 	Delta    Buf   // of Adapts, see Deltas
 	Deltas   []int // columns of Delta from which on rows are added to the products of each part, before biases; -1 where none are; nil: of no part
@@ -316,6 +325,9 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.rows = C.int32_t(o.Rows)
 	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
 	c.scale, c.softcap, c.limit = C.float(cmp.Or(o.Scale, 1)), C.float(o.Softcap), C.float(o.Limit)
+	if o.LimitFn {
+		c.limit_fn = 1
+	}
 	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == GLU && n != 2 {
 		return shapeErr("matmul of %d matrices", n)
 	}
@@ -493,10 +505,12 @@ type StoreKV struct {
 }
 
 // A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
-// Scale is not 0.
+// Scale is not 0. Where Beyond is not, queries at positions beyond it are scaled by ln(position) / ln(Beyond), and so is
+// the soft cap of scores: see Attend.Beyond.
 type Temperature struct {
 	Scale        float32
 	Span, Offset int
+	Beyond       int
 }
 
 func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -523,6 +537,9 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 		c.temp, c.temp_span, c.temp_offset = C.float(t.Scale), C.int32_t(t.Span), C.int32_t(t.Offset)
 	}
+	if err := beyond(c, o.Temperature.Beyond); err != nil {
+		return err
+	}
 	if err := optional(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
 		return err
 	}
@@ -541,6 +558,15 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
+// beyond sets from where on scores grow with the position.
+func beyond(c *C.struct_qn_op, n int) error {
+	if n < 0 || n == 1 || n > math.MaxInt32 {
+		return shapeErr("scores that grow beyond position %d", n)
+	}
+	c.temp_log = C.int32_t(n)
+	return nil
+}
+
 // Attend is Dst[t] = the attention of token t's queries over the blocks of
 // its sequence, up to its own position.
 type Attend struct {
@@ -551,6 +577,7 @@ type Attend struct {
 	Ahead   int       // positions after its own that a token sees, as far as its sequence goes in the batch
 	Side    Side      // of a sequence with a source
 	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
+	Beyond  int       // Softcap grows with positions beyond it as queries do, see Temperature; 0: it does not
 	Bias    Bias      // what is added to scores, by distance
 	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
 	Mul     []float32 // of each kv head: channels of the result are multiplied by it
@@ -599,6 +626,9 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.side = C.int32_t(o.Side)
 	b.sided = b.sided || o.Side != AnySide
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
+	if err := beyond(c, o.Beyond); err != nil {
+		return err
+	}
 	if err := o.tiers(b, c, o.Window); err != nil {
 		return err
 	}
@@ -718,7 +748,8 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 //	x = b (v - g S'k),  S = g S + k x',  Dst = Scale * S'q
 //	g = exp(Rate * softplus(a + Bias)),  b = sigmoid of the other gate
 //
-// with q and k of the value head's key head. ByChannel, each row of the state has its own g.
+// with q and k of the value head's key head. ByChannel, each row of the state has its own g, which may have a bound:
+// with Least, g = exp(Least * sigmoid(Rate * (a + Bias))), and no g is below e^Least.
 type Delta struct {
 	Dst             Buf
 	Src             Buf    // queries and keys of the key heads, values
@@ -731,6 +762,7 @@ type Delta struct {
 	GateHeads       int
 	ByChannel       bool      // Gates: GateHeads gates b, and behind them KeyDim numbers a of each head
 	Bias, Rate      []float32 // of each value head; Bias also of each channel, ByChannel
+	Least           float32   // below 0; 0: there is none
 	Scale           float32
 	Group           int // of the batch, where the state is
 	Offset          int // of this layer inside the state, in bytes
@@ -747,7 +779,7 @@ func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {
 	b.use(groupUse{group: o.Group, bytes: o.Offset + DeltaBytes(o.NHead, o.KeyDim, o.ValueDim), perSequence: true})
 	c.n_head, c.n_head_kv = C.int32_t(o.NHead), C.int32_t(o.NHeadKey)
 	c.head_dim, c.v_dim = C.int32_t(o.KeyDim), C.int32_t(o.ValueDim)
-	c.n_seg, c.scale = C.int32_t(o.GateHeads), C.float(o.Scale)
+	c.n_seg, c.scale, c.limit = C.int32_t(o.GateHeads), C.float(o.Scale), C.float(o.Least)
 	if o.Tiled {
 		c.k_tiled = 1
 	}
