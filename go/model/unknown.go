@@ -12,7 +12,9 @@ import (
 // sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits, biases by distance of a
 // decoder to its source, which has none.
 var inert = struct{ prefixes, suffixes []string }{
-	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight", ".exp_probs_b_vl.bias"},
+	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight", ".exp_probs_b_vl.bias",
+		".vis_attn_qkv.weight", ".vis_attn_output.weight", ".vis_gate.weight", ".vis_down.weight", ".vis_up.weight",
+	},
 }
 
 // unknown returns an error for a tensor that the program of a model does not use: its results

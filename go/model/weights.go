@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -318,7 +319,7 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 	}
 	o := &rotations{rope: r}
 	if r.Factors != "" && (r.NCtxShort > 0 || w.Has(r.Factors)) {
-		if _, err := w.Vector(r.Factors, r.NRot/2); err != nil {
+		if _, err := w.Vector(r.Factors, cmp.Or(r.Of, r.NRot)/2); err != nil {
 			return nil, err
 		}
 		o.factors = w.byVec[r.Factors]

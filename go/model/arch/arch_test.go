@@ -42,7 +42,7 @@ func TestConfigRefuses(t *testing.T) {
 		"attention.indexer.top_k": uint32(16), "expert_count": uint32(4), "expert_used_count": uint32(2), "expert_group_used_count": uint32(1), "attention.head_count_kv": uint32(4),
 		"attention.output_group_count": uint32(2), "attention.output_lora_rank": uint32(32), "attention.compress_rope_freq_base": float32(160000),
 		"attention.compress_ratios": []int32{0, 0, 4, 128}, "hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3),
-		"hyper_connection.epsilon": float32(1e-6),
+		"hyper_connection.epsilon": float32(1e-6), "hrm.layers_per_stack": uint32(1), "hrm.h_cycles": uint32(2), "hrm.l_cycles": uint32(1),
 	}
 	for _, tt := range []struct {
 		arch, key string
@@ -125,7 +125,14 @@ func TestConfigRefuses(t *testing.T) {
 		{"minicpm", "logit_scale", float32(0), "logit_scale"},
 		{"gptneox", "use_parallel_residual", uint32(1), "use_parallel_residual"},
 		{"arcee", "feed_forward_length", []int32{64, 64, 64}, "3 elements"},
-		{"grok", "attention.temperature_length", uint32(1024), "1024: scores that grow"},
+		{"grok", "attention.temperature_length", uint32(1), "1, want 0 or more than 1"},
+		{"step35", "attention.sliding_window_pattern", nil, `"step35.attention.sliding_window_pattern"`},
+		{"talkie", "logit_scale", nil, `"talkie.logit_scale"`},
+		{"hrm_text", "hrm.l_cycles", nil, `"hrm_text.hrm.l_cycles"`},
+		{"hrm_text", "hrm.h_cycles", uint32(3), "4, want 6: 3 cycles of 2 runs of 1 layers"},
+		{"bailingmoe3", "kda.gate_lower_bound", float32(0), "0, want less"},
+		{"bailingmoe3", "kda.gate_lower_bound", nil, `"bailingmoe3.kda.gate_lower_bound"`},
+		{"bailingmoe3", "kda.safe_gate", false, "false: decays without a bound"},
 		{"granite_swa", "attention.rope_pattern", []bool{true}, "1 elements, want one for each of the 4 layers"},
 		{"jais", "attention.max_alibi_bias", float32(4), "4 is not supported, supported are 0 and 8"},
 		{"hunyuan_vl", "rope.scaling.alpha", float32(-1), "-1, want 0 to"},
@@ -138,6 +145,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"falcon", "attention.max_alibi_bias", float32(8), "8 is not supported by falcon"},
 		{"starcoder2", "logit_scale", uint32(2), "2 is not supported by starcoder2"},
 		{"gemma2", "rope.dimension_count_swa", uint32(8), "8 is not supported by gemma2"},
+		{"kimi-linear", "kda.gate_lower_bound", float32(-5), "-5 is not supported by kimi-linear"},
+		{"qwen3moe", "expert_gating_func", uint32(2), "2 is not supported by qwen3moe"},
 	} {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {
 			w := gguf.NewWriter()

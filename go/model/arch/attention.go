@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -20,6 +21,8 @@ const (
 	normRowMaybe          // the same, where the file has weights
 	normMaybe             // as normHead, where the file has weights
 	normPlain             // each head, without weights
+	normGain              // the same, and then each head of queries times a number of its own
+	normMean              // as normEach, by a norm with a mean, and biases where the file has them
 )
 
 // gateFrom says where the gate of an attention comes from.
@@ -29,6 +32,7 @@ const (
 	gateNone  gateFrom = iota
 	gateOwn            // attn_gate
 	gateQuery          // attn_q, which has of each head the query and then the gate
+	gateHead           // attn_gate, which has a number for each head
 )
 
 // attention says what the attention of an architecture has besides the four
@@ -39,6 +43,7 @@ type attention struct {
 	value bool     // values are normalised by head without weights, and keys before their norm where there is no attn_v
 	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 	gate  gateFrom // the result is multiplied by the sigmoid of a projection
+	soft  bool     // by its softplus instead
 	sub   string   // the norm of what the heads have made, before the last product
 	post  string   // the norm of the result, before it is added
 	out   string   // the last projection, if not attn_output
@@ -59,6 +64,8 @@ func (l layer) attention(a attention) half {
 	switch a.gate {
 	case gateOwn:
 		gate = l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, nOut)
+	case gateHead:
+		gate = l.headGate()
 	case gateQuery:
 		gate, _ = l.perHead("attn_q", l.HeadDim, l.ValueDim)
 	}
@@ -74,7 +81,7 @@ func (l layer) attention(a attention) half {
 	}
 	h.run = func(act kernel.Act) {
 		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.cfg.AttnLimit})
-		if a.norm == normEach || a.norm == normRow || a.norm == normRowMaybe || a.norm == normPlain {
+		if slices.Contains([]headNorm{normEach, normRow, normRowMaybe, normPlain, normGain, normMean}, a.norm) {
 			l.normHeads(a.norm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.norm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -90,6 +97,7 @@ func (l layer) attention(a attention) half {
 		l.add(l.store(a, heads, even))
 		att := l.floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Bias: l.bias(), Mul: even.out}
+		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
 		if l.role == answering {
 			attend.Side = kernel.OwnSide
@@ -102,9 +110,14 @@ func (l layer) attention(a attention) half {
 		}
 		l.add(attend)
 		if a.gate != gateNone {
-			g := l.floats("gate", kernel.TokRows, nOut)
-			l.add(kernel.Matmul{Dst: g, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
-			l.add(kernel.Gate{Dst: att, Src: g, Cols: nOut, Fn: kernel.Sigmoid})
+			op := kernel.Gate{Dst: att, Cols: nOut, Fn: kernel.Sigmoid}
+			if a.soft {
+				op.Fn = kernel.Softplus
+			}
+			if a.gate == gateHead {
+				op.Cols, op.Segs = l.ValueDim, l.NHead
+			}
+			l.open(act, gate, op)
 		}
 		if scale := l.cfg.ValueScale; scale != 0 {
 			l.add(kernel.NormRows{Dst: att, Src: att, Cols: nOut, Segs: 1, Kind: kernel.NoNorm, Scale: scale})
@@ -114,6 +127,18 @@ func (l layer) attention(a attention) half {
 		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.cfg.NEmbd)}, a.post)
 	}
 	return h
+}
+
+// headGate binds the projection that has a number for each head.
+func (l layer) headGate() kernel.Matrix {
+	return l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, l.NHead)
+}
+
+// open multiplies what heads have made by the function of a projection.
+func (l layer) open(act kernel.Act, gate kernel.Matrix, op kernel.Gate) {
+	op.Src = l.floats("gate", kernel.TokRows, gate.Out)
+	l.add(kernel.Matmul{Dst: op.Src, Act: l.only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
+	l.add(op)
 }
 
 // sight returns how far a token sees: so many positions before it, its own included, 0 for all,
@@ -276,6 +301,13 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 		return l.optional(name, l.HeadDim), l.HeadDim
 	case normEach: // only some models of the architecture have it
 		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
+	case normMean:
+		return l.vector(name, l.HeadDim, heads), heads * l.HeadDim
+	case normGain:
+		if !l.w.Has(name) { // keys
+			return nil, l.HeadDim
+		}
+		return l.repeated(name, heads, l.HeadDim), heads * l.HeadDim
 	case normRow:
 		return l.vector(name, heads*l.HeadDim), heads * l.HeadDim
 	case normRowMaybe:
@@ -283,6 +315,21 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 	}
 	return nil, l.HeadDim
 }
+
+// repeated returns each of n numbers so many times.
+func (l layer) repeated(name string, n, times int) []float32 {
+	each, all := l.vector(name, 1, n), l.w.Floats(name+" repeated", n*times)
+	if each == nil || all == nil {
+		return nil
+	}
+	for i := range n * times {
+		all[i] = each[i/times]
+	}
+	return all
+}
+
+// meanEps is that of normMean, which files do not say.
+const meanEps = 1e-5
 
 // normHeads normalises heads of queries or keys in place.
 func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
@@ -295,6 +342,9 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 	}
 	if kind == normPlain {
 		op.SegWeights = false
+	} else if kind == normMean {
+		op.Kind, op.Eps = kernel.LayerNorm, meanEps
+		op.Bias = l.optional(l.blk+name+".bias", l.HeadDim, heads)
 	} else if kind == normRow || kind == normRowMaybe {
 		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
 		op.Bias = l.optional(l.blk+name+".bias", heads*l.HeadDim)

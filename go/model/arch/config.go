@@ -15,19 +15,21 @@ type Config struct {
 	Arch string // general.architecture
 	Name string // general.name; may be empty
 
-	NVocab int // rows of the embedding
-	NCtx   int // positions that the model was trained for
-	NEmbd  int // residual width
-	Layers []Layer
-	NNext  int  // blocks after those layers, which predict tokens further on
-	Drafts bool // the first of these blocks is run, to draft: see Next
-	Ctx    int  // positions that a sequence may have: NCtx, unless For was asked for others
+	NVocab    int // rows of the embedding
+	NCtx      int // positions that the model was trained for
+	NEmbd     int // residual width
+	Layers    []Layer
+	NNext     int   // blocks after those layers, which predict tokens further on
+	NextLayer Layer // the sizes of the first of these, where files say: see next
+	Drafts    bool  // the first of these blocks is run, to draft: see Next
+	Ctx       int   // positions that a sequence may have: NCtx, unless For was asked for others
 
 	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
 	Start   int32   // the first token of an answer
 
-	Loops    int  // Layers are so many times those of the file; 0: once
-	LoopNorm bool // between two of these times is the last norm
+	Loops    int    // Layers are so many times those of the file; 0: once
+	LoopNorm bool   // between two of these times is the last norm
+	Cycles   Cycles // the zero value: there are none
 
 	BothWays  bool      // a token sees those after it as well: a text is one batch
 	Pooling   Pooling   // what the vector of a text is made of
@@ -44,7 +46,9 @@ type Config struct {
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // they are normalised, without weights
 	Parallel      bool    // both halves of a layer are side by side, where files say
+	Behind        bool    // norms are behind the halves of a layer, where files say
 	ResidualScale float32 // of what a half adds to the residual
+	NormedScale   float32 // of the normalised input of a half, where what it makes is added to that; 0: to the residual
 	LogitScale    float32
 	AttnLimit     float32 // queries, keys and values are within it on both sides; 0: they are not
 	ValueScale    float32 // of what heads have made; 0: 1
@@ -63,6 +67,8 @@ type Config struct {
 	ExpertNorm   bool    // the weights of the experts of a token sum to 1
 	ExpertScale  float32 // of these weights
 	RouterCap    float32 // the router's logits become cap * tanh(logit / cap); 0: they do not
+	Adjugate     Adjugate
+	LimitFn      bool // limits of layers are those of what the function makes, also in dense layers, not of what goes into it
 
 	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
 
@@ -71,10 +77,11 @@ type Config struct {
 	Scan  Scan  // the zero value: there are no selective state spaces
 	RWKV  RWKV  // the zero value: there is no time mixing
 
-	Latent     Latent     // the zero value: attention keeps keys and values
-	Compressed Compressed // the zero value: no keys stand for several positions
-	Hyper      Hyper      // the zero value: the residual is one
-	NGram      NGram      // the zero value: tokens are not hashed
+	Latent       Latent     // the zero value: attention keeps keys and values
+	WindowLatent Latent     // of layers with a window; the zero value: the same
+	Compressed   Compressed // the zero value: no keys stand for several positions
+	Hyper        Hyper      // the zero value: the residual is one
+	NGram        NGram      // the zero value: tokens are not hashed
 
 	Classifier Classifier // the zero value: there is none
 }
@@ -99,8 +106,9 @@ type Index struct {
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.
 type Delta struct {
-	NHead, NHeadKey  int // of values; of queries and keys
-	KeyDim, ValueDim int // of a head
+	NHead, NHeadKey  int     // of values; of queries and keys
+	KeyDim, ValueDim int     // of a head
+	Least            float32 // logarithm of a decay; 0: there is none
 }
 
 // A Scan is the sizes of the selective state spaces of a model, beside attention or in place of it.
@@ -132,6 +140,7 @@ type Layer struct {
 	Window         int                // positions that a token sees, its own included; 0: all
 	Chunked        bool               // of them only those since the last multiple of Window
 	Temperature    kernel.Temperature // of queries
+	HeadGates      bool               // the gate of the attention has a number for each head
 	Rope           Rope               // the zero value: none
 	NFF            int                // feed-forward width
 	GateCutoff     float32            // gates of the feed-forward are open that are so many standard deviations above the mean; 0: all

@@ -3,6 +3,8 @@ package arch
 import (
 	"maps"
 	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
 )
 
 // decisive are keys that change what a model computes, where an architecture reads them, and the values with which they do not.
@@ -32,6 +34,14 @@ var decisive = map[string][]float64{
 	"swiglu_clamp_shexp":     {0},
 	"num_loops":              {0, 1},
 	"swin_norm":              {0},
+	"kda.gate_lower_bound":   {0},
+	"kda.safe_gate":          {0},
+	"attn_res.block_size":    {0},
+	"activation.situ_beta":   {0},
+
+	"hyper_connection.magnitude":     {0},
+	"attention.indexer.block_size":   {0},
+	"attention.indexer.local_blocks": {0},
 }
 
 // ofWindows are keys of layers with a window, which have to say what those of the others do where an architecture does not read them.
@@ -67,7 +77,16 @@ func (k *keys) unread() {
 			check(key, k.valuesOf(all))
 		}
 	}
+	if gating := gatings[k.c.ExpertGating]; k.c.NExpert > 0 && gating != nil {
+		if k.c.ExpertNorm && k.c.ExpertGating != kernel.GateSigmoid { // the softmax of all or of the chosen is then the same
+			gating = []float64{0, 1, 3}
+		}
+		check("expert_gating_func", gating)
+	}
 }
+
+// gatings is what expert_gating_func says of each, where an architecture does not read it.
+var gatings = map[kernel.Gating][]float64{kernel.GateSoftmax: {0, 1}, kernel.GateSigmoid: {0, 2}, kernel.GateChosen: {0, 3}}
 
 // valuesOf returns a key as numbers, whatever it is: one or an array, of whole ones, of others, or of truths.
 func (k *keys) valuesOf(key string) []float64 {

@@ -26,7 +26,7 @@ func (k *keys) deltaNets() {
 	case d.NHeadKey*d.KeyDim%kernel.Panel != 0:
 		k.fail("ssm.state_size", "%d, want %d heads of it to be a multiple of %d", d.KeyDim, d.NHeadKey, kernel.Panel)
 	}
-	for il, recurrent := range k.recurrent() {
+	for il, recurrent := range k.recurrent(4) {
 		if recurrent {
 			c.Layers[il].NHeadKV = 0
 		}
@@ -34,8 +34,8 @@ func (k *keys) deltaNets() {
 }
 
 // recurrent says of each layer whether it is one without attention: as the file lists
-// them, else all but every n-th.
-func (k *keys) recurrent() []bool {
+// them, else all but every n-th, of which it may say which.
+func (k *keys) recurrent(every int) []bool {
 	const list = "attention.recurrent_layers"
 	n := len(k.c.Layers)
 	if k.has(list) {
@@ -49,7 +49,7 @@ func (k *keys) recurrent() []bool {
 		}
 		return all[:n]
 	}
-	linear := allBut(k.intOr("full_attention_interval", 4, 1, maxLayer))
+	linear := allBut(k.intOr("full_attention_interval", every, 1, maxLayer))
 	all := make([]bool, n)
 	for il := range all {
 		all[il] = linear(il)

@@ -28,7 +28,7 @@ func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg
 func (l layer) mixture(norm string, e experts) {
 	switch {
 	case !l.Sparse:
-		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain, post: e.sum}))
+		l.residual(norm, l.feedForward(feedForward{fn: e.fn, plain: e.plain, post: e.sum, limited: l.cfg.LimitFn}))
 		return
 	case l.cfg.NFFShared == 0:
 		l.residual(norm, l.experts(e))
@@ -54,7 +54,8 @@ func (l layer) experts(e experts) half {
 		epilogue = kernel.Apply
 	}
 	down := l.expertPart("ffn_down", c.NFFExpert, width)
-	in := matrices(parts)
+	near, addNear := l.adjugates()
+	in := append(matrices(parts), near...)
 
 	takes := in
 	var into, outOf kernel.Matrix // what experts are between
@@ -94,7 +95,8 @@ func (l layer) experts(e experts) half {
 		}
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: width, Route: route, Weigh: e.early})
 		l.add(kernel.Matmul{
-			Dst: ffn, Act: pairAct, Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn, Limit: l.ExpertLimit,
+			Dst: ffn, Act: l.only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn, Limit: l.ExpertLimit,
+			LimitFn: c.LimitFn,
 		})
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
@@ -111,6 +113,7 @@ func (l layer) experts(e experts) half {
 		}
 		if e.post == "" {
 			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early, Store: l.adds() == kernel.Store})
+			addNear(pairAct, route)
 			return
 		}
 		l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})

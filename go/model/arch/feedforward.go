@@ -5,17 +5,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // feedForward says what a dense feed-forward is. Biases are used where the file
 // has them.
 type feedForward struct {
-	fn     kernel.Fn
-	plain  bool    // there is no gate: down(fn(up(input)))
-	xielu  bool    // so it is, and fn is xIELU
-	fused  bool    // ffn_up has the rows of the gate before its own
-	shared bool    // the experts that every token uses, in one: tensors end in _shexp
-	gated  bool    // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
-	sub    string  // the norm of what down multiplies
-	beside bool    // experts are beside it: the result is stored for theirs to be added, see experts.post
-	onto   bool    // the result is added to what the experts have stored, see experts.sum
-	post   string  // the norm of the result, before it is added
-	scale  float32 // of the result; 0: 1
+	fn      kernel.Fn
+	plain   bool    // there is no gate: down(fn(up(input)))
+	xielu   bool    // so it is, and fn is xIELU
+	fused   bool    // ffn_up has the rows of the gate before its own
+	shared  bool    // the experts that every token uses, in one: tensors end in _shexp
+	limited bool    // as they are, by Layer.SharedLimit
+	gated   bool    // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
+	sub     string  // the norm of what down multiplies
+	beside  bool    // experts are beside it: the result is stored for theirs to be added, see experts.post
+	onto    bool    // the result is added to what the experts have stored, see experts.sum
+	post    string  // the norm of the result, before it is added
+	scale   float32 // of the result; 0: 1
 }
 
 // feedForward is down(fn(gate(input)) * up(input)).
@@ -66,8 +67,8 @@ func (l layer) feedForward(f feedForward) half {
 			l.sparse(act, ffn, parts, f.fn)
 		} else {
 			m := kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.fn}
-			if f.shared {
-				m.Limit = l.SharedLimit
+			if f.shared || f.limited {
+				m.Limit, m.LimitFn = l.SharedLimit, c.LimitFn
 			}
 			l.add(m)
 		}

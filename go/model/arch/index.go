@@ -21,7 +21,7 @@ type index struct {
 // index binds the layer's index. Layers without one of their own attend to what the layer
 // before does.
 func (l layer) index() index {
-	n := l.cfg.Latent.Index
+	n := l.latents().Index
 	if n.Best == 0 {
 		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return 0 }}
 	}

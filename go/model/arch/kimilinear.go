@@ -23,15 +23,19 @@ var kimiLinear = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			mix := l.latentAttention
-			if l.NHeadKV == 0 {
-				mix = l.channelDelta
-			}
-			l.residual("attn_norm", mix())
+			l.residual("attn_norm", l.deltaOrLatents(false))
 			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},
+}
+
+// deltaOrLatents is the delta net of a layer, or its attention over latents, which may have a gate for each head.
+func (l layer) deltaOrLatents(gated bool) half {
+	if l.NHeadKV == 0 {
+		return l.channelDelta()
+	}
+	return l.latentAttention(gated)
 }
 
 // channelDelta reads the sizes of delta nets whose decays are of channels, and which layers are
@@ -56,7 +60,7 @@ func (k *keys) channelDelta() {
 
 // channelDelta is attn_output(norm(delta(q, k, v)) * sigmoid(g_b(g_a(input)))), with q, k and v from
 // silu(conv(attn_q(input))) and so on, q and k normalised to length 1, and a decay for each channel of
-// keys, out of f_b(f_a(input)).
+// keys, out of f_b(f_a(input)). Some models have one matrix in place of f_b and f_a, and of g_b and g_a.
 func (l layer) channelDelta() half {
 	c, n := l.cfg, l.cfg.Delta
 	width := n.NHead * n.KeyDim // of queries, of keys, of values
@@ -65,22 +69,18 @@ func (l layer) channelDelta() half {
 		{Matrix: l.matrix(l.blk+"attn_k.weight", c.NEmbd, width), Col: width},
 		{Matrix: l.matrix(l.blk+"attn_v.weight", c.NEmbd, width), Col: 2 * width},
 	}
-	low := []kernel.Part{ // of decays and of the gate of the result, and the other gate
-		{Matrix: l.matrix(l.blk+"ssm_f_a.weight", c.NEmbd, n.KeyDim)},
-		{Matrix: l.matrix(l.blk+"ssm_g_a.weight", c.NEmbd, n.KeyDim)},
-		{Matrix: l.matrix(l.blk+"ssm_beta.weight", c.NEmbd, n.NHead)},
-	}
-	decay, gate := l.matrix(l.blk+"ssm_f_b.weight", n.KeyDim, width), l.matrix(l.blk+"ssm_g_b.weight", n.KeyDim, width)
+	decay, gate := l.inRanks("ssm_f", n.KeyDim, width), l.inRanks("ssm_g", n.KeyDim, width) // of the result
+	beta := l.matrix(l.blk+"ssm_beta.weight", c.NEmbd, n.NHead)
 	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
-	return half{in: append(matrices(qkv), matrices(low)...), run: func(act kernel.Act) {
+	return half{in: append(matrices(qkv), decay.first, gate.first, beta), run: func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, 3*width)
 		mixed := l.floats("delta.qkv", kernel.TokRows, 3*width)
 		gates := l.floats("delta.gates", kernel.TokRows, kernel.Pad(n.NHead)+width)
 		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv})
-		l.add(kernel.Matmul{Dst: gates, Act: l.only(act, low[2].Matrix), Parts: low[2:]})
-		l.lowRank("delta.decay", act, low[0].Matrix, kernel.Matmul{}, gates, kernel.Part{Matrix: decay, Col: kernel.Pad(n.NHead)})
+		l.add(kernel.Matmul{Dst: gates, Act: l.only(act, beta), Parts: []kernel.Part{{Matrix: beta}}})
+		decay.run(l, "delta.decay", act, gates, kernel.Pad(n.NHead))
 		y, g := l.floats("delta", kernel.TokRows, width), l.floats("delta.gate", kernel.TokRows, width)
-		l.lowRank("delta.gate", act, low[1].Matrix, kernel.Matmul{}, g, kernel.Part{Matrix: gate})
+		gate.run(l, "delta.gate", act, g, 0)
 
 		group, offset := l.state(recurrent(kernel.ConvBytes(3*width, c.NTap)))
 		l.add(kernel.Conv{
@@ -91,11 +91,32 @@ func (l layer) channelDelta() half {
 		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
 		l.add(kernel.Delta{
 			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim, ValueDim: n.ValueDim,
-			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Scale: length, Group: group, Offset: offset,
-			Bias: l.vector(l.blk+"ssm_dt.bias", width), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
+			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Least: n.Least, Scale: length, Group: group,
+			Offset: offset,
+			Bias:   l.vector(l.blk+"ssm_dt.bias", width), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid}, out)
 	}}
+}
+
+// inRanks is a matrix, or two of a lower rank in place of it.
+type inRanks struct{ first, second kernel.Matrix }
+
+func (l layer) inRanks(name string, rank, out int) inRanks {
+	embd := l.cfg.NEmbd
+	if second := l.blk + name + "_b.weight"; l.w.Has(second) {
+		return inRanks{l.matrix(l.blk+name+"_a.weight", embd, rank), l.matrix(second, rank, out)}
+	}
+	return inRanks{first: l.matrix(l.blk+name+"_a.weight", embd, out)}
+}
+
+// run has in dst, from a column on, the product with the layer's input.
+func (m inRanks) run(l layer, use string, act kernel.Act, dst kernel.Buf, col int) {
+	if m.second.Out == 0 {
+		l.add(kernel.Matmul{Dst: dst, Act: l.only(act, m.first), Parts: []kernel.Part{{Matrix: m.first, Col: col}}})
+		return
+	}
+	l.lowRank(use, act, m.first, kernel.Matmul{}, dst, kernel.Part{Matrix: m.second, Col: col})
 }
 
 // conv returns the weights of the convolution of queries, keys or values.

@@ -13,8 +13,10 @@ import (
 // share. A score q.k is [W_k' q; q_r].[c; r], and a sum of values is W_v times that of latents. So
 // both matrices are absorbed into queries and results, and what is left is attention with one
 // key-value head, whose keys are [c; r] and whose values are the first channels of these.
-func (l layer) latentAttention() half {
-	c, n := l.cfg, l.cfg.Latent
+//
+// gated: the result of each head is multiplied by the sigmoid of a number.
+func (l layer) latentAttention(gated bool) half {
+	c, n := l.cfg, l.latents()
 	plain := n.KeyDim - n.RopeDim // channels of a query that are not rotated
 	heads := kernel.Spread{N: l.NHead, Step: l.HeadDim}
 	results := kernel.Spread{N: l.NHead, Step: l.ValueDim}
@@ -23,7 +25,13 @@ func (l layer) latentAttention() half {
 	keys, values := l.absorbed(plain)
 	out := l.matrix(l.blk+"attn_output.weight", l.NHead*n.ValueDim, c.NEmbd)
 	index := l.index()
-	return half{in: append([]kernel.Matrix{first, in}, index.in...), run: func(act kernel.Act) {
+	takes := append([]kernel.Matrix{first, in}, index.in...)
+	var gate kernel.Matrix
+	if gated {
+		gate = l.headGate()
+		takes = append(takes, gate)
+	}
+	return half{in: takes, run: func(act kernel.Act) {
 		qkv := l.floats("qkv", kernel.TokRows, (l.NHead+1)*l.HeadDim)
 		key := l.NHead * l.HeadDim // where it begins
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
@@ -31,6 +39,12 @@ func (l layer) latentAttention() half {
 			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: n.Rank, Segs: 1, Eps: c.Eps, Scale: 1,
 			Weight: l.vector(l.blk+"attn_kv_a_norm.weight", n.Rank),
 		})
+		if norm := l.blk + "attn_k_norm.weight"; l.w.Has(norm) { // of what is rotated
+			l.add(kernel.NormRows{
+				Dst: qkv, Src: qkv, DstCol: key + n.Rank, SrcCol: key + n.Rank, Cols: n.RopeDim, Segs: 1, Eps: c.Eps, Scale: 1,
+				Weight: l.vector(norm, n.RopeDim),
+			})
+		}
 		// A query lies such that its rotated part is where it belongs, and before it what is absorbed.
 		low := l.queryInput(l.only(act, first), first, append(index.low, query)...)
 		l.add(kernel.Matmul{
@@ -41,8 +55,7 @@ func (l layer) latentAttention() half {
 		l.add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain, Heads: heads})
 		l.add(kernel.Matmul{Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}}, Heads: heads})
 
-		group, offset, tiers := l.aged(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, l.HeadDim, 0)},
-			func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, 1, l.HeadDim, 0) })
+		group, offset, tiers := l.latentPlace()
 		shape := kernel.Heads{
 			NHead: l.NHead, NHeadKV: 1, HeadDim: l.HeadDim, ValueDim: l.ValueDim, InKeys: true, KV: l.kv, QKV: qkv,
 			Col: [3]int{0, key}, Group: group, KVOffset: offset, Tiers: tiers,
@@ -52,7 +65,7 @@ func (l layer) latentAttention() half {
 		l.add(store)
 		att := l.floats("att", kernel.TokRows, l.NHead*l.ValueDim)
 		chosen := index.choose(act, low)
-		l.add(kernel.Attend{Heads: shape, Dst: att, Best: n.Index.Best, Chosen: chosen})
+		l.add(kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Best: n.Index.Best, Chosen: chosen})
 
 		latents := l.headAct(l.ValueDim, values)
 		y := l.floats("att.values", kernel.TokRows, l.NHead*n.ValueDim)
@@ -61,17 +74,38 @@ func (l layer) latentAttention() half {
 			Dst: y, Act: latents, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: values}},
 			Heads: kernel.Spread{N: l.NHead, Step: n.ValueDim},
 		})
+		if gated {
+			l.open(act, gate, kernel.Gate{Dst: y, Cols: n.ValueDim, Segs: l.NHead, Fn: kernel.Sigmoid})
+		}
 		outAct := l.act("att", kernel.TokRows, l.NHead*n.ValueDim, out)
 		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: l.NHead * n.ValueDim})
 		l.result(outAct, kernel.Part{Matrix: out}, "")
 	}}
 }
 
+// latents is the sizes of the layer's attention.
+func (l layer) latents() Latent {
+	if l.Window > 0 && l.cfg.WindowLatent.Rank > 0 {
+		return l.cfg.WindowLatent
+	}
+	return l.cfg.Latent
+}
+
+// latentPlace has memory for the latents of the layer.
+func (l layer) latentPlace() (group, offset int, tiers []kernel.Tier) {
+	bytes := func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, 1, l.HeadDim, 0) }
+	if l.Window > 0 {
+		group, offset = l.state(kernel.Group{Name: fmt.Sprintf("window %d", l.Window), Bytes: bytes(l.kv), Window: l.Window})
+		return group, offset, nil
+	}
+	return l.aged(kernel.Group{Name: "attention", Bytes: bytes(l.kv)}, bytes)
+}
+
 // latentQueries binds the projection of queries, of which small models have one matrix and
 // others two of lower rank, with a norm between them. first is what multiplies the layer's
 // input.
 func (l layer) latentQueries() (first, query kernel.Matrix) {
-	c, n := l.cfg, l.cfg.Latent
+	c, n := l.cfg, l.latents()
 	width := l.NHead * n.KeyDim
 	if !l.lowQueries() {
 		query = l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)
@@ -82,12 +116,12 @@ func (l layer) latentQueries() (first, query kernel.Matrix) {
 
 // lowQueries says whether queries have two matrices.
 func (l layer) lowQueries() bool {
-	return l.cfg.Latent.QueryRank > 0 && !l.w.Has(l.blk+"attn_q.weight")
+	return l.latents().QueryRank > 0 && !l.w.Has(l.blk+"attn_q.weight")
 }
 
 // queryInput returns what the last matrices of queries multiply, given what the first does.
 func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Matrix) kernel.Act {
-	n := l.cfg.Latent
+	n := l.latents()
 	if !l.lowQueries() {
 		return act
 	}
@@ -103,7 +137,7 @@ func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 // absorbed binds the matrices that make keys and values of latents, one for each head: that of
 // keys transposed. Files from before there was a cache of latents have both in attn_kv_b.
 func (l layer) absorbed(plain int) (keys, values kernel.Matrix) {
-	n := l.cfg.Latent
+	n := l.latents()
 	old := l.blk + "attn_kv_b.weight"
 	if !l.w.Has(l.blk+"attn_k_b.weight") && l.w.Has(old) {
 		of := plain + n.ValueDim

@@ -35,9 +35,12 @@ func (c *Config) CanDraft() error {
 	return nil
 }
 
-// next returns the sizes of the block, which files do not say: those of the last layer with attention to all positions,
+// next returns the sizes of the block. Where files do not say them, they are those of the last layer with attention to all positions,
 // or to a window where all have one.
 func (c *Config) next() (l Layer, ok bool) {
+	if c.NextLayer.NHeadKV > 0 {
+		return c.NextLayer, true
+	}
 	for _, sizes := range slices.Backward(c.Layers) {
 		if sizes.NHeadKV == 0 || sizes.Shared || ok && sizes.Window > 0 {
 			continue
@@ -91,8 +94,10 @@ func (b *builder) next(norm string) {
 	if name := l.blk + "nextn.shared_head_head.weight"; b.w.Has(name) {
 		m = b.matrix(name, c.NEmbd, c.NVocab)
 	}
-	if own := l.blk + "nextn.shared_head_norm"; b.w.Has(own + ".weight") {
-		norm = own
+	for _, own := range []string{"nextn.shared_head_norm", "layer_output_norm"} { // the second is Ling 3's
+		if b.w.Has(l.blk + own + ".weight") {
+			norm = l.blk + own
+		}
 	}
 	p.Out, p.Logits = b.floats("out", kernel.OutRows, c.NEmbd), b.floats("logits", kernel.OutRows, c.NVocab)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)

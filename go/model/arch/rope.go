@@ -15,6 +15,7 @@ type Rope struct {
 	Base    float64
 	Scaling Scaling
 	Factors string // a tensor that divides the frequencies, where the file has it
+	Of      int    // dimensions that the tensor is for; 0: NRot
 
 	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
 	// more than so many positions those of longFactors. See Config.For.
