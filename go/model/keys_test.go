@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -146,5 +148,42 @@ func TestMapleRotations(t *testing.T) {
 	}
 	if windows == 0 || windows == len(m.Config.Layers) {
 		t.Errorf("%d layers of %d have windows", windows, len(m.Config.Layers))
+	}
+}
+
+// Scores of Grok 2 grow with the position, after their cap. Of a model of one layer the last logits are then those of one whose scale and
+// cap have grown by as much.
+func TestGrowingScores(t *testing.T) {
+	path, ids := keyModel(t, "own:grok")
+	last := func(keys map[string]any) (rows [][]float32) {
+		d := read(t, path)
+		d.tensors = slices.DeleteFunc(d.tensors, func(x gguf.Tensor) bool {
+			return strings.HasPrefix(x.Name, "blk.") && !strings.HasPrefix(x.Name, "blk.0.")
+		})
+		keys["block_count"] = uint32(1)
+		change(t, d, "", keys)
+		m, err := load(t, d.write(t, "x.gguf"), Packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newStepper(t, m, len(ids)).step(t, ids)
+	}
+	const beyond, scale, limit = 9, 0.8, 1.5
+	growth := math.Log(float64(len(ids)-1)) / math.Log(beyond)
+	keys := func(by float64) map[string]any {
+		return map[string]any{"attention.output_scale": float32(scale * by), "attn_logit_softcapping": float32(limit * by)}
+	}
+	grown := keys(1)
+	grown["attention.temperature_length"] = uint32(beyond)
+	got, same, want := last(grown), last(keys(1)), last(keys(growth))
+	for pos := range got {
+		if equal := slices.Equal(got[pos], same[pos]); equal != (pos <= beyond) {
+			t.Errorf("position %d: logits are those without growth: %v", pos, equal)
+		}
+	}
+	for id, x := range want[len(ids)-1] {
+		if y := got[len(ids)-1][id]; !(math.Abs(float64(x-y)) <= 1e-4) {
+			t.Fatalf("logit %g of token %d, want %g", y, id, x)
+		}
 	}
 }

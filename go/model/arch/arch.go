@@ -63,7 +63,7 @@ var missing = map[string]string{
 	"eagle3":           "a model beside them, for which they draft tokens",
 	"dflash":           "a model beside them, for which they draft tokens",
 	"gemma4-assistant": "a model beside them, for which they draft tokens",
-	"chameleon":        "norms of queries and keys with biases for each head, and tokens of images that are never said",
+	"chameleon":        "tokens of images that are never said, among those of a text",
 	"gptj":             "files that others read: llama.cpp knows no more than their name",
 	"graniteswitch":    "adapters that tokens switch on",
 	"pockettts":        "a decoder of sound: they speak, and do not write",

@@ -6,9 +6,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// grok is Grok 1, and Grok 2 but for scores that grow with the position, which its published files have: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
-// logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants.
-// llama.cpp leaves the cap of the router's logits out, which xAI's reference for Grok 2 has.
+// grok is Grok 1 and 2: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
+// logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants. Scores of Grok 2 grow
+// with the logarithm of the position beyond the length that attention.temperature_length says, after their cap.
+// llama.cpp leaves out that, and the cap of the router's logits, which the reference for Grok 2 in SGLang has.
 var grok = Arch{
 	Name: "grok",
 	config: func(k *keys) {
@@ -36,8 +37,12 @@ var grok = Arch{
 			c.ExpertScale *= math.Sqrt2 / 2
 		}
 		const grow = "attention.temperature_length"
-		if n := k.intOr(grow, 0, 0, maxCtx); n > 0 {
-			k.fail(grow, "%d: scores that grow with the logarithm of the position are not supported", n)
+		if n := k.intOr(grow, 0, 0, maxCtx); n == 1 {
+			k.fail(grow, "1, want 0 or more than 1")
+		} else {
+			for il := range c.Layers {
+				c.Layers[il].Temperature.Beyond = n
+			}
 		}
 	},
 	build: func(b *builder) {
