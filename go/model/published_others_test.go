@@ -20,6 +20,21 @@ var publishedOthers = []published{
 * ffn_up 4096 27392
 * ffn_down 13696 4096`,
 		func(c *Config) bool { return neighbours(c) && c.Layers[0].Rope.NRot == 64 && c.Layers[39].NFF == 13696 }},
+	{"chatglm3-6b", "chatglm", 28, map[string]any{
+		"context_length": u32(8192), "embedding_length": u32(4096), "feed_forward_length": u32(13696), "attention.head_count": u32(32),
+		"attention.head_count_kv": u32(2), "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": u32(64),
+	}, `
+- token_embd 4096 65024
+- output_norm 4096
+- output 4096 65024
+* attn_norm 4096
+* attn_qkv 4096 4608
+* attn_qkv.bias 4608
+* attn_output 4096 4096
+* ffn_norm 4096
+* ffn_up 4096 27392
+* ffn_down 13696 4096`,
+		func(c *Config) bool { return neighbours(c) && c.Layers[0].Rope.NRot == 64 && c.Layers[27].NFF == 13696 }},
 	{"snowflake-arctic-instruct", "arctic", 35, map[string]any{
 		"context_length": u32(4096), "embedding_length": u32(7168), "feed_forward_length": u32(4864), "attention.head_count": u32(56),
 		"attention.head_count_kv": u32(8), "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": u32(128),
@@ -151,5 +166,43 @@ var publishedOthers = []published{
 * channel_mix_receptance 2048 2048`,
 		func(c *Config) bool {
 			return c.RWKV == arch.RWKV{HeadDim: 64, Shares: 32, Decay: 64, Halve: 6} && c.Layers[23].NHeadKV == 32
+		}},
+	{"rwkv6-world-7b", "rwkv6", 32, map[string]any{
+		"context_length": u32(1 << 20), "embedding_length": u32(4096), "feed_forward_length": u32(14336), "attention.head_count": u32(0),
+		"attention.layer_norm_epsilon": float32(1e-5), "rescale_every_n_layers": u32(6), "wkv.head_size": u32(64),
+		"time_mix_extra_dim": u32(64), "time_decay_extra_dim": u32(128),
+	}, `
+- token_embd 4096 65536
+- token_embd_norm 4096
+- token_embd_norm.bias 4096
+- output_norm 4096
+- output_norm.bias 4096
+- output 4096 65536
+* attn_norm 4096
+* attn_norm.bias 4096
+* attn_norm_2 4096
+* attn_norm_2.bias 4096
+* time_mix_w1 4096 320
+* time_mix_w2 64 4096 5
+* time_mix_lerp_x 4096 1 1
+* time_mix_lerp_fused 4096 1 1 5
+* time_mix_first 64 64
+* time_mix_decay 4096
+* time_mix_decay_w1 4096 128
+* time_mix_decay_w2 128 4096
+* time_mix_key 4096 4096
+* time_mix_value 4096 4096
+* time_mix_receptance 4096 4096
+* time_mix_gate 4096 4096
+* time_mix_ln 4096
+* time_mix_ln.bias 4096
+* time_mix_output 4096 4096
+* channel_mix_lerp_k 4096 1 1
+* channel_mix_lerp_r 4096 1 1
+* channel_mix_key 4096 14336
+* channel_mix_value 14336 4096
+* channel_mix_receptance 4096 4096`,
+		func(c *Config) bool {
+			return c.RWKV == arch.RWKV{HeadDim: 64, Shares: 64, Decay: 128, Halve: 6} && c.Layers[31].NHeadKV == 64
 		}},
 }

@@ -17,11 +17,11 @@ import (
 // Files of published models are taken as they are, and one that lacks a tensor of the last layer,
 // or has one more, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedKin(), publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders, publishedOthers) {
+	for _, p := range slices.Concat(publishedModels, publishedKin(), publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders, publishedOthers, publishedGates()) {
 		t.Run(p.name, func(t *testing.T) {
 			next, _ := p.keys["nextn_predict_layers"].(uint32)
 			norm := "attn_norm"
-			if p.arch == "olmo" { // whose norms have nothing in files
+			if slices.Contains([]string{"olmo", "talkie", "hrm_text"}, p.arch) { // whose norms have nothing in files
 				norm = "attn_output"
 			} else if !strings.Contains(p.tensors, " attn_norm ") {
 				norm = "attn_output_norm"
