@@ -25,6 +25,10 @@ func TestMasksAmongRuns(t *testing.T) {
 		{`[ -~]{0,20}\n`, `twelve letters`},
 		{`(?:[^x]|xy)*z`, "日本x"},
 		{`[^"]{3,9}"`, "a très"},
+		{`"\p{L}+"`, `"très日本`},
+		{`"(?:\p{Lu}\p{Ll}*,)+"(?:x|"y)`, `"Élan,Ж`},
+		{`"[\p{Greek}ё0-9_]{2,9}"|"\p{Greek}+!|"é"`, `"αβ1`},
+		{`[^а-я"]*"[^а-я]{0,3}`, `日本 É"`},
 	} {
 		e, err := regex.Full(tt.pattern, 0)
 		if err != nil {

@@ -26,6 +26,14 @@ func newAlphabet(edge *[257]bool) (a alphabet) {
 	return a
 }
 
+// last returns the last byte of a class.
+func (a *alphabet) last(class int) int {
+	if class+1 < len(a.first) {
+		return int(a.first[class+1]) - 1
+	}
+	return 0xFF
+}
+
 // row returns where a state leads.
 func (d *dfa) row(n int32) []int32 { return d.next[int(n)*len(d.first):][:len(d.first)] }
 
@@ -260,35 +268,4 @@ func (d *dfa) minimal() *dfa {
 	}
 	d.renumber(func(s int32) int32 { return of[s] }, func(int32) bool { return true })
 	return d
-}
-
-// run returns the code points that lead from a state to itself.
-func (d *dfa) run(n int32) (r run) {
-	for b := range rune(0x80) {
-		if d.row(n)[d.classOf[b]] == n {
-			r.add(b, b)
-		}
-	}
-	if d.row(n)[d.classOf[0xC2]] < 0 {
-		return r
-	}
-	r.rest = true
-	splitUTF8(0x80, 0x10FFFF, func(lo, hi []byte) {
-		states := []int32{n}
-		for k := range lo {
-			var to []int32
-			for _, s := range states {
-				for b := int(lo[k]); b <= int(hi[k]); b++ {
-					if x := d.row(s)[d.classOf[b]]; x < 0 {
-						r.rest = false
-					} else if !slices.Contains(to, x) {
-						to = append(to, x)
-					}
-				}
-			}
-			states = to
-		}
-		r.rest = r.rest && len(states) == 1 && states[0] == n
-	})
-	return r
 }

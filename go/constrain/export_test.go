@@ -16,5 +16,8 @@ func CompileAnew(tb testing.TB, v *Vocabulary, g *grammar.Grammar) *Automaton {
 	return a
 }
 
+// Made returns how many states an automaton has made.
+func (a *Automaton) Made() uint64 { return a.made }
+
 // Bytes returns what an automaton counts, and how many slices it has.
 func (a *Automaton) Bytes() (bytes, slices int) { return a.bytes, len(a.slices) }

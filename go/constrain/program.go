@@ -57,12 +57,15 @@ type loop struct {
 	counted  bool
 	run      run
 	turn     int32 // the end of a turn, if the loop is plain
+	dead     run   // of a state of a dfa: with what nothing goes on there; its rest is all beyond ASCII but the run's
+	threads  int   // how many the state has; 0: it is no such, or its text may end
 }
 
 // A run is the code points that leave a loop at its head, one turn later.
 type run struct {
-	ascii [2]uint64
-	rest  bool // all others
+	ascii  [2]uint64
+	rest   bool   // all others
+	beyond beyond // or some of them
 }
 
 func (r *run) add(lo, hi rune) {
@@ -395,22 +398,25 @@ func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 func (c *compiler) run(e grammar.Expr) (r run) {
 	switch e := e.(type) {
 	case grammar.Class:
-		beyond := 0
 		for _, x := range e {
 			r.add(x.Lo, x.Hi)
-			for _, part := range [][2]rune{{0x80, 0xD7FF}, {0xE000, 0x10FFFF}} {
-				if x.Lo <= part[0] && x.Hi >= part[1] {
-					beyond++
-				}
-			}
 		}
-		r.rest = beyond == 2
+		if len(e) > 0 && e[len(e)-1].Hi >= utf8.RuneSelf {
+			r.addBeyond(e)
+		}
 	case grammar.Alt:
+		var some []grammar.Class
 		for _, part := range e {
 			s := c.run(part)
 			r.ascii[0] |= s.ascii[0]
 			r.ascii[1] |= s.ascii[1]
 			r.rest = r.rest || s.rest
+			if s.beyond != (beyond{}) {
+				some = append(some, s.beyond.class())
+			}
+		}
+		if len(some) > 0 && !r.rest {
+			r.addBeyond(grammar.Union(some...))
 		}
 	case grammar.Ref:
 		if !c.cyclic[e] {

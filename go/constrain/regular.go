@@ -181,6 +181,7 @@ func (c *compiler) embed(d *dfa, next int32) int32 {
 	for n := range at {
 		at[n] = c.none()
 	}
+	flows := flows{dfa: d, known: map[midway]led{}}
 	for n := range at {
 		follow := func(to int32) {
 			if c.insts[at[n]].out < 0 {
@@ -193,21 +194,24 @@ func (c *compiler) embed(d *dfa, next int32) int32 {
 		if d.accepts[n] {
 			follow(next)
 		}
+		threads := 0
 		row := d.row(int32(n))
 		for k := 0; k < len(row); {
-			to, lo, hi := row[k], d.first[k], byte(255)
+			to, lo := row[k], d.first[k]
 			for k < len(row) && row[k] == to {
 				k++
 			}
-			if k < len(row) {
-				hi = d.first[k] - 1
-			}
+			hi := byte(d.last(k - 1))
 			if to >= 0 {
 				follow(c.bytes(lo, hi, at[to]))
+				threads++
 			}
 		}
-		if r := d.run(int32(n)); r != (run{}) {
-			c.loops = append(c.loops, loop{max: -1, run: r})
+		if turns, dead := flows.loop(int32(n)); turns != (run{}) {
+			if d.accepts[n] {
+				threads = 0
+			}
+			c.loops = append(c.loops, loop{max: -1, run: turns, dead: dead, threads: threads})
 			c.insts[at[n]].op, c.insts[at[n]].arg = opHead, int32(len(c.loops)-1)
 		}
 	}

@@ -25,7 +25,7 @@ type slice struct {
 type cut struct {
 	run
 	most int32
-	dead run // its rest is all bytes beyond ASCII
+	dead run // its rest is all bytes beyond ASCII, but those of the run
 }
 
 // newSlice visits the nodes of the trie that are of the run but have others below.
@@ -40,6 +40,7 @@ type place struct {
 	points int32
 	more   int
 	lo, hi byte
+	value  rune // what there is of it
 }
 
 // visit finds what is of the run below a node, and tells whether all is decided.
@@ -50,7 +51,7 @@ func (s *slice) visit(above int32, at place) bool {
 		n := &t.nodes[i]
 		to, ok := s.cut.after(at, n.byte)
 		if !ok {
-			if at.more == 0 && at.points < s.cut.most && s.cut.dead.has(n.byte) {
+			if s.cut.ends(at, n.byte) {
 				s.decided.addRange(i, n.next)
 			} else {
 				all = false
@@ -86,7 +87,8 @@ func (r *run) has(b byte) bool {
 func (c *cut) after(at place, b byte) (to place, ok bool) {
 	switch {
 	case at.more > 0:
-		return place{at.points, at.more - 1, 0x80, 0xBF}, at.lo <= b && b <= at.hi
+		to = place{at.points, at.more - 1, 0x80, 0xBF, at.value<<6 | rune(b&0x3F)}
+		return to, at.lo <= b && b <= at.hi && c.begins(to)
 	case at.points >= c.most:
 		return place{}, false
 	case b < 0x80:
@@ -94,7 +96,26 @@ func (c *cut) after(at place, b byte) (to place, ok bool) {
 	}
 	to = place{points: at.points + 1}
 	to.lo, to.hi, to.more = leads(b)
-	return to, c.rest && to.more > 0
+	to.value = rune(b) & (0x3F >> to.more)
+	return to, to.more > 0 && c.begins(to)
+}
+
+// begins tells whether one of the run's code points beyond ASCII is as at a place in one.
+func (c *cut) begins(at place) bool {
+	if c.rest || at.more == 0 {
+		return c.rest || c.beyond.some(at.value, at.value)
+	}
+	rest := 6 * (at.more - 1)
+	lo, hi := at.value<<6|rune(at.lo&0x3F), at.value<<6|rune(at.hi&0x3F)
+	return c.beyond.some(lo<<rest, hi<<rest|(1<<rest-1))
+}
+
+// ends tells whether no text goes on with a byte that is not of the run.
+func (c *cut) ends(at place, b byte) bool {
+	if at.more > 0 {
+		return c.beyond != (beyond{}) && c.dead.rest
+	}
+	return at.points < c.most && c.dead.has(b)
 }
 
 // covers tells whether all texts below a node go on as the run from a place there, which is in the first
@@ -104,7 +125,7 @@ func (c *cut) covers(s *span, at place, first bool) bool {
 		return false
 	}
 	if at.more > 0 {
-		return first && s.lead > 0 && s.lead <= c.most-at.points+1
+		return first && c.rest && s.lead > 0 && s.lead <= c.most-at.points+1
 	}
 	return (!s.rest || c.rest && s.whole) && s.longest <= c.most-at.points
 }
@@ -208,13 +229,16 @@ func (a *Automaton) settled(s *state) settlement {
 	counted := false // around would find a state for each count
 	for i := range s.runs {
 		r := &s.runs[i]
-		counted = counted || r.loop.counted && r.loop.run.rest
+		counted = counted || r.loop.counted && (r.loop.run.rest || r.loop.run.beyond != (beyond{}))
 		if left := int(r.left); best.less(&r.loop.run) && (left >= a.v.longest || r.plain(a, s)) {
 			best = cut{run: r.loop.run, most: unbounded}
+			if best.beyond != (beyond{}) && len(s.threads) == r.loop.threads { // and no others
+				best.dead = r.loop.dead
+			}
 			s.settled.left = r.left
 		}
 	}
-	if !best.rest && !counted {
+	if !best.rest && best.beyond == (beyond{}) && !counted {
 		if c := a.around(s); best.less(&c.run) {
 			best = c
 			s.settled.left = unbounded
@@ -231,11 +255,13 @@ func (r *run) less(than *run) bool {
 	return max(r.size(), minRun) < than.size()
 }
 
-// size returns how many characters of ASCII a run has; all others count as many as half of these.
+// size returns how many characters of ASCII a run has; all others count as many as half of these, some of them as a quarter.
 func (r *run) size() int {
 	n := bits.OnesCount64(r.ascii[0]) + bits.OnesCount64(r.ascii[1])
 	if r.rest {
 		n += 64
+	} else if r.beyond != (beyond{}) {
+		n += 32
 	}
 	return n
 }
@@ -295,7 +321,7 @@ func (r *run) overlaps(i *inst) bool {
 			return true
 		}
 	}
-	return r.rest && i.hi >= 0x80
+	return (r.rest || r.beyond != (beyond{})) && i.hi >= 0x80
 }
 
 // turns tells whether an instruction takes the first byte of a code point and nothing but

@@ -64,6 +64,39 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
+// What is known of a class of code points is known for a vocabulary: in another grammar its masks make few states.
+func TestClassesAreShared(t *testing.T) {
+	tok, v := load(t, "llama-bpe.gguf.zst")
+	var made []uint64
+	for _, pattern := range []string{`"\p{L}+"`, `\["\p{L}+"\]`} {
+		e, err := regex.Full(pattern, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := constrain.CompileAnew(t, v, &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{e}}}})
+		c := a.New(true)
+		for _, id := range tok.Encode(pattern[:strings.IndexByte(pattern, '"')+1], tokenizer.Options{NoSpecial: true}) {
+			if id == tok.Encode(`\`, tokenizer.Options{NoSpecial: true})[0] {
+				continue
+			}
+			if !c.Accept(id) {
+				t.Fatalf("%s: %q is refused", pattern, tok.Piece(id, false))
+			}
+		}
+		next := constrain.NewSet(tok.Len())
+		c.Mask(next)
+		for text, want := range map[string]bool{"a": true, "ré": true, "日": true, "Д": true, "1": false, "«": false, `"`: false, `é"`: true} {
+			if id := tok.Encode(text, tokenizer.Options{NoSpecial: true}); len(id) == 1 && next.Has(id[0]) != want {
+				t.Errorf("%s: %q may come: %v", pattern, text, !want)
+			}
+		}
+		made = append(made, a.Made())
+	}
+	if made[1] > 60 {
+		t.Errorf("the masks made %d states, and those of another grammar %d", made[0], made[1])
+	}
+}
+
 // held returns the bytes of what is in use.
 func held() int {
 	var m runtime.MemStats
