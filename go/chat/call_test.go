@@ -109,14 +109,20 @@ func TestCalls(t *testing.T) {
 		if want == "" {
 			want = "content: " + c.text + "\n"
 		}
-		for i := range 40 {
-			pieces := []string{c.text}
-			if i > 0 {
-				pieces = cutUp(c.text, i%2 == 0)
-			}
+		check := func(pieces ...string) {
+			t.Helper()
 			if got := transcript(t, replyIn(t, c.syntax), pieces...); got != want {
 				t.Fatalf("%s: %q in %q:\n got %s\nwant %s", c.syntax, c.text, pieces, got, want)
 			}
+		}
+		var bytes []string
+		for i := range len(c.text) { // cut at every byte, once and everywhere
+			check(c.text[:i], c.text[i:])
+			bytes = append(bytes, c.text[i:i+1])
+		}
+		check(bytes...)
+		for i := range 20 {
+			check(cutUp(c.text, i%2 == 0)...)
 		}
 	}
 }
