@@ -57,6 +57,7 @@ func (in *anthropicInput) fields() []field {
 		input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
 		setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
 		input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
+		input("output_format", responseForm{in.output.form, "output_format"}, "The older form of output_config.format."),
 	}
 }
 

@@ -210,6 +210,8 @@ func responseFormat(f *held) field {
 		`Holds the answer to a form: {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"}, with a schema or without, or {"type": "text"}.`)
 }
 
+const wantResponseForm = "one of text, json_object, json_schema, structural_tag"
+
 // responseForm is its target, which other APIs have under other names.
 type responseForm struct {
 	f     *held
@@ -270,9 +272,9 @@ func (t responseForm) take(r *reader) error {
 		t.f.Tagged = form.Tagged(tagged)
 		return err
 	case "":
-		return errors.New("type: missing, want one of text, json_object, json_schema")
+		return errors.New("type: missing, want " + wantResponseForm)
 	}
-	return fmt.Errorf("type: the string %s, want one of text, json_object, json_schema", quote(kind))
+	return fmt.Errorf("type: the string %s, want %s", quote(kind), wantResponseForm)
 }
 
 func (t responseForm) value() any { return nil }

@@ -3,18 +3,24 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // A quietEngine takes everything and generates nothing.
 type quietEngine struct{ fakeEngine }
 
-func (*quietEngine) Submit(r *engine.Request) (Ticket, error) {
+func (q *quietEngine) Submit(r *engine.Request) (Ticket, error) {
+	if r.Reader != nil {
+		return q.fakeEngine.Submit(r)
+	}
 	go r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: len(r.Prompt)}})
 	return &fakeTicket{1, func() {}}, nil
 }
@@ -27,8 +33,13 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := New(Config{SlotPath: f.TempDir(), Ping: -1})
-	s.with(f, Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	store, err := batch.Open(f.TempDir(), 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(store.Close)
+	s := New(Config{SlotPath: f.TempDir(), Batches: store, Ping: -1})
+	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ModelInfo{NEmbd: 2}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
 	for _, seed := range append(seeds, ``, `{}`, `[]`, `{"stream":true}`, `{"n":2,"stop":["a",""],"logit_bias":{"5":-1.5},"seed":-1}`, "{\"a\":\"\xff\"}") {
 		f.Add(seed)
@@ -37,10 +48,18 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 		status, b := ask(h, "POST", path, body)
 		switch {
 		case status == 200:
-			if !json.Valid(b) && !strings.HasPrefix(string(b), "data: ") && !strings.HasPrefix(string(b), "event: ") {
-				t.Fatalf("%q: the answer is %q", body, b)
+			if !strings.HasPrefix(string(b), "data: ") && !strings.HasPrefix(string(b), "event: ") {
+				for line := range strings.Lines(string(b)) { // more than one of Ollama's streams
+					if !json.Valid([]byte(line)) {
+						t.Fatalf("%q: the answer is %q", body, b)
+					}
+				}
 			}
-		case status == 400 || status == 501 || status == 404 && path == "/v1/responses": // an item that is not stored
+		case strings.HasPrefix(path, "/api/") && (status == 400 || status == 404 || status == 501):
+			if e := parse[ollamaError](t, b); e.Error == "" {
+				t.Fatalf("%q: the error is %s", body, b)
+			}
+		case status == 400 || status == 501 || status == 404 && (path == "/v1/responses" || path == "/v1/batches"): // an item or a file that is not stored
 			if e := parse[errorAnswer](t, b).Error; e.Message == "" || e.Code != nil && fmt.Sprint(e.Code) != fmt.Sprint(status) || strings.ContainsAny(e.Message, "\n\r") && !strings.ContainsAny(body, "\n\r\\") {
 				t.Fatalf("%q: the error is %s", body, b)
 			}
@@ -51,7 +70,12 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 }
 
 func FuzzChat(f *testing.F) {
-	fuzzPost(f, "/v1/chat/completions", `{`+hi+`}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"logprobs":true,"top_logprobs":3}`,
+	fuzzPost(f, "/v1/chat/completions", `{`+hi+`}`,
+		`{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"enum":[1,"x"]}},"required":["a"]}}},{"type":"custom","custom":{"name":"p","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"a+"}}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}},"parallel_tool_calls":false}`,
+		`{`+hi+`,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"$defs":{"n":{"pattern":"^a|\\d$"}},"anyOf":[{"$ref":"#/$defs/n"},{"minItems":1,"items":{"multipleOf":0.5}}]}}}}`,
+		`{`+hi+`,"structured_outputs":{"structural_tag":{"structures":[{"begin":"<a","schema":{},"end":">"}],"triggers":["<"]}},"guided_whitespace_pattern":" ?"}`,
+		`{`+hi+`,"functions":[{"name":"f"}],"function_call":{"name":"f"},"reasoning_budget":3,"reasoning_budget_message":"x"}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"logprobs":true,"top_logprobs":3}`,
 		`{"messages":[{"role":"assistant","content":null,"tool_calls":[{}]}],"chat_template_kwargs":{"a":[1]},"reasoning_effort":"none"}`)
 }
 
@@ -72,7 +96,84 @@ func FuzzCompletions(f *testing.F) {
 }
 
 func FuzzNative(f *testing.F) {
-	fuzzPost(f, "/completion", `{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`, `{"prompt":"x","n_probs":1,"stream":true}`)
+	fuzzPost(f, "/completion", `{"prompt":"x","grammar":"root ::= \"<a>\" [0-9]{1,3} | x\nx ::= . <s>","grammar_lazy":true,"grammar_triggers":[{"type":"pattern","value":"(<a>)"},{"type":0,"token":5}],"preserved_tokens":["<s>"]}`,
+		`{"prompt":"x","guided_regex":"(?=a)[a-z]+\\p{L}{2,3}"}`, `{"prompt":"x","guided_choice":["a","b"]}`, `{"prompt":"x","guided_grammar":"start: \"a\" B*\nB: /[b-d]/"}`, `{"prompt":"x","guided_json":"{\"type\":\"integer\"}"}`,
+		`{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`, `{"prompt":"x","n_probs":1,"stream":true}`)
+}
+
+func FuzzOllamaChat(f *testing.F) {
+	fuzzPost(f, "/api/chat", `{"model":"m:latest","messages":[{"role":"user","content":"x","images":[]},{"role":"assistant","thinking":"t","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","tool_name":"f","content":"1"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"think":"low","keep_alive":"5m","options":{"num_predict":-2,"stop":["a"],"seed":1},"format":{"type":"object"},"logprobs":true,"top_logprobs":2}`,
+		`{"messages":[],"keep_alive":0}`)
+}
+
+func FuzzOllamaGenerate(f *testing.F) {
+	fuzzPost(f, "/api/generate", `{"prompt":"x","system":"s","context":[1,2],"stream":false,"think":true,"format":"json"}`, `{"prompt":"x","suffix":"y","raw":true,"keep_alive":-1.5}`)
+}
+
+func FuzzOllamaEmbed(f *testing.F) {
+	fuzzPost(f, "/api/embed", `{"input":["x","y"],"truncate":true,"dimensions":1}`, `{"model":"m","input":"x"}`)
+}
+
+func FuzzOllamaShow(f *testing.F) {
+	fuzzPost(f, "/api/show", `{"model":"m","verbose":true}`, `{"name":"x"}`)
+}
+
+func FuzzEmbeddings(f *testing.F) {
+	fuzzPost(f, "/v1/embeddings", `{"input":["x",[1,2]],"encoding_format":"base64","dimensions":1}`, `{"input":[1,2],"embd_normalize":1}`)
+}
+
+func FuzzRerank(f *testing.F) {
+	fuzzPost(f, "/v1/rerank", `{"query":"x","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true}`, `{"query":"x","texts":["a"],"raw_scores":true}`)
+}
+
+func FuzzDecisions(f *testing.F) {
+	fuzzPost(f, "/v1/decisions", `{"prompt":"x","choices":["a","b"],"prior":"N/A","normalize":"bytes"}`,
+		`{"messages":[{"role":"user","content":"x"}],"questions":[{"name":"n","prompt":"p","choices":["yes","no"]}],"ends":false}`)
+}
+
+func FuzzBatches(f *testing.F) {
+	fuzzPost(f, "/v1/batches", `{"input_file_id":"file-x","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":"b"}}`)
+}
+
+// An upload is kept, or refused with what is wrong, and then nothing of it is.
+func FuzzUpload(f *testing.F) {
+	store, err := batch.Open(f.TempDir(), 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(store.Close)
+	h := New(Config{Batches: store, Ping: -1}).Handler()
+	part := func(name, more, text string) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + text + "\r\n"
+	}
+	purpose, file := part("purpose", "", "batch"), part("file", `; filename="a.jsonl"`+"\r\nContent-Type: application/jsonl", `{"custom_id":"1"}`)
+	for _, body := range []string{purpose + file + "--x--\r\n", file + purpose + "--x--", file + file + purpose + "--x--", purpose, part("other", "", "y") + "--x--", part("purpose", "", "fine-tune") + file + "--x--", ""} {
+		f.Add(body, "multipart/form-data; boundary=x")
+	}
+	f.Add(purpose+file+"--x--", "multipart/form-data")
+	f.Add("{}", "application/json")
+	f.Fuzz(func(t *testing.T, body, kind string) {
+		r := httptest.NewRequest("POST", "/v1/files", strings.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		switch w.Code {
+		case 200:
+			id := parse[struct{ ID string }](t, w.Body.Bytes()).ID
+			if status, b := ask(h, "DELETE", "/v1/files/"+id, ""); status != 200 {
+				t.Fatalf("%q: deleting %q: %d %s", body, id, status, b)
+			}
+		case 400, 413:
+			if e := parse[errorAnswer](t, w.Body.Bytes()).Error; e.Message == "" {
+				t.Fatalf("%q: the error is %s", body, w.Body)
+			}
+		default:
+			t.Fatalf("%q: status %d: %s", body, w.Code, w.Body)
+		}
+		if status, b := ask(h, "GET", "/v1/files", ""); status != 200 || len(parse[struct{ Data []any }](t, b).Data) > 0 {
+			t.Fatalf("%q: left are %s", body, b)
+		}
+	})
 }
 
 func FuzzInfill(f *testing.F) {

@@ -28,7 +28,12 @@ type ollamaCommon struct {
 	begun     time.Time
 	think     ollamaThink
 	keepAlive keepAlive
+	logprobs  bool
+	top       int // with logprobs
 }
+
+// ollamaTop is how many alternatives Ollama sends at most.
+const ollamaTop = 20
 
 func newOllamaCommon(m *Model) ollamaCommon {
 	q := ollamaCommon{options: newOptions(m), conversation: newConversation(), begun: time.Now()}
@@ -46,10 +51,20 @@ func (q *ollamaCommon) fields() []field {
 		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		input("keep_alive", &q.keepAlive, wantStay),
-		setting("logprobs", always(false), "Send the log-probability of each token."),
+		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
+		setting("top_logprobs", integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
 		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated."),
 		setting("shift", boolean{&q.shift}, "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
+}
+
+func (q *ollamaCommon) settle(m *Model, h http.Header) error {
+	if q.logprobs {
+		q.probs = q.top
+	} else if q.top > 0 {
+		return invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.top)
+	}
+	return q.options.settle(m, h)
 }
 
 // apply settles what thinking depends on.
@@ -148,8 +163,6 @@ func (q *ollamaChatQuery) fields() []field {
 	)
 }
 
-func (q *ollamaChatQuery) settle(m *Model, h http.Header) error { return q.options.settle(m, h) }
-
 func (q *ollamaChatQuery) source(m *Model) (source, error) {
 	q.messages = messages(q.turns)
 	q.apply()
@@ -164,7 +177,7 @@ func (q *ollamaChatQuery) loaded(m *Model) any {
 }
 
 func (q *ollamaChatQuery) format(g *generation, _ envelope) format {
-	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, chat: true}
+	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, chat: true, logprobs: q.logprobs}
 }
 
 // An ollamaGenerateQuery is a request to /api/generate.
@@ -205,7 +218,7 @@ func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
 			return invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	return q.options.settle(m, h)
+	return q.ollamaCommon.settle(m, h)
 }
 
 func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
@@ -240,7 +253,7 @@ func (q *ollamaGenerateQuery) loaded(m *Model) any {
 }
 
 func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
-	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, context: !q.raw && q.suffix == ""}
+	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, context: !q.raw && q.suffix == "", logprobs: q.logprobs}
 }
 
 // ollamaOptions is the object of settings. Those of Ollama's that say how a model is loaded, and those that it

@@ -26,6 +26,7 @@ type ollamaAnswer struct {
 	Thinking string         `json:"thinking,omitzero"`
 	Done     bool           `json:"done"`
 	Reason   string         `json:"done_reason,omitzero"`
+	Logprobs *probs         `json:"logprobs,omitzero"` // of the tokens since the line before
 }
 
 // An ollamaLast is a whole answer, or the last line of a stream.
@@ -85,6 +86,9 @@ type ollamaFormat struct {
 	tokens  []int32 // of them, those that were generated
 	call    *block  // which is not complete
 	calls   int
+
+	logprobs bool
+	unsent   []engine.Token // with logprobs: since the last line
 }
 
 func (f *ollamaFormat) lines() {}
@@ -96,6 +100,10 @@ func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) oll
 		a.Message = &ollamaMessage{"assistant", content, thinking, calls}
 	} else {
 		a.Response, a.Thinking = &content, thinking
+	}
+	if len(f.unsent) > 0 {
+		p := f.g.probs(f.unsent)
+		a.Logprobs, f.unsent = &p, nil
 	}
 	return a
 }
@@ -117,6 +125,9 @@ func (f *ollamaFormat) ended(a ollamaAnswer, end *ending, u engine.Usage) ollama
 func (f *ollamaFormat) keep(tokens []engine.Token) {
 	for _, t := range tokens {
 		f.tokens = append(f.tokens, t.ID)
+	}
+	if f.logprobs {
+		f.unsent = append(f.unsent, tokens...)
 	}
 }
 

@@ -110,6 +110,46 @@ func TestOllamaFormat(t *testing.T) {
 	}
 }
 
+// Log-probabilities are those of OpenAI's endpoint, whole and in lines: each token is in one line.
+func TestOllamaLogprobs(t *testing.T) {
+	s := embedSite(t, nil)
+	type one struct {
+		Token   string
+		Logprob float64
+		Top     []struct{ Token string } `json:"top_logprobs"`
+	}
+	type line struct {
+		Response string
+		Message  struct{ Content string }
+		Logprobs []one
+	}
+	for path, body := range map[string]string{"/api/generate": `"prompt":"Tell me a story."`, "/api/chat": `"messages":[{"role":"user","content":"Tell me a story."}]`} {
+		body += `,"logprobs":true,"top_logprobs":2,"options":{"temperature":0,"num_predict":9}`
+		whole := post[line](s, path, `{`+body+`,"stream":false}`)
+		var streamed []one
+		_, b, _ := s.do("POST", path, `{`+body+`}`)
+		for l := range strings.Lines(string(b)) {
+			streamed = append(streamed, parse[line](t, []byte(l)).Logprobs...)
+		}
+		text := ""
+		for _, l := range whole.Logprobs {
+			text += l.Token
+			if len(l.Top) != 2 || l.Top[0].Token != l.Token || l.Logprob > 0 {
+				t.Errorf("%s: %+v", path, l)
+			}
+		}
+		if len(whole.Logprobs) != 9 || fmt.Sprint(streamed) != fmt.Sprint(whole.Logprobs) || strings.TrimSpace(text) != strings.TrimSpace(whole.Response+whole.Message.Content) {
+			t.Errorf("%s: of %q:\n%+v\nin lines:\n%+v", path, whole.Response+whole.Message.Content, whole.Logprobs, streamed)
+		}
+		if plain := post[line](s, path, `{`+strings.Replace(body, `"logprobs":true,"top_logprobs":2,`, "", 1)+`,"stream":false}`); plain.Logprobs != nil {
+			t.Errorf("%s: %+v without being asked", path, plain.Logprobs)
+		}
+		if status, b, _ := s.do("POST", path, `{`+strings.Replace(body, `"logprobs":true,`, "", 1)+`}`); status != 400 || !strings.Contains(string(b), "top_logprobs") {
+			t.Errorf("%s: top_logprobs alone: %d %s", path, status, b)
+		}
+	}
+}
+
 func TestOllamaModels(t *testing.T) {
 	s := embedSite(t, nil)
 	for _, path := range []string{"/api/tags", "/api/ps"} {

@@ -6,6 +6,7 @@
 // It ends with 1 and says what was wrong at the first thing that is not as Anthropic has it.
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
+import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 
 const options = { baseURL: process.argv[2], apiKey: "a-secret-key", maxRetries: 0 };
 const client = new Anthropic(options);
@@ -69,6 +70,20 @@ const turns = [...ask.messages, { role: "assistant", content: call.content }, { 
 const answer = await client.messages.create({ ...ask, tools, messages: turns });
 assert.equal(answer.content.at(-1).text, "It is noon in Rome.");
 assert.equal(answer.stop_reason, "end_turn");
+
+// An answer by a schema, by the client's own helper as well, as a stream, and as it was asked for at first.
+const schema = { type: "object", properties: { name: { type: "string" }, moons: { type: "integer", minimum: 0, maximum: 99 } }, required: ["name", "moons"], additionalProperties: false };
+const format = { type: "json_schema", schema };
+const planet = { ...ask, messages: [{ role: "user", content: "Describe a planet." }] };
+const venus = { name: "Venus", moons: 0 };
+assert.deepEqual(JSON.parse((await client.messages.create({ ...planet, output_config: { format } })).content.at(-1).text), venus);
+assert.deepEqual((await client.messages.parse({ ...planet, output_config: { format: jsonSchemaOutputFormat(schema) } })).parsed_output, venus);
+assert.deepEqual(JSON.parse(await client.messages.stream({ ...planet, output_config: { format } }).finalText()), venus);
+assert.deepEqual(JSON.parse((await client.messages.create({ ...planet, output_format: format })).content.at(-1).text), venus);
+const other = JSON.parse((await client.messages.create({ ...ask, thinking: { type: "disabled" }, output_config: { format } })).content.at(-1).text); // to which the answer would be a text
+assert.ok(typeof other.name === "string" && Number.isInteger(other.moons), JSON.stringify(other));
+const unique = { type: "json_schema", schema: { type: "array", uniqueItems: true } };
+await assert.rejects(client.messages.create({ ...ask, output_config: { format: unique } }), (e) => e instanceof Anthropic.BadRequestError && /uniqueItems/.test(e.message));
 
 // What Claude Code sends: a beta, an attribution that differs each time, a system prompt in
 // blocks, reminders among the messages. All but the last turn comes from the cache.

@@ -109,10 +109,10 @@ func scriptedModel(t *testing.T) string {
 	return path
 }
 
-// Clients of Anthropic's API and of OpenAI's Responses, on one server.
+// Clients of Anthropic's API, of OpenAI's Responses and of tools, on one server.
 func TestNodeClientsOfAgents(t *testing.T) {
 	s := serve(t, "", "-m", scriptedModel(t), "--host", "127.0.0.1", "--port", "0", "--api-key", "a-secret-key", "--temp", "0")
-	for _, program := range []string{"anthropic.mjs", "responses.mjs", "tools.mjs", "agents.mjs", "ai.mjs", "langchain.mjs"} {
+	for _, program := range []string{"anthropic.mjs", "responses.mjs", "tools.mjs", "agents.mjs", "ai.mjs", "langchain.mjs", "ollama-tools.mjs"} {
 		t.Run(program, func(t *testing.T) { runNode(t, s, program) })
 	}
 }
