@@ -18,6 +18,9 @@ var absent = []struct {
 		[]string{http.MethodPost}, []string{"/v1/images/generations", "/v1/images/edits"},
 		"images are not supported; send text, to /v1/chat/completions for instance",
 	}, {
+		[]string{http.MethodPost}, []string{"/v1/systemone", "/systemone"},
+		"decisions in that form are not supported; /v1/decisions says how probable each of some choices is",
+	}, {
 		[]string{http.MethodGet, http.MethodPost}, []string{"/cors-proxy"},
 		"this server fetches nothing for pages; it reaches MCP servers itself, with --mcp",
 	}, {

@@ -157,6 +157,10 @@ func (e *modelEntry) conceal() {
 func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 	id := strings.TrimPrefix(c.Param("id"), "/")
 	if id == "sse" {
+		if c.Request.Method == http.MethodHead { // what would come has no end
+			c.Status(http.StatusOK)
+			return nil
+		}
 		return s.watchModels(c, nil)
 	}
 	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {

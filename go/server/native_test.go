@@ -289,6 +289,11 @@ func TestSmallEndpoints(t *testing.T) {
 		{"POST", "/lora-adapters", `{}`, 400, "an array"},
 		{"POST", "/props", `{}`, 501, "not_supported_error"},
 		{"GET", "/nothing", "", 404, "not_found_error"},
+		{"HEAD", "/health", "", 200, ""},
+		{"HEAD", "/v1/models", "", 200, ""},
+		{"HEAD", "/v1/models/none", "", 404, ""},
+		{"HEAD", "/models/sse", "", 200, ""},
+		{"HEAD", "/completion", "", 405, ""},
 		{"PUT", "/completion", "", 405, "POST"},
 		{"DELETE", "/v1/chat/completions/x", "", 404, "not_found_error"},
 	} {

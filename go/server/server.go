@@ -152,6 +152,9 @@ func (s *Server) Register(r gin.IRoutes) {
 		}
 		for _, path := range route.paths {
 			r.Handle(route.method, path, s.serve(route))
+			if route.method == http.MethodGet { // which watchers ask for, and load balancers
+				r.HEAD(path, s.serve(route))
+			}
 		}
 	}
 	s.registerAbsent(r)

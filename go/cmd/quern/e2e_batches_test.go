@@ -178,6 +178,9 @@ func TestServeBatches(t *testing.T) {
 	if b.Status != "completed" || b.RequestCounts.Completed != 24 || b.RequestCounts.Failed != 1 || b.RequestCounts.Total != 25 {
 		t.Fatalf("%+v", b)
 	}
+	if !b.JSON.CompletedAt.Valid() || b.JSON.FailedAt.Valid() || b.JSON.CancelledAt.Valid() {
+		t.Errorf("times of what has not happened are shown: %s", b.RawJSON())
+	}
 	out, wrong := c.results(b.OutputFileID), c.results(b.ErrorFileID)
 	if len(out) != 24 || len(wrong) != 1 {
 		t.Errorf("%d answers, %d errors", len(out), len(wrong))

@@ -361,6 +361,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 	api.Register(routes)
 	if f.metrics {
 		routes.GET("/metrics", gin.WrapH(metrics.Handler()))
+		routes.HEAD("/metrics", gin.WrapH(metrics.Handler()))
 	} else {
 		routes.GET("/metrics", api.Missing("this server does not show its metrics; start it with --metrics"))
 	}

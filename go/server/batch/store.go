@@ -93,7 +93,7 @@ type Fault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Param   string `json:"param,omitempty"`
-	Line    int    `json:"line,omitempty"` // from 1
+	Line    int    `json:"line,omitzero"` // from 1
 }
 
 // Faults is a list of them, as the API shows it.
@@ -102,7 +102,7 @@ type Faults struct {
 	Data   []Fault `json:"data"`
 }
 
-// A Batch is a batch as the API shows it. Times are 0 where something has not happened.
+// A Batch is a batch as the API shows it. Times of what has not happened are 0, and not shown.
 type Batch struct {
 	ID         string            `json:"id"`
 	Object     string            `json:"object"`
@@ -114,14 +114,14 @@ type Batch struct {
 	Output     string            `json:"output_file_id,omitempty"`
 	ErrorFile  string            `json:"error_file_id,omitempty"`
 	Created    int64             `json:"created_at"`
-	InProgress int64             `json:"in_progress_at,omitempty"`
+	InProgress int64             `json:"in_progress_at,omitzero"`
 	Expires    int64             `json:"expires_at"`
-	Finalizing int64             `json:"finalizing_at,omitempty"`
-	Completed  int64             `json:"completed_at,omitempty"`
-	Failed     int64             `json:"failed_at,omitempty"`
-	Expired    int64             `json:"expired_at,omitempty"`
-	Cancelling int64             `json:"cancelling_at,omitempty"`
-	Cancelled  int64             `json:"cancelled_at,omitempty"`
+	Finalizing int64             `json:"finalizing_at,omitzero"`
+	Completed  int64             `json:"completed_at,omitzero"`
+	Failed     int64             `json:"failed_at,omitzero"`
+	Expired    int64             `json:"expired_at,omitzero"`
+	Cancelling int64             `json:"cancelling_at,omitzero"`
+	Cancelled  int64             `json:"cancelled_at,omitzero"`
 	Counts     Counts            `json:"request_counts"`
 	Metadata   map[string]string `json:"metadata"`
 }
