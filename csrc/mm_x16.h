@@ -180,6 +180,26 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 	}
 }
 
+/*
+ * Tokens of a call from which their activations of a long row no longer stay in the second-level cache. Only sets that
+ * take two panels at once ask for them: with fewer registers the loops of AVX-VNNI spill more.
+ */
+#define MM_ACTS_FROM 24
+
+/*
+ * Asks for part i of `of` of the activations of a tile of nt tokens: those that are multiplied next, or NULL. A tile
+ * reads a line or two of each of its tokens at a time, which no CPU's own prefetch takes for a stream.
+ */
+INLINE void ask_acts(const struct act8 *next, int nt, int i, int of)
+{
+	const int lines = (nt * (int)(sizeof *next / 64) + of - 1) / of;
+
+	if (next)
+#pragma GCC unroll 32
+		for (int k = 0; k < lines; k++)
+			__builtin_prefetch((const uint8_t *)next + (i * lines + k) * 64);
+}
+
 /* The offset of a type's weights, that is taken off by the caller of ints_dot(); 0 where it has none. */
 INLINE int offset_of(int type)
 {
@@ -303,10 +323,10 @@ INLINE words small_words(int type, int ready, const struct block *w, int nb, int
 /*
  * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
  * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. asks: the tokens of the call in
- * its first tile, which asks for the weights to come; else 0.
+ * its first tile, which asks for the weights to come; else 0. next: see ask_acts().
  */
 INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int asks)
+                       const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
@@ -341,6 +361,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
+		ask_acts(next, nt, g, parts);
 		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -418,7 +439,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 
 /* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
-                       const struct act8 *x, const int32_t (*start)[16], int asks, int nb)
+                       const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next, int nb)
 {
 	const int has_m = type_row(type).min, run = run_of(type), chains = chains_of(np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
@@ -430,6 +451,8 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		for (int t = 0; t < nt; t++)
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
+		ask_acts(next, nt, j, 64 / n_words);
+
 		dots dot[2][MM_DOTS_MAX]; /* of two panels, or two chains of one */
 		ints sum[2][MM_TOKENS_MAX];
 
@@ -547,7 +570,7 @@ INLINE int tile_least(int np, int ready)
 #define MM_CODED_TILE(nt)                                                                      \
 	case nt:                                                                               \
 		if (nt >= tile_least(np, ready) && nt <= tile_most(np))                        \
-			super_tile(type, np, nt, ready, out, stride, w, x, start, 0);          \
+			super_tile(type, np, nt, ready, out, stride, w, x, start, 0, NULL);    \
 		break;
 #define MM_CODED_TILES(name, type_, np_, ready_)                                                                \
 	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, const struct block *w, \
@@ -592,9 +615,9 @@ MM_CODED(ready, 1, 1)
 		if (nt < least || nt > most)                                                                  \
 			break;                                                                                \
 		if (super)                                                                                    \
-			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n);           \
+			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, next);     \
 		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, small);     \
+			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, next, small); \
 		break;
 
 /*
@@ -653,6 +676,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 				starts_of(type, super, start[t], x + t);
 		for (int t = 0, nt; t < n; t += nt) {
 			float *y = out + t * QN_PANEL;
+			const struct act8 *next = NULL;
 
 			nt = (units / tiles + (longer-- > 0)) * MM_BY;
 			if (MM_BY == 2 && nt > n - t)
@@ -666,6 +690,10 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 					coded_tile_one(type, nt, y, stride, w, x + t, start + t);
 				continue;
 			}
+			if (MM_PAIR_TOKENS && n >= MM_ACTS_FROM && t + nt < n)
+				next = x + t + nt;
+			else if (MM_PAIR_TOKENS && n >= MM_ACTS_FROM && left > X16_GROUP)
+				next = x + n_act;
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
 				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)
