@@ -190,10 +190,13 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
  * Asks for part i of `of` of the activations of a tile of nt tokens: those that are multiplied next, or NULL. A tile
  * reads a line or two of each of its tokens at a time, which no CPU's own prefetch takes for a stream.
  */
-INLINE void ask_acts(const struct act8 *next, int nt, int i, int of)
+INLINE void ask_acts(int type, const struct act8 *next, int nt, int i, int of)
 {
 	const int lines = (nt * (int)(sizeof *next / 64) + of - 1) / of;
 
+	if (!MM_PAIR_TOKENS || is_coded(type))
+		return;
+	__asm__ volatile("" : "+r"(next)); /* or there are two loops of each, one that asks and one that does not */
 	if (next)
 #pragma GCC unroll 32
 		for (int k = 0; k < lines; k++)
@@ -361,7 +364,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
-		ask_acts(next, nt, g, parts);
+		ask_acts(type, next, nt, g, parts);
 		if (asks)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -451,7 +454,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		for (int t = 0; t < nt; t++)
 			y[r][t] = floats_load(out + r * stride + t * QN_PANEL);
 	for (int j = 0; j < nb; j++) {
-		ask_acts(next, nt, j, 64 / n_words);
+		ask_acts(type, next, nt, j, 64 / n_words);
 
 		dots dot[2][MM_DOTS_MAX]; /* of two panels, or two chains of one */
 		ints sum[2][MM_TOKENS_MAX];
@@ -677,6 +680,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 		for (int t = 0, nt; t < n; t += nt) {
 			float *y = out + t * QN_PANEL;
 			const struct act8 *next = NULL;
+			int from = left > X16_GROUP ? MM_ACTS_FROM : MM_CALL + 1; /* the last block is not followed */
 
 			nt = (units / tiles + (longer-- > 0)) * MM_BY;
 			if (MM_BY == 2 && nt > n - t)
@@ -690,10 +694,9 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 					coded_tile_one(type, nt, y, stride, w, x + t, start + t);
 				continue;
 			}
-			if (MM_PAIR_TOKENS && n >= MM_ACTS_FROM && t + nt < n)
-				next = x + t + nt;
-			else if (MM_PAIR_TOKENS && n >= MM_ACTS_FROM && left > X16_GROUP)
-				next = x + n_act;
+			__asm__ volatile("" : "+r"(from));
+			if (n >= from)
+				next = t + nt < n ? x + t + nt : x + n_act;
 			switch (nt) {
 				MM_TILE(np, 1) MM_TILE(np, 2) MM_TILE(np, 3) MM_TILE(np, 4)
 				MM_TILE(np, 5) MM_TILE(np, 6) MM_TILE(np, 7) MM_TILE(np, 8)
