@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -15,7 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// Passes that begin before all weights are packed give the same bits.
+// Passes that begin before all weights are packed give the same bits, and each matrix is read once.
 func TestEarly(t *testing.T) {
 	paths := []string{filepath.Join(golden, "tiny-llama-mixed.gguf"), filepath.Join(golden, "tiny-moe-f32.gguf")}
 	for _, arch := range []string{"gemma3n", "deepseek2", "granitemoe", "t5"} {
@@ -25,7 +26,11 @@ func TestEarly(t *testing.T) {
 	for _, path := range paths {
 		base := open(t, path, Config{Ctx: 200, Batch: 64, Residency: model.Packed})
 		ids := randomIDs(base, 5, 90)
-		e := open(t, path, Config{Ctx: 200, Batch: 64, Residency: model.Packed, Early: true, Device: device(t, 2)})
+		var done, total atomic.Uint64
+		e := open(t, path, Config{Ctx: 200, Batch: 64, Residency: model.Packed, Early: true, Device: device(t, 2), Progress: func(d, all uint64) {
+			done.Store(d)
+			total.Store(all)
+		}})
 		if len(base.Model().Config.Encoder) > 0 {
 			if got, want := greedy(t, e, ids[:20], 12), greedy(t, base, ids[:20], 12); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", path, got, want)
@@ -33,6 +38,9 @@ func TestEarly(t *testing.T) {
 			continue
 		}
 		mustEqual(t, path, logits(t, e, ids, nil), logits(t, base, ids, nil))
+		if done.Load() == 0 || done.Load() != total.Load() {
+			t.Errorf("%s: %d bytes were read, of %d", path, done.Load(), total.Load())
+		}
 		open(t, path, Config{Ctx: 200, Early: true}).Close() // before the weights are there
 	}
 }

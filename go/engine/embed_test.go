@@ -66,3 +66,39 @@ func embedAll(t *testing.T, e *Engine, texts [][]int32, pooling arch.Pooling) (a
 	}
 	return all
 }
+
+// A model for vectors of texts beside one for chats takes what it takes alone, also while both run, and leaves nothing.
+func TestVectorsBesideChat(t *testing.T) {
+	d, path := device(t, 2), testdata.Path(t, "archs/bert.gguf")
+	c := Config{Device: d, Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true}
+	texts := [][]int32{{5, 6, 7, 8}, {9, 10, 11}}
+	alone := Config{Device: device(t, 2), Ctx: c.Ctx, Batch: c.Batch, KV: c.KV, Vectors: true}
+	want := embedAll(t, open(t, path, alone), texts, arch.PoolMean)
+	took := alone.Device.Budget().Used()
+
+	chat := openLoop(t, tiny, Config{Device: d, Sequences: 2}, LoopConfig{})
+	said := greedy(t, open(t, tiny, Config{}), []int32{1, 2, 3}, 100)
+	before := d.Budget().Used()
+	e := open(t, path, c)
+	if n := d.Budget().Used() - before; n != took {
+		t.Errorf("it takes %d bytes, alone %d", n, took)
+	}
+	_, s := submit(t, chat, greedyRequest([]int32{1, 2, 3}, 100))
+	for range 5 {
+		for i, v := range embedAll(t, e, texts, arch.PoolMean) {
+			if !slices.EqualFunc(v, want[i], slices.Equal[[]float32]) {
+				t.Errorf("text %d has another vector beside a chat", i)
+			}
+		}
+		if n := d.Budget().Used() - before; n != took {
+			t.Errorf("while both run it takes %d bytes, alone %d", n, took)
+		}
+	}
+	if r := s.wait(t); r.Err != nil || !slices.Equal(s.ids, said) {
+		t.Errorf("beside vectors %v, %v, alone %v", s.ids, r.Err, said)
+	}
+	e.Close()
+	if n := d.Budget().Used(); n != before {
+		t.Errorf("%d bytes are left of it", n-before)
+	}
+}

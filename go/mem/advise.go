@@ -69,6 +69,29 @@ func (r *Region) Discard(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
+// Move moves the memory of [from, from+n) of an allocated region to [to, to+n), whose own is released; what it leaves reads as zeros.
+// All are multiples of HugePage, and the parts do not overlap. Kernels before 5.7 refuse, and change nothing.
+func (r *Region) Move(to, from, n int) error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if r.file || r.static {
+		return errors.New("mem: only allocated memory can be moved")
+	}
+	if min(to, from, n) < 0 || n > len(r.b)-max(to, from) || (to|from|n)%HugePage != 0 || max(to, from)-min(to, from) < n {
+		return fmt.Errorf("mem: [%d,+%d) cannot be moved to %d in a region of %d bytes", from, n, to, len(r.b))
+	}
+	if n == 0 {
+		return nil
+	}
+	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED | unix.MREMAP_DONTUNMAP
+	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(unsafe.Pointer(&r.b[from])), uintptr(n), uintptr(n), flags, uintptr(unsafe.Pointer(&r.b[to])), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // Ahead asks the kernel to read [off, off+n) of a mapped file, and does not wait until it has.
 func (r *Region) Ahead(off, n int) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
@@ -77,6 +100,19 @@ func (r *Region) Ahead(off, n int) error {
 	page := int(pageSize)
 	if from := off / page * page; r.file && off+n > from {
 		return unix.Madvise(r.b[from:off+n], unix.MADV_WILLNEED)
+	}
+	return nil
+}
+
+// Random tells the kernel that the pages around [off, off+n) of a mapped file are read one by one, in no order: it reads nothing
+// beside those that are needed.
+func (r *Region) Random(off, n int) error {
+	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
+		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
+	}
+	page := int(pageSize)
+	if from := off / page * page; r.file && off+n > from {
+		return unix.Madvise(r.b[from:off+n], unix.MADV_RANDOM)
 	}
 	return nil
 }

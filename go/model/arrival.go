@@ -32,7 +32,7 @@ func (m *Model) arrive(r reading) {
 	a.more = sync.NewCond(&a.mu)
 	var mats []*matrix
 	for _, x := range inOrder(&find{m.weights, m.program}) {
-		if m.weights.readNow(x) && x.canWait() {
+		if r.later[x] {
 			mats = append(mats, x)
 			a.place[x] = len(mats)
 		}

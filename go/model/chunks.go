@@ -61,14 +61,17 @@ func (c chunk) source() stream.Range {
 // feedBuffers is how many chunks are in memory at a time, or on their way.
 const feedBuffers = 3
 
-// A feed is the chunks of a file that is not in the page cache, read ahead of their use.
+// A feed is the chunks of a file that is not in the page cache, read ahead of their use: into buffers, or, where parts is
+// nil, into the page cache.
 type feed struct {
-	*stream.Feed
-	room *loan
+	parts   *stream.Feed
+	room    *loan
+	warming warming
 }
 
-// newFeed returns a feed of what is read of these matrices, which stays in the page cache where the whole file has room
-// there; nil where there is nothing to read, or no memory for it: then chunks are in the file's pages.
+// newFeed returns a feed of what is read of these matrices. Where the whole file has room in the page cache it stays there: the
+// kernel reads it there by itself, without a copy, as fast as the disk is. Else chunks pass through buffers. It is nil where there is
+// nothing to read, or no memory for buffers: then chunks are in the file's pages.
 func newFeed(f *File, mats []*matrix, o Options) *feed {
 	var parts []stream.Range
 	for _, x := range mats {
@@ -83,15 +86,16 @@ func newFeed(f *File, mats []*matrix, o Options) *feed {
 	if !f.CanStream() || len(parts) == 0 || allCached(parts, cached) {
 		return nil
 	}
+	if o.Budget.Free() > f.Size() {
+		fd := &feed{}
+		fd.warming.start(f, parts)
+		return fd
+	}
 	room, err := o.borrow("weights on their way", uint64(stream.FeedBytes(parts, feedBuffers)))
 	if err != nil {
 		return nil
 	}
-	open := stream.Open
-	if o.Budget.Free() > f.Size() {
-		open = stream.OpenCached
-	}
-	r, err := open(f.Paths)
+	r, err := stream.Open(f.Paths)
 	if err != nil || !f.is(r) {
 		if err == nil {
 			r.Close()
@@ -99,7 +103,7 @@ func newFeed(f *File, mats []*matrix, o Options) *feed {
 		room.Close()
 		return nil
 	}
-	return &feed{stream.NewFeed(r, parts, room.Bytes(), cached), room}
+	return &feed{parts: stream.NewFeed(r, parts, room.Bytes(), cached), room: room}
 }
 
 // allCached reports whether no part has to be read, as far as a few of them show: small files are read in no time.
@@ -116,18 +120,28 @@ func allCached(parts []stream.Range, cached func(stream.Range) bool) bool {
 // bytes returns a chunk of a tensor: from the feed, or in the file's pages. What cannot be read is not there
 // either, which Damaged finds.
 func (r *reading) bytes(c chunk) []byte {
-	if r.feed != nil && r.feed.Is(c.source()) {
-		if b, err := r.feed.Next(); err == nil && b != nil {
+	switch {
+	case r.feed == nil:
+		r.ahead(c.t, c.at)
+	case r.feed.parts == nil: // it is asked for
+	case r.feed.parts.Is(c.source()):
+		if b, err := r.feed.parts.Next(); err == nil && b != nil {
 			return b
 		}
+		fallthrough
+	default:
+		r.ahead(c.t, c.at)
 	}
-	r.ahead(c.t, c.at)
 	return c.t.Data[c.at : c.at+c.n]
 }
 
 func (f *feed) close() {
-	if f != nil {
-		f.Feed.Close()
+	if f == nil {
+		return
+	}
+	f.warming.end()
+	if f.parts != nil {
+		f.parts.Close()
 		f.room.Close()
 	}
 }

@@ -67,14 +67,14 @@ func TestFed(t *testing.T) {
 		spare := make([]byte, w.checkBytes())
 		read := 0
 		r := reading{Options: Options{Pack: pool.PackMat}, file: f, pack: w.big, spare: spare}
-		r.feed = &feed{Feed: stream.NewFeed(from, parts, room.Bytes(), func(r stream.Range) bool {
+		r.feed = &feed{parts: stream.NewFeed(from, parts, room.Bytes(), func(r stream.Range) bool {
 			cached := r.Off%3 == 0
 			if !cached {
 				read++
 			}
 			return cached
 		})}
-		defer r.feed.Feed.Close()
+		defer r.feed.parts.Close()
 		for _, x := range mats {
 			if err := r.matrix(x); err != nil {
 				t.Fatal(err)

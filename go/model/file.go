@@ -210,6 +210,11 @@ func (f *File) Close() error {
 	return first
 }
 
+// ask has the kernel begin to read a small tensor, and nothing around it.
+func (f *File) ask(t *gguf.Tensor) {
+	_ = f.regions[t.Shard].Ahead(int(t.Offset), len(t.Data)) // advice
+}
+
 // Drop releases the pages of n bytes of a tensor from offset at, after they were read.
 // If they are needed again, they are faulted in from the page cache.
 func (f *File) Drop(t *gguf.Tensor, at, n int) {

@@ -113,6 +113,9 @@ func (s *Survey) Load(o Options) (*Model, error) {
 }
 
 func (m *Model) load(s *Survey, o Options) (err error) {
+	for _, v := range m.weights.vecs {
+		m.file.ask(v.t)
+	}
 	if err := m.weights.bind(o.Budget, o.Shared); err != nil {
 		return err
 	}
@@ -125,6 +128,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	m.scatter()
 	m.program, err = s.arch.Build(s.Config, m.weights, s.kv, s.tiers...) // as in the survey, now with memory
 	m.weights.dropSquares()
 	if err == nil {
@@ -142,7 +146,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 // read packs every matrix, but for those that are to arrive later, or, where it stays in the file, checks that its
 // values are finite, and releases the pages that were read. It returns where the reading goes on.
 func (m *Model) read(o Options) (reading, error) {
-	r := reading{Options: o, file: m.file, pack: m.weights.big, total: m.weights.sourceBytes()}
+	r := reading{Options: o, file: m.file, pack: m.weights.big, later: map[*matrix]bool{}, total: m.weights.sourceBytes()}
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
 	if err != nil {
 		return r, err
@@ -151,7 +155,11 @@ func (m *Model) read(o Options) (reading, error) {
 	r.spare = spare.Bytes()
 	var mats []*matrix
 	for _, x := range m.weights.mats {
-		if later := o.Early != nil && m.Residency == Packed && x.canWait(); m.weights.readNow(x) && !later {
+		switch {
+		case !m.weights.readNow(x):
+		case o.Early != nil && m.Residency == Packed && x.canWait():
+			r.later[x] = true
+		default:
 			mats = append(mats, x)
 		}
 	}
@@ -174,6 +182,20 @@ func (m *Model) read(o Options) (reading, error) {
 	return r, nil
 }
 
+// scatter tells the kernel of tables in the file that tokens read rows of, here and there. Without it a row that is not in memory
+// brings as much around it as a disk is read ahead, which may be thousands of rows.
+func (m *Model) scatter() {
+	if m.Residency == Mapped && !m.file.Packed() {
+		return // the same pages may be a matrix's, which is read in order
+	}
+	for _, x := range m.weights.mats {
+		if x.rows {
+			t := x.parts[0]
+			_ = m.file.regions[t.Shard].Random(int(t.Offset), len(t.Data)) // advice
+		}
+	}
+}
+
 // errOther reports a matrix that is not the one of another model that it seemed to be.
 var errOther = errors.New("another matrix")
 
@@ -183,7 +205,8 @@ type reading struct {
 	file        *File
 	pack        *pack // of the matrices that are packed
 	spare       []byte
-	feed        *feed // nil: chunks are in the file's pages
+	feed        *feed            // nil: chunks are in the file's pages
+	later       map[*matrix]bool // that are to arrive when passes run
 	done, total uint64
 	asked       span // bytes of the file that were asked for
 }

@@ -3,28 +3,37 @@ package model
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/quern-llm/quern/go/stream"
 )
 
 // warmBytes is how much of a file is asked for at a time.
 const warmBytes = 8 << 20
 
-// A warming has the kernel read panels that are used in place, in the order of their use and ahead of it: the first
-// pass begins while the last ones are still on the disk.
+// A warming has the kernel read parts of a file into the page cache, in the order of their use and ahead of it: what is
+// first is used while the last is still on the disk.
 type warming struct {
 	stop atomic.Bool
 	done sync.WaitGroup
 }
 
-// warm starts to read the panels. Those in the page cache cost next to nothing.
+// warm starts to read the panels that are used in place.
 func (m *Model) warm() {
-	region := m.file.regions[0]
-	m.warming.done.Go(func() {
-		for _, x := range m.weights.mats {
-			if !x.inFile {
-				continue
-			}
-			for at := 0; at < len(x.Data); at += warmBytes {
-				if m.warming.stop.Load() || region.Ahead(int(x.panels.Offset)+at, min(warmBytes, len(x.Data)-at)) != nil {
+	var parts []stream.Range
+	for _, x := range m.weights.mats {
+		if x.inFile {
+			parts = append(parts, stream.Range{File: x.panels.Shard, Off: int64(x.panels.Offset), N: len(x.Data)})
+		}
+	}
+	m.warming.start(m.file, parts)
+}
+
+// start starts to read parts of a file. Those in the page cache cost next to nothing.
+func (w *warming) start(f *File, parts []stream.Range) {
+	w.done.Go(func() {
+		for _, p := range parts {
+			for at := 0; at < p.N; at += warmBytes {
+				if w.stop.Load() || f.regions[p.File].Ahead(int(p.Off)+at, min(warmBytes, p.N-at)) != nil {
 					return
 				}
 			}

@@ -42,8 +42,8 @@ func (u Unit) Bytes() uint64 {
 // A Layout is the addresses of units: each has its own in one space, most of which is not in memory.
 type Layout struct {
 	Units []Unit
-	Bytes int // of the space
-	huge  [][2]int
+	Bytes int            // of the space
+	huge  map[int][2]int // from where to where units lie that are on huge pages
 }
 
 // Ordered adds a unit of group 0. Each part is ranges that lie one after the other, in the file and in the space;
@@ -62,7 +62,10 @@ func (l *Layout) Ordered(parts [][]Range) {
 		u.Ranges = append(u.Ranges, p...)
 	}
 	if n >= bigBytes {
-		l.huge = append(l.huge, [2]int{from, l.Bytes})
+		if l.huge == nil {
+			l.huge = map[int][2]int{}
+		}
+		l.huge[len(l.Units)] = [2]int{from, l.Bytes}
 	}
 	l.Units = append(l.Units, u)
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quern-llm/quern/go/mem"
@@ -12,7 +13,8 @@ import (
 const Slow = 150e6
 
 // Measure returns the bytes per second at which a file is read in order, as a Store reads it, and how. It reads
-// for half a second, from the middle of the file on.
+// for half a second, from a place of the file that is another one each time: where it read before, the host of a virtual machine
+// may have the file in memory.
 func Measure(path string) (perSecond float64, how string, err error) {
 	const window = 64 << 20
 	r, err := Open([]string{path})
@@ -29,7 +31,7 @@ func Measure(path string) (perSecond float64, how string, err error) {
 		return 0, "", err
 	}
 	defer buf.Close()
-	off, read, start := size/2/Align*Align, int64(0), time.Now()
+	off, read, start := rand.Int64N(size)/Align*Align, int64(0), time.Now()
 	for took := time.Duration(0); took < 500*time.Millisecond; took = time.Since(start) {
 		n := min(window, size-off) / Align * Align
 		if n == 0 {

@@ -33,8 +33,7 @@ type ReadFunc func(file int, p []byte, off int64) (int, error)
 type Reader struct {
 	files  []source
 	how    string
-	cached bool // reads go through the page cache
-	keep   bool // and what they leave there stays
+	cached bool // reads go through the page cache, in which nothing stays
 	queue  *queue
 	ended  sync.WaitGroup
 }
@@ -57,15 +56,10 @@ type request struct {
 
 // Open opens files for reading: by io_uring and past the page cache where the kernel and the file system permit
 // it, else by threads, else through the page cache.
-func Open(paths []string) (*Reader, error) { return openAll(paths, false) }
-
-// OpenCached opens files for reading through the page cache, in which they stay.
-func OpenCached(paths []string) (*Reader, error) { return openAll(paths, true) }
-
-func openAll(paths []string, keep bool) (*Reader, error) {
-	r := &Reader{queue: newQueue(), keep: keep}
+func Open(paths []string) (*Reader, error) {
+	r := &Reader{queue: newQueue()}
 	for _, p := range paths {
-		s, ok, err := open(p, keep)
+		s, ok, err := open(p)
 		if err != nil {
 			r.Close()
 			return nil, err
@@ -97,13 +91,9 @@ func NewReader(f ReadFunc) *Reader {
 	return r
 }
 
-// open opens a file, past the page cache unless that is to keep it, if its file system permits that: some refuse to open it
-// so, some to read.
-func open(path string, keep bool) (s source, direct bool, err error) {
+// open opens a file, past the page cache if its file system permits that: some refuse to open it so, some to read.
+func open(path string) (s source, direct bool, err error) {
 	for _, flag := range []int{unix.O_DIRECT, 0} {
-		if keep && flag != 0 {
-			continue
-		}
 		if s.f, err = os.OpenFile(path, os.O_RDONLY|flag, 0); err != nil {
 			if flag != 0 && errors.Is(err, unix.EINVAL) {
 				continue
@@ -217,7 +207,7 @@ func (r *Reader) pread(file int, p []byte, off int64) (int, error) {
 
 // forget releases what a read left in the page cache.
 func (r *Reader) forget(file int, off int64, n int) {
-	if r.cached && !r.keep {
+	if r.cached {
 		_ = unix.Fadvise(r.files[file].fd, off, int64(n), unix.FADV_DONTNEED) // a failure costs memory, not correctness
 	}
 }

@@ -38,6 +38,8 @@ type Store struct {
 	reading int   // units of group 0 that are being read
 	parts   parts
 	ring    uint64     // bytes of the ring that are taken
+	spare   []int      // where huge pages are that units of the ring have left, for the next ones
+	stuck   bool       // memory cannot be moved
 	cached  uint64     // bytes of units of other groups
 	recent  *list.List // numbers of these, the last used first
 	stats   Stats
@@ -50,7 +52,8 @@ type parts struct{ pinned, ring, cache uint64 }
 type unit struct {
 	Unit
 	size   uint64
-	at     int // in order
+	at     int    // in order
+	pages  [2]int // from where to where it has huge pages for itself
 	state  state
 	pinned bool
 	held   int
@@ -152,6 +155,9 @@ func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 			s.units[i].at = len(s.order)
 			s.order = append(s.order, i)
 		}
+		if h, ok := l.huge[i]; ok {
+			s.units[i].pages = [2]int{h[0], h[1] / mem.HugePage * mem.HugePage}
+		}
 	}
 	s.stats.How, s.stats.Least = r.How(), Least(l.Units)
 	s.SetLimit(limit)
@@ -179,6 +185,7 @@ func (s *Store) SetLimit(limit uint64) {
 		}
 	}
 	s.shrink()
+	s.trim()
 	s.readAhead()
 }
 
@@ -343,12 +350,23 @@ func (s *Store) shrink() {
 	}
 }
 
-// drop takes a unit out of memory.
+// drop takes a unit out of memory. The huge pages of one that passes through the ring are kept for the next: memory that the kernel
+// gives out anew is filled with zeros first, which takes longer than some disks take to read.
 func (s *Store) drop(i int) {
 	u := &s.units[i]
 	u.state = absent
+	kept := 0 // up to where its pages are
+	if u.Group == 0 && !u.pinned && !s.stuck {
+		for at := u.pages[0]; at < u.pages[1]; at += mem.HugePage {
+			s.spare = append(s.spare, at)
+		}
+		kept = u.pages[1]
+	}
 	for part, r := range u.Ranges {
 		_, at, n := r.cover()
+		if at < kept {
+			at, n = kept, n-(kept-at)
+		}
 		if u.Group != 0 { // pages at the ends may be a neighbour's as well
 			if s.uses(i, part, at) {
 				at, n = at+Align, n-Align
@@ -369,6 +387,37 @@ func (s *Store) drop(i int) {
 		u.recent = nil
 	case !u.pinned:
 		s.ring -= u.size
+		s.trim()
+	}
+}
+
+// refill gives a unit the huge pages that it has kept, and others that were left.
+func (s *Store) refill(u *unit) {
+	var empty []int
+	for at := u.pages[0]; at < u.pages[1]; at += mem.HugePage {
+		if own := slices.Index(s.spare, at); own >= 0 {
+			s.spare = slices.Delete(s.spare, own, own+1)
+		} else {
+			empty = append(empty, at)
+		}
+	}
+	for _, at := range empty[:min(len(empty), len(s.spare))] {
+		last := len(s.spare) - 1
+		from := s.spare[last]
+		s.spare = s.spare[:last]
+		if s.stuck || s.space.Move(at, from, mem.HugePage) != nil {
+			s.stuck = true
+			_ = s.space.Discard(from, mem.HugePage) // a failure costs memory, not correctness
+		}
+	}
+	s.trim()
+}
+
+// trim releases the spare pages that the ring has no room for.
+func (s *Store) trim() {
+	for len(s.spare) > 0 && s.ring+uint64(len(s.spare))*mem.HugePage > s.parts.ring {
+		_ = s.space.Discard(s.spare[0], mem.HugePage) // a failure costs memory, not correctness
+		s.spare = slices.Delete(s.spare, 0, 1)
 	}
 }
 
@@ -402,6 +451,7 @@ func (s *Store) start(i int) {
 		if !u.pinned {
 			s.ring += u.size
 		}
+		s.refill(u)
 	}
 	for _, r := range u.Ranges {
 		off, at, n := r.cover()

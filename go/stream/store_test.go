@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // A faulty file is bytes whose reads fail, or are short, as a test wants.
@@ -216,6 +220,50 @@ func TestDroppedPages(t *testing.T) {
 	}
 }
 
+// resident returns how many bytes of a store's space are in memory.
+func resident(t *testing.T, s *Store) uint64 {
+	t.Helper()
+	b := s.Bytes()
+	pages := make([]byte, (len(b)+Align-1)/Align)
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
+		t.Fatal(errno)
+	}
+	n := uint64(0)
+	for _, p := range pages {
+		n += uint64(p&1) * Align
+	}
+	return n
+}
+
+// Large units leave their memory to the next ones, whatever the order: each has what the file has, and together they keep
+// within the limit, also while it changes.
+func TestMemoryMovesOn(t *testing.T) {
+	const n = 5
+	f, l := layers(n, bigBytes*3/4, 0) // and half of that
+	least := Least(l.Units)
+	s := open_(t, f, l, least)
+	random := rand.New(rand.NewPCG(8, 9))
+	for pass := range 6 {
+		for i := range n {
+			if pass > 3 {
+				i = random.IntN(n)
+			}
+			if err := s.Need(i); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, s, f, i)
+			if got, limit := resident(t, s), s.Stats().Limit; got > limit {
+				t.Fatalf("pass %d: %d bytes are in memory, in a limit of %d", pass, got, limit)
+			}
+			s.Release(i)
+		}
+		if pass == 1 && s.stuck {
+			t.Error("no memory can be moved")
+		}
+		s.SetLimit([]uint64{least * 2, least, math.MaxInt64, least * 3 / 2, least, least}[pass])
+	}
+}
+
 // A read that fails is an error of the one who needs it, and the next try succeeds.
 func TestFaults(t *testing.T) {
 	f, l := layers(5, 30000, 3)
@@ -323,7 +371,7 @@ func TestReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(direct.How())
-	src, ok, err := open(path, false)
+	src, ok, err := open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
