@@ -42,5 +42,6 @@ func TestQuantizeTarget(t *testing.T) {
 	quern(t, "quantize", "--target-bpw", "6", "--pure", in, no).refused(t, 2, "--pure")
 	quern(t, "quantize", "--target-bpw", "nan", in, no).refused(t, 2, "target-bpw")
 	quern(t, "quantize", "-f", text, in, no, "Q4_0").refused(t, 2, "--file", "--target-bpw")
+	quern(t, "quantize", "--target-size", "250k", "-f", text, in, no).refused(t, 1, "--file", "longer text")
 	quern(t, "quantize", in).refused(t, 2, "no type")
 }

@@ -42,7 +42,12 @@ func (p *prober) run(cmd *cobra.Command, in, out string) (err error) {
 	if p.base, err = unloaded(in, p.target.ctx, p.job.Threads); err != nil {
 		return err
 	}
-	defer func() { p.base.close(); p.device.Close() }()
+	defer func() {
+		p.base.close()
+		if p.device != nil {
+			p.device.Close()
+		}
+	}()
 	tok := p.base.head.tok
 	p.cut = eval.Chunks{Ctx: p.target.ctx, Max: max(p.target.chunks, 0), AddBOS: tok.AddBOS()}
 	p.cut.BOS, _ = tok.BOS()
