@@ -64,4 +64,8 @@ void encode_init_avx2(encode_fn **rows);
 void encode_init_avx512(encode_fn **rows);
 void encode_init_grid(encode_fn **rows);
 
+/* Types whose codes are entries of a codebook, searched for the least sum of importance times squared error. */
+int encode_grid_searched(int32_t type);
+void encode_grid_search(int32_t type, void *dst, const struct source *s);
+
 #endif

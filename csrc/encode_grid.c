@@ -12,6 +12,7 @@
 
 #include "encode.h"
 #include "iq_grids.h"
+#include "kernels.h"
 
 #define LIST(a, b, c, d) 0x##a, 0x##b, 0x##c, 0x##d,
 
@@ -140,7 +141,14 @@ static int point_of(const struct book *b, const int8_t *level)
 
 /* ------------------------------------------------------------------ IQ2 and IQ3: levels 1, 3, 5, .. with signs */
 
-/* How a type searches. */
+/* The codes of a block: a scale of each run, an entry of each group, signs of each eight weights. */
+struct grid_block {
+	uint16_t d;
+	uint8_t code[16], sign[32];
+	uint16_t entry[64];
+};
+
+/* A type: how it searches, and how its blocks are written. */
 struct form {
 	int book, run;    /* weights of a scale */
 	int most;         /* number of levels */
@@ -149,11 +157,14 @@ struct form {
 	float step, tiny; /* between two of them, and what counts as zeros */
 	int positive;     /* 1: the search begins with encode_positive() */
 	int all_again;    /* 1: at the end all levels are rounded anew, not only those that were no entries */
+	float times, rest; /* what the mean square counts beside a square: with importance and without */
+	float widen;      /* of the scale that was found */
+	void (*put)(void *dst, const struct grid_block *c);
 };
 
 /* A run: sizes, what they count, and what is found. */
 struct grid_run {
-	float x[32], w[32], root[32];
+	float x[32], w[32], near[32]; /* near[i]: what it counts where a neighbour is chosen */
 	int8_t level[32];
 	uint8_t sign[4];
 	float scale;
@@ -225,7 +236,7 @@ static int round_group(const struct grid_run *r, const struct form *f, const str
 	p = point_of(b, level + at);
 	if (b->entry[p] >= 0)
 		return 1;
-	nearest_neighbour(b, p, r->x + at, r->root + at, scale, level + at);
+	nearest_neighbour(b, p, r->x + at, r->near + at, scale, level + at);
 	return 0;
 }
 
@@ -296,21 +307,12 @@ static void fit_grid(struct grid_run *r, const struct form *f)
 	}
 	if (r->scale < 0) { /* codes of scales have no sign */
 		r->scale = -r->scale;
-		for (int k = 0; k < f->run / 8; k++)
+		for (int k = 0; k < f->run / 8; k++) {
 			r->sign[k] = (uint8_t)(~r->sign[k] & (f->even ? 127 : 255));
+			for (int i = 8 * k; i < 8 * k + 8; i++)
+				r->x[i] = -r->x[i];
+		}
 	}
-}
-
-/* A run of the source: x at column `at` of its block. `mean` is what the type adds to squares. */
-static void take_run(struct grid_run *r, const float *x, const float *importance, float mean, float rest,
-                     const struct form *f)
-{
-	for (int i = 0; i < f->run; i++) {
-		r->w[i] = importance ? importance[i] * sqrtf(mean + x[i] * x[i]) : rest * mean + x[i] * x[i];
-		r->root[i] = sqrtf(r->w[i]);
-	}
-	take_signs(r, x, f);
-	fit_grid(r, f);
 }
 
 /* Entry of group k of the run. */
@@ -335,144 +337,290 @@ static float grid_scales(const struct grid_run *r, int n, uint8_t *code)
 }
 
 /* All runs of block b, and codes of their scales; returns the scale of these, 0 where all weights are zeros. */
-static float fit_block(struct grid_run *r, uint8_t *code, const struct source *s, int64_t b, const struct form *f,
-                       float times, float rest)
+static float fit_block(struct grid_run *r, uint8_t *code, const struct source *s, int64_t b, const struct form *f)
 {
 	const float *x = s->x + b * QK_K, *w = importance_of(s, b, QK_K);
-	const float mean = times * sum_of_squares(x, QK_K) / QK_K;
+	const float mean = f->times * sum_of_squares(x, QK_K) / QK_K;
 
-	for (int j = 0; j < QK_K / f->run; j++)
-		take_run(&r[j], x + j * f->run, w ? w + j * f->run : NULL, mean, rest, f);
+	for (int j = 0; j < QK_K / f->run; j++) {
+		struct grid_run *to = &r[j];
+
+		for (int i = j * f->run, k = 0; k < f->run; i++, k++) {
+			to->w[k] = w ? w[i] * sqrtf(mean + x[i] * x[i]) : f->rest * mean + x[i] * x[i];
+			to->near[k] = sqrtf(to->w[k]);
+		}
+		take_signs(to, x + j * f->run, f);
+		fit_grid(to, f);
+	}
 	return grid_scales(r, QK_K / f->run, code);
 }
 
-static void put_word(uint8_t *p, uint32_t v)
+/* ------------------------------------------------------------------ the same for the least error */
+
+/* The error of a run at a scale, whose levels are rounded for it. */
+static float level_error(const struct grid_run *r, const struct form *f, const struct book *b, float scale,
+                         int8_t *level)
 {
+	float sum = 0;
+
+	for (int k = 0; k < f->run / b->n; k++)
+		round_group(r, f, b, k, 1 / scale, scale, level);
+	for (int i = 0; i < f->run; i++) {
+		const float off = scale * (float)(2 * level[i] + 1) - r->x[i];
+
+		sum += r->w[i] * off * off;
+	}
+	return sum;
+}
+
+/* The code near that of a run's scale with the least error, where d is the unit; returns that error. */
+static float settle_run(struct grid_run *r, const struct form *f, const struct book *b, float d, int near,
+                        uint8_t *code)
+{
+	float best = FLT_MAX;
+	int8_t level[32];
+
+	for (int c = near - 1; c <= near + 1; c++) {
+		if (c < 0 || c > 15)
+			continue;
+
+		const float error = level_error(r, f, b, d * (float)(2 * c + 1), level);
+
+		if (error < best) {
+			best = error;
+			*code = (uint8_t)c;
+			memcpy(r->level, level, sizeof level);
+		}
+	}
+	return best;
+}
+
+/* Codes of all runs for unit d, near scales that were fitted to each alone; returns the error. */
+static float settle_block(struct grid_run *r, const struct form *f, float d, const float *scale, uint8_t *code)
+{
+	const struct book *b = book(f->book);
+	float sum = 0;
+
+	for (int j = 0; j < QK_K / f->run; j++) {
+		const float near = encode_clamp(encode_round(0.5f * (scale[j] / d - 1)), 0, 15);
+
+		sum += settle_run(&r[j], f, b, d, (int)near, &code[j]);
+	}
+	return sum;
+}
+
+/* The unit that fits the codes of all runs best: least squares, as it is kept. */
+static float refit_unit(const struct grid_run *r, const struct form *f, const uint8_t *code)
+{
+	float sum_xq = 0, sum_q2 = 0;
+
+	for (int j = 0; j < QK_K / f->run; j++)
+		for (int i = 0; i < f->run; i++) {
+			const float q = (float)((2 * code[j] + 1) * (2 * r[j].level[i] + 1));
+
+			sum_xq += r[j].w[i] * r[j].x[i] * q;
+			sum_q2 += r[j].w[i] * q * q;
+		}
+	return sum_q2 > 0 ? f32_of_f16(f16_of_f32_sat(sum_xq / sum_q2)) : 0;
+}
+
+/*
+ * The runs of block b for the least sum of importance times squared error: scales of each alone, in finer steps than
+ * fast encoders take, then the unit among those near 1/31 of the largest with which codes lose least, and from there
+ * the unit and the codes in turns.
+ */
+static float search_grid(struct grid_run *r, uint8_t *code, const struct source *s, int64_t b, const struct form *f)
+{
+	const float *x = s->x + b * QK_K, *w = importance_of(s, b, QK_K);
+	const int runs = QK_K / f->run;
+	struct form fine = *f;
+	float scale[16], most = 0, best = FLT_MAX, d = 0;
+	uint8_t try[16];
+
+	fine.tries = 2 * f->tries;
+	fine.step = 0.6f * f->step;
+	fine.all_again = 1;
+	for (int j = 0; j < runs; j++) {
+		for (int i = 0; i < f->run; i++)
+			r[j].w[i] = r[j].near[i] = w ? w[j * f->run + i] : 1;
+		take_signs(&r[j], x + j * f->run, f);
+		fit_grid(&r[j], &fine);
+		scale[j] = r[j].scale;
+		most = scale[j] > most ? scale[j] : most;
+	}
+	memset(code, 0, 16);
+	for (int k = -6; k <= 6 && most > 0; k++) {
+		const float unit = f32_of_f16(f16_of_f32_sat(most / 31 * (1 + 0.025f * (float)k)));
+		const float error = unit > 0 ? settle_block(r, f, unit, scale, try) : FLT_MAX;
+
+		if (error < best) {
+			best = error;
+			d = unit;
+		}
+	}
+	for (int round = 0; round < 4 && d > 0; round++) {
+		settle_block(r, f, d, scale, code);
+
+		const float unit = refit_unit(r, f, code);
+		const float error = unit > 0 && unit != d ? settle_block(r, f, unit, scale, try) : FLT_MAX;
+
+		if (!(error < best))
+			break;
+		best = error;
+		d = unit;
+	}
+	if (d > 0)
+		settle_block(r, f, d, scale, code);
+	for (int j = 0; j < runs; j++) /* all have levels, and signs */
+		r[j].scale = d;
+	return d;
+}
+
+/* ------------------------------------------------------------------ bits of IQ2 and IQ3 */
+
+/* Signs of 7 bits of the four groups of run j, and the code of its scale. */
+static void put_signs(uint8_t *p, const struct grid_block *c, int j)
+{
+	uint32_t v = (uint32_t)c->code[j] << 28;
+
+	for (int k = 0; k < 4; k++)
+		v |= (uint32_t)c->sign[4 * j + k] << 7 * k;
 	for (int i = 0; i < 4; i++)
 		p[i] = (uint8_t)(v >> 8 * i);
 }
 
-static void rows_iq2_xxs(void *dst, const struct source *s)
+static void put_codes(uint8_t *scales, const struct grid_block *c, int runs)
 {
-	static const struct form f = {IQ2_XXS, 32, 3, 1, 6, 0.1f, ENCODE_TINY, 1, 1};
-	const struct book *b = book(f.book);
+	for (int j = 0; j < runs; j += 2)
+		scales[j / 2] = (uint8_t)(c->code[j] | c->code[j + 1] << 4);
+}
+
+static void put_iq2_xxs(void *dst, const struct grid_block *c)
+{
 	struct iq2_xxs *y = dst;
-	struct grid_run r[8];
-	uint8_t code[8];
 
-	for (int64_t i = 0; i < s->blocks; i++, y++) {
-		const float d = fit_block(r, code, s, i, &f, 1, 0);
-
-		memset(y, 0, sizeof *y);
-		y->d = f16_of_f32_sat(d);
-		for (int j = 0; d != 0 && j < 8; j++) {
-			uint32_t signs = (uint32_t)code[j] << 28;
-
-			for (int k = 0; r[j].scale != 0 && k < 4; k++) {
-				y->qs[8 * j + k] = (uint8_t)entry_of(&r[j], b, k);
-				signs |= (uint32_t)r[j].sign[k] << 7 * k;
-			}
-			put_word(y->qs + 8 * j + 4, signs);
-		}
+	y->d = c->d;
+	for (int j = 0; j < 8; j++) {
+		for (int k = 0; k < 4; k++)
+			y->qs[8 * j + k] = (uint8_t)c->entry[4 * j + k];
+		put_signs(y->qs + 8 * j + 4, c, j);
 	}
 }
 
-static void rows_iq2_xs(void *dst, const struct source *s)
+static void put_iq2_xs(void *dst, const struct grid_block *c)
 {
-	static const struct form f = {IQ2_XS, 16, 3, 1, 9, 0.1f, ENCODE_TINY, 0, 0};
-	const struct book *b = book(f.book);
 	struct iq2_xs *y = dst;
-	struct grid_run r[16];
-	uint8_t code[16];
 
-	for (int64_t i = 0; i < s->blocks; i++, y++) {
-		const float d = fit_block(r, code, s, i, &f, 1, 0);
-
-		memset(y, 0, sizeof *y);
-		y->d = f16_of_f32_sat(d);
-		for (int j = 0; d != 0 && j < 16; j++) {
-			y->scales[j / 2] |= (uint8_t)(code[j] << 4 * (j % 2));
-			for (int k = 0; r[j].scale != 0 && k < 2; k++)
-				y->qs[2 * j + k] = (uint16_t)(entry_of(&r[j], b, k) | r[j].sign[k] << 9);
-		}
-	}
+	y->d = c->d;
+	put_codes(y->scales, c, 16);
+	for (int n = 0; n < 32; n++)
+		y->qs[n] = (uint16_t)(c->entry[n] | c->sign[n] << 9);
 }
 
-static void rows_iq2_s(void *dst, const struct source *s)
+static void put_iq2_s(void *dst, const struct grid_block *c)
 {
-	static const struct form f = {IQ2_S, 16, 3, 0, 9, 0.1f, 1e-8f, 0, 0};
-	const struct book *b = book(f.book);
 	struct iq2_s *y = dst;
-	struct grid_run r[16];
-	uint8_t code[16];
 
-	for (int64_t i = 0; i < s->blocks; i++, y++) {
-		const float d = fit_block(r, code, s, i, &f, 2, 0.25f);
-
-		memset(y, 0, sizeof *y);
-		y->d = f16_of_f32_sat(d * 0.9875f);
-		for (int j = 0; j < 16; j++) {
-			y->scales[j / 2] |= (uint8_t)(d != 0 ? code[j] << 4 * (j % 2) : 0);
-			for (int k = 0; r[j].scale != 0 && k < 2; k++) {
-				const int entry = entry_of(&r[j], b, k), n = 2 * j + k;
-
-				y->qs[n] = (uint8_t)entry;
-				y->qh[n / 4] |= (uint8_t)(entry >> 8 << 2 * (n % 4));
-				y->signs[n] = r[j].sign[k];
-			}
-		}
+	y->d = c->d;
+	put_codes(y->scales, c, 16);
+	memcpy(y->signs, c->sign, sizeof y->signs);
+	memset(y->qh, 0, sizeof y->qh);
+	for (int n = 0; n < 32; n++) {
+		y->qs[n] = (uint8_t)c->entry[n];
+		y->qh[n / 4] |= (uint8_t)(c->entry[n] >> 8 << 2 * (n % 4));
 	}
 }
 
-static void rows_iq3_xxs(void *dst, const struct source *s)
+static void put_iq3_xxs(void *dst, const struct grid_block *c)
 {
-	static const struct form f = {IQ3_XXS, 32, 8, 1, 15, 0.2f, 1e-8f, 0, 0};
-	const struct book *b = book(f.book);
 	struct iq3_xxs *y = dst;
-	struct grid_run r[8];
-	uint8_t code[8];
 
-	for (int64_t i = 0; i < s->blocks; i++, y++) {
-		const float d = fit_block(r, code, s, i, &f, 2, 0);
+	y->d = c->d;
+	for (int n = 0; n < 64; n++)
+		y->qs[n] = (uint8_t)c->entry[n];
+	for (int j = 0; j < 8; j++)
+		put_signs(y->signs + 4 * j, c, j);
+}
 
-		memset(y, 0, sizeof *y);
-		y->d = f16_of_f32_sat(d * 1.0125f);
-		for (int j = 0; d != 0 && j < 8; j++) {
-			uint32_t signs = (uint32_t)code[j] << 28;
+static void put_iq3_s(void *dst, const struct grid_block *c)
+{
+	struct iq3_s *y = dst;
 
-			for (int k = 0; r[j].scale != 0 && k < 8; k++)
-				y->qs[8 * j + k] = (uint8_t)entry_of(&r[j], b, k);
-			for (int k = 0; r[j].scale != 0 && k < 4; k++)
-				signs |= (uint32_t)r[j].sign[k] << 7 * k;
-			put_word(y->signs + 4 * j, signs);
-		}
+	y->d = c->d;
+	put_codes(y->scales, c, 8);
+	memcpy(y->signs, c->sign, sizeof y->signs);
+	memset(y->qh, 0, sizeof y->qh);
+	for (int n = 0; n < 64; n++) {
+		y->qs[n] = (uint8_t)c->entry[n];
+		y->qh[n / 8] |= (uint8_t)(c->entry[n] >> 8 << n % 8);
 	}
 }
 
-static void rows_iq3_s(void *dst, const struct source *s)
+static const struct form forms[ENCODE_TYPES] = {
+	[QN_IQ2_XXS] = {IQ2_XXS, 32, 3, 1, 6, 0.1f, ENCODE_TINY, 1, 1, 1, 0, 1, put_iq2_xxs},
+	[QN_IQ2_XS] = {IQ2_XS, 16, 3, 1, 9, 0.1f, ENCODE_TINY, 0, 0, 1, 0, 1, put_iq2_xs},
+	[QN_IQ2_S] = {IQ2_S, 16, 3, 0, 9, 0.1f, 1e-8f, 0, 0, 2, 0.25f, 0.9875f, put_iq2_s},
+	[QN_IQ3_XXS] = {IQ3_XXS, 32, 8, 1, 15, 0.2f, 1e-8f, 0, 0, 2, 0, 1.0125f, put_iq3_xxs},
+	[QN_IQ3_S] = {IQ3_S, 32, 8, 0, 9, 0.2f, 0, 0, 1, 2, 0, 1.033f, put_iq3_s},
+};
+
+/* What a block is, with scale d; where that is 0 it is zeros, and so is a run where its own is. */
+static void grid_block(struct grid_block *c, const struct grid_run *r, const struct form *f, float d)
 {
-	static const struct form f = {IQ3_S, 32, 8, 0, 9, 0.2f, 0, 0, 1};
-	const struct book *b = book(f.book);
-	struct iq3_s *y = dst;
-	struct grid_run r[8];
-	uint8_t code[8];
+	const struct book *b = book(f->book);
+	const int groups = f->run / b->n, signs = f->run / 8;
 
-	for (int64_t i = 0; i < s->blocks; i++, y++) {
-		const float d = fit_block(r, code, s, i, &f, 2, 0);
+	memset(c->entry, 0, sizeof c->entry);
+	memset(c->sign, 0, sizeof c->sign);
+	c->d = f16_of_f32_sat(d);
+	if (d == 0)
+		memset(c->code, 0, sizeof c->code);
+	for (int j = 0; d != 0 && j < QK_K / f->run; j++) {
+		for (int k = 0; r[j].scale != 0 && k < groups; k++)
+			c->entry[j * groups + k] = (uint16_t)entry_of(&r[j], b, k);
+		for (int k = 0; r[j].scale != 0 && k < signs; k++)
+			c->sign[j * signs + k] = r[j].sign[k];
+	}
+}
 
-		memset(y, 0, sizeof *y);
-		y->d = f16_of_f32_sat(d * 1.033f);
-		for (int j = 0; d != 0 && j < 8; j++) {
-			y->scales[j / 2] |= (uint8_t)(code[j] << 4 * (j % 2));
-			for (int k = 0; r[j].scale != 0 && k < 8; k++) {
-				const int entry = entry_of(&r[j], b, k);
+static void rows_grid(int32_t type, void *dst, const struct source *s)
+{
+	const struct form *f = &forms[type];
+	struct grid_run r[16];
+	struct grid_block c;
 
-				y->qs[8 * j + k] = (uint8_t)entry;
-				y->qh[j] |= (uint8_t)(entry >> 8 << k);
-			}
-			for (int k = 0; r[j].scale != 0 && k < 4; k++)
-				y->signs[4 * j + k] = r[j].sign[k];
-		}
+	for (int64_t i = 0; i < s->blocks; i++) {
+		grid_block(&c, r, f, f->widen * fit_block(r, c.code, s, i, f));
+		f->put((uint8_t *)dst + i * block_bytes(type), &c);
+	}
+}
+
+#define ROWS(name, NAME)                                              \
+	static void rows_##name(void *dst, const struct source *s)    \
+	{                                                             \
+		rows_grid(QN_##NAME, dst, s);                         \
+	}
+
+ROWS(iq2_xxs, IQ2_XXS)
+ROWS(iq2_xs, IQ2_XS)
+ROWS(iq2_s, IQ2_S)
+ROWS(iq3_xxs, IQ3_XXS)
+ROWS(iq3_s, IQ3_S)
+
+int encode_grid_searched(int32_t type)
+{
+	return type >= 0 && type < ENCODE_TYPES && forms[type].put;
+}
+
+void encode_grid_search(int32_t type, void *dst, const struct source *s)
+{
+	const struct form *f = &forms[type];
+	struct grid_run r[16];
+	struct grid_block c;
+
+	for (int64_t i = 0; i < s->blocks; i++) {
+		grid_block(&c, r, f, search_grid(r, c.code, s, i, f));
+		f->put((uint8_t *)dst + i * block_bytes(type), &c);
 	}
 }
 

@@ -86,6 +86,11 @@ static const struct form *form_of(int32_t type)
 
 int qn_encode_searched(int32_t type)
 {
+	return form_of(type) != NULL || encode_grid_searched(type);
+}
+
+int qn_encode_corrects(int32_t type)
+{
 	return form_of(type) != NULL;
 }
 
@@ -126,23 +131,25 @@ int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, i
 	const struct form *f = form_of(type);
 	const int status = qn_encode(isa, type, dst, rows, n_rows, n_in, importance);
 
-	if (status != QN_OK || !f)
+	if (status != QN_OK || !qn_encode_searched(type))
 		return status;
 
-	const int width = f->run * f->runs;
-	const int64_t per_row = n_in / width, blocks = n_rows * per_row;
+	const int width = f ? f->run * f->runs : QK_K;
+	const int64_t per_row = n_in / width, blocks = n_rows * per_row, bytes = block_bytes(type);
 	const struct source s = {rows, importance, blocks, per_row};
 	const struct searches searches = searches_of(isa);
 	uint8_t *kept = dst, *found = scratch;
 
-	for (int64_t row = 0; row < n_rows; row += 16)
+	for (int64_t row = 0; f && row < n_rows; row += 16)
 		searches.rows(f, scratch, &s, row, (int)(n_rows - row < 16 ? n_rows - row : 16));
+	if (!f)
+		encode_grid_search(type, scratch, &s);
 	for (int64_t b = 0; b < blocks; b++) {
 		const float *x = rows + b * width, *w = importance_of(&s, b, width);
-		uint8_t *was = kept + b * f->bytes, *is = found + b * f->bytes;
+		uint8_t *was = kept + b * bytes, *is = found + b * bytes;
 
 		if (block_error(type, is, x, w, width) < block_error(type, was, x, w, width))
-			memcpy(was, is, (size_t)f->bytes);
+			memcpy(was, is, (size_t)bytes);
 	}
 	return QN_OK;
 }
