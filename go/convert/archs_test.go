@@ -114,7 +114,6 @@ var checkpoints = map[string]checkpoint{
 		tensors: strings.ReplaceAll(endsHF, "64", "32") + delta(6, "0-2,4-6", "3,7", 32) + sharedExperts("0-7", 32) + `
 0-2,4-6: model.layers.#.linear_attn.in_proj_qkvz.weight 384 32
 0-2,4-6: model.layers.#.linear_attn.in_proj_ba.weight 8 32
-mtp.norm.weight 32
 `},
 	"qwen35": {config: `{"architectures": ["Qwen3_5ForConditionalGeneration"], "tie_word_embeddings": true, "text_config": {"num_hidden_layers": 8, "hidden_size": 64,
 "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 512, "vocab_size": 512, "rms_norm_eps": 1e-6,

@@ -73,6 +73,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.kind, err = parseKind(o.Type, m.mostly); err != nil {
 		return nil, err
 	}
+	m.countNext()
 	k := &keys{config: m.config, arch: m.family.arch}
 	m.layers = k.all(m.family)
 	if m.config.err != nil {

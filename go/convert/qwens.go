@@ -52,12 +52,15 @@ var qwens = []family{
 	{
 		arch:  "qwen3next",
 		names: "Qwen3NextForCausalLM",
-		rules: plusOne(with(slices.Concat(linear, ends, attention, dense, mixture),
+		rules: plusOne(with(slices.Concat(linear, predicting, ends, attention, dense, mixture),
 			rule{"linear_attn.in_proj_qkvz", "attn_qkv attn_gate", queriesKeysValuesGates},
 			rule{"linear_attn.in_proj_ba", "ssm_ba", nil})),
 		settings: slices.Concat(expertSettings, linearSettings),
-		keys:     linearKeys,
-		skip:     []string{"mtp."},
+		keys: func(k *keys) {
+			linearKeys(k)
+			nextKeys(k)
+		},
+		rename: nextOfQwen,
 	},
 	{
 		arch:     "qwen35",
@@ -213,9 +216,37 @@ func linearKeys35(k *keys) {
 	if !r.has("mrope_section") {
 		k.set("rope.dimension_sections", []int32{11, 11, 10, 0})
 	}
-	if n := k.countOr("mtp_num_hidden_layers", 0); n > 0 {
+	nextKeys(k)
+}
+
+// nextLayers is where config.json says how many layers predict tokens further on; see countNext.
+const nextLayers = "mtp_num_hidden_layers"
+
+func nextKeys(k *keys) {
+	if n := k.countOr(nextLayers, 0); n > mostNext {
+		k.fail("%s: %d, want %d at most", nextLayers, n, mostNext)
+	} else if n > 0 {
 		k.n("nextn_predict_layers", n)
 		k.n("block_count", k.layers()+n)
+	}
+}
+
+// countNext counts those layers where config.json does not say their number: Qwen 3 Next's does not.
+func (m *Model) countNext() {
+	if m.family.arch != "qwen3next" || m.config.has(nextLayers) {
+		return
+	}
+	n := 0
+	for _, name := range m.weights.Names() {
+		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "model."), "mtp.layers."); ok && !slices.Contains(m.skip, name) {
+			number, _, _ := strings.Cut(rest, ".")
+			if i, ok := digits(number); ok {
+				n = max(n, i+1)
+			}
+		}
+	}
+	if n > 0 {
+		m.config.m[nextLayers] = float64(n)
 	}
 }
 

@@ -1,0 +1,75 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// The layer of Qwen 3 Next that predicts a token further on, which config.json does not count, becomes a block behind the
+// last, and the model can draft by it; without its tensors there is none, and a part of it is refused.
+func TestNextOfQwen3Next(t *testing.T) {
+	plain := checkpoints["qwen3next"]
+	const next = `
+mtp.fc.weight 32 64
+mtp.norm.weight 32
+mtp.pre_fc_norm_embedding.weight 32
+mtp.pre_fc_norm_hidden.weight 32
+mtp.layers.0.input_layernorm.weight 32
+mtp.layers.0.post_attention_layernorm.weight 32
+mtp.layers.0.self_attn.q_proj.weight 256 32
+mtp.layers.0.self_attn.k_proj.weight 64 32
+mtp.layers.0.self_attn.v_proj.weight 64 32
+mtp.layers.0.self_attn.o_proj.weight 32 128
+mtp.layers.0.self_attn.q_norm.weight 32
+mtp.layers.0.self_attn.k_norm.weight 32
+`
+	experts := strings.NewReplacer("0: model.layers.#.", "mtp.layers.0.").Replace(sharedExperts("0", 32))
+	made := func(tensors string, o Options) (*gguf.File, error) {
+		dir := t.TempDir()
+		checkpoint{plain.config, tensors}.write(t, dir)
+		return converted(t, dir, o)
+	}
+	without := must(made(plain.tensors, Options{}))
+	with := must(made(plain.tensors+next+experts, Options{}))
+	if n, err := with.Uint("qwen3next.nextn_predict_layers"); n != 1 || err != nil {
+		t.Errorf("%d layers predict further tokens, %v", n, err)
+	}
+	if n, err := with.Uint("qwen3next.block_count"); n != 9 || err != nil {
+		t.Errorf("%d blocks, %v", n, err)
+	}
+	var more []string
+	for _, x := range with.Tensors {
+		if _, ok := without.Tensor(x.Name); !ok {
+			more = append(more, x.Name)
+		}
+	}
+	if len(more) != 20 || slices.ContainsFunc(more, func(s string) bool { return !strings.HasPrefix(s, "blk.8.") }) {
+		t.Errorf("%d more tensors, want 20 of block 8: %v", len(more), more)
+	}
+	if _, ok := without.Value("qwen3next.nextn_predict_layers"); ok {
+		t.Error("without its tensors there is a layer that predicts further tokens")
+	}
+	w := gguf.NewWriter()
+	for _, kv := range with.KVs {
+		w.Set(kv.Key, kv.Value)
+	}
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	file := must(model.OpenBytes("test", bytesOf(t, w, with, func(s string) string { return s })))
+	e := must(engine.New(file, engine.Config{Device: device, Ctx: 64, MTP: true}))
+	defer e.Close()
+	if err := e.MTP(); err != nil {
+		t.Error(err)
+	}
+	if _, err := made(plain.tensors+"mtp.norm.weight 32\n", Options{}); err == nil || !strings.Contains(err.Error(), "mtp.norm.weight") {
+		t.Errorf("a part of a layer: %v", err)
+	}
+	skip := Options{Skip: []string{"mtp.norm.weight"}}
+	must(made(plain.tensors+"mtp.norm.weight 32\n", skip))
+}
