@@ -61,12 +61,36 @@ all)
 	exit 2
 	;;
 esac
-# Where there is an engine, what it makes of the Dockerfile is run too.
+# serves ENGINE: starts the image's server as it is deployed, without a file to write, capabilities and much memory, until
+# its health check succeeds, and stops it.
+serves() {
+	local id status
+	id=$("$1" run -d --read-only --memory 1g --cap-drop ALL --security-opt no-new-privileges "quern:$version")
+	for _ in {1..120}; do
+		! "$1" exec "$id" /quern health >/dev/null 2>&1 || break
+		sleep 0.5
+	done
+	if ! "$1" exec "$id" /quern health; then
+		"$1" logs "$id" >&2
+		"$1" rm -f "$id" >/dev/null
+		return 1
+	fi
+	"$1" stop "$id" >/dev/null
+	status=$("$1" inspect --format '{{.State.ExitCode}}' "$id")
+	"$1" rm "$id" >/dev/null
+	[[ $status == 0 ]] || { echo "release: the server in quern:$version ended with status $status" >&2; return 1; }
+}
+
+# Where there is an engine, what it makes of the Dockerfile is run too. Images of podman's and buildah's own format have no
+# health check.
 for engine in docker podman buildah; do
 	"$engine" info >/dev/null 2>&1 || continue # not there, or its daemon is not
-	"$engine" build -f scripts/release/Dockerfile --build-arg "TARGETARCH=$native" -t "quern:$version" dist
+	format=()
+	[[ $engine == docker ]] || format=(--format docker)
+	"$engine" build "${format[@]}" -f scripts/release/Dockerfile --build-arg "TARGETARCH=$native" -t "quern:$version" dist
 	if [[ $engine != buildah ]]; then
 		"$engine" run --rm --read-only "quern:$version" version
+		serves "$engine"
 	fi
 	break
 done
