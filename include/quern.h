@@ -162,8 +162,9 @@ enum qn_op_kind {
 	 * what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit (or, where limit_fn
 	 * is set, of which fn is), and of mat[1] within it. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and
 	 * bias[i] as many biases, and each pair uses its expert's; of n_mat matrices, a divisor of n_expert, one is of
-	 * as many neighbours. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to columns
-	 * col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
+	 * as many neighbours. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to
+	 * columns col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s
+	 * rows.
 	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the
 	 * bias. Not QN_ROWS_HEAD.
 	 */

@@ -29,9 +29,9 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
               const float *importance);
 
 /*
- * The same with scales, minimums and codes searched together, for the least sum of importance times squared error. In
- * no block is that more than what qn_encode() leaves there. IQ1_S and IQ1_M, types of one or two bits with one scale and
- * MXFP4 and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
+ * The same with scales, minimums and codes searched together, for the least sum of importance times squared error.
+ * In no block is that more than what qn_encode() leaves there. IQ1_S and IQ1_M, types of one or two bits with one
+ * scale and MXFP4 and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
  */
 int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
                      const float *importance, void *scratch);

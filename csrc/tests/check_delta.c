@@ -275,7 +275,8 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 					const float a = s.apart ? g[s.gate_heads - h + h * s.dk + i] : g[s.gate_heads];
 					const double z = (double)a + (double)vec[h * each + i];
 
-					const double rate = (double)vec2[h], bound = (double)s.limit / (1 + exp(-rate * z));
+					const double rate = (double)vec2[h];
+					const double bound = (double)s.limit / (1 + exp(-rate * z));
 
 					decay[t * each + i] = (float)exp(s.limit < 0 ? bound : rate * log1p(exp(z)));
 				}

@@ -65,12 +65,11 @@ func FuzzMessages(f *testing.F) {
 				t.Errorf("a tool is %s", spec)
 			}
 		}
-		for _, name := range b.Names() {
-			text, err := b.Call(ctx, name, "{}")
+		if names := b.Names(); len(names) > 0 {
+			text, err := b.Call(ctx, names[0], "{}")
 			if err == nil && (!utf8.ValidString(text) || len(text) > maxResult+100) {
 				t.Errorf("%d bytes: %q", len(text), text)
 			}
-			break
 		}
 	})
 }
