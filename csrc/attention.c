@@ -103,10 +103,8 @@ static float growth(const struct qn_op *op, int64_t pos)
 /* What queries at a position are scaled by. */
 static float query_scale(const struct qn_op *op, int64_t pos)
 {
-	if (op->temp_log)
-		return op->scale * growth(op, pos);
 	if (op->temp == 0)
-		return op->scale;
+		return op->scale * growth(op, pos);
 	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
 }
 

@@ -93,26 +93,20 @@ func (r *Region) Move(to, from, n int) error {
 }
 
 // Ahead asks the kernel to read [off, off+n) of a mapped file, and does not wait until it has.
-func (r *Region) Ahead(off, n int) error {
-	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
-		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
-	}
-	page := int(pageSize)
-	if from := off / page * page; r.file && off+n > from {
-		return unix.Madvise(r.b[from:off+n], unix.MADV_WILLNEED)
-	}
-	return nil
-}
+func (r *Region) Ahead(off, n int) error { return r.advise(off, n, unix.MADV_WILLNEED) }
 
 // Random tells the kernel that the pages around [off, off+n) of a mapped file are read one by one, in no order: it reads nothing
 // beside those that are needed.
-func (r *Region) Random(off, n int) error {
+func (r *Region) Random(off, n int) error { return r.advise(off, n, unix.MADV_RANDOM) }
+
+// advise advises the kernel on the pages of a mapped file around [off, off+n).
+func (r *Region) advise(off, n, advice int) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes", off, n, len(r.b))
 	}
 	page := int(pageSize)
 	if from := off / page * page; r.file && off+n > from {
-		return unix.Madvise(r.b[from:off+n], unix.MADV_RANDOM)
+		return unix.Madvise(r.b[from:off+n], advice)
 	}
 	return nil
 }

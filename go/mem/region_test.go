@@ -362,13 +362,13 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// Pages of a file that nobody has read are not in the page cache, those that were are.
-func TestPresent(t *testing.T) {
+// mapSparse maps a file of zeros that nobody has read.
+func mapSparse(t *testing.T, size int64) *Region {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "sparse")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const size = 8 << 20
 	if err := os.Truncate(name, size); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,14 @@ func TestPresent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// Pages of a file that nobody has read are not in the page cache, those that were are.
+func TestPresent(t *testing.T) {
+	const size = 8 << 20
+	r := mapSparse(t, size)
 	if r.Present(0, size) {
 		t.Error("a file that was never read is in the page cache")
 	}
@@ -391,19 +398,8 @@ func TestPresent(t *testing.T) {
 
 // Of what is read at random, a page brings no others.
 func TestRandom(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "sparse")
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	const size = 8 << 20
-	if err := os.Truncate(name, size); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Map(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := mapSparse(t, size)
 	if err := r.Random(100, size-200); err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,12 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
-
 // afmoe is Trinity: gated attention, norms before and after each half, sigmoid routing with a
 // correction of the choice, shared experts beside the routed ones, dense first layers. Three layers
 // of four have a window, and the others no rotations.
 var afmoe = Arch{
 	Name: "afmoe",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
+		k.sigmoidMixture(false)
 		k.embedScale()
 		k.windows(allBut(4))
 		k.ropeInWindows()

@@ -25,12 +25,16 @@ var glm4moe = Arch{
 	},
 }
 
-func dots1Config(k *keys) {
+func dots1Config(k *keys) { k.sigmoidMixture(true) }
+
+// sigmoidMixture reads the sizes of a model with sigmoid routing, shared experts and dense first layers. norm: where the file does not
+// say, the weights of the experts of a token sum to 1.
+func (k *keys) sigmoidMixture(norm bool) {
 	k.rms()
 	k.heads()
 	k.feedForward()
 	k.experts()
-	k.expertWeights(kernel.GateSigmoid, true)
+	k.expertWeights(kernel.GateSigmoid, norm)
 	k.denseLead()
 	k.sharedExperts()
 	k.rope(kernel.RopeNeox)

@@ -3,8 +3,6 @@ package arch
 import (
 	"fmt"
 	"slices"
-
-	"github.com/quern-llm/quern/go/kernel"
 )
 
 // laguna is Laguna: the result of attention times the softplus of a number for each head, or for each channel; sigmoid routing with a
@@ -13,14 +11,7 @@ import (
 var laguna = Arch{
 	Name: "laguna",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
+		k.sigmoidMixture(false)
 		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
 			k.windowsIn(allButFirst(4), allButFirst)
 			k.windowRope(k.c.Layers[0].Rope.Base)
