@@ -21,10 +21,7 @@ var descendants = []family{
 			rule{"mlp.act_fn.alpha_n", "", nil},
 			rule{"mlp.act_fn.beta", "", nil},
 			rule{"mlp.act_fn.eps", "", nil}),
-		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
-		},
+		keys:   commonKeys,
 		extra:  llama3Factors,
 		finish: xielu,
 	},
@@ -45,8 +42,7 @@ var descendants = []family{
 			{"mlp.ffn_sub_norm", "ffn_sub_norm", nil},
 		}, ends, attention, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.set("rope.scaling.type", "linear")
 			k.f("rope.scaling.factor", 1)
 		},
@@ -67,8 +63,7 @@ var descendants = []family{
 		names: "PanguEmbeddedForCausalLM",
 		rules: slices.Concat(ends, attention, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.n("attention.key_length", k.headDim())
 			k.n("attention.value_length", k.headDim())
 		},
@@ -76,22 +71,11 @@ var descendants = []family{
 	{
 		arch:  "plamo3",
 		names: "Plamo3ForCausalLM PLaMo3ForCausalLM",
-		rules: slices.Concat([]rule{
-			{"norm", "output_norm", addOne},
-			{"pre_mixer_norm", "attn_norm", addOne},
-			{"post_mixer_norm.weight", "post_attention_norm", plus(1. / 5)}, // as other programs know it
-			{"pre_mlp_norm", "ffn_norm", addOne},
-			{"post_mlp_norm.weight", "post_ffw_norm", plus(float32(1 / math.Pow(5, 1.5)))},
-			{"mixer.qkv_proj", "attn_qkv", nil},
-			{"mixer.q_norm", "attn_q_norm", addOne},
-			{"mixer.k_norm", "attn_k_norm", addOne},
-			{"mixer.o_proj", "attn_output", nil},
-			{"mlp.gate_up_proj", "ffn_up", nil},
-			{"mlp.down_proj", "ffn_down", nil},
-		}, ends),
+		rules: with(slices.Concat(plamo, ends),
+			rule{"mixer.q_norm", "attn_q_norm", addOne},
+			rule{"mixer.k_norm", "attn_k_norm", addOne}),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			if k.countOr("window_size sliding_window", 0) > 0 && k.has("layer_types") {
 				k.n("attention.sliding_window", k.count("window_size sliding_window"))
 				k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))

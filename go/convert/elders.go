@@ -74,8 +74,7 @@ var elders = []family{
 		names: "MiniCPMForCausalLM",
 		rules: slices.Concat(ends, pairs, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			miniCPMScales(k)
 		},
 		extra: phi3Factors,
@@ -269,8 +268,7 @@ var elders = []family{
 			{"self_attn.linear_attn", "attn_output", nil},
 		}, ends, attention, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.n("attention.key_length", k.headDim())
 			k.n("attention.value_length", k.headDim())
 			var heads, shared, widths []uint32

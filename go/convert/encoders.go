@@ -100,8 +100,7 @@ var encoders = []family{
 		rules: slices.Concat(ends, pairs, dense),
 		keys: func(k *keys) {
 			encoderKeys(k)
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 		},
 		extra: llama3Factors,
 	},

@@ -71,8 +71,7 @@ var mambaScan = []rule{
 }
 
 func graniteKeys(k *keys) {
-	vocabSize(k)
-	rotating(k, 1)
+	commonKeys(k)
 	k.drop("attention.key_length", "attention.value_length")
 	if k.experts() == 0 {
 		k.drop("expert_count", "expert_used_count")

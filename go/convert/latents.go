@@ -22,10 +22,7 @@ var latents = []family{
 		rules:    slices.Concat(ends, pairs, dense, mixture),
 		settings: routedSettings,
 		keys: func(k *keys) {
-			rotating(k, 1)
-			vocabSize(k)
-			k.set("rope.scaling.type", "none")
-			k.f("expert_weights_scale", 1)
+			unscaled(k)
 			k.drop("expert_weights_norm", "rope.scaling.factor")
 		},
 	},
@@ -33,7 +30,7 @@ var latents = []family{
 		arch:     "deepseek2",
 		names:    "DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM",
 		rules:    slices.Concat(latent, ends, attention, dense, mixture),
-		settings: slices.Concat(routedSettings, []setting{{"attention.q_lora_rank", 'n', "q_lora_rank"}}),
+		settings: latentSettings,
 		keys:     latentKeys,
 		change:   withoutNext,
 	},
@@ -137,6 +134,13 @@ var latents = []family{
 			k.drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
 		},
 	},
+}
+
+// unscaled is for the first mixtures of their kind, which multiply neither positions nor what experts answer.
+func unscaled(k *keys) {
+	commonKeys(k)
+	k.set("rope.scaling.type", "none")
+	k.f("expert_weights_scale", 1)
 }
 
 var latentSettings = slices.Concat(routedSettings, []setting{{"attention.q_lora_rank", 'n', "q_lora_rank"}})

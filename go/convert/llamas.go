@@ -11,10 +11,7 @@ var llamas = []family{
 		arch:  "llama",
 		names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
 		rules: slices.Concat(ends, pairs, dense, blockSparse),
-		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
-		},
+		keys:  commonKeys,
 		extra: llama3Factors,
 	},
 	{
@@ -23,8 +20,7 @@ var llamas = []family{
 		change: overLatents,
 		rules:  slices.Concat(ends, pairs, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.want("model_type", "ministral3", "mistral", "mistral3")
 			r := k.ropeOf("full_attention")
 			if r.has("mscale_all_dim") {
@@ -51,10 +47,7 @@ var llamas = []family{
 		arch:  "arcee",
 		names: "ArceeForCausalLM",
 		rules: slices.Concat(ends, pairs, dense),
-		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
-		},
+		keys:  commonKeys,
 		extra: llama3Factors,
 	},
 	{
@@ -62,8 +55,7 @@ var llamas = []family{
 		names: "SmolLM3ForCausalLM",
 		rules: slices.Concat(ends, pairs, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			for i, v := range k.numbers("no_rope_layers") { // 0: a layer without rotations
 				if (v == 0) != ((i+1)%4 == 0) {
 					k.fail("no_rope_layers: layer %d is not as smollm3 has it, every fourth without rotations", i)
@@ -123,8 +115,7 @@ var llamas = []family{
 		rules:    slices.Concat(ends, attention, dense),
 		settings: []setting{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.set("rope.scaling.type", "none")
 		},
 		skip: []string{"lm_head."},
@@ -134,8 +125,7 @@ var llamas = []family{
 		names: "Exaone4ForCausalLM",
 		rules: slices.Concat(around, ends, attention, dense),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			if k.has("sliding_window") {
 				k.n("attention.sliding_window", k.count("sliding_window"))
 				k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))

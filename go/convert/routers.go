@@ -9,24 +9,19 @@ var routers = []family{
 		names: "Llama4ForCausalLM Llama4ForConditionalGeneration",
 		rules: slices.Concat([]rule{
 			{"post_attention_layernorm", "ffn_norm", nil},
-			{"feed_forward.gate_proj", "ffn_gate", nil},
-			{"feed_forward.up_proj", "ffn_up", nil},
-			{"feed_forward.down_proj", "ffn_down", nil},
-			{"feed_forward.router", "ffn_gate_inp", nil},
 			{"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", then(transpose, halves)},
 			{"feed_forward.experts.down_proj", "ffn_down_exps.weight", transpose},
 			{"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", nil},
 			{"feed_forward.shared_expert.up_proj", "ffn_up_shexp", nil},
 			{"feed_forward.shared_expert.down_proj", "ffn_down_shexp", nil},
-		}, ends, attention), // whose channels are in pairs
+		}, feedForward, ends, attention), // whose channels are in pairs
 		settings: []setting{
 			{"feed_forward_length", 'n', "intermediate_size_mlp"},
 			{"expert_feed_forward_length", 'n', "intermediate_size"},
 			{"interleave_moe_layer_step", 'n', "interleave_moe_layer_step"},
 		},
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			if k.has("layer_types") && !slices.Contains(k.typesOf("full_attention"), false) {
 				k.n("attention.sliding_window", 0) // not even chunks
 			}
@@ -39,10 +34,7 @@ var routers = []family{
 		rules: with(slices.Concat(ends, attention, dense, mixture),
 			rule{"self_attn.query_layernorm", "attn_q_norm", nil},
 			rule{"self_attn.key_layernorm", "attn_k_norm", nil},
-			rule{"mlp.gate.wg", "ffn_gate_inp", nil},
-			rule{"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", nil},
-			rule{"mlp.shared_mlp.up_proj", "ffn_up_shexp", nil},
-			rule{"mlp.shared_mlp.down_proj", "ffn_down_shexp", nil}),
+			rule{"mlp.gate.wg", "ffn_gate_inp", nil}),
 		settings: []setting{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
 		keys: func(k *keys) {
 			k.alike("expert_used_count", "moe_topk num_experts_per_tok")
@@ -57,9 +49,6 @@ var routers = []family{
 		rules: with(slices.Concat(predicting, ends, attention, dense, mixture),
 			rule{"mlp.router.gate", "ffn_gate_inp", nil},
 			rule{"mlp.expert_bias", "exp_probs_b", nil},
-			rule{"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", nil},
-			rule{"mlp.shared_mlp.up_proj", "ffn_up_shexp", nil},
-			rule{"mlp.shared_mlp.down_proj", "ffn_down_shexp", nil},
 			rule{"final_layernorm", "nextn.shared_head_norm", nil}),
 		settings: []setting{{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_hidden_dim"}},
 		keys: func(k *keys) {
@@ -90,8 +79,7 @@ var routers = []family{
 			{"attention.sliding_window", 'n', "sliding_window"},
 		},
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.gating("")
 		},
 	},
@@ -102,10 +90,7 @@ var routers = []family{
 			rule{"attention.query_key_value", "attn_q attn_k attn_v", then(packed, each3(permute((*config).heads), permute((*config).headsKV), nil))}),
 		settings: routedSettings,
 		keys: func(k *keys) {
-			rotating(k, 1)
-			vocabSize(k)
-			k.set("rope.scaling.type", "none")
-			k.f("expert_weights_scale", 1)
+			unscaled(k)
 			k.want("norm_head", "false")
 		},
 	},
@@ -115,8 +100,7 @@ var routers = []family{
 		rules:    with(slices.Concat(predicting, ends, attention, dense, mixture), rule{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}),
 		settings: slices.Concat(routedSettings, []setting{{"attention.sliding_window", 'n', "sliding_window"}}),
 		keys: func(k *keys) {
-			vocabSize(k)
-			rotating(k, 1)
+			commonKeys(k)
 			k.n("leading_dense_block_count", k.countOr("first_k_dense_replace first_last_k_dense_replace", 0))
 			k.n("expert_shared_feed_forward_length", k.count("moe_intermediate_size")*k.countOr("num_shared_experts", 1))
 			k.set("rope.scaling.type", "none")

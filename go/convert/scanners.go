@@ -16,10 +16,6 @@ var scanners = []family{
 			{"final_layernorm", "output_norm", nil},
 			{"pre_ff_layernorm", "ffn_norm", nil},
 			{"pre_moe_layernorm", "ffn_norm", nil},
-			{"feed_forward.gate_proj", "ffn_gate", nil},
-			{"feed_forward.up_proj", "ffn_up", nil},
-			{"feed_forward.down_proj", "ffn_down", nil},
-			{"feed_forward.router", "ffn_gate_inp", nil},
 			{"feed_forward.experts.*.gate_proj", "ffn_gate_exps", nil},
 			{"feed_forward.experts.*.up_proj", "ffn_up_exps", nil},
 			{"feed_forward.experts.*.down_proj", "ffn_down_exps", nil},
@@ -30,7 +26,7 @@ var scanners = []family{
 			{"mamba.dt_layernorm", "ssm_dt_norm", nil},
 			{"mamba.b_layernorm", "ssm_b_norm", nil},
 			{"mamba.c_layernorm", "ssm_c_norm", nil},
-		}, mambaScan, ends, attention),
+		}, feedForward, mambaScan, ends, attention),
 		keys:   jambaKeys,
 		rename: jambaName,
 		vocab:  spaceless,
@@ -71,15 +67,8 @@ var scanners = []family{
 		arch:  "plamo2",
 		names: "Plamo2ForCausalLM PLaMo2ForCausalLM",
 		rules: slices.Concat([]rule{
-			{"norm", "output_norm", addOne},
-			{"pre_mixer_norm", "attn_norm", addOne},
-			{"post_mixer_norm.weight", "post_attention_norm", plus(1. / 5)}, // as other programs know it
-			{"pre_mlp_norm", "ffn_norm", addOne},
-			{"post_mlp_norm.weight", "post_ffw_norm", plus(float32(1 / math.Pow(5, 1.5)))},
-			{"mixer.qkv_proj", "attn_qkv", nil},
 			{"mixer.q_weight", "attn_q_norm.weight", nil},
 			{"mixer.k_weight", "attn_k_norm.weight", nil},
-			{"mixer.o_proj", "attn_output", nil},
 			{"mixer.in_proj", "ssm_in", nil},
 			{"mixer.bcdt_proj", "ssm_x", nil},
 			{"mixer.dt_proj", "ssm_dt", nil},
@@ -88,12 +77,23 @@ var scanners = []family{
 			{"mixer.dt_norm_weight", "ssm_dt_norm", nil},
 			{"mixer.B_norm_weight", "ssm_b_norm", nil},
 			{"mixer.C_norm_weight", "ssm_c_norm", nil},
-			{"mlp.gate_up_proj", "ffn_up", nil},
-			{"mlp.down_proj", "ffn_down", nil},
-		}, ends, scan),
+		}, plamo, ends, scan),
 		keys:  plamo2Keys,
 		vocab: plamo2Vocab,
 	},
+}
+
+// plamo is what PLaMo's layers have, with a scan or without one.
+var plamo = []rule{
+	{"norm", "output_norm", addOne},
+	{"pre_mixer_norm", "attn_norm", addOne},
+	{"post_mixer_norm.weight", "post_attention_norm", plus(1. / 5)}, // as other programs know it
+	{"pre_mlp_norm", "ffn_norm", addOne},
+	{"post_mlp_norm.weight", "post_ffw_norm", plus(float32(1 / math.Pow(5, 1.5)))},
+	{"mixer.qkv_proj", "attn_qkv", nil},
+	{"mixer.o_proj", "attn_output", nil},
+	{"mlp.gate_up_proj", "ffn_up", nil},
+	{"mlp.down_proj", "ffn_down", nil},
 }
 
 // multiplier returns a factor of config.json, 1 if it has none.

@@ -36,6 +36,14 @@ var (
 		{"mlp.down_proj", "ffn_down", nil},
 	}
 
+	// feedForward is the same under another name, and what chooses experts.
+	feedForward = []rule{
+		{"feed_forward.gate_proj", "ffn_gate", nil},
+		{"feed_forward.up_proj", "ffn_up", nil},
+		{"feed_forward.down_proj", "ffn_down", nil},
+		{"feed_forward.router", "ffn_gate_inp", nil},
+	}
+
 	// mixture is experts, apart or in one tensor, with those that every token goes through.
 	mixture = []rule{
 		{"mlp.gate", "ffn_gate_inp", nil},
@@ -51,6 +59,9 @@ var (
 		{"mlp.shared_experts.gate_proj", "ffn_gate_shexp", nil},
 		{"mlp.shared_experts.up_proj", "ffn_up_shexp", nil},
 		{"mlp.shared_experts.down_proj", "ffn_down_shexp", nil},
+		{"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", nil},
+		{"mlp.shared_mlp.up_proj", "ffn_up_shexp", nil},
+		{"mlp.shared_mlp.down_proj", "ffn_down_shexp", nil},
 		{"mlp.shared_expert_gate", "ffn_gate_inp_shexp", squeeze},
 	}
 
@@ -118,6 +129,12 @@ func rotating(k *keys, share float64) {
 
 // vocabSize sets the number of tokens.
 func vocabSize(k *keys) { k.n("vocab_size", k.count("vocab_size")) }
+
+// commonKeys sets the number of tokens, and that all channels of a head rotate.
+func commonKeys(k *keys) {
+	vocabSize(k)
+	rotating(k, 1)
+}
 
 // llama3Factors returns the factors of Llama 3's rotations over long contexts, if the checkpoint asks for them.
 func llama3Factors(c *config) map[string]view {
