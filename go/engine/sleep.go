@@ -126,11 +126,13 @@ func (l *Loop) Sleep() error {
 // A woken is an engine with what it has loaded again.
 type woken struct {
 	*Engine
-	m *model.Model
-	r *model.Runner
+	m    *model.Model
+	r    *model.Runner
+	room *mem.Reservation // what its keys and values will need: streamed weights of another would take all that is left
 }
 
 func (w *woken) close() {
+	w.room.Release()
 	w.r.Close()
 	w.m.Close()
 }
@@ -208,14 +210,21 @@ func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (
 				return nil, fmt.Errorf("%s: %w", e.drafts.e.file.Name(), err)
 			}
 		}
-		m, r, err := e.wake(ctx, progress)
+		w := &woken{Engine: e}
+		if w.m, w.r, err = e.wake(ctx, progress); err == nil {
+			one := e.oneContext()
+			if w.room, err = budget.Reserve("keys and values", one-min(e.kv.Reserved(), one)); err != nil {
+				w.r.Close()
+				w.m.Close()
+			}
+		}
 		if err != nil {
 			for _, w := range all {
 				w.close()
 			}
 			return nil, fmt.Errorf("%s: %w", e.file.Name(), err)
 		}
-		all = append(all, &woken{e, m, r})
+		all = append(all, w)
 	}
 	return all, nil
 }
@@ -224,6 +233,7 @@ func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (
 func (w *woken) install() error {
 	e := w.Engine
 	mover, err := e.newMover(w.m)
+	w.room.Release()
 	if err == nil {
 		err = e.kv.Resize(max(e.kv.Limit(), e.oneContext()))
 	}

@@ -238,3 +238,40 @@ func TestSleepWithADraftModel(t *testing.T) {
 		t.Errorf("%d bytes are taken in the end, %d at first", n, floor)
 	}
 }
+
+// A draft model whose weights are streamed takes all memory that is left when it wakes, but for what the model's keys and values need.
+func TestWakeBesideStreamedDrafts(t *testing.T) {
+	d := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "a test")})
+	c := Config{Device: d, Sequences: 2, Ctx: 256, Residency: model.Packed, Shared: true}
+	e := open(t, tiny, c)
+	c.Residency = model.Streamed
+	small := open(t, testdata.Path(t, "archs/llama.gguf"), c)
+	if err := e.DraftWith(small, func(err error) { t.Error(err) }); err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLoop(e, LoopConfig{Queue: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	if err := l.Sleep(); err != nil {
+		t.Fatal(err)
+	}
+	need, err := l.Need(1 << 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := small.streamed
+	d.Budget().SetLimit(d.Budget().Used()+need, "a test")
+	if err := l.Wake(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if small.streamed >= all {
+		t.Errorf("the draft model has %d bytes of weights, as many as ever: memory was not short", small.streamed)
+	}
+	d.Budget().SetLimit(1<<30, "a test")
+	_, sink := submit(t, l, greedyRequest(randomIDs(e, 7, 100), 20))
+	if r := sink.wait(t); r.Err != nil {
+		t.Error(r.Err)
+	}
+}
