@@ -26,13 +26,14 @@ const (
 	MTP                  // by layers of the model itself that predict further tokens
 	Model                // by a draft model
 	Replay               // by a record of the text, to measure with
+	Head                 // by layers in another file that read the model's hidden states
 	sources
 )
 
 // Sources is the number of sources.
 const Sources = int(sources)
 
-var names = [sources]string{"grammar", "ngram", "recent", "mtp", "model", "replay"}
+var names = [sources]string{"grammar", "ngram", "recent", "mtp", "model", "replay", "head"}
 
 func (s Source) String() string { return names[s] }
 
@@ -67,7 +68,7 @@ func (c Counts) Total() (guessed, right uint64) {
 type Set uint8
 
 // All are the sources that are used by default, as far as they exist.
-const All = Set(1<<NGram | 1<<Recent | 1<<MTP | 1<<Model)
+const All = Set(1<<NGram | 1<<Recent | 1<<MTP | 1<<Model | 1<<Head)
 
 // Has reports whether s is in the set.
 func (t Set) Has(s Source) bool { return t&(1<<s) != 0 }
@@ -75,7 +76,8 @@ func (t Set) Has(s Source) bool { return t&(1<<s) != 0 }
 // theirs are llama.cpp's names of kinds of speculation.
 var theirs = map[string]Set{
 	"none": 0, "ngram-simple": 1 << NGram, "ngram-map-k": 1 << NGram, "ngram-map-k4v": 1 << NGram,
-	"ngram-mod": 1<<NGram | 1<<Recent, "ngram-cache": 1<<NGram | 1<<Recent, "draft-simple": 1 << Model, "draft-mtp": 1 << MTP,
+	"ngram-mod": 1<<NGram | 1<<Recent, "ngram-cache": 1<<NGram | 1<<Recent, "draft-simple": 1 << Model, "draft-mtp": 1<<MTP | 1<<Head,
+	"draft-eagle3": 1 << Head, "draft-dflash": 1 << Head,
 }
 
 // ParseSet reads names of sources with commas between them, auto or off; llama.cpp's names too.

@@ -206,7 +206,7 @@ func TestLimits(t *testing.T) {
 func TestParseSet(t *testing.T) {
 	for text, want := range map[string]string{
 		"auto": "auto", "off": "off", "none": "off", "ngram": "ngram", "ngram,recent": "ngram,recent", "ngram-simple": "ngram",
-		"draft-mtp": "mtp", "model,mtp,recent,ngram": "auto", "ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
+		"draft-mtp": "mtp,head", "head,model,mtp,recent,ngram": "auto", "ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
 	} {
 		got, err := ParseSet(text)
 		if (err != nil) != (want == "") || err == nil && got.String() != want {

@@ -59,7 +59,7 @@ type Config struct {
 	Tiers     kvcache.Tiers // the same by age; nil: all as KV says
 	Residency model.Residency
 	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
-	MTP       bool                     // the first of the model's own layers that predict further tokens drafts, where the file has some and there is memory for it
+	MTP       bool                     // the first of the model's own layers that predict further tokens drafts, where the file has some and there is memory for it; or the file's head
 	Vectors   bool                     // the model is asked for vectors of texts, not for logits; one sequence then has Ctx positions
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 	Early     bool                     // passes may begin before all weights are packed, and fail where these cannot be read

@@ -87,12 +87,18 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 	e := &FitError{Plan: p, Free: b.Free()}
 	e.Limit, e.Reason = b.Limit()
 	fits := func(c Config) bool {
-		s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+		s, err := c.needed(f)
 		if err != nil {
 			return false
 		}
 		p, err := c.place(s, e.Free, threads)
 		return err == nil && p.Need.Total() <= e.Free
+	}
+	alone := c
+	if cfg, err := f.Config(); err == nil && cfg.Head.Arch != "" && c.MTP {
+		if alone.MTP = false; fits(alone) {
+			e.Advice = append(e.Advice, "no head that drafts (without --model-draft)")
+		}
 	}
 	small := c
 	small.KV, small.Tiers = kvcache.Both(kvcache.Q8), nil

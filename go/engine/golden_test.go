@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -40,13 +42,27 @@ func open(tb testing.TB, path string, c Config) *Engine {
 	if c.Device == nil {
 		c.Device = device(tb, 1)
 	}
-	e, err := Open(path, c)
+	path, head, ok := strings.Cut(path, besideHead)
+	file, err := model.OpenFile(path)
+	if err == nil && ok {
+		var h *model.File
+		if h, err = model.OpenFile(head); err == nil {
+			err = file.DraftBy(h)
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e, err := New(file, c)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { e.Close() })
 	return e
 }
+
+// besideHead is between the path of a model and that of a head that drafts for it.
+const besideHead = "\x00"
 
 // greedy returns the likeliest continuation of the prompt.
 func greedy(tb testing.TB, e *Engine, prompt []int32, n int) []int32 {

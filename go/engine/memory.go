@@ -32,8 +32,8 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 
 // survey returns what the model in f needs, with a layer that drafts if that is asked for and there is one.
 func (c *Config) survey(f *model.File) (*model.Survey, error) {
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
-	if err != nil || !c.MTP {
+	s, err := c.needed(f)
+	if err != nil || !c.MTP || s.Config.Drafts {
 		return s, err
 	}
 	if d, err := s.Drafting(); err == nil {
@@ -42,18 +42,29 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 	return s, nil
 }
 
+// needed returns what the model in f needs, with a head in a file of its own, which is there because it was asked for, and without
+// a layer of its own that drafts.
+func (c *Config) needed(f *model.File) (*model.Survey, error) {
+	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	if err != nil || !c.MTP || s.Config.Head.Arch == "" {
+		return s, err
+	}
+	return s.Drafting()
+}
+
 // errNoRoom is why a layer does not draft that could.
 var errNoRoom = errors.New("there is no memory for the layer that predicts further tokens")
 
 // plan surveys the model in f and decides where its weights are. A layer that drafts is part of it if that is asked for and
-// no other weights leave memory for it; else why says why it is not.
+// no other weights leave memory for it; else why says why it is not. A head in a file of its own is part of it whenever it was
+// given.
 func (c *Config) plan(f *model.File, free uint64, threads int, why *error) (*model.Survey, Plan, error) {
-	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	s, err := c.needed(f)
 	if err != nil {
 		return nil, Plan{}, err
 	}
 	p, err := c.place(s, free, threads)
-	if err != nil || !c.MTP || c.Vectors {
+	if err != nil || !c.MTP || c.Vectors || s.Config.Drafts {
 		return s, p, err
 	}
 	d, err := s.Drafting()

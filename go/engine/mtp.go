@@ -8,7 +8,7 @@ import (
 )
 
 // An mtp drafts for the texts of an engine with a layer of its own model, which predicts a token further on (multi-token
-// prediction): see arch.Next. Its keys and values are beside those of the model's layers, in the same blocks, so they go
+// prediction), or with a head of another file in its place: see arch.Next. Its keys and values are beside those of the model's layers, in the same blocks, so they go
 // wherever a text's state goes. They are kept after each pass, whether or not its texts are drafted for, which takes less than a
 // hundredth of the pass: other texts may go on from there. What it keeps of a position follows from the token after
 // that as well, so of a prefix that another text was computed for, that of the last position is the other's: drafts are a
@@ -21,22 +21,31 @@ type mtp struct {
 	next   []int32 // tokens that follow those of a pass
 	active []*mtpText
 	hidden [][]float32
+	rows   []int32
 }
 
 // An mtpText is a text as the layer has it.
 type mtpText struct {
 	proposal
-	seq    *Sequence // of the last pass
-	hidden []float32 // after the last token that is evaluated
-	at     int       // how many tokens these were; 0: nothing is known of them
+	seq    *Sequence   // of the last pass
+	hidden [][]float32 // after the last token that is evaluated, and, where each guess has a layer of its own, after those before the last; else only the last
+	at     int         // how many tokens these were; 0: nothing is known of them
 }
 
 // text returns a text for the layer, nil where it is not asked for.
 func (m *mtp) text(g *Generation, lib *draft.Library) *mtpText {
-	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.MTP) {
+	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(m.source()) {
 		return nil
 	}
-	return &mtpText{proposal: proposal{gen: g, source: draft.MTP, judge: lib.Judge(draft.MTP)}}
+	return &mtpText{proposal: proposal{gen: g, source: m.source(), judge: lib.Judge(m.source())}}
+}
+
+// source is what its guesses are called.
+func (m *mtp) source() draft.Source {
+	if m.e.model.Config.Head.Arch != "" {
+		return draft.Head
+	}
+	return draft.MTP
 }
 
 // bytes returns the memory that a text takes.
@@ -44,7 +53,7 @@ func (m *mtp) bytes() int {
 	if m == nil {
 		return 0
 	}
-	return 4 * m.e.model.Config.NEmbd
+	return 4 * m.e.model.NextWidth() * (1 + m.e.model.NextSteps())
 }
 
 // keep has the layer keep what it needs of the last pass, when tokens were sampled from it, and notes where the texts that are
@@ -69,11 +78,20 @@ func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
 			t.at = 0
 			if last := t.gen.done - 1 - m.first(it, t.gen); last >= 0 && last < len(it.IDs) {
 				t.seq, t.at = it.Seq, t.gen.done
-				t.hidden = append(t.hidden[:0], m.e.runner.Hidden(row+last)...)
+				t.hold(0, m.e.runner.Hidden(row+last))
 			}
 		}
 		row += len(it.IDs)
 	}
+}
+
+// hold makes a hidden state the i-th and the last.
+func (t *mtpText) hold(i int, hidden []float32) {
+	if i == cap(t.hidden) {
+		t.hidden = append(t.hidden[:i], nil)
+	}
+	t.hidden = t.hidden[:i+1]
+	t.hidden[i] = append(t.hidden[i][:0], hidden...)
 }
 
 // first returns which token of a text was the first of its item in the last pass.
@@ -83,20 +101,29 @@ func (m *mtp) first(it Item, g *Generation) int { return it.Seq.Len() - len(it.I
 // pass takes longer for so many drafts. locked runs what changes the pool of keys and values.
 func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts int) time.Duration, locked func(func())) {
 	active := m.active[:0]
+	block, mask := m.e.model.NextBlock()
+	room, first, most := min(len(m.e.logits), m.e.batch/max(m.e.model.NextSteps(), 1), m.e.seqs), 0, 0
+	if block > 0 {
+		first = 1
+	}
 	for _, t := range texts {
 		t.begin()
-		if t.depth() > 0 && len(active) < min(len(m.e.logits), m.e.batch, m.e.seqs) {
+		if t.depth() > 0 && len(active) < room {
 			active = append(active, t)
 		}
 	}
-	if m.active = active; !m.pays(active, 0, worth, verify) {
+	if m.active = active; block > 0 {
+		if most = m.most(active, worth, verify); most == 0 {
+			return
+		}
+	} else if !m.pays(active, 0, worth, verify) {
 		return
 	}
 	// The positions of guesses are those of the drafts to come: whoever verifies them takes the same memory again.
 	grown := active[:0]
 	locked(func() {
 		for _, t := range active {
-			if t.seq.table.Grow(t.depth()) == nil {
+			if t.seq.table.Grow(t.depth()+first) == nil {
 				grown = append(grown, t)
 			}
 		}
@@ -108,6 +135,10 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 		}
 	})
 	active = append([]*mtpText(nil), grown...)
+	if block > 0 {
+		m.block(active, most, mask)
+		return
+	}
 	for n := 0; len(active) > 0 && m.pays(active, n, worth, verify); n += len(active) {
 		m.step(active)
 		next := active[:0]
@@ -130,8 +161,15 @@ func (t *mtpText) depth() int {
 	if at == 0 || layout.Room(at-1, 2) < 2 { // blocks age before the next token
 		return 0
 	}
-	n := min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at)
-	return layout.Room(at, g.draftable(n))
+	n := g.draftable(min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at))
+	if steps := t.seq.e.model.NextSteps(); steps > 0 {
+		n = min(n, steps)
+	}
+	if block, _ := t.seq.e.model.NextBlock(); block > 0 { // before whose guesses is the token that was sampled last
+		n = min(n, block-1, t.seq.e.ctx-at-1)
+		return max(layout.Room(at, n+1)-1, 0)
+	}
+	return layout.Room(at, n)
 }
 
 // pays reports whether one more token of each of these texts, after n in all, takes less time than it saves.
@@ -150,34 +188,58 @@ func (m *mtp) pays(active []*mtpText, n int, worth time.Duration, verify func(in
 // shape is that of a step.
 func (m *mtp) shape(active []*mtpText) (s sched.Shape) {
 	for _, t := range active {
-		s = s.Add(t.seq.Len()-1+len(t.found), 1)
+		first := t.first()
+		s = s.Add(t.seq.Len()-1+first, len(t.found)+1-first)
 	}
 	return s
+}
+
+// first returns which of the tokens behind the text, the one sampled last and then the guesses, the next step begins with. A layer that
+// guesses one of several tokens has seen none of them.
+func (t *mtpText) first() int {
+	if t.seq.e.model.NextSteps() > 0 {
+		return 0
+	}
+	return len(t.found)
 }
 
 // step guesses one more token of each text: the first after the token that was sampled last, then after its own guess.
 func (m *mtp) step(active []*mtpText) {
 	e, shape := m.e, m.shape(active)
 	_ = e.device.inTurn(func() error { // what is run cannot fail
-		start := time.Now()
+		start, layer := time.Now(), 0
 		b := e.runner.Batch()
 		b.Reset()
-		m.hidden = m.hidden[:0]
+		m.hidden, m.rows = m.hidden[:0], m.rows[:0]
 		for _, t := range active {
-			id, n := t.gen.ids[t.at], len(t.found)
-			if n > 0 {
-				id = t.found[n-1].ID
-			}
 			b.AddSeq(t.seq.table.Units()...)
-			b.Add(id, int32(t.seq.Len()-1+n))
-			m.hidden = append(m.hidden, t.hidden)
+			for n := t.first(); n <= len(t.found); n++ {
+				id := t.gen.ids[t.at]
+				if n > 0 {
+					id = t.found[n-1].ID
+				}
+				at := t.seq.Len() - 1
+				if !e.model.NextStays() {
+					at += n
+				}
+				b.Add(id, int32(at))
+			}
+			m.hidden = append(m.hidden, t.hidden...)
+			m.rows = append(m.rows, int32(len(m.hidden)-1))
+			if e.model.NextSteps() > 0 {
+				layer = len(t.found) // as of all others
+			}
 		}
-		e.runner.StepNext(m.hidden)
+		e.runner.StepNext(layer, m.hidden, m.rows)
 		for i, t := range active {
 			logits, hidden := e.runner.Next(i)
-			t.hidden = append(t.hidden[:0], hidden...)
-			if id, p, ok := topToken(logits[:min(len(logits), t.gen.nVocab)]); ok {
-				t.add(id, p)
+			if e.model.NextSteps() > 0 {
+				t.hold(len(t.hidden), hidden)
+			} else {
+				t.hold(0, hidden)
+			}
+			if id, p, ok := topToken(logits); ok {
+				t.add(e.runner.NextToken(id), p)
 			} else {
 				t.lost = true
 			}

@@ -24,11 +24,11 @@ import (
 var mtpOnly = draft.Options{Sources: 1 << draft.MTP, Max: 6}
 
 // nextOf writes a model of test data with a layer that predicts further tokens, of random weights.
-func nextOf(t *testing.T, name string, like int) string {
+func nextOf(t *testing.T, name string, like ...int) string {
 	t.Helper()
 	raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".gguf"))
 	if err == nil {
-		raw, err = scripted.WithNext(raw, like)
+		raw, err = scripted.WithNext(raw, like...)
 	}
 	path := filepath.Join(t.TempDir(), name+".gguf")
 	if err == nil {
@@ -43,7 +43,6 @@ func nextOf(t *testing.T, name string, like int) string {
 // Whatever a layer of random weights drafts, the text is the same: alone and among others, where memory is short, with recurrent
 // state, with keys and values of any type, that age, or in contexts that are shifted.
 func TestMTPDoesNotChangeAText(t *testing.T) {
-	const n = 36
 	for _, kind := range []struct {
 		name   string
 		like   int // the layer that the one that drafts is like
@@ -53,57 +52,65 @@ func TestMTPDoesNotChangeAText(t *testing.T) {
 		{"qwen35", 3, Config{KV: kvcache.Both(kvcache.Q8)}, 6}, {"glm4moe", 2, Config{KV: kvcache.Both(kvcache.I16)}, 2.3},
 		{"glm4moe", 2, Config{Tiers: tiersOf(t, "64:i16,*:q8_0")}, 6}, {"glm4moe", 2, Config{Shift: true}, 6},
 	} {
-		path := nextOf(t, kind.name, kind.like)
-		c := kind.c
-		c.Ctx, c.Batch = 128, 24
-		probe := open(t, path, c) // without
-		c.MTP = true
-		own := open(t, path, c)
-		own.timeless = true
-		c.Sequences, c.Batch = 6, 48
-		c.KVBytes = uint64(float64(least(own.kv.Layout(), 128)) * kind.memory)
-		l := openLoop(t, path, c, LoopConfig{})
-		freely(l)
-		if err := own.MTP(); err != nil || l.e.mtp == nil {
-			t.Fatalf("%s: no layer drafts: %v", kind.name, err)
-		}
-		var wg sync.WaitGroup
-		prompt := randomIDs(probe, 5, 70)
-		for name, made := range variants(t, probe, prompt, n) {
-			params := func() Params {
-				p := made()
-				if p.MaxTokens < 0 && kind.c.Shift { // it would not end
-					p.MaxTokens = 100
-				}
-				return p
+		sameTexts(t, kind.name, nextOf(t, kind.name, kind.like), kind.c, kind.memory, draft.MTP)
+	}
+	sameTexts(t, "three layers", nextOf(t, "qwen35", 3, 3, 3), Config{KV: kvcache.Both(kvcache.I16)}, 6, draft.MTP)
+}
+
+// sameTexts holds texts of a model, alone and among others, against those that it says when nothing drafts, with drafts of a source
+// that reads its hidden states. There is memory for so many contexts.
+func sameTexts(t *testing.T, name, path string, c Config, memory float64, source draft.Source) {
+	t.Helper()
+	const n = 36
+	only, shifts := draft.Options{Sources: 1 << source, Max: 6}, c.Shift
+	c.Ctx, c.Batch = 128, 24
+	probe := open(t, path, c) // without
+	c.MTP = true
+	own := open(t, path, c)
+	own.timeless = true
+	c.Sequences, c.Batch = 6, 48
+	c.KVBytes = uint64(float64(least(own.kv.Layout(), 128)) * memory)
+	l := openLoop(t, path, c, LoopConfig{})
+	freely(l)
+	if err := own.MTP(); err != nil || l.e.mtp == nil {
+		t.Fatalf("%s: no layer drafts: %v", name, err)
+	}
+	var wg sync.WaitGroup
+	prompt := randomIDs(probe, 5, 70)
+	for variant, made := range variants(t, probe, prompt, n) {
+		params := func() Params {
+			p := made()
+			if p.MaxTokens < 0 && shifts { // it would not end
+				p.MaxTokens = 100
 			}
-			want, finish := alone(t, probe, params())
-			for k, options := range []draft.Options{mtpOnly, draft.Defaults} {
-				p := params()
-				p.Draft = options
-				if got, f := alone(t, own, p); !slices.Equal(got, want) || f != finish {
-					t.Errorf("%s, %s, alone: %v, %s; without %v, %s", kind.name, name, got, f, want, finish)
-				}
-				p = params()
-				p.Draft = options
-				sink := newCatcher()
-				if _, err := l.Submit(&Request{Params: p, Priority: k, Slot: -1, Sink: sink}); err != nil {
-					t.Fatal(err)
-				}
-				wg.Go(func() {
-					sink.said(t, kind.name+", "+name, want, finish)
-				})
+			return p
+		}
+		want, finish := alone(t, probe, params())
+		for k, options := range []draft.Options{only, draft.Defaults} {
+			p := params()
+			p.Draft = options
+			if got, f := alone(t, own, p); !slices.Equal(got, want) || f != finish {
+				t.Errorf("%s, %s, alone: %v, %s; without %v, %s", name, variant, got, f, want, finish)
 			}
+			p = params()
+			p.Draft = options
+			sink := newCatcher()
+			if _, err := l.Submit(&Request{Params: p, Priority: k, Slot: -1, Sink: sink}); err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				sink.said(t, name+", "+variant, want, finish)
+			})
 		}
-		wg.Wait()
-		checkBlocks(t, l)
-		counts := l.Status().Counts
-		if counts.Drafted[draft.MTP].Guessed == 0 {
-			t.Errorf("%s: nothing was drafted: %v", kind.name, counts.Drafted)
-		}
-		if kind.memory < 3 && counts.Preemptions+counts.EvictedBlocks == 0 {
-			t.Errorf("%s: memory was never short", kind.name)
-		}
+	}
+	wg.Wait()
+	checkBlocks(t, l)
+	counts := l.Status().Counts
+	if counts.Drafted[source].Guessed == 0 {
+		t.Errorf("%s: nothing was drafted: %v", name, counts.Drafted)
+	}
+	if memory < 3 && counts.Preemptions+counts.EvictedBlocks == 0 {
+		t.Errorf("%s: memory was never short", name)
 	}
 }
 
@@ -171,16 +178,23 @@ func sayings(t *testing.T, tokens int) (path string, prompt []int32) {
 // the model has slept.
 func TestMTPIsRight(t *testing.T) {
 	path, prompt := sayings(t, 150)
+	rightDrafts(t, path, prompt, draft.MTP)
+}
+
+// rightDrafts holds a model and what drafts for it against a text of 150 tokens that both say.
+func rightDrafts(t *testing.T, path string, prompt []int32, source draft.Source) {
+	t.Helper()
+	only := draft.Options{Sources: 1 << source, Max: 6}
 	c := Config{Ctx: 400, MTP: true, Sequences: 3, Batch: 64}
 	own := open(t, path, c)
 	own.timeless = true
 	p := likeliest(prompt, 60)
 	want, _ := alone(t, open(t, path, Config{Ctx: 400}), p)
-	p.Draft = mtpOnly
+	p.Draft = only
 	s := own.NewSequence()
 	defer s.Close()
 	st, err := own.Generate(t.Context(), s, p, func(int32) error { return nil })
-	if d := st.Drafted[draft.MTP]; err != nil || d.Guessed < 40 || d.Right != d.Guessed || st.Passes > 20 || !slices.Equal(s.Tokens()[1:], want[:59]) {
+	if d := st.Drafted[source]; err != nil || d.Guessed < 40 || d.Right != d.Guessed || st.Passes > 20 || !slices.Equal(s.Tokens()[1:], want[:59]) {
 		t.Errorf("alone: %+v, %v, %v", st, err, s.Tokens())
 	}
 
@@ -189,11 +203,11 @@ func TestMTPIsRight(t *testing.T) {
 	ask := func(what string, prompt []int32, n, cached int) Result {
 		t.Helper()
 		r := greedyRequest(prompt, n)
-		r.Draft = mtpOnly
+		r.Draft = only
 		_, sink := submit(t, l, r)
 		res := sink.wait(t)
 		at := len(prompt) - 1
-		if d := res.Drafted[draft.MTP]; res.Err != nil || d.Guessed < uint64(n/2) || d.Right != d.Guessed || !slices.Equal(sink.ids, want[at:at+n]) || res.CachedTokens < cached {
+		if d := res.Drafted[source]; res.Err != nil || d.Guessed < uint64(n/2) || d.Right != d.Guessed || !slices.Equal(sink.ids, want[at:at+n]) || res.CachedTokens < cached {
 			t.Errorf("%s: %+v, %v", what, res, sink.ids)
 		}
 		return res
@@ -252,12 +266,15 @@ func TestMTPIsAsked(t *testing.T) {
 	}
 }
 
+// guessedAtOnce is how many tokens are guessed at most.
+const guessedAtOnce = 6
+
 // guessed generates the likeliest text in passes of so many tokens at most, with such drafts verified beside it, and returns the text
 // and what the layer guessed after each token that was the last for a pass.
 func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(known []int32) []int32) ([]int32, map[int][]draft.Guess) {
 	t.Helper()
 	p := likeliest(prompt, n)
-	p.Draft = mtpOnly
+	p.Draft = draft.Options{Sources: 1 << e.mtp.source(), Max: guessedAtOnce}
 	g, err := e.generation(p)
 	if err != nil {
 		t.Fatal(err)
@@ -315,16 +332,25 @@ func nextAfter(t *testing.T, e *Engine, text []int32) (id int32) {
 		}
 		e.runner.KeepNext(text[1:])
 		hidden := slices.Clone(e.runner.Hidden(last - 1))
-		if err := s.table.Grow(1); err != nil {
+		if err := s.table.Grow(1 + guessedAtOnce); err != nil {
 			return err
 		}
 		b := e.runner.Batch()
 		b.Reset()
 		b.AddSeq(s.table.Units()...)
-		b.Add(text[last], int32(last-1))
-		e.runner.StepNext([][]float32{hidden})
+		if block, mask := e.model.NextBlock(); block > 0 {
+			b.Add(text[last], int32(last))
+			for i := range guessedAtOnce {
+				b.Add(mask, int32(last+1+i))
+			}
+			e.runner.StepNext(0, nil, []int32{1})
+		} else {
+			b.Add(text[last], int32(last-1))
+			e.runner.StepNext(0, [][]float32{hidden}, []int32{0})
+		}
 		row, _ := e.runner.Next(0)
 		id, _, _ = topToken(row)
+		id = e.runner.NextToken(id)
 		return nil
 	})
 	if err != nil {
@@ -339,31 +365,37 @@ func TestMTPGuessesTheSame(t *testing.T) {
 		name string
 		like int
 	}{{"glm4moe", 2}, {"deepseek2", 2}, {"qwen35", 3}} {
-		e := open(t, nextOf(t, of.name, of.like), Config{Ctx: 200, MTP: true, Batch: 128})
-		e.timeless = true
-		prompt := randomIDs(e, 3, 50)
-		text, want := guessed(t, e, prompt, 40, 64, func([]int32) []int32 { return nil })
-		if len(want) < 38 {
-			t.Fatalf("%s: guesses after %d tokens", of.name, len(want))
+		guessesTheSame(t, of.name, nextOf(t, of.name, of.like))
+	}
+	guessesTheSame(t, "three layers", nextOf(t, "glm4moe", 2, 2, 2))
+}
+
+func guessesTheSame(t *testing.T, name, path string) {
+	t.Helper()
+	e := open(t, path, Config{Ctx: 200, MTP: true, Batch: 128})
+	e.timeless = true
+	prompt := randomIDs(e, 3, 50)
+	text, want := guessed(t, e, prompt, 40, 64, func([]int32) []int32 { return nil })
+	if len(want) < 38 {
+		t.Fatalf("%s: guesses after %d tokens", name, len(want))
+	}
+	for at := len(prompt) + 1; at < len(text)-guessedAtOnce; at += 9 {
+		if id := nextAfter(t, e, text[:at]); id != want[at][0].ID {
+			t.Errorf("%s: after %d tokens %d is guessed, want %d", name, at, want[at][0].ID, id)
 		}
-		for at := len(prompt) + 1; at < len(text)-1; at += 9 {
-			if id := nextAfter(t, e, text[:at]); id != want[at][0].ID {
-				t.Errorf("%s: after %d tokens %d is guessed, want %d", of.name, at, want[at][0].ID, id)
-			}
-		}
-		// Of five drafts the first two are right.
-		again, got := guessed(t, e, prompt, 40, 7, func(known []int32) []int32 {
-			right := text[len(known):min(len(known)+2, len(text))]
-			return slices.Concat(right, randomIDs(e, uint64(len(known)), 3))
-		})
-		if !slices.Equal(again, text) || len(got) < 5 {
-			t.Errorf("%s: another text, or guesses after %d tokens alone", of.name, len(got))
-		}
-		for at, list := range got {
-			same := func(a, b draft.Guess) bool { return a.ID == b.ID }
-			if n := min(len(list), len(want[at])); n == 0 || !slices.EqualFunc(list[:n], want[at][:n], same) {
-				t.Errorf("%s: after %d tokens %v, want %v", of.name, at, list, want[at])
-			}
+	}
+	// Of five drafts the first two are right.
+	again, got := guessed(t, e, prompt, 40, 7, func(known []int32) []int32 {
+		right := text[len(known):min(len(known)+2, len(text))]
+		return slices.Concat(right, randomIDs(e, uint64(len(known)), 3))
+	})
+	if !slices.Equal(again, text) || len(got) < 5 {
+		t.Errorf("%s: another text, or guesses after %d tokens alone", name, len(got))
+	}
+	for at, list := range got {
+		same := func(a, b draft.Guess) bool { return a.ID == b.ID }
+		if n := min(len(list), len(want[at])); n == 0 || !slices.EqualFunc(list[:n], want[at][:n], same) {
+			t.Errorf("%s: after %d tokens %v, want %v", name, at, list, want[at])
 		}
 	}
 }

@@ -22,26 +22,34 @@ func (w *weights) Choice(name string, n, rows, below int) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Type != gguf.I32 {
-		return nil, fmt.Errorf("tensor %q: type %v, want I32", name, t.Type)
+	if t.Type != gguf.I32 && t.Type != gguf.I64 {
+		return nil, fmt.Errorf("tensor %q: type %v, want I32 or I64", name, t.Type)
 	}
+	c := &choice{t: t}
 	for i := range n * rows {
-		if v := int32(binary.LittleEndian.Uint32(t.Data[4*i:])); v < 0 || int(v) >= below {
+		if v := c.at(i); v < 0 || v >= int64(below) {
 			return nil, fmt.Errorf("tensor %q: element %d is %d, want 0 to %d", name, i, v, below-1)
 		}
 	}
-	c := &choice{t: t}
 	w.choices = append(w.choices, c)
 	w.byChoice[name] = c
 	return nil, nil
 }
 
-func choiceBytes(c *choice) uint64 { return (uint64(len(c.t.Data)) + 63) / 64 * 64 }
+// at is integer i of the file.
+func (c *choice) at(i int) int64 {
+	if c.t.Type == gguf.I64 {
+		return int64(binary.LittleEndian.Uint64(c.t.Data[8*i:]))
+	}
+	return int64(int32(binary.LittleEndian.Uint32(c.t.Data[4*i:])))
+}
+
+func choiceBytes(c *choice) uint64 { return (4*c.t.Elems() + 63) / 64 * 64 }
 
 // fill copies the integers, which are where they can be read as such.
 func (c *choice) fill(v []int32) {
 	for i := range v {
-		v[i] = int32(binary.LittleEndian.Uint32(c.t.Data[4*i:]))
+		v[i] = int32(c.at(i)) // which was checked
 	}
 	c.v = v
 }

@@ -180,7 +180,7 @@ func (f *File) Shards() [][]byte {
 
 // CanStream reports whether the weights can be read from the disk as they are needed: the model in the program's own
 // pages is always there.
-func (f *File) CanStream() bool { return len(f.guards) > 0 }
+func (f *File) CanStream() bool { return len(f.guards) > 0 && len(f.guards) == len(f.regions) }
 
 // Size returns the bytes of all shards.
 func (f *File) Size() uint64 {

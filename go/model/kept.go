@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -72,9 +73,11 @@ func (m *Model) NewMover(shifts bool) (*Mover, error) {
 // keptIn returns what the layers of a program keep in blocks of a group.
 func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
 	freqs := map[kernel.Buf][]float64{}
-	for _, op := range p.Begin {
-		if table, ok := op.(kernel.RopeTable); ok {
-			freqs[table.Dst] = table.Freqs
+	for _, ops := range slices.Concat([][]kernel.Op{p.Begin}, p.Blocks()) { // blocks that draft may have rotations of their own
+		for _, op := range ops {
+			if table, ok := op.(kernel.RopeTable); ok {
+				freqs[table.Dst] = table.Freqs
+			}
 		}
 	}
 	for _, ops := range p.Blocks() {

@@ -2,31 +2,47 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
 // nextPlans are the plans of the layer that drafts; nil where there is none. See arch.Next.
-type nextPlans struct{ take, keep, step, head *kernel.Plan }
+type nextPlans struct {
+	take, keep   *kernel.Plan
+	steps, heads []*kernel.Plan
+}
 
 func (n *nextPlans) init(p *arch.Program) (err error) {
 	if p.Next == nil {
 		return nil
 	}
-	for _, of := range []struct {
-		plan **kernel.Plan
-		ops  []kernel.Op
-	}{{&n.take, p.Next.Take}, {&n.keep, p.Next.Keep}, {&n.step, p.Next.Step}, {&n.head, p.Next.Head}} {
-		if *of.plan, err = kernel.NewPlan(p.Bufs, of.ops...); err != nil {
+	if n.take, err = kernel.NewPlan(p.Bufs, p.Next.Take...); err != nil {
+		return err
+	}
+	if len(p.Next.Keep) > 0 {
+		if n.keep, err = kernel.NewPlan(p.Bufs, p.Next.Keep...); err != nil {
 			return err
 		}
+	}
+	for _, of := range p.Next.Steps {
+		step, err := kernel.NewPlan(p.Bufs, of.Step...)
+		if err != nil {
+			return err
+		}
+		n.steps = append(n.steps, step)
+		head, err := kernel.NewPlan(p.Bufs, of.Head...)
+		if err != nil {
+			return err
+		}
+		n.heads = append(n.heads, head)
 	}
 	return nil
 }
 
 func (n *nextPlans) all() (list []*kernel.Plan) {
-	for _, p := range []*kernel.Plan{n.take, n.keep, n.step, n.head} {
+	for _, p := range slices.Concat([]*kernel.Plan{n.take, n.keep}, n.steps, n.heads) {
 		if p != nil {
 			list = append(list, p)
 		}
@@ -34,8 +50,19 @@ func (n *nextPlans) all() (list []*kernel.Plan) {
 	return list
 }
 
-// Drafts reports whether a layer of the model predicts further tokens: whether Runners have KeepNext and StepNext.
+// Drafts reports whether a layer of the model, or a head, predicts further tokens: whether Runners have KeepNext and StepNext.
 func (m *Model) Drafts() bool { return m.program.Next != nil }
+
+// NextWidth is how many numbers the hidden states have that it is given.
+func (m *Model) NextWidth() int { return m.program.Next.Width }
+
+// NextSteps is how many tokens it can predict, one after the other, each by a step of its own; 0: any number, all by the same.
+func (m *Model) NextSteps() int {
+	if n := len(m.program.Next.Steps); n > 1 {
+		return n
+	}
+	return 0
+}
 
 // KeepNext has the layer that drafts keep what it needs of the batch that Forward ran last, given the token that follows
 // each of the batch. Outputs of the batch are lost, but not its hidden states.
@@ -48,7 +75,9 @@ func (r *Runner) KeepNext(next []int32) {
 	r.batch.Follow(next)
 	ps := &r.plans.next
 	ps.take.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	ps.keep.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	if ps.keep != nil {
+		ps.keep.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	}
 }
 
 // Hidden returns the hidden state after token i of the batch that KeepNext was called for last. It is valid until the next
@@ -57,37 +86,55 @@ func (r *Runner) Hidden(i int) []float32 {
 	if i < 0 || i >= r.kept {
 		panic(fmt.Sprintf("model: hidden state %d of %d", i, r.kept))
 	}
-	return r.bufs.Row(r.program.Next.Hidden, i)[:r.cfg.NEmbd]
+	return r.bufs.Row(r.program.Next.Hidden, i)[:r.program.Next.Width]
 }
 
-// StepNext has the layer that drafts predict what follows the tokens of the batch, given the hidden states before them. It
-// keeps what it needs of them at the position before theirs, which is where they are in the batch.
-func (r *Runner) StepNext(hidden [][]float32) {
+// NextStays reports whether all tokens are predicted at the position of the first.
+func (m *Model) NextStays() bool { return m.program.Next.Still }
+
+// NextBlock is how many tokens a block has that it predicts at once, all but the first, and the token in their place; 0: it predicts
+// one after the other.
+func (m *Model) NextBlock() (n int, mask int32) { return m.program.Next.Block, m.program.Next.Mask }
+
+// StepNext has step k of what drafts predict what follows the tokens of the batch in these rows, given the hidden states before all of
+// them. It keeps what it needs of them at the position before theirs, which is where they are in the batch. Of a block no hidden states
+// are given, its tokens are where they will be, and these rows are predicted themselves.
+func (r *Runner) StepNext(k int, hidden [][]float32, rows []int32) {
 	n := len(r.batch.Tokens())
-	if n == 0 || len(hidden) != n {
+	if n == 0 || len(hidden) != n && r.program.Next.Block == 0 {
 		panic(fmt.Sprintf("model: %d hidden states of %d tokens", len(hidden), n))
 	}
 	r.ran, r.kept = 0, 0
-	rows := make([]int32, n)
 	for i, h := range hidden {
-		rows[i] = int32(i)
 		dst := r.bufs.Row(r.program.Next.Hidden, i)
 		clear(dst[copy(dst, h):])
 	}
 	ps := &r.plans.next
 	r.batch.Look(0, n)
-	ps.step.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	ps.steps[k].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	r.batch.SetOut(rows)
-	ps.head.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
-	r.nNext = n
+	ps.heads[k].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	r.nNext = len(rows)
 }
 
-// Next returns row i of the last StepNext: the logits of what follows, and the hidden state to go on with. It is valid until
-// the next step or pass.
+// Next returns row i of those of the last StepNext: the logits of what follows, which are those of the tokens that NextToken says, and
+// the hidden state to go on with. It is valid until the next step or pass.
 func (r *Runner) Next(i int) (logits, hidden []float32) {
 	if i < 0 || i >= r.nNext {
 		panic(fmt.Sprintf("model: prediction %d of %d", i, r.nNext))
 	}
 	p := r.program.Next
-	return r.bufs.Row(p.Logits, i)[:r.cfg.NVocab], r.bufs.Row(p.Out, i)[:r.cfg.NEmbd]
+	n := p.NVocab
+	if p.IDs == nil {
+		n = min(n, r.cfg.NVocab) // a head's vocabulary may be padded
+	}
+	return r.bufs.Row(p.Logits, i)[:n], r.bufs.Row(p.Out, i)[:p.Width]
+}
+
+// NextToken returns the token that logit i of a row of Next is of.
+func (r *Runner) NextToken(i int32) int32 {
+	if ids := r.program.Next.IDs; ids != nil {
+		return ids[i]
+	}
+	return i
 }

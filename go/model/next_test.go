@@ -21,11 +21,11 @@ import (
 )
 
 // withNext drafts a file of a model of test data with a layer that predicts a further token, a copy of one of its own.
-func withNext(t *testing.T, name string, like int) *draft {
+func withNext(t *testing.T, name string, like ...int) *draft {
 	t.Helper()
 	raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".gguf"))
 	if err == nil {
-		raw, err = scripted.WithNext(raw, like)
+		raw, err = scripted.WithNext(raw, like...)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestNext(t *testing.T) {
 			for i := range hidden {
 				hidden[i] = slices.Clone(s.r.Row(i))
 			}
-			one := oneLayer(t, d, hidden, ids[1:])
+			one := oneLayer(t, d, d.blocks()-1, hidden, ids[1:])
 			want := newStepper(t, one, tokens)
 			order := make([]int32, tokens)
 			for i := range order {
@@ -145,7 +145,7 @@ func TestNext(t *testing.T) {
 				b.Reset()
 				b.AddSeq(got.table.Units()...)
 				b.Add(ids[at+1], int32(at))
-				got.r.StepNext([][]float32{hidden[at]})
+				got.r.StepNext(0, [][]float32{hidden[at]}, []int32{0})
 				row, next := got.r.Next(0)
 				if !near(row, logits[at], 2e-3) || len(row) != vocab || len(next) != n {
 					t.Errorf("position %d: logits %v..., want %v...", at, row[:4], logits[at][:4])
@@ -155,6 +155,68 @@ func TestNext(t *testing.T) {
 				}
 			}
 			got.table.Undo()
+		})
+	}
+}
+
+// Of several layers the k-th predicts the k-th token: of the text it has seen the model's hidden states, and behind that those of the
+// layers before it.
+func TestNexts(t *testing.T) {
+	const tokens = 17
+	for _, of := range nexts {
+		t.Run(of.name, func(t *testing.T) {
+			d := withNext(t, of.name, of.like, of.like, of.like)
+			path := d.write(t, "next.gguf")
+			m := drafting(t, path, kvF32)
+			if m.NextSteps() != 3 {
+				t.Fatalf("%d layers draft, want 3", m.NextSteps())
+			}
+			r := rand.New(rand.NewPCG(3, 4))
+			ids := make([]int32, tokens+1)
+			for i := range ids {
+				ids[i] = int32(r.IntN(m.Config.NVocab))
+			}
+			s := newStepper(t, m, tokens+3)
+			s.fill(t, ids[:tokens])
+			s.r.KeepNext(ids[1:])
+			hidden := make([][]float32, tokens)
+			for i := range hidden {
+				hidden[i] = slices.Clone(s.r.Hidden(i))
+			}
+			if err := s.table.Grow(3); err != nil {
+				t.Fatal(err)
+			}
+			defer s.table.Undo()
+			for k := range 3 {
+				b := s.r.Batch()
+				b.Reset()
+				b.AddSeq(s.table.Units()...)
+				for i := range k + 1 {
+					b.Add(ids[tokens+i], int32(tokens-1+i))
+				}
+				s.r.StepNext(k, hidden[tokens-1:], []int32{int32(k)})
+				row, next := s.r.Next(0)
+
+				one := oneLayer(t, d, d.blocks()-3+k, hidden, ids[1:])
+				want := newStepper(t, one, len(hidden))
+				order := make([]int32, len(hidden))
+				for i := range order {
+					order[i] = int32(i)
+				}
+				logits := want.step(t, order)
+				want.r.Compute(arch.Vectors, order)
+				last := len(order) - 1
+				if !near(row, logits[last], 2e-3) || !near(next, want.r.Row(last), 2e-3) {
+					t.Errorf("layer %d: logits %v..., want %v...", k, row[:4], logits[last][:4])
+				}
+				best := 0
+				for i, v := range row {
+					if v > row[best] {
+						best = i
+					}
+				}
+				ids, hidden = append(ids, int32(best)), append(hidden, slices.Clone(next))
+			}
 		})
 	}
 }
@@ -171,11 +233,11 @@ func near(a, b []float32, tolerance float64) bool {
 	return true
 }
 
-// oneLayer loads a model of the layer that predicts further tokens alone. Token i of it has as its embedding what the layer is given of hidden
+// oneLayer loads a model of a layer that predicts further tokens alone. Token i of it has as its embedding what the layer is given of hidden
 // state i and the token that follows.
-func oneLayer(t *testing.T, d *draft, hidden [][]float32, next []int32) *Model {
+func oneLayer(t *testing.T, d *draft, il int, hidden [][]float32, next []int32) *Model {
 	t.Helper()
-	blk := fmt.Sprintf("blk.%d.", d.blocks()-1)
+	blk := fmt.Sprintf("blk.%d.", il)
 	floats := func(name string) []float32 {
 		x := d.tensor(name)
 		v, rows := []float32(nil), 1

@@ -49,9 +49,13 @@ func (r *Runner) Profile() []OpProfile {
 	if next := r.program.Next; next != nil {
 		plans, layer := &r.plans.next, len(r.program.Layers)
 		add(layer, plans.take, next.Take)
-		add(layer, plans.keep, next.Keep)
-		add(layer, plans.step, next.Step)
-		add(layer, plans.head, next.Head)
+		if plans.keep != nil {
+			add(layer, plans.keep, next.Keep)
+		}
+		for i, s := range next.Steps {
+			add(layer+i, plans.steps[i], s.Step)
+			add(layer+i, plans.heads[i], s.Head)
+		}
 	}
 	return all
 }

@@ -36,7 +36,7 @@ func publishedGates() []published {
 			check: func(c *Config) bool {
 				all, near := c.Layers[4], c.Layers[5]
 				return all.Window == 0 && all.Rope.NRot == 64 && all.Rope.Base == 5e6 && near.Window == 512 && near.Rope.NRot == 128 && near.Rope.Base == 1e4 &&
-					near.NHead == 96 && near.ExpertLimit == 7 && near.SharedLimit == 16 && c.LimitFn && c.ExpertGating == kernel.GateSigmoid && c.NextLayer.NHead == 96
+					near.NHead == 96 && near.ExpertLimit == 7 && near.SharedLimit == 16 && c.LimitFn && c.ExpertGating == kernel.GateSigmoid && len(c.NextLayers) > 0 && c.NextLayers[0].NHead == 96
 			}},
 		{name: "Laguna-XS.2", arch: "laguna", layers: 40, embd: 2048, headDim: 128, heads: 48, inWindows: 64, headsKV: 8, ff: 8192, vocab: 100352,
 			rotated: 64, rotatedInWindows: 128, experts: 256, ffExp: 512, dense: 1, norms: true, apart: true,

@@ -33,6 +33,12 @@ func (w *weights) unknown(cfg *arch.Config) error {
 		used[c.t.Name] = true
 	}
 	for _, t := range w.f.Tensors {
+		if ofHead(t.Name) {
+			if cfg.Drafts && !used[t.Name] {
+				return fmt.Errorf("tensor %q of the head is none that %s heads have here: without it guesses would be wrong", strings.TrimPrefix(t.Name, arch.HeadStem), cfg.Head.Arch)
+			}
+			continue
+		}
 		if !used[t.Name] && !isInert(t.Name) && !isNext(t.Name, cfg) && !isShared(t.Name, cfg) && !isFirst(t.Name, cfg) {
 			return fmt.Errorf("tensor %q is none that %s models have here: without it results would be wrong", t.Name, cfg.Arch)
 		}

@@ -186,12 +186,14 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 
 // keep adds a matrix, in the form that it is to have.
 func (w *weights) keep(key string, m *matrix) {
-	// A matrix in several tensors has to be copied together, and interleaved rows apart, so they are packed as well.
-	if w.packed != nil && !m.rows {
+	// A matrix in several tensors has to be copied together, and interleaved rows apart, so they are packed as well. A head is small,
+	// and used often.
+	head := ofHead(key)
+	if w.packed != nil && !m.rows && !head {
 		w.keepPanels(key, m)
 	} else if w.stream[key] {
 		m.streamed = true
-	} else if !m.rows && (w.pack || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
+	} else if !m.rows && (w.pack || head || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -428,11 +430,11 @@ func (w *weights) readNow(m *matrix) bool {
 // checkBytes returns the memory of the panels through which matrices that are
 // not packed have their values checked, some rows at a time, or in which others are transposed or taken apart.
 func (w *weights) checkBytes() uint64 {
-	if w.packed != nil {
-		return 0
-	}
 	n := 0
 	for _, m := range w.mats {
+		if w.packed != nil && !ofHead(m.Name) { // they were checked when it was written
+			continue
+		}
 		if m.Layout == kernel.Rows && !w.readElsewhere(m) && !m.streamed {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
 		}
@@ -489,7 +491,7 @@ func (w *weights) bindVectors() error {
 	}
 	for _, c := range w.choices {
 		n := choiceBytes(c)
-		c.fill(mem.Int32s(rest[:n:n])[:len(c.t.Data)/4])
+		c.fill(mem.Int32s(rest[:n:n])[:c.t.Elems()])
 		rest = rest[n:]
 	}
 	for _, v := range slices.Concat(w.vecs, w.made) {

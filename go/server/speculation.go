@@ -13,7 +13,7 @@ func newSpeculation() speculation { return speculation{draft.Defaults} }
 
 func (s *speculation) fields() []field {
 	return []field{
-		setting("speculative.types speculative.type", draftSources{&s.Sources}, "Where drafts come from, to verify several tokens in one pass: auto is all there are, off none; ngram is the text itself, recent are recent answers, mtp is a layer of the model that predicts further tokens, model a draft model; or llama-server's names. Answers are the same in any case."),
+		setting("speculative.types speculative.type", draftSources{&s.Sources}, "Where drafts come from, to verify several tokens in one pass: auto is all there are, off none; ngram is the text itself, recent are recent answers, mtp is a layer of the model that predicts further tokens, head layers trained for it in a file of their own, model a draft model; or llama-server's names. Answers are the same in any case."),
 		setting("speculative.n_max", integer(&s.Max, 0, 1<<16), "Draft tokens at a time, at most, and never more than 31; as many are verified as make it faster."),
 		setting("speculative.n_min", integer(&s.Min, 0, 1<<16), "Fewer drafts than that are not used."),
 		setting("speculative.p_min", float(&s.MinChance, 0, 1), "Drafts end before one that is less likely to be right."),

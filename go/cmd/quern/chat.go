@@ -15,7 +15,6 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
-	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
@@ -118,10 +117,10 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer box.Close()
-	if err := f.draft.check(); err != nil {
+	if err := f.draft.check(in.file, in.tok); err != nil {
 		return err
 	}
-	f.model.mtp = f.draft.Sources.Has(draft.MTP)
+	f.model.mtp = f.draft.own()
 	eng, err := f.model.drafted(in.file, stderr, &f.draft, in.tok, note)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -19,12 +20,13 @@ import (
 type draftFlags struct {
 	draft.Options
 	model string // that drafts; empty: none
+	joins bool   // that is a head, which is part of the model that it drafts for: see check
 }
 
 func (f *draftFlags) define(fs *pflag.FlagSet) {
 	f.Options = draft.Defaults
-	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), model (a draft model)")
-	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model, which drafts for the first model")
+	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), head (layers trained for it, in a file of their own), model (a draft model)")
+	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model, or of a head such as EAGLE-3, which drafts for the first model")
 	intVar(fs, &f.Max, "draft-max", "", f.Max, 0, 1<<16, "draft tokens at a time, at most; more than 31 are 31")
 	intVar(fs, &f.Min, "draft-min", "", f.Min, 0, 1<<16, "draft tokens at a time, at least; fewer are not used")
 	floatVar(fs, &f.MinChance, "draft-p-min", f.MinChance, 0, 1, "least chance of a draft token")
@@ -33,16 +35,58 @@ func (f *draftFlags) define(fs *pflag.FlagSet) {
 	}
 }
 
-// check returns an error if there is a draft model, and it cannot draft for one with this vocabulary: before that is loaded.
-func (f *draftFlags) check() error {
+// check returns an error if there is a draft model, and it cannot draft for the model in a file: before that is loaded. Layers that
+// were trained for the model become part of its file. tok is its vocabulary; nil: it is read where it is needed.
+func (f *draftFlags) check(file *model.File, tok *tokenizer.Tokenizer) error {
 	if f.model == "" {
 		return nil
 	}
-	head, err := f.head()
-	if err == nil {
-		err = head.file.Close()
+	other, err := openFile(f.model)
+	if err != nil {
+		return err
 	}
+	if f.joins = other.IsHead(); !f.joins {
+		other.Close()
+		h, err := f.head()
+		if err == nil {
+			err = h.file.Close()
+		}
+		return err
+	}
+	if f.own() {
+		if err = f.join(other, file, tok); err == nil {
+			return nil // it is the other file's now
+		}
+	}
+	other.Close()
 	return err
+}
+
+// own reports whether layers that read the model's hidden states are to draft: its own, or those of a head.
+func (f *draftFlags) own() bool {
+	if f.joins {
+		return f.Sources.Has(draft.Head)
+	}
+	return f.Sources.Has(draft.MTP)
+}
+
+// join makes a head part of the model that it drafts for, if it was made for one with that vocabulary.
+func (f *draftFlags) join(head, file *model.File, tok *tokenizer.Tokenizer) (err error) {
+	if _, ok := head.GGUF.Value("tokenizer.ggml.tokens"); ok {
+		if tok == nil {
+			if tok, err = tokenizer.New(file.GGUF); err != nil {
+				return fmt.Errorf("%s: %w", file.Name(), err)
+			}
+		}
+		own, err := tokenizer.New(head.GGUF)
+		if err == nil {
+			err = sameTokens(own, tok)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.model, err)
+		}
+	}
+	return file.DraftBy(head)
 }
 
 // head reads the head of the draft model.
@@ -69,7 +113,7 @@ func (f *draftFlags) settings(h *head, c engine.Config, ctx int) engine.Config {
 // need returns the memory that the draft model takes at least beside a model that is opened with c, where so many bytes are
 // free of a limit; 0 if there is none.
 func (f *draftFlags) need(c engine.Config, b *mem.Budget, threads int) (uint64, error) {
-	if f.model == "" {
+	if f.model == "" || f.joins {
 		return 0, nil
 	}
 	h, err := f.head()
@@ -132,7 +176,7 @@ func (f *draftFlags) opened(open func() (*engine.Engine, error), path string, to
 
 // attach has the draft model, if there is one, draft for an engine that was opened with c.
 func (f *draftFlags) attach(eng *engine.Engine, tok *tokenizer.Tokenizer, c engine.Config, note func(string), failed func(error)) (*engine.Engine, error) {
-	if f.model == "" {
+	if f.model == "" || f.joins {
 		return nil, nil
 	}
 	h, err := f.head()
@@ -179,7 +223,12 @@ func sameVocabulary(drafts, tok *tokenizer.Tokenizer) error {
 	if n > m+padding || m > n+padding {
 		return fmt.Errorf("its vocabulary has %d tokens and the model's %d", n, m)
 	}
-	for id := range int32(min(n, m)) {
+	return sameTokens(drafts, tok)
+}
+
+// sameTokens returns an error unless ids that both vocabularies have mean the same.
+func sameTokens(drafts, tok *tokenizer.Tokenizer) error {
+	for id := range int32(min(drafts.Len(), tok.Len())) {
 		if a, b := drafts.Token(id), tok.Token(id); a != b {
 			return fmt.Errorf("in its vocabulary token %d is %q, in the model's %q", id, a, b)
 		}

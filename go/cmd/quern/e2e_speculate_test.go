@@ -10,8 +10,34 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
+
+// headFor writes a head for a model.
+func headFor(t *testing.T, model []byte, h scripted.Head) string {
+	t.Helper()
+	raw, err := h.GGUF(model)
+	path := filepath.Join(t.TempDir(), "head.gguf")
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A head drafts on a server, and changes no text.
+func TestServeWithAHead(t *testing.T) {
+	head := headFor(t, demo.GGUF(), scripted.Head{Arch: "dflash", Inputs: []int{0, 1}})
+	plain := succeed(t, "run", "-m", demo.Name, "-p", "Once upon a time", "--temp", "0", "-n", "40", "--ignore-eos", "--speculate", "off")
+	s := serve(t, "", "-m", demo.Name, "-md", head, "--speculate", "head")
+	status, r := s.post("/completion", `{"prompt":"Once upon a time","n_predict":40,"temperature":0,"ignore_eos":true}`)
+	if settings, _ := r["generation_settings"].(map[string]any); status != 200 || r["content"] != plain || settings["speculative.types"] != "head" {
+		t.Errorf("%d: %v, want %q", status, r, plain)
+	}
+}
 
 // Drafts are on by themselves, change no text, and are shown where they are used.
 func TestSpeculation(t *testing.T) {
@@ -32,6 +58,15 @@ func TestSpeculation(t *testing.T) {
 		t.Errorf("with a layer that drafts %q, without %q", b, a)
 	}
 	other := testdata.Path(t, "models/TinyStories-656K-f16.gguf")
+	head := headFor(t, demo.GGUF(), scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}})
+	for _, more := range []string{"auto", "head", "draft-eagle3", "off"} {
+		if got := succeed(t, append(args, "-md", head, "--speculate", more)...); got != plain {
+			t.Errorf("with a head, %s: %q, without %q", more, got, plain)
+		}
+	}
+	quern(t, append(args, "-md", headFor(t, demo.GGUF(), scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 99}}))...).refused(t, 1, "head.gguf: it reads what goes into layer 99")
+	quern(t, "run", "-m", other, "-p", "a", "-md", head).refused(t, 1, "head.gguf", "vocabulary")
+	quern(t, "run", "-m", head, "-p", "a").refused(t, 1, "a model beside them", "-md")
 	if r := quern(t, append(args, "-md", other)...); r.code != 0 || r.stdout != plain || !strings.Contains(r.stderr, "drafts by text: its vocabulary") {
 		t.Errorf("with a draft model that has another vocabulary: %+v, without %q", r, plain)
 	}

@@ -254,14 +254,15 @@ func resolveModel(cmd *cobra.Command) error {
 	return nil
 }
 
-// fits returns why a model cannot be run with these flags, as far as its head says. Adapters are run with another model.
+// fits returns why a model cannot be run with these flags, as far as its head says. Adapters, and layers that draft, are run with
+// another model.
 func (f *modelFlags) fits(path string) error {
 	file, err := openFile(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" {
+	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" || file.IsHead() {
 		return nil
 	}
 	head, err := file.Config()

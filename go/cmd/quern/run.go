@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
@@ -115,10 +114,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	if err := f.draft.check(); err != nil {
+	if err := f.draft.check(head.file, tok); err != nil {
 		return err
 	}
-	f.model.mtp = f.draft.Sources.Has(draft.MTP)
+	f.model.mtp = f.draft.own()
 	eng, err := f.model.drafted(head.file, stderr, &f.draft, tok, note)
 	if err != nil {
 		return err

@@ -252,7 +252,7 @@ func (l *lister) source(m *listed) server.Source {
 		cfg, err = file.Config()
 	}
 	if err == nil {
-		err = m.flags.draft.check()
+		err = m.flags.draft.check(file, nil)
 	}
 	if err != nil {
 		src.Broken = fmt.Errorf("%s: %w", m.path, err)

@@ -163,9 +163,11 @@ func (f *serveFlags) read(names []string, path string, adapted bool) (s *served,
 	if s.head, err = readHead(path, true, f.model.overrides); err != nil {
 		return nil, err
 	}
-	err = s.settle()
-	if err == nil && s.first {
-		err = s.draft.check()
+	if s.first {
+		err = s.draft.check(s.head.file, s.head.tok)
+	}
+	if err == nil {
+		err = s.settle()
 	}
 	if err != nil {
 		s.head.file.Close()
@@ -194,7 +196,9 @@ func (s *served) settle() (err error) {
 	}
 	c.Ctx, c.Batch = max(s.model.ctx, 0), s.model.pass()
 	c.Shared, c.Sequences, c.KVBytes = true, s.parallel, s.kvMemory
-	c.MTP = s.draft.Sources.Has(draft.MTP)
+	if c.MTP = s.draft.Sources.Has(draft.MTP); s.first {
+		c.MTP = s.draft.own()
+	}
 	if s.head.cfg.BothWays { // its keys and values are there for a pass
 		c.Vectors, c.Shared, c.Sequences, c.KVBytes, c.Shift = true, false, 1, 0, false
 	}

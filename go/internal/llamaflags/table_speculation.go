@@ -11,9 +11,9 @@ const (
 
 // speculation are the flags of speculative decoding, with draft models or without.
 var speculation = []Row{
-	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Flag: "model-draft", Note: "a model of any vocabulary; those of the same are fastest. In a file of presets each model has its own"},
+	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Flag: "model-draft", Note: "a model of any vocabulary; those of the same are fastest. Or a head for the model (EAGLE-3, DFlash, the assistant of Gemma 4). In a file of presets each model has its own"},
 	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Refused: noDraft},
-	{Names: "--spec-type", Env: "LLAMA_ARG_SPEC_TYPE", Group: Speculation, Flag: "speculate", Note: "`ngram-*` are `ngram`, `ngram-mod` and `ngram-cache` also `recent`, `draft-simple` is `model`, `draft-mtp` is `mtp`; without the flag it is `auto`"},
+	{Names: "--spec-type", Env: "LLAMA_ARG_SPEC_TYPE", Group: Speculation, Flag: "speculate", Note: "`ngram-*` are `ngram`, `ngram-mod` and `ngram-cache` also `recent`, `draft-simple` is `model`, `draft-mtp` is `mtp` and `head`, `draft-eagle3` and `draft-dflash` are `head`; without the flag it is `auto`"},
 	{Names: "-td --threads-draft --spec-draft-threads", Kind: Int, Group: Speculation, Ignored: sharedTeam},
 	{Names: "-tbd --threads-batch-draft --spec-draft-threads-batch", Kind: Int, Group: Speculation, Ignored: sharedTeam},
 	{Names: "-Cd --cpu-mask-draft --spec-draft-cpu-mask", Group: Speculation, Ignored: sharedTeam},

@@ -11,9 +11,9 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// WithNext returns a file of a model with a layer that predicts a token further on, in place of those that it may have: a copy of
-// one of its layers, behind random weights, whose guesses are worth nothing.
-func WithNext(file []byte, layer int) ([]byte, error) {
+// WithNext returns a file of a model with layers that predict tokens further on, in place of those that it may have: copies of
+// these of its layers, behind random weights, whose guesses are worth nothing.
+func WithNext(file []byte, layers ...int) ([]byte, error) {
 	f, err := gguf.Parse(file)
 	if err != nil {
 		return nil, err
@@ -35,23 +35,26 @@ func WithNext(file []byte, layer int) ([]byte, error) {
 			w.Set(kv.Key, kv.Value)
 		}
 	}
-	w.Set(arch+".block_count", uint32(blocks+1))
-	w.Set(arch+".nextn_predict_layers", uint32(1))
-	like, last, width := fmt.Sprintf("blk.%d.", layer), fmt.Sprintf("blk.%d.", blocks), uint64(0)
+	w.Set(arch+".block_count", uint32(blocks+int64(len(layers))))
+	w.Set(arch+".nextn_predict_layers", uint32(len(layers)))
+	width := uint64(0)
 	for _, t := range f.Tensors {
-		if strings.HasPrefix(t.Name, last) {
+		var il int64
+		if n, _ := fmt.Sscanf(t.Name, "blk.%d.", &il); n == 1 && il >= blocks {
 			continue
 		}
 		w.AddTensor(t.Name, t.Type, t.Dims, gguf.Bytes(t.Data))
-		if rest, ok := strings.CutPrefix(t.Name, like); ok {
-			w.AddTensor(last+rest, t.Type, t.Dims, gguf.Bytes(t.Data))
+		for i, layer := range layers {
+			if rest, ok := strings.CutPrefix(t.Name, fmt.Sprintf("blk.%d.", layer)); ok {
+				w.AddTensor(fmt.Sprintf("blk.%d.%s", int(blocks)+i, rest), t.Type, t.Dims, gguf.Bytes(t.Data))
+			}
 		}
 		if t.Name == "output_norm.weight" {
 			width = t.Dims[0]
 		}
 	}
-	random := func(name string, mean float64, dims ...uint64) error {
-		r, n := rand.New(rand.NewPCG(uint64(len(name)), 5)), uint64(1)
+	random := func(i int, name string, mean float64, dims ...uint64) error {
+		r, n := rand.New(rand.NewPCG(uint64(len(name)), 5+uint64(i))), uint64(1)
 		for _, k := range dims {
 			n *= k
 		}
@@ -60,18 +63,20 @@ func WithNext(file []byte, layer int) ([]byte, error) {
 			values[i] = float32(mean + 0.1*r.NormFloat64())
 		}
 		data, err := binary.Append(nil, binary.LittleEndian, values)
-		w.AddTensor(last+"nextn."+name+".weight", gguf.F32, dims, gguf.Bytes(data))
+		w.AddTensor(fmt.Sprintf("blk.%d.nextn.%s.weight", int(blocks)+i, name), gguf.F32, dims, gguf.Bytes(data))
 		return err
 	}
 	if width == 0 || width > math.MaxUint16 {
 		return nil, fmt.Errorf("output_norm.weight of %d numbers", width)
 	}
-	if err := random("eh_proj", 0, 2*width, width); err != nil {
-		return nil, err
-	}
-	for _, norm := range []string{"enorm", "hnorm", "shared_head_norm"} {
-		if err := random(norm, 1, width); err != nil {
+	for i := range layers {
+		if err := random(i, "eh_proj", 0, 2*width, width); err != nil {
 			return nil, err
+		}
+		for _, norm := range []string{"enorm", "hnorm", "shared_head_norm"} {
+			if err := random(i, norm, 1, width); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var out bytes.Buffer

@@ -60,9 +60,9 @@ var missing = map[string]string{
 	"llada-moe":        "generation by diffusion: they predict no next token",
 	"dream":            "generation by diffusion: they predict no next token",
 	"rnd1":             "generation by diffusion: they predict no next token",
-	"eagle3":           "a model beside them, for which they draft tokens",
-	"dflash":           "a model beside them, for which they draft tokens",
-	"gemma4-assistant": "a model beside them, for which they draft tokens",
+	"eagle3":           "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
+	"dflash":           "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
+	"gemma4-assistant": "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
 	"chameleon":        "tokens of images that are never said, among those of a text",
 	"gptj":             "files that others read: llama.cpp knows no more than their name",
 	"graniteswitch":    "adapters that tokens switch on",
@@ -141,7 +141,11 @@ func (p *Program) Blocks() [][]kernel.Op {
 	if p.Next == nil {
 		return p.Layers
 	}
-	return append(slices.Clip(p.Layers), p.Next.Step)
+	all := slices.Clip(p.Layers)
+	for _, s := range p.Next.Steps {
+		all = append(all, s.Step)
+	}
+	return all
 }
 
 // An Output is a named result of a Program: operations on the tokens for which it is

@@ -48,6 +48,7 @@ type attention struct {
 	post  string   // the norm of the result, before it is added
 	out   string   // the last projection, if not attn_output
 	spans bool     // it is to the best spans of positions, where the layer has some
+	in    int      // columns of what the projections multiply; 0: those of the residual
 }
 
 // attention is output(attend(rope(qkv(input)))).
@@ -167,7 +168,10 @@ func (l layer) cache(a attention, q projection) kept {
 	if l.Shared {
 		return l.kept[l.Window]
 	}
-	k := kept{even: l.balance(a, q)}
+	k := kept{}
+	if a.in == 0 { // else it is not known how large its columns are
+		k.even = l.balance(a, q)
+	}
 	k.group, k.offset, k.tiers = l.place()
 	l.kept[l.Window] = k
 	return k
@@ -279,7 +283,7 @@ func (l layer) projected(a attention, name string, n int) (kernel.Matrix, string
 		return l.perHead(name, 0, l.HeadDim)
 	}
 	name = l.blk + name + ".weight"
-	return l.matrix(name, l.cfg.NEmbd, n), name
+	return l.matrix(name, cmp.Or(a.in, l.cfg.NEmbd), n), name
 }
 
 // perHead returns the n rows from number `from` on of each head of a projection that has

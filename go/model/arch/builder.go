@@ -27,6 +27,7 @@ type builder struct {
 	role       role         // of the layers that are being built
 	crossed    []kept       // by decoder layer: keys and values of the source, and behind them its own
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
+	of         *Config      // of the model that a head drafts for; nil: this is none
 	err        error
 }
 
@@ -214,6 +215,7 @@ func (b *builder) layers(build func(l layer)) {
 		if b.err != nil {
 			return // a corrupt number of layers ends at the first that is missing
 		}
+		b.taps(il)
 		build(layer{b, sizes, il, b.named(il)})
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
@@ -243,7 +245,10 @@ func (b *builder) end(norm string) {
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 
 	b.vectors(norm)
-	if c.Drafts {
+	switch {
+	case c.Drafts && c.Head.Arch != "":
+		b.draftHead(norm)
+	case c.Drafts:
 		b.next(norm)
 	}
 }

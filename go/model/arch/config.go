@@ -15,14 +15,17 @@ type Config struct {
 	Arch string // general.architecture
 	Name string // general.name; may be empty
 
-	NVocab    int // rows of the embedding
-	NCtx      int // positions that the model was trained for
-	NEmbd     int // residual width
-	Layers    []Layer
-	NNext     int   // blocks after those layers, which predict tokens further on
-	NextLayer Layer // the sizes of the first of these, where files say: see next
-	Drafts    bool  // the first of these blocks is run, to draft: see Next
-	Ctx       int   // positions that a sequence may have: NCtx, unless For was asked for others
+	NVocab int // rows of the embedding
+	NCtx   int // positions that the model was trained for
+	NEmbd  int // residual width
+	Layers []Layer
+	Head   Head // of another file, which drafts; the zero value: none
+	Drafts bool // the head, or the blocks that predict tokens further on, are run, to draft: see Next
+	Ctx    int  // positions that a sequence may have: NCtx, unless For was asked for others
+
+	NNext      int     // blocks after the layers, which predict tokens further on
+	NextLayers []Layer // their sizes, where files say: see next
+	NextRaw    bool    // hidden states that they are given and give are not normalised
 
 	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
 	Start   int32   // the first token of an answer

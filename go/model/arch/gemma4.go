@@ -41,16 +41,23 @@ var gemma4 = Arch{
 			if b.cfg.NPerLayer > 0 {
 				l.residual("", l.ownEmbedding(func(made kernel.Buf) { l.normTo(l.x(), made, kernel.Add, "post_norm") }))
 			}
-			if scale := l.blk + "layer_output_scale.weight"; b.w.Has(scale) {
-				op := kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: b.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
-				if v := l.vector(scale, 1); v != nil { // there is memory
-					op.Scale = v[0]
-				}
-				l.add(op)
-			}
+			l.outputScale()
 		})
 		b.end("output_norm")
 	},
+}
+
+// outputScale multiplies the residual, where the file says by what.
+func (l layer) outputScale() {
+	scale := l.blk + "layer_output_scale.weight"
+	if !l.w.Has(scale) {
+		return
+	}
+	op := kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+	if v := l.vector(scale, 1); v != nil { // there is memory
+		op.Scale = v[0]
+	}
+	l.add(op)
 }
 
 // inWindows reads what is different in layers with a window: widths of heads, and rotations.

@@ -12,9 +12,10 @@ import (
 // keys reads the keys of an architecture into a Config. After the first error
 // it returns zeros, and the error is kept: architectures read as lists of keys.
 type keys struct {
-	f   *gguf.File
-	c   *Config
-	err error
+	f    *gguf.File
+	c    *Config
+	head bool // of a file that drafts for another model
+	err  error
 
 	asked map[string]bool // keys that were read, or looked for
 }

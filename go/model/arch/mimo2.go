@@ -7,15 +7,18 @@ import "github.com/quern-llm/quern/go/kernel"
 var mimo2 = Arch{
 	Name: "mimo2",
 	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.c.ExpertGating, k.c.ExpertNorm = kernel.GateSigmoid, true
-		k.routed()
-		k.rope(kernel.RopeNeox)
-		k.windows(allBut(6))
-		k.windowRope(10000)
+		k.withNext(func() {
+			k.rms()
+			k.heads()
+			k.feedForward()
+			k.experts()
+			k.c.ExpertGating, k.c.ExpertNorm = kernel.GateSigmoid, true
+			k.routed()
+			k.rope(kernel.RopeNeox)
+			k.windows(allBut(6))
+			k.windowRope(10000)
+		})
+		k.c.NextRaw = true
 		k.c.ValueScale = float32(k.floatOr("attention.value_scale", 0, 0, 1e6))
 	},
 	build: func(b *builder) {

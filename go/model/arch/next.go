@@ -8,22 +8,38 @@ import (
 )
 
 // A Next is the block of a model that predicts a token further on (multi-token prediction, DeepSeek-AI 2024, "DeepSeek-V3
-// Technical Report"). From the hidden state after a position and the token that follows it, which is the batch's token there, it
+// Technical Report"), or the head of another file in its place. From the hidden state after a position and the token that follows
+// it, which is the batch's token there, it
 // makes a hidden state, and from that the logits of the token after the one that follows. It has keys and values of its
 // own, beside those of the layers. Given its own hidden state and its own guess, it goes on.
 type Next struct {
-	Hidden kernel.Buf  // hidden states that it reads, normalised: [token][NEmbd]
+	Hidden kernel.Buf  // hidden states that it reads: [token][Width]
+	Width  int         // of hidden states
 	Take   []kernel.Op // Hidden = those after the tokens that the layers ran over
 	Keep   []kernel.Op // what it keeps of positions, and no more
-	Step   []kernel.Op // what it keeps, and its hidden states
-	Head   []kernel.Op // of rows: hidden states in Out, logits in Logits
+	Steps  []NextStep  // one that guesses each further token, or one for each
 	Out    kernel.Buf
 	Logits kernel.Buf
+	NVocab int     // logits of a row
+	IDs    []int32 // the tokens that they are of; nil: the first, or there is no memory yet
+
+	Still bool  // all guesses are at the first's position
+	Block int   // tokens of a block, of which a step guesses all but the first at once, given no hidden states; 0: one after the other
+	Mask  int32 // in place of those
 }
 
-// CanDraft returns nil if the model has a block that predicts a further token and that can be run, else why not.
+// A NextStep guesses a token further on.
+type NextStep struct {
+	Step []kernel.Op // what it keeps, and its hidden states
+	Head []kernel.Op // of rows: hidden states in Out, logits in Logits
+}
+
+// CanDraft returns nil if the model has a head, or a block that predicts a further token, and it can be run, else why not.
 func (c *Config) CanDraft() error {
-	_, ok := c.next()
+	if c.Head.Arch != "" {
+		return c.Head.Fits(c)
+	}
+	_, ok := c.next(0)
 	switch {
 	case c.NNext == 0:
 		return fmt.Errorf("%s: the file has no layers that predict further tokens", c.Arch)
@@ -35,11 +51,11 @@ func (c *Config) CanDraft() error {
 	return nil
 }
 
-// next returns the sizes of the block. Where files do not say them, they are those of the last layer with attention to all positions,
+// next returns the sizes of a block. Where files do not say them, they are those of the last layer with attention to all positions,
 // or to a window where all have one.
-func (c *Config) next() (l Layer, ok bool) {
-	if c.NextLayer.NHeadKV > 0 {
-		return c.NextLayer, true
+func (c *Config) next(i int) (l Layer, ok bool) {
+	if i < len(c.NextLayers) && c.NextLayers[i].NHeadKV > 0 {
+		return c.NextLayers[i], true
 	}
 	for _, sizes := range slices.Backward(c.Layers) {
 		if sizes.NHeadKV == 0 || sizes.Shared || ok && sizes.Window > 0 {
@@ -53,63 +69,91 @@ func (c *Config) next() (l Layer, ok bool) {
 	return l, ok
 }
 
-// next builds the block after the last layer. norm is what follows the layers.
+// next builds the blocks after the last layer. norm is what follows the layers. Of several blocks the k-th guesses the k-th token further
+// on. All keep of a position what they make of the model's hidden state; behind the text they are given those of the blocks before
+// them.
 func (b *builder) next(norm string) {
-	c, p := b.cfg, &Next{}
+	c := b.cfg
+	p := &Next{Width: c.NEmbd, NVocab: c.NVocab}
 	keep(b, 0, c.CanDraft())
 	if b.err != nil {
 		return
 	}
-	sizes, _ := c.next()
-	l := layer{b, sizes, len(c.Layers), b.named(len(c.Layers))}
-	l.Sparse = b.w.Has(l.blk + "ffn_gate_inp.weight")
-	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); c.Latent.Index.Best > 0 && !l.Indexed {
-		keep(b, 0, fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
-	}
-
 	p.Hidden = b.floats("next.hidden", kernel.TokRows, c.NEmbd)
-	b.normed(p.Hidden, b.x(), kernel.TokRows, norm)
+	after := norm
+	if c.NextRaw {
+		after = ""
+	}
+	b.normed(p.Hidden, b.x(), kernel.TokRows, after)
 	p.Take = b.take()
 
 	b.residuals = "next.x"
 	defer func() { b.residuals = "" }()
+	for i := range c.NNext {
+		il := len(c.Layers) + i
+		if i > 0 && !b.w.Has(b.named(il)+"nextn.eh_proj.weight") {
+			break // as of files that have the first alone
+		}
+		s := b.nextStep(p, il, norm)
+		kept := keeping(s.Step)
+		if len(kept) == 0 && b.err == nil {
+			b.err = fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch)
+		}
+		p.Keep, p.Steps = append(p.Keep, kept...), append(p.Steps, s)
+	}
+	b.p.Next = p
+}
+
+// nextStep builds one of the blocks.
+func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
+	c := b.cfg
+	sizes, _ := c.next(il - len(c.Layers))
+	l := layer{b, sizes, il, b.named(il)}
+	l.Sparse = b.w.Has(l.blk + "ffn_gate_inp.weight")
+	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); c.Latent.Index.Best > 0 && !l.Indexed {
+		keep(b, 0, fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
+	}
 	if l.Rope.Style != kernel.RopeNone {
 		b.rotations(l.Rope)
 	}
 	l.joinNext(p.Hidden)
 	b.block(l)
-	p.Step = b.take()
-	last := -1
-	for i, op := range p.Step {
-		if s, ok := op.(kernel.StoreKV); ok && !s.QueriesOnly {
-			last = i
-		}
-	}
-	if last < 0 && b.err == nil {
-		b.err = fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch)
-	}
-	p.Keep = p.Step[:last+1]
+	s.Step = b.take()
 
 	m := b.head()
 	if name := l.blk + "nextn.shared_head_head.weight"; b.w.Has(name) {
 		m = b.matrix(name, c.NEmbd, c.NVocab)
 	}
-	for _, own := range []string{"nextn.shared_head_norm", "layer_output_norm"} { // the second is Ling 3's
-		if b.w.Has(l.blk + own + ".weight") {
-			norm = l.blk + own
+	for _, own := range []string{"layer_output_norm", "nextn.shared_head_norm"} {
+		if own = l.blk + own; b.w.Has(own + ".weight") {
+			norm = own
 		}
 	}
 	p.Out, p.Logits = b.floats("out", kernel.OutRows, c.NEmbd), b.floats("logits", kernel.OutRows, c.NVocab)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
 	b.add(kernel.Gather{Dst: p.Out, Src: b.x()})
-	b.normed(p.Out, p.Out, kernel.OutRows, norm)
-	b.add(kernel.ToAct{Act: act, Src: p.Out, Rows: kernel.OutRows, Cols: c.NEmbd})
+	if c.NextRaw {
+		b.add(b.norm(act, p.Out, kernel.OutRows, norm))
+	} else {
+		b.normed(p.Out, p.Out, kernel.OutRows, norm)
+		b.add(kernel.ToAct{Act: act, Src: p.Out, Rows: kernel.OutRows, Cols: c.NEmbd})
+	}
 	b.add(kernel.Matmul{
 		Dst: p.Logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
 	})
-	p.Head = b.take()
-	b.p.Next = p
+	s.Head = b.take()
+	return s
+}
+
+// keeping is the operations up to the last that keeps something of a position.
+func keeping(ops []kernel.Op) []kernel.Op {
+	for i, op := range slices.Backward(ops) {
+		if s, ok := op.(kernel.StoreKV); ok && !s.QueriesOnly {
+			return ops[:i+1]
+		}
+	}
+	return nil
 }
 
 // joinNext has in x the product of a matrix with the embedding of a token and, behind it, the hidden state of the position before it,

@@ -21,7 +21,9 @@ func (k *keys) model() {
 		k.c.BothWays = err == nil && !causal
 	}
 	k.pooling()
-	k.c.NNext = k.intOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
+	if !k.head { // whose layers all do
+		k.c.NNext = k.intOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
+	}
 	k.c.Layers = make([]Layer, blocks-k.c.NNext)
 }
 

@@ -25,6 +25,7 @@ var step35 = Arch{
 				l.Rope.NRot /= 2
 			})
 		})
+		k.c.NextRaw = true
 	},
 	build: func(b *builder) {
 		b.begin()
@@ -69,17 +70,12 @@ func (k *keys) listedWindows() {
 	k.windows(nil)
 }
 
-// withNext reads the sizes of the first block that predicts further tokens as those of a layer: the file lists them with the others.
+// withNext reads the sizes of the blocks that predict further tokens as those of layers: the file lists them with the others.
 func (k *keys) withNext(read func()) {
-	c, n := k.c, len(k.c.Layers)
-	if c.NNext == 0 {
-		read()
-		return
-	}
-	c.Layers, c.NNext = make([]Layer, n+1), c.NNext-1
+	c, n, more := k.c, len(k.c.Layers), k.c.NNext
+	c.Layers, c.NNext = make([]Layer, n+more), 0
 	read()
-	c.NextLayer = c.Layers[n]
-	c.Layers, c.NNext = c.Layers[:n:n], c.NNext+1
+	c.Layers, c.NextLayers, c.NNext = c.Layers[:n:n], c.Layers[n:], more
 }
 
 // limitsApart reads what the function of experts is held within, and that of shared experts and of dense layers.

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/quern-llm/quern/go/sched"
+)
+
+// most returns how many tokens of each of these texts are worth being guessed at once, 0 where none are.
+func (m *mtp) most(active []*mtpText, worth time.Duration, verify func(drafts int) time.Duration) int {
+	longest := 0
+	for _, t := range active {
+		longest = max(longest, t.depth())
+	}
+	longest = min(longest, len(m.e.logits), m.e.batch-1)
+	if m.cost.First() == 0 {
+		return longest // one try tells what it costs
+	}
+	best, n := 0.0, 0
+	for k := 1; k <= longest; k++ {
+		gain, drafts := 0.0, 0
+		for _, t := range active {
+			right := 1.0
+			for range min(k, t.depth()) {
+				right *= t.judge.Expected()
+				gain += right
+				drafts++
+			}
+		}
+		took := m.cost.Estimate(m.blocks(active, k)) + verify(drafts)
+		if wins := gain*float64(worth) - float64(took)*1.05; wins > best {
+			best, n = wins, k
+		}
+	}
+	return n
+}
+
+// blocks is the shape of a step that guesses so many tokens of each text.
+func (m *mtp) blocks(active []*mtpText, n int) (s sched.Shape) {
+	for _, t := range active {
+		k := min(n, t.depth())
+		s = s.Add(t.seq.Len(), 1+k)
+		s.Rows += k
+	}
+	return s
+}
+
+// block guesses up to n tokens of each text at once, each in the place of a mask behind the token that was sampled last, in as few steps
+// as have room for them.
+func (m *mtp) block(active []*mtpText, n int, mask int32) {
+	for len(active) > 0 {
+		tokens, rows, k := 0, 0, 0
+		for ; k < len(active); k++ {
+			own := min(n, active[k].depth())
+			if tokens+own+1 > m.e.batch || rows+own > len(m.e.logits) {
+				break
+			}
+			tokens, rows = tokens+own+1, rows+own
+		}
+		m.blockStep(active[:k], n, mask)
+		active = active[k:]
+	}
+}
+
+// blockStep guesses up to n tokens of each of these texts.
+func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
+	e, shape := m.e, m.blocks(active, n)
+	_ = e.device.inTurn(func() error { // what is run cannot fail
+		start := time.Now()
+		b := e.runner.Batch()
+		b.Reset()
+		m.rows = m.rows[:0]
+		at := int32(0)
+		for _, t := range active {
+			b.AddSeq(t.seq.table.Units()...)
+			b.Add(t.gen.ids[t.at], int32(t.seq.Len()))
+			at++
+			for i := range min(n, t.depth()) {
+				b.Add(mask, int32(t.seq.Len()+1+i))
+				m.rows, at = append(m.rows, at), at+1
+			}
+		}
+		e.runner.StepNext(0, nil, m.rows)
+		row := 0
+		for _, t := range active {
+			k := min(n, t.depth())
+			for i := range k {
+				logits, _ := e.runner.Next(row + i)
+				id, p, ok := topToken(logits)
+				if !ok {
+					t.lost = true
+					break
+				}
+				if t.add(e.runner.NextToken(id), p); !t.goesOn() {
+					break
+				}
+			}
+			row += k
+		}
+		if !e.timeless {
+			m.cost.Observe(shape, time.Since(start))
+		}
+		return nil
+	})
+}

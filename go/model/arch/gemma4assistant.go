@@ -1,0 +1,116 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// gemma4assistant is the drafter of Gemma 4: narrow layers that attend to the keys and values of the model's last layers, with a window
+// and without, and keep none. They are given the embedding of a token by the model, and beside it the model's last hidden state, or what
+// they have made of their own. All guesses are at the position of the token that was sampled last.
+var gemma4assistant = headKind{
+	name: "gemma4-assistant",
+	config: func(k *keys, h *Head) {
+		k.rms()
+		k.heads()
+		k.feedForward()
+		k.rope(kernel.RopeNeox)
+		k.windows(allBut(6))
+		k.inWindows()
+		k.unscaled()
+		k.intOr("attention.shared_kv_layers", 0, 0, maxLayer) // it shares all
+		h.Reads = true
+		h.Width = k.int("embedding_length_out", 1, maxEmbd)
+		h.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
+	},
+	build: func(b *builder, h *Head) {
+		n, width := h.NEmbd, h.Width
+		p := &Next{Hidden: b.floats("next.hidden", kernel.TokRows, width), Width: width, Still: true}
+		p.Take = b.take() // of the model's hidden states
+
+		pre := b.matrix(HeadStem+"nextn.pre_projection.weight", 2*width, n)
+		both := b.floats("next.both", kernel.TokRows, 2*width)
+		act := b.act("next.both", kernel.TokRows, 2*width, pre)
+		for il, l := range h.Layers {
+			if !slices.ContainsFunc(h.Layers[:il], func(o Layer) bool { return o.Rope == l.Rope }) {
+				b.rotations(ahead(l.Rope))
+			}
+		}
+		table, err := b.w.Table("token_embd.weight", width, b.of.NVocab)
+		b.add(kernel.Embed{Dst: both, Table: keep(b, table, err), Scale: b.of.EmbedScale})
+		b.add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+		b.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * width})
+		b.add(kernel.Matmul{Dst: b.x(), Act: act, Parts: []kernel.Part{{Matrix: pre}}})
+		for il, sizes := range h.Layers {
+			l := layer{b, sizes, il, b.named(il)}
+			l.residual("attn_norm", l.readAttention())
+			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
+			l.outputScale()
+		}
+		step := b.take()
+
+		m, post := b.matrix(HeadStem+"token_embd.weight", n, h.NVocab), b.matrix(HeadStem+"nextn.post_projection.weight", n, width)
+		last := b.guess(p, m, "output_norm", post)
+		last.Step = step
+		p.Steps = []NextStep{last}
+		b.p.Next = p
+	},
+}
+
+// ahead is the rotation of what is one position behind those of the batch.
+func ahead(r Rope) Rope {
+	r.Shift++
+	return r
+}
+
+// read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window, or without.
+func (c *Config) read(l Layer) (of Layer, ok bool) {
+	for _, of := range slices.Backward(c.Layers) {
+		if of.NHeadKV > 0 && !of.Shared && (of.Window > 0) == (l.Window > 0) {
+			return of, c.Latent == (Latent{})
+		}
+	}
+	return of, false
+}
+
+// reads returns nil if the layers of a head find in a model the keys and values that they read.
+func (h *Head) reads(c *Config) error {
+	for il, l := range h.Layers {
+		of, ok := c.read(l)
+		if !ok || of.HeadDim != l.HeadDim || of.ValueDim != l.ValueDim || l.NHead%of.NHeadKV != 0 || of.Window == 1 || of.Chunked {
+			return fmt.Errorf("its layer %d reads keys and values of %d numbers in %d heads, and the model keeps none such", il, l.HeadDim, l.NHead)
+		}
+	}
+	return nil
+}
+
+// readAttention is attention to keys and values of the model. The token is one position behind those that the batch says, which the last
+// keys are at.
+func (l layer) readAttention() half {
+	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
+	of, _ := l.of.read(l.Layer)
+	at := l.kept[of.Window]
+	query, out := l.matrix(l.blk+"attn_q.weight", n, nq), l.matrix(l.blk+"attn_output.weight", nOut, n)
+	return half{[]kernel.Matrix{query}, func(act kernel.Act) {
+		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)
+		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
+		heads := kernel.Heads{
+			NHead: l.NHead, NHeadKV: of.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: buf,
+			Group: at.group, KVOffset: at.offset, Tiers: at.tiers,
+		}
+		l.add(kernel.StoreKV{
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.cfg.Eps, Scale: l.AttnScale,
+			QNorm: l.vector(l.blk+"attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
+		})
+		attend := kernel.Attend{Heads: heads, Dst: att, Mul: at.even.out}
+		if of.Window > 0 {
+			attend.Window = of.Window - 1
+		}
+		l.add(attend)
+		attAct := l.act("att", kernel.TokRows, nOut, out)
+		l.inner(attAct, att, nOut, "")
+		l.result(attAct, kernel.Part{Matrix: out}, "post_attention_norm")
+	}}
+}

@@ -1,0 +1,259 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// HeadStem is how the names of a head's tensors begin, beside those of the model that it drafts for.
+const HeadStem = "head."
+
+// A Head is the sizes of layers in a file of their own that draft for a model: they read hidden states of it, and know nothing
+// else. The zero value is none.
+type Head struct {
+	Arch   string // general.architecture of its file
+	NEmbd  int    // residual width
+	NTable int    // rows of its embedding; 0: it has the model's
+	NVocab int    // tokens that it guesses among; 0: the model's, by the model's output
+	Mapped bool   // they are those that the tensor d2t lists, else the first of the vocabulary
+	Eps    float32
+	Layers []Layer
+
+	Inputs []int // the layers whose inputs it reads; of as many as there are: the output of the last
+	Width  int   // of these inputs
+
+	NormInputs   bool // they are normalised, side by side
+	NormResidual bool // the residual begins with normalised hidden states
+
+	Reads bool // it attends to the model's keys and values, and is given its embeddings and its last hidden states, normalised
+
+	Block      int   // tokens of a block, of which it guesses all but the first at once; 0: one after the other
+	Mask       int32 // the token in place of those
+	Causal     bool  // it sees those before it, and not those after it
+	EmbedScale float32
+	LogitScale float32
+	LogitCap   float32
+}
+
+// A headKind is an architecture of heads.
+type headKind struct {
+	name   string
+	config func(k *keys, h *Head)
+	build  func(b *builder, h *Head)
+}
+
+// maxHeadInputs is how many layers a head may read the inputs of: real ones read three to six.
+const maxHeadInputs = 64
+
+// headKinds are the architectures of heads.
+var headKinds = []headKind{eagle3, dflash, gemma4assistant}
+
+func headKindOf(name string) (headKind, bool) {
+	i := slices.IndexFunc(headKinds, func(k headKind) bool { return k.name == name })
+	if i < 0 {
+		return headKind{}, false
+	}
+	return headKinds[i], true
+}
+
+// IsHead reports whether files of an architecture draft for another model, and are nothing without it.
+func IsHead(name string) bool {
+	_, ok := headKindOf(name)
+	return ok
+}
+
+// ReadHead reads the keys of a file that drafts for another model. Errors name the key or the tensor.
+func ReadHead(f *gguf.File) (Head, error) {
+	name, err := f.Str("general.architecture")
+	if err != nil {
+		return Head{}, err
+	}
+	kind, ok := headKindOf(name)
+	if !ok {
+		return Head{}, fmt.Errorf("architecture %.64q does not draft for another model", name)
+	}
+	k := &keys{f: f, head: true, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	h := Head{Arch: name, EmbedScale: 1, LogitScale: 1}
+	k.model()
+	kind.config(k, &h)
+	k.unread()
+	h.NEmbd, h.Eps, h.Layers = k.c.NEmbd, k.c.Eps, k.c.Layers
+	for i := range h.Layers {
+		if r := &h.Layers[i].Rope; r.Factors != "" {
+			r.Factors = HeadStem + r.Factors
+		}
+	}
+	if h.NVocab, h.NTable = k.rowsOf("output.weight"), k.rowsOf("token_embd.weight"); h.Reads {
+		h.NVocab, h.NTable = h.NTable, 0
+	}
+	if t, ok := f.Tensor("d2t"); ok {
+		if h.Mapped = true; h.NVocab == 0 || t.Elems() != uint64(h.NVocab) {
+			k.keep(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims, h.NVocab, "output.weight"))
+		}
+	}
+	return h, k.err
+}
+
+// rowsOf returns the rows of a matrix, 0 where the file has none of that name.
+func (k *keys) rowsOf(name string) int {
+	t, ok := k.f.Tensor(name)
+	if !ok {
+		return 0
+	}
+	if len(t.Dims) != 2 || t.Dims[1] > maxVocab {
+		k.keep(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, maxVocab))
+		return 0
+	}
+	return int(t.Dims[1])
+}
+
+// inputs reads which layers' inputs a head reads, at most some.
+func (k *keys) inputs(most int) []int {
+	key := "target_layers"
+	if old := "extract_layers"; !k.has(key) && k.has(old) { // as first files had it
+		key = old
+	}
+	all, err := k.f.Ints(k.name(key))
+	if err != nil {
+		k.keep(err)
+		return nil
+	}
+	if len(all) == 0 || len(all) > most {
+		k.fail(key, "%d layers, want 1 to %d", len(all), most)
+		return nil
+	}
+	list := make([]int, len(all))
+	for i, n := range all {
+		list[i] = k.within(key, n, 0, maxLayer)
+	}
+	return list
+}
+
+// Fits returns nil if the head can draft for a model with this configuration, else why not.
+func (h *Head) Fits(c *Config) error {
+	switch {
+	case c.OnePass():
+		return fmt.Errorf("%s reads a text as a whole, and nothing can draft for it", c.Arch)
+	case c.Hyper != (Hyper{}) || c.Arch == "gemma3n":
+		return fmt.Errorf("%s has a residual of several streams, and %s drafts for models with one", c.Arch, h.Arch)
+	case h.Width != c.NEmbd:
+		return fmt.Errorf("it was made for a model of width %d, and this one has %d", h.Width, c.NEmbd)
+	case c.NEmbd%kernel.Panel != 0 || h.NEmbd%kernel.Panel != 0:
+		return fmt.Errorf("a width of %d beside one of %d, want multiples of %d", h.NEmbd, c.NEmbd, kernel.Panel)
+	case h.Reads:
+		return h.reads(c)
+	case h.NTable == 0 && h.NEmbd != c.NEmbd:
+		return fmt.Errorf("it has no token_embd.weight, and its width of %d is not the model's of %d", h.NEmbd, c.NEmbd)
+	case h.NVocab == 0 && h.NEmbd != c.NEmbd:
+		return fmt.Errorf("it has no output.weight, and its width of %d is not the model's of %d", h.NEmbd, c.NEmbd)
+	case h.NTable > 0 && h.NTable < c.NVocab:
+		return fmt.Errorf("its token_embd.weight has %d rows, and the model's vocabulary %d", h.NTable, c.NVocab)
+	case h.Block > 0 && int(h.Mask) >= max(h.NTable, c.NVocab):
+		return fmt.Errorf("its mask is token %d, and the vocabulary has %d", h.Mask, max(h.NTable, c.NVocab))
+	case h.NVocab > c.NVocab && h.Mapped:
+		return fmt.Errorf("it guesses among %d tokens, and the model has %d", h.NVocab, c.NVocab)
+	}
+	for _, il := range h.Inputs {
+		if il > len(c.Layers) {
+			return fmt.Errorf("it reads what goes into layer %d, and the model has %d: it was made for another one", il, len(c.Layers))
+		}
+	}
+	return nil
+}
+
+// taps has the inputs of layer il of the model for the head, where it reads them, side by side.
+func (b *builder) taps(il int) {
+	c := b.cfg
+	if !c.Drafts || len(c.Head.Inputs) == 0 {
+		return
+	}
+	n := c.NEmbd
+	for i, of := range c.Head.Inputs {
+		if of == il {
+			b.add(kernel.NormRows{
+				Dst: b.headInputs(), DstCol: i * n, Src: b.x(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			})
+		}
+	}
+}
+
+// headInputs is the inputs of layers, for the head.
+func (b *builder) headInputs() kernel.Buf {
+	return b.floats("head.inputs", kernel.TokRows, len(b.cfg.Head.Inputs)*b.cfg.Head.Width)
+}
+
+// draftHead builds the head of another file. norm is what follows the layers of the model.
+func (b *builder) draftHead(norm string) {
+	h := &b.cfg.Head
+	kind, ok := headKindOf(h.Arch)
+	if !ok {
+		keep(b, 0, errors.New("a head of an unknown architecture"))
+		return
+	}
+	if keep(b, 0, h.Fits(b.cfg)); b.err != nil {
+		return
+	}
+	if b.taps(len(b.cfg.Layers)); h.Reads {
+		b.normed(b.floats("next.hidden", kernel.TokRows, b.cfg.NEmbd), b.x(), kernel.TokRows, norm)
+	}
+	own := *b
+	own.of = b.cfg
+	own.cfg = &Config{
+		Arch: h.Arch, NEmbd: h.NEmbd, NVocab: b.cfg.NVocab, Layers: h.Layers, Ctx: b.cfg.Ctx, NCtx: b.cfg.NCtx,
+		Norm: kernel.RMS, Eps: h.Eps, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1, Head: *h,
+	}
+	own.stem, own.residuals, own.kept, own.byDistance = HeadStem, "head.x", b.kept, nil
+	own.ops = b.take() // of the taps
+	kind.build(&own, h)
+	b.err = own.err
+}
+
+// embedded adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.
+func (b *builder) embedded(dst kernel.Buf, scale float32) {
+	h := &b.cfg.Head
+	name, rows := HeadStem+"token_embd.weight", h.NTable
+	if rows == 0 {
+		name, rows = "token_embd.weight", b.cfg.NVocab
+	}
+	table, err := b.w.Table(name, h.NEmbd, rows)
+	b.add(kernel.Embed{Dst: dst, Table: keep(b, table, err), Scale: scale})
+}
+
+// guesses ends a head: rows of the residual, which are the hidden states to go on with, and the logits of the tokens that it guesses
+// among.
+func (b *builder) guesses(p *Next, norm string) NextStep {
+	h := &b.cfg.Head
+	if h.NVocab > 0 {
+		return b.guess(p, b.matrix(HeadStem+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
+	}
+	return b.guess(p, b.head(), norm, kernel.Matrix{})
+}
+
+// guess is guesses by an output. Where there is a matrix for them, it makes the hidden states to go on with of normalised ones.
+func (b *builder) guess(p *Next, m kernel.Matrix, norm string, after kernel.Matrix) NextStep {
+	h, n := &b.cfg.Head, b.cfg.NEmbd
+	if p.NVocab = m.Out; h.Mapped {
+		ids, err := b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab)
+		p.IDs = keep(b, ids, err)
+	}
+	mats := []kernel.Matrix{m}
+	if after.Out > 0 {
+		mats = append(mats, after)
+	}
+	p.Out, p.Logits = b.floats("head.out", kernel.OutRows, n), b.floats("logits", kernel.OutRows, p.NVocab)
+	act := b.act("head.out", kernel.OutRows, n, mats...)
+	b.add(kernel.Gather{Dst: p.Out, Src: b.x()})
+	b.add(b.norm(act, p.Out, kernel.OutRows, HeadStem+norm))
+	b.add(kernel.Matmul{
+		Dst: p.Logits, Act: b.only(act, m), Rows: kernel.OutRows, Scale: h.LogitScale, Softcap: h.LogitCap, Parts: []kernel.Part{{Matrix: m}},
+	})
+	if after.Out > 0 {
+		p.Out = b.floats("head.after", kernel.OutRows, after.Out)
+		b.add(kernel.Matmul{Dst: p.Out, Act: b.only(act, after), Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: after}}})
+	}
+	return NextStep{Head: b.take()}
+}
