@@ -231,7 +231,32 @@ func (l *language) object(o jsonschema.Object, between grammar.Expr, part, other
 // word is the names of arguments that no schema has.
 var word = grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: 'a', Hi: 'z'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: '_', Hi: '_'}, grammar.Range{Lo: '-', Hi: '-'}), Min: 1, Max: 64}
 
+// paramStyles are the ways to write parameters that Parameters knows, by their names in structural tags.
+var paramStyles = map[string]string{"qwen_xml": "Qwen3-Coder", "minimax_xml": "MiniMax", "deepseek_xml": "DeepSeek V3.2", "glm_xml": "GLM"}
+
+// Parameters adds to g the members of an object of a schema, as models of a family write the arguments of calls.
+// It returns false where it does not know the style.
+func Parameters(g *grammar.Grammar, style string, schema json.RawMessage, control func(mark string) (int32, bool)) (e grammar.Expr, known bool, err error) {
+	for i := range syntaxes {
+		if f, ok := syntaxes[i].syntax.form.(params); ok && syntaxes[i].name == paramStyles[style] {
+			l := &language{g: g, control: control, marks: f.marks()}
+			e, err = f.arguments(l, &Tool{Parameters: schema, Strict: true})
+			return e, true, err
+		}
+	}
+	return nil, false, nil
+}
+
 func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
+	args, err := f.arguments(l, t)
+	if err != nil {
+		return nil, err
+	}
+	return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), args, l.space(), l.text(f.after)}, nil
+}
+
+// arguments returns those of a call.
+func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 	line := grammar.Repeat{Expr: grammar.Lit("\n")}
 	if f.lines {
 		line.Max = 1
@@ -245,8 +270,7 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 	}
 	if t.input != nil {
 		text, err := l.input(t, f.stop)
-		arg := argument(grammar.Lit("input"), "true", text)
-		return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), arg, l.space(), l.text(f.after)}, err
+		return argument(grammar.Lit("input"), "true", text), err
 	}
 	kindsOf := argumentKinds(t.Parameters)
 	value := func(m *jsonschema.Member, name grammar.Expr, kinds []string) (grammar.Expr, error) {
@@ -281,11 +305,7 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 		return value(m, grammar.Lit(m.Name), kindsOf(m.Name))
 	}
 	other := func(m *jsonschema.Member) (grammar.Expr, error) { return value(m, word, kindsOf("")) }
-	args, err := l.members(t, jsonschema.Options{}, l.space(), part, other)
-	if err != nil {
-		return nil, err
-	}
-	return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), args, l.space(), l.text(f.after)}, nil
+	return l.members(t, jsonschema.Options{}, l.space(), part, other)
 }
 
 func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {

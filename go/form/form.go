@@ -25,31 +25,20 @@ const (
 	Schema              // a JSON schema
 	Regex               // of the whole text
 	Choice              // one of some texts
-	Tags                // free text with structures
+	Tags                // what a structural tag says
 )
 
 // A Form is what a text is held to.
 type Form struct {
 	Kind    Kind
-	Text    string   // of a grammar, a schema or a regular expression
+	Text    string   // of a grammar, a schema, a regular expression or the JSON of a structural tag
 	Choices []string // of Choice
-	Tagged           // of Tags
 	Space   string   // a regular expression of the white space in JSON; empty: bounded
 	Compact bool     // JSON is on one line
 
 	Triggers  []Trigger // not nil: what is before the first of them is free
 	Preserved []int32   // tokens that may be in the place of their names, with triggers
 }
-
-// Tagged is free text, but what begins with a trigger is one of some structures, each a
-// JSON schema between two texts.
-type Tagged struct {
-	Triggers   []string
-	Structures []Structure
-}
-
-// A Structure begins with a trigger.
-type Structure struct{ Begin, End, Schema string }
 
 // Vocabulary returns the tokens of a tokenizer by what they print.
 func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
@@ -125,7 +114,7 @@ func (f *Form) language(g *grammar.Grammar, tok *tokenizer.Tokenizer) (grammar.E
 	case Schema:
 		return jsonschema.Add(g, []byte(f.Text), opts)
 	case Tags:
-		return f.Tagged.language(g, opts)
+		return tags(g, tok, f.Text, opts)
 	}
 	var h *grammar.Grammar
 	var err error
@@ -157,21 +146,4 @@ func control(tok *tokenizer.Tokenizer) func(mark string) (int32, bool) {
 		id, ok := named(tok)(mark)
 		return id, ok && len(tok.Piece(id, false)) == 0
 	}
-}
-
-// language returns the texts.
-func (t *Tagged) language(g *grammar.Grammar, opts jsonschema.Options) (grammar.Expr, error) {
-	var free grammar.And
-	for _, trigger := range t.Triggers {
-		free = append(free, grammar.Lacks(trigger))
-	}
-	var alt grammar.Alt
-	for _, s := range t.Structures {
-		e, err := jsonschema.Add(g, []byte(s.Schema), opts)
-		if err != nil {
-			return nil, err
-		}
-		alt = append(alt, grammar.Seq{grammar.Lit(s.Begin), e, grammar.Lit(s.End)})
-	}
-	return grammar.Seq{free, grammar.Repeat{Expr: grammar.Seq{alt, free}, Min: 0, Max: -1}}, nil
 }

@@ -221,7 +221,7 @@ type responseForm struct {
 func (t responseForm) take(r *reader) error {
 	param, kind := t.param, ""
 	var inner held // the schema
-	var tagged tags
+	from := r.dec.InputOffset()
 	err := r.members("an object with a type", func(name string) error {
 		if r.kind() == 'n' {
 			_, err := r.raw()
@@ -241,8 +241,6 @@ func (t responseForm) take(r *reader) error {
 				}
 				return wrap(name, formSchema{&inner, "json_schema", false}.take(r))
 			})
-		case "structures", "triggers":
-			err = tagged.member(r, name)
 		default:
 			_, err = r.raw()
 		}
@@ -265,12 +263,7 @@ func (t responseForm) take(r *reader) error {
 		}
 		return t.f.give(param, form.Schema, inner.Text)
 	case "structural_tag":
-		if err := tagged.check(); err != nil {
-			return err
-		}
-		err := t.f.give(param, form.Tags, "")
-		t.f.Tagged = form.Tagged(tagged)
-		return err
+		return t.f.give(param, form.Tags, string(r.since(from)))
 	case "":
 		return errors.New("type: missing, want " + wantResponseForm)
 	}

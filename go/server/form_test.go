@@ -191,6 +191,8 @@ func TestAnswersHaveTheForm(t *testing.T) {
 		{`"grammar":"root ::= [a-c]+ (\"-\" root)?"`, matches(`[a-c]+(-[a-c]+)*`)},
 		{`"guided_grammar":"start: word (\" \" word)~1..2\nword: /[x-z]{2}/"`, matches(`[x-z]{2}( [x-z]{2}){1,2}`)},
 		{`"structured_outputs":{"structural_tag":{"structures":[{"begin":"a","schema":{"const":1},"end":"!"}],"triggers":["a"]}}`, matches(`[^a]*(a1![^a]*)*`)},
+		{`"structured_outputs":{"structural_tag":"{\"type\":\"structural_tag\",\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"a\"],\"tags\":[{\"begin\":\"a\",\"content\":{\"type\":\"regex\",\"pattern\":\"[xy]{2}\"},\"end\":\"!\"}],\"at_least_one\":true}}"}`, matches(`a[xy]{2}![^a]*(a[xy]{2}![^a]*)*`)},
+		{`"response_format":{"type":"structural_tag","format":{"type":"sequence","elements":[{"type":"const_string","value":"n: "},{"type":"json_schema","json_schema":{"enum":[1,22]}}]}}`, matches(`n: (1|22)`)},
 	} {
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"Once","n_predict":150,"seed":%d,%s,%s}`, i, hard, tt.form)
@@ -248,7 +250,8 @@ func TestFormsRefused(t *testing.T) {
 		{`"structured_outputs":{"choice":"a"}`, "structured_outputs", "choice: "},
 		{`"structured_outputs":{"xml":"a"}`, "structured_outputs", `"xml" is no form`},
 		{`"structured_outputs":{"json":{},"regex":"a"}`, "structured_outputs", "regex: given together with structured_outputs"},
-		{`"structured_outputs":{"structural_tag":{"format":{}}}`, "structured_outputs", "format is not supported"},
+		{`"structured_outputs":{"structural_tag":{"format":{}}}`, "structured_outputs", "format: type: missing"},
+		{`"structured_outputs":{"structural_tag":5}`, "structured_outputs", "structural_tag: 5, want a structural tag"},
 		{`"structured_outputs":{"structural_tag":{"structures":[{"begin":"b","schema":{}}],"triggers":["a"]}}`, "structured_outputs", "begins with no trigger"},
 		{`"grammar":"root ::= \"a\"","json_schema":{}`, "json_schema", "given together with grammar"},
 		{`"grammar":"root ::= ("`, "grammar", ""},
