@@ -401,15 +401,14 @@ func (s *Store) refill(u *unit) {
 			empty = append(empty, at)
 		}
 	}
-	for _, at := range empty[:min(len(empty), len(s.spare))] {
-		last := len(s.spare) - 1
-		from := s.spare[last]
-		s.spare = s.spare[:last]
-		if s.stuck || s.space.Move(at, from, mem.HugePage) != nil {
+	n := min(len(empty), len(s.spare))
+	for k, from := range s.spare[:n] { // in order: what stays side by side stays one mapping, of which a process has only so many
+		if s.stuck || s.space.Move(empty[k], from, mem.HugePage) != nil {
 			s.stuck = true
 			_ = s.space.Discard(from, mem.HugePage) // a failure costs memory, not correctness
 		}
 	}
+	s.spare = slices.Delete(s.spare, 0, n)
 	s.trim()
 }
 

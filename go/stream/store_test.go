@@ -3,12 +3,14 @@ package stream
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -235,6 +237,27 @@ func resident(t *testing.T, s *Store) uint64 {
 	return n
 }
 
+// mappings returns how many mappings the space of a store is.
+func mappings(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	all, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.Bytes()
+	from := uint64(uintptr(unsafe.Pointer(&b[0])))
+	for line := range strings.Lines(string(all)) {
+		var lo, hi uint64
+		if _, err := fmt.Sscanf(line, "%x-%x", &lo, &hi); err != nil {
+			t.Fatal(err)
+		}
+		if lo < from+uint64(len(b)) && hi > from {
+			n++
+		}
+	}
+	return n
+}
+
 // settle waits until nothing is being read.
 func settle(s *Store) {
 	s.mu.Lock()
@@ -252,6 +275,7 @@ func TestMemoryMovesOn(t *testing.T) {
 	least := Least(l.Units)
 	s := open_(t, f, l, least)
 	random := rand.New(rand.NewPCG(8, 9))
+	begun := mappings(t, s)
 	for pass := range 6 {
 		for i := range n {
 			if pass > 3 {
@@ -275,6 +299,9 @@ func TestMemoryMovesOn(t *testing.T) {
 		}
 		if s.stuck {
 			t.Error("no memory can be moved")
+		}
+		if got := mappings(t, s); got > begun+3*n { // not one for each huge page
+			t.Errorf("pass %d: %d mappings, %d in the beginning", pass, got, begun)
 		}
 		s.SetLimit([]uint64{least * 2, least, math.MaxInt64, least * 3 / 2, least, least}[pass])
 	}
