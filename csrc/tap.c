@@ -80,6 +80,7 @@ void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *t
 	const struct qn_mat *m = &op->mat[0];
 	const enum qn_act kind = qn_type_act(m->type);
 	const int64_t rows = op_rows(c, op), blocks = (m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const int32_t share = op->rows == QN_ROWS_PAIR ? op->n_expert / m->n_mat : 1; /* experts that have one matrix */
 	struct route route = {0};
 	struct searches searches = {0};
 
@@ -88,8 +89,8 @@ void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *t
 	if (op->rows == QN_ROWS_PAIR)
 		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
 	for (int32_t e = 0; e < m->n_mat; e++) {
-		const int64_t from = op->rows == QN_ROWS_PAIR ? route.offset[e] : rows / m->n_mat * e;
-		const int64_t to = op->rows == QN_ROWS_PAIR ? route.offset[e + 1] : rows / m->n_mat * (e + 1);
+		const int64_t from = op->rows == QN_ROWS_PAIR ? route.offset[e * share] : rows / m->n_mat * e;
+		const int64_t to = op->rows == QN_ROWS_PAIR ? route.offset[(e + 1) * share] : rows / m->n_mat * (e + 1);
 
 		for (int64_t b = c->ith; b < blocks; b += c->nth) {
 			const int64_t left = m->n_in - b * QN_ACT_BLOCK;

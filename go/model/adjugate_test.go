@@ -16,9 +16,7 @@ import (
 // wider by them make the same.
 func TestAdjugates(t *testing.T) {
 	const scale, of = 0.25, 2
-	path, ids := keyModel(t, "own:grovemoe")
-	d := read(t, path)
-	d.set("grovemoe.expert_group_scale", float32(scale))
+	d, ids := withAdjugates(t, scale)
 	got, err := load(t, d.write(t, "x.gguf"), Packed)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +55,80 @@ func TestAdjugates(t *testing.T) {
 	if !(far <= 1e-4) {
 		t.Errorf("logits differ by %g", far)
 	}
+}
+
+// withAdjugates returns a model whose small experts count.
+func withAdjugates(t *testing.T, scale float32) (*draft, []int32) {
+	t.Helper()
+	path, ids := keyModel(t, "own:grovemoe")
+	d := read(t, path)
+	d.set("grovemoe.expert_group_scale", scale)
+	return d, ids
+}
+
+// They come from the disk with any of the experts that share them.
+func TestAdjugatesStreamed(t *testing.T) {
+	d, ids := withAdjugates(t, 0.25)
+	path := d.write(t, "x.gguf")
+	var want [][]float32
+	for _, r := range []Residency{Packed, Streamed} {
+		m, err := load(t, path, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newStepper(t, m, len(ids))
+		for i, id := range ids { // one by one, so that few experts are needed at a time
+			row := s.step(t, []int32{id})[0]
+			if r == Packed {
+				want = append(want, row)
+			} else if !slices.Equal(row, want[i]) {
+				t.Fatalf("position %d: other logits than of weights in memory", i)
+			}
+		}
+	}
+}
+
+// What they are multiplied by is what all experts are that share one.
+func TestAdjugatesTapped(t *testing.T) {
+	d, ids := withAdjugates(t, 0.25)
+	m, err := load(t, d.write(t, "x.gguf"), Packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStepper(t, m, len(ids))
+	s.r.Tap(true)
+	s.step(t, ids)
+	all := map[string]Tapped{}
+	s.r.Tapped(func(tap Tapped) { all[tap.Tensor] = tap })
+	small := 0
+	for name, got := range all {
+		stem, ok := strings.CutSuffix(name, "_chexps.weight")
+		if !ok {
+			continue
+		}
+		small++
+		of, n := all[stem+"_exps.weight"], len(got.Counts)
+		if len(of.Counts) != 2*n {
+			t.Fatalf("%s: %d matrices, of %d experts", name, n, len(of.Counts))
+		}
+		for e, count := range got.Counts {
+			if want := of.Counts[2*e] + of.Counts[2*e+1]; count != want {
+				t.Errorf("%s, matrix %d: %d rows, want %d", name, e, count, want)
+			}
+		}
+		if columns := len(got.Sums) / n; !strings.HasSuffix(stem, "down") { // which has another input
+			for i, x := range got.Sums {
+				at := i/columns*2*columns + i%columns
+				if want := of.Sums[at] + of.Sums[at+columns]; math.Abs(x-want) > 1e-6*want {
+					t.Fatalf("%s, number %d: squares of %g, want %g", name, i, x, want)
+				}
+			}
+		}
+	}
+	if small != 3*len(m.Config.Layers) {
+		t.Errorf("%d matrices that experts share, in %d layers", small, len(m.Config.Layers))
+	}
+	s.r.Tap(false)
 }
 
 func wideDims(dims []uint64, name string) []uint64 {

@@ -16,6 +16,7 @@ type step struct {
 	dense   []*matrix // streamed, that all tokens are multiplied by
 	experts []*matrix // streamed, of which there are as many as the tokens were routed to by route
 	route   kernel.Buf
+	share   int // experts that have one of these
 }
 
 // steps cuts the layers of a program where the weights to come are known: after experts were chosen, and where
@@ -38,13 +39,17 @@ func (w *weights) steps(p *arch.Program) []step {
 				for _, m := range dense {
 					n += m.Bytes()
 				}
-				if n > 0 && bytes > 0 && bytes+n > stepBytes {
+				share := 0
+				if len(experts) > 0 {
+					share = p.Bufs[op.Route].NExpert / experts[0].N
+				}
+				if n > 0 && bytes > 0 && bytes+n > stepBytes || cur.share > 0 && share > 0 && cur.share != share {
 					cut()
 				}
 				bytes += n
 				cur.dense, cur.experts = append(cur.dense, dense...), append(cur.experts, experts...)
-				if len(experts) > 0 {
-					cur.route = op.Route
+				if share > 0 {
+					cur.route, cur.share = op.Route, share
 				}
 				cur.ops = append(cur.ops, op)
 			case kernel.MoeRoute:

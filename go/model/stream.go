@@ -230,7 +230,7 @@ func (r *Runner) step(ls *layerStream, s *step, p *kernel.Plan) (err error) {
 	return nil
 }
 
-// needed returns the units of a step: of experts those that tokens are routed to.
+// needed returns the units of a step: of experts those that tokens are routed to, and that some share once.
 func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 	var need []int
 	if len(s.dense) > 0 {
@@ -238,8 +238,11 @@ func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 	}
 	if len(s.experts) > 0 {
 		first := ls.first[s.experts[0]]
-		for e := range bufs.Routed(s.route) {
-			need = append(need, first+e)
+		last := -1
+		for e := range bufs.Routed(s.route) { // in order
+			if i := first + e/s.share; i != last {
+				need, last = append(need, i), i
+			}
 		}
 	}
 	return need
