@@ -17,8 +17,14 @@ import (
 // Speculation says what drafts are worth: texts are generated without drafts, then again with drafts that are right with
 // each of these chances, and with those of a layer of the model that predicts further tokens, where it has one.
 type Speculation struct {
-	Right   []float64
+	Right   []Chances
 	Streams []int // texts at a time
+}
+
+// Chances are those of drafts to be right.
+type Chances struct {
+	Right float64
+	Rival float64 // of a second draft for each of the next tokens where the first is wrong; 0: there is none
 }
 
 // A SpeculationResult is the speed of some streams with drafts beside that without.
@@ -27,6 +33,7 @@ type SpeculationResult struct {
 	Streams  int     `json:"streams"`
 	From     string  `json:"from"`      // what drafts: see draft.Source
 	Right    float64 `json:"right"`     // chance of a draft; of a model's own layer what it was
+	Rival    float64 `json:"rival"`     // chance of a second one where the first is wrong; 0: there is none
 	PlainMS  float64 `json:"plain_ms"`  // a token of a stream takes without drafts
 	DraftMS  float64 `json:"draft_ms"`  // and with them
 	SpeedUp  float64 `json:"speed_up"`  // the median of rounds, in each of which both were measured
@@ -47,9 +54,12 @@ func speculationTable() table[SpeculationResult] {
 		{"model", 30, true, func(r *SpeculationResult) string { return r.ModelType }},
 		{"threads", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Threads) }},
 		{"streams", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Streams) }},
-		{"right", 8, false, func(r *SpeculationResult) string {
+		{"right", 9, false, func(r *SpeculationResult) string {
 			if r.From == draft.MTP.String() {
 				return fmt.Sprintf("%s %.2f", r.From, r.Right)
+			}
+			if r.Rival > 0 {
+				return fmt.Sprintf("%.2f+%.2f", r.Right, r.Rival)
 			}
 			return fmt.Sprintf("%.2f", r.Right)
 		}},
@@ -126,7 +136,7 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 	}
 	var results []*SpeculationResult
 	for _, p := range b.plan.Speculation.Right {
-		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.Replay.String(), Right: p, PassesMS: passes})
+		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.Replay.String(), Right: p.Right, Rival: p.Rival, PassesMS: passes})
 	}
 	if own {
 		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.MTP.String(), PassesMS: passes})
@@ -143,7 +153,7 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 				if r.From == draft.MTP.String() {
 					return draft.Options{Max: mostDrafts, Sources: 1 << draft.MTP}
 				}
-				record := &draft.Recording{Text: texts[k], Right: r.Right, Seed: uint64(1000*round + k)}
+				record := &draft.Recording{Text: texts[k], Right: r.Right, Rival: r.Rival, Seed: uint64(1000*round + k)}
 				return draft.Options{Max: mostDrafts, Sources: draft.All, Record: record}
 			})
 			if err != nil {
@@ -164,7 +174,7 @@ func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, i
 		if r.From == draft.MTP.String() {
 			r.Right = r.Accepted / max(r.Drafts, 1e-9)
 		}
-		r.Bound, r.BestNum = bound(passes, r.Right)
+		r.Bound, r.BestNum = bound(passes, r.Right, r.Rival)
 		r.Fraction = r.SpeedUp / r.Bound
 		if err := b.drafts.row(r); err != nil {
 			return err
@@ -178,17 +188,27 @@ func middle(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// bound returns the speed-up of the best number of drafts, each right with a chance where those before it are.
-func bound(passes []int64, right float64) (best float64, num int) {
+// bound returns the speed-up of the best number of drafts, each right with a chance where those before it are; and of second ones for the
+// first tokens, each of which takes a token for every one before it as well.
+func bound(passes []int64, right, rival float64) (best float64, num int) {
 	best = 1
 	tokens, reach := 1.0, 1.0
-	for n, took := range passes {
+	for n := range passes {
 		if n > 0 {
 			reach *= right
 			tokens += reach
 		}
-		if up := tokens * float64(passes[0]) / float64(took); up > best {
-			best, num = up, n
+		more, before := tokens, 1.0
+		for taken, depth := n, 0; taken < len(passes); depth++ {
+			if up := more * float64(passes[0]) / float64(passes[taken]); up > best {
+				best, num = up, n+depth
+			}
+			if rival == 0 || depth == n {
+				break
+			}
+			more += before * (1 - right) * rival
+			before *= right
+			taken += depth + 2
 		}
 	}
 	return best, num

@@ -11,6 +11,7 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,11 +38,81 @@ var names = [sources]string{"grammar", "ngram", "recent", "mtp", "model", "repla
 
 func (s Source) String() string { return names[s] }
 
-// A Guess is a token that may follow a text and the guesses before it.
+// A Guess is a token that may follow a text and the guesses before it. A list of guesses is a tree: each follows the one before it
+// in the list, or one further back.
 type Guess struct {
 	ID     int32
-	Chance float64 // that it is right where those before it are
+	Chance float64 // that it is right where those before it are; of all that follow the same these add up to 1 at most
 	Source Source
+	Back   int // how many guesses of the list lie between it and the one that it follows
+}
+
+// Before returns the guess of a list that guess i follows, -1 where it follows the text.
+func Before(list []Guess, i int) int { return i - 1 - list[i].Back }
+
+// Keep returns a list of those guesses of which keep says so, as far as those before them are kept.
+func Keep(list []Guess, keep func(i int) bool) []Guess {
+	place := make([]int, len(list)) // of those that are kept, and one more
+	kept := make([]Guess, 0, len(list))
+	for i, g := range list {
+		b, at := Before(list, i), 0
+		if b >= 0 {
+			at = place[b]
+		}
+		if b >= 0 && at == 0 || !keep(i) {
+			continue
+		}
+		g.Back = len(kept) - at
+		kept = append(kept, g)
+		place[i] = len(kept)
+	}
+	return kept
+}
+
+// Ordered returns a list in which, of the guesses that follow the same one, the likeliest comes first, with all that follows it.
+func Ordered(list []Guess) []Guess {
+	follow := make([][]int, len(list)+1) // each, from the text on
+	for i := range list {
+		b := Before(list, i) + 1
+		follow[b] = append(follow[b], i)
+	}
+	ordered := make([]Guess, 0, len(list))
+	var add func(b, at int)
+	add = func(b, at int) {
+		slices.SortStableFunc(follow[b], func(i, j int) int { return cmp.Compare(list[j].Chance, list[i].Chance) })
+		for _, i := range follow[b] {
+			g := list[i]
+			g.Back = len(ordered) - at
+			ordered = append(ordered, g)
+			add(i+1, len(ordered))
+		}
+	}
+	add(0, 0)
+	return ordered
+}
+
+// Best returns the likeliest guesses of a list, no more than most.
+func Best(list []Guess, most int) []Guess {
+	if len(list) <= most {
+		return list
+	}
+	type node struct {
+		reach float64
+		i     int
+	}
+	all := make([]node, len(list))
+	for i, g := range list {
+		all[i] = node{g.Chance, i}
+		if b := Before(list, i); b >= 0 {
+			all[i].reach *= all[b].reach
+		}
+	}
+	slices.SortStableFunc(all, func(a, b node) int { return cmp.Compare(b.reach, a.reach) })
+	kept := make([]bool, len(list))
+	for _, n := range all[:max(most, 0)] {
+		kept[n.i] = true
+	}
+	return Keep(list, func(i int) bool { return kept[i] })
 }
 
 // Counts are the guesses that were verified, by source.
@@ -151,6 +222,11 @@ type lookup struct {
 	mine    ledger
 	last    match // for the token that is next
 	guessed int32 // the token; -1: none
+
+	// Of what follows at another place, where that is something else: right as often as the first is wrong.
+	rivals *record
+	beside ledger
+	rival  int32 // -1: none
 }
 
 // Bytes returns the most memory that a Drafter takes for a text of so many tokens.
@@ -167,10 +243,10 @@ func (l *Library) New(o Options, namespace string) *Drafter {
 		return d
 	}
 	if o.Sources.Has(NGram) {
-		d.lookups = append(d.lookups, lookup{source: NGram, in: newHistory(maxOwn), own: true, all: &l.records[NGram], guessed: -1})
+		d.lookups = append(d.lookups, lookup{source: NGram, in: newHistory(maxOwn), own: true, all: &l.records[NGram], guessed: -1, rivals: &l.rivals[NGram], rival: -1})
 	}
 	if h := l.shelf(namespace); h != nil && o.Sources.Has(Recent) {
-		d.lookups = append(d.lookups, lookup{source: Recent, in: h, all: &l.records[Recent], guessed: -1})
+		d.lookups = append(d.lookups, lookup{source: Recent, in: h, all: &l.records[Recent], guessed: -1, rivals: &l.rivals[Recent], rival: -1})
 	}
 	return d
 }
@@ -193,7 +269,7 @@ func (d *Drafter) Accept(text []int32) {
 		for i := range d.lookups {
 			l := &d.lookups[i]
 			if l.guessed >= 0 {
-				l.score(l.guessed == text[d.told])
+				l.score(l.guessed == text[d.told], l.rival == text[d.told])
 			}
 			if l.own {
 				l.in.push(text[d.told])
@@ -202,9 +278,12 @@ func (d *Drafter) Accept(text []int32) {
 			if l.guessed == text[d.told] {
 				on = l.last.pos + 1
 			}
-			l.guessed = -1
+			l.guessed, l.rival = -1, -1
 			if l.last = l.in.find(tail, on); l.last.length > 0 {
 				l.guessed = l.in.after(l.last)
+			}
+			if l.last.rival.length > 0 {
+				l.rival = l.in.at(l.last.rival.pos + 1)
 			}
 		}
 	}
@@ -241,25 +320,64 @@ func (d *Drafter) Draft(dst []Guess, text, forced []int32) []Guess {
 		return dst
 	}
 	from := len(dst)
-	for id := range best.in.following(found, best.own && len(forced) == 0) {
-		p := best.chance(found.kind())
-		if len(dst)-from == n || p < float64(d.MinChance) {
-			break
-		}
-		dst = append(dst, Guess{id, p, best.source})
-		found.length++
-	}
+	dst = best.follow(dst, found, chance, n, float64(d.MinChance), len(forced))
 	if len(dst)-from+len(forced) < d.Min {
 		return dst[:from]
+	}
+	if found.rival.length == 0 {
+		return dst
+	}
+	// What follows elsewhere takes the place of the guesses that are furthest away.
+	room, other := n/rivalPart, (1-chance)*best.rivalChance(found.rival)
+	most := max(n-room, d.Min-len(forced))
+	if other < leastRival || other < float64(d.MinChance) || min(room, n-most) < 1 {
+		return dst
+	}
+	dst = dst[:min(len(dst), from+most)]
+	at := len(dst)
+	if dst = best.follow(dst, match{place: found.rival, others: deny}, other, min(room, n-most), float64(d.MinChance), len(forced)); len(dst) > at {
+		dst[at].Back = at - from
 	}
 	return dst
 }
 
-// score records whether the last guess was right.
-func (l *lookup) score(right bool) {
+const (
+	// rivalPart is what part of all guesses what follows elsewhere may be.
+	rivalPart = 4
+	// leastRival is how likely its first has to be.
+	leastRival = 0.05
+)
+
+// follow appends what follows a match, of which the first has a chance, to guesses: n at most.
+func (l *lookup) follow(dst []Guess, m match, chance float64, n int, least float64, forced int) []Guess {
+	for id := range l.in.following(m, l.own && forced == 0) {
+		if n == 0 || chance < least {
+			break
+		}
+		dst = append(dst, Guess{ID: id, Chance: chance, Source: l.source})
+		n--
+		m.length++
+		chance = l.chance(m.kind())
+	}
+	return dst
+}
+
+// score records whether the last guess was right, and its rival.
+func (l *lookup) score(right, rival bool) {
 	k := l.last.kind()
 	l.mine.add(k, right, l.all.chance(k, k.prior()))
 	l.all.add(k, right)
+	if !right && l.rival >= 0 {
+		k = l.last.rival.kind()
+		l.beside.add(k, rival, l.rivals.chance(k, k.prior()))
+		l.rivals.add(k, rival)
+	}
+}
+
+// rivalChance is that what follows elsewhere is right, where the first guess is not.
+func (l *lookup) rivalChance(r place) float64 {
+	k := r.kind()
+	return min(l.beside.chance(k, l.rivals.chance(k, k.prior())), mostLikely)
 }
 
 // chance is that a guess of a kind is right: as it is in all texts, as far as this text has shown nothing else.

@@ -245,3 +245,201 @@ func TestJudgeOfNoProbability(t *testing.T) {
 	}
 	j.Accept([]int32{1, 7, 7, 7, 7, 7, 7})
 }
+
+// listOf returns a list of guesses with these places before them, and chances.
+func listOf(before []int, chances ...float64) (list []Guess) {
+	for i, b := range before {
+		list = append(list, Guess{ID: int32(i), Chance: chances[i], Back: i - 1 - b})
+	}
+	return list
+}
+
+// texts are the ids of each guess of a list, from the first before it.
+func texts(list []Guess) (all [][]int32) {
+	for i := range list {
+		text := []int32{list[i].ID}
+		if b := Before(list, i); b >= 0 {
+			text = append(slices.Clone(all[b]), text...)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// What is kept of a tree follows the same as before, and what follows something else that is not kept goes with it.
+func TestKeepAndBest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		var before []int
+		var chances []float64
+		for i := range rng.IntN(12) {
+			before, chances = append(before, rng.IntN(i+1)-1), append(chances, rng.Float64())
+		}
+		list := listOf(before, chances...)
+		all := texts(list)
+		keep := make([]bool, len(list))
+		for i := range keep {
+			keep[i] = rng.IntN(3) > 0
+		}
+		var want [][]int32
+		for _, text := range all {
+			if !slices.ContainsFunc(text, func(id int32) bool { return !keep[id] }) {
+				want = append(want, text)
+			}
+		}
+		if got := texts(Keep(list, func(i int) bool { return keep[i] })); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Fatalf("%v, kept %v: %v, want %v", all, keep, got, want)
+		}
+		ordered := Ordered(list)
+		got := texts(ordered)
+		slices.SortFunc(got, slices.Compare)
+		want = slices.Clone(all)
+		slices.SortFunc(want, slices.Compare)
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			t.Fatalf("%v in order: %v", all, texts(ordered))
+		}
+		for i := range ordered {
+			for j := range i {
+				if Before(ordered, i) == Before(ordered, j) && ordered[i].Chance > ordered[j].Chance {
+					t.Fatalf("%+v: %d comes after %d", ordered, i, j)
+				}
+			}
+		}
+		reach := func(text []int32) float64 {
+			p := 1.0
+			for _, id := range text {
+				p *= chances[id]
+			}
+			return p
+		}
+		most := rng.IntN(len(list) + 2)
+		best := texts(Best(list, most))
+		if len(best) != min(most, len(list)) {
+			t.Fatalf("%d guesses of %d, want at most %d", len(best), len(list), most)
+		}
+		for _, text := range all {
+			in := slices.ContainsFunc(best, func(b []int32) bool { return slices.Equal(b, text) })
+			for _, b := range best {
+				if !in && reach(text) > reach(b) {
+					t.Fatalf("%v is left out, and %v is not", text, b)
+				}
+			}
+		}
+	}
+}
+
+// Where places disagree about the next token, what follows at the second is guessed beside what follows at the first, as often as that turns out
+// to be right.
+func TestRivals(t *testing.T) {
+	// After 1 2 3 comes 4 5 6 or 7 8 9, by turns that are not told from the text.
+	rng := rand.New(rand.NewPCG(4, 4))
+	lib := NewLibrary()
+	d := lib.New(Defaults, "")
+	var text []int32
+	for range 300 {
+		text = append(text, 100+rng.Int32N(800), 1, 2, 3)
+		d.Accept(text)
+		if rng.IntN(2) == 0 {
+			text = append(text, 4, 5, 6)
+		} else {
+			text = append(text, 7, 8, 9)
+		}
+		d.Accept(text)
+	}
+	text = append(text, 1000, 1, 2, 3)
+	d.Accept(text)
+	list := d.Draft(nil, text, nil)
+	all := texts(list)
+	has := func(ids ...int32) bool {
+		return slices.ContainsFunc(all, func(t []int32) bool { return slices.Equal(t, ids) })
+	}
+	if !has(4, 5, 6) || !has(7, 8, 9) || len(list) > Defaults.Max {
+		t.Fatalf("%v of %v", all, list)
+	}
+	i := slices.IndexFunc(list, func(g Guess) bool { return g.Back > 0 })
+	if first, second := list[0].Chance, list[i].Chance; first < 0.3 || second < 0.25 || first+second > 1 {
+		t.Errorf("chances %.2f and %.2f, want about a half each", first, second)
+	}
+	for _, o := range []Options{{Sources: All, Max: 1}, {Sources: All, Max: 3}, {Sources: All, Max: 16, Min: 16}, {Sources: All, Max: 16, MinChance: 0.9}} {
+		d := lib.New(o, "")
+		d.Accept(text)
+		for _, g := range d.Draft(nil, text, nil) {
+			if g.Back > 0 {
+				t.Errorf("%+v: %+v", o, g)
+			}
+		}
+	}
+}
+
+// A match knows the place with most of the text before it of those with something else after them.
+func TestFindsRivals(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		h := newHistory(256)
+		var all []int32
+		for range rng.IntN(40) {
+			all = append(all, rng.Int32N(3))
+			h.push(all[len(all)-1])
+		}
+		tail := make([]int32, 2+rng.IntN(5))
+		for i := range tail {
+			tail[i] = rng.Int32N(3)
+		}
+		m := h.find(tail, rng.IntN(60)-20)
+		if m.rival.length == 0 {
+			continue
+		}
+		if m.length < m.rival.length || h.after(m) == h.at(m.rival.pos+1) || h.common(tail, m.rival.pos) != m.rival.length {
+			t.Fatalf("seed %d: %v after %v: %+v", seed, tail, all, m)
+		}
+	}
+}
+
+// The second guess at a token is judged where the first is wrong.
+func TestJudgeOfRivals(t *testing.T) {
+	lib := NewLibrary()
+	j := lib.Judge(Model)
+	text := []int32{1}
+	for i := range 400 {
+		j.Guess(len(text), 5, 0.5)
+		j.Rival(6, 0.9)
+		text = append(text, []int32{5, 6, 5, 7}[i%4]) // of what is not 5, half is 6
+		j.Accept(text)
+	}
+	if p := j.RivalChance(0.9); p < 0.4 || p > 0.6 {
+		t.Errorf("the chance of a second guess is %.2f, want about 0.5", p)
+	}
+	if p := lib.Judge(Model).RivalChance(0.9); p < 0.4 || p > 0.65 {
+		t.Errorf("in another text it is %.2f", p)
+	}
+	if p := j.Chance(0.5); p < 0.4 || p > 0.6 {
+		t.Errorf("the chance of a first guess is %.2f, want about 0.5", p)
+	}
+}
+
+func TestRecordingOfRivals(t *testing.T) {
+	text := random(1, 4000)
+	r := Recording{Text: text, Right: 0.4, Rival: 0.5, Seed: 1}
+	var first, second, wrong int
+	for from := range len(text) - 20 {
+		list := r.guess(nil, from, 12)
+		if len(list) != 12 {
+			t.Fatalf("%d guesses, want 12", len(list))
+		}
+		at := len(list) - rivalDepth
+		if Before(list, at) != -1 || Before(list, at+1) != 0 || Before(list, at+2) != 1 {
+			t.Fatalf("%+v", list)
+		}
+		switch text[from] {
+		case list[0].ID:
+			first++
+		case list[at].ID:
+			second++
+		default:
+			wrong++
+		}
+	}
+	if n := float64(first + second + wrong); math.Abs(float64(first)/n-0.4) > 0.05 || math.Abs(float64(second)/n-0.3) > 0.05 {
+		t.Errorf("%d first, %d second, %d wrong", first, second, wrong)
+	}
+}

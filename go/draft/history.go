@@ -118,11 +118,17 @@ func (h *history) grow() {
 	}
 }
 
-// A match is a place with the last tokens of a text, and how many of them.
-type match struct {
+// A place is one with the last tokens of a text.
+type place struct {
 	pos    int // of the last
-	length int // 0: there is none
+	length int // how many of them; 0: there is none
+}
+
+// A match is the place with most of the last tokens of a text.
+type match struct {
+	place
 	others others
+	rival  place // with most of them, of those before something else
 }
 
 // others is what other places with these tokens say of the next one.
@@ -145,7 +151,7 @@ func (h *history) find(tail []int32, on int) (best match) {
 		best = h.search(&h.pairs, tail, leastMatch)
 	}
 	if n := h.length(tail, on); n >= leastMatch && (n > best.length || n == maxMatch) {
-		best.pos, best.length = on, n
+		best.beside(h, place{on, n})
 	}
 	return best
 }
@@ -176,7 +182,9 @@ func (h *history) search(c *chain, tail []int32, n int) (best match) {
 			next = id
 			places++
 			if found > best.length {
-				best.pos, best.length = pos, found
+				best.beside(h, place{pos, found})
+			} else if found > best.rival.length && id != h.at(best.pos+1) {
+				best.rival = place{pos, found}
 			}
 		}
 		before := int(c.prev[pos&(len(h.ids)-1)])
@@ -192,6 +200,18 @@ func (h *history) search(c *chain, tail []int32, n int) (best match) {
 		best.others = deny
 	}
 	return best
+}
+
+// beside puts a better place in that of the match, which is a rival then if something else follows there.
+func (m *match) beside(h *history, better place) {
+	id := h.at(better.pos + 1)
+	switch {
+	case m.length > 0 && h.at(m.pos+1) != id:
+		m.rival = m.place
+	case m.rival.length > 0 && h.at(m.rival.pos+1) == id:
+		m.rival = place{}
+	}
+	m.place = better
 }
 
 // common returns how many of the last tokens of a text are before and at pos.

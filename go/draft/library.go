@@ -6,6 +6,7 @@ type Library struct {
 	shelves map[string]*shelf
 	clock   uint64
 	records [sources]record
+	rivals  [sources]record // of the second guesses at a token, where the first was wrong
 }
 
 // A shelf is the recent texts of a namespace.

@@ -17,6 +17,9 @@ func (m match) kind() kind {
 	return kind(k)*kind(opinion) + kind(m.others)
 }
 
+// kind of what follows elsewhere.
+func (p place) kind() kind { return match{place: p, others: deny}.kind() }
+
 // prior is how likely a guess of a kind is before any was scored.
 func (k kind) prior() float64 {
 	p := [...]float64{0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85}[k/kind(opinion)]

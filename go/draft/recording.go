@@ -5,25 +5,41 @@ package draft
 type Recording struct {
 	Text  []int32 // all of it
 	Right float64 // chance of a guess
+	Rival float64 // chance of a second guess at the same token where the first is wrong; 0: there is none
 	Seed  uint64  // of which are right
 }
 
+// rivalDepth is how many tokens of a Recording have a second guess.
+const rivalDepth = 3
+
 // guess appends up to n guesses at the tokens from a position on.
 func (r *Recording) guess(dst []Guess, from, n int) []Guess {
-	for pos := from; pos < min(from+n, len(r.Text)); pos++ {
+	begin, end := len(dst), min(from+n, len(r.Text))
+	if r.Rival > 0 {
+		end = min(end, max(from+n-rivalDepth, from+(n+1)/2))
+	}
+	for pos := from; pos < end; pos++ {
 		id := r.Text[pos]
-		if !r.right(pos) {
+		if !r.right(pos, r.Right, 0) {
 			id ^= 1
 		}
-		dst = append(dst, Guess{id, r.Right, Replay})
+		dst = append(dst, Guess{ID: id, Chance: r.Right, Source: Replay})
+	}
+	for pos := from; r.Rival > 0 && pos < min(from+rivalDepth, end) && len(dst)-begin < n; pos++ {
+		id := r.Text[pos]
+		if first := r.right(pos, r.Right, 0); first || !r.right(pos, r.Rival, 1) {
+			id ^= 2 // neither the first nor right
+		}
+		back := len(dst) - begin - (pos - from)
+		dst = append(dst, Guess{ID: id, Chance: (1 - r.Right) * r.Rival, Source: Replay, Back: back})
 	}
 	return dst
 }
 
-// right decides about a position, the same each time. (SplitMix64, Steele, Lea and Flood 2014.)
-func (r *Recording) right(pos int) bool {
-	x := r.Seed + uint64(pos+1)*0x9e3779b97f4a7c15
+// right decides about a guess at a position, the same each time. (SplitMix64, Steele, Lea and Flood 2014.)
+func (r *Recording) right(pos int, chance float64, which uint64) bool {
+	x := r.Seed + uint64(pos+1)*0x9e3779b97f4a7c15 + which*0xd1b54a32d192ed03
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return float64((x^x>>31)>>11) < r.Right*(1<<53)
+	return float64((x^x>>31)>>11) < chance*(1<<53)
 }

@@ -395,6 +395,9 @@ func (m *draftModel) take(t *modelText, logits []float32) {
 	}
 	if t.words == nil {
 		t.add(id, p)
+		if second, q := t.second(logits, id, p); second >= 0 {
+			t.rival(second, q)
+		}
 		return
 	}
 	chance := t.judge.Chance(p)

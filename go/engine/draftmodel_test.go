@@ -70,7 +70,7 @@ func TestDraftModels(t *testing.T) {
 					}
 					wg.Go(func() {
 						r := sink.said(t, name, want, finish)
-						if all := r.Drafted[draft.Model]; kind.name == "itself" && name == "greedy" && (all.Guessed == 0 || all.Right != all.Guessed) {
+						if all := r.Drafted[draft.Model]; kind.name == "itself" && name == "greedy" && (all.Guessed == 0 || 4*all.Right < 3*all.Guessed) { // the others are second guesses
 							t.Errorf("of %d drafts by the model itself %d were accepted", all.Guessed, all.Right)
 						}
 					})

@@ -91,6 +91,7 @@ type Engine struct {
 
 	// Scratch of heads: rows as the model.Runner counts them, their owners, the logits.
 	rows   []int32
+	wanted []int32 // of an item
 	owners []int
 	parts  []part
 	logits [][]float32
@@ -288,6 +289,7 @@ func (e *Engine) newRunner(m *model.Model) (*model.Runner, error) {
 	if len(m.Config.Encoder) > 0 {
 		rows *= 2 // what an encoder reads, and the answer
 	}
+	rows += maxBranches
 	r, err := model.NewRunner(m, model.RunnerConfig{
 		Pool: e.device.pool, Budget: e.device.budget,
 		MaxTokens: e.batch, MaxSeqs: rows, MaxBlocks: (e.ctx + kvcache.BlockTokens - 1) / kvcache.BlockTokens, MaxOut: len(e.logits),

@@ -92,7 +92,45 @@ type Item struct {
 	IDs  []int32 // tokens to append
 	Rows int     // of logits: after each of the last Rows tokens
 
+	Branches []Branch // other tokens in the place of these; fill leaves out the last where there is no room for them
+
 	read int // of IDs: those that an encoder reads; set by fill
+}
+
+// A Branch is another end of a sequence in a pass. Whatever the model keeps of a sequence, it is one: it shares what is before
+// the pass, and has its own after that.
+type Branch struct {
+	IDs  []int32
+	Rows int // as an Item has them
+
+	table *kvcache.Table // set by fill
+}
+
+// maxBranches is the most of a pass.
+const maxBranches = 16
+
+// sequence returns the tokens of the item's own sequence, 0, or of a branch, which count from 1.
+func (it *Item) sequence(branch int) []int32 {
+	if branch > 0 {
+		return it.Branches[branch-1].IDs
+	}
+	return it.IDs
+}
+
+// adopt makes a branch what the item's sequence is after a pass, or, with 0, leaves that, and releases the others. The branches count from 1.
+func (it *Item) adopt(branch int) {
+	for i := range it.Branches {
+		b := &it.Branches[i]
+		if b.table == nil {
+			continue
+		}
+		if s := it.Seq; i == branch-1 {
+			s.table, b.table = b.table, s.table
+			s.ids = append(s.ids[:len(s.ids)-len(it.IDs)], b.IDs...)
+		}
+		b.table.Free()
+		b.table = nil
+	}
 }
 
 // source returns the tokens of the item that an encoder reads: the first.
@@ -163,6 +201,11 @@ func (e *Engine) pass(c canceler, items []Item) error {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
 			return err
 		}
+		for _, b := range it.Branches {
+			if err := known(b.IDs, e.model.Config.NVocab); err != nil {
+				return err
+			}
+		}
 	}
 	for _, it := range items {
 		if err := it.Seq.age(len(it.IDs)); err != nil {
@@ -215,11 +258,12 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		}
 		work = work || len(it.IDs) > 0
 	}
-	add := func(s *Sequence, ids []int32, pos int) {
+	branch(items)
+	add := func(s *Sequence, table *kvcache.Table, ids []int32, pos int) {
 		if len(ids) == 0 {
 			return
 		}
-		b.AddSeq(s.table.Units()...)
+		b.AddSeq(table.Units()...)
 		b.Source(s.source)
 		b.Adapt(s.numbers, s.scales)
 		for i, id := range ids {
@@ -229,18 +273,41 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 	for k := range items { // encoders come first
 		source := items[k].source()
 		items[k].read = len(source)
-		add(items[k].Seq, source, items[k].Seq.Len())
+		add(items[k].Seq, items[k].Seq.table, source, items[k].Seq.Len())
 	}
 	for _, it := range items {
-		add(it.Seq, it.IDs[it.read:], it.Seq.Len()+it.read)
+		add(it.Seq, it.Seq.table, it.IDs[it.read:], it.Seq.Len()+it.read)
+		for _, b := range it.Branches {
+			add(it.Seq, b.table, b.IDs, it.Seq.Len())
+		}
 	}
 	return work, nil
 }
 
+// branch allocates positions for branches, after those of all items: they are what a pass can do without.
+func branch(items []Item) {
+	room := maxBranches
+	for k := range items {
+		it := &items[k]
+		for i := range it.Branches {
+			b := &it.Branches[i]
+			table := it.Seq.table.Branch()
+			if room == 0 || table.Grow(len(b.IDs)) != nil {
+				table.Free()
+				it.Branches = it.Branches[:i]
+				break
+			}
+			b.table = table
+			room--
+		}
+	}
+}
+
 // undo releases the positions that fill allocated for the items' tokens.
 func undo(items []Item) {
-	for _, it := range items {
-		it.Seq.table.Undo()
+	for k := range items {
+		items[k].Seq.table.Undo()
+		items[k].adopt(0)
 	}
 }
 
@@ -249,10 +316,13 @@ func commit(items []Item) {
 	for _, it := range items {
 		it.Seq.table.Commit()
 		it.Seq.ids = append(it.Seq.ids, it.IDs...)
+		for _, b := range it.Branches {
+			b.table.Commit()
+		}
 	}
 }
 
-// A part is an item's next rows of logits.
+// A part is an item's next rows of logits, those of its branches behind its own.
 type part struct {
 	item int
 	rows [][]float32
@@ -280,19 +350,27 @@ func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 	}
 	end := int32(0) // of the item's tokens in the pass, without those that encoders read
 	for k, it := range items {
-		end += int32(len(it.IDs) - it.read)
-		for left := it.Rows; ; {
-			if min(left, room) > room-len(rows) {
+		wanted := e.wanted[:0]
+		add := func(tokens, n int) {
+			end += int32(tokens)
+			for i := range n {
+				wanted = append(wanted, end-int32(n-i))
+			}
+		}
+		add(len(it.IDs)-it.read, it.Rows)
+		for _, b := range it.Branches {
+			add(len(b.IDs), b.Rows)
+		}
+		for e.wanted = wanted; ; {
+			if min(len(wanted), room) > room-len(rows) {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
-			n := min(left, room)
+			n := min(len(wanted), room)
 			parts = append(parts, part{k, e.logits[len(rows) : len(rows)+n]})
-			for i := range n {
-				rows = append(rows, end-int32(left-i))
-			}
-			if left -= n; left == 0 {
+			rows = append(rows, wanted[:n]...)
+			if wanted = wanted[n:]; len(wanted) == 0 {
 				break
 			}
 		}

@@ -79,16 +79,18 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			return st, err
 		}
 		room := g.shift.room(s.Len(), cuts.slice(s.Len(), e.kv.Layout().Room(s.Len(), e.batch)))
-		e.ids = g.Pending(e.ids[:0], min(room, e.affordable(g, s.Len(), room)))
-		n := len(e.ids)
-		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n)}
+		n, branches := e.affordable(g, s.Len(), room)
+		e.ids = g.Pending(e.ids[:0], n)
+		n = len(e.ids)
+		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n), Branches: g.Split(branches)}
+		at := s.Len()
 		var step Step
 		if g.Constraint != nil && e.item[0].Rows > 0 {
 			prepared.Go(func() { g.Prepare(n) }) // beside the pass
 		}
-		shape := sched.ShapeOf(s.Len(), n)
+		var pass sched.Pass
+		shape := sched.ShapeOf(at, n)
 		shape.Rows = e.item[0].Rows
-		pass := g.pass(s.Len(), n)
 		err := e.device.inTurn(func() error {
 			start := time.Now()
 			e.awaited = false
@@ -96,6 +98,13 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			if prepared.Wait(); err != nil {
 				return err
 			}
+			g.keepBranches(len(e.item[0].Branches))
+			for _, b := range e.item[0].Branches {
+				shape = shape.Add(at, len(b.IDs))
+				shape.Rows += b.Rows
+				shape.Branches++
+			}
+			pass = g.pass(at, n)
 			if st.TTFT == 0 {
 				st.Prefill = time.Since(begun)
 				if e.kv.Layout().Forgets() {
@@ -121,6 +130,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			}
 			return err
 		})
+		e.item[0].adopt(g.taken)
 		s.settle(g)
 		st.Drafted = st.Drafted.Plus(step.Drafts)
 		if st.TTFT > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // Params say what to generate. Their slices are only read, and may be shared.
@@ -78,7 +79,8 @@ type Step struct {
 // and each is verified with the logits of the one before: as soon as another token is
 // sampled, the drafts after it are dropped. The output is the same with any drafts,
 // since logits do not depend on later tokens and the sampler draws once per token.
-// Where a constraint leaves no choice, its forecast becomes the drafts; after that come the guesses of a Drafter.
+// Where a constraint leaves no choice, its forecast becomes the drafts; after that come the guesses of a Drafter. These may be a tree:
+// its trunk is evaluated with the known tokens, and other branches beside them.
 type Generation struct {
 	Params
 	nVocab    int
@@ -87,13 +89,15 @@ type Generation struct {
 	smp       *sample.Sampler // created on first use
 	ids       []int32         // the prompt and the sampled tokens; aliases the prompt while there are none
 	done      int             // of which are evaluated
-	draft     []int32         // draft tokens that follow
+	drafts                    // that follow
 	drafter   *draft.Drafter  // nil: only what is forced is drafted
-	guesses   []draft.Guess   // the last of draft
-	chances   []float64       // of draft
+	nodes     []sched.Draft   // the drafts, for the Scheduler
+	taken     int             // which sequence of the last pass has the accepted drafts: 0, or a branch, which count from 1
+	order     []int           // scratch: the drafts in the pass
+	descent   descent         // scratch
 	generated int
 	tokens    []Token         // of the last step
-	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft
+	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft in the pass
 	prepared  int             // of masks: how many are computed
 	forecast  []int32         // scratch of the constraint's
 	reading   *reading        // nil: there is no Reader
@@ -215,7 +219,7 @@ func (g *Generation) draftable(n int) int {
 func (g *Generation) Pending(ids []int32, n int) []int32 {
 	known := min(n, len(g.ids)-g.done)
 	ids = append(ids, g.ids[g.done:g.done+known]...)
-	return append(ids, g.draft[:min(n-known, len(g.draft))]...)
+	return append(ids, g.draft[:min(n-known, g.trunk())]...)
 }
 
 // Rows returns after how many of the next n pending tokens logits are needed; they are
@@ -231,24 +235,22 @@ func (g *Generation) Rows(n int) int {
 // constraint allows, as far as that pass has drafts. It may run on another goroutine while the pass runs. If it was not
 // called, Advance does the same.
 func (g *Generation) Prepare(n int) {
-	drafts := max(min(n-(len(g.ids)-g.done), len(g.draft)), 0)
+	drafts := max(min(n-(len(g.ids)-g.done), g.trunk()), 0)
 	if g.Constraint == nil || g.prepared > drafts {
 		return
 	}
-	accepted := 0
-	for k := 0; ; k++ {
+	g.descent.begin(g)
+	g.order = g.evaluated(g.order[:0], drafts)
+	for k, v := range g.order {
 		if k == len(g.masks) {
 			g.masks = append(g.masks, constrain.NewSet(g.nVocab))
 		}
-		clear(g.masks[k])
-		g.Constraint.Mask(g.masks[k])
-		if k == drafts || !g.Constraint.Accept(g.draft[k]) {
-			break // drafts after one that is not allowed are never reached
+		if clear(g.masks[k]); g.descent.to(v) { // drafts after one that is not allowed are never reached
+			g.Constraint.Mask(g.masks[k])
 		}
-		accepted++
 	}
-	g.Constraint.Rollback(accepted)
-	g.prepared = accepted + 1
+	g.descent.end()
+	g.prepared = drafts + 1
 }
 
 // Advance records that the next n pending tokens were evaluated, and samples from
@@ -266,20 +268,17 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	case g.MaxTokens == 0:
 		return Step{Finish: MaxedOut}, nil
 	}
-	guessed, guesses, forced := g.draft[:n-known], g.guesses, len(g.draft)-len(g.guesses)
-	source := func(k int) draft.Source {
-		if k < forced {
-			return draft.Forced
-		}
-		return guesses[k-forced].Source
-	}
-	var drafts draft.Counts
-	for k := range guessed {
-		drafts[source(k)].Guessed++
+	g.order = g.evaluated(g.order[:0], n-known)
+	all := g.drafts
+	var counts draft.Counts
+	for _, v := range g.order[1:] {
+		counts[all.source(v)].Guessed++
 	}
 	g.drop()
-	end := func(f Finish) Step { return Step{g.tokens, f, drafts} }
-	for k, logits := range rows {
+	end := func(f Finish) Step { return Step{g.tokens, f, counts} }
+	g.taken = all.sequence(-1, n-known)
+	for k, last := 0, -1; k < len(rows); {
+		logits := rows[k]
 		if g.Constraint != nil && g.masks[k].Empty() {
 			if f, ok := g.Constraint.(constrain.Failer); ok && f.Err() != nil {
 				return end(""), f.Err()
@@ -293,9 +292,10 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 		g.ids = append(g.ids, t.ID)
 		g.tokens = append(g.tokens, t)
 		g.generated++
-		right := k < len(guessed) && guessed[k] == t.ID
-		if right {
-			drafts[source(k)].Right++
+		right := false
+		if k = all.follows(g.order, last, t.ID); k > 0 {
+			right, last = true, g.order[k]
+			counts[all.source(last)].Right++
 		}
 		switch {
 		case t.Stop:
@@ -312,6 +312,7 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 			break
 		}
 		g.done++
+		g.taken = all.sequence(last, n-known)
 	}
 	if f, ok := g.Constraint.(constrain.Forecaster); ok {
 		g.forecast = f.Forecast(g.forecast[:0])

@@ -71,6 +71,7 @@ type Loop struct {
 	batch   []*job
 	readers []*reading    // of the batch
 	ids     []int32       // of the items
+	filled  time.Duration // what it took to have memory for the items
 	fresh   []*job        // scratch of draft
 	texts   []*modelText  // the same
 	own     []*mtpText    // the same
@@ -85,7 +86,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
 			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
-			Replays: e.kv.Layout().Recurrent(),
+			Replays: e.kv.Layout().Recurrent(), Branches: maxBranches,
 		}),
 	}
 	var err error

@@ -31,10 +31,10 @@ func (l *Loop) pass() {
 	l.mu.Lock()
 	info := PassInfo{Took: took, Sequences: len(l.batch)}
 	for i, j := range l.batch {
-		if n := l.planned[i].Tokens; j.first.IsZero() {
+		if n := l.planned[i].All(); j.first.IsZero() {
 			info.PromptTokens += n
 		} else {
-			info.DecodeTokens += n // includes tokens that a preempted request evaluates again
+			info.DecodeTokens += n // includes tokens that a preempted request evaluates again, and what branches begin with
 		}
 	}
 	l.count(l.planned, info)
@@ -50,6 +50,7 @@ func (l *Loop) pass() {
 	}
 	l.sched.Ran(l.planned, took)
 	for i, j := range l.batch {
+		l.items[i].adopt(j.gen.taken)
 		j.seq.settle(j.gen)
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
@@ -99,7 +100,7 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		if err := l.e.model.Damaged(); err != nil {
 			return err
 		}
-		took = time.Since(start) - waited
+		took = time.Since(start) - waited + l.filled
 		return nil
 	})
 	return took, err

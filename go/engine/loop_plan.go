@@ -224,11 +224,12 @@ func (l *Loop) plan(ended *[]*job) bool {
 		for i := range l.planned {
 			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
-			wanted := p.Tokens
+			wanted, drafts := p.Tokens, p.Draft
 			p.Tokens = j.gen.shift.room(j.seq.Len(), j.cuts.slice(j.seq.Len(), l.e.kv.Layout().Room(j.seq.Len(), p.Tokens)))
 			p.Draft = max(p.Draft-(wanted-p.Tokens), 0)
+			p.Branches = cutBranches(p.Branches, p.Tokens-(wanted-drafts))
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
-			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens)})
+			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: j.gen.Split(p.Branches)})
 			l.batch = append(l.batch, j)
 			j.inPass = int64(p.Tokens)
 			total += j.inPass
@@ -237,8 +238,13 @@ func (l *Loop) plan(ended *[]*job) bool {
 		if len(l.planned) == 0 {
 			return false
 		}
+		start := time.Now()
 		_, err := l.e.fill(l.items)
+		l.filled = time.Since(start)
 		if err == nil {
+			for i, it := range l.items {
+				l.planned[i].Branches = l.batch[i].gen.keepBranches(len(it.Branches))
+			}
 			return true
 		}
 		// The Scheduler counts bytes and does not know which blocks are shared, so

@@ -63,25 +63,32 @@ func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
 	m.next = m.next[:0]
 	for k, it := range items {
 		first := m.first(it, gens[k])
-		for i := range it.IDs {
-			id := int32(0) // of which nothing is known
-			if at := first + i + 1; at < len(gens[k].ids) {
-				id = gens[k].ids[at]
+		for b := range 1 + len(it.Branches) {
+			for i := range it.sequence(b) {
+				id := int32(0) // of which nothing is known
+				if at := first + i + 1; at < len(gens[k].ids) {
+					id = gens[k].ids[at]
+				}
+				m.next = append(m.next, id)
 			}
-			m.next = append(m.next, id)
 		}
 	}
 	m.e.runner.KeepNext(m.next)
 	row := 0
 	for k, it := range items {
-		if t := texts[k]; t != nil {
-			t.at = 0
-			if last := t.gen.done - 1 - m.first(it, t.gen); last >= 0 && last < len(it.IDs) {
-				t.seq, t.at = it.Seq, t.gen.done
-				t.hold(0, m.e.runner.Hidden(row+last))
-			}
+		if texts[k] != nil {
+			texts[k].at = 0
 		}
-		row += len(it.IDs)
+		for b := range 1 + len(it.Branches) {
+			ids := it.sequence(b)
+			if t := texts[k]; t != nil && b == t.gen.taken {
+				if last := t.gen.done - 1 - m.first(it, t.gen); last >= 0 && last < len(ids) {
+					t.seq, t.at = it.Seq, t.gen.done
+					t.hold(0, m.e.runner.Hidden(row+last))
+				}
+			}
+			row += len(ids)
+		}
 	}
 }
 
@@ -238,11 +245,7 @@ func (m *mtp) step(active []*mtpText) {
 			} else {
 				t.hold(0, hidden)
 			}
-			if id, p, ok := topToken(logits); ok {
-				t.add(e.runner.NextToken(id), p)
-			} else {
-				t.lost = true
-			}
+			t.take(logits, e.runner.NextToken)
 		}
 		if !e.timeless {
 			m.cost.Observe(shape, time.Since(start))

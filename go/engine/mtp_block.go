@@ -86,12 +86,7 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 			k := min(n, t.depth())
 			for i := range k {
 				logits, _ := e.runner.Next(row + i)
-				id, p, ok := topToken(logits)
-				if !ok {
-					t.lost = true
-					break
-				}
-				if t.add(e.runner.NextToken(id), p); !t.goesOn() {
+				if t.take(logits, e.runner.NextToken); !t.goesOn() {
 					break
 				}
 			}

@@ -87,6 +87,9 @@ func (e *Engine) readOutput(output string, items []Item, readers []*reading, cal
 			}
 		}
 		first += len(it.IDs)
+		for _, b := range it.Branches {
+			first += len(b.IDs)
+		}
 	}
 	flush()
 }

@@ -24,45 +24,89 @@ func (g *Generation) Guess() {
 
 // guess makes these the guesses after the drafts that are forced, as far as the text may go on and the constraint allows them.
 func (g *Generation) guess(list []draft.Guess) {
-	forced := len(g.draft) - len(g.guesses)
-	list = list[:max(g.draftable(forced+len(list))-forced, 0)]
-	g.draft, g.guesses, g.prepared = g.draft[:forced], g.guesses[:0], 0
-	for _, guess := range list {
-		g.draft, g.guesses = append(g.draft, guess.ID), append(g.guesses, guess)
-		if g.Stop != nil && g.Stop(guess.ID) {
-			break // nothing comes after it
+	forced := g.forced()
+	depth := make([]int, len(list))
+	begun := g.draftable(forced+len(list)) - forced // how many may follow one another
+	list = draft.Ordered(list)
+	list = draft.Keep(list, func(i int) bool {
+		id, b := list[i].ID, draft.Before(list, i)
+		if depth[i] = 1; b >= 0 {
+			depth[i] += depth[b]
+			if g.Stop != nil && g.Stop(list[b].ID) {
+				return false // nothing comes after it
+			}
 		}
-	}
-	if g.Constraint == nil || len(g.guesses) == 0 {
+		return depth[i] <= begun && id >= 0 && int(id) < g.nVocab
+	})
+	g.set(forced, list)
+	if len(list) == 0 || g.Constraint == nil && g.trunk() == len(g.draft) {
 		return
 	}
-	n := 0
-	for n < len(g.draft) && g.Constraint.Accept(g.draft[n]) {
-		n++
+	// What the constraint forbids, and what is there already.
+	g.descent.begin(g)
+	kept := make([]bool, len(list))
+	for i := range list {
+		v := forced + i
+		kept[i] = g.Constraint == nil || g.descent.to(v)
+		for w := forced; w < v && kept[i]; w++ {
+			kept[i] = g.draft[w] != g.draft[v] || g.before(w) != g.before(v)
+		}
 	}
-	g.Constraint.Rollback(n)
-	n = max(n, forced)
-	g.draft, g.guesses = g.draft[:n], g.guesses[:n-forced]
+	if g.Constraint != nil {
+		g.descent.end()
+	}
+	g.set(forced, draft.Keep(list, func(i int) bool { return kept[i] }))
 }
 
-// Chances returns the chance of each draft, if those before it are right, to be so too. The slice is valid
-// until the next call.
-func (g *Generation) Chances() []float64 {
-	g.chances = g.chances[:0]
-	for range len(g.draft) - len(g.guesses) {
-		g.chances = append(g.chances, 1)
+// set sets the drafts after those that are forced.
+func (g *Generation) set(forced int, list []draft.Guess) {
+	g.draft, g.guesses, g.prepared = g.draft[:forced], append(g.guesses[:0], list...), 0
+	for _, guess := range list {
+		g.draft = append(g.draft, guess.ID)
 	}
-	for _, guess := range g.guesses {
-		g.chances = append(g.chances, guess.Chance)
+}
+
+// Drafts returns the drafts for a Scheduler, no more than have rows of logits. The slice is valid until the next call.
+func (g *Generation) Drafts(rows int) []sched.Draft {
+	g.nodes = g.nodes[:0]
+	for v := range g.draft {
+		d := sched.Draft{Chance: 1, After: g.before(v)}
+		if i := v - g.forced(); i >= 0 {
+			d.Chance = g.guesses[i].Chance
+		}
+		g.nodes = append(g.nodes, d)
 	}
-	return g.chances
+	return g.nodes[:min(len(g.nodes), rows-1)]
+}
+
+// Split has branches of drafts in the next pass, beside those of the trunk, and returns them. They begin with all known tokens.
+func (g *Generation) Split(branches []sched.Branch) (list []Branch) {
+	if len(g.split)+len(branches) > 0 {
+		g.prepared = 0
+	}
+	g.split, g.taken = branches, 0
+	for _, b := range branches {
+		ids := append([]int32(nil), g.ids[g.done:]...)
+		for _, v := range b.Path {
+			ids = append(ids, g.draft[v])
+		}
+		list = append(list, Branch{IDs: ids, Rows: b.New})
+	}
+	return list
+}
+
+// keepBranches says that only the first n branches are in the pass, and returns them.
+func (g *Generation) keepBranches(n int) []sched.Branch {
+	g.split = g.split[:n]
+	return g.split
 }
 
 // pass returns what is known of a pass of the next n tokens, at a position, before it runs: if it generates.
 func (g *Generation) pass(at, n int) sched.Pass {
-	p := sched.Pass{Streams: sched.ShapeOf(at, 1), Drafted: n > 1}
+	p := sched.Pass{Streams: sched.ShapeOf(at, 1), Drafted: n > 1, Branched: len(g.split) > 0}
 	p.Streams.Rows = 1
-	p.Sure, p.Promised = sched.Promise(g.Chances()[:max(n-(len(g.ids)-g.done), 0)])
+	drafted := max(n-(len(g.ids)-g.done), 0)
+	p.Sure, p.Promised = sched.Promise(g.Drafts(len(g.draft)+1), drafted, g.split)
 	return p
 }
 
@@ -98,15 +142,16 @@ func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify f
 }
 
 // affordable returns how many of the next tokens of a text alone, of which `room` fit, are evaluated: those that are
-// known, and as many drafts as make it faster.
-func (e *Engine) affordable(g *Generation, at, room int) int {
+// known, and as many drafts as make it faster; and branches of drafts.
+func (e *Engine) affordable(g *Generation, at, room int) (int, []sched.Branch) {
 	known := len(g.ids) - g.done
 	if known >= room || len(g.draft) == 0 {
-		return min(known, room)
+		return min(known, room), nil
 	}
-	chances := g.Chances()
-	chances = chances[:min(len(chances), len(e.logits)-1)]
-	return known + e.cost.Drafts(at, known, room, chances, e.kv.Layout().Recurrent())
+	n, branches := e.cost.Drafts(at, known, g.Drafts(len(e.logits)), sched.Limits{
+		Tokens: e.batch, Sequence: room, Branches: maxBranches, Replays: e.kv.Layout().Recurrent(),
+	})
+	return known + n, branches
 }
 
 // draft drafts what follows the tokens of a pass, for those requests that go on.
@@ -137,8 +182,8 @@ func (l *Loop) draft() {
 	}
 	l.mu.Lock()
 	for _, j := range fresh {
-		if chances := j.gen.Chances(); len(chances) > 0 {
-			l.sched.Drafted(j.id, chances[:min(len(chances), len(l.e.logits)-1)])
+		if drafts := j.gen.Drafts(len(l.e.logits)); len(drafts) > 0 {
+			l.sched.Drafted(j.id, drafts)
 		}
 	}
 	l.sched.Spent(time.Since(start), byModel)

@@ -32,7 +32,7 @@ func drafters(want []int32, wrong []int32) map[string]draft.Options {
 		return draft.Options{Sources: draft.All, Max: n, Record: &draft.Recording{Text: text, Right: right, Seed: 3}}
 	}
 	return map[string]draft.Options{
-		"found": draft.Defaults, "good": record(want, 0.8, 16), "right": record(want, 1, 31), "bad": record(want, 0.2, 3), "malicious": record(wrong, 0.98, 8),
+		"found": draft.Defaults, "trees": {Sources: draft.All, Max: 12, Record: &draft.Recording{Text: want, Right: 0.4, Rival: 0.6, Seed: 3}}, "good": record(want, 0.8, 16), "right": record(want, 1, 31), "bad": record(want, 0.2, 3), "malicious": record(wrong, 0.98, 8),
 	}
 }
 
@@ -99,20 +99,23 @@ func TestDraftsDoNotChangeAText(t *testing.T) {
 func TestATextThatIsCutGoesOn(t *testing.T) {
 	path := testdata.Path(t, "archs/qwen35.gguf")
 	probe := open(t, path, Config{})
-	l := openLoop(t, path, Config{Sequences: 2, Batch: 64}, LoopConfig{})
-	freely(l)
-	prompt := randomIDs(probe, 1, 140)
-	want := greedy(t, probe, prompt, 40)
-	r := greedyRequest(prompt, 40)
-	r.Draft = draft.Options{Sources: draft.All, Max: 7, Record: &draft.Recording{Text: slices.Concat(prompt, want), Right: 1}}
-	sink := r.Sink.(*catcher)
-	sink.stop = func(n int) bool { return n == 20 } // of steps of eight tokens
-	submit(t, l, r)
-	sink.wait(t)
-	next := slices.Concat(prompt, want[:20], randomIDs(probe, 2, 10))
-	_, again := submit(t, l, greedyRequest(next, 10))
-	if res := again.wait(t); res.CachedTokens < len(prompt) || !slices.Equal(again.ids, greedy(t, probe, next, 10)) {
-		t.Errorf("%d tokens of %d were there, and it goes on with %v", res.CachedTokens, len(next), again.ids)
+	for _, record := range []draft.Recording{{Right: 1}, {Right: 0.3, Rival: 0.9}} {
+		l := openLoop(t, path, Config{Sequences: 2, Batch: 64}, LoopConfig{})
+		freely(l)
+		prompt := randomIDs(probe, 1, 140)
+		want := greedy(t, probe, prompt, 40)
+		r := greedyRequest(prompt, 40)
+		record.Text = slices.Concat(prompt, want)
+		r.Draft = draft.Options{Sources: draft.All, Max: 7, Record: &record}
+		sink := r.Sink.(*catcher)
+		sink.stop = func(n int) bool { return n == 20 } // of steps of several tokens
+		submit(t, l, r)
+		sink.wait(t)
+		next := slices.Concat(prompt, want[:20], randomIDs(probe, 2, 10))
+		_, again := submit(t, l, greedyRequest(next, 10))
+		if res := again.wait(t); res.CachedTokens < len(prompt) || !slices.Equal(again.ids, greedy(t, probe, next, 10)) {
+			t.Errorf("%d tokens of %d were there, and it goes on with %v", res.CachedTokens, len(next), again.ids)
+		}
 	}
 }
 

@@ -472,12 +472,33 @@ func TestGroupsProperty(t *testing.T) {
 							break
 						}
 						ids := slices.Concat(l.ids, more)
+						other := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(40))
+						other = slices.Concat(l.ids, other[:m.pool.layout.Room(len(l.ids), len(other))])
+						var branch *Table
+						if rng.IntN(3) == 0 {
+							if branch = l.table.Branch(); branch.Grow(len(other)-len(l.ids)) != nil {
+								branch.Free()
+								branch = nil
+							}
+						}
 						m.pass(l.table, ids)
+						if branch != nil {
+							m.pass(branch, other)
+						}
 						if rng.IntN(6) == 0 {
-							l.table.Undo()
+							if l.table.Undo(); branch != nil {
+								branch.Free()
+							}
 							break
 						}
 						l.table.Commit()
+						if branch != nil {
+							branch.Commit()
+							if seen["branched"]++; rng.IntN(2) == 0 {
+								l.table, branch, ids = branch, l.table, other
+							}
+							branch.Free()
+						}
 						l.ids = ids
 						if rng.IntN(2) == 0 {
 							m.tree.Keep(l.ns, l.table, l.ids, How{Whole: true, End: rng.IntN(2) == 0})
@@ -542,7 +563,7 @@ func TestGroupsProperty(t *testing.T) {
 				for _, p := range lent {
 					m.tree.Release(p)
 				}
-				wanted := []string{"found", "taken back", "given away"}
+				wanted := []string{"found", "taken back", "given away", "branched"}
 				if stored {
 					wanted = append(wanted, "stored", "fetched")
 				}

@@ -276,9 +276,20 @@ func (t *Table) Fork() *Table {
 	if t.n != t.done {
 		panic("kvcache: fork in the middle of a pass")
 	}
+	return t.Branch()
+}
+
+// Branch returns a table of the positions before the pass that Grow began, or of all if there is none, that shares their units.
+// Growing it copies the last block, where that is partly filled, though this table goes on in it.
+func (t *Table) Branch() *Table {
 	f := t.pool.NewTable()
-	f.n, f.done = t.n, t.done
+	f.n, f.done = t.done, t.done
 	for i, list := range t.units {
+		if t.pool.layout[i].PerSequence {
+			list = []int32{list[0], -1}
+		} else {
+			list = list[:blocksFor(t.done)]
+		}
 		f.units[i] = append([]int32(nil), list...)
 		for _, id := range list {
 			if id >= 0 {

@@ -19,6 +19,9 @@ type check struct {
 	resting bool    // until the balance is a stake again
 	lost    int     // how often it was used up, until drafts went on for long
 	running int     // passes with drafts since then
+	forked  float64 // what passes with branches have lost, and not won since
+	bare    int     // passes without branches that are still to come
+	bared   int     // how often there were to be some
 }
 
 // A pace is the average of the latest passes without drafts.
@@ -38,6 +41,9 @@ const (
 	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
 	mostLost   = 5    // halvings
 	won        = 256  // passes with drafts after which losses are forgotten
+	mostForked = 0.6  // passes: what those with branches may lose, no more than half of it with one
+	bareFor    = 512  // passes without branches after that, each time twice as many
+	mostBared  = 4    // times that it doubles
 )
 
 func (p *pace) add(streams int, took float64) {
@@ -60,8 +66,15 @@ func (c *check) allows() bool {
 }
 
 // grow adds what a pass allows drafts to lose, less what it lost. One pass alone does not tell: something else may have run.
-func (c *check) grow(loss float64) {
+func (c *check) grow(loss float64, branched bool) {
 	const most = stake / 2.0
+	if c.bare = max(c.bare-1, 0); branched { // what follows one another may be another matter: these have a balance of their own
+		if c.forked = max(c.forked+min(loss, mostForked/2), 0); c.forked >= mostForked {
+			c.bare, c.forked = bareFor<<min(c.bared, mostBared), 0
+			c.bared++
+		}
+		loss = min(loss, 0)
+	}
 	c.debt += max(loss-most, 0)
 	loss = min(loss, most)
 	c.balance = min(c.balance+math.Ldexp(allowance, -min(c.lost, mostLost))-loss, stake)
@@ -100,14 +113,27 @@ func (t *trust) part() float64 {
 	return min((t.right+trustPrior)/(t.promised+trustPrior), 1)
 }
 
-// Promise returns how many drafts with these chances are sure, and how many of the others should be accepted.
-func Promise(chances []float64) (sure int, promised float64) {
-	reach := 1.0
-	for _, p := range chances {
-		if reach *= p; reach == 1 {
+// Promise returns how many drafts are sure, of those in a pass, the first `trunk` and some in branches, and how many of the others should be
+// accepted.
+func Promise(drafts []Draft, trunk int, branches []Branch) (sure int, promised float64) {
+	add := func(reach float64) {
+		if reach == 1 {
 			sure++
 		} else {
 			promised += reach
+		}
+	}
+	reach := 1.0
+	for _, d := range drafts[:trunk] {
+		reach *= d.Chance
+		add(reach)
+	}
+	for _, b := range branches {
+		reach = 1
+		for i, v := range b.Path {
+			if reach *= drafts[v].Chance; i >= len(b.Path)-b.New {
+				add(reach)
+			}
 		}
 	}
 	return sure, promised
@@ -123,12 +149,19 @@ func (c *Cost) check(streams int) *check {
 // now and then not, to measure passes without.
 func (c *Cost) Drafting(streams int) bool { return c.check(streams).allows() }
 
+// branching reports whether drafts may have branches then: not before passes without drafts were measured, unless none takes any time.
+func (c *Cost) branching(streams int) bool {
+	k := c.check(streams)
+	return k.bare == 0 && (k.plain.passes >= leastPlain || c.First() == 0)
+}
+
 // A Pass is one that gave tokens to streams, and had nothing else to do.
 type Pass struct {
 	Streams  Shape   // a token of each stream, without drafts
 	Drafted  bool    // it had drafts, or evaluated tokens again after some were rejected
 	Sure     int     // drafts of which there was no doubt
 	Promised float64 // of its other drafts, how many should be accepted
+	Branched bool    // some of them were in branches
 	Tokens   int     // that the streams got
 	Took     time.Duration
 	Drafting time.Duration // that drafting for it took, as far as there would be none without drafts
@@ -149,7 +182,7 @@ func (c *Cost) Generated(p Pass) {
 		}
 		if k.plain.passes >= leastPlain {
 			k.since = 0
-			k.grow(float64(p.Drafting) / c.plain(k, p.Streams))
+			k.grow(float64(p.Drafting)/c.plain(k, p.Streams), false)
 		}
 		c.trust.fade()
 		return
@@ -161,7 +194,7 @@ func (c *Cost) Generated(p Pass) {
 	}
 	plain := c.plain(k, p.Streams)
 	worth := float64(streams+p.Sure) + c.trust.part()*p.Promised
-	k.grow((took+float64(p.Drafting))/plain - worth/float64(streams))
+	k.grow((took+float64(p.Drafting))/plain-worth/float64(streams), p.Branched)
 	if k.running++; k.running >= won {
 		k.lost = 0
 	}
@@ -198,7 +231,8 @@ func (s *Scheduler) ran(items []Item, took time.Duration) {
 		g.Streams = g.Streams.Add(j.at(), 1)
 		g.Streams.Rows++
 		g.Drafted = g.Drafted || it.Tokens > 1
-		sure, promised := Promise(j.drafts[:min(it.Draft, len(j.drafts))])
+		g.Branched = g.Branched || len(it.Branches) > 0
+		sure, promised := Promise(j.drafts, min(it.Draft, len(j.drafts)), it.Branches)
 		g.Sure += sure
 		g.Promised += promised
 	}

@@ -11,6 +11,10 @@ type workload struct {
 	streams, drafts int
 	right           float64                  // of the drafts
 	claimed         float64                  // their chance, as it is claimed
+	rival           float64                  // chance of a second guess at each of the first tokens where the first is wrong; 0: there are none
+	follow          int                      // guesses that follow the second one at the next token
+	single          bool                     // a sequence has no branches
+	rows            bool                     // it is known what a row of logits takes
 	replays         bool                     // state goes back to that before a pass where a draft was rejected
 	wrong           map[int]float64          // factors by which the cost model is wrong before they begin, by tokens
 	drafting        time.Duration            // that a draft model takes for a pass, which no cost model sees
@@ -32,7 +36,10 @@ func (w workload) speed(t *testing.T, passes int) float64 {
 func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took time.Duration) {
 	rng := rand.New(rand.NewPCG(uint64(w.streams), seed))
 	truth := func(s Shape) time.Duration { return time.Duration(w.truth(s) * float64(time.Millisecond)) }
-	m := newSim(t, Config{Running: w.streams, Batch: 512, Queue: 20, Replays: w.replays}, 100_000, truth)
+	m := newSim(t, Config{Running: w.streams, Batch: 512, Queue: 20, Replays: w.replays, Branches: 16}, 100_000, truth)
+	if w.single {
+		m.s.cfg.Branches = 0
+	}
 	m.s.Cost = Cost{}
 	for _, n := range []int{1, 4, 8, 16, 64, 256} {
 		factor, s := 1.0, Shape{Tokens: n, Rows: 1}
@@ -40,6 +47,9 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 			factor = f
 		}
 		m.s.Cost.Observe(s, time.Duration(factor*float64(truth(s))))
+	}
+	if w.rows {
+		m.s.Cost.SetRow(truth(Shape{Tokens: 1, Rows: 2}) - truth(Shape{Tokens: 1, Rows: 1}))
 	}
 	if w.noise != nil {
 		m.cost = func(s Shape) time.Duration { return time.Duration(float64(truth(s)) * w.noise(rng)) }
@@ -54,6 +64,11 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 				n++
 			}
 			return n
+		}
+		if w.rival > 0 && w.drafts > 0 {
+			tree := w.tree()
+			m.live[id].tree = tree
+			m.live[id].accepted = func(it Item) (n, last int) { return w.walk(rng, tree, it) }
 		}
 	}
 	m.step()
@@ -75,12 +90,60 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 	return tokens, m.now - begun
 }
 
+// tree returns drafts that follow one another, a second guess at each of the first three tokens, and what follows the first of these.
+func (w workload) tree() []Draft {
+	list := chain(w.drafts, w.claimed)
+	for d := range min(3, w.drafts) {
+		list = append(list, Draft{(1 - w.claimed) * w.rival, d - 1})
+		for range w.follow {
+			if d == 0 {
+				list = append(list, Draft{w.claimed, len(list) - 1})
+			}
+		}
+	}
+	return list
+}
+
+// walk returns how many drafts of a pass are accepted, and the last of them.
+func (w workload) walk(rng *rand.Rand, list []Draft, it Item) (n, at int) {
+	in := make([]bool, len(list))
+	for v := range it.Draft {
+		in[v] = true
+	}
+	for _, b := range it.Branches {
+		for _, v := range b.Path {
+			in[v] = true
+		}
+	}
+	for at = -1; ; n++ {
+		first, second := -1, -1
+		for v, d := range list {
+			if d.After == at && first < 0 {
+				first = v
+			} else if d.After == at {
+				second = v
+			}
+		}
+		next := -1
+		if rng.Float64() < w.right {
+			next = first
+		} else if rng.Float64() < w.rival {
+			next = second
+		}
+		if next < 0 || !in[next] {
+			return n, at
+		}
+		at = next
+	}
+}
+
 // What passes take: where each token takes nearly as long as the first, where many take as long as one, where each reads
 // experts of its own, and where rows of logits are most of the work.
 func steep(s Shape) float64   { return 2 + float64(s.Tokens) }
 func flat(s Shape) float64    { return 20 + float64(s.Tokens)/2 }
 func experts(s Shape) float64 { return 8 + 4*float64(min(s.Tokens, 16)) + float64(s.Tokens)/4 }
 func logits(s Shape) float64  { return 10 + float64(s.Tokens)/4 + 3*float64(s.Rows) }
+func dear(s Shape) float64    { return flat(s) + 10*float64(s.Branches) }
 
 // Whatever is drafted, it is never slower than 0.98 of nothing, at any number of streams: where the cost model is wrong from the
 // start, where passes take longer by drafts than by other tokens, where guesses are claimed to be likely and are not. Where drafts
@@ -112,6 +175,16 @@ func TestDraftsThatLoseStop(t *testing.T) {
 		"noise":                   {workload{truth: steep, streams: 4, right: 0.5, claimed: 0.8, noise: held}, 0.98},
 		"a slow draft model":      {workload{truth: flat, streams: 1, right: 0.5, drafting: 30 * time.Millisecond}, 0.98},
 		"the same, 4 streams":     {workload{truth: flat, streams: 4, right: 0.5, drafting: 40 * time.Millisecond}, 0.97},
+		"random trees":            {workload{truth: flat, streams: 1, right: 0.05, rival: 0.02, claimed: 0.3, follow: 3}, 0.98},
+		"trees that lie":          {workload{truth: steep, streams: 2, right: 0.3, rival: 0.05, claimed: 0.5, follow: 2}, 0.98},
+		"trees of experts":        {workload{truth: experts, streams: 1, right: 0.4, rival: 0.5, wrong: map[int]float64{4: 0.5, 8: 0.5, 16: 0.5}}, 0.98},
+		"trees, 16 streams":       {workload{truth: steep, streams: 16, right: 0.5, rival: 0.6, wrong: map[int]float64{64: 0.3}}, 0.98},
+		"trees in noise":          {workload{truth: steep, streams: 4, right: 0.4, rival: 0.5, noise: held}, 0.98},
+		"trees of many logits":    {workload{truth: logits, streams: 1, right: 0.3, rival: 0.5}, 0.98},
+		"dear branches":           {workload{truth: dear, streams: 1, right: 0.3, rival: 0.6}, 0.98},
+		"states":                  {workload{truth: steep, streams: 2, right: 0.6, replays: true}, 0.98},
+		"states that win":         {workload{truth: flat, streams: 1, right: 0.7, replays: true}, 1.5},
+		"trees win":               {workload{truth: flat, streams: 1, right: 0.5, rival: 0.6}, 1.6},
 		"they win":                {workload{truth: flat, streams: 8, right: 0.6}, 1.2},
 		"they win alone":          {workload{truth: flat, streams: 1, right: 0.6}, 1.6},
 		"they win, slow at first": {workload{truth: flat, streams: 4, right: 0.6, wrong: map[int]float64{1: 2, 4: 2}}, 1.4},

@@ -13,6 +13,7 @@ type Shape struct {
 	Attended int // positions attended to, summed over tokens: the work of attention
 	Read     int // positions, summed over sequences: the memory that attention reads
 	Rows     int // of logits: a token that is sampled or verified has one
+	Branches int // sequences that are others' beside what their tokens are: each has a block of its own, or a state
 }
 
 // ShapeOf returns the shape of a pass of n tokens of a sequence that has `at` before them.
@@ -35,13 +36,15 @@ func (s Shape) extend(at, n int) Shape {
 // Cost predicts how long passes take, from the passes observed: a time for the number
 // of tokens, which is far from linear while memory bandwidth is the limit, so it is kept
 // at some sizes and interpolated; a time for each position attended to and for
-// each position read; and one for each row of logits after the first, which the tokens of prompts
-// do not have. The zero value has no observations and predicts zero.
+// each position read; one for each row of logits after the first, which the tokens of prompts
+// do not have; and one for each branch. The zero value has no observations and predicts zero.
 type Cost struct {
 	knots          [knots]float64 // ns of a pass of so many tokens as sizes has, with one row of logits
 	seen           [knots]bool
 	attended, read float64      // ns per million positions
 	row            float64      // ns per row of logits
+	branch         float64      // ns per branch
+	wrong          float64      // part by which the last pass with branches took longer than expected
 	trust          trust        // in the chances of drafts
 	untried        int          // passes in a row that could have had drafts and had none
 	checks         [knots]check // of drafts, by the number of streams
@@ -77,7 +80,9 @@ func (c *Cost) positions(s Shape) float64 {
 }
 
 // beside is what a pass takes beside the time for its number of tokens.
-func (c *Cost) beside(s Shape) float64 { return c.positions(s) + c.rows(s) }
+func (c *Cost) beside(s Shape) float64 {
+	return c.positions(s) + c.rows(s) + c.branch*float64(s.Branches)
+}
 
 func (c *Cost) rows(s Shape) float64 { return c.row * float64(max(s.Rows-1, 0)) }
 
@@ -142,6 +147,13 @@ func (c *Cost) Row() time.Duration { return time.Duration(min(c.row, float64(lon
 // was delayed by other work on the machine should not distort the next hundred.
 const learn = 0.2
 
+const (
+	// mostWrong is the largest part of a pass that its branches are taken to have changed.
+	mostWrong = 0.5
+	// forgetBranch is what is left of the time of a branch after a pass without: what is never tried is never learned.
+	forgetBranch = 0.998
+)
+
 // Observe updates the model with the measured time of a pass.
 func (c *Cost) Observe(s Shape, took time.Duration) {
 	if s.Tokens <= 0 || took <= 0 {
@@ -157,6 +169,17 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 		return
 	}
 	guess := c.tokens(s.Tokens) + c.beside(s)
+	if s.Branches > 0 {
+		// What two such passes in a row say: branches win little, so one outlier would end them for long.
+		wrong := min(max(float64(took)/guess-1, -mostWrong), mostWrong)
+		if both := wrong * c.wrong; both > 0 {
+			least := math.Copysign(min(math.Abs(wrong), math.Abs(c.wrong)), wrong)
+			c.branch = max(c.branch+learn*least*guess/float64(s.Branches), 0)
+		}
+		c.wrong = wrong
+		return
+	}
+	c.branch *= forgetBranch
 	// The factor by which the estimate was wrong, clamped. A share of its logarithm is
 	// applied, so that a knot stays positive and follows the median of observed times.
 	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))

@@ -2,7 +2,7 @@ package sched
 
 import (
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -15,15 +15,26 @@ func learned(truth func(Shape) time.Duration) (c Cost) {
 	return c
 }
 
-func chosen(c *Cost, streams, drafts int, chance float64, replays bool) int {
-	s := speculation{cost: c, limit: longest, replays: replays, fits: func(int, Shape) bool { return true }}
+// chain returns drafts that follow one another, each right with a chance.
+func chain(n int, chance float64) (list []Draft) {
+	for i := range n {
+		list = append(list, Draft{chance, i - 1})
+	}
+	return list
+}
+
+func chosen(c *Cost, streams, drafts int, chance float64, replays bool) (n int) {
+	s := speculation{cost: c, limit: longest, replays: replays, room: most, longest: most}
 	for range streams {
 		s.whole = s.whole.Add(0, 1)
 		s.whole.Rows++
-		s.list = append(s.list, candidate{at: 1, known: 1, chances: slices.Repeat([]float64{chance}, drafts)})
+		s.list = append(s.list, candidate{known: 1, drafts: chain(drafts, chance)})
 	}
 	s.streams = s.whole
-	return len(s.choose())
+	for _, t := range s.choose() {
+		n += t.trunk
+	}
+	return n
 }
 
 // As many drafts are chosen as give the most expected tokens per time, by trying all numbers.
@@ -79,16 +90,19 @@ func TestManyStreamsHaveFewDrafts(t *testing.T) {
 func TestDraftsOfAnUnknownCost(t *testing.T) {
 	var c Cost
 	c.Observe(Shape{Tokens: 1}, time.Millisecond)
-	if n := c.Drafts(10, 1, 100, slices.Repeat([]float64{0.9}, 10), false); n != leastGauged-1 {
+	limits := Limits{Tokens: 100, Sequence: 100}
+	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != leastGauged-1 {
 		t.Errorf("%d drafts, want %d", n, leastGauged-1)
 	}
 	c.Observe(Shape{Tokens: 4}, 4*time.Millisecond)
-	if n := c.Drafts(10, 1, 100, slices.Repeat([]float64{0.9}, 10), false); n != 0 {
+	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != 0 {
 		t.Errorf("%d drafts of a pass that takes as long as its tokens one by one", n)
 	}
 	c = learned(flatCost(20*time.Millisecond, time.Millisecond))
-	if n := c.Drafts(10, 1, 6, slices.Repeat([]float64{1}, 10), false); n != 5 {
-		t.Errorf("%d drafts where 6 tokens fit, want 5", n)
+	for _, limits := range []Limits{{Tokens: 100, Sequence: 6}, {Tokens: 6, Sequence: 100}} {
+		if n, _ := c.Drafts(10, 1, chain(10, 1), limits); n != 5 {
+			t.Errorf("%d drafts where 6 tokens fit, want 5", n)
+		}
 	}
 }
 
@@ -109,10 +123,10 @@ func TestReplaysCount(t *testing.T) {
 	for range leastPlain {
 		s.Cost.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
 	}
-	for i, want := range []Item{{1, 3, 2}, {1, 2, 0}, {1, 3, 2}} {
-		s.Drafted(1, []float64{0.9, 0.9})
+	for i, want := range []Item{{1, 3, 2, nil}, {1, 2, 0, nil}, {1, 3, 2, nil}} {
+		s.Drafted(1, chain(2, 0.9))
 		items := s.Next(0, 100)
-		if len(items) != 1 || items[0] != want {
+		if len(items) != 1 || !reflect.DeepEqual(items[0], want) {
 			t.Fatalf("pass %d: %+v, want %+v", i, items, want)
 		}
 		s.Ran(items, 1)

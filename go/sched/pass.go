@@ -10,7 +10,21 @@ import (
 type Item struct {
 	ID     uint64
 	Tokens int
-	Draft  int // of which the last Draft are draft tokens
+	Draft  int // of which the last Draft are draft tokens: the first of the request's
+
+	Branches []Branch // further drafts
+}
+
+// known is how many tokens are not drafts.
+func (it *Item) known() int { return it.Tokens - it.Draft }
+
+// All is how many tokens the item has in the pass.
+func (it *Item) All() int {
+	n := it.Tokens
+	for _, b := range it.Branches {
+		n += it.known() + len(b.Path)
+	}
+	return n
 }
 
 // A Prefix is the cached prefix of a request's tokens.
@@ -339,6 +353,11 @@ func (s *Scheduler) Shape(items []Item) Shape {
 	for _, it := range items {
 		if j := s.find(it.ID); j != nil {
 			shape = j.shape(shape, it.Tokens, it.Draft)
+			for _, b := range it.Branches {
+				shape = shape.Add(j.at(), it.known()+len(b.Path))
+				shape.Rows += b.New
+				shape.Branches++
+			}
 		}
 	}
 	return shape
@@ -355,9 +374,9 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 		if j == nil {
 			continue
 		}
-		j.done += it.Tokens - it.Draft
+		j.done += it.known()
 		j.drafts = nil
-		s.charge(j.flow, it.Tokens, len(items))
+		s.charge(j.flow, it.All(), len(items))
 		if j.todo() == 0 {
 			complete = append(complete, j.ID)
 		}
@@ -377,10 +396,9 @@ func (s *Scheduler) Sampled(id uint64, tokens, evaluated int) {
 	}
 }
 
-// Drafted records that a request has drafts of the tokens that follow in its next pass, with these chances that each is right
-// where those before it are. The slice is read until that pass has run.
-func (s *Scheduler) Drafted(id uint64, chances []float64) {
+// Drafted records that a request has drafts of the tokens that follow in its next pass. The slice is read until that pass has run.
+func (s *Scheduler) Drafted(id uint64, drafts []Draft) {
 	if j := s.find(id); j != nil {
-		j.drafts = chances
+		j.drafts = drafts
 	}
 }

@@ -34,6 +34,7 @@ type Config struct {
 	Queue     int           // maximum number of waiting requests
 	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
 	Replays   bool          // where a draft is rejected, those accepted before it are evaluated again: there is recurrent state
+	Branches  int           // of drafts in a pass; 0: all drafts of a request follow one another
 }
 
 // Memory returns the bytes that sequences take, by their positions.
@@ -90,7 +91,7 @@ type job struct {
 	known  int           // tokens: the prompt and those generated
 	done   int           // of which are evaluated
 	gone   int           // of which have no positions any more
-	drafts []float64     // of the draft tokens that follow, the chance that each is right where those before it are
+	drafts []Draft       // that may follow
 	begun  bool          // it has run before
 }
 

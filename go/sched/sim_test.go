@@ -28,10 +28,12 @@ type sim struct {
 type simSeq struct {
 	id                uint64
 	prompt, max       int
-	draft             int                   // guesses at a time
-	chance            float64               // of each, as it is claimed
-	right             func(guessed int) int // how many of so many are; nil: some
-	positions, tokens int                   // in KV blocks, and in all
+	draft             int                         // guesses at a time
+	chance            float64                     // of each, as it is claimed
+	right             func(guessed int) int       // how many of so many are; nil: some
+	tree              []Draft                     // in place of guesses that follow one another
+	accepted          func(it Item) (n, last int) // how many of its drafts are, and the last of them
+	positions, tokens int                         // in KV blocks, and in all
 	running           bool
 	lastToken         time.Duration
 	gaps              []time.Duration // between two tokens
@@ -143,15 +145,16 @@ func (m *sim) step() string {
 	if len(items) == 0 {
 		return strings.Join(append(out, "idle"), ", ")
 	}
-	total, guessed := 0, map[uint64]int{}
+	total, guessed, byID, before := 0, map[uint64]int{}, map[uint64]Item{}, map[uint64]int{}
 	for _, it := range items {
 		q := m.live[it.ID]
 		if q == nil || !q.running || it.Tokens < 1 || it.Tokens-it.Draft > q.tokens-q.positions || it.Draft > q.draft {
 			m.t.Fatalf("item %+v of %+v", it, q)
 		}
+		before[it.ID] = q.positions
 		q.positions += it.Tokens - it.Draft
-		guessed[it.ID] = it.Draft
-		total += it.Tokens
+		guessed[it.ID], byID[it.ID] = it.Draft, it
+		total += it.All()
 		if say("%d:%d", it.ID, it.Tokens-it.Draft); it.Draft > 0 {
 			out[len(out)-1] += fmt.Sprintf("+%d", it.Draft)
 		}
@@ -184,7 +187,14 @@ func (m *sim) step() string {
 		if q.right != nil {
 			right = q.right(guessed[id])
 		}
+		last, it := right-1, byID[id]
+		if q.tree != nil {
+			right, last = q.accepted(it)
+		}
 		q.positions += right
+		if t := (tree{it.Draft, it.Branches}); m.s.cfg.Replays && it.Draft > 0 && !t.ends(last) {
+			q.positions = before[id]
+		}
 		q.tokens += 1 + right
 		if q.tokens-q.prompt >= q.max {
 			say("done %d", id)
@@ -192,7 +202,11 @@ func (m *sim) step() string {
 			m.end(id, "done")
 		} else {
 			m.s.Sampled(id, 1+right, q.positions)
-			m.s.Drafted(id, slices.Repeat([]float64{q.chance}, min(q.draft, max(q.prompt+q.max-q.tokens-1, 0))))
+			if q.tree != nil {
+				m.s.Drafted(id, q.tree)
+			} else {
+				m.s.Drafted(id, chain(min(q.draft, max(q.prompt+q.max-q.tokens-1, 0)), q.chance))
+			}
 		}
 	}
 	return strings.Join(out, ", ")

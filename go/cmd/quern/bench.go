@@ -44,7 +44,7 @@ type benchFlags struct {
 	kernels bool
 	types   []string
 
-	speculate []float64
+	speculate []bench.Chances
 	streams   []int
 
 	hub   hubFlags
@@ -162,7 +162,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.curve, "curve", false, "what more tokens in a pass cost: passes of -p tokens, beside one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, types of weights (default: all)")
-	fs.Var((*chancesValue)(&f.speculate), "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9")
+	fs.Var((*chancesValue)(&f.speculate), "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9; 0.5+0.4: and second guesses where the first are wrong")
 	listVar(fs, &f.streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")
 	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, SHAPE:TYPE")
 	intVar(fs, &f.seed, "seed", "", 0, 0, math.MaxInt64, "seed of the random weights")

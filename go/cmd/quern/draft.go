@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -250,17 +251,22 @@ func (v *sourcesValue) Set(s string) error {
 func (v *sourcesValue) String() string { return draft.Set(*v).String() }
 func (v *sourcesValue) Type() string   { return "SOURCES" }
 
-// A chancesValue is a list of chances.
-type chancesValue []float64
+// A chancesValue is a list of chances, each with that of a second guess after a plus.
+type chancesValue []bench.Chances
 
 func (v *chancesValue) Set(s string) error {
-	var list []float64
+	var list []bench.Chances
 	for word := range strings.SplitSeq(strings.TrimPrefix(s, "p="), ",") {
-		p, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(p >= 0 && p <= 1) {
-			return errors.New("want chances from 0 to 1 with commas between them, such as 0.5,0.7,0.9")
+		first, second, two := strings.Cut(word, "+")
+		var c bench.Chances
+		var err, err2 error
+		if c.Right, err = strconv.ParseFloat(first, 64); two {
+			c.Rival, err2 = strconv.ParseFloat(second, 64)
 		}
-		list = append(list, p)
+		if err != nil || err2 != nil || !(c.Right >= 0 && c.Right <= 1 && c.Rival >= 0 && c.Rival <= 1) {
+			return errors.New("want chances from 0 to 1 with commas between them, such as 0.5,0.7,0.9, or 0.5+0.4 with second guesses")
+		}
+		list = append(list, c)
 	}
 	*v = list
 	return nil
@@ -268,8 +274,12 @@ func (v *chancesValue) Set(s string) error {
 
 func (v *chancesValue) String() string {
 	var words []string
-	for _, p := range *v {
-		words = append(words, strconv.FormatFloat(p, 'g', -1, 64))
+	for _, c := range *v {
+		word := strconv.FormatFloat(c.Right, 'g', -1, 64)
+		if c.Rival > 0 {
+			word += "+" + strconv.FormatFloat(c.Rival, 'g', -1, 64)
+		}
+		words = append(words, word)
 	}
 	return strings.Join(words, ",")
 }

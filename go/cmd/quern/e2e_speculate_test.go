@@ -162,16 +162,16 @@ func TestDraftModelsTakeMemory(t *testing.T) {
 
 // What drafts are worth is measured with a record of the text.
 func TestBenchSpeculate(t *testing.T) {
-	out := succeed(t, "bench", "-m", demo.Name, "--speculate", "0,0.8", "--streams", "1,2", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json")
+	out := succeed(t, "bench", "-m", demo.Name, "--speculate", "0,0.8,0.2+1", "--streams", "1,2", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json")
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 4 {
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 6 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for i, r := range rows {
-		if r["streams"] != []float64{1, 1, 2, 2}[i] || r["right"] != []float64{0, 0.8}[i%2] || r["plain_ms"].(float64) <= 0 || r["draft_ms"].(float64) <= 0 || r["bound"].(float64) < 1 {
+		if r["streams"] != []float64{1, 1, 1, 2, 2, 2}[i] || r["right"] != []float64{0, 0.8, 0.2}[i%3] || r["rival"] != []float64{0, 0, 1}[i%3] || r["plain_ms"].(float64) <= 0 || r["draft_ms"].(float64) <= 0 || r["bound"].(float64) < 1 {
 			t.Errorf("row %d: %v", i, r)
 		}
-		if i%2 == 0 && r["accepted"] != 0.0 {
+		if i%3 == 0 && r["accepted"] != 0.0 {
 			t.Errorf("row %d: %v wrong drafts were accepted", i, r["accepted"])
 		}
 	}
@@ -181,7 +181,9 @@ func TestBenchSpeculate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 || rows[0]["from"] != "replay" || rows[1]["from"] != "mtp" {
 		t.Errorf("%v: %s", err, out)
 	}
-	quern(t, "bench", "-m", demo.Name, "--speculate", "1.5").refused(t, 2, "--speculate", "0 to 1")
+	for _, bad := range []string{"1.5", "0.5+", "0.5+2", "+0.5", "0.5+0.5+0.5"} {
+		quern(t, "bench", "-m", demo.Name, "--speculate", bad).refused(t, 2, "--speculate", "0 to 1")
+	}
 	quern(t, "bench", "-m", demo.Name, "--streams", "2").refused(t, 2, "--speculate")
 	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--curve").refused(t, 2, "--speculate")
 }

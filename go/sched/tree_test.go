@@ -1,0 +1,221 @@
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// randomTree returns drafts of which those that follow the same one have chances that add up to 1 at most, the likeliest first.
+func randomTree(rng *rand.Rand, n int) (list []Draft) {
+	left, least := []float64{1}, []float64{1} // of the chances after each, from the known tokens on, and the last of these
+	for v := range n {
+		after := rng.IntN(v+1) - 1
+		if rng.IntN(2) == 0 {
+			after = v - 1
+		}
+		p := min(left[after+1]*rng.Float64(), least[after+1])
+		left[after+1], least[after+1] = left[after+1]-p, p
+		left, least = append(left, 1), append(least, 1)
+		list = append(list, Draft{p, after})
+	}
+	return list
+}
+
+// rateOf returns the expected tokens per second of a pass of one text with a tree.
+func rateOf(c *Cost, list []Draft, known int, trunk int, branches []Branch) float64 {
+	s := Shape{}.Add(0, known+trunk)
+	s.Rows = 1 + trunk
+	tokens := 1.0
+	reach := make([]float64, len(list))
+	for v, d := range list {
+		reach[v] = d.Chance
+		if d.After >= 0 {
+			reach[v] *= reach[d.After]
+		}
+		if v < trunk {
+			tokens += reach[v]
+		}
+	}
+	for _, b := range branches {
+		s = s.Add(0, known+len(b.Path))
+		s.Rows += b.New
+		s.Branches++
+		for _, v := range b.Path[len(b.Path)-b.New:] {
+			tokens += reach[v]
+		}
+	}
+	return tokens / float64(c.Estimate(s))
+}
+
+// Of all trees that could be in a pass the one that is chosen gives nearly the most expected tokens per second, by trying all. Branches are
+// whole: each begins as the text does, has what it begins with elsewhere, and no draft has two rows.
+func TestTreesAreChosenByCost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	branched, worst := 0, 1.0
+	for range 400 {
+		first, each := 10+40*rng.Float64(), 0.05+3*rng.Float64()
+		c := learned(func(s Shape) time.Duration {
+			return time.Duration((first + each*float64(s.Tokens)) * float64(time.Millisecond))
+		})
+		for range leastPlain {
+			c.Generated(Pass{Streams: ShapeOf(0, 1), Tokens: 1, Took: c.First()})
+		}
+		list, known := randomTree(rng, 1+rng.IntN(8)), 1+rng.IntN(2)
+		limits := Limits{Tokens: 4 + rng.IntN(20), Sequence: 2 + rng.IntN(8), Branches: rng.IntN(4)}
+		trunk, branches := c.Drafts(0, known, list, limits)
+		there := make([]bool, len(list))
+		for v := range trunk {
+			there[v] = list[v].After == v-1
+			if !there[v] {
+				t.Fatalf("%+v: draft %d is in the trunk", list, v)
+			}
+		}
+		tokens := known + trunk
+		for _, b := range branches {
+			tokens += known + len(b.Path)
+			for i, v := range b.Path {
+				if after := list[v].After; i == 0 && after >= 0 || i > 0 && after != b.Path[i-1] || there[v] != (i < len(b.Path)-b.New) {
+					t.Fatalf("%+v: %d of the trunk and %+v", list, trunk, branches)
+				}
+				there[v] = true
+			}
+			if known+len(b.Path) > limits.Sequence {
+				t.Fatalf("a branch of %d tokens, want at most %+v", known+len(b.Path), limits)
+			}
+		}
+		if len(branches) > limits.Branches || tokens > max(limits.Tokens, known) || known+trunk > max(limits.Sequence, known) {
+			t.Fatalf("%d of the trunk and %+v, want at most %+v", trunk, branches, limits)
+		}
+		best := 0.0
+		for set := range 1 << len(list) {
+			var all tree
+			ok, n := true, known
+			for v, d := range list {
+				if set>>v&1 == 0 {
+					continue
+				}
+				elder := slices.IndexFunc(list, func(o Draft) bool { return o.After == d.After })
+				ok = ok && (d.After < 0 || set>>d.After&1 == 1) && set>>elder&1 == 1
+				if ok {
+					all.add(list, v)
+				}
+			}
+			n += all.trunk
+			for _, b := range all.branches {
+				n += known + len(b.Path)
+				ok = ok && known+len(b.Path) <= limits.Sequence
+			}
+			if ok && n <= limits.Tokens && known+all.trunk <= limits.Sequence && len(all.branches) <= limits.Branches {
+				best = max(best, rateOf(&c, list, known, all.trunk, all.branches))
+			}
+		}
+		got := rateOf(&c, list, known, trunk, branches)
+		if got < rateOf(&c, list, known, 0, nil) {
+			t.Errorf("%+v: %d and %+v are slower than none", list, trunk, branches)
+		}
+		if worst = min(worst, got/best); got < 0.9*best {
+			t.Errorf("first %.1f, each %.2f, %+v, %d known, %+v: %d of the trunk and %+v give %.3f of the best", first, each, list, known, limits, trunk, branches, got/best)
+		}
+		if len(branches) > 0 {
+			branched++
+		}
+	}
+	if t.Logf("%d trees with branches, the worst has %.3f of the best", branched, worst); branched < 20 {
+		t.Errorf("%d trees with branches: the test does not test that", branched)
+	}
+}
+
+// What promises are worth counts each draft once.
+func TestPromiseOfATree(t *testing.T) {
+	list := []Draft{{1, -1}, {0.5, 0}, {0.5, 1}, {0.25, 0}, {0.5, 3}}
+	if sure, promised := Promise(list, 3, []Branch{{[]int{0, 3, 4}, 2}}); sure != 1 || promised != 0.5+0.25+0.25+0.125 {
+		t.Errorf("%d are sure, %.3f promised", sure, promised)
+	}
+}
+
+// A pass with branches has their tokens, those that they begin with too, and rows of logits for what they add.
+func TestShapeOfBranches(t *testing.T) {
+	s := New(Config{Running: 1, Batch: 64, Memory: simMemory{}, Branches: 4})
+	if err := s.Add(Request{ID: 1, Prompt: 5, MaxTokens: 100}, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Admit(0, 100, func(uint64) Prefix { return Prefix{} })
+	s.Ran(s.Next(0, 100), 1)
+	s.Sampled(1, 1, 5)
+	got := s.Shape([]Item{{1, 3, 2, []Branch{{[]int{0, 2, 3}, 2}}}})
+	want := Shape{}.Add(5, 3).Add(5, 4)
+	want.Rows, want.Branches = 3+2, 1
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	// Memory for a branch is that of its positions, and of the block that it shares.
+	s.Cost = learned(flatCost(20*time.Millisecond, time.Microsecond))
+	for range leastPlain {
+		s.Cost.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
+	}
+	for free, branches := range map[uint64]int{0: 0, 1: 1, 2: 2} {
+		s.Drafted(1, []Draft{{0.5, -1}, {0.3, -1}, {0.2, -1}})
+		if items := s.Next(0, free); len(items) != 1 || items[0].Draft != 1 || len(items[0].Branches) != branches {
+			t.Errorf("%d blocks: %+v, want %d branches", free, items, branches)
+		}
+	}
+}
+
+// Trees beside what follows one another alone: never slower by more than what they are tried for, faster where the first guess is often wrong
+// and the second is not.
+func TestTreesAgainstChains(t *testing.T) {
+	costs := []struct {
+		name  string
+		truth func(Shape) float64
+	}{{"flat", flat}, {"steep", steep}, {"experts", experts}, {"logits", logits}, {"dear", dear}}
+	for _, c := range costs {
+		for _, streams := range []int{1, 4} {
+			for _, p := range []float64{0.3, 0.5, 0.7} {
+				w := workload{truth: c.truth, streams: streams, drafts: 8, right: p, claimed: p, rows: true}
+				line, plain := fmt.Sprintf("%s, %d streams, %.1f right:", c.name, streams, p), 0.0
+				none := w
+				none.drafts = 0
+				plain = none.speed(t, 400)
+				chains := w.speed(t, 400) / plain
+				line += fmt.Sprintf(" %.2f alone;", chains)
+				for _, q := range []float64{0.4, 0.7} {
+					w.rival = q
+					if (1-p)*q > p {
+						continue // it would be the first
+					}
+					for _, w.follow = range []int{0, 3} {
+						trees := w.speed(t, 400) / plain
+						if line += fmt.Sprintf(" %.2f", trees); trees < 0.95*chains || trees < 0.98 {
+							t.Errorf("%s, %d streams, %.1f right, the second %.1f: trees %.3f, without %.3f", c.name, streams, p, q, trees, chains)
+						}
+						if c.name == "flat" && streams == 1 && p == 0.5 && q == 0.7 && trees < 1.03*chains {
+							t.Errorf("trees win little: %.3f, without %.3f", trees, chains)
+						}
+					}
+				}
+				t.Log(line)
+			}
+		}
+	}
+}
+
+// Where a rejected draft has tokens evaluated again, states that are known behind some of the drafts save more than they take.
+func TestSnapshotsPay(t *testing.T) {
+	for _, p := range []float64{0.3, 0.5, 0.7, 0.9} {
+		for _, streams := range []int{1, 4} {
+			w := workload{truth: flat, streams: streams, drafts: 8, right: p, claimed: p, replays: true}
+			none := w
+			none.drafts = 0
+			plain := none.speed(t, 400)
+			with := w.speed(t, 400) / plain
+			w.single = true
+			without := w.speed(t, 400) / plain
+			if t.Logf("%d streams, %.1f right: %.3f, without %.3f", streams, p, with, without); with < 0.97*without || p == 0.7 && streams == 1 && with < 1.02*without {
+				t.Errorf("%d streams, %.1f right: with states %.3f, without %.3f", streams, p, with, without)
+			}
+		}
+	}
+}
