@@ -171,6 +171,7 @@ func TestTreesDoNotChangeATextAmongOthers(t *testing.T) {
 			l := openLoop(t, kind.path, c, LoopConfig{})
 			freely(l)
 			var wg sync.WaitGroup
+			pause := rand.New(rand.NewPCG(1, 2))
 			for k := range 2 {
 				prompt := randomIDs(probe, uint64(k), 50)
 				for name, params := range variants(t, probe, prompt, n) {
@@ -203,7 +204,7 @@ func TestTreesDoNotChangeATextAmongOthers(t *testing.T) {
 					cancelled := greedyRequest(prompt, n)
 					cancelled.Draft = draft.Options{Sources: draft.All, Max: 8, Record: &draft.Recording{Text: slices.Concat(prompt, want), Right: 0.4, Rival: 0.5}}
 					gone, c := submit(t, l, cancelled)
-					time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+					time.Sleep(time.Duration(pause.IntN(2000)) * time.Microsecond)
 					gone.Cancel()
 					wg.Go(func() {
 						sink.said(t, fmt.Sprintf("%s, %s, %.1f contexts", kind.path, name, memory), want, finish)
