@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -65,7 +66,7 @@ func withoutNaN(text []byte) []byte {
 func readConfig(dir string) (*config, error) {
 	c := &config{file: filepath.Join(dir, "config.json")}
 	err := readJSON(c.file, &c.m)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, fmt.Errorf("%s has no config.json: want the folder of a Hugging Face checkpoint", dir)
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Server) registerAbsent(r gin.IRoutes) {
 	for _, a := range absent {
 		for _, path := range a.paths {
 			for _, method := range a.methods {
-				r.Handle(method, path, s.Missing(a.why))
+				handle(r, method, path, s.Missing(a.why))
 			}
 		}
 	}

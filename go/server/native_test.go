@@ -293,6 +293,7 @@ func TestSmallEndpoints(t *testing.T) {
 		{"HEAD", "/v1/models", "", 200, ""},
 		{"HEAD", "/v1/models/none", "", 404, ""},
 		{"HEAD", "/models/sse", "", 200, ""},
+		{"HEAD", "/tools", "", 501, ""},
 		{"HEAD", "/completion", "", 405, ""},
 		{"PUT", "/completion", "", 405, "POST"},
 		{"DELETE", "/v1/chat/completions/x", "", 404, "not_found_error"},

@@ -151,13 +151,18 @@ func (s *Server) Register(r gin.IRoutes) {
 			continue
 		}
 		for _, path := range route.paths {
-			r.Handle(route.method, path, s.serve(route))
-			if route.method == http.MethodGet { // which watchers ask for, and load balancers
-				r.HEAD(path, s.serve(route))
-			}
+			handle(r, route.method, path, s.serve(route))
 		}
 	}
 	s.registerAbsent(r)
+}
+
+// handle adds a route. HEAD, which watchers ask for, and load balancers, is answered where GET is.
+func handle(r gin.IRoutes, method, path string, h gin.HandlerFunc) {
+	r.Handle(method, path, h)
+	if method == http.MethodGet {
+		r.HEAD(path, h)
+	}
 }
 
 // Handler returns a handler of the routes alone.

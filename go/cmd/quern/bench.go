@@ -102,7 +102,7 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
   quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
   quern bench --speculate 0.5,0.7,0.9 --streams 1,4,16 -m model.gguf
   quern bench --synth llama-3.2-1b:Q4_K_M -o model.gguf`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd)
 		}),

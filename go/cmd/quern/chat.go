@@ -60,7 +60,7 @@ the tools of --mcp-allow.
   quern chat -m model.gguf
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."
   quern chat -m model.gguf --mcp ~/.config/mcp.json`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -106,7 +106,7 @@ also how it would be loaded with the same -c, -ctk, --weights and --memory, or w
 would fit instead, from the file's header, and how fast the file can be read.`,
 		Example: `  quern doctor
   quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			isa, err := chooseKernels()
 			if err != nil {

@@ -57,6 +57,10 @@ func TestUsageErrors(t *testing.T) {
 		{run("--memory", "lots"), []string{"--memory", `"lots"`, "4G"}},
 		{run("--memory", "-4G"), []string{"--memory", `"-4G"`}},
 		{[]string{"tokenize", "-p", "x"}, []string{"-m"}},
+		{[]string{"tokenize", "-m", "x.gguf", "two", "words"}, []string{`"words"`, "quotes"}},
+		{[]string{"serve", "x.gguf"}, []string{`"x.gguf"`, "-m"}},
+		{[]string{"perplexity", "x.gguf"}, []string{`"x.gguf"`, "-m"}},
+		{[]string{"ps", "x"}, []string{`"x"`, "leave it out"}},
 		{[]string{"tokenize", "-m", "x.gguf", "-p", "x", "--ids", "--detok"}, []string{"--detok", "--ids"}},
 		{[]string{"perplexity", "-f", "x"}, []string{"-m"}},
 		{[]string{"perplexity", "-m", "x.gguf"}, []string{"-f"}},
@@ -108,7 +112,8 @@ func TestRunTimeErrors(t *testing.T) {
 		{"short text", []string{"perplexity", "-m", demo.Name, "-f", small}, []string{"the text has", "1024"}},
 		{"no such text", []string{"perplexity", "-m", demo.Name, "-f", "/nonexistent/t.txt"}, []string{"/nonexistent/t.txt"}},
 		{"id outside the vocabulary", []string{"tokenize", "-m", demo.Name, "--detok", "-p", "1 99999999"}, []string{`"99999999"`, "want 0 to"}},
-		{"not an id", []string{"tokenize", "-m", demo.Name, "--detok", "-p", "1 x"}, []string{`"x"`}},
+		{"not an id", []string{"tokenize", "-m", demo.Name, "--detok", "1 x"}, []string{`"x"`}},
+		{"a file as a checkpoint", []string{"convert", modelPath(t, "stories260K-f32.gguf")}, []string{"stories260K-f32.gguf", "folder"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			quern(t, test.args...).refused(t, 1, test.words...)

@@ -333,5 +333,8 @@ func TestServeEndpointFlags(t *testing.T) {
 		if r.StatusCode != 501 || !strings.Contains(string(b), `"not_supported_error"`) || !strings.Contains(string(b), flag) {
 			t.Errorf("%s: %d %s", path, r.StatusCode, b)
 		}
+		if r, err = s.client.Head("http://quern" + path); err != nil || r.StatusCode != 501 {
+			t.Errorf("HEAD %s: %v, %v", path, r, err)
+		}
 	}
 }

@@ -21,7 +21,7 @@ func newHealthCommand() *cobra.Command {
 		Long: `Tell by the exit status whether a server is ready: 0 where its /readyz says so. It is
 for health checks of containers, which have no other program in them.`,
 		Example: `  quern health --port 9000 && echo ready`,
-		Args:    cobra.NoArgs,
+		Args:    flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := context.WithTimeout(cmd.Context(), timeout)
 			defer stop()

@@ -42,7 +42,7 @@ files of several texts. With --show-statistics, what they have is printed.`,
 		Example: `  quern imatrix -m model-f16.gguf -f calibration.txt -o model.imatrix
   quern imatrix --in-file a.imatrix --in-file b.imatrix -o both.imatrix
   quern imatrix --in-file model.imatrix --show-statistics`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
 	fs := cmd.Flags()

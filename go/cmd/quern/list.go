@@ -62,7 +62,7 @@ func newListCommand() *cobra.Command {
 		Short:   "List the downloaded models",
 		Long: `List the models that were downloaded, which all commands take by these names. For a
 server's models see "quern ps".`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := f.open(0)
 			if err != nil {

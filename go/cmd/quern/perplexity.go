@@ -47,7 +47,7 @@ in JSON, an object a line, as the data sets have it.`,
   quern perplexity -m f16.gguf -f wiki.test.raw --save-all-logits f16.logits
   quern perplexity -m q4.gguf --kl-divergence --kl-divergence-base f16.logits
   quern perplexity -m model.gguf -f hellaswag_val_full.txt --hellaswag --hellaswag-tasks 400`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: interruptible(func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }),
 	}
 	fs := cmd.Flags()

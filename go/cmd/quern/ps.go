@@ -41,7 +41,7 @@ memory is used for: GET /v1/memory, for people.`,
 		Example: `  quern ps
   quern ps --port 9000 --api-key "$KEY"
   quern ps --host https://llm.example.com --json`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout())
 		},

@@ -109,6 +109,18 @@ func finish(cmd *cobra.Command) {
 	}
 }
 
+// flagsAlone is the Args of commands that take no others.
+func flagsAlone(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	advice := "leave it out"
+	if cmd.Flags().Lookup("model") != nil {
+		advice = "a model is given with -m"
+	}
+	return fmt.Errorf("%.80q: %s takes flags alone; %s", args[0], cmd.CommandPath(), advice)
+}
+
 // helpFor returns the command line that prints the help of cmd.
 func helpFor(cmd *cobra.Command) string {
 	return "quern help" + strings.TrimPrefix(cmd.CommandPath(), "quern")

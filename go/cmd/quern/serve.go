@@ -64,7 +64,7 @@ instead is said at once. docs/migrating.md has all of them.`,
   quern serve -m hf.co/ggml-org/gemma-3-1b-it-GGUF --yes
   quern serve --models-dir models --sleep-idle-seconds 600
   quern serve -m model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
@@ -359,12 +359,12 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)
-	if f.metrics {
-		routes.GET("/metrics", gin.WrapH(metrics.Handler()))
-		routes.HEAD("/metrics", gin.WrapH(metrics.Handler()))
-	} else {
-		routes.GET("/metrics", api.Missing("this server does not show its metrics; start it with --metrics"))
+	shown := gin.WrapH(metrics.Handler())
+	if !f.metrics {
+		shown = api.Missing("this server does not show its metrics; start it with --metrics")
 	}
+	routes.GET("/metrics", shown)
+	routes.HEAD("/metrics", shown)
 	if f.ownPage() {
 		chat := gin.WrapH(http.StripPrefix(f.prefix, page.Handler()))
 		for _, path := range page.Paths() {

@@ -21,15 +21,16 @@ func newTokenizeCommand() *cobra.Command {
 		onlyIDs, noSpecial, noParse, inverse bool
 	)
 	cmd := &cobra.Command{
-		Use:   "tokenize -m FILE [-p TEXT | -f FILE]",
+		Use:   "tokenize -m FILE [TEXT | -p TEXT | -f FILE]",
 		Short: "Turn text into token ids, or back",
 		Long: `Turn text into the token ids that a model sees, one "id -> 'piece'" to a line.
 Bytes of a piece that would not print are escaped. With --detok it goes back:
 the text is token ids, with or without commas and brackets.`,
 		Example: `  quern tokenize -m model.gguf -p "Hello world" --ids
   quern tokenize -m model.gguf -p "Hello world" --ids | quern tokenize -m model.gguf --detok`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: onePrompt,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text.args = args
 			if path == "" {
 				return errNoModel
 			}

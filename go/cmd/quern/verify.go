@@ -47,7 +47,7 @@ on every machine, so two of them can be compared; --expect does.`,
 		Example: `  quern verify
   quern verify -m model.gguf
   quern verify -m model.gguf --expect 3f5a...`,
-		Args: cobra.NoArgs,
+		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.model == "" {
 				for _, name := range []string{"prompt", "predict", "kv", "expect"} {
