@@ -102,6 +102,14 @@ func (r *Reply) Thinking() bool {
 	return r.state == reasoning
 }
 
+// Calling reports whether the text so far ends within what may be a call.
+func (r *Reply) Calling() bool {
+	if r.harmony != nil {
+		return r.harmony.text && r.harmony.kind == toTool
+	}
+	return r.state == calling
+}
+
 // KeepReasoning leaves the reasoning and its marks in the content. It comes before Write.
 func (r *Reply) KeepReasoning() {
 	if r.style != nil && r.state == reasoning {

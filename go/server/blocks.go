@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
 )
 
 // A block is a run of an answer that is of one kind, in the order in which the model
@@ -14,6 +15,7 @@ type block struct {
 	id, name string
 	text     strings.Builder // of a call, its arguments
 	input    customText      // of a call of a custom tool that is streamed
+	tokens   []engine.Token  // of text, where they are wanted
 }
 
 type blockKind int
@@ -60,13 +62,14 @@ func textOf(d chat.Delta) string {
 // blocks are those of an answer.
 type blocks []*block
 
-func (l *blocks) add(d chat.Delta) {
+func (l *blocks) add(d chat.Delta, said ...engine.Token) {
 	n := len(*l)
 	if n == 0 || !(*l)[n-1].continues(d) {
 		*l = append(*l, newBlock(d))
 		n++
 	}
 	(*l)[n-1].text.WriteString(textOf(d))
+	(*l)[n-1].tokens = append((*l)[n-1].tokens, said...)
 }
 
 // join returns the text of all blocks of a kind.

@@ -3,6 +3,8 @@ package server
 import (
 	"net/http"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 )
@@ -13,6 +15,11 @@ type chatQuery struct {
 	conversation
 	logprobs    bool
 	topLogprobs int
+	store       bool
+	metadata    kept
+
+	stored *responseStore // nil: nothing is kept
+	owner  string         // of what is
 }
 
 func newChatQuery(m *Model) *chatQuery {
@@ -22,7 +29,8 @@ func newChatQuery(m *Model) *chatQuery {
 func (q *chatQuery) fields() []field {
 	return append(append(q.options.fields(), q.conversation.fields()...),
 		setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
-		setting("store", empty(false), "Keeps the answer on the server."),
+		setting("store", boolean{&q.store}, "Keep the answer, so that it can be had again."),
+		input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
 		responseFormat(&q.form),
 		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
 		setting("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
@@ -36,12 +44,30 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 	case q.topLogprobs > 0:
 		return invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.topLogprobs)
 	}
+	if !q.store {
+		q.sent = nil // and the body with it
+	}
 	return q.options.settle(m, h)
 }
 
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
-	return &chatFormat{g: g, begun: make([]bool, len(g.seqs)), inputs: make([]*block, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
+	f := &chatFormat{g: g, begun: make([]bool, len(g.seqs)), inputs: make([]*block, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
+	if q.store && q.stored != nil {
+		g.keeps = true
+		f.keep, f.kept = q, make([]answer, len(g.seqs))
+	}
+	return f
+}
+
+// createChat serves POST /v1/chat/completions.
+func (s *Server) createChat(c *gin.Context, m *Model) error {
+	q := newChatQuery(m)
+	q.stored, q.owner = s.stored, s.owner(c)
+	if err := readBody(c, q); err != nil {
+		return err
+	}
+	return s.generate(c, m, q, "chatcmpl-")
 }
 
 type chatAnswer struct {
@@ -170,6 +196,9 @@ type chatFormat struct {
 	tools    *tools
 	begun    []bool   // by sequence
 	inputs   []*block // by sequence: the call of a custom tool that goes on
+
+	keep *chatQuery // whose answer is stored; nil: it isn't
+	kept []answer   // so far, of a stream
 }
 
 func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
@@ -180,6 +209,12 @@ func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
 }
 
 func (f *chatFormat) whole(answers []answer) any {
+	a := f.answer(answers)
+	f.store(a)
+	return a
+}
+
+func (f *chatFormat) answer(answers []answer) chatAnswer {
 	a := chatAnswer{envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
@@ -223,6 +258,9 @@ func (f *chatFormat) reason(e *ending) string {
 
 func (f *chatFormat) event(s *stream, e event) error {
 	i := e.seq.index
+	if f.keep != nil {
+		f.kept[i].add(e)
+	}
 	tokens := e.piece.tokens
 	chunk := func(delta any, t tail, finish *string) error {
 		c := chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(tokens), finish}}, t}
@@ -283,6 +321,9 @@ func (f *chatFormat) event(s *stream, e event) error {
 }
 
 func (f *chatFormat) end(s *stream) error {
+	if f.keep != nil {
+		f.store(f.answer(f.kept))
+	}
 	if f.g.opts.streamOpts.usage {
 		if err := s.event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
 			return err

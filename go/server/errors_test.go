@@ -110,6 +110,8 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`}
 	case responseForm:
 		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`}
+	case sentMessages:
+		return wrongValues(to.messages)
 	case *messages, *tokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
 	case *triggers:
@@ -225,7 +227,7 @@ func TestNeutralFields(t *testing.T) {
 	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
 		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":["dry","penalties","top_k","typ_p","top_p","min_p","xtc","top_n_sigma","temperature"],"post_sampling_probs":false,
-		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)
+		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"metadata":{},"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)
 }
 
 func TestWrongJSON(t *testing.T) {

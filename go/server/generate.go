@@ -104,10 +104,7 @@ const maxUnsent = 64 << 10
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	out := newStream(c)
 	_, out.lines = f.(liner)
-	quiet := s.c.Ping
-	if g.opts.ping != 0 {
-		quiet = time.Duration(g.opts.ping) * time.Second
-	}
+	quiet := s.quiet(g.opts)
 	ping := out.ping
 	if own, ok := f.(pinger); ok {
 		ping = func() error { return own.ping(out) }
@@ -143,6 +140,14 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 		return errGone
 	}
 	return nil
+}
+
+// quiet is how long a stream may be silent.
+func (s *Server) quiet(o *options) time.Duration {
+	if o.ping != 0 {
+		return time.Duration(o.ping) * time.Second
+	}
+	return s.c.Ping
 }
 
 // usage is the token counts of a request, in OpenAI's format.

@@ -204,21 +204,25 @@ type answer struct {
 	ending
 }
 
+// add adds what an event of its sequence has.
+func (a *answer) add(e event) {
+	a.seq = e.seq
+	for i, d := range e.piece.deltas {
+		a.blocks.add(d, e.piece.saidBy(i)...)
+	}
+	a.tokens = append(a.tokens, e.piece.tokens...)
+	a.usage = e.usage
+	if e.end != nil {
+		a.ending = *e.end
+	}
+}
+
 // collect waits for the sequences to end.
 func (g *generation) collect(ctx context.Context) ([]answer, error) {
 	answers := make([]answer, len(g.seqs))
 	err := g.each(ctx, 0, func(events []event) error {
 		for _, e := range events {
-			a := &answers[e.seq.index]
-			a.seq = e.seq
-			for _, d := range e.piece.deltas {
-				a.blocks.add(d)
-			}
-			a.tokens = append(a.tokens, e.piece.tokens...)
-			a.usage = e.usage
-			if e.end != nil {
-				a.ending = *e.end
-			}
+			answers[e.seq.index].add(e)
 		}
 		return nil
 	})

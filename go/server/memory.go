@@ -194,5 +194,8 @@ func (p *piece) price() (text, tokens int) {
 	for i := range p.tokens {
 		tokens += tokenPrice(&p.tokens[i])
 	}
+	for _, said := range p.said {
+		tokens += len(said) * tokenBytes
+	}
 	return text, tokens
 }

@@ -18,6 +18,7 @@ import (
 // A conversation is the input of a chat template.
 type conversation struct {
 	messages messages
+	sent     jsontext.Value // the messages as they are in the body
 	kwargs   templateValues
 	effort   string
 	generate option // add_generation_prompt
@@ -32,12 +33,25 @@ func newConversation() conversation {
 
 func (c *conversation) fields() []field {
 	return append([]field{
-		required("messages", &c.messages, "The conversation so far."),
+		required("messages", sentMessages{&c.messages, &c.sent}, "The conversation so far."),
 		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
 		setting("reasoning_effort", text{&c.effort, efforts}, "For the chat template; none also turns reasoning off."),
 		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
 	}, append(c.budget.fields(), c.toolbox.fields()...)...)
+}
+
+// sentMessages are messages of which there is a copy as they were sent.
+type sentMessages struct {
+	*messages
+	sent *jsontext.Value
+}
+
+func (m sentMessages) take(r *reader) error {
+	from := r.dec.InputOffset()
+	err := m.messages.take(r)
+	*m.sent = r.since(from)
+	return err
 }
 
 // efforts are the values of reasoning_effort.

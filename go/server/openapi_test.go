@@ -98,6 +98,7 @@ func TestDocument(t *testing.T) {
 	}
 	want = append(want, "get /models/sse") // by the wildcard of /models
 	stored := post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
+	chat := post[struct{ ID string }](s, "/v1/chat/completions", `{`+hi+`,"store":true}`).ID
 	ids := map[string]bool{}
 	failing := inDocument(t, doc, "/components/schemas/Error")
 	for path, methods := range d.Paths {
@@ -126,6 +127,8 @@ func TestDocument(t *testing.T) {
 				real = strings.Replace(path, "{id}", "fake/model", 1)
 			case strings.Contains(path, "responses/{id}") && method != "delete":
 				real = strings.Replace(path, "{id}", stored, 1)
+			case strings.Contains(path, "chat/completions/{id}") && method != "delete":
+				real = strings.Replace(path, "{id}", chat, 1)
 			case path == "/models" && method == "delete":
 				real += "?model=small"
 			case path == "/models/load", path == "/models/unload":

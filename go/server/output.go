@@ -9,6 +9,7 @@ type output struct {
 	streamOpts   streamOptions
 	probs        int // alternatives per token; -1: no log-probabilities
 	postProbs    bool
+	sorted       bool // the tokens of content are wanted by themselves
 	thinking     string
 	returnTokens bool
 	progress     bool

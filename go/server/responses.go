@@ -27,6 +27,7 @@ type responsesQuery struct {
 	metadata     kept
 	shownChoice  jsontext.Value
 	include      texts
+	topLogprobs  int
 	truncation   string
 	user         string
 	cacheKey     string
@@ -45,15 +46,15 @@ func (q *responsesQuery) fields() []field {
 	return slices.Concat(q.input(), []field{
 		input("max_output_tokens", integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
 		input("store", boolean{&q.store}, "Keep the response, so that it can be had again and gone on with."),
-		input("background", boolean{&q.background}, "Answer at once, and generate meanwhile: GET says how far it is."),
-		input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back."),
+		input("background", boolean{&q.background}, "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
+		input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
 		input("metadata", &q.metadata, "Kept with the response."),
 		input("user", text{p: &q.user}, "Kept with the response."),
 		input("prompt_cache_key", text{p: &q.cacheKey}, "Kept with the response; what a prompt has in common with earlier ones is found without it."),
 		input("safety_identifier", text{p: &q.safety}, "Kept with the response."),
 		input("service_tier", text{p: new(string)}, "Accepted; without effect."),
 		input("max_tool_calls", integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
-		input("top_logprobs", always(0), "Log-probabilities."),
+		input("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
 		input("stream_options", object{}, "Accepted; without effect."),
 		input("conversation", neutral{nil, func(any) bool { return false }, "null"}, "A stored conversation."),
 		input("prompt", neutral{nil, func(any) bool { return false }, "null"}, "A stored prompt."),
@@ -168,24 +169,29 @@ func (k *kept) take(r *reader) error {
 func (k *kept) value() any     { return nil }
 func (k *kept) schema() schema { return schema{"type": "object"} }
 
-// included are the values of include that OpenAI has. The one that this server has is
-// the first; the others are of tools that OpenAI runs.
+// Values of include that this server has.
+const (
+	includeSealed   = "reasoning.encrypted_content"
+	includeLogprobs = "message.output_text.logprobs"
+)
+
+// included are the values of include that OpenAI has. All but the first two are of tools that OpenAI runs.
 var included = []string{
-	"reasoning.encrypted_content", "web_search_call.action.sources", "web_search_call.results", "file_search_call.results",
+	includeSealed, includeLogprobs, "web_search_call.action.sources", "web_search_call.results", "file_search_call.results",
 	"computer_call_output.output.image_url", "message.input_image.image_url", "code_interpreter_call.outputs",
 }
 
 func (q *responsesQuery) settle(m *Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
-			return invalid("include", "%s is not supported, want reasoning.encrypted_content", quote(name))
+			return invalid("include", "%s is not supported, want %s or %s", quote(name), includeSealed, includeLogprobs)
 		}
 	}
-	switch {
-	case q.background && q.stream:
-		return invalid("background", "not supported together with stream, want one of them")
-	case q.background && !q.store:
+	if q.background && !q.store {
 		return invalid("background", "true without store, want store to be true")
+	}
+	if q.topLogprobs > 0 || slices.Contains(q.include, includeLogprobs) {
+		q.probs, q.sorted = q.topLogprobs, true
 	}
 	if q.options.thinking == "deepseek-legacy" { // which has thoughts twice
 		q.options.thinking = "auto"

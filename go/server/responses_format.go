@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/engine"
 )
 
 // A response is OpenAI's object of that name.
@@ -31,6 +33,7 @@ type response struct {
 	Text         responseText        `json:"text"`
 	Choice       jsontext.Value      `json:"tool_choice"`
 	Tools        jsontext.Value      `json:"tools"`
+	TopLogprobs  int                 `json:"top_logprobs"`
 	TopP         float32             `json:"top_p"`
 	Truncation   string              `json:"truncation"`
 	Usage        *responseUsage      `json:"usage"`
@@ -104,7 +107,7 @@ type outputPart struct {
 	Type        string `json:"type"`
 	Text        string `json:"text"`
 	Annotations []any  `json:"annotations,omitzero"`
-	Logprobs    []any  `json:"logprobs,omitzero"`
+	Logprobs    *probs `json:"logprobs,omitzero"`
 }
 
 // A responseEvent is an event of a stream. Its type is also its name.
@@ -123,7 +126,7 @@ type responseEvent struct {
 	Name      string      `json:"name,omitempty"`
 	Arguments *string     `json:"arguments,omitzero"`
 	Input     *string     `json:"input,omitzero"`
-	Logprobs  []any       `json:"logprobs,omitzero"`
+	Logprobs  *probs      `json:"logprobs,omitzero"`
 }
 
 // responsesFormat writes the answers of /v1/responses.
@@ -132,9 +135,10 @@ type responsesFormat struct {
 	g      *generation
 	body   response
 	begun  bool
-	seq    int    // of the next event
-	block  *block // the open one
-	itemID string // of it
+	log    *eventLog // in place of a stream; nil: there is one
+	seq    int       // of the next event
+	block  *block    // the open one
+	itemID string    // of it
 }
 
 func (q *responsesQuery) format(g *generation, _ envelope) format {
@@ -149,7 +153,7 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
 		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []storedItem{},
 		Parallel: q.parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
-		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, Text: responseText{q.text.format, given(q.text.verbosity)},
+		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
 		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
 	}
 	for _, v := range []struct {
@@ -189,6 +193,12 @@ func (f *responsesFormat) newItemID(b *block) string {
 	return "msg_" + newID()
 }
 
+// probs are the log-probabilities of tokens of text; without any, none were asked for.
+func (f *responsesFormat) probs(tokens []engine.Token) *probs {
+	p := f.g.probs(tokens)
+	return &p
+}
+
 // summarized tells whether thoughts are sent as a summary.
 func (f *responsesFormat) summarized() bool {
 	return f.q.reasoning.summary != "" && f.q.reasoning.summary != "none"
@@ -198,7 +208,7 @@ func (f *responsesFormat) summarized() bool {
 func (f *responsesFormat) part(b *block, text string) outputPart {
 	switch {
 	case b.kind == textBlock:
-		return outputPart{"output_text", text, []any{}, []any{}}
+		return outputPart{"output_text", text, []any{}, f.probs(b.tokens)}
 	case f.summarized():
 		return outputPart{Type: "summary_text", Text: text}
 	}
@@ -223,7 +233,7 @@ func (f *responsesFormat) item(b *block, id, status string) outputItem {
 		} else {
 			it.Content = append([]outputPart{}, parts...)
 		}
-		if status != statusInProgress && slices.Contains(f.q.include, included[0]) {
+		if status != statusInProgress && slices.Contains(f.q.include, includeSealed) {
 			sealed := seal(text)
 			it.Encrypted = &sealed
 		}
@@ -290,7 +300,15 @@ func (f *responsesFormat) stored() *storedResponse {
 func (f *responsesFormat) send(s *stream, e responseEvent) error {
 	e.Sequence = f.seq
 	f.seq++
-	return s.named(e.Type, e)
+	if f.log == nil {
+		return s.named(e.Type, e)
+	}
+	body, err := encode(e)
+	if err == nil && !f.g.ledger.hold(len(body)) {
+		err = errAnswers
+	}
+	f.log.add(loggedEvent{e.Type, body})
+	return err
 }
 
 // begin sends the first events.
@@ -313,7 +331,7 @@ func (f *responsesFormat) event(s *stream, e event) error {
 	if err := f.begin(s); err != nil {
 		return err
 	}
-	for _, d := range e.piece.deltas {
+	for i, d := range e.piece.deltas {
 		if !f.block.continues(d) {
 			if err := f.stop(s, statusCompleted); err != nil {
 				return err
@@ -325,8 +343,10 @@ func (f *responsesFormat) event(s *stream, e event) error {
 		}
 		text := textOf(d)
 		f.block.text.WriteString(text)
+		said := e.piece.saidBy(i)
+		f.block.tokens = append(f.block.tokens, said...)
 		if text != "" {
-			if err := f.delta(s, text); err != nil {
+			if err := f.delta(s, text, said); err != nil {
 				return err
 			}
 		}
@@ -356,9 +376,6 @@ func (f *responsesFormat) at(kind string) responseEvent {
 		e.Summary = &zero
 	default:
 		e.Content = &zero
-	}
-	if strings.HasPrefix(kind, "output_text") {
-		e.Logprobs = []any{}
 	}
 	return e
 }
@@ -399,8 +416,13 @@ func (f *responsesFormat) start(s *stream) error {
 }
 
 // delta sends text of the open block.
-func (f *responsesFormat) delta(s *stream, text string) error {
+func (f *responsesFormat) delta(s *stream, text string, said []engine.Token) error {
 	kind, _ := f.kinds()
+	if kind == "output_text" {
+		e := f.at(kind + ".delta")
+		e.Delta, e.Logprobs = &text, f.probs(said)
+		return f.send(s, e)
+	}
 	if kind == "custom_tool_call_input" {
 		if text = f.block.input.write(text); text == "" {
 			return nil
@@ -434,6 +456,8 @@ func (f *responsesFormat) stop(s *stream, status string) error {
 		done.Input = &text
 	case "function_call_arguments":
 		done.Arguments, done.Name = &text, f.tool(f.block).name
+	case "output_text":
+		done.Text, done.Logprobs = &text, f.probs(f.block.tokens)
 	default:
 		done.Text = &text
 	}

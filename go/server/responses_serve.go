@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,38 +31,79 @@ func (s *Server) createResponse(c *gin.Context, m *Model) error {
 }
 
 // inBackground answers with a response that is generated meanwhile, and stored from now
-// on. The model stays leased until it has ended.
+// on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
 func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) error {
 	lease := c.MustGet(leased).(*models.Lease[Model]).Again()
 	f := q.format(g, s.envelope(g)).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
 	r.cancel = g.cancel
+	if q.stream {
+		f.log = newEventLog()
+		r.log = f.log
+	}
 	s.stored.put(r)
 	copied := c.Copy()
 	go func() {
 		defer lease.Release()
 		defer g.close()
-		if answers, err := g.collect(context.Background()); err == nil {
-			f.whole(answers)
-		} else {
+		if err := f.run(); err != nil {
 			s.logHidden(copied, err)
 			f.fail(toAPI(copied, err))
+			if f.log != nil {
+				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
+			}
 		}
 		s.stored.update(r, func(r *storedResponse) { r.body, r.cancel = f.body, nil })
+		if f.log != nil {
+			f.log.end()
+		}
 	}()
+	if q.stream {
+		return r.log.follow(c.Request.Context(), newStream(c), 0, s.quiet(g.opts))
+	}
 	reply(c, http.StatusOK, begun)
 	return nil
 }
 
+// run makes the response, whole or as events in its log, for whoever comes for it.
+func (f *responsesFormat) run() error {
+	if f.log == nil {
+		answers, err := f.g.collect(context.Background())
+		if err == nil {
+			f.whole(answers)
+		}
+		return err
+	}
+	var failed error
+	err := f.g.each(context.Background(), 0, func(events []event) error {
+		for _, e := range events {
+			if failed = f.event(nil, e); failed != nil {
+				return failed
+			}
+		}
+		return nil
+	})
+	return cmp.Or(failed, err)
+}
+
 // getResponse serves GET /v1/responses/:id.
 func (s *Server) getResponse(c *gin.Context, _ *Model) error {
-	if c.Query("stream") == "true" {
-		return invalid("stream", "a stored response is sent whole, want no stream")
-	}
 	r, err := s.stored.get(s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
+	}
+	if c.Query("stream") == "true" {
+		if r.log == nil {
+			return invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", quote(r.id))
+		}
+		after := -1
+		if text := c.Query("starting_after"); text != "" {
+			if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
+				return invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
+			}
+		}
+		return r.log.follow(c.Request.Context(), newStream(c), after+1, s.c.Ping)
 	}
 	reply(c, http.StatusOK, s.stored.body(r))
 	return nil
@@ -114,14 +157,19 @@ func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
 	if err != nil {
 		return err
 	}
+	return sendPage(c, r.given(), "desc")
+}
+
+// sendPage answers with some of the items, as limit, order and after say. They are in the order in which they came.
+func sendPage(c *gin.Context, items []storedItem, order string) error {
 	limit := 20
 	if text := c.Query("limit"); text != "" {
+		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 100 {
 			return invalid("limit", "%s, want 1 to 100", quote(text))
 		}
 	}
-	items := r.given()
-	switch order := c.DefaultQuery("order", "desc"); order {
+	switch order := c.DefaultQuery("order", order); order {
 	case "desc":
 		slices.Reverse(items)
 	case "asc":

@@ -25,6 +25,7 @@ type responseStore struct {
 	byID  map[string]*storedResponse
 	items map[itemKey]*storedResponse // of those in byID, the newest that has the item
 	used  *list.List                  // of those in byID, the longest unused first
+	count uint64                      // that were put
 }
 
 // An itemKey is an item as its owner knows it: clients choose ids, and two may choose the
@@ -40,6 +41,9 @@ type storedResponse struct {
 	input    []storedItem // which it was given
 	body     response     // replaced when it changes, and only read otherwise; its output has the other items
 	cancel   func()       // of one that runs; nil: it has ended
+	chat     *storedChat  // it is a chat completion, and has nothing of what follows; nil: it is a response
+	serial   uint64       // the order in which they came
+	log      *eventLog    // of one that was asked for as a stream, and runs or ran in the background
 
 	size    int
 	refs    int // by the store, and by the responses that continue it
@@ -69,15 +73,15 @@ func (s *responseStore) get(owner, id string) (*storedResponse, error) {
 	defer s.mu.Unlock()
 	s.expire()
 	r := s.byID[id]
-	if r == nil || r.owner != owner {
-		return nil, notStored(id)
+	if r == nil || r.owner != owner || r.chat != nil {
+		return nil, notStored("response", id)
 	}
 	s.touch(r)
 	return r, nil
 }
 
-func notStored(id string) error {
-	return &apiError{status: http.StatusNotFound, message: "there is no response with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
+func notStored(what, id string) error {
+	return &apiError{status: http.StatusNotFound, message: "there is no " + what + " with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
 }
 
 // size returns what is kept, in bytes.
@@ -105,6 +109,8 @@ func (s *responseStore) put(r *storedResponse) {
 	defer s.mu.Unlock()
 	r.size = r.price()
 	s.hold(r)
+	s.count++
+	r.serial = s.count
 	s.byID[r.id] = r
 	s.list(r)
 	r.at = s.used.PushBack(r)
@@ -140,8 +146,8 @@ func (s *responseStore) remove(owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byID[id]
-	if r == nil || r.owner != owner {
-		return notStored(id)
+	if r == nil || r.owner != owner || r.chat != nil {
+		return notStored("response", id)
 	}
 	if r.cancel != nil {
 		r.cancel()
@@ -232,6 +238,12 @@ func (r *storedResponse) price() int {
 	}
 	for v := range r.items() {
 		n += storedItemBytes + len(v.id) + len(v.raw)
+	}
+	if r.log != nil {
+		n += r.log.size()
+	}
+	if r.chat != nil {
+		n += r.chat.price()
 	}
 	return n
 }

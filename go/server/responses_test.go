@@ -307,7 +307,7 @@ func TestResponsesErrors(t *testing.T) {
 		`{"input":"x","tools":[{"type":"function","name":"f"},{"type":"custom","name":"f"}]}`: "a second tool",
 		`{"input":"x","tool_choice":"required"}`:                                              "tool_choice: given without tools",
 		`{"input":"x","include":["everything"]}`:                                              "include",
-		`{"input":"x","background":true,"stream":true}`:                                       "background",
+		`{"input":"x","top_logprobs":-1}`:                                                     "top_logprobs",
 		`{"input":"x","background":true,"store":false}`:                                       "background",
 		`{"input":"x","truncation":"middle"}`:                                                 "truncation",
 		`{"input":"x","reasoning":{"effort":"huge"}}`:                                         "reasoning: effort",

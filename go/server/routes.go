@@ -46,13 +46,18 @@ var (
 	ofModel = param{"query", "model", "Which model, where there are several; by default the first."}
 )
 
+// paged are the parameters of a list.
+func paged(order string) []param {
+	return []param{{"query", "limit", "At most so many, 1 to 100; by default 20."}, {"query", "order", "asc or desc, by default " + order + "."}, {"query", "after", "Only what comes after the item with this id."}}
+}
+
 // table returns all routes.
 func (s *Server) table() []route {
 	hello := []any{map[string]any{"role": "user", "content": "Say hello."}}
 	return []route{
 		{
 			method: http.MethodPost, paths: []string{"/v1/chat/completions", "/chat/completions"},
-			handle: generate(s, "chatcmpl-", newChatQuery), summary: "Answer a conversation",
+			handle: s.createChat, summary: "Answer a conversation",
 			openAI: true, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
@@ -62,8 +67,23 @@ func (s *Server) table() []route {
 			example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
-			handle: s.cancelRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id",
+			handle: s.endRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id, or delete a stored chat completion",
 			params: pathID, answer: cancelled{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/chat/completions", "/chat/completions"}, always: true, openAI: true,
+			handle: s.listChats, summary: "List the stored chat completions",
+			params: append(paged("asc"), param{"query", "model", "Only those of a model."}, param{"query", "metadata[key]", "Only those whose metadata has this value under the key."}),
+			answer: responseItemList{},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, openAI: true,
+			handle: s.getChat, summary: "Get a stored chat completion", params: pathID, answer: chatAnswer{},
+		}, {
+			method: http.MethodPost, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, openAI: true,
+			handle: s.labelChat, summary: "Change the metadata of a stored chat completion", params: pathID,
+			body: bodyOf("ChatLabelRequest", newLabelQuery), answer: chatAnswer{}, example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
+		}, {
+			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, always: true, openAI: true,
+			handle: s.listChatMessages, summary: "List the messages that a stored chat completion answers", params: append(paged("asc"), pathID...), answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
 			handle: s.countTokens, summary: "Count the tokens of a conversation",
@@ -85,7 +105,8 @@ func (s *Server) table() []route {
 			example: map[string]any{"input": "Say hello."},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
-			handle: s.getResponse, summary: "Get a stored response", params: pathID, answer: response{},
+			handle: s.getResponse, summary: "Get a stored response", answer: response{}, stream: true,
+			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on."}, param{"query", "starting_after", "With stream: only the events after this sequence_number."}),
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
 			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
@@ -95,7 +116,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, openAI: true,
 			handle: s.listInputItems, summary: "List the items that a response was given",
-			params: append(pathID, param{"query", "limit", "At most so many, 1 to 100; by default 20."}, param{"query", "order", "asc or desc, the default."}, param{"query", "after", "Only what comes after this item."}),
+			params: append(paged("desc"), pathID...),
 			answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages"},

@@ -95,6 +95,14 @@ func (s *stream) named(name string, v any) error {
 	return s.event(v)
 }
 
+// logged buffers an event that was kept.
+func (s *stream) logged(e loggedEvent) {
+	s.buf.WriteString("event: ")
+	s.buf.WriteString(e.name)
+	s.buf.WriteByte('\n')
+	s.raw(string(e.body))
+}
+
 func (s *stream) raw(data string) {
 	if s.lines {
 		s.buf.WriteString(data)

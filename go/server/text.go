@@ -14,9 +14,18 @@ import (
 type piece struct {
 	deltas []chat.Delta
 	tokens []engine.Token
+	said   [][]engine.Token // where they are wanted: the tokens of each delta that is content
 }
 
 func (p *piece) empty() bool { return len(p.deltas) == 0 }
+
+// saidBy returns the tokens of a delta that is content, where they are wanted.
+func (p *piece) saidBy(i int) []engine.Token {
+	if i < len(p.said) {
+		return p.said[i]
+	}
+	return nil
+}
 
 // content is what the piece adds to the text of an answer.
 func (p *piece) content() string {
@@ -39,6 +48,8 @@ type writer struct {
 	written int         // bytes of text
 	sure    int         // of which cannot be part of a stop word
 	waiting []waiting   // tokens whose text is not complete
+	sorted  bool        // the tokens of content are wanted apart from those of thoughts and calls
+	unsaid  []spoken    // sorted: tokens of text that is held back, and may be content
 	out     piece       // complete, but not returned yet
 }
 
@@ -47,10 +58,16 @@ type waiting struct {
 	at    int // where its text begins
 }
 
+// spoken is a token with how many bytes of text it has.
+type spoken struct {
+	token engine.Token
+	bytes int
+}
+
 // writer returns the writer of an answer. For a chat, prompt is the prompt that the
 // model replies to, and nil otherwise.
 func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
-	w := writer{stops: newStopper(o.stop)}
+	w := writer{stops: newStopper(o.stop), sorted: o.sorted}
 	w.stops.indent = o.indent
 	if prompt == nil {
 		w.text = m.Tokenizer.NewStream(o.form.lazy.marks(m)...)
@@ -97,14 +114,46 @@ func (w *writer) add(text string) (word string) {
 // settle moves text that cannot be part of a stop word, and its tokens, to the next
 // piece.
 func (w *writer) settle(sure string) {
+	from := w.sure
 	w.sure += len(sure)
 	n := 0
 	for n < len(w.waiting) && w.waiting[n].at < w.sure {
 		w.out.tokens = append(w.out.tokens, w.waiting[n].token)
 		n++
 	}
+	settled := w.waiting[:n]
 	w.waiting = w.waiting[n:]
+	if !w.sorted {
+		w.put(sure)
+		return
+	}
+	for i, t := range settled { // what comes before belongs to tokens that are settled
+		w.put(sure[:max(t.at-from, 0)])
+		sure, from = sure[max(t.at-from, 0):], max(t.at, from)
+		to := w.sure
+		if i+1 < n {
+			to = settled[i+1].at
+		}
+		w.unsaid = append(w.unsaid, spoken{t.token, to - from})
+		w.put(sure[:to-from])
+		sure, from = sure[to-from:], to
+	}
 	w.put(sure)
+}
+
+// said returns the tokens of content that is settled now: the last ones that have as much text. Those before them have
+// text that was dropped.
+func (w *writer) said(content string) (tokens []engine.Token) {
+	n, left := len(w.unsaid), len(content)
+	for n > 0 && (left > 0 || w.unsaid[n-1].bytes == 0) {
+		n--
+		left -= w.unsaid[n].bytes
+	}
+	for _, t := range w.unsaid[n:] {
+		tokens = append(tokens, t.token)
+	}
+	w.unsaid = nil
+	return tokens
 }
 
 func (w *writer) put(text string) {
@@ -118,9 +167,13 @@ func (w *writer) put(text string) {
 		w.out.deltas = append(w.out.deltas, chat.Delta{Content: text})
 		return
 	}
+	thinks := w.thinks()
 	w.parsed(w.reply.Write(text))
 	if w.whole != nil {
 		w.all(w.whole.Write(text))
+	}
+	if thinks || w.thinks() || w.reply.Calling() {
+		w.unsaid = nil
 	}
 }
 
@@ -130,6 +183,13 @@ func (w *writer) parsed(deltas []chat.Delta) {
 		w.calls = w.calls || d.Call != nil
 		if w.whole == nil || d.Content == "" {
 			w.out.deltas = append(w.out.deltas, d)
+			if w.sorted {
+				var tokens []engine.Token
+				if d.Content != "" {
+					tokens = w.said(d.Content)
+				}
+				w.out.said = append(w.out.said, tokens)
+			}
 		}
 	}
 }

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/scripted"
+)
+
+// Chat completions with store are kept, whole and streamed: they can be had, listed, labelled and deleted.
+func TestChatsStored(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+		{When: "tools", Text: "<think>A tool?</think>One moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+		{Text: "Hello there."},
+	}})
+	const path = "/v1/chat/completions"
+	var whole map[string]any
+	status, b, _ := s.do("POST", path, `{`+hi+`,"store":true,"metadata":{"kind":"greeting"},"temperature":0}`)
+	if err := json.Unmarshal(b, &whole); err != nil || status != 200 {
+		t.Fatalf("%d %s", status, b)
+	}
+	id := whole["id"].(string)
+	if _, has := whole["metadata"]; has {
+		t.Errorf("the answer has metadata: %s", b)
+	}
+	whole["metadata"] = map[string]any{"kind": "greeting"}
+	got := parse[map[string]any](t, s.get(path+"/"+id))
+	if a, b := fmt.Sprint(whole), fmt.Sprint(got); a != b {
+		t.Errorf("stored is\n%s, sent was\n%s", b, a)
+	}
+	events := s.events(path, `{`+withTools+`,"store":true,"stream":true,"metadata":{"kind":"tools"}}`)
+	streamed := parse[struct{ ID string }](t, []byte(events[0])).ID
+	c := parse[chatAnswer](t, s.get(path+"/"+streamed))
+	if m := c.Choices[0].Message; c.Object != "chat.completion" || *m.Content != "One moment." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` || c.Choices[0].Finish != "tool_calls" || c.Usage.CompletionTokens == 0 {
+		t.Errorf("a stream is stored as %+v", c)
+	}
+	post[chatAnswer](s, path, `{`+hi+`}`) // which is not
+	type list struct {
+		Object string
+		Data   []struct {
+			ID, Role, Content string
+			Metadata          map[string]string
+		}
+		More  bool   `json:"has_more"`
+		First string `json:"first_id"`
+		Last  string `json:"last_id"`
+	}
+	for query, want := range map[string]string{
+		"": id + streamed, "?order=desc": streamed + id, "?limit=1": id, "?after=" + id: streamed, "?metadata[kind]=tools": streamed,
+		"?metadata%5Bkind%5D=greeting": id, "?metadata[kind]=none": "", "?model=scripted": id + streamed, "?model=other": "",
+	} {
+		l := parse[list](t, s.get(path+query))
+		all := ""
+		for _, d := range l.Data {
+			all += d.ID
+		}
+		if all != want || l.Object != "list" || l.More != (query == "?limit=1") || want != "" && (l.First != l.Data[0].ID || l.Last != l.Data[len(l.Data)-1].ID) {
+			t.Errorf("%s: %+v, want %s", query, l, want)
+		}
+	}
+	if l := parse[list](t, s.get(path+"/"+id+"/messages")); len(l.Data) != 1 || l.Data[0].Role != "user" || l.Data[0].Content != "hi" || l.Data[0].ID == "" {
+		t.Errorf("messages %+v", l)
+	}
+	if m := post[list](s, path+"/"+id, `{"metadata":{"kind":"other"}}`); m.Object != "chat.completion" {
+		t.Errorf("labelled: %+v", m)
+	}
+	if l := parse[list](t, s.get(path+"?metadata[kind]=other")); len(l.Data) != 1 || l.Data[0].Metadata["kind"] != "other" {
+		t.Errorf("labelled: %+v", l)
+	}
+	if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 || !parse[responseDeleted](t, b).Deleted {
+		t.Errorf("deleted: %d %s", status, b)
+	}
+	for request, want := range map[string]int{
+		"GET " + path + "/" + id: 404, "DELETE " + path + "/" + id: 404, "GET " + path + "/" + id + "/messages": 404, "GET /v1/responses/" + streamed: 404,
+		"DELETE /v1/responses/" + streamed: 404, "GET " + path + "?limit=0": 400, "GET " + path + "?after=" + id: 400,
+	} {
+		method, at, _ := strings.Cut(request, " ")
+		if status, b, _ := s.do(method, at, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", request, status, b, want)
+		}
+	}
+	for body, want := range map[string]int{`{}`: 400, `{"metadata":5}`: 400, `{"metadata":{}}`: 404} {
+		if status, b, _ := s.do("POST", path+"/"+id, body); status != want {
+			t.Errorf("%s: %d %s, want %d", body, status, b, want)
+		}
+	}
+	if n := s.server.stored.size(); n < storedBytes || n > 4*storedBytes {
+		t.Errorf("one is stored in %d bytes", n)
+	}
+}
