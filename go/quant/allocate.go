@@ -25,7 +25,7 @@ type Allocation struct {
 // An Allocated is a tensor with the types that it may have.
 type Allocated struct {
 	Types  []Sized // by size, each larger than the one before with a smaller error
-	Weight float64 // what an error as large as the tensor itself adds to the loss; 1, until it was measured
+	Weight float64 // what an error as large as the tensor itself adds to the loss; supposed, until it was measured
 	chosen int     // of Types
 }
 
@@ -61,9 +61,13 @@ func NewAllocation(ctx context.Context, j *Job, o Options) (*Allocation, error) 
 			}
 		}
 	}
+	last, weight := lastMatrix(j.From)
 	for i := range a.Tensors {
 		x := &a.Tensors[i]
 		x.Weight = 1
+		if x.Types[0].Name == last {
+			x.Weight = weight
+		}
 		if err := x.prepare(j); err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", x.Types[0].Name, err)
 		}
@@ -81,6 +85,21 @@ func NewAllocation(ctx context.Context, j *Job, o Options) (*Allocation, error) 
 	j.read = 0
 	a.reset()
 	return a, nil
+}
+
+// lastMatrix returns the matrix of which logits come, and what its errors are taken to count beside those of others: it makes
+// all of them, and a layer's matrices one of the parts of which the hidden state is the sum, two to a layer.
+func lastMatrix(f *gguf.File) (name string, weight float64) {
+	weight = 1
+	if arch, err := f.Str("general.architecture"); err == nil {
+		if n, err := f.Uint(arch + ".block_count"); err == nil {
+			weight = float64(max(n, 1))
+		}
+	}
+	if name = "output.weight"; !slices.ContainsFunc(f.Tensors, func(t gguf.Tensor) bool { return t.Name == name }) {
+		name = "token_embd.weight"
+	}
+	return name, weight
 }
 
 // prepare completes the types of a tensor: those that it can have, and the best of all.
