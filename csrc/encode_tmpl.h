@@ -667,24 +667,30 @@ SMALL_ROWS(q5_1, 5, 1, (y->m = f16_of_f32_sat(-t.min[r]), pack_fifths(y->qh, t.q
 
 static void rows_q8_0(void *dst, const struct source *s)
 {
+	typedef int8_t codes __attribute__((vector_size(W)));
 	struct q8_0 *y = dst;
 
 	for (int64_t b = 0; b < s->blocks; b++) {
 		const float *x = s->x + b * QK;
+		vf v[QK / W], far = {0};
 		float most = 0;
 
-		for (int i = 0; i < QK; i++)
-			most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+		memcpy(v, x, sizeof v);
+		for (int i = 0; i < QK / W; i++)
+			far = pick(abs_v(v[i]) > far, abs_v(v[i]), far);
+		for (int r = 0; r < W; r++)
+			most = far[r] > most ? far[r] : most;
 
 		const float d = most / 127, inverse = d != 0 ? 1 / d : 0;
 
 		y[b].d = f16_of_f32_sat(d);
-		for (int i = 0; i < QK; i++) { /* ties away from zero */
-			const float v = x[i] * inverse;
-			const int cut = (int)v;
-			const float rest = v - (float)cut;
+		for (int i = 0; i < QK / W; i++) { /* ties away from zero */
+			const vf at = v[i] * inverse;
+			const vi cut = __builtin_convertvector(at, vi);
+			const vf rest = at - __builtin_convertvector(cut, vf);
+			const codes q = __builtin_convertvector(cut - (rest >= 0.5f) + (rest <= -0.5f), codes);
 
-			y[b].qs[i] = (int8_t)(cut + (rest >= 0.5f) - (rest <= -0.5f));
+			memcpy(y[b].qs + i * W, &q, sizeof q);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * dequant.c - rows of GGUF blocks to floats, from the formulas above each struct of blocks.h.
- * Not a hot path: embeddings, and the reference of the tests.
+ * Not a hot path, but for the floats that encoders read: embeddings, and the reference of the tests.
  */
 #include <assert.h>
 #include <string.h>
@@ -201,9 +201,32 @@ static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
 	}
 }
 
-static void dequant_f32(float *y, const float *x) { *y = *x; }
-static void dequant_f16(float *y, const uint16_t *x) { *y = f32_of_f16(*x); }
-static void dequant_bf16(float *y, const uint16_t *x) { *y = f32_of_bf16(*x); }
+/*
+ * Halves to floats as f32_of_f16() does it, without a branch: what quantize reads is mostly that, and compilers make
+ * vectors of it. A subnormal half is the float of the same mantissa with the least exponent, less what that adds.
+ */
+static void dequant_f16(float *y, const uint16_t *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const uint32_t rest = x[i] & 0x7fffu, sign = (uint32_t)(x[i] & 0x8000u) << 16;
+		const uint32_t normal = (rest << 13) + ((127 - 15) << 23);
+		const uint32_t small = bits_of_f32(f32_of_bits(normal + (1u << 23)) - 0x1p-14f);
+		const uint32_t far = rest >= 0x7c00 ? (255u - 143u) << 23 : 0; /* infinity, NaN */
+
+		y[i] = f32_of_bits(sign | (rest < 0x0400 ? small : normal + far));
+	}
+}
+
+static void dequant_f32(float *y, const float *x, int64_t n)
+{
+	memcpy(y, x, (size_t)n * sizeof *y);
+}
+
+static void dequant_bf16(float *y, const uint16_t *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = f32_of_bf16(x[i]);
+}
 
 void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 {
@@ -213,7 +236,10 @@ void qn_dequantize(int32_t type, float *y, const void *row, int64_t n_in)
 		for (int64_t i = 0; i < n_in / (n); i++)                      \
 			dequant_##name(y + i * (n), (const block *)row + i);  \
 		return;
-#define FLOAT(name, NAME, element) BLOCKS(name, NAME, element, 1)
+#define FLOAT(name, NAME, element)                     \
+	case QN_##NAME:                                \
+		dequant_##name(y, (const element *)row, n_in); \
+		return;
 #define SMALL(name, NAME, elems, ...) BLOCKS(name, NAME, struct name, elems)
 #define SUPER(name, NAME, ...) BLOCKS(name, NAME, struct name, QK_K)
 #define CODED(name, NAME, ...) case QN_##NAME:
