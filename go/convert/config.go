@@ -129,7 +129,7 @@ func (c *config) countOr(names string, otherwise int) int {
 	}
 	n, ok := asCount(v)
 	if !ok {
-		c.fail("%s is %.40v, want an integer of 0 or more", name, v)
+		c.fail("%s is %.40v, want an integer from 0 to %d", name, v, math.MaxInt32)
 	}
 	return n
 }

@@ -53,7 +53,7 @@ func familyOf(c *config) (*family, error) {
 			return f, c.err
 		}
 	}
-	return nil, fmt.Errorf("%s: %.80q is not converted; known are %s", c.file, names[0], strings.Join(Known(), " "))
+	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.file, names[0])
 }
 
 // Known returns the names, in config.json, of the architectures that are converted.

@@ -39,7 +39,7 @@ type chatFlags struct {
 func newChatCommand() *cobra.Command {
 	var f chatFlags
 	cmd := &cobra.Command{
-		Use:   "chat",
+		Use:   "chat [MODEL]",
 		Short: "Talk with a model",
 		Long: `Talk with a model. Answers go to standard output, and nothing else does. Where
 standard input is no terminal, each line of it is a message, and there are no
@@ -57,10 +57,16 @@ the tools of --mcp-allow.
 
 ` + orDemoHelp,
 		Example: `  quern chat
-  quern chat -m model.gguf
+  quern chat model.gguf
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."
   quern chat -m model.gguf --mcp ~/.config/mcp.json`,
-		Args: flagsAlone,
+		Args: func(cmd *cobra.Command, args []string) error {
+			rest, err := f.model.hub.takeModel(cmd, args)
+			if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("%.40q is no model that is here, and messages are typed or come on standard input", rest[0])
+			}
+			return err
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

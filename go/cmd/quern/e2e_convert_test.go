@@ -47,6 +47,13 @@ func TestConvert(t *testing.T) {
 	if got := say(src); got != want {
 		t.Errorf("the folder: %q, want %q", got, want)
 	}
+	for _, model := range []string{src, out} {
+		if got := succeed(t, "run", model, "Once upon a time", "-n", "24", "--temp", "0"); got != want {
+			t.Errorf("run %s: %q, want %q", model, got, want)
+		}
+	}
+	quern(t, "chat", dir).refused(t, 2, dir, "no model")
+	quern(t, "run", filepath.Join(dir, "none.gguf"), "x").refused(t, 1, "none.gguf")
 	small := filepath.Join(dir, "small.gguf")
 	succeed(t, "convert", src, "--outtype", "q8_0", "--outfile", small)
 	if got, want := say(src, "--quantize", "q8_0"), say(small); got != want {

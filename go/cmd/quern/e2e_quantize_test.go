@@ -28,6 +28,9 @@ func TestQuantize(t *testing.T) {
 			t.Errorf("no %q in %q", want, said)
 		}
 	}
+	if r := quern(t, "quantize", "--dry-run", "--tensor-type", "ffn_dwon=Q8_0", in, "Q4_0"); r.code != 0 || !strings.Contains(r.stderr, `no tensor's name matches "ffn_dwon"`) {
+		t.Errorf("a pattern of no tensor: %d, %q", r.code, r.stderr)
+	}
 	narrow := modelPath(t, "stories260K-f16.gguf")
 	if said := succeed(t, "quantize", "--dry-run", narrow, "Q4_K_M"); !strings.Contains(said, "do not fit Q4_K") {
 		t.Errorf("got %q", said)

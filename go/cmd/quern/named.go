@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,29 @@ func onServer(name string) bool {
 	}
 	_, err := hub.ParseRef(name)
 	return err == nil
+}
+
+// takeModel makes the first argument of a command the model, as -m does, where no flag names one and it can be nothing else: a
+// folder with a checkpoint, a GGUF file, a model on a server or one in the cache. It returns the other arguments.
+func (f *hubFlags) takeModel(cmd *cobra.Command, args []string) ([]string, error) {
+	other, err := f.named()
+	if err != nil || other != "" || len(args) == 0 || cmd.Flags().Changed("model") || !f.isModel(args[0]) {
+		return args, nil // what is wrong with flags is said later
+	}
+	return args[1:], cmd.Flags().Set("model", args[0])
+}
+
+// isModel reports whether a word of a command line, which may be a text as well, names a model.
+func (f *hubFlags) isModel(name string) bool {
+	if name == "" {
+		return false
+	}
+	isFile := filepath.Ext(name) == ".gguf" // where there is none, opening it says so
+	if _, err := os.Stat(name); err == nil {
+		_, err := os.Stat(filepath.Join(name, "config.json"))
+		return isFile || err == nil
+	}
+	return !strings.ContainsAny(name, " \t\n") && (isFile || onServer(name) || f.has(name))
 }
 
 // has reports whether the cache has a model of a name.

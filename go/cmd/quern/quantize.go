@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,6 +156,11 @@ func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string, options qu
 		return err
 	}
 	job.Set = f.set.keys()
+	for _, o := range options.Overrides {
+		if !slices.ContainsFunc(file.GGUF.Tensors, func(t gguf.Tensor) bool { return o.Pattern.MatchString(t.Name) }) {
+			notes(cmd.ErrOrStderr())(fmt.Sprintf("--tensor-type: no tensor's name matches %q", o.Pattern))
+		}
+	}
 	if f.matrix != "" {
 		if err := f.readMatrix(job); err != nil {
 			return err

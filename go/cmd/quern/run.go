@@ -37,9 +37,11 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [PROMPT]",
+		Use:   "run [MODEL] [PROMPT]",
 		Short: "Continue a text",
-		Long: `Continue a text, given as PROMPT, with -p, -f or on standard input. The
+		Long: `Continue a text, given as PROMPT, with -p, -f or on standard input, by the model that
+MODEL or -m names. A first argument is MODEL where it is a GGUF file, a checkpoint's
+folder, a model in the cache or the name of one on a server, and a text otherwise. The
 continuation, and nothing else, goes to standard output as it is generated. With
 --temp 0 it is the likeliest text, the same every time. Ctrl-C ends it. A line
 break at the end of a prompt that comes from a file or standard input is left out.
@@ -49,10 +51,15 @@ begin a story. What the flags leave open about sampling is as the model's file
 has it (general.sampling.*), or else as below.`,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time" -n 64
+  quern run hf.co/ggml-org/gemma-3-1b-it-GGUF "Once upon a time"
   quern run -m model.gguf --temp 0 --stats < prompt.txt`,
-		Args: onePrompt,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.prompt.args = args
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			if f.prompt.args, err = f.model.hub.takeModel(cmd, args); err != nil {
+				return err
+			}
+			return onePrompt(cmd, f.prompt.args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

@@ -115,9 +115,9 @@ func CheckSpace(dir string, need uint64) error {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	const gb = 1e9
+	const mb = 1e6
 	if free := s.Bavail * uint64(s.Bsize); free < need {
-		return fmt.Errorf("%s: %.1f GB free, the file takes %.1f GB", dir, float64(free)/gb, float64(need)/gb)
+		return fmt.Errorf("%s: %.1f MB free, the file takes %.1f MB", dir, float64(free)/mb, float64(need)/mb)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func TestCheckSpace(t *testing.T) {
 	if err := CheckSpace(dir, 1); err != nil {
 		t.Error(err)
 	}
-	if err := CheckSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "GB free") {
+	if err := CheckSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "MB free") {
 		t.Errorf("got %v", err)
 	}
 }
