@@ -375,7 +375,7 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
 		return status;
 
 	const int64_t per_row = (int64_t)qn_row_bytes(type, n_in) / block_bytes(type);
-	const struct source s = {rows, importance, n_rows * per_row, per_row};
+	const struct source s = {type, rows, importance, n_rows * per_row, per_row};
 
 	encoder_of(isa, type)(dst, &s);
 	return QN_OK;

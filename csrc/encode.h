@@ -11,6 +11,7 @@
 
 /* What is encoded: blocks one after the other, per_row of them to a row; importance is that of a row's columns. */
 struct source {
+	int32_t type;
 	const float *x, *importance;
 	int64_t blocks, per_row;
 };
@@ -64,8 +65,25 @@ void encode_init_avx2(encode_fn **rows);
 void encode_init_avx512(encode_fn **rows);
 void encode_init_grid(encode_fn **rows);
 
-/* Types whose codes are entries of a codebook, searched for the least sum of importance times squared error. */
+/* The codes of a block: a scale of each run, an entry of each group, signs and what levels stand for of each eight. */
+struct grid_block {
+	uint16_t d;
+	uint8_t code[16], sign[32], kind[32];
+	uint16_t entry[64];
+};
+
+/* Types whose codes are entries of a codebook, and a search for the least sum of importance times squared error. */
 int encode_grid_searched(int32_t type);
-void encode_grid_search(int32_t type, void *dst, const struct source *s);
+void encode_grid_search(void *dst, const struct source *s);
+
+/*
+ * The same in steps, for rows whose errors are made good. First the unit and scales of a block, the least error being
+ * sought for x, each square of which counts w; then run j's scale anew, for what its weights have come to be, and of
+ * each eight weights the entries, and in y what these stand for. Returns the weights of a run.
+ */
+int encode_grid_units(int32_t type, struct grid_block *c, const float *x, const float *w);
+void encode_grid_run(int32_t type, struct grid_block *c, int j, const float *x, const float *w);
+void encode_grid_eight(int32_t type, struct grid_block *c, int eight, const float *x, const float *w, float y[8]);
+void encode_grid_put(int32_t type, void *dst, const struct grid_block *c);
 
 #endif

@@ -89,11 +89,6 @@ int qn_encode_searched(int32_t type)
 	return form_of(type) != NULL || encode_grid_searched(type);
 }
 
-int qn_encode_corrects(int32_t type)
-{
-	return form_of(type) != NULL;
-}
-
 struct searches searches_of(uint32_t isa)
 {
 	struct searches s;
@@ -110,8 +105,17 @@ struct searches searches_of(uint32_t isa)
 	return s;
 }
 
+void search_weights(const struct form *f, float *w, const float *x, const float *importance, int n)
+{
+	const int sizes = f && f->kind != FORM_LEVELS && importance;
+	const float mean = sum_of_squares(x, n) / (float)n;
+
+	for (int i = 0; i < n; i++)
+		w[i] = (importance ? importance[i] : 1) * (sizes ? sqrtf(mean + x[i] * x[i]) : 1);
+}
+
 /* The error that a block leaves, weighted. */
-static double block_error(int32_t type, const void *block, const float *x, const float *importance, int n)
+static double block_error(int32_t type, const void *block, const float *x, const float *w, int n)
 {
 	float y[QK_K];
 	double sum = 0;
@@ -120,7 +124,7 @@ static double block_error(int32_t type, const void *block, const float *x, const
 	for (int i = 0; i < n; i++) {
 		const double off = (double)y[i] - (double)x[i];
 
-		sum += (importance ? (double)importance[i] : 1) * off * off;
+		sum += (double)w[i] * off * off;
 	}
 	return sum;
 }
@@ -136,18 +140,20 @@ int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, i
 
 	const int width = f ? f->run * f->runs : QK_K;
 	const int64_t per_row = n_in / width, blocks = n_rows * per_row, bytes = block_bytes(type);
-	const struct source s = {rows, importance, blocks, per_row};
+	const struct source s = {type, rows, importance, blocks, per_row};
 	const struct searches searches = searches_of(isa);
 	uint8_t *kept = dst, *found = scratch;
 
 	for (int64_t row = 0; f && row < n_rows; row += 16)
 		searches.rows(f, scratch, &s, row, (int)(n_rows - row < 16 ? n_rows - row : 16));
 	if (!f)
-		encode_grid_search(type, scratch, &s);
+		encode_grid_search(scratch, &s);
 	for (int64_t b = 0; b < blocks; b++) {
-		const float *x = rows + b * width, *w = importance_of(&s, b, width);
+		const float *x = rows + b * width;
 		uint8_t *was = kept + b * bytes, *is = found + b * bytes;
+		float w[QK_K];
 
+		search_weights(f, w, x, importance_of(&s, b, width), width);
 		if (block_error(type, is, x, w, width) < block_error(type, was, x, w, width))
 			memcpy(was, is, (size_t)bytes);
 	}
@@ -190,14 +196,15 @@ int qn_encode_corrected(uint32_t isa, int32_t type, void *dst, const float *rows
 {
 	const struct form *f = form_of(type);
 	const int status = encode_check(type, rows, n_rows, n_in, factor); /* which has n_in floats at least */
-	struct corrected c = {.form = f, .n_in = n_in, .factor = factor, .scratch = scratch};
+	struct corrected c = {.type = type, .form = f, .n_in = n_in, .factor = factor, .scratch = scratch};
 
 	if (status != QN_OK)
 		return status;
-	if (!f || span < 1)
+	if (!qn_encode_searched(type) || span < 1)
 		return QN_EINVAL;
 	c.span = span < n_in ? span : n_in;
-	c.block = f->run * f->runs;
+	c.block = f ? f->run * f->runs : QK_K;
+	c.bytes = block_bytes(type);
 	if (c.span % c.block)
 		return QN_EINVAL;
 

@@ -22,8 +22,9 @@ struct form {
 
 /* Rounding with errors made good. */
 struct corrected {
-	const struct form *form;
-	int block;               /* weights of one */
+	int32_t type;
+	const struct form *form; /* NULL: codes are entries of a codebook */
+	int block, bytes;        /* weights of one, and what it takes */
 	int64_t n_in, span;      /* columns, and how many of them a factor has; a multiple of block */
 	const float *factor;     /* of each span, one after the other: see qn_factor() */
 	float *scratch;          /* [2][span][16] and a block's factor, 64-byte aligned */
@@ -43,6 +44,12 @@ void search_init_avx512(struct searches *s);
 
 /* The best of what isa has. */
 struct searches searches_of(uint32_t isa);
+
+/*
+ * What errors of a block's n weights count: importance, and with codes at equal steps times the root of the square and
+ * of what squares are about, as fast encoders weigh them: with importance alone the largest weights lose too much.
+ */
+void search_weights(const struct form *f, float *w, const float *x, const float *importance, int n);
 
 /* 0, or why rows cannot be encoded: an enum qn_status. */
 int encode_check(int32_t type, const float *rows, int64_t n_rows, int64_t n_in, const float *importance);

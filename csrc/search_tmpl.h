@@ -3,7 +3,7 @@
  * good by the columns that follow. Not compiled as it stands: a file of a set defines W and includes encode_tmpl.h
  * before. A row lies in each of sixteen lanes, so that what is done for a row does not depend on the others.
  *
- * What is sought is the least sum of w[i] (x[i] - v[i])^2 over the columns i of a block, v being what its bits stand
+ * What is sought is the least sum of w[i] (x[i] - v[i])^2 over the weights i of a block, v being what its bits stand
  * for.
  */
 #include "search.h"
@@ -11,7 +11,7 @@
 /* The same block of sixteen rows. */
 struct lanes {
 	_Alignas(64) float x[QK_K][RUNS]; /* what its values are to be */
-	float w[QK_K];                    /* what an error counts, column by column; more than 0 in one of each run */
+	_Alignas(64) float w[QK_K][RUNS]; /* what an error counts; more than 0 in one of each run */
 	_Alignas(64) float d[RUNS], m[RUNS];            /* halves */
 	_Alignas(64) float scale[16][RUNS], min[16][RUNS]; /* of runs, in units of these */
 	_Alignas(64) float q[QK_K][RUNS]; /* codes, or levels: values are d scale q - m min */
@@ -53,7 +53,7 @@ static vf run_error(const struct form *f, const struct lanes *l, int at, int r, 
 	for (int i = at; i < at + f->run; i++) {
 		const vf x = load(&l->x[i][r]), off = s * code_of(f, (x + m) * inverse) - m - x;
 
-		sum += l->w[i] * (off * off);
+		sum += load(&l->w[i][r]) * (off * off);
 	}
 	return sum;
 }
@@ -66,10 +66,10 @@ static struct fitted run_squares(const struct form *f, const struct lanes *l, in
 	struct fitted y;
 
 	for (int i = at; i < at + f->run; i++) {
-		const vf x = load(&l->x[i][r]), q = code_of(f, (x + m) * inverse), v = l->w[i] * q;
+		const vf x = load(&l->x[i][r]), w = load(&l->w[i][r]), q = code_of(f, (x + m) * inverse), v = w * q;
 
-		w1 += l->w[i];
-		wx += l->w[i] * x;
+		w1 += w;
+		wx += w * x;
 		wq += v;
 		wqq += v * q;
 		wqx += v * x;
@@ -98,10 +98,10 @@ static vf run_min(const struct form *f, const struct lanes *l, int at, int r, vf
 	vf sum = {0}, w1 = {0};
 
 	for (int i = at; i < at + f->run; i++) {
-		const vf x = load(&l->x[i][r]);
+		const vf x = load(&l->x[i][r]), w = load(&l->w[i][r]);
 
-		sum += l->w[i] * (s * code_of(f, (x + m) * inverse) - x);
-		w1 += l->w[i];
+		sum += w * (s * code_of(f, (x + m) * inverse) - x);
+		w1 += w;
 	}
 	m = pick(w1 > 0, sum / pick(w1 > 0, w1, all(1)), m);
 	return f->any_min ? m : pick(m > 0, m, all(0));
@@ -213,13 +213,14 @@ static int refit_units(const struct form *f, struct lanes *l, int r, vf *error)
 		const vf inverse = inverse_of(d0 * scale);
 
 		for (int i = j * f->run; i < (j + 1) * f->run; i++) {
-			const vf x = load(&l->x[i][r]), u = scale * code_of(f, (x + m) * inverse), wu = l->w[i] * u;
+			const vf x = load(&l->x[i][r]), w = load(&l->w[i][r]);
+			const vf u = scale * code_of(f, (x + m) * inverse), wu = w * u;
 
 			uu += wu * u;
 			ux += wu * x;
 			uv += wu * v;
-			vv += l->w[i] * (v * v);
-			vx += l->w[i] * (v * x);
+			vv += w * (v * v);
+			vx += w * (v * x);
 		}
 	}
 	vf d = pick(uu > 0, (ux + m0 * uv) / pick(uu > 0, uu, all(1)), d0), m = m0;
@@ -420,10 +421,15 @@ static void search_rows(const struct form *f, void *dst, const struct source *s,
 	struct coded_block c = {0};
 
 	for (int64_t b = 0; b < s->per_row; b++) {
-		for (int i = 0; i < width; i++) {
-			l.w[i] = s->importance ? s->importance[b * width + i] : 1;
-			for (int r = 0; r < RUNS; r++)
-				l.x[i][r] = s->x[((row + (r < n ? r : n - 1)) * s->per_row + b) * width + i];
+		for (int r = 0; r < RUNS; r++) {
+			const int64_t block = (row + (r < n ? r : n - 1)) * s->per_row + b;
+			float w[QK_K];
+
+			search_weights(f, w, s->x + block * width, importance_of(s, block, width), width);
+			for (int i = 0; i < width; i++) {
+				l.x[i][r] = s->x[block * width + i];
+				l.w[i][r] = w[i];
+			}
 		}
 		search_block(f, &l);
 		code_columns(f, &l, 0, width);
@@ -631,7 +637,8 @@ static void correct_block(const struct form *f, struct lanes *l, struct turned *
 	const int width = f->run * f->runs;
 
 	for (int i = 0; i < width; i++) {
-		l->w[i] = a[(first + i) * stride + first + i];
+		for (int r = 0; r < RUNS; r++)
+			l->w[i][r] = a[(first + i) * stride + first + i];
 		memcpy(l->x[i], w[first + i], sizeof l->x[i]);
 	}
 	add_errors(l->x, width, a + first * stride, stride, e, 0, first);
@@ -649,6 +656,40 @@ static void correct_block(const struct form *f, struct lanes *l, struct turned *
 	refine(f, l, t, e + first);
 }
 
+/* One block of a type whose codes are entries of a codebook: errors are made good from eight columns on. */
+static void correct_grid(int32_t type, struct grid_block *c, struct lanes *l, const float *a, int64_t stride,
+                         float (*w)[RUNS], float (*e)[RUNS], int64_t first)
+{
+	float x[QK_K], counts[QK_K], y[8];
+	int run = QK_K;
+
+	for (int i = 0; i < QK_K; i++) {
+		counts[i] = a[(first + i) * stride + first + i];
+		memcpy(l->x[i], w[first + i], sizeof l->x[i]);
+	}
+	add_errors(l->x, QK_K, a + first * stride, stride, e, 0, first);
+	for (int r = 0; r < RUNS; r++) {
+		for (int i = 0; i < QK_K; i++)
+			x[i] = l->x[i][r];
+		run = encode_grid_units(type, &c[r], x, counts);
+	}
+	for (int i = 0; i < QK_K; i += 8) {
+		const int begin = i / run * run, n = i == begin ? run : 8; /* what is known of: all of a run first */
+
+		add_errors(l->x + i, n, a + (first + i) * stride, stride, e, i == begin ? first : first + begin,
+		           first + i);
+		for (int r = 0; r < RUNS; r++) {
+			for (int k = 0; k < n; k++)
+				x[k] = l->x[i + k][r];
+			if (i == begin)
+				encode_grid_run(type, &c[r], i / run, x, counts + i);
+			encode_grid_eight(type, &c[r], i / 8, x, counts + i, y);
+			for (int k = 0; k < 8; k++)
+				e[first + i + k][r] = w[first + i + k][r] - y[k];
+		}
+	}
+}
+
 /* Up to sixteen rows of n_in columns, with the factor c of these. */
 static void correct_rows(const struct corrected *c, uint8_t *const *dst, const float *const *row, int n)
 {
@@ -656,6 +697,7 @@ static void correct_rows(const struct corrected *c, uint8_t *const *dst, const f
 	struct turned *turned = (struct turned *)(e + c->span);
 	struct lanes l;
 	struct coded_block coded = {0};
+	struct grid_block kept[RUNS];
 	const float *a = c->factor;
 
 	memset(e, 0, (size_t)c->span * sizeof *e);
@@ -666,13 +708,19 @@ static void correct_rows(const struct corrected *c, uint8_t *const *dst, const f
 			for (int r = 0; r < RUNS; r++)
 				w[i][r] = row[r < n ? r : n - 1][begin + i];
 		for (int64_t first = 0; first < span; first += c->block) {
-			const int64_t at = (begin + first) / c->block * c->form->bytes;
+			const int64_t at = (begin + first) / c->block * c->bytes;
 
-			correct_block(c->form, &l, turned, a, span, w, e, first);
-			for (int r = 0; r < n; r++) {
-				coded_lane(c->form, &l, r, &coded);
-				c->form->pack(dst[r] + at, &coded);
-			}
+			if (c->form)
+				correct_block(c->form, &l, turned, a, span, w, e, first);
+			else
+				correct_grid(c->type, kept, &l, a, span, w, e, first);
+			for (int r = 0; r < n; r++)
+				if (c->form) {
+					coded_lane(c->form, &l, r, &coded);
+					c->form->pack(dst[r] + at, &coded);
+				} else {
+					encode_grid_put(c->type, dst[r] + at, &kept[r]);
+				}
 		}
 		a += span * span;
 	}

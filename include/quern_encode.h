@@ -29,18 +29,16 @@ int qn_encode(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t 
               const float *importance);
 
 /*
- * The same with scales, minimums and codes searched together, for the least sum of importance times squared error.
- * In no block is that more than what qn_encode() leaves there. IQ1_S and IQ1_M, types of one or two bits with one
- * scale and MXFP4 and NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
+ * The same with scales, minimums and codes searched together, for the least sum of squared errors. Each is times its
+ * importance and, where that is given and codes are at equal steps, the root of the square and the block's mean square.
+ * In no block is that more than what qn_encode() leaves there. Types of one or two bits with one scale, MXFP4 and
+ * NVFP4 are not searched: they get qn_encode()'s bits. scratch has the size of dst.
  */
 int qn_encode_search(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,
                      const float *importance, void *scratch);
 
-/* 1 where qn_encode_search() has something to search. */
+/* 1 where qn_encode_search() has something to search, and qn_encode_corrected() takes the type. */
 int qn_encode_searched(int32_t type);
-
-/* 1 where qn_encode_corrected() takes a type: it is searched, and each of its weights has a code of its own. */
-int qn_encode_corrects(int32_t type);
 
 /*
  * Makes of h[n][n], the sums of x[i] x[j] over the inputs x of a matrix, of which the upper triangle is read, the
@@ -51,12 +49,12 @@ int qn_encode_corrects(int32_t type);
 int qn_factor(uint32_t isa, float *h, int64_t n, double damp, double *work);
 
 /*
- * As qn_encode() of a type that it corrects, with each error made good by the columns of the row that follow it. With
- * e the errors of a row, the loss e' h e is the sum over columns i of D[i] (e[i] + sum over j < i of A[i][j] e[j])^2,
- * so column i is rounded for what the second term leaves, and an error of it counts D[i] (GPTQ, or LDLQ). Scales are
- * searched when a block's turn comes. factor has those of each span columns of n_in, [span][span], the last one
- * narrower: errors stay within a span. span is a multiple of the type's block. scratch: QN_CORRECTED_SCRATCH(span)
- * floats, 64-byte aligned.
+ * As qn_encode() of a type that is searched, with each error made good by the columns of the row that follow it, from
+ * the next eight on where codes are entries of a codebook. With e the errors of a row, the loss e' h e is the sum over
+ * columns i of D[i] (e[i] + sum over j < i of A[i][j] e[j])^2, so column i is rounded for what the second term leaves,
+ * and an error of it counts D[i] (GPTQ, or LDLQ). Scales are searched when a block's turn comes. factor has those of
+ * each span columns of n_in, [span][span], the last one narrower: errors stay within a span. span is a multiple of the
+ * type's block. scratch: QN_CORRECTED_SCRATCH(span) floats, 64-byte aligned.
  */
 #define QN_CORRECTED_SCRATCH(span) (2 * 16 * (span) + 257 * 256)
 int qn_encode_corrected(uint32_t isa, int32_t type, void *dst, const float *rows, int64_t n_rows, int64_t n_in,

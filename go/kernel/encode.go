@@ -55,14 +55,12 @@ func checkEncode(t Type, dst []byte, rows []float32, n int, importance []float32
 	return nil
 }
 
-// Searched reports whether EncodeSearch finds anything for t that Encode does not.
+// Searched reports whether EncodeSearch finds anything for t that Encode does not, and EncodeCorrected takes it.
 func Searched(t Type) bool { return C.qn_encode_searched(C.int32_t(t)) != 0 }
 
-// Corrected reports whether EncodeCorrected takes t: one that is Searched and whose weights have a code each.
-func Corrected(t Type) bool { return C.qn_encode_corrects(C.int32_t(t)) != 0 }
-
-// EncodeSearch is Encode with scales, minimums and codes searched together: no block has a larger sum of importance times
-// squared error than with Encode. Types that are not Searched have Encode's bytes. scratch has the size of dst.
+// EncodeSearch is Encode with scales, minimums and codes searched together: no block has a larger sum of squared errors, each
+// times its importance and, where codes are at equal steps, times the root of the weight's square and the block's mean square,
+// than with Encode. Types that are not Searched have Encode's bytes. scratch has the size of dst.
 func EncodeSearch(isa ISA, t Type, dst []byte, rows []float32, n int, importance []float32, scratch []byte) error {
 	if err := checkEncode(t, dst, rows, n, importance); err != nil {
 		return err
@@ -105,9 +103,8 @@ func CorrectedScratch(s []float32, n, span int) []float32 {
 // correctedFloats is QN_CORRECTED_SCRATCH.
 func correctedFloats(n, span int) int { return 2*Panel*min(n, span) + 257*256 }
 
-// EncodeCorrected is Encode, of a type that is Corrected, with each error made good by the columns of the row that follow it in
-// its span. factor has the
-// factors of the spans, one after the other, SpanFloats in all; a span is a multiple of the type's block, and has all n
+// EncodeCorrected is Encode, of a type that is Searched, with each error made good by the columns of the row that follow it in
+// its span. factor has the factors of the spans, one after the other, SpanFloats in all; a span is a multiple of the type's block, and has all n
 // columns or a multiple of 256. scratch is CorrectedScratch.
 func EncodeCorrected(isa ISA, t Type, dst []byte, rows []float32, n int, factor []float32, span int, scratch []float32) error {
 	if err := checkEncode(t, dst, rows, n, make([]float32, n)); err != nil {

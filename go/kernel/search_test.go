@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -97,11 +98,17 @@ func TestEncodeSearch(t *testing.T) {
 			u, v := decoded(t, typ, fast, n), decoded(t, typ, found, n)
 			var before, after float64
 			for at := 0; at < len(x); at += width {
-				var old, now float64
+				var old, now, mean float64
+				for _, v := range x[at:][:width] {
+					mean += float64(v) * float64(v) / float64(width)
+				}
 				for i := at; i < at+width; i++ {
 					c := 1.0
 					if w != nil {
 						c = float64(w[i%n])
+						if !strings.HasPrefix(typ.String(), "IQ") { // whose codes are at equal steps
+							c *= math.Sqrt(mean + float64(x[i])*float64(x[i]))
+						}
 					}
 					old += c * math.Pow(float64(x[i]-u[i]), 2)
 					now += c * math.Pow(float64(x[i]-v[i]), 2)
@@ -260,7 +267,9 @@ func TestEncodeCorrected(t *testing.T) {
 		return sum
 	}
 	narrow, wide := spans(512), spans(n)
-	for _, typ := range []Type{Q4_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, IQ4_NL, IQ4_XS} {
+	for _, typ := range []Type{
+		Q4_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, IQ4_NL, IQ4_XS, IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S,
+	} {
 		b := make([]byte, rows*RowBytes(typ, n))
 		if err := EncodeSearch(Best, typ, b, x, n, importance, make([]byte, len(b))); err != nil {
 			t.Fatal(err)
@@ -294,7 +303,7 @@ func TestEncodeCorrected(t *testing.T) {
 	if err := EncodeCorrected(Best, Q4_K, b, x, n, narrow, 512, scratch[1:]); !errors.Is(err, ErrShape) {
 		t.Errorf("a scratch that is not aligned: %v", err)
 	}
-	for _, typ := range []Type{F16, IQ3_S} {
+	for _, typ := range []Type{F16, TQ2_0} {
 		if err := EncodeCorrected(Best, typ, make([]byte, rows*RowBytes(typ, n)), x, n, wide, n, scratch); !errors.Is(err, ErrShape) {
 			t.Errorf("%v, of which nothing is searched: %v", typ, err)
 		}

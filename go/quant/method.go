@@ -40,9 +40,6 @@ func (m Method) String() string { return methods[m] }
 // Searched reports whether scales and codes of a type are found by Search and GPTQ. Others are encoded as by Fast.
 func Searched(t gguf.Type) bool { return kernel.Searched(kernel.Type(t)) }
 
-// Corrected reports whether GPTQ makes good the errors of a type; those of others that are Searched it encodes as Search does.
-func Corrected(t gguf.Type) bool { return kernel.Corrected(kernel.Type(t)) }
-
 // A Hessian has what GPTQ knows of the inputs of a tensor's matrices: sums of the products of each two columns in the same
 // span, which is the second derivative of the squared error of what the matrices make of them.
 type Hessian struct {

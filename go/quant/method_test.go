@@ -107,7 +107,11 @@ func TestMethods(t *testing.T) {
 					e := float64(v[i] - w[i])
 					c := 1.0
 					if columns != nil {
-						c = float64(columns[(row/int(x.Dims[1])*n+i)%len(columns)])
+						mean := 0.0
+						for _, u := range v[i/32*32:][:32] {
+							mean += float64(u) * float64(u) / 32
+						}
+						c = float64(columns[(row/int(x.Dims[1])*n+i)%len(columns)]) * math.Sqrt(mean+float64(v[i])*float64(v[i]))
 					}
 					weighted += c * e * e
 				}

@@ -143,7 +143,7 @@ func (c *calibrator) release() {
 func (c *calibrator) find(job *quant.Job) {
 	wanted := map[string]bool{}
 	for _, choice := range job.Choices {
-		wanted[choice.Name] = choice.To != choice.Type && quant.Corrected(choice.To)
+		wanted[choice.Name] = choice.To != choice.Type && quant.Searched(choice.To)
 	}
 	byInput := map[*float64]*tappedProduct{}
 	c.base.eng.Tap(true)
