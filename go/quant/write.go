@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -29,9 +30,10 @@ type Job struct {
 	// Search. It is called when the tensor's turn comes, and its result used until the next call.
 	Hessian func(ctx context.Context, t *gguf.Tensor) (*Hessian, error)
 
-	// Done is called with the bytes read so far, one call at a time. Release is called with the part of a tensor that
-	// will not be read again. Either may be nil.
+	// Done is called with the bytes read so far, one call at a time, and Wrote with each tensor that is written, and the time
+	// that it took. Release is called with the part of a tensor that will not be read again. Each may be nil.
 	Done    func(bytes uint64)
+	Wrote   func(c *Choice, took time.Duration)
 	Release func(t *gguf.Tensor, at, n int)
 
 	read uint64
@@ -147,14 +149,26 @@ func (j *Job) write(ctx context.Context, w *gguf.Writer, out io.Writer, choices 
 	for i := range choices {
 		c := &choices[i]
 		w.AddTensor(c.Name, c.To, c.Dims, func(out io.Writer) error {
-			err := j.tensor(ctx, out, c, j.Method)
-			if j.read += uint64(len(c.Data)); err == nil && j.Done != nil {
-				j.Done(j.read)
+			start := time.Now()
+			if err := j.tensor(ctx, out, c, j.Method); err != nil {
+				return err
 			}
-			return err
+			j.read += uint64(len(c.Data))
+			j.done(0)
+			if j.Wrote != nil {
+				j.Wrote(c, time.Since(start))
+			}
+			return nil
 		})
 	}
 	return w.WriteTo(out)
+}
+
+// done tells how much is read, with so many bytes of the tensor that is being written.
+func (j *Job) done(of int) {
+	if j.Done != nil {
+		j.Done(j.read + uint64(of))
+	}
 }
 
 // partWeights is how many weights a thread encodes at a time.
@@ -196,9 +210,11 @@ func (j *Job) tensor(ctx context.Context, out io.Writer, c *Choice, method Metho
 				return err
 			}
 		}
-		if size := RowBytes(c.Type, n); j.Release != nil {
+		size := RowBytes(c.Type, n)
+		if j.Release != nil {
 			j.Release(c.Tensor, first*size, (at-first)*size)
 		}
+		j.done(at * size)
 	}
 	return nil
 }

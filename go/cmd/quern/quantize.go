@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -188,12 +189,21 @@ func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string, options qu
 		}
 		defer c.close()
 	}
-	if !f.dryRun {
-		if err := f.write(cmd, file, job, in, out); err != nil {
-			return err
-		}
+	lines, total, err := choiceLines(job)
+	if err != nil {
+		return err
 	}
-	return printChoices(cmd.OutOrStdout(), job)
+	stdout := cmd.OutOrStdout()
+	if f.dryRun {
+		total = strings.Join(lines, "\n") + "\n" + total
+	} else if err := f.write(cmd, file, job, in, out, func(c *quant.Choice, took time.Duration) {
+		i := slices.IndexFunc(job.Choices, func(of quant.Choice) bool { return of.Tensor == c.Tensor })
+		fmt.Fprintf(stdout, "%s, %.2f s\n", lines[i], took.Seconds()) // where that fails the last line fails as well
+	}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, total)
+	return err
 }
 
 func (f *quantizeFlags) useThreads() (int, error) {
@@ -299,40 +309,42 @@ func (f *quantizeFlags) choose(job *quant.Job, kind string, o quant.Options) (er
 	return err
 }
 
-// printChoices prints a line for each tensor, and the sizes.
-func printChoices(w io.Writer, job *quant.Job) error {
+// choiceLines returns a line for each tensor, and one about the sizes.
+func choiceLines(job *quant.Job) (lines []string, total string, err error) {
 	var before, after, elems uint64
-	var b strings.Builder
 	fell := 0
 	for i, c := range job.Choices {
 		size, err := c.To.Size(c.Dims)
 		if err != nil {
-			return fmt.Errorf("tensor %s: %w", c.Name, err)
+			return nil, "", fmt.Errorf("tensor %s: %w", c.Name, err)
 		}
 		before, after, elems = before+uint64(len(c.Data)), after+size, elems+c.Elems()
-		fmt.Fprintf(&b, "[%4d/%4d] %-36s %v, %v", i+1, len(job.Choices), visible(c.Name), c.Dims, c.Type)
+		line := fmt.Sprintf("[%4d/%4d] %-36s %v, %v", i+1, len(job.Choices), visible(c.Name), c.Dims, c.Type)
 		if c.To != c.Type {
-			fmt.Fprintf(&b, " -> %v", c.To)
+			line += fmt.Sprintf(" -> %v", c.To)
 		}
 		if c.To != c.Wanted {
 			fell++
-			fmt.Fprintf(&b, " (rows of %d do not fit %v)", c.Dims[0], c.Wanted)
+			line += fmt.Sprintf(" (rows of %d do not fit %v)", c.Dims[0], c.Wanted)
 		}
-		b.WriteByte('\n')
+		lines = append(lines, line)
 	}
 	perWeight := func(n uint64) float64 { return float64(n) * 8 / float64(max(elems, 1)) }
-	fmt.Fprintf(&b, "%s (%.2f bits per weight) -> %s (%.2f)", mem.FormatBytes(before), perWeight(before), mem.FormatBytes(after), perWeight(after))
+	total = fmt.Sprintf("%s (%.2f bits per weight) -> %s (%.2f)", mem.FormatBytes(before), perWeight(before), mem.FormatBytes(after), perWeight(after))
 	if fell > 0 {
-		fmt.Fprintf(&b, "; %d of %d tensors are another type than wanted, since their rows do not fit it", fell, len(job.Choices))
+		total += fmt.Sprintf("; %d of %d tensors are another type than wanted, since their rows do not fit it", fell, len(job.Choices))
 	}
-	_, err := fmt.Fprintln(w, b.String())
-	return err
+	return lines, total, nil
 }
 
-// write writes the file, or with --keep-split as many as there were.
-func (f *quantizeFlags) write(cmd *cobra.Command, file *model.File, job *quant.Job, in, out string) error {
-	bar := newLoadBar(cmd.ErrOrStderr())
+// write writes the file, or with --keep-split as many as there were, and says what is written.
+func (f *quantizeFlags) write(cmd *cobra.Command, file *model.File, job *quant.Job, in, out string, wrote func(*quant.Choice, time.Duration)) error {
+	bar := newBar(cmd.ErrOrStderr(), "quantizing")
 	defer bar.done()
+	job.Wrote = func(c *quant.Choice, took time.Duration) {
+		bar.done() // it comes again with the next part
+		wrote(c, took)
+	}
 	job.Done = func(n uint64) { bar.update(n, file.Size()) }
 	paths := []string{out}
 	if n := len(file.Paths); f.keepSplit && n > 1 {
