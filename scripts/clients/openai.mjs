@@ -53,6 +53,21 @@ for (const token of logs.choices[0].logprobs.content) {
 	assert.equal(Buffer.from(token.bytes).toString(), token.token);
 }
 
+// An answer that is kept: had again, found by its metadata, with its messages, labelled, deleted.
+const kept = await client.chat.completions.create({ ...ask, store: true, metadata: { kind: "story" } });
+const again = await client.chat.completions.retrieve(kept.id);
+assert.deepEqual(again.choices, kept.choices);
+assert.deepEqual(again.metadata, { kind: "story" });
+const found = [];
+for await (const one of client.chat.completions.list({ metadata: { kind: "story" } })) found.push(one.id);
+assert.deepEqual(found, [kept.id]);
+const asked = [];
+for await (const message of client.chat.completions.messages.list(kept.id)) asked.push(message.content);
+assert.deepEqual(asked, [messages[0].content]);
+assert.deepEqual((await client.chat.completions.update(kept.id, { metadata: { kind: "tale" } })).metadata, { kind: "tale" });
+assert.equal((await client.chat.completions.delete(kept.id)).deleted, true);
+await assert.rejects(client.chat.completions.retrieve(kept.id), OpenAI.NotFoundError);
+
 // Several answers; the same seed gives the same ones.
 const several = { ...ask, n: 3, temperature: 1, seed: 7 };
 const [a, b] = await Promise.all([client.chat.completions.create(several), client.chat.completions.create(several)]);

@@ -100,6 +100,25 @@ const long = await client.responses.create({ ...ask, background: true, ignore_eo
 assert.equal((await client.responses.cancel(long.id)).status, "cancelled");
 assert.equal((await client.responses.retrieve(long.id)).status, "cancelled");
 
+// In the background and streamed: another client goes on where the first one left.
+const followed = await client.responses.create({ ...ask, background: true, stream: true });
+let left, spoken = "";
+for await (const event of followed) {
+	left = { id: event.response?.id ?? left.id, after: event.sequence_number };
+	if (event.sequence_number === 1) break;
+}
+for await (const event of await client.responses.retrieve(left.id, { stream: true, starting_after: left.after })) {
+	assert.equal(event.sequence_number, ++left.after);
+	if (event.type === "response.output_text.delta") spoken += event.delta;
+}
+assert.equal(spoken, fact);
+
+// Log-probabilities of the text, and of nothing else.
+const likely = await client.responses.create({ ...ask, include: ["message.output_text.logprobs"], top_logprobs: 2 });
+const { logprobs } = likely.output.at(-1).content[0];
+assert.equal(logprobs.map((token) => token.token).join("").trim(), fact);
+assert.ok(logprobs.every((token) => token.logprob <= 0 && token.top_logprobs.length === 2));
+
 // A stream that is given up; an answer that is cut short.
 let events = 0;
 const abandoned = await client.responses.create({ ...ask, stream: true, ignore_eos: true });
