@@ -205,6 +205,27 @@ var publishedNewest = []published{
 * ffn_down.scale 1
 * layer_output_scale 1`,
 		func(c *Config) bool { return halves(c) && c.BareNorms && c.EmbedNorm }},
+	{"chameleon-7b", "chameleon", 32, map[string]any{
+		"context_length": u32(4096), "embedding_length": u32(4096), "feed_forward_length": u32(11008), "attention.head_count": u32(32),
+		"attention.head_count_kv": u32(32), "attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": u32(128), "swin_norm": false,
+	}, `
+- token_embd 4096 65536
+- output_norm 4096
+- output 4096 65536
+* attn_norm 4096
+* attn_q 4096 4096
+* attn_k 4096 4096
+* attn_v 4096 4096
+* attn_output 4096 4096
+* attn_q_norm 128 32
+* attn_q_norm.bias 128 32
+* attn_k_norm 128 32
+* attn_k_norm.bias 128 32
+* ffn_norm 4096
+* ffn_gate 4096 11008
+* ffn_up 4096 11008
+* ffn_down 11008 4096`,
+		func(c *Config) bool { return neighbours(c) && !c.Behind && c.Unsaid == [2]int{4, 8196} }},
 	{"cogvlm-chat-hf", "cogvlm", 32, map[string]any{
 		"context_length": u32(2048), "embedding_length": u32(4096), "feed_forward_length": u32(11008), "attention.head_count": u32(32),
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": u32(128),

@@ -3,6 +3,7 @@ package arch
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -240,7 +241,7 @@ func (b *builder) end(norm string) {
 	b.add(n)
 	b.add(kernel.Matmul{
 		Dst: logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
-		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
+		Parts: []kernel.Part{{Matrix: m, Bias: b.outputBias()}},
 	})
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Logits, Ops: b.take(), Buf: logits, Width: c.NVocab})
 
@@ -251,6 +252,20 @@ func (b *builder) end(norm string) {
 	case c.Drafts:
 		b.next(norm)
 	}
+}
+
+// outputBias returns what is added to logits, where something is.
+func (b *builder) outputBias() []float32 {
+	c := b.cfg
+	if c.Unsaid[1] == 0 {
+		return b.optional("output.bias", c.NVocab)
+	}
+	return b.constants("output.unsaid", c.NVocab, func(id int) float64 {
+		if id < c.Unsaid[0] || id >= c.Unsaid[1] {
+			return 0
+		}
+		return -math.MaxFloat32
+	})
 }
 
 // head returns the output matrix. Without one the embedding serves again.

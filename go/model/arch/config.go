@@ -50,6 +50,7 @@ type Config struct {
 	EmbedNorm     bool    // they are normalised, without weights
 	Parallel      bool    // both halves of a layer are side by side, where files say
 	Behind        bool    // norms are behind the halves of a layer, where files say
+	Unsaid        [2]int  // tokens from the first of these to below the second are never said
 	ResidualScale float32 // of what a half adds to the residual
 	NormedScale   float32 // of the normalised input of a half, where what it makes is added to that; 0: to the residual
 	LogitScale    float32
