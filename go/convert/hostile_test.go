@@ -102,7 +102,11 @@ func TestNothingHalfWritten(t *testing.T) {
 	if _, err := m.WriteFile(stopped, path, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if err := os.Truncate(filepath.Join(dir, "model.safetensors"), 20000); err != nil {
+	need, err := m.empty().Size() // what has to be free on the disk
+	if n, wrote := m.WriteFile(t.Context(), path, false); err != nil || wrote != nil || uint64(n) != need {
+		t.Errorf("%d bytes, %v; %d were to be written, %v", n, wrote, need, err)
+	}
+	if err := errors.Join(os.Remove(path), os.Truncate(filepath.Join(dir, "model.safetensors"), 20000)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.WriteFile(t.Context(), path, false)

@@ -8,9 +8,6 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
-// metadataBytes bounds the metadata, for the check of free space.
-const metadataBytes = 64 << 20
-
 // An output is a GGUF file that can be written.
 type output struct {
 	targets  []*target
@@ -38,7 +35,11 @@ func (o *output) Tensors(visit func(name string, typ gguf.Type, dims []uint64)) 
 
 // WriteFile writes the file to path, atomically, and returns its size; see newfile.Write.
 func (o *output) WriteFile(ctx context.Context, path string, replace bool) (int64, error) {
-	return newfile.Write(path, replace, 0o644, o.Size()+metadataBytes, func(w io.Writer) (int64, error) { return o.Write(ctx, w) })
+	need, err := o.empty().Size()
+	if err != nil {
+		return 0, err
+	}
+	return newfile.Write(path, replace, 0o644, need, func(w io.Writer) (int64, error) { return o.Write(ctx, w) })
 }
 
 // Write writes the file. It ends early when ctx does.
@@ -60,11 +61,14 @@ func (o *output) writer() *gguf.Writer {
 	return w
 }
 
-// outline returns the file without the data of its tensors.
-func (o *output) outline() (*gguf.File, error) {
+// empty returns a writer that knows the tensors, and not their data.
+func (o *output) empty() *gguf.Writer {
 	w := o.writer()
 	for _, t := range o.targets {
 		w.AddTensor(t.name, t.typ, t.dims, nil)
 	}
-	return w.Outline()
+	return w
 }
+
+// outline returns the file without the data of its tensors.
+func (o *output) outline() (*gguf.File, error) { return o.empty().Outline() }
