@@ -338,7 +338,7 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 		return c.call(c.anonymous(e), next, false)
 	}
 	// A turn must not be empty: the body of one that may is called, and calls have text.
-	if c.mayBeEmpty(e.Expr) {
+	if c.hasEmpty(e.Expr) {
 		lo = 0
 	}
 	c.counted = true
@@ -348,7 +348,7 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	head := c.add(inst{op: opHead, arg: n, alt: -1})
 	turn := c.add(inst{op: opTurn, arg: n, out: head, alt: next})
 	var body int32
-	if c.mayBeEmpty(e.Expr) {
+	if c.hasEmpty(e.Expr) {
 		body = c.call(c.anonymous(e.Expr), turn, true)
 	} else {
 		body = c.emit(e.Expr, turn)

@@ -57,3 +57,23 @@ func TestRepeatWithinIntersection(t *testing.T) {
 		}
 	}
 }
+
+// An intersection or a complement that lacks the empty text is repeated as often as is said.
+func TestRepeatedIntersections(t *testing.T) {
+	v, pieces := vocabulary(true)
+	some := grammar.Not{Expr: grammar.Lit("")}
+	for name, e := range map[string]grammar.Expr{
+		"and": grammar.And{grammar.Alt{grammar.Lit("z"), grammar.Lit("")}, some},
+		"not": grammar.Not{Expr: grammar.Alt{grammar.Lit(""), grammar.Not{Expr: grammar.Lit("z")}}},
+	} {
+		a, err := v.Compile(&grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.Repeat{Expr: e, Min: 2, Max: 40}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]bool{"": false, "z": false, "zz": true, strings.Repeat("z", 40): true, strings.Repeat("z", 41): false} {
+			if got := accepts(a.New(true), pieces, text); got != want {
+				t.Errorf("%s: %q is taken: %v", name, text, got)
+			}
+		}
+	}
+}

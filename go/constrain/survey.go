@@ -37,7 +37,7 @@ func (c *compiler) survey() {
 	for changed := true; changed; {
 		changed = false
 		for _, i := range order {
-			if !c.empty[i] && c.mayBeEmpty(c.g.Rules[i].Expr) {
+			if !c.empty[i] && c.hasEmpty(c.g.Rules[i].Expr) {
 				c.empty[i], changed = true, true
 			}
 		}
@@ -119,20 +119,24 @@ func (c *compiler) estimate(e grammar.Expr) int {
 	return 1
 }
 
-// mayBeEmpty tells whether an expression has the empty text; of And and Not it always
-// tells that it has.
-func (c *compiler) mayBeEmpty(e grammar.Expr) bool {
+// hasEmpty tells whether an expression has the empty text. And and Not refer only to rules of which that is known: these refer
+// to no rule that refers to itself, and come before in the order.
+func (c *compiler) hasEmpty(e grammar.Expr) bool {
 	switch e := e.(type) {
 	case grammar.Lit:
 		return e == ""
 	case grammar.Class, grammar.Token:
 		return false
 	case grammar.Seq:
-		return !slices.ContainsFunc(e, func(part grammar.Expr) bool { return !c.mayBeEmpty(part) })
+		return !slices.ContainsFunc(e, func(part grammar.Expr) bool { return !c.hasEmpty(part) })
+	case grammar.And:
+		return !slices.ContainsFunc(e, func(part grammar.Expr) bool { return !c.hasEmpty(part) })
+	case grammar.Not:
+		return !c.hasEmpty(e.Expr)
 	case grammar.Alt:
-		return slices.ContainsFunc(e, c.mayBeEmpty)
+		return slices.ContainsFunc(e, c.hasEmpty)
 	case grammar.Repeat:
-		return e.Min == 0 || c.mayBeEmpty(e.Expr)
+		return e.Min == 0 || c.hasEmpty(e.Expr)
 	case grammar.Ref:
 		return c.empty[e]
 	}
