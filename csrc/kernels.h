@@ -170,6 +170,10 @@ struct kernels {
 	fn_fn *fn[QN_N_FN];
 	/* y = cap * tanh(x / cap). */
 	void (*softcap)(float *y, const float *x, float cap, int64_t n);
+	/* x = n numbers of x that are at most top, and no less than low; NaN stays NaN. */
+	void (*clamp)(float *x, float low, float top, int64_t n);
+	/* x = xIELU of x, by its a of x > 0, a of the others, b, and epsilon: see QN_OP_XIELU. */
+	void (*xielu)(float *x, const float by[4], int64_t n);
 	/*
 	 * y[t][r] = (x[t][r] + bias[r]) * scale, r < 16, t < n; added to y where add is set. Rows of y are
 	 * stride floats apart. bias may be NULL.

@@ -156,8 +156,7 @@ static void add_delta(const struct run *c, const struct qn_op *op, float *tile, 
 	for (int k = 0; k < n; k++, tile += QN_PANEL) {
 		const float *d = buf_row(c, op->delta, row + k) + op->delta_col[i] + p * QN_PANEL;
 
-		for (int j = 0; j < QN_PANEL; j++)
-			tile[j] += d[j];
+		qn_kernels.add_scaled(tile, d, 1, QN_PANEL);
 	}
 }
 
@@ -166,15 +165,6 @@ static void add_bias(float *tile, const float *bias, int64_t at, int n)
 {
 	if (bias)
 		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
-}
-
-/* n numbers of x that are at most top, and no less than low. */
-static void within(float *x, float low, float top, int n)
-{
-	for (int i = 0; i < n; i++) { /* NaN stays NaN */
-		x[i] = x[i] > top ? top : x[i];
-		x[i] = x[i] < low ? low : x[i];
-	}
 }
 
 /* Products of the panels with n rows become results: tile is of the first panel, tile2 of the second. */
@@ -201,8 +191,8 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 		if (s->twin && op->limit > 0) {
 			if (op->limit_fn)
 				qn_kernels.fn[op->fn](tile, tile, NULL, n * QN_PANEL);
-			within(tile, -INFINITY, op->limit, n * QN_PANEL);
-			within(tile2, -op->limit, op->limit, n * QN_PANEL);
+			qn_kernels.clamp(tile, -INFINITY, op->limit, n * QN_PANEL);
+			qn_kernels.clamp(tile2, -op->limit, op->limit, n * QN_PANEL);
 		}
 		if (s->twin && op->limit > 0 && op->limit_fn)
 			qn_kernels.scale_rows(tile, tile, 1, tile2, n * QN_PANEL);
@@ -226,7 +216,7 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 				qn_kernels.softcap(y + k * stride, y + k * stride, op->softcap, QN_PANEL);
 		if (op->limit > 0 && op->epilogue == QN_EPI_STORE)
 			for (int k = 0; k < n; k++)
-				within(y + k * stride, -op->limit, op->limit, QN_PANEL);
+				qn_kernels.clamp(y + k * stride, -op->limit, op->limit, QN_PANEL);
 	}
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops.h"
-#include "qmath.h"
 
 static int embed_check(const struct plan *p, const struct qn_op *op)
 {
@@ -32,8 +31,8 @@ static void embed_run(struct run *c, const struct qn_op *op)
 		qn_dequantize(m->type, x, (const uint8_t *)m->data + row * bytes, m->n_in);
 		if (op->scale != 1)
 			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
-		for (int64_t i = 0; add && i < m->n_in; i++)
-			y[i] += x[i];
+		if (add)
+			qn_kernels.add_scaled(y, x, 1, m->n_in);
 		memset(y + m->n_in, 0, sizeof *y * (size_t)(c->bufs[op->dst].width - m->n_in));
 	}
 }
@@ -228,14 +227,6 @@ static void gate_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};
 
-/* e^x - 1 - x of x <= 0: near 0, where the others cancel, by its series. */
-static float exp_rest(float x)
-{
-	if (x < -0.5f)
-		return qexp(x) - 1 - x;
-	return x * x * (1.0f / 2 + x * (1.0f / 6 + x * (1.0f / 24 + x * (1.0f / 120 + x * (1.0f / 720 + x / 5040)))));
-}
-
 static int xielu_check(const struct plan *p, const struct qn_op *op)
 {
 	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 &&
@@ -245,7 +236,6 @@ static int xielu_check(const struct plan *p, const struct qn_op *op)
 static void xielu_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	const float positive = op->xielu[0], other = op->xielu[1], beta = op->xielu[2], eps = op->xielu[3];
 	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
 	int64_t i;
 
@@ -253,11 +243,7 @@ static void xielu_run(struct run *c, const struct qn_op *op)
 		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		float *y = buf_row(c, op->dst, i / blocks) + op->col[1] + at;
 
-		for (int64_t k = 0; k < (left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK); k++) {
-			const float x = y[k], low = x < eps ? x : eps;
-
-			y[k] = x > 0 ? positive * x * x + beta * x : (exp_rest(low) + (low - x)) * other + beta * x;
-		}
+		qn_kernels.xielu(y, op->xielu, left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK);
 	}
 }
 

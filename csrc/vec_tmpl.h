@@ -235,6 +235,31 @@ static void VEC(softcap)(float *y, const float *x, float cap, int64_t n)
 		y[i] = cap * qtanh(x[i] / cap);
 }
 
+static void VEC(clamp)(float *x, float low, float top, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const float v = x[i] > top ? top : x[i];
+
+		x[i] = v < low ? low : v;
+	}
+}
+
+/* e^x - 1 - x of x <= 0 is near 0, where the others cancel, made by its series. */
+static void VEC(xielu)(float *x, const float by[4], int64_t n)
+{
+	const float positive = by[0], other = by[1], beta = by[2], eps = by[3];
+
+	for (int64_t i = 0; i < n; i++) {
+		const float v = x[i], low = v < eps ? v : eps, far = qexp(low) - 1 - low;
+		const float near = low * low *
+				   (1.0f / 2 + low * (1.0f / 6 + low * (1.0f / 24 + low * (1.0f / 120 + low *
+				   (1.0f / 720 + low / 5040)))));
+		const float rest = low < -0.5f ? far : near;
+
+		x[i] = v > 0 ? positive * v * v + beta * v : (rest + (low - v)) * other + beta * v;
+	}
+}
+
 /* bias and add constant. Written by eights, or the compiler makes vectors of rows, which lie apart. */
 static inline __attribute__((always_inline)) void VEC(store_rows)(float *y, int64_t stride, const float *x,
                                                                   const float *bias, float scale, int n, int add)
@@ -379,6 +404,8 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->fn[QN_FN_SWIGLU_CLAMP] = VEC(swiglu_clamp);
 	k->fn[QN_FN_SOFTPLUS] = VEC(softplus_times);
 	k->softcap = VEC(softcap);
+	k->clamp = VEC(clamp);
+	k->xielu = VEC(xielu);
 	k->store_tile = VEC(store_tile);
 	k->rope = VEC(rope);
 	k->delta_gates = VEC(delta_gates);

@@ -322,6 +322,60 @@ static void softcap(void)
 	}
 }
 
+static void clamp(void)
+{
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n);
+
+		for (int k = 0; k < n; k++)
+			x[k] = k % 7 == 3 ? NAN : rnd_sized() * 10;
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "clamp n %d", n);
+			memcpy(y, x, sizeof *y * (size_t)n);
+			s->k.clamp(y, -3, 7, n);
+			for (int k = 0; k < n; k++)
+				check_true(isnan(x[k]) ? isnan(y[k]) : y[k] == fmaxf(-3, fminf(7, x[k])),
+				           "y[%d] = %g of %g", k, (double)y[k], (double)x[k]);
+			guard_intact("y", &out);
+		}
+	}
+}
+
+static void xielu(void)
+{
+	static const float by[4] = {0.8f, 1.3f, 0.5f, -1e-6f};
+
+	for (int i = 0, n; (n = length(i)); i++) {
+		float *x = guard_fill(&in, sizeof *x * (size_t)n), *want = guard_fill(&in3, sizeof *want * (size_t)n);
+
+		for (int k = 0; k < n; k++)
+			want[k] = x[k] = k % 7 == 3 ? NAN : rnd_sized() * 10;
+		check_at(check_sets, "xielu n %d", n);
+		check_sets[0].k.xielu(want, by, n);
+		for (int k = 0; k < n; k++) {
+			const double v = (double)x[k], low = fmin(v, (double)by[3]);
+			const double bent = v > 0 ? (double)by[0] * v * v : (expm1(low) - v) * (double)by[1];
+
+			if (isnan(x[k]))
+				check_true(isnan(want[k]), "y[%d] = %g hides a NaN", k, (double)want[k]);
+			else
+				check_near("y", k, (double)want[k], bent + (double)by[2] * v,
+				           3e-7 * (fabs(bent) + fabs(v) + 1));
+		}
+		EACH_SET(s) {
+			float *y = guard_fill(&out, sizeof *y * (size_t)n);
+
+			check_at(s, "xielu n %d", n);
+			memcpy(y, x, sizeof *y * (size_t)n);
+			s->k.xielu(y, by, n);
+			check_floats("y", y, want, n);
+			guard_intact("y", &out);
+		}
+	}
+}
+
 /* What layer norms are made of. */
 static void moments(void)
 {
@@ -605,6 +659,8 @@ void check_vec(void)
 	for (enum qn_fn f = 0; f < QN_N_FN; f++)
 		function(f);
 	softcap();
+	clamp();
+	xielu();
 	moments();
 	rope();
 	attn_merge();
