@@ -146,13 +146,25 @@ INLINE int few_of(int type)
 }
 
 /*
- * Whether few tokens of a type take few instructions for each line: super-blocks without bits kept apart from the rest,
- * and whole bytes where one instruction multiplies them.
+ * Whether nt tokens meet all small blocks of a group before their scales, which lie behind them: read in this order
+ * memory is one stream, that a CPU's own prefetch can follow. Measured with AVX2 only.
  */
-INLINE int has_short_loop(int type)
+INLINE int scales_late(int np, int nt)
 {
-	return type == QN_Q2_K || type == QN_Q4_K || type == QN_Q6_K || type == QN_TQ2_0 ||
-	       (type == QN_Q8_0 && !MM_NARROW);
+	return MM_NARROW && !MM_PAIR_TOKENS && np == 1 && nt <= AHEAD_SHORT;
+}
+
+/*
+ * Whether a call's tokens of a type take few instructions for each line: few tokens of super-blocks without bits kept
+ * apart from the rest, and of whole bytes where one instruction multiplies them; one token of small blocks with late
+ * scales and no fifth bits, which lie behind them as well.
+ */
+INLINE int has_short_loop(int type, int tokens)
+{
+	if (tokens == 1 && type_row(type).parts == 0 && type_row(type).bits != 5 && scales_late(1, 1))
+		return 1;
+	return tokens <= AHEAD_SHORT && (type == QN_Q2_K || type == QN_Q4_K || type == QN_Q6_K || type == QN_TQ2_0 ||
+	                                 (type == QN_Q8_0 && !MM_NARROW));
 }
 
 /*
@@ -168,7 +180,7 @@ INLINE void ask_ahead(int type, int np, int nt, int tokens, const struct block *
 		return;
 	}
 
-	const int32_t ahead = has_short_loop(type) && tokens <= AHEAD_SHORT ? qn_ahead_short : qn_ahead;
+	const int32_t ahead = has_short_loop(type, tokens) ? qn_ahead_short : qn_ahead;
 
 	if (!ahead)
 		return;
@@ -440,12 +452,27 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 		}
 }
 
+/* y with the product dt of block j of a group of nb, and a token, scaled. */
+INLINE floats small_add(int type, floats y, ints dt, const struct block *w, const struct act8 *x, int nb, int j)
+{
+	const int n_words = type_row(type).words;
+	const uint16_t *d = (const uint16_t *)(w->p + x16_line_bytes(type, nb * n_words / 8));
+	const floats dj = small_d(type, d, j), unit = floats_mul(dj, floats_set1(-SUM_UNIT));
+	floats f = sums_as_floats(type) ? floats_fma(dj, floats_bits(dt), unit) : floats_mul(dj, floats_of(dt));
+
+	if (type_row(type).min)
+		f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL), floats_set1(x->fsum32[j]), f);
+	return floats_fma(f, floats_set1(x->d32[j * n_words / 8]), y);
+}
+
 /* The same for a group of nb blocks of 32 weights, or of 16. */
 INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next, int nb)
 {
-	const int has_m = type_row(type).min, run = run_of(type), chains = chains_of(np, nt);
+	const int run = run_of(type), chains = chains_of(np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
+	const int late = scales_late(np, nt);
+	ints kept[64 / 4][AHEAD_SHORT];
 	floats y[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
@@ -497,27 +524,23 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				}
 		}
 #pragma GCC unroll 2
-		for (int r = 0; r < np; r++) {
-			const uint16_t *d = (const uint16_t *)(w[r].p + x16_line_bytes(type, nb * n_words / 8));
-			const floats dj = small_d(type, d, j), unit = floats_mul(dj, floats_set1(-SUM_UNIT));
-
+		for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
 			for (int t = 0; t < nt; t++) {
 				ints dt = MM_NARROW ? sum[r][t] : dots_of(dot[r][t / MM_BY], t % MM_BY);
 
 				if (chains == 2)
 					dt = ints_add(dt, dots_of(dot[1][t], 0));
-
-				floats f = sums_as_floats(type) ? floats_fma(dj, floats_bits(dt), unit)
-				                                : floats_mul(dj, floats_of(dt));
-
-				if (has_m)
-					f = floats_fma(floats_f16(d + (nb + j) * QN_PANEL),
-					               floats_set1(x[t].fsum32[j]), f);
-				y[r][t] = floats_fma(f, floats_set1(x[t].d32[j * n_words / 8]), y[r][t]);
+				if (late)
+					kept[j][t] = dt;
+				else
+					y[r][t] = small_add(type, y[r][t], dt, &w[r], &x[t], nb, j);
 			}
-		}
 	}
+	for (int j = 0; late && j < nb; j++)
+#pragma GCC unroll 4
+		for (int t = 0; t < nt; t++)
+			y[0][t] = small_add(type, y[0][t], kept[j][t], &w[0], &x[t], nb, j);
 #pragma GCC unroll 2
 	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
