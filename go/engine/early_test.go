@@ -64,12 +64,14 @@ func TestEarlyFails(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := open(t, path, Config{Early: true})
-	s := e.NewSequence()
-	defer s.Close()
-	for range 2 {
-		if err := e.Eval(t.Context(), s, []int32{1, 2, 3}, 3, nil); !errors.Is(err, kernel.ErrNotFinite) || s.Len() != 0 {
-			t.Errorf("%v, %d tokens", err, s.Len())
+	for _, c := range []Config{{Early: true}, {Residency: model.Streamed}} {
+		e := open(t, path, c)
+		s := e.NewSequence()
+		defer s.Close()
+		for range 2 {
+			if err := e.Eval(t.Context(), s, []int32{1, 2, 3}, 3, nil); !errors.Is(err, kernel.ErrNotFinite) || s.Len() != 0 {
+				t.Errorf("%v weights: %v, %d tokens", c.Residency, err, s.Len())
+			}
 		}
 	}
 }

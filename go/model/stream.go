@@ -18,8 +18,9 @@ var errNoStream = errors.New("weights of the model inside the program cannot be 
 type layerStream struct {
 	store *stream.Store
 	taken *mem.Reservation
-	dense map[*matrix]int // number of the unit that has it
-	first map[*matrix]int // number of the unit that has it for expert 0; the others follow
+	dense map[*matrix]int    // number of the unit that has it
+	first map[*matrix]int    // number of the unit that has it for expert 0; the others follow
+	rows  map[*matrix][]byte // as they are read, of those that are packed in place
 
 	mu      sync.Mutex
 	checked []bool // units of rows whose values are known to be finite
@@ -73,16 +74,16 @@ func streamBytes(f *find) (least, all uint64) {
 	return stream.Least(l.Units) + panels, all + panels
 }
 
-// streamChunkRows returns the most rows whose values are checked at a time.
+// streamChunkRows returns the most rows that are packed at a time.
 func streamChunkRows(m *matrix) int {
 	return max((4<<20)/kernel.RowBytes(m.Type, m.In)/kernel.Panel, 1) * kernel.Panel
 }
 
-// streamCheckBytes returns the memory of the panels through which streamed rows have their values checked.
+// streamCheckBytes returns the memory of the panels in which streamed rows are packed, or their values checked.
 func (w *weights) streamCheckBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
-		if m.streamed && m.Layout == kernel.Rows {
+		if m.streamed && m.panels == nil {
 			n = max(n, min(streamChunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
 		}
 	}
@@ -139,13 +140,18 @@ func (ls *layerStream) open(file *File, w *weights, f *find, limit uint64) (err 
 		r.Close()
 		return err
 	}
-	ls.checked = make([]bool, len(l.Units))
+	ls.checked, ls.rows = make([]bool, len(l.Units)), map[*matrix][]byte{}
 	for _, of := range []map[*matrix]int{ls.dense, ls.first} {
 		for m, i := range of {
 			begin := m.source()[0]
 			for _, r := range l.Units[i].Ranges {
 				if r.File == begin.File && r.Off == begin.Off {
-					m.Data = ls.store.Bytes()[r.At : r.At+m.Bytes() : r.At+m.Bytes()]
+					at := r.At
+					if m.Layout == kernel.X16 && m.panels == nil {
+						at = at / kernel.Align * kernel.Align
+						ls.rows[m] = ls.store.Bytes()[r.At : r.At+m.Bytes() : r.At+m.Bytes()]
+					}
+					m.Data = ls.store.Bytes()[at : at+m.Bytes() : at+m.Bytes()]
 				}
 			}
 		}
@@ -223,7 +229,8 @@ func (r *Runner) step(ls *layerStream, s *step, p *kernel.Plan) (err error) {
 		return err
 	}
 	defer ls.store.Release(need...)
-	if err := ls.check(s, need, r.pool); err != nil {
+	if err := ls.prepare(s, need, r.pool); err != nil {
+		ls.store.Spoil(need...)
 		return err
 	}
 	p.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
@@ -248,28 +255,25 @@ func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 	return need
 }
 
-// check checks that the values of rows that come for the first time are finite. Those of a packed file were checked
-// when it was written.
-func (ls *layerStream) check(s *step, units []int, pool *kernel.Pool) error {
+// prepare packs what was read of a step's units in place, and checks that the values of other rows are finite when they come for the
+// first time. Those of a packed file were checked when it was written.
+func (ls *layerStream) prepare(s *step, units []int, pool *kernel.Pool) error {
 	if ls.panels == nil {
 		return nil
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for _, i := range units {
-		if ls.checked[i] {
-			continue
-		}
+	for _, i := range ls.store.Fresh(units...) {
 		for _, m := range s.dense {
-			if ls.dense[m] == i {
-				if err := ls.finite(m, 0, m.N, pool); err != nil {
+			if ls.dense[m] == i && (m.Layout == kernel.X16 || !ls.checked[i]) {
+				if err := ls.pack(m, 0, m.N, pool); err != nil {
 					return err
 				}
 			}
 		}
 		for _, m := range s.experts {
-			if e := i - ls.first[m]; e >= 0 && e < m.N {
-				if err := ls.finite(m, e, 1, pool); err != nil {
+			if e := i - ls.first[m]; e >= 0 && e < m.N && (m.Layout == kernel.X16 || !ls.checked[i]) {
+				if err := ls.pack(m, e, 1, pool); err != nil {
 					return err
 				}
 			}
@@ -279,20 +283,25 @@ func (ls *layerStream) check(s *step, units []int, pool *kernel.Pool) error {
 	return nil
 }
 
-// finite packs n of a matrix's matrices, of which nothing is kept but whether that succeeds.
-func (ls *layerStream) finite(m *matrix, from, n int, pool *kernel.Pool) error {
-	if m.Layout != kernel.Rows {
-		return nil
+// pack packs n of a matrix's matrices, in place where it is to be in panels; else nothing is kept but whether that succeeds.
+func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
+	rows, inPlace := ls.rows[m]
+	if !inPlace {
+		rows = m.Data
 	}
 	row, step := kernel.RowBytes(m.Type, m.In), streamChunkRows(m)
 	for at := from * m.Out; at < (from+n)*m.Out; {
 		src := m.Matrix
-		src.N, src.Scales = 1, nil
+		src.N, src.Scales, src.Layout = 1, nil, kernel.Rows
 		src.Out = min(step, m.Out-at%m.Out)
-		src.Data = m.Data[at*row : (at+src.Out)*row]
+		src.Data = rows[at*row : (at+src.Out)*row]
 		bytes := kernel.Pad(src.Out) / kernel.Panel * kernel.PanelBytes(m.Type, m.In)
-		if err := pool.PackMat(ls.panels.Bytes()[:bytes:bytes], src); err != nil {
+		panels := ls.panels.Bytes()[:bytes:bytes]
+		if err := pool.PackMat(panels, src); err != nil {
 			return fmt.Errorf("tensor %q: %w", m.parts[0].Name, err)
+		}
+		if inPlace { // what was packed begins no later than its rows, so rows that follow are still there
+			copy(m.Data[at*row:], panels)
 		}
 		at += src.Out
 	}

@@ -193,6 +193,9 @@ func (w *weights) keep(key string, m *matrix) {
 		w.keepPanels(key, m)
 	} else if w.stream[key] {
 		m.streamed = true
+		if m.packsInPlace() {
+			m.Layout = kernel.X16
+		}
 	} else if !m.rows && (w.pack || head || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
 		m.Layout = kernel.X16
 	} else {
@@ -354,6 +357,12 @@ func (w *weights) apartBytes() uint64 {
 		}
 	}
 	return n
+}
+
+// packsInPlace reports whether streamed rows of the matrix are packed where they are read to, once for as long as they stay. Those of
+// experts are not: they share pages, into which those of a neighbour are read later.
+func (m *matrix) packsInPlace() bool {
+	return m.panels == nil && m.N == 1 && m.Out%kernel.Panel == 0 && kernel.PanelBytes(m.Type, m.In) == kernel.Panel*kernel.RowBytes(m.Type, m.In)
 }
 
 // anonymous reports whether the matrix has memory of its own: panels that are neither in the file nor streamed.

@@ -57,7 +57,9 @@ type unit struct {
 	state  state
 	pinned bool
 	held   int
-	left   int // ranges that are being read
+	left   int  // ranges that are being read
+	fresh  bool // it came, and Fresh has not said so
+	spoilt bool // it is to be read again
 	err    error
 	recent *list.Element
 }
@@ -261,6 +263,30 @@ func (s *Store) Need(numbers ...int) error {
 	return first
 }
 
+// Fresh returns those of units that are held which were read since it last returned them: what was made of their bytes in place is
+// no longer there.
+func (s *Store) Fresh(numbers ...int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var fresh []int
+	for _, i := range numbers {
+		if u := &s.units[i]; u.fresh {
+			u.fresh = false
+			fresh = append(fresh, i)
+		}
+	}
+	return fresh
+}
+
+// Spoil has units read again when they are needed next.
+func (s *Store) Spoil(numbers ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range numbers {
+		s.units[i].spoilt = true
+	}
+}
+
 // Release lets go of units that Need held.
 func (s *Store) Release(numbers ...int) {
 	s.mu.Lock()
@@ -277,7 +303,7 @@ func (s *Store) release(numbers []int) {
 	for _, i := range numbers {
 		u := &s.units[i]
 		u.held--
-		if u.Group == 0 && !u.pinned && u.held == 0 && u.state == present {
+		if u.held == 0 && u.state == present && (u.Group == 0 && !u.pinned || u.spoilt) {
 			s.drop(i)
 		}
 	}
@@ -354,7 +380,7 @@ func (s *Store) shrink() {
 // gives out anew is filled with zeros first, which takes longer than some disks take to read.
 func (s *Store) drop(i int) {
 	u := &s.units[i]
-	u.state = absent
+	u.state, u.spoilt = absent, false
 	kept := 0 // up to where its pages are
 	if u.Group == 0 && !u.pinned && !s.stuck {
 		for at := u.pages[0]; at < u.pages[1]; at += mem.HugePage {
@@ -496,7 +522,7 @@ func (s *Store) record(i int, r Range, err error) {
 // finish makes a unit present, or absent where it could not be read.
 func (s *Store) finish(i int) {
 	u := &s.units[i]
-	u.state = present
+	u.state, u.fresh = present, true
 	if u.Group == 0 {
 		s.reading--
 	}

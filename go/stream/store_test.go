@@ -349,6 +349,48 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// What came is fresh once, what was spoilt is read again, and an ordered unit that passes through the ring is fresh each time.
+func TestFresh(t *testing.T) {
+	f, l := layers(5, 30000, 2)
+	s := open_(t, f, l, Least(l.Units)+60000)
+	first, ring := 0, 12 // one that stays, and one that does not
+	for range 2 {
+		for i := range l.Units {
+			if err := s.Need(i); err != nil {
+				t.Fatal(err)
+			}
+			fresh := s.Fresh(i)
+			if i == ring && len(fresh) != 1 {
+				t.Error("a unit that was read again is not fresh")
+			}
+			if again := s.Fresh(i); len(again) > 0 {
+				t.Errorf("%v are fresh again", again)
+			}
+			if i == ring {
+				clear(s.Bytes()[l.Units[i].Ranges[0].At:][:100]) // the next one to read it finds what the file has
+			}
+			s.Release(i)
+		}
+	}
+	if err := s.Need(first); err != nil {
+		t.Fatal(err)
+	}
+	if fresh := s.Fresh(first); len(fresh) > 0 {
+		t.Errorf("%v are fresh, which stayed", fresh)
+	}
+	clear(s.Bytes()[l.Units[first].Ranges[0].At:][:100])
+	s.Spoil(first)
+	s.Release(first)
+	if err := s.Need(first); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, f, first)
+	if fresh := s.Fresh(first); len(fresh) != 1 {
+		t.Error("a unit that was spoilt is not read again")
+	}
+	s.Release(first)
+}
+
 // Limits that change, passes that are given up, and two who use the units: what they find is right, and within the
 // last limit when they are done.
 func TestStorm(t *testing.T) {

@@ -65,6 +65,12 @@ func TestStreamedIsShown(t *testing.T) {
 	if got := slow.words(200e6); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	for file, want := range map[string]string{name: " read, ", "TinyStories-656K-moe4x2-f16.gguf": " needed, of which "} {
+		r := quern(t, "run", "-m", modelPath(t, file), "--weights", "streamed", "--stats", "-p", "Once", "-n", "2")
+		if r.code != 0 || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: exit %d, %q, want %q in it", file, r.code, r.stderr, want)
+		}
+	}
 	s := serve(t, name, "--weights", "streamed")
 	text := succeed(t, "ps", "--host", s.socket)
 	for _, w := range []string{"streamed weights", "of weights are streamed (", " stay", "0 errors"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/stream"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -158,6 +159,9 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	if f.stats {
 		printStats(stderr, st, eng.took)
+		if read, ok := eng.Model().Stream(); ok {
+			printStream(stderr, read)
+		}
 	}
 	return err
 }
@@ -198,4 +202,12 @@ func printStats(w io.Writer, st engine.Stats, loaded time.Duration) {
 		fmt.Fprintf(w, "drafts       %9d tokens, of which %d were right; %d passes\n", guessed, right, st.Passes)
 	}
 	fmt.Fprintf(w, "peak memory  %9s\n", mem.FormatBytes(mem.PeakRSS()))
+}
+
+// printStream writes what streamed weights did in a run.
+func printStream(w io.Writer, st stream.Stats) {
+	fmt.Fprintf(w, "streamed     %9s read, %.3f s waited\n", mem.FormatBytes(st.Read), st.Waited.Seconds())
+	if st.Cache > 0 {
+		fmt.Fprintf(w, "experts      %9d needed, of which %.1f %% were there\n", st.Hits+st.Misses, 100*float64(st.Hits)/float64(max(st.Hits+st.Misses, 1)))
+	}
 }
