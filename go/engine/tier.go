@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/diskcache"
@@ -44,6 +45,8 @@ const (
 	assumedRate = 200e6
 	// pageTime is the time to read a page beside that of its bytes.
 	pageTime = 100 * time.Microsecond
+	// pageReaders is how many pages are read at a time: disks are faster so, and a sum is computed while another page comes.
+	pageReaders = 4
 	// flushTime bounds the time for which Close writes.
 	flushTime = 5 * time.Second
 	// readTries bounds how often a request's pages are looked for again when some were gone.
@@ -224,6 +227,33 @@ func (t *tier) restore(j *job, r *trail) {
 	})
 }
 
+// get reads pages of a text, some at a time, as long as they are wanted, and returns the first error.
+func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
+	var readers sync.WaitGroup
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	for range min(pageReaders, len(pages)) {
+		readers.Go(func() {
+			for failed.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(pages) || !wanted() {
+					return
+				}
+				p := pages[i]
+				key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
+				if err := t.store.Get(diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // read reads what is on disk of a text into the tree.
 func (t *tier) read(j *job, r *trail) error {
 	l := t.l
@@ -243,15 +273,7 @@ func (t *tier) read(j *job, r *trail) error {
 		return err
 	}
 	start := time.Now()
-	for _, p := range missing {
-		key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
-		if err = t.store.Get(diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
-			break
-		}
-		if !l.isLive(j) {
-			break
-		}
-	}
+	err = t.get(r, missing, func() bool { return l.isLive(j) })
 	took := time.Since(start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
