@@ -46,11 +46,7 @@ func (f *chatFormat) store(a chatAnswer) {
 	_ = r.elements(wantMessages, func(i int) error { // which they are
 		v, err := r.raw()
 		id := a.ID + "-" + strconv.Itoa(i)
-		m := storedItem{id: id, raw: v.Clone()}
-		if len(v) > 1 && v[0] == '{' && v[len(v)-2] != '{' {
-			m.raw = slices.Concat([]byte(`{"id":"`+id+`",`), v[1:])
-		}
-		c.messages = append(c.messages, m)
+		c.messages = append(c.messages, storedItem{id, slices.Concat([]byte(`{"id":"`+id+`"`), except(v, "id"))})
 		return err
 	})
 	q.stored.put(&storedResponse{id: a.ID, owner: q.owner, chat: c})

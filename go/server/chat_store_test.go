@@ -63,6 +63,11 @@ func TestChatsStored(t *testing.T) {
 	if l := parse[list](t, s.get(path+"/"+id+"/messages")); len(l.Data) != 1 || l.Data[0].Role != "user" || l.Data[0].Content != "hi" || l.Data[0].ID == "" {
 		t.Errorf("messages %+v", l)
 	}
+	again := post[chatAnswer](s, path, `{"messages":[{"id":"`+id+`-0","role":"user","content":"hi"}],"store":true,"metadata":{"kind":"again"}}`).ID
+	if l := parse[list](t, s.get(path+"/"+again+"/messages")); len(l.Data) != 1 || l.Data[0].ID != again+"-0" || l.Data[0].Content != "hi" {
+		t.Errorf("messages that were listed before: %+v", l)
+	}
+	s.do("DELETE", path+"/"+again, "")
 	if m := post[list](s, path+"/"+id, `{"metadata":{"kind":"other"}}`); m.Object != "chat.completion" {
 		t.Errorf("labelled: %+v", m)
 	}

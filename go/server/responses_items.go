@@ -126,26 +126,9 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 	}
 	if it.ID == "" && prefix != "" {
 		it.ID = prefix + newID()
-		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), it.members())
+		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), except(it.raw, "type", "id"))
 	}
 	return it, nil
-}
-
-// members returns the members of the item, except its type and id, and the brace at its
-// end.
-func (it *responseItem) members() []byte {
-	var out []byte
-	r := newReader(it.raw)
-	_ = r.members("an object", func(name string) error { // which it is
-		v, err := r.raw()
-		if name != "type" && name != "id" {
-			out = append(out, ',')
-			out, _ = jsontext.AppendQuote(out, name)
-			out = append(append(out, ':'), v...)
-		}
-		return err
-	})
-	return append(out, '}')
 }
 
 // itemTexts reads a text, or parts of text.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -113,6 +114,22 @@ func (r *reader) members(want string, f func(name string) error) error {
 		_, err = r.token()
 	}
 	return err
+}
+
+// except returns the members of an object but for those with these names, a comma before each, and the brace at its end.
+func except(object jsontext.Value, names ...string) []byte {
+	var out []byte
+	r := newReader(object)
+	_ = r.members("an object", func(name string) error { // which it is
+		v, err := r.raw()
+		if !slices.Contains(names, name) {
+			out = append(out, ',')
+			out, _ = jsontext.AppendQuote(out, name)
+			out = append(append(out, ':'), v...)
+		}
+		return err
+	})
+	return append(out, '}')
 }
 
 // end returns an error if any data follows.
