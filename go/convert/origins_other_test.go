@@ -112,6 +112,18 @@ model.language_model.per_layer_projection_norm per_layer_proj_norm
 ` + aroundHF
 )
 
+// lagunaHF is Laguna's names beside the usual ones.
+const lagunaHF = sharedHF + `
+.self_attn.g_proj attn_gate
+.mlp.experts.e_score_correction_bias= exp_probs_b.bias
+`
+
+// oneOfFour returns the kinds of so many layers, of which the first of four has no window.
+func oneOfFour(n int) string {
+	four := `"full_attention"` + strings.Repeat(`, "sliding_attention"`, 3)
+	return strings.TrimSuffix(strings.Repeat(four+", ", n/4), ", ")
+}
+
 // within returns names in a model of several kinds of input, whose text model's begin otherwise.
 func within(prefix, head, names string) string {
 	return prefix + ".embed_tokens token_embd\n" + head + " output\n" + strings.ReplaceAll(names, "model.norm.", prefix+".norm.") + prefix + ".norm output_norm\n"

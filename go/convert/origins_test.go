@@ -456,6 +456,42 @@ model.norm output_norm
 "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]`),
 		differ: "rope.freq_base rope.freq_base_swa rope.scaling.type rope.scaling.factor rope.scaling.original_context_length",
 	},
+	"grovemoe": {
+		config: sized("GroveMoeForCausalLM", 3, 64, 96, 4, 2, 128, `"head_dim": 16, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "num_experts": 8, "num_experts_per_tok": 3,
+"moe_intermediate_size": 32`),
+		differ: "rope.dimension_count expert_group_scale",
+		names:  ".mlp.chunk_experts.*.gate_proj ffn_gate_chexps\n.mlp.chunk_experts.*.up_proj ffn_up_chexps\n.mlp.chunk_experts.*.down_proj ffn_down_chexps\n",
+	},
+	"spark2_5": {
+		config: sized("Spark2_5ForCausalLM", 8, 64, 96, 4, 2, 128, `"head_dim": 32, "rms_norm_eps": 1e-6, "hidden_act": "gelu", "gate_attn_act_mode": "sigmoid", "headwise_attn_output_gate": true,
+"sliding_window": 16, "layer_types": [`+oneOfFour(8)+`], "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1000000.0, "partial_rotary_factor": 0.5},
+"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}}`),
+		differ: "vocab_size", names: ".self_attn.q_k_v_proj attn_qkv\n.self_attn.g_proj attn_gate\n",
+	},
+	"laguna": {
+		config: sized("LagunaForCausalLM", 8, 32, 96, 4, 2, 128, `"head_dim": 16, "rms_norm_eps": 1e-6, "num_attention_heads_per_layer": [4, 6, 6, 6, 4, 6, 6, 6], "num_experts": 8,
+"num_experts_per_tok": 3, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "moe_routed_scaling_factor": 2.5, "gating": true,
+"mlp_layer_types": ["dense", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse"], "sliding_window": 16, "layer_types": [`+oneOfFour(8)+`],
+"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 64.0, "beta_slow": 1.0,
+"partial_rotary_factor": 0.5}, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}}`),
+		differ: "vocab_size expert_gating_func", names: lagunaHF,
+	},
+	"laguna-m": {
+		config: sized("LagunaForCausalLM", 3, 64, 96, 4, 2, 128, `"head_dim": 16, "rms_norm_eps": 1e-6, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+"shared_expert_intermediate_size": 64, "moe_routed_scaling_factor": 2.5, "gating": "per-element", "mlp_layer_types": ["dense", "sparse", "sparse"],
+"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500000.0, "partial_rotary_factor": 0.5}}`),
+		differ: "vocab_size expert_gating_func", names: lagunaHF,
+	},
+	"cogvlm": {
+		config: sized("CogVLMForCausalLM", 3, 64, 96, 4, 4, 128, `"rms_norm_eps": 1e-5`), differ: "vocab_size rope.freq_base", lost: "vis_",
+		names: `
+.self_attn.language_expert_query_key_value attn_qkv
+.self_attn.language_expert_dense attn_output
+.mlp.language_mlp.gate_proj ffn_gate
+.mlp.language_mlp.up_proj ffn_up
+.mlp.language_mlp.down_proj ffn_down
+`,
+	},
 	"mimo2": {
 		config: sized("MiMoV2FlashForCausalLM", 6, 32, 64, 4, 1, 128, `"head_dim": 32, "v_head_dim": 16, "layernorm_epsilon": 1e-5, "partial_rotary_factor": 0.5, "rope_theta": 5000000,
 "swa_rope_theta": 10000, "sliding_window": 16, "hybrid_layer_pattern": [0, 1, 1, 0, 1, 1], "swa_num_key_value_heads": 2, "n_routed_experts": 8, "num_experts_per_tok": 3,
