@@ -31,33 +31,6 @@ func (n neutral) schema() schema {
 	return schema{"description": "Not supported yet: only " + n.want + "."}
 }
 
-// always is a neutral that accepts a single value.
-func always(is any) neutral {
-	return neutral{is, func(v any) bool {
-		if n, ok := is.(int); ok {
-			return v == float64(n)
-		}
-		return v == is
-	}, fmt.Sprint(is)}
-}
-
-// empty is a neutral that accepts empty values: "", [], {} or false.
-func empty(is any) neutral {
-	return neutral{is, func(v any) bool {
-		switch v := v.(type) {
-		case string:
-			return v == ""
-		case []any:
-			return len(v) == 0
-		case map[string]any:
-			return len(v) == 0 && is == nil
-		case bool:
-			return !v
-		}
-		return false
-	}, "none"}
-}
-
 // An idle is a parameter of a feature that cannot be enabled. It is shown as it was
 // sent.
 type idle float64
