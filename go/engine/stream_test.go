@@ -250,3 +250,25 @@ func TestStreamedReadsOnce(t *testing.T) {
 		}
 	}
 }
+
+// With room for two layers' experts the next layer's are guessed, and read while this one computes: most of them rightly, in a prompt
+// nearly all, and what is guessed wrongly changes no bit.
+func TestStreamedGuesses(t *testing.T) {
+	for _, arch := range []string{"gpt-oss", "qwen3next", "qwen35moe", "granitemoe", "gemma4-moe"} {
+		t.Run(arch, func(t *testing.T) {
+			path := testdata.Path(t, "archs/"+arch+".gguf")
+			packed := open(t, path, Config{Ctx: 200, Batch: 64, Residency: model.Packed})
+			ids := randomIDs(packed, 5, 90)
+			c := Config{Ctx: 200, Batch: 64, Residency: model.Streamed}
+			c.Device = leastDevice(t, path, 2, c, 256<<10)
+			e := open(t, path, c)
+			want := logits(t, packed, ids, nil)
+			for range 2 {
+				mustEqual(t, "streamed", logits(t, e, ids, nil), want)
+			}
+			if st, _ := e.Model().Stream(); st.Guessed == 0 || 2*st.Right < st.Guessed || st.Right > st.Guessed || st.Present > st.Limit {
+				t.Errorf("%+v: want guesses of which half are right", st)
+			}
+		})
+	}
+}

@@ -131,11 +131,11 @@ func (r *Runner) early(from, to int, ps *plans, stop *kernel.Stop, between func(
 	if err := r.await(a.needed(r.weights, r.program.Begin)); err != nil {
 		return err
 	}
-	err := r.stepwise(from, to, ps, stop, between, func(s *step, p *kernel.Plan) error {
-		if err := r.await(a.needed(r.weights, s.ops)); err != nil {
+	err := r.stepwise(from, to, ps, stop, between, func(i int) error {
+		if err := r.await(a.needed(r.weights, ps.steps[i].ops)); err != nil {
 			return err
 		}
-		p.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+		ps.layers[i].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 		return nil
 	})
 	if err != nil {

@@ -129,7 +129,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 		return err
 	}
 	m.scatter()
-	m.program, err = s.arch.Build(s.Config, m.weights, s.kv, s.tiers...) // as in the survey, now with memory
+	m.program, err = s.build(m.weights) // as in the survey, now with memory
 	m.weights.dropSquares()
 	if err == nil {
 		err = m.Damaged()

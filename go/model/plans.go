@@ -15,6 +15,7 @@ type plans struct {
 	layers  []*kernel.Plan // of the steps
 	outputs []*kernel.Plan
 	steps   []step        // what the layers are cut into: one each, or several where weights are streamed
+	ahead   []ahead       // of each step
 	encode  *kernel.Chain // of begin and the encoder
 	forward *kernel.Chain // of begin and the layers
 	next    nextPlans
@@ -47,6 +48,9 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 	}
 	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
 	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
+	if ps.ahead, err = w.ahead(p, ps.steps); err != nil {
+		return nil, err
+	}
 	for _, out := range p.Outputs {
 		o, err := kernel.NewPlan(p.Bufs, out.Ops...)
 		if err != nil {
@@ -62,7 +66,13 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 
 // all returns the plans in the order in which they run.
 func (ps *plans) all() []*kernel.Plan {
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, ps.outputs, ps.next.all())
+	var guesses []*kernel.Plan
+	for _, a := range ps.ahead {
+		if a.plan != nil {
+			guesses = append(guesses, a.plan)
+		}
+	}
+	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, guesses, ps.outputs, ps.next.all())
 }
 
 // scratch returns the bytes that one thread needs for any of the plans.

@@ -193,8 +193,8 @@ func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, 
 	return true
 }
 
-// stepwise is forward for weights that come meanwhile: run waits for those of a step, and runs its plan.
-func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between func(), run func(*step, *kernel.Plan) error) error {
+// stepwise is forward for weights that come meanwhile: run waits for those of a step, and runs it.
+func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between func(), run func(i int) error) error {
 	r.batch.Look(from, to)
 	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	for i := range ps.steps {
@@ -204,7 +204,7 @@ func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between fu
 		if stop.IsSet() {
 			return ErrStopped
 		}
-		if err := run(&ps.steps[i], ps.layers[i]); err != nil {
+		if err := run(i); err != nil {
 			return err
 		}
 	}

@@ -91,6 +91,9 @@ func streamable(f *find) map[string]bool {
 				if mm, ok := op.(kernel.Matmul); ok {
 					for _, p := range mm.Parts {
 						uses[p.Name] += n
+						if isRouter(ops, mm) {
+							uses[p.Name]++ // it is small, and guesses what is read ahead
+						}
 					}
 				}
 			}

@@ -210,12 +210,18 @@ func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between fu
 	if ls.store.Unchanged() != nil {
 		return ErrDamaged
 	}
-	return r.stepwise(from, to, ps, stop, between, func(s *step, p *kernel.Plan) error { return r.step(ls, s, p) })
+	return r.stepwise(from, to, ps, stop, between, func(i int) error { return r.step(ls, ps, i) })
 }
 
 // step runs a step when its weights are there.
-func (r *Runner) step(ls *layerStream, s *step, p *kernel.Plan) (err error) {
+func (r *Runner) step(ls *layerStream, ps *plans, i int) (err error) {
+	s := &ps.steps[i]
 	need := ls.needed(s, r.bufs)
+	if a := ps.ahead[i]; a.plan != nil && len(r.batch.Tokens()) >= a.least {
+		ls.store.Start(need...)
+		a.plan.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+		ls.store.Guess(ls.routed(a.route, a.of, r.bufs)...)
+	}
 	wait := func() { err = ls.store.Need(need...) }
 	if r.config.Wait != nil && len(need) > 0 {
 		r.config.Wait(wait)
@@ -233,7 +239,7 @@ func (r *Runner) step(ls *layerStream, s *step, p *kernel.Plan) (err error) {
 		ls.store.Spoil(need...)
 		return err
 	}
-	p.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	ps.layers[i].Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	return nil
 }
 
@@ -244,15 +250,20 @@ func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 		need = append(need, ls.dense[s.dense[0]])
 	}
 	if len(s.experts) > 0 {
-		first := ls.first[s.experts[0]]
-		last := -1
-		for e := range bufs.Routed(s.route) { // in order
-			if i := first + e/s.share; i != last {
-				need, last = append(need, i), i
-			}
-		}
+		need = append(need, ls.routed(s.route, s, bufs)...)
 	}
 	return need
+}
+
+// routed returns the units of those of a step's experts that tokens are routed to.
+func (ls *layerStream) routed(route kernel.Buf, s *step, bufs *kernel.Buffers) (units []int) {
+	first, last := ls.first[s.experts[0]], -1
+	for e := range bufs.Routed(route) { // in order
+		if i := first + e/s.share; i != last {
+			units, last = append(units, i), i
+		}
+	}
+	return units
 }
 
 // prepare packs what was read of a step's units in place, and checks that the values of other rows are finite when they come for the

@@ -105,7 +105,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 		}
 		w.stream = streamable(packed)
 	}
-	p, err := s.arch.Build(s.Config, w, s.kv, s.tiers...)
+	p, err := s.build(w)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +122,15 @@ func (s *Survey) find(r Residency) (*find, error) {
 	ps.close()
 	s.finds[i] = &find{w, p}
 	return s.finds[i], nil
+}
+
+// build returns the program of these weights.
+func (s *Survey) build(w *weights) (*arch.Program, error) {
+	p, err := s.arch.Build(s.Config, w, s.kv, s.tiers...)
+	if err == nil {
+		w.foresee(p)
+	}
+	return p, err
 }
 
 // InPlace returns the bytes of a packed file, which can be used where they are; 0 for a plain one.

@@ -24,6 +24,7 @@ type weights struct {
 	lacks  string          // a matrix that a packed file does not have
 	bound  bool            // there is memory
 	stream map[string]bool // matrices that come from the disk when they are needed, by key
+	guess  map[int]guess   // of experts that layers will need
 	mats   []*matrix
 	vecs   []*vector
 	made   []*vector // what the architecture computes, see Floats

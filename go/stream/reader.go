@@ -147,6 +147,11 @@ func (r *Reader) How() string { return r.how }
 // Read requests the first need bytes of buf from a file, from off on, and calls done, from another goroutine,
 // when they are there or could not be read. off, and the address and the length of buf, are multiples of Align.
 func (r *Reader) Read(file int, off int64, buf []byte, need int, done func(error)) {
+	r.ask(file, off, buf, need, false, done)
+}
+
+// ask is Read, where later is said after all requests of which it is not.
+func (r *Reader) ask(file int, off int64, buf []byte, need int, later bool, done func(error)) {
 	chunks := (len(buf) + chunkBytes - 1) / chunkBytes
 	var mu sync.Mutex
 	var first error
@@ -164,7 +169,7 @@ func (r *Reader) Read(file int, off int64, buf []byte, need int, done func(error
 	}
 	for at := 0; at < len(buf); at += chunkBytes {
 		end := min(at+chunkBytes, len(buf))
-		r.queue.push(request{file, off + int64(at), buf[at:end:end], max(min(end, need)-at, 0), one})
+		r.queue.push(request{file, off + int64(at), buf[at:end:end], max(min(end, need)-at, 0), one}, later)
 	}
 }
 
@@ -241,11 +246,12 @@ func unexpected(err error) error {
 	return err
 }
 
-// A queue is requests in order.
+// A queue is requests in order, and those that come after all of these.
 type queue struct {
 	mu     sync.Mutex
 	more   *sync.Cond
 	list   []request
+	later  []request
 	closed bool
 }
 
@@ -255,10 +261,14 @@ func newQueue() *queue {
 	return q
 }
 
-func (q *queue) push(r request) {
+func (q *queue) push(r request, later bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = append(q.list, r)
+	if later {
+		q.later = append(q.later, r)
+	} else {
+		q.list = append(q.list, r)
+	}
 	q.more.Signal()
 }
 
@@ -266,21 +276,25 @@ func (q *queue) push(r request) {
 func (q *queue) pop(wait bool) (r request, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.list) == 0 && !q.closed && wait {
+	for len(q.list) == 0 && len(q.later) == 0 && !q.closed && wait {
 		q.more.Wait()
 	}
-	if q.closed || len(q.list) == 0 {
+	from := &q.list
+	if len(q.list) == 0 {
+		from = &q.later
+	}
+	if q.closed || len(*from) == 0 {
 		return r, false
 	}
-	r = q.list[0]
-	q.list[0] = request{}
-	q.list = q.list[1:]
+	r = (*from)[0]
+	(*from)[0] = request{}
+	*from = (*from)[1:]
 	return r, true
 }
 
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed, q.list = true, nil
+	q.closed, q.list, q.later = true, nil, nil
 	q.more.Broadcast()
 }

@@ -42,6 +42,7 @@ type Store struct {
 	stuck   bool       // memory cannot be moved
 	cached  uint64     // bytes of units of other groups
 	recent  *list.List // numbers of these, the last used first
+	guessed []int      // numbers of those that Guess named last
 	stats   Stats
 	closed  bool
 }
@@ -58,6 +59,7 @@ type unit struct {
 	pinned bool
 	held   int
 	left   int  // ranges that are being read
+	soon   bool // it was asked for, or guessed
 	fresh  bool // it came, and Fresh has not said so
 	spoilt bool // it is to be read again
 	err    error
@@ -86,6 +88,8 @@ type Stats struct {
 	Waited  time.Duration // for units
 	Hits    uint64        // units by chance that were there when they were needed
 	Misses  uint64        // and that were not
+	Guessed uint64        // units by chance that were named ahead
+	Right   uint64        // and needed next
 	Errors  uint64        // of reads
 }
 
@@ -198,12 +202,72 @@ func (s *Store) Begin() {
 	s.readAhead()
 }
 
+// Start starts to read what Need will be asked for next, as far as it is used by chance: the others are on their way. What is
+// done until then costs no time.
+func (s *Store) Start(numbers ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(numbers)
+	s.fetch(numbers, false)
+}
+
+// Guess starts to read units of one group that may be needed after those of the next Need, once all that is needed was read.
+// They take the place of those that were not used for longest, and of none that was started or is guessed.
+func (s *Store) Guess(numbers ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(nil)
+	s.guessed = append(s.guessed[:0], numbers...)
+	s.stats.Guessed += uint64(len(numbers))
+	s.fetch(numbers, true)
+}
+
+// fetch starts to read those units by chance that are absent, as far as others can make room for them.
+func (s *Store) fetch(numbers []int, later bool) {
+	for _, i := range numbers {
+		if u := &s.units[i]; u.Group != 0 {
+			u.soon = true
+			if u.recent != nil {
+				s.recent.MoveToFront(u.recent)
+			}
+		}
+	}
+	for _, i := range numbers {
+		if u := &s.units[i]; u.Group != 0 && u.state == absent && u.err == nil && s.fits(u) {
+			s.start(i, later)
+		}
+	}
+}
+
+// settle compares the last guess with what is needed of the same group, or drops it where nothing is. Units that were guessed wrongly
+// are the first to go.
+func (s *Store) settle(needed []int) {
+	if len(s.guessed) == 0 {
+		return
+	}
+	group := s.units[s.guessed[0]].Group
+	if len(needed) > 0 && !slices.ContainsFunc(needed, func(i int) bool { return s.units[i].Group == group }) {
+		return
+	}
+	for _, i := range s.guessed {
+		u := &s.units[i]
+		u.soon = false
+		if slices.Contains(needed, i) {
+			s.stats.Right++
+		} else if u.recent != nil {
+			s.recent.MoveToBack(u.recent)
+		}
+	}
+	s.guessed = s.guessed[:0]
+}
+
 // Need waits until units are in memory, and holds them there until Release. An error is of their reads; then none is
 // held, and the next Need tries again.
 func (s *Store) Need(numbers ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start := time.Now()
+	s.settle(numbers)
 	var ahead []int // reads that began before: where one fails, it is tried again
 	for _, i := range numbers {
 		u := &s.units[i]
@@ -211,6 +275,7 @@ func (s *Store) Need(numbers ...int) error {
 			ahead = append(ahead, i)
 		}
 		u.held++ // before others make room
+		u.soon = false
 		if u.state == absent {
 			u.err = nil // of a read ahead: it is tried again
 		}
@@ -247,7 +312,7 @@ func (s *Store) Need(numbers ...int) error {
 			if first == nil {
 				waiting = true
 				if s.room(u, 0) {
-					s.start(i)
+					s.start(i, false)
 				}
 			}
 		}
@@ -323,15 +388,15 @@ func (s *Store) readAhead() {
 		if u.err != nil || !s.room(u, k) { // an error waits for the one who needs the unit
 			return
 		}
-		s.start(i)
+		s.start(i, false)
 	}
 }
 
 // room makes room for a unit that is used as the k-th from now, and reports whether there is some.
 func (s *Store) room(u *unit, k int) bool {
 	if u.Group != 0 {
-		for s.cached+u.size > s.parts.cache {
-			if !s.forget() {
+		for !s.fits(u) {
+			if !s.forget(true) {
 				return false
 			}
 		}
@@ -357,10 +422,20 @@ func (s *Store) yield(k int) bool {
 	return false
 }
 
-// forget drops the unit by chance that was not used for longest.
-func (s *Store) forget() bool {
+// fits makes room for a unit by chance in place of others that nobody asked for, and reports whether there is some.
+func (s *Store) fits(u *unit) bool {
+	for s.cached+u.size > s.parts.cache {
+		if !s.forget(false) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget drops the unit by chance that was not used for longest, those that were asked for only if they may go as well.
+func (s *Store) forget(asked bool) bool {
 	for e := s.recent.Back(); e != nil; e = e.Prev() {
-		if u := &s.units[e.Value.(int)]; u.held == 0 && u.state == present {
+		if u := &s.units[e.Value.(int)]; u.held == 0 && u.state == present && (asked || !u.soon) {
 			s.drop(e.Value.(int))
 			return true
 		}
@@ -372,7 +447,7 @@ func (s *Store) forget() bool {
 func (s *Store) shrink() {
 	for s.ring > s.parts.ring && s.yield(-1) {
 	}
-	for s.cached > s.parts.cache && s.forget() {
+	for s.cached > s.parts.cache && s.forget(true) {
 	}
 }
 
@@ -462,8 +537,8 @@ func (s *Store) uses(i, part, page int) bool {
 	return false
 }
 
-// start begins to read a unit.
-func (s *Store) start(i int) {
+// start begins to read a unit, or, where that is later, has it read when nothing else is.
+func (s *Store) start(i int, later bool) {
 	u := &s.units[i]
 	u.state, u.left, u.err = coming, len(u.Ranges), nil
 	s.stats.Present += u.size
@@ -480,7 +555,7 @@ func (s *Store) start(i int) {
 	}
 	for _, r := range u.Ranges {
 		off, at, n := r.cover()
-		s.reader.Read(r.File, off, s.space.Bytes()[at:at+n:at+n], r.At-at+r.N, func(err error) { s.came(i, r, err) })
+		s.reader.ask(r.File, off, s.space.Bytes()[at:at+n:at+n], r.At-at+r.N, later, func(err error) { s.came(i, r, err) })
 	}
 	if u.left == 0 {
 		s.finish(i)

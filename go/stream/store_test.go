@@ -267,6 +267,15 @@ func settle(s *Store) {
 	}
 }
 
+// arrive waits until all that was asked for is there.
+func arrive(s *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slices.ContainsFunc(s.units, func(u unit) bool { return u.state == coming }) {
+		s.arrived.Wait()
+	}
+}
+
 // Large units leave their memory to the next ones, whatever the order: each has what the file has, and together they keep
 // within the limit, also while it changes.
 func TestMemoryMovesOn(t *testing.T) {
@@ -349,6 +358,66 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A unit that was guessed is there when it is needed, in place of none that is needed or guessed; one that was guessed wrongly goes before
+// those that were used.
+func TestGuess(t *testing.T) {
+	const nExperts = 16
+	f, l := layers(3, 64000, nExperts)
+	size := l.Units[1].Bytes()
+	s := open_(t, f, l, Least(l.Units))
+	s.SetLimit(s.parts.ring + nExperts*size) // room for as many as a layer has
+	unit := func(il, e int) int { return il*(1+nExperts) + 1 + e }
+	step := func(il int, experts, guesses []int) {
+		t.Helper()
+		var need []int
+		for _, e := range experts {
+			need = append(need, unit(il, e))
+		}
+		s.Start(need...)
+		if len(guesses) > 0 {
+			var next []int
+			for _, e := range guesses {
+				next = append(next, unit(il+1, e))
+			}
+			s.Guess(next...)
+		}
+		if err := s.Need(need...); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, s, f, need...)
+		if st := s.Stats(); st.Present > st.Limit {
+			t.Fatalf("%d bytes in a limit of %d", st.Present, st.Limit)
+		}
+		arrive(s)
+		s.Release(need...)
+	}
+	step(0, []int{0, 1, 2, 3}, []int{4, 5, 6, 7})
+	before := s.Stats()
+	step(1, []int{4, 5, 6, 8}, nil)
+	if st := s.Stats(); st.Guessed != 4 || st.Right != 3 || st.Hits != before.Hits+3 || st.Misses != before.Misses+1 {
+		t.Errorf("%+v, before %+v: want three of four found", st, before)
+	}
+	// 4 of layer 0 and 5 of layer 1 are there. 8 more would drop one: the wrong one, though others are older.
+	step(2, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil)
+	before = s.Stats()
+	step(0, []int{0, 1, 2, 3}, nil)
+	step(1, []int{4, 5, 6, 8}, nil)
+	if st := s.Stats(); st.Misses != before.Misses {
+		t.Errorf("%d of those that were used are gone", st.Misses-before.Misses)
+	}
+	// More than there is room for: what is needed and was guessed first stays.
+	var all []int
+	for e := range nExperts {
+		all = append(all, e)
+	}
+	step(0, []int{8, 9, 10, 11}, all)
+	before = s.Stats()
+	step(1, all[:12], nil)
+	if st := s.Stats(); st.Misses != before.Misses {
+		t.Errorf("%d of 12 guesses that had room beside 4 that were needed are not there", st.Misses-before.Misses)
+	}
+}
+
 // What came is fresh once, what was spoilt is read again, and an ordered unit that passes through the ring is fresh each time.
 func TestFresh(t *testing.T) {
 	f, l := layers(5, 30000, 2)
@@ -413,6 +482,10 @@ func TestStorm(t *testing.T) {
 					}
 					if random.IntN(50) == 0 {
 						f.fail.Store(1)
+					}
+					if random.IntN(2) == 0 {
+						s.Start(need...)
+						s.Guess((il+1)%8*7+1+random.IntN(3), (il+1)%8*7+4+random.IntN(3))
 					}
 					if err := s.Need(need...); err != nil {
 						continue

@@ -210,4 +210,7 @@ func printStream(w io.Writer, st stream.Stats) {
 	if st.Cache > 0 {
 		fmt.Fprintf(w, "experts      %9d needed, of which %.1f %% were there\n", st.Hits+st.Misses, 100*float64(st.Hits)/float64(max(st.Hits+st.Misses, 1)))
 	}
+	if st.Guessed > 0 {
+		fmt.Fprintf(w, "guesses      %9d of experts, of which %.1f %% were right\n", st.Guessed, 100*float64(st.Right)/float64(st.Guessed))
+	}
 }

@@ -1,0 +1,154 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model/arch"
+)
+
+// A guess is operations that choose a layer's experts by what the layers before have left in the residual, while the layer before
+// still computes: most of the choice is right, as one layer adds little to the sum of all.
+type guess struct {
+	ops   []kernel.Op
+	route kernel.Buf
+}
+
+// foresee adds to a program the buffers of guesses, and makes these; a layer whose router reads something else than the residual, or
+// whose weights are in memory, has none.
+func (w *weights) foresee(p *arch.Program) {
+	w.guess = map[int]guess{}
+	twins := map[kernel.Buf]kernel.Buf{}
+	twin := func(b kernel.Buf) kernel.Buf {
+		t, ok := twins[b]
+		if !ok {
+			t = kernel.Buf(len(p.Bufs))
+			p.Bufs = append(p.Bufs, p.Bufs[b])
+			twins[b] = t
+		}
+		return t
+	}
+	for il, ops := range p.Layers {
+		if il == 0 || !w.streamsExperts(ops) {
+			continue // of the first there is nothing before
+		}
+		if norm, router, route, ok := routing(ops); ok {
+			act := kernel.Act{}
+			for _, kind := range slices.Sorted(maps.Keys(router.Act)) {
+				act[kind] = twin(router.Act[kind])
+			}
+			router.Dst, router.Act = twin(router.Dst), act
+			route.Src, route.Dst = router.Dst, twin(route.Dst)
+			switch op := norm.(type) {
+			case kernel.Norm:
+				op.Act = act
+				norm = op
+			case kernel.ToAct:
+				op.Act = act
+				norm = op
+			}
+			w.guess[il] = guess{[]kernel.Op{norm, router, route}, route.Dst}
+		}
+	}
+}
+
+// streamsExperts reports whether experts of a layer are streamed.
+func (w *weights) streamsExperts(ops []kernel.Op) bool {
+	return slices.ContainsFunc(ops, func(op kernel.Op) bool {
+		mm, ok := op.(kernel.Matmul)
+		if !ok {
+			return false
+		}
+		_, experts := w.streamedOf(mm)
+		return len(experts) > 0
+	})
+}
+
+// routing finds what chooses a layer's experts: what makes the router's input of the residual, the router, and the choice.
+func routing(ops []kernel.Op) (norm kernel.Op, router kernel.Matmul, route kernel.MoeRoute, ok bool) {
+	last := -1 // what is looked for lies before it
+	find := func(is func(kernel.Op) bool) bool {
+		for last--; last >= 0 && !is(ops[last]); last-- {
+		}
+		return last >= 0
+	}
+	last = slices.IndexFunc(ops, func(op kernel.Op) bool { route, ok = op.(kernel.MoeRoute); return ok })
+	if last < 0 {
+		return nil, router, route, false
+	}
+	if !find(func(op kernel.Op) bool { router, ok = op.(kernel.Matmul); return ok && router.Dst == route.Src }) || len(router.Parts) != 1 {
+		return nil, router, route, false
+	}
+	makes := func(act kernel.Act) bool {
+		for kind, b := range router.Act {
+			if made, ok := act[kind]; !ok || made != b {
+				return false
+			}
+		}
+		return true
+	}
+	found := find(func(op kernel.Op) bool {
+		switch op := op.(type) {
+		case kernel.Norm:
+			ok = op.Rows == kernel.TokRows && makes(op.Act)
+		case kernel.ToAct:
+			ok = op.Rows == kernel.TokRows && makes(op.Act)
+		default:
+			ok = false
+		}
+		return ok
+	})
+	if found {
+		norm = ops[last]
+	}
+	return norm, router, route, found
+}
+
+// isRouter reports whether a product is what experts are chosen by.
+func isRouter(ops []kernel.Op, mm kernel.Matmul) bool {
+	return slices.ContainsFunc(ops, func(op kernel.Op) bool {
+		route, ok := op.(kernel.MoeRoute)
+		return ok && route.Src == mm.Dst
+	})
+}
+
+// An ahead is the guess that is made before a step: of which experts the next step that has some will need. Without a plan there is none.
+type ahead struct {
+	plan  *kernel.Plan
+	route kernel.Buf
+	of    *step // whose experts they are
+	least int   // tokens of a pass for which it is made
+}
+
+// ahead returns the guess of each step.
+func (w *weights) ahead(p *arch.Program, steps []step) ([]ahead, error) {
+	all := make([]ahead, len(steps))
+	next := -1 // step with experts
+	for i := len(steps) - 1; i >= 0; i-- {
+		if len(steps[i].experts) == 0 {
+			continue
+		}
+		if next >= 0 && steps[next].layer != steps[i].layer {
+			if g, ok := w.guess[steps[next].layer]; ok {
+				plan, err := kernel.NewPlan(p.Bufs, g.ops...)
+				if err != nil {
+					for _, a := range all {
+						if a.plan != nil {
+							a.plan.Close()
+						}
+					}
+					return nil, fmt.Errorf("guess of layer %d: %w", steps[next].layer, err)
+				}
+				all[i] = ahead{plan, g.route, &steps[next], enough(p.Bufs[g.route])}
+			}
+		}
+		next = i
+	}
+	return all, nil
+}
+
+// enough returns for how many tokens guesses are made: for as many as use each expert once. Then nearly all are right, and a layer is read
+// while another is multiplied. For a single token a fifth is wrong, and what is saved in waiting is lost in reading more.
+func enough(route kernel.BufSpec) int { return (route.NExpert + route.NUsed - 1) / route.NUsed }
