@@ -67,20 +67,7 @@ func surveyed(t *testing.T, model, head string) (*Survey, error) {
 func withHead(t *testing.T, model, head string, r Residency) *Model {
 	t.Helper()
 	s, err := surveyed(t, model, head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := kernel.NewPool(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	return m
+	return loaded(t, s, err, r)
 }
 
 // heads are heads of each kind, by the name under which testdata/heads.json has what llama.cpp makes of them.
@@ -207,10 +194,9 @@ func takes(next *arch.Next) kernel.Buf {
 	panic("nothing is taken")
 }
 
-// What a head guesses is what llama.cpp makes of the same files, and what the formulas of its paper say, in plain Go. The weights
-// may lie anywhere.
-func TestHeads(t *testing.T) {
-	var all map[string][]foreseen
+// headsOfLlamaCPP returns what llama.cpp makes of heads, and of models' own layers, by their names.
+func headsOfLlamaCPP(t *testing.T) (all map[string][]foreseen) {
+	t.Helper()
 	raw, err := os.ReadFile("testdata/heads.json")
 	if err == nil {
 		err = json.Unmarshal(raw, &all)
@@ -218,6 +204,13 @@ func TestHeads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// What a head guesses is what llama.cpp makes of the same files, and what the formulas of its paper say, in plain Go. The weights
+// may lie anywhere.
+func TestHeads(t *testing.T) {
+	all := headsOfLlamaCPP(t)
 	for name, h := range heads {
 		t.Run(name, func(t *testing.T) {
 			path, d := headOf(t, h)
@@ -382,14 +375,7 @@ func newFormulas(t *testing.T, d *draft, neox bool) *formulas {
 // The drafter of Gemma 4, and layers of models themselves, guess what llama.cpp does, be it one layer again and again or one for each
 // guess. Weights of 16 bits round what they are multiplied by there.
 func TestDraftersOfOthers(t *testing.T) {
-	var all map[string][]foreseen
-	raw, err := os.ReadFile("testdata/heads.json")
-	if err == nil {
-		err = json.Unmarshal(raw, &all)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := headsOfLlamaCPP(t)
 	for name, m := range others(t) {
 		n, within := 4, 2e-2
 		if steps := m.NextSteps(); steps > 0 { // of chains, in F32

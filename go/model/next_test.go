@@ -74,6 +74,12 @@ func drafting(t *testing.T, path string, kv kernel.KVTypes) *Model {
 	if err == nil {
 		s, err = s.Drafting()
 	}
+	return loaded(t, s, err, Packed)
+}
+
+// loaded loads a model that was surveyed.
+func loaded(t *testing.T, s *Survey, err error, r Residency) *Model {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +88,7 @@ func drafting(t *testing.T, path string, kv kernel.KVTypes) *Model {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: Packed})
+	m, err := s.Load(Options{Pack: pool.PackMat, Budget: mem.NewBudget(1<<28, "test"), Residency: r})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,8 +62,8 @@ func (s *responseStore) chat(owner, id string) (storedChat, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	r := s.byID[id]
-	if r == nil || r.owner != owner || r.chat == nil {
+	r := s.find(owner, id, true)
+	if r == nil {
 		return storedChat{}, notStored("chat completion", id)
 	}
 	s.touch(r)
@@ -74,8 +74,8 @@ func (s *responseStore) chat(owner, id string) (storedChat, error) {
 func (s *responseStore) label(owner, id string, metadata jsontext.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.byID[id]
-	if r == nil || r.owner != owner || r.chat == nil {
+	r := s.find(owner, id, true)
+	if r == nil {
 		return notStored("chat completion", id)
 	}
 	r.chat.metadata = metadata
@@ -91,8 +91,8 @@ func (s *responseStore) label(owner, id string, metadata jsontext.Value) error {
 func (s *responseStore) forget(owner, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.byID[id]
-	if r == nil || r.owner != owner || r.chat == nil {
+	r := s.find(owner, id, true)
+	if r == nil {
 		return false
 	}
 	s.drop(r)

@@ -72,12 +72,20 @@ func (s *responseStore) get(owner, id string) (*storedResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	r := s.byID[id]
-	if r == nil || r.owner != owner || r.chat != nil {
+	r := s.find(owner, id, false)
+	if r == nil {
 		return nil, notStored("response", id)
 	}
 	s.touch(r)
 	return r, nil
+}
+
+// find returns a response of an owner, or a chat completion; nil if there is none.
+func (s *responseStore) find(owner, id string, chat bool) *storedResponse {
+	if r := s.byID[id]; r != nil && r.owner == owner && (r.chat != nil) == chat {
+		return r
+	}
+	return nil
 }
 
 func notStored(what, id string) error {
@@ -145,8 +153,8 @@ func (s *responseStore) update(r *storedResponse, change func(*storedResponse)) 
 func (s *responseStore) remove(owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.byID[id]
-	if r == nil || r.owner != owner || r.chat != nil {
+	r := s.find(owner, id, false)
+	if r == nil {
 		return notStored("response", id)
 	}
 	if r.cancel != nil {
