@@ -230,7 +230,7 @@ func (c *config) take(part *config) {
 
 // layers returns the number of layers.
 func (c *config) layers() int {
-	n := c.count("num_hidden_layers n_layers n_layer num_layers")
+	n := c.count("num_hidden_layers n_layers n_layer num_layers num_transformer_layers")
 	if n > 1<<12 {
 		c.fail("%d layers, the most is %d", n, 1<<12)
 		return 0
@@ -257,5 +257,5 @@ func (c *config) channels(n int) int {
 
 // experts returns the number of experts, 0 if there are none.
 func (c *config) experts() int {
-	return c.countOr("num_local_experts num_experts n_routed_experts moe_num_experts", 0)
+	return c.countOr("num_local_experts num_experts n_routed_experts moe_num_experts moe_num_primary_experts", 0)
 }

@@ -56,6 +56,43 @@ var granites = []family{
 			hybridKeys(k)
 		},
 	},
+	{
+		arch:  "granite_swa",
+		names: "GraniteSWAForCausalLM GraniteMoeSWAForCausalLM",
+		rules: with(slices.Concat(graniteExperts, ends, pairs, dense),
+			rule{"self_attn.sinks", "attn_sinks.weight", nil},
+			rule{"block_sparse_moe.router", "ffn_gate_inp", nil},
+			rule{"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", halves},
+			rule{"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", nil},
+			rule{"shared_mlp.input_linear", "ffn_up_shexp", nil}), // which stays one matrix
+		settings: slices.Concat(graniteSettings, []setting{
+			{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
+			{"attention.sliding_window", 'n', "sliding_window"},
+		}),
+		keys: func(k *keys) {
+			graniteKeys(k)
+			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+			bases, base := k.numbers("layer_rope_theta"), k.theta()
+			if bases == nil {
+				return
+			}
+			if len(bases) != k.layers() {
+				k.fail("layer_rope_theta has %d layers of %d", len(bases), k.layers())
+			}
+			rotates := make([]bool, len(bases))
+			for i, b := range bases {
+				rotates[i] = b > 0
+				if base == 0 {
+					base = float64(b)
+				}
+				if b > 0 && float64(b) != base {
+					k.fail("layer_rope_theta has %v and %v, want one base, or 0 for none", base, b)
+				}
+			}
+			k.f("rope.freq_base", base)
+			k.bs("attention.rope_pattern", rotates)
+		},
+	},
 }
 
 // mambaScan is scan under the name that Granite has for it, whose norm is of all channels.

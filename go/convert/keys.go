@@ -156,7 +156,7 @@ func (k *keys) rope() {
 	r := k.ropeOf("full_attention")
 	defer k.config.take(r)
 	switch kind := r.text("rope_type type"); kind {
-	case "", "default", "llama3", "mrope", "proportional", "dynamic":
+	case "", "default", "llama3", "mrope", "proportional", "dynamic", "xdrope":
 	case "linear":
 		k.set("rope.scaling.type", "linear")
 		k.f("rope.scaling.factor", r.number("factor"))
@@ -179,7 +179,7 @@ func (k *keys) rope() {
 	default:
 		k.fail("rotations of the type %q are not known", kind)
 	}
-	if sections := r.list("mrope_section"); sections != nil {
+	if sections := r.list("mrope_section xdrope_section"); sections != nil {
 		list := k.integers("mrope_section", sections)
 		for len(list) < 4 {
 			list = append(list, 0)

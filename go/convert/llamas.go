@@ -44,6 +44,23 @@ var llamas = []family{
 		},
 	},
 	{
+		arch:  "hunyuan_vl",
+		names: "HunYuanVLForConditionalGeneration",
+		rules: with(slices.Concat(ends, attention, dense),
+			rule{"self_attn.query_layernorm", "attn_q_norm", nil},
+			rule{"self_attn.key_layernorm", "attn_k_norm", nil}),
+		keys: func(k *keys) {
+			if r := k.ropeOf("full_attention"); r.has("mrope_section xdrope_section") {
+				k.f("rope.scaling.alpha", r.number("alpha"))
+				k.take(r)
+			} else {
+				stretched(k)
+			}
+			k.drop("expert_count", "expert_used_count")
+		},
+		skip: []string{"vit."},
+	},
+	{
 		arch:  "arcee",
 		names: "ArceeForCausalLM",
 		rules: slices.Concat(ends, pairs, dense),
@@ -72,6 +89,20 @@ var llamas = []family{
 		arch:  "ernie4_5",
 		names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
 		rules: slices.Concat(ends, attention, dense), // which has its channels in pairs
+	},
+	{
+		arch:  "paddleocr",
+		names: "PaddleOCRVLForConditionalGeneration",
+		rules: slices.Concat(ends, attention, dense),
+		skip:  []string{"mlp_AR."},
+	},
+	{
+		arch:     "nanbeige",
+		names:    "NanbeigeForCausalLM",
+		rules:    slices.Concat(ends, pairs, dense),
+		settings: []setting{{"num_loops", 'n', "num_loops"}, {"skip_loop_final_norm", 'b', "skip_loop_final_norm"}},
+		keys:     commonKeys,
+		extra:    llama3Factors,
 	},
 	{
 		arch:     "olmo",
@@ -119,6 +150,34 @@ var llamas = []family{
 			k.set("rope.scaling.type", "none")
 		},
 		skip: []string{"lm_head."},
+	},
+	{
+		arch:  "cohere2moe",
+		names: "Cohere2MoeForCausalLM",
+		rules: slices.Concat(ends, attention, dense, mixture),
+		settings: []setting{
+			{"feed_forward_length", 'n', "prefix_dense_intermediate_size intermediate_size"},
+			{"expert_feed_forward_length", 'n', "intermediate_size"},
+			{"leading_dense_block_count", 'n', "first_k_dense_replace"},
+			{"expert_weights_norm", 'b', "norm_topk_prob"},
+			{"logit_scale", 'f', "logit_scale"},
+			{"attention.sliding_window", 'n', "sliding_window"},
+		},
+		keys: func(k *keys) {
+			commonKeys(k)
+			k.set("rope.scaling.type", "none")
+			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+			k.gating("sigmoid")
+			k.want("shared_expert_combination_strategy", "average")
+			if k.has("mlp_layer_types") {
+				k.n("leading_dense_block_count", k.leading())
+			}
+			if n := k.countOr("num_shared_experts", 0); n > 0 {
+				k.n("expert_shared_count", n)
+				k.n("expert_shared_feed_forward_length", n*k.count("intermediate_size"))
+			}
+		},
+		change: withoutNext,
 	},
 	{
 		arch:  "exaone4",

@@ -55,21 +55,61 @@ mtp.layers.0.self_attn.k_norm.weight 32
 	if _, ok := without.Value("qwen3next.nextn_predict_layers"); ok {
 		t.Error("without its tensors there is a layer that predicts further tokens")
 	}
-	w := gguf.NewWriter()
-	for _, kv := range with.KVs {
-		w.Set(kv.Key, kv.Value)
-	}
-	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
-	defer device.Close()
-	file := must(model.OpenBytes("test", bytesOf(t, w, with, func(s string) string { return s })))
-	e := must(engine.New(file, engine.Config{Device: device, Ctx: 64, MTP: true}))
-	defer e.Close()
-	if err := e.MTP(); err != nil {
-		t.Error(err)
-	}
+	drafts(t, with)
 	if _, err := made(plain.tensors+"mtp.norm.weight 32\n", Options{}); err == nil || !strings.Contains(err.Error(), "mtp.norm.weight") {
 		t.Errorf("a part of a layer: %v", err)
 	}
 	skip := Options{Skip: []string{"mtp.norm.weight"}}
 	must(made(plain.tensors+"mtp.norm.weight 32\n", skip))
+}
+
+// drafts holds that a file's model can draft by itself.
+func drafts(t *testing.T, f *gguf.File) {
+	t.Helper()
+	w := gguf.NewWriter()
+	for _, kv := range f.KVs {
+		w.Set(kv.Key, kv.Value)
+	}
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	file := must(model.OpenBytes("test", bytesOf(t, w, f, func(s string) string { return s })))
+	e := must(engine.New(file, engine.Config{Device: device, Ctx: 64, MTP: true}))
+	defer e.Close()
+	if err := e.MTP(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The layers of MiMo V2 that predict tokens further on, which config.json does not count, become blocks behind the last, with windows.
+func TestNextOfMiMo2(t *testing.T) {
+	dir := t.TempDir()
+	const layer = `
+0-1: AT.input_layernorm.weight 32
+0-1: AT.self_attn.q_proj.weight 128 32
+0-1: AT.self_attn.o_proj.weight 32 64
+0-1: AT.mlp.gate_proj.weight 64 32
+0-1: AT.mlp.up_proj.weight 64 32
+0-1: AT.mlp.down_proj.weight 32 64
+`
+	checkpoint{sized("MiMoV2ForCausalLM", 2, 32, 64, 4, 1, 512, `"head_dim": 32, "v_head_dim": 16, "layernorm_epsilon": 1e-5, "partial_rotary_factor": 0.5, "rope_theta": 5000000,
+"swa_rope_theta": 10000, "sliding_window": 16, "hybrid_layer_pattern": [0, 1], "swa_num_key_value_heads": 2, "n_routed_experts": 8, "num_experts_per_tok": 3,
+"moe_intermediate_size": 32`), strings.ReplaceAll(endsHF, "64", "32") + strings.ReplaceAll(layer, "AT", "model.layers.#") + strings.ReplaceAll(layer, "AT", "model.mtp.layers.#") + `
+0-1: model.layers.#.post_attention_layernorm.weight 32
+0: model.layers.#.self_attn.k_proj.weight 32 32
+0: model.layers.#.self_attn.v_proj.weight 16 32
+1: model.layers.#.self_attn.k_proj.weight 64 32
+1: model.layers.#.self_attn.v_proj.weight 32 32
+0-1: model.mtp.layers.#.self_attn.k_proj.weight 64 32
+0-1: model.mtp.layers.#.self_attn.v_proj.weight 32 32
+0-1: model.mtp.layers.#.pre_mlp_layernorm.weight 32
+0-1: model.mtp.layers.#.final_layernorm.weight 32
+0-1: model.mtp.layers.#.enorm.weight 32
+0-1: model.mtp.layers.#.hnorm.weight 32
+0-1: model.mtp.layers.#.eh_proj.weight 32 64
+`}.write(t, dir)
+	made := must(converted(t, dir, Options{}))
+	if n, err := made.Uint("mimo2.nextn_predict_layers"); n != 2 || err != nil {
+		t.Errorf("%d layers predict further tokens, %v", n, err)
+	}
+	drafts(t, made)
 }

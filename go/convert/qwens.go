@@ -231,9 +231,9 @@ func nextKeys(k *keys) {
 	}
 }
 
-// countNext counts those layers where config.json does not say their number: Qwen 3 Next's does not.
+// countNext counts those layers where config.json does not say their number: Qwen 3 Next's and MiMo V2's do not.
 func (m *Model) countNext() {
-	if m.family.arch != "qwen3next" || m.config.has(nextLayers) {
+	if !slices.Contains([]string{"qwen3next", "mimo2"}, m.family.arch) || m.config.has(nextLayers) {
 		return
 	}
 	n := 0

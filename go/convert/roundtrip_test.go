@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ import (
 // An origin says how a file of a small model, which another program computes logits of, comes of a checkpoint.
 type origin struct {
 	config string // config.json; empty: that of checkpoints
+	as     string // the architecture of another file that is taken for one of this; empty: there is one of this
 	layers string // the beginning of names of layers; empty: model.layers.#.
 	names  string // lines for split: what the checkpoint calls tensors, first those that count
 	differ string // keys that such a checkpoint says otherwise, or not at all: the model is run with the file's
@@ -184,6 +186,19 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 	case "pairs": // channels of each head of so many, in halves
 		d := int(number())
 		return []array{a.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })}
+	case "headpairs": // the same of norms that each head has of its own
+		d := a.shape[1]
+		flat := array{[]int{len(a.v)}, a.v}.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })
+		return []array{{a.shape, flat.v}}
+	case "backwards": // the second half of the channels of each head of so many
+		d := int(number())
+		_, each := a.rows()
+		for i := range a.v {
+			if i/each%d >= d/2 {
+				a.v[i] = -a.v[i]
+			}
+		}
+		return []array{a}
 	case "threes": // heads of queries, keys and values in turn
 		h := key("attention.head_count")
 		rows, _ := a.rows()
@@ -306,9 +321,10 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 		var in []array
 		for _, name := range from {
 			if key, ok := strings.CutPrefix(name, "key:"); ok { // a number for each layer
-				all, _ := f.Floats(key)
-				if il < len(all) {
+				if all, err := f.Floats(key); err == nil && il < len(all) {
 					put(to, array{[]int{1}, []float32{all[il]}})
+				} else if v, err := f.Float(key); err == nil {
+					put(to, array{[]int{1}, []float32{float32(v)}})
 				}
 				return
 			}
@@ -403,9 +419,10 @@ func TestRoundTrip(t *testing.T) {
 	defer device.Close()
 	for name, o := range origins {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("../model/testdata/archs", name+".gguf")
+			stem := cmp.Or(o.as, name)
+			path := filepath.Join("../model/testdata/archs", stem+".gguf")
 			if _, err := os.Stat(path); err != nil {
-				path = testdata.Path(t, "archs/"+name+".gguf")
+				path = testdata.Path(t, "archs/"+stem+".gguf")
 			}
 			raw, err := os.ReadFile(path)
 			if err != nil {
@@ -414,6 +431,9 @@ func TestRoundTrip(t *testing.T) {
 			want, err := gguf.Parse(raw)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if o.as != "" {
+				want = must(gguf.Parse(renamed(t, want, o.as, name)))
 			}
 			if o.swap {
 				raw = swapped(t, want)
@@ -534,6 +554,22 @@ func bytesOf(t *testing.T, w *gguf.Writer, f *gguf.File, name func(string) strin
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// renamed returns a file as one of another architecture.
+func renamed(t *testing.T, f *gguf.File, from, to string) []byte {
+	t.Helper()
+	w := gguf.NewWriter()
+	for _, kv := range f.KVs {
+		if rest, ok := strings.CutPrefix(kv.Key, from+"."); ok {
+			kv.Key = to + "." + rest
+		}
+		if kv.Key == "general.architecture" {
+			kv.Value = to
+		}
+		w.Set(kv.Key, kv.Value)
+	}
+	return bytesOf(t, w, f, func(name string) string { return name })
 }
 
 // swapped returns a file with its layers in another order: each two exchanged.

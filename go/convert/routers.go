@@ -127,8 +127,10 @@ var routers = []family{
 	{
 		arch:  "mimo2",
 		names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
-		rules: with(slices.Concat(ends, attention, dense, mixture),
-			rule{"self_attn.attention_sink_bias", "attn_sinks.weight", nil}),
+		rules: with(slices.Concat(predicting, ends, attention, dense, mixture),
+			rule{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
+			rule{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
+			rule{"final_layernorm", "nextn.shared_head_norm", nil}),
 		settings: []setting{
 			{"expert_count", 'n', "n_routed_experts"},
 			{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
@@ -147,11 +149,13 @@ var routers = []family{
 			for i := range min(len(kinds), len(windows)) {
 				windows[i] = kinds[i] == 1.0
 			}
+			nextKeys(k)
+			windows = append(windows, slices.Repeat([]bool{true}, min(k.countOr(nextLayers, 0), mostNext))...)
 			k.ns("attention.head_count_kv", where(windows, k.count("swa_num_key_value_heads"), k.headsKV()))
 			k.ns("attention.sliding_window_pattern", where(windows, 1, 0))
 			k.drop("expert_group_count", "expert_group_used_count")
 		},
-		skip: []string{"model.mtp."},
+		rename: nextOfQwen,
 	},
 	{
 		arch:  "dbrx",
