@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -67,6 +68,9 @@ func readConfig(dir string) (*config, error) {
 	c := &config{file: filepath.Join(dir, "config.json")}
 	err := readJSON(c.file, &c.m)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%s has no config.json: want the folder of a Hugging Face checkpoint", dir)
 	}
 	if err != nil {

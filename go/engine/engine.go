@@ -197,7 +197,7 @@ func (e *Engine) load(c Config) error {
 	if head, err := e.file.Config(); err != nil {
 		return err
 	} else if head.BothWays && !c.Vectors {
-		return fmt.Errorf("%s %w", head.Arch, ErrBothWays)
+		return fmt.Errorf("%s %w; \"quern embed\" makes vectors", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
 		return fmt.Errorf("%s %w", head.Arch, ErrAnswers)
 	} else if len(head.Encoder) > 0 && c.Ctx == 1 {

@@ -75,7 +75,7 @@ func (m *Model) view() string {
 }
 
 // ErrNotFound reports a model that is not in the cache.
-var ErrNotFound = errors.New("it is not in the cache")
+var ErrNotFound = errors.New("it is not in the cache; \"quern list\" shows what is")
 
 const maxModel = 8 << 20 // bytes of a file of models/
 

@@ -40,7 +40,7 @@ func (e *LimitError) Error() string {
 	if need == free { // a refusal has to show the difference
 		need, free = fmt.Sprintf("%d bytes", e.Need), fmt.Sprintf("%d", e.Free)
 	}
-	return fmt.Sprintf("%s need %s, %s of the %s limit are free (%s); use a smaller model or context, or raise the limit",
+	return fmt.Sprintf("no memory for %s: want %s, %s of the %s limit are free (%s); use a smaller model or context, or raise the limit",
 		e.Purpose, need, free, FormatBytes(e.Limit), e.Reason)
 }
 
@@ -56,7 +56,7 @@ type Reservation struct {
 }
 
 // Reserve takes n bytes, or returns a *LimitError when fewer are free. The
-// purpose is a plural such as "packed weights", and the bytes are counted under it.
+// purpose is a few words such as "packed weights", and the bytes are counted under it.
 func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
 	r := &Reservation{budget: b, purpose: purpose}
 	if err := r.Resize(n); err != nil {

@@ -16,7 +16,7 @@ func TestRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := b.Reserve("packed weights", 4.9e9)
-	const want = "packed weights need 4.9 GB, 3.1 GB of the 4.0 GB limit are free (cgroup memory.max); use a smaller model or context, or raise the limit"
+	const want = "no memory for packed weights: want 4.9 GB, 3.1 GB of the 4.0 GB limit are free (cgroup memory.max); use a smaller model or context, or raise the limit"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -24,7 +24,7 @@ func TestRefusal(t *testing.T) {
 	if !errors.As(err, &limit) || limit.Need != 4.9e9 || limit.Free != 3.1e9 {
 		t.Errorf("as a LimitError: %+v", limit)
 	}
-	if _, err = b.Reserve("packed weights", 3.1e9+1); err == nil || !strings.Contains(err.Error(), "need 3100000001 bytes, 3100000000 of") {
+	if _, err = b.Reserve("packed weights", 3.1e9+1); err == nil || !strings.Contains(err.Error(), "want 3100000001 bytes, 3100000000 of") {
 		t.Errorf("one byte too many: %v", err)
 	}
 	if _, err = b.Reserve("packed weights", 3.1e9); err != nil {

@@ -109,7 +109,7 @@ func TestRouter(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	statuses("a loaded, b unloaded, huge unloaded")
-	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "the model need 9.7 GB") {
+	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("one that does not fit: %d %s", status, text)
 	}
 	statuses("a loaded, b unloaded, huge unloaded failed")
@@ -279,7 +279,7 @@ func TestNeverFits(t *testing.T) {
 	if err := s.server.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "the model need 9.7 GB") {
+	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("%d %s", status, text)
 	}
 }

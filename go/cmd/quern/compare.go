@@ -47,7 +47,7 @@ memory at once; where that is too much, "quern perplexity" compares two in turns
 (--save-all-logits). Speed is that of reading, in passes of up to ` + fmt.Sprint(comparedRows) + ` tokens where predictions are scored.`,
 		Example: `  quern compare f16.gguf q8_0.gguf q4_k_m.gguf -f wiki.test.raw --plot kld.svg
   quern compare model.gguf "model.gguf --kv-tiers 256:i16,*:q8_0" -f text.txt -c 2048`,
-		Args: cobra.MinimumNArgs(2),
+		Args: arguments(2, allArguments),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()

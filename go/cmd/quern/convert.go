@@ -41,7 +41,7 @@ Architectures: ` + strings.Join(convert.Known(), ", ") + `.`,
 		Example: `  quern convert Qwen3-8B --outtype q8_0
   quern convert Qwen3-8B --outtype Q4_K_M -o qwen3-8b.gguf
   quern convert my-adapter --base Qwen3-8B -o my-adapter.gguf`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: interruptible(func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}),

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/testdata"
@@ -253,12 +254,26 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, cmd := range []string{"run", "bench", "inspect", "tokenize", "embed", "perplexity", "compare", "split", "join", "merge-lora", "doctor", "ps", "health", "version", "completion", "serve", "chat", "export-demo"} {
-		if got := succeed(t, "help", cmd); !strings.Contains(got, "quern "+cmd) || !strings.Contains(got, "Flags:") {
-			t.Errorf("help %s: got %q", cmd, got)
+	alone := succeed(t)
+	root := newRootCommand()
+	if len(root.Commands()) < 20 {
+		t.Errorf("only %d commands are there", len(root.Commands()))
+	}
+	for _, cmd := range root.Commands() {
+		if !cmd.IsAvailableCommand() {
+			continue
 		}
-		if got := succeed(t); !strings.Contains(got, "  "+cmd) {
-			t.Errorf("quern alone: got %q, want %q in it", got, cmd)
+		got := succeed(t, "help", cmd.Name())
+		if !strings.Contains(got, "quern "+cmd.Name()) || !strings.Contains(got, "Flags:") {
+			t.Errorf("help %s: got %q", cmd.Name(), got)
+		}
+		for line := range strings.Lines(got) {
+			if utf8.RuneCountInString(line) > helpWidth+1 {
+				t.Errorf("help %s: %q is longer than %d", cmd.Name(), line, helpWidth)
+			}
+		}
+		if !strings.Contains(alone, "\n  "+cmd.Name()+" ") {
+			t.Errorf("quern alone: got %q, want %q in it", alone, cmd.Name())
 		}
 	}
 }

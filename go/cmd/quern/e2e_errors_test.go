@@ -26,7 +26,7 @@ func TestUsageErrors(t *testing.T) {
 		args  []string
 		words []string // in the message: the flag, the value, what would work
 	}{
-		{[]string{"rnu"}, []string{`"rnu"`, "did you mean rm or run?"}},
+		{[]string{"rnu"}, []string{`"rnu"`, "did you mean run or rm?"}},
 		{[]string{"frobnicate", "-x"}, []string{`"frobnicate"`, "run", "inspect"}},
 		{[]string{"--frobnicate"}, []string{"--frobnicate"}},
 		{[]string{"help", "frobnicate"}, []string{`"frobnicate"`}},
@@ -36,6 +36,11 @@ func TestUsageErrors(t *testing.T) {
 		{run("extra"), []string{"extra", "-p"}},
 		{[]string{"run", "extra", "-f", "x"}, []string{"extra", "-f"}},
 		{[]string{"run", "Once", "upon"}, []string{"upon", "quotes", "quern help run"}},
+		{[]string{"run", "--tmp", "0"}, []string{"--tmp", "did you mean --temp?", "quern help run"}},
+		{[]string{"run", "-temp", "0"}, []string{`"-temp"`, "want --temp"}},
+		{[]string{"split"}, []string{"quern split wants IN OUT, got nothing", "quern help split"}},
+		{[]string{"join", "a", "b", "c"}, []string{"quern join wants IN OUT, got", `"c"`}},
+		{[]string{"pull"}, []string{"NAME..."}},
 		{[]string{"export-demo"}, []string{"quern help export-demo"}},
 		{[]string{"export-demo", ""}, []string{"no file"}},
 		{run("-f", "y"), []string{"-p", "-f"}},
@@ -113,6 +118,10 @@ func TestRunTimeErrors(t *testing.T) {
 		{"no such text", []string{"perplexity", "-m", demo.Name, "-f", "/nonexistent/t.txt"}, []string{"/nonexistent/t.txt"}},
 		{"id outside the vocabulary", []string{"tokenize", "-m", demo.Name, "--detok", "-p", "1 99999999"}, []string{`"99999999"`, "want 0 to"}},
 		{"not an id", []string{"tokenize", "-m", demo.Name, "--detok", "1 x"}, []string{`"x"`}},
+		{"an adapter as a model", []string{"run", "-m", modelPath(t, "TinyStories-656K-lora-r32-f16.gguf"), "-p", "x"}, []string{"LoRA adapter", "--lora"}},
+		{"no server", []string{"health", "--host", filepath.Join(t.TempDir(), "none.sock")}, []string{"none.sock", "quern serve", "--host"}},
+		{"no such checkpoint", []string{"convert", "/nonexistent"}, []string{"/nonexistent", "no such file"}},
+		{"no such model in the cache", []string{"show", "gemma"}, []string{"gemma", "not in the cache", "quern list"}},
 		{"a file as a checkpoint", []string{"convert", modelPath(t, "stories260K-f32.gguf")}, []string{"stories260K-f32.gguf", "folder"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -124,7 +133,7 @@ func TestRunTimeErrors(t *testing.T) {
 func TestUnsupportedModels(t *testing.T) {
 	for path, words := range map[string][]string{
 		unsupported(t):                      {`"kimi-k3"`, "attention over the residuals"},
-		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions"},
+		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions", "quern embed"},
 		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
 	} {
 		quern(t, "run", "-m", path, "-p", "x").refused(t, 1, words...)

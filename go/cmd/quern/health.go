@@ -12,7 +12,7 @@ import (
 
 func newHealthCommand() *cobra.Command {
 	var (
-		f       psFlags
+		f       clientFlags
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
@@ -28,31 +28,23 @@ for health checks of containers, which have no other program in them.`,
 			return f.ready(ctx)
 		},
 	}
-	f.defineServer(cmd.Flags())
+	f.define(cmd.Flags())
 	durationVar(cmd.Flags(), &timeout, "timeout", 2*time.Second, "`TIME` to wait for the answer")
 	return cmd
 }
 
 // ready returns an error unless the server is.
-func (f *psFlags) ready(ctx context.Context) error {
-	base, transport, err := f.base()
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(r)
+func (f *clientFlags) ready(ctx context.Context) error {
+	r, where, err := f.get(ctx, "/readyz")
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s/readyz: no answer in time", base)
+		return fmt.Errorf("no answer in time from the server at %s; --timeout gives it longer", where)
 	}
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s/readyz: %s", base, resp.Status)
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server at %s answers %s with %s", where, r.Request.URL.Path, r.Status)
 	}
 	return nil
 }

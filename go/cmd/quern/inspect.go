@@ -68,7 +68,7 @@ func newInspectCommand() *cobra.Command {
 takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
 --weights. Of a split model, give the first file. The names of "quern pull" do as
 well. demo is the model inside the program; a file of that name is ./demo.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.warn(notes(cmd.ErrOrStderr()))
 			if len(args) == 1 {

@@ -110,7 +110,7 @@ func newShowCommand() *cobra.Command {
 		Short: "Show where a downloaded model comes from, and what it is",
 		Long: `Show where a downloaded model comes from, its files with their SHA-256, and what its
 head says. "quern inspect NAME" shows all of that, and the memory that it needs.`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := f.open(0)
 			if err != nil {

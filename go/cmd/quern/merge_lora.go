@@ -58,7 +58,7 @@ row by row: little memory is needed, whatever the model's size. "quern quantize"
 it small with more care than --type can.`,
 		Example: `  quern merge-lora base.gguf adapter.gguf -o merged.gguf
   quern merge-lora base.gguf style.gguf:0.5 facts.gguf -o merged.gguf --type bf16`,
-		Args: cobra.MinimumNArgs(2),
+		Args: arguments(2, allArguments),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if out == "" {
 				return usagef("no file to write; give one with -o OUT")

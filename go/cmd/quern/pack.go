@@ -34,7 +34,7 @@ With --check, a packed file is read whole and compared with its checksums.`,
   quern run -m model.packed.gguf --memory 5G "Once upon a time"
   quern pack --yes hf.co/ggml-org/gemma-3-1b-it-GGUF gemma.packed.gguf
   quern pack --check model.packed.gguf`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments(1, 2),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case f.check && len(args) == 2:

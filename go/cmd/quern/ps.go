@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,12 +21,17 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// psFlags are the flags of "quern ps": where the server is, as "quern serve" has them.
-type psFlags struct {
+// clientFlags are the flags of commands that ask a server: where it is, as "quern serve" has them.
+type clientFlags struct {
 	host   string
 	port   int
 	prefix string
 	key    string
+}
+
+// psFlags are the flags of "quern ps".
+type psFlags struct {
+	clientFlags
 	asJSON bool
 }
 
@@ -47,23 +51,23 @@ memory is used for: GET /v1/memory, for people.`,
 		},
 	}
 	fs := cmd.Flags()
-	f.defineServer(fs)
+	f.define(fs)
 	fs.StringVar(&f.key, "api-key", "", "`KEY` that it wants")
 	fs.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// defineServer adds the flags that say where the server is.
-func (f *psFlags) defineServer(fs *pflag.FlagSet) {
+// define adds the flags that say where the server is.
+func (f *clientFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "host", "127.0.0.1", "`ADDRESS` of the server, the path of its socket, or its URL")
 	intVar(fs, &f.port, "port", "", 8080, 1, 65535, "its port")
 	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
 }
 
 // base returns the URL of the server, and how to connect to it.
-func (f *psFlags) base() (string, *http.Transport, error) {
+func (f *clientFlags) base() (string, *http.Transport, error) {
 	t := &http.Transport{}
-	prefix := strings.TrimRight(f.prefix, "/")
+	prefix := strings.TrimRight("/"+strings.TrimLeft(f.prefix, "/"), "/")
 	switch {
 	case f.host == "":
 		return "", nil, usagef("--host is empty, want an address such as 127.0.0.1")
@@ -80,6 +84,33 @@ func (f *psFlags) base() (string, *http.Transport, error) {
 		return strings.TrimRight(f.host, "/") + prefix, t, nil
 	}
 	return "http://" + net.JoinHostPort(f.host, strconv.Itoa(f.port)) + prefix, t, nil
+}
+
+// get asks the server for a path. It also returns where the server is, as messages name it.
+func (f *clientFlags) get(ctx context.Context, path string) (r *http.Response, where string, err error) {
+	base, transport, err := f.base()
+	if err != nil {
+		return nil, f.host, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+	if err != nil {
+		return nil, f.host, usagef("--host %q: %w", f.host, err)
+	}
+	if f.key != "" {
+		req.Header.Set("Authorization", "Bearer "+f.key)
+	}
+	where = f.host
+	if !strings.Contains(where, "/") {
+		where = net.JoinHostPort(f.host, strconv.Itoa(f.port))
+	}
+	if r, err = (&http.Client{Transport: transport}).Do(req); err != nil {
+		var at *url.Error
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, where, fmt.Errorf("no server answers at %s: %w; \"quern serve\" starts one, and --host and --port say where it is", where, err)
+	}
+	return r, where, nil
 }
 
 // memoryUse is what a server says at /v1/memory, as far as it is shown.
@@ -135,30 +166,11 @@ const maxUse = 1 << 20
 
 // run implements "quern ps".
 func (f *psFlags) run(ctx context.Context, w io.Writer) error {
-	base, transport, err := f.base()
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/memory", nil)
+	r, where, err := f.get(ctx, "/v1/memory")
 	if err != nil {
-		return usagef("--host %q: %w", f.host, err)
-	}
-	if f.key != "" {
-		req.Header.Set("Authorization", "Bearer "+f.key)
-	}
-	where := cmp.Or(f.host, base)
-	if !strings.ContainsAny(where, "/") {
-		where = net.JoinHostPort(f.host, strconv.Itoa(f.port))
-	}
-	r, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		var at *url.Error
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return fmt.Errorf("no server answers at %s: %w; \"quern serve\" starts one, and --host and --port say where it is", where, err)
+		return err
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxUse))

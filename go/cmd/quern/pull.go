@@ -45,7 +45,7 @@ those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
   quern pull hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q6_K
   quern pull ollama.com/qwen3:0.6b
   quern run -m hf.co/ggml-org/gemma-3-1b-it-GGUF "Name three rivers."`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, allArguments),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
 				if err := f.run(cmd, name); err != nil {
@@ -153,7 +153,7 @@ func newCpCommand() *cobra.Command {
 files stay what they are, and take no more space. A copy of that name is replaced.`,
 		Example: `  quern cp hf.co/ggml-org/gemma-3-1b-it-GGUF gemma
   quern run -m gemma "Name three rivers."`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := f.open(0)
 			if err != nil {

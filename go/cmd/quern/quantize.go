@@ -59,10 +59,10 @@ Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
 		Example: `  quern quantize model-f16.gguf model-Q4_K_M.gguf Q4_K_M
   quern quantize --imatrix model.imatrix model-f16.gguf model-IQ3_XXS.gguf IQ3_XXS
   quern quantize --dry-run model-f16.gguf Q4_K_M
-  quern quantize --method gptq --calibration text.txt --imatrix model.imatrix model-f16.gguf model-Q3_K_M.gguf Q3_K_M
+  quern quantize --method gptq --calibration text.txt model-f16.gguf model-Q3_K_M.gguf Q3_K_M
   quern quantize --tensor-type attn_v=Q8_0 --output-tensor-type Q8_0 in.gguf out.gguf Q4_K_M
   quern quantize --target-bpw 4.5 --imatrix model.imatrix model-f16.gguf model-4.5.gguf`,
-		Args: cobra.RangeArgs(1, 4),
+		Args: arguments(1, 4),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			if _, _, _, err = f.arguments(args); err != nil {
 				return err

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 )
@@ -50,41 +52,31 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	// a template may call any by its name. That is a fifth of the program (see scripts/go.sh).
 	root.Flags().Bool("version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			if near := llamaflags.Near(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+				return usagef("%w, did you mean %s? see %q", err, near, helpFor(cmd))
+			}
+		}
 		return usagef("%w; see %q", err, helpFor(cmd))
 	})
-	root.AddCommand(
-		newRunCommand(),
-		newChatCommand(),
-		newServeCommand(),
-		newPsCommand(),
-		newHealthCommand(),
-		newPullCommand(),
-		newListCommand(),
-		newShowCommand(),
-		newCpCommand(),
-		newRmCommand(),
-		newBenchCommand(),
-		newExportDemoCommand(),
-		newInspectCommand(),
-		newConvertCommand(),
-		namesModels(newPackCommand(), 1),
-		namesModels(newQuantizeCommand(), 1),
-		newImatrixCommand(),
-		namesModels(newSplitCommand(), 1),
-		namesModels(newJoinCommand(), 1),
-		namesModels(newMergeLoraCommand(), allArguments),
-		newTokenizeCommand(),
-		newEmbedCommand(),
-		newPerplexityCommand(),
-		newCompareCommand(),
-		newDoctorCommand(),
-		newVerifyCommand(),
-		newVersionCommand(),
+	root.SetUsageFunc(usage)
+	add(root,
+		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newTokenizeCommand()}},
+		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},
+		group{"Model files", []*cobra.Command{
+			newConvertCommand(), namesModels(newQuantizeCommand(), 1), newImatrixCommand(), namesModels(newPackCommand(), 1),
+			namesModels(newSplitCommand(), 1), namesModels(newJoinCommand(), 1), namesModels(newMergeLoraCommand(), allArguments)}},
+		group{"How fast and how good", []*cobra.Command{newBenchCommand(), newPerplexityCommand(), newCompareCommand()}},
+		group{"A running server", []*cobra.Command{newPsCommand(), newHealthCommand()}},
+		group{aboutItself, []*cobra.Command{newDoctorCommand(), newVerifyCommand(), newVersionCommand()}},
 	)
+	cobra.EnableCommandSorting = false // what is used most comes first
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
+			cmd.GroupID = aboutItself
 			dropPowerShell(cmd)
 		}
 		finish(cmd)
@@ -94,6 +86,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 
 // finish sets what all commands have in common.
 func finish(cmd *cobra.Command) {
+	cmd.Long = wrapped(cmd.Long)
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetNormalizeFunc(dashes)
 	if args := cmd.Args; args != nil {
@@ -119,6 +112,21 @@ func flagsAlone(cmd *cobra.Command, args []string) error {
 		advice = "a model is given with -m"
 	}
 	return fmt.Errorf("%.80q: %s takes flags alone; %s", args[0], cmd.CommandPath(), advice)
+}
+
+// arguments is the Args of commands that take from least to most others, which their Use names.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		_, want, _ := strings.Cut(cmd.Use, " ")
+		got := "nothing"
+		if len(args) > 0 {
+			got = fmt.Sprintf("%.80q", args[:min(len(args), 8)])
+		}
+		return fmt.Errorf("%s wants %s, got %s", cmd.CommandPath(), want, got)
+	}
 }
 
 // helpFor returns the command line that prints the help of cmd.

@@ -35,7 +35,7 @@ they begin with, as in OUT-00001-of-00003.gguf. Any of them names the whole mode
 every program. "quern join" makes one file of them again.`,
 		Example: `  quern split model.gguf part --split-max-size 4G
   quern join part-00001-of-00003.gguf model.gguf`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments(2, 2),
 		PreRunE: func(*cobra.Command, []string) error {
 			switch {
 			case f.split && f.merge:
@@ -70,7 +70,7 @@ func newJoinCommand() *cobra.Command {
 		Short:   "Make one file of a model in several",
 		Long:    `Make one file of a model in several, of which IN is any. The files stay as they are.`,
 		Example: `  quern join part-00001-of-00003.gguf model.gguf`,
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2, 2),
 		RunE:    interruptible(func(cmd *cobra.Command, args []string) error { return f.joinFile(cmd, args[0], args[1]) }),
 	}
 	fs := cmd.Flags()

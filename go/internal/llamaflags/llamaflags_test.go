@@ -70,12 +70,25 @@ func TestRewrite(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"-ngl99":    `unknown flag "-ngl99", want -ngl 99`,
-		"-agent1":   `-ag takes no value`,
-		"--no-ui=x": "--no-ui takes no value",
+		"-ngl99":     `unknown flag "-ngl99", want -ngl 99`,
+		"-agent1":    `-ag takes no value`,
+		"--no-ui=x":  "--no-ui takes no value",
+		"-temp":      `unknown flag "-temp", want --temp`,
+		"-n_predict": `unknown flag "-n_predict", want --n-predict`,
 	} {
 		if got, err := Rewrite(command(), []string{in}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestNear(t *testing.T) {
+	for typed, want := range map[string]string{
+		"tmp": "--temp", "no-mmapp": "--no-mmap", "cache_type_q": "--cache-type-k", "n-predct": "--n-predict",
+		"frobnicate": "", "x": "", "": "",
+	} {
+		if got := Near(command(), typed); got != want {
+			t.Errorf("--%s: got %q, want %q", typed, got, want)
 		}
 	}
 }

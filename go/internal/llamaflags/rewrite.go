@@ -121,10 +121,15 @@ func dashed(typed string) string {
 }
 
 // glued returns an error for a multi-letter short name with its value in the same
-// argument, such as -ngl99 for -ngl 99.
+// argument, such as -ngl99 for -ngl 99, and for a long name with one dash, such as -temp,
+// which pflag would parse as -t emp.
 func glued(fs *pflag.FlagSet, names map[string]name, arg string) error {
 	if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
 		return nil
+	}
+	long := dashed("-" + arg)
+	if _, ok := names[long]; ok || fs.Lookup(long[2:]) != nil {
+		return fmt.Errorf("unknown flag %q, want %s", arg, long)
 	}
 	for n := len(arg) - 1; n > 2; n-- {
 		to, ok := names[arg[:n]]

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -175,6 +176,12 @@ const (
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.
 func ReadConfig(f *gguf.File) (*Config, error) {
+	switch kind, _ := f.Str("general.type"); kind {
+	case "adapter":
+		return nil, errors.New("it is a LoRA adapter and no model; give its model, and this file with --lora")
+	case "imatrix":
+		return nil, errors.New("it is an importance matrix and no model; \"quern quantize\" takes it with --imatrix")
+	}
 	name, err := f.Str("general.architecture")
 	if err != nil {
 		return nil, err
