@@ -88,7 +88,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.adapters.define(fs)
 	f.template.define(fs)
 	f.settings.define(fs)
-	f.draft.define(fs)
+	f.draft.define(fs, f.model.hub)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 

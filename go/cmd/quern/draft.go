@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/bench"
@@ -21,13 +22,16 @@ import (
 type draftFlags struct {
 	draft.Options
 	model string // that drafts; empty: none
+	repo  string // of that model on Hugging Face, as llama.cpp names it
 	joins bool   // that is a head, which is part of the model that it drafts for: see check
 }
 
-func (f *draftFlags) define(fs *pflag.FlagSet) {
+func (f *draftFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
 	f.Options = draft.Defaults
 	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), head (layers trained for it, in a file of their own), model (a draft model)")
-	fs.StringVar(&f.model, "model-draft", "", "GGUF `FILE` of a smaller model, or of a head such as EAGLE-3, which drafts for the first model")
+	fs.Var(&draftValue{f, hub}, "model-draft", "GGUF `FILE` of a smaller model, or of a head such as EAGLE-3, which drafts for the first model; or its name, as -m has it")
+	fs.StringVar(&f.repo, "hf-repo-draft", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded unless it is here; as --model-draft hf.co/ORG/REPO[:QUANT] --yes")
+	fs.Lookup("hf-repo-draft").Hidden = true
 	intVar(fs, &f.Max, "draft-max", "", f.Max, 0, 1<<16, "draft tokens at a time, at most; more than 31 are 31")
 	intVar(fs, &f.Min, "draft-min", "", f.Min, 0, 1<<16, "draft tokens at a time, at least; fewer are not used")
 	floatVar(fs, &f.MinChance, "draft-p-min", f.MinChance, 0, 1, "least chance of a draft token")
@@ -235,6 +239,48 @@ func sameTokens(drafts, tok *tokenizer.Tokenizer) error {
 		}
 	}
 	return nil
+}
+
+// A draftValue is the name of a model that drafts.
+type draftValue struct {
+	f   *draftFlags
+	hub *hubFlags
+}
+
+func (v *draftValue) Set(s string) error {
+	v.f.model = s
+	return nil
+}
+
+func (v *draftValue) String() string {
+	if v.f == nil {
+		return ""
+	}
+	return v.f.model
+}
+
+func (v *draftValue) Type() string { return "FILE" }
+
+// locate replaces the name of the model by the path of its file.
+func (v *draftValue) locate(cmd *cobra.Command) error {
+	name, err := v.f.named()
+	if err != nil {
+		return err
+	}
+	at, err := v.hub.locate(cmd, name, v.f.repo != "")
+	v.f.model = at.path
+	return err
+}
+
+// named returns the name of the model that drafts; empty if there is none.
+func (f *draftFlags) named() (string, error) {
+	switch {
+	case f.repo == "":
+		return f.model, nil
+	case f.model != "":
+		return "", usagef("--model-draft %s and --hf-repo-draft %s both name a model; give one", f.model, f.repo)
+	}
+	return onHuggingFace(f.repo), nil
 }
 
 // A sourcesValue is a list of sources of drafts.

@@ -154,7 +154,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 	}{
 		{[]string{"-hff", "a.gguf"}, []string{"--hf-file a.gguf", "--hf-repo"}},
 		{[]string{"-hf", "a"}, []string{"hf.co/a", "want hf.co/ORG/REPO"}},
-		{[]string{"-hfd", "a/b"}, []string{"--spec-draft-hf", "--model-draft"}},
+		{[]string{"-hfd", "a/b", "-md", "c.gguf"}, []string{"--model-draft c.gguf", "--hf-repo-draft a/b"}},
 		{[]string{"--grammar", "root ::= ("}, []string{"--grammar"}},
 		{[]string{"--grammar", "root ::= \"a\"", "-j", "{}"}, []string{"--grammar", "--json-schema"}},
 		{[]string{"-j", "{"}, []string{"--json-schema", "in the middle of its JSON"}},

@@ -123,6 +123,9 @@ func TestPull(t *testing.T) {
 	with("run", "-m", "hf.co/../repo", "x").refused(t, 2, "want hf.co/ORG/REPO")
 	with("run", "-m", "demo", "-hf", "org/repo", "x").refused(t, 2, "both name a model")
 	with("run", "-hff", "a.gguf", "x").refused(t, 2, "--hf-repo")
+	with("run", "-m", "demo", "-md", "hf.co/org/repo", "x").refused(t, 1, "hf.co/org/repo:Q4_K_M is not in the cache", "--yes")
+	with("run", "-m", "demo", "-hfd", "org/repo", "--offline", "x").refused(t, 1, "hf.co/org/repo", "--offline")
+	with("serve", "--fim-qwen-7b-spec", "--offline").refused(t, 1, "hf.co/ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF", "--offline")
 	with("pull", "--memory", "5M", "hf.co/org/repo").refused(t, 1, "hf.co/org/repo:Q4_K_M", "--force")
 	if n := s.sent.Load(); n >= int64(len(demo.GGUF())) {
 		t.Errorf("%d bytes came of a model that does not fit", n)
@@ -149,6 +152,8 @@ func TestPull(t *testing.T) {
 	says("-m", "hf.co/org/repo")
 	says("-m", "org/repo:q4_k_m", "--offline")
 	says("-hf", "org/repo")
+	says("-m", "demo", "-md", "hf.co/org/repo")
+	says("-m", "demo", "-hfd", "org/repo", "--offline")
 	fine("cp", "hf.co/org/repo", "mine")
 	says("-m", "mine")
 	var list []struct{ Name, Source, Architecture string }

@@ -134,7 +134,7 @@ func (f *hubFlags) named() (string, error) {
 		repo, _, _ := strings.Cut(f.repo, ":")
 		return "hf.co/" + repo + "/" + f.file, nil
 	case f.repo != "":
-		return "hf.co/" + strings.TrimPrefix(f.repo, "hf.co/"), nil
+		return onHuggingFace(f.repo), nil
 	case f.docker != "" && strings.Contains(f.docker, "/"):
 		return "oci://docker.io/" + f.docker, nil
 	case f.docker != "":
@@ -142,6 +142,9 @@ func (f *hubFlags) named() (string, error) {
 	}
 	return f.url, nil
 }
+
+// onHuggingFace returns the name of a repository there.
+func onHuggingFace(repo string) string { return "hf.co/" + strings.TrimPrefix(repo, "hf.co/") }
 
 // A located is a model that a name means.
 type located struct {
@@ -242,14 +245,18 @@ func readLine(r io.Reader) (string, error) {
 	return string(line), nil
 }
 
-// resolveModel has the model that a command line names located, before the command begins.
-func resolveModel(cmd *cobra.Command) error {
-	f := cmd.Flags().Lookup("model")
-	if f == nil {
-		return nil
-	}
-	if v, ok := f.Value.(interface{ locate(*cobra.Command) error }); ok {
-		return v.locate(cmd)
+// resolveModels has the models that a command line names located, before the command begins.
+func resolveModels(cmd *cobra.Command) error {
+	for _, name := range []string{"model", "model-draft"} {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			continue
+		}
+		if v, ok := f.Value.(interface{ locate(*cobra.Command) error }); ok {
+			if err := v.locate(cmd); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 			if err := checkFlags(cmd.Flags()); err != nil {
 				return err
 			}
-			return resolveModel(cmd)
+			return resolveModels(cmd)
 		},
 	}
 	// Not cobra's: its templates would have the linker keep every method of every type, since

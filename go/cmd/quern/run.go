@@ -87,7 +87,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.adapters.define(fs)
 	f.sampling.define(fs)
 	f.form.define(fs)
-	f.draft.define(fs)
+	f.draft.define(fs, f.model.hub)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
 }
 

@@ -89,6 +89,20 @@ func (f *serveFlags) presetModel(c *configured) (string, error) {
 		}
 		name = c.models[n-1].path
 	}
+	return f.downloaded(name)
+}
+
+// presetDraft is presetModel for the model that drafts.
+func (f *serveFlags) presetDraft(c *configured) (string, error) {
+	name, err := c.draft.named()
+	if err != nil {
+		return "", err
+	}
+	return f.downloaded(name)
+}
+
+// downloaded returns the path of a file, or of a model that was downloaded.
+func (f *serveFlags) downloaded(name string) (string, error) {
 	if _, err := hub.ParseRef(name); err != nil {
 		return name, nil // a file
 	}

@@ -95,6 +95,9 @@ func (f *serveFlags) catalog(logs zerolog.Logger) ([]*listed, error) {
 	warn := func(line string) { logs.Warn().Str("presets", f.presets).Msg(line) }
 	configure := func(settings ...setting) (*configured, error) {
 		c, err := f.configure(warn, slices.Concat(common, settings)...)
+		if err == nil {
+			c.draft.model, err = f.presetDraft(c)
+		}
 		if usage := (usageError{}); err != nil && !errors.As(err, &usage) {
 			err = usagef("--models-preset %s, %w", f.presets, err)
 		}

@@ -136,7 +136,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	choiceVar(fs, &f.reasoning, "reasoning-format", "auto", []string{"auto", "none", "deepseek", "deepseek-legacy"}, "where thoughts go: none leaves them in the text")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer where the request does not say; -1 is until it ends")
 	f.sampling.define(fs)
-	f.draft.define(fs)
+	f.draft.define(fs, f.model.hub)
 	f.requests.sampling, f.requests.draft = &f.sampling, &f.draft
 	f.requests.define(fs)
 	switchVar(fs, &f.suffixed, "spm-infill", false, "fill gaps with what comes after them first, for models that were trained so")

@@ -175,7 +175,7 @@ func (c *configured) apply(fs *pflag.FlagSet, s setting, warn func(string)) erro
 }
 
 // presetNames are the flags that say what a model is, and are not taken over from the command line.
-var presetNames = []string{"model", "model-draft", "hf-repo", "hf-file", "alias", "tags", "lora", "lora-scaled", "lora-init-without-apply"}
+var presetNames = []string{"model", "model-draft", "hf-repo", "hf-file", "hf-repo-draft", "alias", "tags", "lora", "lora-scaled", "lora-init-without-apply"}
 
 // whole are the flags of the whole server.
 var whole = strings.Fields(`
@@ -185,7 +185,7 @@ var whole = strings.Fields(`
 	mcp mcp-timeout max-body trace-endpoint log-level log-file log-jsonl log-colors log-timestamps
 	cache-disk cache-disk-size cache-per-key
 	models-dir models-preset models-max models-autoload models-pull keep-alive sleep-idle-seconds
-	model-cache offline hf-token yes hf-repo hf-file model-url docker-repo`)
+	model-cache offline hf-token yes hf-repo hf-file hf-repo-draft model-url docker-repo`)
 
 // ofModel reports whether a flag is one of each model, and not of the whole server.
 func ofModel(flag string) bool { return !slices.Contains(whole, flag) }

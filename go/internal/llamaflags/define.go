@@ -3,6 +3,7 @@ package llamaflags
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,13 +48,25 @@ func Define(fs *pflag.FlagSet, groups ...Group) {
 
 // possible reports whether fs has all flags that the row maps to.
 func (r *Row) possible(fs *pflag.FlagSet) bool {
-	for _, to := range r.Becomes {
-		name, _, _ := strings.Cut(to, "=")
+	for name := range r.sets() {
 		if fs.Lookup(name) == nil {
 			return false
 		}
 	}
 	return r.Flag == ""
+}
+
+// sets are the flags that the row maps to.
+func (r *Row) sets() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, all := range r.Becomes {
+			for to := range strings.FieldsSeq(all) {
+				if name, _, _ := strings.Cut(to, "="); !yield(name) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // elsewhere is the row in a command that does not support the flag.
@@ -137,9 +150,14 @@ func (v *value) Set(s string) error {
 	if !ok {
 		to, ok = v.row.Becomes["*"]
 	}
+	for one := range strings.FieldsSeq(to) {
+		name, as, _ := strings.Cut(one, "=")
+		if err := v.fs.Set(name, as); err != nil {
+			return err
+		}
+	}
 	if ok {
-		name, as, _ := strings.Cut(to, "=")
-		return v.fs.Set(name, as)
+		return nil
 	}
 	if v.row.Becomes != nil && v.row.Refused == "" && v.row.Ignored == "" && !v.row.neutral(s) && v.row.Kind != Bare {
 		return fmt.Errorf("want one of %s", strings.Join(v.row.wants(), ", "))

@@ -36,8 +36,7 @@ func Environment(f *pflag.Flag) (variable, says string) {
 
 // decided reports whether a flag that this one would set was given.
 func (v *value) decided() bool {
-	for _, to := range v.row.Becomes {
-		name, _, _ := strings.Cut(to, "=")
+	for name := range v.row.sets() {
 		if v.fs.Changed(name) {
 			return true
 		}

@@ -43,7 +43,7 @@ type Row struct {
 	Group Group
 
 	Flag    string            // Quern's flag that implements it
-	Becomes map[string]string // by value, or "*" for all others: the FLAG=VALUE of Quern that implements it
+	Becomes map[string]string // by value, or "*" for all others: the FLAG=VALUE of Quern that implements it, or several, separated by spaces
 	Always  string            // why it is always in effect
 	Neutral string            // values without effect, separated by spaces; <0 and <=0 are ranges
 	Ignored string            // why it has no effect, or what to use

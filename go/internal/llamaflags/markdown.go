@@ -48,7 +48,7 @@ func (r *Row) describe() string {
 	}
 	slices.Sort(values)
 	for _, v := range values {
-		to := "is " + code("--"+strings.Replace(r.Becomes[v], "=", " ", 1))
+		to := "is " + code("--"+strings.NewReplacer("=true", "", "=", " ", " ", " --").Replace(r.Becomes[v]))
 		switch {
 		case r.Kind == Bare:
 			add("it " + to)

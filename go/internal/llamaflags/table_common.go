@@ -5,7 +5,6 @@ const (
 	noGPU     = "there is no GPU: everything runs on the CPU"
 	oneTeam   = "one team of threads reads prompts and generates; --threads sets its size"
 	noImages  = "models with images, sound or video are not supported yet"
-	noChoice  = "no model is chosen by a flag of its own; name it, as -hf ggml-org/gpt-oss-20b-GGUF"
 	noVectors = "control vectors are not supported yet; leave the flag out"
 )
 

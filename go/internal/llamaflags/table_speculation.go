@@ -1,7 +1,6 @@
 package llamaflags
 
 const (
-	noDraft    = "a draft model is a file: fetch it first, and name it with --model-draft"
 	noFile     = "drafts come from the text itself and from recent texts, not from files; leave the flag out: answers are the same without"
 	sharedTeam = "all that is computed shares the threads of --threads"
 	byMeasure  = "how likely drafts are is measured, for matches of any length, and as many are verified as make it faster"
@@ -12,7 +11,7 @@ const (
 // speculation are the flags of speculative decoding, with draft models or without.
 var speculation = []Row{
 	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Flag: "model-draft", Note: "a model of any vocabulary; those of the same are fastest. Or a head for the model (EAGLE-3, DFlash, the assistant of Gemma 4). In a file of presets each model has its own"},
-	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Refused: noDraft},
+	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Flag: "hf-repo-draft", Note: "the same cache and servers as -hf; in a file of presets a model that was downloaded"},
 	{Names: "--spec-type", Env: "LLAMA_ARG_SPEC_TYPE", Group: Speculation, Flag: "speculate", Note: "`ngram-*` are `ngram`, `ngram-mod` and `ngram-cache` also `recent`, `draft-simple` is `model`, `draft-mtp` is `mtp` and `head`, `draft-eagle3` and `draft-dflash` are `head`; without the flag it is `auto`"},
 	{Names: "-td --threads-draft --spec-draft-threads", Kind: Int, Group: Speculation, Ignored: sharedTeam},
 	{Names: "-tbd --threads-batch-draft --spec-draft-threads-batch", Kind: Int, Group: Speculation, Ignored: sharedTeam},
