@@ -406,7 +406,7 @@ static int64_t first_of(const struct run *c, const struct qn_op *op, const struc
 {
 	if (op->side == QN_SIDE_OWN)
 		return c->batch->source[c->batch->seq[tile->t0]];
-	return op->window > 0 ? first_seen(op, pos) : 0;
+	return op->window > 0 && !op->each ? first_seen(op, pos) : 0;
 }
 
 /* The last position that a token of the tile at pos sees. */
@@ -430,7 +430,7 @@ static const float *bias_at(const struct qn_op *op, int head, int64_t i)
 static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
 {
 	const int64_t pos = c->batch->pos[tile->t0];
-	const int64_t all = op->every ? entries_seen(op, pos) : op->each ? (pos + 1) / op->each : pos + 1;
+	const int64_t all = op->every ? entries_seen(op, pos) : op->each ? spans_before(op, pos) : pos + 1;
 
 	if (!op->n_select || all <= op->n_select)
 		return NULL;
@@ -452,7 +452,7 @@ static int64_t listed(const struct run *c, const struct qn_op *op, const struct 
 		return entries(c, op, tile) + (n < op->window ? n : op->window);
 	if (!chosen(c, op, tile))
 		return 0;
-	return op->each ? (int64_t)op->n_select * op->each + n % op->each : op->n_select;
+	return op->each ? (op->n_select - spans_before(op, n - 1)) * op->each + n : op->n_select;
 }
 
 /* Blocks that some row of the tile sees; of keys one by one, as many as hold them. */
@@ -470,7 +470,7 @@ static void tile_blocks(const struct run *c, const struct qn_op *op, const struc
 static int64_t gather(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, int64_t b,
                       uint8_t *k)
 {
-	const int32_t *some = chosen(c, op, tile);
+	const int32_t *all = chosen(c, op, tile), *some = all && choices_of(op) > 1 ? all + h * op->n_select : all;
 	const int64_t kept = op->every ? entries(c, op, tile) : 0, n = listed(c, op, tile);
 	const int64_t behind = (int64_t)c->batch->pos[tile->t0] + 1 - n; /* position of what would be key 0 */
 	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
@@ -759,12 +759,13 @@ static int select_ok(const struct plan *p, const struct qn_op *op)
 {
 	if (op->n_select == 0 && op->every == 0)
 		return op->each == 0;
-	if (op->each != 0 && (op->every != 0 || op->n_select < 1 || op->each < 2 || op->each > SPAN_MAX / op->n_select))
+	if (op->each != 0 && (!spans_ok(op) || op->each > SPAN_MAX / op->n_select ||
+	                      (op->n_seg != 0 && op->n_seg != op->n_head_kv)))
 		return 0;
 	return op->n_select >= 0 && op->ahead == 0 && !op->vec && !op->chunked &&
 	       (op->each > 0 || (op->v_in_k && op->n_head_kv == 1)) &&
-	       (op->every ? entries_ok(op) && op->window > 0 && op->side == QN_SIDE_ANY : op->window == 0) &&
-	       (op->n_select == 0 || buf_ok(p, op->aux, op->n_select));
+	       (op->every ? entries_ok(op) && op->window > 0 && op->side == QN_SIDE_ANY : !op->window || op->each) &&
+	       (op->n_select == 0 || buf_ok(p, op->aux, (int64_t)choices_of(op) * op->n_select));
 }
 
 static int side_ok(const struct qn_op *op)

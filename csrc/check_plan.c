@@ -2,6 +2,7 @@
  * check_plan.c - what a plan must be, checked once when it is built and never again. What a single operation must be
  * is said where it is computed (ops.h).
  */
+#include "entries.h"
 #include "ops.h"
 #include "plan.h"
 #include "route.h"
@@ -82,6 +83,15 @@ static int routing_ok(const struct plan *p, int32_t i)
 	return !written;
 }
 
+/* What a QN_OP_SELECT chose is what a QN_OP_ATTEND reads: as many, of the same spans, or entries that are these. */
+static int alike(const struct qn_op *chosen, const struct qn_op *read)
+{
+	return chosen->n_select == read->n_select && choices_of(chosen) == choices_of(read) &&
+	       (chosen->each ? chosen->each == read->each && chosen->window == read->window :
+	                       chosen->every == (read->each ? read->each : read->every) &&
+	                               (!read->each || !read->window));
+}
+
 /*
  * Chosen positions are read as they were written, as routings are: as many as a QN_OP_SELECT before chose. A plan
  * without one reads what another plan wrote.
@@ -96,8 +106,7 @@ static int chosen_ok(const struct plan *p, int32_t i)
 	for (int32_t k = i - 1; k >= 0; k--)
 		if (p->ops[k].kind == QN_OP_SELECT) {
 			if (p->ops[k].dst == op->aux)
-				return p->ops[k].n_select == op->n_select &&
-				       p->ops[k].every == (op->each ? op->each : op->every);
+				return alike(&p->ops[k], op);
 			written = 1;
 		}
 	return !written;

@@ -199,8 +199,8 @@ enum qn_op_kind {
 	 * Where `every` is set, keys are the entries that QN_OP_COMPRESS wrote at kv_offset2 of group2 up to the
 	 * token's own position, of more than n_select those that were selected, and behind them the last `window`
 	 * positions. Where `each` is set instead, numbers that were selected are of as many positions each, and the
-	 * token sees these and those behind the last whole `each`; there are any kv heads then, and values as
-	 * everywhere.
+	 * token sees these and those behind the last whole `each`, or in the last window / each with its own; there are
+	 * any kv heads then, each with a row of n_select of its own where n_seg is set, and values as everywhere.
 	 * A block that the group's table has as -1 is in the first of n_tier tiers whose table has it; no more than
 	 * QN_TIERS_MAX - 1, and none where n_select or `every` is set.
 	 */
@@ -281,11 +281,11 @@ enum qn_op_kind {
 	QN_OP_MIX,
 	/*
 	 * dst[t] = the n_select positions of t's sequence, up to its own, that score best: [n_select] int32, rising.
-	 * The score of a key k is the sum over n_head heads of aux[t][head] * max(q k, 0), q: [n_head][head_dim] at
-	 * col[0] of src; ties: lower position first. Keys are those of the single head that a QN_OP_QKV with v_in_k
-	 * wrote at kv_offset. Of tokens that see no more than n_select positions nothing is written. Where `every` is
-	 * set, it is numbers of entries, and keys are those that QN_OP_COMPRESS wrote at kv_offset2 of group2. Where
-	 * aux is -1, heads weigh 1.
+	 * The score of a key k is the sum over n_head heads of aux[t][head], or 1 where aux is -1, times max(q k, 0),
+	 * q: [n_head][head_dim] at col[0] of src; ties: lower position first. Keys are of the one head of a QN_OP_QKV
+	 * with v_in_k at kv_offset. Of tokens that see no more than n_select nothing is written. Where `every` is set,
+	 * it is entries, of keys of QN_OP_COMPRESS at kv_offset2 of group2. Where `each` is, it is spans of as many
+	 * positions but the last window / each; n_head / n_seg heads choose apart; a score is the best sum of q k.
 	 */
 	QN_OP_SELECT,
 	/*

@@ -690,7 +690,9 @@ static void refuses_rows(void)
 	REFUSES_OF(span, n_select, 0);
 	REFUSES_OF(span, n_select, INT32_MAX);
 	REFUSES_OF(span, every, 4);
-	REFUSES_OF(span, window, 8);
+	REFUSES_OF(span, window, 6);
+	REFUSES_OF(span, n_seg, 3); /* of 2 heads */
+	REFUSES_OF(span, n_seg, -1);
 	REFUSES_OF(span, ahead, 1);
 	REFUSES_OF(span, aux, -1);
 	expect(&align, QN_OK, "agreement of streams");
@@ -981,6 +983,32 @@ static void refuses_heads(void)
 	attend.n_select++;
 	attend.aux = FF;
 	expect_two(&base, &attend, QN_EINVAL, "attention over positions of another buffer");
+	struct qn_op spans = base, near = attend;
+
+	spans.n_select = 1;
+	spans.each = 64;
+	spans.window = 128;
+	spans.n_seg = 2;
+	near.aux = spans.dst;
+	near.n_select = 1;
+	near.each = 64;
+	near.window = 128;
+	near.v_in_k = 0;
+	near.n_head_kv = 2;
+	near.n_seg = 2;
+	expect(&spans, QN_OK, "a choice of spans");
+	expect_two(&spans, &near, QN_OK, "attention over spans that were chosen");
+	near.window = 64;
+	expect_two(&spans, &near, QN_EINVAL, "attention over spans before others");
+	near.window = 128;
+	near.n_seg = 0;
+	expect_two(&spans, &near, QN_EINVAL, "attention over one choice of two");
+	REFUSES_OF(spans, each, 1);
+	REFUSES_OF(spans, each, 48);
+	REFUSES_OF(spans, each, 1 << 30);
+	REFUSES_OF(spans, window, 32);
+	REFUSES_OF(spans, n_seg, 3); /* of 8 heads */
+	REFUSES_OF(spans, every, 4);
 	REFUSES_OF(base, n_select, 0);
 	REFUSES_OF(base, n_select, N_EMBD + 1);
 	REFUSES_OF(base, n_head, 0);

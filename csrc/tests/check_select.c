@@ -201,6 +201,235 @@ static void choose(struct qn_pool *pools[2], int type)
 	guard_free_all();
 }
 
+/*
+ * Spans of positions that are chosen, by each key-value head for itself, and attention over these and the last ones: a
+ * span scores as the best of its positions, below zero too.
+ */
+enum {
+	KV_HEADS = 3,
+	GROUP = 2,
+	SPANS = 3,
+	NEAR_SPANS = 2,
+	SPAN_LENGTH = 6 * 128 + 70,
+	SPAN_BLOCKS = (SPAN_LENGTH + 63) / 64
+};
+
+struct spans {
+	int type, each, near;
+	uint8_t *kv, *index;
+	int64_t kv_unit, index_unit;
+	float *keys, *values; /* [SPAN_LENGTH][KV_HEADS][DIM] */
+	float *index_keys;    /* [SPAN_LENGTH][DIM] */
+	float *src, *q;
+	struct qn_op ops[2];
+};
+
+/* Positions around those from which on a token makes a choice, and has one more to make it among. */
+static int span_positions(const struct spans *p, int32_t pos[12])
+{
+	const int few = (SPANS + (p->near ? NEAR_SPANS : 0)) * p->each;
+	int n = 0;
+
+	for (int at = few - 2; at <= few + 1; at++)
+		pos[n++] = at;
+	for (int at = few + p->each - 2; at <= few + p->each; at++)
+		pos[n++] = at;
+	pos[n++] = SPAN_LENGTH - 1;
+	return n;
+}
+
+static void run_spans(const struct spans *p, struct qn_pool *pool, const int32_t *pos, int n, int32_t *chosen,
+                      float *y)
+{
+	static int32_t seq[12], table[12][SPAN_BLOCKS];
+	const int width = 16, heads = KV_HEADS * GROUP;
+	const size_t chosen_bytes = sizeof(float) * (size_t)(n * width),
+		     y_bytes = sizeof(float) * (size_t)(n * heads * DIM);
+	struct guard chosen_guard = guard_new(chosen_bytes), y_guard = guard_new(y_bytes);
+	float *c = guard_fill(&chosen_guard, chosen_bytes), *o = guard_fill(&y_guard, y_bytes);
+	const struct qn_buf bufs[N_BUFS_SELECT] = {
+		{p->src, KV_HEADS * DIM}, {p->q, heads * DIM}, {c, width}, {o, heads * DIM}};
+	const struct qn_group groups[2] = {{p->index, p->index_unit, table[0], SPAN_BLOCKS},
+	                                   {p->kv, p->kv_unit, table[0], SPAN_BLOCKS}};
+	const struct qn_batch batch = {
+		.pos = pos, .seq = seq, .groups = groups, .n_tok = n, .n_seq = n, .n_group = 2};
+	const size_t bytes = qn_plan_scratch(p->ops, 2, n) * (size_t)qn_pool_threads(pool);
+	struct guard scratch = guard_new(bytes);
+
+	for (int t = 0; t < n; t++) {
+		seq[t] = t;
+		for (int b = 0; b < SPAN_BLOCKS; b++)
+			table[t][b] = b;
+	}
+	memset(c, 0x55, chosen_bytes);
+	check_true(qn_plan_check(p->ops, 2, bufs, N_BUFS_SELECT) == QN_OK, "refused");
+	run_ops(pool, p->ops, 2, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
+	guard_intact("scratch", &scratch);
+	guard_free(&scratch);
+	memcpy(chosen, c, chosen_bytes);
+	memcpy(y, o, y_bytes);
+	guard_intact("chosen", &chosen_guard);
+	guard_intact("y", &y_guard);
+	guard_free(&chosen_guard);
+	guard_free(&y_guard);
+}
+
+static double product(const float *a, const float *b)
+{
+	double sum = 0;
+
+	for (int d = 0; d < DIM; d++)
+		sum += (double)a[d] * (double)b[d];
+	return sum;
+}
+
+/* What token t of those at pos chose and made of it. */
+static void check_spans(const struct spans *p, const int32_t *pos, int t, const int32_t *chosen, const float *y)
+{
+	const int before = p->near ? pos[t] / p->each + 1 - NEAR_SPANS : (pos[t] + 1) / p->each;
+	const int some = before > SPANS;
+
+	for (int h = 0; h < KV_HEADS; h++) {
+		const int32_t *own = chosen + t * 16 + h * SPANS;
+		double worst = INFINITY, other = -INFINITY;
+		int in = 0, seen[SPAN_LENGTH];
+
+		memset(seen, 0, sizeof seen);
+		for (int at = 0; at <= pos[t]; at++)
+			seen[at] = !some || at >= before * p->each;
+		if (!some)
+			check_true(own[0] == 0x55555555, "position %d chose", pos[t]);
+		for (int span = 0; some && span < before; span++) {
+			double best_score = -INFINITY;
+
+			for (int i = 0; i < p->each; i++)
+				best_score = fmax(best_score, product(p->src + (t * KV_HEADS + h) * DIM,
+				                                      p->index_keys + (span * p->each + i) * DIM));
+			if (in < SPANS && own[in] == span) {
+				worst = fmin(worst, best_score);
+				in++;
+				for (int i = 0; i < p->each; i++)
+					seen[span * p->each + i] = 1;
+			} else {
+				other = fmax(other, best_score);
+			}
+		}
+		check_true(!some || in == SPANS, "position %d chose %d, %d, %d", pos[t], own[0], own[1], own[2]);
+		check_true(worst >= other - 64 * kept(p->type), "position %d chose %g and left %g", pos[t], worst,
+		           other);
+		for (int g = 0; g < GROUP; g++) {
+			const float *q = p->q + (t * KV_HEADS * GROUP + h * GROUP + g) * DIM;
+			double sum = 0, want[DIM] = {0};
+
+			for (int at = 0; at <= pos[t]; at++) {
+				const double w = seen[at] ? exp(product(q, p->keys + (at * KV_HEADS + h) * DIM)) : 0;
+
+				sum += w;
+				for (int d = 0; d < DIM; d++)
+					want[d] += w * (double)p->values[(at * KV_HEADS + h) * DIM + d];
+			}
+			for (int d = 0; d < DIM; d++)
+				check_near("y", (h * GROUP + g) * DIM + d,
+				           (double)y[(t * KV_HEADS * GROUP + h * GROUP + g) * DIM + d], want[d] / sum,
+				           10 * kept(p->type));
+		}
+	}
+}
+
+static void choose_spans(struct qn_pool *pools[2], int type, int each, int near)
+{
+	const int64_t head = kv_k_bytes(type, DIM) + kv_v_bytes(type, DIM);
+	struct spans p = {.type = type,
+	                  .each = each,
+	                  .near = near,
+	                  .kv_unit = KV_HEADS * head,
+	                  .index_unit = kv_k_bytes(type, DIM)};
+	int32_t pos[12], chosen[12 * 16], got_chosen[12 * 16];
+	static float y[12 * KV_HEADS * GROUP * DIM], got[12 * KV_HEADS * GROUP * DIM];
+	const int n = span_positions(&p, pos);
+
+	p.kv = guard_alloc((size_t)(SPAN_BLOCKS * p.kv_unit));
+	p.index = guard_alloc((size_t)(SPAN_BLOCKS * p.index_unit));
+	p.keys = guard_alloc(sizeof(float) * SPAN_LENGTH * KV_HEADS * DIM);
+	p.values = guard_alloc(sizeof(float) * SPAN_LENGTH * KV_HEADS * DIM);
+	p.index_keys = guard_alloc(sizeof(float) * SPAN_LENGTH * DIM);
+	p.src = guard_alloc(sizeof(float) * 12 * KV_HEADS * DIM);
+	p.q = guard_alloc(sizeof(float) * 12 * KV_HEADS * GROUP * DIM);
+	memset(p.kv, 0x33, (size_t)(SPAN_BLOCKS * p.kv_unit));
+	memset(p.index, 0x33, (size_t)(SPAN_BLOCKS * p.index_unit));
+	for (int i = 0; i < SPAN_LENGTH * KV_HEADS * DIM; i++) {
+		p.keys[i] = rnd_normal();
+		p.values[i] = rnd_normal();
+	}
+	for (int i = 0; i < SPAN_LENGTH * DIM; i++)
+		p.index_keys[i] = near ? rnd_normal() : -fabsf(rnd_normal()); /* all scores are below zero then */
+	for (int i = 0; i < 12 * KV_HEADS * DIM; i++)
+		p.src[i] = near ? rnd_normal() : fabsf(rnd_normal());
+	for (int i = 0; i < 12 * KV_HEADS * GROUP * DIM; i++)
+		p.q[i] = rnd_normal() / sqrtf(DIM);
+	for (int i = 0; i < SPAN_LENGTH; i++) {
+		kv_put_kv(type, p.index + i / QN_KV_BLOCK * p.index_unit, i % QN_KV_BLOCK, p.index_keys + i * DIM,
+		          DIM);
+		for (int h = 0; h < KV_HEADS; h++) {
+			uint8_t *k = p.kv + i / QN_KV_BLOCK * p.kv_unit + h * head;
+
+			kv_put_k(type, k, i % QN_KV_BLOCK, p.keys + (i * KV_HEADS + h) * DIM, DIM);
+			kv_put_v(type, k + kv_k_bytes(type, DIM), i % QN_KV_BLOCK,
+			         p.values + (i * KV_HEADS + h) * DIM, DIM);
+		}
+	}
+	p.ops[0] = (struct qn_op){.kind = QN_OP_SELECT,
+	                          .src = SRC,
+	                          .aux = -1,
+	                          .dst = CHOSEN,
+	                          .n_head = KV_HEADS,
+	                          .n_head_kv = 1,
+	                          .head_dim = DIM,
+	                          .k_type = type,
+	                          .n_select = SPANS,
+	                          .each = each,
+	                          .window = near * each,
+	                          .n_seg = KV_HEADS};
+	p.ops[1] = (struct qn_op){.kind = QN_OP_ATTEND,
+	                          .src = WEIGHTS,
+	                          .aux = CHOSEN,
+	                          .dst = DST,
+	                          .n_head = KV_HEADS * GROUP,
+	                          .n_head_kv = KV_HEADS,
+	                          .head_dim = DIM,
+	                          .v_dim = DIM,
+	                          .k_type = type,
+	                          .v_type = type,
+	                          .group = 1,
+	                          .n_select = SPANS,
+	                          .each = each,
+	                          .window = near * each,
+	                          .n_seg = KV_HEADS};
+	EACH_SET(s) {
+		check_at(s, "chosen spans of %d, %d near, keys %d", each, near, type);
+		qn_init(s->isa);
+		if (s == check_sets) {
+			run_spans(&p, pools[0], pos, n, chosen, y);
+			for (int t = 0; t < n; t++)
+				check_spans(&p, pos, t, chosen, y);
+		}
+		for (int i = 0; i < 2; i++)
+			for (int size = 1; size <= n; size += n - 1)
+				for (int from = 0; from < n; from += size) {
+					struct spans some = p;
+
+					some.src += from * KV_HEADS * DIM;
+					some.q += from * KV_HEADS * GROUP * DIM;
+					run_spans(&some, pools[i], pos + from, size, got_chosen, got);
+					check_bytes("chosen", got_chosen, chosen + from * 16,
+					            sizeof *chosen * (size_t)size * 16);
+					check_floats("y", got, y + from * KV_HEADS * GROUP * DIM,
+					             size * KV_HEADS * GROUP * DIM);
+				}
+	}
+	guard_free_all();
+}
+
 void check_select(void)
 {
 	struct qn_pool *pools[2];
@@ -211,6 +440,11 @@ void check_select(void)
 			return;
 	for (int type = 0; type < QN_N_KV_TYPES; type++)
 		choose(pools, type);
+	for (int near = 0; near <= NEAR_SPANS; near += NEAR_SPANS) {
+		choose_spans(pools, QN_KV_F32, 128, near);
+		choose_spans(pools, QN_KV_I16, 64, near);
+		choose_spans(pools, QN_KV_Q8, 16, near);
+	}
 	for (int i = 0; i < 2; i++)
 		qn_pool_destroy(pools[i]);
 }

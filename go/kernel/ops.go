@@ -584,6 +584,8 @@ type Attend struct {
 	Best    int       // tokens with more positions, or entries, see the best of them that a Select chose; 0: all
 	Chosen  Buf       // with Best
 	Each    int       // with Best: positions that a number chosen stands for, and those behind the last whole Each are seen; 0: it is a position
+	Near    int       // with Each: a multiple of it, the last so many positions that are seen, up to the end of the token's Each; 0: see there
+	Apart   bool      // with Each: each kv head sees numbers of its own, Best of them after those of the one before
 	Entries Entries   // seen beside the positions in the window
 }
 
@@ -637,7 +639,14 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	}
 	if o.Best > 0 {
 		c.n_select, c.each = C.int32_t(o.Best), C.int32_t(o.Each)
-		if err := b.floats(&c.aux, o.Chosen, TokRows, o.Best); err != nil {
+		choices := 1
+		if o.Each > 0 {
+			c.window = C.int32_t(o.Near)
+			if o.Apart {
+				c.n_seg, choices = C.int32_t(o.NHeadKV), o.NHeadKV
+			}
+		}
+		if err := b.floats(&c.aux, o.Chosen, TokRows, choices*o.Best); err != nil {
 			return err
 		}
 	}
@@ -659,13 +668,19 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 // Select chooses the N positions of each token with the best scores, of those up to its own: the
 // sum over heads of a weight times max(query . key, 0). Src has the queries, as a StoreKV of
 // the same heads left them that wrote their keys. Where there are no more positions than N it writes nothing.
+//
+// With Each it chooses spans of as many positions in place of positions, other than the last ones: see Attend.Near. A
+// span scores as the best of its positions, whose scores may be below zero then.
 type Select struct {
 	Heads
-	Dst     Buf  // N columns
+	Dst     Buf  // N columns, for each choice
 	Weights Buf  // of each head
 	Even    bool // heads weigh 1: there are no Weights
 	N       int
 	Entries Entries // chosen instead of positions
+	Each    int     // positions of a span: a divisor or a multiple of KVBlock; 0: positions are chosen
+	Near    int     // with Each: see Attend.Near
+	Choices int     // with Each: of as many equal parts of the heads, each for itself; 0: 1
 }
 
 func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -680,12 +695,20 @@ func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
 		return err
 	}
 	c.n_select = C.int32_t(o.N)
+	if o.Each < 0 || o.Each > math.MaxInt32 || o.Near < 0 || o.Near > math.MaxInt32 || o.Choices < 0 || o.Choices > o.NHead {
+		return shapeErr("%d choices of spans of %d, the last %d positions seen, by %d heads", o.Choices, o.Each, o.Near, o.NHead)
+	}
+	choices := 1
+	if o.Each > 0 {
+		choices = max(o.Choices, 1)
+		c.each, c.window, c.n_seg = C.int32_t(o.Each), C.int32_t(o.Near), C.int32_t(choices)
+	}
 	if o.Even {
 		c.aux = C.int32_t(none)
 	} else if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
 		return err
 	}
-	if err := b.floats(&c.dst, o.Dst, TokRows, o.N); err != nil {
+	if err := b.floats(&c.dst, o.Dst, TokRows, choices*o.N); err != nil {
 		return err
 	}
 	return o.Heads.fill(b, c)

@@ -88,11 +88,12 @@ func (o Blend) fill(b *planBuilder, c *C.struct_qn_op) error {
 // it made in each stream, and of the streams in each other.
 var ConnectCols = [3]int{0, Panel, 2 * Panel}
 
-// Connect computes from numbers in Src what the streams of a residual are mixed by, as weights of a Mix (Xie et al.
+// Connect computes from numbers in Src, from SrcCol on, what the streams of a residual are mixed by, as weights of a Mix (Xie et al.
 // 2025, "mHC"): Eps + sigmoid(Scale[0] m + Bias) of each stream, and with Rounds as many 2 sigmoid(Scale[1] m + Bias)
 // and a matrix of Scale[2] m + Bias whose rows and columns sum to 1, after so many rounds of Sinkhorn's iteration.
 type Connect struct {
 	Dst, Src    Buf
+	SrcCol      int // a multiple of Panel
 	Streams     int
 	Rounds      int
 	Scale, Bias []float32
@@ -120,7 +121,8 @@ func (o Connect) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if o.Rounds > 0 {
 		scales = 3
 	}
-	if err := b.floats(&c.src, o.Src, TokRows, n); err != nil {
+	c.col[0] = C.int32_t(o.SrcCol)
+	if err := b.floats(&c.src, o.Src, TokRows, o.SrcCol+n); err != nil {
 		return err
 	}
 	if err := vector(b, &c.vec, o.Bias, n); err != nil {

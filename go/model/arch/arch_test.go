@@ -44,6 +44,10 @@ func TestConfigRefuses(t *testing.T) {
 		"attention.compress_ratios": []int32{0, 0, 4, 128}, "hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3),
 		"hyper_connection.epsilon": float32(1e-6), "hrm.layers_per_stack": uint32(1), "hrm.h_cycles": uint32(2), "hrm.l_cycles": uint32(1),
 	}
+	more := map[string]map[string]any{ // which others would not read
+		"hy_v4":      {"hyper_connection.magnitude": float32(2)},
+		"minimax-m3": {"attention.indexer.block_size": uint32(64), "attention.indexer.local_blocks": uint32(1)},
+	}
 	for _, tt := range []struct {
 		arch, key string
 		value     any // nil: the key is missing
@@ -119,6 +123,17 @@ func TestConfigRefuses(t *testing.T) {
 		{"deepseek4", "expert_gating_func", uint32(5), "4 (root of the softplus)"},
 		{"glm-dsa", "attention.indexer.types", []bool{true}, "1 elements, want one for each of the 4 layers"},
 		{"glm-dsa", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
+		{"hy_v4", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
+		{"hy_v4", "attention.indexer.key_length", uint32(8), "8, want a multiple of 16, at least the 16 that are rotated"},
+		{"hy_v4", "hyper_connection.magnitude", nil, `"hy_v4.hyper_connection.magnitude"`},
+		{"hy_v4", "hyper_connection.magnitude", float32(0), "0, want 0.001 to 1000"},
+		{"hy_v4", "hyper_connection.count", uint32(1), "1, want 2 to 16"},
+		{"minimax-m3", "attention.indexer.block_size", uint32(48), "48, want a divisor or a multiple of 64"},
+		{"minimax-m3", "attention.indexer.block_size", uint32(8192), "16 of 8192 positions, want more than the 1 that are always seen, and at most 65536 positions"},
+		{"minimax-m3", "attention.indexer.local_blocks", uint32(16), "want more than the 16 that are always seen"},
+		{"minimax-m3", "attention.indexer.local_blocks", uint32(0), "0, want 1 to 65536"},
+		{"minimax-m3", "attention.indexer.head_count", uint32(2), "2, want the 4 key-value heads of layer 0"},
+		{"minimax-m3", "attention.indexer.key_length", uint32(40), "40, want a multiple of 16"},
 		{"olmo", "attention.clamp_kqv", float32(-8), "-8, want 0 to"},
 		{"mpt", "attention.max_alibi_bias", float32(4), "4 is not supported, supported are 0 and 8"},
 		{"qwen", "feed_forward_length", uint32(63), "63, want an even number"},
@@ -151,9 +166,11 @@ func TestConfigRefuses(t *testing.T) {
 		t.Run(tt.arch+" "+tt.key, func(t *testing.T) {
 			w := gguf.NewWriter()
 			w.Set("general.architecture", tt.arch)
-			for k, v := range base {
-				if k != tt.key {
-					w.Set(tt.arch+"."+k, v)
+			for _, keys := range []map[string]any{base, more[tt.arch]} {
+				for k, v := range keys {
+					if k != tt.key {
+						w.Set(tt.arch+"."+k, v)
+					}
 				}
 			}
 			if tt.value != nil {

@@ -47,7 +47,8 @@ type attention struct {
 	sub   string   // the norm of what the heads have made, before the last product
 	post  string   // the norm of the result, before it is added
 	out   string   // the last projection, if not attn_output
-	spans bool     // it is to the best spans of positions, where the layer has some
+	spans bool     // it is to the best spans of positions, where the layer has some: see spanIndex
+	apart bool     // each kv head sees spans of its own: see headIndex
 	in    int      // columns of what the projections multiply; 0: those of the residual
 }
 
@@ -77,7 +78,11 @@ func (l layer) attention(a attention) half {
 	var choose func(act kernel.Act) kernel.Buf
 	if a.spans {
 		var in []kernel.Matrix
-		in, best, choose = l.spanIndex()
+		if a.apart {
+			in, best, choose = l.headIndex()
+		} else {
+			in, best, choose = l.spanIndex()
+		}
 		h.in = append(h.in, in...)
 	}
 	h.run = func(act kernel.Act) {
@@ -108,6 +113,7 @@ func (l layer) attention(a attention) half {
 		}
 		if best > 0 {
 			attend.Best, attend.Each, attend.Chosen = best, l.Every, choose(act)
+			attend.Near, attend.Apart = l.cfg.Latent.Index.Near, a.apart
 		}
 		l.add(attend)
 		if a.gate != gateNone {

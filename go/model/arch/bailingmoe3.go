@@ -22,7 +22,7 @@ var bailingmoe3 = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrLatents(true))
+			l.residual("attn_norm", l.deltaOrLatents(latent{gate: gateHead}))
 			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")

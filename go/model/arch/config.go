@@ -106,7 +106,10 @@ type Latent struct {
 type Index struct {
 	NHead, Dim int
 	Best       int // positions
+	Near       int // positions that are seen in any case; 0: those of no whole span
 	Rope       kernel.Rope
+	RopeAt     int     // the first channel that is rotated
+	Eps        float32 // of the norm of its keys
 }
 
 // A Delta is the sizes of the gated delta nets of a model, in place of attention.

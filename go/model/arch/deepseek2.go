@@ -45,7 +45,7 @@ func deepseek2Config(k *keys) {
 func deepseek2Build(b *builder) {
 	b.begin()
 	b.layers(func(l layer) {
-		l.residual("attn_norm", l.latentAttention(false))
+		l.residual("attn_norm", l.latentAttention(latent{}))
 		l.mixture("ffn_norm", experts{})
 	})
 	b.end("output_norm")

@@ -20,6 +20,7 @@ var glmDSA = Arch{
 		deepseek2Config(k)
 		k.latentRope(false)
 		k.indexes(kernel.RopeNorm)
+		k.indexedLike52()
 		k.indexTypes()
 	},
 	build: deepseek2Build,
@@ -29,14 +30,17 @@ var glmDSA = Arch{
 // index: the first three, and then every fourth.
 const indexedSince52 = 1 << 20
 
-// indexTypes reads which layers have an index of their own.
+func (k *keys) indexedLike52() {
+	for il := range k.c.Layers {
+		k.c.Layers[il].Indexed = k.c.NCtx < indexedSince52 || il < 3 || il%4 == 2
+	}
+}
+
+// indexTypes reads which layers have an index of their own, where the file lists them.
 func (k *keys) indexTypes() {
 	const types = "attention.indexer.types"
 	layers := k.c.Layers
 	if !k.has(types) {
-		for il := range layers {
-			layers[il].Indexed = k.c.NCtx < indexedSince52 || il < 3 || il%4 == 2
-		}
 		return
 	}
 	all, err := k.f.Bools(k.name(types))

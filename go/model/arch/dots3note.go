@@ -27,7 +27,7 @@ var dots3note = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.latentAttention(true))
+			l.residual("attn_norm", l.latentAttention(latent{gate: gateHead}))
 			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")

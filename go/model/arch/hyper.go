@@ -3,19 +3,31 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // Hyper is the sizes of hyper-connections (Xie et al. 2025, "mHC"): a residual of several streams, of which a half reads a
-// weighted sum and adds a multiple of its own to each, after these were mixed. Of the zero value there is one stream.
+// weighted sum and adds a multiple of its own to each, after these were mixed, or without. Of the zero value there is one
+// stream.
 type Hyper struct {
 	Streams int
 	Rounds  int // of Sinkhorn's iteration, which makes of the mixture one that keeps sums
 	Rank    int // of what gates are made by, where these mix: see readStreams
 	Eps     float32
+	Add     float32 // how large the multiples are, where streams are not mixed
 }
 
-// hyper reads them.
+// hyper reads them, of streams that are mixed.
 func (k *keys) hyper() {
+	k.streams()
+	k.c.Hyper.Rounds = k.int("hyper_connection.sinkhorn_iterations", 1, 1000)
+}
+
+// hyperApart reads them, of streams that are not.
+func (k *keys) hyperApart() {
+	k.streams()
+	k.c.Hyper.Add = float32(k.float("hyper_connection.magnitude", 1e-3, 1e3))
+}
+
+func (k *keys) streams() {
 	k.c.Hyper = Hyper{
 		Streams: k.int("hyper_connection.count", 2, kernel.Panel),
-		Rounds:  k.int("hyper_connection.sinkhorn_iterations", 1, 1000),
 		Eps:     float32(k.float("hyper_connection.epsilon", 0, 1)),
 	}
 	if k.err == nil && k.c.NEmbd%kernel.Panel != 0 {
@@ -39,21 +51,41 @@ func (b *builder) split() {
 
 // weights computes what the streams are mixed by, and has in x what a half reads of them.
 func (b *builder) weights(name string, rounds int) kernel.Mix {
-	c, h := b.cfg, b.cfg.Hyper
+	h := b.cfg.Hyper
 	n, scales := kernel.ConnectInputs(h.Streams, rounds), 1
 	if rounds > 0 {
 		scales = 3
 	}
-	fn := b.matrix(name+"_fn.weight", h.Streams*c.NEmbd, n)
-	act := b.act("streams", kernel.TokRows, h.Streams*c.NEmbd, fn)
-	in, by := b.floats("connect.in", kernel.TokRows, n), b.floats("connect", kernel.TokRows, kernel.ConnectWidth(h.Streams))
-	b.add(kernel.Norm{Act: act, Src: b.connected(), Cols: h.Streams * c.NEmbd, Eps: c.Eps})
-	b.add(kernel.Matmul{Dst: in, Act: act, Parts: []kernel.Part{{Matrix: fn}}})
-	b.add(kernel.Connect{
-		Dst: by, Src: in, Streams: h.Streams, Rounds: rounds, Eps: h.Eps,
-		Scale: b.vector(name+"_scale.weight", scales), Bias: b.vector(name+"_base.weight", n),
-	})
-	mix := kernel.Mix{Dst: b.x(), Src: b.connected(), Weights: by, Cols: c.NEmbd, Segs: 1, SrcSegs: h.Streams, Store: true}
+	op := kernel.Connect{
+		Dst: b.weightsOf("connect"), Streams: h.Streams, Rounds: rounds, Eps: h.Eps,
+		Src: b.measured(kernel.Part{Matrix: b.matrix(name+"_fn.weight", h.Streams*b.cfg.NEmbd, n)}),
+	}
+	op.Scale, op.Bias = b.vector(name+"_scale.weight", scales), b.vector(name+"_base.weight", n)
+	b.add(op)
+	return b.read(op.Dst)
+}
+
+// weightsOf has room for the result of a Connect.
+func (b *builder) weightsOf(use string) kernel.Buf {
+	return b.floats(use, kernel.TokRows, kernel.ConnectWidth(b.cfg.Hyper.Streams))
+}
+
+// measured has the products of matrices with the streams, normalised as one row.
+func (b *builder) measured(parts ...kernel.Part) kernel.Buf {
+	c, last := b.cfg, parts[len(parts)-1]
+	width := c.Hyper.Streams * c.NEmbd
+	act := b.act("streams", kernel.TokRows, width, matrices(parts)...)
+	in := b.floats("connect.in", kernel.TokRows, last.Col+last.Matrix.Out)
+	b.add(kernel.Norm{Act: act, Src: b.connected(), Cols: width, Eps: c.Eps})
+	b.add(kernel.Matmul{Dst: in, Act: act, Parts: parts})
+	return in
+}
+
+// read has in x the sum of the streams by these weights.
+func (b *builder) read(weights kernel.Buf) kernel.Mix {
+	mix := kernel.Mix{
+		Dst: b.x(), Src: b.connected(), Weights: weights, Cols: b.cfg.NEmbd, Segs: 1, SrcSegs: b.cfg.Hyper.Streams, Store: true,
+	}
 	b.add(mix)
 	return mix
 }
@@ -67,6 +99,31 @@ func (l layer) connect(name string, half func()) {
 	mix.Dst, mix.Segs, mix.WeightCol = l.connected(), streams, kernel.ConnectCols[2]
 	l.add(mix)
 	mix.Src, mix.SrcSegs, mix.WeightCol, mix.Store = l.x(), 1, kernel.ConnectCols[1], false
+	l.add(mix)
+}
+
+// connectApart is connect of streams that are not mixed: of the matrix, the first rows say what the half reads, the others
+// what it adds.
+func (l layer) connectApart(name string, half func()) {
+	h := l.cfg.Hyper
+	n := h.Streams
+	fn := func(from int) kernel.Matrix {
+		return l.rows(l.blk+name+"_fn.weight", n*l.cfg.NEmbd, 2*n, from, n, 1)
+	}
+	in := l.measured(kernel.Part{Matrix: fn(0)}, kernel.Part{Matrix: fn(n), Col: kernel.Panel})
+	reads := kernel.Connect{Dst: l.weightsOf("connect"), Src: in, Streams: n, Eps: h.Eps}
+	adds := kernel.Connect{Dst: l.weightsOf("connect.add"), Src: in, SrcCol: kernel.Panel, Streams: n, Eps: h.Eps / h.Add}
+	reads.Scale, reads.Bias = l.vector(l.blk+name+"_scale.weight", 2), l.vector(l.blk+name+"_base.weight", 2*n)
+	if reads.Scale != nil {
+		adds.Scale, adds.Bias = reads.Scale[1:], reads.Bias[n:]
+	}
+	l.add(reads)
+	l.add(adds)
+	l.add(kernel.NormRows{Dst: adds.Dst, Src: adds.Dst, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: h.Add})
+	mix := l.read(reads.Dst)
+	l.alone = true
+	half()
+	mix.Dst, mix.Segs, mix.Src, mix.SrcSegs, mix.Weights, mix.Store = l.connected(), n, l.x(), 1, adds.Dst, false
 	l.add(mix)
 }
 

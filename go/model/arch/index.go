@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// indexEps is that of the norm of an index's keys, which files do not say.
+// indexEps is that of the norm of an index's keys in most models: files do not say it.
 const indexEps = 1e-6
 
 // An index chooses the positions that a layer attends to, where there are more than a number of
@@ -42,7 +42,7 @@ func (l layer) index() index {
 		l.add(kernel.Matmul{Dst: weights, Act: l.only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
 		l.add(kernel.Matmul{Dst: qk, Act: l.only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
 		l.add(kernel.NormRows{
-			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: indexEps, Scale: 1,
+			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: n.Eps, Scale: 1,
 			Weight: l.vector(l.blk+"indexer.k_norm.weight", n.Dim), Bias: l.vector(l.blk+"indexer.k_norm.bias", n.Dim),
 		})
 		if len(l.tiers) > 0 {
@@ -53,7 +53,7 @@ func (l layer) index() index {
 			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
 			Col: [3]int{0, key}, Group: group, KVOffset: offset,
 		}
-		l.add(kernel.StoreKV{Heads: heads, Rope: n.Rope, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1})
+		l.add(kernel.StoreKV{Heads: heads, Rope: n.Rope, RopeAt: n.RopeAt, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1})
 		l.add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.Best})
 		return l.chosen()
 	}}
@@ -72,6 +72,7 @@ func (k *keys) indexes(style kernel.Rope) {
 		Dim:   k.int("attention.indexer.key_length", 1, maxHeadDim),
 		Best:  k.int("attention.indexer.top_k", 1, maxChosen),
 		Rope:  style,
+		Eps:   indexEps,
 	}
 	if k.err != nil {
 		return

@@ -23,19 +23,19 @@ var kimiLinear = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrLatents(false))
+			l.residual("attn_norm", l.deltaOrLatents(latent{}))
 			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")
 	},
 }
 
-// deltaOrLatents is the delta net of a layer, or its attention over latents, which may have a gate for each head.
-func (l layer) deltaOrLatents(gated bool) half {
+// deltaOrLatents is the delta net of a layer, or its attention over latents.
+func (l layer) deltaOrLatents(a latent) half {
 	if l.NHeadKV == 0 {
 		return l.channelDelta()
 	}
-	return l.latentAttention(gated)
+	return l.latentAttention(a)
 }
 
 // channelDelta reads the sizes of delta nets whose decays are of channels, and which layers are

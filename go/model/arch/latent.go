@@ -6,6 +6,12 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
+// latent says what attention over latents has besides.
+type latent struct {
+	gate  gateFrom // gateOwn or gateHead: the result is multiplied by the sigmoid of a projection
+	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
+}
+
 // latentAttention is attention whose keys and values are products of one vector for each
 // position, the latent, which is all that is kept (DeepSeek-AI 2024, "DeepSeek-V2"): MLA.
 //
@@ -13,9 +19,7 @@ import (
 // share. A score q.k is [W_k' q; q_r].[c; r], and a sum of values is W_v times that of latents. So
 // both matrices are absorbed into queries and results, and what is left is attention with one
 // key-value head, whose keys are [c; r] and whose values are the first channels of these.
-//
-// gated: the result of each head is multiplied by the sigmoid of a number.
-func (l layer) latentAttention(gated bool) half {
+func (l layer) latentAttention(a latent) half {
 	c, n := l.cfg, l.latents()
 	plain := n.KeyDim - n.RopeDim // channels of a query that are not rotated
 	heads := kernel.Spread{N: l.NHead, Step: l.HeadDim}
@@ -27,8 +31,13 @@ func (l layer) latentAttention(gated bool) half {
 	index := l.index()
 	takes := append([]kernel.Matrix{first, in}, index.in...)
 	var gate kernel.Matrix
-	if gated {
+	switch a.gate {
+	case gateOwn:
+		gate = l.matrix(l.blk+"attn_gate.weight", c.NEmbd, l.NHead*n.ValueDim)
+	case gateHead:
 		gate = l.headGate()
+	}
+	if a.gate != gateNone {
 		takes = append(takes, gate)
 	}
 	return half{in: takes, run: func(act kernel.Act) {
@@ -65,7 +74,11 @@ func (l layer) latentAttention(gated bool) half {
 		l.add(store)
 		att := l.floats("att", kernel.TokRows, l.NHead*l.ValueDim)
 		chosen := index.choose(act, low)
-		l.add(kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Best: n.Index.Best, Chosen: chosen})
+		attend := kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Best: n.Index.Best, Chosen: chosen}
+		if a.sinks {
+			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
+		}
+		l.add(attend)
 
 		latents := l.headAct(l.ValueDim, values)
 		y := l.floats("att.values", kernel.TokRows, l.NHead*n.ValueDim)
@@ -74,7 +87,10 @@ func (l layer) latentAttention(gated bool) half {
 			Dst: y, Act: latents, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: values}},
 			Heads: kernel.Spread{N: l.NHead, Step: n.ValueDim},
 		})
-		if gated {
+		switch a.gate {
+		case gateOwn:
+			l.open(act, gate, kernel.Gate{Dst: y, Cols: l.NHead * n.ValueDim, Fn: kernel.Sigmoid})
+		case gateHead:
 			l.open(act, gate, kernel.Gate{Dst: y, Cols: n.ValueDim, Segs: l.NHead, Fn: kernel.Sigmoid})
 		}
 		outAct := l.act("att", kernel.TokRows, l.NHead*n.ValueDim, out)

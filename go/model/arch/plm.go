@@ -14,7 +14,7 @@ var plm = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.latentAttention(false))
+			l.residual("attn_norm", l.latentAttention(latent{}))
 			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.ReLU2, plain: true}))
 		})
 		b.end("output_norm")

@@ -53,18 +53,12 @@ func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		return nil, 0, nil
 	}
 	n := l.cfg.Latent.Index
-	queries := l.matrix(l.blk+"indexer.q_proj.weight", l.cfg.NEmbd, n.NHead*n.Dim)
-	keys := l.matrix(l.blk+"indexer.k_proj.weight", l.cfg.NEmbd, n.Dim)
-	if len(l.tiers) > 0 {
-		keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
-	}
+	queries, keys := l.indexProjections()
 	best = n.Best / l.Every
 	return []kernel.Matrix{queries, keys}, best, func(act kernel.Act) kernel.Buf {
-		key := n.NHead * n.Dim // where it begins
-		qk, r := l.floats("index", kernel.TokRows, key+n.Dim), l.ofEntry()
-		l.add(kernel.Matmul{Dst: qk, Act: l.only(act, queries, keys), Parts: []kernel.Part{{Matrix: queries}, {Matrix: keys, Col: key}}})
+		heads, r := l.indexed(act, queries, keys), l.ofEntry()
 		op := kernel.Compress{
-			Src: qk, Col: [2]int{key}, Even: true, Dim: n.Dim, Parts: 1, KV: l.kv, Eps: l.cfg.Eps,
+			Src: heads.QKV, Col: [2]int{heads.Col[1]}, Even: true, Dim: n.Dim, Parts: 1, KV: l.kv, Eps: l.cfg.Eps,
 			Norm: l.vector(l.blk+"indexer.k_norm.weight", n.Dim),
 			Rope: r.Style, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.Every},
 		}
@@ -73,7 +67,6 @@ func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(n.Dim, 1), Window: op.Window(),
 		})
 		l.add(op)
-		heads := kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk, Col: [3]int{0, key}}
 		l.add(kernel.StoreKV{
 			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1,
 			QNorm: l.vector(l.blk+"indexer.q_norm.weight", n.Dim), QueriesOnly: true,
@@ -81,4 +74,41 @@ func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		l.add(kernel.Select{Heads: heads, Dst: l.chosen(), Even: true, N: best, Entries: op.Entries})
 		return l.chosen()
 	}
+}
+
+// headIndex is spanIndex where each kv head has its own choice, by a head of the index, and a span's score is the best of its
+// positions': the index keeps the keys of all.
+func (l layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel.Act) kernel.Buf) {
+	n := l.cfg.Latent.Index
+	queries, keys := l.indexProjections()
+	best = n.Best / l.Every
+	return []kernel.Matrix{queries, keys}, best, func(act kernel.Act) kernel.Buf {
+		heads := l.indexed(act, queries, keys)
+		heads.Group, heads.KVOffset = l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
+		l.add(kernel.StoreKV{
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1,
+			QNorm: l.vector(l.blk+"indexer.q_norm.weight", n.Dim), KNorm: l.vector(l.blk+"indexer.k_norm.weight", n.Dim),
+		})
+		chosen := l.floats("chosen", kernel.TokRows, n.NHead*best)
+		l.add(kernel.Select{Heads: heads, Dst: chosen, Even: true, N: best, Each: l.Every, Near: n.Near, Choices: n.NHead})
+		return chosen
+	}
+}
+
+// indexProjections binds the matrices of the queries and keys of an index.
+func (l layer) indexProjections() (queries, keys kernel.Matrix) {
+	n := l.cfg.Latent.Index
+	if len(l.tiers) > 0 {
+		keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
+	}
+	return l.matrix(l.blk+"indexer.q_proj.weight", l.cfg.NEmbd, n.NHead*n.Dim), l.matrix(l.blk+"indexer.k_proj.weight", l.cfg.NEmbd, n.Dim)
+}
+
+// indexed computes them.
+func (l layer) indexed(act kernel.Act, queries, keys kernel.Matrix) kernel.Heads {
+	n := l.cfg.Latent.Index
+	key := n.NHead * n.Dim // where it begins
+	qk := l.floats("index", kernel.TokRows, key+n.Dim)
+	l.add(kernel.Matmul{Dst: qk, Act: l.only(act, queries, keys), Parts: []kernel.Part{{Matrix: queries}, {Matrix: keys, Col: key}}})
+	return kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk, Col: [3]int{0, key}}
 }

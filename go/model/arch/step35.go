@@ -80,11 +80,16 @@ func (k *keys) withNext(read func()) {
 
 // limitsApart reads what the function of experts is held within, and that of shared experts and of dense layers.
 func (k *keys) limitsApart() {
+	k.limitsOfRouted()
+	k.c.LimitFn = true
+}
+
+// limitsOfRouted is limits where shared experts have none that the file does not say.
+func (k *keys) limitsOfRouted() {
 	k.limits()
 	if !k.has("swiglu_clamp_shexp") {
 		for il := range k.c.Layers {
 			k.c.Layers[il].SharedLimit = 0
 		}
 	}
-	k.c.LimitFn = true
 }
