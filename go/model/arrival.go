@@ -46,7 +46,9 @@ func (m *Model) arrive(r reading) {
 	}
 	r.Until, a.cancel = context.WithCancel(until)
 	r.Lent, r.spare = 0, nil // of the time before
-	r.feed = newFeed(m.file, mats, r.Options)
+	if r.feed == nil || r.feed.parts != nil {
+		r.feed = m.newFeed(mats, nil, r.Options) // else the kernel reads on
+	}
 	m.arriving = a
 	a.ended.Go(func() {
 		defer r.feed.close()

@@ -58,38 +58,47 @@ func (c chunk) source() stream.Range {
 	return stream.Range{File: c.t.Shard, Off: int64(c.t.Offset) + int64(c.at), N: c.n}
 }
 
+// sources returns what is read of matrices, in order, but for those that are read as a whole, in any order.
+func sources(mats []*matrix) (parts []stream.Range) {
+	for _, x := range mats {
+		if x.transposed {
+			continue
+		}
+		for _, c := range x.chunks() {
+			parts = append(parts, c.source())
+		}
+	}
+	return parts
+}
+
 // feedBuffers is how many chunks are in memory at a time, or on their way.
 const feedBuffers = 3
 
 // A feed is the chunks of a file that is not in the page cache, read ahead of their use: into buffers, or, where parts is
 // nil, into the page cache.
 type feed struct {
-	parts   *stream.Feed
-	room    *loan
-	warming warming
+	parts *stream.Feed
+	room  *loan
 }
 
 // newFeed returns a feed of what is read of these matrices. Where the whole file has room in the page cache it stays there: the
-// kernel reads it there by itself, without a copy, as fast as the disk is. Else chunks pass through buffers. It is nil where there is
-// nothing to read, or no memory for buffers: then chunks are in the file's pages.
-func newFeed(f *File, mats []*matrix, o Options) *feed {
-	var parts []stream.Range
-	for _, x := range mats {
-		if x.transposed {
-			continue // read as a whole, in any order
-		}
-		for _, c := range x.chunks() {
-			parts = append(parts, c.source())
-		}
-	}
+// kernel reads it there by itself, without a copy, as fast as the disk is, and goes on with what is read of later matrices. Else
+// chunks pass through buffers. It is nil where there is nothing to read, or no memory for buffers: then chunks are in the file's
+// pages.
+func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
+	f := m.file
 	cached := func(r stream.Range) bool { return f.regions[r.File].Present(int(r.Off), r.N) }
-	if !f.CanStream() || len(parts) == 0 || allCached(parts, cached) {
-		return nil
-	}
+	unread := func(parts []stream.Range) bool { return f.CanStream() && len(parts) > 0 && !allCached(parts, cached) }
+	parts := sources(mats)
 	if o.Budget.Free() > f.Size() {
-		fd := &feed{}
-		fd.warming.start(f, parts)
-		return fd
+		if parts = append(parts, sources(later)...); !unread(parts) {
+			return nil
+		}
+		m.warming.start(f, parts)
+		return &feed{}
+	}
+	if !unread(parts) {
+		return nil
 	}
 	room, err := o.borrow("weights on their way", uint64(stream.FeedBytes(parts, feedBuffers)))
 	if err != nil {
@@ -136,11 +145,7 @@ func (r *reading) bytes(c chunk) []byte {
 }
 
 func (f *feed) close() {
-	if f == nil {
-		return
-	}
-	f.warming.end()
-	if f.parts != nil {
+	if f != nil && f.parts != nil {
 		f.parts.Close()
 		f.room.Close()
 	}

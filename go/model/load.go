@@ -153,19 +153,19 @@ func (m *Model) read(o Options) (reading, error) {
 	}
 	defer spare.Close()
 	r.spare = spare.Bytes()
-	var mats []*matrix
+	var mats, later []*matrix
 	for _, x := range m.weights.mats {
 		switch {
 		case !m.weights.readNow(x):
 		case o.Early != nil && m.Residency == Packed && x.canWait():
-			r.later[x] = true
+			r.later[x], later = true, append(later, x)
 		default:
 			mats = append(mats, x)
 		}
 	}
 	if m.Residency != Mapped { // else the file's pages are what is used
 		o.Lent -= min(o.Lent, m.weights.checkBytes())
-		r.feed = newFeed(m.file, mats, o)
+		r.feed = m.newFeed(mats, later, o)
 		defer r.feed.close()
 	}
 	for _, x := range mats {

@@ -312,9 +312,20 @@ func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
 			return fmt.Errorf("tensor %q: %w", m.parts[0].Name, err)
 		}
 		if inPlace { // what was packed begins no later than its rows, so rows that follow are still there
-			copy(m.Data[at*row:], panels)
+			spread(m.Data[at*row:], panels, pool.Threads())
 		}
 		at += src.Out
 	}
 	return nil
+}
+
+// spread copies src to the beginning of dst, with several threads.
+func spread(dst, src []byte, threads int) {
+	var all sync.WaitGroup
+	share := (len(src)+threads-1)/threads/kernel.Align*kernel.Align + kernel.Align
+	for at := 0; at < len(src); at += share {
+		part := src[at:min(at+share, len(src))]
+		all.Go(func() { copy(dst[at:], part) })
+	}
+	all.Wait()
 }
