@@ -1,0 +1,343 @@
+package kernel
+
+// #include "quern.h"
+import "C"
+
+import (
+	"cmp"
+	"math"
+)
+
+// Rope says which dimensions of a head are rotated together.
+type Rope int32
+
+const (
+	RopeNone Rope = C.QN_ROPE_NONE
+	RopeNorm Rope = C.QN_ROPE_NORM // 2i and 2i+1
+	RopeNeox Rope = C.QN_ROPE_NEOX // i and i + n_rot/2
+)
+
+// KVType is a type in which keys or values are stored.
+type KVType int32
+
+const (
+	KVF16  KVType = C.QN_KV_F16
+	KVF32  KVType = C.QN_KV_F32
+	KVBF16 KVType = C.QN_KV_BF16
+	KVI16  KVType = C.QN_KV_I16
+	KVQ8   KVType = C.QN_KV_Q8
+	KVQ4   KVType = C.QN_KV_Q4
+)
+
+// Integer reports whether the channels of a head have one scale.
+func (t KVType) Integer() bool { return t == KVI16 || t == KVQ8 || t == KVQ4 }
+
+// KVTypes is the types of keys and of values.
+type KVTypes struct{ K, V KVType }
+
+// KVBytes returns the bytes of one layer's keys and values in a KV block. valueDim is 0 where
+// values are channels of keys.
+func KVBytes(t KVTypes, nHeadKV, headDim, valueDim int) int {
+	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim), C.int32_t(valueDim)))
+}
+
+// Heads is the shape of an attention, and where its queries, keys and values lie.
+type Heads struct {
+	NHead, NHeadKV int
+	HeadDim        int  // of a query and a key
+	ValueDim       int  // of a value; 0: HeadDim
+	InKeys         bool // values are the first ValueDim channels of keys: there are no others
+	KV             KVTypes
+	Group          int    // of the batch, where keys and values are
+	KVOffset       int    // of this layer inside a block of the group, in bytes
+	QKV            Buf    // queries, keys and values of each token
+	Col            [3]int // where in QKV each of them begins
+	Tiers          []Tier // where blocks are that the group has no more
+}
+
+// A Tier is where a layer's keys and values are in blocks of another group, and how they are kept there.
+type Tier struct {
+	KV              KVTypes
+	Group, KVOffset int
+}
+
+// in is the shape as it is in a tier.
+func (h Heads) in(t Tier) Heads {
+	h.KV, h.Group, h.KVOffset, h.Tiers = t.KV, t.Group, t.KVOffset, nil
+	return h
+}
+
+// tiers sets the tiers of an operation that reads blocks.
+func (h Heads) tiers(b *planBuilder, c *C.struct_qn_op, window int) error {
+	if len(h.Tiers) > len(c.tier) {
+		return shapeErr("attention over blocks of %d groups", 1+len(h.Tiers))
+	}
+	c.n_tier = C.int32_t(len(h.Tiers))
+	for i, t := range h.Tiers {
+		b.use(groupUse{group: t.Group, bytes: h.in(t).reach(), window: window})
+		c.tier[i] = C.struct_qn_tier{kv_offset: C.int64_t(t.KVOffset), group: C.int32_t(t.Group), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
+	}
+	return nil
+}
+
+func (h Heads) valueDim() int { return cmp.Or(h.ValueDim, h.HeadDim) }
+
+func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
+	if h.NHead < 1 || h.NHeadKV < 1 || h.HeadDim < 1 || h.ValueDim < 0 || h.NHead%h.NHeadKV != 0 {
+		return shapeErr("attention of %d heads of %d over %d", h.NHead, h.HeadDim, h.NHeadKV)
+	}
+	c.n_head, c.n_head_kv = C.int32_t(h.NHead), C.int32_t(h.NHeadKV)
+	c.head_dim, c.v_dim = C.int32_t(h.HeadDim), C.int32_t(h.valueDim())
+	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
+	if h.InKeys {
+		c.v_in_k = 1
+	}
+	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
+	for i, n := range [3]int{h.NHead * h.HeadDim, h.NHeadKV * h.HeadDim, h.NHeadKV * h.valueDim()} {
+		if i == 2 && h.InKeys {
+			break
+		}
+		c.col[i] = C.int32_t(h.Col[i])
+		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reach is how far into a block the layer's keys and values go.
+func (h Heads) reach() int {
+	kept := h.valueDim()
+	if h.InKeys {
+		kept = 0
+	}
+	return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, kept)
+}
+
+// StoreKV normalises each head of the queries and keys where QNorm and KNorm
+// are set, rotates NRot of their dimensions from RopeAt on by Table, scales the queries,
+// and writes keys and values into the blocks of the group. The channels of all three
+// are last multiplied by QMul, KMul and VMul where these are set.
+type StoreKV struct {
+	Heads
+	Rope             Rope
+	RopeAt, NRot     int
+	Table            Buf // from RopeTable
+	QNorm, KNorm     []float32
+	RopeFirst        bool // the norms come after the rotation
+	Eps              float32
+	Scale            float32
+	Temperature      Temperature
+	QMul, KMul, VMul []float32 // of each kv head
+	QueriesOnly      bool      // there are no keys and values: those that Attend reads are of another layer
+}
+
+// A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
+// Scale is not 0. Where Beyond is not, queries at positions beyond it are scaled by ln(position) / ln(Beyond), and so is
+// the soft cap of scores: see Attend.Beyond.
+type Temperature struct {
+	Scale        float32
+	Span, Offset int
+	Beyond       int
+}
+
+func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_QKV
+	if o.QueriesOnly {
+		c.q_only = 1
+	} else {
+		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+	}
+	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
+	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
+	c.aux = C.int32_t(none)
+	if o.Rope != RopeNone {
+		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
+			return err
+		}
+	}
+	if o.RopeFirst {
+		c.rope_first = 1
+	}
+	if t := o.Temperature; t.Scale != 0 {
+		if t.Span < 1 || t.Span > math.MaxInt32 || t.Offset < 0 || t.Offset > math.MaxInt32 {
+			return shapeErr("temperature of queries over %d positions from %d", t.Span, t.Offset)
+		}
+		c.temp, c.temp_span, c.temp_offset = C.float(t.Scale), C.int32_t(t.Span), C.int32_t(t.Offset)
+	}
+	if err := beyond(c, o.Temperature.Beyond); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
+		return err
+	}
+	for i, mul := range [][]float32{o.QMul, o.KMul, o.VMul} {
+		dim := o.HeadDim
+		if i == 2 {
+			dim = o.valueDim()
+		}
+		if err := optional(b, &c.mul[i], mul, o.NHeadKV*dim); err != nil {
+			return err
+		}
+	}
+	return o.Heads.fill(b, c)
+}
+
+// beyond sets from where on scores grow with the position.
+func beyond(c *C.struct_qn_op, n int) error {
+	if n < 0 || n == 1 || n > math.MaxInt32 {
+		return shapeErr("scores that grow beyond position %d", n)
+	}
+	c.temp_log = C.int32_t(n)
+	return nil
+}
+
+// Attend is Dst[t] = the attention of token t's queries over the blocks of
+// its sequence, up to its own position.
+type Attend struct {
+	Heads
+	Dst     Buf
+	Window  int       // positions that a token sees, with its own; 0: all
+	Chunked bool      // of them only those since the last multiple of Window
+	Ahead   int       // positions after its own that a token sees, as far as its sequence goes in the batch
+	Side    Side      // of a sequence with a source
+	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
+	Beyond  int       // Softcap grows with positions beyond it as queries do, see Temperature; 0: it does not
+	Bias    Bias      // what is added to scores, by distance
+	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
+	Mul     []float32 // of each kv head: channels of the result are multiplied by it
+	Best    int       // tokens with more positions, or entries, see the best of them that a Select chose; 0: all
+	Chosen  Buf       // with Best
+	Each    int       // with Best: positions that a number chosen stands for, and those behind the last whole Each are seen; 0: it is a position
+	Near    int       // with Each: a multiple of it, the last so many positions that are seen, up to the end of the token's Each; 0: see there
+	Apart   bool      // with Each: each kv head sees numbers of its own, Best of them after those of the one before
+	Entries Entries   // seen beside the positions in the window
+}
+
+// Side is which positions of a sequence with a source a token may see. See Batch.Source.
+type Side int
+
+const (
+	AnySide    Side = C.QN_SIDE_ANY
+	OwnSide    Side = C.QN_SIDE_OWN    // those after the source
+	SourceSide Side = C.QN_SIDE_SOURCE // all of the source, and no others
+)
+
+// A Bias is what is added to the scores of attention, by the distance of the key. The zero value is none.
+type Bias struct {
+	Span int       // keys further away count as at this distance
+	By   []float32 // [heads][BiasWidth(Span)]
+}
+
+// BiasWidth is the numbers that a Bias has for a head: that of a key i positions after the token's own, or before
+// it where i is negative, at BiasAt(Span, i).
+func BiasWidth(span int) int { return 2 * (span + KVBlock) }
+
+// BiasAt returns where a head has its number for keys i positions after the token's own; the numbers before that of
+// -span are the same as it, and those after that of span.
+func BiasAt(span, i int) int { return span + KVBlock - 1 + i }
+
+func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_ATTEND
+	if o.Ahead < 0 || o.Ahead > math.MaxInt32 || o.Bias.Span < 0 || o.Bias.Span > math.MaxInt32 {
+		return shapeErr("attention to %d positions ahead, with biases to a distance of %d", o.Ahead, o.Bias.Span)
+	}
+	c.ahead, c.span = C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
+	if o.Window < 0 || o.Window > math.MaxInt32 || !(o.Softcap >= 0) {
+		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
+	}
+	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
+	if o.Chunked {
+		c.chunked = 1
+	}
+	c.side = C.int32_t(o.Side)
+	b.sided = b.sided || o.Side != AnySide
+	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
+	if err := beyond(c, o.Beyond); err != nil {
+		return err
+	}
+	if err := o.tiers(b, c, o.Window); err != nil {
+		return err
+	}
+	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+		return err
+	}
+	if o.Best > 0 {
+		c.n_select, c.each = C.int32_t(o.Best), C.int32_t(o.Each)
+		choices := 1
+		if o.Each > 0 {
+			c.window = C.int32_t(o.Near)
+			if o.Apart {
+				c.n_seg, choices = C.int32_t(o.NHeadKV), o.NHeadKV
+			}
+		}
+		if err := b.floats(&c.aux, o.Chosen, TokRows, choices*o.Best); err != nil {
+			return err
+		}
+	}
+	if err := optional(b, &c.vec, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
+		return err
+	}
+	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+		return err
+	}
+	if err := optional(b, &c.mul[0], o.Mul, o.NHeadKV*o.valueDim()); err != nil {
+		return err
+	}
+	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {
+		return err
+	}
+	return o.Heads.fill(b, c)
+}
+
+// Select chooses the N positions of each token with the best scores, of those up to its own: the
+// sum over heads of a weight times max(query . key, 0). Src has the queries, as a StoreKV of
+// the same heads left them that wrote their keys. Where there are no more positions than N it writes nothing.
+//
+// With Each it chooses spans of as many positions in place of positions, other than the last ones: see Attend.Near. A
+// span scores as the best of its positions, whose scores may be below zero then.
+type Select struct {
+	Heads
+	Dst     Buf  // N columns, for each choice
+	Weights Buf  // of each head
+	Even    bool // heads weigh 1: there are no Weights
+	N       int
+	Entries Entries // chosen instead of positions
+	Each    int     // positions of a span: a divisor or a multiple of KVBlock; 0: positions are chosen
+	Near    int     // with Each: see Attend.Near
+	Choices int     // with Each: of as many equal parts of the heads, each for itself; 0: 1
+}
+
+func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_SELECT
+	if o.N < 1 || o.N > math.MaxInt32 || o.NHeadKV != 1 || !o.InKeys {
+		return shapeErr("the best %d positions by %d heads of keys", o.N, o.NHeadKV)
+	}
+	if o.Entries.Every == 0 {
+		b.use(groupUse{group: o.Group, bytes: o.reach()})
+	}
+	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+		return err
+	}
+	c.n_select = C.int32_t(o.N)
+	if o.Each < 0 || o.Each > math.MaxInt32 || o.Near < 0 || o.Near > math.MaxInt32 || o.Choices < 0 || o.Choices > o.NHead {
+		return shapeErr("%d choices of spans of %d, the last %d positions seen, by %d heads", o.Choices, o.Each, o.Near, o.NHead)
+	}
+	choices := 1
+	if o.Each > 0 {
+		choices = max(o.Choices, 1)
+		c.each, c.window, c.n_seg = C.int32_t(o.Each), C.int32_t(o.Near), C.int32_t(choices)
+	}
+	if o.Even {
+		c.aux = C.int32_t(none)
+	} else if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
+		return err
+	}
+	if err := b.floats(&c.dst, o.Dst, TokRows, choices*o.N); err != nil {
+		return err
+	}
+	return o.Heads.fill(b, c)
+}
