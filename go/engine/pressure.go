@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -69,7 +70,9 @@ func (d *Device) Adjust(r Reading) (changes []string) {
 	d.measure()
 	was, whose := d.budget.Limit()
 	d.budget.SetLimit(r.Limit, r.Reason)
-	if r.Reason != whose || max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8 {
+	// What is available follows whatever else runs on the machine. Where that is too little, it is said below.
+	moved := max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8
+	if r.Reason != whose || moved && r.Reason != machine.Available {
 		say("the memory limit is %s (%s), it was %s (%s)", mem.FormatBytes(r.Limit), r.Reason, mem.FormatBytes(was), whose)
 	}
 	if d.mapped() { // pages that are read from the file are waited for in any case

@@ -95,6 +95,21 @@ func (f *followed) stays(t *testing.T, want Pressure) {
 	}
 }
 
+// What the neighbours of a process take comes and goes: as long as there is enough, it is no news.
+func TestWhatNeighboursTakeIsNotLogged(t *testing.T) {
+	d := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(8<<30, machine.Available)})
+	for _, limit := range []uint64{4 << 30, 9 << 30} {
+		if lines := d.Adjust(Reading{Limit: limit, Reason: machine.Available}); len(lines) > 0 {
+			t.Errorf("logged %q", lines)
+		}
+	}
+	for _, limit := range []uint64{4 << 30, 9 << 30} {
+		if lines := d.Adjust(Reading{Limit: limit, Reason: "cgroup memory.max"}); len(lines) != 1 {
+			t.Errorf("logged %q of a limit that somebody set", lines)
+		}
+	}
+}
+
 // A shrunk limit takes unused memory and cached prefixes first, and what runs goes on.
 func TestShrinkGivesPrefixesBack(t *testing.T) {
 	f := follow(t, 12, Config{Sequences: 2, Ctx: 128})

@@ -170,6 +170,10 @@ func (t tree) hierarchical(dir string) []MemLimit {
 	return nil
 }
 
+// Available is MemoryLimit's reason where nothing limits the process but what the machine has, of which its neighbours take as
+// much as they like.
+const Available = "memory available"
+
 // MemoryLimit returns how much memory the process may use at most, and a short reason:
 // the smallest limit of its control groups less what others in the group have, or what
 // the machine has available beside what the process has. Page cache counts as free, since
@@ -186,7 +190,7 @@ func (l *Limits) MemoryLimit() (bytes uint64, reason string) {
 		take(g.Bytes-min(g.Bytes-1, g.Taken), "cgroup "+g.Kind)
 	}
 	if l.MemAvailable > 0 {
-		take(l.MemAvailable+l.MemOwn, "memory available")
+		take(l.MemAvailable+l.MemOwn, Available)
 	} else if l.MemTotal > 0 {
 		take(l.MemTotal, "memory installed")
 	}

@@ -33,6 +33,7 @@ type Config struct {
 	Settings  Settings
 	System    string // the system message; "": none
 	First     string // the first message; "": none
+	Once      bool   // the session ends after the first answer
 	Keep      int    // first tokens of a prompt that stay where an answer shifts the context; -1: all
 	Tools     Tools  // that the model may call; nil: none
 
@@ -88,7 +89,7 @@ func (s *Session) Run(ctx context.Context) error {
 		}
 	}
 	hinted := false
-	for {
+	for !s.Once || len(s.messages) == 0 && s.failed == 0 {
 		typed, err := s.Input.Read()
 		switch {
 		case errors.Is(err, ErrInterrupted) && !hinted:
@@ -108,6 +109,7 @@ func (s *Session) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.outcome()
 }
 
 // outcome returns the error of a session whose input has ended.

@@ -30,7 +30,10 @@ type chatFlags struct {
 	draft    draftFlags
 	adapters adapterFlags
 	system   string
+	from     string // the file of the system message
 	first    string
+	once     bool
+	talks    bool // llama-cli's flag for what this command always does
 	forget   bool
 	mcp      string
 	mcpAllow []string
@@ -58,6 +61,7 @@ the tools of --mcp-allow.
 ` + orDemoHelp,
 		Example: `  quern chat
   quern chat model.gguf
+  quern chat model.gguf --single-turn -p "Name three rivers."
   echo "Name three rivers." | quern chat -m model.gguf -sys "Answer in French."
   quern chat -m model.gguf --mcp ~/.config/mcp.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +85,15 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.model.defineShift(fs)
 	fs.StringVar(&f.system, "system-prompt", "", "`TEXT` of the system message")
 	alias(fs, "system-prompt", "sys")
+	fs.StringVar(&f.from, "system-prompt-file", "", "`FILE` with the system message")
+	alias(fs, "system-prompt-file", "sysf")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
+	fs.BoolVar(&f.once, "single-turn", false, "leave after the first answer")
+	alias(fs, "single-turn", "st")
+	for name, p := range map[string]*bool{"conversation": &f.talks, "interactive": new(bool), "interactive-first": new(bool)} {
+		switchVar(fs, p, name, true, "what this command always does")
+		fs.Lookup(name).Hidden = true
+	}
 	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
 	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON, whose tools the model may call; each call is asked for")
 	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that are called without a question")
@@ -89,13 +101,26 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.template.define(fs)
 	f.settings.define(fs)
 	f.draft.define(fs, f.model.hub)
-	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
 // run implements "quern chat".
 func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := f.template.check(); err != nil {
 		return err
+	}
+	if !f.talks {
+		return usagef("--no-conversation: \"quern run\" continues a text")
+	}
+	if f.from != "" {
+		if f.system != "" {
+			return usagef("--system-prompt and --system-prompt-file: give one")
+		}
+		text, err := readFile(f.from)
+		if err != nil {
+			return err
+		}
+		f.system = strings.TrimSuffix(text, "\n")
 	}
 	note := notes(stderr)
 	f.model.warn(note)
@@ -137,7 +162,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	c := repl.Config{
-		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Keep: f.model.kept(in.tok), Draft: f.draft.Options,
+		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.tok), Draft: f.draft.Options,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 	}
 	switch {

@@ -160,7 +160,7 @@ func TestInspectTotalSuffices(t *testing.T) {
 			if flags[len(flags)-1] != "mapped" {
 				less = append(less, "--weights", "packed")
 			}
-			quern(t, less...).refused(t, 1, "need")
+			quern(t, less...).refused(t, 1, "limit are free (--memory)")
 		}
 	}
 }

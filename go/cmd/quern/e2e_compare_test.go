@@ -65,7 +65,7 @@ func TestCompareSettings(t *testing.T) {
 	quern(t, "perplexity", "-m", demo.Name, "--kl-divergence").refused(t, 2, "--kl-divergence-base")
 	quern(t, "perplexity", "-m", demo.Name, "--kl-divergence", "--hellaswag").refused(t, 2, "give one")
 	quern(t, "compare", demo.Name, demo.Name).refused(t, 2, "-f FILE")
-	quern(t, "compare", demo.Name, "-f", heldOut).refused(t, 2, "2 arg")
+	quern(t, "compare", demo.Name, "-f", heldOut).refused(t, 2, "wants BASE OTHER")
 	quern(t, "compare", "-m", demo.Name, demo.Name, demo.Name, "-f", heldOut).refused(t, 2, "-m")
 	quern(t, "compare", demo.Name, "demo -t 2", "-f", heldOut).refused(t, 2, `"demo -t 2"`)
 	quern(t, "compare", demo.Name, "demo -ctk q4_0 x", "-f", heldOut).refused(t, 2, `"x" is no flag`)

@@ -192,6 +192,20 @@ func TestRunTakesLlamaFlags(t *testing.T) {
 	if r.code != 0 || r.stdout != want || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
+	if got := succeed(t, "run", "-m", demo.Name, "-p", "Once", "--temp", "0", "-n", "8", "-no-cnv", "--no-display-prompt", "--jinja"); got != want {
+		t.Errorf("as llama-completion: %q, want %q", got, want)
+	}
+	once := succeed(t, "chat", "-m", demo.Name, "-p", "Hello", "--temp", "0", "-n", "8", "-st", "-cnv")
+	system := filepath.Join(t.TempDir(), "system.txt")
+	if err := os.WriteFile(system, []byte("Be brief.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	more := invocation{args: []string{"chat", "-m", demo.Name, "--temp", "0", "-n", "8", "-st", "-sysf", system}, stdin: "Hello\nAgain\n"}.run(t)
+	if once == "" || strings.Count(once, "\n") != strings.Count(more.stdout, "\n") {
+		t.Errorf("single turns: %q and %q", once, more.stdout)
+	}
+	quern(t, "run", "-m", demo.Name, "-p", "Once", "-cnv").refused(t, exitUsage, "--conversation", "quern chat")
+	quern(t, "chat", "-m", demo.Name, "-no-cnv").refused(t, exitUsage, "--no-conversation", "quern run")
 	quern(t, "perplexity", "-m", demo.Name, "--lora", "x").refused(t, exitUsage, "--lora")
 	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-lcd", "x").refused(t, exitUsage, "--lookup-cache-dynamic")
 	for _, name := range []string{"serve", "run", "chat"} {

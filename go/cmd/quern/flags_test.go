@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,12 +112,20 @@ func TestEnvironmentIsCheckedLikeFlags(t *testing.T) {
 // The flags that the table says do something are there, and no other flag of
 // quern serve has a name that llama-server has for something else.
 func TestEveryFlagOfTheTableIsDone(t *testing.T) {
-	serve, _, err := newRootCommand().Find([]string{"serve"})
+	root := newRootCommand()
+	serve, _, err := root.Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	serve.InitDefaultHelpFlag()
 	for _, r := range llamaflags.Rows() {
+		if r.Group == llamaflags.CLI {
+			of, _, err := root.Find([]string{strings.TrimPrefix(cmp.Or(r.Of, "quern chat"), "quern ")})
+			if err != nil || r.Flag != "" && of.Flags().Lookup(r.Flag) == nil {
+				t.Errorf("%s has no --%s, which should do %s: %v", of.Name(), r.Flag, r.Names, err)
+			}
+			continue
+		}
 		if r.Flag != "" && serve.Flags().Lookup(r.Flag) == nil {
 			t.Errorf("quern serve has no --%s, which should do %s", r.Flag, r.Names)
 		}

@@ -125,7 +125,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 		if len(args) > 0 {
 			got = fmt.Sprintf("%.80q", args[:min(len(args), 8)])
 		}
-		return fmt.Errorf("%s wants %s, got %s", cmd.CommandPath(), want, got)
+		return fmt.Errorf("%s wants %s, got %s", cmd.Name(), want, got)
 	}
 }
 

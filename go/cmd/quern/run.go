@@ -82,13 +82,14 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.model.defineShift(fs)
 	f.prompt.define(fs, "to continue")
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
+	auto(fs, "predict", &f.predict, "-2") // of llama-completion, until the context is full: nothing goes beyond it here
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.adapters.define(fs)
 	f.sampling.define(fs)
 	f.form.define(fs)
 	f.draft.define(fs, f.model.hub)
-	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation)
+	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
 // run implements "quern run".

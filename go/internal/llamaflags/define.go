@@ -23,7 +23,7 @@ const (
 // existing flags get aliases and variables, the others are added as hidden flags.
 func Define(fs *pflag.FlagSet, groups ...Group) {
 	for _, r := range Rows() {
-		if !slices.Contains(groups, r.Group) {
+		if !slices.ContainsFunc(groups, func(g Group) bool { return r.group()&g != 0 }) {
 			continue
 		}
 		if f := fs.Lookup(r.canonical()); f != nil {
@@ -72,10 +72,13 @@ func (r *Row) sets() iter.Seq[string] {
 // elsewhere is the row in a command that does not support the flag.
 func (r Row) elsewhere() Row {
 	why := "only quern serve does that"
-	if r.Needed {
-		why = "this command does not"
+	switch {
+	case r.Of != "":
+		why = strconv.Quote(r.Of) + " does that, and this command does not"
+	case r.Needed:
+		why = "this command does not do that"
 	}
-	if r.Flag, r.Becomes = "", nil; r.Group == Sampling || r.Needed {
+	if r.Flag, r.Becomes = "", nil; r.Group == Sampling || r.Needed || r.Of != "" {
 		r.Refused = why + "; leave the flag out"
 		return r
 	}

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/migrating.md anew")
 
-var groups = map[string]Group{"common": Common, "sampling": Sampling, "speculation": Speculation, "server": Server}
+var groups = map[string]Group{"common": Common, "sampling": Sampling, "speculation": Speculation, "server": Server, "cli": CLI}
 
 // The tables of docs/migrating.md are those of the table.
 func TestDocument(t *testing.T) {

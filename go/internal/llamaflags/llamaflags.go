@@ -1,10 +1,11 @@
-// Package llamaflags handles llama-server's flags: their names, environment variables,
+// Package llamaflags handles the flags of llama-server and llama-cli: their names, environment variables,
 // and effects in Quern. A flag is implemented, accepted with a warning, or refused with
 // an alternative; none is unknown. Registration, warnings, refusals, variables and the
 // tables of docs/migrating.md are all generated from one table.
 package llamaflags
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -22,14 +23,15 @@ const (
 	Switch             // none, and it has names that turn it off
 )
 
-// A Group is the set of commands that a flag applies to.
+// A Group is the set of commands that a flag applies to; those of several are added up.
 type Group int
 
 const (
-	Common      Group = iota // every command that runs a model
-	Sampling                 // the same
-	Speculation              // the same
-	Server                   // quern serve
+	Common      Group = 1 << iota // every command that runs a model
+	Sampling                      // the same
+	Speculation                   // the same
+	Server                        // quern serve
+	CLI                           // quern run and quern chat
 )
 
 // A Row is a flag of llama-server and its effect here. One of Flag, Becomes, Always,
@@ -49,11 +51,18 @@ type Row struct {
 	Ignored string            // why it has no effect, or what to use
 	Refused string            // why it is not supported, and what to do instead
 	Needed  bool              // a command without the flag refuses it, since its output would be another
+	Of      string            // the command that does it, beside quern serve if that has it; others refuse it
 	Note    string            // for the documentation: differences in its effect
 }
 
 // Rows returns the whole table.
-func Rows() []Row { return slices.Concat(common, sampling, speculation, server) }
+func Rows() []Row { return slices.Concat(common, sampling, speculation, server, cli) }
+
+// group returns the groups of the row; most are common.
+func (r *Row) group() Group { return cmp.Or(r.Group, Common) }
+
+// first returns the group in which the row is documented.
+func (r *Row) first() Group { return r.group() & -r.group() }
 
 func (r *Row) names() []string { return strings.Fields(r.Names) }
 func (r *Row) off() []string   { return strings.Fields(r.No) }

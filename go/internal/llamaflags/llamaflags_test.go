@@ -34,6 +34,34 @@ func command() *pflag.FlagSet {
 	return fs
 }
 
+// A command of llama-cli's flags does those that it has, and names the command that does the others.
+func TestOtherCommands(t *testing.T) {
+	for args, want := range map[string]string{
+		"-no-cnv": "", "-cnv": `--conversation: "quern chat" does that, and this command does not`, "-st": `--single-turn: "quern chat" does`,
+		"--chat-template x": `--chat-template: "quern chat" does`, "-r x": "--reverse-prompt: this command does not do that",
+		"--in-prefix x": "--in-prefix: the chat template", "-f x": "", "--jinja": "", "--image x": "--image: models with images", "-gan 1": "",
+	} {
+		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		fs.StringP("file", "f", "", "")
+		Define(fs, Common, CLI)
+		given, err := Rewrite(fs, strings.Fields(args))
+		if err == nil {
+			err = fs.Parse(given)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		got := ""
+		if err := Refused(fs); err != nil {
+			got = err.Error()
+		}
+		if !begins(got, want) || len(Warnings(fs)) > 0 {
+			t.Errorf("%s: refused %q, warned %q; want %q", args, got, Warnings(fs), want)
+		}
+	}
+}
+
 func TestRewrite(t *testing.T) {
 	for _, test := range []struct{ in, want string }{
 		{"-ctk q8_0", "--cache-type-k q8_0"},

@@ -9,9 +9,9 @@ import (
 // Markdown returns the flags of a group as a table for docs/migrating.md.
 func Markdown(g Group) string {
 	var b strings.Builder
-	b.WriteString("| llama-server | here | |\n| --- | --- | --- |\n")
+	b.WriteString("| flag | here | |\n| --- | --- | --- |\n")
 	for _, r := range Rows() {
-		if r.Group != g {
+		if r.first() != g {
 			continue
 		}
 		what, why := r.Class(), r.describe()
@@ -57,6 +57,9 @@ func (r *Row) describe() string {
 		default:
 			add(code(v) + " " + to)
 		}
+	}
+	if r.Of != "" && r.Group == CLI {
+		add("in " + code(r.Of))
 	}
 	for _, text := range []string{r.Always, r.Ignored, r.Refused, r.Note} {
 		add(text)

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -153,6 +154,8 @@ func TestListen(t *testing.T) {
 		{"socket in use", []string{live}, 0, "", "", "somebody listens"},
 		{"not a socket", []string{plain}, 0, "", "", "is not a socket"},
 		{"no folder", []string{filepath.Join(dir, "no", "x.sock")}, 0, "", "", "cannot listen"},
+		{"long path", []string{filepath.Join(dir, strings.Repeat("x", 120)+".sock")}, 0, "", "", "at most 107"},
+		{"a folder", []string{dir}, 0, "", "", "ends in .sock"},
 		{"key missing", []string{"127.0.0.1"}, 0, "cert.pem", "", "both a certificate and its key"},
 		{"no such certificate", []string{"127.0.0.1"}, 0, "cert.pem", "key.pem", "cert.pem"},
 	} {
@@ -253,6 +256,10 @@ func TestIdleConnections(t *testing.T) {
 	defer h.Shutdown(context.Background())
 	for i := range n {
 		conn, err := net.Dial("unix", path)
+		// Where the server does not get to accept them, its socket's queue is full.
+		for deadline := time.Now().Add(time.Minute); errors.Is(err, unix.EAGAIN) && time.Now().Before(deadline); conn, err = net.Dial("unix", path) {
+			time.Sleep(10 * time.Millisecond)
+		}
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}

@@ -64,6 +64,8 @@ func listen(host string, port int, shared bool, conf *tls.Config) (net.Listener,
 		return nil, fmt.Errorf("%s is no address of this machine; give another one with --host", host)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("port %d is not for this user; give one from 1024 with --port", port)
+	case errors.As(err, new(*net.DNSError)):
+		return nil, fmt.Errorf("%s is not found; give an address of this machine with --host, or the path of a socket, which ends in .sock", host)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
@@ -94,6 +96,9 @@ func listenSocket(path string) (net.Listener, error) {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
+	}
+	if most := len(syscall.RawSockaddrUnix{}.Path) - 1; len(path) > most {
+		return nil, fmt.Errorf("%s has %d bytes, and the path of a socket at most %d; give a shorter one with --host", path, len(path), most)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
