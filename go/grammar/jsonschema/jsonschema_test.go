@@ -3,6 +3,8 @@ package jsonschema
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/big"
 	"os"
 	"strconv"
 	"strings"
@@ -192,4 +194,33 @@ func FuzzGrammar(f *testing.F) {
 			grammar.Match(g, grammar.Ref(0), text, nil)
 		}
 	})
+}
+
+// Of the numbers with some places those are written that are multiples, whatever of the step divides powers of 10.
+func TestMultiples(t *testing.T) {
+	for _, step := range []string{"1", "2", "3", "4", "6", "7", "8", "10", "12", "15", "30", "40", "64", "99", "125", "1000", "1.5", "0.1", "0.3", "0.25", "0.04", "1.25"} {
+		for _, bounds := range []struct {
+			text   string
+			lo, hi float64
+		}{{"", math.Inf(-1), math.Inf(1)}, {`,"minimum":-31,"maximum":1234`, -31, 1234}, {`,"exclusiveMinimum":75.5`, 75.500001, math.Inf(1)}} {
+			schema := fmt.Sprintf(`{"type":"number","multipleOf":%s%s}`, step, bounds.text)
+			g, err := Grammar([]byte(schema), Options{})
+			if err != nil {
+				t.Fatalf("%s: %v", schema, err)
+			}
+			m, _ := new(big.Rat).SetString(step)
+			places, _ := m.FloatPrec()
+			for p, scale := 0, int64(1); p <= places; p, scale = p+1, scale*10 {
+				for i := int64(-1200); i < 30_000; i += 1 + max(i, -i)/40 {
+					x := big.NewRat(i, scale)
+					value, _ := x.Float64()
+					text := x.FloatString(p)
+					want := new(big.Rat).Quo(x, m).IsInt() && value >= bounds.lo && value <= bounds.hi
+					if got := grammar.Match(g, grammar.Ref(0), text, nil); got != want {
+						t.Fatalf("%s: %s is taken: %v, want %v", schema, text, got, want)
+					}
+				}
+			}
+		}
+	}
 }

@@ -27,6 +27,10 @@ func (c *compiler) multiples(m *big.Rat, lo, hi *bound) (grammar.Expr, error) {
 			return nil, fmt.Errorf("%s is too large, want a step of at most %d", m.RatString(), maxModulus)
 		}
 		d := digits{c: c, modulus: int(step.Int64()), places: n}
+		d.last = n
+		for d.rest(d.last+1) < d.rest(d.last) {
+			d.last++
+		}
 		scaled := func(b *bound, sign int64) *bound {
 			return whole(&bound{new(big.Rat).Mul(b.at, scale), b.open}, sign)
 		}
@@ -47,6 +51,7 @@ type digits struct {
 	c       *compiler
 	modulus int
 	places  int
+	last    int                    // so many digits at the end decide what of the modulus divides powers of 10, and those before count by the rest of it
 	rules   map[[3]int]grammar.Ref // by digits left, at least and at most, and remainder
 	err     error                  // the rules are too many
 }
@@ -85,43 +90,62 @@ func (d *digits) all(least, most, rem int) grammar.Expr {
 	if d.modulus == 1 {
 		return grammar.Seq{grammar.NewClass(grammar.Range{Lo: '1', Hi: '9'}), grammar.Repeat{Expr: digit, Min: least, Max: most}, d.free(d.places, 0)}
 	}
-	return d.digit('1', rem, func(rem int) grammar.Expr { return d.span(least, most, rem) })
-}
-
-// digit returns a digit, from one on, and what follows it by the remainder that it leaves.
-func (d *digits) digit(from byte, rem int, then func(rem int) grammar.Expr) grammar.Alt {
 	var out grammar.Alt
-	at := map[int]int{} // by remainder
-	var classes []grammar.Class
-	for x := from; x <= '9'; x++ {
-		to := d.step(rem, x)
-		i, ok := at[to]
-		if !ok {
-			i = len(out)
-			at[to] = i
-			out = append(out, then(to))
-			classes = append(classes, nil)
-		}
-		classes[i] = grammar.Union(classes[i], grammar.Runes(string(rune(x))))
+	last := d.last - d.places
+	for ; least < last && least <= most; least++ {
+		out = append(out, d.digit('1', rem, least+d.places, d.free))
 	}
-	for i, c := range classes {
-		out[i] = grammar.Seq{c, out[i]}
+	if least <= most {
+		out = append(out, d.digit('1', rem, d.last, func(_, rem int) grammar.Expr { return d.span(least-last, most-last, rem) }))
 	}
 	return out
 }
 
-// span returns all texts of some digits before the point, and those after it, with which the modulus
-// divides the number: a state of theirs leads to one by each digit.
+// digit returns a digit, from one on, before n others or more, and what follows it by the remainder that it leaves.
+func (d *digits) digit(from byte, rem, n int, then func(n, rem int) grammar.Expr) grammar.Alt {
+	var out grammar.Alt
+	at := map[int]int{} // by remainder
+	var classes [][]grammar.Range
+	for x := from; x <= '9'; x++ {
+		to := d.step(rem, x) % d.rest(n)
+		i, ok := at[to]
+		if !ok {
+			i = len(out)
+			at[to] = i
+			out = append(out, then(n, to))
+			classes = append(classes, nil)
+		}
+		classes[i] = append(classes[i], grammar.Range{Lo: rune(x), Hi: rune(x)})
+	}
+	for i, c := range classes {
+		out[i] = grammar.Seq{grammar.NewClass(c...), out[i]}
+	}
+	return out
+}
+
+// rest returns the modulus less what of it divides 10^n. Before n digits or more, remainders by it are all that matters of a number.
+func (d *digits) rest(n int) int {
+	m := d.modulus
+	for _, prime := range []int{2, 5} {
+		for i := 0; i < n && m%prime == 0; i++ {
+			m /= prime
+		}
+	}
+	return m
+}
+
+// span returns all texts of some digits before the last ones, and those, with which the modulus divides the number: a state of theirs
+// leads to one by each digit.
 func (d *digits) span(least, most, rem int) grammar.Expr {
 	if most == 0 {
-		return d.free(d.places, rem)
+		return d.free(d.last, rem)
 	}
-	return d.rule([3]int{least + d.places, most + d.places, rem}, func() grammar.Alt {
+	return d.rule([3]int{least + d.last, most + d.last, rem}, func() grammar.Alt {
 		out := grammar.Alt{}
 		if least == 0 {
-			out = append(out, d.free(d.places, rem))
+			out = append(out, d.free(d.last, rem))
 		}
-		return append(out, d.digit('0', rem, func(rem int) grammar.Expr { return d.span(max(least-1, 0), most-1, rem) })...)
+		return append(out, d.digit('0', rem, d.last, func(_, rem int) grammar.Expr { return d.span(max(least-1, 0), most-1, rem) })...)
 	})
 }
 
@@ -191,6 +215,7 @@ func (d *digits) point(n int) grammar.Expr {
 
 // free returns all texts of n digits with which the modulus divides the number.
 func (d *digits) free(n, rem int) grammar.Expr {
+	rem %= d.rest(n)
 	switch {
 	case n == 0 && rem == 0:
 		return grammar.Lit("")
@@ -202,6 +227,6 @@ func (d *digits) free(n, rem int) grammar.Expr {
 		return grammar.Seq{d.point(n), grammar.Repeat{Expr: digit, Min: n, Max: n}}
 	}
 	return d.rule([3]int{n, n, rem}, func() grammar.Alt {
-		return grammar.Alt{grammar.Seq{d.point(n), d.digit('0', rem, func(rem int) grammar.Expr { return d.free(n-1, rem) })}}
+		return grammar.Alt{grammar.Seq{d.point(n), d.digit('0', rem, n-1, d.free)}}
 	})
 }
