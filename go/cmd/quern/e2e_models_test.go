@@ -123,3 +123,53 @@ func TestModelsShareMemory(t *testing.T) {
 		}
 	}
 }
+
+// An embedding model beside a chat model costs what it costs alone, purpose by purpose, and a second file with the same matrices
+// has none of its own.
+func TestModelsCostTheirBytes(t *testing.T) {
+	files := copies(t, "chat.gguf", "again.gguf")
+	embedding := modelPath(t, "tiny-random-bert-cls-f16.gguf")
+	used := func(files ...string) (memoryUse, map[string]uint64) {
+		t.Helper()
+		args := []string{"--memory", "500M", "--kv-memory", "8M"}
+		for _, f := range files {
+			args = append(args, "-m", f)
+		}
+		s := serve(t, "", args...)
+		for _, f := range files {
+			name, text := strings.TrimSuffix(filepath.Base(f), ".gguf"), "Once upon a time there was a cat"
+			path, body := "/completion", fmt.Sprintf(`{"model":%q,"prompt":%q,"n_predict":8}`, name, text)
+			if f == embedding {
+				path, body = "/v1/embeddings", fmt.Sprintf(`{"model":%q,"input":%q}`, name, text)
+			}
+			if status, v := s.post(path, body); status != 200 {
+				t.Fatalf("%s: %d %v", f, status, v)
+			}
+		}
+		var u memoryUse
+		s.read("/v1/memory", &u)
+		by := map[string]uint64{}
+		for _, p := range u.Purposes {
+			if p.Purpose != "the program" {
+				by[p.Purpose] = p.Bytes
+			}
+		}
+		return u, by
+	}
+	chat, alone := used(files[0])
+	_, own := used(embedding)
+	both, together := used(files[0], embedding)
+	for purpose, n := range together {
+		if want := alone[purpose] + own[purpose]; n != want {
+			t.Errorf("%s: %d bytes together, want %d", purpose, n, want)
+		}
+	}
+	const slack = 24 << 20 // for two heaps of Go, which are as large as they happen to be
+	if costs := both.Models[1].Bytes; both.Anonymous > chat.Anonymous+costs+slack {
+		t.Errorf("%d bytes are in memory, %d without the embedding model, which takes %d", both.Anonymous, chat.Anonymous, costs)
+	}
+	_, twice := used(files...)
+	if one, two := alone["packed weights"], twice["packed weights"]; one == 0 || two*4 > one*5 {
+		t.Errorf("packed weights are %d bytes in one file, %d in two that are the same", one, two)
+	}
+}
