@@ -1,5 +1,6 @@
 # Quern's front door.
 #
+#	make help       this list
 #	make            what the build lacks, the C library, bin/quern
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
 #	make test       every test, C and Go, with a summary at the end
@@ -28,11 +29,14 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz golden clean
+.PHONY: help all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz golden clean
 .DELETE_ON_ERROR:
 
 all: lib
 	CGO_ENABLED=1 scripts/go.sh build -trimpath -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o bin/ ./go/cmd/quern
+
+help:
+	@sed -n 's/^#\tmake/make/p' Makefile
 
 setup:
 	@scripts/setup.sh build

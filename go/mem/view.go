@@ -19,10 +19,7 @@ func Int32s(b []byte) []int32 { return view[int32](b) }
 // Uint32s returns b as unsigned 32-bit integers.
 func Uint32s(b []byte) []uint32 { return view[uint32](b) }
 
-// Uint16s returns b as 16-bit words, which is how Go holds half floats.
-func Uint16s(b []byte) []uint16 { return view[uint16](b) }
-
-func view[T float32 | float64 | int32 | uint32 | uint16](b []byte) []T {
+func view[T float32 | float64 | int32 | uint32](b []byte) []T {
 	var t T
 	size := uint64(unsafe.Sizeof(t))
 	if uint64(len(b))%size != 0 || addr(b)%size != 0 {

@@ -69,13 +69,13 @@ func TestSamplersOnTheEngine(t *testing.T) {
 // What /props and answers show is what is in effect.
 func TestSamplersShown(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	fields := `"dry_multiplier":0.5,"dry_sequence_breakers":["x"],"xtc_probability":0.25,"mirostat":0,"min_keep":2,"typ_p":0.5,"samplers":["temp","XTC","top-k","dry"],"post_sampling_probs":true,"adaptive_target":0.5`
+	fields := `"dry_multiplier":0.5,"dry_sequence_breakers":["x"],"xtc_probability":0.25,"mirostat":0,"min_keep":2,"typ_p":0.5,"samplers":["temp","XTC","top-k","dry"],"post_sampling_probs":true,"adaptive_target":0.5,"repetition_penalty":1.25`
 	got := post[struct {
 		Settings map[string]any `json:"generation_settings"`
 	}](s, "/completion", `{"prompt":"Lily","n_predict":2,`+fields+`}`).Settings
 	for name, want := range map[string]string{
 		"dry_multiplier": "0.5", "dry_sequence_breakers": `["x"]`, "xtc_probability": "0.25", "min_keep": "2", "typical_p": "0.5",
-		"samplers": `["temperature","xtc","top_k","dry"]`, "post_sampling_probs": "true", "adaptive_target": "0.5", "mirostat_tau": "5",
+		"samplers": `["temperature","xtc","top_k","dry"]`, "post_sampling_probs": "true", "adaptive_target": "0.5", "mirostat_tau": "5", "repeat_penalty": "1.25",
 	} {
 		if b, err := json.Marshal(got[name]); err != nil || string(b) != want {
 			t.Errorf("%s is %s, want %s", name, b, want)

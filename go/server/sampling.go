@@ -41,7 +41,7 @@ func (s *sampling) fields() []field {
 		setting("top_p", float(&p.TopP, 0, 1), "Choose among the likeliest tokens that make up this probability; 1 is all."),
 		setting("min_p", float(&p.MinP, 0, 1), "Leave out tokens less likely than this share of the likeliest; 0 is none."),
 		setting("seed", integer(&s.seed, math.MinInt64, math.MaxInt64), "Of the choices: the same seed gives the same text under any load. -1 and 4294967295 are random."),
-		setting("repeat_penalty", float(&p.RepeatPenalty, 0.01, 100), "Makes tokens seen already less likely; 1 does not."),
+		setting("repeat_penalty repetition_penalty", float(&p.RepeatPenalty, 0.01, 100), "Makes tokens seen already less likely; 1 does not."),
 		setting("repeat_last_n", integer(&p.RepeatLastN, -1, 1<<24), "Tokens that the penalties look back at; 0 is none, -1 all."),
 		setting("presence_penalty", float(&p.PresencePenalty, -100, 100), "Taken off the logit of each token seen."),
 		setting("frequency_penalty", float(&p.FrequencyPenalty, -100, 100), "The same, for each time it was seen."),

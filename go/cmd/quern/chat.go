@@ -58,7 +58,7 @@ other clients have too:
 Each call is shown and asked for. Where nobody can be asked it is refused, but for
 the tools of --mcp-allow.
 
-` + orDemoHelp,
+` + orDemoHelp + "\n\n" + llamaHelp,
 		Example: `  quern chat
   quern chat model.gguf
   quern chat model.gguf --single-turn -p "Name three rivers."
@@ -157,6 +157,9 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer eng.Close()
+	if line := beyond(eng.Ctx(), in.cfg, f.model.overrides); line != "" {
+		note(line)
+	}
 	seq, err := f.adapters.sequence(eng.Engine)
 	if err != nil {
 		return err

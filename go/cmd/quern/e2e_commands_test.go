@@ -287,4 +287,11 @@ func TestCompletion(t *testing.T) {
 	if got := quern(t, "__complete", "run", "--temp").stdout; !strings.Contains(got, "--temp\t") {
 		t.Errorf("got %q, want --temp", got)
 	}
+	for args, want := range map[string]string{
+		"run --weights ": "auto\npacked\nmapped\nstreamed\n", "serve --cache-type-k ": "i16\nf16\n", "run -m ": ":0\n", "rm ": ":0\n",
+	} {
+		if got := quern(t, append([]string{"__complete"}, strings.Split(args, " ")...)...).stdout; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", args, got, want)
+		}
+	}
 }

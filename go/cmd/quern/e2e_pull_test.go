@@ -156,6 +156,11 @@ func TestPull(t *testing.T) {
 	says("-m", "demo", "-hfd", "org/repo", "--offline")
 	fine("cp", "hf.co/org/repo", "mine")
 	says("-m", "mine")
+	for args, want := range map[string]string{"rm o": "org/repo:Q4_K_M\n:0\n", "run -m mi": "mine\n:0\n", "cp m": "mine\n:0\n", "cp mine o": ":0\n"} {
+		if got := fine(append([]string{"__complete"}, strings.Fields(args)...)...); got != want {
+			t.Errorf("%s is completed by %q, want %q", args, got, want)
+		}
+	}
 	var list []struct{ Name, Source, Architecture string }
 	if err := json.Unmarshal([]byte(fine("list", "--json")), &list); err != nil || fmt.Sprint(list) != "[{hf.co/org/repo:Q4_K_M hf.co/org/repo:Q4_K_M llama} {mine hf.co/org/repo:Q4_K_M llama}]" {
 		t.Errorf("list: %v, %v", list, err)

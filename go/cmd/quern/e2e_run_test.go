@@ -187,6 +187,14 @@ func TestStats(t *testing.T) {
 	}
 }
 
+func TestContextBeyondTheTraining(t *testing.T) {
+	args := story("-n", "4", "-c", "2048")
+	if r := quern(t, args...); r.code != 0 || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "2048 tokens and the model was trained with 1024") {
+		t.Errorf("got code %d and %q", r.code, r.stderr)
+	}
+	succeed(t, append(args, "--rope-scaling", "yarn", "--rope-scale", "2")...)
+}
+
 // endless starts a run that goes on until it is stopped, and returns it once
 // its first text is there.
 func endless(t *testing.T, stderr io.Writer, more ...string) (*exec.Cmd, io.ReadCloser) {
@@ -194,7 +202,7 @@ func endless(t *testing.T, stderr io.Writer, more ...string) (*exec.Cmd, io.Read
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, append([]string{"run", "-m", demo.Name, "-p", "One day",
-		"-c", "1000000", "--ignore-eos", "--memory", "64G"}, more...)...)
+		"-c", "1000000", "--override-kv", "llama.context_length=int:1000000", "--ignore-eos", "--memory", "64G"}, more...)...)
 	cmd.Env = cleanEnvironment()
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()

@@ -55,6 +55,9 @@ func checkFlags(fs *pflag.FlagSet) error {
 	return nil
 }
 
+const llamaHelp = `llama.cpp's other flags for this are taken too: they do what they do there, or a line
+says what decides instead. docs/migrating.md has all of them.`
+
 // llamaFlags adds llama.cpp's flags to a command whose own flags are defined already.
 func llamaFlags(fs *pflag.FlagSet, groups ...llamaflags.Group) {
 	fs.Bool("version", false, "print the version")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +191,35 @@ func TestServeFlagValues(t *testing.T) {
 		f.model.warn(func(line string) { said += line })
 		if err != nil || !test.check(&f) || !strings.HasPrefix(said, test.warning) || (said == "") != (test.warning == "") {
 			t.Errorf("%s: %v, %+v, warned %q", test.args, err, f, said)
+		}
+	}
+}
+
+func TestPageAt(t *testing.T) {
+	open := func(network, address string) net.Listener {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	socket := open("unix", filepath.Join(t.TempDir(), "q.sock"))
+	local, all := open("tcp", "127.0.0.1:0"), open("tcp", ":0")
+	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	for _, test := range []struct {
+		flags serveFlags
+		at    []net.Listener
+		want  string
+	}{
+		{serveFlags{page: true}, []net.Listener{socket, local}, fmt.Sprintf("http://127.0.0.1:%d/", port(local))},
+		{serveFlags{page: true, prefix: "/llm", certFile: "x"}, []net.Listener{all}, fmt.Sprintf("https://localhost:%d/llm/", port(all))},
+		{serveFlags{path: "site"}, []net.Listener{local, all}, fmt.Sprintf("http://127.0.0.1:%d/", port(local))},
+		{serveFlags{page: true}, []net.Listener{socket}, ""},
+		{serveFlags{}, []net.Listener{local}, ""},
+	} {
+		if got := test.flags.pageAt(test.at); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}
 }

@@ -62,6 +62,12 @@ func (f *hubFlags) defineCache(fs *pflag.FlagSet) {
 	fs.Lookup("hf-token").Hidden = true
 }
 
+// defineKept adds the flags of commands that are about the cache alone: --offline is taken, and decides nothing.
+func (f *hubFlags) defineKept(fs *pflag.FlagSet) {
+	f.defineCache(fs)
+	fs.Lookup("offline").Hidden = true
+}
+
 // open returns the cache, and the servers that the environment names.
 func (f *hubFlags) open(connections int) (*hub.Hub, error) {
 	c := hub.Config{

@@ -81,10 +81,14 @@ server's models see "quern ps".`,
 				enc.SetIndent("", "  ")
 				return enc.Encode(all)
 			}
+			if len(all) == 0 && err == nil && isTerminal(cmd.OutOrStdout()) {
+				notes(cmd.ErrOrStderr())("no model was downloaded; \"quern pull\" downloads one")
+				return nil
+			}
 			return printCached(cmd.OutOrStdout(), all)
 		},
 	}
-	f.defineCache(cmd.Flags())
+	f.defineKept(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -129,7 +133,7 @@ head says. "quern inspect NAME" shows all of that, and the memory that it needs.
 			return c.print(cmd.OutOrStdout())
 		},
 	}
-	f.defineCache(cmd.Flags())
+	f.defineKept(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -204,7 +206,28 @@ func openFile(name string) (*model.File, error) {
 	case convert.Is(name):
 		return checkpoints.open(name)
 	}
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		return nil, notModel(name)
+	}
 	return model.OpenFile(name)
+}
+
+// notModel is the error for a folder in the place of a model.
+func notModel(dir string) error {
+	advice := ""
+	if files, err := filepath.Glob(filepath.Join(dir, "*.gguf")); err == nil && len(files) > 0 {
+		advice = ", such as " + files[0]
+	}
+	return fmt.Errorf("%s is a folder without a checkpoint, which has config.json; give a GGUF file%s", dir, advice)
+}
+
+// beyond says that a context is longer than the texts that a model was trained with; empty where it is not, or where metadata
+// in place of the file's may be why.
+func beyond(ctx int, cfg *model.Config, over overrides) string {
+	if ctx <= cfg.NCtx || len(over) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("the context has %d tokens and the model was trained with %d: what it says behind them may make no sense; --rope-scaling yarn with --rope-scale makes it longer", ctx, cfg.NCtx)
 }
 
 // machine returns the machine, restricted by the flags.

@@ -139,7 +139,7 @@ no other of them has. With --partial, remove what pulls that ended early have le
 			return err
 		},
 	}
-	f.defineCache(cmd.Flags())
+	f.defineKept(cmd.Flags())
 	cmd.Flags().BoolVar(&partial, "partial", false, "remove unfinished downloads that no pull is at")
 	return cmd
 }
@@ -162,6 +162,6 @@ files stay what they are, and take no more space. A copy of that name is replace
 			return h.Copy(cmd.Context(), args[0], args[1])
 		},
 	}
-	f.defineCache(cmd.Flags())
+	f.defineKept(cmd.Flags())
 	return cmd
 }

@@ -97,6 +97,7 @@ func finish(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	complete(cmd)
 	for _, sub := range cmd.Commands() {
 		finish(sub)
 	}

@@ -49,7 +49,9 @@ break at the end of a prompt that comes from a file or standard input is left ou
 
 ` + orDemoHelp + ` It needs no prompt to
 begin a story. What the flags leave open about sampling is as the model's file
-has it (general.sampling.*), or else as below.`,
+has it (general.sampling.*), or else as below.
+
+` + llamaHelp,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time" -n 64
   quern run hf.co/ggml-org/gemma-3-1b-it-GGUF "Once upon a time"
@@ -132,6 +134,9 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return err
 	}
 	defer eng.Close()
+	if line := beyond(eng.Ctx(), head.cfg, f.model.overrides); line != "" {
+		note(line)
+	}
 
 	// From here on Ctrl-C ends the text, not the program, once. Then the default
 	// handler is restored, so that a second Ctrl-C kills the program.

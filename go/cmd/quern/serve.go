@@ -6,9 +6,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -421,6 +423,32 @@ func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, dev
 	}
 	used := device.Budget().Used()
 	limit, _ := device.Budget().Limit()
-	logs.Info().Strs("address", at).Strs("models", names).Int("parallel", f.parallel).Int("threads", device.Threads()).
+	line := logs.Info().Strs("address", at)
+	if page := f.pageAt(listeners); page != "" {
+		line.Str("page", page)
+	}
+	line.Strs("models", names).Int("parallel", f.parallel).Int("threads", device.Threads()).
 		Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).Msg("ready")
+}
+
+// pageAt returns the URL of the page on this machine; empty where none is served, or not at a port.
+func (f *serveFlags) pageAt(listeners []net.Listener) string {
+	if !f.page && f.path == "" {
+		return ""
+	}
+	for _, l := range listeners {
+		at, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		u := url.URL{Scheme: "http", Host: net.JoinHostPort(at.IP.String(), strconv.Itoa(at.Port)), Path: f.prefix + "/"}
+		if at.IP.IsUnspecified() {
+			u.Host = net.JoinHostPort("localhost", strconv.Itoa(at.Port))
+		}
+		if f.certFile != "" {
+			u.Scheme = "https"
+		}
+		return u.String()
+	}
+	return ""
 }

@@ -234,6 +234,9 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 	if h := s.eng.Model().Config.Head; h.Arch != "" {
 		r.logs.Info().Str("head", filepath.Base(s.draft.model)).Str("architecture", h.Arch).Msg("a head drafts")
 	}
+	if line := beyond(s.eng.Ctx(), s.head.cfg, s.model.overrides); line != "" {
+		r.logs.Warn().Msg(line)
+	}
 	cost := s.loop.Status().Cost
 	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
 		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")

@@ -132,6 +132,9 @@ func (v *choiceValue) Set(s string) error {
 	return fmt.Errorf("want one of %s", strings.Join(v.choices, ", "))
 }
 
+// Choices is what shells offer.
+func (v *choiceValue) Choices() []string { return v.choices }
+
 func (v *choiceValue) String() string { return *v.p }
 func (v *choiceValue) Type() string   { return "WORD" }
 
