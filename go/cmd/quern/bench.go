@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/bench"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
@@ -152,21 +153,22 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	alias(fs, "flash-attn", "fa")
 	listVar(fs, &f.threads, "threads", "t", nil, 1, kernel.MaxThreads, "threads (default: as many as \"quern doctor\" says)")
 	intVar(fs, &f.reps, "repetitions", "r", 5, 1, math.MaxInt32, "times to repeat each test")
-	fs.StringVarP(&f.output, "output", "o", "md", "output: md, json, jsonl or csv; with --synth the file to write")
+	fs.StringVarP(&f.output, "output", "o", "md", "`FORMAT` of the output: md, json, jsonl or csv; with --synth the file to write")
 	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the run before each test that is not counted")
 	fs.BoolVar(&f.noRoofline, "no-roofline", false, "skip the measurement of what the machine allows")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights lie in memory")
 	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
 	fs.BoolVar(&f.profile, "profile", false, "where the time goes, by operation")
-	fs.StringVar(&f.profileSVG, "profile-svg", "", "with --profile, write it as a picture to this file, which is replaced")
+	fs.StringVar(&f.profileSVG, "profile-svg", "", "with --profile, draw it into a `FILE`, which is replaced")
 	fs.BoolVar(&f.curve, "curve", false, "what more tokens in a pass cost: passes of -p tokens, beside one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, types of weights (default: all)")
 	fs.Var((*chancesValue)(&f.speculate), "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9; 0.5+0.4: and second guesses where the first are wrong")
 	listVar(fs, &f.streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")
-	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, SHAPE:TYPE")
+	fs.StringVar(&f.synth, "synth", "", "write a model with random weights, `SHAPE:TYPE`")
 	intVar(fs, &f.seed, "seed", "", 0, 0, math.MaxInt64, "seed of the random weights")
 	fs.BoolVar(&f.force, "force", false, "with --synth, replace a file that exists")
+	llamaflags.Define(fs, llamaflags.Bench)
 }
 
 func (f *benchFlags) changed(flag string) bool { return f.flags.Changed(flag) }
@@ -178,6 +180,9 @@ func acceptKVType(s string) error {
 
 func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	for _, line := range llamaflags.Warnings(f.flags) {
+		notes(stderr)(line)
+	}
 	if f.synth != "" {
 		return f.writeSynth(ctx, stderr)
 	}
@@ -210,8 +215,7 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 			return err
 		}
 	}
-	switch {
-	case len(f.cases()) == 0:
+	if len(f.cases()) == 0 {
 		return usagef("nothing to measure: -p and -n are 0; give one of them a number of tokens")
 	}
 	if err := f.locate(cmd); err != nil {

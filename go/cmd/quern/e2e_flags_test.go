@@ -185,6 +185,36 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_MMPROJ=x.gguf"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_MMPROJ", "--mmproj", "leave the flag out")
 }
 
+func TestBenchTakesLlamaFlags(t *testing.T) {
+	args := []string{"bench", "-m", demo.Name, "-p", "8", "-n", "0", "-r", "1", "--no-roofline", "--no-warmup", "-o", "json"}
+	r := quern(t, append(args, "-ngl", "99", "-mmp", "1", "-nkvo", "1", "-ncmoe", "2", "-v", "--prio", "0")...)
+	if r.code != 0 || !strings.Contains(r.stdout, `"n_prompt": 8`) || strings.Count(r.stderr, "decides nothing here") != 3 || strings.Count(r.stderr, "\n") != 3 {
+		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
+	}
+	if r := quern(t, append(args, "-mmp", "0")...); r.code != 0 || r.stderr != "" {
+		t.Errorf("exit code %d, %q", r.code, r.stderr)
+	}
+	quern(t, append(args, "-embd", "1")...).refused(t, exitUsage, "--embeddings", "leave the flag out")
+}
+
+// Scripts give these to all programs of llama.cpp.
+func TestToolsTakeLlamaFlags(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("Once upon a time there was a dog. ", 20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usual := []string{"-ngl", "99", "-fa", "on", "--no-mmap", "--no-warmup", "-s", "1", "--log-disable"}
+	for _, args := range [][]string{
+		{"perplexity", "-f", text, "-c", "32"}, {"imatrix", "-f", text, "-c", "32", "-o", filepath.Join(t.TempDir(), "m.imatrix")}, {"embed", "-p", "a dog"},
+	} {
+		args = append(args, "-m", demo.Name)
+		if r := quern(t, append(args, usual...)...); r.code != 0 || !strings.Contains(r.stderr, "--n-gpu-layers 99 decides nothing here") {
+			t.Errorf("%q: exit code %d, %q, %q", args, r.code, r.stdout, r.stderr)
+		}
+		quern(t, append(args, "--mmproj", "x")...).refused(t, exitUsage, "--mmproj", "images")
+	}
+}
+
 // The other commands take the flags of llama-cli that they share with the server.
 func TestRunTakesLlamaFlags(t *testing.T) {
 	want := succeed(t, "run", "-m", demo.Name, "-p", "Once", "--temp", "0", "-n", "8")

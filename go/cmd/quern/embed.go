@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -100,5 +101,6 @@ token has a vector. With rank, numbers are the scores of the file's classifier, 
 	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760")
 	choiceVar(fs, &format, "embd-output-format", vectorFormats[0], vectorFormats, "lines of numbers, JSON as OpenAI's, or that with cosine similarities")
 	fs.StringVar(&separator, "embd-separator", "\n", "what stands between the `TEXT`s of -p, -f and standard input")
+	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/quant"
@@ -59,6 +60,7 @@ files of several texts. With --show-statistics, what they have is printed.`,
 	fs.BoolVar(&f.output, "process-output", false, "the output matrix as well")
 	fs.BoolVar(&f.show, "show-statistics", false, "print how columns count, and write nothing")
 	fs.BoolVar(&f.replaces, "force", false, "replace the file if it is there")
+	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/eval"
+	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -63,6 +64,7 @@ in JSON, an object a line, as the data sets have it.`,
 		fs.BoolVar(&f.kinds[i], kind, false, "TEXT has questions of this kind")
 		intVar(fs, &f.tasks[i], kind+"-tasks", "", 0, 0, 1<<30, "answer so many of them, from all over the file; 0 is all")
 	}
+	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd
 }
 

@@ -71,14 +71,14 @@ func (r *Row) sets() iter.Seq[string] {
 
 // elsewhere is the row in a command that does not support the flag.
 func (r Row) elsewhere() Row {
-	why := "only quern serve does that"
+	why := "this command does not do that"
 	switch {
 	case r.Of != "":
 		why = strconv.Quote(r.Of) + " does that, and this command does not"
-	case r.Needed:
-		why = "this command does not do that"
+	case r.Group&Server != 0 && !r.Needed:
+		why = "only quern serve does that"
 	}
-	if r.Flag, r.Becomes = "", nil; r.Group == Sampling || r.Needed || r.Of != "" {
+	if r.Flag, r.Becomes = "", nil; r.Group&Sampling != 0 && r.Group&Tools == 0 || r.Needed || r.Of != "" {
 		r.Refused = why + "; leave the flag out"
 		return r
 	}

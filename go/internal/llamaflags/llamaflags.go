@@ -1,4 +1,4 @@
-// Package llamaflags handles the flags of llama-server and llama-cli: their names, environment variables,
+// Package llamaflags handles the flags of llama-server and the other programs of llama.cpp: their names, environment variables,
 // and effects in Quern. A flag is implemented, accepted with a warning, or refused with
 // an alternative; none is unknown. Registration, warnings, refusals, variables and the
 // tables of docs/migrating.md are all generated from one table.
@@ -32,6 +32,8 @@ const (
 	Speculation                   // the same
 	Server                        // quern serve
 	CLI                           // quern run and quern chat
+	Bench                         // quern bench
+	Tools                         // quern perplexity, imatrix and embed
 )
 
 // A Row is a flag of llama-server and its effect here. One of Flag, Becomes, Always,
@@ -56,7 +58,7 @@ type Row struct {
 }
 
 // Rows returns the whole table.
-func Rows() []Row { return slices.Concat(common, sampling, speculation, server, cli) }
+func Rows() []Row { return slices.Concat(common, sampling, speculation, server, cli, bench, tools) }
 
 // group returns the groups of the row; most are common.
 func (r *Row) group() Group { return cmp.Or(r.Group, Common) }

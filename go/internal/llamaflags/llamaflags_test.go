@@ -135,8 +135,8 @@ func TestGiven(t *testing.T) {
 		{args: "-hft secret", warning: "--hf-token decides nothing here: "},
 		{args: "-no-kvu", warning: "--no-kv-unified decides nothing here: "},
 		{args: "-kvu"},
-		{args: "--offline", warning: "--offline decides nothing here: "}, // this command has none
-		{args: "--mirostat 2", refused: "--mirostat: only quern serve"},  // this command has none
+		{args: "--offline", warning: "--offline decides nothing here: "},     // this command has none
+		{args: "--mirostat 2", refused: "--mirostat: this command does not"}, // this command has none
 		{args: "--lora x.gguf", refused: "--lora: "},
 		{args: "--spec-type none", sets: "speculate=none"},
 		{args: "--spec-default", sets: "speculate=auto"},
@@ -154,7 +154,7 @@ func TestGiven(t *testing.T) {
 		{args: "--skip-chat-parsing", sets: "reasoning-format=none"},
 		{args: "--no-skip-chat-parsing", sets: "reasoning-format=auto"},
 		{args: "--control-vector-layer-range 1 2", refused: "--control-vector-layer-range: "},
-		{args: "--samplers top_k", refused: "--samplers: only quern serve"}, // this command has none
+		{args: "--samplers top_k", refused: "--samplers: this command does not"}, // this command has none
 	} {
 		fs := command()
 		args, err := Rewrite(fs, strings.Fields(test.args))
@@ -233,7 +233,7 @@ func TestEnvironment(t *testing.T) {
 
 // The table says one thing of each flag, and no name means two.
 func TestTable(t *testing.T) {
-	seen := map[string]bool{}
+	seen := map[string]Group{}
 	for _, r := range Rows() {
 		said := 0
 		for _, s := range []string{r.Flag, r.Always, r.Ignored, r.Refused} {
@@ -248,10 +248,10 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: a switch has names that turn it off, and nothing else has", r.Names)
 		}
 		for _, name := range slices.Concat(r.names(), r.off(), strings.Fields(r.Env)) {
-			if seen[name] {
+			if seen[name]&r.group() != 0 || seen[name] != 0 && r.Group != Bench { // which meets no other in a command
 				t.Errorf("%s is there twice", name)
 			}
-			seen[name] = true
+			seen[name] |= r.group()
 		}
 		for _, text := range []string{r.Always, r.Ignored, r.Refused, r.Note} {
 			if strings.ContainsAny(text, "\n|") || strings.HasSuffix(text, ".") {

@@ -5,7 +5,7 @@ package llamaflags
 var sampling = []Row{
 	{Names: "--samplers", Group: Sampling, Flag: "samplers"},
 	{Names: "--sampling-seq --sampler-seq", Group: Sampling, Flag: "sampler-seq"},
-	{Names: "-s --seed", Group: Sampling, Flag: "seed"},
+	{Names: "-s --seed", Group: Sampling | Tools, Flag: "seed"},
 	{Names: "--ignore-eos", Kind: Bare, Group: Sampling, Flag: "ignore-eos"},
 	{Names: "--temperature --temp", Kind: Num, Env: "LLAMA_ARG_TEMPERATURE", Group: Sampling, Flag: "temp"},
 	{Names: "--top-k", Kind: Int, Env: "LLAMA_ARG_TOP_K", Group: Sampling, Flag: "top-k"},

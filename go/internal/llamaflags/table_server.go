@@ -38,7 +38,7 @@ var server = []Row{
 	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server | CLI, Flag: "mcp", Note: "as --mcp-servers-config"},
 	{Names: "-ag --agent", No: "-no-ag --no-agent", Kind: Switch, Env: "LLAMA_ARG_AGENT", Group: Server, Neutral: "off", Refused: noAgent},
 
-	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server | CLI, Flag: "parallel", Note: "-1 is the default, 32; they share one memory, and -c is of each"},
+	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server | CLI | Tools, Flag: "parallel", Note: "-1 is the default, 32; they share one memory, and -c is of each"},
 	{Names: "-cb --cont-batching", No: "-nocb --no-cont-batching", Kind: Switch, Env: "LLAMA_ARG_CONT_BATCHING", Group: Server | CLI, Neutral: "on", Ignored: "requests always join and leave the batch as they come; -np 1 has them run one after the other"},
 	{Names: "-kvu --kv-unified", No: "-no-kvu --no-kv-unified", Kind: Switch, Env: "LLAMA_ARG_KV_UNIFIED", Group: Server | CLI, Neutral: "on", Ignored: oneMemory},
 	{Names: "--kv-unified-per-slot", Kind: Int, Env: "LLAMA_ARG_KV_UNIFIED_PER_SLOT", Group: Server, Neutral: "0", Ignored: "-c is the limit of each request"},
@@ -49,7 +49,7 @@ var server = []Row{
 	{Names: "--cache-prompt", No: "--no-cache-prompt", Kind: Switch, Env: "LLAMA_ARG_CACHE_PROMPT", Group: Server, Flag: "cache-prompt"},
 	{Names: "--cache-reuse", Kind: Int, Env: "LLAMA_ARG_CACHE_REUSE", Group: Server, Neutral: "0", Ignored: byItself},
 	{Names: "-sps --slot-prompt-similarity", Kind: Num, Group: Server, Ignored: byItself},
-	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server | CLI, Neutral: "on", Ignored: "\"quern serve\" always measures some passes at its start, of which the schedule is made, and other commands none"},
+	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server | CLI | Tools, Neutral: "on", Ignored: "\"quern serve\" always measures some passes at its start, of which the schedule is made, and other commands none"},
 	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Flag: "sleep-idle-seconds", Note: "what the model keeps of texts stays, as far as memory goes"},
 	{Names: "--slot-save-path", Group: Server, Flag: "slot-save-path"},
 	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Flag: "slots"},
