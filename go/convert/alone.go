@@ -169,8 +169,10 @@ var alone = []family{
 			{"embedding_scale", 'f', "embedding_multiplier_scale"},
 			{"logit_scale", 'f', "output_multiplier_scale"},
 		},
-		keys:   grokKeys,
-		rename: func(_ *config, name string) string { return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1) },
+		keys: grokKeys,
+		rename: func(_ *config, name string) string {
+			return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
+		},
 	},
 	{
 		arch:  "chameleon",

@@ -33,7 +33,7 @@ func (f *family) trim() []string {
 }
 
 // families are all that are known.
-var families = slices.Concat(llamas, descendants, qwens, gemmas, phis, granites, hybrids, scanners, rwkvs, latents, mixtures, routers, elders, alone, newest, singles, encoders, t5s)
+var families = slices.Concat(llamas, descendants, qwens, gemmas, phis, granites, hybrids, scanners, rwkvs, latents, mixtures, routers, elders, alone, nets, newest, singles, encoders, t5s)
 
 // familyOf returns the family of a checkpoint.
 func familyOf(c *config) (*family, error) {

@@ -214,6 +214,8 @@ func (k *keys) gating(otherwise string) {
 		k.n("expert_gating_func", 1)
 	case "sigmoid":
 		k.n("expert_gating_func", 2)
+	case "sqrtsoftplus":
+		k.n("expert_gating_func", 4)
 	default:
 		k.fail("experts scored by %q are not known", name)
 	}

@@ -200,12 +200,12 @@ func (m *Model) of(t *safetensors.Tensor) (view, error) {
 	if len(v.shape) == 0 {
 		v.shape = []uint64{1}
 	}
+	if scale := m.weights.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); scale != nil && (t.DType == safetensors.I8 || t.DType == safetensors.U8) {
+		return fours(t, scale)
+	}
 	switch t.DType {
 	case safetensors.U8:
-		v.bytes = func(dst []byte, at uint64) error {
-			_, err := t.ReadAt(dst, int64(at))
-			return err
-		}
+		v.bytes = copied(t)
 		return v, nil
 	case safetensors.F8E4M3, safetensors.F8E5M2:
 		return m.scaled(t, v)
@@ -245,6 +245,7 @@ func floats(name string) bool {
 	return slices.Contains([]string{
 		"ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv",
 		"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v", "altup_correct_coef", "altup_predict_coef", "indexer.proj",
+		"ple_conv1d", "hc_attn_fn", "hc_ffn_fn", "output_hc_fn",
 		"time_mix_first", "time_mix_w1", "time_mix_w2", "time_mix_decay_w1", "time_mix_decay_w2", "time_mix_lerp_fused",
 	}, module)
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,15 +29,17 @@ import (
 
 // An origin says how a file of a small model, which another program computes logits of, comes of a checkpoint.
 type origin struct {
-	config string // config.json; empty: that of checkpoints
-	as     string // the architecture of another file that is taken for one of this; empty: there is one of this
-	layers string // the beginning of names of layers; empty: model.layers.#.
-	names  string // lines for split: what the checkpoint calls tensors, first those that count
-	differ string // keys that such a checkpoint says otherwise, or not at all: the model is run with the file's
-	lost   string // an expression for tensors that the checkpoint does not have
-	other  string // one for those that are in another form afterwards: the model is run with the file's
-	spare  bool   // what is lost is not in the file either, when it is run
-	swap   bool   // layers, two by two: the file's order is one that no config.json says
+	config   string            // config.json; empty: that of checkpoints
+	as       string            // the architecture of another file that is taken for one of this; empty: there is one of this
+	layers   string            // the beginning of names of layers; empty: model.layers.#.
+	names    string            // lines for split: what the checkpoint calls tensors, first those that count
+	prefix   string            // of the names of integers
+	differ   string            // keys that such a checkpoint says otherwise, or not at all: the model is run with the file's
+	lost     string            // an expression for tensors that the checkpoint does not have
+	other    string            // one for those that are in another form afterwards: the model is run with the file's
+	spare    bool              // what is lost is not in the file either, when it is run
+	integers map[string]string // the names of tensors of integers of 64 bits, and the keys that they become
+	swap     bool              // layers, two by two: the file's order is one that no config.json says
 }
 
 // usually is how most checkpoints call their tensors.
@@ -186,6 +189,11 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 	case "pairs": // channels of each head of so many, in halves
 		d := int(number())
 		return []array{a.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })}
+	case "ln":
+		return each(math.Log)
+	case "shards": // so many, one below the other
+		n := int(number())
+		return []array{{[]int{n, a.shape[0] / n, a.shape[1]}, a.v}}
 	case "headpairs": // the same of norms that each head has of its own
 		d := a.shape[1]
 		flat := array{[]int{len(a.v)}, a.v}.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })
@@ -288,6 +296,12 @@ func numbersOf(t *testing.T, x *gguf.Tensor) array {
 		n *= int(d)
 	}
 	a.v = make([]float32, n)
+	if x.Type == gguf.I32 {
+		for i := range a.v {
+			a.v[i] = float32(int32(binary.LittleEndian.Uint32(x.Data[4*i:])))
+		}
+		return a
+	}
 	row := int(x.Dims[0])
 	size := len(x.Data) / (n / row)
 	for r := range n / row {
@@ -407,6 +421,17 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 				make_(strings.ReplaceAll(to, "#", strconv.Itoa(il))+end, names, words[2:], il)
 			}
 		}
+	}
+	for name, key := range o.integers {
+		all, err := f.Ints(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := len(data)
+		for _, n := range all {
+			data = binary.LittleEndian.AppendUint64(data, uint64(n))
+		}
+		header[o.prefix+name] = map[string]any{"dtype": "I64", "shape": []int{len(all)}, "data_offsets": []int{begin, len(data)}}
 	}
 	save(t, dir, "model.safetensors", string(safetensorsOf(t, header, data)))
 	return used

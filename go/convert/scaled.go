@@ -19,6 +19,9 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 		scale = m.weights.Tensor(t.Name + "_scale_inv")
 	}
 	if scale == nil {
+		scale = m.weights.Tensor(base + ".scale")
+	}
+	if scale == nil {
 		return view{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
 	}
 	const most = 1 << 24
@@ -128,4 +131,27 @@ func (m *Model) blockSize() (down, across uint64) {
 		}
 	}
 	return down, across
+}
+
+// copied reads a tensor of bytes.
+func copied(t *safetensors.Tensor) func(dst []byte, at uint64) error {
+	return func(dst []byte, at uint64) error {
+		_, err := t.ReadAt(dst, int64(at))
+		return err
+	}
+}
+
+// fours returns a matrix of 4-bit floats, two in a byte, whose blocks of 32 in a row have an exponent each, as MXFP4, which says the same.
+func fours(t, scale *safetensors.Tensor) (view, error) {
+	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v as %s, want two dimensions, and an exponent for each 16 bytes of a row", t.Name, t.Shape, scale.Shape, scale.DType)
+	if len(t.Shape) != 2 || t.Shape[1]%16 != 0 || scale.DType != safetensors.F8E8M0 && scale.DType != safetensors.U8 {
+		return view{}, bad
+	}
+	blocks := view{shape: []uint64{1, t.Shape[0], t.Shape[1] / 16, 16}, bytes: copied(t)}
+	exponents := view{shape: append([]uint64{1}, scale.Shape...), bytes: copied(scale)}
+	made, err := mxfp4(nil, []view{blocks, exponents})
+	if err != nil {
+		return view{}, bad
+	}
+	return made[0].as(made[0].shape[1:]...)
 }

@@ -1,11 +1,16 @@
 package convert
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
@@ -77,4 +82,71 @@ func TestScaled(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Experts of 4-bit floats, two in a byte with an exponent for each 32, become MXFP4: the same numbers. Matrices of 8 bits have exponents for
+// blocks.
+func TestExponents(t *testing.T) {
+	const rows, cols, experts = 3, 64, 2
+	table := []float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6}
+	header, data := map[string]any{}, []byte{}
+	put := func(name, dtype string, shape []int, b []byte) {
+		header[name] = map[string]any{"dtype": dtype, "shape": shape, "data_offsets": []int{len(data), len(data) + len(b)}}
+		data = append(data, b...)
+	}
+	var want []float32
+	for x := range experts {
+		packed, exponents := make([]byte, rows*cols/2), make([]byte, rows*cols/32)
+		for i := range packed {
+			packed[i] = byte(i*37 + 11*x)
+		}
+		for i := range exponents {
+			exponents[i] = byte(125 + (i+x)%5)
+		}
+		for i := range rows * cols {
+			code := packed[i/2] >> (4 * (i % 2)) & 15
+			want = append(want, table[code]*float32(math.Ldexp(1, int(exponents[i/32])-127)))
+		}
+		put(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x), "I8", []int{rows, cols / 2}, packed)
+		put(fmt.Sprintf("layers.0.ffn.experts.%d.w1.scale", x), "F8_E8M0", []int{rows, cols / 32}, exponents)
+	}
+	ones := bytes.Repeat([]byte{0x38}, rows*cols)
+	put("layers.0.attn.wkv.weight", "F8_E4M3", []int{rows, cols}, ones)
+	put("layers.0.attn.wkv.scale", "F8_E8M0", []int{1, 2}, []byte{128, 126})
+	put("layers.0.attn.wq_a.weight", "I8", []int{rows, 8}, ones[:rows*8])
+	put("layers.0.attn.wq_a.scale", "F8_E8M0", []int{rows, 1}, ones[:rows])
+	dir := t.TempDir()
+	save(t, dir, "config.json", `{"quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 32]}}`)
+	save(t, dir, "model.safetensors", string(safetensorsOf(t, header, data)))
+	m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
+	defer m.weights.Close()
+
+	var each []view
+	for x := range experts {
+		each = append(each, must(m.of(m.weights.Tensor(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x)))))
+	}
+	all := must(stacked(each))
+	if all.typ != gguf.MXFP4 || !slices.Equal(all.shape, []uint64{experts, rows, cols}) {
+		t.Fatalf("experts are %v of %v", all.shape, all.typ)
+	}
+	const first = cols // from the second row on, as pieces are
+	got, b := make([]float32, len(want)-first), make([]byte, (len(want)-first)/32*17)
+	if err := all.bytes(b, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := quant.Decode(gguf.MXFP4, got, b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want[first:]) {
+		t.Errorf("experts are %v, want %v", got[:cols], want[first:first+cols])
+	}
+	v, line := must(m.of(m.weights.Tensor("layers.0.attn.wkv.weight"))), make([]float32, cols)
+	if err := v.read(line, cols); err != nil {
+		t.Fatal(err)
+	}
+	if line[0] != 2 || line[31] != 2 || line[32] != 0.5 || line[63] != 0.5 {
+		t.Errorf("8 bits with exponents are %v", line)
+	}
+	_, err := m.of(m.weights.Tensor("layers.0.attn.wq_a.weight"))
+	refused(t, "half a block", err, "layers.0.attn.wq_a.weight", "16 bytes")
 }

@@ -152,11 +152,17 @@ func joined(parts ...view) (view, error) {
 		if !slices.Equal(p.shape[1:], out.shape[1:]) {
 			return view{}, fmt.Errorf("the shapes %v and %v of parts", out.shape, p.shape)
 		}
+		if (p.bytes == nil) != (parts[0].bytes == nil) {
+			return view{}, errors.New("numbers and blocks as parts")
+		}
 		total += p.elems()
 		rows += p.shape[0]
 		ends[i] = total
 	}
 	out.shape[0] = rows
+	if parts[0].bytes != nil {
+		return joinedBytes(out, parts, ends)
+	}
 	out.read = func(dst []float32, at uint64) error {
 		for len(dst) > 0 {
 			i, found := slices.BinarySearch(ends, at)
@@ -169,6 +175,31 @@ func joined(parts ...view) (view, error) {
 				return err
 			}
 			dst, at = dst[n:], at+n
+		}
+		return nil
+	}
+	return out, nil
+}
+
+// joinedBytes is joined of blocks that are copied; no part ends within one.
+func joinedBytes(out view, parts []view, ends []uint64) (view, error) {
+	elems, size := uint64(out.typ.BlockElems()), uint64(out.typ.BlockBytes())
+	for _, p := range parts {
+		if p.bytes == nil || p.typ == gguf.F32 || p.typ != out.typ || p.elems()%max(elems, 1) != 0 {
+			return view{}, fmt.Errorf("parts of several types, or of no whole blocks")
+		}
+	}
+	out.bytes = func(dst []byte, at uint64) error {
+		for len(dst) > 0 {
+			i, found := slices.BinarySearch(ends, at)
+			if found {
+				i++
+			}
+			n := min(uint64(len(dst)), (ends[i]-at)/elems*size)
+			if err := parts[i].bytes(dst[:n], at-(ends[i]-parts[i].elems())); err != nil {
+				return err
+			}
+			dst, at = dst[n:], at+n/size*elems
 		}
 		return nil
 	}
