@@ -93,6 +93,15 @@ func TestTokenizeShowsPieces(t *testing.T) {
 	}
 }
 
+func TestTokenizeTakesLlamaFlags(t *testing.T) {
+	plain := succeed(t, "tokenize", "-m", demo.Name, "--ids", "--no-special", "Once upon a time")
+	want := fmt.Sprintf("%sTotal number of tokens: %d\n", plain, len(strings.Fields(plain)))
+	r := invocation{args: []string{"tokenize", "-m", demo.Name, "--ids", "--no-bos", "--stdin", "--show-count", "--log-disable"}, stdin: "Once upon a time"}.run(t)
+	if r.code != 0 || r.stdout != want || r.stderr != "" {
+		t.Errorf("got %d, %q, %q, want %q", r.code, r.stdout, r.stderr, want)
+	}
+}
+
 func TestInspectJSON(t *testing.T) {
 	name := modelPath(t, "quant/TinyStories-656K-x2-Q4_K_M.gguf")
 	var in inspection

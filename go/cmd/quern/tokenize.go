@@ -16,9 +16,9 @@ import (
 
 func newTokenizeCommand() *cobra.Command {
 	var (
-		path                                 string
-		text                                 textFlag
-		onlyIDs, noSpecial, noParse, inverse bool
+		path                                        string
+		text                                        textFlag
+		onlyIDs, noSpecial, noParse, inverse, count bool
 	)
 	cmd := &cobra.Command{
 		Use:   "tokenize -m FILE [TEXT | -p TEXT | -f FILE]",
@@ -60,6 +60,9 @@ the text is token ids, with or without commas and brackets.`,
 			} else {
 				printPieces(w, tok, ids)
 			}
+			if count {
+				fmt.Fprintf(w, "Total number of tokens: %d\n", len(ids))
+			}
 			return w.Flush()
 		},
 	}
@@ -69,7 +72,13 @@ the text is token ids, with or without commas and brackets.`,
 	fs.BoolVar(&onlyIDs, "ids", false, "print the ids on one line, separated by spaces")
 	fs.BoolVar(&noSpecial, "no-special", false, "add neither BOS nor EOS; with --detok: none was added")
 	fs.BoolVar(&noParse, "no-parse-special", false, "read control tokens in the text as plain text")
+	alias(fs, "no-special", "-no-bos") // llama-tokenize's name
 	fs.BoolVar(&inverse, "detok", false, "turn token ids into text")
+	fs.BoolVar(&count, "show-count", false, "print how many there are, too")
+	for name, usage := range map[string]string{"stdin": "where no text is given it is read there", "log-disable": "there is no log"} {
+		fs.Bool(name, true, usage) // of llama-tokenize, and so in any case
+		fs.Lookup(name).Hidden = true
+	}
 	return cmd
 }
 
