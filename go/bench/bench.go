@@ -44,6 +44,11 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 		file.Close()
 		opened[s.Model] = true
 	}
+	if p.Speculation != nil {
+		if _, err := readRounds(p.Speculation.Rounds, &round{}); err != nil {
+			return err
+		}
+	}
 	b := &run{plan: p, output: out, roofs: map[int]*measure.Roofline{}, random: rand.New(rand.NewPCG(1, 2))}
 	var lines interface {
 		begin() error

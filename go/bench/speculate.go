@@ -6,43 +6,53 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/measure"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/sched"
 )
 
-// Speculation says what drafts are worth: texts are generated without drafts, then again with drafts that are right with
-// each of these chances, and with those of a layer of the model that predicts further tokens, where it has one.
+// Speculation says what drafts are worth: texts are generated with drafts that are right with each of these chances, and with those of a
+// layer of the model that predicts further tokens, where it has one; before and after each, without.
 type Speculation struct {
 	Right   []Chances
-	Streams []int // texts at a time
+	Streams []int  // texts at a time
+	Rounds  string // a file: the results are those of the rounds in it as well, and new ones are added to it; empty: none
 }
 
 // Chances are those of drafts to be right.
 type Chances struct {
-	Right float64
-	Rival float64 // of a second draft for each of the next tokens where the first is wrong; 0: there is none
+	Right float64 `json:"right"`
+	Rival float64 `json:"rival"` // of a second draft for each of the next tokens where the first is wrong; 0: there is none
 }
 
-// A SpeculationResult is the speed of some streams with drafts beside that without.
+// A SpeculationResult is the speed of some streams with drafts beside that without. Times are medians over rounds.
 type SpeculationResult struct {
 	Result
-	Streams  int     `json:"streams"`
-	From     string  `json:"from"`      // what drafts: see draft.Source
-	Right    float64 `json:"right"`     // chance of a draft; of a model's own layer what it was
-	Rival    float64 `json:"rival"`     // chance of a second one where the first is wrong; 0: there is none
-	PlainMS  float64 `json:"plain_ms"`  // a token of a stream takes without drafts
-	DraftMS  float64 `json:"draft_ms"`  // and with them
-	SpeedUp  float64 `json:"speed_up"`  // the median of rounds, in each of which both were measured
-	Drafts   float64 `json:"drafts"`    // in a step of a stream, on average
-	Accepted float64 `json:"accepted"`  // of these
-	Bound    float64 `json:"bound"`     // the speed-up that passes as measured allow at best
-	BestNum  int     `json:"best_num"`  // of drafts, for that
-	Fraction float64 `json:"of_bound"`  // of the bound that was reached
-	PassesMS []int64 `json:"passes_ns"` // nanoseconds of the passes of the streams' tokens with 0, 1, 2 ... drafts each
+	Streams   int       `json:"streams"`
+	From      string    `json:"from"`      // what drafts: see draft.Source
+	Right     float64   `json:"right"`     // chance of a draft; of a model's own layer what it was
+	Rival     float64   `json:"rival"`     // chance of a second one where the first is wrong; 0: there is none
+	Rounds    int       `json:"rounds"`    // in each of which both were measured
+	PlainMS   float64   `json:"plain_ms"`  // a token of a stream takes without drafts
+	DraftMS   float64   `json:"draft_ms"`  // and with them
+	SpeedUp   float64   `json:"speed_up"`  // the median of the rounds' own
+	Low       float64   `json:"low"`       // of an interval that has the true median 19 times in 20; of less than 6 rounds the least
+	High      float64   `json:"high"`      // of that interval
+	Drafts    float64   `json:"drafts"`    // in a step of a stream, on average
+	Accepted  float64   `json:"accepted"`  // of these
+	Steps     float64   `json:"steps"`     // of a stream for each of its tokens
+	Evaluated float64   `json:"evaluated"` // tokens for each that was generated
+	Drafting  float64   `json:"drafting"`  // microseconds between passes for each token, to draft
+	Bound     float64   `json:"bound"`     // the speed-up that passes as measured in the same round allow at best
+	BestNum   int       `json:"best_num"`  // of drafts, for that
+	Fraction  float64   `json:"of_bound"`  // of the bound that was reached
+	Fixed     []float64 `json:"fixed"`     // the speed-up that 0, 1, 2 ... drafts in each step allow
+	PassesNS  []int64   `json:"passes_ns"` // nanoseconds of the passes of the streams' tokens with 0, 1, 2 ... drafts each
+	SpeedUps  []float64 `json:"speed_ups"` // of the rounds
 }
 
 func speculationTable() table[SpeculationResult] {
@@ -51,11 +61,11 @@ func speculationTable() table[SpeculationResult] {
 		return col{name, width, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.2f", f(r)) }}
 	}
 	return table[SpeculationResult]{[]col{
-		{"model", 30, true, func(r *SpeculationResult) string { return r.ModelType }},
+		{"model", 27, true, func(r *SpeculationResult) string { return r.ModelType }},
 		{"threads", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Threads) }},
 		{"streams", 7, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Streams) }},
 		{"right", 9, false, func(r *SpeculationResult) string {
-			if r.From == draft.MTP.String() {
+			if r.From != draft.Replay.String() {
 				return fmt.Sprintf("%s %.2f", r.From, r.Right)
 			}
 			if r.Rival > 0 {
@@ -63,11 +73,15 @@ func speculationTable() table[SpeculationResult] {
 			}
 			return fmt.Sprintf("%.2f", r.Right)
 		}},
-		float("ms/token", 9, func(r *SpeculationResult) float64 { return r.PlainMS }),
+		{"rounds", 6, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Rounds) }},
+		float("ms/token", 8, func(r *SpeculationResult) float64 { return r.PlainMS }),
 		float("with drafts", 11, func(r *SpeculationResult) float64 { return r.DraftMS }),
 		float("speed-up", 8, func(r *SpeculationResult) float64 { return r.SpeedUp }),
+		{"95 %", 11, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.2f - %.2f", r.Low, r.High) }},
 		float("drafts", 6, func(r *SpeculationResult) float64 { return r.Drafts }),
 		float("accepted", 8, func(r *SpeculationResult) float64 { return r.Accepted }),
+		float("evaluated", 9, func(r *SpeculationResult) float64 { return r.Evaluated }),
+		{"drafting", 9, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.0f µs", r.Drafting) }},
 		float("bound", 6, func(r *SpeculationResult) float64 { return r.Bound }),
 		{"of it", 6, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.0f %%", 100*r.Fraction) }},
 	}, func(r *SpeculationResult) string { return r.footer() }}
@@ -76,116 +90,335 @@ func speculationTable() table[SpeculationResult] {
 // speculate measures drafts with a loaded model.
 func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case, info about, vocab int) error {
 	for _, streams := range b.plan.Speculation.Streams {
-		passes, err := b.passes(ctx, eng, c.Prompt+c.Gen/2, streams, vocab)
-		if err != nil {
-			return err
+		m := &speculating{run: b, eng: eng, setup: s, c: c, info: info, n: streams, vocab: vocab}
+		err := m.measure(ctx)
+		if m.loop != nil {
+			m.loop.Close()
 		}
-		loop, err := engine.NewLoop(eng, engine.LoopConfig{Queue: streams})
-		if err != nil {
-			return err
-		}
-		err = b.streams(ctx, loop, s, c, info, streams, vocab, passes, eng.Model().Drafts())
-		loop.Close()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// speculating measures so many streams.
+type speculating struct {
+	*run
+	eng      *engine.Engine
+	loop     *engine.Loop
+	setup    Setup
+	c        Case
+	info     about
+	n, vocab int
+
+	prompts, texts [][]int32
+	seq            *engine.Sequence // in the middle of a text
+	evaluated      atomic.Int64     // tokens of streams
+	plain          sched.Cost       // what is learned by texts without drafts
+	rows           []*drafted
+}
+
+// A drafted row is one way to draft: it learns from its own texts alone.
+type drafted struct {
+	round
+	cost   sched.Cost
+	rounds []round
+}
+
+// A round is what some texts took between two times that they were generated without drafts: what is compared is near in time, and the
+// machine's own ups and downs are in both.
+type round struct {
+	Model   string `json:"model"`
+	Threads int    `json:"threads"`
+	Prompt  int    `json:"n_prompt"`
+	Gen     int    `json:"n_gen"`
+	Streams int    `json:"streams"`
+	From    string `json:"from"`
+	Chances
+
+	Plain     float64   `json:"plain_ns"`  // a token of a stream
+	Draft     float64   `json:"draft_ns"`  // with drafts
+	Drafts    float64   `json:"drafts"`    // in a step
+	Accepted  float64   `json:"accepted"`  // in a step
+	Steps     float64   `json:"steps"`     // for each token of a stream
+	Evaluated float64   `json:"evaluated"` // tokens for each
+	Drafting  float64   `json:"drafting_ns"`
+	Fixed     []float64 `json:"fixed"` // speed-ups that so many drafts in each step allow
+	Bound     float64   `json:"bound"`
+	BestNum   int       `json:"best_num"`
+	Passes    []int64   `json:"passes_ns"`
+}
+
+// same reports whether two rounds are of the same row.
+func (r *round) same(o *round) bool {
+	return r.Model == o.Model && r.Threads == o.Threads && r.Prompt == o.Prompt && r.Gen == o.Gen && r.Streams == o.Streams && r.From == o.From && r.Chances == o.Chances
 }
 
 // mostDrafts are as many of a stream as the bound looks at.
 const mostDrafts = 16
 
-// passes returns the median times of passes of 0, 1, 2 ... drafts for each stream after so many tokens.
-func (b *run) passes(ctx context.Context, eng *engine.Engine, depth, streams, vocab int) (list []int64, err error) {
-	seq := eng.NewSequence()
-	defer seq.Close()
-	if err := b.evaluate(ctx, eng, seq, depth, 0, eng.Batch(), vocab); err != nil {
-		return nil, err
-	}
-	for n := streams; len(list) <= mostDrafts && n <= eng.Batch() && depth+n <= eng.Ctx(); n += streams {
-		var took []uint64
-		for range b.plan.Repeats + 1 { // the first warms up
-			start := time.Now()
-			err := eng.Eval(ctx, seq, b.tokens(n, vocab), 0, func(int, []float32) error { return nil })
-			if err != nil {
-				return nil, err
-			}
-			took = append(took, uint64(time.Since(start)))
-			seq.Truncate(depth)
-			if missing := depth - seq.Len(); missing > 0 { // recurrent state: from the beginning
-				if err := b.evaluate(ctx, eng, seq, missing, 0, eng.Batch(), vocab); err != nil {
-					return nil, err
-				}
-			}
-		}
-		list = append(list, int64(measure.Median(took[1:])))
-	}
-	return list, nil
-}
-
-// streams measures so many at a time: in each round without drafts, then with those of each chance, and with the model's own.
-func (b *run) streams(ctx context.Context, loop *engine.Loop, s Setup, c Case, info about, n, vocab int, passes []int64, own bool) error {
-	prompts := make([][]int32, n)
-	for i := range prompts {
-		prompts[i] = b.tokens(c.Prompt, vocab)
-	}
-	texts, _, err := together(ctx, loop, prompts, c.Gen, nil) // also warms up
+func (m *speculating) measure(ctx context.Context) (err error) {
+	m.loop, err = engine.NewLoop(m.eng, engine.LoopConfig{Queue: m.n, OnPass: func(p engine.PassInfo) { m.evaluated.Add(int64(p.DecodeTokens)) }})
 	if err != nil {
 		return err
 	}
-	var results []*SpeculationResult
-	for _, p := range b.plan.Speculation.Right {
-		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.Replay.String(), Right: p.Right, Rival: p.Rival, PassesMS: passes})
+	m.prompts = make([][]int32, m.n)
+	for i := range m.prompts {
+		m.prompts[i] = m.tokens(m.c.Prompt, m.vocab)
 	}
-	if own {
-		results = append(results, &SpeculationResult{Result: *b.blank(s, c, info), Streams: n, From: draft.MTP.String(), PassesMS: passes})
+	m.seq = m.eng.NewSequence()
+	defer m.seq.Close()
+	err = m.loop.Between(func() error {
+		return m.evaluate(ctx, m.eng, m.seq, m.c.Prompt+m.c.Gen/2, 0, m.eng.Batch(), m.vocab)
+	})
+	if err != nil {
+		return err
 	}
-	ups, plains, drafted := make([][]float64, len(results)), []float64(nil), make([][]float64, len(results))
-	for round := range b.plan.Repeats {
-		_, plain, err := together(ctx, loop, prompts, c.Gen, nil)
-		if err != nil {
+	add := func(from draft.Source, p Chances) {
+		m.rows = append(m.rows, &drafted{round: round{
+			Model: m.info.desc, Threads: m.setup.Threads, Prompt: m.c.Prompt, Gen: m.c.Gen, Streams: m.n, From: from.String(), Chances: p,
+		}})
+	}
+	for _, p := range m.plan.Speculation.Right {
+		add(draft.Replay, p)
+	}
+	if m.eng.Model().Drafts() {
+		add(draft.MTP, Chances{})
+	}
+	if m.plain, err = m.loop.Exchange(sched.Cost{}); err != nil {
+		return err
+	}
+	for _, r := range m.rows {
+		r.cost = m.plain
+		if r.rounds, err = readRounds(m.plan.Speculation.Rounds, &r.round); err != nil {
 			return err
 		}
-		plains = append(plains, plain.each)
-		for i, r := range results {
-			_, with, err := together(ctx, loop, prompts, c.Gen, func(k int) draft.Options {
-				if r.From == draft.MTP.String() {
-					return draft.Options{Max: mostDrafts, Sources: 1 << draft.MTP}
-				}
-				record := &draft.Recording{Text: texts[k], Right: r.Right, Rival: r.Rival, Seed: uint64(1000*round + k)}
-				return draft.Options{Max: mostDrafts, Sources: draft.All, Record: record}
-			})
-			if err != nil {
-				return err
-			}
-			if !slices.EqualFunc(texts, with.texts, slices.Equal) {
-				return errors.New("with drafts the text is another: please report this")
-			}
-			ups[i], drafted[i] = append(ups[i], plain.each/with.each), append(drafted[i], with.each)
-			r.Drafts += with.drafts / float64(b.plan.Repeats)
-			r.Accepted += with.accepted / float64(b.plan.Repeats)
-			r.sample(uint64(with.each * float64(c.Gen)))
+	}
+	warm, err := m.slice(ctx, &m.plain, nil)
+	if err != nil {
+		return err
+	}
+	m.texts = warm.texts
+	for i := range m.plan.Repeats {
+		if err := m.round(ctx, i); err != nil {
+			return err
 		}
 	}
-	for i, r := range results {
-		r.finish(nil, info.cost)
-		r.PlainMS, r.DraftMS, r.SpeedUp = middle(plains)/1e6, middle(drafted[i])/1e6, middle(ups[i])
-		if r.From == draft.MTP.String() {
-			r.Right = r.Accepted / max(r.Drafts, 1e-9)
-		}
-		r.Bound, r.BestNum = bound(passes, r.Right, r.Rival)
-		r.Fraction = r.SpeedUp / r.Bound
-		if err := b.drafts.row(r); err != nil {
+	for _, r := range m.rows {
+		if err := m.drafts.row(m.result(r)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// round measures each row once.
+func (m *speculating) round(ctx context.Context, i int) error {
+	passes, err := m.passes(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := m.slice(ctx, &m.plain, nil)
+	if err != nil {
+		return err
+	}
+	for k := range m.rows {
+		r := m.rows[(k+i)%len(m.rows)] // none is always the first
+		texts := make([]draft.Options, m.n)
+		for j := range texts {
+			if texts[j] = (draft.Options{Max: mostDrafts, Sources: draft.All}); r.From != draft.Replay.String() {
+				texts[j].Sources = 1 << draft.MTP
+				continue
+			}
+			seed := uint64(1000*(len(r.rounds)+1) + j)
+			texts[j].Record = &draft.Recording{Text: m.texts[j], Right: r.Right, Rival: r.Rival, Seed: seed}
+		}
+		with, err := m.slice(ctx, &r.cost, texts)
+		if err != nil {
+			return err
+		}
+		after, err := m.slice(ctx, &m.plain, nil)
+		if err != nil {
+			return err
+		}
+		got := r.round
+		got.Plain, got.Draft = (before.each+after.each)/2, with.each
+		got.Drafts, got.Accepted, got.Steps, got.Evaluated, got.Drafting, got.Passes = with.drafts, with.accepted, with.steps, with.evaluated, with.drafting, passes
+		m.bound(&got, texts)
+		if err := addRound(m.plan.Speculation.Rounds, &got); err != nil {
+			return err
+		}
+		r.rounds = append(r.rounds, got)
+		before = after
+	}
+	return nil
+}
+
+// bound says what passes as measured allow.
+func (m *speculating) bound(r *round, texts []draft.Options) {
+	if r.From == draft.Replay.String() && r.Rival == 0 {
+		r.Fixed = fixed(r.Passes, r.Prompt+1, r.Gen-1, m.eng.Recurrent(), texts)
+		r.Bound = slices.Max(r.Fixed)
+		r.BestNum = slices.Index(r.Fixed, r.Bound)
+		return
+	}
+	right := r.Right
+	if r.From != draft.Replay.String() {
+		right = r.Accepted / max(r.Drafts, 1e-9)
+	}
+	r.Bound, r.BestNum = bound(r.Passes, right, r.Rival)
+}
+
+// fixed returns the speed-ups of texts, so many tokens after a position, that are drafted for by records, with 0, 1, 2 ... drafts in each step. Which
+// are right is known, so no luck is in the numbers. With recurrent state the pass after a rejected draft has none, and has all that was accepted again.
+func fixed(passes []int64, from, tokens int, recurrent bool, texts []draft.Options) []float64 {
+	ups := make([]float64, len(passes))
+	for n := range ups {
+		took := 0.0
+		for _, o := range texts {
+			again := 0
+			for at := from; at < from+tokens; {
+				drafts := 0
+				if again == 0 {
+					drafts = min(n, from+tokens-at-1)
+				}
+				right := 0
+				for right < drafts && o.Record.IsRight(at+right) {
+					right++
+				}
+				took += float64(passes[min(drafts+again, len(passes)-1)])
+				at += right + 1
+				if again = 0; recurrent && right < drafts {
+					again = 1 + right
+				}
+			}
+		}
+		ups[n] = float64(len(texts)) * float64(tokens) * float64(passes[0]) / took
+	}
+	return ups
+}
+
+// result is that of all rounds of a row.
+func (m *speculating) result(d *drafted) *SpeculationResult {
+	r := &SpeculationResult{Result: *m.blank(m.setup, m.c, m.info), Streams: m.n, From: d.From, Right: d.Right, Rival: d.Rival, Rounds: len(d.rounds)}
+	of := func(f func(o *round) float64) (list []float64) {
+		for i := range d.rounds {
+			list = append(list, f(&d.rounds[i]))
+		}
+		return list
+	}
+	mean := func(list []float64) (m float64) {
+		m, _ = meanDev(list)
+		return m
+	}
+	for i := range d.rounds {
+		r.sample(uint64(d.rounds[i].Draft * float64(m.c.Gen)))
+	}
+	r.finish(nil, m.info.cost)
+	r.PlainMS = middle(of(func(o *round) float64 { return o.Plain / 1e6 }))
+	r.DraftMS = middle(of(func(o *round) float64 { return o.Draft / 1e6 }))
+	r.SpeedUps = of(func(o *round) float64 { return o.Plain / o.Draft })
+	r.SpeedUp = middle(r.SpeedUps)
+	r.Low, r.High = interval(r.SpeedUps)
+	r.Drafts = mean(of(func(o *round) float64 { return o.Drafts }))
+	r.Accepted = mean(of(func(o *round) float64 { return o.Accepted }))
+	r.Steps = mean(of(func(o *round) float64 { return o.Steps }))
+	r.Evaluated = mean(of(func(o *round) float64 { return o.Evaluated }))
+	r.Drafting = middle(of(func(o *round) float64 { return o.Drafting / 1e3 }))
+	r.Bound = middle(of(func(o *round) float64 { return o.Bound }))
+	r.Fraction = middle(of(func(o *round) float64 { return o.Plain / o.Draft / o.Bound }))
+	if d.From != draft.Replay.String() {
+		r.Right = r.Accepted / max(r.Drafts, 1e-9)
+	}
+	least := func(f func(o *round) int) int { return f(&d.rounds[smallest(d.rounds, f)]) }
+	for n := range least(func(o *round) int { return len(o.Fixed) }) {
+		r.Fixed = append(r.Fixed, middle(of(func(o *round) float64 { return o.Fixed[n] })))
+	}
+	for n := range least(func(o *round) int { return len(o.Passes) }) {
+		r.PassesNS = append(r.PassesNS, int64(middle(of(func(o *round) float64 { return float64(o.Passes[n]) }))))
+	}
+	r.BestNum = int(middle(of(func(o *round) float64 { return float64(o.BestNum) })))
+	return r
+}
+
+// smallest returns which round has the least of something.
+func smallest(rounds []round, f func(o *round) int) (at int) {
+	for i := range rounds {
+		if f(&rounds[i]) < f(&rounds[at]) {
+			at = i
+		}
+	}
+	return at
+}
+
+// passes returns the times of passes of 0, 1, 2 ... drafts for each stream in the middle of a text.
+func (m *speculating) passes(ctx context.Context) (list []int64, err error) {
+	const worst = 10 // times a pass without drafts: nothing is won there
+	const short = 100 * time.Millisecond
+	err = m.loop.Between(func() error {
+		for n := m.n; len(list) <= mostDrafts && n <= m.eng.Batch() && m.seq.Len()+n <= m.eng.Ctx(); n += m.n {
+			took := time.Hour
+			for i := range 2 { // the first finds other things in the caches, which counts where it is short
+				if i > 0 && took > short {
+					break
+				}
+				seq := m.seq.Fork()
+				start := time.Now()
+				err := m.eng.Eval(ctx, seq, m.tokens(n, m.vocab), 0, func(int, []float32) error { return nil })
+				took = min(took, time.Since(start))
+				seq.Close()
+				if err != nil {
+					return err
+				}
+			}
+			list = append(list, int64(took))
+			if int64(took) > worst*list[0] {
+				break
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// slice generates the texts, with drafts as these say, nil without, and learns what that costs from them.
+func (m *speculating) slice(ctx context.Context, cost *sched.Cost, drafts []draft.Options) (s speed, err error) {
+	was, err := m.loop.Exchange(*cost)
+	if err != nil {
+		return s, err
+	}
+	m.evaluated.Store(0)
+	s, err = together(ctx, m.loop, m.prompts, m.c.Gen, drafts)
+	if err != nil {
+		return s, err
+	}
+	*cost, err = m.loop.Exchange(was)
+	if m.texts != nil && !slices.EqualFunc(m.texts, s.texts, slices.Equal) {
+		return s, errors.New("with drafts the text is another: please report this")
+	}
+	s.evaluated = float64(m.evaluated.Load()) / float64(m.n*(m.c.Gen-1))
+	return s, err
+}
+
 func middle(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// interval returns the values of a sample between which the median of what it is from lies, 19 times in 20; of less than 6 the least and the largest.
+func interval(v []float64) (low, high float64) {
+	v = slices.Sorted(slices.Values(v))
+	n := len(v)
+	k := -1                                 // the most for which the median lies beyond this value seldom enough, on either side
+	chance := math.Pow(0.5, float64(n))     // that so many values are below the median
+	for below := chance; 2*below <= 0.05; { // that no more are
+		k++
+		chance *= float64(n-k) / float64(k+1)
+		below += chance
+	}
+	k = max(k, 0)
+	return v[k], v[n-1-k]
 }
 
 // bound returns the speed-up of the best number of drafts, each right with a chance where those before it are; and of second ones for the
@@ -219,10 +452,12 @@ type speed struct {
 	texts            [][]int32
 	each             float64 // nanoseconds of a token of a stream, while all of them run
 	drafts, accepted float64 // in a step
+	steps, evaluated float64 // for each token of a stream
+	drafting         float64 // nanoseconds for each token, between passes
 }
 
-// together generates texts from prompts, and returns them and how fast that was.
-func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, drafts func(k int) draft.Options) ([][]int32, speed, error) {
+// together generates texts from prompts, with drafts as these say, nil without, and returns them and how fast that was.
+func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, drafts []draft.Options) (s speed, err error) {
 	likeliest := sample.Defaults()
 	likeliest.Temp = 0
 	before := loop.Status().Counts
@@ -235,11 +470,11 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 			NoCache: true, Slot: -1, Flow: fmt.Sprint(k), Sink: sinks[k],
 		}
 		if drafts != nil {
-			r.Draft = drafts(k)
+			r.Draft = drafts[k]
 		}
 		t, err := loop.Submit(r)
 		if err != nil {
-			return nil, speed{}, err
+			return s, err
 		}
 		tickets = append(tickets, t)
 	}
@@ -249,10 +484,9 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 		}
 	})
 	defer stop()
-	var s speed
 	for _, sink := range sinks {
 		if err := <-sink.end; err != nil {
-			return nil, s, err
+			return s, err
 		}
 		s.texts = append(s.texts, sink.text)
 	}
@@ -261,10 +495,12 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 	steps := float64(after.SlotPasses - before.SlotPasses - uint64(len(prompts)))
 	guessed, right := after.Drafted.Total()
 	guessed0, right0 := before.Drafted.Total()
+	tokens := float64(len(prompts) * (gen - 1))
+	s.steps, s.drafting = steps/tokens, float64(after.Drafting-before.Drafting)/tokens
 	if steps > 0 {
 		s.drafts, s.accepted = float64(guessed-guessed0)/steps, float64(right-right0)/steps
 	}
-	return s.texts, s, nil
+	return s, nil
 }
 
 // pace returns the nanoseconds that a token of a stream took on average while all streams were generating.

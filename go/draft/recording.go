@@ -20,14 +20,14 @@ func (r *Recording) guess(dst []Guess, from, n int) []Guess {
 	}
 	for pos := from; pos < end; pos++ {
 		id := r.Text[pos]
-		if !r.right(pos, r.Right, 0) {
+		if !r.IsRight(pos) {
 			id ^= 1
 		}
 		dst = append(dst, Guess{ID: id, Chance: r.Right, Source: Replay})
 	}
 	for pos := from; r.Rival > 0 && pos < min(from+rivalDepth, end) && len(dst)-begin < n; pos++ {
 		id := r.Text[pos]
-		if first := r.right(pos, r.Right, 0); first || !r.right(pos, r.Rival, 1) {
+		if r.IsRight(pos) || !r.right(pos, r.Rival, 1) {
 			id ^= 2 // neither the first nor right
 		}
 		back := len(dst) - begin - (pos - from)
@@ -35,6 +35,9 @@ func (r *Recording) guess(dst []Guess, from, n int) []Guess {
 	}
 	return dst
 }
+
+// IsRight reports whether the first guess at a position is right.
+func (r *Recording) IsRight(pos int) bool { return r.right(pos, r.Right, 0) }
 
 // right decides about a guess at a position, the same each time. (SplitMix64, Steele, Lea and Flood 2014.)
 func (r *Recording) right(pos int, chance float64, which uint64) bool {

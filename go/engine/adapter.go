@@ -178,7 +178,7 @@ func (l *Loop) OpenAdapter(path string) (*Adapter, error) {
 		return nil, err
 	}
 	var a *Adapter
-	err = l.between(func() (err error) {
+	err = l.Between(func() (err error) {
 		a, err = l.e.attach(m)
 		return err
 	})
@@ -221,8 +221,8 @@ func (l *Loop) detachLater(a *Adapter) {
 	l.nudge()
 }
 
-// between runs f on the loop's goroutine between two passes, and returns its error.
-func (l *Loop) between(f func() error) error {
+// Between runs f on the loop's goroutine between two passes, when it may use the engine, and returns its error.
+func (l *Loop) Between(f func() error) error {
 	done := make(chan error, 1)
 	l.mu.Lock()
 	if l.stopping {

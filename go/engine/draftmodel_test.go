@@ -155,7 +155,7 @@ func TestDraftModelFails(t *testing.T) {
 			}
 			of = of.Plus(r.Usage.Drafted)
 		}
-		_ = l.between(func() error {
+		_ = l.Between(func() error {
 			if n, _ := of.Total(); len(why) != failures || n > 0 != drafts || l.e.drafts.off.After(time.Now()) == drafts {
 				t.Errorf("failures %v, %d drafts, off until %v", why, n, l.e.drafts.off)
 			}
@@ -164,15 +164,15 @@ func TestDraftModelFails(t *testing.T) {
 	}
 	ask(0, true)
 	runner := small.runner
-	_ = l.between(func() error { small.runner = nil; return nil })
+	_ = l.Between(func() error { small.runner = nil; return nil })
 	ask(1, false)
 	ask(1, false)
 	again := func() error { l.e.drafts.off = time.Time{}; return nil }
-	_ = l.between(func() error { small.runner = runner; return again() })
+	_ = l.Between(func() error { small.runner = runner; return again() })
 	ask(1, true)
 	cut(t, path)
 	ask(2, false)
-	_ = l.between(again)
+	_ = l.Between(again)
 	ask(3, false)
 	if !errors.Is(why[1], ErrDamaged) || l.e.drafts.pause != 2*leastPause {
 		t.Errorf("%v, off for %v", why[1], l.e.drafts.pause)

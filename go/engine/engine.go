@@ -365,6 +365,9 @@ func (e *Engine) KVName() string {
 	return e.kvTypes.String()
 }
 
+// Recurrent reports whether a sequence has state that cannot go back: after a rejected draft, those before it are evaluated again.
+func (e *Engine) Recurrent() bool { return e.kv.Layout().Recurrent() }
+
 // Ctx returns the maximum number of positions of a sequence.
 func (e *Engine) Ctx() int { return e.ctx }
 

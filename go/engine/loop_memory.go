@@ -20,7 +20,7 @@ const (
 // give returns up to n bytes of the KV pool to the budget, and says how many. One request
 // with a full context can still run in what is left, unless there is none and all may be given.
 func (l *Loop) give(n uint64, what giving) (freed uint64) {
-	err := l.between(func() error {
+	err := l.Between(func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		freed = l.giveDrafts(n, what)

@@ -103,7 +103,7 @@ func (l *Loop) engines() []*Engine {
 // Sleep releases the weights of a loop without requests, those of its draft model too, and all else but what its texts have left in
 // the pools of keys and values, which is there when it wakes. Requests are refused until then.
 func (l *Loop) Sleep() error {
-	return l.between(func() error {
+	return l.Between(func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.jobs) > 0 {
@@ -151,7 +151,7 @@ func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) erro
 	}
 	all, err := l.wakeAll(ctx, progress)
 	if err == nil {
-		err = l.between(func() error {
+		err = l.Between(func() error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			for i, w := range all {

@@ -226,7 +226,7 @@ func TestSleepWithADraftModel(t *testing.T) {
 	counted("given back")
 	ask("without keys and values", false)
 	l.regrow(1<<29, 1<<29)
-	if err := l.between(func() error { return nil }); err != nil {
+	if err := l.Between(func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ask("grown again", true)

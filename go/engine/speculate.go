@@ -154,6 +154,18 @@ func (e *Engine) affordable(g *Generation, at, room int) (int, []sched.Branch) {
 	return known + n, branches
 }
 
+// Exchange gives the loop another model of what passes and drafts cost, and returns the one that it had, with what it has learned: so
+// what is measured on one loop does not learn from what is measured beside it.
+func (l *Loop) Exchange(cost sched.Cost) (was sched.Cost, err error) {
+	err = l.Between(func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		was, l.sched.Cost = l.sched.Cost, cost
+		return nil
+	})
+	return was, err
+}
+
 // draft drafts what follows the tokens of a pass, for those requests that go on.
 func (l *Loop) draft() {
 	start, byModel := time.Now(), time.Duration(0)
@@ -186,7 +198,9 @@ func (l *Loop) draft() {
 			l.sched.Drafted(j.id, drafts)
 		}
 	}
-	l.sched.Spent(time.Since(start), byModel)
+	spent := time.Since(start)
+	l.counts.Drafting += spent
+	l.sched.Spent(spent, byModel)
 	l.seeDrafts()
 	l.mu.Unlock()
 	l.fresh, l.texts, l.own = fresh, texts, own

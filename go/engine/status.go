@@ -66,6 +66,7 @@ type Counts struct {
 	SlotPasses       uint64        // sequences summed over passes: by Passes, the mean batch
 	Drafts           uint64        // steps of sequences that had drafts
 	Drafted          draft.Counts
+	Drafting         time.Duration // between passes, to draft
 	Preemptions      uint64
 	Cancellations    uint64
 	EvictedBlocks    uint64 // and recurrent states
@@ -85,6 +86,7 @@ func (c Counts) Plus(o Counts) Counts {
 	c.SlotPasses += o.SlotPasses
 	c.Drafts += o.Drafts
 	c.Drafted = c.Drafted.Plus(o.Drafted)
+	c.Drafting += o.Drafting
 	c.Preemptions += o.Preemptions
 	c.Cancellations += o.Cancellations
 	c.EvictedBlocks += o.EvictedBlocks

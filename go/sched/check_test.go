@@ -20,10 +20,11 @@ type workload struct {
 	drafting        time.Duration            // that a draft model takes for a pass, which no cost model sees
 	truth           func(s Shape) float64    // milliseconds of a pass
 	noise           func(*rand.Rand) float64 // times that; nil: none
+	spells          time.Duration            // so long the machine has one speed, then another: as fast, or 1.7 times as slow; 0: it has one
 }
 
 // speed returns the tokens per second of a workload in so many passes from the start, of several starts: what is accepted of the
-// drafts of one is luck.
+// drafts of one is luck. The time is that of a machine without spells, so that it is no luck when these come.
 func (w workload) speed(t *testing.T, passes int) float64 {
 	tokens, took := 0, time.Duration(0)
 	for seed := range uint64(max(12/w.streams, 2)) {
@@ -51,8 +52,16 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 	if w.rows {
 		m.s.Cost.SetRow(truth(Shape{Tokens: 1, Rows: 2}) - truth(Shape{Tokens: 1, Rows: 1}))
 	}
-	if w.noise != nil {
-		m.cost = func(s Shape) time.Duration { return time.Duration(float64(truth(s)) * w.noise(rng)) }
+	m.cost = func(s Shape) time.Duration {
+		ns := float64(truth(s))
+		if w.noise != nil {
+			ns *= w.noise(rng)
+		}
+		took += time.Duration(ns)
+		if w.spells > 0 && rand.New(rand.NewPCG(seed, uint64(m.now/w.spells))).IntN(2) == 0 {
+			ns *= 1.7
+		}
+		return time.Duration(ns)
 	}
 	for id := uint64(1); id <= uint64(w.streams); id++ {
 		if err := m.add(Request{ID: id, Prompt: 10, MaxTokens: 1 << 20}); err != nil {
@@ -72,13 +81,15 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 		}
 	}
 	m.step()
-	begun, before := m.now, 0
+	took = 0
+	before := 0
 	for _, q := range m.live {
 		before += q.tokens
 	}
 	for range passes {
 		if w.drafting > 0 && w.drafts > 0 && m.s.Cost.Drafting(w.streams) {
 			m.now += w.drafting
+			took += w.drafting
 			m.s.Spent(w.drafting, w.drafting)
 		}
 		m.step()
@@ -87,7 +98,7 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 	for _, q := range m.live {
 		tokens += q.tokens
 	}
-	return tokens, m.now - begun
+	return tokens, took
 }
 
 // tree returns drafts that follow one another, a second guess at each of the first three tokens, and what follows the first of these.
@@ -189,6 +200,11 @@ func TestDraftsThatLoseStop(t *testing.T) {
 		"they win alone":          {workload{truth: flat, streams: 1, right: 0.6}, 1.6},
 		"they win, slow at first": {workload{truth: flat, streams: 4, right: 0.6, wrong: map[int]float64{1: 2, 4: 2}}, 1.4},
 		"they win in noise":       {workload{truth: flat, streams: 1, right: 0.6, noise: held}, 1.4},
+		"random text in spells":   {workload{truth: flat, streams: 1, right: 0.1, claimed: 0.4, spells: 3 * time.Second}, 0.98},
+		"they lose in spells":     {workload{truth: steep, streams: 4, right: 0.5, claimed: 0.8, spells: time.Second}, 0.98},
+		"experts in spells":       {workload{truth: experts, streams: 1, right: 0.4, wrong: map[int]float64{4: 0.5, 8: 0.5, 16: 0.5}, spells: time.Second}, 0.98},
+		"they win in spells":      {workload{truth: flat, streams: 1, right: 0.6, spells: 2 * time.Second}, 1.8},
+		"thought dear":            {workload{truth: flat, streams: 1, right: 0.9, claimed: 0.9, wrong: map[int]float64{4: 1.3, 8: 1.5, 16: 1.5}}, 2.8},
 		"they win, claimed less":  {workload{truth: flat, streams: 1, right: 0.8, claimed: 0.6}, 1.6},
 	} {
 		c.drafts = 4

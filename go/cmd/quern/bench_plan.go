@@ -40,7 +40,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 	}
 	var speculation *bench.Speculation
 	if f.speculate != nil {
-		speculation = &bench.Speculation{Right: f.speculate, Streams: f.streams}
+		speculation = &bench.Speculation{Right: f.speculate, Streams: f.streams, Rounds: f.rounds}
 	}
 	return &bench.Plan{
 		Speculation: speculation,

@@ -162,13 +162,17 @@ func TestDraftModelsTakeMemory(t *testing.T) {
 
 // What drafts are worth is measured with a record of the text.
 func TestBenchSpeculate(t *testing.T) {
-	out := succeed(t, "bench", "-m", demo.Name, "--speculate", "0,0.8,0.2+1", "--streams", "1,2", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json")
+	args := []string{"bench", "-m", demo.Name, "--speculate", "0,0.8,0.2+1", "--streams", "1,2", "-p", "8", "-n", "24", "-r", "1", "--no-roofline", "-o", "json",
+		"--rounds", filepath.Join(t.TempDir(), "rounds")}
+	succeed(t, args...)
+	out := succeed(t, args...) // with the rounds of the first
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 6 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for i, r := range rows {
-		if r["streams"] != []float64{1, 1, 1, 2, 2, 2}[i] || r["right"] != []float64{0, 0.8, 0.2}[i%3] || r["rival"] != []float64{0, 0, 1}[i%3] || r["plain_ms"].(float64) <= 0 || r["draft_ms"].(float64) <= 0 || r["bound"].(float64) < 1 {
+		if r["streams"] != []float64{1, 1, 1, 2, 2, 2}[i] || r["right"] != []float64{0, 0.8, 0.2}[i%3] || r["rival"] != []float64{0, 0, 1}[i%3] || r["plain_ms"].(float64) <= 0 || r["draft_ms"].(float64) <= 0 || r["bound"].(float64) < 1 ||
+			r["rounds"] != 2.0 || r["low"].(float64) > r["speed_up"].(float64) || r["high"].(float64) < r["speed_up"].(float64) || r["evaluated"].(float64) < 1 {
 			t.Errorf("row %d: %v", i, r)
 		}
 		if i%3 == 0 && r["accepted"] != 0.0 {
@@ -185,5 +189,7 @@ func TestBenchSpeculate(t *testing.T) {
 		quern(t, "bench", "-m", demo.Name, "--speculate", bad).refused(t, 2, "--speculate", "0 to 1")
 	}
 	quern(t, "bench", "-m", demo.Name, "--streams", "2").refused(t, 2, "--speculate")
+	quern(t, "bench", "-m", demo.Name, "--rounds", "x").refused(t, 2, "--speculate")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--rounds", file).refused(t, 1, "not a round")
 	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--curve").refused(t, 2, "--speculate")
 }
