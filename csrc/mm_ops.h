@@ -23,6 +23,8 @@
  *	rows_load(p) rows_store(p, a) rows_and(a, mask) rows_or(a, b) rows_sub(a, n)
  *	rows_shr(a, n, mask) rows_shl(a, n, mask)    shifted, then masked
  *	rows_zip(p, a, b)      stores a and b interleaved
+ *	    in fours, bytes of 4 times 16 rows, where ROWS_IN_FOURS is 1: rows_even(a, b) rows_odd(a, b), every second
+ *	    16 bytes of both; rows_store_zip16(p, a, b) rows_store_zip(p, a, b), by 16 bytes and by bytes in turn
  *	rows_unzip4(p, a)      stores the first bytes of 16 times 4, then the second, third, fourth
  *	acts_load(p)           4 int8, or 2 int16
  *
@@ -32,6 +34,7 @@
  *	                       where it leaves the offset to the caller
  *	ints_pair(acc, a, x)   acc + a . x, 2 by 2; a the address of [16][2] int8, x int16
  *	ints_add(a, b) ints_muladd(acc, a, b)    the last acc + a * b
+ *	ints_sra(a, n)         shifted, with the sign, where MM_FEW is set
  *	floats_set1(x) floats_f16(p) floats_of(ints) floats_mul(a, b)
  *	floats_bits(ints)      floats that have these bits
  *	floats_e8m0(p)         2^(e - 128) of 16 bytes

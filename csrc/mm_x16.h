@@ -19,6 +19,7 @@
  *	MM_BY                  2 in a set with matrix instructions, else not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
+ *	MM_FEW                 1 or 2: tokens for which a panel's results stay in registers; not defined: none
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
  *
  * What follows is 16 rows of one word and one token, and defined here, but where MM_BY is 2 or MM_NARROW is 1:
@@ -93,6 +94,10 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 #endif
 #endif
 
+#ifndef MM_FEW
+#define MM_FEW 0
+#endif
+
 #define MM_CALL 48 /* tokens of a call: their activations of a block are 15 KB */
 #define MM_READY_MIN 24 /* the same of two panels as MM_READY_FROM; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #ifndef MM_READY_FROM
@@ -147,21 +152,33 @@ INLINE int few_of(int type)
 
 /*
  * Whether nt tokens meet all small blocks of a group before their scales, which lie behind them: read in this order
- * memory is one stream, that a CPU's own prefetch can follow. Measured with AVX2 only.
+ * memory is one stream, that a CPU's own prefetch can follow. Measured with AVX2, and with AVX-512 VNNI, where it is worth
+ * it for bytes.
  */
-INLINE int scales_late(int np, int nt)
+INLINE int scales_late(int type, int np, int nt)
 {
-	return MM_NARROW && !MM_PAIR_TOKENS && np == 1 && nt <= AHEAD_SHORT;
+	return np == 1 && nt <= AHEAD_SHORT && (MM_NARROW ? !MM_PAIR_TOKENS : MM_FEW && type == QN_Q8_0);
+}
+
+/*
+ * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of super-blocks with two sub-blocks in a part
+ * only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends.
+ */
+INLINE int few_tokens(int type)
+{
+	return is_coded(type) || (MM_NARROW && type_row(type).parts && type != QN_Q4_K) ? 0 : MM_FEW;
 }
 
 /*
  * Whether a call's tokens of a type take few instructions for each line: few tokens of super-blocks without bits kept
  * apart from the rest, and of whole bytes where one instruction multiplies them; one token of small blocks with late
- * scales and no fifth bits, which lie behind them as well.
+ * scales and no fifth bits, which lie behind them as well; all of mm_few(), which reads memory in its order.
  */
 INLINE int has_short_loop(int type, int tokens)
 {
-	if (tokens == 1 && type_row(type).parts == 0 && type_row(type).bits != 5 && scales_late(1, 1))
+	if (tokens <= few_tokens(type))
+		return 1;
+	if (tokens == 1 && type_row(type).parts == 0 && type_row(type).bits != 5 && scales_late(type, 1, 1))
 		return 1;
 	return tokens <= AHEAD_SHORT && (type == QN_Q2_K || type == QN_Q4_K || type == QN_Q6_K || type == QN_TQ2_0 ||
 	                                 (type == QN_Q8_0 && !MM_NARROW));
@@ -471,7 +488,7 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 {
 	const int run = run_of(type), chains = chains_of(np, nt);
 	const int lines = small_lines(type), n_words = type_row(type).words;
-	const int late = scales_late(np, nt);
+	const int late = scales_late(type, np, nt);
 	ints kept[64 / 4][AHEAD_SHORT];
 	floats y[2][MM_TOKENS_MAX];
 
@@ -589,6 +606,12 @@ INLINE int tile_least(int np, int ready)
 	return MM_BY == 2 ? (ready ? 1 : 2) : ready ? tile_most(np) - 1 : np == 1 ? 1 : QN_PAIR_MIN / 2;
 }
 
+/* The same of one panel of a type that mm_few() takes MM_FEW tokens of. */
+INLINE int few_least(int most)
+{
+	return MM_FEW + 1 < (most + 1) / 2 ? MM_FEW + 1 : (most + 1) / 2;
+}
+
 /*
  * A tile of decoded words has nothing of their codes any more: one function serves all types whose sub-blocks and
  * offsets are alike, named by one of them. In each type's kernel it would be most of the code of a set.
@@ -653,7 +676,8 @@ MM_CODED(ready, 1, 1)
 INLINE void mm_panels(int type, int super, int np, int ready, float *out, const uint8_t *p0, const uint8_t *p1,
                       const struct act8 *x, int64_t n_in, int64_t n_act, int n)
 {
-	const int most = tile_most(np), least = tile_least(np, ready), tiles = (n + most - 1) / most;
+	const int most = tile_most(np), tiles = (n + most - 1) / most;
+	const int least = np == 1 && !ready && few_tokens(type) ? few_least(most) : tile_least(np, ready);
 	const int units = (n + MM_BY - 1) / MM_BY; /* of tokens */
 	const int64_t stride = (int64_t)n * QN_PANEL;
 	const int64_t size = (int64_t)qn_panel_bytes(type, n_in);
@@ -732,6 +756,224 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 	}
 }
 
+#if MM_FEW
+/*
+ * Whether high nibbles are multiplied where they lie, 16 times as large, and their sums are shifted instead of their
+ * lines. Words are 240 at most then.
+ */
+INLINE int high_in_place(int type)
+{
+	return MM_DOT8_OFFSET && !MM_NARROW && (type == QN_Q4_K || type == QN_Q4_0 || type == QN_Q4_1);
+}
+
+INLINE words high_word(const x16_line *l)
+{
+	const bytes a = bytes_and(bytes_load(l), 0xf0);
+
+	return words_of(a, a);
+}
+
+INLINE dots high_dots(dots a, int high)
+{
+#if MM_NARROW
+	return (void)high, a;
+#else
+	return high ? ints_sra(a, 4) : a;
+#endif
+}
+
+/* A sum and unscaled products. */
+INLINE ints dots_sum(ints sum, dots a)
+{
+	return MM_NARROW ? ints_scaled(sum, a, mults_one()) : ints_add(sum, dots_of(a, 0));
+}
+
+/*
+ * Adds a super-block to y, the results of nt tokens, constant, which stay in registers from a panel's first block to
+ * its last. Words that share a line are taken one after the other, each for a chain of products of its own: compilers
+ * load the line once then.
+ */
+INLINE void super_few(int type, int nt, floats *y, const struct block *w, const struct act8 *x,
+                      const int32_t (*start)[16])
+{
+	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
+	const int has_min = type_row(type).min, part_bytes = super_bytes(type) / parts;
+	const int split = subs == 1 ? 2 : 1, chains = subs * split; /* of a sub-block, of a part */
+	const int each = n_words / split;                           /* words of a chain */
+	ints sum[MM_FEW];
+
+#pragma GCC unroll 4
+	for (int t = 0; t < nt; t++) {
+		sum[t] = ints_zero();
+		if (has_min || offset_apart(type)) {
+			ints min = ints_zero();
+
+#pragma GCC unroll 8
+			for (int i = 0; i < parts * subs / 2; i++)
+				min = ints_pair(min, w->s.pair[i],
+				                acts_load(n_words == 8 ? &x[t].sum32[2 * i] : &x[t].sum16[2 * i]));
+			if (has_min)
+				y[t] = floats_fnma(floats_mul(w->dmin, floats_set1(x[t].d)), floats_of(min), y[t]);
+			else
+				sum[t] = ints_muladd(sum[t], min, ints_set1(-offset_of(type)));
+		}
+	}
+	for (int g = 0; g < parts; g++) {
+		dots dot[8][MM_FEW];
+
+		ask_ahead(type, 1, nt, nt, w, g * part_bytes, part_bytes);
+#pragma GCC unroll 32
+		for (int k = 0; k < each * chains; k++) {
+			const int i = k / chains, c = k % chains, sub = sub_of(type, g, c / split);
+			const int high = high_in_place(type) && c;
+			const words a = high ? high_word(&((const struct x16_q4k *)w->p)->qs[n_words * g + i])
+			                     : super_words(type, 0, w, g, c * each + i, 0);
+
+#pragma GCC unroll 4
+			for (int t = 0; t < nt; t++) {
+				const int8_t *xt = x[t].qs + (sub * n_words + c % split * each + i) * 4;
+
+				if (i == 0)
+					dot[c][t] = c % split ? dots_set1(0, 0) : dots_start(type, start, t, nt, sub);
+				dot[c][t] = dots_add(type, dot[c][t], a, acts_of(xt, xt));
+				if (i + 1 == each)
+					sum[t] = ints_scaled(sum[t], dots_of(high_dots(dot[c][t], high), 0),
+					                     mults_of(w->s.scale[sub]));
+			}
+		}
+	}
+#pragma GCC unroll 4
+	for (int t = 0; t < nt; t++)
+		y[t] = floats_fma(floats_mul(w->d, floats_set1(x[t].d)), floats_of(sum[t]), y[t]);
+}
+
+/* Words i .. of a block whose lines are qs, of Q5_0 or Q5_1, without their fifth bits. */
+INLINE words nibbles_of(int type, const x16_line *qs, int i)
+{
+	const bytes a = field(&qs[i % 4], 4 * (i / 4), 4);
+
+	return words_from(type, a, a);
+}
+
+/* Adds products of the fifth bits of block j, which are those of l, to its sums of nt tokens. */
+INLINE void add_fifths(int type, int nt, ints *sum, const x16_line *l, const struct act8 *x, int j)
+{
+	dots dot[2][MM_FEW];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++) {
+		const bytes a = bytes_and(moved(l, i, 4), 16);
+
+#pragma GCC unroll 4
+		for (int t = 0; t < nt; t++) {
+			const int8_t *xt = x[t].qs + (j * 8 + i) * 4;
+
+			if (i < 2)
+				dot[i][t] = dots_set1(0, 0);
+			dot[i % 2][t] = dots_add(type, dot[i % 2][t], words_from(type, a, a), acts_of(xt, xt));
+		}
+	}
+#pragma GCC unroll 4
+	for (int t = 0; t < nt; t++)
+		sum[t] = dots_sum(dots_sum(sum[t], dot[0][t]), dot[1][t]);
+}
+
+/*
+ * The same for a group of nb small blocks. Fifth bits and scales lie behind the lines of the group and are used after
+ * these: memory is one stream then, that a CPU's own prefetch can follow.
+ */
+INLINE void small_few(int type, int nt, floats *y, const struct block *w, const struct act8 *x,
+                      const int32_t (*start)[16], int nb)
+{
+	const int run = run_of(type), lines = small_lines(type), n_words = type_row(type).words, each = n_words / 2;
+	const int fifths = type_row(type).bits == 5;
+	ints kept[64 / 4][MM_FEW];
+
+	for (int j = 0; j < nb; j++) {
+		dots dot[2][MM_FEW];
+		ints sum[MM_FEW];
+
+		ask_ahead(type, 1, nt, nt, w, j * lines * 64, lines * 64);
+#pragma GCC unroll 4
+		for (int i = 0; i < each; i++)
+#pragma GCC unroll 2
+			for (int c = 0; c < 2; c++) {
+				const int at = type_row(type).bits == 8 ? 2 * i + c : c * each + i;
+				const int high = high_in_place(type) && c;
+				const x16_line *qs = (const x16_line *)w->p + j * lines;
+				const words a = high ? high_word(&qs[i]) : fifths ? nibbles_of(type, qs, at)
+				                                                  : small_words(type, 0, w, nb, j, at);
+
+#pragma GCC unroll 4
+				for (int t = 0; t < nt; t++) {
+					const int8_t *xt = x[t].qs + (j * n_words + at) * 4;
+
+					if (i == 0 && c == 0 && MM_NARROW)
+						sum[t] = ints_set1(offset_of(type) ? start[t][j] : sum_start(type));
+					if (i % run == 0)
+						dot[c][t] = i || c ? dots_set1(0, 0) : dots_start(type, start, t, nt, j);
+					dot[c][t] = dots_add(type, dot[c][t], a, acts_of(xt, xt));
+					if (MM_NARROW && ((i + 1) % run == 0 || i + 1 == each))
+						sum[t] = dots_sum(sum[t], dot[c][t]);
+				}
+			}
+#pragma GCC unroll 4
+		for (int t = 0; t < nt; t++)
+			kept[j][t] = MM_NARROW ? sum[t]
+			                       : dots_sum(dots_of(dot[0][t], 0),
+			                                  high_dots(dot[1][t], high_in_place(type)));
+	}
+	for (int j = 0; j < nb; j++) {
+		if (fifths)
+			add_fifths(type, nt, kept[j], (const x16_line *)w->p + nb * lines + j, x, j);
+#pragma GCC unroll 4
+		for (int t = 0; t < nt; t++)
+			y[t] = small_add(type, y[t], kept[j][t], w, &x[t], nb, j);
+	}
+}
+
+/* out[t] = a panel times token t of nt; type, super and nt constant. */
+INLINE void mm_few(int type, int super, int nt, float *out, const uint8_t *p, const struct act8 *x, int64_t n_in,
+                   int64_t n_act)
+{
+	_Alignas(64) int32_t start[MM_FEW][16];
+	struct block w;
+	floats y[MM_FEW];
+
+	w.p = p;
+#pragma GCC unroll 4
+	for (int t = 0; t < nt; t++)
+		y[t] = floats_set1(0);
+	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
+		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
+
+		if (super) {
+			scales_of(&w.s, type, w.p);
+			w.d = floats_f16(super_d(type, w.p));
+			if (type_row(type).min)
+				w.dmin = floats_f16(super_d(type, w.p) + QN_PANEL);
+			else if (offset_apart(type))
+				pair_scales(&w.s);
+		}
+		if (offset_of(type) && !(super && offset_apart(type)))
+#pragma GCC unroll 4
+			for (int t = 0; t < nt; t++)
+				starts_of(type, super, start[t], x + t);
+		if (super)
+			super_few(type, nt, y, &w, x, start);
+		else
+			small_few(type, nt, y, &w, x, start, nb * 8 / type_row(type).words);
+		w.p += super ? super_bytes(type) : x16_line_bytes(type, nb) + x16_scale_bytes(type, nb);
+	}
+#pragma GCC unroll 4
+	for (int t = 0; t < nt; t++)
+		floats_store(out + t * QN_PANEL, y[t]);
+}
+
+#else
+#define mm_few(...) ((void)0)
+#endif
+
 /* The kernels for one token where MM_BY is 2, by type: those of the set before. */
 static mm_fn *MM(one)[QN_N_TYPES];
 
@@ -741,6 +983,10 @@ static mm_fn *MM(one)[QN_N_TYPES];
 	{ \
 		if (MM_BY == 2 && n == 1) \
 			MM(one)[type](out, panel, act, n_in, n_act, n); \
+		else if (n == 1 && few_tokens(type) >= 1) \
+			mm_few(type, super, 1, out, panel, act, n_in, n_act); \
+		else if (n == 2 && few_tokens(type) >= 2) \
+			mm_few(type, super, 2, out, panel, act, n_in, n_act); \
 		else if (unpack_pays(type, 1, n)) \
 			mm_panels(type, super, 1, 1, out, panel, NULL, act, n_in, n_act, n); \
 		else \

@@ -18,6 +18,22 @@ struct scales {
 	_Alignas(64) int8_t pair[8][QN_PANEL][2]; /* minimums, or the scales again: see pair_scales() */
 };
 
+#ifdef ROWS_IN_FOURS
+/*
+ * Four bytes of each row at once. Of 16 bytes at once the zipped minimums are stored in halves of what is loaded, which
+ * CPUs do not forward.
+ */
+INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL])
+{
+	const bytes a = bytes_load(sl[0]), b = bytes_load(sl[4]), hi = bytes_load(sh);
+	const bytes lo0 = rows_even(a, b), lo1 = rows_odd(a, b); /* of sub-blocks 2i, and 2i + 1 */
+
+	rows_store_zip16(s->scale, bytes_or_and(bytes_and(lo0, 15), bytes_shl(hi, 4), 0x30),
+	                 bytes_or_and(bytes_and(lo1, 15), hi, 0x30));
+	rows_store_zip(s->pair, bytes_or_and(bytes_and(bytes_shr(lo0, 4), 15), bytes_shl(hi, 2), 0x30),
+	               bytes_or_and(bytes_and(bytes_shr(lo1, 4), 15), bytes_shr(hi, 2), 0x30));
+}
+#else
 INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const uint8_t sh[4][QN_PANEL])
 {
 #pragma GCC unroll 4
@@ -32,6 +48,7 @@ INLINE void scales_q45(struct scales *s, const uint8_t sl[8][QN_PANEL], const ui
 		rows_zip(s->pair[i], rows_or(rows_shr(lo0, 4, 15), mn0), rows_or(rows_shr(lo1, 4, 15), mn1));
 	}
 }
+#endif
 
 INLINE void scales_q4k(struct scales *s, const struct x16_q4k *p)
 {

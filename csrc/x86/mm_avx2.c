@@ -6,6 +6,7 @@
 #define MM(name) name##_avx2
 #define MM_TOKENS 4
 #define MM_PAIR_TOKENS 0
+#define MM_FEW 2
 #define MM_DOT8_OFFSET 0
 #define MM_NARROW 1
 #define MM_READY_FROM (2 * MM_TOKENS + 1)

@@ -9,6 +9,7 @@
 #define MM(name) name##_avx512
 #define MM_TOKENS 6
 #define MM_PAIR_TOKENS 6
+#define MM_FEW 2
 #define MM_DOT8_OFFSET 0
 #define MM_NARROW 1
 

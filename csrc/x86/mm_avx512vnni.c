@@ -6,6 +6,7 @@
 #define MM(name) name##_avx512vnni
 #define MM_TOKENS 6
 #define MM_PAIR_TOKENS 6
+#define MM_FEW 2
 
 #include "mm_x16.h"
 

@@ -207,6 +207,11 @@ static inline ints ints_add(ints a, ints b)
 	return (ints){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
 
+static inline ints ints_sra(ints a, int n)
+{
+	return (ints){_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
+
 static inline ints ints_muladd(ints acc, ints a, ints b)
 {
 	return (ints){_mm256_add_epi32(acc.lo, _mm256_mullo_epi32(a.lo, b.lo)),

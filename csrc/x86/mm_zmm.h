@@ -116,6 +116,28 @@ static inline bytes bytes_sums(bytes a, bytes b, bytes c, bytes d, int n)
 	return _mm512_add_epi8(_mm512_shuffle_epi8(all, by_row), _mm512_set1_epi8((char)n));
 }
 
+/* Of lines of four bytes of each of 16 rows: see scales_q45(). */
+#define ROWS_IN_FOURS 1
+
+static inline bytes rows_even(bytes a, bytes b) { return _mm512_shuffle_i32x4(a, b, 0x88); }
+static inline bytes rows_odd(bytes a, bytes b) { return _mm512_shuffle_i32x4(a, b, 0xdd); }
+
+/* The first 16 bytes of a, of b, the second of a, of b and so on. */
+static inline void rows_store_zip16(void *p, bytes a, bytes b)
+{
+	const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+
+	bytes_store(p, _mm512_permutex2var_epi64(a, first, b));
+	bytes_store((__m512i *)p + 1,
+	            _mm512_permutex2var_epi64(a, _mm512_add_epi64(first, _mm512_set1_epi64(4)), b));
+}
+
+/* The first byte of a, of b, the second of a, of b and so on. */
+static inline void rows_store_zip(void *p, bytes a, bytes b)
+{
+	rows_store_zip16(p, _mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
+}
+
 static inline acts acts_load(const void *p)
 {
 	int32_t x;
@@ -129,6 +151,7 @@ static inline ints ints_set1(int32_t x) { return _mm512_set1_epi32(x); }
 static inline ints ints_of8(const int8_t *p) { return _mm512_cvtepi8_epi32(rows_load(p)); }
 
 static inline ints ints_add(ints a, ints b) { return _mm512_add_epi32(a, b); }
+static inline ints ints_sra(ints a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
 static inline ints ints_muladd(ints acc, ints a, ints b) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(a, b)); }
 static inline floats floats_set1(float x) { return _mm512_set1_ps(x); }
 static inline floats floats_e8m0(const uint8_t *p)
