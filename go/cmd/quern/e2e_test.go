@@ -63,7 +63,8 @@ type invocation struct {
 	args    []string
 	stdin   string
 	env     []string
-	limited bool // to a gigabyte of memory of its own
+	limits  string // of the shell, such as ulimit -f 512
+	limited bool   // to a gigabyte of memory of its own
 }
 
 // quern runs the program with args and an empty standard input.
@@ -80,7 +81,10 @@ func (in invocation) run(t *testing.T) result {
 	if in.limited {
 		// The limit on data counts what is written and not shared; the peak of
 		// the process would count ours too, from before it became another.
-		cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -d 1048576 && exec "$0" "$@"`, program}, in.args...)...)
+		in.limits = "ulimit -d 1048576"
+	}
+	if in.limits != "" {
+		cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", in.limits + ` && exec "$0" "$@"`, program}, in.args...)...)
 	}
 	cmd.Env = append(cleanEnvironment(), in.env...)
 	cmd.Stdin = strings.NewReader(in.stdin)

@@ -50,6 +50,7 @@ func TestInterruptedWriters(t *testing.T) {
 		{"split", demo.Name, out},
 		{"join", filepath.Join(parts, names(t, parts)[0]), out},
 		{"merge-lora", model, adapter, "-o", out},
+		{"convert", testdata.Path(t, "models/src/TinyStories-656K"), "-o", out},
 		{"quantize", model, out, "Q8_0", "1"},
 		{"pack", model, out},
 		{"imatrix", "-m", model, "-f", heldOut, "-o", out, "-c", "64", "--chunks", "1"},

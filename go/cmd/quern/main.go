@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 )
 
 func main() {
+	signal.Ignore(syscall.SIGXFSZ) // a limit on files is an error of writing, which has a line
 	os.Exit(execute(os.Args[1:], os.Stderr))
 }
 

@@ -53,9 +53,19 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return 0, err
+		return 0, full(path, err)
 	}
 	return n, nil
+}
+
+// full says what to do where a file has no room: an error of writing names a file that is gone by then.
+func full(path string, err error) error {
+	for _, no := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
+		if errors.Is(err, no) {
+			return fmt.Errorf("%s: %w; free some room there, or write it elsewhere", path, no)
+		}
+	}
+	return err
 }
 
 // Check returns the error that Write would, before there is anything to write.
