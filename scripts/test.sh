@@ -69,8 +69,8 @@ for browser in chromium chromium-browser google-chrome-stable google-chrome none
 	! command -v "$browser" >/dev/null || break
 done
 [[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
-stage "go test, race detector" scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
-stage "go test, pointers given to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -short "${boundary[@]}"
+# Both checks look at what the program does and neither minds the other: one build and one run do for the two.
+stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
 if [[ $arm ]]; then
 	stage "C kernels, Arm under QEMU" arm64
 	stage "the published bits, Arm under QEMU" verify_arm64

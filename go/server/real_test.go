@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -89,13 +91,21 @@ func newScriptedSite(t *testing.T, says scripted.Model) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "scripted.gguf") // C keeps addresses of weights, which may not be in Go's heap
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
 	s := New(Config{Build: "test", Ping: -1})
-	s.with(t, modelOf(t, d, engine.LoopConfig{}, nil, "scripted", data))
+	s.with(t, modelOf(t, d, engine.LoopConfig{}, nil, "scripted", file))
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(h.Close)
 	return &site{nil, s, h.URL, t}
@@ -103,15 +113,15 @@ func newScriptedSite(t *testing.T, says scripted.Model) *site {
 
 func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string) Model {
 	t.Helper()
-	return modelOf(t, d, lc, submitted, name, demo.GGUF())
-}
-
-func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string, data []byte) Model {
-	t.Helper()
-	file, err := model.OpenBytes(demo.Name, data)
+	file, err := model.OpenBytes(demo.Name, demo.GGUF())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return modelOf(t, d, lc, submitted, name, file)
+}
+
+func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string, file *model.File) Model {
+	t.Helper()
 	tok, err := tokenizer.New(file.GGUF)
 	if err != nil {
 		t.Fatal(err)

@@ -177,12 +177,14 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	go func() {
 		done <- slow.namedEvents("/v1/responses", `{"input":"x","background":true,"stream":true,"ignore_eos":true}`)
 	}()
-	eventually(t, "running", func() bool { return slow.active() == 1 })
 	var running string
-	slow.server.stored.mu.Lock()
-	for running = range slow.server.stored.byID {
-	}
-	slow.server.stored.mu.Unlock()
+	eventually(t, "running and kept", func() bool { // it may run before it is kept
+		slow.server.stored.mu.Lock()
+		defer slow.server.stored.mu.Unlock()
+		for running = range slow.server.stored.byID {
+		}
+		return running != "" && slow.active() == 1
+	})
 	if r := parse[resp](t, postRaw(slow, "/v1/responses/"+running+"/cancel")); r.Status != "cancelled" {
 		t.Errorf("cancelled: %+v", r)
 	}
