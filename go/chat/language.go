@@ -167,10 +167,15 @@ func (l *language) spaceIf(some bool) grammar.Expr {
 	return grammar.Lit("")
 }
 
-// space returns white space, of which a model that is unsure cannot write more and more.
+// space returns what white space models write between the parts of a call: nothing, one space, or up to two new lines and an indent.
+// One that is unsure, or was never taught to call, would go on with new lines if it could.
 func (l *language) space() grammar.Expr {
 	if l.white == nil {
-		l.white = l.g.Add("space", grammar.Repeat{Expr: grammar.Runes(whiteSpace), Max: 20})
+		lines := grammar.Seq{
+			grammar.Repeat{Expr: grammar.Lit("\n"), Min: 1, Max: 2},
+			grammar.Repeat{Expr: grammar.Runes(" \t"), Max: 20},
+		}
+		l.white = l.g.Add("space", grammar.Alt{grammar.Lit(""), grammar.Lit(" "), lines})
 	}
 	return l.white
 }
