@@ -2,7 +2,8 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised.
+// rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised. (llama.cpp built for AVX-512 takes 64
+// channels of a state at once: of narrower heads, which published models do not have, it adds up the next one's as well.)
 var rwkv7 = Arch{
 	Name: "rwkv7",
 	config: func(k *keys) {
