@@ -152,8 +152,8 @@ INLINE int few_of(int type)
 
 /*
  * Whether nt tokens meet all small blocks of a group before their scales, which lie behind them: read in this order
- * memory is one stream, that a CPU's own prefetch can follow. Measured with AVX2, and with AVX-512 VNNI, where it is worth
- * it for bytes.
+ * memory is one stream, that a CPU's own prefetch can follow. Measured with AVX2, and with AVX-512 VNNI, where it is
+ * worth it for bytes.
  */
 INLINE int scales_late(int type, int np, int nt)
 {
@@ -162,11 +162,14 @@ INLINE int scales_late(int type, int np, int nt)
 
 /*
  * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of super-blocks with two sub-blocks in a part
- * only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends.
+ * only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends. The eight chains of
+ * Q2_K spill with two tokens.
  */
 INLINE int few_tokens(int type)
 {
-	return is_coded(type) || (MM_NARROW && type_row(type).parts && type != QN_Q4_K) ? 0 : MM_FEW;
+	const int narrow = MM_NARROW && type_row(type).parts && type != QN_Q4_K;
+
+	return is_coded(type) || type == QN_Q2_K || narrow ? 0 : MM_FEW;
 }
 
 /*
