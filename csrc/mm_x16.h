@@ -161,9 +161,9 @@ INLINE int scales_late(int type, int np, int nt)
 }
 
 /*
- * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of super-blocks with two sub-blocks in a part
- * only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends. The eight chains of
- * Q2_K spill with two tokens.
+ * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of super-blocks with two sub-blocks in a
+ * part only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends. The eight chains
+ * of Q2_K spill with two tokens.
  */
 INLINE int few_tokens(int type)
 {
@@ -914,7 +914,8 @@ INLINE void small_few(int type, int nt, floats *y, const struct block *w, const 
 					if (i == 0 && c == 0 && MM_NARROW)
 						sum[t] = ints_set1(offset_of(type) ? start[t][j] : sum_start(type));
 					if (i % run == 0)
-						dot[c][t] = i || c ? dots_set1(0, 0) : dots_start(type, start, t, nt, j);
+						dot[c][t] = i || c ? dots_set1(0, 0)
+						                   : dots_start(type, start, t, nt, j);
 					dot[c][t] = dots_add(type, dot[c][t], a, acts_of(xt, xt));
 					if (MM_NARROW && ((i + 1) % run == 0 || i + 1 == each))
 						sum[t] = dots_sum(sum[t], dot[c][t]);
