@@ -672,6 +672,25 @@ MM_CODED(ready, 1, 1)
 			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, next, small); \
 		break;
 
+/* Ready for the super-block at w->p, of np panels that meet n tokens: its words where they are coded, its scales. */
+INLINE void super_begin(int type, int np, int n, struct block *w)
+{
+	if (is_coded(type)) {
+		decode(type, &w->u, w->p);
+		ask_ahead(type, np, n, n, w, 0, super_bytes(type));
+		scales_of(&w->s, type, &w->u);
+		if (!type_row(type).head)
+			w->d = floats_load(w->u.d);
+	} else {
+		scales_of(&w->s, type, w->p);
+		w->d = floats_f16(super_d(type, w->p));
+	}
+	if (type_row(type).min)
+		w->dmin = floats_f16(super_d(type, w->p) + QN_PANEL);
+	else if (offset_apart(type))
+		pair_scales(&w->s);
+}
+
 /*
  * out[r][t] = panel r times token t: n tokens, np panels; type, super, np and ready constant. Tiles
  * are nearly equal.
@@ -704,22 +723,8 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 
 		if (super)
 #pragma GCC unroll 2
-			for (int r = 0; r < np; r++) {
-				if (is_coded(type)) {
-					decode(type, &w[r].u, w[r].p);
-					ask_ahead(type, np, n, n, &w[r], 0, super_bytes(type));
-					scales_of(&w[r].s, type, &w[r].u);
-					if (!type_row(type).head)
-						w[r].d = floats_load(w[r].u.d);
-				} else {
-					scales_of(&w[r].s, type, w[r].p);
-					w[r].d = floats_f16(super_d(type, w[r].p));
-				}
-				if (type_row(type).min)
-					w[r].dmin = floats_f16(super_d(type, w[r].p) + QN_PANEL);
-				else if (offset_apart(type))
-					pair_scales(&w[r].s);
-			}
+			for (int r = 0; r < np; r++)
+				super_begin(type, np, n, &w[r]);
 		if (ready)
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
@@ -951,14 +956,8 @@ INLINE void mm_few(int type, int super, int nt, float *out, const uint8_t *p, co
 	for (int64_t left = n_in / QK; left > 0; left -= X16_GROUP, x += n_act) {
 		const int nb = left < X16_GROUP ? (int)left : X16_GROUP;
 
-		if (super) {
-			scales_of(&w.s, type, w.p);
-			w.d = floats_f16(super_d(type, w.p));
-			if (type_row(type).min)
-				w.dmin = floats_f16(super_d(type, w.p) + QN_PANEL);
-			else if (offset_apart(type))
-				pair_scales(&w.s);
-		}
+		if (super)
+			super_begin(type, 1, nt, &w);
 		if (offset_of(type) && !(super && offset_apart(type)))
 #pragma GCC unroll 4
 			for (int t = 0; t < nt; t++)
