@@ -95,8 +95,8 @@ static float exponentials(float *y, const float *logits, int n)
 		ones[i] = 1;
 	for (int e = 1; e < n; e++)
 		max = logits[e] > max ? logits[e] : max;
-	for (int e = 0; e < n; e++) /* far below where exponentials become 0, so that infinity does too; NaN stays */
-		x[e] = logits[e] - max < -1000 ? -1000 : logits[e] - max;
+	qn_kernels.affine(x, logits, max, 1, NULL, NULL, n);
+	qn_kernels.clamp(x, -1000, INFINITY, n); /* exponentials are 0 there, so that of infinity is too; NaN stays */
 	for (int e = n; e < rows * QN_PANEL; e++)
 		x[e] = 0;
 	qn_kernels.scan_decays(y, ones, x, rows);

@@ -20,8 +20,8 @@ static void sparse_run(struct run *c, const struct qn_op *op)
 		const float mean = qn_kernels.sum(y, n) / (float)n;
 		const float least = mean + op->cutoff * sqrtf(qn_kernels.sumsq_about(y, mean, n) / (float)(n - 1));
 
-		for (int64_t i = 0; i < n; i++)
-			y[i] = y[i] <= least ? 0 : y[i] - least; /* NaN stays NaN */
+		qn_kernels.affine(y, y, least, 1, NULL, NULL, n);
+		qn_kernels.clamp(y, 0, INFINITY, n); /* NaN stays NaN */
 	}
 }
 
@@ -81,13 +81,11 @@ static void mix_run(struct run *c, const struct qn_op *op)
 			float sum[QN_ACT_BLOCK] = {0};
 
 			for (int j = 0; j < op->n_src; j++)
-				for (int64_t i = 0; i < to - from; i++)
-					sum[i] += w[s * op->n_src + j] * was[j][i];
+				qn_kernels.add_scaled(sum, was[j], w[s * op->n_src + j], to - from);
 			if (op->epilogue == QN_EPI_STORE)
 				memcpy(y + s * n + from, sum, sizeof *sum * (size_t)(to - from));
 			else
-				for (int64_t i = 0; i < to - from; i++)
-					y[s * n + from + i] += sum[i];
+				qn_kernels.add_scaled(y + s * n + from, sum, 1, to - from);
 		}
 	}
 }
@@ -114,15 +112,13 @@ static void blend_run(struct run *c, const struct qn_op *op)
 		const float *z = buf_row(c, op->aux, t) + op->col[2] + at;
 		float *y = buf_row(c, op->dst, t) + op->col[1] + at, by[QN_ACT_BLOCK];
 
-		for (int64_t i = 0; i < n; i++)
-			by[i] = x[i] - y[i];
+		memcpy(by, x, sizeof *x * (size_t)n);
+		qn_kernels.add_scaled(by, y, -1, n);
 		if (op->fn == QN_FN_NONE)
-			for (int64_t i = 0; i < n; i++)
-				by[i] *= z[i];
+			qn_kernels.scale_rows(by, by, 1, z, n);
 		else
 			qn_kernels.fn[op->fn](by, z, by, n);
-		for (int64_t i = 0; i < n; i++)
-			y[i] += by[i];
+		qn_kernels.add_scaled(y, by, 1, n);
 	}
 }
 
@@ -152,8 +148,7 @@ static void align_run(struct run *c, const struct qn_op *op)
 		float root[STREAMS_MAX];
 
 		for (int s = 0; s < op->n_seg; s++) {
-			for (int64_t i = 0; i < n; i++)
-				product[i] = x[s * n + i] * z[s * n + i];
+			qn_kernels.scale_rows(product, x + s * n, 1, z + s * n, n);
 
 			const float sum = op->scale * qn_kernels.sum(product, n), size = sum < 0 ? -sum : sum;
 			const float r = sqrtf(size < 1e-6f ? 1e-6f : size); /* NaN stays one */
