@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/models"
 )
 
 // An Adapter is a LoRA adapter of a model. Requests that name it as their model have it; so have all that do not say which
@@ -182,17 +183,29 @@ func (m *Model) applied(ctx context.Context, uses adapterUses) ([]engine.ScaledA
 // adapterNames counts the adapters of all models: where there are none, no request's body is searched for their names.
 type adapterNames struct{ n atomic.Int64 }
 
-// resolve returns the name of the model that a request is for, and the adapter that it names.
-func (s *Server) resolve(name string) (model string, a *Adapter) {
-	if name == "" || s.adapted.n.Load() == 0 || slices.Contains(s.models.Names(), name) {
-		return name, nil
+// adapting reports whether names of models may be those of adapters.
+func (s *Server) adapting() bool { return s.adapted.n.Load() > 0 || s.c.LoraDir != "" }
+
+// resolve returns the name of the model that a request is for, and the adapter that it names. Where adapters come and go, a
+// name that is neither is not the only model's: it may be that of an adapter which is gone, and an answer without it would be
+// another.
+func (s *Server) resolve(name string) (model string, a *Adapter, err error) {
+	if name == "" || !s.adapting() || s.models.Has(name) {
+		return name, nil, nil
 	}
+	var names []string
 	for _, m := range s.models.Loaded() {
 		if a := m.adapters.named(name); a != nil {
-			return m.Name, a
+			return m.Name, a, nil
+		}
+		for _, a := range m.adapters.all() {
+			names = append(names, a.Name)
 		}
 	}
-	return name, nil
+	if s.c.LoraDir != "" {
+		err = &models.NotFoundError{Name: name, Names: append(s.models.Names(), names...)}
+	}
+	return name, nil, err
 }
 
 func (s *Server) listAdapters(c *gin.Context, m *Model) error {

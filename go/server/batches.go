@@ -229,60 +229,25 @@ func (s *Server) deleteFile(c *gin.Context, store *batch.Store, owner string) (a
 	return deleted{id, "file", true}, store.RemoveFile(owner, id)
 }
 
-// page is part of a list.
-type page[T any] struct {
-	Object string  `json:"object"`
-	Data   []T     `json:"data"`
-	First  *string `json:"first_id"`
-	Last   *string `json:"last_id"`
-	More   bool    `json:"has_more"`
-}
-
-// pageOf returns the part of a list, which begins with the newest, that the query asks for.
-func pageOf[T any](c *gin.Context, list []T, id func(T) string, most int) (any, error) {
-	limit := min(most, 10_000)
-	if q := c.Query("limit"); q != "" {
-		n, err := strconv.Atoi(q)
-		if err != nil || n < 1 || n > 10_000 {
-			return nil, invalid("limit", "%s, want an integer from 1 to 10000", quote(q))
-		}
-		limit = n
-	}
-	switch order := c.Query("order"); order {
-	case "", "desc":
-	case "asc":
-		slices.Reverse(list)
-	default:
-		return nil, invalid("order", "%s, want asc or desc", quote(order))
-	}
-	if after := c.Query("after"); after != "" {
-		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
-		if i < 0 {
-			return nil, invalid("after", "%s is not in the list", quote(after))
-		}
-		list = list[i+1:]
-	}
-	p := page[T]{Object: "list", Data: list, More: len(list) > limit}
-	if p.More {
-		p.Data = list[:limit]
-	}
-	if n := len(p.Data); n > 0 {
-		first, last := id(p.Data[0]), id(p.Data[n-1])
-		p.First, p.Last = &first, &last
-	}
-	return p, nil
-}
+// How files and batches are listed.
+var (
+	filePages  = paging{"desc", 10_000, 10_000}
+	batchPages = paging{"desc", 20, 10_000}
+)
 
 func (s *Server) listFiles(c *gin.Context, store *batch.Store, owner string) (any, error) {
 	list := store.Files(owner)
 	if purpose := c.Query("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f batch.File) bool { return f.Purpose != purpose })
 	}
-	return pageOf(c, list, func(f batch.File) string { return f.ID }, 10_000)
+	slices.Reverse(list) // the store has the newest first
+	return pageOf(c, list, func(f batch.File) string { return f.ID }, filePages)
 }
 
 func (s *Server) listBatches(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	return pageOf(c, store.Batches(owner), func(b batch.Batch) string { return b.ID }, 20)
+	list := store.Batches(owner)
+	slices.Reverse(list)
+	return pageOf(c, list, func(b batch.Batch) string { return b.ID }, batchPages)
 }
 
 func (s *Server) getBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
@@ -365,7 +330,6 @@ func (s *Server) createBatch(c *gin.Context, m *Model) error {
 
 // batchRoutes are those of files and batches.
 func (s *Server) batchRoutes() []route {
-	limits := []param{{"query", "limit", "How many, at most."}, {"query", "after", "The id that the list goes on after."}}
 	return []route{
 		{
 			method: http.MethodPost, paths: []string{"/v1/files"}, always: true, openAI: true,
@@ -373,7 +337,7 @@ func (s *Server) batchRoutes() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/files"}, always: true, openAI: true,
 			handle: s.kept(s.listFiles), summary: "List the files", answer: page[batch.File]{},
-			params: append(limits, param{"query", "order", "desc, the newest first, or asc."}, param{"query", "purpose", "batch or batch_output."}),
+			params: filePages.params(param{"query", "purpose", "batch or batch_output.", nil}),
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
 			handle: s.kept(s.getFile), summary: "Describe a file", params: pathID, answer: batch.File{},
@@ -389,7 +353,7 @@ func (s *Server) batchRoutes() []route {
 			body: bodyOf("BatchRequest", newBatchQuery), example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, openAI: true,
-			handle: s.kept(s.listBatches), summary: "List the batches", params: limits, answer: page[batch.Batch]{},
+			handle: s.kept(s.listBatches), summary: "List the batches", params: batchPages.params(), answer: page[batch.Batch]{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/batches/:id"}, always: true, openAI: true,
 			handle: s.kept(s.getBatch), summary: "Describe a batch", params: pathID, answer: batch.Batch{},

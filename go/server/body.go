@@ -2,8 +2,10 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -11,8 +13,30 @@ import (
 // readBody takes the body of a request into its fields.
 func readBody(c *gin.Context, q query) error { return readFields(received(c), q.fields()) }
 
+// switchOf returns what a parameter of the query that is on or off says, nil where it is not there.
+func switchOf(c *gin.Context, name string) (*bool, error) {
+	text, ok := c.GetQuery(name)
+	if !ok {
+		return nil, nil
+	}
+	on := text == "true" || text == "1"
+	if !on && text != "false" && text != "0" {
+		return nil, invalid(name, "%s, want true or false", quote(text))
+	}
+	return &on, nil
+}
+
+// isOn reports whether such a parameter is on.
+func isOn(c *gin.Context, name string) (bool, error) {
+	on, err := switchOf(c, name)
+	return on != nil && *on, err
+}
+
 // receive reads and stores the body of a request; received then returns it.
 func receive(c *gin.Context) ([]byte, error) {
+	if how := c.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
+		return nil, &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", quote(how)), param: "Content-Encoding"}
+	}
 	body, err := readAll(c.Request.Body)
 	c.Set(gin.BodyBytesKey, body)
 	return body, err

@@ -40,6 +40,7 @@ var kinds = map[int]string{
 	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusMethodNotAllowed:      "invalid_request_error",
+	http.StatusConflict:              "invalid_request_error",
 	http.StatusRequestEntityTooLarge: "invalid_request_error",
 	http.StatusUnsupportedMediaType:  "invalid_request_error",
 	http.StatusTooManyRequests:       "rate_limit_error",

@@ -28,8 +28,9 @@ type errorAnswer struct {
 
 // ask asks a handler without a network.
 func ask(h http.Handler, method, path, body string) (int, []byte) {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json") // without which no tool is called
+	h.ServeHTTP(w, r)
 	return w.Code, w.Body.Bytes()
 }
 

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/batch"
 )
 
 // hostile are values of every type, in and out of every range.
@@ -24,36 +28,61 @@ var hostile = []string{
 	`NaN`, `Infinity`, `'x'`, `[1,]`, `{`, ``,
 }
 
+// documented is what the tests read of the OpenAPI document.
+type documented struct {
+	Paths map[string]map[string]struct {
+		Summary     string
+		Parameters  []documentedParam
+		RequestBody struct {
+			Content map[string]struct {
+				Schema struct {
+					Ref string `json:"$ref"`
+				}
+				Example map[string]json.RawMessage
+			}
+		}
+	}
+	Components struct {
+		Schemas map[string]struct {
+			Properties map[string]json.RawMessage
+			Required   []string
+		}
+	}
+}
+
+type documentedParam struct {
+	In, Name string
+	Schema   struct {
+		Type             string
+		Minimum, Maximum *int
+		Enum             []string
+	}
+}
+
+// newWholeSite serves everything that a server may have.
+func newWholeSite(t *testing.T) (*site, documented) {
+	t.Helper()
+	store, err := batch.Open(t.TempDir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	s := newRealSite(t, Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tools: weather{}, Library: &shelf{}}, engine.LoopConfig{}, nil)
+	var doc documented
+	if err := json.Unmarshal(s.server.openAPI, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return s, doc
+}
+
 // Every field of every route, by the OpenAPI document, with values that its schema
 // refuses: the client's fault, and the field is named. No value makes a fault of the
 // server's, and it goes on.
 func TestHostileFields(t *testing.T) {
-	s := newRealSite(t, Config{SlotPath: t.TempDir()}, engine.LoopConfig{}, nil)
+	s, doc := newWholeSite(t)
 	h := s.server.Handler()
-	var doc struct {
-		Paths map[string]map[string]struct {
-			Summary     string
-			RequestBody struct {
-				Content map[string]struct {
-					Schema struct {
-						Ref string `json:"$ref"`
-					}
-					Example map[string]json.RawMessage
-				}
-			}
-		}
-		Components struct {
-			Schemas map[string]struct {
-				Properties map[string]json.RawMessage
-				Required   []string
-			}
-		}
-	}
-	if err := json.Unmarshal(s.server.openAPI, &doc); err != nil {
-		t.Fatal(err)
-	}
 	compile := schemasOf(t, s.server.openAPI)
-	sent, done, seen := 0, map[string]bool{}, map[string]int{}
+	sent, done, seen, cannot := 0, map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, o := range doc.Paths[path] {
 			body, ok := o.RequestBody.Content["application/json"]
@@ -81,9 +110,11 @@ func TestHostileFields(t *testing.T) {
 					sent++
 					whole := withField(body.Example, field, value)
 					status, answer := ask(h, strings.ToUpper(method), at, whole)
-					if status < 400 || status >= 500 && status != 501 {
+					if status == http.StatusNotImplemented {
+						cannot[at] = true
+					} else if status < 400 || status >= 500 {
 						t.Errorf("%s %s: status %d: %.300s", at, short(whole), status, answer)
-					} else if status != http.StatusNotImplemented && isJSON(value) && !bytes.Contains(answer, []byte(field)) {
+					} else if isJSON(value) && !bytes.Contains(answer, []byte(field)) {
 						t.Errorf("%s %s: %d does not name %s: %.300s", at, short(whole), status, field, answer)
 					}
 				}
@@ -94,9 +125,91 @@ func TestHostileFields(t *testing.T) {
 	if len(done) < 25 || sent < 2000 && !testing.Short() {
 		t.Errorf("only %d requests to %d routes", sent, len(done))
 	}
+	if len(cannot) > 0 { // where nothing was checked
+		t.Errorf("not supported: %v", slices.Sorted(maps.Keys(cannot)))
+	}
 	if status, answer := ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
 	}
+}
+
+// Every parameter of every route, by the document: what it does not allow is the client's fault, and the parameter is named.
+func TestHostileParameters(t *testing.T) {
+	s, doc := newWholeSite(t)
+	h := s.server.Handler()
+	stored := post[resp](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`).ID
+	kept := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"max_tokens":1,"store":true}`).ID
+	sent := 0
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for method, o := range doc.Paths[path] {
+			for _, p := range o.Parameters {
+				if p.Schema.Type == "string" {
+					continue
+				}
+				for _, value := range append(hostile, " ", "%", "1e3", "+-1", "99999999999999999999", "asc,desc") {
+					if value == "" || p.takes(value) {
+						continue
+					}
+					at, query := path, ""
+					switch id := (map[bool]string{true: stored, false: kept})[strings.Contains(path, "responses")]; {
+					case p.In == "path" && (strings.Contains(value, "/") || value == "."):
+						continue
+					case p.In == "path":
+						at, query = strings.Replace(at, "{"+p.Name+"}", url.PathEscape(value), 1), "?action=erase"
+					case strings.HasPrefix(path, "/slots/"):
+						at, query = "/slots/0", "?"+p.Name+"="+url.QueryEscape(value)
+					default:
+						at, query = strings.Replace(at, "{id}", id, 1), "?"+p.Name+"="+url.QueryEscape(value)
+					}
+					sent++
+					if status, answer := ask(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
+						t.Errorf("%s %s%s: %d %.200s", method, at, query, status, answer)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d requests", sent)
+	if sent < 500 {
+		t.Errorf("only %d requests", sent)
+	}
+}
+
+// A file that a batch needs stays, a body that is compressed is not read, and the errors have their types.
+func TestConflicts(t *testing.T) {
+	s, _ := newWholeSite(t)
+	const form = "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{}\r\n--x--\r\n"
+	send := func(method, path, body, header, value string) (int, []byte) {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set(header, value)
+		w := httptest.NewRecorder()
+		s.server.Handler().ServeHTTP(w, r)
+		return w.Code, w.Body.Bytes()
+	}
+	status, b := send("POST", "/v1/files", form, "Content-Type", "multipart/form-data; boundary=x")
+	file := parse[batch.File](t, b).ID
+	if status != 200 {
+		t.Fatalf("%d %s", status, b)
+	}
+	post[batch.Batch](s, "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/completions","completion_window":"24h"}`) // which nobody runs
+	for _, tt := range []struct {
+		method, path, header, value string
+		status                      int
+	}{{"DELETE", "/v1/files/" + file, "A", "b", 409}, {"POST", "/v1/completions", "Content-Encoding", "gzip", 415}} {
+		status, b := send(tt.method, tt.path, "{}", tt.header, tt.value)
+		if e := parse[errorAnswer](t, b).Error; status != tt.status || e.Type != "invalid_request_error" || e.Message == "" {
+			t.Errorf("%s: %d %s", tt.path, status, b)
+		}
+	}
+}
+
+// takes tells whether the schema of a parameter takes a text.
+func (p *documentedParam) takes(text string) bool {
+	if p.Schema.Enum != nil {
+		return slices.Contains(p.Schema.Enum, text)
+	}
+	n, err := strconv.Atoi(text)
+	return err == nil && (p.Schema.Minimum == nil || n >= *p.Schema.Minimum) && (p.Schema.Maximum == nil || n <= *p.Schema.Maximum)
 }
 
 // validText tells whether a schema takes a value, or nothing can be said of it.

@@ -12,12 +12,8 @@ import (
 
 // stay returns what a request says about the model's stay in memory.
 func (s *Server) stay(c *gin.Context, r route) (o models.Options, err error) {
-	if text, ok := c.GetQuery("autoload"); ok {
-		load := text == "true" || text == "1"
-		if !load && text != "false" && text != "0" {
-			return o, invalid("autoload", "%s, want true or false", quote(text))
-		}
-		o.Load = &load
+	if o.Load, err = switchOf(c, "autoload"); err != nil {
+		return o, err
 	}
 	if r.ollama && r.method == http.MethodPost {
 		o.KeepAlive = keepAliveOf(received(c))

@@ -125,9 +125,11 @@ func requestSchema(b body) schema {
 func parameters(params []param) []schema {
 	var out []schema
 	for _, p := range params {
-		out = append(out, schema{
-			"in": p.in, "name": p.name, "description": p.doc, "required": p.in == "path", "schema": schema{"type": "string"},
-		})
+		is := p.is
+		if is == nil {
+			is = schema{"type": "string"}
+		}
+		out = append(out, schema{"in": p.in, "name": p.name, "description": p.doc, "required": p.in == "path", "schema": is})
 	}
 	return out
 }

@@ -236,6 +236,9 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	if q.reasoning.effort != "" {
 		q.effort = q.reasoning.effort
 	}
+	for i, name := range q.choice.names {
+		q.choice.names[i] = q.offered.full(name)
+	}
 	return q.conversation.source(m)
 }
 

@@ -174,8 +174,12 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 
 func (f *responsesFormat) whole(answers []answer) any {
 	got := &answers[0]
-	for _, b := range got.blocks {
-		f.keep(f.item(b, f.newItemID(b), statusCompleted))
+	for i, b := range got.blocks {
+		status := statusCompleted
+		if i == len(got.blocks)-1 {
+			status = got.ending.status()
+		}
+		f.keep(f.item(b, f.newItemID(b), status))
 	}
 	f.finish(&got.ending, event{seq: got.seq, usage: got.usage})
 	f.put()
@@ -268,11 +272,19 @@ func (f *responsesFormat) keep(it outputItem) {
 	}
 }
 
+// status is that of a response, and of its last item: both are incomplete where a limit cut them off.
+func (e *ending) status() string {
+	if e.stop == stopLimit {
+		return statusIncomplete
+	}
+	return statusCompleted
+}
+
 // finish sets how the response ended.
 func (f *responsesFormat) finish(end *ending, e event) {
-	f.body.Status = statusCompleted
-	if end.stop == stopLimit {
-		f.body.Status, f.body.Incomplete = statusIncomplete, &responseIncomplete{"max_output_tokens"}
+	f.body.Status = end.status()
+	if f.body.Status == statusIncomplete {
+		f.body.Incomplete = &responseIncomplete{"max_output_tokens"}
 	}
 	now := f.q.stored.now().Unix()
 	f.body.Completed = &now
@@ -354,11 +366,7 @@ func (f *responsesFormat) event(s *stream, e event) error {
 	if e.end == nil || failed {
 		return nil
 	}
-	status := statusCompleted
-	if e.end.stop == stopLimit {
-		status = statusIncomplete
-	}
-	if err := f.stop(s, status); err != nil {
+	if err := f.stop(s, e.end.status()); err != nil {
 		return err
 	}
 	f.finish(e.end, e)

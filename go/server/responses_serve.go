@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -93,15 +92,19 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 	if err != nil {
 		return err
 	}
-	if c.Query("stream") == "true" {
+	stream, err := isOn(c, "stream")
+	if err != nil {
+		return err
+	}
+	after := -1
+	if text := c.Query("starting_after"); text != "" {
+		if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
+			return invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
+		}
+	}
+	if stream {
 		if r.log == nil {
 			return invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", quote(r.id))
-		}
-		after := -1
-		if text := c.Query("starting_after"); text != "" {
-			if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
-				return invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
-			}
 		}
 		return r.log.follow(c.Request.Context(), newStream(c), after+1, s.c.Ping)
 	}
@@ -143,13 +146,10 @@ func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
 }
 
 // responseItemList is a page of items.
-type responseItemList struct {
-	Object string       `json:"object"`
-	Data   []storedItem `json:"data"`
-	First  *string      `json:"first_id"`
-	Last   *string      `json:"last_id"`
-	More   bool         `json:"has_more"`
-}
+type responseItemList = page[storedItem]
+
+// itemPages is how stored items are listed.
+func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
 func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
@@ -162,34 +162,11 @@ func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
 
 // sendPage answers with some of the items, as limit, order and after say. They are in the order in which they came.
 func sendPage(c *gin.Context, items []storedItem, order string) error {
-	limit := 20
-	if text := c.Query("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 100 {
-			return invalid("limit", "%s, want 1 to 100", quote(text))
-		}
+	list, err := pageOf(c, items, func(v storedItem) string { return v.id }, itemPages(order))
+	if err == nil {
+		reply(c, http.StatusOK, list)
 	}
-	switch order := c.DefaultQuery("order", order); order {
-	case "desc":
-		slices.Reverse(items)
-	case "asc":
-	default:
-		return invalid("order", "%s, want asc or desc", quote(order))
-	}
-	if after := c.Query("after"); after != "" {
-		i := slices.IndexFunc(items, func(v storedItem) bool { return v.id == after })
-		if i < 0 {
-			return invalid("after", "no item has the id %s", quote(after))
-		}
-		items = items[i+1:]
-	}
-	list := responseItemList{Object: "list", Data: []storedItem{}, More: len(items) > limit}
-	list.Data = append(list.Data, items[:min(limit, len(items))]...)
-	if n := len(list.Data); n > 0 {
-		list.First, list.Last = &list.Data[0].id, &list.Data[n-1].id
-	}
-	reply(c, http.StatusOK, list)
-	return nil
+	return err
 }
 
 // A responsesCountQuery is a request to /v1/responses/input_tokens.

@@ -75,8 +75,13 @@ func TestResponsesWhole(t *testing.T) {
 		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
 	}
 	cut := post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
-	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" {
-		t.Errorf("cut: %+v", cut)
+	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" || len(cut.Output) == 0 {
+		t.Fatalf("cut: %+v", cut)
+	}
+	for i, it := range cut.Output { // what is before the item that was cut off is whole
+		if want := i == len(cut.Output)-1; (it.Status == "incomplete") != want {
+			t.Errorf("item %d of %d is %s", i, len(cut.Output), it.Status)
+		}
 	}
 }
 
@@ -133,6 +138,9 @@ func TestResponsesStream(t *testing.T) {
 			t.Errorf("%s: pieces %q, wholes %q", c.name, deltas, texts)
 		}
 		whole := post[resp](s, "/v1/responses", `{"input":"hi"`+c.fields+`}`)
+		if n := len(items) - 1; items[n].Status != whole.Output[n].Status || items[n].Status != whole.Status {
+			t.Errorf("%s: the last item is %s, of the whole response %s", c.name, items[n].Status, whole.Output[n].Status)
+		}
 		if got := (resp{Output: items}).shown(); got != whole.shown() || last.shown() != got || last.Status != whole.Status || last.Usage == nil {
 			t.Errorf("%s: items %q, response %q, whole %q", c.name, got, last.shown(), whole.shown())
 		}
@@ -178,6 +186,36 @@ func TestResponsesTools(t *testing.T) {
 		r.Output[0].CallID, r.Output[0].CallID, r.Output[1].CallID, r.Output[1].CallID)
 	if got := shown(&q.conversation); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+}
+
+// A tool of a namespace is chosen with its namespace, or without where no other has its name.
+func TestResponsesChoice(t *testing.T) {
+	s := newSite(t, "<tool_call>\n{\"name\": \"git__log\", \"arguments\": {}}\n</tool_call>", nil)
+	const tools = `"tools":[{"type":"namespace","name":"git","tools":[{"type":"function","name":"log"},{"type":"function","name":"show"}]},
+		{"type":"namespace","name":"web","tools":[{"type":"custom","name":"show"}]}]`
+	for choice, want := range map[string]string{
+		`{"type":"function","name":"log","namespace":"git"}`: "",
+		`{"type":"function","name":"log","namespace":null}`:  "",
+		`{"type":"function","name":"log"}`:                   "",
+		`{"type":"function","name":"git__log"}`:              "",
+		`{"type":"custom","name":"show","namespace":"web"}`:  "",
+		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"log","namespace":"git"},{"type":"custom","namespace":"web","name":"show"}]}`: "",
+		`{"type":"function","name":"show"}`:                  `tool_choice: no tool has the name "show"`,
+		`{"type":"function","name":"log","namespace":"web"}`: `tool_choice: no tool has the name "web__log"`,
+		`{"type":"function","name":"log","namespace":7}`:     `tool_choice: namespace: 7, want a string`,
+	} {
+		for _, path := range []string{"/v1/responses", "/v1/responses/input_tokens"} {
+			status, b, _ := s.do("POST", path, `{"input":"x",`+tools+`,"tool_choice":`+choice+`}`)
+			switch {
+			case want == "" && status != 200, want != "" && (status != 400 || parse[errorAnswer](t, b).Error.Message != want):
+				t.Errorf("%s of %s: %d %s, want %q", choice, path, status, b, want)
+			case want == "" && path == "/v1/responses" && strings.Contains(choice, "log"):
+				if got := parse[resp](t, b).shown(); got != "function_call git/log {}" {
+					t.Errorf("%s: %s", choice, got)
+				}
+			}
+		}
 	}
 }
 

@@ -107,6 +107,24 @@ func flatName(namespace, name string) string {
 	return namespace + name
 }
 
+// full returns the name that the model has for a tool that is chosen. One of a namespace may be meant by its own name,
+// where no other tool has it.
+func (l *responseTools) full(name string) string {
+	if l.names[name].name != "" {
+		return name
+	}
+	var found []string
+	for flat, t := range l.names {
+		if t.name == name {
+			found = append(found, flat)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return name
+}
+
 func (l *responseTools) value() any { return nil }
 
 func (l *responseTools) schema() schema {

@@ -168,8 +168,9 @@ func (s *Server) watchModels(c *gin.Context, _ *Model) error {
 
 // rescan brings the list of models up to date.
 func (s *Server) rescan(c *gin.Context) error {
-	if c.Query("reload") != "1" || s.c.Rescan == nil {
-		return nil
+	reload, err := isOn(c, "reload")
+	if err != nil || !reload || s.c.Rescan == nil {
+		return err
 	}
 	if !s.known(c) {
 		return &apiError{status: http.StatusUnauthorized, message: "reload: it needs the API key"}

@@ -39,17 +39,16 @@ func bodyOf[Q query](name string, defaults func(*Model) Q) body {
 }
 
 // A param is a path or query parameter.
-type param struct{ in, name, doc string }
+type param struct {
+	in, name, doc string
+	is            schema // nil: a string
+}
 
 var (
-	pathID  = []param{{"path", "id", "The id."}}
-	ofModel = param{"query", "model", "Which model, where there are several; by default the first."}
+	pathID  = []param{{"path", "id", "The id.", nil}}
+	ofModel = param{"query", "model", "Which model, where there are several; by default the first.", nil}
+	onOff   = schema{"enum": []string{"true", "false", "1", "0"}} // as switchOf has it
 )
-
-// paged are the parameters of a list.
-func paged(order string) []param {
-	return []param{{"query", "limit", "At most so many, 1 to 100; by default 20."}, {"query", "order", "asc or desc, by default " + order + "."}, {"query", "after", "Only what comes after the item with this id."}}
-}
 
 // table returns all routes.
 func (s *Server) table() []route {
@@ -72,7 +71,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/chat/completions", "/chat/completions"}, always: true, openAI: true,
 			handle: s.listChats, summary: "List the stored chat completions",
-			params: append(paged("asc"), param{"query", "model", "Only those of a model."}, param{"query", "metadata[key]", "Only those whose metadata has this value under the key."}),
+			params: itemPages("asc").params(param{"query", "model", "Only those of a model.", nil}, param{"query", "metadata[key]", "Only those whose metadata has this value under the key.", nil}),
 			answer: responseItemList{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, openAI: true,
@@ -83,7 +82,7 @@ func (s *Server) table() []route {
 			body: bodyOf("ChatLabelRequest", newLabelQuery), answer: chatAnswer{}, example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, always: true, openAI: true,
-			handle: s.listChatMessages, summary: "List the messages that a stored chat completion answers", params: append(paged("asc"), pathID...), answer: responseItemList{},
+			handle: s.listChatMessages, summary: "List the messages that a stored chat completion answers", params: itemPages("asc").params(pathID...), answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
 			handle: s.countTokens, summary: "Count the tokens of a conversation",
@@ -106,7 +105,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
 			handle: s.getResponse, summary: "Get a stored response", answer: response{}, stream: true,
-			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on."}, param{"query", "starting_after", "With stream: only the events after this sequence_number."}),
+			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on.", onOff}, param{"query", "starting_after", "With stream: only the events after this sequence_number.", schema{"type": "integer", "minimum": 0}}),
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
 			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
@@ -116,7 +115,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, openAI: true,
 			handle: s.listInputItems, summary: "List the items that a response was given",
-			params: append(paged("desc"), pathID...),
+			params: itemPages("desc").params(pathID...),
 			answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages"},
@@ -207,7 +206,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
 			handle: s.listModels, always: true, summary: "List the models, and which are loaded",
-			params: []param{{"query", "reload", "1: the folder and the file of models are read again first."}}, answer: modelList{},
+			params: []param{{"query", "reload", "1: the folder and the file of models are read again first.", onOff}}, answer: modelList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/models"}, always: true,
 			handle: s.startDownload, summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
@@ -215,7 +214,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodDelete, paths: []string{"/models"}, always: true,
 			handle: s.deleteModel, summary: "Remove a model from the cache, or end its download",
-			params: []param{{"query", "model", "Which model, by a name that /models has."}}, answer: success{},
+			params: []param{{"query", "model", "Which model, by a name that /models has.", nil}}, answer: success{},
 		}, {
 			method: http.MethodGet, paths: []string{"/models/sse"}, within: true,
 			summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, download_finished and download_failed", answer: modelEvent{},
@@ -251,11 +250,11 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
 			handle: s.slots, asleep: true, summary: "Describe the sequences that run",
-			params: []param{ofModel, {"query", "fail_on_no_slot", "1: the status is 503 where all are busy."}}, answer: []slotEntry{},
+			params: []param{ofModel, {"query", "fail_on_no_slot", "1: the status is 503 where all are busy.", onOff}}, answer: []slotEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
 			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
-			body: bodyOf("SlotRequest", newSlotQuery), params: append(pathID, ofModel, param{"query", "action", "save, restore or erase; the last needs no body."}),
+			body: bodyOf("SlotRequest", newSlotQuery), params: []param{{"path", "id", "The number of the slot.", schema{"type": "integer", "minimum": 0}}, ofModel, {"query", "action", "What is done; erase needs no body.", schema{"enum": []string{"save", "restore", "erase"}}}},
 			answer: schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/memory"}, always: true,

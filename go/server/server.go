@@ -218,7 +218,7 @@ func (s *Server) answer(c *gin.Context, r route) error {
 		if err != nil {
 			return err
 		}
-		if s.models.Several() || s.adapted.n.Load() > 0 {
+		if s.models.Several() || s.adapting() {
 			given := modelName(body)
 			if r.ollama && given == "" {
 				given = nameIn(body, "name") // the older form
@@ -229,18 +229,21 @@ func (s *Server) answer(c *gin.Context, r route) error {
 	if r.ollama {
 		name = s.untagged(name)
 	}
-	name, adapter := s.resolve(name)
+	name, adapter, err := s.resolve(name)
+	if err != nil {
+		return err
+	}
 	if adapter != nil {
 		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), namedAdapter{}, adapter))
+	}
+	o, err := s.stay(c, r)
+	if err != nil {
+		return err
 	}
 	if r.asleep {
 		if st, err := s.models.Status(name); err == nil && st.Model != nil {
 			return r.handle(c, st.Model)
 		}
-	}
-	o, err := s.stay(c, r)
-	if err != nil {
-		return err
 	}
 	if s.stopped(c, r, name, o) {
 		return nil

@@ -70,7 +70,11 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 		}
 		list = append(list, one)
 	}
-	if c.Query("fail_on_no_slot") == "1" && !free {
+	fail, err := isOn(c, "fail_on_no_slot")
+	if err != nil {
+		return err
+	}
+	if fail && !free {
 		return &apiError{status: http.StatusServiceUnavailable, message: "no slot is free"}
 	}
 	reply(c, http.StatusOK, list)

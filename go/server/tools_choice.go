@@ -25,7 +25,7 @@ func (c *toolChoice) take(r *reader) error {
 
 // object reads a choice that is an object: one function, or those that are allowed.
 func (c *toolChoice) object(r *reader, kind string) error {
-	one, mode := "", ""
+	one, mode, namespace := "", "", ""
 	var some []string
 	listed := false
 	list := func() error {
@@ -45,6 +45,8 @@ func (c *toolChoice) object(r *reader, kind string) error {
 			one, err = readNamed(r)
 		case "name":
 			one, err = r.text("a string")
+		case "namespace":
+			namespace, err = readNamespace(r)
 		case "mode":
 			err = text{&mode, []string{"auto", "required"}}.take(r)
 		case "tools":
@@ -77,20 +79,23 @@ func (c *toolChoice) object(r *reader, kind string) error {
 	case one == "":
 		return fmt.Errorf("an object without the name of a function, want %s", wantChoice)
 	default:
-		c.mode, c.names = "required", []string{one}
+		c.mode, c.names = "required", []string{flatName(namespace, one)}
 	}
 	return nil
 }
 
 // readChosen reads one of the tools that are allowed.
-func readChosen(r *reader) (one string, err error) {
-	err = r.members("an object", func(name string) error {
+func readChosen(r *reader) (string, error) {
+	one, namespace := "", ""
+	err := r.members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "function", "custom":
 			one, err = readNamed(r)
 		case "name":
 			one, err = r.text("a string")
+		case "namespace":
+			namespace, err = readNamespace(r)
 		default:
 			_, err = r.raw()
 		}
@@ -99,7 +104,16 @@ func readChosen(r *reader) (one string, err error) {
 	if err == nil && one == "" {
 		err = fmt.Errorf("no name, want that of a function")
 	}
-	return one, err
+	return flatName(namespace, one), err
+}
+
+// readNamespace reads the namespace of a tool that is chosen, which only tools of responses have.
+func readNamespace(r *reader) (string, error) {
+	if r.kind() == 'n' {
+		_, err := r.raw()
+		return "", err
+	}
+	return r.text("a string")
 }
 
 // readNamed reads an object that has a name.

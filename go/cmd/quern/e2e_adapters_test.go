@@ -113,6 +113,7 @@ func TestServeAdapters(t *testing.T) {
 		if status, v := s.post("/v1/unload_lora_adapter", `{"lora_name":"poet"}`); status != 200 {
 			t.Fatalf("%d %v", status, v)
 		}
+		refuse("/completion", `{"prompt":"x","model":"poet"}`, 404, "want one of base, a")
 	}
 	// A request may have eight.
 	nine := `[{"id":0}`

@@ -153,10 +153,15 @@ func TestDemoChats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var models struct{ Data []struct{ ID string } }
+	var models struct {
+		Data []struct {
+			ID      string
+			Aliases []string
+		}
+	}
 	err = json.NewDecoder(r.Body).Decode(&models)
 	r.Body.Close()
-	if err != nil || len(models.Data) != 1 || models.Data[0].ID != "quern-demo" {
+	if err != nil || fmt.Sprint(models.Data) != "[{quern-demo [demo]}]" {
 		t.Errorf("models %+v, %v", models, err)
 	}
 	var wg sync.WaitGroup

@@ -23,15 +23,15 @@ import (
 // derived from the file.
 type namedModel struct{ name, path string }
 
-// clientName is the model's name in the API.
-func (m namedModel) clientName() string {
+// clientNames are the model's names in the API. The demo has the one by which flags know it too.
+func (m namedModel) clientNames() []string {
 	switch {
 	case m.name != "":
-		return m.name
+		return []string{m.name}
 	case m.path == demo.Name:
-		return "quern-demo"
+		return []string{"quern-demo", demo.Name}
 	}
-	return strings.TrimSuffix(filepath.Base(m.path), ".gguf")
+	return []string{strings.TrimSuffix(filepath.Base(m.path), ".gguf")}
 }
 
 // parseModel parses FILE or NAME=FILE. An existing file takes precedence over a name.
@@ -132,7 +132,7 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 		}
 	}()
 	for i, n := range named {
-		names, tags := []string{n.clientName()}, []string(nil)
+		names, tags := n.clientNames(), []string(nil)
 		if i == 0 {
 			tags = f.tags
 			if len(f.names) > 0 {

@@ -35,6 +35,8 @@ func (h histogram) observe(v float64, attributes ...attribute.KeyValue) {
 		labels[strings.ReplaceAll(string(a.Key), ".", "_")] = a.Value.AsString()
 	}
 	h.scraped.With(labels).Observe(v)
+	// Prometheus has the same labels each time, some without a value; the conventions leave such attributes out.
+	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })
 	h.pushed.Record(context.Background(), v, metric.WithAttributes(attributes...))
 }
 

@@ -82,6 +82,9 @@ func TestPush(t *testing.T) {
 				if a.Key == "gen_ai.token.type" {
 					name += " " + a.Value.GetStringValue()
 				}
+				if a.Value.GetStringValue() == "" { // such as the error of a request that had none
+					t.Errorf("%s: %v is empty", name, a)
+				}
 				if a.Key == "gen_ai.operation.name" && a.Value.GetStringValue() != "chat" || a.Key == "gen_ai.request.model" && a.Value.GetStringValue() != "a/b" {
 					t.Errorf("%s: %v", name, a)
 				}

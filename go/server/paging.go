@@ -1,0 +1,70 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A page is part of a list.
+type page[T any] struct {
+	Object string  `json:"object"`
+	Data   []T     `json:"data"`
+	First  *string `json:"first_id"`
+	Last   *string `json:"last_id"`
+	More   bool    `json:"has_more"`
+}
+
+// A paging is how a list is sent in pages.
+type paging struct {
+	order       string // asc or desc, where the request does not say
+	usual, most int    // items of a page
+}
+
+// params are its parameters, of which pageOf takes the values.
+func (p paging) params(more ...param) []param {
+	return append([]param{
+		{"query", "limit", fmt.Sprintf("At most so many, by default %d.", p.usual), schema{"type": "integer", "minimum": 1, "maximum": p.most}},
+		{"query", "order", "The oldest or the newest first, by default " + p.order + ".", schema{"enum": []string{"asc", "desc"}}},
+		{"query", "after", "Only what comes after the item with this id.", nil},
+	}, more...)
+}
+
+// pageOf returns the part of a list, which begins with the oldest and may be changed, that the query asks for.
+func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[T], error) {
+	all := page[T]{Object: "list", Data: []T{}}
+	limit := p.usual
+	if text := c.Query("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
+			return all, invalid("limit", "%s, want 1 to %d", quote(text), p.most)
+		}
+	}
+	order := p.order
+	if text := c.Query("order"); text != "" {
+		order = text
+	}
+	switch order {
+	case "asc":
+	case "desc":
+		slices.Reverse(list)
+	default:
+		return all, invalid("order", "%s, want asc or desc", quote(order))
+	}
+	if after := c.Query("after"); after != "" {
+		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
+		if i < 0 {
+			return all, invalid("after", "%s is not in the list", quote(after))
+		}
+		list = list[i+1:]
+	}
+	all.More = len(list) > limit
+	all.Data = append(all.Data, list[:min(limit, len(list))]...)
+	if n := len(all.Data); n > 0 {
+		first, last := id(all.Data[0]), id(all.Data[n-1])
+		all.First, all.Last = &first, &last
+	}
+	return all, nil
+}
