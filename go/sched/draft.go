@@ -152,8 +152,10 @@ func trunk(drafts []Draft) (n int) {
 // second are the most, with that rate: 0 where there are none. It reports whether any were looked at. The tokens of the streams
 // would take their time in a pass without prompts anyway; to that comes what the drafts add to this pass.
 func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) {
+	most, trust := float64(len(s.list)), s.cost.trust.part() // tokens that are expected of all drafts
 	for i := range s.list {
 		s.list[i].begin()
+		most += s.list[i].all(trust)
 	}
 	base, start := s.time(s.streams), s.time(s.whole)
 	least := gain
@@ -162,8 +164,8 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 	}
 	type choice struct{ candidate, draft int }
 	var order []choice
-	chosen, tokens := 0, float64(len(s.list))
-	best, available := tokens/base*least, s.available
+	chosen, plain := 0, float64(len(s.list))/base
+	tokens, best, available := float64(len(s.list)), plain*least, s.available
 	last, tokensThen, left, room := s.whole, tokens, available, forks // of the best
 	for next := s.whole; ; {
 		i := s.likeliest(forks)
@@ -182,18 +184,20 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 			forks--
 		}
 		next, available = more, available-bytes
-		tokens += c.take(v, s.cost.trust.part(), s.replays)
+		tokens += c.take(v, trust, s.replays)
 		order = append(order, choice{i, v})
 		if r := s.rate(tokens, took, base); r > best {
 			best, rate, chosen = r, r, len(order)
 			last, tokensThen, left, room = next, tokens, available, forks
+		} else if most/took <= best && (!s.replays || plain <= best) {
+			break // so long a pass is not worth it, whatever else is in it
 		}
 	}
 	for i := range s.list {
 		s.list[i].begin()
 	}
 	for _, o := range order[:chosen] {
-		s.list[o.candidate].take(o.draft, s.cost.trust.part(), s.replays)
+		s.list[o.candidate].take(o.draft, trust, s.replays)
 	}
 	if s.replays && chosen > 0 {
 		rate = s.snapshots(last, tokensThen, base, start, rate, left, room)
@@ -288,6 +292,19 @@ func (c *candidate) begin() {
 		}
 		last[d.After+1] = v + 1
 	}
+}
+
+// all is how many of the drafts should be accepted if all of them are in the pass.
+func (c *candidate) all(trust float64) (n float64) {
+	for v := range c.drafts {
+		o := &c.of[v]
+		o.reach, o.doubted = c.reach(v, trust)
+		n += o.reach
+	}
+	for v := range c.drafts {
+		c.of[v].reach, c.of[v].doubted = 0, false
+	}
+	return n
 }
 
 // reach is that a draft is accepted, of which the one that it follows is taken, as far as claims have turned out to be true.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -135,5 +136,28 @@ func TestReplaysCount(t *testing.T) {
 			evaluated-- // rejected: the state is that before the pass
 		}
 		s.Sampled(1, 1, evaluated)
+	}
+}
+
+// What choosing takes, which is between two passes: for streams that have many drafts, which follow one another, or are trees.
+func BenchmarkChoose(b *testing.B) {
+	c := learned(flatCost(20*time.Millisecond, 2*time.Millisecond))
+	for _, streams := range []int{1, 4, 16} {
+		for _, p := range []float64{0.3, 0.8, 0.95} {
+			for name, drafts := range map[string][]Draft{"chains": chain(16, p), "trees": workload{drafts: 13, claimed: p, rival: 0.5}.tree()} {
+				b.Run(fmt.Sprintf("%d of %.2f in %s", streams, p, name), func(b *testing.B) {
+					for b.Loop() {
+						s := speculation{cost: &c, limit: longest, room: most, longest: most, forks: 16}
+						for range streams {
+							s.whole = s.whole.Add(0, 1)
+							s.whole.Rows++
+							s.list = append(s.list, candidate{known: 1, drafts: drafts})
+						}
+						s.streams = s.whole
+						s.choose()
+					}
+				})
+			}
+		}
 	}
 }
