@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -142,6 +143,27 @@ func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() 
 	}
 }
 
+// remembering are requests whose samplers remember what was chosen, or draw more than once for a token.
+func remembering(prompt []int32, n int) map[string]func() Params {
+	with := func(change func(p *sample.Params)) func() Params {
+		return func() Params {
+			p := likeliest(prompt, n)
+			p.Sampling = sample.Defaults()
+			p.Sampling.Temp, p.Sampling.Seed, p.Sampling.TopK, p.Sampling.MinP = 1.2, 11, 0, 0
+			change(&p.Sampling)
+			return p
+		}
+	}
+	return map[string]func() Params{
+		"dry, xtc and frequencies": with(func(s *sample.Params) {
+			s.DryMultiplier, s.XTCProbability, s.XTCThreshold, s.FrequencyPenalty, s.DynRange = 0.9, 0.5, 0.01, 0.4, 0.5
+		}),
+		"mirostat 1": with(func(s *sample.Params) { s.Mirostat, s.MirostatTau = 1, 3 }),
+		"mirostat 2": with(func(s *sample.Params) { s.Mirostat, s.MirostatEta = 2, 0.4 }),
+		"adaptive-p": with(func(s *sample.Params) { s.AdaptiveTarget = 0.2 }),
+	}
+}
+
 // alone returns what Generate makes of p.
 func alone(t *testing.T, e *Engine, p Params) ([]int32, Finish) {
 	t.Helper()
@@ -166,7 +188,9 @@ func TestGuessesDoNotChangeATextAlone(t *testing.T) {
 	const n = 40
 	e := open(t, tiny, Config{Batch: 24, Ctx: 128})
 	prompt := randomIDs(e, 4, 50)
-	for name, params := range variants(t, e, prompt, n) {
+	all := variants(t, e, prompt, n)
+	maps.Copy(all, remembering(prompt, n))
+	for name, params := range all {
 		want, finish := alone(t, e, params())
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 1))

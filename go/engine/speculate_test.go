@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func TestDraftsDoNotChangeAText(t *testing.T) {
 		kv     kvcache.Type
 		memory []float64 // contexts that there is memory for
 	}{
-		{tiny, kvcache.I16, []float64{6, 2.3}}, {tiny, kvcache.Q4, []float64{6}},
+		{tiny, kvcache.I16, []float64{6, 2.3}}, {tiny, kvcache.Q4, []float64{6}}, {tiny, kvcache.F32, []float64{6}}, {tiny, kvcache.BF16, []float64{6}},
 		{testdata.Path(t, "archs/qwen35.gguf"), kvcache.Q8, []float64{6}}, {testdata.Path(t, "archs/gemma3.gguf"), kvcache.F16, []float64{6}},
 	}
 	for _, kind := range kinds {
@@ -57,7 +58,11 @@ func TestDraftsDoNotChangeAText(t *testing.T) {
 			freely(l)
 			var wg sync.WaitGroup
 			prompt := wordy(probe, 5)
-			for name, params := range variants(t, probe, prompt, n) {
+			all := variants(t, probe, prompt, n)
+			if kind.kv == kvcache.I16 {
+				maps.Copy(all, remembering(prompt, n))
+			}
+			for name, params := range all {
 				want, finish := alone(t, probe, params())
 				whole := slices.Concat(prompt, want)
 				for kind, options := range drafters(whole, append(slices.Clone(prompt), randomIDs(probe, 9, n)...)) {
