@@ -42,6 +42,9 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 			return err
 		}
 		file.Close()
+		if _, _, err := p.Speculation.texts(p.Cases, s.Model); err != nil {
+			return err
+		}
 		opened[s.Model] = true
 	}
 	if p.Speculation != nil {
@@ -98,13 +101,18 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 		return fmt.Errorf("%s: %w", s.Model, err)
 	}
 	info, vocab := describe(file.GGUF, cfg, s.KV), cfg.NVocab
+	cases, text, err := b.plan.Speculation.texts(b.plan.Cases, s.Model)
+	if err != nil {
+		return err
+	}
 	need := 0
-	for _, c := range b.plan.Cases {
+	for _, c := range cases {
 		need = max(need, c.Prompt+c.Gen+c.Depth)
 	}
 	if p := b.plan.Speculation; p != nil {
-		s.Streams = slices.Max(p.Streams)
-		need = max(need, need+(mostDrafts+1)*s.Streams)
+		most := slices.Max(p.Streams)
+		need += (mostDrafts + 1) * most
+		s.Streams = most + 1 // there is memory for the text in whose middle passes are measured too
 	}
 	eng, done, err := b.plan.Load(file, s, need)
 	if err != nil {
@@ -113,9 +121,9 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 	defer done()
 	seq := eng.NewSequence()
 	defer seq.Close()
-	for _, c := range b.plan.Cases {
+	for _, c := range cases {
 		if b.plan.Speculation != nil {
-			if err := b.speculate(ctx, eng, s, c, info, vocab); err != nil {
+			if err := b.speculate(ctx, eng, s, c, info, vocab, text); err != nil {
 				return fmt.Errorf("%s: %s: %w", s.Model, c, err)
 			}
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,12 +16,18 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// Speculation says what drafts are worth: texts are generated with drafts that are right with each of these chances, and with those of a
-// layer of the model that predicts further tokens, where it has one; before and after each, without.
+// Speculation says what drafts are worth: texts are generated with drafts that are right with each of these chances, with those of sources
+// of the texts' own, and with those of a layer of the model that predicts further tokens, where it has one; before and after each, without.
 type Speculation struct {
 	Right   []Chances
-	Streams []int  // texts at a time
-	Rounds  string // a file: the results are those of the rounds in it as well, and new ones are added to it; empty: none
+	Own     []draft.Set
+	Streams []int   // texts at a time
+	Temp    float32 // that texts are sampled with, each with a seed of its own; 0: the likeliest tokens
+	Rounds  string  // a file: the results are those of the rounds in it as well, and new ones are added to it; empty: none
+
+	Text     func(model string) ([]int32, error) // what prompts are of, in the vocabulary of a model; nil: random tokens
+	TextName string                              // for the rounds; empty: there is none
+	By       string                              // the model that drafts, for the rounds; empty: none
 }
 
 // Chances are those of drafts to be right.
@@ -33,7 +40,10 @@ type Chances struct {
 type SpeculationResult struct {
 	Result
 	Streams   int       `json:"streams"`
-	From      string    `json:"from"`      // what drafts: see draft.Source
+	From      string    `json:"from"`      // what drafts: see draft.Set, or a record of the text
+	Temp      float32   `json:"temp"`      // that texts were sampled with
+	Text      string    `json:"text"`      // what prompts are of; empty: random tokens
+	By        string    `json:"by"`        // the model that drafted; empty: there was none
 	Right     float64   `json:"right"`     // chance of a draft; of a model's own layer what it was
 	Rival     float64   `json:"rival"`     // chance of a second one where the first is wrong; 0: there is none
 	Rounds    int       `json:"rounds"`    // in each of which both were measured
@@ -47,6 +57,7 @@ type SpeculationResult struct {
 	Steps     float64   `json:"steps"`     // of a stream for each of its tokens
 	Evaluated float64   `json:"evaluated"` // tokens for each that was generated
 	Drafting  float64   `json:"drafting"`  // microseconds between passes for each token, to draft
+	Rested    float64   `json:"rested"`    // part of the passes that had no drafts since drafts had lost time
 	Bound     float64   `json:"bound"`     // the speed-up that passes as measured in the same round allow at best
 	BestNum   int       `json:"best_num"`  // of drafts, for that
 	Fraction  float64   `json:"of_bound"`  // of the bound that was reached
@@ -59,6 +70,9 @@ func speculationTable() table[SpeculationResult] {
 	type col = column[SpeculationResult]
 	float := func(name string, width int, f func(r *SpeculationResult) float64) col {
 		return col{name, width, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.2f", f(r)) }}
+	}
+	ms := func(name string, width int, f func(r *SpeculationResult) float64) col {
+		return col{name, width, false, func(r *SpeculationResult) string { return milliseconds(f(r)) }}
 	}
 	return table[SpeculationResult]{[]col{
 		{"model", 27, true, func(r *SpeculationResult) string { return r.ModelType }},
@@ -74,8 +88,8 @@ func speculationTable() table[SpeculationResult] {
 			return fmt.Sprintf("%.2f", r.Right)
 		}},
 		{"rounds", 6, false, func(r *SpeculationResult) string { return fmt.Sprint(r.Rounds) }},
-		float("ms/token", 8, func(r *SpeculationResult) float64 { return r.PlainMS }),
-		float("with drafts", 11, func(r *SpeculationResult) float64 { return r.DraftMS }),
+		ms("ms/token", 8, func(r *SpeculationResult) float64 { return r.PlainMS }),
+		ms("with drafts", 11, func(r *SpeculationResult) float64 { return r.DraftMS }),
 		float("speed-up", 8, func(r *SpeculationResult) float64 { return r.SpeedUp }),
 		{"95 %", 11, false, func(r *SpeculationResult) string { return fmt.Sprintf("%.2f - %.2f", r.Low, r.High) }},
 		float("drafts", 6, func(r *SpeculationResult) float64 { return r.Drafts }),
@@ -87,10 +101,40 @@ func speculationTable() table[SpeculationResult] {
 	}, func(r *SpeculationResult) string { return r.footer() }}
 }
 
-// speculate measures drafts with a loaded model.
-func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case, info about, vocab int) error {
+// milliseconds of a token: those of small models are parts of one.
+func milliseconds(ms float64) string {
+	if ms < 1 {
+		return fmt.Sprintf("%.4f", ms)
+	}
+	return fmt.Sprintf("%.2f", ms)
+}
+
+// texts returns the cases with prompts of a text, and the text: of those that do not say how many tokens they have, all of it.
+func (p *Speculation) texts(cases []Case, model string) ([]Case, []int32, error) {
+	if p == nil || p.Text == nil {
+		return cases, nil, nil
+	}
+	text, err := p.Text(model)
+	if err != nil {
+		return nil, nil, err
+	}
+	cases = slices.Clone(cases)
+	for i := range cases {
+		c := &cases[i]
+		if c.Prompt == 0 {
+			c.Prompt = len(text)
+		}
+		if len(text) == 0 || c.Prompt > len(text) {
+			return nil, nil, fmt.Errorf("%s has %d tokens of %s, and the prompt is to have %d; give a longer text or a smaller -p", p.TextName, len(text), model, max(c.Prompt, 1))
+		}
+	}
+	return cases, text, nil
+}
+
+// speculate measures drafts with a loaded model, and prompts of a text, or of random tokens.
+func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case, info about, vocab int, text []int32) error {
 	for _, streams := range b.plan.Speculation.Streams {
-		m := &speculating{run: b, eng: eng, setup: s, c: c, info: info, n: streams, vocab: vocab}
+		m := &speculating{run: b, eng: eng, setup: s, c: c, info: info, n: streams, vocab: vocab, text: text}
 		err := m.measure(ctx)
 		if m.loop != nil {
 			m.loop.Close()
@@ -111,6 +155,7 @@ type speculating struct {
 	c        Case
 	info     about
 	n, vocab int
+	text     []int32 // that prompts are of; nil: random tokens
 
 	prompts, texts [][]int32
 	seq            *engine.Sequence // in the middle of a text
@@ -122,20 +167,25 @@ type speculating struct {
 // A drafted row is one way to draft: it learns from its own texts alone.
 type drafted struct {
 	round
-	cost   sched.Cost
-	rounds []round
+	sources draft.Set // of a record none
+	cost    sched.Cost
+	rounds  []round
 }
 
 // A round is what some texts took between two times that they were generated without drafts: what is compared is near in time, and the
 // machine's own ups and downs are in both.
 type round struct {
 	Model   string `json:"model"`
+	File    string `json:"file,omitempty"`
 	Threads int    `json:"threads"`
 	Prompt  int    `json:"n_prompt"`
 	Gen     int    `json:"n_gen"`
 	Streams int    `json:"streams"`
 	From    string `json:"from"`
 	Chances
+	Temp float32 `json:"temp,omitempty"`
+	Text string  `json:"text,omitempty"`
+	By   string  `json:"by,omitempty"`
 
 	Plain     float64   `json:"plain_ns"`  // a token of a stream
 	Draft     float64   `json:"draft_ns"`  // with drafts
@@ -144,7 +194,8 @@ type round struct {
 	Steps     float64   `json:"steps"`     // for each token of a stream
 	Evaluated float64   `json:"evaluated"` // tokens for each
 	Drafting  float64   `json:"drafting_ns"`
-	Fixed     []float64 `json:"fixed"` // speed-ups that so many drafts in each step allow
+	Rested    float64   `json:"rested"` // part of the passes
+	Fixed     []float64 `json:"fixed"`  // speed-ups that so many drafts in each step allow
 	Bound     float64   `json:"bound"`
 	BestNum   int       `json:"best_num"`
 	Passes    []int64   `json:"passes_ns"`
@@ -152,7 +203,8 @@ type round struct {
 
 // same reports whether two rounds are of the same row.
 func (r *round) same(o *round) bool {
-	return r.Model == o.Model && r.Threads == o.Threads && r.Prompt == o.Prompt && r.Gen == o.Gen && r.Streams == o.Streams && r.From == o.From && r.Chances == o.Chances
+	return r.Model == o.Model && r.File == o.File && r.Threads == o.Threads && r.Prompt == o.Prompt && r.Gen == o.Gen && r.Streams == o.Streams && r.From == o.From && r.Chances == o.Chances &&
+		r.Temp == o.Temp && r.Text == o.Text && r.By == o.By
 }
 
 // mostDrafts are as many of a stream as the bound looks at.
@@ -165,7 +217,10 @@ func (m *speculating) measure(ctx context.Context) (err error) {
 	}
 	m.prompts = make([][]int32, m.n)
 	for i := range m.prompts {
-		m.prompts[i] = m.tokens(m.c.Prompt, m.vocab)
+		if m.prompts[i] = m.text; m.text == nil {
+			m.prompts[i] = m.tokens(m.c.Prompt, m.vocab)
+		}
+		m.prompts[i] = m.prompts[i][:m.c.Prompt]
 	}
 	m.seq = m.eng.NewSequence()
 	defer m.seq.Close()
@@ -175,16 +230,22 @@ func (m *speculating) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	add := func(from draft.Source, p Chances) {
-		m.rows = append(m.rows, &drafted{round: round{
-			Model: m.info.desc, Threads: m.setup.Threads, Prompt: m.c.Prompt, Gen: m.c.Gen, Streams: m.n, From: from.String(), Chances: p,
+	add := func(from string, p Chances, sources draft.Set) {
+		plan := m.plan.Speculation
+		m.rows = append(m.rows, &drafted{sources: sources, round: round{
+			Model: m.info.desc, File: filepath.Base(m.setup.Model), Threads: m.setup.Threads, Prompt: m.c.Prompt, Gen: m.c.Gen, Streams: m.n, From: from, Chances: p,
+			Temp: plan.Temp, Text: plan.TextName, By: plan.By,
 		}})
 	}
 	for _, p := range m.plan.Speculation.Right {
-		add(draft.Replay, p)
+		add(draft.Replay.String(), p, 0)
 	}
-	if m.eng.Model().Drafts() {
-		add(draft.MTP, Chances{})
+	own := m.plan.Speculation.Own
+	if mtp := draft.Set(1 << draft.MTP); len(own) == 0 && m.eng.Model().Drafts() {
+		own = []draft.Set{mtp}
+	}
+	for _, sources := range own {
+		add(sources.String(), Chances{}, sources)
 	}
 	if m.plain, err = m.loop.Exchange(sched.Cost{}); err != nil {
 		return err
@@ -228,7 +289,7 @@ func (m *speculating) round(ctx context.Context, i int) error {
 		texts := make([]draft.Options, m.n)
 		for j := range texts {
 			if texts[j] = (draft.Options{Max: mostDrafts, Sources: draft.All}); r.From != draft.Replay.String() {
-				texts[j].Sources = 1 << draft.MTP
+				texts[j].Sources = r.sources
 				continue
 			}
 			seed := uint64(1000*(len(r.rounds)+1) + j)
@@ -245,6 +306,7 @@ func (m *speculating) round(ctx context.Context, i int) error {
 		got := r.round
 		got.Plain, got.Draft = (before.each+after.each)/2, with.each
 		got.Drafts, got.Accepted, got.Steps, got.Evaluated, got.Drafting, got.Passes = with.drafts, with.accepted, with.steps, with.evaluated, with.drafting, passes
+		got.Rested = with.rested
 		m.bound(&got, texts)
 		if err := addRound(m.plan.Speculation.Rounds, &got); err != nil {
 			return err
@@ -301,7 +363,7 @@ func fixed(passes []int64, from, tokens int, recurrent bool, texts []draft.Optio
 
 // result is that of all rounds of a row.
 func (m *speculating) result(d *drafted) *SpeculationResult {
-	r := &SpeculationResult{Result: *m.blank(m.setup, m.c, m.info), Streams: m.n, From: d.From, Right: d.Right, Rival: d.Rival, Rounds: len(d.rounds)}
+	r := &SpeculationResult{Result: *m.blank(m.setup, m.c, m.info), Streams: m.n, From: d.From, Right: d.Right, Rival: d.Rival, Rounds: len(d.rounds), Temp: d.Temp, Text: d.Text, By: d.By}
 	of := func(f func(o *round) float64) (list []float64) {
 		for i := range d.rounds {
 			list = append(list, f(&d.rounds[i]))
@@ -326,6 +388,7 @@ func (m *speculating) result(d *drafted) *SpeculationResult {
 	r.Steps = mean(of(func(o *round) float64 { return o.Steps }))
 	r.Evaluated = mean(of(func(o *round) float64 { return o.Evaluated }))
 	r.Drafting = middle(of(func(o *round) float64 { return o.Drafting / 1e3 }))
+	r.Rested = mean(of(func(o *round) float64 { return o.Rested }))
 	r.Bound = middle(of(func(o *round) float64 { return o.Bound }))
 	r.Fraction = middle(of(func(o *round) float64 { return o.Plain / o.Draft / o.Bound }))
 	if d.From != draft.Replay.String() {
@@ -389,7 +452,7 @@ func (m *speculating) slice(ctx context.Context, cost *sched.Cost, drafts []draf
 		return s, err
 	}
 	m.evaluated.Store(0)
-	s, err = together(ctx, m.loop, m.prompts, m.c.Gen, drafts)
+	s, err = together(ctx, m.loop, m.prompts, m.c.Gen, m.plan.Speculation.Temp, drafts)
 	if err != nil {
 		return s, err
 	}
@@ -454,29 +517,37 @@ type speed struct {
 	drafts, accepted float64 // in a step
 	steps, evaluated float64 // for each token of a stream
 	drafting         float64 // nanoseconds for each token, between passes
+	rested           float64 // part of the passes
 }
 
 // together generates texts from prompts, with drafts as these say, nil without, and returns them and how fast that was.
-func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, drafts []draft.Options) (s speed, err error) {
-	likeliest := sample.Defaults()
-	likeliest.Temp = 0
+func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, temp float32, drafts []draft.Options) (s speed, err error) {
+	sampling := sample.Defaults()
+	sampling.Temp = temp
 	before := loop.Status().Counts
 	sinks := make([]*recorder, len(prompts))
 	var tickets []*engine.Ticket
-	for k, prompt := range prompts {
-		sinks[k] = &recorder{text: slices.Clone(prompt), end: make(chan error, 1)}
-		r := &engine.Request{
-			Params:  engine.Params{Prompt: prompt, MaxTokens: gen, Sampling: likeliest, TopLogprobs: -1},
-			NoCache: true, Slot: -1, Flow: fmt.Sprint(k), Sink: sinks[k],
+	err = loop.Between(func() error { // all of them are there before the next pass: texts of small models are short
+		for k, prompt := range prompts {
+			sinks[k] = &recorder{text: slices.Clone(prompt), end: make(chan error, 1)}
+			sampling.Seed = uint64(k)
+			r := &engine.Request{
+				Params:  engine.Params{Prompt: prompt, MaxTokens: gen, Sampling: sampling, TopLogprobs: -1},
+				NoCache: true, Slot: -1, Flow: fmt.Sprint(k), Sink: sinks[k],
+			}
+			if drafts != nil {
+				r.Draft = drafts[k]
+			}
+			t, err := loop.Submit(r)
+			if err != nil {
+				return err
+			}
+			tickets = append(tickets, t)
 		}
-		if drafts != nil {
-			r.Draft = drafts[k]
-		}
-		t, err := loop.Submit(r)
-		if err != nil {
-			return s, err
-		}
-		tickets = append(tickets, t)
+		return nil
+	})
+	if err != nil {
+		return s, err
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, t := range tickets {
@@ -490,12 +561,15 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 		}
 		s.texts = append(s.texts, sink.text)
 	}
-	s.each = pace(sinks)
+	if s.each = pace(sinks); math.IsNaN(s.each) {
+		return s, fmt.Errorf("one of %d texts ended before another had begun; give a larger -n", len(prompts))
+	}
 	after := loop.Status().Counts
 	steps := float64(after.SlotPasses - before.SlotPasses - uint64(len(prompts)))
 	guessed, right := after.Drafted.Total()
 	guessed0, right0 := before.Drafted.Total()
 	tokens := float64(len(prompts) * (gen - 1))
+	s.rested = float64(after.Rested-before.Rested) / max(float64(after.Passes-before.Passes), 1)
 	s.steps, s.drafting = steps/tokens, float64(after.Drafting-before.Drafting)/tokens
 	if steps > 0 {
 		s.drafts, s.accepted = float64(guessed-guessed0)/steps, float64(right-right0)/steps

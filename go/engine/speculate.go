@@ -193,10 +193,15 @@ func (l *Loop) draft() {
 		byModel = time.Since(begun)
 	}
 	l.mu.Lock()
+	some := false
 	for _, j := range fresh {
 		if drafts := j.gen.Drafts(len(l.e.logits)); len(drafts) > 0 {
 			l.sched.Drafted(j.id, drafts)
+			some = true
 		}
+	}
+	if some && l.sched.Cost.Resting(len(fresh)) {
+		l.counts.Rested++
 	}
 	spent := time.Since(start)
 	l.counts.Drafting += spent

@@ -67,6 +67,7 @@ type Counts struct {
 	Drafts           uint64        // steps of sequences that had drafts
 	Drafted          draft.Counts
 	Drafting         time.Duration // between passes, to draft
+	Rested           uint64        // passes without the drafts that there were, since drafts had lost too much time
 	Preemptions      uint64
 	Cancellations    uint64
 	EvictedBlocks    uint64 // and recurrent states
@@ -87,6 +88,7 @@ func (c Counts) Plus(o Counts) Counts {
 	c.Drafts += o.Drafts
 	c.Drafted = c.Drafted.Plus(o.Drafted)
 	c.Drafting += o.Drafting
+	c.Rested += o.Rested
 	c.Preemptions += o.Preemptions
 	c.Cancellations += o.Cancellations
 	c.EvictedBlocks += o.EvictedBlocks

@@ -149,6 +149,9 @@ func (c *Cost) check(streams int) *check {
 // now and then not, to measure passes without.
 func (c *Cost) Drafting(streams int) bool { return c.check(streams).allows() }
 
+// Resting reports whether the next pass of so many streams has no drafts since they have lost too much time.
+func (c *Cost) Resting(streams int) bool { return c.check(streams).resting }
+
 // branching reports whether drafts may have branches then: not before passes without drafts were measured, unless none takes any time.
 func (c *Cost) branching(streams int) bool {
 	k := c.check(streams)

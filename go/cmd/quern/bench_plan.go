@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // Defaults of -p and -d.
@@ -39,8 +41,23 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		}
 	}
 	var speculation *bench.Speculation
-	if f.speculate != nil {
-		speculation = &bench.Speculation{Right: f.speculate, Streams: f.streams, Rounds: f.rounds}
+	if f.drafts() {
+		speculation = &f.speculate
+		speculation.By = f.draft.model
+		if f.text != "" {
+			text, err := os.ReadFile(f.text)
+			if err != nil {
+				return nil, err
+			}
+			speculation.TextName = f.text
+			speculation.Text = func(model string) ([]int32, error) {
+				tok, err := loadTokenizer(model)
+				if err != nil {
+					return nil, err
+				}
+				return tok.Begin(tok.Encode(string(text), tokenizer.Options{})), nil
+			}
+		}
 	}
 	return &bench.Plan{
 		Speculation: speculation,
@@ -51,9 +68,18 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			load := modelFlags{
 				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
-				sequences: s.Streams, mtp: f.speculate != nil,
+				sequences: s.Streams, mtp: f.drafts(),
 			}
-			eng, err := load.open(file, stderr)
+			d := f.draft
+			tok, err := d.vocabulary(s.Model)
+			if err == nil {
+				err = d.check(file, tok)
+			}
+			if err != nil {
+				file.Close()
+				return nil, nil, err
+			}
+			eng, err := load.drafted(file, stderr, &d, tok, notes(stderr))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -93,11 +119,17 @@ func (f *benchFlags) planSpeculation() error {
 	if f.changed("prompt-gen") || len(f.depth) > 1 || f.depth[0] > 0 {
 		return usagef("--speculate generates -n tokens after prompts of -p; leave -pg and -d out")
 	}
-	if !f.changed("n-prompt") {
+	switch {
+	case f.changed("n-prompt") && slices.Min(f.prompt) < 1:
+		return usagef("--speculate needs prompts of a token at least; give -p")
+	case f.changed("n-prompt"):
+	case f.text != "":
+		f.prompt = []int{0} // all of it
+	default:
 		f.prompt = []int{64}
 	}
-	if slices.Min(f.prompt) < 1 || slices.Min(f.gen) < 8 {
-		return usagef("--speculate needs prompts of a token and texts of 8 tokens at least; give -p and -n")
+	if slices.Min(f.gen) < 8 {
+		return usagef("--speculate needs texts of 8 tokens at least; give -n")
 	}
 	for _, p := range f.prompt {
 		for _, n := range f.gen {

@@ -67,6 +67,14 @@ func (f *draftFlags) check(file *model.File, tok *tokenizer.Tokenizer) error {
 	return err
 }
 
+// vocabulary reads that of the model called name, if there is a draft model for it; else nil.
+func (f *draftFlags) vocabulary(name string) (*tokenizer.Tokenizer, error) {
+	if f.model == "" {
+		return nil, nil
+	}
+	return loadTokenizer(name)
+}
+
 // own reports whether layers that read the model's hidden states are to draft: its own, or those of a head.
 func (f *draftFlags) own() bool {
 	if f.joins {
@@ -297,12 +305,19 @@ func (v *sourcesValue) Set(s string) error {
 func (v *sourcesValue) String() string { return draft.Set(*v).String() }
 func (v *sourcesValue) Type() string   { return "SOURCES" }
 
-// A chancesValue is a list of chances, each with that of a second guess after a plus.
-type chancesValue []bench.Chances
+// A worthValue is what drafts are to be measured: chances, each with that of a second guess after a plus, and sources of the texts' own.
+type worthValue struct {
+	right *[]bench.Chances
+	own   *[]draft.Set
+}
 
-func (v *chancesValue) Set(s string) error {
-	var list []bench.Chances
+func (v *worthValue) Set(s string) error {
+	*v.right, *v.own = nil, nil
 	for word := range strings.SplitSeq(strings.TrimPrefix(s, "p="), ",") {
+		if set, err := draft.ParseSet(strings.ReplaceAll(word, "+", ",")); err == nil {
+			*v.own = append(*v.own, set)
+			continue
+		}
 		first, second, two := strings.Cut(word, "+")
 		var c bench.Chances
 		var err, err2 error
@@ -310,24 +325,29 @@ func (v *chancesValue) Set(s string) error {
 			c.Rival, err2 = strconv.ParseFloat(second, 64)
 		}
 		if err != nil || err2 != nil || !(c.Right >= 0 && c.Right <= 1 && c.Rival >= 0 && c.Rival <= 1) {
-			return errors.New("want chances from 0 to 1 with commas between them, such as 0.5,0.7,0.9, or 0.5+0.4 with second guesses")
+			return errors.New("want chances from 0 to 1 with commas between them, such as 0.5,0.7,0.9, or 0.5+0.4 with second guesses; or sources of drafts such as auto, off, ngram+recent")
 		}
-		list = append(list, c)
+		*v.right = append(*v.right, c)
 	}
-	*v = list
 	return nil
 }
 
-func (v *chancesValue) String() string {
+func (v *worthValue) String() string {
 	var words []string
-	for _, c := range *v {
+	if v.right == nil {
+		return ""
+	}
+	for _, c := range *v.right {
 		word := strconv.FormatFloat(c.Right, 'g', -1, 64)
 		if c.Rival > 0 {
 			word += "+" + strconv.FormatFloat(c.Rival, 'g', -1, 64)
 		}
 		words = append(words, word)
 	}
+	for _, set := range *v.own {
+		words = append(words, strings.ReplaceAll(set.String(), ",", "+"))
+	}
 	return strings.Join(words, ",")
 }
 
-func (v *chancesValue) Type() string { return "CHANCES" }
+func (v *worthValue) Type() string { return "CHANCES" }

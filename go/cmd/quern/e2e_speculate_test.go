@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,10 +97,46 @@ func TestSpeculation(t *testing.T) {
 			t.Errorf("%s: settings %v, %v", more, settings["speculative.types"], settings["speculative.n_max"])
 		}
 	}
+	// What else an answer depends on: the same with drafts as without.
+	drafted := 0.0
+	for _, more := range []string{
+		`"temperature":0,"stop":["hat. Mia","Once"]`, `"temperature":0,"stop":["d bal"],"n_probs":3`, `"temperature":1.2,"seed":5,"min_p":0,"n_probs":2,"post_sampling_probs":true`,
+		`"temperature":1,"seed":6,"mirostat":2,"mirostat_tau":3`, `"temperature":1,"seed":7,"dry_multiplier":0.8,"xtc_probability":0.5,"xtc_threshold":0.05`,
+		`"temperature":1,"seed":8,"repeat_penalty":1.3,"frequency_penalty":0.5,"presence_penalty":0.2,"logit_bias":[[300,2]]`,
+		`"temperature":1,"seed":9,"grammar":"root ::= (\" \" (\"red\" | \"blue\") \" \" (\"hat\" | \"ball\") \".\" | \" Mia had a\")+"`,
+		`"temperature":0.9,"seed":10,"json_schema":{"type":"object","properties":{"colour":{"enum":["red","blue"]},"count":{"type":"integer"}},"required":["colour","count"]}`,
+	} {
+		var want map[string]any
+		for _, types := range []string{"none", "auto", "ngram", "draft-simple"} {
+			body := fmt.Sprintf(`{"prompt":%q,"n_predict":60,"ignore_eos":true,"cache_prompt":false,"speculative.types":%q,%s}`, prompt, types, more)
+			status, r := s.post("/completion", body)
+			if status != 200 {
+				t.Fatalf("%s: %d %v", body, status, r)
+			}
+			timings, _ := r["timings"].(map[string]any)
+			if n, ok := timings["draft_n"].(float64); ok && types != "none" {
+				drafted += n
+			}
+			got := map[string]any{}
+			for _, field := range []string{"content", "stop_type", "stopping_word", "tokens_predicted", "completion_probabilities"} {
+				got[field] = r[field]
+			}
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %v, without drafts %v", types, more, got, want)
+			}
+		}
+	}
+	if drafted == 0 {
+		t.Error("nothing was drafted")
+	}
 	if status, r := s.post("/completion", `{"prompt":"a","speculative.types":"magic"}`); status != 400 || !strings.Contains(fmt.Sprint(r), "speculative.types") {
 		t.Errorf("%d: %v", status, r)
 	}
-	if status, metrics := s.get("/metrics"); status != 200 || !strings.Contains(metrics, "llamacpp:spec_decode_num_draft_tokens_total") {
+	if status, metrics := s.get("/metrics"); status != 200 || !strings.Contains(metrics, "llamacpp:spec_decode_num_draft_tokens_total") || !strings.Contains(metrics, "quern_drafting_seconds_total{") ||
+		!strings.Contains(metrics, "quern_draft_rested_passes_total{") {
 		t.Errorf("metrics: %s", metrics)
 	}
 }
@@ -188,8 +225,27 @@ func TestBenchSpeculate(t *testing.T) {
 	for _, bad := range []string{"1.5", "0.5+", "0.5+2", "+0.5", "0.5+0.5+0.5"} {
 		quern(t, "bench", "-m", demo.Name, "--speculate", bad).refused(t, 2, "--speculate", "0 to 1")
 	}
-	quern(t, "bench", "-m", demo.Name, "--streams", "2").refused(t, 2, "--speculate")
-	quern(t, "bench", "-m", demo.Name, "--rounds", "x").refused(t, 2, "--speculate")
+	text := filepath.Join(t.TempDir(), "story.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("Tom had a red ball and a blue hat. ", 4)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = succeed(t, "bench", "-m", demo.Name, "--speculate", "off,auto,ngram+recent,model", "-f", text, "-md", demo.Name, "--temp", "0.7", "--streams", "1", "-n", "64", "-r", "1", "--no-roofline", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 4 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, r := range rows {
+		if r["from"] != []string{"off", "auto", "ngram,recent", "model"}[i] || r["text"] != text || r["by"] != demo.Name || r["n_prompt"].(float64) < 20 || i == 0 && r["drafts"] != 0.0 {
+			t.Errorf("row %d: %v", i, r)
+		}
+	}
+	succeed(t, "bench", "-m", demo.Name, "--speculate", "ngram", "-f", text, "-p", "5", "-n", "8", "-r", "1", "--no-roofline")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "ngram", "-f", text, "-p", "5000", "-n", "8").refused(t, 1, "story.txt has", "-p")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "ngram", "-f", "no such file").refused(t, 1, "no such file")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "ngram", "-p", "0").refused(t, 2, "-p")
+	quern(t, "bench", "-m", demo.Name, "--speculate", "magic").refused(t, 2, "--speculate", "ngram+recent")
+	for flag, value := range map[string]string{"streams": "2", "rounds": "x", "file": "x", "temp": "1", "model-draft": demo.Name} {
+		quern(t, "bench", "-m", demo.Name, "--"+flag, value).refused(t, 2, "--"+flag, "--speculate")
+	}
 	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--rounds", file).refused(t, 1, "not a round")
 	quern(t, "bench", "-m", demo.Name, "--speculate", "0.5", "--curve").refused(t, 2, "--speculate")
 }

@@ -289,6 +289,8 @@ func (m *ModelMetrics) collect(out chan<- prometheus.Metric, s engine.Status, at
 			counter("quern_draft_accepted_tokens_total", "Of those, the ones that were accepted.", float64(c.Right), "source", source)
 		}
 	}
+	counter("quern_drafting_seconds_total", "Time between passes to draft, and in passes of a draft model.", n.Drafting.Seconds())
+	counter("quern_draft_rested_passes_total", "Passes without the drafts that there were, since drafts had lost too much time.", float64(n.Rested))
 	gauge("quern_model_leases", "HTTP requests that use the model.", float64(at.Leases))
 	gauge("quern_model_bytes", "Memory that the model takes.", float64(at.Bytes))
 	if d := s.Drafts; d != nil {
