@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
 		Prompt: ids, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
 	}, w.write)
-	if end := w.end(); err == nil {
-		err = end
-	}
+	err = w.end(err)
 	s.used = s.seq.Len()
 	if s.last.Finish == engine.CtxFull {
 		s.note("the answer stops here: the context of %d tokens is full; -c sets its size, --context-shift goes on", s.Engine.Ctx())
@@ -137,22 +136,43 @@ func laterHalf(messages []chat.Message) int {
 type answerWriter struct {
 	s                  *Session
 	stream             *tokenizer.Stream
+	stops              *tokenizer.Stops
 	reply              *chat.Reply
 	content, reasoning strings.Builder
 	calls              []chat.ToolCall
 }
 
 func (s *Session) writer(prompt chat.Prompt) *answerWriter {
-	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(prompt.Marks()...), reply: prompt.Reply()}
+	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(prompt.Marks()...), stops: tokenizer.NewStops(s.Stops, 0), reply: prompt.Reply()}
 }
 
-func (w *answerWriter) write(id int32) error {
-	return w.show(w.reply.Write(w.stream.Write(id)))
+// errEnded ends an answer at one of the texts that do.
+var errEnded = errors.New("the answer has ended")
+
+func (w *answerWriter) write(id int32) error { return w.add(w.stream.Write(id)) }
+
+func (w *answerWriter) add(text string) error {
+	sure, word := w.stops.Write(text)
+	err := w.show(w.reply.Write(sure))
+	if err == nil && word != "" {
+		err = errEnded
+	}
+	return err
 }
 
-// end writes what was held back, and ends the line.
-func (w *answerWriter) end() error {
-	err := w.show(append(w.reply.Write(w.stream.Flush()), w.reply.Close()...))
+// end writes what was held back, and ends the line. It returns why the answer ended, where that is an error.
+func (w *answerWriter) end(why error) error {
+	if !errors.Is(why, errEnded) {
+		rest := w.add(w.stream.Flush())
+		if rest == nil {
+			rest = w.show(w.reply.Write(w.stops.Flush()))
+		}
+		why = cmp.Or(why, rest)
+	}
+	if errors.Is(why, errEnded) {
+		why = nil
+	}
+	err := w.show(w.reply.Close())
 	switch {
 	case w.content.Len() == 0 && w.reasoning.Len() > 0:
 		fmt.Fprintln(w.s.Notes)
@@ -160,7 +180,7 @@ func (w *answerWriter) end() error {
 	case !strings.HasSuffix(w.content.String(), "\n") && err == nil:
 		err = w.out("\n")
 	}
-	return err
+	return cmp.Or(why, err)
 }
 
 func (w *answerWriter) show(deltas []chat.Delta) error {

@@ -31,11 +31,12 @@ type Config struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Settings  Settings
-	System    string // the system message; "": none
-	First     string // the first message; "": none
-	Once      bool   // the session ends after the first answer
-	Keep      int    // first tokens of a prompt that stay where an answer shifts the context; -1: all
-	Tools     Tools  // that the model may call; nil: none
+	System    string   // the system message; "": none
+	First     string   // the first message; "": none
+	Once      bool     // the session ends after the first answer
+	Keep      int      // first tokens of a prompt that stay where an answer shifts the context; -1: all
+	Stops     []string // texts at which answers end
+	Tools     Tools    // that the model may call; nil: none
 
 	Input      Input
 	Out, Notes io.Writer // for answers, and for all else

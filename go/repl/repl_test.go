@@ -238,7 +238,7 @@ func TestReasoningIsNoPartOfTheAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.end(); err != nil {
+	if err := w.end(nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.out.String(); got != "so[2J it is\n" {

@@ -98,7 +98,7 @@ func FuzzCompletions(f *testing.F) {
 func FuzzNative(f *testing.F) {
 	fuzzPost(f, "/completion", `{"prompt":"x","grammar":"root ::= \"<a>\" [0-9]{1,3} | x\nx ::= . <s>","grammar_lazy":true,"grammar_triggers":[{"type":"pattern","value":"(<a>)"},{"type":0,"token":5}],"preserved_tokens":["<s>"]}`,
 		`{"prompt":"x","guided_regex":"(?=a)[a-z]+\\p{L}{2,3}"}`, `{"prompt":"x","guided_choice":["a","b"]}`, `{"prompt":"x","guided_grammar":"start: \"a\" B*\nB: /[b-d]/"}`, `{"prompt":"x","guided_json":"{\"type\":\"integer\"}"}`,
-		`{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`, `{"prompt":"x","n_probs":1,"stream":true}`)
+		`{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`, `{"prompt":"x","logit_bias":[[5,-1.5],["a",false],[[1,2],3]]}`, `{"prompt":"x","logit_bias":{"a":1,"5":false},"lora":[{"id":0,"scale":0.5}]}`, `{"prompt":"x","n_probs":1,"stream":true}`)
 }
 
 func FuzzOllamaChat(f *testing.F) {
@@ -229,29 +229,56 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// The text that comes out does not depend on where tokens cut it: what a stop
-// word ends is what a search of the whole finds.
-func FuzzStops(f *testing.F) {
-	f.Add("abcabd", "abd", 2)
-	f.Add("aaaa", "aab", 1)
-	f.Fuzz(func(t *testing.T, text, word string, step int) {
-		if word == "" || step < 1 {
-			return
+// A request of any path with any query, header and body is answered, or refused as the client's fault. Those that the other
+// targets have no bodies for are among the seeds.
+func FuzzRequests(f *testing.F) {
+	tok, err := tokenizer.New(vocabulary(controls))
+	if err != nil {
+		f.Fatal(err)
+	}
+	store, err := batch.Open(f.TempDir(), 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(store.Close)
+	s := New(Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: store, Tools: weather{}, Library: &shelf{}, Ping: -1})
+	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: vocabulary(controls), Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	h := s.Handler()
+	for _, seed := range []struct{ method, path, query, body string }{
+		{"GET", "/v1/chat/completions", "limit=5&order=asc&after=x&metadata[a]=b", ""},
+		{"GET", "/v1/responses/resp_x", "stream=true&starting_after=7", ""},
+		{"GET", "/v1/responses/resp_x/input_items", "limit=1", ""},
+		{"GET", "/v1/files", "purpose=batch&limit=2", ""},
+		{"GET", "/slots", "fail_on_no_slot=1&model=m", ""},
+		{"POST", "/slots/0", "action=erase", ""},
+		{"GET", "/v1/models", "reload=1", ""},
+		{"GET", "/v1/models/org/name:Q4_K_M", "", ""},
+		{"POST", "/v1/chat/completions/control", "", `{"id":"chatcmpl-x","action":"reasoning_end"}`},
+		{"POST", "/v1/chat/completions/chatcmpl-x", "", `{"metadata":{"a":"b"}}`},
+		{"POST", "/v1/load_lora_adapter", "", `{"lora_name":"a","lora_path":"a.gguf"}`},
+		{"POST", "/v1/unload_lora_adapter", "", `{"lora_name":"a"}`},
+		{"POST", "/v1/mcp/call", "", `{"name":"get_weather","arguments":"{\"place\":\"x\"}"}`},
+		{"POST", "/models/load", "", `{"model":"m"}`},
+		{"POST", "/v1/messages/count_tokens", "", `{"messages":[{"role":"user","content":"x"}]}`},
+		{"POST", "/v1/responses/input_tokens", "", `{"input":"x","tool_choice":{"type":"function","name":"f","namespace":"n"}}`},
+		{"POST", "/api/copy", "", `{"source":"m","destination":"x"}`},
+		{"POST", "/completion", "autoload=false", `{"prompt":"x"}`},
+		{"DELETE", "/models", "model=m", ""},
+		{"OPTIONS", "/props", "", ""},
+	} {
+		f.Add(seed.method, seed.path, seed.query, "2.5", seed.body)
+	}
+	f.Fuzz(func(t *testing.T, method, path, query, timeout, body string) {
+		if strings.HasPrefix(path, "/models/sse") || strings.HasPrefix(path, "/api/pull") || path == "/models" && method == "POST" || strings.HasSuffix(path, "/unload") {
+			return // streams without an end; names of models that a server would be asked for; the model goes
 		}
-		s := newStopper([]string{word})
-		out, found := "", ""
-		for rest := text; rest != "" && found == ""; {
-			n := min(step, len(rest))
-			var sure string
-			sure, found = s.write(rest[:n])
-			out, rest = out+sure, rest[n:]
-		}
-		if found == "" {
-			out += s.flush()
-		}
-		want, _, cut := strings.Cut(text, word)
-		if out != want || cut != (found != "") {
-			t.Fatalf("%q until %q: got %q, want %q", text, word, out, want)
+		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r.Method, r.URL.Path, r.URL.RawQuery = method, "/"+strings.TrimPrefix(path, "/"), query
+		r.Header["X-Request-Timeout"], r.Header["Content-Type"] = []string{timeout}, []string{"application/json"}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code >= 500 && w.Code != 501 && w.Code != 504 && !strings.HasPrefix(r.URL.Path, "/v1/mcp") {
+			t.Fatalf("%s %s?%s: status %d: %s", method, path, query, w.Code, w.Body)
 		}
 	})
 }

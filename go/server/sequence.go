@@ -109,7 +109,7 @@ func (s *sequence) Token(t engine.Token) bool {
 	case word != "":
 		s.stop, s.word = stopByWord, word
 		return false
-	case s.write.stops.shallow, s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
+	case s.write.stops.Shallow(), s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
 		s.stop = stopLimit
 		return false
 	}

@@ -39,7 +39,7 @@ func (p *piece) content() string {
 // A writer turns the tokens of a sequence into pieces of its answer.
 type writer struct {
 	text    *tokenizer.Stream
-	stops   *stopper
+	stops   *tokenizer.Stops
 	reply   *chat.Reply // of a chat: nil: all text is content
 	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
 	calls   bool        // there was a call of a tool
@@ -67,8 +67,7 @@ type spoken struct {
 // writer returns the writer of an answer. For a chat, prompt is the prompt that the
 // model replies to, and nil otherwise.
 func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
-	w := writer{stops: newStopper(o.stop), sorted: o.sorted}
-	w.stops.indent = o.indent
+	w := writer{stops: tokenizer.NewStops(o.stop, o.indent), sorted: o.sorted}
 	if prompt == nil {
 		w.text = m.Tokenizer.NewStream(o.form.lazy.marks(m)...)
 		return w
@@ -106,7 +105,7 @@ func (w *writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
 func (w *writer) add(text string) (word string) {
 	w.written += len(text)
 	var sure string
-	sure, word = w.stops.write(text)
+	sure, word = w.stops.Write(text)
 	w.settle(sure)
 	return word
 }
@@ -209,7 +208,7 @@ func (w *writer) all(deltas []chat.Delta) {
 func (w *writer) end(word string) (piece, string) {
 	if word == "" {
 		if word = w.add(w.text.Flush()); word == "" {
-			w.settle(w.stops.flush())
+			w.settle(w.stops.Flush())
 			for _, t := range w.waiting { // they print nothing
 				w.out.tokens = append(w.out.tokens, t.token)
 			}

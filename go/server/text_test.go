@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -10,41 +9,6 @@ import (
 )
 
 var parseSpecial = tokenizer.Options{ParseSpecial: true}
-
-func TestStopper(t *testing.T) {
-	for _, c := range []struct {
-		words           []string
-		text, out, word string
-	}{
-		{nil, "abc", "abc", ""},
-		{[]string{"bc"}, "abcd", "a", "bc"},
-		{[]string{"bd"}, "abcd", "abcd", ""},
-		{[]string{"aab"}, "aaab", "a", "aab"},
-		{[]string{"abcd", "bc"}, "abcd", "a", "bc"},
-		{[]string{"c", "bc"}, "abcd", "a", "bc"},
-		{[]string{"abab"}, "abaabab", "aba", "abab"},
-		{[]string{"x\n\n"}, "x\nx\n", "x\nx\n", ""},
-		{[]string{"\u00e9"}, "caf\u00e9!", "caf", "\u00e9"},
-	} {
-		for range 20 { // wherever the text is cut
-			s := newStopper(c.words)
-			out, word := "", ""
-			for rest := c.text; rest != "" && word == ""; {
-				n := 1 + rand.IntN(len(rest))
-				var sure string
-				sure, word = s.write(rest[:n])
-				out += sure
-				rest = rest[n:]
-			}
-			if word == "" {
-				out += s.flush()
-			}
-			if out != c.out || word != c.word {
-				t.Fatalf("%q in %q: got %q and %q, want %q and %q", c.words, c.text, out, word, c.out, c.word)
-			}
-		}
-	}
-}
 
 // Tokens come out once, in order, and none of a stop word.
 func TestWriterTokens(t *testing.T) {
@@ -61,9 +25,9 @@ func TestWriterTokens(t *testing.T) {
 		{"\u00e9", "caf\u00e9END", "caf", 3},
 		{"ENDING", "caf\u00e9END", "caf\u00e9END", 8},
 	} {
-		w := writer{text: tok.NewStream(), stops: newStopper(nil)}
+		w := writer{text: tok.NewStream(), stops: tokenizer.NewStops(nil, 0)}
 		if c.stop != "" {
-			w.stops = newStopper([]string{c.stop})
+			w.stops = tokenizer.NewStops([]string{c.stop}, 0)
 		}
 		var out strings.Builder
 		var ids []int32

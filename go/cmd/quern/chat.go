@@ -35,6 +35,7 @@ type chatFlags struct {
 	once     bool
 	talks    bool // llama-cli's flag for what this command always does
 	forget   bool
+	stops    []string
 	mcp      string
 	mcpAllow []string
 }
@@ -100,6 +101,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.adapters.define(fs)
 	f.template.define(fs)
 	f.settings.define(fs)
+	defineStops(fs, &f.stops)
 	f.draft.define(fs, f.model.hub)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
@@ -165,7 +167,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	c := repl.Config{
-		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.tok), Draft: f.draft.Options,
+		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.tok), Draft: f.draft.Options, Stops: f.stops,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -254,5 +255,38 @@ func TestBrokenPipeIsQuiet(t *testing.T) {
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != syscall.SIGPIPE {
 		t.Errorf("got %v, want the end by SIGPIPE that shells expect", cmd.ProcessState)
+	}
+}
+
+// Texts end before the first of some words, wherever tokens end; where there is none of them, with all that there is.
+func TestRunReversePrompt(t *testing.T) {
+	for _, args := range [][]string{
+		{"run", "-m", demo.Name, "-p", "Once upon a time", "--temp", "0", "-n", "24"},
+		{"chat", "-m", demo.Name, "-p", "Tell me a story about a bird.", "--single-turn", "--temp", "0", "-n", "24", "--no-history"},
+	} {
+		whole := succeed(t, args...)
+		text := strings.TrimSuffix(whole, "\n")
+		word := text[len(text)/2 : len(text)/2+4]
+		before, _, _ := strings.Cut(whole, word)
+		if args[0] == "chat" && !strings.HasSuffix(before, "\n") {
+			before += "\n"
+		}
+		for _, tt := range []struct {
+			more []string
+			want string
+		}{
+			{[]string{"-r", word}, before},
+			{[]string{"--reverse-prompt", "nowhere", "--reverse-prompt", word, "-r", ""}, before},
+			{[]string{"-r", text[len(text)-6:] + "?"}, whole}, // whose beginning is at the end
+		} {
+			if got := succeed(t, append(slices.Clone(args), tt.more...)...); got != tt.want {
+				t.Errorf("%s %q: %q, want %q", args[0], tt.more, got, tt.want)
+			}
+		}
+	}
+	// The conversation goes on behind an answer that was ended.
+	r := invocation{args: []string{"chat", "-m", demo.Name, "--temp", "0", "-n", "24", "-r", " a"}, stdin: "Tell me a story about a bird.\nAnd then?\n"}.run(t)
+	if lines := strings.Split(strings.TrimSpace(r.stdout), "\n"); r.code != 0 || len(lines) != 2 || strings.Contains(r.stdout, " a") {
+		t.Errorf("two answers: %d %q %s", r.code, r.stdout, r.stderr)
 	}
 }

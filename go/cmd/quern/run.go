@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,6 +34,7 @@ type runFlags struct {
 	draft     draftFlags
 	predict   int
 	ignoreEOS bool
+	stops     []string
 	stats     bool
 }
 
@@ -86,6 +89,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
 	auto(fs, "predict", &f.predict, "-2") // of llama-completion, until the context is full: nothing goes beyond it here
 	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
+	defineStops(fs, &f.stops)
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.adapters.define(fs)
 	f.sampling.define(fs)
@@ -150,13 +154,11 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer seq.Close()
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
-	text := tok.NewStream()
+	out := cutText{text: tok.NewStream(), stops: tokenizer.NewStops(f.stops, 0), to: stdout}
 	st, err := eng.Generate(ctx, seq, engine.Params{
 		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
-	}, func(id int32) error { return write(stdout, text.Write(id)) })
-	if flushErr := write(stdout, text.Flush()); err == nil {
-		err = flushErr
-	}
+	}, out.write)
+	err = out.end(err)
 	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
 		fmt.Fprintln(stderr) // the text has no final newline
 	}
@@ -178,6 +180,47 @@ func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
 		return nil
 	}
 	return tok.IsEOG
+}
+
+// A cutText writes a text as it comes, until a word that ends it.
+type cutText struct {
+	text  *tokenizer.Stream
+	stops *tokenizer.Stops
+	to    io.Writer
+}
+
+// errEnded ends what generates a text, at a word of --reverse-prompt.
+var errEnded = errors.New("the text has ended")
+
+func (e *cutText) write(id int32) error { return e.add(e.text.Write(id)) }
+
+func (e *cutText) add(text string) error {
+	sure, word := e.stops.Write(text)
+	err := write(e.to, sure)
+	if err == nil && word != "" {
+		err = errEnded
+	}
+	return err
+}
+
+// end writes what was held back, and returns why the text ended where that is an error.
+func (e *cutText) end(err error) error {
+	if !errors.Is(err, errEnded) {
+		rest := e.add(e.text.Flush())
+		if rest == nil {
+			rest = write(e.to, e.stops.Flush())
+		}
+		err = cmp.Or(err, rest)
+	}
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
+
+// defineStops defines the flag of texts that end an answer.
+func defineStops(fs *pflag.FlagSet, stops *[]string) {
+	fs.StringArrayVar(stops, "reverse-prompt", nil, "`TEXT` at which the answer ends, which is not part of it; may be given again (-r)")
 }
 
 // write writes text unbuffered: the reader sees each token as it comes.
