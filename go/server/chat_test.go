@@ -272,6 +272,22 @@ func TestPings(t *testing.T) {
 	}
 }
 
+// A long prompt, whose parts say nothing to the client, is silence.
+func TestPingsInPrompts(t *testing.T) {
+	s := newSite(t, "", func(c *Config, _ *Model, f *fakeEngine) {
+		c.Ping, f.delay, f.parts = 100*time.Millisecond, 10*time.Millisecond, 40
+	})
+	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`, "/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
+		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`, "/v1/messages": ask1}[path]
+		if body == "" {
+			body = hi
+		}
+		if _, b, _ := s.do("POST", path, `{`+body+`,"stream":true}`); strings.Count(string(b), mark) == 0 {
+			t.Errorf("%s: no ping in %s", path, b)
+		}
+	}
+}
+
 func TestDefaultsAndFields(t *testing.T) {
 	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
 	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},

@@ -75,6 +75,7 @@ type fakeEngine struct {
 	tok   *tokenizer.Tokenizer
 	reply string
 	delay time.Duration // before each token
+	parts int           // of a prompt, with the delay between them
 	err   error         // of Submit
 	ends  error         // of requests, after their script
 
@@ -116,6 +117,13 @@ func (f *fakeEngine) Embedding(tokens int, pooling arch.Pooling) (*engine.Embedd
 func (f *fakeEngine) run(ctx context.Context, r *engine.Request) {
 	u := engine.Usage{PromptTokens: len(r.Prompt), CachedTokens: min(4, len(r.Prompt)-1), Prefill: time.Millisecond, Slot: 1}
 	r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: u.CachedTokens})
+	for range f.parts {
+		select {
+		case <-ctx.Done():
+		case <-time.After(f.delay):
+		}
+		r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: u.CachedTokens})
+	}
 	r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: len(r.Prompt)})
 	if r.Reader != nil {
 		output, from, to := r.Reader.Reads()

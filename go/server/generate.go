@@ -109,23 +109,25 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	if own, ok := f.(pinger); ok {
 		ping = func() error { return own.ping(out) }
 	}
-	err := g.each(c.Request.Context(), quiet, func(events []event) error {
+	err := g.each(c.Request.Context(), quiet, func(events []event) (sent bool, err error) {
 		if len(events) == 0 {
 			if err := ping(); err != nil {
-				return err
+				return false, err
 			}
 		}
 		for _, e := range events {
 			if err := f.event(out, e); err != nil {
-				return err
+				return false, err
 			}
 			if out.buf.Len() > maxUnsent {
+				sent = true
 				if err := out.flush(); err != nil {
-					return err
+					return sent, err
 				}
 			}
 		}
-		return out.flush()
+		sent = sent || out.buf.Len() > 0 // how far a prompt is says nothing to those who did not ask
+		return sent, out.flush()
 	})
 	switch {
 	case err == nil:

@@ -133,8 +133,8 @@ func (g *generation) note() map[string]any {
 var errGone = errors.New("the client has gone")
 
 // each calls f with events as they come, until all sequences have ended, and with none
-// after each quiet period. If ctx ends first, or f fails, the sequences are cancelled.
-func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) error) error {
+// after each period in which f has sent nothing. If ctx ends first, or f fails, the sequences are cancelled.
+func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) (sent bool, err error)) error {
 	defer g.registry.remove(g)
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
@@ -154,7 +154,8 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 				continue
 			}
 		}
-		if err := f(events); err != nil {
+		sent, err := f(events)
+		if err != nil {
 			g.cancel()
 			return errGone
 		}
@@ -175,7 +176,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 				return e.end.err
 			}
 		}
-		if quiet > 0 {
+		if quiet > 0 && (sent || len(events) == 0) {
 			timer.Reset(quiet)
 		}
 	}
@@ -220,11 +221,11 @@ func (a *answer) add(e event) {
 // collect waits for the sequences to end.
 func (g *generation) collect(ctx context.Context) ([]answer, error) {
 	answers := make([]answer, len(g.seqs))
-	err := g.each(ctx, 0, func(events []event) error {
+	err := g.each(ctx, 0, func(events []event) (bool, error) {
 		for _, e := range events {
 			answers[e.seq.index].add(e)
 		}
-		return nil
+		return false, nil
 	})
 	return answers, err
 }

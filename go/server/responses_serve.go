@@ -75,13 +75,13 @@ func (f *responsesFormat) run() error {
 		return err
 	}
 	var failed error
-	err := f.g.each(context.Background(), 0, func(events []event) error {
+	err := f.g.each(context.Background(), 0, func(events []event) (bool, error) {
 		for _, e := range events {
 			if failed = f.event(nil, e); failed != nil {
-				return failed
+				return false, failed
 			}
 		}
-		return nil
+		return true, nil
 	})
 	return cmp.Or(failed, err)
 }
