@@ -142,7 +142,7 @@ var endTexts = []string{
 	"<end_of_turn>", "<turn|>", "<|tool_response>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>", "<eos>",
 	"<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|EOT|>", "<end_of_utterance>",
 	"<\uff5cend\u2581of\u2581sentence\uff5c>",
-	"<|eot|>", "<|END_OF_TURN_TOKEN|>", "<|end_of_turn|>", "<|endofturn|>", "[|endofturn|]", "<|turn_end|>", "<|role_end|>", "<end_message>",
+	"<|eot|>", "<|eom|>", "<|END_OF_TURN_TOKEN|>", "<|end_of_turn|>", "<|endofturn|>", "[|endofturn|]", "<|turn_end|>", "<|role_end|>", "<|end_of_msg|>", "<|endofresponse|>", "<|endofassistant|>", "<end_message>",
 	"[e~[", // of MiniMax
 	"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
 	"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
