@@ -35,6 +35,28 @@ func fuse(apart *draft) *draft {
 func TestFusedProjections(t *testing.T) {
 	apart := read(t, testdata.Path(t, "archs/phi2.gguf"))
 	sameLogits(t, apart, fuse(apart))
+
+	// Some files have one matrix, and three biases.
+	biases := &draft{kvs: apart.kvs}
+	for _, x := range fuse(apart).tensors {
+		if !strings.HasSuffix(x.Name, "attn_qkv.bias") {
+			biases.tensors = append(biases.tensors, x)
+			continue
+		}
+		for _, part := range []string{"attn_q.bias", "attn_k.bias", "attn_v.bias"} {
+			biases.tensors = append(biases.tensors, *apart.tensor(strings.TrimSuffix(x.Name, "attn_qkv.bias") + part))
+		}
+	}
+	sameLogits(t, apart, biases)
+}
+
+// Early files of mixtures have no key for the width of an expert, and one for that of all that a token uses.
+func TestEarlyExperts(t *testing.T) {
+	now := read(t, testdata.Path(t, "archs/qwen2moe.gguf"))
+	early := read(t, testdata.Path(t, "archs/qwen2moe.gguf"))
+	early.drop("qwen2moe.expert_feed_forward_length")
+	early.set("qwen2moe.feed_forward_length", uint32(4096))
+	sameLogits(t, now, early)
 }
 
 // Gates and ups of experts in one tensor, as some files have them, are those in two.

@@ -252,17 +252,22 @@ func (l layer) queries(a attention) projection {
 		bias = l.vector
 	}
 	width := 0
-	part := func(name string, n int) {
+	biased := func(name string, n int, bias []float32) {
 		m, matrix := l.projected(a, name, n)
 		q.names = append(q.names, matrix)
-		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias(l.blk+name+".bias", n), Col: width})
+		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias, Col: width})
 		width += kernel.Pad(n)
 	}
+	part := func(name string, n int) { biased(name, n, bias(l.blk+name+".bias", n)) }
 	if fused := l.blk + "attn_qkv.weight"; l.w.Has(fused) {
 		if nq%kernel.Panel != 0 || nk%kernel.Panel != 0 {
 			keep(l.builder, 0, fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", fused, nq, nk, kernel.Panel))
 		}
-		part("attn_qkv", nq+nk+nv)
+		if !l.w.Has(l.blk+"attn_qkv.bias") && l.w.Has(l.blk+"attn_q.bias") { // though the matrices are one
+			biased("attn_qkv", nq+nk+nv, l.biasesOf(nq, nk, nv))
+		} else {
+			part("attn_qkv", nq+nk+nv)
+		}
 		q.col = [3]int{0, nq, nq + nk}
 		q.from[1].row, q.from[2].row = nq, nq+nk
 	} else {
@@ -281,6 +286,20 @@ func (l layer) queries(a attention) projection {
 	}
 	q.buf = l.floats("qkv", kernel.TokRows, width)
 	return q
+}
+
+// biasesOf returns the biases of queries, keys and values, so many of each, one after the other.
+func (l layer) biasesOf(nq, nk, nv int) []float32 {
+	q, k, v := l.vector(l.blk+"attn_q.bias", nq), l.vector(l.blk+"attn_k.bias", nk), l.vector(l.blk+"attn_v.bias", nv)
+	return l.constants(l.blk+"biases of attn_qkv", kernel.Pad(nq+nk+nv), func(i int) float64 {
+		switch {
+		case i < nq:
+			return float64(q[i])
+		case i < nq+nk:
+			return float64(k[i-nq])
+		}
+		return float64(v[i-nq-nk]) // and what pads it
+	})
 }
 
 // projected returns a projection and the name of its matrix.

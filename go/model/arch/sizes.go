@@ -110,11 +110,27 @@ func (k *keys) experts() {
 	if scale := k.floatOr("expert_weights_scale", 0, 0, 1e6); scale != 0 { // 0 is how some files say 1
 		c.ExpertScale = float32(scale)
 	}
-	if k.has("expert_feed_forward_length") {
+	switch n := k.expertWidth(); {
+	case k.has("expert_feed_forward_length"):
 		c.NFFExpert = k.int("expert_feed_forward_length", 1, maxFF)
-	} else {
+	case n > 0:
+		c.NFFExpert = n
+	default:
 		c.NFFExpert = k.int("feed_forward_length", 1, maxFF)
 	}
+}
+
+// expertWidth is the width of experts by the first layer that has some: files from before there was a key say that of all that a
+// token uses, or of one. It is 0 where there are none, or none that may be.
+func (k *keys) expertWidth() int {
+	for il := range k.c.Layers {
+		for _, name := range []string{"ffn_down_exps", "ffn_down.0"} {
+			if t, ok := k.f.Tensor(fmt.Sprintf("blk.%d.%s.weight", il, name)); ok && len(t.Dims) >= 2 && t.Dims[0] <= maxFF {
+				return int(t.Dims[0])
+			}
+		}
+	}
+	return 0
 }
 
 // expertWeights reads how the weights of experts come from a router's logits, which files
