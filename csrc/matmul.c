@@ -167,6 +167,19 @@ static void add_bias(float *tile, const float *bias, int64_t at, int n)
 		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
 }
 
+/* What a gate opens, within op->limit, times the gate within op->softcap: both by tanh. */
+static void cap(const struct qn_op *op, const float *gate, float *up, int64_t n)
+{
+	float by[QN_PANEL];
+
+	if (op->limit > 0)
+		qn_kernels.softcap(up, up, op->limit, n);
+	for (int64_t i = 0; i < n; i += QN_PANEL) {
+		qn_kernels.softcap(by, gate + i, op->softcap, QN_PANEL);
+		qn_kernels.scale_rows(up + i, up + i, 1, by, QN_PANEL);
+	}
+}
+
 /* Products of the panels with n rows become results: tile is of the first panel, tile2 of the second. */
 static void finish(const struct run *c, const struct qn_op *op, const struct panels *s, float *tile, float *tile2,
                    int64_t t, int n)
@@ -188,7 +201,9 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 		add_bias(tile, op->bias[i], s->bias, n);
 		if (s->w[1])
 			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
-		if (s->twin && op->limit > 0) {
+		if (s->twin && op->softcap > 0) {
+			cap(op, tile, tile2, n * QN_PANEL);
+		} else if (s->twin && op->limit > 0) {
 			if (op->limit_fn)
 				qn_kernels.fn[op->fn](tile, tile, NULL, n * QN_PANEL);
 			qn_kernels.clamp(tile, -INFINITY, op->limit, n * QN_PANEL);
@@ -211,7 +226,7 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 			qn_kernels.store_tile(y, stride, j ? tile2 : tile,
 			                      op->bias[i] ? op->bias[i] + s->bias + j * QN_PANEL : NULL, op->scale, n,
 			                      op->epilogue == QN_EPI_ADD);
-		if (op->softcap > 0)
+		if (op->softcap > 0 && op->epilogue == QN_EPI_STORE)
 			for (int k = 0; k < n; k++)
 				qn_kernels.softcap(y + k * stride, y + k * stride, op->softcap, QN_PANEL);
 		if (op->limit > 0 && op->epilogue == QN_EPI_STORE)
@@ -388,7 +403,9 @@ static int check(const struct plan *p, const struct qn_op *op)
 		return 0;
 	if (op->limit != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->limit > 0)))
 		return 0;
-	if (op->softcap != 0 && (op->epilogue != QN_EPI_STORE || !(op->softcap > 0)))
+	if (op->softcap != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->softcap > 0)))
+		return 0;
+	if (op->softcap != 0 && glu && (op->limit_fn || op->fn == QN_FN_SWIGLU_CLAMP))
 		return 0;
 	if (!rows_ok(p, op, 0))
 		return 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops.h"
+#include "qmath.h"
 
 static int sparse_check(const struct plan *p, const struct qn_op *op)
 {
@@ -52,12 +53,55 @@ const struct operation op_match = {.check = match_check, .counters = 1, .run = m
 
 #define STREAMS_MAX 16
 
+/* The weights of a row's segments by their scores, whose softmax they are. */
+static void scored(float *weight, const struct run *c, const struct qn_op *op, const float *x)
+{
+	float *product = (float *)c->scratch, most = -INFINITY, sum = 0;
+
+	for (int j = 0; j < op->n_src; j++, x += op->n_col) {
+		const float r = 1 / sqrtf(qn_kernels.sumsq(x, op->n_col) / (float)op->n_col + op->eps);
+
+		qn_kernels.scale_rows(product, x, r, op->vec, op->n_col);
+		weight[j] = qn_kernels.sum(product, op->n_col);
+		if (weight[j] > most)
+			most = weight[j];
+	}
+	for (int j = 0; j < op->n_src; j++)
+		sum += weight[j] = qexp(weight[j] - most); /* NaN stays one */
+	for (int j = 0; j < op->n_src; j++)
+		weight[j] /= sum;
+}
+
+static void mix_scored(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = buf_row(c, op->src, t) + op->col[0];
+		float *y = buf_row(c, op->dst, t) + op->col[1], weight[STREAMS_MAX];
+
+		scored(weight, c, op, x);
+		if (op->epilogue == QN_EPI_STORE)
+			memset(y, 0, sizeof *y * (size_t)op->n_col);
+		for (int j = 0; j < op->n_src; j++)
+			qn_kernels.add_scaled(y, x + (int64_t)j * op->n_col, weight[j], op->n_col);
+	}
+}
+
+static size_t mix_scratch(const struct qn_op *op)
+{
+	return op->vec ? sizeof(float) * (size_t)op->n_col : 0;
+}
+
 static int mix_check(const struct plan *p, const struct qn_op *op)
 {
+	if (op->vec && (op->n_seg != 1 || op->src == op->dst))
+		return 0;
 	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
 	       op->n_src > 0 && op->n_src <= STREAMS_MAX &&
 	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) &&
-	       col_ok(p, op->aux, op->col[2], (int64_t)op->n_seg * op->n_src) &&
+	       (op->vec || col_ok(p, op->aux, op->col[2], (int64_t)op->n_seg * op->n_src)) &&
 	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
 	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col) &&
 	       (op->src != op->dst || op->col[0] == op->col[1]); /* else what threads read others write */
@@ -66,9 +110,14 @@ static int mix_check(const struct plan *p, const struct qn_op *op)
 static void mix_run(struct run *c, const struct qn_op *op)
 {
 	const int64_t n = op->n_col, blocks = (n + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	struct deal d;
 	int64_t at;
 
+	if (op->vec) {
+		mix_scored(c, op);
+		return;
+	}
+	d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
 	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
 		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
@@ -90,7 +139,7 @@ static void mix_run(struct run *c, const struct qn_op *op)
 	}
 }
 
-const struct operation op_mix = {.check = mix_check, .counters = 1, .run = mix_run};
+const struct operation op_mix = {.check = mix_check, .scratch = mix_scratch, .counters = 1, .run = mix_run};
 
 static int blend_check(const struct plan *p, const struct qn_op *op)
 {

@@ -158,13 +158,13 @@ enum qn_op_kind {
 	/*
 	 * For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale * y.
 	 * Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for others.
-	 * Where softcap is set, QN_EPI_STORE stores softcap * tanh(scale * y / softcap). Where limit is set, it stores
-	 * what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit (or, where limit_fn
-	 * is set, of which fn is), and of mat[1] within it. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and
-	 * bias[i] as many biases, and each pair uses its expert's; of n_mat matrices, a divisor of n_expert, one is of
-	 * as many neighbours. With QN_ROWS_HEAD they are n_seg, one for each head, and the results of a head go to
-	 * columns col[i] + h * step of dst[t]. With QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s
-	 * rows.
+	 * Where softcap is set, QN_EPI_STORE stores cap(scale * y), cap(y) = softcap * tanh(y / softcap). Where limit
+	 * is, it stores what is within it on both sides, and QN_EPI_GLU takes y of mat[0] that is at most limit (or,
+	 * where limit_fn is set, of which fn is), and of mat[1] within it; with softcap, it is fn(y) * cap(y) * y2, and
+	 * limit y2's cap. With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair
+	 * uses its expert's; of n_mat matrices, a divisor of n_expert, one is of as many neighbours. With QN_ROWS_HEAD
+	 * they are n_seg, one for each head, and the results of a head go to columns col[i] + h * step of dst[t]. With
+	 * QN_ROWS_TOK and n_seg > 0 so do those of each n_seg-th of mat[i]'s rows.
 	 * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the
 	 * bias. Not QN_ROWS_HEAD.
 	 */
@@ -275,8 +275,8 @@ enum qn_op_kind {
 	QN_OP_MATCH,
 	/*
 	 * Segment i of dst = the sum over j < n_src of aux[col[2] + i * n_src + j] * segment j of src, or that added
-	 * to dst (QN_EPI_ADD), of n_seg segments of n_col columns from col[1] of dst, and n_src from col[0] of src, 16
-	 * at most. dst may be src, with the same columns. Not QN_ROWS_PAIR.
+	 * (QN_EPI_ADD): n_seg of n_col columns from col[1], n_src from col[0], 16 at most. dst may be src, where equal.
+	 * Where vec is set, weights are the softmax of the sums of vec * RMS(segment j), of n_seg 1. Not QN_ROWS_PAIR.
 	 */
 	QN_OP_MIX,
 	/*

@@ -1197,6 +1197,35 @@ static void streams(struct qn_pool *pool)
 			check_near("y", i, (double)y[i], want, 1e-6 * size);
 		}
 	}
+	check_at(check_sets, "mix of streams by their scores");
+	op = (struct qn_op){.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = -1, .n_col = STREAM_COLS, .n_seg = 1,
+	                    .n_src = STREAMS, .vec = x + ROW, .eps = 1e-3f};
+	stream_run(pool, &op, x, y, w);
+	for (int t = 0; t < STREAM_TOK; t++) {
+		double share[STREAMS], sum = 0;
+
+		for (int j = 0; j < STREAMS; j++) {
+			const float *z = x + t * ROW + j * STREAM_COLS;
+			double squares = 0, score = 0;
+
+			for (int i = 0; i < STREAM_COLS; i++) {
+				squares += pow((double)z[i], 2);
+				score += (double)z[i] * (double)op.vec[i];
+			}
+			sum += share[j] = exp(score / sqrt(squares / STREAM_COLS + (double)op.eps));
+		}
+		for (int i = 0; i < STREAM_COLS; i++) {
+			double want = 0, size = 0;
+
+			for (int j = 0; j < STREAMS; j++) {
+				const double a = share[j] / sum * (double)x[t * ROW + j * STREAM_COLS + i];
+
+				want += a;
+				size += fabs(a);
+			}
+			check_near("y", i, (double)y[t * ROW + i], want, 1e-4 * size);
+		}
+	}
 	check_at(check_sets, "length of a stream");
 	op = (struct qn_op){.kind = QN_OP_MATCH, .src = 0, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}};
 	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* of token 0: it stays nothing */
@@ -1419,6 +1448,14 @@ static void connections(struct qn_pool *pool)
 	guard_free_all();
 }
 
+/* SiTU: a gate with a cap beside its function, times what it opens, within a limit or as it is. */
+static double situ(const struct qn_op *op, double gate, double up)
+{
+	const double cap = (double)op->softcap, limit = (double)op->limit;
+
+	return cap * tanh(gate / cap) / (1 + exp(-gate)) * (limit > 0 ? limit * tanh(up / limit) : up);
+}
+
 /* Products within a limit, and with a function of what is. */
 static void limits(struct qn_pool *pool)
 {
@@ -1462,6 +1499,20 @@ static void limits(struct qn_pool *pool)
 			if (kind == 1)
 				check_near("y", i, (double)y[i / N * 2 * N + N + i % N], u, 0);
 		}
+	}
+	for (int kind = 0; kind < 2; kind++) {
+		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
+
+		check_at(check_sets, "gates with a cap, %d", kind);
+		op.fn = QN_FN_SIGMOID;
+		op.softcap = 1.5f;
+		op.limit = kind ? 2.5f : 0;
+		op.limit_fn = 0;
+		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
+		run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
+		for (int i = 0; i < TOK * N; i++)
+			check_near("y", i, (double)y[i / N * 2 * N + i % N],
+			           situ(&op, (double)want[i / N][0][i % N], (double)want[i / N][1][i % N]), 1e-5);
 	}
 	guard_free_all();
 }

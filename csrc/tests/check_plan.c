@@ -515,6 +515,18 @@ static void refuses_rows(void)
 	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2,
 	                          .n_src = 2};
 
+	struct qn_op recall = mix;
+
+	recall.vec = w;
+	recall.dst = FF;
+	recall.n_seg = 1;
+	recall.aux = -1;
+	expect(&recall, QN_OK, "mix by scores");
+	REFUSES_OF(recall, dst, X); /* which it reads */
+	REFUSES_OF(recall, n_seg, 2);
+	REFUSES_OF(recall, n_src, 17);
+	REFUSES_OF(recall, n_src, 0);
+	REFUSES_OF(recall, n_col, 1 << 20);
 	REFUSES_OF(mix, epilogue, QN_EPI_GLU);
 	REFUSES_OF(mix, col[2], 16);
 	expect(&sparse, QN_OK, "sparse");
@@ -795,7 +807,9 @@ static void refuses_matmul(void)
 	REFUSES(QN_OP_MATMUL, 2, mat[1].n_out, N_FF - 16);
 	REFUSES(QN_OP_MATMUL, 2, fn, QN_N_FN);
 	REFUSES(QN_OP_MATMUL, 2, fn, -1);
-	REFUSES(QN_OP_MATMUL, 2, softcap, 1);
+	TAKES(QN_OP_MATMUL, 2, softcap, 1);
+	REFUSES(QN_OP_MATMUL, 2, softcap, -1);
+	REFUSES(QN_OP_MATMUL, 2, softcap, NAN);
 	REFUSES(QN_OP_MATMUL, 0, softcap, -1);
 	REFUSES(QN_OP_MATMUL, 0, softcap, NAN);
 	REFUSES(QN_OP_MATMUL, 0, scale, 0);

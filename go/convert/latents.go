@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // latent is attention whose keys and values are kept as one vector.
@@ -111,43 +112,102 @@ var latents = []family{
 		arch:  "kimi-linear",
 		names: "KimiLinearForCausalLM KimiLinearModel",
 		rules: slices.Concat([]rule{
-			{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
-			{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
-			{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
 			{"self_attn.A_log", "ssm_a", then(negExp, column)},
-			{"self_attn.dt_bias", "ssm_dt.bias", nil},
-			{"self_attn.f_a_proj", "ssm_f_a", nil},
-			{"self_attn.f_b_proj", "ssm_f_b", nil},
 			{"self_attn.g_a_proj", "ssm_g_a", nil},
 			{"self_attn.g_b_proj", "ssm_g_b", nil},
-			{"self_attn.b_proj", "ssm_beta", nil},
-			{"self_attn.o_norm", "ssm_norm", nil},
-			{"block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
-			{"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp", nil},
-			{"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp", nil},
-			{"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp", nil},
-		}, latent, ends, attention, dense, blockSparse),
+		}, kimi, latent, ends, attention, dense, blockSparse),
 		settings: latentSettings,
 		keys: func(k *keys) {
 			latentKeys(k)
-			l := k.within("linear_attn_config")
-			attends := make([]bool, k.layers())
-			for _, v := range l.list("full_attn_layers") { // from 1 on
-				n, ok := asCount(v)
-				if !ok || n < 1 || n > len(attends) {
-					k.fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))
-					return
-				}
-				attends[n-1] = true
-			}
-			k.ns("attention.head_count_kv", where(attends, 1, 0))
-			k.n("ssm.conv_kernel", l.count("short_conv_kernel_size"))
-			k.n("kda.head_dim", l.count("head_dim"))
-			k.take(l)
+			kimiLayers(k, k.within("linear_attn_config"))
 			k.drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
 		},
 	},
+	{
+		arch:  "kimi-k3",
+		names: "KimiK3ForConditionalGeneration",
+		rules: with(slices.Concat(kimi, latent, ends, attention, dense, blockSparse),
+			rule{"self_attn.A_log", "ssm_a", then(negExp, ofHeads)},
+			rule{"self_attn.g_proj", "ssm_g", nil},
+			rule{"self_attn.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+			rule{"self_attention_res_norm.weight self_attention_res_proj.weight", "attn_res_score.weight", product},
+			rule{"mlp_res_norm.weight mlp_res_proj.weight", "ffn_res_score.weight", product},
+			rule{"output_attn_res_norm.weight output_attn_res_proj.weight", "output_res_score.weight", product},
+			rule{"block_sparse_moe.routed_expert_down_proj", "ffn_routed_down", nil},
+			rule{"block_sparse_moe.routed_expert_up_proj", "ffn_routed_up", nil},
+			rule{"block_sparse_moe.routed_expert_norm", "ffn_routed_norm", nil}),
+		settings: slices.Concat(latentSettings, []setting{
+			{"expert_weights_norm", 'b', "moe_renormalize"},
+			{"expert_latent_length", 'n', "routed_expert_hidden_size"},
+			{"activation.situ_beta", 'f', "activation_situ_beta"},
+			{"activation.situ_linear_beta", 'f', "activation_situ_linear_beta"},
+			{"attn_res.block_size", 'n', "attn_res_block_size"},
+		}),
+		prefix: "language_model.model. language_model. model.",
+		skip:   []string{"vision_tower.", "mm_projector."},
+		keys: func(k *keys) {
+			latentKeys(k)
+			k.want("hidden_act", "situ")
+			k.want("mla_use_nope", "true")
+			k.gating("sigmoid")
+			l := k.within("linear_attn_config")
+			kimiLayers(k, l)
+			if l.has("gate_lower_bound") {
+				k.f("kda.gate_lower_bound", l.number("gate_lower_bound"))
+			}
+			k.drop("expert_group_count", "expert_group_used_count")
+		},
+		rename: func(c *config, name string) string {
+			s := parse(name, nil)
+			if s.layer < 0 || !slices.ContainsFunc(c.within("linear_attn_config").list("full_attn_layers"), func(v any) bool { n, ok := asCount(v); return ok && n == s.layer+1 }) {
+				return name
+			}
+			return strings.Replace(name, ".self_attn.g_proj.", ".self_attn.gate_proj.", 1)
+		},
+	},
 }
+
+// kimi is what layers of Kimi Linear and its heirs have beside attention over latents.
+var kimi = []rule{
+	{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
+	{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
+	{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
+	{"self_attn.dt_bias", "ssm_dt.bias", nil},
+	{"self_attn.f_a_proj", "ssm_f_a", nil},
+	{"self_attn.f_b_proj", "ssm_f_b", nil},
+	{"self_attn.b_proj", "ssm_beta", nil},
+	{"self_attn.o_norm", "ssm_norm", nil},
+	{"block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
+	{"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp", nil},
+	{"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp", nil},
+	{"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp", nil},
+}
+
+// kimiLayers says which layers attend, and the sizes of the others.
+func kimiLayers(k *keys, l *config) {
+	attends := make([]bool, k.layers())
+	for _, v := range l.list("full_attn_layers") { // from 1 on
+		n, ok := asCount(v)
+		if !ok || n < 1 || n > len(attends) {
+			k.fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))
+			return
+		}
+		attends[n-1] = true
+	}
+	k.ns("attention.head_count_kv", where(attends, 1, 0))
+	k.n("ssm.conv_kernel", l.count("short_conv_kernel_size"))
+	k.n("kda.head_dim", l.count("head_dim"))
+	k.take(l)
+}
+
+// ofHeads keeps of a vector the numbers of heads: checkpoints have some more, which nothing reads.
+var ofHeads = one(func(c *config, v view) (view, error) {
+	n := uint64(c.heads())
+	if v.elems() < n {
+		return view{}, fmt.Errorf("the shape %v, want a number for each of %d heads", v.shape, n)
+	}
+	return v.strided(0, dim{n, 1}).as(n)
+})
 
 // unscaled is for the first mixtures of their kind, which multiply neither positions nor what experts answer.
 func unscaled(k *keys) {

@@ -47,6 +47,29 @@ var squeeze = one(func(_ *config, v view) (view, error) { return v.squeezed(), n
 // column makes a vector a matrix of one column.
 var column = one(func(_ *config, v view) (view, error) { return v.as(v.elems(), 1) })
 
+// product multiplies two vectors, number by number.
+var product op = func(_ *config, in []view) ([]view, error) {
+	v, by := in[0].squeezed(), in[1].squeezed()
+	if len(v.shape) != 1 || !slices.Equal(v.shape, by.shape) {
+		return nil, fmt.Errorf("the shapes %v and %v, want two vectors of as many numbers", in[0].shape, in[1].shape)
+	}
+	read := v.read
+	v.read = func(dst []float32, at uint64) error {
+		if err := read(dst, at); err != nil {
+			return err
+		}
+		factors := make([]float32, len(dst))
+		if err := by.read(factors, at); err != nil {
+			return err
+		}
+		for i, f := range factors {
+			dst[i] *= f
+		}
+		return nil
+	}
+	return []view{v}, nil
+}
+
 // flat makes a vector of any tensor.
 var flat = one(func(_ *config, v view) (view, error) { return v.as(v.elems()) })
 

@@ -145,6 +145,37 @@ model.hc_head.hc_head_scale= output_hc_scale.weight
 .block_sparse_moe.shared_experts.down_proj ffn_down_shexp
 `+sparseHF),
 		},
+		"kimi-k3": {
+			config: `{"architectures": ["KimiK3ForConditionalGeneration"], "text_config": ` + sized("KimiLinearForCausalLM", 8, 32, 96, 2, 2, 128, `"hidden_act": "situ",
+"activation_situ_beta": 1.5, "activation_situ_linear_beta": 2.5, "rms_norm_eps": 1e-5, "q_lora_rank": 32, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32,
+"mla_use_nope": true, "num_experts": 8, "num_experts_per_token": 3, "moe_intermediate_size": 32, "num_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 2.446,
+"moe_renormalize": true, "moe_router_activation_func": "sigmoid", "routed_expert_hidden_size": 32, "attn_res_block_size": 3,
+"linear_attn_config": {"full_attn_layers": [4, 7, 8], "short_conv_kernel_size": 4, "head_dim": 32, "num_heads": 2, "gate_lower_bound": -5}`) + `}`,
+			layers: "language_model.model.layers.#.", differ: "vocab_size",
+			names: within("language_model.model", "language_model.lm_head", latentHF+sparseHF+`
+.self_attn.q_conv1d.weight= ssm_conv1d_q.weight
+.self_attn.k_conv1d.weight= ssm_conv1d_k.weight
+.self_attn.v_conv1d.weight= ssm_conv1d_v.weight
+.self_attn.A_log= ssm_a log
+.self_attn.dt_bias= ssm_dt.bias
+.self_attn.f_a_proj ssm_f_a
+.self_attn.f_b_proj ssm_f_b
+.self_attn.g_proj ssm_g
+.self_attn.g_proj attn_gate
+.self_attn.b_proj ssm_beta
+.self_attn.o_norm ssm_norm
+.self_attention_res_norm.weight|.self_attention_res_proj.weight= attn_res_score.weight factors
+.mlp_res_norm.weight|.mlp_res_proj.weight= ffn_res_score.weight factors
+language_model.model.output_attn_res_norm.weight|language_model.model.output_attn_res_proj.weight= output_res_score.weight factors
+.block_sparse_moe.gate.e_score_correction_bias= exp_probs_b.bias
+.block_sparse_moe.routed_expert_down_proj ffn_routed_down
+.block_sparse_moe.routed_expert_up_proj ffn_routed_up
+.block_sparse_moe.routed_expert_norm ffn_routed_norm
+.block_sparse_moe.shared_experts.gate_proj ffn_gate_shexp
+.block_sparse_moe.shared_experts.up_proj ffn_up_shexp
+.block_sparse_moe.shared_experts.down_proj ffn_down_shexp
+`),
+		},
 		"deepseek4": {
 			config: sized("DeepseekV4ForCausalLM", 6, 32, 64, 4, 1, 512, `"head_dim": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000, "qk_rope_head_dim": 32, "q_lora_rank": 32, "o_lora_rank": 32,
 "o_groups": 2, "compress_ratios": [0, 0, 4, 128, 4, 128, 0], "compress_rope_theta": 160000, "sliding_window": 16, "n_routed_experts": 8, "num_experts_per_tok": 3,

@@ -69,7 +69,7 @@ func parseRank(line []byte) (ranked, error) {
 // preOfRanks is the pre-tokenizers of files and architectures, none of which says its own.
 var preOfRanks = map[string]string{
 	"qwen.tiktoken": "qwen2", "arcade100k.tiktoken": "stablelm2", "hy.tiktoken": "hunyuan", "o200k_base.tiktoken": "gpt-4o",
-	"cl100k_base.tiktoken": "dbrx", "deepseek2": "kimi-k2", "kimi-linear": "kimi-k2", "chatglm": "chatglm-bpe", "glm4": "glm4",
+	"cl100k_base.tiktoken": "dbrx", "deepseek2": "kimi-k2", "kimi-linear": "kimi-k2", "kimi-k3": "kimi-k2", "chatglm": "chatglm-bpe", "glm4": "glm4",
 	"hunyuan-moe": "hunyuan", "hunyuan-dense": "hunyuan-dense",
 }
 

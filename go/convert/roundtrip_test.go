@@ -152,6 +152,9 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 	switch word {
 	case "less":
 		return each(func(x float64) float64 { return x - number() })
+	case "factors": // what is a product
+		by := array{a.shape, slices.Repeat([]float32{2}, len(a.v))}
+		return append(each(func(x float64) float64 { return x / 2 }), by)
 	case "over":
 		return each(func(x float64) float64 { return x / number() })
 	case "log":
@@ -365,7 +368,9 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 			letters, after, _ = strings.Cut(to[open+1:], "]")
 		}
 		if !many {
-			put(to, in[0])
+			for i, name := range strings.Split(to, "|") {
+				put(name, in[i])
+			}
 			return
 		}
 		rows, each := in[0].rows()
@@ -402,7 +407,7 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 		}
 		to, whole := strings.CutSuffix(to, "=")
 		if rest, ok := strings.CutPrefix(to, "."); ok {
-			to = layers + rest
+			to = layers + strings.ReplaceAll(rest, "|.", "|"+layers)
 			for i, name := range from {
 				if !strings.Contains(name, "#") && !strings.HasPrefix(name, "key:") {
 					from[i] = "blk.#." + name

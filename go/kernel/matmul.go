@@ -38,8 +38,8 @@ type Matmul struct {
 	Epilogue Epilogue
 	Fn       Fn      // of GLU and Apply
 	Scale    float32 // of Store and Add; 0: 1
-	Softcap  float32 // with Store: Dst = Softcap * tanh(Scale * product / Softcap); 0: it is not
-	Limit    float32 // of Store: results are within it on both sides; of GLU: the first product is at most Limit, the second within it; 0: none
+	Softcap  float32 // with Store: Dst = cap(Scale * product), where cap(y) is Softcap * tanh(y / Softcap); with GLU: Dst is times cap(first product); 0: it is not
+	Limit    float32 // of Store: results are within it on both sides; of GLU: the first product is at most Limit, the second within it, or with Softcap the second alone, by tanh; 0: none
 	LimitFn  bool    // of GLU: Fn of the first product is at most Limit, not the product
 	Heads    Spread
 	Delta    Buf   // of Adapts, see Deltas

@@ -62,6 +62,28 @@ func (o Mix) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, o.Segs*o.Cols)
 }
 
+// Recall is Dst = the sum of the Segs segments of Src, of Cols columns, 16 at most, each times its share: the softmax of what
+// Weight makes of them when each is normalised by its root mean square.
+type Recall struct {
+	Dst, Src   Buf
+	Cols, Segs int
+	Weight     []float32
+	Eps        float32
+}
+
+func (o Recall) fill(b *planBuilder, c *C.struct_qn_op) error {
+	c.kind = C.QN_OP_MIX
+	c.n_col, c.n_seg, c.n_src = C.int32_t(o.Cols), 1, C.int32_t(o.Segs)
+	c.eps, c.epilogue = C.float(o.Eps), C.QN_EPI_STORE
+	if err := b.floats(&c.src, o.Src, TokRows, o.Segs*o.Cols); err != nil {
+		return err
+	}
+	if err := vector(b, &c.vec, o.Weight, o.Cols); err != nil {
+		return err
+	}
+	return b.floats(&c.dst, o.Dst, TokRows, o.Cols)
+}
+
 // Blend moves Cols columns of Dst from DstCol towards those of Src, by Fn of those of By from ByCol:
 // Dst = Dst + Fn(By) * (Src - Dst).
 type Blend struct {

@@ -84,7 +84,7 @@ func publishedLatents() []published {
 	} {
 		all = append(all, s.published())
 	}
-	return append(all, kimiLinear48b(), deepseekV4Flash())
+	return append(all, kimiLinear48b(), kimiK3(), deepseekV4Flash())
 }
 
 // kimiLinear48b is the file of Kimi Linear: every fourth layer and the last have latents, the others delta nets.
@@ -149,6 +149,78 @@ ssm_norm 128`
 	}
 	return published{"kimi-linear-48b-a3b", "kimi-linear", 27, keys, strings.Join(lines, ""), func(c *Config) bool {
 		return len(c.Layers) == 27 && c.Layers[2].NHeadKV == 0 && c.Layers[3].NHeadKV == 1 && c.Layers[26].NHeadKV == 1 && c.Delta.NHead == 32
+	}}
+}
+
+// kimiK3 is the file of Kimi K3: every fourth layer and the last have latents, the others delta nets.
+func kimiK3() published {
+	headsKV := make([]int32, 93)
+	for il := range headsKV {
+		if il%4 == 3 || il == 92 {
+			headsKV[il] = 1
+		}
+	}
+	keys := map[string]any{
+		"context_length": u32(1048576), "embedding_length": u32(7168), "feed_forward_length": u32(33792), "attention.head_count": u32(96),
+		"attention.head_count_kv": headsKV, "attention.layer_norm_rms_epsilon": float32(1e-5), "ssm.conv_kernel": u32(4), "kda.head_dim": u32(128),
+		"kda.gate_lower_bound": float32(-5), "attention.q_lora_rank": u32(1536), "attention.kv_lora_rank": u32(512), "rope.dimension_count": u32(64),
+		"attention.key_length": u32(576), "attention.value_length": u32(512), "attention.key_length_mla": u32(192), "attention.value_length_mla": u32(128),
+		"expert_count": u32(896), "expert_used_count": u32(16), "expert_feed_forward_length": u32(3072), "expert_shared_count": u32(2),
+		"expert_latent_length": u32(3584), "leading_dense_block_count": u32(1), "expert_weights_norm": true,
+		"expert_gating_func": u32(2), "activation.situ_beta": float32(4), "activation.situ_linear_beta": float32(25), "attn_res.block_size": u32(12),
+	}
+	lines := []string{`
+- token_embd 7168 163840
+- output 7168 163840
+- output_norm 7168
+- output_res_score 7168
+* attn_norm 7168
+* attn_res_score 7168
+* ffn_norm 7168
+* ffn_res_score 7168
+* attn_output 12288 7168
+0:1 ffn_gate 7168 33792
+0:1 ffn_up 7168 33792
+0:1 ffn_down 33792 7168
+1: ffn_gate_inp 7168 896
+1: exp_probs_b.bias 896
+1: ffn_routed_down 7168 3584
+1: ffn_routed_norm 3584
+1: ffn_routed_up 3584 7168
+1: ffn_gate_exps 3584 3072 896
+1: ffn_up_exps 3584 3072 896
+1: ffn_down_exps 3072 3584 896
+1: ffn_gate_shexp 7168 6144
+1: ffn_up_shexp 7168 6144
+1: ffn_down_shexp 6144 7168`}
+	latents := `
+attn_q_a 7168 1536
+attn_q_a_norm 1536
+attn_q_b 1536 18432
+attn_kv_a_mqa 7168 576
+attn_kv_a_norm 512
+attn_k_b 128 512 96
+attn_v_b 512 128 96
+attn_gate 7168 12288`
+	deltas := `
+attn_q 7168 12288
+attn_k 7168 12288
+attn_v 7168 12288
+ssm_conv1d_q 4 1 12288 1
+ssm_conv1d_k 4 1 12288 1
+ssm_conv1d_v 4 1 12288 1
+ssm_f_a 7168 128
+ssm_f_b 128 12288
+ssm_g 7168 12288
+ssm_beta 7168 96
+ssm_a! 96
+ssm_dt.bias 12288
+ssm_norm 128`
+	for layers, tensors := range map[string]string{"3:92:4": latents, "92:": latents, "0:92:4": deltas, "1:92:4": deltas, "2:92:4": deltas} {
+		lines = append(lines, strings.ReplaceAll(tensors, "\n", "\n"+layers+" "))
+	}
+	return published{"kimi-k3", "kimi-k3", 93, keys, strings.Join(lines, ""), func(c *Config) bool {
+		return len(c.Layers) == 93 && c.Layers[2].NHeadKV == 0 && c.Layers[91].NHeadKV == 1 && c.Layers[92].NHeadKV == 1 && c.NLatent == 3584 && c.NFFShared == 6144
 	}}
 }
 

@@ -176,7 +176,7 @@ func TestInspectTotalSuffices(t *testing.T) {
 
 func TestInspectShowsWhatCannotRun(t *testing.T) {
 	got := succeed(t, "inspect", unsupported(t))
-	for _, want := range []string{"general.architecture", "kimi-k3", "token_embd.weight", "F16", "memory", "unknown: "} {
+	for _, want := range []string{"general.architecture", "graniteswitch", "token_embd.weight", "F16", "memory", "unknown: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in the output", want)
 		}

@@ -243,7 +243,7 @@ func TestEmbedRefuses(t *testing.T) {
 		{[]string{"-m", m, "-p", "x", "--embd-separator", ""}, []string{"--embd-separator"}, 2},
 		{[]string{"-m", m, "x", "-c", "129"}, []string{"129", "128 positions"}, 1},
 		{[]string{"-m", m, "a", strings.Repeat("a ", 200)}, []string{"text 1", "202 tokens in a context of 128"}, 1},
-		{[]string{"-m", unsupported(t), "a"}, []string{`"kimi-k3"`, "not supported"}, 1},
+		{[]string{"-m", unsupported(t), "a"}, []string{`"graniteswitch"`, "not supported"}, 1},
 	} {
 		quern(t, append([]string{"embed"}, c.args...)...).refused(t, c.code, c.want...)
 	}

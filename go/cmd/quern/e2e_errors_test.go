@@ -133,7 +133,7 @@ func TestRunTimeErrors(t *testing.T) {
 
 func TestUnsupportedModels(t *testing.T) {
 	for path, words := range map[string][]string{
-		unsupported(t):                      {`"kimi-k3"`, "attention over the residuals"},
+		unsupported(t):                      {`"graniteswitch"`, "adapters that tokens switch on"},
 		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions", "quern embed"},
 		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
 	} {
@@ -144,12 +144,12 @@ func TestUnsupportedModels(t *testing.T) {
 // unsupported returns a model of an architecture that is known and not supported.
 func unsupported(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile(testdata.Path(t, "archs/qwen3vl.gguf"))
+	data, err := os.ReadFile(testdata.Path(t, "archs/granitehybrid.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "unsupported.gguf")
-	if err := os.WriteFile(path, bytes.Replace(data, []byte("qwen3vl"), []byte("kimi-k3"), 1), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Replace(data, []byte("granitehybrid"), []byte("graniteswitch"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -31,7 +31,7 @@ var archs = []Arch{
 	step35, laguna, spark25, talkie, chameleon, cogvlm, hrmText, bailingmoe3, dots3note, minimax01, minimaxm3, groveMoE,
 	refact, codeshell, jais, openelm, arctic, plm, grok, smallthinker, cohere2moe, maple, graniteSWA, deepseekOCR, paddleocr, hunyuanVL, nanbeige,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
-	qwen35, qwen35moe, qwen3next, qwen4exp, kimiLinear, deepseek32, deepseek4, glmDSA,
+	qwen35, qwen35moe, qwen3next, qwen4exp, kimiLinear, kimiK3, deepseek32, deepseek4, glmDSA,
 	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding, t5Encoder, t5,
 }
@@ -53,7 +53,6 @@ func Lookup(name string) (Arch, error) {
 // missing says, of architectures that people have files of, what these need and there is not yet.
 var missing = map[string]string{
 	"clip":             "a language model beside them: they turn images into its embeddings",
-	"kimi-k3":          "attention over the residuals of several layers, and experts with an activation of their own (SiTU)",
 	"llada":            "generation by diffusion: they predict no next token",
 	"llada-moe":        "generation by diffusion: they predict no next token",
 	"dream":            "generation by diffusion: they predict no next token",

@@ -23,6 +23,7 @@ type builder struct {
 	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
 	alone      bool         // x is what a half reads, and no more: see adds
+	recalled   bool         // halves read what was recalled: see recall
 	block      func(layer)  // builds a layer
 	residuals  string       // the use of the buffer x, if not "x": see next
 	role       role         // of the layers that are being built

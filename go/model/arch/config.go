@@ -57,6 +57,9 @@ type Config struct {
 	LogitScale    float32
 	AttnLimit     float32 // queries, keys and values are within it on both sides; 0: they are not
 	ValueScale    float32 // of what heads have made; 0: 1
+	GateCap       float32 // the gate of a feed-forward has a second factor, itself, which becomes cap * tanh(gate / cap); 0: it has not
+	UpCap         float32 // and what it opens to becomes cap * tanh(up / cap) then
+	Recall        int     // before each so many layers the residual is kept for those behind, and begins anew; 0: it is not
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
 	LogitCap      float32 // so do logits
 
@@ -117,6 +120,7 @@ type Delta struct {
 	NHead, NHeadKey  int     // of values; of queries and keys
 	KeyDim, ValueDim int     // of a head
 	Least            float32 // logarithm of a decay; 0: there is none
+	Signed           bool    // what decays of channels fall by is below 0 in files, a vector of one dimension
 }
 
 // A Scan is the sizes of the selective state spaces of a model, beside attention or in place of it.

@@ -60,7 +60,7 @@ func (l layer) experts(e experts) half {
 	takes := in
 	var into, outOf kernel.Matrix // what experts are between
 	if c.NLatent > 0 {
-		into, outOf = l.matrix(l.blk+"ffn_latent_down.weight", c.NEmbd, width), l.matrix(l.blk+"ffn_latent_up.weight", width, c.NEmbd)
+		into, outOf = l.matrix(l.between("down"), c.NEmbd, width), l.matrix(l.between("up"), width, c.NEmbd)
 		takes = []kernel.Matrix{into}
 	}
 	if !e.router && !e.ahead {
@@ -94,16 +94,20 @@ func (l layer) experts(e experts) half {
 			act = l.latentInput(act, into, in...)
 		}
 		l.add(kernel.MoeGather{Dst: pairAct, Src: l.only(act, in...), Cols: width, Route: route, Weigh: e.early})
-		l.add(kernel.Matmul{
+		l.add(l.capped(kernel.Matmul{
 			Dst: ffn, Act: l.only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.fn, Limit: l.ExpertLimit,
 			LimitFn: c.LimitFn,
-		})
+		}))
 		l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
 		l.add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
 		if c.NLatent > 0 {
 			sum, sumAct := l.floats("latent", kernel.TokRows, width), l.act("latent", kernel.TokRows, width, outOf)
 			l.add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.early, Store: true})
-			l.add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
+			if norm := l.blk + "ffn_routed_norm.weight"; l.w.Has(norm) {
+				l.add(kernel.Norm{Act: sumAct, Src: sum, Cols: width, Kind: c.Norm, Eps: c.Eps, Weight: l.vector(norm, width)})
+			} else {
+				l.add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
+			}
 			l.add(kernel.Matmul{Dst: l.x(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}}})
 			return
 		}
@@ -158,6 +162,14 @@ func (l layer) correction() []float32 {
 		return l.vector(name, l.cfg.NExpert)
 	}
 	return l.optional(name+".bias", l.cfg.NExpert)
+}
+
+// between names the projection to what experts are between, or from it, which families call differently.
+func (l layer) between(which string) string {
+	if name := l.blk + "ffn_routed_" + which + ".weight"; l.w.Has(name) {
+		return name
+	}
+	return l.blk + "ffn_latent_" + which + ".weight"
 }
 
 // latentInput returns the input of experts that are between projections.

@@ -70,7 +70,7 @@ func (l layer) feedForward(f feedForward) half {
 			if f.shared || f.limited {
 				m.Limit, m.LimitFn = l.SharedLimit, c.LimitFn
 			}
-			l.add(m)
+			l.add(l.capped(m))
 		}
 		if f.xielu {
 			l.add(kernel.XIELU{Dst: ffn, Cols: width, XIELUParams: l.XIELU})
@@ -98,6 +98,14 @@ func (l layer) feedForward(f feedForward) half {
 		l.result(ffnAct, out, f.post)
 	}
 	return h
+}
+
+// capped is the product with a gate of a feed-forward, with the caps that the model has.
+func (l layer) capped(m kernel.Matmul) kernel.Matmul {
+	if c := l.cfg; c.GateCap > 0 && m.Epilogue == kernel.GLU {
+		m.Softcap, m.Limit = c.GateCap, c.UpCap
+	}
+	return m
 }
 
 // sparse is fn(gate(input)) * up(input) with most gates closed: fn of 0 is 0.

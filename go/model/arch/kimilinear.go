@@ -93,10 +93,24 @@ func (l layer) channelDelta() half {
 			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim, ValueDim: n.ValueDim,
 			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Least: n.Least, Scale: length, Group: group,
 			Offset: offset,
-			Bias:   l.vector(l.blk+"ssm_dt.bias", width), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
+			Bias:   l.vector(l.blk+"ssm_dt.bias", width), Rate: l.decayRates(),
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid}, out)
 	}}
+}
+
+// decayRates are by what decays of channels fall, a number for each head. Bounded ones take it as it is, which some files have
+// with the sign of the others.
+func (l layer) decayRates() []float32 {
+	n, name := l.cfg.Delta, l.blk+"ssm_a"
+	if !n.Signed {
+		return l.vector(name, 1, n.NHead)
+	}
+	rates := l.vector(name, n.NHead)
+	if n.Least == 0 {
+		return rates
+	}
+	return l.constants(name+" of bounded decays", kernel.Pad(n.NHead), func(i int) float64 { return -float64(rates[i]) })
 }
 
 // inRanks is a matrix, or two of a lower rank in place of it.
@@ -106,6 +120,9 @@ func (l layer) inRanks(name string, rank, out int) inRanks {
 	embd := l.cfg.NEmbd
 	if second := l.blk + name + "_b.weight"; l.w.Has(second) {
 		return inRanks{l.matrix(l.blk+name+"_a.weight", embd, rank), l.matrix(second, rank, out)}
+	}
+	if whole := l.blk + name + ".weight"; l.w.Has(whole) {
+		return inRanks{first: l.matrix(whole, embd, out)}
 	}
 	return inRanks{first: l.matrix(l.blk+name+"_a.weight", embd, out)}
 }

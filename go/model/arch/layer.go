@@ -27,13 +27,21 @@ func (l layer) residual(norm string, halves ...half) {
 	}
 	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, mats...)
 	if norm == "" {
-		l.add(kernel.ToAct{Act: act, Src: l.x(), Cols: l.cfg.NEmbd})
+		l.add(kernel.ToAct{Act: act, Src: l.input(), Cols: l.cfg.NEmbd})
 	} else {
-		l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
+		l.add(l.norm(act, l.input(), kernel.TokRows, l.blk+norm))
 	}
 	for _, h := range halves {
 		h.run(l.only(act, h.in...))
 	}
+}
+
+// input is what halves read: the residual, or what was recalled.
+func (l layer) input() kernel.Buf {
+	if l.recalled {
+		return l.floats("recalled", kernel.TokRows, l.cfg.NEmbd)
+	}
+	return l.x()
 }
 
 // sideBySide adds x += h(norm(x)) + other(second(x)): two halves side by side, each after a norm of its
