@@ -358,7 +358,7 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
 	e.Use(static...)
 	e.Use(guard.Auth(keys, public), guard.Body(maxBody, map[string]int64{f.prefix + "/v1/files": batch.MaxFile + 1<<20}),
-		otelgin.Middleware("quern", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
+		otelgin.Middleware("", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)
 	shown := gin.WrapH(metrics.Handler())
