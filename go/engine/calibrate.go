@@ -73,7 +73,11 @@ func (l *Loop) calibrate() error {
 	}
 	took := map[int]time.Duration{}
 	var seen []sched.Shape
-	for _, n := range []int{1, 4, 8, few, 64, 256} {
+	sizes, reads := []int{1, 4, 8, few, 64, 256}, l.e.reads()
+	if reads { // a pass takes as long as the reading, which may be seconds, and hardly longer for a few tokens more
+		sizes = []int{1, few, 64}
+	}
+	for _, n := range sizes {
 		if n > layout.Room(0, l.e.batch) || n >= l.e.ctx {
 			break
 		}
@@ -86,11 +90,11 @@ func (l *Loop) calibrate() error {
 			return err
 		}
 		seen = append(seen, s)
-		if took[n] = t; t > slow && n >= few {
+		if took[n] = t; t > slow && n >= few && !reads {
 			break
 		}
 	}
-	if took[few] > 0 && logits { // the same as a prompt's
+	if took[few] > 0 && logits && !reads { // the same as a prompt's
 		t, err := median(few, 1)
 		if err != nil {
 			return err
@@ -100,8 +104,8 @@ func (l *Loop) calibrate() error {
 	for _, s := range seen {
 		l.sched.Cost.Observe(s, took[s.Tokens])
 	}
-	if at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
-		return nil // in so small a context attention is negligible, and what is one pass begins at 0
+	if reads || at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
+		return nil // beside a disk, or in so small a context, attention is negligible, and what is one pass begins at 0
 	}
 	one, err := run(at, 1, 1)
 	if err != nil {

@@ -346,6 +346,12 @@ func (e *Engine) newMover(m *model.Model) (*model.Mover, error) {
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
 
+// reads reports whether passes read weights from a disk: they are streamed, and not all of them stay.
+func (e *Engine) reads() bool {
+	st, ok := e.model.Stream()
+	return ok && st.Pinned+st.Cache < st.Bytes
+}
+
 // MTP returns nil where a layer of the model's own drafts, else why none does.
 func (e *Engine) MTP() error {
 	if e.mtp != nil {

@@ -86,7 +86,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
 			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
-			Replays: e.kv.Layout().Recurrent(), Branches: maxBranches,
+			Replays: e.kv.Layout().Recurrent(), Branches: maxBranches, Reads: e.reads(),
 		}),
 	}
 	var err error

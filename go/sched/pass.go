@@ -229,6 +229,10 @@ const margin = 0.8
 // meanwhile wait for its end, and longer passes are hardly faster per token.
 const alone = 400 * time.Millisecond
 
+// readings is how many passes of one token a pass that no stream waits for may take where each reads weights from a disk: in a long one
+// that is a small part of the time, and the disk reads the fewer bytes the longer passes are.
+const readings = 16
+
 // Target returns the time between two tokens of a stream that passes are planned for.
 func (s *Scheduler) Target() time.Duration {
 	if s.cfg.TargetITL > 0 {
@@ -277,6 +281,9 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	limit := time.Duration(margin * float64(s.Target()))
 	if len(items) == 0 {
 		limit = max(alone, limit)
+		if s.cfg.Reads {
+			limit = max(limit, readings*s.Cost.First())
+		}
 	}
 	streams, generating := len(items), shape
 	prompts := make([]*job, 0, len(s.running))

@@ -35,6 +35,7 @@ type Config struct {
 	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
 	Replays   bool          // where a draft is rejected, those accepted before it are evaluated again: there is recurrent state
 	Branches  int           // of drafts in a pass; 0: all drafts of a request follow one another
+	Reads     bool          // each pass reads weights from a disk
 }
 
 // Memory returns the bytes that sequences take, by their positions.

@@ -264,3 +264,32 @@ func TestReplayLargerThanABatch(t *testing.T) {
 		t.Errorf("%d requests hang", len(m.live))
 	}
 }
+
+// Where each pass reads weights from a disk, a prompt that no stream waits for is one pass: so the disk is read once. One that streams
+// wait for is cut as elsewhere.
+func TestPassesThatRead(t *testing.T) {
+	cost := func(s Shape) time.Duration { // a layer is computed while the next is read
+		return max(5*time.Second, time.Duration(s.Tokens)*94*time.Millisecond)
+	}
+	for _, reads := range []bool{true, false} {
+		m := newSim(t, Config{Running: 4, Batch: 512, Queue: 10, Reads: reads}, 1000, cost)
+		if err := m.add(Request{ID: 1, Prompt: 512, MaxTokens: 50}); err != nil {
+			t.Fatal(err)
+		}
+		m.step()
+		if whole := m.live[1].positions == 512; whole != reads {
+			t.Errorf("passes read: %v; the first has %d of 512 tokens", reads, m.live[1].positions)
+		}
+		for m.live[1].positions < 512 {
+			m.step()
+		}
+		if err := m.add(Request{ID: 2, Prompt: 512, MaxTokens: 50}); err != nil {
+			t.Fatal(err)
+		}
+		m.step()
+		m.step()
+		if n := m.live[2].positions; n == 0 || n > 200 {
+			t.Errorf("passes read: %v; two passes with a stream have %d tokens of another's prompt", reads, n)
+		}
+	}
+}
