@@ -138,8 +138,8 @@ func (l *Loop) regrow(n, all uint64) {
 		if j.gen.MaxTokens >= 0 {
 			most = min(most, len(j.Prompt)+j.gen.MaxTokens)
 		}
-		if j.ended == nil && kv.Limit() < min(least(kv.Layout(), most), kv.Most()) {
-			j.ended = &MemoryError{limit, reason, RetryPressure}
+		if need := min(least(kv.Layout(), most), kv.Most()); j.ended == nil && kv.Limit() < need {
+			j.ended = &MemoryError{limit, reason, RetryPressure, need, kv.Limit()}
 			l.nudge()
 		}
 	}
@@ -149,6 +149,8 @@ func (l *Loop) regrow(n, all uint64) {
 // much again as a full context takes, or at least this request. The caller holds the lock.
 func (l *Loop) makeRoom(r sched.Request) error {
 	kv, d := l.e.kv, l.e.device
+	limit, reason := d.budget.Limit()
+	short := &MemoryError{Limit: limit, Reason: reason, RetryAfter: RetryPressure}
 	need := least(kv.Layout(), r.Prompt+min(r.MaxTokens, l.e.ctx-r.Prompt))
 	if d.Pressure() != Critical {
 		if kv.Limit() >= min(need, kv.Most()) {
@@ -159,7 +161,7 @@ func (l *Loop) makeRoom(r sched.Request) error {
 				return nil
 			}
 		}
+		short.Need, short.Have = need, kv.Limit()+d.budget.Free()
 	}
-	limit, reason := d.budget.Limit()
-	return &MemoryError{limit, reason, RetryPressure}
+	return short
 }

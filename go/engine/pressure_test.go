@@ -268,7 +268,7 @@ func TestThreadsFollowTheQuota(t *testing.T) {
 	for i, quota := range []string{"350000 100000", "99000 100000", "max 100000", "100000 100000", "200000 100000"} {
 		f.set("sys/fs/cgroup/app/cpu.max", quota)
 		lines := f.after()
-		if n := []int{3, 1, 3, 1, 2}[i]; f.device.Threads() != n || len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("%d threads run", n)) {
+		if n := []int{3, 1, 3, 1, 2}[i]; f.device.Threads() != n || len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("threads: %d,", n)) {
 			t.Errorf("with a quota of %s: %d threads, want %d; %q", quota, f.device.Threads(), n, lines)
 		}
 	}

@@ -101,7 +101,7 @@ func (w *watcher) follow() {
 		w.refused = n
 		return
 	}
-	w.Log(fmt.Sprintf("%d threads run, %d before: the CPU quota has changed", n, was))
+	w.Log(fmt.Sprintf("threads: %d, %d before: the CPU quota has changed", n, was))
 }
 
 // An alarm rings once when a value has reached a threshold, and not again before it was

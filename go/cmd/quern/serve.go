@@ -255,6 +255,12 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	context.AfterFunc(stop, cancel)
 
+	idle, end := context.WithCancel(stop)
+	var background sync.WaitGroup
+	background.Go(func() { f.watch(idle, device, logs) }) // limits may change while models are loaded, which may take minutes
+	defer background.Wait()
+	defer end()
+
 	metrics.Read(device, f.disk, readBuild().Version)
 	loaded := make(chan error, 1)
 	loading = true // from here on the loader owns the files
@@ -282,11 +288,8 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			logs.Warn().Str("model", name).Err(err).Msg("it cannot be loaded")
 		}
 	}
-	idle, end := context.WithCancel(stop)
-	var background sync.WaitGroup
 	background.Go(func() { api.RunBatches(idle) })
-	background.Go(func() { f.watch(idle, device, logs) })
-	defer background.Wait()
+	defer background.Wait() // before the device is closed
 	defer end()
 
 	select {
