@@ -186,6 +186,9 @@ const (
 
 // callCases are calls as models are taught to write them.
 var callCases = []callCase{
+	{"GigaChat 3.1", "<|function_call|>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}", oneCall},
+	{"Hy 3", "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n<arg_key:opensource>place</arg_key:opensource>\n" +
+		"<arg_value:opensource>Rome</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>", oneCall},
 	{"Hermes", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>", oneCall},
 
 	{"Mistral", "Sure.[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", "content: Sure.\n" + twoCalls},

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,6 +27,8 @@ type CallPart struct {
 type style struct {
 	open, shut string   // around the reasoning, which comes first
 	dropped    []string // around the content, and no part of it
+	tokens     []string // of which marks are made, where these are several
+	tells      string   // what the source of a template has then, which writes no mark as a whole
 }
 
 var styles = [...]style{
@@ -35,13 +38,21 @@ var styles = [...]style{
 	{open: "<|channel>thought", shut: "<channel|>"},
 	{open: "<|START_THINKING|>", shut: "<|END_THINKING|>", dropped: []string{"<|START_RESPONSE|>", "<|END_RESPONSE|>"}},
 	{open: "<thinking>", shut: "</thinking>"},
+	{open: "<mm:think>", shut: "</mm:think>"},
+	{open: "<|inner_prefix|>", shut: "<|inner_suffix|>"},
+	{open: "<think:opensource>", shut: "</think:opensource>", tells: "{%- set HYTK = ':opensource' %}"},
+	{
+		open: "<|open|>think<|sep|>", shut: "<|close|>think<|sep|>", tokens: []string{"<|open|>", "<|close|>", "<|sep|>"}, tells: "<|end_of_msg|>",
+		dropped: []string{"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"},
+	},
 }
 
 // styleOf returns the style of the models that a template is for, or nil where
 // all of a reply is content.
 func styleOf(source string) *style {
 	for i := range styles {
-		if s := &styles[i]; strings.Contains(source, s.open) || strings.Contains(source, s.shut) {
+		s := &styles[i]
+		if s.tells != "" && strings.Contains(source, s.tells) || strings.Contains(source, s.open) || strings.Contains(source, s.shut) {
 			return s
 		}
 	}
@@ -53,7 +64,7 @@ func (s *style) marks() []string {
 	if s == nil {
 		return nil
 	}
-	return append([]string{s.open, s.shut}, s.dropped...)
+	return slices.Concat([]string{s.open, s.shut}, s.dropped, s.tokens)
 }
 
 // opened returns reasoning that has not ended as a model writes it.

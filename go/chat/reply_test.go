@@ -74,6 +74,10 @@ func TestReply(t *testing.T) {
 		{think, "x<think>\nLet me", "<think>\nLet me", " see.\n</think>\nYes", "Yes", " see."},
 		{think, "x<think>\nOne.\n\n", "<think>\nOne.\n\n", "Two.</think>Yes", "Yes", "Two."},
 		{think, "x<think>a</think>", "<think>a</think>", "\nb", "b", ""},
+		{"{{ '<|end_of_msg|>' }}", "x<|open|>think<|sep|>", "", "a<|close|>think<|sep|><|open|>response<|sep|>b <|open|> c<|close|>response<|sep|><|close|>message<|sep|>", "b <|open|> c", "a"},
+		{"{{ '<|end_of_msg|>' }}", "x<|open|>response<|sep|>", "", "b<|close|>response<|sep|><|close|>message<|sep|>", "b", ""},
+		{"</mm:think>", "x<mm:think>", "", "a</mm:think>b", "b", "a"},
+		{"<|inner_prefix|>", "", "", "<|inner_prefix|>a<|inner_suffix|>b", "b", "a"},
 		// The marks of other families.
 		{"{{ messages }}", "", "", "<think>a</think>b", "<think>a</think>b", ""},
 		{"[THINK]", "", "", "[THINK]a[1][/THINK]b", "b", "a[1]"},

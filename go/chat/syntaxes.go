@@ -30,6 +30,14 @@ var syntaxes = [...]struct {
 		begin: "<minimax:tool_call>", end: "</minimax:tool_call>", open: `<invoke name=`,
 		form: params{before: `"`, between: `">`, after: "</invoke>", key: `<parameter name="`, colon: `">`, stop: "</parameter>"},
 	}},
+	{"Hy 3", []string{"set HYTK = ':opensource'"}, syntax{
+		begin: "<tool_calls:opensource>", end: "</tool_calls:opensource>", open: "<tool_call:opensource>",
+		form: params{
+			between: "<tool_sep:opensource>", after: "</tool_call:opensource>", key: "<arg_key:opensource>", colon: "</arg_key:opensource>",
+			open: "<arg_value:opensource>", stop: "</arg_value:opensource>",
+		},
+	}},
+	{"GigaChat 3.1", []string{"<|function_call|>"}, syntax{open: "<|function_call|>", form: object{name: "name", args: "arguments"}}},
 	{"GLM", []string{"<arg_key>"}, syntax{
 		open: "<tool_call>",
 		form: params{after: "</tool_call>", key: "<arg_key>", colon: "</arg_key>", open: "<arg_value>", stop: "</arg_value>"},

@@ -28,6 +28,8 @@ var taughtCalls = []taught{
 	{family: "DeepSeek V3.1", tells: "<｜tool▁call▁begin｜>", begin: "<｜tool▁calls▁begin｜>", end: "<｜tool▁calls▁end｜>", before: "<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>", after: "<｜tool▁call▁end｜>"},
 	{family: "DeepSeek V3.2", tells: "DSML｜", begin: "<｜DSML｜function_calls>\n", end: "</｜DSML｜function_calls>", before: "<｜DSML｜invoke name=\"NAME\">\n", after: "</｜DSML｜invoke>\n", arguments: "<｜DSML｜parameter name=\"place\" string=\"true\">Rome</｜DSML｜parameter>\n"},
 	{family: "DeepSeek V4", tells: "DSML｜ tool_calls>", begin: "<｜DSML｜tool_calls>\n", end: "</｜DSML｜tool_calls>", before: "<｜DSML｜invoke name=\"NAME\">\n", after: "</｜DSML｜invoke>\n", arguments: "<｜DSML｜parameter name=\"place\" string=\"true\">Rome</｜DSML｜parameter>\n"},
+	{family: "GigaChat 3.1", tells: "<|function_call|>", before: `<|function_call|>{"name": "NAME", "arguments": `, after: "}", between: "-"},
+	{family: "Hy 3", tells: "set HYTK = ':opensource'", begin: "<tool_calls:opensource>\n", end: "</tool_calls:opensource>", before: "<tool_call:opensource>NAME<tool_sep:opensource>\n", after: "</tool_call:opensource>\n", arguments: "<arg_key:opensource>place</arg_key:opensource>\n<arg_value:opensource>Rome</arg_value:opensource>\n"},
 	{family: "GLM 4", tells: "<arg_key>", before: "<tool_call>NAME\n", after: "</tool_call>", arguments: "<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n", between: "\n"},
 	{family: "GLM 5", tells: "<arg_key>", before: "<tool_call>NAME", after: "</tool_call>", arguments: "<arg_key>place</arg_key><arg_value>Rome</arg_value>"},
 	{family: "Gemma 4", tells: "<|tool_call>", before: "<|tool_call>call:NAME", after: "<tool_call|>", arguments: `{place:<|"|>Rome<|"|>}`},
