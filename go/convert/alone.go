@@ -169,7 +169,8 @@ var alone = []family{
 			{"embedding_scale", 'f', "embedding_multiplier_scale"},
 			{"logit_scale", 'f', "output_multiplier_scale"},
 		},
-		keys: grokKeys,
+		keys:   grokKeys,
+		across: ".w2.weight", // Grok 2's experts are in files of eight machines
 		rename: func(_ *config, name string) string {
 			return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
 		},

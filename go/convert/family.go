@@ -21,6 +21,8 @@ type family struct {
 	rename   func(c *config, name string) string // of single tensors; nil: none
 	vocab    func(m *Model, v *vocabulary)       // what the tokenizer's files do not say; nil: nothing
 	count    func(c *config, name string) int    // how many tensors a * in a name stands for; nil or 0: experts
+	across   string                              // how names end of tensors whose parts, in files of several machines, have some columns each
+	stripes  func(m *Model, name string) stripes // of matrices that were cut up before they were quantized; nil: none
 	alike    string                              // names of one tensor, of which the first that is there is read
 	finish   func(m *Model, k *keys)             // what follows from tensors; nil: nothing
 }

@@ -194,8 +194,11 @@ func (m *Model) make(g *group) ([]*target, error) {
 	return all, nil
 }
 
-// of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for.
+// of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for, those in parts whole.
 func (m *Model) of(t *safetensors.Tensor) (view, error) {
+	if parts := m.weights.Parts(t.Name); parts != nil {
+		return m.whole(parts)
+	}
 	v := view{shape: slices.Clone(t.Shape), read: t.Floats}
 	if len(v.shape) == 0 {
 		v.shape = []uint64{1}
@@ -213,6 +216,21 @@ func (m *Model) of(t *safetensors.Tensor) (view, error) {
 		return v, nil
 	}
 	return view{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
+}
+
+// whole joins the parts of a tensor, which were cut along the rows unless the family says otherwise.
+func (m *Model) whole(parts []*safetensors.Tensor) (view, error) {
+	var all []view
+	for _, t := range parts {
+		if t.DType != safetensors.F32 && t.DType != safetensors.F16 && t.DType != safetensors.BF16 || len(t.Shape) == 0 {
+			return view{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
+		}
+		all = append(all, view{shape: slices.Clone(t.Shape), read: t.Floats})
+	}
+	if m.family.across != "" && strings.HasSuffix(parts[0].Name, m.family.across) {
+		return beside(all...)
+	}
+	return joined(all...)
 }
 
 // setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices

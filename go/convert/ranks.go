@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// Vocabularies of bytes with ranks: tiktoken's files, a token on each line, and Mistral's tekken.json. GGUF has merges in place of
+// Vocabularies of bytes with ranks: tiktoken's files, a token on each line, Mistral's tekken.json and Grok's tokenizer.tok.json. GGUF has merges in place of
 // ranks: a token is merged of the two that its own ranks make of its bytes before it.
 
 // A ranked token is bytes and their rank.
@@ -253,5 +253,74 @@ func (v *vocabulary) readTekken(path string) error {
 		v.setSpecial(name, slices.Index(special, text))
 	}
 	v.setAdd("bos", true)
+	return nil
+}
+
+// listedName is the file of Grok 2's vocabulary.
+const listedName = "tokenizer.tok.json"
+
+// A listedToken is a token of listedName: its bytes as a list of numbers.
+type listedToken struct {
+	ID    int   `json:"token"`
+	Bytes []int `json:"bytes"`
+}
+
+// text returns a token's bytes.
+func (t listedToken) text() (string, error) {
+	if len(t.Bytes) == 0 || len(t.Bytes) > maxRanked || slices.ContainsFunc(t.Bytes, func(b int) bool { return b < 0 || b > 255 }) {
+		return "", fmt.Errorf("the bytes of token %d are %.60v, want 1 to %d of 0 to 255", t.ID, t.Bytes, maxRanked)
+	}
+	b := make([]byte, len(t.Bytes))
+	for i, x := range t.Bytes {
+		b[i] = byte(x)
+	}
+	return string(b), nil
+}
+
+// readListed reads Grok 2's vocabulary, where regular tokens have numbers without a gap, and special ones what is left.
+func (v *vocabulary) readListed(path string) error {
+	var file struct {
+		Regular []listedToken `json:"regular_tokens"`
+		Special []listedToken `json:"special_tokens"`
+		Split   string        `json:"word_split"`
+		Pattern string        `json:"pat_str"`
+	}
+	if err := readJSON(path, &file); err != nil {
+		return err
+	}
+	const known = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	if file.Split != "V1" || file.Pattern != "" && file.Pattern != known {
+		return fmt.Errorf("%s: words are split by %.60q, want V1", path, cmp.Or(file.Pattern, file.Split))
+	}
+	if len(file.Regular) == 0 {
+		return fmt.Errorf("%s: no regular_tokens", path)
+	}
+	first := slices.MinFunc(file.Regular, func(a, b listedToken) int { return a.ID - b.ID }).ID
+	var all []ranked
+	for _, t := range file.Regular {
+		text, err := t.text()
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, ranked{text, t.ID - first})
+	}
+	if first < 0 {
+		return fmt.Errorf("%s: a token has the number %d", path, first)
+	}
+	if err := v.rank(all, first, "grok-2"); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, t := range file.Special {
+		text, err := t.text()
+		if err == nil {
+			err = v.put(t.ID, text, control, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for name, text := range map[string]string{"eos": "<|eos|>", "pad": "<|pad|>", "eot": "<|separator|>"} {
+		v.setSpecial(name, slices.Index(v.tokens, text))
+	}
 	return nil
 }

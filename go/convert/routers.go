@@ -1,6 +1,9 @@
 package convert
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // routers are mixtures of experts whose settings or names are their own.
 var routers = []family{
@@ -155,7 +158,9 @@ var routers = []family{
 			k.ns("attention.sliding_window_pattern", where(windows, 1, 0))
 			k.drop("expert_group_count", "expert_group_used_count")
 		},
-		rename: nextOfQwen,
+		rename:  nextOfQwen,
+		stripes: mimoStripes,
+		skip:    []string{"speech_embeddings."},
 	},
 	{
 		arch:  "dbrx",
@@ -187,6 +192,20 @@ var routers = []family{
 			k.take(f)
 		},
 	},
+}
+
+// mimoStripes says how the queries, keys and values of MiMo V2.5 were cut: for as many machines as layers without a window have
+// key-value heads, whatever those of the layer are.
+func mimoStripes(m *Model, name string) stripes {
+	if !strings.HasSuffix(name, ".self_attn.qkv_proj.weight") {
+		return stripes{}
+	}
+	c := m.config
+	shared, kinds := c.headsKV(), c.list("hybrid_layer_pattern")
+	if il := parse(nextOfQwen(c, plain(name)), nil).layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
+		shared = c.count("swa_num_key_value_heads")
+	}
+	return stripes{uint64(c.headsKV()), []uint64{uint64(c.heads() * c.headDim()), uint64(shared * c.headDim()), uint64(shared * c.count("v_head_dim"))}}
 }
 
 // bailing is the attention of Ling.

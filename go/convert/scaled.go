@@ -7,26 +7,47 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
+// A grid is the scales of a matrix's blocks, or of each matrix of several.
+type grid struct {
+	scale         *safetensors.Tensor
+	first         uint64 // of its rows
+	down, across  uint64 // how many scales there are
+	height, width uint64 // of a block
+}
+
+// stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
+// rows of all kinds. Of the kinds it says the rows of all parts together.
+type stripes struct {
+	n    uint64
+	rows []uint64
+}
+
+// scaleOf returns the scales of a tensor, or nil.
+func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
+	base := strings.TrimSuffix(t.Name, ".weight")
+	names := []string{base + ".weight_scale_inv", base + ".weight_scale", t.Name + "_scale_inv", base + ".scale"}
+	if table, _, ok := strings.Cut(base, ".shard_"); ok { // parts of a table have one in common
+		names = append(names, table+".weight_scale")
+	}
+	for _, name := range names {
+		if scale := m.weights.Tensor(name); scale != nil {
+			return scale
+		}
+	}
+	return nil
+}
+
 // scaled returns a matrix of 8-bit floats as the numbers that they stand for: each block of it times a scale, or each row, or
 // all.
 func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
-	base := strings.TrimSuffix(t.Name, ".weight")
-	scale := m.weights.Tensor(base + ".weight_scale_inv")
-	if scale == nil {
-		scale = m.weights.Tensor(base + ".weight_scale")
-	}
-	if scale == nil {
-		scale = m.weights.Tensor(t.Name + "_scale_inv")
-	}
-	if scale == nil {
-		scale = m.weights.Tensor(base + ".scale")
-	}
+	scale := m.scaleOf(t)
 	if scale == nil {
 		return view{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
 	}
+	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
 	const most = 1 << 24
 	if scale.Elems() > most || len(v.shape) < 2 {
-		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
+		return view{}, bad
 	}
 	k := len(v.shape)
 	rows, cols := v.shape[k-2], v.shape[k-1]
@@ -39,40 +60,80 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 	if k == 2 && len(scale.Shape) == 1 && scale.Elems() == rows {
 		down, across = rows, 1
 	}
+	givenDown, givenAcross := m.blockSize()
+	if m.family != nil && m.family.stripes != nil && k == 2 {
+		if s := m.family.stripes(m, t.Name); s.n > 0 {
+			return v.striped(s, grid{scale, 0, down, across, givenDown, givenAcross}, bad)
+		}
+	}
 	matrices := v.elems() / max(rows*cols, 1)
 	if down*across == 0 || down*across*matrices != scale.Elems() && scale.Elems() != 1 {
-		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
+		return view{}, bad
 	}
-	givenDown, givenAcross := m.blockSize()
 	blockDown, ok := sideOf(rows, down, givenDown)
 	blockAcross, ok2 := sideOf(cols, across, givenAcross)
 	if !ok || !ok2 {
-		return view{}, fmt.Errorf("tensor %q has the shape %v, and scales %v, which are not of blocks as config.json has them", t.Name, v.shape, scale.Shape)
+		return view{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
 	}
+	return v.times(grid{scale, 0, down, across, blockDown, blockAcross}), nil
+}
+
+// times returns the numbers of matrices times the scales of their blocks.
+func (v view) times(g grid) view {
+	k := len(v.shape)
+	rows, cols := v.shape[k-2], v.shape[k-1]
 	read := v.read
 	v.read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err
 		}
-		one := make([]float32, across)
+		one := make([]float32, g.across)
 		for len(dst) > 0 {
 			row, col := at/cols, at%cols
 			n := min(uint64(len(dst)), cols-col)
-			line := row/rows*down + row%rows/blockDown
-			if scale.Elems() == 1 {
+			line := g.first + row/rows*g.down + row%rows/g.height
+			if g.scale.Elems() == 1 {
 				line = 0
 			}
-			if err := scale.Floats(one, line*across); err != nil {
+			if err := g.scale.Floats(one, line*g.across); err != nil {
 				return err
 			}
 			for i := range n {
-				dst[i] *= one[(col+i)/blockAcross]
+				dst[i] *= one[(col+i)/g.width]
 			}
 			dst, at = dst[n:], at+n
 		}
 		return nil
 	}
-	return v, nil
+	return v
+}
+
+// striped returns a matrix that was cut into stripes: the rows of each kind together, in the order of the kinds. The last block of
+// a stripe may be cut off.
+func (v view) striped(s stripes, g grid, bad error) (view, error) {
+	rows, cols, all := v.shape[0], v.shape[1], uint64(0)
+	for _, n := range s.rows {
+		if n == 0 || n%s.n != 0 {
+			return view{}, fmt.Errorf("%w: %d rows are not of %d stripes", bad, n, s.n)
+		}
+		all += n
+	}
+	blocks := func(n, side uint64) uint64 { return (n + max(side, 1) - 1) / max(side, 1) }
+	each := rows / s.n
+	if g.height == 0 || g.width == 0 || all != rows || g.down != s.n*blocks(each, g.height) || g.across != blocks(cols, g.width) {
+		return view{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.n)
+	}
+	down := g.down / s.n
+	var parts []view
+	from := uint64(0) // of a kind, in a stripe
+	for _, n := range s.rows {
+		for i := range s.n {
+			stripe := v.strided(i*each*cols, dim{each, cols}, dim{cols, 1}).times(grid{g.scale, i * down, down, g.across, g.height, g.width})
+			parts = append(parts, stripe.strided(from*cols, dim{n / s.n, cols}, dim{cols, 1}))
+		}
+		from += n / s.n
+	}
+	return joined(parts...)
 }
 
 // sideOf returns the side of the blocks that n elements are divided into. Without a given side they have to be alike: the last

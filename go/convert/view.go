@@ -181,6 +181,38 @@ func joined(parts ...view) (view, error) {
 	return out, nil
 }
 
+// beside returns views one after another along the last dimension.
+func beside(parts ...view) (view, error) {
+	out := view{shape: slices.Clone(parts[0].shape)}
+	k := len(out.shape) - 1
+	starts, cols := make([]uint64, len(parts)), uint64(0) // columns
+	for i, p := range parts {
+		if len(p.shape) != k+1 || !slices.Equal(p.shape[:k], out.shape[:k]) || p.bytes != nil {
+			return view{}, fmt.Errorf("the shapes %v and %v of parts", parts[0].shape, p.shape)
+		}
+		starts[i] = cols
+		cols += p.shape[k]
+	}
+	out.shape[k] = cols
+	out.read = func(dst []float32, at uint64) error {
+		for len(dst) > 0 {
+			row, col := at/cols, at%cols
+			i, found := slices.BinarySearch(starts, col)
+			if !found {
+				i--
+			}
+			width := parts[i].shape[k]
+			n := min(uint64(len(dst)), starts[i]+width-col)
+			if err := parts[i].read(dst[:n], row*width+col-starts[i]); err != nil {
+				return err
+			}
+			dst, at = dst[n:], at+n
+		}
+		return nil
+	}
+	return out, nil
+}
+
 // joinedBytes is joined of blocks that are copied; no part ends within one.
 func joinedBytes(out view, parts []view, ends []uint64) (view, error) {
 	elems, size := uint64(out.typ.BlockElems()), uint64(out.typ.BlockBytes())

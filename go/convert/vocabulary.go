@@ -112,6 +112,8 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 		err = v.readJSONLines(filepath.Join(m.dir, jsonLines))
 	case file == nil && m.exists("tekken.json"):
 		err = v.readTekken(filepath.Join(m.dir, "tekken.json"))
+	case file == nil && m.exists(listedName):
+		err = v.readListed(filepath.Join(m.dir, listedName))
 	case file == nil && ranksOf(m.dir) != "":
 		ranks = true
 		err = v.readRanks(ranksOf(m.dir), m.family.arch, m.Pre)

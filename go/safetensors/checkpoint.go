@@ -7,7 +7,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -19,10 +21,20 @@ const (
 	maxText   = 256 << 20 // bytes
 )
 
-// A Checkpoint is the tensors of a folder: those of one file, or of the shards that its index names.
+// A Checkpoint is the tensors of a folder: those of one file, or of the shards that its index names, or of files that have
+// what each of several machines was given (see Parts).
 type Checkpoint struct {
 	tensors map[string]*Tensor
+	parts   map[string][]*Tensor
 	files   []*os.File
+}
+
+// ranked is how files are called that have parts of tensors, for as many machines: Grok 2's.
+var ranked = regexp.MustCompile(`-TP-(\d{1,4})\.safetensors$`)
+
+// apart reports whether a file is one of those, or has what all of these machines were given.
+func apart(name string) bool {
+	return ranked.MatchString(name) || strings.HasSuffix(name, "-TP-common.safetensors")
 }
 
 // Has reports whether a folder has weights in safetensors.
@@ -32,8 +44,13 @@ func Has(dir string) bool {
 			return true
 		}
 	}
-	all, _ := filepath.Glob(filepath.Join(escape(dir), "model*.safetensors"))
-	return len(all) > 0
+	for _, pattern := range []string{"model*.safetensors", "*-TP-*.safetensors"} {
+		all, _ := filepath.Glob(filepath.Join(escape(dir), pattern))
+		if slices.ContainsFunc(all, func(path string) bool { return pattern[0] == 'm' || apart(path) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // escape returns dir as a pattern that matches it and nothing else.
@@ -57,7 +74,7 @@ func OpenFile(path string) (*Checkpoint, error) {
 
 // open reads the headers of files, and compares them with the index, if there is one.
 func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err error) {
-	c := &Checkpoint{tensors: map[string]*Tensor{}}
+	c := &Checkpoint{tensors: map[string]*Tensor{}, parts: map[string][]*Tensor{}}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -73,14 +90,28 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 			return nil, err
 		}
 		c.files = append(c.files, f)
+		rank := -1
+		if m := ranked.FindStringSubmatch(name); m != nil && of == nil {
+			rank, _ = strconv.Atoi(m[1])
+		}
 		for _, t := range h.tensors {
 			if at, listed := of[t.Name]; of != nil && (!listed || at != name) {
 				return nil, fmt.Errorf("%s: tensor %s is not where %s says", filepath.Join(dir, name), quote(t.Name), indexName)
 			}
-			if c.tensors[t.Name] != nil {
+			parts := c.parts[t.Name]
+			switch {
+			case rank > 0 && rank == len(parts):
+				c.parts[t.Name] = append(parts, t)
+			case rank > 0:
+				return nil, fmt.Errorf("%s: tensor %s is part %d, and %d are in the files before: download the checkpoint again", filepath.Join(dir, name), quote(t.Name), rank, len(parts))
+			case c.tensors[t.Name] != nil:
 				return nil, fmt.Errorf("%s: tensor %s is in another file too", filepath.Join(dir, name), quote(t.Name))
+			default:
+				c.tensors[t.Name] = t
+				if rank == 0 {
+					c.parts[t.Name] = []*Tensor{t}
+				}
 			}
-			c.tensors[t.Name] = t
 		}
 		maps.Copy(alias, h.meta)
 	}
@@ -88,6 +119,9 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 		if c.tensors[name] == nil {
 			return nil, fmt.Errorf("%s: tensor %s is missing: download the checkpoint again", filepath.Join(dir, of[name]), quote(name))
 		}
+	}
+	if err := c.checkParts(); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	// Of tensors that share their memory one is written, and the others' names with its own.
 	for name, same := range alias {
@@ -98,6 +132,26 @@ func open(dir string, names []string, of map[string]string) (_ *Checkpoint, err 
 		}
 	}
 	return c, nil
+}
+
+// checkParts returns an error unless all tensors in parts are in as many, alike.
+func (c *Checkpoint) checkParts() error {
+	most := 0
+	for _, parts := range c.parts {
+		most = max(most, len(parts))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.parts)) {
+		parts := c.parts[name]
+		if len(parts) < most {
+			return fmt.Errorf("tensor %s is in %d parts, others are in %d: download the checkpoint again", quote(name), len(parts), most)
+		}
+		for _, t := range parts[1:] {
+			if first := parts[0]; t.DType != first.DType || !slices.Equal(t.Shape, first.Shape) {
+				return fmt.Errorf("tensor %s: parts are %s of the shape %v and %s of %v, want the same", quote(name), first.DType, first.Shape, t.DType, t.Shape)
+			}
+		}
+	}
+	return nil
 }
 
 // shards returns the files of a folder's weights, and by tensor the one that an index names.
@@ -136,7 +190,7 @@ func shards(dir string) (names []string, of map[string]string, err error) {
 	old := ""
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case strings.HasPrefix(name, "model") && strings.HasSuffix(name, ".safetensors"):
+		case strings.HasPrefix(name, "model") && strings.HasSuffix(name, ".safetensors"), apart(name):
 			names = append(names, name)
 		case strings.HasPrefix(name, "pytorch_model") && strings.HasSuffix(name, ".bin"), strings.HasSuffix(name, ".pth"):
 			old = name
@@ -165,8 +219,12 @@ func ReadText(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Tensor returns the tensor called name, or nil.
+// Tensor returns the tensor called name, or nil; of one in parts, the first.
 func (c *Checkpoint) Tensor(name string) *Tensor { return c.tensors[name] }
+
+// Parts returns the parts of a tensor that is in the files of several machines, in their order, all of one shape; nil of any other.
+// Along which dimension they were cut nothing says.
+func (c *Checkpoint) Parts(name string) []*Tensor { return c.parts[name] }
 
 // Names returns the names of all tensors, sorted.
 func (c *Checkpoint) Names() []string { return slices.Sorted(maps.Keys(c.tensors)) }

@@ -83,6 +83,7 @@ func TestHeaderRefused(t *testing.T) {
 }
 
 const one = `{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}`
+const other = `{"b": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}`
 
 func TestOpen(t *testing.T) {
 	for _, c := range []struct {
@@ -101,6 +102,12 @@ func TestOpen(t *testing.T) {
 		{"itself", map[string]string{indexName: `{"weight_map": {"a": ".."}}`}, "same folder"},
 		{"an index of nothing", map[string]string{indexName: `{}`}, "weight_map"},
 		{"a broken index", map[string]string{indexName: `{"weight_map": 3}`}, indexName},
+		{"one machine's and all others'", map[string]string{"m-1-TP-common.safetensors": string(file(`{}`, 0)), "m-2-TP-000.safetensors": string(file(one, 1)), "m-2-TP-001.safetensors": string(file(one, 1))}, ""},
+		{"no first machine", map[string]string{"m-2-TP-001.safetensors": string(file(one, 1))}, "part 1, and 0 are"},
+		{"a machine is missing", map[string]string{"m-2-TP-000.safetensors": string(file(one, 1)), "m-2-TP-002.safetensors": string(file(one, 1))}, "part 2, and 1 are"},
+		{"a last machine is missing", map[string]string{"m-1-TP-000.safetensors": string(file(one, 1)), "m-2-TP-000.safetensors": string(file(other, 1)), "m-2-TP-001.safetensors": string(file(other, 1))}, "others are in 2"},
+		{"of all machines and of one", map[string]string{"m-1-TP-000.safetensors": string(file(one, 1)), "m-1-TP-common.safetensors": string(file(one, 1))}, "another file too"},
+		{"parts that differ", map[string]string{"m-1-TP-000.safetensors": string(file(one, 1)), "m-1-TP-001.safetensors": string(file(strings.Replace(one, "[1]", "[1, 1]", 1), 1))}, "want the same"},
 		{"pickles", map[string]string{"pytorch_model.bin": "x"}, "pytorch_model.bin"},
 		{"nothing", nil, "no model.safetensors"},
 		{"a broken file", map[string]string{"model.safetensors": "x"}, "model.safetensors: malformed"},
