@@ -294,8 +294,11 @@ func replaceFile(path string, b []byte) error {
 	return nil
 }
 
-// diskError says what to do about a full disk.
+// diskError says what to do about a full disk, or a file larger than one may be.
 func diskError(err error) error {
+	if errors.Is(err, unix.EFBIG) {
+		return fmt.Errorf("%w; raise the limit of the shell (ulimit -f), or name a folder of a file system for such files with --model-cache", err)
+	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("%w; what is downloaded so far is kept: free some space and pull again", err)
 	}
