@@ -18,6 +18,7 @@
  *	MM_PAIR_TOKENS         the same for two panels at once, 0 where a set does not do that
  *	MM_BY                  2 in a set with matrix instructions, else not defined
  *	MM_READY_FROM          tokens of one panel from which to unpack a block pays; not defined: it never does
+ *	MM_KEEP                1 in a set of one panel whose first tile can keep words; not defined: 0
  *	MM_SUMS_AWAY           1 in a set without registers for the sums of more than two tokens
  *	MM_FEW                 1 or 2: tokens for which a panel's results stay in registers; not defined: none
  *	MM_NARROW              1 in a set whose products add up in 16 bits, else not defined
@@ -102,6 +103,9 @@ INLINE ints ints_scaled(ints sum, ints dot, mults m) { return ints_muladd(sum, d
 #define MM_READY_MIN 24 /* the same of two panels as MM_READY_FROM; at least (MM_PAIR_TOKENS - 1)^2 - 1 */
 #ifndef MM_READY_FROM
 #define MM_READY_FROM (MM_CALL + 1)
+#endif
+#ifndef MM_KEEP
+#define MM_KEEP 0
 #endif
 #define MM_TOKENS_MAX (MM_TOKENS > MM_PAIR_TOKENS ? MM_TOKENS : MM_PAIR_TOKENS)
 #define MM_DOTS_MAX ((MM_TOKENS_MAX + MM_BY - 1) / MM_BY)
@@ -336,64 +340,87 @@ INLINE words words_from(int type, bytes a, bytes b)
 	return words_of(a, b);
 }
 
+/*
+ * What a tile does with words: takes them out of their lines; keeps them in the block, too, for the tiles after it; or
+ * takes them from there.
+ */
+enum how { FROM_LINES, KEEP, FROM_KEPT };
+
 /* Words i .. of part g of a super-block; `at` is the first one's place in the whole. */
-INLINE words super_words(int type, int ready, const struct block *w, int g, int i, int at)
+INLINE words super_words(int type, enum how how, struct block *w, int g, int i, int at)
 {
 	const void *p = is_coded(type) ? (const void *)&w->u : w->p;
 
-	return ready ? words_kept(type, w, at)
-	             : words_from(type, super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
+	if (how == FROM_KEPT)
+		return words_kept(type, w, at);
+
+	const words a = words_from(type, super_word(type, p, g, i), super_word(type, p, g, i + MM_BY - 1));
+
+	if (how == KEEP)
+		words_keep(type, w, at, a);
+	return a;
 }
 
 /* Words i .. of block j of a group of nb, of 32 weights or of 16. */
-INLINE words small_words(int type, int ready, const struct block *w, int nb, int j, int i)
+INLINE words small_words(int type, enum how how, struct block *w, int nb, int j, int i)
 {
 	const int lines = small_lines(type);
 	const x16_line *qs = (const x16_line *)w->p + j * lines, *qh = (const x16_line *)w->p + nb * lines + j;
 
-	return ready ? words_kept(type, w, type_row(type).words * j + i)
-	             : words_from(type, small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
+	if (how == FROM_KEPT)
+		return words_kept(type, w, type_row(type).words * j + i);
+
+	const words a = words_from(type, small_word(type, qs, qh, i), small_word(type, qs, qh, i + MM_BY - 1));
+
+	if (how == KEEP)
+		words_keep(type, w, type_row(type).words * j + i, a);
+	return a;
 }
 
 /*
- * Adds a block of np panels to the results of nt tokens; type, np, nt and ready constant. out: rows of
- * np panels, `stride` floats apart. ready: words are in w.u. start: of each token. asks: the tokens of the call in
+ * Adds a block of np panels to the results of nt tokens; type, np, nt and how constant. out: rows of
+ * np panels, `stride` floats apart. start: of each token. asks: the tokens of the call in
  * its first tile, which asks for the weights to come; else 0. next: see ask_acts().
  */
-INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
+INLINE void super_tile(int type, int np, int nt, enum how how, float *out, int64_t stride, struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next)
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, run = run_of(type), step = MM_NARROW && run == 2 ? 2 : MM_BY;
 	const int chains = chains_of(np, nt);
 	/* Few tokens leave registers over; products of shorter runs need few, and sums are needed often. */
-	const int scarce = MM_SUMS_AWAY && nt > 2, away = scarce && run > 2;
+	const int scarce = MM_SUMS_AWAY && nt > (run > 2 && subs < 8 ? 1 : 2), away = scarce && run > 2;
 	const int part_bytes = super_bytes(type) / parts;
+	const int n_min = has_min || offset_apart(type) ? parts * subs / 2 : 0;
+	const int at_once = has_min && away ? nt : 1; /* tokens that share pairs of minimums, where sums leave room */
 	ints sum[2][MM_TOKENS_MAX];
 
 #pragma GCC unroll 2
 	for (int r = 0; r < np; r++)
 #pragma GCC unroll 16
-		for (int t = 0; t < nt; t++) {
-			float *y = out + r * stride + t * QN_PANEL;
-
-			sum[r][t] = ints_zero();
-			if (has_min || offset_apart(type)) {
-				ints min = ints_zero();
+		for (int t0 = 0; t0 < nt; t0 += at_once) {
+			ints min[MM_TOKENS_MAX];
 
 #pragma GCC unroll 8
-				for (int i = 0; i < parts * subs / 2; i++)
-					min = ints_pair(min, w[r].s.pair[i],
-					                acts_load(n_words == 8 ? &x[t].sum32[2 * i]
-					                                       : &x[t].sum16[2 * i]));
+			for (int i = 0; i < n_min; i++)
+#pragma GCC unroll 16
+				for (int t = t0; t < t0 + at_once; t++)
+					min[t] = ints_pair(i ? min[t] : ints_zero(), w[r].s.pair[i],
+					                   acts_load(n_words == 8 ? &x[t].sum32[2 * i]
+					                                          : &x[t].sum16[2 * i]));
+#pragma GCC unroll 16
+			for (int t = t0; t < t0 + at_once; t++) {
+				float *y = out + r * stride + t * QN_PANEL;
+
+				sum[r][t] = ints_zero();
 				if (has_min)
 					floats_store(y, floats_fnma(floats_mul(w[r].dmin, floats_set1(x[t].d)),
-					                            floats_of(min), floats_load(y)));
-				else
-					sum[r][t] = ints_muladd(sum[r][t], min, ints_set1(-offset_of(type)));
+					                            floats_of(min[t]), floats_load(y)));
+				else if (n_min)
+					sum[r][t] = ints_muladd(sum[r][t], min[t], ints_set1(-offset_of(type)));
+				if (away)
+					KEPT(sum[r][t]);
 			}
-			if (away)
-				KEPT(sum[r][t]);
 		}
 	for (int g = 0; g < parts; g++) {
 		ask_acts(type, next, nt, g, parts);
@@ -418,7 +445,7 @@ INLINE void super_tile(int type, int np, int nt, int ready, float *out, int64_t 
 #pragma GCC unroll 2
 					for (int k = 0; k < step; k += MM_BY)
 						a[r][k / MM_BY] = super_words(
-							type, ready, &w[r], g, j * n_words + i + k,
+							type, how, &w[r], g, j * n_words + i + k,
 							sub * n_words + i + k);
 #pragma GCC unroll 16
 				for (int t = 0; t < nt; t += MM_BY) {
@@ -486,7 +513,7 @@ INLINE floats small_add(int type, floats y, ints dt, const struct block *w, cons
 }
 
 /* The same for a group of nb blocks of 32 weights, or of 16. */
-INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t stride, const struct block *w,
+INLINE void small_tile(int type, int np, int nt, enum how how, float *out, int64_t stride, struct block *w,
                        const struct act8 *x, const int32_t (*start)[16], int asks, const struct act8 *next, int nb)
 {
 	const int run = run_of(type), chains = chains_of(np, nt);
@@ -512,8 +539,8 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 				ask_ahead(type, np, nt, asks, &w[r], j * lines * 64, lines * 64);
 #pragma GCC unroll 8
 		for (int i = 0; i < n_words; i += MM_BY) {
-			const words a = small_words(type, ready, &w[0], nb, j, i);
-			const words b = np == 1 ? a : small_words(type, ready, &w[1], nb, j, i);
+			const words a = small_words(type, how, &w[0], nb, j, i);
+			const words b = np == 1 ? a : small_words(type, how, &w[1], nb, j, i);
 			const int at = (j * n_words + i) * 4;
 
 #pragma GCC unroll 16
@@ -568,13 +595,22 @@ INLINE void small_tile(int type, int np, int nt, int ready, float *out, int64_t 
 			floats_store(out + r * stride + t * QN_PANEL, y[r][t]);
 }
 
+/*
+ * Whether the first tile of a call keeps the words that it takes out of their lines, and unpack() is not needed. Worth
+ * it from the second tile on, but for types of which four words share a line.
+ */
+INLINE int keeps(int type)
+{
+	return MM_KEEP && type_row(type).subs < 8;
+}
+
 /* Whether words are so much work to take out of their lines, for n tokens, that one time for all tiles is better. */
 INLINE int unpack_pays(int type, int np, int n)
 {
 	if (MM_BY == 1 && (is_coded(type) || (type_row(type).bits == 8 && !MM_NARROW))) /* they lie as is wanted */
 		return 0;
 	if (np == 1)
-		return n >= MM_READY_FROM;
+		return n >= (keeps(type) ? MM_TOKENS + 1 : MM_READY_FROM);
 	return n >= MM_READY_MIN &&
 	       (MM_NARROW ? type_row(type).parts > 0
 	                  : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
@@ -590,12 +626,12 @@ INLINE void unpack(int type, int super, struct block *w, int nb)
 		for (int i = 0; i < s.subs * s.words; i += MM_BY) {
 			const int at = sub_of(type, g, i / s.words) * s.words + i % s.words;
 
-			words_keep(type, w, at, super_words(type, 0, w, g, i, at));
+			super_words(type, KEEP, w, g, i, at);
 		}
 	for (int j = 0; !super && j < nb; j++)
 #pragma GCC unroll 8
 		for (int i = 0; i < s.words; i += MM_BY)
-			words_keep(type, w, s.words * j + i, small_words(type, 0, w, nb, j, i));
+			small_words(type, KEEP, w, nb, j, i);
 }
 
 /* The smallest and largest tile of a call: fewer cases to compile. */
@@ -621,55 +657,65 @@ INLINE int few_least(int most)
  */
 #define MM_CODED_TILE(nt)                                                                      \
 	case nt:                                                                               \
-		if (nt >= tile_least(np, ready) && nt <= tile_most(np))                        \
-			super_tile(type, np, nt, ready, out, stride, w, x, start, 0, NULL);    \
+		if (nt >= tile_least(np, how == FROM_KEPT) && nt <= tile_most(np))             \
+			super_tile(type, np, nt, how, out, stride, w, x, start, 0, NULL);      \
 		break;
-#define MM_CODED_TILES(name, type_, np_, ready_)                                                                \
-	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, const struct block *w, \
+#define MM_CODED_TILES(name, type_, np_, how_)                                                                  \
+	static __attribute__((noinline)) void MM(name)(int nt, float *out, int64_t stride, struct block *w,     \
 	                                               const struct act8 *x, const int32_t (*start)[16])       \
 	{                                                                                                       \
-		enum { type = type_, np = np_, ready = ready_ };                                                \
+		enum { type = type_, np = np_ };                                                                \
+		const enum how how = how_;                                                                      \
                                                                                                                 \
 		switch (nt) {                                                                                   \
 			MM_CODED_TILE(1) MM_CODED_TILE(2) MM_CODED_TILE(3) MM_CODED_TILE(4)                     \
 			MM_CODED_TILE(5) MM_CODED_TILE(6) MM_CODED_TILE(7) MM_CODED_TILE(8)                     \
 		}                                                                                               \
 	}
-#define MM_CODED(how, np, ready)                                                                                  \
-	MM_CODED_TILES(tile_iq2_xxs_##how, QN_IQ2_XXS, np, ready)                                                 \
-	MM_CODED_TILES(tile_iq2_xs_##how, QN_IQ2_XS, np, ready)                                                   \
-	MM_CODED_TILES(tile_iq4_ks_##how, QN_IQ4_KS, np, ready)                                                   \
-	MM_CODED_TILES(tile_iq4_k_##how, QN_IQ4_K, np, ready)                                                     \
-	INLINE void coded_tile_##how(int type, int nt, float *out, int64_t stride, const struct block *w,         \
+#define MM_CODED(name, np, how)                                                                                   \
+	MM_CODED_TILES(tile_iq2_xxs_##name, QN_IQ2_XXS, np, how)                                                  \
+	MM_CODED_TILES(tile_iq2_xs_##name, QN_IQ2_XS, np, how)                                                    \
+	MM_CODED_TILES(tile_iq4_ks_##name, QN_IQ4_KS, np, how)                                                    \
+	MM_CODED_TILES(tile_iq4_k_##name, QN_IQ4_K, np, how)                                                      \
+	INLINE void coded_tile_##name(int type, int nt, float *out, int64_t stride, struct block *w,              \
 	                             const struct act8 *x, const int32_t (*start)[16])                            \
 	{                                                                                                         \
 		if (type_row(type).words == 8)                                                                    \
-			(type_row(type).offset == 64 ? MM(tile_iq2_xxs_##how) : MM(tile_iq4_ks_##how))(           \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xxs_##name) : MM(tile_iq4_ks_##name))(         \
 				nt, out, stride, w, x, start);                                                    \
 		else                                                                                              \
-			(type_row(type).offset == 64 ? MM(tile_iq2_xs_##how) : MM(tile_iq4_k_##how))(             \
+			(type_row(type).offset == 64 ? MM(tile_iq2_xs_##name) : MM(tile_iq4_k_##name))(           \
 				nt, out, stride, w, x, start);                                                    \
 	}
-MM_CODED(one, 1, 0)
+MM_CODED(one, 1, FROM_LINES)
 #if MM_PAIR_TOKENS
-MM_CODED(two, 2, 0)
+MM_CODED(two, 2, FROM_LINES)
 #else
 #define coded_tile_two coded_tile_one
 #endif
 #if MM_BY == 2
-MM_CODED(ready, 1, 1)
+MM_CODED(ready, 1, FROM_KEPT)
 #else
 #define coded_tile_ready coded_tile_one
 #endif
 
-#define MM_TILE(np, nt)                                                                                       \
-	case nt:                                                                                              \
-		if (nt < least || nt > most)                                                                  \
-			break;                                                                                \
-		if (super)                                                                                    \
-			super_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, next);     \
-		else                                                                                          \
-			small_tile(type, np, nt, ready, y, stride, w, x + t, start + t, t ? 0 : n, next, small); \
+#define MM_TILE_HOW(np, nt, how, least)                                                                          \
+	do {                                                                                                     \
+		if (nt < (least) || nt > most)                                                                   \
+			break;                                                                                   \
+		if (super)                                                                                       \
+			super_tile(type, np, nt, how, y, stride, w, x + t, start + t, t ? 0 : n, next);          \
+		else                                                                                             \
+			small_tile(type, np, nt, how, y, stride, w, x + t, start + t, t ? 0 : n, next, small);   \
+	} while (0)
+#define MM_TILE(np, nt)                                                                                          \
+	case nt:                                                                                                 \
+		if (!ready)                                                                                      \
+			MM_TILE_HOW(np, nt, FROM_LINES, least);                                                  \
+		else if (keeps(type) && t == 0)                                                                  \
+			MM_TILE_HOW(np, nt, KEEP, most - 1);                                                     \
+		else                                                                                             \
+			MM_TILE_HOW(np, nt, FROM_KEPT, keeps(type) ? (most + 1) / 2 : least);                    \
 		break;
 
 /* Ready for the super-block at w->p, of np panels that meet n tokens: its words where they are coded, its scales. */
@@ -725,7 +771,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				super_begin(type, np, n, &w[r]);
-		if (ready)
+		if (ready && !keeps(type))
 #pragma GCC unroll 2
 			for (int r = 0; r < np; r++)
 				unpack(type, super, &w[r], small);
@@ -801,13 +847,15 @@ INLINE ints dots_sum(ints sum, dots a)
  * its last. Words that share a line are taken one after the other, each for a chain of products of its own: compilers
  * load the line once then.
  */
-INLINE void super_few(int type, int nt, floats *y, const struct block *w, const struct act8 *x,
+INLINE void super_few(int type, int nt, floats *y, struct block *w, const struct act8 *x,
                       const int32_t (*start)[16])
 {
 	const int parts = type_row(type).parts, subs = type_row(type).subs, n_words = type_row(type).words;
 	const int has_min = type_row(type).min, part_bytes = super_bytes(type) / parts;
 	const int split = subs == 1 ? 2 : 1, chains = subs * split; /* of a sub-block, of a part */
 	const int each = n_words / split;                           /* words of a chain */
+	/* Of two tokens with AVX2 registers hold the products of one chain. */
+	const int away = MM_SUMS_AWAY && nt > 1, in_turn = !away;
 	ints sum[MM_FEW];
 
 #pragma GCC unroll 4
@@ -825,6 +873,10 @@ INLINE void super_few(int type, int nt, floats *y, const struct block *w, const 
 			else
 				sum[t] = ints_muladd(sum[t], min, ints_set1(-offset_of(type)));
 		}
+		if (away) {
+			KEPT(y[t]);
+			KEPT(sum[t]);
+		}
 	}
 	for (int g = 0; g < parts; g++) {
 		dots dot[8][MM_FEW];
@@ -832,10 +884,11 @@ INLINE void super_few(int type, int nt, floats *y, const struct block *w, const 
 		ask_ahead(type, 1, nt, nt, w, g * part_bytes, part_bytes);
 #pragma GCC unroll 32
 		for (int k = 0; k < each * chains; k++) {
-			const int i = k / chains, c = k % chains, sub = sub_of(type, g, c / split);
+			const int i = in_turn ? k / chains : k % each, c = in_turn ? k % chains : k / each;
+			const int sub = sub_of(type, g, c / split);
 			const int high = high_in_place(type) && c;
 			const words a = high ? high_word(&((const struct x16_q4k *)w->p)->qs[n_words * g + i])
-			                     : super_words(type, 0, w, g, c * each + i, 0);
+			                     : super_words(type, FROM_LINES, w, g, c * each + i, 0);
 
 #pragma GCC unroll 4
 			for (int t = 0; t < nt; t++) {
@@ -844,9 +897,12 @@ INLINE void super_few(int type, int nt, floats *y, const struct block *w, const 
 				if (i == 0)
 					dot[c][t] = c % split ? dots_set1(0, 0) : dots_start(type, start, t, nt, sub);
 				dot[c][t] = dots_add(type, dot[c][t], a, acts_of(xt, xt));
-				if (i + 1 == each)
-					sum[t] = ints_scaled(sum[t], dots_of(high_dots(dot[c][t], high), 0),
-					                     mults_of(w->s.scale[sub]));
+				if (i + 1 < each)
+					continue;
+				sum[t] = ints_scaled(sum[t], dots_of(high_dots(dot[c][t], high), 0),
+				                     mults_of(w->s.scale[sub]));
+				if (away)
+					KEPT(sum[t]);
 			}
 		}
 	}
@@ -890,7 +946,7 @@ INLINE void add_fifths(int type, int nt, ints *sum, const x16_line *l, const str
  * The same for a group of nb small blocks. Fifth bits and scales lie behind the lines of the group and are used after
  * these: memory is one stream then, that a CPU's own prefetch can follow.
  */
-INLINE void small_few(int type, int nt, floats *y, const struct block *w, const struct act8 *x,
+INLINE void small_few(int type, int nt, floats *y, struct block *w, const struct act8 *x,
                       const int32_t (*start)[16], int nb)
 {
 	const int run = run_of(type), lines = small_lines(type), n_words = type_row(type).words, each = n_words / 2;
@@ -910,7 +966,8 @@ INLINE void small_few(int type, int nt, floats *y, const struct block *w, const 
 				const int high = high_in_place(type) && c;
 				const x16_line *qs = (const x16_line *)w->p + j * lines;
 				const words a = high ? high_word(&qs[i]) : fifths ? nibbles_of(type, qs, at)
-				                                                  : small_words(type, 0, w, nb, j, at);
+				                                                  : small_words(type, FROM_LINES, w, nb,
+				                                                                j, at);
 
 #pragma GCC unroll 4
 				for (int t = 0; t < nt; t++) {

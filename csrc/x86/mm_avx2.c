@@ -10,6 +10,7 @@
 #define MM_DOT8_OFFSET 0
 #define MM_NARROW 1
 #define MM_READY_FROM (2 * MM_TOKENS + 1)
+#define MM_KEEP 1
 #define MM_SUMS_AWAY 1
 
 typedef ints dots;
