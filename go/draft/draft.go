@@ -71,6 +71,9 @@ func Keep(list []Guess, keep func(i int) bool) []Guess {
 
 // Ordered returns a list in which, of the guesses that follow the same one, the likeliest comes first, with all that follows it.
 func Ordered(list []Guess) []Guess {
+	if !slices.ContainsFunc(list, func(g Guess) bool { return g.Back > 0 }) {
+		return list
+	}
 	follow := make([][]int, len(list)+1) // each, from the text on
 	for i := range list {
 		b := Before(list, i) + 1

@@ -66,7 +66,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	defer forget()
 	begun := time.Now()
 	var prepared sync.WaitGroup
-	var drafting, byModel time.Duration // for the next pass, and by a draft model
+	var drafting time.Duration // for the next pass
 	g.Speculate(e.library, s.space)
 	text := e.drafts.text(g, e.library, s.space)
 	defer text.close()
@@ -79,7 +79,11 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			return st, err
 		}
 		room := g.shift.room(s.Len(), cuts.slice(s.Len(), e.kv.Layout().Room(s.Len(), e.batch)))
+		start := time.Now()
 		n, branches := e.affordable(g, s.Len(), room)
+		if len(g.draft) > 0 {
+			drafting += time.Since(start)
+		}
 		e.ids = g.Pending(e.ids[:0], n)
 		n = len(e.ids)
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n), Branches: g.Split(branches)}
@@ -121,10 +125,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			if took := time.Since(start); !e.timeless && !e.awaited {
 				e.cost.Observe(shape, took)
 				if st.TTFT > 0 && step.Finish == "" {
-					if pass.Drafting = byModel; pass.Drafted {
-						pass.Drafting = drafting
-					}
-					pass.Took, pass.Tokens = took, len(step.Tokens)
+					pass.Took, pass.Tokens, pass.Drafting = took, len(step.Tokens), drafting
 					e.cost.Generated(pass)
 				}
 			}
@@ -156,9 +157,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			return st, err
 		}
 		if len(step.Tokens) > 0 {
-			start := time.Now()
-			byModel = e.draftAlone(g, own, text)
-			drafting = time.Since(start)
+			drafting = e.draftAlone(g, own, text)
 		}
 	}
 }

@@ -72,6 +72,8 @@ type Loop struct {
 	readers []*reading    // of the batch
 	ids     []int32       // of the items
 	filled  time.Duration // what it took to have memory for the items
+	spent   time.Duration // what drafting took for the next pass
+	offered bool          // and there are drafts for it
 	fresh   []*job        // scratch of draft
 	texts   []*modelText  // the same
 	own     []*mtpText    // the same

@@ -217,7 +217,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 		for _, j := range l.batch { // left over from a plan that failed
 			j.inPass = 0
 		}
-		l.planned = l.sched.Next(now, l.e.kv.Available())
+		l.choose(now)
 		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
 		l.goneTokens, l.stop = 0, new(kernel.Stop)
 		total := int64(0)
@@ -253,6 +253,18 @@ func (l *Loop) plan(ended *[]*job) bool {
 		last := l.batch[len(l.batch)-1]
 		l.sched.Yield(last.id)
 		l.yield(last)
+	}
+}
+
+// choose has the scheduler choose the next pass. Where there are drafts, that is part of what they take.
+func (l *Loop) choose(now time.Duration) {
+	start := time.Now()
+	l.planned = l.sched.Next(now, l.e.kv.Available())
+	if l.offered && l.spent > 0 {
+		took := time.Since(start)
+		l.spent += took
+		l.counts.Drafting += took
+		l.sched.Spent(l.spent)
 	}
 }
 

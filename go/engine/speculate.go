@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
@@ -14,10 +15,12 @@ func (g *Generation) Speculate(from *draft.Library, namespace string) {
 	}
 }
 
-// Guess adds the Drafter's guesses to the drafts that are forced.
-func (g *Generation) Guess() {
-	if g.drafter != nil {
-		g.drafter.Accept(g.ids)
+// Guess adds the Drafter's guesses to the drafts that are forced. Where there may be none, the Drafter only learns what the text is now.
+func (g *Generation) Guess(may bool) {
+	if g.drafter == nil {
+		return
+	}
+	if g.drafter.Accept(g.ids); may {
 		g.guess(g.drafter.Draft(g.guesses[:0], g.ids, g.draft))
 	}
 }
@@ -110,13 +113,15 @@ func (g *Generation) pass(at, n int) sched.Pass {
 	return p
 }
 
-// draftAlone drafts for a text that is generated alone, and returns how long models took for that.
+// draftAlone drafts for a text that is generated alone, and returns how long that took, as far as it would not be done without drafts.
 func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) time.Duration {
-	g.Guess()
-	if own == nil && t == nil || !e.cost.Drafting(1) {
+	may, start := e.cost.Drafting(1), time.Now()
+	if g.Guess(may); !may {
 		return 0
 	}
-	start := time.Now()
+	if own == nil && t == nil {
+		return time.Since(start)
+	}
 	one := sched.ShapeOf(g.Positions(), 1)
 	one.Rows = 1
 	plain, verify := verified(&e.cost, one)
@@ -168,18 +173,24 @@ func (l *Loop) Exchange(cost sched.Cost) (was sched.Cost, err error) {
 
 // draft drafts what follows the tokens of a pass, for those requests that go on.
 func (l *Loop) draft() {
-	start, byModel := time.Now(), time.Duration(0)
+	start := time.Now()
 	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
 	for _, j := range l.batch {
-		if !j.fresh || !l.isLive(j) {
-			continue
+		if j.fresh && l.isLive(j) {
+			fresh = append(fresh, j)
 		}
 		j.fresh = false
-		if err := l.guard(j, j.gen.Guess); err != nil {
+	}
+	may, asked := l.sched.Cost.Drafting(len(fresh)), false
+	fresh = slices.DeleteFunc(fresh, func(j *job) bool {
+		asked = asked || j.gen.drafter != nil
+		err := l.guard(j, func() { j.gen.Guess(may) })
+		if err != nil {
 			l.end(j, err)
-			continue
 		}
-		fresh = append(fresh, j)
+		return err != nil
+	})
+	for _, j := range fresh {
 		if j.text != nil {
 			texts = append(texts, j.text)
 		}
@@ -187,25 +198,26 @@ func (l *Loop) draft() {
 			own = append(own, j.own)
 		}
 	}
-	if len(texts)+len(own) > 0 && l.sched.Cost.Drafting(len(fresh)) {
-		begun := time.Now()
+	if len(texts)+len(own) > 0 && may {
 		l.draftByModel(own, texts, fresh)
-		byModel = time.Since(begun)
 	}
 	l.mu.Lock()
-	some := false
+	l.offered = false
 	for _, j := range fresh {
 		if drafts := j.gen.Drafts(len(l.e.logits)); len(drafts) > 0 {
 			l.sched.Drafted(j.id, drafts)
-			some = true
+			l.offered = true
 		}
 	}
-	if some && l.sched.Cost.Resting(len(fresh)) {
+	if asked && l.sched.Cost.Resting(len(fresh)) {
 		l.counts.Rested++
 	}
 	spent := time.Since(start)
 	l.counts.Drafting += spent
-	l.sched.Spent(spent, byModel)
+	if l.spent = 0; may {
+		l.spent = spent
+	}
+	l.sched.Spent(l.spent)
 	l.seeDrafts()
 	l.mu.Unlock()
 	l.fresh, l.texts, l.own = fresh, texts, own

@@ -167,7 +167,7 @@ type Pass struct {
 	Branched bool    // some of them were in branches
 	Tokens   int     // that the streams got
 	Took     time.Duration
-	Drafting time.Duration // that drafting for it took, as far as there would be none without drafts
+	Drafting time.Duration // that drafting for it took, as far as it is left out where there may be no drafts
 }
 
 // Generated records a pass of streams. What its drafts were worth is what they promised, as far as promises were kept so far: what
@@ -218,14 +218,13 @@ type generated struct {
 	ended int // streams that have not gone on: how many tokens they got is not known
 }
 
-// Spent records how long drafting took for the next pass, and of that a draft model, which is asked only where there may be drafts.
-func (s *Scheduler) Spent(drafting, model time.Duration) { s.spent, s.byModel = drafting, model }
+// Spent records how long drafting took for the next pass, whether or not that has drafts: nothing where there may be none.
+func (s *Scheduler) Spent(drafting time.Duration) { s.spent = drafting }
 
 // ran notes a pass for its check.
 func (s *Scheduler) ran(items []Item, took time.Duration) {
-	drafting, model := s.spent, s.byModel
-	s.last, s.spent, s.byModel = generated{}, 0, 0
-	g := generated{Pass: Pass{Took: took, Drafting: model}}
+	g := generated{Pass: Pass{Took: took, Drafting: s.spent}}
+	s.last, s.spent = generated{}, 0
 	for _, it := range items {
 		j := s.find(it.ID)
 		if j == nil || !j.decoding() {
@@ -238,9 +237,6 @@ func (s *Scheduler) ran(items []Item, took time.Duration) {
 		sure, promised := Promise(j.drafts, min(it.Draft, len(j.drafts)), it.Branches)
 		g.Sure += sure
 		g.Promised += promised
-	}
-	if g.Drafted {
-		g.Drafting = drafting
 	}
 	s.last = g
 }

@@ -90,7 +90,7 @@ func (w workload) run(t *testing.T, passes int, seed uint64) (tokens int, took t
 		if w.drafting > 0 && w.drafts > 0 && m.s.Cost.Drafting(w.streams) {
 			m.now += w.drafting
 			took += w.drafting
-			m.s.Spent(w.drafting, w.drafting)
+			m.s.Spent(w.drafting)
 		}
 		m.step()
 	}

@@ -80,7 +80,6 @@ type Scheduler struct {
 	flows   map[string]*flow
 	last    generated
 	spent   time.Duration // on drafts of the next pass
-	byModel time.Duration // of that, by a draft model
 }
 
 // job is a request that is waiting or running.
