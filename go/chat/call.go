@@ -119,7 +119,12 @@ func (p *caller) shut() step {
 	case s.begin == "":
 		return p.end()
 	case s.open == "":
-		return p.either(branch{s.end, p.end})
+		return space(func(c byte) step {
+			if c == s.end[0] {
+				return p.either(branch{s.end, p.end})(c)
+			}
+			return s.form.parse(p, p.mark(s.shut, p.shut))()(c)
+		})
 	}
 	return p.either(branch{s.end, p.end}, branch{s.open, s.form.parse(p, p.mark(s.shut, p.shut))})
 }

@@ -6,6 +6,7 @@ import "strings"
 type named struct {
 	before, between, after string // around the name and the arguments
 	id                     string // between the name and the id, where calls have one
+	idFirst                string // between the id and the name, where it comes first
 	plain                  string // a name after which content comes
 	trim                   func(text string) (name, id string)
 }
@@ -21,6 +22,9 @@ func (f named) parse(p *caller, then cont) cont {
 			text, id := strings.TrimSpace(string(name)), ""
 			if f.id != "" {
 				text, id, _ = strings.Cut(text, f.id)
+			}
+			if before, after, ok := strings.Cut(text, f.idFirst); f.idFirst != "" && ok {
+				id, text = before, after
 			}
 			if f.plain != "" && text == f.plain {
 				return p.end()
@@ -41,4 +45,4 @@ func (f named) parse(p *caller, then cont) cont {
 	})
 }
 
-func (f named) marks() []string { return []string{f.before, f.between, f.id, f.after} }
+func (f named) marks() []string { return []string{f.before, f.between, f.id, f.idFirst, f.after} }

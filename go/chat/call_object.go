@@ -1,13 +1,16 @@
 package chat
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // object is the form of calls that are JSON objects, or one list of them. The keys are
 // those that the models are taught; all that any family has are understood.
 type object struct {
 	list           bool
 	before, after  string // around the list
-	name, args, id string // keys; id may be empty
+	name, args, id string // keys; id may be empty, and so the others, where the name is the only key
 }
 
 func (f object) parse(p *caller, then cont) cont {
@@ -24,7 +27,7 @@ func (f object) parse(p *caller, then cont) cont {
 // one parses a call.
 func (f object) one(p *caller, then cont) cont {
 	return func() step {
-		o := &objectCall{p: p}
+		o := &objectCall{p: p, only: f.name == ""}
 		o.then = func() step {
 			if !o.named() {
 				return nil
@@ -42,6 +45,7 @@ type objectCall struct {
 	then     cont
 	name, id string
 	depth    int
+	only     bool // the name is the only key
 }
 
 // named begins the call, if it has a name and has not begun.
@@ -64,6 +68,12 @@ func (o *objectCall) key() step {
 
 // member takes the value of a member.
 func (o *objectCall) member(key string) step {
+	if o.only {
+		if o.name != "" || !o.call(key) {
+			return nil
+		}
+		return o.arguments
+	}
 	v := &jsonText{}
 	skip := func(...byte) {}
 	switch key {
@@ -114,7 +124,7 @@ func (o *objectCall) text(v *jsonText, set func() bool) step {
 
 // arguments takes an object, or the text of one.
 func (o *objectCall) arguments(c byte) step {
-	if o.name != "" && !o.named() {
+	if strings.IndexByte(`{"n`, c) < 0 || o.name != "" && !o.named() {
 		return nil
 	}
 	switch c {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -10,12 +11,25 @@ import (
 type params struct {
 	before, between, after string // around the name, and after the call; without between a mark or white space ends the name
 	key, colon, open, stop string // around an argument's name and value
+	index                  string // between the name and the number of the call, where calls have one
 	typed                  string // between an argument's name and true, where it is text, or false
+	types                  bool   // its type comes there
 	lines                  bool   // values have lines of their own
 }
 
 func (f params) marks() []string {
 	return []string{f.before, f.between, f.after, f.key, f.colon, f.open, f.stop}
+}
+
+// said returns what an argument may say of itself that is text, or is not.
+func (f params) said(text bool) []string {
+	switch {
+	case f.types && text:
+		return []string{"string"}
+	case f.types:
+		return []string{"number", "boolean", "null", "object", "array"}
+	}
+	return []string{strconv.FormatBool(text)}
 }
 
 func (f params) parse(p *caller, then cont) cont {
@@ -29,7 +43,11 @@ func (f params) parse(p *caller, then cont) cont {
 		}
 		if f.between != "" {
 			return until(f.between, take, func() step {
-				if !p.name(strings.TrimSpace(string(name)), "") {
+				text := string(name)
+				if f.index != "" {
+					text, _, _ = strings.Cut(text, f.index)
+				}
+				if !p.name(strings.TrimSpace(text), "") {
 					return nil
 				}
 				return c.next()
@@ -92,7 +110,7 @@ func (c *paramsCall) argument() step {
 		}
 		if c.typed != "" {
 			var text string
-			if name, text, _ = strings.Cut(name, c.typed); text == "true" {
+			if name, text, _ = strings.Cut(name, c.typed); text == c.said(true)[0] {
 				c.kinds = []string{"string"}
 			} else {
 				c.kinds = nil

@@ -189,6 +189,16 @@ var callCases = []callCase{
 	{"GigaChat 3.1", "<|function_call|>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}", oneCall},
 	{"Hy 3", "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n<arg_key:opensource>place</arg_key:opensource>\n" +
 		"<arg_value:opensource>Rome</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>", oneCall},
+	{"Kimi K3", `Ok.<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="place" type="string"<|sep|>Rome<|close|>argument<|sep|><|close|>call<|sep|>` +
+		`<|open|>call tool="get_time" index="2"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>`, "content: Ok.\n" + twoCalls},
+	{"Kimi K3", `<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="place" type="string"<|sep|>Rome` + "\n\"Termini\" <b>" + `<|close|>argument<|sep|>` +
+		`<|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|><|open|>argument key="exact" type="boolean"<|sep|>true<|close|>argument<|sep|>` +
+		`<|open|>argument key="tags" type="array"<|sep|>["a", "b"]<|close|>argument<|sep|><|open|>argument key="where" type="object"<|sep|>{"x": {"y": 1.5}}<|close|>argument<|sep|>` +
+		`<|open|>argument key="maybe" type="null"<|sep|>null<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>`, allKinds},
+	{"Apertus", "<|tools_prefix|>[{\"get_weather\": {\"place\": \"Rome\"}}, {\"get_time\": {}}]<|tools_suffix|>", twoCalls},
+	{"Solar Open", "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{\"place\": \"Rome\"}<|tool_call:end|>" +
+		"<|tool_call:begin|>b1b2c3d4e5<|tool_call:name|>get_time<|tool_call:args|>{}<|tool_call:end|><|calls|>", "0: get_weather a1b2c3d4e5 {\"place\": \"Rome\"}\n1: get_time b1b2c3d4e5 {}\n"},
+	{"MiniMax M1", "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_calls>", twoCalls},
 	{"Hermes", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>", oneCall},
 
 	{"Mistral", "Sure.[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}, {\"name\": \"get_time\", \"arguments\": {}}]", "content: Sure.\n" + twoCalls},
@@ -240,6 +250,15 @@ var oddCases = []callCase{
 	{"Hermes", "<tool_call", ""},
 	{"Mistral", "[TOOL_CALLS] [{\"arguments\": {}, \"id\": \"fixed1234\", \"name\": \"get_time\"}]", "0: get_time fixed1234 {}\n"},
 	{"Mistral v11", "[TOOL_CALLS]get weather[ARGS]{}", ""},
+	{"Kimi K3", `<|open|>tools<|sep|><|open|>call tool="get weather" index="1"<|sep|>`, ""},
+	{"Kimi K3", `<|open|>tools<|sep|>no`, ""},
+	{"Apertus", "<|tools_prefix|>[{\"get_weather\": 3}]", ""},
+	{"Apertus", "<|tools_prefix|>[{\"\": {}}]", ""},
+	{"Apertus", "<|tools_prefix|>[{\"get_time\": {}, \"get_weather\": {}}]", "0: get_time * {}\ncontent: , \"get_weather\": {}}]\n"},
+	{"Solar Open", "<|tool_calls|><|tool_call:begin|>get_time<|tool_call:args|>{}", "0: get_time * {}\n"},
+	{"Solar Open", "<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|><|tool_call:args|>{}", ""},
+	{"MiniMax M1", "<tool_calls>\nNone.\n</tool_calls>", ""},
+	{"MiniMax M1", "<tool_calls>{\"name\": \"get_time\", \"arguments\": {}} and", "0: get_time * {}\ncontent:  and\n"},
 	{"Llama 3", "<|python_tag|>{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": {\"place\": \"Rome\"}}\n{\"name\": \"get_time\", \"parameters\": {}}", twoCalls},
 	{"Llama 3", "{\"name\": \"Bob\", \"parameters\": {}} is JSON", ""},
 	{"Llama 3", "{\"title\": 1} {\"name\": \"get_time\"}", ""},

@@ -42,6 +42,9 @@ func (p Prompt) Language(g *grammar.Grammar, content grammar.Expr, calls *CallRu
 		return l.channels(content, calls)
 	}
 	r := p.Reply()
+	if r.style != nil {
+		l.dropped = r.style.dropped
+	}
 	reply, err := l.reply(r.syntax, content, calls)
 	if err != nil {
 		return nil, err
@@ -82,6 +85,7 @@ type language struct {
 	control func(mark string) (int32, bool)
 	marks   []string
 	tools   []Tool
+	dropped []string // what may come around content
 	white   grammar.Expr
 }
 
@@ -91,19 +95,19 @@ func (l *language) reply(s *syntax, content grammar.Expr, rule *CallRule) (gramm
 		if content == nil {
 			content = l.free()
 		}
-		return content, nil
+		return l.around(content), nil
 	}
 	calls, err := l.calls(s, rule)
 	if err != nil {
 		return nil, err
 	}
 	if rule.Required {
-		return grammar.Seq{l.space(), calls}, nil
+		return l.around(grammar.Seq{l.space(), calls}), nil
 	}
 	if content != nil {
-		return grammar.Alt{content, grammar.Seq{l.space(), calls}}, nil
+		return l.around(grammar.Alt{content, grammar.Seq{l.space(), calls}}), nil
 	}
-	free := l.free(s.starts()...)
+	free := l.around(l.free(s.starts()...))
 	if s.bare { // what begins as a call is one
 		key := grammar.Seq{l.space(), grammar.Lit("{"), l.space(), grammar.Lit(`"name"`), anyText}
 		free = grammar.And{free, grammar.Not{Expr: key}}
@@ -114,6 +118,19 @@ func (l *language) reply(s *syntax, content grammar.Expr, rule *CallRule) (gramm
 		most = 1
 	}
 	return grammar.Seq{free, grammar.Repeat{Expr: grammar.Seq{calls, free}, Max: most}}, nil
+}
+
+// around returns an expression with the marks around it that are no part of the content.
+func (l *language) around(e grammar.Expr) grammar.Expr {
+	if l.dropped == nil {
+		return e
+	}
+	var mark grammar.Alt
+	for _, m := range l.dropped {
+		mark = append(mark, l.text(m))
+	}
+	marks := grammar.Repeat{Expr: mark, Max: 2}
+	return grammar.Seq{marks, e, marks}
 }
 
 // calls returns the calls of a reply, with what is around them.

@@ -59,6 +59,9 @@ func (f object) expr(l *language, t *Tool) (grammar.Expr, error) {
 	}
 	comma := grammar.Seq{l.space(), grammar.Lit(","), l.space()}
 	seq := grammar.Seq{grammar.Lit("{"), l.space()}
+	if f.name == "" {
+		return append(seq, key(t.Name), args, l.space(), grammar.Lit("}")), nil
+	}
 	if f.id != "" && f.id != "id" { // Cohere's ids count
 		seq = append(seq, key(f.id), grammar.Lit(`"`), grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}), Min: 1, Max: 4}, grammar.Lit(`"`), comma)
 	}
@@ -80,6 +83,10 @@ func (f named) expr(l *language, t *Tool) (grammar.Expr, error) {
 	if f.trim != nil { // an id with the name in it
 		digits := grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}), Min: 1, Max: 4}
 		name = grammar.Seq{grammar.Lit("functions." + t.Name + ":"), digits}
+	}
+	if f.idFirst != "" {
+		letter := grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: 'a', Hi: 'z'})
+		name = grammar.Seq{grammar.Repeat{Expr: letter, Min: 10, Max: 10}, l.text(f.idFirst), name}
 	}
 	if f.id != "" {
 		letters := grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}, grammar.Range{Lo: 'A', Hi: 'Z'}, grammar.Range{Lo: 'a', Hi: 'z'}), Min: 9, Max: 9}
@@ -252,7 +259,11 @@ func (f params) expr(l *language, t *Tool) (grammar.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return grammar.Seq{l.text(f.before), grammar.Lit(t.Name), l.text(f.between), l.space(), args, l.space(), l.text(f.after)}, nil
+	name := grammar.Seq{grammar.Lit(t.Name)}
+	if f.index != "" {
+		name = append(name, grammar.Lit(f.index), grammar.Repeat{Expr: grammar.NewClass(grammar.Range{Lo: '0', Hi: '9'}), Min: 1, Max: 4})
+	}
+	return grammar.Seq{l.text(f.before), name, l.text(f.between), l.space(), args, l.space(), l.text(f.after)}, nil
 }
 
 // arguments returns those of a call.
@@ -261,16 +272,20 @@ func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 	if f.lines {
 		line.Max = 1
 	}
-	argument := func(name grammar.Expr, kind string, value grammar.Expr) grammar.Expr {
+	argument := func(name grammar.Expr, text bool, value grammar.Expr) grammar.Expr {
 		seq := grammar.Seq{l.text(f.key), name}
 		if f.typed != "" {
-			seq = append(seq, grammar.Lit(f.typed+kind))
+			var said grammar.Alt
+			for _, s := range f.said(text) {
+				said = append(said, grammar.Lit(f.typed+s))
+			}
+			seq = append(seq, said)
 		}
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
 	if t.input != nil {
 		text, err := l.input(t, f.stop)
-		return argument(grammar.Lit("input"), "true", text), err
+		return argument(grammar.Lit("input"), true, text), err
 	}
 	kindsOf := argumentKinds(t.Parameters)
 	value := func(m *jsonschema.Member, name grammar.Expr, kinds []string) (grammar.Expr, error) {
@@ -283,7 +298,7 @@ func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 						e = grammar.Alt{e, grammar.Lit([]string{"True", "False", "None"}[i])}
 					}
 				}
-				return argument(name, "false", e), nil
+				return argument(name, false, e), nil
 			}
 			if t.Strict {
 				return nil, err
@@ -299,7 +314,7 @@ func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 				e = says
 			}
 		}
-		return argument(name, "true", e), nil
+		return argument(name, true, e), nil
 	}
 	part := func(m *jsonschema.Member) (grammar.Expr, error) {
 		return value(m, grammar.Lit(m.Name), kindsOf(m.Name))

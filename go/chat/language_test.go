@@ -268,3 +268,23 @@ func TestLanguageOfStrictArguments(t *testing.T) {
 		t.Errorf("a text that is too long to be decided: %v", err)
 	}
 }
+
+// The marks that some families have around content come where content does, and before calls.
+func TestLanguageOfMarks(t *testing.T) {
+	const call = `<|open|>tools<|sep|><|open|>call tool="get_time" index="1"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>`
+	const open, shut = "<|open|>response<|sep|>", "<|close|>response<|sep|>"
+	p := Prompt{reply: Reply{style: styleOf("<|end_of_msg|>"), syntax: syntaxNamed(t, "Kimi K3"), tools: testTools}}
+	for _, controls := range [][]string{nil, {"<|open|>", "<|close|>", "<|sep|>"}} {
+		for text, rule := range map[string]CallRule{
+			"<|open|>think<|sep|>a<|close|>think<|sep|>" + open + "b" + shut + "<|close|>message<|sep|>": {},
+			open + "b" + shut + call:                             {},
+			open + "b" + shut + call + "<|close|>message<|sep|>": {},
+			open + shut + call + "<|close|>message<|sep|>":       {Required: true},
+			open + "b" + shut:                                    {Names: []string{}},
+		} {
+			if at, ends := hold(t, p, nil, &rule, controls).takes(text); at < len(text) || !ends {
+				t.Errorf("%d control tokens: %q is taken up to %q, may end: %v", len(controls), text, text[at:], ends)
+			}
+		}
+	}
+}

@@ -28,7 +28,7 @@ type style struct {
 	open, shut string   // around the reasoning, which comes first
 	dropped    []string // around the content, and no part of it
 	tokens     []string // of which marks are made, where these are several
-	tells      string   // what the source of a template has then, which writes no mark as a whole
+	tells      string   // what tells it from the source of a template, where the marks do not
 }
 
 var styles = [...]style{
@@ -40,6 +40,10 @@ var styles = [...]style{
 	{open: "<thinking>", shut: "</thinking>"},
 	{open: "<mm:think>", shut: "</mm:think>"},
 	{open: "<|inner_prefix|>", shut: "<|inner_suffix|>"},
+	{
+		open: "<|think|>", shut: "<|end|>", tokens: []string{"<|begin|>"}, tells: "<|tool_call:begin|>",
+		dropped: []string{"<|begin|>assistant", "<|content|>", "<|end|>"},
+	},
 	{open: "<think:opensource>", shut: "</think:opensource>", tells: "{%- set HYTK = ':opensource' %}"},
 	{
 		open: "<|open|>think<|sep|>", shut: "<|close|>think<|sep|>", tokens: []string{"<|open|>", "<|close|>", "<|sep|>"}, tells: "<|end_of_msg|>",
@@ -52,7 +56,11 @@ var styles = [...]style{
 func styleOf(source string) *style {
 	for i := range styles {
 		s := &styles[i]
-		if s.tells != "" && strings.Contains(source, s.tells) || strings.Contains(source, s.open) || strings.Contains(source, s.shut) {
+		has := strings.Contains(source, s.open) || strings.Contains(source, s.shut)
+		if s.tells != "" {
+			has = strings.Contains(source, s.tells)
+		}
+		if has {
 			return s
 		}
 	}

@@ -76,6 +76,7 @@ func TestReply(t *testing.T) {
 		{think, "x<think>a</think>", "<think>a</think>", "\nb", "b", ""},
 		{"{{ '<|end_of_msg|>' }}", "x<|open|>think<|sep|>", "", "a<|close|>think<|sep|><|open|>response<|sep|>b <|open|> c<|close|>response<|sep|><|close|>message<|sep|>", "b <|open|> c", "a"},
 		{"{{ '<|end_of_msg|>' }}", "x<|open|>response<|sep|>", "", "b<|close|>response<|sep|><|close|>message<|sep|>", "b", ""},
+		{"<|tool_call:begin|>", "x<|begin|>assistant", "", "<|think|>a<|end|><|begin|>assistant<|content|>b<|end|>", "b", "a"},
 		{"</mm:think>", "x<mm:think>", "", "a</mm:think>b", "b", "a"},
 		{"<|inner_prefix|>", "", "", "<|inner_prefix|>a<|inner_suffix|>b", "b", "a"},
 		// The marks of other families.

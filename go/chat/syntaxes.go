@@ -26,6 +26,13 @@ var syntaxes = [...]struct {
 		begin: "<|tool_calls_section_begin|>", end: "<|tool_calls_section_end|>", open: "<|tool_call_begin|>", shut: "<|tool_call_end|>",
 		form: named{between: "<|tool_call_argument_begin|>", trim: kimiName},
 	}},
+	{"Kimi K3", []string{"open_tag('call', [('tool'"}, syntax{
+		begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>", open: `<|open|>call tool="`,
+		form: params{
+			index: `" index="`, between: `"<|sep|>`, after: "<|close|>call<|sep|>",
+			key: `<|open|>argument key="`, typed: `" type="`, types: true, colon: `"<|sep|>`, stop: "<|close|>argument<|sep|>",
+		},
+	}},
 	{"MiniMax", []string{"<minimax:tool_call>"}, syntax{
 		begin: "<minimax:tool_call>", end: "</minimax:tool_call>", open: `<invoke name=`,
 		form: params{before: `"`, between: `">`, after: "</invoke>", key: `<parameter name="`, colon: `">`, stop: "</parameter>"},
@@ -56,6 +63,14 @@ var syntaxes = [...]struct {
 		open: "Action:", form: object{list: true, before: "```json", after: "```", name: "tool_name", args: "parameters"},
 	}},
 	{"Nemotron", []string{"<TOOLCALL>"}, syntax{open: "<TOOLCALL>", shut: "</TOOLCALL>", form: listed}},
+	{"Apertus", []string{"<|tools_prefix|>"}, syntax{open: "<|tools_prefix|>", shut: "<|tools_suffix|>", form: object{list: true}}},
+	{"Solar Open", []string{"<|tool_call:begin|>"}, syntax{
+		begin: "<|tool_calls|>", end: "<|calls|>", open: "<|tool_call:begin|>", shut: "<|tool_call:end|>",
+		form: named{idFirst: "<|tool_call:name|>", between: "<|tool_call:args|>"},
+	}},
+	{"MiniMax M1", []string{"<tool_calls>", "<beginning_of_sentence>"}, syntax{
+		begin: "<tool_calls>", end: "</tool_calls>", form: object{name: "name", args: "arguments"},
+	}},
 	{"Hunyuan", []string{"<tool_calls>"}, syntax{open: "<tool_calls>", shut: "</tool_calls>", form: listed}},
 	{"Mistral v11", []string{"[TOOL_CALLS]", "[ARGS]"}, syntax{open: "[TOOL_CALLS]", form: named{between: "[ARGS]", id: "[CALL_ID]"}, id: mistralID}},
 	{"Mistral", []string{"[TOOL_CALLS]"}, syntax{

@@ -35,6 +35,16 @@ var taughtCalls = []taught{
 	{family: "Gemma 4", tells: "<|tool_call>", before: "<|tool_call>call:NAME", after: "<tool_call|>", arguments: `{place:<|"|>Rome<|"|>}`},
 	{family: "FunctionGemma", tells: "<start_function_call>", before: "<start_function_call>call:NAME", after: "<end_function_call>", arguments: `{place:<escape>Rome<escape>}`},
 	{family: "Kimi K2", tells: "<|tool_call_argument_begin|>", begin: "<|tool_calls_section_begin|>", end: "<|tool_calls_section_end|>", before: "<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>", after: "<|tool_call_end|>"},
+	{
+		family: "Kimi K3", tells: "open_tag('call', [('tool'", begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>",
+		before: `<|open|>call tool="NAME" index="1"<|sep|>`, after: "<|close|>call<|sep|>", arguments: `<|open|>argument key="place" type="string"<|sep|>Rome<|close|>argument<|sep|>`,
+	},
+	{family: "Apertus", tells: "<|tools_prefix|>", begin: "<|tools_prefix|>[", end: "]<|tools_suffix|>", before: `{"NAME": `, after: "}", between: ", "},
+	{
+		family: "Solar Open", tells: "<|tool_call:begin|>", begin: "<|tool_calls|>", end: "<|calls|>",
+		before: "<|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>NAME<|tool_call:args|>", after: "<|tool_call:end|>",
+	},
+	{family: "MiniMax M1", tells: "<tool_calls> <beginning_of_sentence>", begin: "<tool_calls>\n", end: "</tool_calls>", before: `{"name": "NAME", "arguments": `, after: "}\n"},
 	{family: "MiniMax", tells: "<minimax:tool_call>", begin: "<minimax:tool_call>\n", end: "</minimax:tool_call>", before: "<invoke name=\"NAME\">\n", after: "</invoke>\n", arguments: "<parameter name=\"place\">Rome</parameter>\n"},
 	{family: "LFM2", tells: "<|tool_call_start|>", begin: "<|tool_call_start|>[", end: "]<|tool_call_end|>", before: "NAME(", after: ")", arguments: `place="Rome"`, between: ", "},
 	{family: "Granite", tells: "<|tool_call|>", begin: "<|tool_call|>[", end: "]", before: `{"name": "NAME", "arguments": `, after: "}", between: ", "},
