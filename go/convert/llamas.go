@@ -154,7 +154,7 @@ var llamas = []family{
 	{
 		arch:  "cohere2moe",
 		names: "Cohere2MoeForCausalLM",
-		rules: slices.Concat(ends, attention, dense, mixture),
+		rules: slices.Concat(predicting, ends, attention, dense, mixture),
 		settings: []setting{
 			{"feed_forward_length", 'n', "prefix_dense_intermediate_size intermediate_size"},
 			{"expert_feed_forward_length", 'n', "intermediate_size"},
@@ -176,8 +176,8 @@ var llamas = []family{
 				k.n("expert_shared_count", n)
 				k.n("expert_shared_feed_forward_length", n*k.count("intermediate_size"))
 			}
+			further(k)
 		},
-		change: withoutNext,
 	},
 	{
 		arch:  "exaone4",

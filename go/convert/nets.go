@@ -15,7 +15,7 @@ var nets = []family{
 	{
 		arch:  "dots3note",
 		names: "Dots3NoteForCausalLM Dots3NoteForConditionalGeneration Dots3NoteTextForCausalLM",
-		rules: with(slices.Concat(indexed, latent, ends, attention, dense, mixture),
+		rules: with(slices.Concat(predicting, indexed, latent, ends, attention, dense, mixture),
 			rule{"self_attn.q_a_layernorm", "attn_q_a_norm", times(func(c *config) float64 { return c.rescale(c.count("q_lora_rank")) })},
 			rule{"self_attn.kv_a_layernorm", "attn_kv_a_norm", times(func(c *config) float64 { return c.rescale(c.noteRank()) })},
 			rule{"self_attn.kv_b_proj", "attn_k_b attn_v_b", noteKeysValues},
@@ -23,9 +23,11 @@ var nets = []family{
 			rule{"self_attn.g_proj", "attn_gate", nil}),
 		settings: slices.Concat(latentSettings, []setting{{"attention.sliding_window", 'n', "sliding_window_size"}}),
 		keys:     noteKeys,
-		change:   withoutNext,
-		skip:     []string{"vision_encoder.", "audio_encoder.", "model.mtp."},
-		vocab:    func(_ *Model, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|endofassistant|>")) },
+		skip:     []string{"vision_encoder.", "audio_encoder."},
+		rename: func(c *config, name string) string { // of the layer that predicts further tokens
+			return strings.Replace(name, "model.mtp.embed_tokens.", fmt.Sprintf("model.layers.%d.embed_tokens.", c.layers()), 1)
+		},
+		vocab: func(_ *Model, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|endofassistant|>")) },
 	},
 	{
 		arch:  "bailingmoe3",
@@ -330,10 +332,10 @@ func under(name string, rules []rule) []rule {
 	return rules
 }
 
-// noteWindow reports whether a layer of dots3-note attends to a window.
+// noteWindow reports whether a layer of dots3-note attends to a window, as those that predict further tokens do.
 func (c *config) noteWindow(il int) bool {
 	kinds := c.texts("layer_types")
-	return il >= 0 && il < len(kinds) && kinds[il] == "sliding_attention"
+	return il >= c.layers() || il >= 0 && il < len(kinds) && kinds[il] == "sliding_attention"
 }
 
 // noteRank returns how long the latent is of the layer whose tensors are made.
@@ -377,9 +379,11 @@ func noteKeys(k *keys) {
 		windows[il] = k.noteWindow(il)
 		index[il] = !windows[il]
 	}
-	k.ns("attention.head_count", where(windows, k.count("swa_num_attention_heads"), k.heads()))
 	k.bs("attention.sliding_window_pattern", windows)
 	k.bs("attention.indexer.types", index)
+	further(k)
+	windows = append(windows, slices.Repeat([]bool{true}, min(k.countOr("num_nextn_predict_layers", 0), mostNext))...)
+	k.ns("attention.head_count", where(windows, k.count("swa_num_attention_heads"), k.heads()))
 	rank, turning := k.count("swa_kv_lora_rank"), k.count("swa_qk_rope_head_dim")
 	k.n("attention.kv_lora_rank_swa", rank)
 	k.n("attention.key_length_swa", rank+turning)

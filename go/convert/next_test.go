@@ -1,12 +1,18 @@
 package convert
 
 import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -112,4 +118,59 @@ func TestNextOfMiMo2(t *testing.T) {
 		t.Errorf("%d layers predict further tokens, %v", n, err)
 	}
 	drafts(t, made)
+}
+
+// Layers behind the last that predict further tokens, as the origins of files have them, become what such a file has. dots3-note's
+// has attention to a window, a network without experts and embeddings of its own, and config.json does not count it.
+func TestNextBehindTheLast(t *testing.T) {
+	for _, name := range []string{"cohere2moe", "dots3note"} {
+		t.Run(name, func(t *testing.T) {
+			o := origins[name]
+			raw := must(os.ReadFile(filepath.Join("../model/testdata/archs", name+".gguf")))
+			want := must(gguf.Parse(must(scripted.WithNext(raw, 1))))
+			layers := must(must(gguf.Parse(raw)).Uint(name + ".block_count"))
+			blk := fmt.Sprintf("blk.%d.", layers)
+			if o.names += "\n.eh_proj nextn.eh_proj\n.enorm nextn.enorm\n.hnorm nextn.hnorm\n.shared_head.norm nextn.shared_head_norm\n"; name == "cohere2moe" {
+				o.config = strings.Replace(o.config, "{", `{"num_nextn_predict_layers": 1, `, 1)
+			} else {
+				o.names = fmt.Sprintf("model.layers.8.self_attn.kv_a_layernorm blk.8.attn_kv_a_norm over:%v\nmodel.mtp.embed_tokens blk.8.nextn.embed_tokens\n",
+					math.Sqrt(32.0/48)) + o.names
+				own := map[string]*gguf.Tensor{}
+				for to, from := range map[string]string{
+					"ffn_gate.weight": "blk.0.ffn_gate.weight", "ffn_up.weight": "blk.0.ffn_up.weight", "ffn_down.weight": "blk.0.ffn_down.weight",
+					"nextn.embed_tokens.weight": "output.weight",
+				} {
+					x, _ := want.Tensor(from)
+					own[to] = &gguf.Tensor{Name: blk + to, Type: x.Type, Dims: x.Dims, Data: x.Data}
+				}
+				want.Tensors = slices.DeleteFunc(want.Tensors, func(x gguf.Tensor) bool {
+					return strings.HasPrefix(x.Name, blk+"ffn_") && x.Name != blk+"ffn_norm.weight" || strings.HasPrefix(x.Name, blk+"exp_probs")
+				})
+				for _, x := range own {
+					want.Tensors = append(want.Tensors, *x)
+				}
+				want = must(gguf.Parse(asRun(t, want, want, nil)))
+			}
+			dir := t.TempDir()
+			save(t, dir, "config.json", o.config)
+			save(t, dir, "tokenizer.json", anyTokenizer(128))
+			save(t, dir, "tokenizer_config.json", `{"bos_token": "<s>", "eos_token": "</s>"}`)
+			used := checkpointOf(t, dir, want, o)
+			for _, x := range want.Tensors {
+				if !used[x.Name] {
+					t.Errorf("no tensor of the checkpoint is %s", x.Name)
+				}
+			}
+			got := must(converted(t, dir, Options{Type: "f16"}))
+			compareTensors(t, got, want, regexp.MustCompile("^$"))
+			differ := append(strings.Fields(o.differ), "attention.head_count")
+			for _, line := range diff(settingsOf(got, differ), settingsOf(want, differ)) {
+				t.Error(line)
+			}
+			if heads, err := got.Ints("dots3note.attention.head_count"); err == nil && !slices.Equal(heads, []int64{8, 4, 4, 4, 8, 4, 4, 4, 4}) {
+				t.Errorf("heads %v", heads)
+			}
+			drafts(t, got)
+		})
+	}
 }

@@ -231,22 +231,33 @@ func nextKeys(k *keys) {
 	}
 }
 
-// countNext counts those layers where config.json does not say their number: Qwen 3 Next's and MiMo V2's do not.
+// countNext counts those layers where config.json does not say their number: Qwen 3 Next's and MiMo V2's do not. Whatever
+// dots3-note's says, there are as many as it has tensors of.
 func (m *Model) countNext() {
-	if !slices.Contains([]string{"qwen3next", "mimo2"}, m.family.arch) || m.config.has(nextLayers) {
+	key, first, from, end := nextLayers, 0, "mtp.layers.", ""
+	switch m.family.arch {
+	case "qwen3next", "mimo2":
+	case "dots3note":
+		key, first, from, end = "num_nextn_predict_layers", m.config.layers(), "layers.", ".eh_proj.weight"
+		delete(m.config.m, key)
+	default:
+		return
+	}
+	if m.config.has(key) {
 		return
 	}
 	n := 0
 	for _, name := range m.weights.Names() {
-		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "model."), "mtp.layers."); ok && !slices.Contains(m.skip, name) {
+		rest, ok := strings.CutPrefix(strings.TrimPrefix(plain(name), "model."), from)
+		if ok && strings.HasSuffix(rest, end) && !slices.Contains(m.skip, name) {
 			number, _, _ := strings.Cut(rest, ".")
 			if i, ok := digits(number); ok {
-				n = max(n, i+1)
+				n = max(n, i+1-first)
 			}
 		}
 	}
 	if n > 0 {
-		m.config.m[nextLayers] = float64(n)
+		m.config.m[key] = float64(n)
 	}
 }
 

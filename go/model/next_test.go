@@ -23,7 +23,11 @@ import (
 // withNext drafts a file of a model of test data with a layer that predicts a further token, a copy of one of its own.
 func withNext(t *testing.T, name string, like ...int) *draft {
 	t.Helper()
-	raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".gguf"))
+	path := filepath.Join("testdata/archs", name+".gguf")
+	if _, err := os.Stat(path); err != nil {
+		path = testdata.Path(t, "archs/"+name+".gguf")
+	}
+	raw, err := os.ReadFile(path)
 	if err == nil {
 		raw, err = scripted.WithNext(raw, like...)
 	}
@@ -58,9 +62,24 @@ func (d *draft) blocks() int {
 
 // nexts are models, and the layer of each that is like the one that predicts further tokens.
 var nexts = []struct {
-	name string
-	like int
-}{{"qwen35", 3}, {"qwen35moe", 3}, {"qwen3next", 3}, {"glm4moe", 2}, {"deepseek2", 2}, {"deepseek32", 2}, {"bailingmoe2", 2}, {"llama", 1}}
+	name  string
+	like  int
+	alone map[string]any // settings of a model of that layer alone that are not the model's
+}{
+	{"qwen35", 3, nil},
+	{"qwen35moe", 3, nil},
+	{"qwen3next", 3, nil},
+	{"glm4moe", 2, nil},
+	{"deepseek2", 2, nil},
+	{"deepseek32", 2, nil},
+	{"bailingmoe2", 2, nil},
+	{"llama", 1, nil},
+	// Its layers with rotations have a window, but for the one that predicts further tokens.
+	{"cohere2moe", 1, map[string]any{"attention.sliding_window": uint32(256), "attention.sliding_window_pattern": []bool{true}}},
+	{"dots3note", 1, map[string]any{
+		"attention.head_count": uint32(4), "attention.sliding_window_pattern": []bool{true}, "attention.indexer.types": []bool{false},
+	}},
+}
 
 // drafting loads a file with its layer that drafts.
 func drafting(t *testing.T, path string, kv kernel.KVTypes) *Model {
@@ -123,7 +142,7 @@ func TestNext(t *testing.T) {
 			for i := range hidden {
 				hidden[i] = slices.Clone(s.r.Row(i))
 			}
-			one := oneLayer(t, d, d.blocks()-1, hidden, ids[1:])
+			one := oneLayer(t, d, d.blocks()-1, of.alone, hidden, ids[1:])
 			want := newStepper(t, one, tokens)
 			order := make([]int32, tokens)
 			for i := range order {
@@ -203,7 +222,7 @@ func TestNexts(t *testing.T) {
 				s.r.StepNext(k, hidden[tokens-1:], []int32{int32(k)})
 				row, next := s.r.Next(0)
 
-				one := oneLayer(t, d, d.blocks()-3+k, hidden, ids[1:])
+				one := oneLayer(t, d, d.blocks()-3+k, of.alone, hidden, ids[1:])
 				want := newStepper(t, one, len(hidden))
 				order := make([]int32, len(hidden))
 				for i := range order {
@@ -241,7 +260,7 @@ func near(a, b []float32, tolerance float64) bool {
 
 // oneLayer loads a model of a layer that predicts further tokens alone. Token i of it has as its embedding what the layer is given of hidden
 // state i and the token that follows.
-func oneLayer(t *testing.T, d *draft, il int, hidden [][]float32, next []int32) *Model {
+func oneLayer(t *testing.T, d *draft, il int, alone map[string]any, hidden [][]float32, next []int32) *Model {
 	t.Helper()
 	blk := fmt.Sprintf("blk.%d.", il)
 	floats := func(name string) []float32 {
@@ -263,19 +282,27 @@ func oneLayer(t *testing.T, d *draft, il int, hidden [][]float32, next []int32) 
 	has := func(name string) bool {
 		return slices.ContainsFunc(d.tensors, func(x gguf.Tensor) bool { return x.Name == name })
 	}
-	eps := 0.0
+	eps, centred := 0.0, false
 	for _, kv := range d.kvs {
-		if kv.Key == d.key("attention.layer_norm_rms_epsilon") {
+		switch kv.Key {
+		case d.key("attention.layer_norm_epsilon"):
+			eps, centred = float64(kv.Value.(float32)), true
+		case d.key("attention.layer_norm_rms_epsilon"):
 			eps = float64(kv.Value.(float32))
 		}
 	}
 	norm := func(x, w []float32) (y []float64) {
-		sum := 0.0
+		mean, sum := 0.0, 0.0
 		for _, v := range x {
-			sum += float64(v) * float64(v)
+			if centred {
+				mean += float64(v) / float64(len(x))
+			}
+		}
+		for _, v := range x {
+			sum += (float64(v) - mean) * (float64(v) - mean)
 		}
 		for i, v := range x {
-			y = append(y, float64(v)/math.Sqrt(sum/float64(len(x))+eps)*float64(w[i]))
+			y = append(y, (float64(v)-mean)/math.Sqrt(sum/float64(len(x))+eps)*float64(w[i]))
 		}
 		return y
 	}
@@ -303,6 +330,9 @@ func oneLayer(t *testing.T, d *draft, il int, hidden [][]float32, next []int32) 
 		if slices.ContainsFunc(d.kvs, func(kv gguf.KV) bool { return kv.Key == d.key(key) }) {
 			one.set(d.key(key), v)
 		}
+	}
+	for key, v := range alone {
+		one.set(d.key(key), v)
 	}
 	one.kvs = slices.DeleteFunc(one.kvs, func(kv gguf.KV) bool { return kv.Key == d.key("attention.recurrent_layers") })
 	head := "token_embd.weight"

@@ -1,9 +1,14 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // cohere2moe is Cohere's Command with experts: cohere2 with sigmoid routing, and the mean of routed and shared experts. The first
-// layer of four sees all and has no rotations, but for the first layers, which are dense.
+// layer of four sees all and has no rotations, but for the first layers, which are dense. The one that predicts a further token
+// sees all, with rotations.
 var cohere2moe = Arch{
 	Name: "cohere2moe",
 	config: func(k *keys) {
@@ -24,6 +29,7 @@ var cohere2moe = Arch{
 		}
 		k.rope(kernel.RopeNorm)
 		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
+		k.c.NextLayers = slices.Repeat(k.c.Layers[max(len(k.c.Layers)-1, 0):], k.c.NNext)
 		k.windowsIn(allButFirst(4), allButFirst)
 		for il := range k.c.Layers {
 			if l := &k.c.Layers[il]; l.Window == 0 && l.Sparse {

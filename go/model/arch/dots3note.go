@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -62,5 +63,6 @@ func (k *keys) windowLatents() {
 		}
 		l.HeadDim, l.ValueDim = n.Rank+n.RopeDim, n.Rank
 		l.AttnScale = float32(1 / math.Sqrt(float64(max(n.KeyDim, 1))))
+		c.NextLayers = slices.Repeat([]Layer{*l}, c.NNext) // which have a window as well
 	}
 }

@@ -110,7 +110,7 @@ func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	sizes, _ := c.next(il - len(c.Layers))
 	l := layer{b, sizes, il, b.named(il)}
 	l.Sparse = b.w.Has(l.blk + "ffn_gate_inp.weight")
-	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); c.Latent.Index.Best > 0 && !l.Indexed {
+	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); l.latents().Index.Best > 0 && !l.Indexed {
 		keep(b, 0, fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
 	}
 	if l.Rope.Style != kernel.RopeNone {

@@ -305,9 +305,11 @@ func (k *keys) windowBase() {
 		return
 	}
 	base := k.float(key, 1.001, 1e15)
-	for il := range k.c.Layers {
-		if l := &k.c.Layers[il]; l.Window > 0 && l.Rope.Style != kernel.RopeNone {
-			l.Rope.Base = base
+	for _, layers := range [][]Layer{k.c.Layers, k.c.NextLayers} {
+		for il := range layers {
+			if l := &layers[il]; l.Window > 0 && l.Rope.Style != kernel.RopeNone {
+				l.Rope.Base = base
+			}
 		}
 	}
 }
