@@ -38,9 +38,10 @@ func readTool(raw json.RawMessage) (t Tool, ok bool) {
 
 // A syntax is how the models of a family write calls.
 type syntax struct {
-	begin, end string // around all calls of a reply; empty: none
-	open, shut string // around each of them; empty: none
-	bare       bool   // a call may begin without a mark, where content or another call would
+	begin, end string   // around all calls of a reply; empty: none
+	open, shut string   // around each of them; empty: none
+	tokens     []string // of which marks are made, where these are several
+	bare       bool     // a call may begin without a mark, where content or another call would
 	form       form
 	id         func() string // makes the id of a call that has none; nil: randomID
 }
@@ -61,7 +62,7 @@ func (s *syntax) marks() []string {
 	if s == nil {
 		return nil
 	}
-	return append([]string{s.begin, s.end, s.open, s.shut}, s.form.marks()...)
+	return slices.Concat([]string{s.begin, s.end, s.open, s.shut}, s.tokens, s.form.marks())
 }
 
 // starts returns the marks with which calls begin.
@@ -282,6 +283,29 @@ func (p *caller) either(branches ...branch) step {
 		return s
 	}
 	return space(s)
+}
+
+// begins takes then after a text, and other where the text is another.
+func begins(text string, then, other step) step {
+	n := 0
+	var s step
+	s = func(c byte) step {
+		if text[n] != c {
+			next := other
+			for i := 0; i < n && next != nil; i++ {
+				next = next(text[i])
+			}
+			if next == nil {
+				return nil
+			}
+			return next(c)
+		}
+		if n++; n == len(text) {
+			return then
+		}
+		return s
+	}
+	return s
 }
 
 // until gives take the text up to a mark, which take refuses by false.

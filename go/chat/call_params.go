@@ -15,10 +15,18 @@ type params struct {
 	typed                  string // between an argument's name and true, where it is text, or false
 	types                  bool   // its type comes there
 	lines                  bool   // values have lines of their own
+	cdata                  bool   // or are within CDATA
 }
 
+// The marks around values in XML that are no markup.
+const cdataOpen, cdataShut = "<![CDATA[", "]]>"
+
 func (f params) marks() []string {
-	return []string{f.before, f.between, f.after, f.key, f.colon, f.open, f.stop}
+	marks := []string{f.before, f.between, f.after, f.key, f.colon, f.open, f.stop}
+	if f.cdata {
+		marks = append(marks, cdataOpen, cdataShut)
+	}
+	return marks
 }
 
 // said returns what an argument may say of itself that is text, or is not.
@@ -125,7 +133,11 @@ func (c *paramsCall) argument() step {
 		if c.text {
 			c.p.argue('"')
 		}
-		return until(c.stop, c.add, c.ended)
+		value := until(c.stop, c.add, c.ended)
+		if c.cdata {
+			return begins(cdataOpen, until(cdataShut, c.add, c.p.mark(c.stop, c.ended)), value)
+		}
+		return value
 	}))
 }
 

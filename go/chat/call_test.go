@@ -195,6 +195,9 @@ var callCases = []callCase{
 		`<|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|><|open|>argument key="exact" type="boolean"<|sep|>true<|close|>argument<|sep|>` +
 		`<|open|>argument key="tags" type="array"<|sep|>["a", "b"]<|close|>argument<|sep|><|open|>argument key="where" type="object"<|sep|>{"x": {"y": 1.5}}<|close|>argument<|sep|>` +
 		`<|open|>argument key="maybe" type="null"<|sep|>null<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>`, allKinds},
+	{"MiniCPM 5", "Ok.\n<function name=\"get_weather\"><param name=\"place\">Rome</param></function>\n<function name=\"get_time\"></function>", "content: Ok.\n" + twoCalls},
+	{"MiniCPM 5", "<function name=\"get_weather\"><param name=\"place\"><![CDATA[Rome\n\"Termini\" <b>]]></param><param name=\"days\">3</param><param name=\"exact\">True</param>" +
+		"<param name=\"tags\">[\"a\", \"b\"]</param><param name=\"where\">{\"x\": {\"y\": 1.5}}</param><param name=\"maybe\">None</param></function>", allKinds},
 	{"Apertus", "<|tools_prefix|>[{\"get_weather\": {\"place\": \"Rome\"}}, {\"get_time\": {}}]<|tools_suffix|>", twoCalls},
 	{"Solar Open", "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{\"place\": \"Rome\"}<|tool_call:end|>" +
 		"<|tool_call:begin|>b1b2c3d4e5<|tool_call:name|>get_time<|tool_call:args|>{}<|tool_call:end|><|calls|>", "0: get_weather a1b2c3d4e5 {\"place\": \"Rome\"}\n1: get_time b1b2c3d4e5 {}\n"},
@@ -252,6 +255,10 @@ var oddCases = []callCase{
 	{"Mistral v11", "[TOOL_CALLS]get weather[ARGS]{}", ""},
 	{"Kimi K3", `<|open|>tools<|sep|><|open|>call tool="get weather" index="1"<|sep|>`, ""},
 	{"Kimi K3", `<|open|>tools<|sep|>no`, ""},
+	{"MiniCPM 5", "<function name=\"get_weather\"><param name=\"place\"><![CDATA[</param>]]>\n</param></function>", "0: get_weather * {\"place\": \"</param>\"}\n"},
+	{"MiniCPM 5", "<function name=\"get_weather\"><param name=\"place\"><![CD</param><param name=\"any\"><b></param></function>", "0: get_weather * {\"place\": \"<![CD\", \"any\": \"<b>\"}\n"},
+	{"MiniCPM 5", "<function name=\"get_weather\"><param name=\"place\"><![CDATA[Ro", "0: get_weather * {\"place\": \"Ro\n"},
+	{"MiniCPM 5", "<function name=\"get weather\"></function>", ""},
 	{"Apertus", "<|tools_prefix|>[{\"get_weather\": 3}]", ""},
 	{"Apertus", "<|tools_prefix|>[{\"\": {}}]", ""},
 	{"Apertus", "<|tools_prefix|>[{\"get_time\": {}, \"get_weather\": {}}]", "0: get_time * {}\ncontent: , \"get_weather\": {}}]\n"},

@@ -99,14 +99,15 @@ func (f named) expr(l *language, t *Tool) (grammar.Expr, error) {
 // ends such a text is excluded by an automaton of both.
 const textLimit = 2000
 
-// argumentText returns the texts that an argument may be, as it is written before a mark.
-func (l *language) argumentText(m *jsonschema.Member, stop string) (grammar.Expr, error) {
-	free := l.free(stop)
+// argumentText returns the texts that an argument may be, as it is written before a mark and without
+// others, which begin as that does.
+func (l *language) argumentText(m *jsonschema.Member, stops ...string) (grammar.Expr, error) {
+	free := l.free(stops...)
 	says, err := m.Text()
 	switch alt, _ := says.(grammar.Alt); {
 	case err != nil || says == nil:
 		return free, err
-	case !slices.ContainsFunc(alt, func(e grammar.Expr) bool { return !lacks(e, rune(stop[0]), false) }):
+	case !slices.ContainsFunc(alt, func(e grammar.Expr) bool { return !lacks(e, rune(stops[0][0]), false) }):
 		return says, nil
 	case extent(says) > textLimit:
 		return free, fmt.Errorf("the argument %s: its pattern or maxLength takes more than %d characters, which can't be decided in calls of this form", m.Name, textLimit)
@@ -284,6 +285,10 @@ func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 		return append(seq, l.text(f.colon), l.fence(f.open), line, value, line, l.text(f.stop))
 	}
 	if t.input != nil {
+		if f.cdata {
+			text, err := l.input(t, cdataShut)
+			return argument(grammar.Lit("input"), true, grammar.Seq{l.text(cdataOpen), text, l.text(cdataShut)}), err
+		}
 		text, err := l.input(t, f.stop)
 		return argument(grammar.Lit("input"), true, text), err
 	}
@@ -304,23 +309,34 @@ func (f params) arguments(l *language, t *Tool) (grammar.Expr, error) {
 				return nil, err
 			}
 		}
-		e := l.free(f.stop)
-		if text {
-			says, err := l.argumentText(m, f.stop)
-			if err != nil && t.Strict {
-				return nil, err
+		e, err := f.text(l, func(stops ...string) (grammar.Expr, error) {
+			if text {
+				if says, err := l.argumentText(m, stops...); err == nil || t.Strict {
+					return says, err
+				}
 			}
-			if err == nil {
-				e = says
-			}
-		}
-		return argument(name, true, e), nil
+			return l.free(stops...), nil
+		})
+		return argument(name, true, e), err
 	}
 	part := func(m *jsonschema.Member) (grammar.Expr, error) {
 		return value(m, grammar.Lit(m.Name), kindsOf(m.Name))
 	}
 	other := func(m *jsonschema.Member) (grammar.Expr, error) { return value(m, word, kindsOf("")) }
 	return l.members(t, jsonschema.Options{}, l.space(), part, other)
+}
+
+// text returns texts before a mark, as they are or within CDATA.
+func (f params) text(l *language, before func(marks ...string) (grammar.Expr, error)) (grammar.Expr, error) {
+	if !f.cdata {
+		return before(f.stop)
+	}
+	own, err := before(f.stop, cdataOpen)
+	if err != nil {
+		return nil, err
+	}
+	within, err := before(cdataShut)
+	return grammar.Alt{own, grammar.Seq{l.text(cdataOpen), within, l.text(cdataShut)}}, err
 }
 
 func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {

@@ -77,7 +77,7 @@ func TestLanguage(t *testing.T) {
 	for _, c := range callCases {
 		p := promptIn(t, c.syntax, testTools)
 		text := strings.TrimSuffix(c.text, "<|call|>")
-		for _, controls := range [][]string{nil, controlsOf(p)} {
+		for _, controls := range [][]string{nil, controlsOf(p), p.reply.syntax.tokens} {
 			rule := &CallRule{Required: controls == nil && !strings.Contains(c.want, "content")}
 			if at, ends := hold(t, p, nil, rule, controls).takes(text); at < len(text) || !ends {
 				t.Errorf("%s, %d control tokens, %+v: %q is taken up to %q, may end: %v", c.syntax, len(controls), rule, text, text[at:], ends)
@@ -147,6 +147,7 @@ func TestLanguageOfInputs(t *testing.T) {
 		"Mistral v11": "[TOOL_CALLS]patch[ARGS]{\"input\": \"JSON\"}",
 		"harmony":     "<|channel|>commentary to=functions.patch<|message|>{\"input\": \"JSON\"}",
 		"Qwen3-Coder": "<tool_call>\n<function=patch>\n<parameter=input>\nRAW\n</parameter>\n</function>\n</tool_call>",
+		"MiniCPM 5":   "<function name=\"patch\"><param name=\"input\"><![CDATA[RAW]]></param></function>",
 		"Gemma 4":     "<|tool_call>call:patch{input:<|\"|>RAW<|\"|>}<tool_call|>",
 		"LFM2":        "<|tool_call_start|>[patch(input=\"JSON\")]<|tool_call_end|>",
 	}
@@ -222,6 +223,9 @@ func TestLanguageOfStrictArguments(t *testing.T) {
 	gemma := func(args string) string {
 		return "<|tool_call>call:f{" + strings.ReplaceAll(args, "'", `<|"|>`) + "}<tool_call|>"
 	}
+	xml := func(id string) string {
+		return "<function name=\"f\"><param name=\"id\">" + id + "</param><param name=\"where\">{\"x\": 3}</param></function>"
+	}
 	python := func(args string) string { return "<|tool_call_start|>[f(" + args + ")]<|tool_call_end|>" }
 	for _, c := range []struct {
 		syntax, text string
@@ -238,6 +242,10 @@ func TestLanguageOfStrictArguments(t *testing.T) {
 		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3, "name": "r"}`), false},
 		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3}`, "tags", `[]`), false},
 		{"Qwen3-Coder", param("id", "ab12", "where", `{"x": 3}`, "more", "1"), false},
+		{"MiniCPM 5", xml("ab12"), true},
+		{"MiniCPM 5", xml("<![CDATA[ab<12]]>"), true},
+		{"MiniCPM 5", xml("<![CDATA[ab1]]>"), false},
+		{"MiniCPM 5", xml("ab1"), false},
 		{"Gemma 4", gemma(`id:'ab12',where:{x:3}`), true},
 		{"Gemma 4", gemma(`id:'ab<12',day:'2026-02-28',short:'<a>',where:{x:3,name:'R'},tags:['a','b'],on:true`), true},
 		{"Gemma 4", gemma(`id:'ab1',where:{x:3}`), false},

@@ -45,6 +45,10 @@ var syntaxes = [...]struct {
 		},
 	}},
 	{"GigaChat 3.1", []string{"<|function_call|>"}, syntax{open: "<|function_call|>", form: object{name: "name", args: "arguments"}}},
+	{"MiniCPM 5", []string{`'<param name="'`, "<![CDATA["}, syntax{
+		open: `<function name="`, tokens: []string{"<function", "<param"},
+		form: params{between: `">`, after: "</function>", key: `<param name="`, colon: `">`, stop: "</param>", cdata: true},
+	}},
 	{"GLM", []string{"<arg_key>"}, syntax{
 		open: "<tool_call>",
 		form: params{after: "</tool_call>", key: "<arg_key>", colon: "</arg_key>", open: "<arg_value>", stop: "</arg_value>"},

@@ -39,6 +39,7 @@ var taughtCalls = []taught{
 		family: "Kimi K3", tells: "open_tag('call', [('tool'", begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>",
 		before: `<|open|>call tool="NAME" index="1"<|sep|>`, after: "<|close|>call<|sep|>", arguments: `<|open|>argument key="place" type="string"<|sep|>Rome<|close|>argument<|sep|>`,
 	},
+	{family: "MiniCPM 5", tells: `'<param name="' <![CDATA[`, before: `<function name="NAME">`, after: "</function>", arguments: `<param name="place"><![CDATA[Rome]]></param>`, between: "\n"},
 	{family: "Apertus", tells: "<|tools_prefix|>", begin: "<|tools_prefix|>[", end: "]<|tools_suffix|>", before: `{"NAME": `, after: "}", between: ", "},
 	{
 		family: "Solar Open", tells: "<|tool_call:begin|>", begin: "<|tool_calls|>", end: "<|calls|>",
