@@ -51,10 +51,9 @@ var latents = []family{
 	{
 		arch:     "deepseek32",
 		names:    "DeepseekV32ForCausalLM",
-		rules:    slices.Concat(indexed, latent, ends, attention, dense, mixture),
+		rules:    slices.Concat(indexed, predicting, latent, ends, attention, dense, mixture),
 		settings: latentSettings,
-		keys:     func(k *keys) { latentKeys(k); indexKeys(k) },
-		change:   withoutNext,
+		keys:     func(k *keys) { latentKeys(k); indexKeys(k); further(k) },
 	},
 	{
 		arch:     "glm-dsa",
@@ -256,7 +255,7 @@ var keysValues op = func(c *config, in []view) ([]view, error) {
 	}, nil
 }
 
-// withoutNext leaves out the layers behind the last, which predict tokens further on.
+// withoutNext leaves out the layers behind the last, which predict tokens further on, and which files of the family do not have.
 func withoutNext(c *config, f *family) *family {
 	n := c.layers()
 	kind := *f

@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -123,14 +124,18 @@ func TestNextOfMiMo2(t *testing.T) {
 // Layers behind the last that predict further tokens, as the origins of files have them, become what such a file has. dots3-note's
 // has attention to a window, a network without experts and embeddings of its own, and config.json does not count it.
 func TestNextBehindTheLast(t *testing.T) {
-	for _, name := range []string{"cohere2moe", "dots3note"} {
+	for _, name := range []string{"cohere2moe", "deepseek32", "dots3note"} {
 		t.Run(name, func(t *testing.T) {
 			o := origins[name]
-			raw := must(os.ReadFile(filepath.Join("../model/testdata/archs", name+".gguf")))
+			path := filepath.Join("../model/testdata/archs", name+".gguf")
+			if _, err := os.Stat(path); err != nil {
+				path = testdata.Path(t, "archs/"+name+".gguf")
+			}
+			raw := must(os.ReadFile(path))
 			want := must(gguf.Parse(must(scripted.WithNext(raw, 1))))
 			layers := must(must(gguf.Parse(raw)).Uint(name + ".block_count"))
 			blk := fmt.Sprintf("blk.%d.", layers)
-			if o.names += "\n.eh_proj nextn.eh_proj\n.enorm nextn.enorm\n.hnorm nextn.hnorm\n.shared_head.norm nextn.shared_head_norm\n"; name == "cohere2moe" {
+			if o.names += "\n.eh_proj nextn.eh_proj\n.enorm nextn.enorm\n.hnorm nextn.hnorm\n.shared_head.norm nextn.shared_head_norm\n"; name != "dots3note" {
 				o.config = strings.Replace(o.config, "{", `{"num_nextn_predict_layers": 1, `, 1)
 			} else {
 				o.names = fmt.Sprintf("model.layers.8.self_attn.kv_a_layernorm blk.8.attn_kv_a_norm over:%v\nmodel.mtp.embed_tokens blk.8.nextn.embed_tokens\n",
