@@ -74,7 +74,7 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	w := s.writer(prompt)
 	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
 		Prompt: ids, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
-	}, w.write)
+	}, w.text.Write)
 	err = w.end(err)
 	s.used = s.seq.Len()
 	if s.last.Finish == engine.CtxFull {
@@ -135,43 +135,21 @@ func laterHalf(messages []chat.Message) int {
 // among the notes.
 type answerWriter struct {
 	s                  *Session
-	stream             *tokenizer.Stream
-	stops              *tokenizer.Stops
+	text               *tokenizer.Writer
 	reply              *chat.Reply
 	content, reasoning strings.Builder
 	calls              []chat.ToolCall
 }
 
 func (s *Session) writer(prompt chat.Prompt) *answerWriter {
-	return &answerWriter{s: s, stream: s.Tokenizer.NewStream(prompt.Marks()...), stops: tokenizer.NewStops(s.Stops, 0), reply: prompt.Reply()}
-}
-
-// errEnded ends an answer at one of the texts that do.
-var errEnded = errors.New("the answer has ended")
-
-func (w *answerWriter) write(id int32) error { return w.add(w.stream.Write(id)) }
-
-func (w *answerWriter) add(text string) error {
-	sure, word := w.stops.Write(text)
-	err := w.show(w.reply.Write(sure))
-	if err == nil && word != "" {
-		err = errEnded
-	}
-	return err
+	w := &answerWriter{s: s, reply: prompt.Reply()}
+	w.text = tokenizer.NewWriter(s.Tokenizer.NewStream(prompt.Marks()...), s.Stops, func(text string) error { return w.show(w.reply.Write(text)) })
+	return w
 }
 
 // end writes what was held back, and ends the line. It returns why the answer ended, where that is an error.
 func (w *answerWriter) end(why error) error {
-	if !errors.Is(why, errEnded) {
-		rest := w.add(w.stream.Flush())
-		if rest == nil {
-			rest = w.show(w.reply.Write(w.stops.Flush()))
-		}
-		why = cmp.Or(why, rest)
-	}
-	if errors.Is(why, errEnded) {
-		why = nil
-	}
+	why = w.text.End(why)
 	err := w.show(w.reply.Close())
 	switch {
 	case w.content.Len() == 0 && w.reasoning.Len() > 0:

@@ -234,7 +234,7 @@ func TestReasoningIsNoPartOfTheAnswer(t *testing.T) {
 	}
 	w := b.writer(prompt)
 	for _, id := range b.Tokenizer.Encode("<think>\nh\x1bm</think>\n\nso\x1b[2J it is", tokenizer.Options{NoSpecial: true}) {
-		if err := w.write(id); err != nil {
+		if err := w.text.Write(id); err != nil {
 			t.Fatal(err)
 		}
 	}

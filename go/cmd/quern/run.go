@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -154,11 +152,11 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer seq.Close()
 	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
-	out := cutText{text: tok.NewStream(), stops: tokenizer.NewStops(f.stops, 0), to: stdout}
+	out := tokenizer.NewWriter(tok.NewStream(), f.stops, func(text string) error { return write(stdout, text) })
 	st, err := eng.Generate(ctx, seq, engine.Params{
 		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
-	}, out.write)
-	err = out.end(err)
+	}, out.Write)
+	err = out.End(err)
 	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
 		fmt.Fprintln(stderr) // the text has no final newline
 	}
@@ -180,42 +178,6 @@ func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
 		return nil
 	}
 	return tok.IsEOG
-}
-
-// A cutText writes a text as it comes, until a word that ends it.
-type cutText struct {
-	text  *tokenizer.Stream
-	stops *tokenizer.Stops
-	to    io.Writer
-}
-
-// errEnded ends what generates a text, at a word of --reverse-prompt.
-var errEnded = errors.New("the text has ended")
-
-func (e *cutText) write(id int32) error { return e.add(e.text.Write(id)) }
-
-func (e *cutText) add(text string) error {
-	sure, word := e.stops.Write(text)
-	err := write(e.to, sure)
-	if err == nil && word != "" {
-		err = errEnded
-	}
-	return err
-}
-
-// end writes what was held back, and returns why the text ended where that is an error.
-func (e *cutText) end(err error) error {
-	if !errors.Is(err, errEnded) {
-		rest := e.add(e.text.Flush())
-		if rest == nil {
-			rest = write(e.to, e.stops.Flush())
-		}
-		err = cmp.Or(err, rest)
-	}
-	if errors.Is(err, errEnded) {
-		return nil
-	}
-	return err
 }
 
 // defineStops defines the flag of texts that end an answer.
