@@ -25,10 +25,9 @@ func (q *quietEngine) Submit(r *engine.Request) (Ticket, error) {
 	return &fakeTicket{1, func() {}}, nil
 }
 
-// fuzzPost feeds bodies to a path. Whatever they are, the answer is an answer,
-// or an error that is the client's and says what is wrong.
-func fuzzPost(f *testing.F, path string, seeds ...string) {
-	meta := vocabulary(controls)
+// served returns what a server under test has beside its engine: the tokenizer of a vocabulary, and a store of batches.
+func served(f *testing.F, meta metadata) (*tokenizer.Tokenizer, *batch.Store) {
+	f.Helper()
 	tok, err := tokenizer.New(meta)
 	if err != nil {
 		f.Fatal(err)
@@ -38,6 +37,14 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 		f.Fatal(err)
 	}
 	f.Cleanup(store.Close)
+	return tok, store
+}
+
+// fuzzPost feeds bodies to a path. Whatever they are, the answer is an answer,
+// or an error that is the client's and says what is wrong.
+func fuzzPost(f *testing.F, path string, seeds ...string) {
+	meta := vocabulary(controls)
+	tok, store := served(f, meta)
 	s := New(Config{SlotPath: f.TempDir(), Batches: store, Ping: -1})
 	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ModelInfo{NEmbd: 2}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
@@ -232,17 +239,10 @@ func FuzzWalk(f *testing.F) {
 // A request of any path with any query, header and body is answered, or refused as the client's fault. Those that the other
 // targets have no bodies for are among the seeds.
 func FuzzRequests(f *testing.F) {
-	tok, err := tokenizer.New(vocabulary(controls))
-	if err != nil {
-		f.Fatal(err)
-	}
-	store, err := batch.Open(f.TempDir(), 1<<20)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(store.Close)
+	meta := vocabulary(controls)
+	tok, store := served(f, meta)
 	s := New(Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: store, Tools: weather{}, Library: &shelf{}, Ping: -1})
-	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: vocabulary(controls), Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
 	for _, seed := range []struct{ method, path, query, body string }{
 		{"GET", "/v1/chat/completions", "limit=5&order=asc&after=x&metadata[a]=b", ""},
