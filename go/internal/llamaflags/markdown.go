@@ -28,7 +28,7 @@ func (r *Row) Class() string {
 	case r.Ignored != "":
 		return "ignored"
 	}
-	return "does it"
+	return "supported"
 }
 
 // describe is the description of a flag in the documentation.
@@ -73,7 +73,7 @@ func (r *Row) describe() string {
 				words[i] = code(w)
 			}
 		}
-		add("without a word: " + strings.Join(words, ", "))
+		add("no message for " + strings.Join(words, ", "))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -3,7 +3,7 @@ package llamaflags
 // Reasons why groups of flags have no effect, or are refused.
 const (
 	noGPU     = "there is no GPU: everything runs on the CPU"
-	oneTeam   = "one team of threads reads prompts and generates; --threads sets its size"
+	oneTeam   = "one thread pool evaluates prompts and generates; --threads sets its size"
 	noImages  = "models with images, sound or video are not supported yet"
 	noVectors = "control vectors are not supported yet; leave the flag out"
 )
@@ -16,51 +16,51 @@ var common = []Row{
 	{Names: "-cl --cache-list", Kind: Bare, Refused: `"quern list" lists the downloaded models`},
 	{Names: "--list-devices", Group: Common | Bench, Kind: Bare, Refused: `the CPU is the only device; "quern doctor" shows it`},
 	{Names: "-m --model", Env: "LLAMA_ARG_MODEL", Flag: "model"},
-	{Names: "-mu --model-url", Env: "LLAMA_ARG_MODEL_URL", Flag: "model-url", Note: "-m names no file for it: it goes to the cache"},
+	{Names: "-mu --model-url", Env: "LLAMA_ARG_MODEL_URL", Flag: "model-url", Note: "-m does not set the file's path: the download goes to the cache"},
 	{Names: "-dr --docker-repo", Env: "LLAMA_ARG_DOCKER_REPO", Flag: "docker-repo"},
-	{Names: "-hf -hfr --hf-repo", Env: "LLAMA_ARG_HF_REPO", Flag: "hf-repo", Note: "the cache is not the one of llama.cpp; projectors (mmproj) are not downloaded"},
+	{Names: "-hf -hfr --hf-repo", Env: "LLAMA_ARG_HF_REPO", Flag: "hf-repo", Note: "the cache is separate from llama.cpp's; projectors (mmproj) are not downloaded"},
 	{Names: "-hff --hf-file", Env: "LLAMA_ARG_HF_FILE", Flag: "hf-file"},
 	{Names: "-hft --hf-token", Flag: "hf-token"},
 	{Names: "--offline", Kind: Bare, Env: "LLAMA_ARG_OFFLINE", Flag: "offline"},
 
-	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the quota of the container allows"},
+	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the container's quota allows"},
 	{Names: "-tb --threads-batch", Kind: Int, Ignored: oneTeam},
 	{Names: "-C --cpu-mask", Flag: "cpu-mask", Note: "the CPUs that threads may be pinned to, of those that the process may use"},
 	{Names: "-Cr --cpu-range", Flag: "cpu-range", Note: "as -C"},
-	{Names: "--cpu-strict", Group: Common | Bench, Neutral: "1", Ignored: "threads are always pinned, one to a core"},
-	{Names: "--prio", Group: Common | Bench, Kind: Int, Neutral: "0", Ignored: "priority is the system's to give; nice or the service manager sets it"},
-	{Names: "--poll", Group: Common | Bench, Kind: Int, Ignored: "how long threads spin before they sleep is fixed"},
+	{Names: "--cpu-strict", Group: Common | Bench, Neutral: "1", Ignored: "threads are always pinned, one per core"},
+	{Names: "--prio", Group: Common | Bench, Kind: Int, Neutral: "0", Ignored: "set the priority with nice or the service manager"},
+	{Names: "--poll", Group: Common | Bench, Kind: Int, Ignored: "the time that threads spin before sleeping is fixed"},
 	{Names: "-Cb --cpu-mask-batch", Ignored: oneTeam},
 	{Names: "-Crb --cpu-range-batch", Ignored: oneTeam},
 	{Names: "--cpu-strict-batch", Kind: Int, Ignored: oneTeam},
 	{Names: "--prio-batch", Kind: Int, Ignored: oneTeam},
 	{Names: "--poll-batch", Kind: Int, Ignored: oneTeam},
-	{Names: "--numa", Group: Common | Bench, Env: "LLAMA_ARG_NUMA", Ignored: "memory lies where the threads run that first touch it; numactl chooses nodes"},
+	{Names: "--numa", Group: Common | Bench, Env: "LLAMA_ARG_NUMA", Ignored: "memory is on the node of the thread that first touches it; use numactl to choose nodes"},
 
-	{Names: "-c --ctx-size", Kind: Int, Env: "LLAMA_ARG_CTX_SIZE", Flag: "ctx-size", Note: "of each request, not of all together: -np does not divide it"},
+	{Names: "-c --ctx-size", Kind: Int, Env: "LLAMA_ARG_CTX_SIZE", Flag: "ctx-size", Note: "applies to each request: -np does not divide it"},
 	{Names: "-n --n-predict --predict", Kind: Int, Env: "LLAMA_ARG_N_PREDICT", Flag: "predict"},
-	{Names: "-b --batch-size", Kind: Int, Env: "LLAMA_ARG_BATCH", Flag: "batch-size", Note: "tokens of one forward pass; with -ub the smaller of the two counts"},
-	{Names: "-ub --ubatch-size", Kind: Int, Env: "LLAMA_ARG_UBATCH", Flag: "ubatch-size", Note: "tokens of one forward pass; with -b the smaller of the two counts"},
-	{Names: "--context-shift", No: "--no-context-shift", Kind: Switch, Env: "LLAMA_ARG_CONTEXT_SHIFT", Flag: "context-shift", Note: "models with recurrent state, learned positions or an encoder are refused with it"},
+	{Names: "-b --batch-size", Kind: Int, Env: "LLAMA_ARG_BATCH", Flag: "batch-size", Note: "tokens per forward pass; the smaller of -b and -ub applies"},
+	{Names: "-ub --ubatch-size", Kind: Int, Env: "LLAMA_ARG_UBATCH", Flag: "ubatch-size", Note: "tokens per forward pass; the smaller of -b and -ub applies"},
+	{Names: "--context-shift", No: "--no-context-shift", Kind: Switch, Env: "LLAMA_ARG_CONTEXT_SHIFT", Flag: "context-shift", Note: "refused for models with recurrent state, learned positions or an encoder"},
 	{Names: "--keep", Kind: Int, Flag: "keep"},
-	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "what a sliding window has passed is kept where it lets a conversation go on"},
-	{Names: "-fa --flash-attn", Kind: Maybe, Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed block by block"},
+	{Names: "--swa-full", Kind: Bare, Env: "LLAMA_ARG_SWA_FULL", Ignored: "the prefix cache keeps window blocks where a conversation can continue"},
+	{Names: "-fa --flash-attn", Kind: Maybe, Env: "LLAMA_ARG_FLASH_ATTN", Neutral: "on auto 1 true", Ignored: "attention is always computed in blocks, as flash attention does"},
 	{Names: "--perf", No: "--no-perf", Kind: Switch, Env: "LLAMA_ARG_PERF", Neutral: "on", Ignored: "timings are always measured"},
-	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "texts are taken as they are; the shell's $'...' writes escapes"},
-	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl are kept as q4_0, q5_0 and q5_1 as q8_0, with a warning; the default is i16"},
-	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk; models that keep latents (MLA) have no values beside the keys"},
-	{Names: "-dt --defrag-thold", Kind: Num, Env: "LLAMA_ARG_DEFRAG_THOLD", Ignored: "keys and values lie in blocks, which need no defragmenting"},
+	{Names: "-e --escape", No: "--no-escape", Kind: Switch, Neutral: "off", Ignored: "escapes are not processed; use the shell's $'...'"},
+	{Names: "-ctk --cache-type-k", Env: "LLAMA_ARG_CACHE_TYPE_K", Flag: "cache-type-k", Note: "q4_1 and iq4_nl become q4_0, q5_0 and q5_1 become q8_0, with a warning; the default is i16"},
+	{Names: "-ctv --cache-type-v", Env: "LLAMA_ARG_CACHE_TYPE_V", Flag: "cache-type-v", Note: "as -ctk; models with latent attention (MLA) store no separate values"},
+	{Names: "-dt --defrag-thold", Kind: Num, Env: "LLAMA_ARG_DEFRAG_THOLD", Ignored: "the KV cache is paged and needs no defragmentation"},
 
 	{Names: "-lm --load-mode", Env: "LLAMA_ARG_LOAD_MODE", Becomes: map[string]string{"auto": "weights=auto", "mmap": "weights=mapped", "none": "weights=packed", "dio": "weights=packed"}, Ignored: noLock},
 	{Names: "--mmap", No: "--no-mmap", Kind: Switch, Env: "LLAMA_ARG_MMAP", Becomes: map[string]string{"on": "weights=mapped", "off": "weights=packed"}},
 	{Names: "--mlock", Kind: Bare, Env: "LLAMA_ARG_MLOCK", Ignored: noLock},
-	{Names: "-lzm --lazy-mode", Env: "LLAMA_ARG_LAZY_MODE", Neutral: "off auto", Ignored: "--weights mapped reads weights when they are first used"},
+	{Names: "-lzm --lazy-mode", Env: "LLAMA_ARG_LAZY_MODE", Neutral: "off auto", Ignored: "--weights mapped reads weights on first use"},
 	{Names: "--repack", No: "-nr --no-repack", Kind: Switch, Env: "LLAMA_ARG_REPACK", Becomes: map[string]string{"on": "weights=auto", "off": "weights=mapped"}},
-	{Names: "--check-tensors", Kind: Bare, Ignored: "types, shapes and offsets are always checked, the numbers never"},
-	{Names: "--override-kv", Flag: "override-kv", Needed: true, Note: "of several models, it is for each"},
-	{Names: "-fit --fit", Env: "LLAMA_ARG_FIT", Neutral: "on", Ignored: "what does not fit the memory is always refused or made smaller before it is loaded"},
-	{Names: "-fitt --fit-target", Group: Common | Bench, Env: "LLAMA_ARG_FIT_TARGET", Ignored: "--memory sets the limit on memory"},
-	{Names: "-fitc --fit-ctx", Group: Common | Bench, Kind: Int, Env: "LLAMA_ARG_FIT_CTX", Ignored: "-c sets the context, and it is refused where memory is short"},
+	{Names: "--check-tensors", Kind: Bare, Ignored: "types, shapes and offsets are always checked, values never"},
+	{Names: "--override-kv", Flag: "override-kv", Needed: true, Note: "with several models, it applies to each"},
+	{Names: "-fit --fit", Env: "LLAMA_ARG_FIT", Neutral: "on", Ignored: "memory is always estimated before loading; what does not fit is made smaller or refused"},
+	{Names: "-fitt --fit-target", Group: Common | Bench, Env: "LLAMA_ARG_FIT_TARGET", Ignored: "--memory limits the memory"},
+	{Names: "-fitc --fit-ctx", Group: Common | Bench, Kind: Int, Env: "LLAMA_ARG_FIT_CTX", Ignored: "-c sets the context; one that does not fit in memory is refused"},
 
 	{Names: "-ngl --gpu-layers --n-gpu-layers", Group: Common | Bench, Env: "LLAMA_ARG_N_GPU_LAYERS", Neutral: "0", Ignored: noGPU},
 	{Names: "-dev --device", Group: Common | Bench, Env: "LLAMA_ARG_DEVICE", Neutral: "none CPU", Ignored: noGPU},
@@ -86,7 +86,7 @@ var common = []Row{
 	{Names: "--yarn-beta-slow", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_SLOW", Flag: "yarn-beta-slow", Needed: true},
 	{Names: "--yarn-beta-fast", Kind: Num, Env: "LLAMA_ARG_YARN_BETA_FAST", Flag: "yarn-beta-fast", Needed: true},
 
-	{Names: "--lora", Flag: "lora", Needed: true, Note: "NAME=FILE names it for clients; of several models, it is the first one's"},
+	{Names: "--lora", Flag: "lora", Needed: true, Note: "NAME=FILE names it for clients; with several models, it applies to the first"},
 	{Names: "--lora-scaled", Flag: "lora-scaled", Needed: true, Note: "as --lora"},
 	{Names: "--control-vector", Refused: noVectors},
 	{Names: "--control-vector-scaled", Refused: noVectors},
@@ -112,4 +112,4 @@ var common = []Row{
 	{Names: "--log-prefix", No: "--no-log-prefix", Kind: Switch, Env: "LLAMA_ARG_LOG_PREFIX", Neutral: "on", Ignored: "each line has its level"},
 }
 
-const noLock = "nothing is locked in memory; swapoff, or MemorySwapMax=0 of the service, keeps it there"
+const noLock = "memory is not locked; use swapoff, or MemorySwapMax=0 for the service"

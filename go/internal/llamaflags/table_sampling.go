@@ -26,7 +26,7 @@ var sampling = []Row{
 	{Names: "--dry-allowed-length", Kind: Int, Group: Sampling, Flag: "dry-allowed-length"},
 	{Names: "--dry-penalty-last-n", Kind: Int, Group: Sampling, Flag: "dry-penalty-last-n", Note: "-1 is the whole text"},
 	{Names: "--dry-sequence-breaker", Group: Sampling, Flag: "dry-sequence-breaker"},
-	{Names: "--adaptive-target", Kind: Num, Group: Sampling, Flag: "adaptive-target", Note: "without --samplers it suffices; with them, adaptive_p has to be one"},
+	{Names: "--adaptive-target", Kind: Num, Group: Sampling, Flag: "adaptive-target", Note: "enables adaptive-p; with --samplers, adaptive_p must be in the list"},
 	{Names: "--adaptive-decay", Kind: Num, Group: Sampling, Flag: "adaptive-decay"},
 	{Names: "--dynatemp-range", Kind: Num, Group: Sampling, Flag: "dynatemp-range"},
 	{Names: "--dynatemp-exp", Kind: Num, Group: Sampling, Flag: "dynatemp-exp"},

@@ -1,10 +1,10 @@
 package llamaflags
 
 const (
-	noAgent   = "the server calls no tools of itself; the client does, also those of --mcp FILE"
-	ownPage   = "the page to chat with has settings of its own, which it keeps in the browser"
-	oneMemory = "requests share one memory, of --kv-memory bytes, and take of it what they need"
-	byItself  = "texts seen before are found again by whoever begins with them, in whatever slot, as far as --kv-memory goes"
+	noAgent   = "the server never calls tools itself; clients do, including those of --mcp FILE"
+	ownPage   = "the chat page keeps its settings in the browser"
+	oneMemory = "requests share one pool of --kv-memory bytes and take what they need"
+	byItself  = "the prefix cache serves all slots automatically, up to --kv-memory"
 )
 
 // server are the flags of quern serve.
@@ -16,15 +16,15 @@ var server = []Row{
 	{Names: "--api-prefix", Env: "LLAMA_ARG_API_PREFIX", Group: Server, Flag: "api-prefix"},
 	{Names: "-a --alias", Env: "LLAMA_ARG_ALIAS", Group: Server, Flag: "alias"},
 	{Names: "--tags", Env: "LLAMA_ARG_TAGS", Group: Server, Flag: "tags"},
-	{Names: "-to --timeout", Kind: Int, Env: "LLAMA_ARG_TIMEOUT", Group: Server, Flag: "timeout", Note: "of a write to a client that does not read; computing has no limit but that of the request"},
+	{Names: "-to --timeout", Kind: Int, Env: "LLAMA_ARG_TIMEOUT", Group: Server, Flag: "timeout", Note: "limits writes to a client that does not read; computation is limited only by the request's deadline"},
 	{Names: "--sse-ping-interval", Kind: Int, Env: "LLAMA_ARG_SSE_PING_INTERVAL", Group: Server, Flag: "sse-ping-interval"},
-	{Names: "--threads-http", Kind: Int, Env: "LLAMA_ARG_THREADS_HTTP", Group: Server, Ignored: "connections need no threads of their own"},
+	{Names: "--threads-http", Kind: Int, Env: "LLAMA_ARG_THREADS_HTTP", Group: Server, Ignored: "connections do not use a thread each"},
 	{Names: "--api-key", Env: "LLAMA_API_KEY", Group: Server, Flag: "api-key"},
-	{Names: "--api-key-file", Env: "LLAMA_ARG_API_KEY_FILE", Group: Server, Flag: "api-key-file", Note: "also with hashes of keys, and weights"},
+	{Names: "--api-key-file", Env: "LLAMA_ARG_API_KEY_FILE", Group: Server, Flag: "api-key-file", Note: "keys may be hashed, and may have scheduling weights"},
 	{Names: "--ssl-key-file", Env: "LLAMA_ARG_SSL_KEY_FILE", Group: Server, Flag: "ssl-key-file"},
-	{Names: "--ssl-cert-file", Env: "LLAMA_ARG_SSL_CERT_FILE", Group: Server, Flag: "ssl-cert-file", Note: "read again when it changes"},
+	{Names: "--ssl-cert-file", Env: "LLAMA_ARG_SSL_CERT_FILE", Group: Server, Flag: "ssl-cert-file", Note: "reloaded when it changes"},
 	{Names: "--cors-origins", Env: "LLAMA_ARG_CORS_ORIGINS", Group: Server, Flag: "cors-origins"},
-	{Names: "--cors-methods", Env: "LLAMA_ARG_CORS_METHODS", Group: Server, Ignored: "pages of the allowed origins may use the methods that the API has"},
+	{Names: "--cors-methods", Env: "LLAMA_ARG_CORS_METHODS", Group: Server, Ignored: "pages of the allowed origins may use all methods of the API"},
 	{Names: "--cors-headers", Env: "LLAMA_ARG_CORS_HEADERS", Group: Server, Ignored: "pages of the allowed origins may send any header"},
 	{Names: "--cors-credentials", No: "--no-cors-credentials", Kind: Switch, Env: "LLAMA_ARG_CORS_CREDENTIALS", Group: Server, Neutral: "off", Ignored: "there are no cookies; a page sends its key in a header"},
 
@@ -34,32 +34,32 @@ var server = []Row{
 	{Names: "--webui-mcp-proxy --ui-mcp-proxy", No: "--no-webui-mcp-proxy --no-ui-mcp-proxy", Kind: Switch, Env: "LLAMA_ARG_UI_MCP_PROXY", Group: Server, Neutral: "off", Refused: noAgent},
 	{Names: "--tools", Env: "LLAMA_ARG_TOOLS", Group: Server | CLI, Refused: noAgent},
 	{Names: "--tools-runtime", Env: "LLAMA_ARG_TOOLS_RUNTIME", Group: Server, Refused: noAgent},
-	{Names: "--mcp-servers-config", Env: "LLAMA_ARG_MCP_SERVERS_CONFIG", Group: Server | CLI, Flag: "mcp", Note: "the tools are for the page and other clients, each call is asked for there"},
+	{Names: "--mcp-servers-config", Env: "LLAMA_ARG_MCP_SERVERS_CONFIG", Group: Server | CLI, Flag: "mcp", Note: "tools are offered to the chat page and other clients, which ask before each call"},
 	{Names: "--mcp-servers-json", Env: "LLAMA_ARG_MCP_SERVERS_JSON", Group: Server | CLI, Flag: "mcp", Note: "as --mcp-servers-config"},
 	{Names: "-ag --agent", No: "-no-ag --no-agent", Kind: Switch, Env: "LLAMA_ARG_AGENT", Group: Server, Neutral: "off", Refused: noAgent},
 
-	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server | CLI | Tools, Flag: "parallel", Note: "-1 is the default, 32; they share one memory, and -c is of each"},
-	{Names: "-cb --cont-batching", No: "-nocb --no-cont-batching", Kind: Switch, Env: "LLAMA_ARG_CONT_BATCHING", Group: Server | CLI, Neutral: "on", Ignored: "requests always join and leave the batch as they come; -np 1 has them run one after the other"},
+	{Names: "-np --parallel", Kind: Int, Env: "LLAMA_ARG_N_PARALLEL", Group: Server | CLI | Tools, Flag: "parallel", Note: "-1 is the default, 32; slots share one memory pool, and -c applies to each"},
+	{Names: "-cb --cont-batching", No: "-nocb --no-cont-batching", Kind: Switch, Env: "LLAMA_ARG_CONT_BATCHING", Group: Server | CLI, Neutral: "on", Ignored: "continuous batching is always on; -np 1 runs requests one at a time"},
 	{Names: "-kvu --kv-unified", No: "-no-kvu --no-kv-unified", Kind: Switch, Env: "LLAMA_ARG_KV_UNIFIED", Group: Server | CLI, Neutral: "on", Ignored: oneMemory},
 	{Names: "--kv-unified-per-slot", Kind: Int, Env: "LLAMA_ARG_KV_UNIFIED_PER_SLOT", Group: Server, Neutral: "0", Ignored: "-c is the limit of each request"},
 	{Names: "-ctxcp --swa-checkpoints --ctx-checkpoints", Kind: Int, Env: "LLAMA_ARG_CTX_CHECKPOINTS", Group: Server | CLI, Ignored: byItself},
 	{Names: "-cms --checkpoint-min-step", Kind: Int, Env: "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", Group: Server | CLI, Ignored: byItself},
-	{Names: "-cram --cache-ram", Kind: Int, Env: "LLAMA_ARG_CACHE_RAM", Group: Server | CLI, Ignored: "--kv-memory is for what runs and for texts seen before, together"},
+	{Names: "-cram --cache-ram", Kind: Int, Env: "LLAMA_ARG_CACHE_RAM", Group: Server | CLI, Ignored: "--kv-memory limits running sequences and the prefix cache together"},
 	{Names: "--cache-idle-slots", No: "--no-cache-idle-slots", Kind: Switch, Env: "LLAMA_ARG_CACHE_IDLE_SLOTS", Group: Server, Neutral: "on", Ignored: byItself},
 	{Names: "--cache-prompt", No: "--no-cache-prompt", Kind: Switch, Env: "LLAMA_ARG_CACHE_PROMPT", Group: Server, Flag: "cache-prompt"},
 	{Names: "--cache-reuse", Kind: Int, Env: "LLAMA_ARG_CACHE_REUSE", Group: Server, Neutral: "0", Ignored: byItself},
 	{Names: "-sps --slot-prompt-similarity", Kind: Num, Group: Server, Ignored: byItself},
-	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server | CLI | Tools, Neutral: "on", Ignored: "\"quern serve\" always measures some passes at its start, of which the schedule is made, and other commands none"},
-	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Flag: "sleep-idle-seconds", Note: "what the model keeps of texts stays, as far as memory goes"},
+	{Names: "--warmup", No: "--no-warmup", Kind: Switch, Group: Server | CLI | Tools, Neutral: "on", Ignored: "\"quern serve\" always measures passes at startup, for the scheduler's cost model; other commands do not"},
+	{Names: "--sleep-idle-seconds", Kind: Int, Group: Server, Flag: "sleep-idle-seconds", Note: "the prefix cache stays while there is memory for it"},
 	{Names: "--slot-save-path", Group: Server, Flag: "slot-save-path"},
 	{Names: "--slots", No: "--no-slots", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_SLOTS", Group: Server, Flag: "slots"},
-	{Names: "--metrics", No: "--no-metrics", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Flag: "metrics", Note: "it is on by default"},
-	{Names: "--props", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_PROPS", Group: Server, Ignored: "GET /props is always answered, and no property can be changed while the server runs"},
+	{Names: "--metrics", No: "--no-metrics", Kind: Switch, Env: "LLAMA_ARG_ENDPOINT_METRICS", Group: Server, Flag: "metrics", Note: "on by default"},
+	{Names: "--props", Kind: Bare, Env: "LLAMA_ARG_ENDPOINT_PROPS", Group: Server, Ignored: "GET /props is always enabled, and no property can be changed at run time"},
 
 	{Names: "-r --reverse-prompt", Group: Server | CLI, Needed: true, Flag: "reverse-prompt"},
 	{Names: "-sp --special", Kind: Bare, Group: Server | CLI, Refused: "control tokens are not part of answers; requests get their ids with return_tokens"},
 	{Names: "--spm-infill", Kind: Bare, Group: Server, Flag: "spm-infill"},
-	{Names: "--jinja", No: "--no-jinja", Kind: Switch, Env: "LLAMA_ARG_JINJA", Group: Server | CLI, Neutral: "on", Ignored: "templates are always read as Jinja, those of --chat-template too"},
+	{Names: "--jinja", No: "--no-jinja", Kind: Switch, Env: "LLAMA_ARG_JINJA", Group: Server | CLI, Neutral: "on", Ignored: "templates are always Jinja, including those of --chat-template"},
 	{Names: "--chat-template", Env: "LLAMA_ARG_CHAT_TEMPLATE", Group: Server | CLI, Flag: "chat-template", Of: "quern chat"},
 	{Names: "--chat-template-file", Env: "LLAMA_ARG_CHAT_TEMPLATE_FILE", Group: Server | CLI, Flag: "chat-template-file", Of: "quern chat"},
 	{Names: "--chat-template-kwargs", Env: "LLAMA_ARG_CHAT_TEMPLATE_KWARGS", Group: Server | CLI, Needed: true, Flag: "chat-template-kwargs"},
@@ -70,21 +70,21 @@ var server = []Row{
 	{Names: "--reasoning-effort", Env: "LLAMA_ARG_REASONING_EFFORT", Group: Server | CLI, Flag: "reasoning-effort"},
 	{Names: "--reasoning-budget", Kind: Int, Env: "LLAMA_ARG_THINK_BUDGET", Group: Server | CLI, Flag: "reasoning-budget"},
 	{Names: "--reasoning-budget-message", Env: "LLAMA_ARG_THINK_BUDGET_MESSAGE", Group: Server | CLI, Flag: "reasoning-budget-message"},
-	{Names: "--reasoning-preserve", No: "--no-reasoning-preserve", Kind: Switch, Env: "LLAMA_ARG_REASONING_PRESERVE", Group: Server | CLI, Ignored: "the template decides what it keeps of earlier thoughts; --chat-template-kwargs gives it variables"},
+	{Names: "--reasoning-preserve", No: "--no-reasoning-preserve", Kind: Switch, Env: "LLAMA_ARG_REASONING_PRESERVE", Group: Server | CLI, Ignored: "the template decides whether to keep earlier reasoning; --chat-template-kwargs sets its variables"},
 
 	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server | CLI, Neutral: "off", Ignored: noImages},
 	{Names: "--mtmd-batch-max-tokens", Kind: Int, Env: "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", Group: Server, Ignored: noImages},
 	{Names: "--media-path", Group: Server, Ignored: noImages},
-	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Flag: "embeddings", Note: "needed only where nothing is to be generated"},
-	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Flag: "reranking", Note: "needed only where a file does not say so"},
+	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Flag: "embeddings", Note: "needed only to disable generation"},
+	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Flag: "reranking", Note: "needed only if the file does not declare a classifier"},
 	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Flag: "pooling"},
 	{Names: "--embd-normalize", Kind: Int, Group: Server, Flag: "embd-normalize"},
 	{Names: "--lora-init-without-apply", Kind: Bare, Group: Server, Flag: "lora-init-without-apply"},
 	{Names: "--models-dir", Env: "LLAMA_ARG_MODELS_DIR", Group: Server, Flag: "models-dir"},
-	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Flag: "models-preset", Note: "all models are in one process: what a preset says of the whole server is left out"},
+	{Names: "--models-preset", Env: "LLAMA_ARG_MODELS_PRESET", Group: Server, Flag: "models-preset", Note: "all models are in one process: settings of the whole server in a preset are ignored"},
 	{Names: "--models-max", Kind: Int, Env: "LLAMA_ARG_MODELS_MAX", Group: Server, Flag: "models-max", Note: "by default as many as fit in memory"},
 	{Names: "--models-autoload", No: "--no-models-autoload", Kind: Switch, Env: "LLAMA_ARG_MODELS_AUTOLOAD", Group: Server, Flag: "models-autoload"},
-	{Names: "--log-prompts-dir", Group: Server, Refused: "prompts and answers are never written to the log; a proxy in front can keep them"},
+	{Names: "--log-prompts-dir", Group: Server, Refused: "prompts and answers are never logged; a proxy in front can record them"},
 
 	{Names: "--embd-gemma-default", Kind: Bare, Group: Server, Becomes: map[string]string{"on": "hf-repo=ggml-org/embeddinggemma-300M-qat-q4_0-GGUF port=8011 embeddings=true"}},
 	{Names: "--fim-qwen-1.5b-default", Kind: Bare, Group: Server, Becomes: map[string]string{"on": "hf-repo=ggml-org/Qwen2.5-Coder-1.5B-Q8_0-GGUF port=8012"}},

@@ -1,17 +1,17 @@
 package llamaflags
 
 const (
-	noFile     = "drafts come from the text itself and from recent texts, not from files; leave the flag out: answers are the same without"
-	sharedTeam = "all that is computed shares the threads of --threads"
-	byMeasure  = "how likely drafts are is measured, for matches of any length, and as many are verified as make it faster"
-	noModel    = "a draft model has the settings of the model that it drafts for"
-	noReplay   = "quern bench --speculate replays rates of acceptance"
+	noFile     = "drafts come from the text itself and from recent texts, not from files; leave the flag out: it does not change answers"
+	sharedTeam = "all computation uses the threads of --threads"
+	byMeasure  = "acceptance rates are measured for matches of any length, and the number of drafts follows from them"
+	noModel    = "a draft model uses the settings of its target model"
+	noReplay   = "quern bench --speculate replays acceptance rates"
 )
 
 // speculation are the flags of speculative decoding, with draft models or without.
 var speculation = []Row{
-	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Flag: "model-draft", Note: "a model of any vocabulary; those of the same are fastest. Or a head for the model (EAGLE-3, DFlash, the assistant of Gemma 4). In a file of presets each model has its own"},
-	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Flag: "hf-repo-draft", Note: "the same cache and servers as -hf; in a file of presets a model that was downloaded"},
+	{Names: "-md --model-draft --spec-draft-model", Env: "LLAMA_ARG_SPEC_DRAFT_MODEL", Group: Speculation, Flag: "model-draft", Note: "a model with any vocabulary; the same vocabulary is fastest. Or a draft head for the model (EAGLE-3, DFlash, the assistant of Gemma 4). In a presets file, set per model"},
+	{Names: "-hfd -hfrd --hf-repo-draft --spec-draft-hf", Env: "LLAMA_ARG_SPEC_DRAFT_HF_REPO", Group: Speculation, Flag: "hf-repo-draft", Note: "the same cache and servers as -hf; in a presets file, a model that was downloaded"},
 	{Names: "--spec-type", Env: "LLAMA_ARG_SPEC_TYPE", Group: Speculation, Flag: "speculate", Note: "`ngram-*` are `ngram`, `ngram-mod` and `ngram-cache` also `recent`, `draft-simple` is `model`, `draft-mtp` is `mtp` and `head`, `draft-eagle3` and `draft-dflash` are `head`; without the flag it is `auto`"},
 	{Names: "-td --threads-draft --spec-draft-threads", Kind: Int, Group: Speculation, Ignored: sharedTeam},
 	{Names: "-tbd --threads-batch-draft --spec-draft-threads-batch", Kind: Int, Group: Speculation, Ignored: sharedTeam},
