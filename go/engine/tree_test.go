@@ -92,7 +92,7 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 					if known < room {
 						var cost sched.Cost // of passes that all take as long
 						for _, n := range []int{1, 4, 4, 256} {
-							cost.Observe(sched.Shape{Tokens: n}, time.Second)
+							cost.Observe(sched.Shape{Tokens: n, Rows: n}, time.Second)
 							cost.Generated(sched.Pass{Streams: sched.ShapeOf(0, 1), Tokens: 1, Took: time.Second})
 						}
 						trunk, branches = cost.Drafts(s.Len(), known, g.Drafts(1+rng.IntN(len(e.logits))), sched.Limits{

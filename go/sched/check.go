@@ -9,14 +9,14 @@ import (
 // either may be wrong for long: where drafts always run, the time without them is never seen again, and passes have
 // costs beside their tokens (sampling, drafting, what else the machine does). So some passes are without drafts, and those with drafts are held
 // against them: of a balance, which grows by a small part of the time that passes, they take what they lose, and add what
-// they win, up to a limit. Where it is used up there are no drafts until it has grown again. So whatever the cause, no more
-// is lost than that part of the time, and the balance once.
+// they win, up to a limit. Where it is used up there are no drafts until it has grown again. It begins small, so that drafts have
+// to win something before they may lose more. So whatever the cause, no more is lost than that part of the time, and the first balance.
 type check struct {
 	plain   pace
 	since   int     // passes with drafts after the last without
 	balance float64 // what drafts may still lose, in passes without drafts
 	debt    float64 // what they lost beyond what one pass may take from it: it is taken where they lose on
-	resting bool    // until the balance is a stake again
+	resting bool    // until the balance is what it was at first
 	lost    int     // how often it was used up, until drafts went on for long
 	running int     // passes with drafts since then
 	forked  float64 // what passes with branches have lost, and not won since
@@ -36,7 +36,8 @@ const (
 	leastPlain = 4    // passes without drafts before drafts are judged
 	plainEvery = 64   // passes with drafts, there is one without
 	outlier    = 2    // a pass is not taken to be so much slower than the average: something else ran
-	stake      = 2    // passes: the largest balance, and the first
+	stake      = 2    // passes: the largest balance
+	opening    = 0.5  // passes: the first balance, and that after drafts rested
 	mostDebt   = 4    // passes
 	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
 	mostLost   = 5    // halvings
@@ -67,7 +68,7 @@ func (c *check) allows() bool {
 
 // grow adds what a pass allows drafts to lose, less what it lost. One pass alone does not tell: something else may have run.
 func (c *check) grow(loss float64, branched bool) {
-	const most = stake / 2.0
+	most := max(c.balance, opening) / 2      // of one pass
 	if c.bare = max(c.bare-1, 0); branched { // what follows one another may be another matter: these have a balance of their own
 		if c.forked = max(c.forked+min(loss, mostForked/2), 0); c.forked >= mostForked {
 			c.bare, c.forked = bareFor<<min(c.bared, mostBared), 0
@@ -83,7 +84,7 @@ func (c *check) grow(loss float64, branched bool) {
 		c.resting, c.running = true, 0
 		c.balance -= min(c.debt, mostDebt)
 		c.lost++
-	case c.balance >= stake:
+	case c.balance >= opening:
 		c.resting, c.debt = false, 0
 	}
 }
@@ -181,7 +182,7 @@ func (c *Cost) Generated(p Pass) {
 	took := float64(p.Took)
 	if !p.Drafted {
 		if k.plain.add(streams, max(took-c.beside(p.Streams), took/4)); k.plain.passes == leastPlain {
-			k.balance = stake
+			k.balance = opening
 		}
 		if k.plain.passes >= leastPlain {
 			k.since = 0

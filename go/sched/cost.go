@@ -44,6 +44,7 @@ type Cost struct {
 	attended, read float64      // ns per million positions
 	row            float64      // ns per row of logits
 	branch         float64      // ns per branch
+	verified       int          // the most tokens of an observed pass in which most had rows of logits, as tokens of streams and drafts have
 	wrong          float64      // part by which the last pass with branches took longer than expected
 	trust          trust        // in the chances of drafts
 	untried        int          // passes in a row that could have had drafts and had none
@@ -127,6 +128,15 @@ func (c *Cost) gauged() (n int) {
 	return n
 }
 
+// largest returns how many tokens a pass of so many streams may have with drafts: a quarter more than one that was observed. The time
+// of a longer one is extrapolated, or that of a prompt, and where it is wrong, one pass may lose more than several win.
+func (c *Cost) largest(streams int) int {
+	if c.verified == 0 { // nothing is known of any
+		return most
+	}
+	return max(c.verified, streams, leastGauged) * 5 / 4
+}
+
 // Positions returns the time for a million positions attended to, and read.
 func (c *Cost) Positions() (attended, read time.Duration) {
 	return time.Duration(c.attended), time.Duration(c.read)
@@ -148,6 +158,9 @@ func (c *Cost) Row() time.Duration { return time.Duration(min(c.row, float64(lon
 const learn = 0.2
 
 const (
+	// mostOff is the largest factor by which a pass counts as slower or faster than expected. Something else that runs for a moment makes
+	// one pass several times as long, which says nothing of the next.
+	mostOff = 1.6
 	// mostWrong is the largest part of a pass that its branches are taken to have changed.
 	mostWrong = 0.5
 	// forgetBranch is what is left of the time of a branch after a pass without: what is never tried is never learned.
@@ -158,6 +171,9 @@ const (
 func (c *Cost) Observe(s Shape, took time.Duration) {
 	if s.Tokens <= 0 || took <= 0 {
 		return
+	}
+	if 2*s.Rows > s.Tokens {
+		c.verified = max(c.verified, s.Tokens)
 	}
 	k, f := place(s.Tokens)
 	at := k // the knot nearest to the pass
@@ -182,7 +198,7 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 	c.branch *= forgetBranch
 	// The factor by which the estimate was wrong, clamped. A share of its logarithm is
 	// applied, so that a knot stays positive and follows the median of observed times.
-	wrong := math.Log(min(max(float64(took)/guess, 0.25), 4))
+	wrong := math.Log(min(max(float64(took)/guess, 1/mostOff), mostOff))
 	low := c.low(k)
 	high := max(low, c.knots[k+1])
 	adjust := func(knot *float64, to float64) {

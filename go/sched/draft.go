@@ -164,6 +164,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 	}
 	type choice struct{ candidate, draft int }
 	var order []choice
+	largest := s.whole.Tokens - s.streams.Tokens + s.cost.largest(s.streams.Tokens)
 	chosen, plain := 0, float64(len(s.list))/base
 	tokens, best, available := float64(len(s.list)), plain*least, s.available
 	last, tokensThen, left, room := s.whole, tokens, available, forks // of the best
@@ -176,7 +177,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 		v := c.best
 		more, bytes, fork := s.with(next, i, v)
 		took := base + s.time(more) - start
-		if took > float64(s.limit) || more.Tokens > s.room || c.known+c.of[v].depth > s.longest || bytes > available {
+		if took > float64(s.limit) || more.Tokens > min(s.room, largest) || c.known+c.of[v].depth > s.longest || bytes > available {
 			c.of[v].reach, c.stale = -1, true
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // learned returns a cost model that has seen what passes take.
 func learned(truth func(Shape) time.Duration) (c Cost) {
 	for _, n := range sizes {
-		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
+		c.Observe(Shape{Tokens: n, Rows: n}, truth(Shape{Tokens: n}))
 	}
 	return c
 }
@@ -90,12 +90,12 @@ func TestManyStreamsHaveFewDrafts(t *testing.T) {
 // A sequence alone whose costs are not known yet is given a few, to learn them.
 func TestDraftsOfAnUnknownCost(t *testing.T) {
 	var c Cost
-	c.Observe(Shape{Tokens: 1}, time.Millisecond)
+	c.Observe(Shape{Tokens: 1, Rows: 1}, time.Millisecond)
 	limits := Limits{Tokens: 100, Sequence: 100}
 	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != leastGauged-1 {
 		t.Errorf("%d drafts, want %d", n, leastGauged-1)
 	}
-	c.Observe(Shape{Tokens: 4}, 4*time.Millisecond)
+	c.Observe(Shape{Tokens: 4, Rows: 4}, 4*time.Millisecond)
 	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != 0 {
 		t.Errorf("%d drafts of a pass that takes as long as its tokens one by one", n)
 	}

@@ -44,7 +44,7 @@ func newSim(t testing.TB, c Config, blocks int, cost func(Shape) time.Duration) 
 	c.Memory = simMemory{}
 	m := &sim{t: t, s: New(c), blocks: blocks, live: map[uint64]*simSeq{}, ended: map[uint64]string{}, cost: cost}
 	for _, n := range []int{1, 8, 64, 256} {
-		m.s.Cost.Observe(Shape{Tokens: n}, cost(Shape{Tokens: n}))
+		m.s.Cost.Observe(Shape{Tokens: n, Rows: n}, cost(Shape{Tokens: n}))
 	}
 	m.s.Cost.Set(cost(Shape{Attended: 1e6}), cost(Shape{Read: 1e6}))
 	return m

@@ -178,8 +178,8 @@ func TestTreesAgainstChains(t *testing.T) {
 				line, plain := fmt.Sprintf("%s, %d streams, %.1f right:", c.name, streams, p), 0.0
 				none := w
 				none.drafts = 0
-				plain = none.speed(t, 400)
-				chains := w.speed(t, 400) / plain
+				plain = none.speed(t, 400)[0]
+				chains := w.speed(t, 400)[0] / plain
 				line += fmt.Sprintf(" %.2f alone;", chains)
 				for _, q := range []float64{0.4, 0.7} {
 					w.rival = q
@@ -187,7 +187,7 @@ func TestTreesAgainstChains(t *testing.T) {
 						continue // it would be the first
 					}
 					for _, w.follow = range []int{0, 3} {
-						trees := w.speed(t, 400) / plain
+						trees := w.speed(t, 400)[0] / plain
 						if line += fmt.Sprintf(" %.2f", trees); trees < 0.95*chains || trees < 0.98 {
 							t.Errorf("%s, %d streams, %.1f right, the second %.1f: trees %.3f, without %.3f", c.name, streams, p, q, trees, chains)
 						}
@@ -209,10 +209,10 @@ func TestSnapshotsPay(t *testing.T) {
 			w := workload{truth: flat, streams: streams, drafts: 8, right: p, claimed: p, replays: true}
 			none := w
 			none.drafts = 0
-			plain := none.speed(t, 400)
-			with := w.speed(t, 400) / plain
+			plain := none.speed(t, 400)[0]
+			with := w.speed(t, 400)[0] / plain
 			w.single = true
-			without := w.speed(t, 400) / plain
+			without := w.speed(t, 400)[0] / plain
 			if t.Logf("%d streams, %.1f right: %.3f, without %.3f", streams, p, with, without); with < 0.97*without || p == 0.7 && streams == 1 && with < 1.02*without {
 				t.Errorf("%d streams, %.1f right: with states %.3f, without %.3f", streams, p, with, without)
 			}
